@@ -2,11 +2,11 @@
 //! `fuzz/corpus` (`tests/suite/fuzz_corpus.rs`).
 
 use lasthop::packet::{Ecn, TcpHeader};
-use lasthop::tcp::socket::{
+use lasthop::tcp::host::{
     EcnOffer, KeepAlive, Limits, Negotiated, ReceiveMemory, Segment, Settings, Socket, SynOptions,
     WriteOptions,
 };
-use lasthop::tcp::{Conventions, Overrides, Profile, Variant, Wheel, presets};
+use lasthop::tcp::{Overrides, Profile, Variant, presets};
 use lasthop::tcp_script::{DEFAULT_TOLERANCE, play};
 use lasthop::units::{Bytes, Duration, Instant};
 use std::sync::Arc;
@@ -65,8 +65,7 @@ fn settings(choice: u8) -> Settings {
         delays_first_ack: choice & 32 != 0,
         mtu_probing: None,
         limits: Limits::default(),
-        wheel: Wheel::new(Duration::ZERO, Duration::ZERO),
-        conventions: if is_linux { Conventions::Linux } else { Conventions::Rfc },
+        boot_offset: Duration::ZERO,
     }
 }
 

@@ -9,7 +9,7 @@ use super::readiness::Watched;
 use super::show::seconds;
 use super::transfers::{Reading, Writing, write};
 use lasthop_base::units::{Duration, Instant};
-use lasthop_tcp::socket::{EcnOffer, Socket, SocketError, State, WriteOptions};
+use lasthop_tcp::host::{EcnOffer, Socket, SocketError, State, WriteOptions};
 
 /// What a file descriptor stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -403,7 +403,7 @@ impl Player {
             },
             Call::Write(writing) => {
                 let opens = matches!(socket.state(), State::SynSent | State::SynReceived);
-                if is_linux && opens && socket.connection().is_none() {
+                if is_linux && opens && !socket.is_open() {
                     return Ok(Returned::Waits);
                 }
                 let done = writing.done;

@@ -1,6 +1,6 @@
 //! Linux's numbers for the names that scripts use, and errno by error.
 
-use lasthop_tcp::socket::SocketError;
+use lasthop_tcp::host::SocketError;
 
 /// Names that stand for numbers, in calls and in conditions.
 const NUMBERS: &[(&str, i64)] = &[

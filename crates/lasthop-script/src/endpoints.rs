@@ -14,7 +14,7 @@
 use super::player::Player;
 use super::stamps::Stamps;
 use lasthop_base::units::Instant;
-use lasthop_tcp::socket::{Segment, Socket, State};
+use lasthop_tcp::host::{Segment, Socket, State};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::{Deref, DerefMut};
 
@@ -280,10 +280,10 @@ impl Player {
         let is_child = self.ends.listener.is_some();
         let Some(socket) = &mut self.ends.socket else { return Ok(()) };
         let before = news(socket);
-        let was_open = socket.connection().is_some();
+        let was_open = socket.is_open();
         socket.receive(now, segment);
         let has_news = news(socket) != before;
-        let opens = is_child && !was_open && socket.connection().is_some();
+        let opens = is_child && !was_open && socket.is_open();
         if opens {
             let id = self.ends.focused();
             self.ends.note_open(id);

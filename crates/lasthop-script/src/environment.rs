@@ -5,11 +5,11 @@ use super::parser::LONGEST;
 use super::segments::{Options, Segment};
 use lasthop_base::packet::flags;
 use lasthop_base::units::{Bytes, Duration};
-use lasthop_tcp::config::{AckCompression, Conventions, RecoveryKind, WritePolicy};
-use lasthop_tcp::presets;
-use lasthop_tcp::socket::{
+use lasthop_tcp::config::{AckCompression, RecoveryKind, WritePolicy};
+use lasthop_tcp::host::{
     Configure, EcnOffer, KeepAlive, Limits, MtuProbing, Negotiated, ReceiveMemory, Settings,
 };
+use lasthop_tcp::presets;
 use lasthop_tcp::{Config, Overrides, Profile, Variant, Wheel};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -120,8 +120,9 @@ pub(super) struct Environment {
     /// Bytes of the largest packet, and the MSS that is announced: less its headers.
     mtu: u32,
     mss: u32,
-    /// Ticks at which timers fire; scripts that name none give the times of exact timers.
-    wheel: Wheel,
+    /// Time between the ticks at which timers fire, and how long there were ticks before the script; scripts that name
+    /// none give the times of exact timers.
+    ticks: [Duration; 2],
     /// `initcwnd` of the route, segments.
     initial_window: Option<f64>,
     /// Has the script configured its host?
@@ -146,7 +147,7 @@ impl Environment {
             values,
             mtu: ETHERNET_MTU,
             mss,
-            wheel: Wheel::new(Duration::ZERO, Duration::ZERO),
+            ticks: [Duration::ZERO; 2],
             initial_window,
             is_configured,
             offer,
@@ -165,7 +166,7 @@ impl Environment {
     /// Timers fire at the ticks of a kernel that has `hz` a second, of which there were `phase` before the script.
     pub fn set_ticks(&mut self, hz: u64, phase: u64) {
         let tick = Duration::from_nanos(1_000_000_000 / hz);
-        self.wheel = Wheel::new(tick, tick * (phase % Wheel::PERIOD));
+        self.ticks = [tick, tick * (phase % Wheel::PERIOD)];
     }
 
     /// Takes what a shell command sets; the rest is noted.
@@ -355,11 +356,7 @@ impl Environment {
             deferred_accept: 0,
             delays_first_ack: false,
             keep_alive: None,
-            wheel: self.wheel,
-            conventions: match self.is_linux() {
-                true => Conventions::Linux,
-                false => Conventions::Rfc,
-            },
+            boot_offset: self.ticks[1],
         }
     }
 
@@ -429,8 +426,7 @@ impl Environment {
             // A socket has buffers of its own.
             autotuning: Some(false),
             handshake: Some(false),
-            // The ticks are those of the socket.
-            timer_tick: Some(Duration::ZERO),
+            timer_tick: Some(self.ticks[0]),
             writes: Some(WritePolicy::Stream { nagle: true }),
             initial_window: self.initial_window,
             dupack_threshold: Some(self.number("tcp_reordering") as u32),

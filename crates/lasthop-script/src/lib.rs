@@ -16,7 +16,7 @@
 //! full segments in a row, and for a shorter last one. Options are compared by what they say, not by their
 //! order or padding; PSH is not compared, nor a timestamp's value unless `--tcp_ts_tick_usecs` gives its clock.
 //!
-//! The connection under test is a [`Socket`](lasthop_tcp::socket::Socket) with the parameters of a
+//! The connection under test is a [`Socket`](lasthop_tcp::host::Socket) with the parameters of a
 //! [`Profile`]. Shell commands that set `net.ipv4.*` change them; other commands are noted and passed over.
 //!
 //! *Not modelled*: urgent data, Fast Open, MD5, MPTCP, accurate ECN,

@@ -7,7 +7,7 @@ use super::endpoints::Endpoint;
 use super::environment::{self, Environment};
 use super::player::Player;
 use lasthop_base::units::Duration;
-use lasthop_tcp::socket::{KeepAlive, Limits, Socket};
+use lasthop_tcp::host::{KeepAlive, Limits, Socket};
 
 /// Options that a socket has, with the values that they may have.
 const KNOWN: &[(&str, i64, i64)] = &[
@@ -327,7 +327,7 @@ impl Player {
             "SO_SNDBUF" => self.environment.default_send_buffer(),
             "TCP_WINDOW_CLAMP" => {
                 let asked = set.filter(|&set| set > 0).map_or(0, |set| window_clamp(set) as i64);
-                let open = self.ends.socket.as_ref().filter(|one| one.connection().is_some());
+                let open = self.ends.socket.as_ref().filter(|one| one.is_open());
                 open.and_then(Socket::window_clamp).map_or(asked, |clamp| clamp as i64)
             }
             "SO_RCVLOWAT" => set.unwrap_or(1).max(1),

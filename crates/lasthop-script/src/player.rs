@@ -14,7 +14,7 @@ use lasthop_base::packet::{
 };
 use lasthop_base::units::{Duration, Instant};
 use lasthop_tcp::Profile;
-use lasthop_tcp::socket::{self, SynOptions};
+use lasthop_tcp::host::{self, SynOptions};
 use std::collections::BTreeMap;
 
 /// Period of the timestamp clock of all profiles, microseconds.
@@ -320,7 +320,7 @@ impl Player {
     }
 
     /// A segment of the connection as scripts write it.
-    fn outgoing(&self, segment: &socket::Segment) -> Segment {
+    fn outgoing(&self, segment: &host::Segment) -> Segment {
         let header = &segment.header;
         let has_ack = header.flags & flags::ACK != 0;
         let is_syn = header.flags & flags::SYN != 0;
@@ -354,7 +354,7 @@ impl Player {
     }
 
     /// An incoming segment as the connection sees it.
-    fn incoming(&self, segment: &Segment) -> socket::Segment {
+    fn incoming(&self, segment: &Segment) -> host::Segment {
         let has_ack = segment.flags & flags::ACK != 0;
         let mut header = TcpHeader {
             seq: segment.seq.wrapping_add(PEER_SEQUENCE),
@@ -386,6 +386,6 @@ impl Player {
             window_scale: options.window_scale.map(|scale| scale.min(255) as u8),
             sack_permitted: options.sack_permitted,
         };
-        socket::Segment { header, options }
+        host::Segment { header, options }
     }
 }

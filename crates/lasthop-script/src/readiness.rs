@@ -5,7 +5,7 @@ use super::calls::{Descriptor, Returned};
 use super::constants::{number, value};
 use super::endpoints::{Endpoint, EndpointId};
 use super::player::Player;
-use lasthop_tcp::socket::State;
+use lasthop_tcp::host::State;
 use std::collections::BTreeMap;
 
 /// Edge-triggered, of the events of `epoll`.

@@ -4,7 +4,7 @@ use super::ScriptError;
 use super::endpoints::Ports;
 use super::parser::{What, syntax};
 use lasthop_base::packet::flags;
-use lasthop_tcp::socket::{SocketError, Unreachable};
+use lasthop_tcp::host::{SocketError, Unreachable};
 
 /// A segment as scripts write it; numbers are relative to the initial ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use super::constants;
 use super::player::Player;
 use super::statements::{self, Outside, Trouble};
 use lasthop_base::units::{Duration, Instant};
-use lasthop_tcp::socket::State;
+use lasthop_tcp::host::State;
 use lasthop_tcp::{RecoveryState, TcpInfo};
 use std::fmt::Write as _;
 
@@ -53,8 +53,8 @@ impl Player {
     fn state(&self, name: &str) -> Option<f64> {
         let socket = self.ends.socket.as_ref()?;
         let info: TcpInfo = socket.info();
-        let connection = socket.connection();
-        let counters = connection.map(|data| data.counters()).unwrap_or_default();
+        let open = Some(socket).filter(|socket| socket.is_open());
+        let counters = socket.counters();
         let millis = |at: Instant| (self.now - at).as_nanos() as f64 / 1e6;
         let micros = |duration: Duration| (duration.as_nanos() / 1_000) as f64;
         Some(match name {
@@ -86,7 +86,7 @@ impl Player {
             "tcpi_fackets" => 0.0,
             "tcpi_rtt" => micros(info.rtt),
             "tcpi_rttvar" => micros(info.rtt_variation),
-            "tcpi_rto" => micros(connection.map_or(info.rto, |data| data.sender().rto())),
+            "tcpi_rto" => micros(open.map_or(info.rto, |data| data.sender().rto())),
             "tcpi_backoff" | "tcpi_retransmits" => f64::from(info.back_off),
             "tcpi_busy_time" => micros(socket.busy_times(self.now).0),
             "tcpi_rwnd_limited" => micros(socket.busy_times(self.now).1),
@@ -98,7 +98,7 @@ impl Player {
             "tcpi_probes" => f64::from(info.probes),
             "tcpi_snd_mss" => info.segment as f64,
             "tcpi_advmss" => {
-                let stamps = connection.is_some_and(|data| data.config().timestamps);
+                let stamps = open.is_some_and(|data| data.config().timestamps);
                 f64::from(socket.settings().mss) - if stamps { 12.0 } else { 0.0 }
             }
             "tcpi_snd_wnd" => info.peer_window as f64,
@@ -109,10 +109,10 @@ impl Player {
             // The SYN of who opens counts, as Linux has a record of it.
             "tcpi_bytes_acked" => {
                 let syn = self.environment.is_linux() && !socket.is_passive();
-                connection?.acked_bytes() as f64 + f64::from(u8::from(syn))
+                open?.acked_bytes() as f64 + f64::from(u8::from(syn))
             }
             // A FIN counts as a byte.
-            "tcpi_bytes_received" => connection?.delivered_bytes() as f64,
+            "tcpi_bytes_received" => open?.delivered_bytes() as f64,
             "tcpi_notsent_bytes" => socket.unacknowledged_numbers().1 as f64,
             "tcpi_snd_wscale" => f64::from(socket.window_scales().0),
             "tcpi_rcv_wscale" => f64::from(socket.window_scales().1),
@@ -123,7 +123,7 @@ impl Player {
             "tcpi_bytes_sent" => socket.traffic().bytes_sent as f64,
             "tcpi_bytes_retrans" => socket.traffic().bytes_sent_again as f64,
             // Linux counts the SYN.
-            "tcpi_delivered" => info.delivered as f64 + f64::from(u8::from(connection.is_some())),
+            "tcpi_delivered" => info.delivered as f64 + f64::from(u8::from(open.is_some())),
             "tcpi_dsack_dups" => info.duplicates_reported as f64,
             "tcpi_delivered_ce" => info.delivered_marked as f64,
             "tcpi_reord_seen" => info.reorderings as f64,
@@ -147,12 +147,14 @@ impl Player {
     /// `TCPI_OPT_*` of what was negotiated.
     fn options(&self) -> u8 {
         let Some(socket) = &self.ends.socket else { return 0 };
-        let config = socket.connection().map(|data| data.config());
-        let has = |option: fn(&lasthop_tcp::Config) -> bool| config.is_some_and(option);
-        let (ecn, has_seen) = socket.connection().map_or((false, false), |data| data.ecn_state());
+        if !socket.is_open() {
+            return 0;
+        }
+        let config = socket.config();
+        let (ecn, has_seen) = socket.ecn_state();
         let has_scale = socket.window_scales() != (0, 0);
-        u8::from(has(|config| config.timestamps))
-            | u8::from(has(|config| config.sack)) << 1
+        u8::from(config.timestamps)
+            | u8::from(config.sack) << 1
             | u8::from(has_scale) << 2
             | u8::from(ecn) << 3
             | u8::from(has_seen) << 4

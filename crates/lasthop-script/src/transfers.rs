@@ -5,7 +5,7 @@ use super::calls::{Returned, number_of};
 use super::constants::{errno, number, value};
 use super::player::Player;
 use lasthop_base::units::Instant;
-use lasthop_tcp::socket::{Socket, WriteOptions};
+use lasthop_tcp::host::{Socket, WriteOptions};
 
 /// What a read is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! The state of a connection for who only looks: what Linux's `tcp_info` tells, in plain units.
 
-use super::connection::Connection;
+use super::endpoint::{Admission, Connection, Endpoint};
 use super::law::CongestionLaw;
 use super::timers::Timer;
 use lasthop_base::units::{Duration, Instant};
@@ -111,6 +111,13 @@ pub struct TcpInfo {
 impl Connection {
     /// A snapshot for who looks on.
     pub fn info(&self) -> TcpInfo {
+        self.data_info()
+    }
+}
+
+impl<A: Admission> Endpoint<A> {
+    /// A snapshot of sender and receiver.
+    pub(crate) fn data_info(&self) -> TcpInfo {
         let flight = &self.sender.flight;
         let (recovery, outstanding) = self.sender.outstanding();
         let whole = self.sender.whole_segments();

@@ -15,17 +15,17 @@
 //! Sequence numbers are unwrapped 64-bit byte counts inside a machine (the SYN is byte 0, data
 //! start at 1) and 32 bits wide on the wire.
 //!
-//! A simulation sets both ends of a [`Connection`] up alike. What a host has besides, for a foreign peer
-//! (negotiated options, resets, all states, zero-window probes), is a [`socket::Socket`] around it.
+//! An [`Endpoint`] is one end of a connection. A simulation sets both ends up alike: a [`Connection`] is an endpoint that trusts
+//! its peer. A [`host::Socket`] is one that checks what arrives, with negotiated options, resets, all states and probes.
 //!
 //! *Not modelled*: urgent data, path MTU discovery.
 
 mod blocks;
 pub mod config;
-pub mod connection;
 pub mod copies;
 mod departures;
 mod ecn;
+pub mod endpoint;
 mod flight;
 pub mod info;
 pub mod law;
@@ -43,7 +43,6 @@ pub mod rtt;
 mod send_buffer;
 mod sender;
 mod sent;
-pub mod socket;
 mod timers;
 mod undo;
 mod validation;
@@ -51,7 +50,7 @@ mod wheel;
 pub use wheel::Wheel;
 
 pub use config::{Config, Conventions};
-pub use connection::{Connection, Role};
+pub use endpoint::{Connection, Endpoint, Role, host};
 pub use info::{Outstanding, PendingTimer, RecoveryState, TcpInfo};
 pub use presets::{Overrides, Profile, Variant};
 pub use sender::SenderCounters;

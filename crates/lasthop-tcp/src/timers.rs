@@ -18,26 +18,31 @@ pub(super) enum Timer {
     TailProbe,
     /// The time of the probe of a window that has no room for the next segment (RFC 9293, section 3.8.6.1).
     Persist,
+    /// The time at which a SYN, or a SYN and ACK, is retransmitted.
+    Handshake,
+    /// The end of TIME-WAIT, or of FIN-WAIT-2 once the application has closed.
+    Linger,
+    /// The probe of an idle peer (RFC 9293, section 3.8.4).
+    KeepAlive,
+    /// The user timeout (RFC 5482).
+    User,
 }
+
+const TIMERS: usize = Timer::User as usize + 1;
 
 /// Deadlines; a timer that does not run has none.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timers {
-    deadlines: [Instant; 6],
+    deadlines: [Instant; TIMERS],
     /// The earliest but for that of the retransmission timer, which each ACK moves.
     others: Instant,
     wheel: Wheel,
 }
 
 impl Timers {
-    /// None runs.
+    /// None runs. The host's timers fire at the ticks of `wheel`.
     pub fn new(wheel: Wheel) -> Self {
-        Timers { deadlines: [Instant::NEVER; 6], others: Instant::NEVER, wheel }
-    }
-
-    /// The host's timers fire at the ticks of `wheel`.
-    pub fn set_wheel(&mut self, wheel: Wheel) {
-        self.wheel = wheel;
+        Timers { deadlines: [Instant::NEVER; TIMERS], others: Instant::NEVER, wheel }
     }
 
     /// Starts a timer of the host, which fires `delay` after `now` or as soon as the host's ticks let it.
@@ -49,11 +54,21 @@ impl Timers {
     /// Starts a timer, or moves its deadline, to the nanosecond.
     #[inline]
     pub fn set(&mut self, timer: Timer, deadline: Instant) {
-        self.deadlines[timer as usize] = deadline;
-        if timer != Timer::Retransmission {
-            let [_, others @ ..] = self.deadlines;
-            self.others = others.into_iter().fold(Instant::NEVER, Instant::min);
+        let before = std::mem::replace(&mut self.deadlines[timer as usize], deadline);
+        if timer == Timer::Retransmission || before == deadline {
+            return;
         }
+        if before == self.others {
+            self.find_earliest();
+        } else {
+            self.others = self.others.min(deadline);
+        }
+    }
+
+    /// The timer with the earliest deadline was moved.
+    fn find_earliest(&mut self) {
+        let [_, others @ ..] = self.deadlines;
+        self.others = others.into_iter().fold(Instant::NEVER, Instant::min);
     }
 
     /// Stops a timer.

@@ -3,8 +3,7 @@
 use lasthop_base::packet::TcpHeader;
 use lasthop_base::units::{Bytes, Duration, Instant};
 use lasthop_script::{Recorder, play};
-use lasthop_tcp::connection::{Connection, Role};
-use lasthop_tcp::{Overrides, Profile, Variant, presets};
+use lasthop_tcp::{Connection, Overrides, Profile, Role, Variant, presets};
 
 const HZ: u64 = 250;
 const DELAY: Duration = Duration::from_millis(40);

@@ -12,7 +12,7 @@
 //!
 //! A message about data that are not outstanding is none (RFC 5927, section 4.1).
 
-use super::{Socket, SocketError, State, TIMESTAMPS_BYTES};
+use super::{Endpoint, Host, SocketError, State, TIMESTAMPS_BYTES};
 use lasthop_base::units::Instant;
 
 /// A router or the peer's host says that a segment of ours did not arrive.
@@ -83,73 +83,72 @@ impl Path {
     }
 }
 
-impl Socket {
+impl Endpoint<Host> {
     /// Bytes of the largest packet on the path, headers included.
     pub fn path_mtu(&self) -> u32 {
-        self.path.mtu
+        self.host.path.mtu
     }
 
     /// The peer has advertised a window: it may be the largest so far.
     pub(super) fn note_window(&mut self) {
-        let Some(connection) = &self.connection else { return };
-        let window = connection.sender.flight.peer_window;
-        if window > self.path.largest_window {
-            self.path.largest_window = window;
+        let window = self.sender.flight.peer_window;
+        if window > self.host.path.largest_window {
+            self.host.path.largest_window = window;
             self.sync_segment();
         }
     }
 
     /// The size of full segments follows what bounds it. Says whether it has changed.
     pub(super) fn sync_segment(&mut self) -> bool {
-        let is_linux = self.settings.is_linux();
-        let Some(connection) = &mut self.connection else { return false };
-        let options = if connection.config.timestamps { TIMESTAMPS_BYTES } else { 0 };
-        let mtu = self.path.mtu;
-        let passes = self.search.as_mut().map_or(u64::MAX, |search| search.bound(mtu));
-        let segment = u64::from(self.path.segment(options, is_linux)).min(passes);
-        let is_new = segment != connection.sender.flight.mss;
+        let is_linux = self.is_linux;
+        let options = if self.config.timestamps { TIMESTAMPS_BYTES } else { 0 };
+        let mtu = self.host.path.mtu;
+        let passes = self.host.search.as_mut().map_or(u64::MAX, |search| search.bound(mtu));
+        let segment = u64::from(self.host.path.segment(options, is_linux)).min(passes);
+        let is_new = segment != self.sender.flight.mss;
         if is_new {
-            connection.sender.set_segment(segment);
+            self.sender.set_segment(segment);
         }
         is_new
     }
 
     /// A message about the segment that begins with `seq`, a number as on the wire.
     pub fn on_unreachable(&mut self, now: Instant, seq: u32, what: Unreachable) {
-        if matches!(self.state, State::SynSent | State::SynReceived) {
+        if matches!(self.host.state, State::SynSent | State::SynReceived) {
             if let (Unreachable::Nobody(error), true) =
-                (what, seq == self.settings.initial_sequence)
+                (what, seq == self.host.settings.initial_sequence)
             {
                 self.end(Some(error));
             }
             return;
         }
-        let Some(connection) = &mut self.connection else { return };
-        let seq = connection.sender.unwrap(seq.wrapping_sub(self.settings.initial_sequence));
-        let flight = &connection.sender.flight;
+        if !self.is_open() {
+            return;
+        }
+        let seq = self.sender.unwrap(seq.wrapping_sub(self.host.settings.initial_sequence));
+        let flight = &self.sender.flight;
         if !(flight.snd_una..=flight.snd_max).contains(&seq) {
             return;
         }
         match what {
-            Unreachable::TooLarge(mtu) if mtu < self.path.mtu => {
-                self.path.mtu = mtu.max(LEAST_MTU);
-                if self.sync_segment()
-                    && let Some(connection) = &mut self.connection
-                {
-                    connection.sender.resend_too_large();
+            Unreachable::TooLarge(mtu) if mtu < self.host.path.mtu => {
+                self.host.path.mtu = mtu.max(LEAST_MTU);
+                if self.sync_segment() {
+                    self.sender.resend_too_large();
                 }
             }
             Unreachable::TooLarge(_) => {}
             Unreachable::Nobody(error) => {
                 let is_disruption =
                     matches!(error, SocketError::NetworkUnreachable | SocketError::HostUnreachable);
-                if is_disruption && self.settings.is_linux() && seq == flight.snd_una {
-                    connection.sender.take_back_off_back(now);
-                    self.retransmission_back_off = self.retransmission_back_off.saturating_sub(1);
+                if is_disruption && self.is_linux && seq == flight.snd_una {
+                    self.sender.take_back_off_back(now);
+                    self.host.retransmission_back_off =
+                        self.host.retransmission_back_off.saturating_sub(1);
                 }
-                match self.hears_of_errors {
-                    true => self.error = Some(error),
-                    false => self.reason = Some(error),
+                match self.host.hears_of_errors {
+                    true => self.host.error = Some(error),
+                    false => self.host.reason = Some(error),
                 }
             }
         }

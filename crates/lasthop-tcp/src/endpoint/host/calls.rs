@@ -1,6 +1,7 @@
 //! What an application asks of a socket: to open and to close, to write and to read, and the options that it sets.
 
-use super::{Configure, KeepAlive, Negotiated, Socket, SocketError, State};
+use super::{Configure, Endpoint, Host, KeepAlive, Negotiated, SocketError, State};
+use crate::timers::Timer;
 use lasthop_base::packet::flags;
 use lasthop_base::units::{Duration, Instant};
 
@@ -13,16 +14,16 @@ pub struct WriteOptions {
     pub end_of_record: bool,
 }
 
-impl Socket {
+impl Endpoint<Host> {
     /// Waits for a SYN.
     pub fn listen(&mut self) {
-        self.is_passive = true;
-        self.state = State::Listen;
+        self.host.is_passive = true;
+        self.host.state = State::Listen;
     }
 
     /// Sends a SYN.
     pub fn connect(&mut self, now: Instant) {
-        self.state = State::SynSent;
+        self.host.state = State::SynSent;
         self.send_syn(now);
     }
 
@@ -36,27 +37,27 @@ impl Socket {
         bytes: u64,
         options: WriteOptions,
     ) -> Result<(), SocketError> {
-        if let Some(error) = self.error.take() {
+        if let Some(error) = self.host.error.take() {
             return Err(error);
         }
-        if !self.state.may_write() {
-            return Err(if self.state == State::Listen {
+        if !self.host.state.may_write() {
+            return Err(if self.host.state == State::Listen {
                 SocketError::NotConnected
             } else {
                 SocketError::BrokenPipe
             });
         }
-        let Some(connection) = &mut self.connection else {
-            self.early.push((bytes, options));
+        if !self.is_open() {
+            self.host.early.push((bytes, options));
             return Ok(());
-        };
-        if connection.is_all_acked() {
-            self.waiting_since = now;
         }
-        self.has_more = options.more;
-        connection.sender.flight.is_corked = self.is_corked || self.has_more;
-        connection.write(bytes);
-        connection.sender.flight.end_write(options.end_of_record);
+        if self.is_all_acked() {
+            self.host.waiting_since = now;
+        }
+        self.host.has_more = options.more;
+        self.sender.flight.is_corked = self.host.is_corked || self.host.has_more;
+        self.write_data(bytes);
+        self.sender.flight.end_write(options.end_of_record);
         self.watch_data(now);
         Ok(())
     }
@@ -73,26 +74,24 @@ impl Socket {
         options: WriteOptions,
         is_awake: bool,
     ) -> Result<u64, SocketError> {
-        let keeps_records =
-            self.connection.as_ref().is_some_and(|data| data.sender.flight.keeps_records());
-        if self.error.is_some() || !self.state.may_write() || !keeps_records {
+        let keeps_records = self.is_open() && self.sender.flight.keeps_records();
+        if self.host.error.is_some() || !self.host.state.may_write() || !keeps_records {
             return self.write(now, bytes, options).map(|()| bytes);
         }
-        let Some(connection) = &self.connection else { return Ok(0) };
         // A piece holds as much as half of the largest window, in segments of now.
-        let window = match self.settings.is_linux() {
-            true => self.path.largest_window(),
-            false => connection.sender.flight.peer_window,
+        let window = match self.is_linux {
+            true => self.host.path.largest_window(),
+            false => self.sender.flight.peer_window,
         };
-        let segment = connection.sender.flight.mss.saturating_sub(connection.block_bytes()).max(1);
-        let fill = connection.sender.fill();
-        let limit = self.settings.unsent_limit.map_or(u64::MAX, u64::from);
-        if !is_awake && (2 * fill.unsent >= limit || !self.buffer.is_free(&fill)) {
-            self.awaits_room = true;
+        let segment = self.sender.flight.mss.saturating_sub(self.block_bytes()).max(1);
+        let fill = self.sender.fill();
+        let limit = self.host.settings.unsent_limit.map_or(u64::MAX, u64::from);
+        if !is_awake && (2 * fill.unsent >= limit || !self.host.buffer.is_free(&fill)) {
+            self.host.awaits_room = true;
             return Ok(0);
         }
-        self.buffer.begin_write(segment, window);
-        self.buffer.unsent_limit = limit;
+        self.host.buffer.begin_write(segment, window);
+        self.host.buffer.unsent_limit = limit;
         let (mut taken, mut pushes) = (0, 0);
         while taken < bytes {
             let piece = self.write_piece(now, bytes - taken, options)?;
@@ -104,15 +103,13 @@ impl Socket {
                 pushes += self.push_full_piece(now, window, pushes > 0);
             }
         }
-        self.awaits_room = taken < bytes;
-        let Some(connection) = &self.connection else { return Ok(taken) };
-        let (write_end, snd_max) =
-            (connection.sender.flight.write_end, connection.sender.flight.snd_max);
-        if !options.more || self.awaits_room {
-            self.buffer.note_push(write_end);
+        self.host.awaits_room = taken < bytes;
+        let (write_end, snd_max) = (self.sender.flight.write_end, self.sender.flight.snd_max);
+        if !options.more || self.host.awaits_room {
+            self.host.buffer.note_push(write_end);
         }
-        if pushes > 0 && (self.awaits_room || write_end - snd_max > 0) {
-            self.push(now, false, self.awaits_room, true);
+        if pushes > 0 && (self.host.awaits_room || write_end - snd_max > 0) {
+            self.push(now, false, self.host.awaits_room, true);
         }
         Ok(taken)
     }
@@ -124,9 +121,9 @@ impl Socket {
         bytes: u64,
         options: WriteOptions,
     ) -> Result<u64, SocketError> {
-        let Some(connection) = &self.connection else { return Ok(0) };
-        let (fill, flight) = (connection.sender.fill(), &connection.sender.flight);
-        let piece = self.buffer.write_piece(bytes, &fill, flight.snd_max, flight.is_record_closed);
+        let (fill, flight) = (self.sender.fill(), &self.sender.flight);
+        let piece =
+            self.host.buffer.write_piece(bytes, &fill, flight.snd_max, flight.is_record_closed);
         if piece > 0 {
             let end_of_record = options.end_of_record && piece == bytes;
             self.write(now, piece, WriteOptions { end_of_record, ..options })?;
@@ -138,15 +135,14 @@ impl Socket {
     /// the first segments, otherwise whatever may once half of a window is written (Linux: `tcp_push_one`, `forced_push`).
     /// Returns how often that was.
     fn push_full_piece(&mut self, now: Instant, window: u64, is_urged: bool) -> u32 {
-        let Some(connection) = &self.connection else { return 0 };
-        let flight = &connection.sender.flight;
+        let flight = &self.sender.flight;
         let write_end = flight.write_end;
-        let (is_full, is_only) = self.buffer.look_at_last(write_end, flight.snd_max);
-        if !self.settings.is_linux() || !is_full {
+        let (is_full, is_only) = self.host.buffer.look_at_last(write_end, flight.snd_max);
+        if !self.is_linux || !is_full {
             return 0;
         }
-        if self.buffer.is_push_due(write_end, window) {
-            self.buffer.note_push(write_end);
+        if self.host.buffer.is_push_due(write_end, window) {
+            self.host.buffer.note_push(write_end);
             self.push(now, false, true, is_urged);
         } else if is_only {
             self.push(now, true, true, true);
@@ -159,60 +155,55 @@ impl Socket {
     /// What may leave does so now, in a burst of its own: only one piece of segments, or all; without Nagle's algorithm if
     /// `overrules`; what the window lets out does not wait for more if it `is_urged`.
     fn push(&mut self, now: Instant, only_one: bool, overrules: bool, is_urged: bool) {
-        let Some(connection) = &mut self.connection else { return };
-        let flight = &mut connection.sender.flight;
+        let flight = &mut self.sender.flight;
         let usual = (flight.has_nagle, flight.is_corked);
         if overrules {
             (flight.has_nagle, flight.is_corked) = (false, false);
         }
         flight.is_urged = is_urged;
-        connection.sender.refresh();
+        self.sender.refresh();
         while let Some((segment, is_again)) = self.poll_marked(now) {
-            self.departed.push_back((segment, is_again));
-            let is_within =
-                self.connection.as_ref().is_some_and(|data| data.sender.flight.is_within_piece());
-            if only_one && !is_within {
+            self.host.departed.push_back((segment, is_again));
+            if only_one && !self.sender.flight.is_within_piece() {
                 break;
             }
         }
-        let Some(connection) = &mut self.connection else { return };
-        let flight = &mut connection.sender.flight;
+        let flight = &mut self.sender.flight;
         (flight.has_nagle, flight.is_corked) = usual;
         flight.is_urged = false;
-        self.reported = None;
+        self.host.reported = None;
         flight.records_mut().begin_burst();
-        connection.sender.refresh();
+        self.sender.refresh();
     }
 
     /// Could an application write, as `poll` tells?
     pub fn is_writable(&self) -> bool {
-        let Some(connection) = &self.connection else { return true };
-        if !connection.sender.flight.keeps_records() {
+        if !self.is_open() || !self.sender.flight.keeps_records() {
             return true;
         }
-        let fill = connection.sender.fill();
+        let fill = self.sender.fill();
         // To wake a writer, Linux wants half of the limit.
-        let limit = self.settings.unsent_limit.map_or(u64::MAX, u64::from);
-        self.buffer.is_free(&fill) && fill.unsent * 2 < limit.max(1)
+        let limit = self.host.settings.unsent_limit.map_or(u64::MAX, u64::from);
+        self.host.buffer.is_free(&fill) && fill.unsent * 2 < limit.max(1)
     }
 
     /// Bytes written and not acknowledged, and those of them that were never sent.
     pub fn unacknowledged(&self) -> (u64, u64) {
-        let Some(connection) = &self.connection else {
-            let bytes = self.early.iter().map(|(bytes, _)| bytes).sum();
+        if !self.is_open() {
+            let bytes = self.host.early.iter().map(|(bytes, _)| bytes).sum();
             return (bytes, bytes);
-        };
-        let flight = &connection.sender.flight;
+        }
+        let flight = &self.sender.flight;
         let end = flight.write_end.min(flight.fin_at);
         (end - flight.snd_una.min(end), end - flight.snd_max.min(end))
     }
 
     /// The same as Linux counts them, a FIN as one more.
     pub fn unacknowledged_numbers(&self) -> (u64, u64) {
-        let Some(connection) = self.connection.as_ref().filter(|_| self.settings.is_linux()) else {
+        if !self.is_open() || !self.is_linux {
             return self.unacknowledged();
-        };
-        let flight = &connection.sender.flight;
+        }
+        let flight = &self.sender.flight;
         (flight.write_end - flight.snd_una, flight.write_end - flight.snd_max)
     }
 
@@ -224,12 +215,10 @@ impl Socket {
     /// The application reads up to `bytes`; how many there were.
     pub fn read(&mut self, now: Instant, bytes: u64) -> u64 {
         let unread = self.unread();
-        let (taken, listens) = (bytes.min(unread), !self.is_read_shut);
+        let (taken, listens) = (bytes.min(unread), !self.host.is_read_shut);
         let read = self.window().read + taken;
-        if taken > 0
-            && let Some(connection) = &mut self.connection
-        {
-            connection.receiver.read_up_to(now, read, taken == unread, listens);
+        if taken > 0 {
+            self.receiver.read_up_to(now, read, taken == unread, listens);
         }
         taken
     }
@@ -241,54 +230,54 @@ impl Socket {
 
     /// Will nothing more arrive, as the peer has closed or the application does not read?
     pub fn is_receiving_over(&self) -> bool {
-        self.is_read_shut || self.has_peer_closed()
+        self.host.is_read_shut || self.has_peer_closed()
     }
 
     /// The application lets go of the socket: a FIN follows what is written. Data that it has not read
     /// make it a reset (RFC 2525, section 2.17).
     pub fn close(&mut self, now: Instant) {
         let has_unread = self.unread() > 0;
-        self.is_orphan = true;
-        self.is_read_shut = true;
-        match self.state {
+        self.host.is_orphan = true;
+        self.host.is_read_shut = true;
+        match self.host.state {
             State::Closed | State::TimeWait => {}
             State::Listen | State::SynSent => self.end(None),
             _ if has_unread => self.abort(now, None),
-            State::FinWait2 if self.settings.fin_wait == Duration::ZERO => self.abort(now, None),
-            State::FinWait2 => self.deadlines.linger = self.fires(now, self.settings.fin_wait),
+            State::FinWait2 if self.host.settings.fin_wait == Duration::ZERO => {
+                self.abort(now, None)
+            }
+            State::FinWait2 => self.start(Timer::Linger, now, self.host.settings.fin_wait),
             _ => self.shut_down_writes(now),
         }
     }
 
     /// The application writes no more.
     pub fn shut_down_writes(&mut self, now: Instant) {
-        match self.state {
-            State::SynReceived | State::Established => self.state = State::FinWait1,
-            State::CloseWait => self.state = State::LastAck,
+        match self.host.state {
+            State::SynReceived | State::Established => self.host.state = State::FinWait1,
+            State::CloseWait => self.host.state = State::LastAck,
             State::SynSent => return self.end(None),
             _ => return,
         }
-        self.is_corked = false;
-        self.has_more = false;
+        self.host.is_corked = false;
+        self.host.has_more = false;
         self.release(false);
-        if let Some(connection) = &mut self.connection {
-            connection.close();
+        if self.is_open() {
+            self.sender.close();
         }
         self.watch_data(now);
     }
 
     /// The application reads no more; what has arrived can still be read.
     pub fn shut_down_reads(&mut self) {
-        self.is_read_shut = true;
+        self.host.is_read_shut = true;
     }
 
     /// Ends the connection with a reset; `error` is what the application will hear.
     pub fn abort(&mut self, now: Instant, error: Option<SocketError>) {
-        if let Some(connection) = &self.connection
-            && self.state.is_synchronized()
-        {
-            let seq = self.acceptable_number(connection);
-            let header = connection.control(now, flags::RST | flags::ACK, seq);
+        if self.is_open() && self.host.state.is_synchronized() {
+            let seq = self.acceptable_number();
+            let header = self.control(now, flags::RST | flags::ACK, seq);
             self.reply(header);
         }
         self.end(error);
@@ -296,30 +285,32 @@ impl Socket {
 
     /// Parameters of the connection, from what is negotiated; for one that is not open yet.
     pub fn set_configure(&mut self, configure: Configure) {
-        self.configure = configure;
+        self.host.configure = configure;
     }
 
     /// The next call hears of what routers say, though the connection goes on (Linux: `IP_RECVERR`).
     pub fn set_hears_of_errors(&mut self, hears: bool) {
-        self.hears_of_errors = hears;
+        self.host.hears_of_errors = hears;
     }
 
     /// The congestion law is another from now on, with window and threshold of the one before.
     pub fn change_law(&mut self, now: Instant) {
-        let Some(connection) = &mut self.connection else { return };
-        let config = (self.configure)(Negotiated {
-            segment: connection.sender.flight.mss as u32,
-            sack: connection.config.sack,
-            timestamps: connection.config.timestamps,
-            ecn: connection.ecn_state().0,
+        if !self.is_open() {
+            return;
+        }
+        let config = (self.host.configure)(Negotiated {
+            segment: self.sender.flight.mss as u32,
+            sack: self.config.sack,
+            timestamps: self.config.timestamps,
+            ecn: self.ecn_state().0,
         });
-        connection.sender.flight.change_law(&config, now);
-        connection.sender.refresh();
+        self.sender.flight.change_law(&config, now);
+        self.sender.refresh();
     }
 
     /// The receive buffer changes its size; a window that was advertised stays.
     pub fn set_receive_buffer(&mut self, bytes: u32) {
-        self.settings.receive_buffer = bytes;
+        self.host.settings.receive_buffer = bytes;
         let window = self.window_mut();
         window.resize(bytes);
         if let Some(memory) = window.memory() {
@@ -329,7 +320,7 @@ impl Socket {
 
     /// The window has so many bytes at most from now on; what was advertised stays.
     pub fn set_window_clamp(&mut self, bytes: u32) {
-        let buffer = self.settings.receive_buffer;
+        let buffer = self.host.settings.receive_buffer;
         let window = self.window_mut();
         let latest = window.latest();
         match window.memory() {
@@ -365,81 +356,77 @@ impl Socket {
 
     /// The round trip as the receiver knows it (Linux: `rcv_rtt_est`).
     pub fn receiver_rtt(&self) -> Option<Duration> {
-        self.connection.as_ref().and_then(|data| data.receiver.rtt())
+        self.receiver.rtt()
     }
 
     /// How long an ACK is delayed, once data have come (Linux: `ato`).
     pub fn ack_delay(&self) -> Duration {
-        self.connection.as_ref().map_or(Duration::ZERO, |data| data.receiver.delay())
+        if self.is_open() { self.receiver.delay() } else { Duration::ZERO }
     }
 
     /// The send buffer has so many bytes of memory, whatever the window.
     pub fn set_send_buffer(&mut self, bytes: u32) {
-        self.settings.send_buffer = (bytes, true);
-        self.buffer.resize(bytes.into());
+        self.host.settings.send_buffer = (bytes, true);
+        self.host.buffer.resize(bytes.into());
     }
 
     /// Bytes written and not sent of which there are always less.
     pub fn set_unsent_limit(&mut self, limit: Option<u32>) {
-        self.settings.unsent_limit = limit;
+        self.host.settings.unsent_limit = limit;
     }
 
     /// How long data may stay unacknowledged.
     pub fn set_user_timeout(&mut self, now: Instant, limit: Option<Duration>) {
-        self.settings.user_timeout = limit;
+        self.host.settings.user_timeout = limit;
         self.watch_data(now);
     }
 
     /// How long a closed socket stays in FIN-WAIT-2 (Linux: `TCP_LINGER2`); if no time at all, it resets.
     pub fn set_fin_wait(&mut self, time: Duration) {
-        self.settings.fin_wait = time;
+        self.host.settings.fin_wait = time;
     }
 
     /// When an idle peer is probed.
     pub fn set_keep_alive(&mut self, now: Instant, keep_alive: Option<KeepAlive>) {
-        self.settings.keep_alive = keep_alive;
+        self.host.settings.keep_alive = keep_alive;
         self.watch_data(now);
     }
 
     /// Are ACKs sent at once (Linux's `TCP_QUICKACK`)?
     pub fn set_quick_acks(&mut self, is_quick: bool) {
-        if let Some(connection) = &mut self.connection {
-            if connection.config.quick_acks == 0 {
-                connection.config.delayed_ack = (!is_quick).then_some(self.settings.ack_delay);
+        if self.is_open() {
+            if self.config.quick_acks == 0 {
+                self.config.delayed_ack = (!is_quick).then_some(self.host.settings.ack_delay);
             }
-            connection.receiver.set_quick(is_quick);
+            self.receiver.set_quick(is_quick);
         }
     }
 
     /// Are ACKs sent at once, as data flow one way only or no application has asked otherwise?
     pub fn has_quick_acks(&self) -> bool {
-        self.connection.as_ref().is_none_or(|data| data.receiver.has_quick_acks())
+        !self.is_open() || self.receiver.has_quick_acks()
     }
 
     /// Does the application hold short segments back (Linux's `TCP_CORK`)?
     pub fn set_corked(&mut self, is_corked: bool) {
-        self.is_corked = is_corked;
-        self.has_more = false;
+        self.host.is_corked = is_corked;
+        self.host.has_more = false;
         self.release(is_corked);
     }
 
     /// Do short segments leave at once, without Nagle's algorithm (`TCP_NODELAY`)? Setting it sends what
     /// waits.
     pub fn set_nodelay(&mut self, nodelay: bool) {
-        self.nodelay = nodelay;
-        if let Some(connection) = &mut self.connection {
-            connection.sender.flight.has_nagle = !nodelay;
-        }
+        self.host.nodelay = nodelay;
+        self.sender.flight.has_nagle = !nodelay;
         if nodelay {
-            self.has_more = false;
+            self.host.has_more = false;
             self.release(false);
         }
     }
 
     pub(super) fn release(&mut self, is_corked: bool) {
-        if let Some(connection) = &mut self.connection {
-            connection.sender.flight.is_corked = is_corked;
-            connection.sender.refresh();
-        }
+        self.sender.flight.is_corked = is_corked;
+        self.sender.refresh();
     }
 }

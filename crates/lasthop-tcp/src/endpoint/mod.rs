@@ -1,4 +1,4 @@
-//! A TCP connection: one sender and one receiver per end (RFC 9293).
+//! One end of a TCP connection: a sender, a receiver, and the policy by which it admits segments (RFC 9293).
 //!
 //! ```text
 //!   opener:    CLOSED --open--> SYN-SENT --SYN,ACK (or ACK, one-way)--> ESTABLISHED --close--> FIN
@@ -9,17 +9,23 @@
 //! `snd_una` and `rcv_nxt` tell which state holds. Under a one-way profile (ns-2) only the opener
 //! has anything to send.
 //!
+//! A [`Connection`] is one of two ends that are configured alike: what a simulation drives. A
+//! [`Socket`](host::Socket) is that of a [`Host`](host::Host), which meets foreign peers. Sender and receiver are the same.
+//!
 //! # Contract
 //!
-//! Calls carry a non-decreasing `now`. After any input call [`Connection::poll_transmit`] until it
-//! returns `None`, then look at [`Connection::next_timeout`]. A spurious
-//! [`Connection::handle_timeout`] changes nothing.
+//! Calls carry a non-decreasing `now`. After any input call [`Endpoint::poll_transmit`] until it
+//! returns `None`, then look at [`Endpoint::next_timeout`]. A spurious
+//! [`Endpoint::handle_timeout`] changes nothing.
 
-mod admission;
 mod copies;
 mod extras;
-mod host;
+pub mod host;
+mod linux;
+mod trusting;
 mod units;
+
+pub use trusting::{Connection, Trusting};
 
 use super::blocks::Blocks;
 use super::config::{Config, Conventions, WritePolicy};
@@ -29,9 +35,8 @@ use super::receiver::Receiver;
 use super::sender::{Outgoing, Sender, SenderCounters};
 use super::timers::Timer;
 use extras::has_extras;
-use lasthop_base::packet::{Extension, Header, MAX_SACK_BLOCKS, TcpHeader, flags};
+use lasthop_base::packet::{MAX_SACK_BLOCKS, TcpHeader, flags};
 use lasthop_base::units::{Duration, Instant};
-use std::borrow::Borrow;
 
 /// Which end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,9 +47,13 @@ pub enum Role {
     Acceptor,
 }
 
+/// How an end admits segments, and what it does besides moving data. The type is chosen at construction, so that what a
+/// simulation does not need costs it nothing.
+pub trait Admission {}
+
 /// One end of a connection.
 #[derive(Clone, Debug)]
-pub struct Connection {
+pub struct Endpoint<A: Admission = Trusting> {
     pub(super) config: Config,
     role: Role,
     pub(super) sender: Sender,
@@ -59,13 +68,15 @@ pub struct Connection {
     blocks: Option<Box<Blocks>>,
     /// Do its data say nothing but their numbers: no acknowledgment, no options, nothing besides?
     is_bare: bool,
-    /// Whether it is a Linux host.
-    is_host: bool,
+    /// Whether it follows [`Conventions::Linux`].
+    is_linux: bool,
     /// Lengths on the wire of such data of full length, and of an acknowledgment without SACK blocks.
     full_bytes: u32,
     ack_bytes: u32,
     /// The SYN of the peer is to be acknowledged by itself, before any data (Linux).
     owes_ack: bool,
+    /// Its own state.
+    host: A,
 }
 
 /// Do data say nothing but their numbers?
@@ -86,11 +97,11 @@ fn of_role(config: &Config, role: Role) -> Config {
     Config { linear_syns, ..*config }
 }
 
-impl Connection {
+impl<A: Admission> Endpoint<A> {
     /// One end with its parameters; `boot_offset` is the phase of its clock within a tick.
-    pub fn new(config: &Config, role: Role, boot_offset: Duration) -> Self {
+    fn with(config: &Config, role: Role, boot_offset: Duration, host: A) -> Self {
         let blocks = Blocks::new(config);
-        Connection {
+        Endpoint {
             config: *config,
             role,
             sender: Sender::new(&of_role(config, role), boot_offset),
@@ -99,103 +110,23 @@ impl Connection {
             ecn: config.ecn.then(|| Ecn::new(config.marks)),
             has_extras: has_extras(config),
             is_bare: is_bare(config, role),
-            is_host: config.conventions == Conventions::Linux,
+            is_linux: config.conventions == Conventions::Linux,
             full_bytes: config.wire_bytes(config.segment.get() as u32, 0),
             ack_bytes: config.wire_bytes(0, 0),
             blocks,
             owes_ack: false,
+            host,
         }
     }
 
-    /// A new incarnation between the same ports; counters go on.
-    pub fn reset(&mut self, boot_offset: Duration) {
-        self.sender.reset(boot_offset);
-        self.receiver.reset(&self.config);
-        if self.config.autotuning {
-            self.advertised_window = self.config.first_window() as u32;
-        }
-        self.owes_ack = false;
-        self.ecn = self.config.ecn.then(|| Ecn::new(self.config.marks));
-        if let Some(blocks) = &mut self.blocks {
-            blocks.sender.reset(&self.config);
-            blocks.receiver.reset();
-        }
-    }
-
-    /// Sends the SYN, if the profile has one. Writing opens too.
-    pub fn open(&mut self) {
-        if self.role == Role::Opener && self.config.handshake {
-            self.sender.open();
-        }
-    }
-
-    /// The application writes a message of `bytes`.
-    pub fn write(&mut self, bytes: u64) {
-        self.open();
-        if self.role == Role::Acceptor && !self.config.one_way && self.config.handshake {
-            // Data may be queued before the SYN arrives; they wait behind ours.
-            self.sender.open();
-        }
-        self.sender.write(bytes);
-        self.wake();
-    }
-
-    /// The application has nothing more to send.
-    pub fn close(&mut self) {
-        if self.role == Role::Acceptor && !self.config.one_way && self.config.handshake {
-            // Our FIN stands behind our SYN, sent or not.
-            self.sender.open();
-        }
-        self.sender.close();
-    }
-
-    /// A segment arrived.
-    #[inline(always)]
-    pub fn receive<X: Extension>(&mut self, now: Instant, segment: &Header<X>) {
-        if self.config.one_way && segment.is_plain_ack() {
-            // The bulk of what a one-way sender hears.
-            self.sender.on_plain_ack(now, self.sender.unwrap(segment.ack));
-        } else {
-            self.receive_any(now, segment.full().borrow());
-        }
-    }
-
-    #[inline(never)]
-    fn receive_any(&mut self, now: Instant, segment: &TcpHeader) {
-        if self.blocks.is_some() {
-            if matches!(segment.flags & flags::NOTICE, flags::ERSN | flags::ELN) {
-                // The message of a link, which LT-TCP does not know: it acknowledges nothing.
-                return;
-            }
-            if segment.flags & flags::SYN == 0 {
-                self.receive_unit(now, segment);
-            } else {
-                self.receive_segment(now, segment);
-            }
-            return self.wake();
-        }
-        self.receive_segment(now, segment);
-    }
-
-    #[inline(always)]
-    fn receive_segment(&mut self, now: Instant, segment: &TcpHeader) {
-        if segment.flags & flags::NOTICE != 0 && self.take_marks(now, segment) {
-            return;
-        }
-        if !self.config.one_way && !self.is_acceptable(now, segment) {
-            return;
-        }
-        let control = segment.flags & (flags::SYN | flags::FIN) != 0;
-        let length = u64::from(segment.payload) + u64::from(control);
-        let seq = self.receiver.unwrap(segment.seq);
-        if self.is_host && self.receiver.is_old(seq + length) {
-            // RFC 9293, section 3.10.7.4: it is acknowledged, and all that it says besides is dropped.
-            self.receive_data(now, segment, seq, length);
-            return self.receiver.challenge();
-        }
-        self.receive_options(segment, seq);
-        self.receive_ack(now, segment, seq, length == 0);
-        self.receive_data(now, segment, seq, length);
+    /// Begins with parameters that were negotiated; the receive window stays.
+    fn reconfigure(&mut self, config: &Config, boot_offset: Duration) {
+        let window = self.receiver.window.take();
+        let fresh = Endpoint::with(config, self.role, boot_offset, Trusting);
+        (self.config, self.sender, self.receiver) = (fresh.config, fresh.sender, fresh.receiver);
+        (self.ecn, self.blocks, self.has_extras) = (fresh.ecn, fresh.blocks, fresh.has_extras);
+        (self.full_bytes, self.ack_bytes) = (fresh.full_bytes, fresh.ack_bytes);
+        self.receiver.window = window;
     }
 
     /// Processes the marks and the timestamp of an acceptable segment that begins with `seq`.
@@ -262,7 +193,7 @@ impl Connection {
         if length == 0 {
             return;
         }
-        if self.is_host {
+        if self.is_linux {
             self.receive_at_host(now, segment, seq, length);
         } else {
             let control = segment.flags & (flags::SYN | flags::FIN) != 0;
@@ -302,35 +233,10 @@ impl Connection {
         self.sender.on_any_ack(now, ack, &blocks[..count], is_pure, sent);
     }
 
-    /// A segment arrived at an end that [only acknowledges](Config::only_acknowledges): what
-    /// [`Self::receive`] and [`Self::poll_transmit`] do together. The segment's `header` becomes that of
-    /// the ACK; without one, it is worth nothing.
-    #[inline(always)]
-    pub fn answer<X: Extension>(&mut self, now: Instant, header: &mut Header<X>) -> Option<u32> {
-        // The bulk: plain data in order.
-        if header.flags == 0
-            && !header.has_timestamps
-            && self.ecn.is_none()
-            && self.receiver.take_next(header.seq, header.payload)
-        {
-            *header = Header {
-                seq: self.sender.flight.snd_nxt as u32,
-                ack: self.receiver.rcv_nxt as u32,
-                window: self.advertised_window,
-                flags: flags::ACK,
-                ..Header::default()
-            };
-            return Some(self.ack_bytes);
-        }
-        self.answer_any(now, header)
-    }
-
-    fn answer_any<X: Extension>(&mut self, now: Instant, header: &mut Header<X>) -> Option<u32> {
-        self.receive_any(now, header.full().borrow());
-        let mut answer = TcpHeader::default();
-        let bytes = self.poll_transmit(now, &mut answer)?;
-        *header = X::narrow(&answer);
-        Some(bytes)
+    /// The application writes `bytes`, of an end that is open or opens.
+    fn write_data(&mut self, bytes: u64) {
+        self.sender.write(bytes);
+        self.wake();
     }
 
     /// Is it certain that there is nothing to send before the next input?
@@ -339,19 +245,10 @@ impl Connection {
         self.sender.flight.is_quiet() && !self.receiver.is_ack_due()
     }
 
-    /// The next segment to send now: fills in `header` and returns the length on the wire in
-    /// bytes.
+    /// The next segment to send now: fills in `header` and returns the length on the wire in bytes.
     #[inline(always)]
-    pub fn poll_transmit(&mut self, now: Instant, header: &mut TcpHeader) -> Option<u32> {
-        // Most calls end here: drivers poll until there is nothing left.
-        if self.is_quiet() {
-            return None;
-        }
-        if let Some((bare, bytes)) = self.poll_bare(now) {
-            *header = bare;
-            return Some(bytes);
-        }
-        if self.sender.flight.is_held_back(now) && self.has_data_only() {
+    fn poll_header(&mut self, now: Instant, header: &mut TcpHeader) -> Option<u32> {
+        if self.is_quiet() || self.sender.flight.is_held_back(now) && self.has_data_only() {
             return None;
         }
         self.transmit(now, header)
@@ -362,17 +259,6 @@ impl Connection {
     fn has_data_only(&self) -> bool {
         let has_more = self.has_extras || self.config.autotuning || self.blocks.is_some();
         !has_more && !self.receiver.is_ack_due()
-    }
-
-    /// The next segment to send now with its length on the wire, if it is full and says nothing but its number.
-    #[inline(always)]
-    pub fn poll_bare<X: Extension>(&mut self, now: Instant) -> Option<(Header<X>, u32)> {
-        if !self.is_bare {
-            return None;
-        }
-        let seq = self.sender.flight.poll_full(now)? as u32;
-        let payload = self.sender.flight.mss as u32;
-        Some((Header { seq, payload, ..Header::default() }, self.full_bytes))
     }
 
     #[inline(never)]
@@ -484,8 +370,8 @@ impl Connection {
         self.sender.flight.timers.next()
     }
 
-    /// A deadline has come.
-    pub fn handle_timeout(&mut self, now: Instant) {
+    /// A deadline of sender or receiver has come.
+    fn handle_data_timeout(&mut self, now: Instant) {
         self.receiver.handle_timeout(&self.sender.flight.timers, now);
         if let Some(blocks) = &mut self.blocks
             && self.sender.flight.snd_una > 0

@@ -1,9 +1,8 @@
 //! What a host offers and how long it waits, and what two of them agree on.
 
 use super::limits::Limits;
-use crate::config::{Config, Conventions};
+use crate::config::Config;
 use crate::receiver::ReceiveMemory;
-use crate::wheel::Wheel;
 use lasthop_base::units::Duration;
 use std::sync::Arc;
 
@@ -38,7 +37,7 @@ pub struct Settings {
     /// Expiries of a SYN's timer that leave it as long as it was (Linux: `net.ipv4.tcp_syn_linear_timeouts`).
     pub syn_linear: u32,
     /// Retransmissions of a segment, or probes, before the connection is given up (R2 of RFC 9293,
-    /// section 3.8.3). Linux makes of those of a segment a time: see [`Settings::is_linux`].
+    /// section 3.8.3). Linux makes of those of a segment a time.
     pub retries: u32,
     /// The same of a socket that the application has closed (Linux: `net.ipv4.tcp_orphan_retries`).
     pub orphan_retries: u32,
@@ -64,35 +63,20 @@ pub struct Settings {
     pub mtu_probing: Option<MtuProbing>,
     /// What the application bounds by itself.
     pub limits: Limits,
-    /// Ticks at which the timers of the host fire; its connections have the same.
-    pub wheel: Wheel,
-    /// Whose readings of the RFCs it follows where hosts differ: see [`Settings::is_linux`].
-    pub conventions: Conventions,
+    /// Phase of the host's clock and of its timers ([`Config::timer_tick`]).
+    pub boot_offset: Duration,
 }
 
 impl Settings {
-    /// Does it do as Linux does? There
-    ///
-    /// - data beyond the window are taken whole if nothing waits to be read, otherwise not at all;
-    /// - a repeated SYN gets the SYN and ACK again, where RFC 9293 answers with an ACK;
-    /// - the user timeout counts from the first retransmission or probe, where RFC 5482 counts from when the data left;
-    /// - retransmission ends once it has lasted as long as `retries` and one more would with a first RTO of 200 ms, or for the
-    ///   user timeout if there is one;
-    /// - retransmission to a closed window ends if it has lasted for two of the longest RTO, and nothing has come for as long;
-    /// - the user timeout counts for probes of an idle peer, in the place of their number;
-    /// - a segment has at most half of the largest window that the peer has advertised, and 48 bytes at least;
-    /// - a reset counts that begins where the highest SACK block ends;
-    /// - SYN that are sent again by mistake, as a time stamp tells, leave the initial window as it is;
-    /// - a simultaneous open ends with a report that the SYN came twice;
-    /// - four blocks above holes are remembered, see `recent_blocks.rs`;
-    /// - a window of the same number counts if it is larger, or none at all;
-    /// - segments without data keep within a window that the peer has taken back, and so does what goes again;
-    /// - data that report blocks are shorter by them, and a FIN drops what lies above it;
-    /// - a connection that times out ends without a reset, and an orphan in FIN-WAIT-2 keeps numbers only;
-    /// - who does not read delays ACKs, and a back-off ends with a sample of the round trip;
-    /// - a host that hears that it cannot be reached takes a back-off back (RFC 6069).
-    pub fn is_linux(&self) -> bool {
-        self.conventions == Conventions::Linux
+    /// What is agreed on with a peer that offers the same.
+    pub(super) fn offered(&self) -> Negotiated {
+        let options = if self.timestamps { super::TIMESTAMPS_BYTES } else { 0 };
+        Negotiated {
+            segment: self.mss.saturating_sub(options).max(1),
+            sack: self.sack,
+            timestamps: self.timestamps,
+            ecn: self.ecn != EcnOffer::Never,
+        }
     }
 }
 

@@ -1,12 +1,12 @@
 //! A connection of a Linux host: what its receiver is told, and how it sends a stream.
 
-use super::{Connection, Role};
+use super::{Admission, Endpoint, Role};
 use crate::config::TIMESTAMPS;
 use crate::receiver::Arriving;
 use lasthop_base::packet::{TcpHeader, flags};
 use lasthop_base::units::Instant;
 
-impl Connection {
+impl<A: Admission> Endpoint<A> {
     /// Data, a SYN or a FIN of `length` numbers arrive at a Linux host.
     #[cold]
     pub(super) fn receive_at_host(

@@ -19,8 +19,7 @@
 //! *Not modelled*: a search anew after ten minutes.
 
 use super::path::{HEADERS, LEAST_SEGMENT};
-use super::{MtuProbing, Socket, TIMESTAMPS_BYTES};
-use crate::connection::Connection;
+use super::{Endpoint, Host, MtuProbing, TIMESTAMPS_BYTES};
 use crate::flight::Flight;
 use crate::law::CongestionLaw;
 use lasthop_base::packet::TcpHeader;
@@ -74,22 +73,25 @@ impl Search {
         let least = self.how.floor.max(LEAST_SEGMENT);
         self.low = half.min(self.how.base).max(least) + self.overhead;
     }
+}
 
-    fn step(&self, connection: &Connection) -> Step {
-        let flight = &connection.sender.flight;
-        let Some((in_flight, reordering)) = connection.sender.calm() else { return Step::Leave };
+impl Endpoint<Host> {
+    /// What `search` makes of the next segment.
+    fn step(&self, search: &Search) -> Step {
+        let flight = &self.sender.flight;
+        let Some((in_flight, reordering)) = self.sender.calm() else { return Step::Leave };
         let cwnd = flight.law.cwnd();
-        if self.is_late
-            || self.probe.is_some()
+        if search.is_late
+            || search.probe.is_some()
             || cwnd < LEAST_WINDOW
-            || connection.receiver.has_blocks()
+            || self.receiver.has_blocks()
         {
             return Step::Leave;
         }
-        let mtu = (self.low + self.high) / 2;
-        let bytes = u64::from(mtu - self.overhead);
+        let mtu = (search.low + search.high) / 2;
+        let bytes = u64::from(mtu - search.overhead);
         let needed = bytes + u64::from(reordering + 1) * flight.mss;
-        if self.high < self.low + self.how.threshold.max(1)
+        if search.high < search.low + search.how.threshold.max(1)
             || flight.write_end - flight.snd_max < needed
             || flight.peer_window < needed
         {
@@ -106,55 +108,53 @@ impl Search {
             false => Step::Probe(mtu),
         }
     }
-}
 
-impl Socket {
     /// Segments begin small, and the path is probed for larger ones.
     pub(super) fn begin_search(&mut self) {
-        let probing = self.settings.mtu_probing.filter(|how| how.from_start);
-        self.search = probing.and_then(|how| self.new_search(how));
+        let probing = self.host.settings.mtu_probing.filter(|how| how.from_start);
+        self.host.search = probing.map(|how| self.new_search(how));
     }
 
-    fn new_search(&self, how: MtuProbing) -> Option<Search> {
-        let has_timestamps = self.connection.as_ref()?.config.timestamps;
-        Some(Search::new(how, self.path.clamp(), self.path.mtu(), has_timestamps))
+    fn new_search(&self, how: MtuProbing) -> Search {
+        let path = &self.host.path;
+        Search::new(how, path.clamp(), path.mtu(), self.config.timestamps)
     }
 
     /// Timeouts follow each other: segments may be too large without a router's word (`tcp_mtu_probing`).
     pub(super) fn suspect_black_hole(&mut self, how: MtuProbing) {
-        match &mut self.search {
+        match &mut self.host.search {
             Some(search) => search.shrink(),
-            None => self.search = self.new_search(how),
+            None => self.host.search = Some(self.new_search(how)),
         }
         self.sync_segment();
     }
 
-    /// The next segment of the data, which may be a probe, as [`Connection::poll_transmit`] has it.
+    /// The next segment of the data, which may be a probe, as [`Endpoint::poll_header`] has it.
     pub(super) fn poll_data(&mut self, now: Instant, header: &mut TcpHeader) -> Option<u32> {
-        let connection = self.connection.as_mut()?;
-        let Some(search) = &mut self.search else { return connection.poll_transmit(now, header) };
-        let sent_to = connection.sender.flight.snd_max;
-        let step = search.step(connection);
+        let Some(search) = self.host.search else { return self.poll_header(now, header) };
+        let sent_to = self.sender.flight.snd_max;
+        let step = self.step(&search);
         let bytes = match step {
-            Step::Leave => connection.poll_transmit(now, header),
+            Step::Leave => self.poll_header(now, header),
             Step::Wait => {
-                connection.sender.flight.hold_new();
-                let bytes = connection.poll_transmit(now, header);
-                connection.sender.refresh();
+                self.sender.flight.hold_new();
+                let bytes = self.poll_header(now, header);
+                self.sender.refresh();
                 bytes
             }
             Step::Probe(mtu) => {
-                let usual = connection.sender.flight.begin_probe((mtu - search.overhead).into());
-                connection.sender.refresh();
-                let bytes = connection.poll_transmit(now, header);
-                connection.sender.flight.end_probe(usual);
-                connection.sender.refresh();
+                let usual = self.sender.flight.begin_probe((mtu - search.overhead).into());
+                self.sender.refresh();
+                let bytes = self.poll_header(now, header);
+                self.sender.flight.end_probe(usual);
+                self.sender.refresh();
                 bytes
             }
         };
+        let search = self.host.search.as_mut()?;
         search.is_late = bytes.is_some() && (search.is_late || header.payload > 0);
         let bytes = bytes?;
-        let flight = &mut connection.sender.flight;
+        let flight = &mut self.sender.flight;
         if header.payload > 0 && flight.snd_max == sent_to {
             (search.probe, flight.mtu_probe) = (None, None);
         }
@@ -165,17 +165,15 @@ impl Socket {
             flight.mtu_probe = Some((sent_to, flight.snd_max));
             // It counts as two.
             flight.law.set_cwnd(flight.law.cwnd() - 1.0);
-            connection.sender.refresh();
+            self.sender.refresh();
         }
         Some(bytes)
     }
 
     /// An ACK of everything below `ack` is about to be taken in: it may be that of the probe.
     pub(super) fn note_probe_passed(&mut self, ack: u64) {
-        let (Some(search), Some(connection)) = (&mut self.search, &mut self.connection) else {
-            return;
-        };
-        let flight = &mut connection.sender.flight;
+        let Some(search) = &mut self.host.search else { return };
+        let flight = &mut self.sender.flight;
         let Some((mtu, (_, end))) = search.probe.zip(flight.mtu_probe) else { return };
         if ack < end {
             return;
@@ -188,8 +186,8 @@ impl Socket {
 
     /// An ACK was taken in, by which the probe may have been found lost.
     pub(super) fn note_probe_lost(&mut self) {
-        let (Some(search), Some(connection)) = (&mut self.search, &self.connection) else { return };
-        if connection.sender.flight.mtu_probe.is_none()
+        let Some(search) = &mut self.host.search else { return };
+        if self.sender.flight.mtu_probe.is_none()
             && let Some(mtu) = search.probe.take()
         {
             search.high = mtu - 1;

@@ -1,7 +1,7 @@
 //! What the segments of few connections say besides: explicit congestion notification, damaged segments, random
 //! losses, timeouts that may have been mistakes. All of it is away from the short path.
 
-use super::Connection;
+use super::{Admission, Endpoint};
 use crate::config::{Config, Notices};
 use crate::ecn::Ecn;
 use crate::random::is_out;
@@ -15,7 +15,7 @@ pub(super) fn has_extras(config: &Config) -> bool {
     config.ecn || config.announces_damage() || config.marks_some_out()
 }
 
-impl Connection {
+impl<A: Admission> Endpoint<A> {
     /// A segment came whose header is intact and whose payload is damaged. A TCP that announces such tells its sender
     /// ([`Config::announces_damage`]); others make nothing of it.
     #[cold]
@@ -103,7 +103,7 @@ impl Connection {
         }
     }
 
-    /// Both ends use explicit congestion notification, as their SYN say that a [`Socket`](super::socket::Socket)
+    /// Both ends use explicit congestion notification, as their SYN say that a [`Host`](super::host::Host)
     /// exchanged.
     pub(crate) fn agree_on_ecn(&mut self) {
         if let Some(ecn) = &mut self.ecn {

@@ -1,6 +1,6 @@
 //! How long a connection has had something to send, and what it waited for.
 
-use crate::connection::Connection;
+use super::{Endpoint, Host};
 use crate::law::CongestionLaw;
 use lasthop_base::units::{Duration, Instant};
 
@@ -67,22 +67,28 @@ impl Usage {
     }
 }
 
-/// What a connection does, once it has sent what it may.
-pub(super) fn connection_use(connection: Option<&Connection>, awaits_room: bool) -> Use {
-    let Some(connection) = connection else { return Use::Idle };
-    let flight = &connection.sender.flight;
-    if flight.snd_una == flight.write_end {
-        return Use::Idle;
+impl Endpoint<Host> {
+    /// It has sent what it may.
+    pub(super) fn look_at_usage(&mut self, now: Instant) {
+        let use_ = self.use_();
+        self.host.usage.look(now, &use_);
     }
-    let is_short = flight.snd_nxt < flight.write_end
-        && flight.segment_end(flight.snd_nxt) > flight.snd_una + flight.peer_window;
-    // Linux looks at the congestion window first: if both are used up, that is the limit.
-    if is_short && (flight.outstanding_segments() as f64) < flight.law.cwnd().floor() {
-        return Use::WindowLimited;
-    }
-    let fill = (awaits_room && flight.keeps_records()).then(|| connection.sender.fill());
-    match fill {
-        Some(fill) if fill.unsent == 0 && fill.room > 0 => Use::BufferLimited,
-        _ => Use::Busy,
+
+    fn use_(&self) -> Use {
+        let flight = &self.sender.flight;
+        if flight.snd_una == flight.write_end {
+            return Use::Idle;
+        }
+        let is_short = flight.snd_nxt < flight.write_end
+            && flight.segment_end(flight.snd_nxt) > flight.snd_una + flight.peer_window;
+        // Linux looks at the congestion window first: if both are used up, that is the limit.
+        if is_short && (flight.outstanding_segments() as f64) < flight.law.cwnd().floor() {
+            return Use::WindowLimited;
+        }
+        let awaits_room = self.host.awaits_room && flight.keeps_records();
+        match awaits_room.then(|| self.sender.fill()) {
+            Some(fill) if fill.unsent == 0 && fill.room > 0 => Use::BufferLimited,
+            _ => Use::Busy,
+        }
     }
 }

@@ -1,11 +1,11 @@
 //! A connection that sends blocks of an erasure code: its segments are units.
 
-use super::Connection;
+use super::{Admission, Endpoint};
 use crate::blocks::{MOST_REPORTS, OPTION, Unit};
 use lasthop_base::packet::{TcpHeader, flags};
 use lasthop_base::units::Instant;
 
-impl Connection {
+impl<A: Admission> Endpoint<A> {
     /// A segment of a connection that sends blocks: a unit, or what acknowledges one.
     #[cold]
     pub(super) fn receive_unit(&mut self, now: Instant, segment: &TcpHeader) {
@@ -20,7 +20,7 @@ impl Connection {
         let is_marked = self.ecn.as_mut().is_some_and(|ecn| ecn.on_segment(segment));
         let seq = self.receiver.unwrap(segment.seq);
         self.sender.update_peer_window(seq, ack, u64::from(segment.window));
-        let Connection { sender, receiver, blocks: Some(blocks), .. } = self else { return };
+        let Endpoint { sender, receiver, blocks: Some(blocks), .. } = self else { return };
         if segment.payload > 0
             && let Some(unit) = Unit::read(segment, seq)
         {
@@ -45,7 +45,7 @@ impl Connection {
     /// The next unit, or an acknowledgment of one.
     #[cold]
     pub(super) fn transmit_unit(&mut self, now: Instant, header: &mut TcpHeader) -> Option<u32> {
-        let Connection { sender, blocks: Some(blocks), .. } = self else { return None };
+        let Endpoint { sender, blocks: Some(blocks), .. } = self else { return None };
         header.flags = flags::ACK;
         header.sack_blocks = 0;
         let unit = blocks.sender.poll(&mut sender.flight, now);

@@ -1,6 +1,6 @@
 //! Bounds that an application sets for one connection.
 
-use super::Socket;
+use super::{Endpoint, Host};
 use lasthop_base::units::Duration;
 
 /// What an application of Linux may bound by options of a socket; `None` leaves what the host has.
@@ -16,24 +16,26 @@ pub struct Limits {
     pub pacing_rate: Option<u64>,
 }
 
-impl Socket {
+impl Endpoint<Host> {
     /// Other bounds count from now on.
     pub fn set_limits(&mut self, limits: Limits) {
-        self.settings.limits = limits;
+        self.host.settings.limits = limits;
         self.apply_limits();
     }
 
     /// What is set counts for the connection, if there is one.
     pub(super) fn apply_limits(&mut self) {
-        let Limits { least_rto, greatest_rto, ack_delay, pacing_rate } = self.settings.limits;
+        let Limits { least_rto, greatest_rto, ack_delay, pacing_rate } = self.host.settings.limits;
         if let Some(greatest) = greatest_rto {
-            self.settings.rto[1] = greatest;
+            self.host.settings.rto[1] = greatest;
         }
-        let Some(connection) = &mut self.connection else { return };
-        connection.sender.flight.rtt.set_bounds(least_rto, greatest_rto);
-        connection.receiver.bound_delay(ack_delay);
+        if !self.is_open() {
+            return;
+        }
+        self.sender.flight.rtt.set_bounds(least_rto, greatest_rto);
+        self.receiver.bound_delay(ack_delay);
         if let Some(rate) = pacing_rate {
-            connection.sender.flight.limit_pacing(rate as f64);
+            self.sender.flight.limit_pacing(rate as f64);
         }
     }
 }

@@ -1,0 +1,547 @@
+//! The states of RFC 9293, section 3.3.2, how they change, and the timers that belong to them.
+
+use super::path::Path;
+use super::{
+    EcnOffer, Endpoint, Host, KeepAlive, Negotiated, Segment, Settings, SocketError, SynOptions,
+};
+use crate::flight::Flight;
+use crate::law::CongestionLaw;
+use crate::timers::Timer;
+use lasthop_base::packet::{TcpHeader, TcpOptions, flags};
+use lasthop_base::units::{Duration, Instant};
+
+/// Where a socket stands (RFC 9293, section 3.3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum State {
+    Closed,
+    Listen,
+    SynSent,
+    SynReceived,
+    Established,
+    FinWait1,
+    FinWait2,
+    CloseWait,
+    Closing,
+    LastAck,
+    TimeWait,
+}
+
+impl State {
+    /// Have both SYN been acknowledged? All states from ESTABLISHED on.
+    pub fn is_synchronized(self) -> bool {
+        !matches!(self, State::Closed | State::Listen | State::SynSent | State::SynReceived)
+    }
+
+    /// May the application write?
+    pub fn may_write(self) -> bool {
+        matches!(self, State::SynSent | State::SynReceived | State::Established | State::CloseWait)
+    }
+}
+
+impl Endpoint<Host> {
+    /// Starts a timer.
+    pub(super) fn start(&mut self, timer: Timer, now: Instant, delay: Duration) {
+        self.sender.flight.timers.start(timer, now, delay);
+    }
+
+    /// Stops a timer.
+    pub(super) fn stop(&mut self, timer: Timer) {
+        self.sender.flight.timers.stop(timer);
+    }
+
+    /// Sends the SYN, or the SYN and ACK, again or for the first time.
+    pub(super) fn send_syn(&mut self, now: Instant) {
+        if self.host.syns_sent == 0 {
+            self.host.syn_sent_at = now;
+        }
+        let is_answer = self.host.state == State::SynReceived;
+        // What the peer did not offer is not repeated.
+        let settings = &self.host.settings;
+        let is_bound = is_answer && (self.host.is_passive || !self.is_linux);
+        let offers = |ours: bool, theirs: bool| ours && (theirs || !is_bound);
+        let window_scale = settings
+            .window_scale
+            .filter(|_| !is_bound || self.host.peer_options.window_scale.is_some());
+        let has_timestamps = offers(settings.timestamps, self.host.peer_has_timestamps);
+        let options = SynOptions {
+            mss: Some(settings.mss),
+            window_scale,
+            sack_permitted: offers(settings.sack, self.host.peer_options.sack_permitted),
+        };
+        let mut header = TcpHeader {
+            seq: settings.initial_sequence,
+            flags: flags::SYN,
+            window: settings.receive_buffer.min(u16::MAX.into()),
+            has_timestamps,
+            ..TcpHeader::default()
+        };
+        header.flags |= match (is_answer, settings.ecn) {
+            (false, EcnOffer::Asks) if self.host.syns_sent == 0 => flags::ECE | flags::CWR,
+            (true, EcnOffer::Grants | EcnOffer::Asks) if self.host.peer_has_ecn => flags::ECE,
+            _ => 0,
+        };
+        if is_answer {
+            header.flags |= flags::ACK;
+            header.ack = self.host.peer_sequence.wrapping_add(1);
+        }
+        if has_timestamps {
+            let stamp = self.timestamp(now);
+            header.options.timestamps = (stamp, self.host.peer_syn.1);
+            let first = if self.host.syns_sent == 0 { stamp } else { self.host.syn_stamps.0 };
+            self.host.syn_stamps = (first, stamp);
+        }
+        self.host.replies.push_back(Segment { header, options });
+        self.start(Timer::Handshake, now, self.handshake_rto(self.host.syns_sent));
+        self.host.syns_sent += 1;
+    }
+
+    /// RTO of the handshake after so many expiries.
+    pub(super) fn handshake_rto(&self, expiries: u32) -> Duration {
+        let [initial, longest] = self.host.settings.rto;
+        let is_answer = self.host.state == State::SynReceived;
+        let linear = if is_answer { 0 } else { self.host.settings.syn_linear };
+        (initial * (1 << expiries.saturating_sub(linear).min(20))).min(longest)
+    }
+
+    /// What both SYN agree on.
+    fn negotiated(&self) -> Negotiated {
+        let (ours, theirs) = (&self.host.settings, &self.host.peer_options);
+        let timestamps = ours.timestamps && self.host.peer_has_timestamps;
+        let mss = theirs.mss.unwrap_or(super::DEFAULT_MSS).min(ours.mss);
+        let options = if timestamps { super::TIMESTAMPS_BYTES } else { 0 };
+        Negotiated {
+            segment: mss.saturating_sub(options).max(1),
+            sack: ours.sack && theirs.sack_permitted,
+            timestamps,
+            ecn: self.host.peer_has_ecn && ours.ecn != EcnOffer::Never,
+        }
+    }
+
+    /// Both SYN are acknowledged. `echo`: when the segment left that the last one answers, by its
+    /// timestamp.
+    pub(super) fn establish(&mut self, now: Instant, echo: Option<Instant>) {
+        let negotiated = self.negotiated();
+        let config = (self.host.configure)(negotiated);
+        self.reconfigure(&config, self.host.settings.boot_offset);
+        self.host.is_open = true;
+        let (ours, theirs) = (&self.host.settings, &self.host.peer_options);
+        let options = if negotiated.timestamps { super::TIMESTAMPS_BYTES } else { 0 };
+        let mss = theirs.mss.unwrap_or(super::DEFAULT_MSS).min(ours.mss);
+        self.host.path = Path::new(mss, ours.mtu);
+        self.host.shifts = match (theirs.window_scale, ours.window_scale) {
+            // RFC 7323, section 2.3: no more than 14.
+            (Some(theirs), Some(ours)) => (theirs.min(14), ours.min(14)),
+            _ => (0, 0),
+        };
+        self.begin_after_handshake(now, echo, negotiated);
+        self.host.buffer =
+            super::new_send_buffer(self.host.settings.send_buffer, negotiated.segment);
+        let syn_window = self.host.settings.receive_buffer.min(u16::MAX.into());
+        let theirs = self.host.settings.mss.saturating_sub(options).max(1);
+        // Linux chooses the window of a SYN before it knows of timestamps (`tcp_connect_init`).
+        let knows_options = self.host.is_passive || !self.is_linux;
+        let first = if knows_options { theirs } else { self.host.settings.mss };
+        let shift = self.host.shifts.1;
+        let window = self.window_mut();
+        window.open(negotiated.segment, (theirs, first), syn_window, shift);
+        if let Some(memory) = window.memory() {
+            memory.begin(now);
+        }
+        let closes = self.host.state == State::FinWait1;
+        if !closes {
+            self.host.state = State::Established;
+        }
+        self.apply_limits();
+        self.sync_segment();
+        (self.host.heard_at, self.host.sent_at, self.host.data_at) = (now, now, now);
+        self.host.waiting_since = now;
+        for (bytes, options) in std::mem::take(&mut self.host.early) {
+            // The state allows it, and there is no error yet.
+            let _ = self.write(now, bytes, options);
+        }
+        if closes {
+            self.sender.close();
+        }
+        self.watch_data(now);
+    }
+
+    /// What the handshake has told the sender.
+    fn begin_after_handshake(
+        &mut self,
+        now: Instant,
+        echo: Option<Instant>,
+        negotiated: Negotiated,
+    ) {
+        // Linux counts the answers to a repeated SYN beside those of its timer, once that has expired.
+        let timeouts = self.host.syns_sent.saturating_sub(1);
+        let repeated = if self.is_linux && timeouts > 0 { self.host.syns_repeated } else { 0 };
+        let has_lost_syns = timeouts + repeated > 1 && !self.echoes_first_syn(echo);
+        let resent = self.syn_retransmissions();
+        let is_clear = self.host.syns_sent == 1;
+        let is_active_linux = self.is_linux && !self.host.is_passive;
+        let flight = &mut self.sender.flight;
+        if has_lost_syns {
+            // RFC 6928, section 2: SYNs were lost.
+            flight.initial_window = 1.0;
+            flight.law.set_cwnd(1.0);
+        }
+        flight.begin_established(self.host.peer_syn.0.into(), !self.host.nodelay);
+        flight.syns_resent = resent;
+        self.receiver.ts_recent = self.host.peer_syn.1;
+        self.receiver.reads_at_once = false;
+        if negotiated.ecn {
+            // The timeout of the SYN is told of as any other.
+            flight.told_again += u64::from(is_active_linux && !is_clear);
+            self.agree_on_ecn();
+        }
+        if is_active_linux && !is_clear && !negotiated.sack {
+            self.sender.begin_after_lost_syn();
+        }
+        // Of a SYN that was sent once the exact time counts, also in Linux.
+        let exact = (is_clear && self.host.syns_repeated == 0).then_some(self.host.syn_sent_at);
+        if let Some(sent) = exact.or(echo).or(is_clear.then_some(self.host.syn_sent_at)) {
+            self.sender.sample_handshake(sent, now);
+        } else {
+            self.sender.flight.rtt.after_lost_syn();
+        }
+        self.sender.refresh();
+    }
+
+    /// Is it the first SYN that left at `echo`, so that those after it were sent by mistake
+    /// (Linux: `tcp_try_undo_spurious_syn`)?
+    fn echoes_first_syn(&self, echo: Option<Instant>) -> bool {
+        let stamp = |at| self.timestamp(at);
+        self.is_linux && echo.map(stamp) == Some(stamp(self.host.syn_sent_at))
+    }
+
+    /// The connection is over; `error` is what the application will hear.
+    pub(super) fn end(&mut self, error: Option<SocketError>) {
+        self.host.state = State::Closed;
+        self.host.error = error.or(self.host.error);
+        self.sender.flight.timers.stop_all();
+        if error.is_some_and(|error| error != SocketError::TimedOut) {
+            self.sender.probe_back_off = 0;
+            if !self.is_linux {
+                self.host.probes_unanswered = 0;
+            }
+        }
+    }
+
+    /// Bytes that have arrived in order, without the FIN.
+    pub fn received(&self) -> u64 {
+        self.receiver.rcv_nxt.min(self.host.peer_fin.unwrap_or(u64::MAX)) - 1
+    }
+
+    /// Has the peer's FIN arrived, with all before it?
+    pub fn has_peer_closed(&self) -> bool {
+        self.host.peer_fin.is_some_and(|fin| self.receiver.rcv_nxt > fin)
+    }
+
+    /// An arrival may have brought a FIN, or the ACK of ours.
+    pub(super) fn follow(&mut self, now: Instant, had_peer_closed: bool) {
+        let is_fin_acked = self.sender.flight.snd_una > self.sender.flight.fin_at;
+        let has_new_fin = !had_peer_closed && self.has_peer_closed();
+        if has_new_fin && self.is_linux {
+            // A FIN that answers ours is acknowledged before.
+            self.host.forgets_above = self.host.state != State::Established;
+            if !self.host.forgets_above {
+                self.receiver.forget_above();
+            }
+        }
+        self.host.state = match self.host.state {
+            State::Established if has_new_fin => State::CloseWait,
+            State::FinWait1 if is_fin_acked && self.has_peer_closed() => State::TimeWait,
+            State::FinWait1 if is_fin_acked => {
+                if self.host.is_orphan && self.host.settings.fin_wait == Duration::ZERO {
+                    return self.reset_orphan(now);
+                }
+                if self.host.is_orphan {
+                    self.start(Timer::Linger, now, self.host.settings.fin_wait);
+                }
+                State::FinWait2
+            }
+            State::FinWait1 if has_new_fin => State::Closing,
+            State::FinWait2 if has_new_fin => State::TimeWait,
+            State::Closing if is_fin_acked => State::TimeWait,
+            State::LastAck if is_fin_acked => return self.end(None),
+            same => same,
+        };
+        let is_new = has_new_fin || !self.sender.flight.timers.is_running(Timer::Linger);
+        if self.host.state == State::TimeWait && is_new {
+            self.start(Timer::Linger, now, self.host.settings.time_wait);
+            self.stop(Timer::KeepAlive);
+        }
+        // A FIN that answers ours is acknowledged at once.
+        if has_new_fin && self.host.state != State::CloseWait {
+            self.receiver.challenge();
+        }
+    }
+
+    /// A closed socket that is not to wait in FIN-WAIT-2 resets (Linux: `TCP_LINGER2` below 0).
+    fn reset_orphan(&mut self, now: Instant) {
+        let header = self.control(now, flags::RST, self.sender.flight.snd_una);
+        self.reply(TcpHeader { has_timestamps: false, sack_blocks: 0, ack: 0, ..header });
+        self.end(None);
+    }
+
+    /// Something is written, or heard: the timers that wait for an answer start anew.
+    pub(super) fn watch_data(&mut self, now: Instant) {
+        if !self.is_open() {
+            return;
+        }
+        let has_data = !self.is_all_acked();
+        let since = if self.is_linux {
+            self.host.repeating_since
+        } else {
+            has_data.then_some(self.host.waiting_since)
+        };
+        match (self.host.settings.user_timeout, since) {
+            // Linux bounds a timer by it when that starts anew, and looks at it when one expires.
+            (Some(_), Some(_)) if self.is_linux => {}
+            (Some(limit), Some(since)) => {
+                self.start(Timer::User, now, (since + limit).saturating_since(now));
+            }
+            _ => self.stop(Timer::User),
+        }
+        match self.host.settings.keep_alive {
+            Some(keep_alive)
+                if self.host.state.is_synchronized() && self.host.state != State::TimeWait =>
+            {
+                let timers = &mut self.sender.flight.timers;
+                timers.start(Timer::KeepAlive, now, keep_alive.idle);
+                if self.is_linux {
+                    // After a probe Linux does not look before the interval is over, answered or not.
+                    let deadline = timers.deadline(Timer::KeepAlive);
+                    timers.set(Timer::KeepAlive, deadline.max(self.host.looks_again_at));
+                }
+            }
+            _ => self.stop(Timer::KeepAlive),
+        }
+    }
+
+    /// Starts the persist timer anew; in Linux it expires with the user timeout at the latest.
+    pub(super) fn set_persist(&mut self, now: Instant) {
+        let limit = self.host.settings.user_timeout.filter(|_| self.is_linux);
+        let mut delay = self.sender.persist_interval();
+        if let Some((limit, since)) = limit.zip(self.host.repeating_since) {
+            delay = delay.min((since + limit).saturating_since(now).max(LEAST_TIMEOUT));
+        }
+        self.sender.flight.timers.start(Timer::Persist, now, delay);
+    }
+
+    /// An ACK with a number that the peer has seen: it must answer.
+    fn probe(&mut self, now: Instant) {
+        let header = self.control(now, flags::ACK, self.sender.flight.snd_una - 1);
+        self.reply(header);
+    }
+
+    /// A segment without data that is no part of the stream.
+    pub(super) fn control(&self, now: Instant, flags: u8, seq: u64) -> TcpHeader {
+        let has_timestamps = self.config.timestamps;
+        let stamps = || TcpOptions::stamps(self.timestamp(now), self.receiver.ts_recent);
+        let mut header = TcpHeader {
+            flags,
+            seq: seq as u32,
+            ack: self.receiver.rcv_nxt as u32,
+            window: self.advertised_window,
+            has_timestamps,
+            options: if has_timestamps { stamps() } else { TcpOptions::default() },
+            ..TcpHeader::default()
+        };
+        if self.is_linux {
+            self.report(&mut header);
+        }
+        header
+    }
+
+    /// A deadline has come.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        let is_due = |socket: &Self, timer| socket.sender.flight.timers.is_due(timer, now);
+        if is_due(self, Timer::Linger) {
+            return self.end(None);
+        }
+        if is_due(self, Timer::Handshake) {
+            self.on_handshake_timeout(now);
+        }
+        if is_due(self, Timer::User) {
+            return self.time_out(now);
+        }
+        if is_due(self, Timer::Persist) {
+            self.on_persist(now);
+        }
+        if is_due(self, Timer::KeepAlive) {
+            self.on_keep_alive(now);
+        }
+        if self.is_linux && self.gives_up(now) {
+            return self.time_out(now);
+        }
+        self.handle_data_timeout(now);
+        let timeouts = self.counters().timeouts;
+        if timeouts > self.host.timeouts_seen {
+            self.host.timeouts_seen = timeouts;
+            self.host.retransmission_back_off += 1;
+            if !self.is_linux && self.host.retransmission_back_off > self.host.settings.retries {
+                return self.time_out(now);
+            }
+            let is_probe = self.sender.flight.peer_window == 0 && !self.host.is_orphan;
+            if let Some(how) = self.host.settings.mtu_probing
+                && !is_probe
+                && self.has_repeated_as_by(now, how.retries)
+            {
+                self.suspect_black_hole(how);
+            }
+            self.note_repetition(now);
+        }
+        if is_due(self, Timer::User) {
+            // What is repeated now has been for long enough.
+            self.time_out(now);
+        }
+    }
+
+    /// Is the timer of retransmissions due, and has it been for long? Linux looks before it makes anything of the timeout.
+    fn gives_up(&self, now: Instant) -> bool {
+        let flight = &self.sender.flight;
+        let is_due = flight.timers.is_due(Timer::Retransmission, now);
+        let is_probe = flight.peer_window == 0 && !self.host.is_orphan;
+        is_due && flight.snd_una < flight.snd_max && self.has_repeated_for_long(now, is_probe)
+    }
+
+    /// Retransmissions of a segment, or probes, before the connection is given up.
+    fn most_retries(&self) -> u32 {
+        let Settings { retries, orphan_retries, .. } = self.host.settings;
+        if self.host.is_orphan && self.is_linux { orphan_retries } else { retries }
+    }
+
+    /// Has what times out now been repeated for so long that nobody answers? Linux asks for a time: `retransmits_timed_out`,
+    /// and at a closed window `tcp_rtx_probe0_timed_out`. A user timeout has its own deadline.
+    fn has_repeated_for_long(&self, now: Instant, is_probe: bool) -> bool {
+        if is_probe {
+            let limit = self.host.settings.rto[1] * 2;
+            let is_old = |since| now - since > limit;
+            return is_old(self.host.heard_at) && self.host.repeating_since.is_some_and(is_old);
+        }
+        match self.host.settings.user_timeout {
+            Some(limit) => self.host.repeating_since.is_some_and(|since| now - since >= limit),
+            None => self.has_repeated_as_by(now, self.most_retries()),
+        }
+    }
+
+    /// Has it been repeated for as long as `retries` and one more timeout would last with a first RTO of 200 ms?
+    fn has_repeated_as_by(&self, now: Instant, retries: u32) -> bool {
+        let Some(since) = self.host.repeating_since else { return false };
+        let [least, longest] = [LEAST_RTO, self.host.settings.rto[1]].map(Duration::as_nanos);
+        let doubling = (longest / least).max(1).ilog2();
+        let beyond = longest.saturating_mul(retries.saturating_sub(doubling).into());
+        let limit = beyond.saturating_add(least * ((2 << retries.min(doubling)) - 1));
+        now - since >= Duration::from_nanos(limit)
+    }
+
+    /// Nobody answers. Linux tells nobody but the application; only a peer that is probed as it is idle is reset.
+    fn time_out(&mut self, now: Instant) {
+        match self.is_linux {
+            true => self.end(Some(self.host.reason.unwrap_or(SocketError::TimedOut))),
+            false => self.abort(now, Some(SocketError::TimedOut)),
+        }
+    }
+
+    fn on_handshake_timeout(&mut self, now: Instant) {
+        let is_answer = self.host.state == State::SynReceived;
+        if self.host.is_deferred && self.host.syns_sent + 1 < self.host.settings.deferred_accept {
+            // Nothing goes out again while there is time for data.
+            let [initial, longest] = self.host.settings.rto;
+            let wait = (initial * (1 << self.host.syns_sent.min(20))).min(longest);
+            self.start(Timer::Handshake, now, wait);
+            self.host.syns_sent += 1;
+        } else if self.host.syns_sent <= self.host.settings.syn_retries[usize::from(is_answer)] {
+            self.send_syn(now);
+        } else if self.host.is_passive {
+            self.forget_peer();
+        } else {
+            self.end(Some(SocketError::TimedOut));
+        }
+    }
+
+    /// Back to LISTEN.
+    pub(super) fn forget_peer(&mut self) {
+        self.host.state = State::Listen;
+        self.host.syns_sent = 0;
+        self.sender.flight.timers.stop_all();
+    }
+
+    /// Something is sent again, or a closed window probed: the user timeout counts from the first time.
+    fn note_repetition(&mut self, now: Instant) {
+        let since = *self.host.repeating_since.get_or_insert(now);
+        if let (true, Some(limit)) = (self.is_linux, self.host.settings.user_timeout) {
+            self.start(Timer::User, now, (since + limit).saturating_since(now));
+        }
+    }
+
+    fn on_persist(&mut self, now: Instant) {
+        self.stop(Timer::Persist);
+        let flight = &mut self.sender.flight;
+        if flight.peer_window > 0 && self.is_linux {
+            // Data is not a probe.
+            flight.rtt.forget_doublings();
+            self.host.probes_unanswered = 0;
+        }
+        if flight.is_corked && flight.peer_window > 0 {
+            // Corked data go out after all.
+            flight.is_short_excused = true;
+            self.host.has_more = false;
+            return self.release(false);
+        }
+        if flight.peer_window > 0 {
+            return self.sender.send_what_fits();
+        }
+        let limit = self.host.settings.user_timeout.filter(|_| self.is_linux);
+        let has_waited =
+            |limit| self.host.repeating_since.is_some_and(|since: Instant| now - since >= limit);
+        if self.host.probes_unanswered >= self.most_retries() || limit.is_some_and(has_waited) {
+            return self.time_out(now);
+        }
+        self.probe(now);
+        self.note_repetition(now);
+        self.host.probes_unanswered += 1;
+        let most = self.host.settings.retries;
+        self.sender.probe_back_off += 1;
+        if self.sender.flight.rtt.back_offs() < most {
+            self.sender.flight.rtt.count_doubling();
+        }
+        self.set_persist(now);
+    }
+
+    fn on_keep_alive(&mut self, now: Instant) {
+        let Some(KeepAlive { interval, probes, .. }) = self.host.settings.keep_alive else {
+            return;
+        };
+        if self.is_all_acked() {
+            let unanswered = self.host.keep_alives_unanswered;
+            let is_over = match self.host.settings.user_timeout.filter(|_| self.is_linux) {
+                Some(limit) => unanswered > 0 && now - self.host.heard_at >= limit,
+                None => unanswered >= probes,
+            };
+            if is_over {
+                return self.abort(now, Some(SocketError::TimedOut));
+            }
+            self.host.keep_alives_unanswered += 1;
+            self.probe(now);
+        }
+        self.start(Timer::KeepAlive, now, interval);
+        self.host.looks_again_at = self.sender.flight.timers.deadline(Timer::KeepAlive);
+    }
+}
+
+/// The shortest that a timer of Linux may be (`TCP_TIMEOUT_MIN`).
+const LEAST_TIMEOUT: Duration = Duration::from_millis(2);
+
+/// The first RTO by which Linux makes a time of a number of retransmissions (`TCP_RTO_MIN`).
+const LEAST_RTO: Duration = Duration::from_millis(200);
+
+impl Flight {
+    /// The handshake is over: the peer's window is known, and whether short segments wait.
+    fn begin_established(&mut self, peer_window: u64, nagle: bool) {
+        self.peer_window = peer_window;
+        self.has_nagle &= nagle;
+    }
+}

@@ -1,0 +1,217 @@
+//! Two ends that are configured alike, as a simulation has them: nothing to negotiate, no resets, numbers from 0 on.
+
+use super::{Admission, Endpoint, Role};
+use crate::config::{Config, Conventions};
+use crate::ecn::Ecn;
+use lasthop_base::packet::{Extension, Header, TcpHeader, flags};
+use lasthop_base::units::{Duration, Instant};
+use std::borrow::Borrow;
+
+/// The [`Admission`] of an end that knows how its peer is configured.
+#[derive(Clone, Copy, Debug)]
+pub struct Trusting;
+
+impl Admission for Trusting {}
+
+/// One of two ends that are configured alike.
+pub type Connection = Endpoint<Trusting>;
+
+impl Connection {
+    /// One end with its parameters; `boot_offset` is the phase of its clock within a tick.
+    pub fn new(config: &Config, role: Role, boot_offset: Duration) -> Self {
+        Endpoint::with(config, role, boot_offset, Trusting)
+    }
+
+    /// A new incarnation between the same ports; counters go on.
+    pub fn reset(&mut self, boot_offset: Duration) {
+        self.sender.reset(boot_offset);
+        self.receiver.reset(&self.config);
+        if self.config.autotuning {
+            self.advertised_window = self.config.first_window() as u32;
+        }
+        self.owes_ack = false;
+        self.ecn = self.config.ecn.then(|| Ecn::new(self.config.marks));
+        if let Some(blocks) = &mut self.blocks {
+            blocks.sender.reset(&self.config);
+            blocks.receiver.reset();
+        }
+    }
+
+    /// Sends the SYN, if the profile has one. Writing opens too.
+    pub fn open(&mut self) {
+        if self.role == Role::Opener && self.config.handshake {
+            self.sender.open();
+        }
+    }
+
+    /// The application writes a message of `bytes`.
+    pub fn write(&mut self, bytes: u64) {
+        self.open();
+        if self.role == Role::Acceptor && !self.config.one_way && self.config.handshake {
+            // Data may be queued before the SYN arrives; they wait behind ours.
+            self.sender.open();
+        }
+        self.write_data(bytes);
+    }
+
+    /// The application has nothing more to send.
+    pub fn close(&mut self) {
+        if self.role == Role::Acceptor && !self.config.one_way && self.config.handshake {
+            // Our FIN stands behind our SYN, sent or not.
+            self.sender.open();
+        }
+        self.sender.close();
+    }
+
+    /// A segment arrived.
+    #[inline(always)]
+    pub fn receive<X: Extension>(&mut self, now: Instant, segment: &Header<X>) {
+        if self.config.one_way && segment.is_plain_ack() {
+            // The bulk of what a one-way sender hears.
+            self.sender.on_plain_ack(now, self.sender.unwrap(segment.ack));
+        } else {
+            self.receive_any(now, segment.full().borrow());
+        }
+    }
+
+    #[inline(never)]
+    fn receive_any(&mut self, now: Instant, segment: &TcpHeader) {
+        if self.blocks.is_some() {
+            if matches!(segment.flags & flags::NOTICE, flags::ERSN | flags::ELN) {
+                // The message of a link, which LT-TCP does not know: it acknowledges nothing.
+                return;
+            }
+            if segment.flags & flags::SYN == 0 {
+                self.receive_unit(now, segment);
+            } else {
+                self.receive_segment(now, segment);
+            }
+            return self.wake();
+        }
+        self.receive_segment(now, segment);
+    }
+
+    #[inline(always)]
+    fn receive_segment(&mut self, now: Instant, segment: &TcpHeader) {
+        if segment.flags & flags::NOTICE != 0 && self.take_marks(now, segment) {
+            return;
+        }
+        if !self.config.one_way && !self.is_acceptable(now, segment) {
+            return;
+        }
+        let control = segment.flags & (flags::SYN | flags::FIN) != 0;
+        let length = u64::from(segment.payload) + u64::from(control);
+        let seq = self.receiver.unwrap(segment.seq);
+        if self.is_linux && self.receiver.is_old(seq + length) {
+            // RFC 9293, section 3.10.7.4: it is acknowledged, and all that it says besides is dropped.
+            self.receive_data(now, segment, seq, length);
+            return self.receiver.challenge();
+        }
+        self.receive_options(segment, seq);
+        self.receive_ack(now, segment, seq, length == 0);
+        self.receive_data(now, segment, seq, length);
+    }
+
+    /// A segment arrived at an end that [only acknowledges](Config::only_acknowledges): what
+    /// [`Self::receive`] and [`Self::poll_transmit`] do together. The segment's `header` becomes that of
+    /// the ACK; without one, it is worth nothing.
+    #[inline(always)]
+    pub fn answer<X: Extension>(&mut self, now: Instant, header: &mut Header<X>) -> Option<u32> {
+        // The bulk: plain data in order.
+        if header.flags == 0
+            && !header.has_timestamps
+            && self.ecn.is_none()
+            && self.receiver.take_next(header.seq, header.payload)
+        {
+            *header = Header {
+                seq: self.sender.flight.snd_nxt as u32,
+                ack: self.receiver.rcv_nxt as u32,
+                window: self.advertised_window,
+                flags: flags::ACK,
+                ..Header::default()
+            };
+            return Some(self.ack_bytes);
+        }
+        self.answer_any(now, header)
+    }
+
+    fn answer_any<X: Extension>(&mut self, now: Instant, header: &mut Header<X>) -> Option<u32> {
+        self.receive_any(now, header.full().borrow());
+        let mut answer = TcpHeader::default();
+        let bytes = self.poll_transmit(now, &mut answer)?;
+        *header = X::narrow(&answer);
+        Some(bytes)
+    }
+
+    /// The next segment to send now: fills in `header` and returns the length on the wire in
+    /// bytes.
+    #[inline(always)]
+    pub fn poll_transmit(&mut self, now: Instant, header: &mut TcpHeader) -> Option<u32> {
+        // Most calls end here: drivers poll until there is nothing left.
+        if self.is_quiet() {
+            return None;
+        }
+        if let Some((bare, bytes)) = self.poll_bare(now) {
+            *header = bare;
+            return Some(bytes);
+        }
+        self.poll_header(now, header)
+    }
+
+    /// The next segment to send now with its length on the wire, if it is full and says nothing but its number.
+    #[inline(always)]
+    pub fn poll_bare<X: Extension>(&mut self, now: Instant) -> Option<(Header<X>, u32)> {
+        if !self.is_bare {
+            return None;
+        }
+        let seq = self.sender.flight.poll_full(now)? as u32;
+        let payload = self.sender.flight.mss as u32;
+        Some((Header { seq, payload, ..Header::default() }, self.full_bytes))
+    }
+
+    /// A deadline has come.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.handle_data_timeout(now);
+    }
+
+    /// The checks of RFC 9293, section 3.10.7, that can drop a segment. Resets are not modelled: where
+    /// the RFC sends one, nothing is sent.
+    #[inline]
+    fn is_acceptable(&mut self, now: Instant, segment: &TcpHeader) -> bool {
+        let has_ack = segment.flags & flags::ACK != 0;
+        let ack = self.sender.unwrap(segment.ack);
+        if self.receiver.rcv_nxt == 0 {
+            // LISTEN and SYN-SENT: only a SYN tells the peer's numbers, and what it acknowledges must
+            // be our SYN, if that was sent.
+            let acks_syn = !has_ack || ack > 0 && self.sender.has_sent(ack);
+            return segment.flags & flags::SYN != 0 && acks_syn;
+        }
+        if self.is_linux && has_ack && segment.flags & flags::SYN != 0 {
+            // RFC 5961, section 4.2: an ACK that reports nothing of the segment.
+            let (seq, end) = self.span(segment);
+            self.receiver.look_for_late_original(seq, end);
+            self.receiver.challenge();
+            return false;
+        }
+        if !has_ack {
+            // Fifth: "if the ACK bit is off, drop the segment and return"; but first, what lies
+            // outside of the window, such as a repeated SYN, is answered.
+            if self.receiver.unwrap(segment.seq) < self.receiver.rcv_nxt {
+                let (seq, end) = self.span(segment);
+                self.receiver.look_for_late_original(seq, end);
+                let awaits_ack = self.role == Role::Acceptor && self.sender.flight.snd_una == 0;
+                match self.config.conventions {
+                    // Linux answers a SYN that comes again with its own, once more.
+                    Conventions::Linux if awaits_ack => self.sender.send_syn_again(now),
+                    _ => self.receiver.challenge(),
+                }
+            }
+            return false;
+        }
+        if !self.sender.has_sent(ack) {
+            self.receiver.challenge();
+            return false;
+        }
+        true
+    }
+}
