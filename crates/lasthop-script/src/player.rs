@@ -333,7 +333,7 @@ impl Player {
         let is_bare_reset = header.flags == flags::RST | flags::ACK && header.seq == 0;
         let base = if is_bare_reset { 0 } else { INITIAL_SEQUENCE };
         Segment {
-            flags: header.flags,
+            flags: header.flags & !flags::PSH,
             seq: header.seq.wrapping_sub(base),
             payload: header.payload,
             ack: has_ack.then(|| relative(header.ack)),

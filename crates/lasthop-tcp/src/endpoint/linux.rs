@@ -1,12 +1,122 @@
-//! A connection of a Linux host: what its receiver is told, and how it sends a stream.
+//! How Linux processes what an end admits, and what it sends: header prediction, retransmissions before data, segments that
+//! leave room for SACK blocks.
 
 use super::{Admission, Endpoint, Role};
 use crate::config::TIMESTAMPS;
 use crate::receiver::Arriving;
-use lasthop_base::packet::{TcpHeader, flags};
+use lasthop_base::packet::{Ecn, MAX_SACK_BLOCKS, TcpHeader, flags};
 use lasthop_base::units::Instant;
+use std::collections::VecDeque;
+
+/// A segment that was sent while another was processed, with its length on the wire.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Departed {
+    pub header: TcpHeader,
+    pub bytes: u32,
+    /// Whether it has nothing that was never sent before.
+    pub is_again: bool,
+}
+
+/// What the segments that are sent one after another have in common.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Burst {
+    /// When they are sent, and the bytes of the SACK blocks for which they leave room.
+    pub reported: Option<(Instant, u64)>,
+    /// The blocks of the segment that was sent last, if more of its piece follows.
+    piece_blocks: Option<(usize, [(u32, u32); MAX_SACK_BLOCKS])>,
+    /// What was sent while something was processed or written.
+    pub departed: VecDeque<Departed>,
+}
+
+impl Burst {
+    /// A new incarnation.
+    pub fn clear(&mut self) {
+        (self.reported, self.piece_blocks) = (None, None);
+        self.departed.clear();
+    }
+}
 
 impl<A: Admission> Endpoint<A> {
+    /// Processes a segment that was admitted: `length` numbers from `seq` on. Returns whether what it acknowledges made the
+    /// sender look for what to send: data in order that acknowledge nothing new do not (header prediction).
+    #[inline(never)]
+    pub(super) fn process_as_linux(
+        &mut self,
+        now: Instant,
+        segment: &TcpHeader,
+        seq: u64,
+        length: u64,
+    ) -> bool {
+        self.burst.reported = None;
+        let ack = self.sender.unwrap(segment.ack);
+        let una = self.sender.flight.snd_una;
+        let rcv_nxt = self.receiver.rcv_nxt;
+        let is_expected = self.is_expected(segment, seq);
+        let is_predicted = is_expected
+            && segment.payload > 0
+            && segment.flags & (flags::FIN | flags::ECE | flags::CWR) == 0
+            && A::has_reserve(self, segment);
+        // An ACK that says nothing but what is expected: header prediction takes its timestamp.
+        let is_bare = is_expected
+            && segment.flags == flags::ACK
+            && segment.payload == 0
+            && self.receiver.last_ack_sent() == rcv_nxt;
+        let arriving = self.arriving(now, segment, seq);
+        self.receiver.expect(&self.config, now, &arriving);
+        let ts_recent = self.receiver.ts_recent;
+        let deferral = self.sender.deferral();
+        // A mark on what has come before is no news.
+        let is_known = segment.payload > 0 && seq + u64::from(segment.payload) <= rcv_nxt;
+        let ecn = if is_known { Ecn::NotEct } else { segment.ecn };
+        self.receive_options(&TcpHeader { ecn, ..*segment }, seq);
+        self.receive_ack(now, segment, seq, length == 0);
+        if is_predicted && ack == una {
+            // The sender does not look for what to send.
+            self.sender.restore_deferral(deferral);
+        }
+        if ack < una && !is_bare {
+            // What an old acknowledgment says of time counts as little as it does.
+            self.receiver.ts_recent = ts_recent;
+        }
+        let looks = !is_predicted || ack > una;
+        A::on_acknowledged(self, looks);
+        if length > 0 && !is_predicted {
+            self.resend_lost(now);
+        }
+        self.receive_data(now, segment, seq, length);
+        looks
+    }
+
+    /// Whether a segment says what the latest one lets expect: nothing is missing, and the window is as it was.
+    fn is_expected(&self, segment: &TcpHeader, seq: u64) -> bool {
+        let flight = &self.sender.flight;
+        seq == self.receiver.rcv_nxt
+            && flight.snd_una > 0
+            && flight.fin_at == u64::MAX
+            && !self.receiver.has_holes()
+            && segment.sack_blocks == 0
+            && u64::from(segment.window) == flight.peer_window
+    }
+
+    /// Retransmits what the acknowledgment of a segment with data finds lost, before its data are processed
+    /// (`tcp_xmit_recovery`).
+    fn resend_lost(&mut self, now: Instant) {
+        while self.sender.has_to_resend(now) && self.depart(now) {}
+        if !self.burst.departed.is_empty() {
+            self.sender.flight.stay_awake();
+        }
+    }
+
+    /// Sends the next segment before the end is polled again. Returns `false` if there is none.
+    pub(super) fn depart(&mut self, now: Instant) -> bool {
+        let mut header = TcpHeader::default();
+        let sent_to = self.sender.flight.snd_max;
+        let Some(bytes) = A::poll_data(self, now, &mut header) else { return false };
+        let is_again = self.sender.flight.snd_max == sent_to;
+        self.burst.departed.push_back(Departed { header, bytes, is_again });
+        true
+    }
+
     /// Data, a SYN or a FIN of `length` numbers arrive at a Linux host.
     #[cold]
     pub(super) fn receive_at_host(
@@ -19,8 +129,6 @@ impl<A: Admission> Endpoint<A> {
         let control = segment.flags & (flags::SYN | flags::FIN) != 0;
         if self.receiver.reads_at_once {
             self.owes_ack |= segment.flags & flags::SYN != 0 && self.role == Role::Opener;
-            let arriving = self.arriving(now, segment, seq, segment.is_pushed());
-            self.receiver.expect(&self.config, now, &arriving);
         }
         let before = self.receiver.rcv_nxt;
         let timers = &mut self.sender.flight.timers;
@@ -44,13 +152,7 @@ impl<A: Admission> Endpoint<A> {
     }
 
     /// What the receiver of a host is told of a segment before it is received.
-    pub(crate) fn arriving(
-        &self,
-        now: Instant,
-        segment: &TcpHeader,
-        seq: u64,
-        is_pushed: bool,
-    ) -> Arriving {
+    fn arriving(&self, now: Instant, segment: &TcpHeader, seq: u64) -> Arriving {
         let has_stamps = segment.has_timestamps;
         let blocks = u64::from(segment.sack_blocks);
         let stamp_bytes = if has_stamps { TIMESTAMPS.into() } else { 0 };
@@ -62,44 +164,75 @@ impl<A: Admission> Endpoint<A> {
             options: stamp_bytes + if blocks > 0 { 4 + 8 * blocks } else { 0 },
             echo: (has_stamps && self.config.timestamps)
                 .then(|| (stamp, now - self.unwrap_timestamp(now, stamp))),
-            is_pushed,
+            is_pushed: segment.is_pushed(),
             srtt: rtt.srtt(),
             rto: rtt.rto(),
             advertised: self.advertised_window.into(),
         }
     }
 
-    /// Like [`Self::transmit`], of a host whose writes join.
+    /// Like [`Self::transmit`].
     #[cold]
-    pub(super) fn transmit_stream(
+    pub(super) fn transmit_as_linux(
         &mut self,
         now: Instant,
         header: &mut TcpHeader,
-        sent_to: u64,
     ) -> Option<u32> {
-        if self.config.autotuning {
-            return self.transmit_as_host(now, header);
-        }
-        let out = self.sender.poll_transmit(now);
-        self.fill_in(now, header, out, sent_to)
-    }
-
-    /// The same of a host whose buffers grow.
-    #[cold]
-    fn transmit_as_host(&mut self, now: Instant, header: &mut TcpHeader) -> Option<u32> {
         let sent_to = self.sender.flight.snd_max;
         if std::mem::take(&mut self.owes_ack) {
             self.receiver.challenge();
             return self.fill_in(now, header, None, sent_to);
         }
+        // Data leave room for the blocks that they report.
+        let known = self.burst.reported.filter(|&(at, _)| at == now);
+        let reported = known.map_or_else(|| self.block_bytes(), |(_, bytes)| bytes);
+        self.burst.reported = Some((now, reported));
+        if reported > 0 {
+            self.sender.shorten_segments(reported);
+        }
         let mut out = self.sender.poll_as_host(now);
         if out.is_none() && self.sender.write_waiting() {
             out = self.sender.poll_as_host(now);
         }
-        let bytes = self.fill_in(now, header, out, sent_to)?;
+        let bytes = self.fill_in(now, header, out, sent_to);
+        if reported > 0 {
+            self.sender.lengthen_segments(reported);
+        }
+        if bytes.is_none() {
+            self.burst.reported = None;
+            return None;
+        }
+        self.repeat_blocks(header);
         if out.is_some_and(|out| out.payload > 0 && self.sender.flight.is_pushed(out.seq)) {
             header.flags |= flags::PSH;
         }
-        Some(bytes)
+        if header.payload == 0 && header.flags & !flags::ECE == flags::ACK {
+            header.seq = self.acceptable_number() as u32;
+        }
+        bytes
+    }
+
+    /// Segments of one piece have the same SACK blocks, also one that reports a duplicate.
+    fn repeat_blocks(&mut self, header: &mut TcpHeader) {
+        if let Some((count, blocks)) = self.burst.piece_blocks.take()
+            && header.payload > 0
+        {
+            header.set_sack_blocks(&blocks[..count]);
+        }
+        if self.sender.flight.is_within_piece() {
+            self.burst.piece_blocks = Some((header.sack_blocks.into(), header.sack_blocks()));
+        }
+    }
+
+    /// The number of a segment without data: SND.NXT, unless a peer that has taken its window back would find it outside.
+    /// Linux then takes the window's end, but for less than what rounding of a scaled window comes to.
+    pub(super) fn acceptable_number(&self) -> u64 {
+        let flight = &self.sender.flight;
+        let edge = flight.snd_una + flight.peer_window;
+        let unit = self.receiver.window.as_ref().map_or(1, |window| window.unit());
+        match self.is_linux && flight.snd_max >= edge + unit {
+            true => edge,
+            false => flight.snd_max,
+        }
     }
 }

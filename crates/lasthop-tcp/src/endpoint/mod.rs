@@ -34,6 +34,7 @@ use super::law::Passage;
 use super::receiver::Receiver;
 use super::sender::{Outgoing, Sender, SenderCounters};
 use super::timers::Timer;
+use linux::Burst;
 use extras::has_extras;
 use lasthop_base::packet::{MAX_SACK_BLOCKS, TcpHeader, flags};
 use lasthop_base::units::{Duration, Instant};
@@ -49,7 +50,24 @@ pub enum Role {
 
 /// How an end admits segments, and what it does besides moving data. The type is chosen at construction, so that what a
 /// simulation does not need costs it nothing.
-pub trait Admission {}
+pub trait Admission: Sized {
+    /// Whether what the application has written, and `segment`, leave memory without another page (header prediction).
+    #[doc(hidden)]
+    fn has_reserve(_: &Endpoint<Self>, _: &TcpHeader) -> bool {
+        true
+    }
+
+    /// The acknowledgment of a segment was processed, and its data are next; `looks`: it made the sender look for what to
+    /// send.
+    #[doc(hidden)]
+    fn on_acknowledged(_: &mut Endpoint<Self>, _looks: bool) {}
+
+    /// The next segment of the data: as [`Endpoint::poll_transmit`].
+    #[doc(hidden)]
+    fn poll_data(end: &mut Endpoint<Self>, now: Instant, header: &mut TcpHeader) -> Option<u32> {
+        end.poll_header(now, header)
+    }
+}
 
 /// One end of a connection.
 #[derive(Clone, Debug)]
@@ -75,6 +93,7 @@ pub struct Endpoint<A: Admission = Trusting> {
     ack_bytes: u32,
     /// The SYN of the peer is to be acknowledged by itself, before any data (Linux).
     owes_ack: bool,
+    burst: Burst,
     /// Its own state.
     host: A,
 }
@@ -115,6 +134,7 @@ impl<A: Admission> Endpoint<A> {
             ack_bytes: config.wire_bytes(0, 0),
             blocks,
             owes_ack: false,
+            burst: Burst::default(),
             host,
         }
     }
@@ -129,9 +149,25 @@ impl<A: Admission> Endpoint<A> {
         self.receiver.window = window;
     }
 
+    /// Processes a segment that was admitted and begins with `seq`. Returns `false` if what it acknowledges did not make the
+    /// sender look for what to send.
+    #[inline(always)]
+    fn process(&mut self, now: Instant, segment: &TcpHeader, seq: u64) -> bool {
+        let control = segment.flags & (flags::SYN | flags::FIN) != 0;
+        let length = u64::from(segment.payload) + u64::from(control);
+        if self.is_linux {
+            return self.process_as_linux(now, segment, seq, length);
+        }
+        self.receive_options(segment, seq);
+        self.receive_ack(now, segment, seq, length == 0);
+        A::on_acknowledged(self, true);
+        self.receive_data(now, segment, seq, length);
+        true
+    }
+
     /// Processes the marks and the timestamp of an acceptable segment that begins with `seq`.
     #[inline(always)]
-    pub(crate) fn receive_options(&mut self, segment: &TcpHeader, seq: u64) {
+    fn receive_options(&mut self, segment: &TcpHeader, seq: u64) {
         if let Some(ecn) = &mut self.ecn {
             if self.receiver.is_ack_waiting() && ecn.ends_run(segment, self.receiver.rcv_nxt) {
                 self.receiver.challenge();
@@ -152,7 +188,7 @@ impl<A: Admission> Endpoint<A> {
     /// Processes the acknowledgment of a segment that begins with `seq`. `is_pure`: it has no data and may be a duplicate.
     /// What it finds lost can be retransmitted before [`Self::receive_data`].
     #[inline(always)]
-    pub(crate) fn receive_ack(
+    fn receive_ack(
         &mut self,
         now: Instant,
         segment: &TcpHeader,
@@ -183,7 +219,7 @@ impl<A: Admission> Endpoint<A> {
 
     /// Processes the data of a segment: `length` numbers from `seq` on.
     #[inline(always)]
-    pub(crate) fn receive_data(
+    fn receive_data(
         &mut self,
         now: Instant,
         segment: &TcpHeader,
@@ -235,6 +271,7 @@ impl<A: Admission> Endpoint<A> {
 
     /// The application writes `bytes`, of an end that is open or opens.
     fn write_data(&mut self, bytes: u64) {
+        self.burst.reported = None;
         self.sender.write(bytes);
         self.wake();
     }
@@ -281,7 +318,12 @@ impl<A: Admission> Endpoint<A> {
             let out = self.sender.poll_transmit(now);
             return self.fill_in(now, header, out, sent_to);
         }
-        let bytes = self.transmit_stream(now, header, sent_to);
+        let bytes = if self.is_linux && self.sender.flight.keeps_records() {
+            self.transmit_as_linux(now, header)
+        } else {
+            let out = self.sender.poll_as_host(now);
+            self.fill_in(now, header, out, sent_to)
+        };
         if bytes.is_none() && self.sender.flight.snd_una > 0 {
             self.sender.watch_window(now);
         }

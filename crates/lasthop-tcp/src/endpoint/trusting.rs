@@ -3,6 +3,7 @@
 use super::{Admission, Endpoint, Role};
 use crate::config::{Config, Conventions};
 use crate::ecn::Ecn;
+use crate::flight::Resent;
 use lasthop_base::packet::{Extension, Header, TcpHeader, flags};
 use lasthop_base::units::{Duration, Instant};
 use std::borrow::Borrow;
@@ -30,6 +31,7 @@ impl Connection {
             self.advertised_window = self.config.first_window() as u32;
         }
         self.owes_ack = false;
+        self.burst.clear();
         self.ecn = self.config.ecn.then(|| Ecn::new(self.config.marks));
         if let Some(blocks) = &mut self.blocks {
             blocks.sender.reset(&self.config);
@@ -107,9 +109,7 @@ impl Connection {
             self.receive_data(now, segment, seq, length);
             return self.receiver.challenge();
         }
-        self.receive_options(segment, seq);
-        self.receive_ack(now, segment, seq, length == 0);
-        self.receive_data(now, segment, seq, length);
+        self.process(now, segment, seq);
     }
 
     /// A segment arrived at an end that [only acknowledges](Config::only_acknowledges): what
@@ -154,6 +154,17 @@ impl Connection {
         if let Some((bare, bytes)) = self.poll_bare(now) {
             *header = bare;
             return Some(bytes);
+        }
+        self.poll_any(now, header)
+    }
+
+    #[inline]
+    fn poll_any(&mut self, now: Instant, header: &mut TcpHeader) -> Option<u32> {
+        if let Some(departed) = self.burst.departed.pop_front() {
+            self.sender.flight.resent =
+                if departed.is_again { Resent::All } else { Resent::Nothing };
+            *header = departed.header;
+            return Some(departed.bytes);
         }
         self.poll_header(now, header)
     }

@@ -68,6 +68,11 @@ impl ReceiveWindow {
         self.memory.as_ref()
     }
 
+    /// Bytes that a step of the scale comes to.
+    pub fn unit(&self) -> u64 {
+        1 << self.shift
+    }
+
     /// Bytes of the window that was advertised last.
     pub fn latest(&self) -> u64 {
         self.latest
@@ -114,7 +119,7 @@ impl ReceiveWindow {
         }
         let edge = self.edge(rcv_nxt);
         let open = edge.saturating_sub(rcv_nxt);
-        let unit = 1 << shift;
+        let unit = self.unit();
         let window = if self.rounds_up { open.div_ceil(unit) } else { open / unit } * unit;
         // What was allowed stays so (RFC 9293, section 3.8.6): rounded up where the scale rounds.
         let right = self.right.max(rcv_nxt + window);

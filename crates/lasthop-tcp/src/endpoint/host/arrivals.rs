@@ -21,11 +21,6 @@ fn is_older(stamp: u32, than: u32) -> bool {
 impl Endpoint<Host> {
     /// A segment arrived.
     pub fn receive(&mut self, now: Instant, segment: &Segment) {
-        let segment = &mut segment.clone();
-        self.host.is_pushed = segment.header.is_pushed();
-        if self.host.is_pushed {
-            segment.header.flags &= !flags::PSH;
-        }
         let is_gone = self.host.state == State::Closed && self.is_open() || self.is_reduced();
         if !(is_gone && self.is_linux) {
             self.host.traffic.segments_received += 1;

@@ -162,16 +162,12 @@ impl Endpoint<Host> {
         }
         flight.is_urged = is_urged;
         self.sender.refresh();
-        while let Some((segment, is_again)) = self.poll_marked(now) {
-            self.host.departed.push_back((segment, is_again));
-            if only_one && !self.sender.flight.is_within_piece() {
-                break;
-            }
-        }
+        let goes_on = |socket: &Self| !only_one || socket.sender.flight.is_within_piece();
+        while self.depart(now) && goes_on(self) {}
         let flight = &mut self.sender.flight;
         (flight.has_nagle, flight.is_corked) = usual;
         flight.is_urged = false;
-        self.host.reported = None;
+        self.burst.reported = None;
         flight.records_mut().begin_burst();
         self.sender.refresh();
     }

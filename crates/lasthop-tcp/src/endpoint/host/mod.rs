@@ -43,13 +43,14 @@ pub use settings::{Configure, EcnOffer, KeepAlive, MtuProbing, Negotiated, Setti
 pub use states::State;
 pub use usage::Traffic;
 
+use super::linux::Departed;
 use super::{Admission, Endpoint, Role};
 use crate::config::Conventions;
 use crate::info::{PendingTimer, TcpInfo};
 use crate::receiver::{Memory, ReceiveWindow};
 use crate::send_buffer::SendBuffer;
 use crate::timers::Timer;
-use lasthop_base::packet::{MAX_SACK_BLOCKS, TcpHeader, flags};
+use lasthop_base::packet::{TcpHeader, flags};
 use lasthop_base::units::{Duration, Instant};
 use path::Path;
 use probing::Search;
@@ -162,12 +163,6 @@ pub struct Host {
     early: Vec<(u64, WriteOptions)>,
     /// Replies that are no part of the data: SYN, RST, probes, challenges.
     replies: VecDeque<Segment>,
-    /// What has left the connection while something was taken in or written, and whether it had been sent before.
-    departed: VecDeque<(Segment, bool)>,
-    /// Bytes of the SACK blocks for which segments leave room that leave now, of those that leave at a time.
-    reported: Option<u64>,
-    /// The blocks of the segment that left last, if more of its piece follows.
-    piece_blocks: Option<(usize, [(u32, u32); MAX_SACK_BLOCKS])>,
     buffer: SendBuffer,
     /// Where the peer's FIN stands.
     peer_fin: Option<u64>,
@@ -184,8 +179,6 @@ pub struct Host {
     reason: Option<SocketError>,
     /// Is what has arrived above the peer's FIN forgotten once that is acknowledged?
     forgets_above: bool,
-    /// Does the segment that arrived last say PSH?
-    is_pushed: bool,
     /// Is the application told at once (Linux: `IP_RECVERR`)?
     hears_of_errors: bool,
     path: Path,
@@ -216,7 +209,23 @@ pub struct Host {
     is_beside: bool,
 }
 
-impl Admission for Host {}
+impl Admission for Host {
+    fn has_reserve(end: &Endpoint<Self>, segment: &TcpHeader) -> bool {
+        end.has_reserve_for(segment)
+    }
+
+    fn on_acknowledged(end: &mut Endpoint<Self>, looks: bool) {
+        if looks && std::mem::take(&mut end.host.has_more) {
+            // The announcement of more holds until then.
+            end.release(end.host.is_corked);
+        }
+        end.note_probe_lost();
+    }
+
+    fn poll_data(end: &mut Endpoint<Self>, now: Instant, header: &mut TcpHeader) -> Option<u32> {
+        end.poll_stream(now, header)
+    }
+}
 
 impl Host {
     fn new(settings: Settings, configure: Configure) -> Self {
@@ -240,9 +249,6 @@ impl Host {
             syns_repeated: 0,
             early: Vec::new(),
             replies: VecDeque::new(),
-            departed: VecDeque::new(),
-            reported: None,
-            piece_blocks: None,
             peer_fin: None,
             is_read_shut: false,
             is_orphan: false,
@@ -252,7 +258,6 @@ impl Host {
             error: None,
             reason: None,
             hears_of_errors: false,
-            is_pushed: false,
             forgets_above: false,
             search: None,
             probes_unanswered: 0,
@@ -375,10 +380,21 @@ impl Endpoint<Host> {
 
     /// The next segment to send now.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Segment> {
-        let (segment, is_again) = match self.host.departed.pop_front() {
-            Some(departed) => departed,
-            None => self.poll_marked(now)?,
-        };
+        if self.burst.departed.is_empty()
+            && let Some(reply) = self.host.replies.pop_front()
+        {
+            return Some(self.count_sent(reply, false));
+        }
+        if self.burst.departed.is_empty() && !self.depart(now) {
+            return None;
+        }
+        let Departed { header, is_again, .. } = self.burst.departed.pop_front()?;
+        let header = self.wire_numbers(header);
+        Some(self.count_sent(Segment { header, options: SynOptions::default() }, is_again))
+    }
+
+    /// Counts a segment that is sent.
+    fn count_sent(&mut self, segment: Segment, is_again: bool) -> Segment {
         let payload = u64::from(segment.header.payload);
         // The first of a passive end leaves before it is one.
         let is_syn_ack =
@@ -390,94 +406,43 @@ impl Endpoint<Host> {
             || segment.header.flags == flags::RST
             || segment.header.flags == flags::RST | flags::ACK && segment.header.seq == 0
             || std::mem::take(&mut self.host.is_beside);
-        self.host.traffic.segments_sent += u64::from(!is_apart);
-        self.host.traffic.data_segments_sent += u64::from(payload > 0);
-        self.host.traffic.bytes_sent += payload;
-        self.host.traffic.bytes_sent_again += if is_again { payload } else { 0 };
-        Some(segment)
+        let traffic = &mut self.host.traffic;
+        traffic.segments_sent += u64::from(!is_apart);
+        traffic.data_segments_sent += u64::from(payload > 0);
+        traffic.bytes_sent += payload;
+        traffic.bytes_sent_again += if is_again { payload } else { 0 };
+        segment
     }
 
-    /// The next segment, and whether it brings nothing that has not been sent before.
-    pub(super) fn poll_marked(&mut self, now: Instant) -> Option<(Segment, bool)> {
-        let sent_to = self.sender.flight.snd_max;
-        let segment = self.poll_segment(now)?;
-        Some((segment, self.sender.flight.snd_max == sent_to))
-    }
-
-    fn poll_segment(&mut self, now: Instant) -> Option<Segment> {
-        if let Some(reply) = self.host.replies.pop_front() {
-            return Some(reply);
-        }
+    /// The next segment of the stream, in the states that have one.
+    fn poll_stream(&mut self, now: Instant, header: &mut TcpHeader) -> Option<u32> {
         if !self.is_open() || !self.host.state.is_synchronized() {
             return None;
         }
         let is_time_wait = self.host.state == State::TimeWait;
         let rcv_nxt = self.receiver.rcv_nxt;
         self.advertised_window = self.window().offer(rcv_nxt);
-        // Linux leaves room for the blocks that data report.
-        let reported = match (self.is_linux, self.host.reported) {
-            (true, Some(reported)) => reported,
-            (true, None) => self.block_bytes(),
-            (false, _) => 0,
-        };
-        self.host.reported = Some(reported);
         let is_new_ack = self.receiver.last_ack_sent() < rcv_nxt;
-        if reported > 0 {
-            self.sender.shorten_segments(reported);
-        }
-        let mut header = TcpHeader::default();
-        let sent = self.poll_data(now, &mut header);
-        if reported > 0 {
-            self.sender.lengthen_segments(reported);
-        }
+        let sent = self.poll_or_probe(now, header);
         self.host.is_beside = self.is_reduced() && !is_new_ack;
         if sent.is_none() || is_time_wait && header.payload > 0 {
-            self.host.reported = None;
             self.sender.watch_window(now);
             self.look_at_usage(now);
             return None;
         }
-        self.repeat_blocks(&mut header);
         if std::mem::take(&mut self.host.forgets_above) {
             self.receiver.forget_above();
         }
         if is_time_wait {
             header.sack_blocks = 0;
         }
-        if header.payload == 0 && header.flags & !flags::ECE == flags::ACK {
-            header.seq = self.acceptable_number() as u32;
-        }
         if header.payload > 0 || !self.is_linux {
-            self.sender.flight.timers.stop(Timer::Persist);
+            self.stop(Timer::Persist);
         }
         if header.payload > 0 {
             self.host.sent_at = now;
         }
-        Some(Segment { header: self.wire_numbers(header), options: SynOptions::default() })
-    }
-
-    /// Segments of one piece have the same SACK blocks, also one that reports a duplicate.
-    fn repeat_blocks(&mut self, header: &mut TcpHeader) {
-        if let Some((count, blocks)) = self.host.piece_blocks.take()
-            && header.payload > 0
-        {
-            header.set_sack_blocks(&blocks[..count]);
-        }
-        if self.is_linux && self.sender.flight.is_within_piece() {
-            self.host.piece_blocks = Some((header.sack_blocks.into(), header.sack_blocks()));
-        }
-    }
-
-    /// The number of a segment without data: SND.NXT, unless a peer that has taken its window back would find it outside.
-    /// Linux then takes the window's end, but for less than what rounding of a scaled window comes to.
-    fn acceptable_number(&self) -> u64 {
-        let flight = &self.sender.flight;
-        let edge = flight.snd_una + flight.peer_window;
-        let rounding = if self.host.shifts == (0, 0) { 0 } else { (1 << self.host.shifts.1) - 1 };
-        match self.is_linux && flight.snd_max > edge + rounding {
-            true => edge,
-            false => flight.snd_max,
-        }
+        sent
     }
 
     /// A snapshot for who looks on; all zero before there is a connection.

@@ -130,7 +130,7 @@ impl Endpoint<Host> {
     }
 
     /// The next segment of the data, which may be a probe, as [`Endpoint::poll_header`] has it.
-    pub(super) fn poll_data(&mut self, now: Instant, header: &mut TcpHeader) -> Option<u32> {
+    pub(super) fn poll_or_probe(&mut self, now: Instant, header: &mut TcpHeader) -> Option<u32> {
         let Some(search) = self.host.search else { return self.poll_header(now, header) };
         let sent_to = self.sender.flight.snd_max;
         let step = self.step(&search);
