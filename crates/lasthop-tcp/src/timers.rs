@@ -93,15 +93,47 @@ impl Timers {
         self.deadlines[timer as usize] != Instant::NEVER
     }
 
-    /// Has its deadline come?
+    /// Has its deadline come? That of a timer that does not run never does.
     #[inline]
     pub fn is_due(&self, timer: Timer, now: Instant) -> bool {
-        now >= self.deadlines[timer as usize]
+        now >= self.deadlines[timer as usize] && self.is_running(timer)
     }
 
     /// The earliest deadline, or [`Instant::NEVER`].
     #[inline]
     pub fn next(&self) -> Instant {
         self.deadlines[Timer::Retransmission as usize].min(self.others)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A driver without deadlines may turn its clock to [`Instant::NEVER`].
+    #[test]
+    fn a_timer_that_does_not_run_is_never_due() {
+        let mut timers = Timers::new(Wheel::new(Duration::ZERO, Duration::ZERO));
+        assert!(!timers.is_due(Timer::Retransmission, Instant::NEVER));
+        timers.start(Timer::Retransmission, Instant::ZERO, Duration::from_secs(1));
+        assert!(timers.is_due(Timer::Retransmission, Instant::NEVER));
+    }
+
+    /// The earliest deadline is that of the table, whichever timers are started, moved and stopped.
+    #[test]
+    fn the_earliest_deadline_is_kept() {
+        let all = [Timer::Retransmission, Timer::Pacing, Timer::Persist, Timer::User];
+        let mut timers = Timers::new(Wheel::new(Duration::ZERO, Duration::ZERO));
+        let mut state = 1_u64;
+        for _ in 0..10_000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let timer = all[(state >> 60) as usize % all.len()];
+            match (state >> 40) % 4 {
+                0 => timers.stop(timer),
+                _ => timers.set(timer, Instant::from_nanos((state >> 50) % 8)),
+            }
+            let earliest = all.into_iter().map(|timer| timers.deadline(timer)).min();
+            assert_eq!(Some(timers.next()), earliest);
+        }
     }
 }
