@@ -52,7 +52,6 @@ fn settings(choice: u8) -> Settings {
         send_buffer: (50_000, false),
         unsent_limit: None,
         syn_retries: [3, 3],
-        syn_linear: 1,
         retries: 5,
         orphan_retries: 3,
         rto: [Duration::from_secs(1), Duration::from_secs(60)],
@@ -81,7 +80,6 @@ fn socket(choice: u8, sender: u8) -> Socket {
             sack: is_linux.then_some(negotiated.sack),
             ecn: Some(negotiated.ecn),
             autotuning: is_linux.then_some(false),
-            handshake: Some(false),
             ..Overrides::default()
         };
         let variant = if negotiated.sack || is_linux { variant } else { Variant::NewReno };
@@ -163,7 +161,7 @@ pub fn sockets(data: &[u8]) {
     if choice & 64 != 0 {
         socket.listen();
     } else {
-        socket.connect(now);
+        socket.connect();
     }
     // Where the peer stands, as an honest one would.
     let (mut seq, mut ack) = (PEER, INITIAL);

@@ -141,7 +141,7 @@ impl Player {
                 if is_new {
                     self.ends.has_failed = false;
                     let mut socket = self.make_socket();
-                    socket.connect(self.now);
+                    socket.connect();
                     self.ends.socket = Some(socket);
                 }
                 self.ends.test_focused();

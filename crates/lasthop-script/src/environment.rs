@@ -336,10 +336,6 @@ impl Environment {
             receive_memory,
             syn_retries: ["tcp_syn_retries", "tcp_synack_retries"]
                 .map(|name| self.number(name) as u32),
-            syn_linear: match self.is_linux() {
-                true => self.number("tcp_syn_linear_timeouts") as u32,
-                false => 0,
-            },
             retries: self.number("tcp_retries2") as u32,
             orphan_retries: match self.number("tcp_orphan_retries") {
                 // As Linux has it.
@@ -425,7 +421,6 @@ impl Environment {
             ecn: Some(negotiated.ecn),
             // A socket has buffers of its own.
             autotuning: Some(false),
-            handshake: Some(false),
             timer_tick: Some(self.ticks[0]),
             writes: Some(WritePolicy::Stream { nagle: true }),
             initial_window: self.initial_window,
@@ -441,6 +436,10 @@ impl Environment {
         if !negotiated.sack && config.sack && !self.is_linux() {
             (config.sack, config.recovery) = (false, RecoveryKind::NewReno);
         }
+        config.linear_syns = match self.is_linux() {
+            true => self.number("tcp_syn_linear_timeouts") as u32,
+            false => 0,
+        };
         config.dsack &= self.is_on("tcp_dsack");
         config.frto &= self.is_on("tcp_frto");
         config.tail_probes &= self.is_on("tcp_early_retrans");

@@ -103,9 +103,7 @@ impl Player {
             }
             "tcpi_snd_wnd" => info.peer_window as f64,
             "tcpi_rcv_wnd" => info.receive_window as f64,
-            "tcpi_total_retrans" => {
-                (counters.retransmissions + socket.syn_retransmissions()) as f64
-            }
+            "tcpi_total_retrans" => counters.retransmissions as f64,
             // The SYN of who opens counts, as Linux has a record of it.
             "tcpi_bytes_acked" => {
                 let syn = self.environment.is_linux() && !socket.is_passive();

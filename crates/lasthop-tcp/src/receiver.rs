@@ -137,6 +137,11 @@ impl Receiver {
         }
     }
 
+    /// The peer's SYN has arrived, with the timestamp that is to be echoed: whoever admitted it answers.
+    pub fn take_syn(&mut self, stamp: u32) {
+        (self.rcv_nxt, self.last_ack_sent, self.ts_recent) = (1, 1, stamp);
+    }
+
     /// Unwraps a 32-bit number near the next expected byte.
     #[inline]
     pub fn unwrap(&self, wire: u32) -> u64 {

@@ -86,11 +86,10 @@ impl Sender {
         self.refresh();
     }
 
-    /// The handshake took from `sent` to `now`.
-    pub(super) fn sample_handshake(&mut self, sent: Instant, now: Instant) {
-        self.flight.sample_handshake(sent, now);
-        self.flight.law.on_established(now, Some(now - sent));
-        self.recovery.on_handshake(now - sent);
+    /// The SYN that `before` has sent is this sender's, whose parameters were negotiated with it.
+    pub(super) fn adopt_handshake(&mut self, before: Sender) {
+        self.flight.adopt_handshake(before.flight);
+        self.refresh();
     }
 
     /// The SYN becomes due.
@@ -106,6 +105,13 @@ impl Sender {
     pub(super) fn send_syn_again(&mut self, now: Instant) {
         self.flight.send_oldest_again(now);
         self.refresh();
+    }
+
+    /// The peer's SYN has crossed ours, which is sent again with an ACK and a doubled timeout.
+    pub(super) fn answer_syn(&mut self, now: Instant) {
+        self.flight.config.linear_syns = 0;
+        self.flight.rtt.back_off();
+        self.send_syn_again(now);
     }
 
     /// The application writes `bytes`; the last segment of the write is a short one unless the

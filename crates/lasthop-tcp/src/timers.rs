@@ -18,8 +18,6 @@ pub(super) enum Timer {
     TailProbe,
     /// The time of the probe of a window that has no room for the next segment (RFC 9293, section 3.8.6.1).
     Persist,
-    /// The time at which a SYN, or a SYN and ACK, is retransmitted.
-    Handshake,
     /// The end of TIME-WAIT, or of FIN-WAIT-2 once the application has closed.
     Linger,
     /// The probe of an idle peer (RFC 9293, section 3.8.4).

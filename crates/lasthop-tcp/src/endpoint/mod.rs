@@ -34,10 +34,10 @@ use super::law::Passage;
 use super::receiver::Receiver;
 use super::sender::{Outgoing, Sender, SenderCounters};
 use super::timers::Timer;
-use linux::Burst;
 use extras::has_extras;
 use lasthop_base::packet::{MAX_SACK_BLOCKS, TcpHeader, flags};
 use lasthop_base::units::{Duration, Instant};
+use linux::Burst;
 
 /// Which end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,11 +139,16 @@ impl<A: Admission> Endpoint<A> {
         }
     }
 
-    /// Begins with parameters that were negotiated; the receive window stays.
+    /// Parameters were negotiated: those of an end that has sent its SYN, or has not. The receive window stays.
     fn reconfigure(&mut self, config: &Config, boot_offset: Duration) {
         let window = self.receiver.window.take();
-        let fresh = Endpoint::with(config, self.role, boot_offset, Trusting);
-        (self.config, self.sender, self.receiver) = (fresh.config, fresh.sender, fresh.receiver);
+        let mut fresh = Endpoint::with(config, self.role, boot_offset, Trusting);
+        std::mem::swap(&mut self.sender, &mut fresh.sender);
+        if fresh.sender.has_sent(1) {
+            self.sender.adopt_handshake(fresh.sender);
+        }
+        (self.config, self.receiver) = (fresh.config, fresh.receiver);
+        self.receiver.reads_at_once = false;
         (self.ecn, self.blocks, self.has_extras) = (fresh.ecn, fresh.blocks, fresh.has_extras);
         (self.full_bytes, self.ack_bytes) = (fresh.full_bytes, fresh.ack_bytes);
         self.receiver.window = window;
@@ -188,13 +193,7 @@ impl<A: Admission> Endpoint<A> {
     /// Processes the acknowledgment of a segment that begins with `seq`. `is_pure`: it has no data and may be a duplicate.
     /// What it finds lost can be retransmitted before [`Self::receive_data`].
     #[inline(always)]
-    fn receive_ack(
-        &mut self,
-        now: Instant,
-        segment: &TcpHeader,
-        seq: u64,
-        mut is_pure: bool,
-    ) {
+    fn receive_ack(&mut self, now: Instant, segment: &TcpHeader, seq: u64, mut is_pure: bool) {
         if segment.flags & flags::ACK == 0 {
             return;
         }
@@ -219,13 +218,7 @@ impl<A: Admission> Endpoint<A> {
 
     /// Processes the data of a segment: `length` numbers from `seq` on.
     #[inline(always)]
-    fn receive_data(
-        &mut self,
-        now: Instant,
-        segment: &TcpHeader,
-        seq: u64,
-        length: u64,
-    ) {
+    fn receive_data(&mut self, now: Instant, segment: &TcpHeader, seq: u64, length: u64) {
         if length == 0 {
             return;
         }

@@ -2,7 +2,6 @@
 
 use super::Flight;
 use super::kept::Kept;
-use crate::config::Conventions;
 use crate::law::{AckSample, CongestionLaw, Delivery};
 use crate::timers::Timer;
 use lasthop_base::units::{Duration, Instant};
@@ -121,14 +120,6 @@ impl Flight {
         self.snd_nxt = self.snd_nxt.max(ack);
         if ack >= self.first_message_end {
             self.forget_messages(ack);
-        }
-    }
-
-    /// The handshake took from `sent` to `now`.
-    pub(crate) fn sample_handshake(&mut self, sent: Instant, now: Instant) {
-        match self.config.conventions {
-            Conventions::Linux => self.rtt.sample_linux(now - sent, 1, 1),
-            _ => self.rtt.sample(sent, now),
         }
     }
 

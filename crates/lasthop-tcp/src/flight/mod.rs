@@ -123,8 +123,6 @@ pub struct Flight {
     pub(crate) timed: Option<(u64, Instant)>,
     /// Window after the handshake; 1 once a SYN was lost (ns-2), or two (RFC 6928, section 2).
     pub(crate) initial_window: f64,
-    /// SYN that were sent again, of a socket.
-    pub(crate) syns_resent: u64,
     /// Expiries of the timer of the SYN.
     syn_timeouts: u32,
     /// A duplicate ACK allows one new segment (RFC 3042).
@@ -241,7 +239,6 @@ impl Flight {
             in_use,
             timed: None,
             initial_window: config.initial_window,
-            syns_resent: 0,
             syn_timeouts: 0,
             limited_transmit_due: false,
             limited_bytes: 0,
@@ -322,7 +319,6 @@ impl Flight {
             in_use: _,
             timed,
             initial_window,
-            syns_resent,
             syn_timeouts,
             limited_transmit_due,
             limited_bytes,
@@ -346,7 +342,6 @@ impl Flight {
         [*has_echo_of_mark, *limited_transmit_due] = [false; 2];
         [*is_plain, *is_quiet] = [true; 2];
         (*resent, *is_lean) = (Resent::Nothing, self::is_lean(config, kept, *minds_pauses));
-        *syns_resent = 0;
         (*syn_timeouts, *sent_at, *is_short_excused) = (0, Instant::ZERO, false);
         *peer_window = config.first_window();
         (*ack_rtt, *loss_mark, *out_lost, *passage, *timed) = (None, None, None, None, None);
@@ -367,6 +362,19 @@ impl Flight {
         if let Some(buffer) = buffer {
             **buffer = SendBuffer::new(config);
         }
+    }
+
+    /// The SYN that `before` has sent is this flight's, whose parameters were negotiated with it.
+    pub(crate) fn adopt_handshake(&mut self, before: Flight) {
+        [self.snd_una, self.snd_nxt, self.snd_max] =
+            [before.snd_una, before.snd_nxt, before.snd_max];
+        (self.write_end, self.message_ends) = (before.write_end, before.message_ends);
+        self.first_message_end = before.first_message_end;
+        (self.kept, self.timed, self.rtt) = (before.kept, before.timed, before.rtt);
+        (self.timers, self.counters) = (before.timers, before.counters);
+        (self.syn_timeouts, self.initial_window) = (before.syn_timeouts, before.initial_window);
+        (self.timed_out_at, self.timed_out_to) = (before.timed_out_at, before.timed_out_to);
+        self.declared_to = before.declared_to;
     }
 
     /// Whether the timer of the SYN has expired.

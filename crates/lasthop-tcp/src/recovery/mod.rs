@@ -20,7 +20,7 @@ pub(super) use rack_tlp::{Arrival, RackTlp, SegmentCounts};
 use super::config::{Config, Conventions, Notices, RecoveryKind};
 use super::flight::Flight;
 use super::info::{Outstanding, RecoveryState};
-use lasthop_base::units::{Duration, Instant};
+use lasthop_base::units::Instant;
 
 /// A recovery scheme, chosen per connection.
 #[derive(Clone, Debug)]
@@ -128,13 +128,6 @@ impl Recovery {
             Recovery::Lhp(lhp) => lhp.on_timeout(),
             Recovery::Told(told) => told.on_timeout(flight),
             Recovery::RackTlp(_) => unreachable!("it has timers of its own: `handle_timeout`"),
-        }
-    }
-
-    /// The handshake told the round trip `rtt`. Who does not look back takes no notice.
-    pub fn on_handshake(&mut self, rtt: Duration) {
-        if let Recovery::RackTlp(rack) = self {
-            rack.on_handshake(rtt);
         }
     }
 

@@ -29,7 +29,7 @@ impl Endpoint<Host> {
         let is_request = self.host.state == State::SynReceived && self.host.is_passive;
         match self.host.state {
             State::Closed => self.refuse(&segment.header),
-            State::Listen => self.receive_in_listen(now, segment),
+            State::Listen => self.receive_in_listen(segment),
             State::SynSent => self.receive_in_syn_sent(now, segment),
             State::SynReceived => self.receive_in_syn_received(now, segment),
             _ if !self.is_open() => self.receive_in_syn_received(now, segment),
@@ -83,7 +83,7 @@ impl Endpoint<Host> {
     }
 
     /// 3.10.7.2.
-    fn receive_in_listen(&mut self, now: Instant, segment: &Segment) {
+    fn receive_in_listen(&mut self, segment: &Segment) {
         let header = &segment.header;
         if header.has(flags::RST) {
             return;
@@ -94,8 +94,9 @@ impl Endpoint<Host> {
         let ends = header.has(flags::FIN) && self.is_linux;
         if header.has(flags::SYN) && !ends {
             self.take_syn(segment);
+            self.negotiate();
             self.host.state = State::SynReceived;
-            self.send_syn(now);
+            self.sender.open();
         }
     }
 
@@ -106,7 +107,7 @@ impl Endpoint<Host> {
         if header.has(flags::ACK) && !acks_syn {
             if self.is_linux && self.host.syns_sent == 1 {
                 // What the reset answers may be left from before: another SYN follows at once.
-                self.start(Timer::Handshake, now, SHORTEST_TIMEOUT);
+                self.start(Timer::Retransmission, now, SHORTEST_TIMEOUT);
             }
             return self.refuse(header);
         }
@@ -120,6 +121,7 @@ impl Endpoint<Host> {
             return;
         }
         self.take_syn(segment);
+        self.negotiate();
         if header.has(flags::ACK) {
             let echo = self.echo(now, header);
             self.establish(now, echo);
@@ -135,7 +137,7 @@ impl Endpoint<Host> {
         } else {
             // Both have sent a SYN.
             self.host.state = State::SynReceived;
-            self.send_syn(now);
+            self.sender.answer_syn(now);
         }
     }
 
@@ -225,19 +227,14 @@ impl Endpoint<Host> {
     }
 
     fn send_syn_again(&mut self, now: Instant) {
-        let deadline = self.sender.flight.timers.deadline(Timer::Handshake);
-        let count = self.host.syns_sent;
-        self.send_syn(now);
-        // Linux: the timer of a listener's answer starts anew.
-        match self.host.is_passive && self.is_linux {
-            true => self.start(Timer::Handshake, now, self.handshake_rto(count.saturating_sub(1))),
-            false => self.sender.flight.timers.set(Timer::Handshake, deadline),
+        let deadline = self.sender.flight.timers.deadline(Timer::Retransmission);
+        self.repeat_syn(now);
+        if self.host.is_passive {
+            // The timer of a listener's answer starts anew.
+            return;
         }
-        self.host.syns_sent = count;
-        self.host.syns_repeated += 1;
-        if !self.host.is_passive {
-            self.host.traffic.segments_received -= 1;
-        }
+        self.sender.flight.timers.set(Timer::Retransmission, deadline);
+        self.host.traffic.segments_received -= 1;
     }
 
     /// <SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK> before there is a connection.

@@ -1,6 +1,7 @@
 //! What an application asks of a socket: to open and to close, to write and to read, and the options that it sets.
 
 use super::{Configure, Endpoint, Host, KeepAlive, Negotiated, SocketError, State};
+use crate::endpoint::Role;
 use crate::timers::Timer;
 use lasthop_base::packet::flags;
 use lasthop_base::units::{Duration, Instant};
@@ -18,13 +19,14 @@ impl Endpoint<Host> {
     /// Waits for a SYN.
     pub fn listen(&mut self) {
         self.host.is_passive = true;
+        self.role = Role::Acceptor;
         self.host.state = State::Listen;
     }
 
     /// Sends a SYN.
-    pub fn connect(&mut self, now: Instant) {
+    pub fn connect(&mut self) {
         self.host.state = State::SynSent;
-        self.send_syn(now);
+        self.sender.open();
     }
 
     /// The application writes `bytes`.

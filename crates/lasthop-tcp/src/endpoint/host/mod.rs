@@ -293,6 +293,7 @@ impl Endpoint<Host> {
         let host = Host::new(settings, configure);
         let mut endpoint = Endpoint::with(&config, Role::Opener, boot_offset, host);
         endpoint.receiver.window = Some(Box::new(window));
+        endpoint.receiver.reads_at_once = false;
         endpoint
     }
 
@@ -347,11 +348,6 @@ impl Endpoint<Host> {
         self.host.is_passive
     }
 
-    /// Retransmissions of the SYN, of the SYN and ACK for whatever reason.
-    pub fn syn_retransmissions(&self) -> u64 {
-        u64::from(self.host.syns_sent.saturating_sub(1) + self.host.syns_repeated)
-    }
-
     /// When data left last; the time of the handshake before that.
     pub fn last_data_sent(&self) -> Instant {
         self.host.sent_at
@@ -389,8 +385,11 @@ impl Endpoint<Host> {
             return None;
         }
         let Departed { header, is_again, .. } = self.burst.departed.pop_front()?;
-        let header = self.wire_numbers(header);
-        Some(self.count_sent(Segment { header, options: SynOptions::default() }, is_again))
+        let segment = match header.has(flags::SYN) {
+            true => self.syn_segment(now),
+            false => Segment { header: self.wire_numbers(header), options: SynOptions::default() },
+        };
+        Some(self.count_sent(segment, is_again))
     }
 
     /// Counts a segment that is sent.
@@ -416,7 +415,13 @@ impl Endpoint<Host> {
 
     /// The next segment of the stream, in the states that have one.
     fn poll_stream(&mut self, now: Instant, header: &mut TcpHeader) -> Option<u32> {
-        if !self.is_open() || !self.host.state.is_synchronized() {
+        if matches!(self.host.state, State::Closed | State::Listen) && !self.is_open() {
+            return None;
+        }
+        if !self.is_open() {
+            return self.poll_header(now, header);
+        }
+        if !self.host.state.is_synchronized() {
             return None;
         }
         let is_time_wait = self.host.state == State::TimeWait;

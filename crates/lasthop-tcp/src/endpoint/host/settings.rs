@@ -34,8 +34,6 @@ pub struct Settings {
     pub unsent_limit: Option<u32>,
     /// Retransmissions of a SYN, and of a SYN with ACK, before the connection is given up.
     pub syn_retries: [u32; 2],
-    /// Expiries of a SYN's timer that leave it as long as it was (Linux: `net.ipv4.tcp_syn_linear_timeouts`).
-    pub syn_linear: u32,
     /// Retransmissions of a segment, or probes, before the connection is given up (R2 of RFC 9293,
     /// section 3.8.3). Linux makes of those of a segment a time.
     pub retries: u32,

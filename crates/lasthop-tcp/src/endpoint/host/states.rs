@@ -5,7 +5,6 @@ use super::{
     EcnOffer, Endpoint, Host, KeepAlive, Negotiated, Segment, Settings, SocketError, SynOptions,
 };
 use crate::flight::Flight;
-use crate::law::CongestionLaw;
 use crate::timers::Timer;
 use lasthop_base::packet::{TcpHeader, TcpOptions, flags};
 use lasthop_base::units::{Duration, Instant};
@@ -50,12 +49,12 @@ impl Endpoint<Host> {
         self.sender.flight.timers.stop(timer);
     }
 
-    /// Sends the SYN, or the SYN and ACK, again or for the first time.
-    pub(super) fn send_syn(&mut self, now: Instant) {
+    /// The SYN, or the SYN and ACK, which is sent now, again or for the first time.
+    pub(super) fn syn_segment(&mut self, now: Instant) -> Segment {
         if self.host.syns_sent == 0 {
             self.host.syn_sent_at = now;
         }
-        let is_answer = self.host.state == State::SynReceived;
+        let is_answer = self.receiver.rcv_nxt > 0;
         // What the peer did not offer is not repeated.
         let settings = &self.host.settings;
         let is_bound = is_answer && (self.host.is_passive || !self.is_linux);
@@ -91,17 +90,15 @@ impl Endpoint<Host> {
             let first = if self.host.syns_sent == 0 { stamp } else { self.host.syn_stamps.0 };
             self.host.syn_stamps = (first, stamp);
         }
-        self.host.replies.push_back(Segment { header, options });
-        self.start(Timer::Handshake, now, self.handshake_rto(self.host.syns_sent));
         self.host.syns_sent += 1;
+        Segment { header, options }
     }
 
-    /// RTO of the handshake after so many expiries.
-    pub(super) fn handshake_rto(&self, expiries: u32) -> Duration {
-        let [initial, longest] = self.host.settings.rto;
-        let is_answer = self.host.state == State::SynReceived;
-        let linear = if is_answer { 0 } else { self.host.settings.syn_linear };
-        (initial * (1 << expiries.saturating_sub(linear).min(20))).min(longest)
+    /// The SYN goes again as the peer's has come, and is not counted with those of the timer.
+    pub(super) fn repeat_syn(&mut self, now: Instant) {
+        self.sender.send_syn_again(now);
+        self.host.syns_sent = self.host.syns_sent.saturating_sub(1);
+        self.host.syns_repeated += 1;
     }
 
     /// What both SYN agree on.
@@ -118,15 +115,13 @@ impl Endpoint<Host> {
         }
     }
 
-    /// Both SYN are acknowledged. `echo`: when the segment left that the last one answers, by its
-    /// timestamp.
-    pub(super) fn establish(&mut self, now: Instant, echo: Option<Instant>) {
+    /// The peer's SYN has arrived: both ends' parameters are known.
+    pub(super) fn negotiate(&mut self) {
         let negotiated = self.negotiated();
         let config = (self.host.configure)(negotiated);
         self.reconfigure(&config, self.host.settings.boot_offset);
-        self.host.is_open = true;
+        self.receiver.take_syn(self.host.peer_syn.1);
         let (ours, theirs) = (&self.host.settings, &self.host.peer_options);
-        let options = if negotiated.timestamps { super::TIMESTAMPS_BYTES } else { 0 };
         let mss = theirs.mss.unwrap_or(super::DEFAULT_MSS).min(ours.mss);
         self.host.path = Path::new(mss, ours.mtu);
         self.host.shifts = match (theirs.window_scale, ours.window_scale) {
@@ -134,17 +129,27 @@ impl Endpoint<Host> {
             (Some(theirs), Some(ours)) => (theirs.min(14), ours.min(14)),
             _ => (0, 0),
         };
-        self.begin_after_handshake(now, echo, negotiated);
+        if negotiated.ecn {
+            self.agree_on_ecn();
+        }
         self.host.buffer =
             super::new_send_buffer(self.host.settings.send_buffer, negotiated.segment);
+    }
+
+    /// Both SYN are acknowledged. `echo`: when the segment left that the last one answers, by its
+    /// timestamp.
+    pub(super) fn establish(&mut self, now: Instant, echo: Option<Instant>) {
+        self.host.is_open = true;
+        self.end_handshake(now, echo);
+        let options = if self.config.timestamps { super::TIMESTAMPS_BYTES } else { 0 };
         let syn_window = self.host.settings.receive_buffer.min(u16::MAX.into());
         let theirs = self.host.settings.mss.saturating_sub(options).max(1);
         // Linux chooses the window of a SYN before it knows of timestamps (`tcp_connect_init`).
         let knows_options = self.host.is_passive || !self.is_linux;
         let first = if knows_options { theirs } else { self.host.settings.mss };
-        let shift = self.host.shifts.1;
+        let (segment, shift) = (self.config.segment.get() as u32, self.host.shifts.1);
         let window = self.window_mut();
-        window.open(negotiated.segment, (theirs, first), syn_window, shift);
+        window.open(segment, (theirs, first), syn_window, shift);
         if let Some(memory) = window.memory() {
             memory.begin(now);
         }
@@ -166,46 +171,25 @@ impl Endpoint<Host> {
         self.watch_data(now);
     }
 
-    /// What the handshake has told the sender.
-    fn begin_after_handshake(
-        &mut self,
-        now: Instant,
-        echo: Option<Instant>,
-        negotiated: Negotiated,
-    ) {
+    /// The SYN is acknowledged.
+    fn end_handshake(&mut self, now: Instant, echo: Option<Instant>) {
         // Linux counts the answers to a repeated SYN beside those of its timer, once that has expired.
         let timeouts = self.host.syns_sent.saturating_sub(1);
         let repeated = if self.is_linux && timeouts > 0 { self.host.syns_repeated } else { 0 };
         let has_lost_syns = timeouts + repeated > 1 && !self.echoes_first_syn(echo);
-        let resent = self.syn_retransmissions();
-        let is_clear = self.host.syns_sent == 1;
-        let is_active_linux = self.is_linux && !self.host.is_passive;
+        let is_active_linux = self.is_linux && !self.host.is_passive && timeouts > 0;
         let flight = &mut self.sender.flight;
-        if has_lost_syns {
-            // RFC 6928, section 2: SYNs were lost.
-            flight.initial_window = 1.0;
-            flight.law.set_cwnd(1.0);
-        }
+        // RFC 6928, section 2.
+        flight.initial_window = if has_lost_syns { 1.0 } else { self.config.initial_window };
         flight.begin_established(self.host.peer_syn.0.into(), !self.host.nodelay);
-        flight.syns_resent = resent;
-        self.receiver.ts_recent = self.host.peer_syn.1;
-        self.receiver.reads_at_once = false;
-        if negotiated.ecn {
-            // The timeout of the SYN is told of as any other.
-            flight.told_again += u64::from(is_active_linux && !is_clear);
-            self.agree_on_ecn();
-        }
-        if is_active_linux && !is_clear && !negotiated.sack {
+        // The timeout of the SYN is told of as any other.
+        flight.told_again += u64::from(is_active_linux && self.config.ecn);
+        self.sender.on_any_ack(now, 1, &[], true, echo);
+        if is_active_linux && !self.config.sack {
             self.sender.begin_after_lost_syn();
+            self.sender.refresh();
         }
-        // Of a SYN that was sent once the exact time counts, also in Linux.
-        let exact = (is_clear && self.host.syns_repeated == 0).then_some(self.host.syn_sent_at);
-        if let Some(sent) = exact.or(echo).or(is_clear.then_some(self.host.syn_sent_at)) {
-            self.sender.sample_handshake(sent, now);
-        } else {
-            self.sender.flight.rtt.after_lost_syn();
-        }
-        self.sender.refresh();
+        self.host.timeouts_seen = self.sender.flight.counters.timeouts;
     }
 
     /// Is it the first SYN that left at `echo`, so that those after it were sent by mistake
@@ -230,7 +214,7 @@ impl Endpoint<Host> {
 
     /// Bytes that have arrived in order, without the FIN.
     pub fn received(&self) -> u64 {
-        self.receiver.rcv_nxt.min(self.host.peer_fin.unwrap_or(u64::MAX)) - 1
+        self.receiver.rcv_nxt.min(self.host.peer_fin.unwrap_or(u64::MAX)).saturating_sub(1)
     }
 
     /// Has the peer's FIN arrived, with all before it?
@@ -361,8 +345,11 @@ impl Endpoint<Host> {
         if is_due(self, Timer::Linger) {
             return self.end(None);
         }
-        if is_due(self, Timer::Handshake) {
-            self.on_handshake_timeout(now);
+        if !self.is_open() {
+            if is_due(self, Timer::Retransmission) && self.may_repeat_syn(now) {
+                self.handle_data_timeout(now);
+            }
+            return;
         }
         if is_due(self, Timer::User) {
             return self.time_out(now);
@@ -445,28 +432,31 @@ impl Endpoint<Host> {
         }
     }
 
-    fn on_handshake_timeout(&mut self, now: Instant) {
+    /// The timer of the SYN has expired. Returns `true` if it is to be sent again.
+    fn may_repeat_syn(&mut self, now: Instant) -> bool {
         let is_answer = self.host.state == State::SynReceived;
         if self.host.is_deferred && self.host.syns_sent + 1 < self.host.settings.deferred_accept {
             // Nothing goes out again while there is time for data.
-            let [initial, longest] = self.host.settings.rto;
-            let wait = (initial * (1 << self.host.syns_sent.min(20))).min(longest);
-            self.start(Timer::Handshake, now, wait);
+            self.sender.flight.rtt.back_off();
+            self.start(Timer::Retransmission, now, self.sender.flight.rtt.rto());
             self.host.syns_sent += 1;
-        } else if self.host.syns_sent <= self.host.settings.syn_retries[usize::from(is_answer)] {
-            self.send_syn(now);
-        } else if self.host.is_passive {
-            self.forget_peer();
-        } else {
-            self.end(Some(SocketError::TimedOut));
+            return false;
         }
+        let may_repeat =
+            self.host.syns_sent <= self.host.settings.syn_retries[usize::from(is_answer)];
+        match may_repeat {
+            true => {}
+            false if self.host.is_passive => self.forget_peer(),
+            false => self.end(Some(SocketError::TimedOut)),
+        }
+        may_repeat
     }
 
     /// Back to LISTEN.
     pub(super) fn forget_peer(&mut self) {
         self.host.state = State::Listen;
         self.host.syns_sent = 0;
-        self.sender.flight.timers.stop_all();
+        self.sender.reset(self.host.settings.boot_offset);
     }
 
     /// Something is sent again, or a closed window probed: the user timeout counts from the first time.

@@ -39,7 +39,7 @@ impl RackTlp {
     pub(super) fn on_dsack(&mut self, flight: &mut Flight, start: u64, end: u64, news: &mut News) {
         let segments = (end - start).div_ceil(flight.mss) as u32;
         self.counts.duplicates += u64::from(segments);
-        if self.counts.duplicates > flight.counters.retransmissions + flight.syns_resent {
+        if self.counts.duplicates > flight.counters.retransmissions {
             // The network duplicates segments.
             return;
         }

@@ -348,11 +348,6 @@ impl RackTlp {
         }
     }
 
-    /// The handshake took so long.
-    pub fn on_handshake(&mut self, rtt: Duration) {
-        self.rack.on_round_trip(rtt);
-    }
-
     /// The handshake is over.
     fn on_established(&mut self, flight: &mut Flight) {
         let initial_window = flight.initial_window;
