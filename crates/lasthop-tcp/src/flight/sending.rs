@@ -330,6 +330,7 @@ impl Flight {
         } else {
             pacer.on_sent(now, bytes, rate);
         }
-        self.timers.set(Timer::Pacing, pacer.next());
+        let next = if pacer.next() > now { pacer.next() } else { Instant::NEVER };
+        self.timers.set(Timer::Pacing, next);
     }
 }

@@ -515,3 +515,6 @@ impl Endpoint<Host> {
         self.host.replies.push_back(Segment { header, options: SynOptions::default() });
     }
 }
+
+#[cfg(test)]
+mod tests;

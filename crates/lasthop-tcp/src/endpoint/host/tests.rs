@@ -1,0 +1,155 @@
+//! Two hosts, and a path between them that loses segments.
+
+use super::*;
+use crate::presets::{Overrides, Profile, Variant, config};
+use lasthop_base::units::Bytes;
+use std::sync::Arc;
+
+fn settings(initial_sequence: u32, pacing_rate: Option<u64>, limit: Option<Duration>) -> Settings {
+    Settings {
+        mss: 1460,
+        mtu: 1500,
+        window_scale: Some(7),
+        sack: true,
+        timestamps: true,
+        ecn: EcnOffer::Never,
+        initial_sequence,
+        receive_buffer: 60_000,
+        receive_memory: None,
+        send_buffer: (200_000, false),
+        unsent_limit: None,
+        syn_retries: [5, 5],
+        retries: 15,
+        orphan_retries: 8,
+        rto: [Duration::from_secs(1), Duration::from_secs(60)],
+        time_wait: Duration::from_secs(60),
+        fin_wait: Duration::from_secs(60),
+        ack_delay: Duration::from_millis(40),
+        user_timeout: limit,
+        keep_alive: None,
+        deferred_accept: 0,
+        delays_first_ack: false,
+        mtu_probing: None,
+        limits: Limits { pacing_rate, ..Limits::default() },
+        boot_offset: Duration::ZERO,
+    }
+}
+
+fn socket(profile: Profile, settings: Settings) -> Socket {
+    let configure = move |negotiated: Negotiated| {
+        let set = Overrides {
+            segment: Some(Bytes::new(negotiated.segment.into())),
+            timestamps: Some(negotiated.timestamps),
+            timer_tick: Some(Duration::ZERO),
+            autotuning: (profile == Profile::Linux).then_some(false),
+            ..Overrides::default()
+        };
+        config(Variant::Sack, profile, &set)
+    };
+    Socket::new(settings, Arc::new(configure))
+}
+
+/// Two hosts; each segment is lost with `percent`. The one that connects writes `bytes` and closes. Returns how many the
+/// other one reads.
+fn transfer(mut ends: [Socket; 2], bytes: u64, percent: u64, mut seed: u64) -> u64 {
+    let mut flying: Vec<(Instant, usize, Segment)> = Vec::new();
+    let (mut now, mut written, mut read) = (Instant::ZERO, 0, 0);
+    ends[1].listen();
+    ends[0].connect();
+    while now < Instant::ZERO + Duration::from_secs(3_000) {
+        for from in 0..2 {
+            if from == 0 && written < bytes && ends[0].state() == State::Established {
+                let options = WriteOptions::default();
+                written += ends[0].write_some(now, bytes - written, options, true).unwrap_or(bytes);
+                if written >= bytes {
+                    ends[0].close(now);
+                }
+            }
+            while let Some(segment) = ends[from].poll_transmit(now) {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(99);
+                if (seed >> 33) % 100 >= percent {
+                    flying.push((now + Duration::from_millis(20), 1 - from, segment));
+                }
+            }
+            assert!(ends[from].next_timeout() > now, "a deadline that has passed, end {from}");
+        }
+        let arrival = flying.first().map_or(Instant::NEVER, |first| first.0);
+        let timeout = ends[0].next_timeout().min(ends[1].next_timeout());
+        now = timeout.min(arrival);
+        if now == Instant::NEVER {
+            break;
+        }
+        if timeout == now {
+            for end in &mut ends {
+                end.handle_timeout(now);
+            }
+        } else {
+            let (_, to, segment) = flying.remove(0);
+            ends[to].receive(now, &segment);
+            read += ends[1].read(now, u64::MAX);
+        }
+    }
+    read
+}
+
+/// What is written arrives over a path with losses, and a timeout that was handled is over: also that of data which are paced
+/// at any rate.
+#[test]
+fn hosts_transfer_over_losses_and_each_deadline_lies_ahead() {
+    for profile in [Profile::Rfc, Profile::Linux] {
+        for pacing_rate in [None, Some(200_000), Some(u64::MAX)] {
+            for (percent, seed) in [(0, 1), (5, 2), (5, 3), (20, 4)] {
+                let ends = [7, u32::MAX - 3]
+                    .map(|first| socket(profile, settings(first, pacing_rate, None)));
+                let row = format!("{profile:?} {pacing_rate:?} {percent} {seed}");
+                assert_eq!(transfer(ends, 300_000, percent, seed), 300_000, "{row}");
+            }
+        }
+    }
+}
+
+/// Nothing arrives from some time on: a user timeout ends the connection.
+#[test]
+fn a_user_timeout_ends_a_connection() {
+    for profile in [Profile::Rfc, Profile::Linux] {
+        for (limit, seed) in [(1, 5), (300, 6), (5_000, 7)] {
+            let limit = Some(Duration::from_millis(limit));
+            let ends = [7, 8].map(|first| socket(profile, settings(first, None, limit)));
+            assert!(transfer(ends, 500_000, 60, seed) < 500_000, "{profile:?} {limit:?}");
+        }
+    }
+}
+
+/// The peer takes its window back, what is outstanding is sent again as a probe, and the application sets a user timeout
+/// that is over already: the next expiry ends the connection, and no deadline is left at its time.
+#[test]
+fn a_user_timeout_that_is_over_has_one_deadline() {
+    let mut ends = [7, 8].map(|first| socket(Profile::Linux, settings(first, None, None)));
+    let mut now = Instant::ZERO;
+    ends[1].listen();
+    ends[0].connect();
+    let mut latest = Segment::default();
+    for round in 0..4 {
+        let from = round % 2;
+        while let Some(segment) = ends[from].poll_transmit(now) {
+            ends[1 - from].receive(now, &segment);
+            latest = if from == 1 { segment } else { latest };
+        }
+        now += Duration::from_millis(10);
+    }
+    assert_eq!(ends[0].write(now, 10_000, WriteOptions::default()), Ok(()));
+    while ends[0].poll_transmit(now).is_some() {}
+    latest.header =
+        TcpHeader { flags: flags::ACK, window: 0, seq: 9, ack: 8 + 1448, ..latest.header };
+    ends[0].receive(now, &latest);
+    for expiry in 0..5 {
+        now = ends[0].next_timeout();
+        ends[0].handle_timeout(now);
+        while ends[0].poll_transmit(now).is_some() {}
+        assert!(ends[0].next_timeout() > now, "expiry {expiry}");
+        if expiry == 3 {
+            ends[0].set_user_timeout(now, Some(Duration::from_millis(1)));
+        }
+    }
+    assert_eq!(ends[0].take_error(), Some(SocketError::TimedOut));
+}
