@@ -26,7 +26,7 @@ impl Endpoint<Host> {
             self.host.traffic.segments_received += 1;
             self.host.traffic.data_segments_received += u64::from(segment.header.payload > 0);
         }
-        let is_request = self.host.state == State::SynReceived && self.host.is_passive;
+        let is_request = self.host.state == State::SynReceived && self.is_passive();
         match self.host.state {
             State::Closed => self.refuse(&segment.header),
             State::Listen => self.receive_in_listen(segment),
@@ -46,7 +46,7 @@ impl Endpoint<Host> {
     fn refuse(&mut self, header: &TcpHeader) {
         // Who listens in Linux passes over what has neither SYN nor ACK.
         let is_passed_over =
-            self.host.is_passive && self.is_linux && !header.has(flags::ACK | flags::SYN);
+            self.is_passive() && self.is_linux && !header.has(flags::ACK | flags::SYN);
         if header.has(flags::RST) || is_passed_over {
             return;
         }
@@ -64,21 +64,21 @@ impl Endpoint<Host> {
 
     /// What the peer's SYN says.
     fn take_syn(&mut self, segment: &Segment) {
-        self.host.peer_sequence = segment.header.seq;
-        self.host.peer_options = segment.options;
-        self.host.peer_has_timestamps = segment.header.has_timestamps;
+        self.host.handshake.peer_sequence = segment.header.seq;
+        self.host.handshake.peer_options = segment.options;
+        self.host.handshake.peer_has_timestamps = segment.header.has_timestamps;
         let both = segment.header.flags & (flags::ECE | flags::CWR);
         // An answer grants what our SYN asked for; a SYN that could be marked itself is no RFC 3168's.
-        self.host.peer_has_ecn = if segment.header.has(flags::ACK) {
+        self.host.handshake.peer_has_ecn = if segment.header.has(flags::ACK) {
             // Linux forgets that it has asked no longer.
-            let has_asked = self.host.syns_sent == 1 || self.is_linux;
+            let has_asked = self.host.handshake.syns_sent == 1 || self.is_linux;
             both == flags::ECE && self.host.settings.ecn == EcnOffer::Asks && has_asked
         } else {
             both == flags::ECE | flags::CWR && segment.header.ecn == Ecn::NotEct
         };
-        self.host.peer_syn = (segment.header.window, segment.header.options.timestamps.0);
+        self.host.handshake.peer_syn = (segment.header.window, segment.header.options.timestamps.0);
         if !segment.header.has_timestamps {
-            self.host.peer_syn.1 = 0;
+            self.host.handshake.peer_syn.1 = 0;
         }
     }
 
@@ -105,7 +105,7 @@ impl Endpoint<Host> {
         let header = &segment.header;
         let acks_syn = header.ack == self.host.settings.initial_sequence.wrapping_add(1);
         if header.has(flags::ACK) && !acks_syn {
-            if self.is_linux && self.host.syns_sent == 1 {
+            if self.is_linux && self.host.handshake.syns_sent == 1 {
                 // What the reset answers may be left from before: another SYN follows at once.
                 self.start(Timer::Retransmission, now, SHORTEST_TIMEOUT);
             }
@@ -150,11 +150,11 @@ impl Endpoint<Host> {
     /// SYN-RECEIVED of 3.10.7.4, and FIN-WAIT-1 before the SYN is acknowledged.
     fn receive_in_syn_received(&mut self, now: Instant, segment: &Segment) {
         let header = &segment.header;
-        let next = self.host.peer_sequence.wrapping_add(1);
+        let next = self.host.handshake.peer_sequence.wrapping_add(1);
         let window = self.host.settings.receive_buffer.min(u16::MAX.into());
         let offset = header.seq.wrapping_sub(next);
         if header.has(flags::SYN)
-            && header.seq == self.host.peer_sequence
+            && header.seq == self.host.handshake.peer_sequence
             && !header.has(flags::RST)
         {
             if self.is_linux && !header.has(flags::ACK) {
@@ -165,7 +165,7 @@ impl Endpoint<Host> {
                 return self.acknowledge_syn(now);
             }
             // Simultaneous open: the peer's SYN and ACK repeat its SYN.
-        } else if self.host.is_passive && self.is_linux && self.acks_wrong_syn(header) {
+        } else if self.is_passive() && self.is_linux && self.acks_wrong_syn(header) {
             return self.refuse(header);
         } else if offset >= window || self.has_wrong_stamps(header) {
             if !header.has(flags::RST) {
@@ -174,7 +174,7 @@ impl Endpoint<Host> {
             return;
         } else if header.has(flags::RST) {
             if offset == 0 {
-                if self.host.is_passive {
+                if self.is_passive() {
                     self.forget_peer();
                 } else {
                     self.end(Some(SocketError::Refused));
@@ -192,9 +192,9 @@ impl Endpoint<Host> {
         if self.acks_wrong_syn(header) {
             return self.refuse(header);
         }
-        let is_bare = header.length() == 0 && self.host.is_passive;
-        if is_bare && self.host.settings.deferred_accept >= self.host.syns_sent {
-            self.host.is_deferred = true;
+        let is_bare = header.length() == 0 && self.is_passive();
+        if is_bare && self.host.settings.deferred_accept >= self.host.handshake.syns_sent {
+            self.host.handshake.is_deferred = true;
             return;
         }
         let echo = self.echo(now, header);
@@ -212,7 +212,7 @@ impl Endpoint<Host> {
             }
             return;
         }
-        self.take_first_window(self.host.shifts.0, header);
+        self.take_first_window(self.host.handshake.shifts.0, header);
         // The first window does not make segments smaller; a larger one does.
         self.begin_search();
         self.receive_synchronized(now, &rest);
@@ -229,7 +229,7 @@ impl Endpoint<Host> {
     fn send_syn_again(&mut self, now: Instant) {
         let deadline = self.sender.flight.timers.deadline(Timer::Retransmission);
         self.repeat_syn(now);
-        if self.host.is_passive {
+        if self.is_passive() {
             // The timer of a listener's answer starts anew.
             return;
         }
@@ -244,11 +244,12 @@ impl Endpoint<Host> {
             seq: 1,
             ack: 1,
             window: self.host.settings.receive_buffer.min(u16::MAX.into()),
-            has_timestamps: self.host.settings.timestamps && self.host.peer_has_timestamps,
+            has_timestamps: self.host.settings.timestamps
+                && self.host.handshake.peer_has_timestamps,
             ..TcpHeader::default()
         };
         if header.has_timestamps {
-            let stamps = (self.timestamp(now), self.host.peer_syn.1);
+            let stamps = (self.timestamp(now), self.host.handshake.peer_syn.1);
             header.options.timestamps = stamps;
         }
         self.reply(header);
@@ -264,23 +265,23 @@ impl Endpoint<Host> {
     fn has_wrong_stamps(&self, header: &TcpHeader) -> bool {
         if !(header.has_timestamps
             && self.host.settings.timestamps
-            && self.host.peer_has_timestamps)
+            && self.host.handshake.peer_has_timestamps)
         {
             return false;
         }
         let (value, echo) = header.options.timestamps;
-        let (first, last) = self.host.syn_stamps;
+        let (first, last) = self.host.handshake.syn_stamps;
         let is_echo = echo == 0 || !is_older(echo, first) && !is_older(last, echo);
         !header.has(flags::RST)
-            && (is_older(value, self.host.peer_syn.1)
-                || self.is_linux && self.host.is_passive && !is_echo)
+            && (is_older(value, self.host.handshake.peer_syn.1)
+                || self.is_linux && self.is_passive() && !is_echo)
     }
 
     /// 3.10.7.4, from ESTABLISHED on.
     fn receive_synchronized(&mut self, now: Instant, segment: &Segment) {
         let wire = segment.header;
         let mut header = self.own_numbers(wire);
-        header.window <<= self.host.shifts.0;
+        header.window <<= self.host.handshake.shifts.0;
         let receiver = &self.receiver;
         let rcv_nxt = receiver.rcv_nxt;
         let seq = receiver.unwrap(header.seq);
@@ -345,7 +346,7 @@ impl Endpoint<Host> {
         // Nobody will read what comes after the application has let go, nor what a peer sends in place of what it has
         // acknowledged to have ended.
         let is_over = match self.host.state {
-            State::FinWait1 | State::FinWait2 => self.host.is_read_shut,
+            State::FinWait1 | State::FinWait2 => self.host.app.is_read_shut,
             State::CloseWait | State::Closing | State::LastAck => self.is_linux && seq < rcv_nxt,
             _ => false,
         };
@@ -356,7 +357,7 @@ impl Endpoint<Host> {
                 // What it acknowledges counts, and its window; it is not a bare ACK.
                 self.receive_options(&TcpHeader { ecn: Ecn::NotEct, ..header }, rcv_nxt - 1);
                 self.receive_ack(now, &header, seq, false);
-                self.host.probes_unanswered = 0;
+                self.host.progress.probes_unanswered = 0;
             }
             self.refuse(&wire);
             return self.end(Some(self.reset_error()));
@@ -387,7 +388,7 @@ impl Endpoint<Host> {
     /// Has Linux given up all but the numbers of the connection?
     pub(super) fn is_reduced(&self) -> bool {
         let is_left = match self.host.state {
-            State::FinWait2 => self.host.is_orphan,
+            State::FinWait2 => self.host.app.is_orphan,
             State::TimeWait => true,
             _ => false,
         };
@@ -476,7 +477,7 @@ impl Endpoint<Host> {
     /// Whether `ack` is below SND.UNA - MAX.SND.WND (RFC 5961, section 5.2). Linux bounds MAX.SND.WND by the bytes that
     /// were acknowledged.
     fn is_too_old(&self, ack: u64) -> bool {
-        let acked = self.acked_bytes() + u64::from(!self.host.is_passive);
+        let acked = self.acked_bytes() + u64::from(!self.is_passive());
         let bound = if self.is_linux { acked } else { u64::MAX };
         ack + self.host.path.largest_window().min(bound) < self.sender.flight.snd_una
     }

@@ -18,7 +18,6 @@ pub struct WriteOptions {
 impl Endpoint<Host> {
     /// Waits for a SYN.
     pub fn listen(&mut self) {
-        self.host.is_passive = true;
         self.role = Role::Acceptor;
         self.host.state = State::Listen;
     }
@@ -50,14 +49,14 @@ impl Endpoint<Host> {
             });
         }
         if !self.is_open() {
-            self.host.early.push((bytes, options));
+            self.host.handshake.early.push((bytes, options));
             return Ok(());
         }
         if self.is_all_acked() {
-            self.host.waiting_since = now;
+            self.host.progress.waiting_since = now;
         }
-        self.host.has_more = options.more;
-        self.sender.flight.is_corked = self.host.is_corked || self.host.has_more;
+        self.host.app.has_more = options.more;
+        self.sender.flight.is_corked = self.host.app.is_corked || self.host.app.has_more;
         self.write_data(bytes);
         self.sender.flight.end_write(options.end_of_record);
         self.watch_data(now);
@@ -89,7 +88,7 @@ impl Endpoint<Host> {
         let fill = self.sender.fill();
         let limit = self.host.settings.unsent_limit.map_or(u64::MAX, u64::from);
         if !is_awake && (2 * fill.unsent >= limit || !self.host.buffer.is_free(&fill)) {
-            self.host.awaits_room = true;
+            self.host.app.awaits_room = true;
             return Ok(0);
         }
         self.host.buffer.begin_write(segment, window);
@@ -105,13 +104,13 @@ impl Endpoint<Host> {
                 pushes += self.push_full_piece(now, window, pushes > 0);
             }
         }
-        self.host.awaits_room = taken < bytes;
+        self.host.app.awaits_room = taken < bytes;
         let (write_end, snd_max) = (self.sender.flight.write_end, self.sender.flight.snd_max);
-        if !options.more || self.host.awaits_room {
+        if !options.more || self.host.app.awaits_room {
             self.host.buffer.note_push(write_end);
         }
-        if pushes > 0 && (self.host.awaits_room || write_end - snd_max > 0) {
-            self.push(now, false, self.host.awaits_room, true);
+        if pushes > 0 && (self.host.app.awaits_room || write_end - snd_max > 0) {
+            self.push(now, false, self.host.app.awaits_room, true);
         }
         Ok(taken)
     }
@@ -188,7 +187,7 @@ impl Endpoint<Host> {
     /// Bytes written and not acknowledged, and those of them that were never sent.
     pub fn unacknowledged(&self) -> (u64, u64) {
         if !self.is_open() {
-            let bytes = self.host.early.iter().map(|(bytes, _)| bytes).sum();
+            let bytes = self.host.handshake.early.iter().map(|(bytes, _)| bytes).sum();
             return (bytes, bytes);
         }
         let flight = &self.sender.flight;
@@ -213,7 +212,7 @@ impl Endpoint<Host> {
     /// The application reads up to `bytes`; how many there were.
     pub fn read(&mut self, now: Instant, bytes: u64) -> u64 {
         let unread = self.unread();
-        let (taken, listens) = (bytes.min(unread), !self.host.is_read_shut);
+        let (taken, listens) = (bytes.min(unread), !self.host.app.is_read_shut);
         let read = self.window().read + taken;
         if taken > 0 {
             self.receiver.read_up_to(now, read, taken == unread, listens);
@@ -228,15 +227,15 @@ impl Endpoint<Host> {
 
     /// Will nothing more arrive, as the peer has closed or the application does not read?
     pub fn is_receiving_over(&self) -> bool {
-        self.host.is_read_shut || self.has_peer_closed()
+        self.host.app.is_read_shut || self.has_peer_closed()
     }
 
     /// The application lets go of the socket: a FIN follows what is written. Data that it has not read
     /// make it a reset (RFC 2525, section 2.17).
     pub fn close(&mut self, now: Instant) {
         let has_unread = self.unread() > 0;
-        self.host.is_orphan = true;
-        self.host.is_read_shut = true;
+        self.host.app.is_orphan = true;
+        self.host.app.is_read_shut = true;
         match self.host.state {
             State::Closed | State::TimeWait => {}
             State::Listen | State::SynSent => self.end(None),
@@ -257,8 +256,8 @@ impl Endpoint<Host> {
             State::SynSent => return self.end(None),
             _ => return,
         }
-        self.host.is_corked = false;
-        self.host.has_more = false;
+        self.host.app.is_corked = false;
+        self.host.app.has_more = false;
         self.release(false);
         if self.is_open() {
             self.sender.close();
@@ -268,7 +267,7 @@ impl Endpoint<Host> {
 
     /// The application reads no more; what has arrived can still be read.
     pub fn shut_down_reads(&mut self) {
-        self.host.is_read_shut = true;
+        self.host.app.is_read_shut = true;
     }
 
     /// Ends the connection with a reset; `error` is what the application will hear.
@@ -288,7 +287,7 @@ impl Endpoint<Host> {
 
     /// The next call hears of what routers say, though the connection goes on (Linux: `IP_RECVERR`).
     pub fn set_hears_of_errors(&mut self, hears: bool) {
-        self.host.hears_of_errors = hears;
+        self.host.app.hears_of_errors = hears;
     }
 
     /// The congestion law is another from now on, with window and threshold of the one before.
@@ -407,18 +406,18 @@ impl Endpoint<Host> {
 
     /// Does the application hold short segments back (Linux's `TCP_CORK`)?
     pub fn set_corked(&mut self, is_corked: bool) {
-        self.host.is_corked = is_corked;
-        self.host.has_more = false;
+        self.host.app.is_corked = is_corked;
+        self.host.app.has_more = false;
         self.release(is_corked);
     }
 
     /// Do short segments leave at once, without Nagle's algorithm (`TCP_NODELAY`)? Setting it sends what
     /// waits.
     pub fn set_nodelay(&mut self, nodelay: bool) {
-        self.host.nodelay = nodelay;
+        self.host.app.nodelay = nodelay;
         self.sender.flight.has_nagle = !nodelay;
         if nodelay {
-            self.host.has_more = false;
+            self.host.app.has_more = false;
             self.release(false);
         }
     }

@@ -138,10 +138,32 @@ pub struct Host {
     settings: Settings,
     configure: Configure,
     state: State,
-    /// Where a reset in SYN-RECEIVED leads back to.
-    is_passive: bool,
     /// Whether both SYN are known: before that, sender and receiver stand by.
     is_open: bool,
+    handshake: Handshake,
+    app: Application,
+    progress: Progress,
+    /// Replies that are no part of the data: RST, probes, challenges.
+    replies: VecDeque<Segment>,
+    buffer: SendBuffer,
+    /// Where the peer's FIN stands.
+    peer_fin: Option<u64>,
+    error: Option<SocketError>,
+    /// Why nobody may be answering, as a router says (Linux: `sk_err_soft`).
+    reason: Option<SocketError>,
+    /// Is what has arrived above the peer's FIN forgotten once that is acknowledged?
+    forgets_above: bool,
+    path: Path,
+    search: Option<Search>,
+    usage: Usage,
+    traffic: Traffic,
+    /// The segment in hand is not the connection's, of which only numbers are left (Linux).
+    is_beside: bool,
+}
+
+/// What the SYN of both ends say.
+#[derive(Clone, Debug, Default)]
+struct Handshake {
     /// Initial sequence number of the peer (IRS).
     peer_sequence: u32,
     peer_options: SynOptions,
@@ -152,61 +174,55 @@ pub struct Host {
     peer_syn: (u32, u32),
     /// How far the peer's windows are shifted, and ours.
     shifts: (u8, u8),
-    /// When the first SYN left, and how many did.
+    /// When the first SYN was sent, and how many were, repetitions apart.
     syn_sent_at: Instant,
     syns_sent: u32,
-    /// Time stamps of the first SYN and of the latest one.
+    /// Timestamps of the first SYN and of the latest one.
     syn_stamps: (u32, u32),
     /// SYN and ACK for a repeated SYN.
     syns_repeated: u32,
+    /// The peer has acknowledged our SYN, and its data are waited for (`TCP_DEFER_ACCEPT`).
+    is_deferred: bool,
     /// Written before there is a connection.
     early: Vec<(u64, WriteOptions)>,
-    /// Replies that are no part of the data: SYN, RST, probes, challenges.
-    replies: VecDeque<Segment>,
-    buffer: SendBuffer,
-    /// Where the peer's FIN stands.
-    peer_fin: Option<u64>,
-    /// The application reads no more.
+}
+
+/// What the application has asked for.
+#[derive(Clone, Copy, Debug, Default)]
+struct Application {
+    /// It reads no more.
     is_read_shut: bool,
-    /// The application has let go of the socket.
+    /// It has let go of the socket.
     is_orphan: bool,
     /// `TCP_CORK`, and `MSG_MORE` of the latest write.
     is_corked: bool,
     has_more: bool,
     nodelay: bool,
-    error: Option<SocketError>,
-    /// Why nobody may be answering, as a router says (Linux: `sk_err_soft`).
-    reason: Option<SocketError>,
-    /// Is what has arrived above the peer's FIN forgotten once that is acknowledged?
-    forgets_above: bool,
-    /// Is the application told at once (Linux: `IP_RECVERR`)?
+    /// It is told of errors immediately (Linux: `IP_RECVERR`).
     hears_of_errors: bool,
-    path: Path,
-    search: Option<Search>,
-    /// Probes of a closed window that nobody has answered.
+    /// A write has found the send buffer full, and there has been no room since.
+    awaits_room: bool,
+}
+
+/// When something was sent and acknowledged, and how often in vain.
+#[derive(Clone, Copy, Debug, Default)]
+struct Progress {
+    /// Probes of a closed window that nobody has answered, and of an idle peer.
     probes_unanswered: u32,
     keep_alives_unanswered: u32,
     /// When the interval after the latest probe of an idle peer ends.
-    looks_again_at: Instant,
+    next_probe_check: Instant,
     /// Timeouts without progress in between, by the sender's counter.
     timeouts_seen: u64,
     retransmission_back_off: u32,
     heard_at: Instant,
     /// Since when data wait for an acknowledgment.
     waiting_since: Instant,
-    /// When the first retransmission or probe left since something was acknowledged.
+    /// When the first retransmission or probe was sent since something was acknowledged.
     repeating_since: Option<Instant>,
-    /// When data left and arrived last.
+    /// When data were sent and arrived last.
     sent_at: Instant,
     data_at: Instant,
-    usage: Usage,
-    /// Has a write found the send buffer full, and has there been no room since?
-    awaits_room: bool,
-    traffic: Traffic,
-    /// The peer has acknowledged our SYN, and its data are waited for (`TCP_DEFER_ACCEPT`).
-    is_deferred: bool,
-    /// The segment in hand is not the connection's, of which only numbers are left (Linux).
-    is_beside: bool,
 }
 
 impl Admission for Host {
@@ -215,9 +231,9 @@ impl Admission for Host {
     }
 
     fn on_acknowledged(end: &mut Endpoint<Self>, looks: bool) {
-        if looks && std::mem::take(&mut end.host.has_more) {
+        if looks && std::mem::take(&mut end.host.app.has_more) {
             // The announcement of more holds until then.
-            end.release(end.host.is_corked);
+            end.release(end.host.app.is_corked);
         }
         end.note_probe_lost();
     }
@@ -235,45 +251,18 @@ impl Host {
             settings,
             configure,
             state: State::Closed,
-            is_passive: false,
             is_open: false,
-            peer_sequence: 0,
-            peer_options: SynOptions::default(),
-            peer_has_timestamps: false,
-            peer_has_ecn: false,
-            peer_syn: (0, 0),
-            shifts: (0, 0),
-            syn_sent_at: Instant::ZERO,
-            syns_sent: 0,
-            syn_stamps: (0, 0),
-            syns_repeated: 0,
-            early: Vec::new(),
+            handshake: Handshake::default(),
+            app: Application::default(),
+            progress: Progress::default(),
             replies: VecDeque::new(),
             peer_fin: None,
-            is_read_shut: false,
-            is_orphan: false,
-            is_corked: false,
-            has_more: false,
-            nodelay: false,
             error: None,
             reason: None,
-            hears_of_errors: false,
             forgets_above: false,
             search: None,
-            probes_unanswered: 0,
-            keep_alives_unanswered: 0,
-            looks_again_at: Instant::ZERO,
-            timeouts_seen: 0,
-            retransmission_back_off: 0,
-            heard_at: Instant::ZERO,
-            waiting_since: Instant::ZERO,
-            repeating_since: None,
-            sent_at: Instant::ZERO,
-            data_at: Instant::ZERO,
             usage: Usage::default(),
-            awaits_room: false,
             traffic: Traffic::default(),
-            is_deferred: false,
             is_beside: false,
         }
     }
@@ -340,27 +329,27 @@ impl Endpoint<Host> {
 
     /// How far the windows of the peer and of this end are shifted.
     pub fn window_scales(&self) -> (u8, u8) {
-        self.host.shifts
+        self.host.handshake.shifts
     }
 
     /// Has it waited for the peer's SYN?
     pub fn is_passive(&self) -> bool {
-        self.host.is_passive
+        self.role == Role::Acceptor
     }
 
     /// When data left last; the time of the handshake before that.
     pub fn last_data_sent(&self) -> Instant {
-        self.host.sent_at
+        self.host.progress.sent_at
     }
 
     /// When data arrived last; the time of the handshake before that.
     pub fn last_data_received(&self) -> Instant {
-        self.host.data_at
+        self.host.progress.data_at
     }
 
     /// When an acknowledgment arrived last.
     pub fn last_ack_received(&self) -> Instant {
-        self.host.heard_at
+        self.host.progress.heard_at
     }
 
     /// How long data have been waiting for ACKs or to be sent; how long of it for the peer's window, and how long for an
@@ -399,8 +388,8 @@ impl Endpoint<Host> {
         let is_syn_ack =
             segment.header.flags & (flags::SYN | flags::ACK) == flags::SYN | flags::ACK;
         // And who answers for no connection is none.
-        let is_request = self.host.is_passive && !self.is_open();
-        let is_apart = is_syn_ack && self.host.is_passive
+        let is_request = self.is_passive() && !self.is_open();
+        let is_apart = is_syn_ack && self.is_passive()
             || is_request
             || segment.header.flags == flags::RST
             || segment.header.flags == flags::RST | flags::ACK && segment.header.seq == 0
@@ -445,7 +434,7 @@ impl Endpoint<Host> {
             self.stop(Timer::Persist);
         }
         if header.payload > 0 {
-            self.host.sent_at = now;
+            self.host.progress.sent_at = now;
         }
         sent
     }
@@ -458,8 +447,8 @@ impl Endpoint<Host> {
         let mut info = self.data_info();
         // Linux counts probes of an idle peer too.
         let is_linux = self.is_linux;
-        let of_idle = if is_linux { self.host.keep_alives_unanswered } else { 0 };
-        info.probes = self.host.probes_unanswered + of_idle;
+        let of_idle = if is_linux { self.host.progress.keep_alives_unanswered } else { 0 };
+        info.probes = self.host.progress.probes_unanswered + of_idle;
         if self.host.state == State::Closed && is_linux {
             // Nothing is kept of what was outstanding.
             (info.unacked, info.back_off) = (0, 0);
@@ -483,13 +472,13 @@ impl Endpoint<Host> {
     fn wire_numbers(&self, mut header: TcpHeader) -> TcpHeader {
         header.seq = header.seq.wrapping_add(self.host.settings.initial_sequence);
         if header.flags & flags::ACK != 0 {
-            header.ack = header.ack.wrapping_add(self.host.peer_sequence);
+            header.ack = header.ack.wrapping_add(self.host.handshake.peer_sequence);
         }
         let count = usize::from(header.sack_blocks);
         let mut blocks = header.sack_blocks();
         for block in &mut blocks[..count] {
-            block.0 = block.0.wrapping_add(self.host.peer_sequence);
-            block.1 = block.1.wrapping_add(self.host.peer_sequence);
+            block.0 = block.0.wrapping_add(self.host.handshake.peer_sequence);
+            block.1 = block.1.wrapping_add(self.host.handshake.peer_sequence);
         }
         header.set_sack_blocks(&blocks[..count]);
         header
@@ -497,7 +486,7 @@ impl Endpoint<Host> {
 
     /// And back.
     fn own_numbers(&self, mut header: TcpHeader) -> TcpHeader {
-        header.seq = header.seq.wrapping_sub(self.host.peer_sequence);
+        header.seq = header.seq.wrapping_sub(self.host.handshake.peer_sequence);
         header.ack = header.ack.wrapping_sub(self.host.settings.initial_sequence);
         let count = usize::from(header.sack_blocks);
         let mut blocks = header.sack_blocks();

@@ -143,10 +143,10 @@ impl Endpoint<Host> {
                     matches!(error, SocketError::NetworkUnreachable | SocketError::HostUnreachable);
                 if is_disruption && self.is_linux && seq == flight.snd_una {
                     self.sender.take_back_off_back(now);
-                    self.host.retransmission_back_off =
-                        self.host.retransmission_back_off.saturating_sub(1);
+                    self.host.progress.retransmission_back_off =
+                        self.host.progress.retransmission_back_off.saturating_sub(1);
                 }
-                match self.host.hears_of_errors {
+                match self.host.app.hears_of_errors {
                     true => self.host.error = Some(error),
                     false => self.host.reason = Some(error),
                 }

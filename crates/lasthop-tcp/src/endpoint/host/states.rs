@@ -51,22 +51,22 @@ impl Endpoint<Host> {
 
     /// The SYN, or the SYN and ACK, which is sent now, again or for the first time.
     pub(super) fn syn_segment(&mut self, now: Instant) -> Segment {
-        if self.host.syns_sent == 0 {
-            self.host.syn_sent_at = now;
+        if self.host.handshake.syns_sent == 0 {
+            self.host.handshake.syn_sent_at = now;
         }
         let is_answer = self.receiver.rcv_nxt > 0;
         // What the peer did not offer is not repeated.
         let settings = &self.host.settings;
-        let is_bound = is_answer && (self.host.is_passive || !self.is_linux);
+        let is_bound = is_answer && (self.is_passive() || !self.is_linux);
         let offers = |ours: bool, theirs: bool| ours && (theirs || !is_bound);
         let window_scale = settings
             .window_scale
-            .filter(|_| !is_bound || self.host.peer_options.window_scale.is_some());
-        let has_timestamps = offers(settings.timestamps, self.host.peer_has_timestamps);
+            .filter(|_| !is_bound || self.host.handshake.peer_options.window_scale.is_some());
+        let has_timestamps = offers(settings.timestamps, self.host.handshake.peer_has_timestamps);
         let options = SynOptions {
             mss: Some(settings.mss),
             window_scale,
-            sack_permitted: offers(settings.sack, self.host.peer_options.sack_permitted),
+            sack_permitted: offers(settings.sack, self.host.handshake.peer_options.sack_permitted),
         };
         let mut header = TcpHeader {
             seq: settings.initial_sequence,
@@ -76,42 +76,50 @@ impl Endpoint<Host> {
             ..TcpHeader::default()
         };
         header.flags |= match (is_answer, settings.ecn) {
-            (false, EcnOffer::Asks) if self.host.syns_sent == 0 => flags::ECE | flags::CWR,
-            (true, EcnOffer::Grants | EcnOffer::Asks) if self.host.peer_has_ecn => flags::ECE,
+            (false, EcnOffer::Asks) if self.host.handshake.syns_sent == 0 => {
+                flags::ECE | flags::CWR
+            }
+            (true, EcnOffer::Grants | EcnOffer::Asks) if self.host.handshake.peer_has_ecn => {
+                flags::ECE
+            }
             _ => 0,
         };
         if is_answer {
             header.flags |= flags::ACK;
-            header.ack = self.host.peer_sequence.wrapping_add(1);
+            header.ack = self.host.handshake.peer_sequence.wrapping_add(1);
         }
         if has_timestamps {
             let stamp = self.timestamp(now);
-            header.options.timestamps = (stamp, self.host.peer_syn.1);
-            let first = if self.host.syns_sent == 0 { stamp } else { self.host.syn_stamps.0 };
-            self.host.syn_stamps = (first, stamp);
+            header.options.timestamps = (stamp, self.host.handshake.peer_syn.1);
+            let first = if self.host.handshake.syns_sent == 0 {
+                stamp
+            } else {
+                self.host.handshake.syn_stamps.0
+            };
+            self.host.handshake.syn_stamps = (first, stamp);
         }
-        self.host.syns_sent += 1;
+        self.host.handshake.syns_sent += 1;
         Segment { header, options }
     }
 
     /// The SYN goes again as the peer's has come, and is not counted with those of the timer.
     pub(super) fn repeat_syn(&mut self, now: Instant) {
         self.sender.send_syn_again(now);
-        self.host.syns_sent = self.host.syns_sent.saturating_sub(1);
-        self.host.syns_repeated += 1;
+        self.host.handshake.syns_sent = self.host.handshake.syns_sent.saturating_sub(1);
+        self.host.handshake.syns_repeated += 1;
     }
 
     /// What both SYN agree on.
     fn negotiated(&self) -> Negotiated {
-        let (ours, theirs) = (&self.host.settings, &self.host.peer_options);
-        let timestamps = ours.timestamps && self.host.peer_has_timestamps;
+        let (ours, theirs) = (&self.host.settings, &self.host.handshake.peer_options);
+        let timestamps = ours.timestamps && self.host.handshake.peer_has_timestamps;
         let mss = theirs.mss.unwrap_or(super::DEFAULT_MSS).min(ours.mss);
         let options = if timestamps { super::TIMESTAMPS_BYTES } else { 0 };
         Negotiated {
             segment: mss.saturating_sub(options).max(1),
             sack: ours.sack && theirs.sack_permitted,
             timestamps,
-            ecn: self.host.peer_has_ecn && ours.ecn != EcnOffer::Never,
+            ecn: self.host.handshake.peer_has_ecn && ours.ecn != EcnOffer::Never,
         }
     }
 
@@ -120,11 +128,11 @@ impl Endpoint<Host> {
         let negotiated = self.negotiated();
         let config = (self.host.configure)(negotiated);
         self.reconfigure(&config, self.host.settings.boot_offset);
-        self.receiver.take_syn(self.host.peer_syn.1);
-        let (ours, theirs) = (&self.host.settings, &self.host.peer_options);
+        self.receiver.take_syn(self.host.handshake.peer_syn.1);
+        let (ours, theirs) = (&self.host.settings, &self.host.handshake.peer_options);
         let mss = theirs.mss.unwrap_or(super::DEFAULT_MSS).min(ours.mss);
         self.host.path = Path::new(mss, ours.mtu);
-        self.host.shifts = match (theirs.window_scale, ours.window_scale) {
+        self.host.handshake.shifts = match (theirs.window_scale, ours.window_scale) {
             // RFC 7323, section 2.3: no more than 14.
             (Some(theirs), Some(ours)) => (theirs.min(14), ours.min(14)),
             _ => (0, 0),
@@ -145,9 +153,9 @@ impl Endpoint<Host> {
         let syn_window = self.host.settings.receive_buffer.min(u16::MAX.into());
         let theirs = self.host.settings.mss.saturating_sub(options).max(1);
         // Linux chooses the window of a SYN before it knows of timestamps (`tcp_connect_init`).
-        let knows_options = self.host.is_passive || !self.is_linux;
+        let knows_options = self.is_passive() || !self.is_linux;
         let first = if knows_options { theirs } else { self.host.settings.mss };
-        let (segment, shift) = (self.config.segment.get() as u32, self.host.shifts.1);
+        let (segment, shift) = (self.config.segment.get() as u32, self.host.handshake.shifts.1);
         let window = self.window_mut();
         window.open(segment, (theirs, first), syn_window, shift);
         if let Some(memory) = window.memory() {
@@ -159,9 +167,10 @@ impl Endpoint<Host> {
         }
         self.apply_limits();
         self.sync_segment();
-        (self.host.heard_at, self.host.sent_at, self.host.data_at) = (now, now, now);
-        self.host.waiting_since = now;
-        for (bytes, options) in std::mem::take(&mut self.host.early) {
+        (self.host.progress.heard_at, self.host.progress.sent_at, self.host.progress.data_at) =
+            (now, now, now);
+        self.host.progress.waiting_since = now;
+        for (bytes, options) in std::mem::take(&mut self.host.handshake.early) {
             // The state allows it, and there is no error yet.
             let _ = self.write(now, bytes, options);
         }
@@ -174,14 +183,15 @@ impl Endpoint<Host> {
     /// The SYN is acknowledged.
     fn end_handshake(&mut self, now: Instant, echo: Option<Instant>) {
         // Linux counts the answers to a repeated SYN beside those of its timer, once that has expired.
-        let timeouts = self.host.syns_sent.saturating_sub(1);
-        let repeated = if self.is_linux && timeouts > 0 { self.host.syns_repeated } else { 0 };
+        let timeouts = self.host.handshake.syns_sent.saturating_sub(1);
+        let repeated =
+            if self.is_linux && timeouts > 0 { self.host.handshake.syns_repeated } else { 0 };
         let has_lost_syns = timeouts + repeated > 1 && !self.echoes_first_syn(echo);
-        let is_active_linux = self.is_linux && !self.host.is_passive && timeouts > 0;
+        let is_active_linux = self.is_linux && !self.is_passive() && timeouts > 0;
         let flight = &mut self.sender.flight;
         // RFC 6928, section 2.
         flight.initial_window = if has_lost_syns { 1.0 } else { self.config.initial_window };
-        flight.begin_established(self.host.peer_syn.0.into(), !self.host.nodelay);
+        flight.begin_established(self.host.handshake.peer_syn.0.into(), !self.host.app.nodelay);
         // The timeout of the SYN is told of as any other.
         flight.told_again += u64::from(is_active_linux && self.config.ecn);
         self.sender.on_any_ack(now, 1, &[], true, echo);
@@ -189,14 +199,14 @@ impl Endpoint<Host> {
             self.sender.begin_after_lost_syn();
             self.sender.refresh();
         }
-        self.host.timeouts_seen = self.sender.flight.counters.timeouts;
+        self.host.progress.timeouts_seen = self.sender.flight.counters.timeouts;
     }
 
     /// Is it the first SYN that left at `echo`, so that those after it were sent by mistake
     /// (Linux: `tcp_try_undo_spurious_syn`)?
     fn echoes_first_syn(&self, echo: Option<Instant>) -> bool {
         let stamp = |at| self.timestamp(at);
-        self.is_linux && echo.map(stamp) == Some(stamp(self.host.syn_sent_at))
+        self.is_linux && echo.map(stamp) == Some(stamp(self.host.handshake.syn_sent_at))
     }
 
     /// The connection is over; `error` is what the application will hear.
@@ -207,7 +217,7 @@ impl Endpoint<Host> {
         if error.is_some_and(|error| error != SocketError::TimedOut) {
             self.sender.probe_back_off = 0;
             if !self.is_linux {
-                self.host.probes_unanswered = 0;
+                self.host.progress.probes_unanswered = 0;
             }
         }
     }
@@ -237,10 +247,10 @@ impl Endpoint<Host> {
             State::Established if has_new_fin => State::CloseWait,
             State::FinWait1 if is_fin_acked && self.has_peer_closed() => State::TimeWait,
             State::FinWait1 if is_fin_acked => {
-                if self.host.is_orphan && self.host.settings.fin_wait == Duration::ZERO {
+                if self.host.app.is_orphan && self.host.settings.fin_wait == Duration::ZERO {
                     return self.reset_orphan(now);
                 }
-                if self.host.is_orphan {
+                if self.host.app.is_orphan {
                     self.start(Timer::Linger, now, self.host.settings.fin_wait);
                 }
                 State::FinWait2
@@ -276,9 +286,9 @@ impl Endpoint<Host> {
         }
         let has_data = !self.is_all_acked();
         let since = if self.is_linux {
-            self.host.repeating_since
+            self.host.progress.repeating_since
         } else {
-            has_data.then_some(self.host.waiting_since)
+            has_data.then_some(self.host.progress.waiting_since)
         };
         match (self.host.settings.user_timeout, since) {
             // Linux bounds a timer by it when that starts anew, and looks at it when one expires.
@@ -297,7 +307,7 @@ impl Endpoint<Host> {
                 if self.is_linux {
                     // After a probe Linux does not look before the interval is over, answered or not.
                     let deadline = timers.deadline(Timer::KeepAlive);
-                    timers.set(Timer::KeepAlive, deadline.max(self.host.looks_again_at));
+                    timers.set(Timer::KeepAlive, deadline.max(self.host.progress.next_probe_check));
                 }
             }
             _ => self.stop(Timer::KeepAlive),
@@ -308,7 +318,7 @@ impl Endpoint<Host> {
     pub(super) fn set_persist(&mut self, now: Instant) {
         let limit = self.host.settings.user_timeout.filter(|_| self.is_linux);
         let mut delay = self.sender.persist_interval();
-        if let Some((limit, since)) = limit.zip(self.host.repeating_since) {
+        if let Some((limit, since)) = limit.zip(self.host.progress.repeating_since) {
             delay = delay.min((since + limit).saturating_since(now).max(LEAST_TIMEOUT));
         }
         self.sender.flight.timers.start(Timer::Persist, now, delay);
@@ -365,13 +375,15 @@ impl Endpoint<Host> {
         }
         self.handle_data_timeout(now);
         let timeouts = self.counters().timeouts;
-        if timeouts > self.host.timeouts_seen {
-            self.host.timeouts_seen = timeouts;
-            self.host.retransmission_back_off += 1;
-            if !self.is_linux && self.host.retransmission_back_off > self.host.settings.retries {
+        if timeouts > self.host.progress.timeouts_seen {
+            self.host.progress.timeouts_seen = timeouts;
+            self.host.progress.retransmission_back_off += 1;
+            if !self.is_linux
+                && self.host.progress.retransmission_back_off > self.host.settings.retries
+            {
                 return self.time_out(now);
             }
-            let is_probe = self.sender.flight.peer_window == 0 && !self.host.is_orphan;
+            let is_probe = self.sender.flight.peer_window == 0 && !self.host.app.is_orphan;
             if let Some(how) = self.host.settings.mtu_probing
                 && !is_probe
                 && self.has_repeated_as_by(now, how.retries)
@@ -390,14 +402,14 @@ impl Endpoint<Host> {
     fn gives_up(&self, now: Instant) -> bool {
         let flight = &self.sender.flight;
         let is_due = flight.timers.is_due(Timer::Retransmission, now);
-        let is_probe = flight.peer_window == 0 && !self.host.is_orphan;
+        let is_probe = flight.peer_window == 0 && !self.host.app.is_orphan;
         is_due && flight.snd_una < flight.snd_max && self.has_repeated_for_long(now, is_probe)
     }
 
     /// Retransmissions of a segment, or probes, before the connection is given up.
     fn most_retries(&self) -> u32 {
         let Settings { retries, orphan_retries, .. } = self.host.settings;
-        if self.host.is_orphan && self.is_linux { orphan_retries } else { retries }
+        if self.host.app.is_orphan && self.is_linux { orphan_retries } else { retries }
     }
 
     /// Has what times out now been repeated for so long that nobody answers? Linux asks for a time: `retransmits_timed_out`,
@@ -406,17 +418,20 @@ impl Endpoint<Host> {
         if is_probe {
             let limit = self.host.settings.rto[1] * 2;
             let is_old = |since| now - since > limit;
-            return is_old(self.host.heard_at) && self.host.repeating_since.is_some_and(is_old);
+            return is_old(self.host.progress.heard_at)
+                && self.host.progress.repeating_since.is_some_and(is_old);
         }
         match self.host.settings.user_timeout {
-            Some(limit) => self.host.repeating_since.is_some_and(|since| now - since >= limit),
+            Some(limit) => {
+                self.host.progress.repeating_since.is_some_and(|since| now - since >= limit)
+            }
             None => self.has_repeated_as_by(now, self.most_retries()),
         }
     }
 
     /// Has it been repeated for as long as `retries` and one more timeout would last with a first RTO of 200 ms?
     fn has_repeated_as_by(&self, now: Instant, retries: u32) -> bool {
-        let Some(since) = self.host.repeating_since else { return false };
+        let Some(since) = self.host.progress.repeating_since else { return false };
         let [least, longest] = [LEAST_RTO, self.host.settings.rto[1]].map(Duration::as_nanos);
         let doubling = (longest / least).max(1).ilog2();
         let beyond = longest.saturating_mul(retries.saturating_sub(doubling).into());
@@ -435,18 +450,20 @@ impl Endpoint<Host> {
     /// The timer of the SYN has expired. Returns `true` if it is to be sent again.
     fn may_repeat_syn(&mut self, now: Instant) -> bool {
         let is_answer = self.host.state == State::SynReceived;
-        if self.host.is_deferred && self.host.syns_sent + 1 < self.host.settings.deferred_accept {
+        if self.host.handshake.is_deferred
+            && self.host.handshake.syns_sent + 1 < self.host.settings.deferred_accept
+        {
             // Nothing goes out again while there is time for data.
             self.sender.flight.rtt.back_off();
             self.start(Timer::Retransmission, now, self.sender.flight.rtt.rto());
-            self.host.syns_sent += 1;
+            self.host.handshake.syns_sent += 1;
             return false;
         }
         let may_repeat =
-            self.host.syns_sent <= self.host.settings.syn_retries[usize::from(is_answer)];
+            self.host.handshake.syns_sent <= self.host.settings.syn_retries[usize::from(is_answer)];
         match may_repeat {
             true => {}
-            false if self.host.is_passive => self.forget_peer(),
+            false if self.is_passive() => self.forget_peer(),
             false => self.end(Some(SocketError::TimedOut)),
         }
         may_repeat
@@ -455,13 +472,13 @@ impl Endpoint<Host> {
     /// Back to LISTEN.
     pub(super) fn forget_peer(&mut self) {
         self.host.state = State::Listen;
-        self.host.syns_sent = 0;
+        self.host.handshake.syns_sent = 0;
         self.sender.reset(self.host.settings.boot_offset);
     }
 
     /// Something is sent again, or a closed window probed: the user timeout counts from the first time.
     fn note_repetition(&mut self, now: Instant) {
-        let since = *self.host.repeating_since.get_or_insert(now);
+        let since = *self.host.progress.repeating_since.get_or_insert(now);
         if let (true, Some(limit)) = (self.is_linux, self.host.settings.user_timeout) {
             self.start(Timer::User, now, (since + limit).saturating_since(now));
         }
@@ -473,26 +490,29 @@ impl Endpoint<Host> {
         if flight.peer_window > 0 && self.is_linux {
             // Data is not a probe.
             flight.rtt.forget_doublings();
-            self.host.probes_unanswered = 0;
+            self.host.progress.probes_unanswered = 0;
         }
         if flight.is_corked && flight.peer_window > 0 {
             // Corked data go out after all.
             flight.is_short_excused = true;
-            self.host.has_more = false;
+            self.host.app.has_more = false;
             return self.release(false);
         }
         if flight.peer_window > 0 {
             return self.sender.send_what_fits();
         }
         let limit = self.host.settings.user_timeout.filter(|_| self.is_linux);
-        let has_waited =
-            |limit| self.host.repeating_since.is_some_and(|since: Instant| now - since >= limit);
-        if self.host.probes_unanswered >= self.most_retries() || limit.is_some_and(has_waited) {
+        let has_waited = |limit| {
+            self.host.progress.repeating_since.is_some_and(|since: Instant| now - since >= limit)
+        };
+        if self.host.progress.probes_unanswered >= self.most_retries()
+            || limit.is_some_and(has_waited)
+        {
             return self.time_out(now);
         }
         self.probe(now);
         self.note_repetition(now);
-        self.host.probes_unanswered += 1;
+        self.host.progress.probes_unanswered += 1;
         let most = self.host.settings.retries;
         self.sender.probe_back_off += 1;
         if self.sender.flight.rtt.back_offs() < most {
@@ -506,19 +526,19 @@ impl Endpoint<Host> {
             return;
         };
         if self.is_all_acked() {
-            let unanswered = self.host.keep_alives_unanswered;
+            let unanswered = self.host.progress.keep_alives_unanswered;
             let is_over = match self.host.settings.user_timeout.filter(|_| self.is_linux) {
-                Some(limit) => unanswered > 0 && now - self.host.heard_at >= limit,
+                Some(limit) => unanswered > 0 && now - self.host.progress.heard_at >= limit,
                 None => unanswered >= probes,
             };
             if is_over {
                 return self.abort(now, Some(SocketError::TimedOut));
             }
-            self.host.keep_alives_unanswered += 1;
+            self.host.progress.keep_alives_unanswered += 1;
             self.probe(now);
         }
         self.start(Timer::KeepAlive, now, interval);
-        self.host.looks_again_at = self.sender.flight.timers.deadline(Timer::KeepAlive);
+        self.host.progress.next_probe_check = self.sender.flight.timers.deadline(Timer::KeepAlive);
     }
 }
 

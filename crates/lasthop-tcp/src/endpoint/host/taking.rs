@@ -24,21 +24,21 @@ impl Endpoint<Host> {
         let had_timed_out = self.sender.has_timed_out();
         let seq = self.receiver.unwrap(header.seq);
         let looks = self.process(now, header, seq);
-        self.host.heard_at = now;
+        self.host.progress.heard_at = now;
         self.note_window();
-        self.host.awaits_room &= !self.is_writable();
+        self.host.app.awaits_room &= !self.is_writable();
         if looks && (ack >= una || !self.is_linux) {
-            self.host.probes_unanswered = 0;
+            self.host.progress.probes_unanswered = 0;
             self.host.reason = None;
         }
-        self.host.keep_alives_unanswered = 0;
+        self.host.progress.keep_alives_unanswered = 0;
         if header.payload > 0 {
-            self.host.data_at = now;
+            self.host.progress.data_at = now;
         }
         if ack > una || self.is_linux && had_timed_out && !self.sender.has_timed_out() {
-            self.host.waiting_since = now;
-            self.host.repeating_since = None;
-            self.host.retransmission_back_off = 0;
+            self.host.progress.waiting_since = now;
+            self.host.progress.repeating_since = None;
+            self.host.progress.retransmission_back_off = 0;
         }
         let flight = &self.sender.flight;
         if self.is_linux {
@@ -50,7 +50,7 @@ impl Endpoint<Host> {
             let is_open = flight.snd_una < flight.write_end && flight.fits_receiver();
             self.stop(Timer::Persist);
             if is_open {
-                self.host.repeating_since = None;
+                self.host.progress.repeating_since = None;
                 self.sender.probe_back_off = 0;
             }
         }
@@ -65,7 +65,7 @@ impl Endpoint<Host> {
         if end <= flight.snd_una + flight.peer_window {
             flight.rtt.forget_doublings();
             flight.timers.stop(Timer::Persist);
-            self.host.repeating_since = None;
+            self.host.progress.repeating_since = None;
         } else {
             self.set_persist(now);
         }

@@ -85,7 +85,7 @@ impl Endpoint<Host> {
         if is_short && (flight.outstanding_segments() as f64) < flight.law.cwnd().floor() {
             return Use::WindowLimited;
         }
-        let awaits_room = self.host.awaits_room && flight.keeps_records();
+        let awaits_room = self.host.app.awaits_room && flight.keeps_records();
         match awaits_room.then(|| self.sender.fill()) {
             Some(fill) if fill.unsent == 0 && fill.room > 0 => Use::BufferLimited,
             _ => Use::Busy,
