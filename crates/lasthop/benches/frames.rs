@@ -12,7 +12,7 @@ use lasthop::link::{
 use lasthop::packet::Descriptor;
 use lasthop::queue::{Limit, Queue, Transmitter};
 use lasthop::rng::{DurationLaw, Streams};
-use lasthop::sim::builder::Builder;
+use lasthop::sim::builder::{Builder, RoundTrip};
 use lasthop::sim::direction::DirectionParameters;
 use lasthop::sim::ids::{DirectionId, Side};
 use lasthop::sim::probe::Silent;
@@ -71,9 +71,9 @@ fn replicate(protocol: &str, hops: u64) -> u64 {
         replay: Replay::PerPacket,
     });
     let site = SourceSite { streams: &streams, component: "flow.f", start: Instant::ZERO };
-    let Ok(source) = app.source(&site) else { unreachable!("it sends datagrams") };
     let path: Vec<_> = (0..hops).map(|hop| DirectionId::of(hop as usize, Side::Forward)).collect();
-    builder.datagrams("f", Instant::ZERO, &|_| Udp::default().into(), source, &path);
+    let path = RoundTrip { there: &path, back: &[] };
+    builder.flow("f", Instant::ZERO, &|_| Udp::default().into(), path, app.build(&site));
     let mut world = builder.build(Silent);
     // One every 2 ms.
     let stop = Instant::ZERO + Duration::from_millis(2) * (CROSSINGS / hops);

@@ -7,7 +7,7 @@
 //! Each case runs a batch of replications on this thread; the batches of all cases alternate for
 //! some rounds, and the median round counts.
 
-use lasthop::app::{App, OnOffKeys, Replay, SourceSite, WebParameters};
+use lasthop::app::{App, FileKeys, OnOffKeys, Replay, SourceSite, WebKeys};
 use lasthop::channel::{Channel, Clean, Uniform};
 use lasthop::link::{LinkEndpoint, LinkTiming, SelectiveRepeat, SelectiveRepeatParameters};
 use lasthop::queue::{Limit, Queue, Transmitter};
@@ -105,13 +105,14 @@ fn replicate(case: &Case, loss: Probability, replication: u64) -> u64 {
         there: &[0, 1].map(|link| DirectionId::of(link, Side::Forward)),
         back: &[1, 0].map(|link| DirectionId::of(link, Side::Reverse)),
     };
-    if case.web {
-        let parameters = WebParameters { connections: 4, page_counts_itself: false };
-        builder.web("transfer", Instant::ZERO, &connect, path, parameters);
+    let app = if case.web {
+        App::Web(WebKeys { connections: 4, page_counts_itself: false })
     } else {
-        let size = Bytes::new(40_000 * packet);
-        builder.file("transfer", Instant::ZERO, &connect, path, size);
-    }
+        App::File(FileKeys { size: Bytes::new(40_000 * packet) })
+    };
+    let component = "flow.transfer";
+    let site = SourceSite { streams: &streams, component, start: Instant::ZERO };
+    builder.flow("transfer", Instant::ZERO, &connect, path, app.build(&site));
     if case.congestion != Congestion::None {
         let app = App::OnOff(OnOffKeys {
             rate: Rate::from_bps(9_990_000),
@@ -125,9 +126,9 @@ fn replicate(case: &Case, loss: Probability, replication: u64) -> u64 {
         });
         let component = "flow.congestion";
         let site = SourceSite { streams: &streams, component, start: Instant::ZERO };
-        let Ok(source) = app.source(&site) else { unreachable!("it sends datagrams") };
         let connect = |_| Udp::default().into();
-        builder.datagrams("congestion", Instant::ZERO, &connect, source, &path.there[..1]);
+        let path = RoundTrip { there: &path.there[..1], back: &[] };
+        builder.flow("congestion", Instant::ZERO, &connect, path, app.build(&site));
     }
     let mut world = builder.build(Silent);
     let stop = Instant::ZERO + Duration::from_secs(if case.web { 2_000 } else { 100_000 });

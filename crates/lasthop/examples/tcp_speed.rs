@@ -10,6 +10,7 @@
 //! For instructions (`benches/instructions.py --laws`): `-- --laws` names the laws, `-- --once vegas` runs 200,000 ACKs of
 //! one, `-- --once vegas reno` the same with Reno's law in its place.
 
+use lasthop::app::{App, FileKeys, SourceSite};
 use lasthop::channel::{Channel, Clean};
 use lasthop::packet::{TcpHeader, TcpOptions, flags};
 use lasthop::queue::{Limit, Queue, Transmitter};
@@ -125,14 +126,18 @@ fn events(config: &Config) -> u64 {
         header: Bytes::new(0),
         channel: Channel::Clean(Clean {}),
     };
-    let mut builder = Builder::new(Streams { seed: 1, replication: 0 });
+    let streams = Streams { seed: 1, replication: 0 };
+    let mut builder = Builder::new(streams);
     builder.raw_link(direction(), direction());
     let path = RoundTrip {
         there: &[DirectionId::of(0, Side::Forward)],
         back: &[DirectionId::of(0, Side::Reverse)],
     };
     let connect = |clock| Tcp::new(config, clock).into();
-    builder.file("transfer", Instant::ZERO, &connect, path, Bytes::new(SEGMENTS * SEGMENT));
+    let app = App::File(FileKeys { size: Bytes::new(SEGMENTS * SEGMENT) });
+    let component = "flow.transfer";
+    let site = SourceSite { streams: &streams, component, start: Instant::ZERO };
+    builder.flow("transfer", Instant::ZERO, &connect, path, app.build(&site));
     let mut world = builder.build(Silent);
     let stop = Instant::ZERO + Duration::from_secs(1_000);
     world.run(stop, true, &AtomicBool::new(false));

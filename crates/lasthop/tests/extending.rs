@@ -50,8 +50,15 @@ fn main() {
 "#;
 
 /// The examples that are a new file and one line elsewhere.
-const PATCHES: [&str; 6] =
-    ["alternating_bit", "every_nth", "drop_head", "scalable", "window_clamp", "poisson"];
+const PATCHES: [&str; 7] = [
+    "alternating_bit",
+    "every_nth",
+    "drop_head",
+    "scalable",
+    "window_clamp",
+    "request_response",
+    "poisson",
+];
 
 /// Files that a patch makes, and the lines that it adds to and takes from each other file.
 fn changes(patch: &str) -> (Vec<String>, HashMap<String, [u32; 2]>) {
@@ -79,42 +86,6 @@ fn cargo(copy: &Path) -> Command {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.env("CARGO_TARGET_DIR", "target").current_dir(copy);
     cargo
-}
-
-const THIRD_TRANSFER: &str = r#"//! A third application over TCP that the simulator does not know.
-use super::family::TransferKeys;
-use lasthop_base::schema::keys::{Limits, table};
-use lasthop_base::schema::metrics::Metric;
-use lasthop_base::units::Bytes;
-table! {
-    /// A third application.
-    pub struct ThirdKeys as "third" {
-        /// Its size.
-        size: Bytes, Limits::FILE;
-    }
-}
-impl TransferKeys for ThirdKeys {
-    const METRICS: &'static [Metric] = &[];
-}
-"#;
-
-/// An application over TCP that is declared, but that the simulator does not drive, does not compile: were it to compile,
-/// its flows would be missing from the results.
-fn a_transfer_that_nothing_drives_does_not_compile(copy: &Path) {
-    fs::write(copy.join("crates/lasthop-sim/src/app/third.rs"), THIRD_TRANSFER).expect("a file");
-    let list = copy.join("crates/lasthop-sim/src/app/mod.rs");
-    let text = fs::read_to_string(&list).expect("the list of applications");
-    let line = "        web: Web(WebKeys);\n";
-    assert!(text.contains(line), "the list of applications has changed");
-    let text = text.replace(line, &format!("{line}        third: Third(ThirdKeys);\n"));
-    fs::write(&list, text).expect("a file");
-    let output = cargo(copy)
-        .args(["check", "--quiet", "--offline", "-p", "lasthop", "--lib"])
-        .output()
-        .expect("cargo runs");
-    let err = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success(), "it compiles");
-    assert!(err.contains("E0004") && err.contains("`(Err(Transfer::Third(_)), "), "{err}");
 }
 
 /// Copies the crates, follows the page step by step, builds the copy and runs a scenario with both
@@ -200,5 +171,14 @@ fn the_recipes_apply_build_and_run() {
     // Of the data on the wired link every 100th is lost.
     let sent = metric("link.wired.forward.frames_sent");
     assert!((metric("link.wired.forward.frames_lost") - sent / 100.0).abs() < 1.0, "{out}");
-    a_transfer_that_nothing_drives_does_not_compile(&copy);
+    // Twenty responses of 2 kB, each of which takes at least 250 ms on the last link; between them the client thinks for
+    // 100 ms. Over full-duplex connections and over pairs of one-way connections.
+    for flow in ["dialogue", "ns-2"] {
+        let metric = |name: &str| metric(&format!("flow.{flow}.{name}"));
+        assert_eq!((metric("responses"), metric("delivered_bytes")), (20.0, 40_000.0), "{flow}");
+        let response_time = metric("response_time_mean_s");
+        assert!(response_time > 0.25, "{flow}: {response_time}");
+        let expected = 20.0 * response_time + 19.0 * 0.1;
+        assert!((metric("duration_s") - expected).abs() < 1e-6, "{flow}: {out}");
+    }
 }

@@ -1,22 +1,20 @@
 //! What an application declares beside its machine, and what the list of them becomes.
 //!
-//! An application is one file of this folder: its keys (`table! { … as "kind" }`) and, of a source of
-//! datagrams, their [`SourceKeys`], the alias `Machine` of its machine, and the machine, a
-//! [`DatagramSource`](super::DatagramSource). A line in the list in `app/mod.rs` makes it a variant of
-//! [`App`](super::App), and of [`Source`](super::Source) if it sends datagrams, and with it a branch of the
-//! JSON Schema, a row of `lasthop list` and a section of the reference page.
-//!
-//! What writes to TCP connections declares its keys and [`TransferKeys`]; the simulator drives it
-//! (`sim/traffic.rs`), for it opens, writes and closes connections.
+//! An application is one file of this folder: its keys (`table! { … as "kind" }`) with their [`StreamKeys`] or
+//! [`SourceKeys`], the alias `Machine` of its machine, and the machine: a
+//! [`StreamApplication`](super::StreamApplication) or a [`DatagramSource`](super::DatagramSource). A line in the list in
+//! `app/mod.rs` makes it a variant of [`App`](super::App), and of [`StreamMachine`](super::StreamMachine) or
+//! [`Source`](super::Source), and with it a branch of the JSON Schema, a row of `lasthop list` and a section of the
+//! reference page.
 
-use super::DatagramSource;
+use super::{DatagramSource, StreamApplication};
 use lasthop_base::rng::Streams;
 use lasthop_base::schema::error::ScenarioError;
 use lasthop_base::schema::keys::{Kind, Table};
 use lasthop_base::schema::metrics::Metric;
 use lasthop_base::units::{Bytes, Duration, Instant};
 
-/// What a source of datagrams is built for.
+/// What an application is built for.
 #[derive(Clone, Copy, Debug)]
 pub struct SourceSite<'a> {
     /// Where its random numbers come from.
@@ -52,21 +50,27 @@ pub(crate) trait SourceKeys: Table + Kind {
     fn build(&self, site: &SourceSite<'_>) -> Self::Machine;
 }
 
-/// The keys of an application that writes to TCP connections.
-pub(crate) trait TransferKeys: Table + Kind {
-    /// What its flow reports, apart from what all flows over TCP report.
+/// The keys of an application that writes streams, and how its machine is built.
+pub(crate) trait StreamKeys: Table + Kind {
+    /// The machine.
+    type Machine: StreamApplication;
+
+    /// What its flow reports, apart from what all flows and its transport report.
     const METRICS: &'static [Metric];
-    /// Does it come to an end, for which a run waits?
+    /// Whether it comes to an end, for which a run waits.
     const ENDS: bool = false;
-    /// Does the host that receives send data too?
+    /// Whether both hosts send data. The destination of the flow then opens the streams, as a browser does; otherwise the
+    /// source does.
     const SENDS_BACK: bool = false;
+
+    /// The application of the flow at `site`.
+    fn build(&self, site: &SourceSite<'_>) -> Self::Machine;
 }
 
-/// From one line an application: its module, the union of all keys, the enum of all sources of
-/// datagrams, with what each of them can be asked.
+/// From one line an application: its module, the union of all keys, and the enums of all machines.
 macro_rules! applications {
     (
-        tcp { $($transfer:ident: $transfer_kind:ident($transfer_keys:ident);)* }
+        streams { $($transfer:ident: $transfer_kind:ident($transfer_keys:ident);)* }
         datagrams { $($source:ident: $source_kind:ident($source_keys:ident);)* }
     ) => {
         applications! { @declare ($)
@@ -89,13 +93,39 @@ macro_rules! applications {
             }
         }
 
-        /// The keys of an application that writes to TCP connections.
-        #[derive(Clone, Copy, Debug)]
-        pub enum Transfer<'a> {
+        /// Every application that writes streams, dispatched statically.
+        #[derive(Clone, Debug)]
+        #[allow(clippy::large_enum_variant, reason = "each stands in a box of its own")]
+        pub enum StreamMachine {
             $(
                 #[doc = concat!("See [`", stringify!($transfer), "`](mod@", stringify!($transfer), ").")]
-                $transfer_kind(&'a $transfer::$transfer_keys),
+                $transfer_kind($transfer::Machine),
             )*
+        }
+
+        /// Calls the application inside.
+        macro_rules! dispatch_stream {
+            ($d self:expr, $d machine:ident => $d call:expr) => {
+                match $d self { $(StreamMachine::$transfer_kind($d machine) => $d call,)* }
+            };
+        }
+
+        /// A machine of an application.
+        #[derive(Clone, Debug)]
+        #[allow(clippy::large_enum_variant, reason = "it is taken apart at once")]
+        pub enum AppMachine {
+            /// It writes streams. Whether both hosts send data, and the destination opens the streams; whether it comes to
+            /// an end.
+            Streams {
+                /// The machine.
+                machine: StreamMachine,
+                /// Whether both hosts send data, and the destination opens the streams.
+                sends_back: bool,
+                /// Whether it comes to an end, for which a run waits.
+                ends: bool,
+            },
+            /// It sends datagrams.
+            Datagrams(Source),
         }
 
         /// Every source of datagrams, dispatched statically.
@@ -116,7 +146,7 @@ macro_rules! applications {
         }
 
         impl App {
-            /// The kinds that write to streams.
+            /// The kinds that write streams.
             pub(crate) const OVER_STREAMS: &'static [&'static str] =
                 &[$(<$transfer::$transfer_keys as Kind>::KIND,)*];
             /// The kinds that send datagrams.
@@ -125,11 +155,11 @@ macro_rules! applications {
 
             /// The metrics of the kinds, apart from those that all flows report.
             pub const METRICS: &'static [&'static [Metric]] = &[
-                $(<$transfer::$transfer_keys as TransferKeys>::METRICS,)*
+                $(<$transfer::$transfer_keys as StreamKeys>::METRICS,)*
                 $(<$source::$source_keys as SourceKeys>::METRICS,)*
             ];
 
-            /// Does it come to an end, for which a run waits?
+            /// Whether it comes to an end, for which a run waits.
             pub(crate) fn ends(&self) -> bool {
                 match self {
                     $(App::$transfer_kind(_) => <$transfer::$transfer_keys>::ENDS,)*
@@ -137,7 +167,7 @@ macro_rules! applications {
                 }
             }
 
-            /// Does the host that receives send data too?
+            /// Whether the host that receives sends data too.
             pub(crate) fn sends_back(&self) -> bool {
                 match self {
                     $(App::$transfer_kind(_) => <$transfer::$transfer_keys>::SENDS_BACK,)*
@@ -145,7 +175,7 @@ macro_rules! applications {
                 }
             }
 
-            /// Size of its datagrams, headers included; `None`: it needs TCP.
+            /// Size of its datagrams, headers included; `None`: it writes streams.
             pub(crate) fn packet(&self) -> Option<Bytes> {
                 match self {
                     $(App::$transfer_kind(_) => None,)*
@@ -169,14 +199,17 @@ macro_rules! applications {
                 }
             }
 
-            /// The source of datagrams of the flow at `site`.
-            ///
-            /// # Errors
-            /// If the application needs TCP: its keys.
-            pub fn source(&self, site: &SourceSite<'_>) -> Result<Source, Transfer<'_>> {
+            /// The application of the flow at `site`.
+            pub fn build(&self, site: &SourceSite<'_>) -> AppMachine {
                 match self {
-                    $(App::$transfer_kind(keys) => Err(Transfer::$transfer_kind(keys)),)*
-                    $(App::$source_kind(keys) => Ok(Source::$source_kind(keys.build(site))),)*
+                    $(App::$transfer_kind(keys) => AppMachine::Streams {
+                        machine: StreamMachine::$transfer_kind(keys.build(site)),
+                        sends_back: self.sends_back(),
+                        ends: self.ends(),
+                    },)*
+                    $(App::$source_kind(keys) => {
+                        AppMachine::Datagrams(Source::$source_kind(keys.build(site)))
+                    })*
                 }
             }
         }

@@ -1,14 +1,17 @@
-//! One file over one TCP connection: all of it is written as the connection opens.
+//! One file over one stream: all of it is written at the start of the flow.
 //!
-//! The transfer is complete when the sender knows that all of it has arrived. The simulator drives it
-//! (`sim/traffic.rs`).
+//! ```text
+//!   start --> Write --> everything is acknowledged, and has arrived --> Close
+//! ```
 //!
-//! *Not modelled*: reading from a disk, several files over one connection.
+//! *Not modelled*: reading from a disk, several files over one stream.
 
-use super::family::TransferKeys;
+use super::family::{SourceSite, StreamKeys};
+use super::{Action, StreamApplication, Write};
+use crate::transport::End;
 use lasthop_base::schema::keys::{Limits, table};
-use lasthop_base::schema::metrics::{Metric, metrics};
-use lasthop_base::units::Bytes;
+use lasthop_base::schema::metrics::{Metric, Report, metrics};
+use lasthop_base::units::{Bytes, Instant};
 
 table! {
     /// One file, sent as fast as the transport can; needs tcp.
@@ -26,7 +29,71 @@ metrics! {
     }
 }
 
-impl TransferKeys for FileKeys {
+/// The machine.
+pub type Machine = FileTransfer;
+
+impl StreamKeys for FileKeys {
+    type Machine = Machine;
+
     const METRICS: &'static [Metric] = FileMetrics::METRICS;
     const ENDS: bool = true;
+
+    fn build(&self, _site: &SourceSite<'_>) -> Machine {
+        FileTransfer { size: self.size.get(), finished: None, action: None }
+    }
+}
+
+/// A file on its way.
+#[derive(Clone, Debug)]
+pub struct FileTransfer {
+    size: u64,
+    /// When it was complete.
+    finished: Option<Instant>,
+    action: Option<Action>,
+}
+
+impl StreamApplication for FileTransfer {
+    fn is_transfer(&self) -> bool {
+        true
+    }
+
+    fn clock(&self, _stream: u32, _writer: End) -> String {
+        "boot time".to_owned()
+    }
+
+    fn start(&mut self, _now: Instant) {
+        let (stream, end, bytes) = (0, End::Opener, self.size);
+        self.action =
+            Some(Action::Write(Write { stream, end, bytes, opens: false, closes: false }));
+    }
+
+    fn poll_action(&mut self) -> Option<Action> {
+        self.action.take()
+    }
+
+    fn on_delivered(&mut self, now: Instant, stream: u32, end: End) {
+        self.finished = Some(now);
+        self.action = Some(Action::Close { stream, end });
+    }
+
+    fn is_complete(&self) -> bool {
+        self.finished.is_some()
+    }
+
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The sender knows: a receiver may have been computed ahead.
+    fn delivered_bytes(&self, acknowledged: u64) -> u64 {
+        acknowledged.min(self.size)
+    }
+
+    fn measured_until(&self, now: Instant) -> Option<Instant> {
+        Some(self.finished.unwrap_or(now))
+    }
+
+    fn metrics(&self, report: &mut Report<'_>) {
+        FileMetrics { complete: f64::from(u8::from(self.is_complete())) }.report(report);
+    }
 }

@@ -9,18 +9,21 @@
 //! One page at a time, no think time. Pages and objects draw their length from the same
 //! distribution; a drawn length of 0 becomes 1000 bytes. Conventions of ns-2: the count of
 //! connections per page, which in Mah's data includes the page itself, is used as the number of
-//! *further* objects, unless [`WebParameters::page_counts_itself`] is set.
+//! *further* objects, unless [`WebKeys::page_counts_itself`] is set.
 //!
-//! The machine knows neither TCP nor time: it is told that a request reached the server or a
-//! reply the client, and says what to transfer next.
+//! Each request starts a new instance of its stream, whose opener is the browser. The server closes it with its reply.
 //!
 //! *Not modelled*: think times, several servers, pipelining, caches.
 
 use super::Empirical;
-use super::family::TransferKeys;
+use super::family::{SourceSite, StreamKeys};
+use super::{Action, StreamApplication, Write};
+use crate::transport::End;
 use lasthop_base::rng::{Stream, Streams};
 use lasthop_base::schema::keys::{Limits, table};
-use lasthop_base::schema::metrics::{Metric, metrics};
+use lasthop_base::schema::metrics::{Metric, Report, metrics};
+use lasthop_base::units::Instant;
+use std::collections::VecDeque;
 
 table! {
     /// Web browsing: pages of several objects, requested one after the other; needs tcp.
@@ -48,31 +51,23 @@ impl From<&WebCounters> for WebMetrics {
     }
 }
 
+/// The machine.
+pub type Machine = Web;
+
 /// The browser sends requests.
-impl TransferKeys for WebKeys {
+impl StreamKeys for WebKeys {
+    type Machine = Machine;
+
     const METRICS: &'static [Metric] = WebMetrics::METRICS;
     const SENDS_BACK: bool = true;
-}
 
-impl WebKeys {
-    /// What a browser is built from.
-    pub fn parameters(&self) -> WebParameters {
-        let WebKeys { connections, page_counts_itself } = *self;
-        WebParameters { connections, page_counts_itself }
+    fn build(&self, site: &SourceSite<'_>) -> Machine {
+        Web::new(self, site.streams, site.component)
     }
 }
 
 /// Replaces an empty request or reply, in bytes (ns-2).
 const EMPTY_LENGTH: u64 = 1000;
-
-/// Parameters of a browser.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WebParameters {
-    /// Connections in parallel, at least one.
-    pub connections: u32,
-    /// Does the drawn number of connections per page include the page itself?
-    pub page_counts_itself: bool,
-}
 
 /// Always-on counters of a browser.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -88,7 +83,10 @@ pub struct WebCounters {
 /// A browser and its server.
 #[derive(Clone, Debug)]
 pub struct Web {
-    parameters: WebParameters,
+    /// Connections in parallel, at least one.
+    connections: u32,
+    /// Whether the drawn number of connections per page includes the page itself.
+    page_counts_itself: bool,
     request_lengths: Stream,
     reply_lengths: Stream,
     objects_per_page: Stream,
@@ -98,15 +96,18 @@ pub struct Web {
     received: u64,
     bytes: u64,
     counters: WebCounters,
-    /// Requests to send: connection and bytes.
-    requests: Vec<(u32, u64)>,
+    /// When the newest page was complete.
+    last_page: Option<Instant>,
+    actions: VecDeque<Action>,
 }
 
 impl Web {
     /// A browser whose lengths come from the streams of `component`.
-    pub fn new(parameters: WebParameters, streams: &Streams, component: &str) -> Self {
+    pub fn new(keys: &WebKeys, streams: &Streams, component: &str) -> Self {
+        let WebKeys { connections, page_counts_itself } = *keys;
         Web {
-            parameters,
+            connections,
+            page_counts_itself,
             request_lengths: streams.stream(component, "request length"),
             reply_lengths: streams.stream(component, "reply length"),
             objects_per_page: streams.stream(component, "objects per page"),
@@ -115,42 +116,42 @@ impl Web {
             received: 0,
             bytes: 0,
             counters: WebCounters::default(),
-            requests: Vec::with_capacity(parameters.connections as usize),
+            last_page: None,
+            actions: VecDeque::with_capacity(connections as usize + 1),
         }
     }
 
     /// Requests the next page.
-    pub fn start_page(&mut self) {
+    fn start_page(&mut self) {
         (self.objects, self.requested, self.received, self.bytes) = (None, 0, 0, 0);
         self.request(0);
     }
 
-    fn request(&mut self, connection: u32) {
+    fn request(&mut self, stream: u32) {
         let bytes = length(&Empirical::request_length(), &mut self.request_lengths);
-        self.requests.push((connection, bytes));
+        let (opens, closes) = (true, false);
+        let write = Write { stream, end: End::Opener, bytes, opens, closes };
+        self.actions.push_back(Action::Write(write));
     }
 
-    /// The next request to send: connection and bytes.
-    pub fn poll_request(&mut self) -> Option<(u32, u64)> {
-        (!self.requests.is_empty()).then(|| self.requests.remove(0))
-    }
-
-    /// A request reached the server, which replies with so many bytes.
-    pub fn on_request(&mut self) -> u64 {
+    /// A request reached the server.
+    fn on_request(&mut self, stream: u32) {
         let bytes = length(&Empirical::reply_length(), &mut self.reply_lengths);
         self.bytes += bytes;
-        bytes
+        let (opens, closes) = (false, true);
+        let write = Write { stream, end: End::Acceptor, bytes, opens, closes };
+        self.actions.push_back(Action::Write(write));
     }
 
     /// A reply reached the client on `connection`. Returns true if it completed a page.
-    pub fn on_reply(&mut self, connection: u32) -> bool {
+    fn on_reply(&mut self, connection: u32) -> bool {
         self.counters.replies += 1;
         let idle = match self.objects {
             None => {
                 let drawn = Empirical::connections_per_page().sample(&mut self.objects_per_page);
-                let itself = u64::from(self.parameters.page_counts_itself);
+                let itself = u64::from(self.page_counts_itself);
                 self.objects = Some(drawn - itself.min(drawn));
-                0..self.parameters.connections
+                0..self.connections
             }
             Some(_) => {
                 self.received += 1;
@@ -179,6 +180,45 @@ impl Web {
     }
 }
 
+impl StreamApplication for Web {
+    fn streams(&self) -> u32 {
+        self.connections
+    }
+
+    fn start(&mut self, _now: Instant) {
+        self.start_page();
+    }
+
+    fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    fn on_delivered(&mut self, now: Instant, stream: u32, writer: End) {
+        match writer {
+            End::Opener => self.on_request(stream),
+            End::Acceptor => {
+                self.actions.push_back(Action::Close { stream, end: End::Opener });
+                if self.on_reply(stream) {
+                    self.last_page = Some(now);
+                }
+            }
+        }
+    }
+
+    /// The state at the end of the last completed page is what counts.
+    fn delivered_bytes(&self, _acknowledged: u64) -> u64 {
+        self.counters.page_bytes
+    }
+
+    fn measured_until(&self, _now: Instant) -> Option<Instant> {
+        self.last_page
+    }
+
+    fn metrics(&self, report: &mut Report<'_>) {
+        WebMetrics::from(&self.counters).report(report);
+    }
+}
+
 fn length(table: &Empirical, stream: &mut Stream) -> u64 {
     match table.sample(stream) {
         0 => EMPTY_LENGTH,
@@ -190,20 +230,31 @@ fn length(table: &Empirical, stream: &mut Stream) -> u64 {
 mod tests {
     use super::*;
 
+    /// The next message of `end`, without what comes before it.
+    fn next_write(web: &mut Web, end: End) -> Option<Write> {
+        std::iter::from_fn(|| web.poll_action()).find_map(|action| match action {
+            Action::Write(write) if write.end == end => Some(write),
+            Action::Write(_) | Action::Close { .. } => None,
+        })
+    }
+
     #[test]
     fn every_object_of_a_page_is_fetched_once_on_at_most_n_connections() {
-        let parameters = WebParameters { connections: 3, page_counts_itself: false };
-        let mut web = Web::new(parameters, &Streams { seed: 1, replication: 0 }, "test");
-        web.start_page();
+        let keys = WebKeys { connections: 3, page_counts_itself: false };
+        let mut web = Web::new(&keys, &Streams { seed: 1, replication: 0 }, "test");
+        web.start(Instant::ZERO);
         let mut busy: Vec<u32> = Vec::new();
         for step in 0..2000 {
-            while let Some((connection, bytes)) = web.poll_request() {
-                assert!(bytes > 0 && connection < 3 && !busy.contains(&connection));
-                busy.push(connection);
+            while let Some(Write { stream, bytes, .. }) = next_write(&mut web, End::Opener) {
+                assert!(bytes > 0 && stream < 3 && !busy.contains(&stream));
+                busy.push(stream);
             }
-            let connection = busy.remove(step % busy.len());
-            assert!(web.on_request() > 0);
-            let completed = web.on_reply(connection);
+            let stream = busy.remove(step % busy.len());
+            web.on_delivered(Instant::ZERO, stream, End::Opener);
+            assert!(next_write(&mut web, End::Acceptor).is_some_and(|reply| reply.bytes > 0));
+            let pages = web.counters().pages;
+            web.on_delivered(Instant::ZERO, stream, End::Acceptor);
+            let completed = web.counters().pages > pages;
             assert!(!completed || busy.is_empty(), "a page ends with its last reply");
         }
         let WebCounters { pages, replies, .. } = web.counters();
@@ -217,16 +268,19 @@ mod tests {
         // 337.3, 7231 and 2.84, with 6 empty requests and 8 empty replies of 4100 made 1000 B.
         // Standard deviations 293.5, 44 066 and 4.11. Within 5 standard errors: false alarm below
         // 1e-6 each, as far as sums of so many are normal.
-        let parameters = WebParameters { connections: 4, page_counts_itself: false };
-        let mut web = Web::new(parameters, &Streams { seed: 5, replication: 0 }, "test");
-        web.start_page();
+        let keys = WebKeys { connections: 4, page_counts_itself: false };
+        let mut web = Web::new(&keys, &Streams { seed: 5, replication: 0 }, "test");
+        web.start(Instant::ZERO);
         let (mut requests, mut request_bytes, mut reply_bytes) = (0.0, 0.0, 0.0);
         while web.counters().pages < 100_000 {
-            let (connection, bytes) = web.poll_request().expect("a page in progress asks");
+            let request = next_write(&mut web, End::Opener).expect("a page in progress asks");
             requests += 1.0;
-            request_bytes += bytes as f64;
-            reply_bytes += web.on_request() as f64;
-            web.on_reply(connection);
+            request_bytes += request.bytes as f64;
+            // The reply is the last action, as other requests may wait.
+            web.on_request(request.stream);
+            let Some(Action::Write(reply)) = web.actions.pop_back() else { panic!("no reply") };
+            reply_bytes += reply.bytes as f64;
+            web.on_reply(request.stream);
         }
         let objects = requests / web.counters().pages as f64 - 1.0;
         let near = |found: f64, mean: f64, sd: f64, n: f64| {

@@ -5,7 +5,7 @@ use super::links::services;
 use super::oracle;
 use super::plan::{Hop, Plan};
 use crate::agent::AgentSite;
-use crate::app::{SourceSite, Transfer};
+use crate::app::SourceSite;
 use crate::scenario::{self, Direction, Discipline, Flow, LinkProtocol, Scenario, Transport};
 use crate::sim::builder::{Builder, RoundTrip};
 use crate::sim::direction::DirectionParameters;
@@ -231,15 +231,8 @@ fn add_flow<X: Extension>(
     let round_trip = RoundTrip { there: &there, back: &back };
     let start = Instant::ZERO + flow.start;
     let component = &format!("flow.{}", flow.name);
-    match flow.app.source(&SourceSite { streams, component, start }) {
-        Ok(source) => builder.datagrams(&flow.name, start, &connect, source, &there),
-        Err(Transfer::File(file)) => {
-            builder.file(&flow.name, start, &connect, round_trip, file.size);
-        }
-        Err(Transfer::Web(web)) => {
-            builder.web(&flow.name, start, &connect, round_trip, web.parameters());
-        }
-    }
+    let machine = flow.app.build(&SourceSite { streams, component, start });
+    builder.flow(&flow.name, start, &connect, round_trip, machine);
     if let Some(service) = &flow.service {
         builder.choose_service(service);
     }

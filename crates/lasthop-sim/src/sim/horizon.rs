@@ -6,9 +6,9 @@ use super::hops::Then;
 use super::ids::DirectionId;
 use super::line::Line;
 use super::probe::Probe;
-use super::traffic::{App, Flow};
+use super::traffic::{App, Flow, Streams};
 use super::world::World;
-use crate::app::DatagramSource;
+use crate::app::{DatagramSource, StreamApplication};
 use crate::transport::{End, Transport};
 use lasthop_base::packet::Extension;
 use lasthop_base::units::{Duration, Instant, Rate};
@@ -39,11 +39,16 @@ pub(super) fn look_interval(stations: usize) -> u64 {
 }
 
 impl<P: Probe, X: Extension> World<P, X> {
-    /// No file transfer can be complete sooner than the slowest link on its way has carried once what
+    /// No transfer can be complete sooner than the slowest link on its way has carried once what
     /// has not been sent by now.
     pub(super) fn earliest_completion(&self) -> Instant {
         let completion = |flow: &Flow| {
-            let App::File { connection, size, .. } = flow.app else { return Instant::ZERO };
+            let App::Streams(app) = &flow.app else { return Instant::ZERO };
+            let Streams { application, streams, .. } = &**app;
+            if !application.is_transfer() {
+                return Instant::ZERO;
+            }
+            let connection = streams[0].connections[0];
             let known = &self.connections[connection.index()];
             let mut hop = known.first_hops[0] as usize;
             let mut slowest = self.fastest(self.hops[hop].direction);
@@ -54,7 +59,7 @@ impl<P: Probe, X: Extension> World<P, X> {
             let has_started = flow.start < self.now;
             let unsent = match has_started {
                 true => known.transport.unsent(End::Opener),
-                false => size.get(),
+                false => application.size(),
             };
             // The rate of a radio is rounded down.
             let rate = u128::from(slowest.as_bps()) + 1;

@@ -2,7 +2,6 @@
 
 use super::ids::{ConnectionId, FlowId};
 use super::probe::Probe;
-use super::traffic::App;
 use super::world::World;
 use crate::transport::End;
 use lasthop_base::packet::Extension;
@@ -26,21 +25,9 @@ impl<P: Probe, X: Extension> World<P, X> {
         let senders = self.hops.iter().map(|hop| {
             let (connection, listener) = hop.listener.end();
             let end = listener.other();
-            let flow = self.connections[connection.index()].flow;
-            let source = match &self.flows[flow.index()].app {
-                // A browser opens, but for connections that carry replies only.
-                App::Web(browser)
-                    if browser.connections.iter().all(|&[requests, replies]| {
-                        connection != replies || replies == requests
-                    }) =>
-                {
-                    End::Acceptor
-                }
-                App::Web(_) | App::File { .. } | App::Datagrams(_) | App::Background { .. } => {
-                    End::Opener
-                }
-            };
-            Sender { flow, connection, end, is_source: end == source }
+            let known = &self.connections[connection.index()];
+            let is_source = (end == End::Opener) == known.is_opened_by_source;
+            Sender { flow: known.flow, connection, end, is_source }
         });
         senders.collect()
     }

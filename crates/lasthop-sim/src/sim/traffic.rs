@@ -7,7 +7,9 @@ use super::metrics::{FlowMetrics, HeaderMetrics, LoadMetrics, ServiceMetrics, Sh
 use super::probe::{Event, Probe};
 use super::world::{Connection, World};
 use crate::agent::AgentMachine;
-use crate::app::{DatagramCounts, DatagramSource, FileMetrics, Source, Web, WebMetrics};
+use crate::app::{
+    Action, DatagramCounts, DatagramSource, Source, StreamApplication, StreamMachine, Write,
+};
 use crate::transport::{Arrival, End, Transport, TransportEvent, TransportMachine};
 use lasthop_base::packet::{Descriptor, Extension, LAST_INCARNATION};
 use lasthop_base::schema::metrics::ReportFor;
@@ -18,14 +20,53 @@ use lasthop_link::queue::{DisciplineMetrics, Queue, QueueCounters, QueueMetrics}
 /// What a flow does.
 #[derive(Clone, Debug)]
 pub(super) enum App {
-    /// One file over one connection.
-    File { connection: ConnectionId, size: Bytes, finished: Option<Instant> },
-    /// A browser; transfers run over the connections of each slot.
-    Web(Box<Browser>),
+    /// Streams.
+    Streams(Box<Streams>),
     /// Datagrams, an event each.
     Datagrams(Box<Datagrams>),
     /// Datagrams that the queue of one direction replays.
     Background { direction: DirectionId, index: usize, packet: Bytes },
+}
+
+/// An application that writes streams.
+#[derive(Clone, Debug)]
+pub(super) struct Streams {
+    pub application: StreamMachine,
+    /// Its deadline, if it has timers.
+    pub machine: Option<MachineId>,
+    /// By number.
+    pub streams: Vec<Stream>,
+    /// Whether the run waits for its end.
+    pub is_awaited: bool,
+}
+
+/// A stream, and how it maps to connections.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stream {
+    /// The connections on which the opener and the acceptor write: the same, or two one-way connections.
+    pub connections: [ConnectionId; 2],
+    /// Bytes that the peer has received once everything written by an end is delivered; `None` if it is.
+    pub due: [Option<u64>; 2],
+    /// Whether the next message of an end starts a new instance of its connection.
+    pub renews: [bool; 2],
+}
+
+impl Stream {
+    /// Over these connections.
+    pub fn new(connections: [ConnectionId; 2]) -> Self {
+        Stream { connections, due: [None; 2], renews: [false; 2] }
+    }
+
+    /// Whether two one-way connections carry it.
+    fn is_split(&self) -> bool {
+        self.connections[0] != self.connections[1]
+    }
+
+    /// The connection on which `writer` writes, and its end there.
+    fn place(&self, writer: End) -> (ConnectionId, End) {
+        let end = if self.is_split() { End::Opener } else { writer };
+        (self.connections[writer.index()], end)
+    }
 }
 
 /// A source of datagrams.
@@ -34,26 +75,6 @@ pub(super) struct Datagrams {
     pub source: Source,
     pub machine: MachineId,
     pub connection: ConnectionId,
-}
-
-/// A browser and its transfers.
-#[derive(Clone, Debug)]
-pub(super) struct Browser {
-    pub web: Web,
-    /// By slot: the connection for requests and the one for replies (the same if full duplex).
-    pub connections: Vec<[ConnectionId; 2]>,
-    /// By slot: what is under way.
-    pub stages: Vec<Stage>,
-    /// When the newest page was complete.
-    pub last_page: Option<Instant>,
-}
-
-/// What a slot of a browser waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
-    Idle,
-    Request { bytes: u64 },
-    Reply { bytes: u64 },
 }
 
 /// A flow of the scenario.
@@ -106,15 +127,9 @@ impl<P: Probe, X: Extension> World<P, X> {
         {
             self.starts.pop();
             match &mut self.flows[index.index()].app {
-                App::File { connection, size, .. } => {
-                    let (connection, size) = (*connection, *size);
-                    let transport = &mut self.connections[connection.index()].transport;
-                    transport.write(End::Opener, size.get());
-                    self.pump(connection, End::Opener);
-                }
-                App::Web(browser) => {
-                    browser.web.start_page();
-                    self.send_requests(index);
+                App::Streams(app) => {
+                    app.application.start(self.now);
+                    self.act(index);
                 }
                 App::Datagrams(datagrams) => {
                     let at = datagrams.source.next_at();
@@ -147,102 +162,104 @@ impl<P: Probe, X: Extension> World<P, X> {
         self.pump(connection, End::Opener);
     }
 
-    /// An end of a connection may have come to the end of a transfer.
+    /// A timer of an application may be due.
+    pub(super) fn on_application_timer(&mut self, index: FlowId) {
+        let App::Streams(app) = &mut self.flows[index.index()].app else {
+            unreachable!("only applications that write streams have this deadline")
+        };
+        app.application.handle_timeout(self.now);
+        self.act(index);
+    }
+
+    /// `end` of a connection was given a packet, or has received an acknowledgment: everything that one end of its stream has
+    /// written may be delivered.
     #[inline(always)]
     pub(super) fn on_progress(&mut self, connection: ConnectionId, end: End) {
-        let known = &mut self.connections[connection.index()];
-        let index = known.flow;
-        match &mut self.flows[index.index()].app {
-            App::File { finished, .. } => {
-                // A proxy on the way acknowledges what has not arrived yet.
-                let transport = &mut known.transport;
-                let has_arrived =
-                    transport.read(End::Acceptor) >= transport.acknowledged(End::Opener);
-                let is_acknowledged = transport.is_all_acknowledged(End::Opener);
-                if finished.is_none() && is_acknowledged && has_arrived {
-                    *finished = Some(self.now);
-                    self.unfinished -= 1;
-                    self.attention = Instant::ZERO;
-                    transport.close(End::Opener);
-                    self.pump(connection, End::Opener);
-                }
-            }
-            App::Web(_) => self.on_web_progress(index, connection, end),
-            App::Datagrams(_) | App::Background { .. } => {}
-        }
-    }
-
-    #[inline(always)]
-    fn on_web_progress(&mut self, index: FlowId, connection: ConnectionId, end: End) {
-        let known = &mut self.connections[connection.index()];
-        let slot = known.slot;
-        let transport = &mut known.transport;
-        let App::Web(browser) = &mut self.flows[index.index()].app else {
-            unreachable!("asked for browsers only")
+        let Connection { transport, flow, slot, waits_for_acks, .. } =
+            &self.connections[connection.index()];
+        let App::Streams(app) = &mut self.flows[flow.index()].app else { return };
+        let stream = &mut app.streams[*slot as usize];
+        let (writer, is_delivered) = if *waits_for_acks {
+            let is_first = connection == stream.connections[End::Opener.index()];
+            let writer = if is_first { End::Opener } else { End::Acceptor };
+            // A proxy on the path acknowledges what has not arrived yet.
+            let has_arrived = transport.read(End::Acceptor) >= transport.acknowledged(End::Opener);
+            (writer, has_arrived && transport.is_all_acknowledged(End::Opener))
+        } else {
+            let writer = end.other();
+            let due = stream.due[writer.index()];
+            (writer, due.is_some_and(|due| transport.read(end) >= due))
         };
-        let [requests, replies] = browser.connections[slot as usize];
-        let stage = &mut browser.stages[slot as usize];
-        let is_simplex = requests != replies;
-        // One way, a transfer ends with the sender's last ACK (ns-2); full duplex, with the last
-        // byte at the receiver.
-        let is_opener = end == End::Opener;
-        let acked = is_simplex && is_opener && transport.is_all_acknowledged(End::Opener);
-        match *stage {
-            Stage::Request { bytes }
-                if connection == requests
-                    && (acked
-                        || !is_simplex && !is_opener && transport.read(End::Acceptor) >= bytes) =>
-            {
-                let bytes = browser.web.on_request();
-                *stage = Stage::Reply { bytes };
-                if is_simplex {
-                    self.start_transfer(replies, bytes);
-                } else {
-                    transport.write(End::Acceptor, bytes);
-                    transport.close(End::Acceptor);
-                    self.pump(connection, End::Acceptor);
-                }
-            }
-            Stage::Reply { bytes }
-                if connection == replies
-                    && (acked
-                        || !is_simplex && is_opener && transport.read(End::Opener) >= bytes) =>
-            {
-                *stage = Stage::Idle;
-                if !is_simplex {
-                    transport.close(End::Opener);
-                    self.pump(connection, End::Opener);
-                }
-                let App::Web(browser) = &mut self.flows[index.index()].app else {
-                    unreachable!("asked for browsers only")
-                };
-                if browser.web.on_reply(slot) {
-                    browser.last_page = Some(self.now);
-                }
-                self.send_requests(index);
-            }
-            _ => {}
+        if is_delivered && stream.due[writer.index()].take().is_some() {
+            let (flow, slot) = (*flow, *slot);
+            app.application.on_delivered(self.now, slot, writer);
+            self.act(flow);
         }
     }
 
-    fn send_requests(&mut self, index: FlowId) {
-        while let App::Web(browser) = &mut self.flows[index.index()].app
-            && let Some((slot, bytes)) = browser.web.poll_request()
-        {
-            browser.stages[slot as usize] = Stage::Request { bytes };
-            let connection = browser.connections[slot as usize][0];
-            self.start_transfer(connection, bytes);
+    /// Does what the application of a flow asks for.
+    fn act(&mut self, index: FlowId) {
+        loop {
+            let App::Streams(app) = &mut self.flows[index.index()].app else {
+                unreachable!("only applications that write streams act")
+            };
+            match app.application.poll_action() {
+                Some(Action::Write(write)) => self.write(index, write),
+                Some(Action::Close { stream, end }) => {
+                    let stream = app.streams[stream as usize];
+                    let (connection, end) = stream.place(end);
+                    if !stream.is_split() {
+                        self.connections[connection.index()].transport.close(end);
+                        self.pump(connection, end);
+                    }
+                }
+                None => break,
+            }
+        }
+        let App::Streams(app) = &mut self.flows[index.index()].app else {
+            unreachable!("only applications that write streams act")
+        };
+        if app.is_awaited && app.application.is_complete() {
+            app.is_awaited = false;
+            self.unfinished -= 1;
+            self.attention = Instant::ZERO;
+        }
+        if let Some(machine) = app.machine {
+            self.deadlines.set(machine, app.application.next_timeout());
         }
     }
 
-    /// A fresh instance of a connection whose opener writes `bytes`.
-    fn start_transfer(&mut self, connection: ConnectionId, bytes: u64) {
+    /// An end of a stream writes a message.
+    fn write(&mut self, index: FlowId, write: Write) {
+        let Write { stream, end: writer, bytes, opens, closes } = write;
+        let App::Streams(app) = &mut self.flows[index.index()].app else {
+            unreachable!("only applications that write streams write")
+        };
+        let stream = &mut app.streams[stream as usize];
+        let (connection, end) = stream.place(writer);
+        if opens {
+            // A new instance of both one-way connections starts with the first message on each.
+            stream.renews = [true; 2].map(|_| stream.is_split());
+            stream.renews[writer.index()] = true;
+            stream.due = [None; 2];
+        }
+        let renews = std::mem::take(&mut stream.renews[writer.index()]);
         let known = &mut self.connections[connection.index()];
-        known.instance = (known.instance + 1) & LAST_INCARNATION;
-        known.transport.open();
-        known.transport.write(End::Opener, bytes);
-        self.pump(connection, End::Opener);
-        self.pump(connection, End::Acceptor);
+        if renews {
+            known.instance = (known.instance + 1) & LAST_INCARNATION;
+            known.transport.open();
+        }
+        let before = stream.due[writer.index()];
+        let before = before.unwrap_or_else(|| known.transport.read(end.other()));
+        stream.due[writer.index()] = Some(before + bytes);
+        known.transport.write(end, bytes);
+        if closes && !stream.is_split() {
+            known.transport.close(end);
+        }
+        self.pump(connection, end);
+        if renews {
+            self.pump(connection, end.other());
+        }
     }
 
     /// Reports every metric of the run as (entity, metric, value); values are in SI units, NaN
@@ -366,23 +383,19 @@ impl<P: Probe, X: Extension> World<P, X> {
         let end_or =
             |at: Option<Instant>| at.unwrap_or(self.now).saturating_since(flow.start).as_secs_f64();
         match &flow.app {
-            App::File { connection, size, finished } => {
-                // What the sender knows to have arrived: a receiver may have been computed ahead.
-                let transport = &self.connections[connection.index()].transport;
-                let delivered = transport.acknowledged(End::Opener).min(size.get());
-                delivery(delivered, end_or(*finished));
-                let complete = f64::from(u8::from(finished.is_some()));
-                FileMetrics { complete }.report_for(&entity, report);
-                self.transport_metrics(&entity, std::iter::once(*connection), report);
-            }
-            App::Web(browser) => {
-                let counters = browser.web.counters();
-                // The state at the end of the last completed page is what counts.
-                let seconds = browser.last_page.map_or(f64::NAN, |at| end_or(Some(at)));
-                delivery(counters.page_bytes, seconds);
-                WebMetrics::from(&counters).report_for(&entity, report);
-                let connections = browser.connections.iter().flat_map(|&[requests, replies]| {
-                    std::iter::once(requests).chain((replies != requests).then_some(replies))
+            App::Streams(app) => {
+                let Streams { application, streams, .. } = &**app;
+                let acknowledged = |stream: &Stream| {
+                    let (connection, end) = stream.place(End::Opener);
+                    self.connections[connection.index()].transport.acknowledged(end)
+                };
+                let delivered = application.delivered_bytes(streams.iter().map(acknowledged).sum());
+                let until = application.measured_until(self.now);
+                delivery(delivered, until.map_or(f64::NAN, |at| end_or(Some(at))));
+                application.metrics(&mut |metric, value| report(&entity, metric, value));
+                let connections = streams.iter().flat_map(|stream| {
+                    let [first, second] = stream.connections;
+                    std::iter::once(first).chain(stream.is_split().then_some(second))
                 });
                 self.transport_metrics(&entity, connections, report);
             }

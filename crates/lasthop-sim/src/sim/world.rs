@@ -12,6 +12,7 @@ use super::sharing::Sharing;
 use super::telling::{record_fate, segment_label};
 use super::traffic::{App, Flow};
 use super::wlan::Air;
+use crate::app::StreamApplication;
 use crate::transport::{End as ConnectionEnd, Moment, Origin, Transport, TransportMachine};
 use lasthop_base::packet::{Descriptor, Extension, TcpOptions};
 use lasthop_base::units::{Duration, Instant};
@@ -36,6 +37,8 @@ pub(super) enum Machine {
     Start,
     /// A source of datagrams.
     Datagrams(FlowId),
+    /// An application that writes streams.
+    Application(FlowId),
     /// An agent.
     Agent(SeatId),
 }
@@ -48,6 +51,8 @@ pub(super) struct Connection {
     pub first_hops: [u32; 2],
     /// Instance: packets of earlier ones are stale.
     pub instance: u32,
+    /// Whether its opener is at the host that the flow comes from.
+    pub is_opened_by_source: bool,
     /// The flow it belongs to, and which of its streams.
     pub flow: FlowId,
     pub slot: u32,
@@ -190,6 +195,7 @@ impl<P: Probe, X: Extension> World<P, X> {
                 Machine::Transport { connection, end } => self.on_timeout(connection, end),
                 Machine::Start => self.on_start(),
                 Machine::Datagrams(flow) => self.on_datagram(flow),
+                Machine::Application(flow) => self.on_application_timer(flow),
                 Machine::Agent(seat) => self.on_agent_timer(seat),
             }
         };
@@ -261,12 +267,12 @@ impl<P: Probe, X: Extension> World<P, X> {
         let names = self.connections.iter().map(|known| {
             let Connection { ordinal, .. } = known;
             let flow = &self.flows[known.flow.index()];
-            match flow.app {
-                App::File { .. } | App::Datagrams(_) | App::Background { .. } => {
+            match &flow.app {
+                App::Streams(app) if !app.application.is_transfer() => ["opener", "acceptor"]
+                    .map(|end| format!("flow.{}.connection {ordinal} {end}", flow.name)),
+                App::Streams(_) | App::Datagrams(_) | App::Background { .. } => {
                     [format!("flow.{}", flow.name), format!("flow.{}.receiver", flow.name)]
                 }
-                App::Web(_) => ["opener", "acceptor"]
-                    .map(|end| format!("flow.{}.connection {ordinal} {end}", flow.name)),
             }
         });
         names.collect()

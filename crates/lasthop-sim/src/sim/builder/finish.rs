@@ -1,6 +1,7 @@
 //! The last step: who has a deadline, and the world.
 
 use super::Builder;
+use crate::app::StreamApplication;
 use crate::sim::deadlines::{Deadlines, MachineId};
 use crate::sim::direction::{Direction, Medium};
 use crate::sim::hops::{Listener, Then};
@@ -84,9 +85,8 @@ impl<X: Extension> Builder<X> {
         for (index, known) in self.connections.iter_mut().enumerate() {
             let connection = ConnectionId::new(index);
             let Connection { transport, flow, machines, .. } = known;
-            known.waits_for_acks = match self.flows[flow.index()].app {
-                App::File { .. } => true,
-                App::Web(_) => transport.is_simplex(),
+            known.waits_for_acks = match &self.flows[flow.index()].app {
+                App::Streams(app) => app.application.is_transfer() || transport.is_simplex(),
                 App::Datagrams(_) | App::Background { .. } => false,
             };
             *machines = End::BOTH.map(|end| {
@@ -95,6 +95,13 @@ impl<X: Extension> Builder<X> {
         }
         for (index, seat) in self.agents.iter_mut().enumerate() {
             seat.machine = place(Machine::Agent(SeatId::new(index)));
+        }
+        for (index, flow) in self.flows.iter_mut().enumerate() {
+            if let App::Streams(app) = &mut flow.app
+                && app.application.has_timers()
+            {
+                app.machine = Some(place(Machine::Application(FlowId::new(index))));
+            }
         }
         // The last one, so that the table can forget it when every flow has started.
         let start = place(Machine::Start);
@@ -112,11 +119,13 @@ impl<X: Extension> Builder<X> {
             + ends.map(LineEnd::replay_rate).sum::<f64>()
             + self.airs.iter().map(|air| air.medium.replay_rate()).sum::<f64>();
         let told = vec![0; if P::ACTIVE { self.directions.len() } else { 0 }];
-        let files = self.flows.iter().filter_map(|flow| match flow.app {
-            App::File { connection, .. } => Some(connection),
-            App::Web(_) | App::Datagrams(_) | App::Background { .. } => None,
+        let transfers = self.flows.iter().filter_map(|flow| match &flow.app {
+            App::Streams(app) if app.application.is_transfer() => {
+                Some(app.streams[0].connections[0])
+            }
+            App::Streams(_) | App::Datagrams(_) | App::Background { .. } => None,
         });
-        let sharing = Sharing::of(files);
+        let sharing = Sharing::of(transfers);
         let look_interval = look_interval(most_stations);
         World {
             now: Instant::ZERO,

@@ -10,15 +10,15 @@ use super::hops::Listener;
 use super::ids::{AirId, ConnectionId, DirectionId, FlowId, LineId, PathId, RadioId, SeatId};
 use super::line::Line;
 use super::radio::{Radio, RadioParameters, Station};
-use super::traffic::{App, Browser, Datagrams, Flow, Stage};
+use super::traffic::{App, Datagrams, Flow, Stream, Streams};
 use super::wlan::{Air, Shared};
 use super::world::Connection;
 use crate::agent::{Agent, AgentMachine, Governed};
-use crate::app::{DatagramSource, Source, Web, WebParameters};
+use crate::app::{AppMachine, DatagramSource, Source, StreamApplication, StreamMachine};
 use crate::transport::{End, Reaction, Transport, TransportMachine};
 use lasthop_base::packet::{Descriptor, Extension, TcpOptions};
-use lasthop_base::rng::{Stream, Streams};
-use lasthop_base::units::{Bytes, Instant, Rate};
+use lasthop_base::rng;
+use lasthop_base::units::{Instant, Rate};
 use lasthop_link::link::{Endpoint, LinkEndpoint};
 use lasthop_link::queue::{OnOff, Queue};
 use lasthop_wlan::dcf::{self, MacParameters, StationId, Waiting};
@@ -41,7 +41,7 @@ pub struct RoundTrip<'a> {
 }
 
 /// Builds a connection whose hosts' clocks have phases from the given random numbers.
-pub type Connect<'a> = &'a dyn Fn(Stream) -> TransportMachine;
+pub type Connect<'a> = &'a dyn Fn(rng::Stream) -> TransportMachine;
 
 /// Whether the acceptor sends nothing.
 fn is_absorbed(transport: &TransportMachine) -> bool {
@@ -51,7 +51,7 @@ fn is_absorbed(transport: &TransportMachine) -> bool {
 /// A world in the making. Links are numbered in the order in which they are added; paths are lists
 /// of their directions, in order. Packets are descriptors with the extension `X`.
 pub struct Builder<X: Extension = TcpOptions> {
-    streams: Streams,
+    streams: rng::Streams,
     directions: Vec<Direction<X>>,
     lines: Vec<Line<X>>,
     connections: Vec<Connection>,
@@ -69,14 +69,14 @@ pub struct Builder<X: Extension = TcpOptions> {
 
 impl Builder {
     /// Nothing yet; all random numbers will come from `streams`, and packets may have any options.
-    pub fn new(streams: Streams) -> Self {
+    pub fn new(streams: rng::Streams) -> Self {
         Builder::carrying(streams)
     }
 }
 
 impl<X: Extension> Builder<X> {
     /// The same, for packets with this extension: `()` where no segment has options.
-    pub fn carrying(streams: Streams) -> Self {
+    pub fn carrying(streams: rng::Streams) -> Self {
         Builder {
             streams,
             directions: Vec::new(),
@@ -238,6 +238,7 @@ impl<X: Extension> Builder<X> {
         transport: TransportMachine,
         [there, back]: [&[DirectionId]; 2],
         slot: u32,
+        is_opened_by_source: bool,
     ) -> ConnectionId {
         let connection = ConnectionId::new(self.connections.len());
         let flow = FlowId::new(self.flows.len());
@@ -261,6 +262,7 @@ impl<X: Extension> Builder<X> {
             transport,
             first_hops: paths.map(|path| self.paths[path.index()].first),
             instance: 0,
+            is_opened_by_source,
             flow,
             slot,
             ordinal,
@@ -283,84 +285,79 @@ impl<X: Extension> Builder<X> {
         &self.hops[path.first as usize..=path.last as usize]
     }
 
-    fn flow(&mut self, name: &str, start: Instant, app: App) {
+    /// A flow over connections that `connect` makes: `path.there` leads from its source to its destination.
+    pub fn flow(
+        &mut self,
+        name: &str,
+        start: Instant,
+        connect: Connect<'_>,
+        path: RoundTrip,
+        machine: AppMachine,
+    ) {
+        let app = match machine {
+            AppMachine::Streams { machine, sends_back, ends } => {
+                self.streams(name, connect, path, machine, [sends_back, ends])
+            }
+            AppMachine::Datagrams(source) => self.datagrams(name, connect, path.there, source),
+        };
         let (name, service) = (name.to_owned(), None);
         self.flows.push(Flow { name, start, service, app });
     }
 
-    /// One file of `size` from the opener of a connection to its acceptor; the run is not over
-    /// before it is complete.
-    pub fn file(
+    /// The streams of the flow that is added next. If both hosts send, its destination opens them. If it ends, the run is not
+    /// over before.
+    fn streams(
         &mut self,
         name: &str,
-        start: Instant,
         connect: Connect<'_>,
         path: RoundTrip,
-        size: Bytes,
-    ) {
-        let transport = connect(self.streams.stream(&format!("flow.{name}"), "boot time"));
-        let connection = self.connection(transport, [path.there, path.back], 0);
-        self.unfinished += 1;
-        self.flow(name, start, App::File { connection, size, finished: None });
-    }
-
-    /// A browser at the far end of `path` and its server at the near end.
-    pub fn web(
-        &mut self,
-        name: &str,
-        start: Instant,
-        connect: Connect<'_>,
-        path: RoundTrip,
-        parameters: WebParameters,
-    ) {
-        let streams = self.streams;
-        let transport = |what: &str, slot| {
-            let clock = format!("boot time {what} {slot}");
-            connect(streams.stream(&format!("flow.{name}"), &clock))
+        application: StreamMachine,
+        [sends_back, ends]: [bool; 2],
+    ) -> App {
+        let (streams, component) = (self.streams, format!("flow.{name}"));
+        let transport = |stream, writer| {
+            connect(streams.stream(&component, &application.clock(stream, writer)))
         };
-        let slots = 0..parameters.connections;
-        let connections = slots.map(|slot| {
-            let transport_of_requests = transport("request", slot);
-            let is_simplex = transport_of_requests.is_simplex();
-            let requests = self.connection(transport_of_requests, [path.back, path.there], slot);
-            let replies = if is_simplex {
-                self.connection(transport("reply", slot), [path.there, path.back], slot)
-            } else {
-                requests
+        let ways = [path.there, path.back];
+        let [there, back] = if sends_back { [ways[1], ways[0]] } else { ways };
+        let numbers = 0..application.streams();
+        let streams = numbers.map(|number| {
+            let first = transport(number, End::Opener);
+            let is_split = sends_back && first.is_simplex();
+            let first = self.connection(first, [there, back], number, !sends_back);
+            let second = match is_split {
+                true => {
+                    let second = transport(number, End::Acceptor);
+                    self.connection(second, [back, there], number, sends_back)
+                }
+                false => first,
             };
-            [requests, replies]
+            Stream::new([first, second])
         });
-        let connections: Vec<_> = connections.collect();
-        let browser = Browser {
-            web: Web::new(parameters, &self.streams, &format!("flow.{name}")),
-            stages: vec![Stage::Idle; connections.len()],
-            connections,
-            last_page: None,
-        };
-        self.flow(name, start, App::Web(Box::new(browser)));
+        let streams = streams.collect();
+        self.unfinished += u32::from(ends);
+        App::Streams(Box::new(Streams { application, machine: None, streams, is_awaited: ends }))
     }
 
     /// A source of datagrams, replayed by the queue of its only link, if it may be, has just one and that
     /// is raw; the results are the same.
-    pub fn datagrams(
+    fn datagrams(
         &mut self,
         name: &str,
-        start: Instant,
         connect: Connect<'_>,
-        source: Source,
         path: &[DirectionId],
-    ) {
+        source: Source,
+    ) -> App {
         let replayed = match (source.replayable(), path) {
             (Some(departures), &[direction]) => self.background(direction, departures),
             _ => None,
         };
-        let app = replayed.unwrap_or_else(|| {
+        replayed.unwrap_or_else(|| {
             let clock = self.streams.stream(&format!("flow.{name}"), "boot time");
-            let connection = self.connection(connect(clock), [path, &[]], 0);
+            let connection = self.connection(connect(clock), [path, &[]], 0, true);
             let machine = MachineId::default();
             App::Datagrams(Box::new(Datagrams { source, machine, connection }))
-        });
-        self.flow(name, start, app);
+        })
     }
 
     /// Lets the queue of `direction` replay `source`, unless that is driven by a protocol.

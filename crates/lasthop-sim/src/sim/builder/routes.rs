@@ -2,6 +2,7 @@
 //! records of hops.
 
 use super::{Builder, Path};
+use crate::app::StreamApplication;
 use crate::sim::direction::{Direction, Medium};
 use crate::sim::hops::{Entry, Hop, Listener, Then};
 use crate::sim::ids::{ConnectionId, DirectionId, PathId};
@@ -65,7 +66,7 @@ impl<X: Extension> Builder<X> {
         }
     }
 
-    /// Turns acceptors of file transfers that only acknowledge into [`Listener::Sink`]s where every packet that
+    /// Turns acceptors of transfers that only answer into [`Listener::Sink`]s where every packet that
     /// enters their way back is such an acceptor's, and all they receive comes over one computed
     /// direction: then acknowledgments enter the way back in order. There may be no agent at the
     /// acceptor, who would have to see them in the order of time.
@@ -77,7 +78,7 @@ impl<X: Extension> Builder<X> {
         let candidate = |(known, &[there, back]): (&Connection, &[PathId; 2])| {
             let [[_, last], [first, _]] = [there, back].map(|path| ends(&self.paths[path.index()]));
             let app = &self.flows[known.flow.index()].app;
-            let suits = matches!(app, App::File { .. })
+            let suits = matches!(app, App::Streams(app) if app.application.is_transfer())
                 && known.transport.reaction(End::Acceptor) == Reaction::Answers
                 && fifo(last).is_some()
                 && fifo(first).is_some_and(|fifo| !fifo.queue.has_background())
