@@ -40,6 +40,7 @@ __all__ = ["COMMANDS", "run_command"]
 # Headings of `lasthop --help`.
 SIMULATION, SCENARIOS, RESULTS = "Simulation", "Scenarios", "Results"
 THEORY = "Theory and conformance"
+INSTALLATION = "Installation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +164,12 @@ COMMANDS = (
         ("analyse", "app"),
         THEORY,
         "Say what theory says: closed forms and Markov models, without a simulation.",
+    ),
+    Command(
+        "doctor",
+        ("doctor", "doctor"),
+        INSTALLATION,
+        "Report what is installed and what is missing.",
     ),
 )
 _HOMES = {command.name: command.home for command in COMMANDS}

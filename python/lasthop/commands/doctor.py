@@ -1,0 +1,141 @@
+"""The command `lasthop doctor`: what is installed, what is missing, and how to install it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import platform
+import shutil
+import sys
+import tomllib
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from lasthop.commands.codes import DONE
+from lasthop.commands.common import print_line
+from lasthop.commands.values import TableOrJson
+from lasthop.showing import terminal
+
+__all__ = ["Finding", "doctor", "findings"]
+
+# Module of an extra, the extra, and the use of it.
+EXTRAS = (
+    ("optuna", "advise", "search of parameters in `lasthop advise`"),
+    ("distributed", "cluster", "`--cluster`"),
+    ("dpkt", "pcap", "captures of 802.11 in `lasthop fit`"),
+    ("pandas", "pandas", "`Results.to_pandas`"),
+)
+# Programs, their Debian packages, and the use of them.
+PROGRAMS = (("tshark", "tshark", "captures in Wireshark"),)
+
+LINK = """
+name = "doctor"
+
+[link.wireless]
+between = ["server", "client"]
+rate = "10 Mbps"
+delay = "1 ms"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The state of one part.
+
+    Attributes:
+        part: The part.
+        use: What needs it.
+        present: Whether it is there.
+        detail: Its version, or the reason and the remedy.
+    """
+
+    part: str
+    use: str
+    present: bool
+    detail: str
+
+
+def findings() -> list[Finding]:
+    """Returns the state of the package, of its extras, and of what live links need."""
+    from lasthop import _lasthop
+
+    found = [
+        Finding("lasthop", "everything", True, _lasthop.__version__),
+        Finding("Python", "everything", True, platform.python_version()),
+    ]
+    for module, extra, use in EXTRAS:
+        present = importlib.util.find_spec(module) is not None
+        remedy = f"run `pip install 'lasthop[{extra}]'`"
+        found.append(Finding(module, use, present, "" if present else remedy))
+    for program, package, use in PROGRAMS:
+        where = shutil.which(program)
+        found.append(Finding(program, use, where is not None, where or f"package {package}"))
+    return [*found, *_live()]
+
+
+def _live() -> list[Finding]:
+    """The states of what `lasthop live` needs: the kernel's parts, then a run of `true`."""
+    if sys.platform != "linux":
+        return [Finding("Linux", "`lasthop live`", False, f"this system is {sys.platform}")]
+    found = []
+    tun = Path("/dev/net/tun")
+    remedy = "run `modprobe tun`; in a container add `--device /dev/net/tun`"
+    found.append(Finding(str(tun), "`lasthop live`", tun.exists(), "" if tun.exists() else remedy))
+    if os.geteuid() != 0:
+        found.append(_user_namespaces())
+    problem = _live_run()
+    found.append(Finding("live link", "`lasthop live`", not problem, problem))
+    return found
+
+
+def _user_namespaces() -> Finding:
+    """Whether a user without privileges may create user namespaces."""
+    for name, refused in (
+        ("user/max_user_namespaces", "0"),
+        ("kernel/unprivileged_userns_clone", "0"),
+        ("kernel/apparmor_restrict_unprivileged_userns", "1"),
+    ):
+        path = Path("/proc/sys") / name
+        if path.exists() and path.read_text(encoding="utf-8").strip() == refused:
+            key = name.replace("/", ".")
+            value = {"0": "15000" if name.startswith("user") else "1", "1": "0"}[refused]
+            remedy = f"{key} is {refused}: run `sysctl -w {key}={value}` as root"
+            return Finding("user namespaces", "`lasthop live`", False, remedy)
+    return Finding("user namespaces", "`lasthop live`", True, "")
+
+
+def _live_run() -> str:
+    """The reason why a live run of `true` fails; empty if it succeeds."""
+    import lasthop
+    from lasthop.running.live.session import LiveError, Program, Session, with_flow
+
+    scenario = lasthop.Scenario(with_flow(tomllib.loads(LINK)))
+    session = Session(scenario, [Program("client", ["true"])])
+    try:
+        codes = [message["code"] for message in session.run() if message["kind"] == "end"]
+    except LiveError as error:
+        return str(error)
+    return "" if codes == [0] else f"`true` ended with {codes}"
+
+
+def doctor(
+    *,
+    output: Annotated[
+        TableOrJson, typer.Option("--format", help="How the result is printed.")
+    ] = TableOrJson.table,
+) -> int:
+    """Report what is installed and what is missing."""
+    found = findings()
+    if output is TableOrJson.json:
+        print_line(json.dumps([asdict(one) for one in found], indent=2))
+        return DONE
+    table = Table("part", "needed by", "state", "detail")
+    for one in found:
+        table.add_row(one.part, one.use, "present" if one.present else "missing", one.detail)
+    terminal.console().print(table)
+    return DONE
