@@ -253,3 +253,37 @@ def test_losses_asked_for_stand_on_the_curves(
     assert list(points.get_xdata()) == [1e-6, 0.9]
     for curve in curves:
         assert curve.get_xdata()[[0, -1]] == pytest.approx([1e-6, 0.9])
+
+
+def test_analyse_tcp_over_arq_prints_the_combined_model(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """One source of 800 kbps over the chain of the notes: goodput without limit, and with three."""
+    radio = ["--good-to-bad", "0.1", "--bad-to-good", "0.1", "--loss-in-good", "0.01"]
+    radio += ["--loss-in-bad", "0.9", "--pdus", "25", "--limit", "3", "--limit", "0"]
+    path = ["--loss", "1 %", "--loss", "0.1", "--rtt", "400 ms", "--rate", "800 kbps"]
+    code, out, _ = run(["analyse", "tcp", *path, *radio, "--format", "json"], capsys)
+    assert code == 0
+    rows = json.loads(out)["rows"]
+    assert [(row["wired_loss"], row["limit"]) for row in rows] == [
+        (0.01, 3),
+        (0.01, None),
+        (0.1, 3),
+        (0.1, None),
+    ]
+    channel = analysis.Channel(0.1, 0.1, 0.01, 0.9)
+    own = analysis.tcp_over_arq(
+        channel,
+        [None],
+        pdus=25,
+        frame_s=0.01,
+        capacity_per_s=100.0,
+        wired_loss=0.01,
+        wired_round_trip_s=0.4,
+    )
+    assert rows[1]["goodput_per_s"] == own["goodput_per_s"].item()
+    # 8 kbit a packet: 184 kbps, from the tables that were worked out independently.
+    assert 8.0 * rows[1]["goodput_per_s"] == pytest.approx(184.1, abs=0.1)
+    code, _, error = run(["analyse", "tcp", *path[:-2], *radio], capsys)
+    assert code == 2
+    assert "--rate: found nothing" in error

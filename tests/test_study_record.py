@@ -86,3 +86,18 @@ def test_cells_may_have_replications_of_their_own() -> None:
     np.testing.assert_array_equal(joined.samples("a", 2), [2, 2, np.nan, np.nan])
     assert np.isnan(joined.samples("b", 0)).all()
     assert Estimate.of(joined.samples("a", 2)).n == 2
+
+
+def test_every_page_that_mentions_lt_tcp_calls_it_a_reconstruction() -> None:
+    """Table II of the disruption study is not reproduced within a tenth."""
+    root = Path(__file__).parent.parent
+    generated = {"scenario-reference.md", "commands.md", "metrics.md"}
+    pages = [root / "README.md", *root.glob("docs/**/*.md"), PAPERS / "disruption" / "README.md"]
+    mentioned = 0
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        if page.name in generated or "_build" in page.parts or "lt-tcp" not in text.lower():
+            continue
+        mentioned += 1
+        assert "reconstruction" in text, page
+    assert mentioned > 5

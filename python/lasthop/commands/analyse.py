@@ -15,7 +15,7 @@ from rich.table import Table
 
 from lasthop import _lasthop
 from lasthop.commands.common import Format, options
-from lasthop.commands.values import Plot, save_picture
+from lasthop.commands.values import BadInput, Plot, save_picture
 from lasthop.evaluating import analysis
 
 __all__ = ["app"]
@@ -196,10 +196,94 @@ def tcp(
         float | None,
         typer.Option(parser=RATE, metavar="RATE", help="Rate of the bottleneck; by default none."),
     ] = None,
+    good_to_bad: Annotated[
+        float | None,
+        typer.Option(
+            parser=PROBABILITY,
+            metavar="PROBABILITY",
+            help="Over ARQ on a radio with two states: per frame, from the good state to the bad.",
+        ),
+    ] = None,
+    bad_to_good: Annotated[
+        float,
+        typer.Option(
+            parser=PROBABILITY,
+            metavar="PROBABILITY",
+            help="Per frame, from the bad state to the good.",
+        ),
+    ] = 0.1,
+    loss_in_good: Annotated[
+        float,
+        typer.Option(
+            parser=PROBABILITY, metavar="PROBABILITY", help="Loss of a PDU in the good state."
+        ),
+    ] = 0.0,
+    loss_in_bad: Annotated[
+        float,
+        typer.Option(
+            parser=PROBABILITY, metavar="PROBABILITY", help="Loss of a PDU in the bad state."
+        ),
+    ] = 1.0,
+    pdus: Annotated[int, typer.Option(min=1, help="PDUs per packet.")] = 1,
+    spacing: Annotated[
+        int, typer.Option(min=1, help="Frames from a transmission of a PDU to the next.")
+    ] = 1,
+    frame: Annotated[
+        float,
+        typer.Option(
+            parser=DURATION,
+            metavar="DURATION",
+            help="Duration of a radio frame.",
+            show_default="10 ms",
+        ),
+    ] = 0.01,
+    limit: Annotated[
+        list[int] | None,
+        typer.Option(
+            min=0,
+            help="Maximum transmissions of a PDU; 0: no limit. Repeatable; by default a ladder.",
+        ),
+    ] = None,
     plot: Plot = None,
     output: Output = Format.table,
 ) -> int:
-    """Throughput of a TCP at a loss and a round trip, by formula and by the window chain."""
+    """Throughput of a TCP at a loss and a round trip, by formula and by the window chain.
+
+    With `--good-to-bad` the TCP crosses a radio with ARQ: for each loss of the wired path and each
+    limit the combined model (Vacirca et al., equations 6 to 8), in which `--rtt` is the round trip
+    of the wired path and `--rate` that of the radio.
+    """
+    if good_to_bad is not None:
+        if rate is None:
+            raise BadInput(
+                "--rate: found nothing; allowed: the rate of the radio, with --good-to-bad"
+            )
+        if plot is not None:
+            raise BadInput("--plot: found --good-to-bad; allowed: without it")
+        with options(wired_round_trip_s="rtt", wired_loss="loss", frame_s="frame"):
+            channel = analysis.Channel(good_to_bad, bad_to_good, loss_in_good, loss_in_bad)
+            found = [
+                analysis.tcp_over_arq(
+                    channel,
+                    [one or None for one in limit or (1, 2, 3, 5, 10, 20, 0)],
+                    pdus=pdus,
+                    frame_s=frame,
+                    capacity_per_s=rate / (8.0 * segment),
+                    wired_loss=wired,
+                    wired_round_trip_s=rtt,
+                    spacing=spacing,
+                ).insert_column(0, pl.Series("wired_loss", [wired] * len(limit or range(7))))
+                for wired in loss
+            ]
+            radio: dict[str, float | None] = {
+                "round trip of the wired path (s)": rtt,
+                "segment (bytes)": segment,
+                "rate of the radio (bit/s)": rate,
+                "loss rate of PDUs": channel.loss_rate,
+                "PDUs per packet": pdus,
+            }
+            _show(pl.concat(found), radio, output)
+        return 0
     wait = timeout if timeout is not None else max(0.2, 2.0 * rtt)
     with options(round_trip="rtt", max_window="window"):
         if segment <= 0.0:
