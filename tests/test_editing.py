@@ -22,7 +22,7 @@ SCENARIOS = sorted(
     path
     for folder in ("examples", "docs/links/scenarios", "python/lasthop/papers")
     for path in (ROOT / folder).rglob("*.toml")
-    if path.name not in ("study.toml", "claims.toml", "published.toml")
+    if path.name not in ("study.toml", "claims.toml", "published.toml", "words.toml")
     # Those for live runs have no flows: programs are their traffic.
     if path.parent.name != "live"
 )

@@ -259,3 +259,40 @@ def test_results_of_a_store_report_limits(tmp_path: Path) -> None:
     assert "limited by the receive window" in notes[0]
     assert lasthop.Campaign(tmp_path / "store").run(file).notes == notes
     assert lasthop.Campaign(tmp_path / "store").results().notes == notes
+
+
+BURSTS = """
+name = "bursts"
+
+[link.wireless]
+between = ["server", "client"]
+rate = "2 Mbps"
+delay = "20 ms"
+errors = ERRORS
+
+[flow.transfer]
+from = "server"
+to = "client"
+transport = { kind = "tcp", variant = "cubic" }
+app = { kind = "file", size = "200 kB" }
+"""
+
+
+@pytest.mark.parametrize(
+    ("errors", "is_told"),
+    [
+        ('{ kind = "gilbert-elliott", mean_loss = 0.1, mean_burst = 10 }', True),
+        (
+            '{ kind = "two-state", good = "900 ms", bad = "100 ms", good_ber = 0, bad_ber = 0.01 }',
+            False,
+        ),
+        ('{ kind = "uniform", loss = "10 %" }', False),
+    ],
+)
+def test_bursts_that_are_counted_in_frames_are_reported(errors: str, is_told: bool) -> None:
+    scenario = lasthop.Scenario.from_toml(BURSTS.replace("ERRORS", errors))
+    results = lasthop.run(scenario, replications=4)
+    assert not is_told or results.samples("flow.transfer.timeouts", 0).mean() >= 1.0
+    told = [text for text in results.notes if "step per frame, not in time" in text]
+    assert bool(told) is is_told
+    assert ("step per frame, not in time" in explain(scenario)) is is_told

@@ -3,7 +3,7 @@
 import { html, Component } from "./view.js";
 import { digits, metricLabel, metricUnit, unitFor } from "./quantity.js";
 
-/** Colours and lines of alternatives, as in lasthop.figures.style; set once by the server. */
+/** Colours and lines of alternatives, as in lasthop.showing.figures.style; set once by the server. */
 export const look = { colours: ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"] };
 export const DASHES = [[], [8, 4], [2, 3], [10, 3, 2, 3], [5, 5], [1, 4]];
 export const MARKERS = ["circle", "square", "up", "diamond", "down", "cross"];

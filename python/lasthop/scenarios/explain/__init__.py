@@ -74,14 +74,17 @@ def explain(scenario: Scenario, *, point: int = 0) -> str:
 
 
 def rate_limits(resolved: Table) -> dict[str, tuple[float, str]]:
-    """What bounds rates below that of the network: windows, and files that end within slow start.
+    """Returns what bounds metrics apart from the network.
+
+    These are windows, files that end within slow start, and timeouts in bursts that are counted in
+    frames.
 
     Args:
         resolved: A resolved scenario.
 
     Returns:
-        By metric (`flow.NAME.goodput_bps`, `link.NAME.SIDE.utilization`) the bound on it, and the
-        bound in words.
+        By metric (`flow.NAME.goodput_bps`, `flow.NAME.timeouts`, `link.NAME.SIDE.utilization`) the
+        value from whose 80 % on a note is due, and the note.
     """
     links = resolved["links"]
     for name, radio in resolved["radios"].items():
@@ -97,6 +100,8 @@ def rate_limits(resolved: Table) -> dict[str, tuple[float, str]]:
         elif window < _needed_window(flow, links, trip):
             rate = 8 * window / trip
             found[f"flow.{name}.goodput_bps"] = (rate, _receive_limit(flow, rate))
+        if words := _counted_bursts(flow, links):
+            found[f"flow.{name}.timeouts"] = (1.0, words)
     for name, link in links.items():
         for side in ("forward", "reverse"):
             direction = link[side]
@@ -431,6 +436,8 @@ def _flow(name: str, flow: Table, links: Table) -> list[str]:
         f"  bandwidth-delay product {rate_text(rate)} ({narrowest[0]}) x {time_text(trip)} = "
         f"{size_text(product)}, {product / there:.1f} full packets"
     )
+    if words := _counted_bursts(flow, links):
+        lines.append(f"  {words}")
     if short := _short_file(flow, links, trip):
         lines.append(f"  {short[1]}")
     elif window < _needed_window(flow, links, trip):
@@ -464,6 +471,24 @@ def _needed_window(flow: Table, links: Table, trip: float) -> float:
     if rate == UNLIMITED_BPS or not flow["tcp"]:
         return 0.0
     return float(rate * trip / 8 * flow["tcp"]["segment"] / flow["packets"][0])
+
+
+def _counted_bursts(flow: Table, links: Table) -> str:
+    """A warning if an error process on the path steps per frame, so that no timer outlasts a burst.
+
+    Empty if there is none, or if its bad state lasts less than two frames on average.
+    """
+    for name, side, *_ in flow["route"]:
+        errors = links[name][side]["errors"]
+        kind = errors["kind"]
+        is_burst = kind == "gilbert-elliott" and errors["p_bad_to_good"] < 0.5
+        if is_burst or kind == "markov-chain":
+            return (
+                f"errors of kind {kind} on link {name} step per frame, not in time: a burst does "
+                "not end during a retransmission timeout, so backoff is longer than on a real "
+                "link; for bursts in time set `errors.kind` to two-state or on-off"
+            )
+    return ""
 
 
 def _short_file(flow: Table, links: Table, trip: float) -> tuple[float, str] | None:
