@@ -1,10 +1,11 @@
-//! What all machines of Lasthop share: quantities, random streams, keys of scenarios, packets and erasure codes.
+//! Foundations of all crates of Lasthop: quantities, random streams, scenario keys, packets and erasure
+//! codes.
 //!
 //! - [`units`]: integer times, rates, sizes and probabilities with units in their text form.
 //! - [`rng`]: named random streams and samplers.
 //! - [`timeline`]: values that change at given times.
-//! - [`schema`]: how a component declares its keys, and what follows from that.
-//! - [`packet`]: the descriptor of a packet, and packets of real bytes.
+//! - [`schema`]: declaration of scenario keys and metrics.
+//! - [`packet`]: the packet descriptor, and packets of real bytes.
 //! - [`coding`]: erasure codes.
 
 pub mod coding;
@@ -14,7 +15,7 @@ pub mod schema;
 pub mod timeline;
 pub mod units;
 
-/// Its examples are tested.
+/// Tests the examples of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,18 +1,18 @@
 //! Named random streams.
 //!
-//! One xoshiro256++ generator per stream, seeded from
-//! `hash(master seed, replication, component name, purpose)`. Adding a component never shifts
-//! another one's numbers, and the same replication index gives two protocol choices the same
-//! channel: common random numbers.
+//! Each stream has its own xoshiro256++ generator, seeded from `hash(master seed, replication,
+//! component name, purpose)`. Adding a component does not change the random numbers of other
+//! components. Scenarios that differ in the protocol only have the same channel in the same
+//! replication: common random numbers.
 //!
-//! The samplers are our own, so that a release of a library cannot change the bits; logarithms
-//! come from `libm`, so that they do not depend on the platform.
+//! The samplers are part of this crate, so that a new release of a library cannot change results.
+//! Logarithms are computed by `libm`, so that they do not depend on the platform.
 
 use crate::units::{Duration, Probability};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// Where the streams of one replication come from.
+/// Source of the random streams of one replication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Streams {
     /// Master seed of the run.
@@ -22,12 +22,12 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// The stream of `component` (for example `link.wireless.forward`) for `purpose` (for example
-    /// `frame loss`).
+    /// Returns the stream of `component` (for example `link.wireless.forward`) for `purpose` (for
+    /// example `frame loss`).
     pub fn stream(&self, component: &str, purpose: &str) -> Stream {
         let mut state = mix(mix(self.seed) ^ self.replication);
         for text in [component, purpose] {
-            // The length closes each name, so that ("ab", "c") and ("a", "bc") differ.
+            // The length terminates each name, so that ("ab", "c") and ("a", "bc") differ.
             state = mix(state ^ text.len() as u64);
             for byte in text.bytes() {
                 state = mix(state ^ u64::from(byte));
@@ -50,26 +50,26 @@ fn mix(value: u64) -> u64 {
 pub struct Stream(Xoshiro256PlusPlus);
 
 impl Stream {
-    /// Uniform on [0, 1), 53 bits.
+    /// Returns a uniform number on [0, 1) with 53 random bits.
     #[inline]
     pub fn uniform(&mut self) -> f64 {
         (self.bits() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     #[inline]
     pub fn bits(&mut self) -> u64 {
         self.0.next_u64()
     }
 
-    /// Is the next [`Self::uniform`] below this?
+    /// Returns `true` if the next [`Self::uniform`] is below `threshold`.
     #[inline]
     pub fn is_below(&mut self, threshold: Threshold) -> bool {
         self.bits() >> 11 < threshold.0
     }
 
-    /// For each bit of `lanes`: is a uniform number of its own below this? The numbers are compared bit by
-    /// bit, all at once, until the outcome of each is known.
+    /// Returns, for each bit of `lanes`, whether an independent uniform number is below
+    /// `threshold`. All numbers are compared in parallel, bit by bit, until every result is known.
     pub fn which_below(&mut self, threshold: Threshold, lanes: u64) -> u64 {
         if threshold.0 >> 53 > 0 {
             return lanes;
@@ -90,59 +90,60 @@ impl Stream {
         below
     }
 
-    /// True with probability `p`.
+    /// Returns `true` with probability `p`.
     #[inline]
     pub fn bernoulli(&mut self, p: f64) -> bool {
         self.uniform() < p
     }
 
-    /// Exponential with mean 1.
+    /// Samples an exponential number with mean 1.
     #[inline]
     pub fn exponential(&mut self) -> f64 {
         // 1 - u is in (0, 1], so the logarithm is finite.
         -libm::log(1.0 - self.uniform())
     }
 
-    /// Exponential duration with the given mean, rounded to whole nanoseconds.
+    /// Samples an exponential duration with the given mean, rounded to whole nanoseconds.
     #[inline]
     pub fn exponential_duration(&mut self, mean: Duration) -> Duration {
         Duration::from_nanos((self.exponential() * mean.as_nanos() as f64 + 0.5) as u64)
     }
 }
 
-/// A probability as the whole number that the 53 bits of a [`Stream::uniform`] are compared with: the
-/// same outcome as the comparison of the two numbers, without floating point.
+/// A probability as an integer that is compared with the 53 bits of a [`Stream::uniform`]. The
+/// result is identical to the comparison in floating point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Threshold(u64);
 
 impl Threshold {
-    /// Of this probability.
+    /// Converts `probability`.
     pub fn new(probability: Probability) -> Self {
         // A power of two scales exactly, so that k / 2^53 < p if and only if k < p * 2^53.
         Threshold((probability.get() * (1u64 << 53) as f64).ceil() as u64)
     }
 }
 
-/// How long something lasts: always the same, uniform, exponential, or Pareto with a mean.
+/// Distribution of a duration: constant, uniform, exponential, or Pareto with a mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DurationLaw {
-    /// Always this long.
+    /// Constant.
     Constant(Duration),
-    /// Uniform between these two, the shorter one first.
+    /// Uniform between a minimum and a maximum.
     Uniform(Duration, Duration),
     /// Exponential with this mean.
     Exponential(Duration),
-    /// Pareto with this mean: P(longer than t) = (scale / t)^shape from scale = mean (shape - 1) / shape on.
+    /// Pareto with this mean: P(T > t) = (scale / t)^shape for t >= scale = mean (shape - 1) /
+    /// shape.
     Pareto(Duration, ParetoShape),
 }
 
-/// Shape of a Pareto law, in thousandths: more than 1, or there would be no mean; up to 2 the variance is
-/// infinite.
+/// Shape of a Pareto distribution, in thousandths. The mean exists for shapes above 1; up to 2, the
+/// variance is infinite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParetoShape(u32);
 
 impl ParetoShape {
-    /// A shape from 1.001 to 1000 in whole thousandths; none if it is anything else.
+    /// Creates a shape from 1.001 to 1000, in whole thousandths; returns `None` for other values.
     pub fn new(shape: f64) -> Option<Self> {
         let thousandths = (shape * 1e3).round();
         let is_allowed =
@@ -150,18 +151,18 @@ impl ParetoShape {
         is_allowed.then_some(ParetoShape(thousandths as u32))
     }
 
-    /// The number.
+    /// Returns the shape as a number.
     pub fn get(self) -> f64 {
         f64::from(self.0) / 1e3
     }
 }
 
-/// No time drawn from a Pareto law is longer, in nanoseconds (some 31 years): sums stay far from the end
-/// of the clock.
+/// Maximum of samples of a Pareto distribution, in nanoseconds (about 31 years): sums do not
+/// overflow the clock.
 const LONGEST_PARETO: f64 = 1e18;
 
 impl DurationLaw {
-    /// The mean of the law.
+    /// Returns the mean of the distribution.
     pub const fn mean(self) -> Duration {
         match self {
             DurationLaw::Constant(mean)
@@ -174,7 +175,7 @@ impl DurationLaw {
         }
     }
 
-    /// One duration, drawn from `stream` (a constant draws nothing).
+    /// Samples a duration from `stream`. A constant uses no random number.
     #[inline]
     pub fn sample(self, stream: &mut Stream) -> Duration {
         match self {
@@ -227,8 +228,9 @@ mod tests {
 
     #[test]
     fn lanes_are_below_with_their_probability_each_for_itself() {
-        // 100 000 draws of 20 lanes: the count of each lane and of each pair of neighbours is binomial;
-        // 5 standard errors, false alarm below 6e-7 each, 195 in all: below 1.2e-4.
+        // 100 000 samples of 20 lanes. The counts of each lane and of each pair of neighbours are
+        // binomial: within 5 standard errors, false-positive rate below 6e-7 each, below 1.2e-4 for
+        // all 195.
         let step = 1.0 / (1u64 << 53) as f64;
         for p in [0.0, step, 0.1, 0.3, 0.5, 1.0] {
             let threshold = Threshold::new(Probability::new(p).expect("a probability"));
@@ -257,8 +259,8 @@ mod tests {
 
     #[test]
     fn exponential_has_its_mean_and_variance() {
-        // n = 200 000: the mean is within 4.5 standard errors, the variance (error sqrt(8/n))
-        // too; false alarm below 1e-5 each.
+        // n = 200 000: mean and variance (standard error sqrt(8/n)) within 4.5 standard errors;
+        // false-positive rate below 1e-5 each.
         let mut stream = STREAMS.stream("test", "exponential");
         let n = 200_000;
         let (mut sum, mut squares) = (0.0, 0.0);
@@ -276,7 +278,8 @@ mod tests {
 
     #[test]
     fn uniform_times_lie_between_their_ends() {
-        // n = 200 000: the mean is within 4.5 standard errors, 20 ms / sqrt(12 n): false alarm below 1e-5.
+        // n = 200 000: the mean is within 4.5 standard errors, 20 ms / sqrt(12 n); false-positive
+        // rate below 1e-5.
         let [shortest, longest] = [90, 110].map(Duration::from_millis);
         let law = DurationLaw::Uniform(shortest, longest);
         let mut stream = STREAMS.stream("test", "uniform times");
@@ -292,12 +295,13 @@ mod tests {
 
     #[test]
     fn pareto_has_its_tail_index_and_mean() {
-        // n = 200 000 of each shape a. The tail index by the maximum likelihood of a known scale: the
-        // logarithms of x / scale are exponential with mean 1 / a, whose sum has standard deviation
-        // sqrt(n) / a. The mean by times cut at 20 scales, which have a variance at every shape:
-        // E[min(x, c)^k] = s^k (a - k (c/s)^(k-a)) / (a - k), and the limit at a = k. Beyond 20 scales:
-        // binomial. Each within 4.5 standard errors: false alarm below 1e-5 each,
-        // but below 1e-4 for counts beyond 20 scales, of which 53 or more are expected; 15 checks in all.
+        // n = 200 000 for each shape a. Tail index: maximum likelihood with known scale; the
+        // logarithms of x / scale are exponential with mean 1 / a, and their sum has standard
+        // deviation sqrt(n) / a. Mean: times truncated at 20 scales, which have a finite variance
+        // for every shape: E[min(x, c)^k] = s^k (a - k (c/s)^(k-a)) / (a - k), and the limit at a =
+        // k. Number of times above 20 scales: binomial. Each within 4.5 standard errors:
+        // false-positive rate below 1e-5 each, but below 1e-4 for the counts above 20 scales, of
+        // which 53 or more are expected; 15 checks in total.
         const CUT: f64 = 20.0;
         let mean = Duration::from_secs(3);
         for shape in [1.05, 1.2, 1.5, 2.0, 2.75] {
@@ -332,8 +336,8 @@ mod tests {
 
     #[test]
     fn pareto_of_finite_variance_has_its_mean() {
-        // Variance m^2 / (a (a - 2)); all moments below the eighth, so that the sum of 200 000 is
-        // normal: within 4.5 standard errors, false alarm below 1e-5.
+        // Variance m^2 / (a (a - 2)). All moments below the eighth exist, so the sum of 200 000 is
+        // normal: within 4.5 standard errors, false-positive rate below 1e-5.
         let (shape, mean, n) = (8.0, 0.5, 200_000);
         let law = DurationLaw::Pareto(
             Duration::from_millis(500),

@@ -2,22 +2,22 @@
 
 use std::sync::Arc;
 
-/// A list of values, each with the time in nanoseconds from which on it holds, and a place in it that
-/// only goes forward.
+/// A list of values with their start times in nanoseconds, and a current position that only
+/// advances.
 #[derive(Clone, Debug)]
 pub struct Timeline<T> {
-    /// By their beginnings, the first of which is 0.
+    /// Sorted by start time; the first is 0.
     steps: Arc<[(u64, T)]>,
-    /// After this time the list begins again.
+    /// Period after which the list repeats.
     period: Option<u64>,
-    /// The present step, and when its repetition of the list began.
+    /// Current step, and the start of the current repetition of the list.
     index: usize,
     base: u64,
 }
 
 impl<T: Copy> Timeline<T> {
-    /// `steps` by their beginnings in nanoseconds, the first of which is 0; after `period`, if there is
-    /// one, the list begins again; without it the last value stays.
+    /// Creates a timeline of `steps`, sorted by their start times in nanoseconds; the first is 0.
+    /// The list repeats after `period`; without a period, the last value applies forever.
     pub fn new(steps: Arc<[(u64, T)]>, period: Option<u64>) -> Self {
         debug_assert!(
             steps.first().is_some_and(|&(begin, _)| begin == 0),
@@ -26,30 +26,30 @@ impl<T: Copy> Timeline<T> {
         Timeline { steps, period, index: 0, base: 0 }
     }
 
-    /// All steps.
+    /// Returns all steps.
     pub fn steps(&self) -> &[(u64, T)] {
         &self.steps
     }
 
-    /// After which time the list begins again.
+    /// Returns the period after which the list repeats.
     pub fn period(&self) -> Option<u64> {
         self.period
     }
 
-    /// The present value.
+    /// Returns the current value.
     #[inline]
     pub fn value(&self) -> T {
         self.steps[self.index].1
     }
 
-    /// When the present step is over.
+    /// Returns the end of the current step.
     #[inline]
     pub fn step_end(&self) -> u64 {
         let next = self.steps.get(self.index + 1).map(|&(begin, _)| begin).or(self.period);
         next.map_or(u64::MAX, |end| self.base.saturating_add(end))
     }
 
-    /// Goes on to the next step.
+    /// Advances to the next step.
     pub fn advance(&mut self) {
         self.index += 1;
         if self.index == self.steps.len() {
@@ -58,7 +58,7 @@ impl<T: Copy> Timeline<T> {
         }
     }
 
-    /// Goes on to the step of `now`, in nanoseconds; not back.
+    /// Advances to the step at `now`, in nanoseconds. Never moves backwards.
     pub fn go_to(&mut self, now: u64) {
         if let Some(period) = self.period
             && now >= self.base + period

@@ -1,18 +1,18 @@
-//! Physical quantities: integer time, rates, sizes, probabilities, each parsed from and printed
+//! Physical quantities: integer times, rates, sizes and probabilities, each parsed from and printed
 //! with its unit.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 use std::str::FromStr;
 
-/// A point on the clock of a run, in whole nanoseconds since its start.
+/// A point in time of a run, in whole nanoseconds since its start.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Instant(u64);
 
 impl Instant {
     /// The start of the run.
     pub const ZERO: Instant = Instant(0);
-    /// Later than everything: "no deadline".
+    /// Later than every other instant: "no deadline".
     pub const NEVER: Instant = Instant(u64::MAX);
 
     /// From nanoseconds since the start.
@@ -31,7 +31,7 @@ impl Instant {
         self.0 as f64 * 1e-9
     }
 
-    /// Time since `earlier`, or zero if `earlier` is in the future.
+    /// Returns the time since `earlier`, or zero if `earlier` is in the future.
     pub const fn saturating_since(self, earlier: Instant) -> Duration {
         Duration(self.0.saturating_sub(earlier.0))
     }
@@ -125,14 +125,14 @@ impl std::ops::Mul<u64> for Duration {
 pub struct Rate(u64);
 
 impl Rate {
-    /// So fast that frames take no time.
+    /// Unlimited: frames have no transmission time.
     pub const UNLIMITED: Rate = Rate(u64::MAX);
 
-    /// The fastest rate a scenario may name, 1 Tbit/s: a byte takes less than the nanosecond of the
-    /// clock anyway, and exact times at this rate stay far from the end of 64 bits.
+    /// Maximum rate in a scenario, 1 Tbit/s. A byte then takes less than the nanosecond of the
+    /// clock, and exact times at this rate fit in 64 bits.
     pub const FASTEST: Rate = Rate(1_000_000_000_000);
 
-    /// Do frames take no time?
+    /// Returns `true` if frames have no transmission time.
     pub const fn is_unlimited(self) -> bool {
         self.0 == Self::UNLIMITED.0
     }
@@ -248,7 +248,7 @@ pub struct ExactTime {
 }
 
 impl ExactTime {
-    /// The exact time at which a frame of `bits` that starts at `self` has been clocked out.
+    /// Returns the exact end of the transmission of a frame of `bits` that starts at `self`.
     #[inline]
     pub fn after(self, bits: u64, rate: Rate) -> ExactTime {
         if rate.is_unlimited() {
@@ -258,7 +258,7 @@ impl ExactTime {
         self.plus(ExactTime { nanos: scaled / rate.0, fraction: scaled % rate.0 }, rate)
     }
 
-    /// The sum of two exact times at the same rate.
+    /// Returns the sum of two exact times at the same rate.
     #[inline]
     pub fn plus(self, other: ExactTime, rate: Rate) -> ExactTime {
         let (mut nanos, mut fraction) = (self.nanos + other.nanos, self.fraction + other.fraction);
@@ -269,7 +269,7 @@ impl ExactTime {
         ExactTime { nanos, fraction }
     }
 
-    /// As an instant, rounded down.
+    /// Returns the instant, rounded down.
     #[inline]
     pub fn instant(self) -> Instant {
         Instant(self.nanos)
@@ -283,13 +283,13 @@ impl From<Instant> for ExactTime {
     }
 }
 
-/// Why a text is not a quantity: what was found and what is allowed.
+/// Error for a text that is not a quantity: value found and values allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("found {found}; allowed: {allowed}")]
 pub struct UnitError {
-    /// What was found, quoted.
+    /// Value found, quoted.
     pub found: String,
-    /// What would be right.
+    /// Description of the values allowed.
     pub allowed: &'static str,
 }
 
@@ -323,7 +323,7 @@ fn scaled(text: &str, units: &[(&str, u64)], allowed: &'static str) -> Result<u6
     u64::try_from(numerator / denominator).map_err(|_| error())
 }
 
-/// Prints with the largest unit that leaves a whole number or at most three decimals.
+/// Prints the value with the largest unit that needs at most three decimals.
 fn print_scaled(value: u64, units: &[(&str, u64)], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let &(name, size) = units
         .iter()
@@ -347,12 +347,12 @@ const DURATION_UNITS: &[(&str, u64)] = &[
     ("µs", 1_000),
     ("ns", 1),
 ];
-/// Units a duration is printed with; `1.5 min` would be hard to read.
+/// Units of printed durations, without minutes and hours: `1.5 min` is hard to read.
 const DURATION_PRINT: &[(&str, u64)] =
     &[("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
 const RATE_UNITS: &[(&str, u64)] =
     &[("Gbps", 1_000_000_000), ("Mbps", 1_000_000), ("kbps", 1_000), ("bps", 1)];
-/// What is read as a rate: data sheets and other tools write it in three ways.
+/// Units of rates in input: data sheets and other tools use three spellings.
 const RATE_SPELLINGS: &[(&str, u64)] = &[
     ("bps", 1),
     ("kbps", 1_000),
@@ -380,7 +380,7 @@ const BYTES_PRINT: &[(&str, u64)] =
     &[("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000), ("B", 1)];
 
 const DISTANCE_UNITS: &[(&str, u64)] = &[("km", 1_000_000), ("m", 1_000), ("cm", 10), ("mm", 1)];
-/// Units a distance is printed with.
+/// Units of printed distances.
 const DISTANCE_PRINT: &[(&str, u64)] = &[("km", 1_000_000), ("m", 1_000), ("mm", 1)];
 const DECIBEL_UNITS: &[(&str, u64)] = &[("dB", 1_000)];
 
@@ -513,7 +513,7 @@ impl FromStr for Probability {
             Some(rest) => (rest.trim_end(), 100.0),
             None => (trimmed, 1.0),
         };
-        // `f64::from_str` also takes "inf" and "nan", which the range check refuses.
+        // `f64::from_str` also accepts "inf" and "nan", which the range check rejects.
         let value: f64 = number.parse().map_err(|_| error())?;
         Probability::new(value / scale).ok_or_else(error)
     }
@@ -568,7 +568,7 @@ mod tests {
         for text in ["101 %", "-0.1", "nan", "inf", "two"] {
             assert!(text.parse::<Probability>().is_err(), "{text}");
         }
-        // Bytes per second, and what might be either, stay out.
+        // Rates in bytes per second and ambiguous units are rejected.
         for text in ["64 kb", "10 MB/s", "10 mbit/s", "10 Mbit"] {
             assert!(text.parse::<Rate>().is_err(), "{text}");
         }
@@ -591,7 +591,7 @@ mod tests {
         assert_eq!(start.after(u64::MAX, Rate::UNLIMITED), start);
         assert_eq!(start.plus(ExactTime::default(), Rate::UNLIMITED), start);
         assert_eq!(Rate::UNLIMITED.to_string(), "unlimited");
-        // A word of the links of a scenario, no rate of a source.
+        // `unlimited` is valid for links of a scenario, but not for sources.
         assert!("unlimited".parse::<Rate>().is_err());
     }
 

@@ -4,10 +4,11 @@
 /// x^8 without the leading term.
 pub const REDUCTION: u8 = 0x1d;
 
-/// Nonzero elements, all powers of x.
+/// Number of nonzero elements, all of which are powers of x.
 const ORDER: usize = 255;
 
-/// Powers of x, three times over, so that the sum of two logarithms, or of two less a third, needs no reduction.
+/// Powers of x, repeated three times: a sum of two logarithms, minus a third one, needs no
+/// reduction.
 const POWERS: [u8; 3 * ORDER] = {
     let mut powers = [0; 3 * ORDER];
     let (mut value, mut exponent) = (1u8, 0);
@@ -59,7 +60,8 @@ pub fn reduced(logarithm: i32) -> i32 {
     logarithm.rem_euclid(ORDER as i32)
 }
 
-/// The element whose logarithm is the sum of two, less a third one, each from 0 to 254.
+/// The element whose logarithm is `logarithm`: a sum of two logarithms, minus a third one, each
+/// from 0 to 254.
 #[inline]
 pub fn power(logarithm: i32) -> u8 {
     POWERS[(logarithm + ORDER as i32) as usize]
@@ -76,7 +78,7 @@ pub fn invert(value: u8) -> u8 {
 mod tests {
     use super::*;
 
-    /// By the definition: multiplication of polynomials, then reduction.
+    /// Multiplies two polynomials and reduces the product, as the definition states.
     fn by_hand(left: u8, right: u8) -> u8 {
         let mut product = 0u16;
         for bit in 0..8 {

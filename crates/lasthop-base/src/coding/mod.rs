@@ -1,9 +1,9 @@
-//! Erasure codes: what is computed from the units of a block, and from what arrives of them.
+//! Erasure codes over the units of a block.
 //!
-//! A block of K data units has up to 256 - K parity units; any K distinct units give the data back.
-//! Frames that carry bytes are really coded ([`ReedSolomon`]); descriptors are counted
-//! ([`UnitSet`]), which is exact, because the code is maximum distance separable: a block is decodable
-//! if and only if K distinct units of it have arrived.
+//! A block of K data units has up to 256 - K parity units. Any K distinct units suffice to decode
+//! it, because the code is maximum distance separable. Frames that carry bytes are coded and
+//! decoded ([`ReedSolomon`]). For descriptors, the distinct units received are counted
+//! ([`UnitSet`]); this is exact.
 
 pub mod gf256;
 mod reed_solomon;

@@ -1,4 +1,4 @@
-//! A systematic Reed–Solomon code over GF(256) for erasures, in its Cauchy form.
+//! A systematic Reed–Solomon code over GF(256) for erasures, in Cauchy form.
 //!
 //! Source: Blömer et al., "An XOR-based erasure-resilient coding scheme", ICSI TR-95-048, 1995. Unit
 //! i of a block of K data units is the data unit i for i < K, and otherwise
@@ -6,12 +6,11 @@
 //! ```text
 //!   parity_i = sum over k < K of  data_k / (i + k)        i = K ... 255
 //! ```
+//! with the arithmetic of [`gf256`]. Every square submatrix of the matrix 1 / (i + k) is a Cauchy matrix.
+//! Its inverse has a closed form, so any K distinct units suffice to decode the block. A parity unit does
+//! not depend on the number of other units: a sender computes parity units one at a time, on demand.
 //!
-//! with the arithmetic of [`gf256`]. Any square part of the matrix 1 / (i + k) is a Cauchy matrix, which
-//! has an inverse in closed form, so that any K distinct units give the data back. A parity unit does not
-//! depend on how many others there are: a sender makes as many as it needs, when it needs them.
-//!
-//! Not modelled: errors at unknown places; a damaged unit must be gone before it comes here.
+//! Limitation: errors at unknown positions are not corrected. Callers discard units received with errors.
 
 use super::sums::Sums;
 use super::{UnitSet, gf256};
@@ -19,25 +18,25 @@ use super::{UnitSet, gf256};
 /// Why a block cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CodingError {
-    /// Too few distinct units.
+    /// The received units do not suffice.
     #[error(
-        "found {found} distinct units of a block of {data} data units; allowed: at least as many"
+        "found {found} distinct units of a block of {data} data units; expected at least as many"
     )]
     TooFew {
-        /// Distinct units that there are.
+        /// Number of distinct units received.
         found: usize,
-        /// Data units of the block.
+        /// Number of data units in the block.
         data: u8,
     },
     /// A block has at least one data unit.
-    #[error("found a block of 0 data units; allowed: 1 to 255")]
+    #[error("invalid block of 0 data units; expected 1 to 255")]
     Empty,
-    /// Units of one block are of one length.
-    #[error("found units of {0} and {1} bytes in one block; allowed: one length")]
+    /// The units of one block differ in length.
+    #[error("units of {0} and {1} bytes in one block; expected equal lengths")]
     Lengths(usize, usize),
 }
 
-/// Coder and decoder; holds working space only, so that one serves blocks of any size.
+/// Encoder and decoder. Contains working space only, so one instance serves blocks of any size.
 #[derive(Clone, Debug, Default)]
 pub struct ReedSolomon {
     sums: Sums,
@@ -45,13 +44,13 @@ pub struct ReedSolomon {
 }
 
 impl ReedSolomon {
-    /// A coder.
+    /// Creates an encoder and decoder.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Writes parity unit `number`, which is not below the number of `data` units, at most 255; all
-    /// are as long as `output`.
+    /// Writes parity unit `number` of `data` to `output`. `number` is at least the number of data
+    /// units and at most 255; all units have the length of `output`.
     pub fn parity(&mut self, data: &[&[u8]], number: u8, output: &mut [u8]) {
         debug_assert!(usize::from(number) >= data.len(), "a lower number is a data unit");
         self.factors.clear();
@@ -59,11 +58,12 @@ impl ReedSolomon {
         self.sums.combine(data, &self.factors, &mut [output]);
     }
 
-    /// Appends the data of a block to `output`, from what was `received`: units with their numbers, in
-    /// any order, each once or more often.
+    /// Decodes a block and appends its data to `output`. `received` lists units with their numbers,
+    /// in any order; duplicates are permitted.
     ///
     /// # Errors
-    /// If fewer than `data` distinct units are there, or their lengths differ; nothing is appended then.
+    /// If `received` contains fewer than `data` distinct units, or units of different lengths.
+    /// Nothing is appended in this case.
     pub fn decode(
         &mut self,
         data: u8,
@@ -103,13 +103,13 @@ impl ReedSolomon {
         Ok(())
     }
 
-    /// Computes the `missing` units of `block` from what is `used`: its other units, and as many parity
-    /// units as are missing, which are the last.
+    /// Computes the `missing` data units of `block` from the `used` units: its other data units, followed
+    /// by one parity unit for each missing unit.
     ///
     /// With g(x) the product of all (x + k), k < K, the units are values of a polynomial of a degree below
     /// K: f(i) is g(i) parity_i, and g'(k) data_k at a data unit. Lagrange's formula gives f at the missing
-    /// numbers M from those that are used; factors that g has in common with it cancel out. With S the
-    /// spare parity units that are used, the factor of unit j in unit m is a_m b_j / (j + m),
+    /// numbers M from the used units; common factors of g cancel out. With S the set of
+    /// used parity units, the factor of unit j in unit m is a_m b_j / (j + m),
     ///
     /// ```text
     ///   a_m = prod over s in S of (m + s) / prod over l in M, not m, of (m + l)
@@ -117,7 +117,7 @@ impl ReedSolomon {
     /// ```
     fn repair(&mut self, used: &[(u8, &[u8])], missing: &[u8], block: &mut [u8], length: usize) {
         let spare = &used[used.len() - missing.len()..];
-        // As logarithms.
+        // The products are logarithms.
         let to_missing = |from: u8| product(from, missing.iter().copied());
         let to_spare = |from: u8| product(from, spare.iter().map(|&(number, _)| number));
         let ours: Vec<i32> = used
@@ -143,7 +143,8 @@ impl ReedSolomon {
     }
 }
 
-/// Logarithm of the product of (from + other) over the others that differ from it.
+/// Returns the logarithm of the product of (from + other) over all `others` that differ from
+/// `from`.
 fn product(from: u8, others: impl Iterator<Item = u8>) -> i32 {
     others.filter(|&other| other != from).map(|other| gf256::logarithm(from ^ other)).sum()
 }
@@ -158,7 +159,7 @@ mod tests {
         (0..bytes).map(|_| stream.bits() as u8).collect()
     }
 
-    /// A block of `data` units and all units that `numbers` name.
+    /// Returns the units of a block that `numbers` lists; the block has `data` data units.
     fn units(coder: &mut ReedSolomon, block: &[u8], data: u8, numbers: &[u8]) -> Vec<Vec<u8>> {
         let length = block.len() / usize::from(data);
         let pieces: Vec<&[u8]> = block.chunks_exact(length).collect();
@@ -173,7 +174,8 @@ mod tests {
         numbers.iter().map(unit).collect()
     }
 
-    /// Bytes and counters agree on what arrived of a block.
+    /// Checks that the coder and the counter agree on whether `numbers` suffice to decode the
+    /// block.
     fn agrees(coder: &mut ReedSolomon, block: &[u8], data: u8, numbers: &[u8]) {
         let units = units(coder, block, data, numbers);
         let received: Vec<(u8, &[u8])> =
@@ -229,7 +231,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any numbers in any order, some more than once, units of all lengths.
+        /// Unit numbers in any order, with duplicates, and units of all lengths.
         #[test]
         fn counted_and_coded_agree_at_random_on_large_blocks(
             data in 1u8..=255,

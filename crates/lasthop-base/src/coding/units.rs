@@ -1,33 +1,33 @@
 //! Units of a block by their numbers.
 
-/// Which units of a block a frame carries, and what the block is. Unit `first + i` is the i-th of the
-/// frame; numbers go round at 256, and a unit that has a number below `data` is a piece of the packet.
+/// Units of a block that a frame carries, and the parameters of the block. Unit `first + i` is the
+/// i-th unit of the frame. Unit numbers wrap at 256; numbers below `data` are data units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CodedUnits {
-    /// Data units of the block, at least 1.
+    /// Number of data units in the block, at least 1.
     pub data: u8,
     /// Number of the first unit.
     pub first: u8,
-    /// Units in the frame, at most 64.
+    /// Number of units in the frame, at most 64.
     pub units: u8,
-    /// Bytes by which the data units are longer than the packet.
+    /// Number of padding bytes: total length of the data units minus the length of the packet.
     pub padding: u8,
 }
 
 impl CodedUnits {
-    /// The number of the unit at `place` of the frame.
+    /// Returns the number of the unit at index `place` of the frame.
     #[inline]
     pub const fn number(&self, place: u8) -> u8 {
         self.first.wrapping_add(place)
     }
 
-    /// A bit for each unit of the frame.
+    /// Returns a mask with one bit per unit of the frame.
     #[inline]
     pub const fn all(&self) -> u64 {
         if self.units >= 64 { u64::MAX } else { (1 << self.units) - 1 }
     }
 
-    /// Length of a unit of a packet of `bytes`.
+    /// Returns the unit length of a packet of `bytes` bytes.
     #[inline]
     pub const fn unit_bytes(&self, bytes: u32) -> u32 {
         bytes.div_ceil(self.data as u32)
@@ -42,13 +42,13 @@ pub struct UnitSet {
 }
 
 impl UnitSet {
-    /// How many numbers are in the set.
+    /// Returns the number of units in the set.
     #[inline]
     pub const fn len(&self) -> u16 {
         self.count
     }
 
-    /// Are all numbers below `end` in the set?
+    /// Returns `true` if the set contains all numbers below `end`.
     #[inline]
     pub const fn has_all_below(&self, end: u8) -> bool {
         let (whole, rest) = (end >> 6, end & 63);
@@ -62,29 +62,29 @@ impl UnitSet {
         !self.bits[whole as usize] & ((1 << rest) - 1) == 0
     }
 
-    /// Is there none?
+    /// Returns `true` if the set is empty.
     pub const fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Is this number in the set?
+    /// Returns `true` if the set contains `number`.
     #[inline]
     pub const fn contains(&self, number: u8) -> bool {
         self.bits[(number >> 6) as usize] >> (number & 63) & 1 == 1
     }
 
-    /// Adds a number; false: it was in the set.
+    /// Adds `number`; returns `false` if the set contained it already.
     pub fn insert(&mut self, number: u8) -> bool {
         self.insert_run(number, 1) == 1
     }
 
-    /// Adds the numbers `first + i` for the bits i of `run`; returns the bits of those that are new.
-    /// Numbers go round at 256.
+    /// Adds the numbers `first + i` for the bits i of `run`. Returns the bits of the added numbers.
+    /// Numbers wrap at 256.
     #[inline]
     pub fn insert_run(&mut self, first: u8, run: u64) -> u64 {
         let (word, shift) = (usize::from(first >> 6), first & 63);
         let low = run << shift;
-        // The part of the run that lies in the next word; a shift by 64 would be an overflow.
+        // The part of the run in the next word. Two shifts avoid the overflow of a shift by 64.
         let high = run >> 1 >> (63 - shift);
         let next = (word + 1) & 3;
         let (new_low, new_high) = (low & !self.bits[word], high & !self.bits[next]);

@@ -1,4 +1,4 @@
-//! Packets of real bytes: what a link or a queue asks of them stands in their IP header.
+//! Packets of real bytes. Links and queues read the fields that they need from the IP header.
 
 use super::{Ecn, Payload};
 use crate::coding::{CodedUnits, ReedSolomon};
@@ -29,7 +29,7 @@ impl Payload for Vec<u8> {
         self.extend_from_slice(next);
     }
 
-    /// All units of the frame, one after the other.
+    /// All units of the frame, concatenated.
     fn code_units(&self, units: &CodedUnits) -> Self {
         let length = units.unit_bytes(self.wire_bytes()) as usize;
         let mut data = self.clone();
@@ -47,7 +47,7 @@ impl Payload for Vec<u8> {
         coded
     }
 
-    /// What is held is the number of each unit, and then the unit.
+    /// `held` contains, for each unit, its number followed by its bytes.
     fn gather_units(held: &mut Option<Self>, arrived: Self, units: &CodedUnits, new: u64) {
         let held = held.get_or_insert_default();
         let length = arrived.len() / usize::from(units.units.max(1));
@@ -79,7 +79,7 @@ impl Payload for Vec<u8> {
         }
     }
 
-    /// In the header of IPv4, whose checksum is updated (RFC 1624), or IPv6.
+    /// Sets CE in the header of IPv4, whose checksum is updated (RFC 1624), or of IPv6.
     fn mark_congestion(&mut self) -> bool {
         match self.as_mut_slice() {
             [version, traffic, rest @ ..] if *version >> 4 == 4 && rest.len() >= 18 => {
@@ -88,7 +88,8 @@ impl Payload for Vec<u8> {
                 }
                 let added = u32::from(3 - (*traffic & 3));
                 *traffic |= 3;
-                // HC' = ~(~HC + ~m + m'): the checksum falls by what its word has grown, end around.
+                // HC' = ~(~HC + ~m + m'): subtracts the increase of the changed word from the
+                // checksum, with end-around carry.
                 let checksum = u32::from(u16::from_be_bytes([rest[8], rest[9]]));
                 let sum = u32::from(!(checksum as u16)) + added;
                 let sum = (sum & 0xffff) + (sum >> 16);
@@ -104,14 +105,15 @@ impl Payload for Vec<u8> {
         }
     }
 
-    /// The second and third drop precedence of an assured class.
+    /// Returns `true` for the second and third drop precedence of an assured forwarding class.
     fn is_out(&self) -> bool {
         let class = self.class();
         (10..=38).contains(&class) && class & 6 > 2
     }
 
-    /// A hash of addresses, protocol and, of what has them, ports in an IPv4 or IPv6 header; 0 for anything
-    /// else. Fragments, and packets with extension headers of IPv6, go by their addresses and protocol.
+    /// Returns a hash of the addresses, the protocol and, where present, the ports of an IPv4 or
+    /// IPv6 packet; 0 for other packets. Fragments, and IPv6 packets with extension headers, are
+    /// hashed without ports.
     fn flow(&self) -> u64 {
         /// TCP, DCCP, UDP, SCTP and UDP-Lite (IANA), whose headers begin with the ports.
         const WITH_PORTS: [u8; 5] = [6, 33, 17, 132, 136];
@@ -140,7 +142,8 @@ impl Payload for Vec<u8> {
             })
     }
 
-    /// From the first two bytes of an IPv4 or IPv6 header; 0 for anything else.
+    /// Reads the DSCP from the first two bytes of an IPv4 or IPv6 header; returns 0 for other
+    /// packets.
     fn class(&self) -> u8 {
         match *self.as_slice() {
             [version, traffic, ..] if version >> 4 == 4 => traffic >> 2,
@@ -159,7 +162,7 @@ mod tests {
         // Expedited forwarding is 46, a DS field of 0xb8.
         assert_eq!(vec![0x45u8, 0xb8, 0, 20].class(), 46);
         assert_eq!(vec![0x6bu8, 0x80, 0, 0].class(), 46);
-        assert_eq!(vec![0x45u8, 0x03].class(), 0, "the congestion bits are no class");
+        assert_eq!(vec![0x45u8, 0x03].class(), 0, "the ECN field is not part of the DSCP");
         assert_eq!([vec![], vec![0x45u8], vec![0x15, 0xb8]].map(|bytes| bytes.class()), [0; 3]);
     }
 
@@ -175,7 +178,7 @@ mod tests {
         for other in [of(17, 0, 2, 1), of(6, 0, 3, 1), of(6, 0, 2, 2)] {
             assert_ne!(other, flow);
         }
-        // What stands there in a fragment, and in ICMP, are no ports.
+        // Fragments and ICMP messages have no ports at this offset.
         assert_eq!(of(6, 9, 2, 1), of(6, 9, 2, 2));
         assert_eq!(of(1, 0, 2, 1), of(1, 0, 2, 2));
         let six = |port: u8| {
@@ -184,7 +187,7 @@ mod tests {
             packet.flow()
         };
         assert_ne!(six(1), six(2));
-        // Too short, no IP, options beyond the end.
+        // Too short, not IP, or options beyond the end.
         assert_eq!([vec![], vec![0x45; 19], vec![0x15; 60]].map(|bytes| bytes.flow()), [0; 3]);
         assert_ne!(vec![0x4f; 20].flow(), 0);
     }

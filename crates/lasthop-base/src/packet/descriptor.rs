@@ -5,27 +5,28 @@ use super::header::{Ecn, Extension, Header, TcpOptions, flags};
 use crate::units::Instant;
 use std::borrow::Borrow;
 
-/// Below it stands the incarnation, above it the ordinal of a copy.
+/// Bits of the connection instance; the bits above contain the copy ordinal.
 const COPY_SHIFT: u32 = 24;
 
-/// After it comes incarnation 0 again.
+/// Highest number of a connection instance; the next one is 0.
 pub const LAST_INCARNATION: u32 = (1 << COPY_SHIFT) - 1;
 
-/// An IP packet in flight: 32 bytes, and what `X` has room for.
+/// An IP packet in flight: 32 bytes plus the extension `X`.
 #[derive(Copy, Debug, Default, PartialEq, Eq)]
 pub struct Descriptor<X> {
-    /// Where it is on which way, and who waits for it: an index into the world's table of hops.
+    /// Position and direction of the packet and its next receiver: an index into the world's table
+    /// of hops.
     pub hop: u32,
-    /// Incarnation of the connection, 24 bits, and above them what tells [copies](Self::copy) of a segment apart; packets
-    /// of earlier incarnations are stale.
+    /// Connection instance in the lower 24 bits, [copy ordinal](Self::copy) above. Packets of
+    /// earlier instances are stale.
     pub incarnation: u32,
-    /// Length in bytes, headers included as far as the profile charges them.
+    /// Length in bytes, with the headers that the profile counts.
     pub bytes: u32,
-    /// TCP header. A datagram has none: its place holds what [`Descriptor::datagram`] says.
+    /// TCP header. Datagrams have none; they store the fields of [`Descriptor::datagram`] here.
     pub tcp: Header<X>,
 }
 
-/// In one piece; what is derived for a type with parameters goes field by field.
+/// Copies the descriptor as a whole; a derived implementation would copy field by field.
 impl<X: Copy> Clone for Descriptor<X> {
     #[inline(always)]
     fn clone(&self) -> Self {
@@ -33,10 +34,10 @@ impl<X: Copy> Clone for Descriptor<X> {
     }
 }
 
-/// A packet whose segment may have any options.
+/// A packet whose segment may have any TCP options.
 pub type Packet = Descriptor<TcpOptions>;
 
-/// The two halves of a number, low half first.
+/// Returns the two halves of a number, lower half first.
 fn halves(number: u64) -> (u32, u32) {
     (number as u32, (number >> 32) as u32)
 }
@@ -46,9 +47,10 @@ fn whole((low, high): (u32, u32)) -> u64 {
 }
 
 impl<X: Extension> Descriptor<X> {
-    /// A UDP datagram that carries its number and the time when it was sent, as RTP does
-    /// (RFC 3550, section 5.1); both stand where a segment has its incarnation and its TCP header, so that the
-    /// descriptor stays as small as it is. It looks like a segment without payload.
+    /// Creates a UDP datagram that carries its number and its transmission time, as RTP does (RFC
+    /// 3550, section 5.1). Both are stored in the fields of the connection instance and the TCP
+    /// header, so that the size of the descriptor does not grow. Read as a segment, it has no
+    /// payload.
     pub fn datagram(hop: u32, bytes: u32, number: u64, sent_at: Instant) -> Self {
         let (seq, ack) = halves(number);
         let (incarnation, window) = halves(sent_at.as_nanos());
@@ -60,33 +62,33 @@ impl<X: Extension> Descriptor<X> {
         }
     }
 
-    /// Number of a datagram within its flow; the first is 0.
+    /// Returns the number of a datagram within its flow, from 0.
     pub fn datagram_number(&self) -> u64 {
         whole((self.tcp.seq, self.tcp.ack))
     }
 
-    /// When a datagram was sent.
+    /// Returns the transmission time of a datagram.
     pub fn datagram_sent_at(&self) -> Instant {
         Instant::from_nanos(whole((self.incarnation, self.tcp.window)))
     }
 
-    /// Incarnation of the connection of a segment.
+    /// Returns the connection instance of a segment.
     pub fn plain_incarnation(&self) -> u32 {
         self.incarnation & LAST_INCARNATION
     }
 
-    /// Which of the segments with the same bytes it is, in the order of sending: 0 is the original, and 255 the 255th copy
-    /// and all later ones.
+    /// Returns the ordinal of the segment among segments with equal bytes, in transmission order.
+    /// The original has 0; the 255th copy and all later ones have 255.
     pub fn copy(&self) -> u8 {
         (self.incarnation >> COPY_SHIFT) as u8
     }
 
-    /// The segment is the copy of that ordinal. It is equal to its original but for this.
+    /// Sets the copy ordinal. The copy is equal to its original in all other fields.
     pub fn set_copy(&mut self, ordinal: u8) {
         self.incarnation = self.plain_incarnation() | u32::from(ordinal) << COPY_SHIFT;
     }
 
-    /// The same with room for all options, for whoever looks into packets of any kind.
+    /// Returns the packet with room for all options, for inspectors of packets of any kind.
     pub fn full(&self) -> Packet {
         let Descriptor { hop, incarnation, bytes, tcp } = *self;
         Descriptor { hop, incarnation, bytes, tcp: *tcp.full().borrow() }
@@ -99,7 +101,7 @@ impl<X: Extension> Payload for Descriptor<X> {
         self.bytes
     }
 
-    /// The descriptor stands for the bytes: its fields are combined, and its length is that of the
+    /// Combines the fields of two descriptors, which represent the bytes. The length is that of the
     /// longer packet.
     fn xor(&mut self, other: &Self) {
         self.hop ^= other.hop;
@@ -112,7 +114,7 @@ impl<X: Extension> Payload for Descriptor<X> {
         self.bytes = self.bytes.min(bytes);
     }
 
-    /// A piece is the descriptor with the piece's length.
+    /// Returns the descriptor with the length of the slice.
     fn slice(&self, _from: u32, bytes: u32) -> Self {
         Descriptor { bytes, ..*self }
     }
@@ -129,7 +131,7 @@ impl<X: Extension> Payload for Descriptor<X> {
         self.tcp.options.keep_frame(number);
     }
 
-    /// The hop: no two flows, and no two directions of one, share it.
+    /// Returns the hop, which no other flow or direction uses.
     fn flow(&self) -> u64 {
         self.hop.into()
     }
@@ -156,7 +158,8 @@ mod tests {
 
     #[test]
     fn packets_stay_small() {
-        // They are copied on the hot path; the timestamps flag makes an option of one cost nothing.
+        // Descriptors are copied on the hot path. The timestamps flag makes an option of one byte
+        // free.
         assert_eq!([size_of::<Descriptor<()>>(), size_of::<Packet>()], [32, 64]);
         assert_eq!([size_of::<Option<Descriptor<()>>>(), size_of::<Option<Packet>>()], [32, 64]);
     }
@@ -195,11 +198,11 @@ mod tests {
         };
         let mut whole = of(Some(3));
         assert_eq!(of(None).tcp.options.frame(), None);
-        // The last piece counts; a descriptor of an observer does not show it.
+        // The frame of the last slice is kept; equality of descriptors ignores it.
         whole.append(&of(Some(4)));
         assert_eq!((whole.tcp.options.frame(), whole.bytes), (Some(4), 200));
         assert_eq!(of(Some(3)).full(), of(None).full());
-        // A packet computed from others is in none of their frames.
+        // A packet computed from parity is not contained in a frame.
         let mut parity = of(None);
         parity.xor(&of(Some(5)));
         assert_eq!(parity.tcp.options.frame(), None);
@@ -217,7 +220,7 @@ mod tests {
             assert_eq!(packet.mark_congestion(), bits != 0);
             assert_eq!(packet.tcp.ecn, if bits == 0 { Ecn::NotEct } else { Ecn::Ce });
             assert_eq!(ecn.bits(), bits);
-            // ECT(1) and CE, in a descriptor and in the headers of IPv4 and IPv6.
+            // ECT(1) and CE, in a descriptor and in IPv4 and IPv6 headers.
             let bytes = [vec![0x45, 0x80 | bits], vec![0x60, bits << 4], vec![bits; 2]];
             assert_eq!(ecn.is_l4s(), bits & 1 == 1);
             assert_eq!(bytes.map(|bytes| bytes.is_l4s()), [bits & 1 == 1, bits & 1 == 1, false]);

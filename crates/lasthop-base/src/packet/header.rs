@@ -1,30 +1,30 @@
-//! The TCP header that a descriptor carries, and its options, for which there is room where they are used.
+//! The TCP header of a descriptor, and its options, which are stored only where they are used.
 
 use std::borrow::Borrow;
 use std::fmt::Debug;
 
-/// Number of SACK blocks that an ACK carries at most: 40 bytes of options hold 4 of them, or 3 beside
-/// the timestamps option (RFC 2018, section 3).
+/// Maximum number of SACK blocks per ACK. 40 bytes of options contain 4 blocks, or 3 with the
+/// timestamps option (RFC 2018, section 3).
 pub const MAX_SACK_BLOCKS: usize = 4;
 
-/// The number of SACK blocks beside the timestamps option.
+/// Maximum number of SACK blocks per ACK with the timestamps option.
 pub const MAX_SACK_BLOCKS_WITH_TIMESTAMPS: usize = 3;
-/// The ECN field of an IP header (RFC 3168, section 5), by its codepoints.
+/// ECN field of an IP header (RFC 3168, section 5), by its codepoints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ecn {
-    /// The transport does not know ECN: a congested queue drops the packet.
+    /// The transport does not support ECN: a congested queue drops the packet.
     #[default]
     NotEct = 0,
-    /// ECN-capable transport that asks for the treatment of L4S (RFC 9331).
+    /// ECN-capable transport that requests the L4S treatment (RFC 9331).
     Ect1 = 1,
     /// ECN-capable transport.
     Ect0 = 2,
-    /// A queue on the way is congested.
+    /// Congestion experienced: a queue on the path is congested.
     Ce = 3,
 }
 
 impl Ecn {
-    /// From the two bits of the field; higher bits are ignored.
+    /// Reads the two bits of the field; ignores higher bits.
     pub const fn from_bits(bits: u8) -> Self {
         match bits & 3 {
             0 => Ecn::NotEct,
@@ -34,60 +34,63 @@ impl Ecn {
         }
     }
 
-    /// The two bits of the field.
+    /// Returns the two bits of the field.
     pub const fn bits(self) -> u8 {
         self as u8
     }
 
-    /// May a queue mark the packet instead of dropping it?
+    /// Returns `true` if a queue may mark the packet instead of dropping it.
     pub const fn is_capable(self) -> bool {
         !matches!(self, Ecn::NotEct)
     }
 
-    /// Does a queue treat the packet as one of L4S (RFC 9331, section 5.1)? One that is marked already may be.
+    /// Returns `true` if a queue treats the packet as L4S (RFC 9331, section 5.1). This includes
+    /// packets that are already marked.
     pub const fn is_l4s(self) -> bool {
         matches!(self, Ecn::Ect1 | Ecn::Ce)
     }
 }
-/// What headers have room for besides the fields that every segment needs. It is chosen when a world is built, so that
-/// only who needs it pays for it: `()` where no segment has options, [`TcpOptions`] where some may have, [`Watched`] where
-/// somebody observes the run.
+/// Space of a header for optional fields. The extension is chosen when a world is built, so that
+/// only runs that need options store them: `()` if no segment has options, [`TcpOptions`] if
+/// segments may have options, [`Watched`] if an observer is attached to the run.
 pub trait Extension: Copy + Debug + Default + Eq + Send + 'static {
-    /// `header` with its options in this extension.
+    /// Stores `header` with its options in this extension.
     ///
     /// # Panics
-    /// If it has options and there is no room for them.
+    /// If the header has options and the extension has no space for them.
     fn narrow(header: &TcpHeader) -> Header<Self>;
 
-    /// `header` with all its options.
+    /// Returns `header` with all its options.
     fn full(header: &Header<Self>) -> impl Borrow<TcpHeader>;
 
-    /// Exclusive or with another one: see [`Payload::xor`](super::Payload::xor).
+    /// Computes the exclusive or with `other`: see [`Payload::xor`](super::Payload::xor).
     fn xor(&mut self, other: &Self);
 
-    /// Keeps the number of the link frame in which its packet came: see [`Payload::keep_frame`](super::Payload::keep_frame).
+    /// Stores the number of the link frame that contained the packet: see
+    /// [`Payload::keep_frame`](super::Payload::keep_frame).
     #[inline(always)]
     fn keep_frame(&mut self, _number: u64) {}
 
-    /// That number, of packets that keep it and have come in a frame.
+    /// Returns the number of the link frame, if it is stored and the packet was received in a
+    /// frame.
     #[inline(always)]
     fn frame(&self) -> Option<u64> {
         None
     }
 }
 
-/// The options of a segment.
+/// Options of a segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpOptions {
-    /// The first SACK blocks [left, right), most recently received first (RFC 2018).
+    /// The first three SACK blocks [left, right), most recently received first (RFC 2018).
     pub sack: [(u32, u32); MAX_SACK_BLOCKS_WITH_TIMESTAMPS],
-    /// Timestamp value and echo reply in clock ticks (RFC 7323). Without the option the fourth SACK
-    /// block stands here, as the two exclude each other on the wire.
+    /// Timestamp value and echo reply in clock ticks (RFC 7323). Without the timestamps option,
+    /// this field contains the fourth SACK block; the two exclude each other on the wire.
     pub timestamps: (u32, u32),
 }
 
 impl TcpOptions {
-    /// Timestamps alone, a value and an echo reply.
+    /// Creates options with a timestamp value and an echo reply only.
     pub fn stamps(value: u32, echo: u32) -> Self {
         TcpOptions { timestamps: (value, echo), ..TcpOptions::default() }
     }
@@ -128,7 +131,7 @@ impl Extension for TcpOptions {
     }
 }
 
-/// Options, and what only observers of a run ask for.
+/// Options, and fields that only observers of a run read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Watched {
     options: TcpOptions,
@@ -157,31 +160,31 @@ impl Extension for Watched {
     }
 }
 
-/// A TCP header with room for options, or without. Sequence and acknowledgment numbers are the 32-bit numbers of
-/// RFC 9293, starting from 0; machines unwrap them to 64 bits at the door.
+/// A TCP header, with or without space for options. Sequence and acknowledgment numbers are the
+/// 32-bit numbers of RFC 9293, starting at 0. State machines extend them to 64 bits on reception.
 #[derive(Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header<X> {
     /// Sequence number of the first payload byte (or of the SYN or FIN).
     pub seq: u32,
     /// Cumulative acknowledgment: the next byte expected.
     pub ack: u32,
-    /// Payload bytes.
+    /// Number of payload bytes.
     pub payload: u32,
     /// Advertised receive window in bytes (after scaling, RFC 7323).
     pub window: u32,
     /// Flag bits of RFC 9293, see [`flags`].
     pub flags: u8,
-    /// ECN field of the IP header around it, which TCP sets and reads together with its own.
+    /// ECN field of the enclosing IP header, which TCP sets and reads together with its own flags.
     pub ecn: Ecn,
     /// Number of SACK blocks, see [`TcpHeader::sack_blocks`].
     pub sack_blocks: u8,
-    /// Is the timestamps option present (RFC 7323)?
+    /// Whether the timestamps option is present (RFC 7323).
     pub has_timestamps: bool,
-    /// What stands in the options.
+    /// Option values.
     pub options: X,
 }
 
-/// In one piece; what is derived for a type with parameters goes field by field.
+/// Copies the header as a whole; a derived implementation would copy field by field.
 impl<X: Copy> Clone for Header<X> {
     #[inline(always)]
     fn clone(&self) -> Self {
@@ -189,44 +192,44 @@ impl<X: Copy> Clone for Header<X> {
     }
 }
 
-/// A TCP header with its options, as the machines of TCP write and read it.
+/// A TCP header with its options, as TCP endpoints write and read it.
 pub type TcpHeader = Header<TcpOptions>;
 
 impl<X: Extension> Header<X> {
-    /// Does it acknowledge, and do nothing else: no payload, SACK block, timestamp or other flag?
+    /// Returns `true` for an ACK without payload, SACK blocks, timestamps and other flags.
     #[inline(always)]
     pub fn is_plain_ack(&self) -> bool {
         self.payload == 0 && self.flags == flags::ACK && !self.has_options()
     }
 
-    /// Whether one of the bits of `flag` is set.
+    /// Returns `true` if any bit of `flag` is set.
     pub fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
     }
 
-    /// Length in sequence numbers: data, SYN and FIN (SEG.LEN of RFC 9293).
+    /// Returns the length in sequence numbers: data, SYN and FIN (SEG.LEN of RFC 9293).
     pub fn length(&self) -> u32 {
         self.payload + u32::from(self.has(flags::SYN)) + u32::from(self.has(flags::FIN))
     }
 
-    /// Does it end data that should be handed up at once ([`flags::PSH`])?
+    /// Returns `true` if the receiver should deliver the data immediately ([`flags::PSH`]).
     pub fn is_pushed(&self) -> bool {
         self.payload > 0 && self.flags & flags::NOTICE == flags::PSH
     }
 
-    /// Has it SACK blocks or timestamps?
+    /// Returns `true` if the header has SACK blocks or timestamps.
     #[inline(always)]
     pub fn has_options(&self) -> bool {
         self.sack_blocks | u8::from(self.has_timestamps) != 0
     }
 
-    /// With all its options.
+    /// Returns the header with all its options.
     #[inline(always)]
     pub fn full(&self) -> impl Borrow<TcpHeader> {
         X::full(self)
     }
 
-    /// The same with other options, of which its marks tell.
+    /// Returns the header with other options, which its flags and counts describe.
     #[inline(always)]
     fn with<Y>(&self, options: Y) -> Header<Y> {
         let Header { seq, ack, payload, window, flags, ecn, sack_blocks, has_timestamps, .. } =
@@ -248,14 +251,13 @@ impl<X: Extension> Header<X> {
 }
 
 impl TcpHeader {
-    /// All SACK blocks; the first `self.sack_blocks` entries are valid.
+    /// Returns the SACK blocks; the first `self.sack_blocks` entries are valid.
     pub fn sack_blocks(&self) -> [(u32, u32); MAX_SACK_BLOCKS] {
         let [first, second, third] = self.options.sack;
         [first, second, third, self.options.timestamps]
     }
 
-    /// Puts SACK blocks in place of those that the header has. A fourth one needs a header without
-    /// timestamps.
+    /// Replaces the SACK blocks. A fourth block requires a header without timestamps.
     pub fn set_sack_blocks(&mut self, blocks: &[(u32, u32)]) {
         debug_assert!(blocks.len() <= MAX_SACK_BLOCKS, "at most four SACK blocks");
         self.sack_blocks = blocks.len() as u8;
@@ -263,7 +265,7 @@ impl TcpHeader {
             *place = block;
         }
         if let Some(&fourth) = blocks.get(MAX_SACK_BLOCKS_WITH_TIMESTAMPS) {
-            debug_assert!(!self.has_timestamps, "three SACK blocks beside timestamps");
+            debug_assert!(!self.has_timestamps, "at most three SACK blocks with timestamps");
             self.options.timestamps = fourth;
         }
     }
@@ -279,23 +281,25 @@ pub mod flags {
     pub const RST: u8 = 0x04;
     /// A retransmission of a link has started, see [`NOTICE`].
     pub const ERSN: u8 = 0x08;
-    /// In a segment with data: the receiver should hand them up at once, as they end what a Linux host sends in one
-    /// piece. In memory it is the bit of [`ERSN`], which stands in segments without data.
+    /// In a data segment: the receiver should deliver the data immediately, as the segment ends a
+    /// burst of a Linux host. In memory, it shares the bit of [`ERSN`], which only segments without
+    /// data use.
     pub const PSH: u8 = ERSN;
     /// The acknowledgment field is significant.
     pub const ACK: u8 = 0x10;
     /// A link has lost a segment, see [`NOTICE`].
     pub const ELN: u8 = 0x20;
-    /// Both bits of explicit notification (Yun 2009, section 3.1). Alone, each makes a message of what has
-    /// the format of an ACK, whose acknowledgment number is that of the first byte of the segment that it
-    /// is about; together they mark a genuine ACK: the segment that it asks for was lost on a link. On the
-    /// wire they are the second and third of the four reserved bits ([`NOTICE_ON_WIRE`]); in memory they stand
-    /// where PSH and URG would.
+    /// Both bits of explicit notification (Yun 2009, section 3.1). One bit alone marks a
+    /// notification in the format of an ACK; the acknowledgment number is the sequence number of
+    /// the first byte of the reported segment. Both bits together mark a genuine ACK whose
+    /// requested segment was lost on a link. On the wire they are the second and third of the four
+    /// reserved bits ([`NOTICE_ON_WIRE`]). In memory they use the bits of PSH and URG.
     pub const NOTICE: u8 = ERSN | ELN;
-    /// The flag of a data segment that is to be dropped before others ([`is_out`](crate::packet::Payload::is_out)). It stands in
-    /// memory where [`ERSN`] does, which data never carry; on the wire it would be a drop precedence of RFC 2597.
+    /// Marks a data segment to be dropped before others
+    /// ([`is_out`](crate::packet::Payload::is_out)). In memory, it shares the bit of [`ERSN`],
+    /// which data segments never have. On the wire it would be a drop precedence of RFC 2597.
     pub const OUT: u8 = ERSN;
-    /// Where [`ERSN`] and [`ELN`] stand in the byte of the data offset.
+    /// Bits of [`ERSN`] and [`ELN`] in the byte of the data offset.
     pub const NOTICE_ON_WIRE: [u8; 2] = [0x02, 0x04];
     /// Echo of congestion experienced (RFC 3168, section 6.1).
     pub const ECE: u8 = 0x40;

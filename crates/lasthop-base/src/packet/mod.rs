@@ -1,8 +1,8 @@
-//! What travels: a small `Copy` descriptor of an IP packet, without payload bytes, and the bytes of a real one.
+//! Packets: a small `Copy` descriptor of an IP packet without payload bytes, and packets of real bytes.
 //!
 //! - `descriptor`: the packet of the simulator, 32 bytes and an extension.
-//! - `header`: its TCP header, and the options that are such an extension.
-//! - `bytes`: the same questions answered from the bytes of a packet.
+//! - `header`: its TCP header, and the options as an extension.
+//! - `bytes`: the [`Payload`] interface for real bytes.
 
 mod bytes;
 mod descriptor;
@@ -17,27 +17,27 @@ pub use header::{
 
 use crate::coding::CodedUnits;
 
-/// What a frame can carry: a descriptor in the simulator, real bytes on a live link.
+/// Contents of a frame: a descriptor in the simulator, real bytes on a live link.
 pub trait Payload {
-    /// Length of the packet in bytes, as the link layer sees it.
+    /// Returns the length of the packet in bytes, as seen by the link layer.
     fn wire_bytes(&self) -> u32;
 
-    /// Exclusive or with another packet, the shorter one padded with zeros: what parity is made
-    /// of. Twice the same packet cancels out, but for the padding: see [`Self::truncate`].
+    /// Computes the exclusive or with another packet, the shorter one padded with zeros, for
+    /// parity. Two equal packets cancel out, except for the padding: see [`Self::truncate`].
     fn xor(&mut self, other: &Self);
 
-    /// Cuts the padding off: the packet is `bytes` long, at most what it is now.
+    /// Removes the padding: shortens the packet to `bytes`, at most its present length.
     fn truncate(&mut self, bytes: u32);
 
-    /// The piece of `bytes` bytes that begins at byte `from`: what a link that cuts packets up
-    /// puts into one frame. The piece lies within the packet.
+    /// Returns the `bytes` bytes that begin at byte `from`, for links that segment packets into
+    /// frames. The range lies within the packet.
     fn slice(&self, from: u32, bytes: u32) -> Self;
 
-    /// Puts the next piece behind this one.
+    /// Appends the next slice of the packet.
     fn append(&mut self, next: &Self);
 
-    /// The units of an erasure code that a frame carries of this packet. A descriptor stands for them, as
-    /// they are counted.
+    /// Returns the units of an erasure code that a frame carries of this packet. A descriptor
+    /// represents its units.
     fn code_units(&self, _units: &CodedUnits) -> Self
     where
         Self: Clone,
@@ -45,7 +45,7 @@ pub trait Payload {
         self.clone()
     }
 
-    /// Adds what has `arrived` of a frame's units to what is `held` of their block: the i-th if bit i of
+    /// Adds units of a received frame to the `held` units of their block: the i-th unit if bit i of
     /// `new` is set.
     fn gather_units(held: &mut Option<Self>, arrived: Self, _units: &CodedUnits, _new: u64)
     where
@@ -54,8 +54,8 @@ pub trait Payload {
         *held = Some(arrived);
     }
 
-    /// The packet, from the `held` units of its block, at least as many as it has data units. None if
-    /// they do not fit together.
+    /// Decodes the packet from the `held` units of its block, at least as many as it has data
+    /// units. Returns `None` if they are inconsistent.
     fn decode_units(self, _units: &CodedUnits, _held: u16) -> Option<Self>
     where
         Self: Sized,
@@ -63,46 +63,47 @@ pub trait Payload {
         Some(self)
     }
 
-    /// Sets the mark that says that a queue is congested (CE of RFC 3168); false if its transport does
-    /// not know the mark, and it must be dropped instead.
+    /// Marks the packet as congestion experienced (CE of RFC 3168). Returns `false` if its
+    /// transport does not support ECN; the caller must then drop the packet.
     fn mark_congestion(&mut self) -> bool {
         false
     }
 
-    /// Does its ECN field ask for the treatment of L4S (RFC 9331): ECT(1), or CE?
+    /// Returns `true` if the ECN field requests the L4S treatment (RFC 9331): ECT(1) or CE.
     fn is_l4s(&self) -> bool {
         false
     }
 
-    /// Has its sender marked it as one to be dropped before others ("out"; drop precedences of RFC 2597)?
+    /// Returns `true` if the sender marked the packet to be dropped before others ("out"; drop
+    /// precedences of RFC 2597).
     fn is_out(&self) -> bool {
         false
     }
 
-    /// It has come in the link frame of this number, or was computed in its place. Descriptors that are
-    /// [watched](Watched) keep it.
+    /// Stores the number of the link frame in which the packet was received or from which it was
+    /// computed. [Watched](Watched) descriptors keep it.
     #[inline(always)]
     fn keep_frame(&mut self, _number: u64) {}
 
-    /// What packets of its flow share and those of others, most probably, do not: how a queue for each flow
-    /// tells them apart.
+    /// Returns a flow hash: equal for packets of one flow, different with high probability for
+    /// packets of different flows. Used by queues with one subqueue per flow.
     fn flow(&self) -> u64 {
         0
     }
 
-    /// Its traffic class, the DS code point of RFC 2474, 0 to 63: 0 is best effort.
+    /// Returns the traffic class, the DSCP of RFC 2474, from 0 to 63; 0 is best effort.
     fn class(&self) -> u8 {
         0
     }
 }
 
-/// What a link layer that acknowledges frames reports of a packet.
+/// Delivery report of a link layer that acknowledges frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkFate {
-    /// Its first transmission failed, and it is going to be sent again.
+    /// The first transmission failed; the packet is going to be retransmitted.
     Retrying,
-    /// The other end has acknowledged it.
+    /// The other end has acknowledged the packet.
     Acknowledged,
-    /// It was given up.
+    /// The packet was discarded after the retry limit.
     Abandoned,
 }

@@ -1,5 +1,6 @@
-//! The macros by which a family declares its keys: from a struct of documented fields, a list of words or a list of
-//! variants to what [`keys`](super::keys) describes.
+//! Macros that declare the keys of a component: they derive the descriptions of
+//! [`keys`](super::keys) from a struct with documented fields, a list of words or a list of
+//! variants.
 
 /// Declares a struct of the model together with its keys, its reader and its writer. Per field:
 /// `/// meaning`, `name: Type`, `= "default"`, `, limits`, `;`.
@@ -14,7 +15,7 @@ macro_rules! table {
             const ABOUT: &'static str = concat!($($about),*);
         }
     };
-    // A kind that has the keys of another table.
+    // A kind with the keys of another table.
     ($(#[doc = $about:literal])* $vis:vis struct $name:ident($table:ty) as $kind:literal;) => {
         $(#[doc = $about])*
         #[derive(Clone, Debug, PartialEq)]
@@ -84,7 +85,8 @@ macro_rules! table {
             fn read(
                 node: &$crate::schema::keys::Node<'_>,
             ) -> $crate::schema::keys::Read<Self> {
-                // A struct expression evaluates its fields in this order, which is that of KEYS.
+                // A struct expression evaluates its fields in this order, which is the order of
+                // KEYS.
                 let mut keys = Self::KEYS.iter();
                 Ok($name {
                     $($field: match keys.next() {
@@ -112,7 +114,7 @@ macro_rules! table {
     (@limits $value:expr) => { $value };
 }
 
-/// Makes a table usable as the value of a key.
+/// Implements `Field` for a table, so that it can be the value of a key.
 #[macro_export]
 macro_rules! table_field {
     ($($name:ident),*) => {$(
@@ -148,7 +150,7 @@ macro_rules! choice {
         }
 
         impl $name {
-            /// The word for it in a scenario.
+            /// Returns the word of this variant in a scenario.
             pub const fn word(self) -> &'static str {
                 match self { $($name::$variant => $word,)* }
             }
@@ -179,7 +181,8 @@ macro_rules! choice {
     };
 }
 
-/// Declares an enum of tables, each of which is a [`Kind`](crate::schema::keys::Kind); a table's key `kind` tells them apart.
+/// Declares an enum of tables, each of which is a [`Kind`](crate::schema::keys::Kind). The key
+/// `kind` of a table selects the variant.
 #[macro_export]
 macro_rules! kinds {
     ($(#[doc = $about:literal])* pub enum $name:ident { $($variant:ident($type:ty),)* }) => {
@@ -190,7 +193,7 @@ macro_rules! kinds {
         }
 
         impl $name {
-            /// Its `kind` in a scenario.
+            /// Returns the `kind` of this variant in a scenario.
             pub const fn kind(&self) -> &'static str {
                 match self {
                     $($name::$variant(_) => <$type as $crate::schema::keys::Kind>::KIND,)*
@@ -236,7 +239,7 @@ macro_rules! kinds {
     };
 }
 
-/// Declares an enum whose variants are tables told apart by their key `kind`.
+/// Declares an enum of tables that are distinguished by their key `kind`.
 #[macro_export]
 macro_rules! union {
     ($(#[doc = $about:literal])* pub enum $name:ident {
@@ -250,7 +253,7 @@ macro_rules! union {
         }
 
         impl $name {
-            /// Its `kind` in a scenario.
+            /// Returns the `kind` of this variant in a scenario.
             pub const fn kind(&self) -> &'static str {
                 match self { $($name::$variant { .. } => $word,)* }
             }

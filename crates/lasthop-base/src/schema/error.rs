@@ -1,22 +1,22 @@
-//! The one message that says what is wrong with a scenario.
+//! The error type of invalid scenarios.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// Why a scenario was refused: where, what was found there, what would be right.
+/// Error in a scenario: location, value found, values allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScenarioError {
     /// Dotted path of the key, such as `link.wireless.errors.bad`; empty for the file as a whole.
     pub path: String,
-    /// What was found there.
+    /// Value found at the path.
     pub found: String,
-    /// What would be right.
+    /// Description of the values allowed.
     pub allowed: String,
-    /// Line of the scenario file, from 1, where it is known.
+    /// Line of the scenario file, from 1, if known.
     pub line: Option<u32>,
-    /// Column of the scenario file, from 1, for errors of TOML syntax.
+    /// Column of the scenario file, from 1, for TOML syntax errors.
     pub column: Option<u32>,
-    /// The sweep value that was being tried, such as `link.a.rate = "0 bps"`.
+    /// Sweep value that caused the error, such as `link.a.rate = "0 bps"`.
     pub sweep: Option<String>,
 }
 
@@ -38,12 +38,13 @@ impl ScenarioError {
     }
 }
 
-/// Characters of a message that say where an error is, or what was found; a file may hold any value.
+/// Maximum length in characters of the path and of the value found, which a file may make
+/// arbitrarily long.
 const MOST_FOUND: usize = 200;
-/// Characters that say what is allowed, such as the names of a thousand flows.
+/// Maximum length in characters of the values allowed, for example the names of a thousand flows.
 const MOST_ALLOWED: usize = 2000;
 
-/// A text of at most `most` characters, the rest replaced by `…`.
+/// Truncates `text` to `most` characters and appends `…` if it was longer.
 fn cut(text: &str, most: usize) -> Cow<'_, str> {
     match text.char_indices().nth(most) {
         None => text.into(),
@@ -71,7 +72,7 @@ impl fmt::Display for ScenarioError {
 
 impl std::error::Error for ScenarioError {}
 
-/// The candidate nearest to `word`, if near enough to be a likely slip.
+/// Returns the candidate nearest to `word`, if it is similar enough for a typing error.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word: Vec<char> = word.chars().take(64).collect();
     candidates
@@ -79,14 +80,14 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|candidate| (distance(&word, candidate), candidate))
         .filter(|(distance, candidate)| {
             let length = candidate.chars().count();
-            // Of a candidate of one letter nothing would be left.
+            // Rejects candidates of one letter, none of which would remain.
             *distance <= 1 + length / 4 && *distance < length
         })
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
 }
 
-/// Levenshtein distance without regard to case, `_` and `-` being the same.
+/// Returns the Levenshtein distance, ignoring case and the difference between `_` and `-`.
 fn distance(a: &[char], b: &str) -> usize {
     let plain = |c: char| if c == '_' { '-' } else { c.to_ascii_lowercase() };
     let b: Vec<char> = b.chars().map(plain).collect();
@@ -103,7 +104,7 @@ fn distance(a: &[char], b: &str) -> usize {
     row[b.len()]
 }
 
-/// "; did you mean …?" for the words of a message, or nothing.
+/// Returns ` (did you mean …?)` for a message, or an empty string.
 pub fn suggestion<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
     nearest(word, candidates).map(|near| format!(" (did you mean {near:?}?)")).unwrap_or_default()
 }

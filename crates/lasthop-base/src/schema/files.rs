@@ -1,8 +1,8 @@
-//! The files that a scenario names. Each is read once for a document, however many points it has.
+//! Files that a scenario names. Each file is read once per document, for all points of a sweep.
 //!
-//! A scenario may be somebody else's: only regular files of a limited size are read, so that a device,
-//! a pipe or an endless file neither blocks nor exhausts memory. Messages repeat numbers of a file, not
-//! its text, which may be secret.
+//! A scenario may come from an untrusted source. Only regular files of limited size are read, so
+//! that a device, a pipe or an endless file neither blocks the reader nor exhausts memory. Messages
+//! quote numbers of a file but no other text, which may be confidential.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -11,36 +11,36 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Maximum size of a text file that a scenario names.
+/// Maximum size of a text file that a scenario names, in bytes.
 const LARGEST: u64 = 256_000_000;
 
-/// What such a file must be.
+/// Requirements on such a file, for messages.
 pub const ALLOWED: &str = "a regular text file of at most 256 MB";
 
-/// Longest piece of a file that a message repeats.
+/// Maximum number of characters of a file that a message quotes.
 const LONGEST_QUOTE: usize = 40;
 
 /// Opens a regular file for reading.
 ///
 /// # Errors
-/// If it cannot be opened, or if it is a device, a pipe, a socket or a folder.
+/// If the file cannot be opened, or is a device, a pipe, a socket or a folder.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);
     #[cfg(unix)]
     {
         use std::os::unix::fs::OpenOptionsExt;
-        // A pipe without a writer does not block.
+        // Prevents a pipe without a writer from blocking.
         options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32);
     }
     let file = options.open(path)?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("no regular file")) }
 }
 
-/// The text of a regular file of at most 256 MB.
+/// Reads a regular text file of at most 256 MB.
 ///
 /// # Errors
-/// If it cannot be read, is not a regular file, is too large, or is not UTF-8.
+/// If the file cannot be read, is not a regular file, is too large, or is not UTF-8.
 pub fn read_text(path: &Path) -> io::Result<String> {
     read_at_most(path, LARGEST)
 }
@@ -48,7 +48,7 @@ pub fn read_text(path: &Path) -> io::Result<String> {
 fn read_at_most(path: &Path, largest: u64) -> io::Result<String> {
     let file = open_regular(path)?;
     let mut text = String::new();
-    // One byte more shows that there is more. The size that the system tells may be 0, as in /proc.
+    // One more byte detects files above the limit whose reported size is 0, as in /proc.
     let size = if file.metadata()?.len() > largest {
         largest + 1
     } else {
@@ -60,8 +60,8 @@ fn read_at_most(path: &Path, largest: u64) -> io::Result<String> {
     Ok(text)
 }
 
-/// A piece of a file as a message repeats it: in quotation marks if it consists of numbers, as a
-/// recording should, else in general words.
+/// Quotes a part of a file for a message: in quotation marks if it consists of numbers, otherwise
+/// by a general description.
 pub fn quoted(text: &str) -> String {
     let is_plausible = |c: char| c.is_ascii_digit() || "+-.eE, ".contains(c);
     if text.len() <= LONGEST_QUOTE && text.chars().all(is_plausible) {
@@ -71,15 +71,15 @@ pub fn quoted(text: &str) -> String {
     }
 }
 
-/// Where files stand, and what has been read from them.
+/// Directory and cached contents of the files of a scenario.
 #[derive(Debug)]
 pub struct Files {
     base_dir: PathBuf,
-    /// By name of the file and the part of it that was wanted.
+    /// By the name of the file and the part of it that is requested.
     contents: Mutex<HashMap<(String, String), Arc<dyn Any + Send + Sync>>>,
 }
 
-/// Equal files are those that equal names stand for.
+/// Files are equal if they resolve equal names to equal files.
 impl PartialEq for Files {
     fn eq(&self, other: &Self) -> bool {
         self.base_dir == other.base_dir
@@ -87,18 +87,18 @@ impl PartialEq for Files {
 }
 
 impl Files {
-    /// Files whose names are relative to `base_dir`.
+    /// Creates a cache of files whose names are relative to `base_dir`.
     pub fn new(base_dir: &Path) -> Self {
         Files { base_dir: base_dir.to_owned(), contents: Mutex::default() }
     }
 
-    /// What names of files are relative to.
+    /// Returns the directory to which file names are relative.
     pub fn base_dir(&self) -> &Path {
         &self.base_dir
     }
 
-    /// What `read` makes of a file, from its path; kept if it succeeds. `part`: what is wanted of
-    /// the file, where it holds several things.
+    /// Returns the result of `read` for the path of a file, and caches it if `read` succeeds.
+    /// `part` names the requested part of a file that contains several.
     pub fn read_once<T, E>(
         &self,
         file: &str,
@@ -108,7 +108,7 @@ impl Files {
     where
         T: Clone + Send + Sync + 'static,
     {
-        // The map is whole whenever the lock is free.
+        // A panic cannot leave the map inconsistent.
         let mut contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (file.to_owned(), part.to_owned());
         if let Some(known) = contents.get(&key).and_then(|known| known.downcast_ref::<T>()) {
@@ -141,7 +141,7 @@ mod tests {
         #[cfg(target_os = "linux")]
         {
             use rustix::fs::{CWD, FileType, Mode, mknodat};
-            // Nobody writes to this pipe: a blocking open would last for ever.
+            // The pipe has no writer: a blocking open would never return.
             let pipe = folder.join("pipe");
             mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
             assert_eq!(refusal(&pipe, 5), "no regular file");

@@ -1,16 +1,16 @@
-//! JSON text to a value, as `serde_json` does, but that no key may stand twice in a table:
-//! `serde_json` takes the last one without a word, TOML refuses it.
+//! Parser of JSON text, like `serde_json` but with an error for duplicate keys. `serde_json`
+//! silently uses the last one; TOML rejects them.
 
 use serde_core::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// Parses a text; a key that stands twice in a table is an error.
+/// Parses a text. A duplicate key in a table is an error.
 pub fn parse(text: &str) -> serde_json::Result<Value> {
     serde_json::from_str(text).map(|Strict(value)| value)
 }
 
-/// A value in which no key stands twice.
+/// A value without duplicate keys.
 struct Strict(Value);
 
 impl<'de> Deserialize<'de> for Strict {

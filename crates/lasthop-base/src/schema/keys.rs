@@ -1,5 +1,5 @@
-//! How the model's types describe themselves, once: each key's name, type, default, limits and
-//! meaning, from which come the reader, the error messages, the JSON Schema and the reference page.
+//! Descriptions of the model's types: name, type, default, limits and meaning of each key. The
+//! reader, the error messages, the JSON Schema and the reference page are derived from them.
 
 pub use super::declare::{choice, kinds, table, table_field, union};
 use super::error::{ScenarioError, suggestion};
@@ -14,19 +14,19 @@ pub type Read<T> = Result<T, ScenarioError>;
 pub struct Key {
     /// Name in a scenario.
     pub name: &'static str,
-    /// What it means; the doc comment of the model's field.
+    /// Description; the doc comment of the model's field.
     pub about: &'static str,
     /// The default as written in TOML, without quotes; for a union, its kind.
     pub default: Option<&'static str>,
-    /// May be left out although it has no default.
+    /// Whether the key may be omitted although it has no default.
     pub optional: bool,
-    /// Limits of its number, if it is one.
+    /// Limits of the value, if it is a number.
     pub limits: Limits,
     /// Its type.
     pub shape: Shape,
 }
 
-/// Least and greatest value in base units (1, ns, bytes, bit/s).
+/// Minimum and maximum in base units (1, ns, bytes, bit/s).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
     /// Minimum.
@@ -43,29 +43,30 @@ impl Limits {
 
     /// A rate, in bits per second: see [`Rate::FASTEST`].
     pub const RATE: Limits = Limits::range(1, Rate::FASTEST.as_bps());
-    /// A file, in bytes, up to a petabyte: its size in bits stays far from the end of 64 bits.
+    /// A file, in bytes, up to a petabyte: its size in bits fits in 64 bits.
     pub const FILE: Limits = Limits::range(1, 1_000_000_000_000_000);
-    /// A queue or a window, in bytes, up to a terabyte: a thousand times the largest window of TCP
+    /// A queue or a window, in bytes, up to a terabyte: a thousand times the maximum window of TCP
     /// (RFC 7323, section 2.3).
     pub const BUFFER: Limits = Limits::range(1, 1_000_000_000_000);
     /// An IP packet, in bytes.
     pub const PACKET: Limits = Limits::range(1, 65_535);
     /// A control frame of a link, in bytes.
     pub const CONTROL: Limits = Limits::range(1, 1_000);
-    /// A header, of a frame or of TCP and IP, in bytes.
+    /// A frame header or a TCP/IP header, in bytes.
     pub const HEADER: Limits = Limits::range(0, 1_000);
 
-    /// From `min` to `max`, both included.
+    /// Creates limits from `min` to `max`, both included.
     pub const fn range(min: u64, max: u64) -> Limits {
         Limits { min, max }
     }
 
-    /// Whether `value` is within the limits.
+    /// Returns `true` if `value` is within the limits.
     pub fn contains(self, value: u64) -> bool {
         (self.min..=self.max).contains(&value)
     }
 
-    /// ", from 1 B to 1.5 kB", or nothing; `print` gives a number its unit.
+    /// Returns a text such as ", from 1 B to 1.5 kB", or an empty one. `print` adds the unit to a
+    /// number.
     pub fn text(self, print: impl Fn(u64) -> String) -> String {
         match (self.min, self.max) {
             (0, u64::MAX) => String::new(),
@@ -76,22 +77,22 @@ impl Limits {
     }
 }
 
-/// What may stand as a value.
+/// Type of a value.
 pub enum Shape {
     /// Free text.
     Text,
     /// A quantity written as text.
     Quantity {
-        /// Its type, as the reference calls it.
+        /// Name of its type in the reference.
         what: &'static str,
-        /// What is allowed, for messages.
+        /// Values allowed, for messages.
         allowed: &'static str,
-        /// Regular expression of the texts allowed.
+        /// Regular expression of the allowed texts.
         pattern: &'static str,
-        /// Prints a number of base units, for limits.
+        /// Formats a number of base units, for limits.
         print: fn(u64) -> String,
     },
-    /// A probability: a number, or text with a per-cent sign.
+    /// A probability: a number, or text with a percent sign.
     Probability,
     /// A number, at least 1.
     Mean,
@@ -101,38 +102,39 @@ pub enum Shape {
     Integer,
     /// A whole number or this word.
     IntegerOr(&'static str),
-    /// Different whole numbers, at least one.
+    /// A non-empty list of distinct whole numbers.
     Integers,
-    /// A list of probabilities, one a state.
+    /// A list of probabilities, one per state.
     Probabilities,
-    /// A list of rows of probabilities, one row a state.
+    /// A list of rows of probabilities, one row per state.
     ProbabilityRows,
     /// Two different host names.
     HostPair,
-    /// Different host names, at least one.
+    /// A non-empty list of distinct host names.
     Hosts,
     /// One of these words, each with its meaning.
     Choice(&'static [(&'static str, &'static str)]),
     /// A table with these keys.
     Table(&'static [Key]),
-    /// A table whose key `kind` decides which other keys it has; without these, the kind alone.
+    /// A table whose key `kind` determines its other keys; a kind without other keys may be written
+    /// as a word.
     Union(&'static [Variant]),
-    /// The same, or a value of the other shape, which stands for one of the kinds.
+    /// Like `Union`, or a value of the other shape as a shorthand for one of the kinds.
     UnionOr(&'static [Variant], &'static Shape),
-    /// Pairs of a time and a value of this shape.
+    /// A list of pairs of a time and a value of this shape.
     Steps(&'static Shape),
-    /// A union, or a list of at least one such table.
+    /// A union, or a non-empty list of such tables.
     Unions(&'static [Variant]),
-    /// Names to tables, in file order.
+    /// A table of named tables, in file order.
     Map(&'static [Key]),
-    /// A number, or text of a number and a unit: an end of a range.
+    /// A number, or text of a number and a unit: the bound of a range.
     Bound,
-    /// Dotted keys to lists of values, and what else a sweep has.
+    /// A sweep: dotted keys with lists of values, and its options.
     Sweep,
 }
 
 impl Shape {
-    /// What is allowed as a list of probabilities, or of rows of them, one entry a state.
+    /// Describes a list of probabilities, or of rows of probabilities, with one entry per state.
     pub fn allowed_list(&self, limits: Limits) -> String {
         let (what, example) = match self {
             Shape::ProbabilityRows => ("rows of probabilities", "[[0.9, 0.1], [0.5, 0.5]]"),
@@ -147,7 +149,7 @@ impl Shape {
 pub struct Variant {
     /// Value of its key `kind`.
     pub kind: &'static str,
-    /// What it is; the doc comment of its table.
+    /// Description; the doc comment of its table.
     pub about: &'static str,
     /// Its other keys.
     pub keys: &'static [Key],
@@ -157,21 +159,21 @@ pub struct Variant {
 pub trait Kind {
     /// The value of its key `kind`.
     const KIND: &'static str;
-    /// What it is, in a sentence or two.
+    /// Description in one or two sentences.
     const ABOUT: &'static str;
 }
 
-/// Something that can be the value of a key.
+/// A type that can be the value of a key.
 pub trait Field: Sized {
     /// Shape of the value in a scenario.
     const SHAPE: Shape;
-    /// True for `Option`.
+    /// Whether the type is an `Option`.
     const OPTIONAL: bool = false;
-    /// Reads the value, which must be within `limits`.
+    /// Reads the value and checks it against `limits`.
     fn read(node: &Node<'_>, limits: Limits) -> Read<Self>;
-    /// As a scenario file would say it; `Null` is left out.
+    /// Returns the value as in a scenario file; `Null` is omitted.
     fn write(&self) -> Value;
-    /// The value of a key that is absent and has no default.
+    /// Returns the value of a key that is absent and has no default, if the key is optional.
     fn absent(_node: &Node<'_>) -> Option<Self> {
         None
     }
@@ -183,58 +185,58 @@ pub trait Table: Sized {
     const KEYS: &'static [Key];
     /// Reads the table.
     fn read(node: &Node<'_>) -> Read<Self>;
-    /// Writes the table, without absent keys.
+    /// Writes the table without absent keys.
     fn write(&self) -> Map<String, Value>;
 }
 
-/// A value of the document and where it stands.
+/// A value of the document with its path.
 #[derive(Clone)]
 pub struct Node<'a> {
     /// The value.
     pub value: &'a Value,
     /// Dotted path from the top of the document.
     pub path: String,
-    /// The files that it names.
+    /// Files of the scenario.
     pub files: &'a Files,
 }
 
 impl<'a> Node<'a> {
-    /// The last part of the path.
+    /// Returns the last part of the path.
     pub fn name(&self) -> &str {
         self.path.rsplit('.').next().unwrap_or_default()
     }
 
-    /// Error for this value: what was found and what is allowed.
+    /// Creates an error for this value from the value found and the values allowed.
     pub fn error(&self, found: impl Into<String>, allowed: impl Into<String>) -> ScenarioError {
         ScenarioError::new(self.path.clone(), found, allowed)
     }
 
-    /// The error that this value is of the wrong type or form.
+    /// Creates an error for a value of the wrong type or format.
     pub fn wrong(&self, allowed: impl Into<String>) -> ScenarioError {
         self.error(show(self.value), allowed)
     }
 
-    /// Path of `key` of this table.
+    /// Returns the path of `key` in this table.
     pub fn child_path(&self, key: &str) -> String {
         join(&self.path, key)
     }
 
-    /// The `value` of `key` of this table.
+    /// Returns the `value` of `key` in this table as a node.
     pub fn child(&self, key: &str, value: &'a Value) -> Node<'a> {
         Node { value, path: self.child_path(key), files: self.files }
     }
 
-    /// The value as text, or an error that says what is `allowed`.
+    /// Returns the value as text, or an error with the values `allowed`.
     pub fn text(&self, allowed: &str) -> Read<&'a str> {
         self.value.as_str().ok_or_else(|| self.wrong(allowed))
     }
 
-    /// The value as a table, or an error that says what is `allowed`.
+    /// Returns the value as a table, or an error with the values `allowed`.
     pub fn object(&self, allowed: &str) -> Read<&'a Map<String, Value>> {
         self.value.as_object().ok_or_else(|| self.wrong(allowed))
     }
 
-    /// The error for a key of this table.
+    /// Creates an error for a key of this table.
     pub fn key_error(
         &self,
         key: &str,
@@ -244,7 +246,8 @@ impl<'a> Node<'a> {
         ScenarioError::new(self.child_path(key), found, allowed)
     }
 
-    /// This value as a table that has no other keys than these and, in a union, `kind`.
+    /// Returns this value as a table, after checking that it has no keys other than `keys` and, in
+    /// a union, `kind`.
     pub fn only(&self, keys: &[Key], in_union: bool) -> Read<&'a Map<String, Value>> {
         let names = || in_union.then_some("kind").into_iter().chain(keys.iter().map(|k| k.name));
         let list = || names().collect::<Vec<_>>().join(", ");
@@ -277,7 +280,8 @@ impl<'a> Node<'a> {
         T::read(&Node { value, path: self.child_path(key.name), files: self.files }, key.limits)
     }
 
-    /// The variant that `kind` names, or that this word is, and no other keys than it has.
+    /// Returns the variant that the key `kind`, or this word, names. Checks that the table has no
+    /// other keys.
     pub fn variant(&self, variants: &'static [Variant]) -> Read<&'static Variant> {
         let kinds = || variants.iter().map(|v| v.kind);
         let list = || kinds().map(|k| format!("{k:?}")).collect::<Vec<_>>().join(", ");
@@ -288,7 +292,7 @@ impl<'a> Node<'a> {
                 .ok_or_else(|| node.error(format!("{word:?}{}", suggestion(word, kinds())), list()))
         };
         if let Some(word) = self.value.as_str() {
-            // All its keys are left out.
+            // A word represents a table without other keys.
             return find(self, word);
         }
         let table = self.object(&format!("a table with the key kind, one of {}", list()))?;
@@ -300,7 +304,7 @@ impl<'a> Node<'a> {
     }
 }
 
-/// What may stand at a path of these keys; none where no key has it.
+/// Returns the shape of the value at `path` below these keys, or `None` if no key has that path.
 pub fn shape_at(keys: &'static [Key], path: &[&str]) -> Option<&'static Shape> {
     let (name, below) = path.split_first()?;
     let shape = &keys.iter().find(|key| key.name == *name)?.shape;
@@ -327,27 +331,27 @@ pub fn join(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
 
-/// Letters, digits, `-` and `_`, at least one.
+/// Returns `true` if `text` consists of letters, digits, `-` and `_`, at least one.
 pub fn is_name(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
 }
 
-/// What is allowed as a name.
+/// Description of a valid name.
 pub const NAME_ALLOWED: &str = "a name of letters, digits, - and _";
 
-/// What a sweep may be, for messages.
+/// Description of a valid sweep, for messages.
 pub const SWEEP_ALLOWED: &str = "a table of dotted keys, each with a list of values such as \
      \"link.wireless.delay\" = [\"1 ms\", \"50 ms\"]";
-/// What a bound of a sweep may be, for messages.
+/// Description of a valid bound of a sweep, for messages.
 pub const BOUND_ALLOWED: &str =
     "a number such as 0.01, or text of a number and a unit such as \"10 ms\"";
 
-/// What is allowed as the value of a key.
+/// Describes the values that `key` allows.
 pub fn allowed(key: &Key) -> String {
     allowed_shape(&key.shape, key)
 }
 
-/// What is allowed as a value of this shape, with the limits and the name of a key.
+/// Describes the values of this shape within the limits of `key`.
 fn allowed_shape(shape: &Shape, key: &Key) -> String {
     match shape {
         Shape::Text => super::quantity::TEXT_ALLOWED.to_owned(),
@@ -389,18 +393,18 @@ fn allowed_shape(shape: &Shape, key: &Key) -> String {
     }
 }
 
-/// What is allowed as a list of different whole numbers.
+/// Describes a list of distinct whole numbers.
 pub fn allowed_numbers(limits: Limits) -> String {
     format!("a list of different whole numbers such as [25, 27]{}", limits.text(|n| n.to_string()))
 }
 
-/// "one of …" with each word in quotes.
+/// Returns "one of …" with each word in quotes.
 pub fn one_of<'a>(words: impl Iterator<Item = &'a str>) -> String {
     let words: Vec<_> = words.map(|word| format!("{word:?}")).collect();
     format!("one of {}", words.join(", "))
 }
 
-/// The JSON value of a default.
+/// Returns the JSON value of a default.
 pub fn default_value(shape: &Shape, text: &str) -> Value {
     match shape {
         Shape::Integer
@@ -415,7 +419,7 @@ pub fn default_value(shape: &Shape, text: &str) -> Value {
     }
 }
 
-/// A value as a message shows it: short, as TOML would write it.
+/// Formats a value for a message: short, as in TOML.
 pub fn show(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),

@@ -1,6 +1,7 @@
-//! How metrics describe themselves, once: name, unit, bounds, preferred direction, label, description and aggregation
-//! over flows. [`metrics!`] declares a struct of numbers and the [`Metric`] of each field, so that nothing can be
-//! reported that is not declared. Tables, figures, intervals and the pages take all of this from the exported list.
+//! Declarations of metrics: name, unit, bounds, preferred direction, label, description and
+//! aggregation over flows. [`metrics!`] declares a struct of numbers and the [`Metric`] of each
+//! field; undeclared numbers cannot be reported. Tables, figures, intervals and pages use the
+//! exported list.
 
 use serde_json::{Value, json};
 
@@ -51,7 +52,7 @@ pub enum Preferred {
     Neither,
 }
 
-/// How the values of several flows, links or agents become one.
+/// Aggregation of the values of several flows, links or agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aggregation {
     /// Their sum.
@@ -75,7 +76,7 @@ pub struct Metric {
     pub bounds: [f64; 2],
     /// Which values are preferred.
     pub preferred: Preferred,
-    /// How the values of several flows become one.
+    /// Aggregation over several flows.
     pub aggregation: Aggregation,
     /// Description; the doc comment of its declaration.
     pub about: &'static str,
@@ -88,7 +89,8 @@ impl std::fmt::Display for Metric {
 }
 
 impl Metric {
-    /// The metric as JSON, of entities of kind `entity`: the unit as its symbol, `null` for no bound.
+    /// Returns the metric as JSON, for entities of kind `entity`: the unit as its symbol, `null`
+    /// for a missing bound.
     pub fn to_json(&self, entity: &str) -> Value {
         let [min, max] = self.bounds.map(|bound| bound.is_finite().then_some(bound));
         json!({
@@ -113,14 +115,15 @@ impl Metric {
     }
 }
 
-/// Takes the metrics of one entity with their values: in SI units, NaN where a metric does not apply.
+/// Receives the metrics of one entity with their values in SI units; NaN if a metric does not
+/// apply.
 pub type Report<'a> = dyn FnMut(&'static Metric, f64) + 'a;
 
-/// Takes the metrics of all entities, such as `flow.transfer`, with their values.
+/// Receives the metrics of all entities, such as `flow.transfer`, with their values.
 pub type ReportFor<'a> = dyn FnMut(&str, &'static Metric, f64) + 'a;
 
-/// Declares metrics where they are counted: a struct whose fields are their values. Per field:
-/// `/// meaning`, `name: "Label", Unit, Preferred, Aggregation;`.
+/// Declares metrics in the component that counts them: a struct whose fields are the values. Per
+/// field: `/// meaning`, `name: "Label", Unit, Preferred, Aggregation;`.
 #[macro_export]
 macro_rules! metrics {
     ($(#[doc = $about:literal])* $vis:vis struct $name:ident {
@@ -146,14 +149,14 @@ macro_rules! metrics {
                 },
             )+];
 
-            /// Reports all of them.
+            /// Reports all values.
             pub fn report(&self, report: &mut $crate::schema::metrics::Report<'_>) {
                 for (metric, value) in Self::METRICS.iter().zip([$(self.$metric),+]) {
                     report(metric, value);
                 }
             }
 
-            /// Reports all of them for `entity`.
+            /// Reports all values for `entity`.
             pub fn report_for(
                 &self,
                 entity: &str,

@@ -1,10 +1,10 @@
-//! How the families of the model describe their keys: names, types, defaults, limits, words and meaning.
+//! Declarations of scenario keys (names, types, defaults, limits, words and meaning) and of metrics
+//! ([`metrics`]).
 //!
-//! Metrics describe themselves in the same way ([`metrics`]).
-//!
-//! A protocol, error process, agent or application declares its keys beside its machine with `table!`, `choice!` and `union!`;
-//! from that one declaration come the Rust type, the reader, the error messages, the JSON Schema and the reference page. This
-//! module is a leaf: it knows [`crate::units`] and [`crate::rng`] only.
+//! A protocol, error process, agent or application declares its keys next to its state machine with
+//! `table!`, `choice!` and `union!`. The Rust type, the reader, the error messages, the JSON Schema
+//! and the reference page are derived from the declaration. This module depends on [`crate::units`]
+//! and [`crate::rng`] only.
 
 pub mod declare;
 pub mod error;

@@ -1,14 +1,14 @@
-//! Tables whose name is their key in the table that contains them, such as `[link.NAME]`.
+//! Tables that are named by their key in the enclosing table, such as `[link.NAME]`.
 
 use super::keys::{Field, Limits, NAME_ALLOWED, Node, Read, Shape, Table, is_name};
 use serde_json::Value;
 
 /// A table that reads its name from [`Node::name`].
 pub trait Named: Table {
-    /// The name.
+    /// Returns the name.
     fn name(&self) -> &str;
 
-    /// Checks the tables of one list, at `node`, against each other.
+    /// Checks the tables of one list, at `node`, for consistency.
     fn check_all(_tables: &[Self], _node: &Node<'_>) -> Read<()> {
         Ok(())
     }

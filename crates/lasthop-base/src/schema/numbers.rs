@@ -1,13 +1,13 @@
-//! Parts of a scenario in numbers, for who computes with them instead of reading them: quantities
-//! lose their units and are in seconds, bits per second, bytes, bits (between bit errors) and
-//! shares. Words that stand in place of a quantity, such as "auto", stay.
+//! Parts of a scenario as numbers, for computations. Quantities are converted to seconds, bits per
+//! second, bytes, bits (between bit errors) and fractions. Words used instead of a quantity, such
+//! as "auto", are unchanged.
 
 use super::keys::{Field, Key, Shape, default_value};
 use crate::rng::DurationLaw;
 use crate::units::{Bytes, Decibels, Distance, Duration, Rate};
 use serde_json::{Map, Value, json};
 
-/// A value of the model in numbers; tables and unions have the keys of a scenario file.
+/// Converts a value of the model to numbers. Tables and unions have the keys of a scenario file.
 pub fn numbers<T: Field>(value: &T) -> Value {
     convert(&T::SHAPE, value.write())
 }
@@ -44,7 +44,7 @@ fn table(keys: &[Key], map: Map<String, Value>) -> Map<String, Value> {
     let entries = map.into_iter().map(|(name, value)| {
         match keys.iter().find(|key| key.name == name) {
             Some(key) => {
-                // A union whose kind has no keys may be written as that word.
+                // A union whose kind has no other keys may be written as a word.
                 let value = match (&key.shape, value) {
                     (Shape::Union(_), Value::String(word)) => default_value(&key.shape, &word),
                     (_, value) => value,
@@ -61,7 +61,7 @@ fn table(keys: &[Key], map: Map<String, Value>) -> Map<String, Value> {
 fn quantity(what: &str, text: String) -> Value {
     let counted = || text.split_once(' ').and_then(|(count, _)| count.parse::<u64>().ok());
     let number = match what {
-        "duration law" => text.parse().ok().map(|law: DurationLaw| match law {
+        "duration distribution" => text.parse().ok().map(|law: DurationLaw| match law {
             DurationLaw::Constant(mean) => json!({"law": "constant", "mean": seconds(mean)}),
             DurationLaw::Uniform(shortest, longest) => {
                 let (least, most) = (seconds(shortest), seconds(longest));

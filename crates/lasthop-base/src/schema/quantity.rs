@@ -1,4 +1,4 @@
-//! Values of keys: quantities with their units, and the words that may stand in their place.
+//! Values of keys: quantities with units, and words that may replace them.
 
 mod words;
 
@@ -14,16 +14,16 @@ use serde_json::Value;
 use std::fmt;
 use std::str::FromStr;
 
-/// What a probability may be, for messages.
+/// Description of a valid probability, for messages.
 pub const PROBABILITY_ALLOWED: &str = "a probability such as \"2.5 %\" or 0.025, from 0 to 1";
 
-/// What a mean may be, for messages.
+/// Description of a valid mean, for messages.
 pub const MEAN_ALLOWED: &str = "a number such as 3.5, at least 1";
 
-/// What the ends of a link may be, for messages.
+/// Description of the valid ends of a link, for messages.
 pub const PAIR_ALLOWED: &str = "a list of two different host names such as [\"ap\", \"client\"]";
 
-/// What a list of hosts may be, for messages.
+/// Description of a valid list of hosts, for messages.
 pub const HOSTS_ALLOWED: &str =
     "a list of different host names, at least one, such as [\"mobile1\", \"mobile2\"]";
 
@@ -40,11 +40,11 @@ const DISTANCE_ALLOWED: &str =
 
 const DECIBELS_ALLOWED: &str = "a ratio of powers such as \"10 dB\" (at most three decimals)";
 
-/// The longest duration a scenario may name, about 31 years: sums of a few stay far from the end
-/// of the 64-bit nanosecond clock.
+/// Maximum duration in a scenario, about 31 years: sums of a few durations do not overflow the
+/// 64-bit nanosecond clock.
 const LONGEST: Duration = Duration::from_secs(1_000_000_000);
 
-/// Regular expression of a number with one of some units; `scaled` in `units.rs` reads it.
+/// Regular expression of a number with one of several units; read by `scaled` in `units.rs`.
 macro_rules! number_with {
     ($units:literal) => {
         concat!("^\\s*[0-9][0-9_]*(\\.[0-9_]{1,15})?\\s*(", $units, ")\\s*$")
@@ -67,7 +67,7 @@ fn print_bytes(bytes: u64) -> String {
     Bytes::new(bytes).to_string()
 }
 
-/// Reads text in a form of its own, or says what is allowed.
+/// Parses text, or returns an error with the values `allowed`.
 fn parse<T: FromStr>(node: &Node<'_>, allowed: &str) -> Read<T> {
     node.text(allowed)?.parse().map_err(|_| node.wrong(allowed))
 }
@@ -91,7 +91,7 @@ impl Field for String {
     const SHAPE: Shape = Shape::Text;
     fn read(node: &Node<'_>, _: Limits) -> Read<Self> {
         let text = node.text(TEXT_ALLOWED)?;
-        // A terminal would obey them: texts are shown wherever results are.
+        // Terminals interpret control characters: texts are shown with the results.
         let is_control = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
         if text.trim().is_empty() || text.chars().any(is_control) {
             return Err(node.wrong(TEXT_ALLOWED));
@@ -130,7 +130,7 @@ impl Field for u32 {
     const SHAPE: Shape = Shape::Integer;
     fn read(node: &Node<'_>, limits: Limits) -> Read<Self> {
         let limits = Limits::range(limits.min, limits.max.min(u64::from(u32::MAX)));
-        // The limit just set makes the conversion exact.
+        // The limit makes the conversion exact.
         u64::read(node, limits).map(|value| value as u32)
     }
     fn write(&self) -> Value {
@@ -239,12 +239,12 @@ impl Field for Probability {
         value.ok_or_else(|| node.wrong(PROBABILITY_ALLOWED))
     }
     fn write(&self) -> Value {
-        // A number keeps every bit; the printed per cent would not.
+        // A number is exact; the printed percentage would not be.
         serde_json::Number::from_f64(self.get()).map_or(Value::Null, Value::Number)
     }
 }
 
-/// A mean number of things of which there is at least one.
+/// A mean count, at least 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mean(pub f64);
 
@@ -291,7 +291,7 @@ impl Field for [String; 2] {
     }
 }
 
-/// A duration that the clock can bear.
+/// Parses a duration within the range of the clock.
 fn bounded(text: &str) -> Result<Duration, ()> {
     text.parse().ok().filter(|duration| *duration <= LONGEST).ok_or(())
 }
@@ -337,28 +337,28 @@ impl fmt::Display for DurationLaw {
     }
 }
 
-const LAW_ALLOWED: &str = "a duration such as \"1 s\", \"exp 1 s\" for an exponential law with that \
+const DISTRIBUTION_ALLOWED: &str = "a duration such as \"1 s\", \"exp 1 s\" for an exponential distribution with that \
      mean, \"uniform 90 ms to 110 ms\" for any time between the two, or \"pareto 1 s shape 1.5\" for a \
-     Pareto law with that mean and a shape from 1.001 to 1000 with at most 3 decimals, 1.5 if none is \
+     Pareto distribution with that mean and a shape from 1.001 to 1000 with at most 3 decimals, 1.5 if none is \
      given (units ns, us, ms, s, min, h)";
 
 impl Field for DurationLaw {
     const SHAPE: Shape = Shape::Quantity {
-        what: "duration law",
-        allowed: LAW_ALLOWED,
+        what: "duration distribution",
+        allowed: DISTRIBUTION_ALLOWED,
         pattern: "^\\s*(((exp )?\\s*[0-9][0-9_]*(\\.[0-9_]{1,15})?\\s*(ns|us|µs|ms|s|min|h))|(uniform \\s*[0-9][0-9_]*(\\.[0-9_]{1,15})?\\s*(ns|us|µs|ms|s|min|h) to \\s*[0-9][0-9_]*(\\.[0-9_]{1,15})?\\s*(ns|us|µs|ms|s|min|h))|(pareto \\s*[0-9][0-9_]*(\\.[0-9_]{1,15})?\\s*(ns|us|µs|ms|s|min|h)(\\s* shape \\s*[1-9][0-9]{0,3}(\\.[0-9]{1,3})?)?))\\s*$",
         print: print_duration,
     };
     fn read(node: &Node<'_>, limits: Limits) -> Read<Self> {
-        let value: DurationLaw = parse(node, LAW_ALLOWED)?;
-        within(node, value, value.mean().as_nanos(), limits, LAW_ALLOWED, print_duration)
+        let value: DurationLaw = parse(node, DISTRIBUTION_ALLOWED)?;
+        within(node, value, value.mean().as_nanos(), limits, DISTRIBUTION_ALLOWED, print_duration)
     }
     fn write(&self) -> Value {
         self.to_string().into()
     }
 }
 
-/// Names of different hosts, at least one.
+/// A non-empty list of distinct host names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hosts(pub Vec<String>);
 

@@ -1,4 +1,4 @@
-//! Recordings of values that change with time: text files that keys of several families name.
+//! Recordings of values that change with time: text files that keys of several components name.
 
 use super::files::{ALLOWED, quoted, read_text};
 use super::keys::{Node, Read};
@@ -6,28 +6,28 @@ use crate::units::Duration;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Times in nanoseconds, and the values from then on.
+/// Start times in nanoseconds, each with the value that applies from then.
 pub type StepList<T> = Arc<[(u64, T)]>;
 
-/// Number of the line, 0 of the file as a whole; what was found there; what is allowed.
+/// Line number (0 for the whole file), value found, values allowed.
 pub type Refused = (usize, String, &'static str);
 
-/// The longest recording: a year.
+/// Maximum duration of a recording: one year.
 const LONGEST_SECONDS: f64 = 366.0 * 86_400.0;
 
 const MILLISECOND_ALLOWED: &str =
     "a whole number of milliseconds a line, not before that of the line before";
-/// Lines with something in them that is no comment, and their numbers.
+/// Returns the lines that are neither empty nor comments, with their numbers.
 fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let numbered = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
     numbered.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// Lines of a time in seconds and a value, which `value` reads, separated by a comma; the first time is
-/// 0, each is after the one before. A line of column names may come first.
+/// Reads lines of a time in seconds and a value, separated by a comma; `value` parses the value.
+/// The first time is 0, and times increase. The first line may contain column names.
 ///
 /// # Errors
-/// The first line that is not so; `allowed` says how they are to be.
+/// For the first invalid line; `allowed` describes valid lines.
 pub fn steps<T>(
     text: &str,
     value: impl Fn(&str) -> Option<T>,
@@ -52,11 +52,12 @@ pub fn steps<T>(
     if steps.is_empty() { Err((0, "no line".to_owned(), allowed)) } else { Ok(steps.into()) }
 }
 
-/// Times in nanoseconds of opportunities to deliver, as mahimahi's link shell has them: a line each, in whole milliseconds
-/// from the start; several lines may name the same one. Begins again after the last, which is above 0.
+/// Reads delivery opportunities in the format of mahimahi's link shell: one line per opportunity,
+/// with its time in whole milliseconds from the start. Several lines may have the same time. The
+/// list repeats after the last time, which is above 0. Returns times in nanoseconds.
 ///
 /// # Errors
-/// The first line that is not so.
+/// For the first invalid line.
 pub fn opportunities(text: &str) -> Result<Arc<[u64]>, Refused> {
     let mut times: Vec<u64> = Vec::new();
     for (number, line) in lines(text) {
@@ -70,10 +71,11 @@ pub fn opportunities(text: &str) -> Result<Arc<[u64]>, Refused> {
     }
 }
 
-/// What `parse` makes of the recording that the key `file` of `node` names. `part`: what is wanted of it.
+/// Reads the recording that the key `file` of `node` names with `parse`. `part` names the requested
+/// part.
 ///
 /// # Errors
-/// If it cannot be read, or `parse` refuses it.
+/// If the file cannot be read or `parse` rejects it.
 pub fn read<T: Clone + Send + Sync + 'static>(
     node: &Node<'_>,
     file: &str,
@@ -94,10 +96,10 @@ pub fn read<T: Clone + Send + Sync + 'static>(
     node.files.read_once(file, part, read)
 }
 
-/// A list begins again after its last step.
+/// Returns the period after which a list repeats.
 ///
 /// # Errors
-/// If the key `repeat` of `node` says otherwise.
+/// If the key `repeat` of `node` is not after the last step.
 pub fn check_repeat<T>(steps: &[(u64, T)], repeat: Option<Duration>, node: &Node<'_>) -> Read<()> {
     let last = steps.last().map_or(0, |&(at, _)| at);
     match repeat {
@@ -109,7 +111,8 @@ pub fn check_repeat<T>(steps: &[(u64, T)], repeat: Option<Duration>, node: &Node
     }
 }
 
-/// The long-run mean of a quantity in whole units, `unit` of each value: without `repeat` the last one stays.
+/// Returns the long-run mean of a quantity in whole units; `unit` converts a value. Without
+/// `repeat`, the last value applies forever.
 pub fn mean<T: Copy>(steps: &[(u64, T)], repeat: Option<Duration>, unit: impl Fn(T) -> u64) -> u64 {
     let Some(period) = repeat.map(Duration::as_nanos) else {
         return steps.last().map_or(0, |&(_, value)| unit(value));

@@ -1,27 +1,27 @@
-//! Unions in whose place a single value may stand: `queue = "50 packets"` for
-//! `queue = { kind = "drop-tail", limit = "50 packets" }`.
+//! Unions with a shorthand: `queue = "50 packets"` for `queue = { kind = "drop-tail", limit = "50
+//! packets" }`.
 
 use super::keys::{Field, Limits, Node, Read, Shape, Variant, one_of};
 use serde_json::Value;
 
-/// A union one kind of which a single value says as well.
+/// A union with a shorthand for one of its kinds.
 pub trait Shorthand: Field {
-    /// The value.
+    /// Type of the shorthand.
     type Short: Field;
 
-    /// What the value stands for.
+    /// Expands a shorthand.
     fn from_short(short: Self::Short) -> Self;
 
-    /// The value that says the same, if there is one.
+    /// Returns the shorthand of this value, if any.
     fn to_short(&self) -> Option<Self::Short>;
 
-    /// Checks what concerns several keys of the table.
+    /// Checks conditions on several keys of the table.
     fn check(&self, _node: &Node<'_>) -> Read<()> {
         Ok(())
     }
 }
 
-/// The kinds of a union.
+/// Returns the variants of a union.
 const fn variants(shape: &Shape) -> &'static [Variant] {
     match shape {
         Shape::Union(variants) => variants,
@@ -29,7 +29,7 @@ const fn variants(shape: &Shape) -> &'static [Variant] {
     }
 }
 
-/// A union, or the value that stands for one of its kinds.
+/// A union, or a shorthand for one of its kinds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OrShort<T>(pub T);
 

@@ -1,4 +1,4 @@
-//! Lists of times and what holds from then on.
+//! Lists of start times and values.
 
 use super::keys::{Field, Limits, Node, Read, Shape, show};
 use crate::units::Duration;
@@ -7,7 +7,8 @@ use serde_json::Value;
 const FIRST_ALLOWED: &str = "\"0 s\" as the first time";
 const ORDER_ALLOWED: &str = "a time after the one before";
 
-/// Pairs of a time and what holds from then on; the first time is 0, each is after the one before.
+/// Pairs of a start time and a value that applies from then. The first time is 0, and times
+/// increase.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Steps<T>(pub Vec<(Duration, T)>);
 

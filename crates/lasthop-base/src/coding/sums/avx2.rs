@@ -1,9 +1,10 @@
-//! Sums of units times factors with the AVX2 instructions of x86-64 processors, which look up 32 bytes at once in a table
-//! of 16.
+//! Sums of units times factors with the AVX2 instructions of x86-64 processors. One instruction
+//! looks up 32 bytes in a table of 16 entries.
 //!
-//! With b = 16 h + l, factor times b is factor times 16 h plus factor times l: two lookups. This way of multiplying is that
-//! of J. Plank, K. Greenan and E. Miller, "Screaming fast Galois field arithmetic using Intel SIMD instructions",
-//! USENIX FAST 2013. Up to four outputs are summed in one pass over the inputs, which are then loaded and split once for all of them.
+//! With b = 16 h + l, factor times b is factor times 16 h plus factor times l: two lookups. Source:
+//! J. Plank, K. Greenan and E. Miller, "Screaming fast Galois field arithmetic using Intel SIMD
+//! instructions", USENIX FAST 2013. One pass over the inputs computes up to four outputs; each
+//! input is then loaded and split once.
 
 #![expect(
     unsafe_code,
@@ -17,13 +18,13 @@ use std::arch::x86_64::{
     _mm256_storeu_si256, _mm256_xor_si256,
 };
 
-/// Bytes that are computed at once; shorter units are left to others.
+/// Number of bytes per instruction. Shorter units are computed by another method.
 const WIDE: usize = 32;
 
-/// Outputs of one pass over the inputs.
+/// Maximum number of outputs per pass over the inputs.
 const TOGETHER: usize = 4;
 
-/// Of each factor its products with 0 ... 15 and with 0, 16, ... 240.
+/// For each factor, its products with 0 ... 15 and with 0, 16, ... 240.
 static PRODUCTS: [[[u8; 16]; 2]; 256] = {
     let mut products = [[[0; 16]; 2]; 256];
     let mut entry = 0;
@@ -36,12 +37,13 @@ static PRODUCTS: [[[u8; 16]; 2]; 256] = {
     products
 };
 
-/// The same as [`Sums::combine`](super::Sums::combine), but false, and nothing is written, where units are shorter than 32 bytes or the processor does not know AVX2.
+/// Like [`Sums::combine`](super::Sums::combine), but returns `false` and writes nothing if units
+/// are shorter than 32 bytes or the processor lacks AVX2.
 pub fn combine(inputs: &[&[u8]], factors: &[u8], outputs: &mut [&mut [u8]]) -> bool {
     let is_long = outputs.iter().all(|output| output.len() >= WIDE);
     let can = is_long && is_x86_feature_detected!("avx2");
     if can {
-        // SAFETY: the processor knows AVX2.
+        // SAFETY: the processor supports AVX2.
         unsafe { combine_all(inputs, factors, outputs) };
     }
     can
@@ -61,7 +63,8 @@ fn combine_all(inputs: &[&[u8]], factors: &[u8], outputs: &mut [&mut [u8]]) {
     }
 }
 
-/// One pass over the inputs. The last 32 bytes of units overlap those before: both times the same is written.
+/// Performs one pass over the inputs. The last 32 bytes of a unit may overlap the previous 32; both
+/// passes write equal values.
 #[target_feature(enable = "avx2")]
 fn pass<const OUTPUTS: usize>(inputs: &[&[u8]], factors: &[u8], mut outputs: [&mut [u8]; OUTPUTS]) {
     let length = outputs[0].len();
@@ -92,20 +95,20 @@ fn pass<const OUTPUTS: usize>(inputs: &[&[u8]], factors: &[u8], mut outputs: [&m
 #[target_feature(enable = "avx2")]
 fn load(bytes: &[u8]) -> __m256i {
     let bytes: &[u8; WIDE] = bytes.try_into().expect("32 bytes");
-    // SAFETY: 32 bytes are there, and the instruction asks for no alignment.
+    // SAFETY: the slice has 32 bytes, and the instruction requires no alignment.
     unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
 }
 
 #[target_feature(enable = "avx2")]
 fn store(bytes: &mut [u8], value: __m256i) {
     let bytes: &mut [u8; WIDE] = bytes.try_into().expect("32 bytes");
-    // SAFETY: 32 bytes are there, and the instruction asks for no alignment.
+    // SAFETY: the slice has 32 bytes, and the instruction requires no alignment.
     unsafe { _mm256_storeu_si256(bytes.as_mut_ptr().cast(), value) }
 }
 
-/// The table in both halves, as the lookup wants it.
+/// Copies the table to both halves of a register, as the lookup instruction requires.
 #[target_feature(enable = "avx2")]
 fn twice(table: &[u8; 16]) -> __m256i {
-    // SAFETY: 16 bytes are there, and the instruction asks for no alignment.
+    // SAFETY: the array has 16 bytes, and the instruction requires no alignment.
     _mm256_broadcastsi128_si256(unsafe { _mm_loadu_si128(table.as_ptr().cast()) })
 }

@@ -1,12 +1,12 @@
-//! Sums of units times factors: what coding and decoding a block spend their time on.
+//! Sums of units times factors, on which encoding and decoding spend most of their time.
 //!
 //! Each output is the sum over the inputs of factor times input, byte by byte, in the arithmetic of
-//! [`gf256`]. Two ways, which give the same bytes:
+//! [`gf256`]. Two methods compute identical bytes:
 //!
-//! - with [`avx2`], where the processor has it and units are long enough: a product is two lookups of
-//!   32 bytes at once, in the products of its factor with the lower and the upper half of a byte;
-//! - elsewhere by Horner's rule over the bits of the factors, which needs exclusive or and doubling only,
-//!   of which every compiler makes vector instructions:
+//! - [`avx2`], if the processor supports it and units are long enough: a product is two lookups of
+//!   32 bytes each, in the products of its factor with the lower and the upper half of a byte;
+//! - otherwise Horner's rule over the bits of the factors. It needs exclusive or and doubling only, which
+//!   compilers vectorize:
 //!
 //! ```text
 //!   sum = 0;  for bit 7 ... 0:  sum = x sum + (sum of the inputs whose factor has that bit)
@@ -17,19 +17,19 @@ mod avx2;
 
 use super::gf256;
 
-/// Bytes that are computed at once by Horner's rule.
+/// Number of bytes per step of Horner's rule.
 const WIDE: usize = 64;
 
-/// Adds units times factors; holds working space only.
+/// Computes sums of units times factors. Contains working space only.
 #[derive(Clone, Debug, Default)]
 pub struct Sums {
-    /// Inputs whose factor has bit 7, then those whose factor has bit 6 …
+    /// Inputs whose factor has bit 7, followed by those whose factor has bit 6, and so on.
     plan: Vec<u8>,
 }
 
 impl Sums {
-    /// Writes to each output the sum of the `inputs`, at most 256, each times its factor; `factors` has a row an output. All
-    /// inputs and outputs have one length.
+    /// Writes to each output the sum of the `inputs`, at most 256, each times its factor. `factors`
+    /// has one row per output. All inputs and outputs have the same length.
     pub fn combine(&mut self, inputs: &[&[u8]], factors: &[u8], outputs: &mut [&mut [u8]]) {
         debug_assert_eq!(inputs.len() * outputs.len(), factors.len(), "a factor each");
         #[cfg(target_arch = "x86_64")]
@@ -39,7 +39,7 @@ impl Sums {
         self.by_bits(inputs, factors, outputs);
     }
 
-    /// By Horner's rule.
+    /// Like [`Self::combine`], by Horner's rule.
     fn by_bits(&mut self, inputs: &[&[u8]], factors: &[u8], outputs: &mut [&mut [u8]]) {
         let plan = &mut self.plan;
         plan.resize(8 * inputs.len() + 1, 0);
@@ -47,7 +47,7 @@ impl Sums {
             let (mut ends, mut planned) = ([0; 8], 0);
             for (bit, end) in (0..8).rev().zip(&mut ends) {
                 for (input, factor) in factors.iter().enumerate() {
-                    // Without a branch, which no processor would foresee.
+                    // Avoids a branch, which processors could not predict.
                     plan[planned] = input as u8;
                     planned += usize::from(factor >> bit & 1);
                 }
@@ -62,7 +62,8 @@ impl Sums {
     }
 }
 
-/// So many bytes at a time. The last run overlaps the one before it: both write the same.
+/// Processes `LENGTH` bytes per step. The last step may overlap the previous one; both write equal
+/// values.
 fn run<const LENGTH: usize>(plan: &[u8], ends: &[usize; 8], inputs: &[&[u8]], output: &mut [u8]) {
     let last = output.len().saturating_sub(LENGTH);
     let mut at = 0;
@@ -98,7 +99,7 @@ mod tests {
         (0..bytes).map(|_| stream.bits() as u8).collect()
     }
 
-    /// Outputs of one way of adding, which may decline.
+    /// A method of summation, which returns `false` if it is not applicable.
     type Way = fn(&[&[u8]], &[u8], &mut [&mut [u8]]) -> bool;
 
     fn by_bits(inputs: &[&[u8]], factors: &[u8], outputs: &mut [&mut [u8]]) -> bool {

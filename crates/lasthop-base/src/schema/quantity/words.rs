@@ -1,5 +1,5 @@
-//! Quantities for which a word may stand, such as "auto", "off" or "unlimited", and counted things such
-//! as "50 packets".
+//! Quantities that a word may replace, such as "auto", "off" or "unlimited", and counts such as "50
+//! packets".
 
 use super::{bounded, parse};
 use crate::schema::keys::{Field, Limits, Node, Read, Shape};
@@ -11,14 +11,14 @@ use std::str::FromStr;
 /// The word for no limit.
 const UNLIMITED: &str = "unlimited";
 
-/// Where a word or a counted thing may stand in place of a quantity.
+/// Shape of a quantity that a word or a count may replace.
 macro_rules! number_or {
     ($units:literal, $other:literal) => {
         concat!("^\\s*[0-9][0-9_]*(\\.[0-9_]{1,15})?\\s*(", $units, ")\\s*$|^", $other, "$")
     };
 }
 
-/// Gives a type the reader and printer that its `FromStr` and `Display` define.
+/// Implements the reader and the writer of a type from its `FromStr` and `Display`.
 macro_rules! worded {
     ($name:ident, $what:literal, $allowed:literal, $pattern:expr) => {
         impl Field for $name {
@@ -38,7 +38,8 @@ macro_rules! worded {
     };
 }
 
-/// Transmission rate of a link. Written as a rate, or `"unlimited"`: frames take no time.
+/// Transmission rate of a link. Written as a rate, or `"unlimited"`: frames have no transmission
+/// time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinkRate(pub Rate);
 
@@ -67,7 +68,7 @@ worded!(
     number_or!("[kMG]?(bps|bit/s|b/s)", "unlimited")
 );
 
-/// Splits a whole number from the word after it, as in "50 packets".
+/// Splits a whole number from the following word, as in "50 packets".
 fn counted(text: &str, one: &str, many: &str) -> Option<u32> {
     let text = text.trim();
     let split = text.find(|c: char| !c.is_ascii_digit())?;
@@ -81,12 +82,12 @@ fn print_counted(f: &mut fmt::Formatter<'_>, count: u32, word: &str) -> fmt::Res
     write!(f, "{count} {word}{}", if count == 1 { "" } else { "s" })
 }
 
-/// How much an interface queue holds. Written `"50 packets"` or `"64 kB"`.
+/// Capacity of an interface queue. Written `"50 packets"` or `"64 kB"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueLimit {
-    /// So many packets, at least one, the one in transmission among them.
+    /// Number of packets, at least 1, including the one in transmission.
     Packets(u32),
-    /// So many bytes, at least one, those in transmission among them.
+    /// Number of bytes, at least 1, including those in transmission.
     Bytes(Bytes),
 }
 
@@ -136,7 +137,7 @@ impl fmt::Display for BitInterval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match u32::try_from(self.0) {
             Ok(bits) => print_counted(f, bits, "bit"),
-            // Only a size can be that long.
+            // Numbers above `u32` are sizes.
             Err(_) => Bytes::new(self.0 / 8).fmt(f),
         }
     }
@@ -149,12 +150,12 @@ worded!(
     number_or!("B|kB|MB|GB|KiB|MiB|GiB", "\\s*[0-9]+\\s*bits?\\s*")
 );
 
-/// A window of TCP. Written `"20 segments"` or `"64 kB"`.
+/// Window of TCP. Written `"20 segments"` or `"64 kB"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Window {
-    /// So many full segments, at least one.
+    /// Number of full-sized segments, at least 1.
     Segments(u32),
-    /// So many payload bytes, at least one.
+    /// Number of payload bytes, at least 1.
     Bytes(Bytes),
 }
 
@@ -185,18 +186,18 @@ worded!(
     number_or!("B|kB|MB|GB|KiB|MiB|GiB", "\\s*[0-9]+\\s*segments?\\s*")
 );
 
-/// A retransmission timeout of a link. Written `"auto"` or as a duration.
+/// Retransmission timeout of a link. Written `"auto"` or as a duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkTimeout {
-    /// Derived from the link: 1.5 times the time a full frame needs to get there and its
-    /// acknowledgment to get back.
+    /// Derived from the link: 1.5 times the time from the start of a full frame to the arrival of
+    /// its acknowledgment.
     Auto,
-    /// So long, more than zero.
+    /// This duration, above 0.
     After(Duration),
 }
 
 impl LinkTimeout {
-    /// The time that was set, or else `auto`.
+    /// Returns the configured duration, or `auto`.
     pub fn or(self, auto: Duration) -> Duration {
         match self {
             LinkTimeout::Auto => auto,
@@ -234,12 +235,12 @@ worded!(
     number_or!("ns|us|µs|ms|s|min|h", "auto")
 );
 
-/// How often a frame is sent again. Written as a whole number or `"unlimited"`.
+/// Maximum number of retransmissions of a frame. Written as a whole number or `"unlimited"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retries {
-    /// Until it is acknowledged.
+    /// Until the frame is acknowledged.
     Unlimited,
-    /// So often, 0 for never; then it is given up.
+    /// At most this number, 0 for none; the frame is then discarded.
     AtMost(u32),
 }
 
@@ -262,17 +263,18 @@ impl Field for Retries {
     }
 }
 
-/// How often a piece of a packet is sent. Written as a whole number or `"unlimited"`.
+/// Maximum number of transmissions of a segment of a packet. Written as a whole number or
+/// `"unlimited"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transmissions {
-    /// Until it has arrived.
+    /// Until the segment has been received.
     Unlimited,
-    /// So often, the first time included; then it is given up.
+    /// At most this number, including the first transmission; the segment is then discarded.
     AtMost(u32),
 }
 
 impl Transmissions {
-    /// The number, if there is a limit.
+    /// Returns the number, if it is limited.
     pub const fn limit(self) -> Option<u32> {
         match self {
             Transmissions::Unlimited => None,
@@ -297,20 +299,20 @@ impl Field for Transmissions {
     }
 }
 
-/// The word for a thing that does not happen.
+/// The word for a disabled feature.
 const OFF: &str = "off";
 
-/// A timer that may be switched off. Written `"off"` or as a duration.
+/// A timer that can be disabled. Written `"off"` or as a duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OptionalTimer {
-    /// It never runs.
+    /// Disabled.
     Off,
-    /// So long, more than zero.
+    /// This duration, above 0.
     After(Duration),
 }
 
 impl OptionalTimer {
-    /// Its duration, unless it is off.
+    /// Returns the duration, unless the timer is disabled.
     pub fn get(self) -> Option<Duration> {
         match self {
             OptionalTimer::Off => None,
@@ -348,17 +350,17 @@ worded!(
     number_or!("ns|us|µs|ms|s|min|h", "off")
 );
 
-/// After how many things something happens. Written as a whole number or `"off"`.
+/// Number of events after which an action is taken. Written as a whole number or `"off"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Every {
-    /// It never happens.
+    /// Never.
     Off,
-    /// With every so many of them.
+    /// At every n-th event.
     Nth(u32),
 }
 
 impl Every {
-    /// The number, unless it is off.
+    /// Returns the number, unless it is off.
     pub fn get(self) -> Option<u32> {
         match self {
             Every::Off => None,
@@ -386,19 +388,20 @@ impl Field for Every {
     }
 }
 
-/// How often an idle link end says that it is there. Written `"auto"`, `"off"` or as a duration.
+/// Interval between keep-alives of an idle link end. Written `"auto"`, `"off"` or as a duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeepaliveInterval {
-    /// Derived from the link: its round trip.
+    /// Derived from the link: its round-trip time.
     Auto,
     /// Never.
     Off,
-    /// So often, more than zero and at most [`KeepaliveInterval::LONGEST`].
+    /// This duration, above 0 and at most [`KeepaliveInterval::LONGEST`].
     Every(Duration),
 }
 
 impl KeepaliveInterval {
-    /// A minute: a later keep-alive finds no loss that a transport has not found itself.
+    /// One minute. A later keep-alive would detect no loss that the transport has not already
+    /// detected.
     pub const LONGEST: Duration = Duration::from_secs(60);
 }
 
@@ -436,12 +439,12 @@ worded!(
     number_or!("ns|us|µs|ms|s|min|h", "(auto|off)")
 );
 
-/// How many keep-alives an idle link end sends. Written `"5 frames"` or `"unlimited"`.
+/// Maximum number of keep-alives of an idle link end. Written `"5 frames"` or `"unlimited"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeepaliveLimit {
-    /// It never stops.
+    /// Unlimited.
     Unlimited,
-    /// So many, at least one.
+    /// This number, at least 1.
     Frames(u32),
 }
 
@@ -472,12 +475,12 @@ worded!(
     "^(unlimited|\\s*[0-9]+\\s*frames?\\s*)$"
 );
 
-/// Whether a TCP receiver delays its acknowledgments. Written `"off"` or as a duration.
+/// Delay of acknowledgments of a TCP receiver. Written `"off"` or as a duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DelayedAck {
-    /// Each segment is acknowledged at once.
+    /// Each segment is acknowledged immediately.
     Off,
-    /// Every second segment is acknowledged, and none later than after this long, more than zero.
+    /// Every second segment is acknowledged, and each segment after at most this duration, above 0.
     After(Duration),
 }
 
