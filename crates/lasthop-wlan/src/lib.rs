@@ -1,11 +1,11 @@
-//! Shared media: who may transmit when several stations share the air.
+//! Shared media: channel access of several stations.
 //!
-//! A medium is a sans-IO machine like a link endpoint: packets go in at a station, come out at another,
-//! and there is one deadline for all stations that hear each other.
+//! A medium is a sans-IO state machine like a link endpoint: packets enter at one station and are
+//! delivered at another. It has a single deadline for all its stations.
 
 pub mod dcf;
 
-/// Its examples are tested.
+/// Tests the examples of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,19 +1,19 @@
-//! What the air was used for while several exchanges may be under way at once.
+//! Airtime accounting for media on which exchanges can overlap.
 //!
-//! Each moment counts once: as success if one of the exchanges then under way ended with an acknowledgment,
-//! else as collision if one of them was disturbed, else as error, so that the shares add up to one with
-//! idle time. What an exchange ends with is known late: intervals wait until all that began before their
-//! end are over.
+//! Each moment counts once: as success if one of the exchanges in progress ended with an
+//! acknowledgment, otherwise as collision if one of them was disturbed, otherwise as error. With
+//! idle time, the fractions add up to one. The result of an exchange is known at its end, so an
+//! interval is counted when all exchanges that began before its end are over.
 
 use super::medium::Use;
 use lasthop_base::units::{Duration, Instant};
 
-/// Time by its use, each moment counted once.
+/// Time by use; each moment is counted once.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Airtime {
-    /// Starts of exchanges that are under way.
+    /// Start times of the exchanges in progress.
     open: Vec<Instant>,
-    /// Those that are over and not counted to their end.
+    /// Finished exchanges that are not counted to their end.
     closed: Vec<(Instant, Instant, Use)>,
     counted_to: Instant,
     success: Duration,
@@ -22,12 +22,12 @@ pub(super) struct Airtime {
 }
 
 impl Airtime {
-    /// An exchange begins at `start`.
+    /// Records an exchange that begins at `start`.
     pub fn open(&mut self, start: Instant) {
         self.open.push(start);
     }
 
-    /// The exchange that began at `start` was on the air until `end`.
+    /// Records that the exchange that began at `start` occupied the medium until `end`.
     pub fn close(&mut self, start: Instant, end: Instant, used: Use) {
         let place = self.open.iter().position(|&open| open == start);
         debug_assert!(place.is_some(), "an exchange that is over has begun");
@@ -37,14 +37,14 @@ impl Airtime {
         self.count(first);
     }
 
-    /// Counts all before `until`.
+    /// Counts the time before `until`.
     fn count(&mut self, until: Instant) {
         loop {
             let from = self.counted_to;
             let is_there =
                 |&&(start, end, _): &&(Instant, Instant, Use)| start <= from && from < end;
             let used = self.closed.iter().filter(is_there).map(|&(.., used)| used).min();
-            // Up to the next start or end.
+            // Up to the next start or end of an exchange.
             let changes = self.closed.iter().flat_map(|&(start, end, _)| [start, end]);
             let next = changes.filter(|&at| at > from).min();
             let Some(next) = next.filter(|_| from < until) else { break };
@@ -62,7 +62,8 @@ impl Airtime {
         self.closed.retain(|&(_, end, _)| end > counted_to);
     }
 
-    /// Time of success, collision and error before `now`; exchanges that are under way count as success.
+    /// Returns the time of success, collision and error before `now`. Exchanges in progress count
+    /// as success.
     pub fn by(&self, now: Instant) -> [Duration; 3] {
         let mut copy = self.clone();
         for start in std::mem::take(&mut copy.open) {

@@ -1,5 +1,6 @@
-//! What comes of a transmission: exchanges of one station, collisions of several, and what they do next.
-//! Part of the [medium](super::medium), whose top comment has the table of what follows what.
+//! Results of transmissions: exchanges of one station, collisions of several, and their
+//! consequences. Part of the [medium](super::medium), whose documentation has the table of waiting
+//! times.
 
 use super::frames;
 use super::medium::{Apart, Ending, Medium, Pair, Phase, Use};
@@ -12,7 +13,7 @@ use lasthop_link::channel::{Airtime, ErrorProcess};
 use std::cmp::Reverse;
 
 impl<P: Payload + Clone> Medium<P> {
-    /// Length of the data frame that a station tries to send, and how long it takes.
+    /// Returns the length and the air time of the data frame that a station attempts to send.
     pub(super) fn data_time(&mut self, station: u16, pair: u32) -> (Bytes, Duration) {
         let station = &self.stations[usize::from(station)];
         let Some(frame) = &station.current else { unreachable!("a contender has a frame") };
@@ -25,18 +26,18 @@ impl<P: Payload + Clone> Medium<P> {
         (length, pair.known_time)
     }
 
-    /// Is a frame on `pair` destroyed?
+    /// Returns `true` if a frame on `pair` is received with errors.
     pub(super) fn is_lost(&mut self, pair: u32, start: Instant, end: Instant, length: u64) -> bool {
         let channel = self.pairs[pair as usize].channel;
         self.channels[channel as usize].is_lost(Airtime { start, end, bits: length * 8 })
     }
 
-    /// Of the frame on `pair` that was destroyed last, can the header be read?
+    /// Returns `true` if the header of the last frame with errors on `pair` is readable.
     pub(super) fn is_header_readable(&self, pair: u32) -> bool {
         self.channels[self.pairs[pair as usize].channel as usize].is_header_readable()
     }
 
-    /// Is a control frame destroyed, against the direction of `pair`, or along it.
+    /// Returns `true` if a control frame is lost, against the direction of `pair` or along it.
     pub(super) fn is_control_lost(
         &mut self,
         pair: u32,
@@ -47,7 +48,7 @@ impl<P: Payload + Clone> Medium<P> {
         self.control_errors && self.is_lost(pair, start, end, length)
     }
 
-    /// Notes a frame on the air for an observer.
+    /// Records a transmitted frame for an observer.
     pub(super) fn show(
         &mut self,
         pair: u32,
@@ -82,14 +83,14 @@ impl<P: Payload + Clone> Medium<P> {
         });
     }
 
-    /// A data frame goes on the air.
+    /// Counts the transmission of a data frame.
     pub(super) fn count_data(&mut self, pair: u32, length: Bytes) {
         let counters = &mut self.pairs[pair as usize].counters;
         counters.data_sent += 1;
         counters.bits_sent += length.bits();
     }
 
-    /// One station transmits from `start` on: computes what comes of it.
+    /// Computes the exchange of a single station that transmits from `start`.
     pub(super) fn exchange(&mut self, index: u16, start: Instant) {
         let Timing { slot, sifs, response_timeout, .. } = self.timing;
         let (difs, eifs) = (self.timing.difs(), self.timing.eifs());
@@ -99,7 +100,7 @@ impl<P: Payload + Clone> Medium<P> {
         let (threshold, has_failed) = (station.parameters.rts_threshold, frame.has_failed());
         let (length, data_time) = self.data_time(index, pair);
         let Pair { to, back, rts, ack, .. } = self.pairs[pair as usize];
-        // Answers meet the errors of the way back, where there is one.
+        // Responses are subject to the errors of the opposite direction, if it is defined.
         let back = back.unwrap_or(pair);
         let is_long = length > threshold;
         self.count_attempt(pair, has_failed);
@@ -113,7 +114,8 @@ impl<P: Payload + Clone> Medium<P> {
             self.show(pair, AirFrame::Rts, [at, rts_end], fate(is_lost), exchange);
             if is_lost {
                 let timeout = rts_end + response_timeout;
-                // Nobody answers: the NAV is reset if this RTS has set it, and the sender goes on after its timeout.
+                // No response: the NAV is reset if this RTS has set it, and the sender continues
+                // after its timeout.
                 if rts_end + exchange > self.nav_until {
                     self.nav_until = Instant::ZERO;
                 }
@@ -159,7 +161,8 @@ impl<P: Payload + Clone> Medium<P> {
             self.defer_sender(index, timeout + difs);
             self.account(start, data_end, Use::Error);
             let attempt = Attempt::NoAck { is_long };
-            // Others may transmit from the base on, and the sender waits for a longer timeout as one that counts apart.
+            // Other stations may transmit from the base. A sender with a longer timeout counts its
+            // slots separately.
             let at = timeout.min(self.base);
             self.phase = if is_there && self.is_header_readable(pair) {
                 Phase::Busy { ending: Ending::Damaged { attempt, at }, at: data_end }
@@ -182,7 +185,7 @@ impl<P: Payload + Clone> Medium<P> {
         self.phase = Phase::Busy { ending, at: data_end };
     }
 
-    /// Several stations transmit.
+    /// Computes the collision of several stations.
     pub(super) fn collide(&mut self) {
         let Timing { response_timeout, .. } = self.timing;
         let (difs, eifs) = (self.timing.difs(), self.timing.eifs());
@@ -233,8 +236,8 @@ impl<P: Payload + Clone> Medium<P> {
             self.stations[usize::from(index)].defer_until = own;
             first = first.min(own);
         }
-        // Nobody may transmit before the outcome is known: that of a long frame is settled early where
-        // the sender of a short one is quicker.
+        // No station may transmit before the result is known. If the sender of a short frame
+        // resumes earlier, the result of a longer frame is computed in advance.
         let at = over.min(first);
         self.phase = Phase::Busy { ending: Ending::Collided, at };
     }
@@ -245,7 +248,7 @@ impl<P: Payload + Clone> Medium<P> {
         counters.retries += u64::from(has_failed);
     }
 
-    /// The medium is busy from `start` to `end`.
+    /// Records that the medium is busy from `start` to `end`.
     fn account(&mut self, start: Instant, end: Instant, used: Use) {
         let time = end.saturating_since(start);
         let total = match used {
@@ -257,16 +260,16 @@ impl<P: Payload + Clone> Medium<P> {
         self.newest = (start, end, used);
     }
 
-    /// Slots count again from `base`, or when the NAV has ended.
+    /// Resumes the count of slots at `base`, or when the NAV has ended.
     fn count_from(&mut self, base: Instant) {
         self.base = base.max(self.nav_until + self.timing.difs());
     }
 
-    /// A receiver that heard a damaged frame counts later than the others.
+    /// Defers a receiver of a damaged frame, which counts its slots later than the others.
     fn defer(&mut self, index: u16, until: Instant) {
         self.stations[usize::from(index)].defer_until = until;
         if until != self.base && self.stations[usize::from(index)].current.is_some() {
-            // It waits with the others, or by itself already.
+            // The station waits with the others, or already counts separately.
             let key = |entry: &Reverse<u64>| entry.0 as u16 == index;
             if let Some(&Reverse(entry)) = self.contenders.iter().find(|entry| key(entry)) {
                 self.contenders.retain(|entry| !key(entry));
@@ -278,19 +281,19 @@ impl<P: Payload + Clone> Medium<P> {
         }
     }
 
-    /// The sender of a failed exchange counts from `until`.
+    /// Defers the sender of a failed exchange, which counts its slots from `until`.
     fn defer_sender(&mut self, index: u16, until: Instant) {
         self.stations[usize::from(index)].defer_until = until;
     }
 
-    /// What an exchange leads to is known.
+    /// Applies the result of an exchange.
     pub(super) fn finish(&mut self, now: Instant, ending: Ending) {
         match ending {
             Ending::Acknowledged { at } => {
                 let (station, _) = self.transmitters[0];
                 self.pass_up(station);
                 self.release();
-                // Not from `base`: the sender of data that follow an unread CTS has no NAV.
+                // Not from `base`: the sender of data after an unread CTS has no NAV.
                 let from = at + self.timing.difs();
                 self.settle(now, station, Attempt::Acknowledged, [at, from]);
             }
@@ -341,7 +344,8 @@ impl<P: Payload + Clone> Medium<P> {
         counters.error_time = counters.error_time + end.saturating_since(start);
     }
 
-    /// Slots count again; stations that counted by themselves join the others, unless they are later.
+    /// Resumes the count of slots. Stations that counted separately join the others, unless they
+    /// are later.
     fn release(&mut self) {
         self.phase = Phase::Contention;
         let mut place = 0;
@@ -356,8 +360,8 @@ impl<P: Payload + Clone> Medium<P> {
         }
     }
 
-    /// The data frame of a station has arrived: what it carries goes up, unless it has before. Is it
-    /// long?
+    /// Delivers the packet of the data frame that a station has sent, unless it is a duplicate.
+    /// Returns whether the frame is long.
     pub(super) fn pass_up(&mut self, station: u16) -> bool {
         let station = &self.stations[usize::from(station)];
         let Some(frame) = &station.current else { unreachable!("an attempt is that of a frame") };
@@ -373,8 +377,8 @@ impl<P: Payload + Clone> Medium<P> {
         station.frame_length(&frame.packet) > station.parameters.rts_threshold
     }
 
-    /// The data frame of a station has come damaged, and its header can be read: it goes up as what it is,
-    /// unless the receiver has it already.
+    /// Delivers the packet of a data frame with errors and a readable header, marked as damaged,
+    /// unless the receiver already has the frame.
     #[cold]
     pub(super) fn pass_up_damaged(&mut self, station: u16) {
         let station = &self.stations[usize::from(station)];
@@ -387,8 +391,8 @@ impl<P: Payload + Clone> Medium<P> {
         }
     }
 
-    /// An attempt of a station is over: the next one, of the same frame or of the next, or none.
-    /// `until`: when its acknowledgment is over; `from`: when its slots count.
+    /// Finishes an attempt of a station and starts the next attempt, if any, of this frame or the
+    /// next one. `until`: end of the acknowledgment; `from`: start of the station's slots.
     fn settle(&mut self, now: Instant, index: u16, attempt: Attempt, [until, from]: [Instant; 2]) {
         let (start, end, _) = self.newest;
         let delay = self.conclude(index, attempt, until, end.saturating_since(start));
@@ -403,8 +407,8 @@ impl<P: Payload + Clone> Medium<P> {
         }
     }
 
-    /// Counts an attempt that is over and tells what has become of its packet; the delay of the next attempt
-    /// of the same frame, if there is one. `time`: how long an exchange that succeeds was on the air.
+    /// Counts a finished attempt and reports the outcome of its packet. Returns the delay before
+    /// the next attempt of the frame, if any. `time`: duration of a successful exchange.
     pub(super) fn conclude(
         &mut self,
         index: u16,

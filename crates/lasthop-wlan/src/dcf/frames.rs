@@ -6,11 +6,11 @@
 //!   CTS, ACK   | control 2 | duration 2 | receiver 6 |                                       FCS 4 |
 //! ```
 //!
-//! Source: IEEE Std 802.11-2012, clause 8.2 and 8.3.1, 8.3.2; little endian. Before an IP packet stands
-//! the header of LLC and SNAP (RFC 1042), 8 bytes. Duration is what the frame reserves for what follows
-//! it, in whole microseconds, rounded up (8.2.5).
+//! Source: IEEE Std 802.11-2012, clause 8.2 and 8.3.1, 8.3.2; little endian. An IP packet is preceded by
+//! the LLC and SNAP header (RFC 1042), 8 bytes. Duration is the time that the frame reserves for
+//! subsequent frames, in whole microseconds, rounded up (8.2.5).
 //!
-//! *Not modelled*: four addresses, fragments, QoS, encryption, management frames.
+//! Limitations: four addresses, fragments, QoS, encryption and management frames are not supported.
 
 /// Header of a data frame with three addresses, in bytes.
 pub const DATA_HEADER: u64 = 24;
@@ -24,13 +24,13 @@ pub const RTS: u64 = 20;
 pub const CTS: u64 = 14;
 /// A MAC acknowledgment, FCS included.
 pub const ACK: u64 = 14;
-/// Numbers of frames count to here and start again.
+/// Number of distinct sequence numbers.
 pub const SEQUENCE_NUMBERS: u16 = 4096;
 
 /// A MAC address.
 pub type Address = [u8; 6];
 
-/// Where a data frame comes from or goes to, as the bits To DS and From DS say it.
+/// Direction of a data frame, as encoded by the bits To DS and From DS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// From a station to its access point.
@@ -42,66 +42,68 @@ pub enum Way {
 /// A frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
-    /// An IP packet.
+    /// A data frame with an IP packet.
     Data {
-        /// To or from the access point.
+        /// Direction of the frame.
         way: Way,
-        /// The station that receives the frame.
+        /// The receiving station.
         receiver: Address,
-        /// Who sends it.
+        /// The transmitting station.
         transmitter: Address,
-        /// Has it been sent before?
+        /// Whether the frame is a retransmission.
         is_retry: bool,
-        /// Its number, below 4096.
+        /// Sequence number, below 4096.
         sequence: u16,
         /// The IP packet.
         packet: &'a [u8],
     },
     /// A request to send.
     Rts {
-        /// The station that answers.
+        /// The responding station.
         receiver: Address,
-        /// Who asks.
+        /// The transmitting station.
         transmitter: Address,
     },
     /// A clear to send.
     Cts {
-        /// Who may send.
+        /// The station that may transmit.
         receiver: Address,
     },
     /// An acknowledgment.
     Ack {
-        /// Whose data frame has arrived.
+        /// The transmitter of the acknowledged data frame.
         receiver: Address,
     },
 }
 
-/// Why bytes are no frame of these kinds.
+/// Error in the bytes of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// The bytes end before the frame does.
-    #[error("found {found} bytes; allowed: at least {least}")]
+    /// The bytes end before the frame.
+    #[error("frame of {found} bytes; expected at least {least}")]
     Short {
-        /// Bytes that there are.
+        /// Number of bytes found.
         found: usize,
-        /// Bytes that the frame has at least.
+        /// Minimum length of the frame.
         least: usize,
     },
-    /// Bytes have been damaged.
-    #[error("found a frame check sequence of {found:08x}; allowed: {right:08x}")]
+    /// The bytes are corrupted.
+    #[error("invalid frame check sequence {found:08x}; expected {right:08x}")]
     Damaged {
-        /// What the frame says.
+        /// Frame check sequence of the frame.
         found: u32,
-        /// What its bytes give.
+        /// Frame check sequence computed from the bytes.
         right: u32,
     },
-    /// Another type of frame.
-    #[error("found frame control {found:04x}; allowed: data with one DS bit, RTS, CTS, ACK")]
+    /// Unsupported type of frame.
+    #[error(
+        "unsupported frame control {found:04x}; expected data with one DS bit, RTS, CTS or ACK"
+    )]
     Kind {
         /// The first two bytes.
         found: u16,
     },
-    /// No IP packet in it.
+    /// The frame contains no IP packet.
     #[error("found data without an LLC and SNAP header of IPv4 or IPv6")]
     NoPacket,
 }
@@ -116,8 +118,8 @@ const RETRY: u16 = 0x0800;
 const SNAP: [u8; 6] = [0xaa, 0xaa, 0x03, 0, 0, 0];
 
 impl Frame<'_> {
-    /// Appends the bytes of the frame, FCS included, to `bytes`; `duration` in microseconds, up to
-    /// 32,767.
+    /// Appends the bytes of the frame, including the FCS, to `bytes`; `duration` in microseconds,
+    /// up to 32,767.
     pub fn encode(&self, duration: u16, bytes: &mut Vec<u8>) {
         let begin = bytes.len();
         let head = |bytes: &mut Vec<u8>, control: u16, receiver: Address| {
@@ -134,7 +136,7 @@ impl Frame<'_> {
                 let retry = if is_retry { RETRY } else { 0 };
                 head(bytes, DATA_CONTROL | direction | retry, receiver);
                 bytes.extend(transmitter);
-                // Destination behind the access point, or source behind it: the access point itself.
+                // The destination or source behind the access point is the access point itself.
                 bytes.extend(match way {
                     Way::ToAccessPoint => receiver,
                     Way::FromAccessPoint => transmitter,
@@ -160,7 +162,7 @@ impl Frame<'_> {
 /// Reads a frame and its duration in microseconds.
 ///
 /// # Errors
-/// If the bytes are damaged, or no frame of these kinds.
+/// If the bytes are corrupted or are not a supported frame.
 pub fn decode(bytes: &[u8]) -> Result<(Frame<'_>, u16), FrameError> {
     let short = |least: u64| FrameError::Short { found: bytes.len(), least: least as usize };
     let (body, check) = bytes.split_last_chunk::<4>().ok_or(short(ACK))?;
@@ -207,7 +209,7 @@ pub fn decode(bytes: &[u8]) -> Result<(Frame<'_>, u16), FrameError> {
     Ok((frame, duration))
 }
 
-/// The CRC of IEEE 802.3 and 802.11 (802.11-2012, 8.2.4.8), reflected, a bit at a time.
+/// Returns the CRC of IEEE 802.3 and 802.11 (802.11-2012, 8.2.4.8), reflected, bit by bit.
 fn crc32(bytes: &[u8]) -> u32 {
     let step = |crc: u32, &byte: &u8| {
         let shift = |crc: u32, _| (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg());
@@ -224,7 +226,7 @@ mod tests {
     const AP: Address = [2, 0, 0, 0, 0, 1];
     const STATION: Address = [2, 0, 0, 0, 0, 2];
 
-    /// The check value of CRC-32 in every catalogue.
+    /// The standard check value of CRC-32.
     #[test]
     fn the_check_sequence_is_that_of_the_standard() {
         assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
@@ -260,7 +262,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any bytes are a frame or an error.
+        /// Arbitrary bytes are a frame or an error.
         #[test]
         fn any_bytes_are_a_frame_or_an_error(mut bytes in prop::collection::vec(any::<u8>(), 0..80), seal: bool, control in 0usize..8) {
             if seal && bytes.len() > 2 {

@@ -1,52 +1,53 @@
-//! The medium of 802.11 stations: who transmits when, and what becomes of it. Those without positions all
-//! hear each other, as follows; those with positions are `spread` out.
+//! The medium of 802.11 stations: channel access and the results of transmissions. Stations without positions
+//! are all in range of each other, as described here. For stations with positions, see `spread`.
 //!
 //! ```text
 //!   busy | DIFS |  0  |  1  |  2  |  3  | busy ...             slots of the medium
-//!               ^ base                  ^ a back-off ends: everybody else freezes
+//!               ^ base                  ^ end of a backoff: all other counters freeze
 //!
-//!                 deadline: a back-off ends           data has arrived, or
-//!   +------------+ ----------------------> +------+   nobody answers
+//!                 deadline: end of a backoff            data received, or
+//!   +------------+ ----------------------> +------+   no response
 //!   | contention |                         | busy | ------------------------+
 //!   +------------+ <---------------------- +------+                         |
-//!          ^        next base, back-offs drawn                              |
+//!          ^        next base, backoffs sampled                             |
 //!          +----------------------------------------------------------------+
 //! ```
 //!
-//! One deadline, none a slot. Idle slots of the medium are numbered, whatever time lies between them; a
-//! back-off of b slots that begins at number n ends at n + b, so that stations freeze and go on without
-//! being looked at. The next one to end is at the top of a heap: a station that waits costs nothing, an
-//! idle one nothing at all. Stations that begin to count at another time than the others (after a frame
-//! that they could not read, after a timeout, or because they have been away) wait in a short list
-//! until the medium is busy again.
+//! The medium has a single deadline instead of one event per slot. Its idle slots are numbered consecutively,
+//! without regard to busy periods in between. A backoff of b slots that begins at number n ends at n + b, so
+//! that frozen counters need no update. A heap orders the backoffs by their end; waiting and idle stations
+//! cost no processing time. Some stations count from a different time than the others: after a frame that
+//! they could not read, after a timeout, or after an absence. They wait in a short list until the medium is
+//! busy again.
 //!
-//! *Equal slots.* A station cannot sense a transmission that began less than a slot ago: a slot is the
-//! time that it takes to sense the medium and to turn around (9.3.7). All whose back-off ends within a slot
-//! after the first one transmit too, and nobody can read any of their frames. Back-offs that began at the
-//! same time end at multiples of a slot, so that those with equal counters collide.
+//! *Equal slots.* A station cannot sense a transmission that began less than a slot ago: a slot is the time
+//! required to sense the medium and to switch to transmission (9.3.7). All stations whose backoff ends within
+//! a slot after the first one transmit too, and none of their frames can be read. Backoffs that began at the
+//! same time end at multiples of a slot, so stations with equal counters collide.
 //!
-//! *An exchange* (RTS, CTS,) data, acknowledgment is computed when it begins, since nobody interrupts it:
-//! SIFS is shorter than DIFS, and everybody has heard the first frame. Before slots count again,
+//! *An exchange* (RTS, CTS,) data, acknowledgment is computed when it begins. It cannot be interrupted: SIFS
+//! is shorter than DIFS, and all stations have received the first frame. Waiting times before slots count:
 //!
 //! | after | sender | receiver | others |
 //! |---|---|---|---|
 //! | an acknowledgment | DIFS | DIFS | DIFS |
-//! | data that came damaged | timeout, DIFS | EIFS | NAV (SIFS, acknowledgment), DIFS |
-//! | an acknowledgment that came damaged | EIFS | DIFS | DIFS |
-//! | an RTS that came damaged | timeout, DIFS | EIFS | NAV until it is reset, DIFS |
-//! | a CTS that came damaged | EIFS | NAV of the whole exchange, DIFS | the same |
-//! | frames that collided | timeout or the end of the longest, DIFS | | EIFS |
+//! | data received with errors | timeout, DIFS | EIFS | NAV (SIFS, acknowledgment), DIFS |
+//! | an acknowledgment received with errors | EIFS | DIFS | DIFS |
+//! | an RTS received with errors | timeout, DIFS | EIFS | NAV until it is reset, DIFS |
+//! | a CTS received with errors | EIFS | NAV of the whole exchange, DIFS | NAV of the whole exchange, DIFS |
+//! | colliding frames | timeout or the end of the longest, DIFS | | EIFS |
 //!
-//! A NAV is only ever raised (9.3.2.4): a sender that could not read its CTS may transmit again while the NAV of that CTS keeps the
-//! others silent, and what it sends does not shorten it. A NAV that an RTS has raised is reset if nothing follows within 2 SIFS, a
-//! CTS and 2 slots. A station that is away hears nothing, answers nothing and sends nothing; its packets wait.
+//! A NAV is only ever extended (9.3.2.4). A sender that could not read its CTS may therefore transmit again
+//! while the NAV of that CTS defers the other stations; its frames do not shorten the NAV. A NAV set by an
+//! RTS is reset if no frame follows within 2 SIFS, a CTS and 2 slots. A station that is out of range neither
+//! receives nor transmits; its packets wait.
 //!
-//! Source: IEEE Std 802.11-2012, 9.3 (DCF). Calls carry `now`, which never decreases. After
-//! [`Medium::enqueue`] and [`Medium::handle_timeout`] the driver drains [`Medium::poll_deliver`]; what a
-//! delivery sets off may be enqueued at once.
+//! Source: IEEE Std 802.11-2012, 9.3 (DCF). The parameter `now` never decreases. After
+//! [`Medium::enqueue`] and [`Medium::handle_timeout`] the driver drains [`Medium::poll_deliver`]. Packets
+//! sent in response to a delivery may be enqueued immediately.
 //!
-//! *Not modelled*: fragments, broadcast, noise at stations that a frame is not
-//! for, propagation delay, power save, association.
+//! Limitations: fragments, broadcast, noise at third stations, propagation delay, power save and
+//! association are not modelled.
 
 use super::frames;
 use super::phy::{Phy, Timing};
@@ -71,20 +72,20 @@ pub(super) struct Pair {
     /// The pair of the opposite direction.
     pub(super) back: Option<u32>,
     pub(super) rate: Rate,
-    /// Index of its error process.
+    /// Index of the error process.
     pub(super) channel: u32,
     pub(super) rts: Duration,
-    /// A CTS is as long as an acknowledgment.
+    /// Air time of an acknowledgment, which has the length of a CTS.
     pub(super) ack: Duration,
-    /// Air time of data of `known_length`: most frames are as long as the one before.
+    /// Length whose air time is cached: most frames have the length of the previous one.
     pub(super) known_length: Bytes,
     pub(super) known_time: Duration,
-    /// Number of the data frame that came last.
+    /// Sequence number of the last data frame received.
     pub(super) last_received: Option<u64>,
     pub(super) counters: PairCounters,
 }
 
-/// A station that counts from a time of its own.
+/// A station that counts its slots separately.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Apart {
     pub(super) station: u16,
@@ -92,31 +93,31 @@ pub(super) struct Apart {
     pub(super) slots: u32,
 }
 
-/// How an exchange of one station ends.
+/// End of the exchange of one station.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// Data have arrived; the acknowledgment will at this time.
+    /// Data has been received; the acknowledgment ends at this time.
     Acknowledged { at: Instant },
-    /// Data have arrived, the acknowledgment will not; then this attempt is over.
+    /// Data has been received, but the acknowledgment is lost; the attempt ends at this time.
     AckLost { at: Instant },
-    /// Data have arrived with nothing but their header intact; the attempt is over at this time.
+    /// Only the header of the data was received without errors; the attempt ends at this time.
     Damaged { attempt: Attempt, at: Instant },
-    /// Data or an RTS have not been answered.
+    /// No response to data or an RTS.
     Failed { attempt: Attempt },
-    /// Several transmitted.
+    /// Several stations transmitted.
     Collided,
 }
 
-/// What the deadline is about.
+/// Meaning of the deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// The next back-off to end.
+    /// The next end of a backoff.
     Contention,
-    /// An exchange that is under way.
+    /// An exchange in progress.
     Busy { ending: Ending, at: Instant },
 }
 
-/// What a stretch of busy time was used for.
+/// Use of a busy period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Use {
     Success,
@@ -124,28 +125,30 @@ pub(super) enum Use {
     Error,
 }
 
-/// Stations that share the air.
+/// A set of stations that share a medium.
 #[derive(Clone, Debug)]
 pub struct Medium<P: Payload> {
     pub(super) phy: Phy,
     pub(super) timing: Timing,
-    /// Do noise and the two-state processes meet RTS, CTS and acknowledgments too?
+    /// Whether noise and the two-state processes also affect RTS, CTS and acknowledgments.
     pub(super) control_errors: bool,
     pub(super) stations: Vec<Station<P>>,
     pub(super) pairs: Vec<Pair>,
     pub(super) channels: Vec<Channel>,
-    /// Stations with a frame by the number of the slot in which their back-off ends: slot, station.
+    /// Stations with a frame, ordered by the number of the slot in which their backoff ends: slot,
+    /// station.
     pub(super) contenders: BinaryHeap<Reverse<u64>>,
     pub(super) apart: Vec<Apart>,
-    /// When the medium's slot `base_slot` begins.
+    /// Start of slot `base_slot` of the medium.
     pub(super) base: Instant,
     pub(super) base_slot: u64,
-    /// Until when a CTS that its receiver could not read keeps all others silent.
+    /// End of the NAV of a CTS that its receiver could not read; all other stations defer until
+    /// then.
     pub(super) nav_until: Instant,
     pub(super) phase: Phase,
-    /// Who transmits in the exchange under way, and when they began.
+    /// Transmitters of the exchange in progress, with their start times.
     pub(super) transmitters: Vec<(u16, Instant)>,
-    /// Busy time that has been counted: its start, its end and its use.
+    /// Last counted busy period: its start, its end and its use.
     pub(super) newest: (Instant, Instant, Use),
     pub(super) up: VecDeque<Delivery<P>>,
     pub(super) reports: bool,
@@ -153,17 +156,18 @@ pub struct Medium<P: Payload> {
     pub(super) keeps_outcomes: bool,
     pub(super) outcomes: VecDeque<Outcome<P>>,
     pub(super) counters: MediumCounters,
-    /// If stations have positions, what they sense; the counts of slots above then stand still.
+    /// State of stations with positions; the slot counts above are then unused.
     pub(super) spread: Option<Box<Spread>>,
 }
 
-/// A contender as the heap orders it.
+/// Returns the key of a contender in the heap.
 fn contender(slot: u64, station: u16) -> Reverse<u64> {
     Reverse(slot << 16 | u64::from(station))
 }
 
 impl<P: Payload + Clone> Medium<P> {
-    /// A medium without stations. `control_errors`: error processes meet control frames as well as data.
+    /// Creates a medium without stations. `control_errors`: error processes affect control frames
+    /// as well as data.
     pub fn new(phy: Phy, timing: Timing, control_errors: bool) -> Self {
         debug_assert!(timing.slot > Duration::ZERO, "a slot takes time");
         Medium {
@@ -191,18 +195,18 @@ impl<P: Payload + Clone> Medium<P> {
         }
     }
 
-    /// Lets it keep events for [`Self::poll_event`], which somebody then must take.
+    /// Enables events, which the caller must then drain with [`Self::poll_event`].
     pub fn report_events(&mut self) {
         self.reports = true;
     }
 
-    /// Lets it keep what becomes of each packet for [`Self::poll_outcome`], which somebody then must take.
+    /// Enables outcomes of packets, which the caller must then drain with [`Self::poll_outcome`].
     pub fn keep_outcomes(&mut self) {
         self.keeps_outcomes = true;
     }
 
-    /// Adds a station before whose MAC packets wait in `queue`, and whose back-offs come from `backoff`; at
-    /// most 65,536.
+    /// Adds a station whose packets wait in `queue`; `backoff` is the random stream of its
+    /// backoffs. A medium has at most 65,536 stations.
     pub fn add_station(
         &mut self,
         parameters: MacParameters,
@@ -217,13 +221,14 @@ impl<P: Payload + Clone> Medium<P> {
         StationId(id)
     }
 
-    /// A station is out of reach during `periods`, which are in order and do not overlap.
+    /// Sets the `periods` during which a station is out of range. They are in order and do not
+    /// overlap.
     pub fn set_away(&mut self, station: StationId, periods: &[[Instant; 2]]) {
         self.stations[station.index()].set_away(periods);
     }
 
-    /// Lets `from` send to `to` at `rate`, with control frames at `control_rate`; `channel` destroys
-    /// what goes that way.
+    /// Adds a direction from `from` to `to` at `rate`, with control frames at `control_rate` and
+    /// the error process `channel`.
     pub fn add_pair(
         &mut self,
         [from, to]: [StationId; 2],
@@ -235,7 +240,7 @@ impl<P: Payload + Clone> Medium<P> {
         self.push_pair([from, to], [rate, control_rate], channel)
     }
 
-    /// The pair of the opposite direction of `there`, which shares its error process.
+    /// Adds the opposite direction of `there`, which shares its error process.
     pub fn add_back_pair(&mut self, there: PairId, rates: [Rate; 2]) -> PairId {
         let Pair { from, to, channel, .. } = self.pairs[there.index()];
         self.push_pair([StationId(to), StationId(from)], rates, channel)
@@ -269,23 +274,26 @@ impl<P: Payload + Clone> Medium<P> {
         PairId(index)
     }
 
-    /// Timings of the medium.
+    /// Returns the timing of the medium.
     pub fn timing(&self) -> &Timing {
         &self.timing
     }
 
-    /// Would a packet for `pair` that comes now leave room for another one like it?
+    /// Returns `true` if, after enqueuing a packet for `pair` now, the queue would have room for
+    /// another packet of the same size.
     pub fn has_spare_room(&self, now: Instant, pair: PairId, packet: &P) -> bool {
         let from = self.pairs[pair.index()].from;
         self.stations[usize::from(from)].has_room(now, packet, 2)
     }
 
-    /// Packets that wait at the transmitter of `pair`, the frame that is being sent included.
+    /// Returns the number of packets waiting at the transmitter of `pair`, including the frame
+    /// being sent.
     pub fn queued(&self, now: Instant, pair: PairId) -> u64 {
         self.stations[usize::from(self.pairs[pair.index()].from)].length(now)
     }
 
-    /// A packet joins the queue of the transmitter of `pair`; false: it is full.
+    /// Appends a packet to the queue of the transmitter of `pair`; returns `false` if the queue is
+    /// full.
     pub fn enqueue(&mut self, now: Instant, pair: PairId, packet: P) -> bool {
         let from = self.pairs[pair.index()].from;
         let is_admitted = self.stations[usize::from(from)].enqueue(now, pair.0, packet);
@@ -300,14 +308,16 @@ impl<P: Payload + Clone> Medium<P> {
         true
     }
 
-    /// The next packet of a station without a frame becomes its frame; false if its queue has none, or has dropped all.
+    /// Dequeues the next frame of a station that has none; returns `false` if the queue is empty or
+    /// dropped all its packets.
     pub(super) fn take_next(&mut self, now: Instant, index: u16) -> bool {
         let is_there = self.stations[usize::from(index)].take_next(now);
         self.count_dropped(index);
         is_there
     }
 
-    /// Counts what the queue of a station has dropped in the last call, that of a packet itself apart.
+    /// Counts the packets that the queue of a station dropped during the last call, excluding the
+    /// packet passed to it.
     fn count_dropped(&mut self, index: u16) {
         for &Waiting { pair, ref packet } in self.stations[usize::from(index)].dropped() {
             self.pairs[pair as usize].counters.drops += 1;
@@ -318,13 +328,14 @@ impl<P: Payload + Clone> Medium<P> {
         }
     }
 
-    /// What the queue of a station did; `None` where it drops only what finds it full.
+    /// Returns the counters of a station's queue discipline, or `None` if the queue drops packets
+    /// only when it is full.
     pub fn early(&self, pair: PairId) -> Option<(StationId, DisciplineCounters)> {
         let from = self.pairs[pair.index()].from;
         Some((StationId(from), self.stations[usize::from(from)].early()?))
     }
 
-    /// An idle station has got a frame.
+    /// Starts channel access of an idle station that has a new frame.
     fn begin_access(&mut self, now: Instant, index: u16) {
         if self.spread.is_some() {
             return self.begin_apart(now, index);
@@ -340,7 +351,7 @@ impl<P: Payload + Clone> Medium<P> {
         let is_idle = self.phase == Phase::Contention && now >= from;
         let passed = if self.phase == Phase::Contention { self.passed(now) } else { 0 };
         if self.base_slot + passed < backoff_until {
-            // The back-off after the frame before goes on.
+            // The backoff after the previous frame continues.
             self.contenders.push(contender(backoff_until, index));
         } else if is_idle {
             self.transmitters.clear();
@@ -352,12 +363,12 @@ impl<P: Payload + Clone> Medium<P> {
         }
     }
 
-    /// Idle slots that have passed since the base.
+    /// Returns the number of idle slots since the base.
     fn passed(&self, now: Instant) -> u64 {
         now.saturating_since(self.base).as_nanos() / self.timing.slot.as_nanos()
     }
 
-    /// Draws a back-off whose slots count from `from`.
+    /// Samples a backoff whose slots count from `from`.
     pub(super) fn draw(&mut self, index: u16, from: Instant) -> u32 {
         let station = &mut self.stations[usize::from(index)];
         let window = station.contention_window();
@@ -370,7 +381,7 @@ impl<P: Payload + Clone> Medium<P> {
         slots
     }
 
-    /// A station waits for so many slots, which count from `from`.
+    /// Adds a station that waits for `slots` slots, which count from `from`.
     pub(super) fn join(&mut self, index: u16, from: Instant, slots: u32) {
         if from == self.base {
             let until = self.base_slot + u64::from(slots);
@@ -381,17 +392,17 @@ impl<P: Payload + Clone> Medium<P> {
         }
     }
 
-    /// When a contender transmits.
+    /// Returns the transmission time of a contender.
     fn time_of(&self, &Reverse(key): &Reverse<u64>) -> Instant {
         self.base + self.timing.slot * ((key >> 16) - self.base_slot)
     }
 
-    /// When a station that counts by itself transmits.
+    /// Returns the transmission time of a station that counts separately.
     fn time_apart(&self, apart: &Apart) -> Instant {
         apart.base + self.timing.slot * u64::from(apart.slots)
     }
 
-    /// The one deadline: the end of a back-off, or what comes of an exchange.
+    /// Returns the next deadline: the end of a backoff or the result of an exchange.
     pub fn next_timeout(&self) -> Instant {
         if let Some(spread) = &self.spread {
             return spread.next_timeout();
@@ -405,7 +416,7 @@ impl<P: Payload + Clone> Medium<P> {
         }
     }
 
-    /// The deadline may have come.
+    /// Processes the deadline if it is due.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.next_timeout() > now {
             return;
@@ -422,8 +433,8 @@ impl<P: Payload + Clone> Medium<P> {
         }
     }
 
-    /// The medium becomes busy at `now`: with those in `transmitters`, and with all whose back-off ends
-    /// too soon for them to sense it.
+    /// Starts a busy period at `now` with the stations in `transmitters` and all stations whose
+    /// backoff ends too soon for them to sense it.
     fn transmit(&mut self, now: Instant) {
         let sensed = now + self.timing.slot;
         while let Some(top) = self.contenders.peek()
@@ -444,7 +455,7 @@ impl<P: Payload + Clone> Medium<P> {
                 place += 1;
             }
         }
-        // Those that have left in the meantime come back later.
+        // Stations that have left in the meantime resume when they return.
         self.park(sensed);
         if self.transmitters.is_empty() {
             return;
@@ -462,7 +473,7 @@ impl<P: Payload + Clone> Medium<P> {
         }
     }
 
-    /// A contender's back-off is over: it transmits, unless it is away.
+    /// Transmits for a contender whose backoff has ended, unless it is out of range.
     fn start_one(&mut self, station: u16, at: Instant) {
         match self.stations[usize::from(station)].away_until(at) {
             None => self.transmitters.push((station, at)),
@@ -473,8 +484,8 @@ impl<P: Payload + Clone> Medium<P> {
         }
     }
 
-    /// Stations that count by themselves and are away when they would transmit begin again when they are
-    /// back.
+    /// Restarts the backoff of stations that count separately and are out of range at their
+    /// transmission time; it begins when they return.
     fn park(&mut self, sensed: Instant) {
         let (slot, difs) = (self.timing.slot, self.timing.difs());
         for apart in &mut self.apart {
@@ -487,22 +498,22 @@ impl<P: Payload + Clone> Medium<P> {
         }
     }
 
-    /// The next packet that has come over the medium.
+    /// Returns the next packet delivered over the medium.
     pub fn poll_deliver(&mut self) -> Option<Delivery<P>> {
         self.up.pop_front()
     }
 
-    /// The next event, if the medium reports.
+    /// Returns the next event, if events are enabled.
     pub fn poll_event(&mut self) -> Option<MediumEvent<P>> {
         self.events.pop_front()
     }
 
-    /// What has become of the next packet, if the medium keeps outcomes.
+    /// Returns the outcome of the next packet, if outcomes are enabled.
     pub fn poll_outcome(&mut self) -> Option<Outcome<P>> {
         self.outcomes.pop_front()
     }
 
-    /// Counters by `now`: what is on the air then counts as far as it is over.
+    /// Returns the counters at `now`; transmissions in progress count up to `now`.
     pub fn counters(&self, now: Instant) -> MediumCounters {
         if let Some(spread) = &self.spread {
             return spread.counters(now, self.counters);
@@ -519,29 +530,30 @@ impl<P: Payload + Clone> Medium<P> {
         counters
     }
 
-    /// Error processes go on to `now`, before which no frame starts any more.
+    /// Advances the error processes to `now`. No later call starts a frame before `now`.
     pub fn catch_up(&mut self, now: Instant) {
         self.channels.iter_mut().for_each(|channel| channel.catch_up(now));
     }
 
-    /// Changes of state of the error processes in a second of simulated time.
+    /// Returns the number of state changes of the error processes per second of simulated time.
     pub fn replay_rate(&self) -> f64 {
         self.channels.iter().map(ErrorProcess::replay_rate).sum()
     }
 
-    /// Data frames of a pair so far that were damaged and whose header could be read; `None` where its errors leave none.
+    /// Returns the number of data frames of a pair that were received with errors and a readable
+    /// header; `None` if its error process destroys headers.
     pub fn readable_headers(&self, pair: PairId) -> Option<u64> {
         let Pair { channel, counters, .. } = &self.pairs[pair.index()];
         self.channels[*channel as usize].readable_headers()?;
         Some(counters.headers_readable)
     }
 
-    /// Counters of a pair.
+    /// Returns the counters of a pair.
     pub fn pair_counters(&self, pair: PairId) -> PairCounters {
         self.pairs[pair.index()].counters
     }
 
-    /// Counters of a station.
+    /// Returns the counters of a station.
     pub fn station_counters(&self, station: StationId) -> StationCounters {
         self.stations[station.index()].counters
     }

@@ -1,8 +1,11 @@
 //! IEEE 802.11: the distributed coordination function (DCF).
 //!
-//! [`phy`] has rates, preambles and timings as data, [`station`] what a station remembers between its
-//! attempts, [`medium`] the machine, of stations that all hear each other or, with positions from [`space`],
-//! of those that do not, [`frames`] lengths and the byte form of frames.
+//! - [`phy`]: rates, preambles and timing as data.
+//! - [`station`]: the state of a station between attempts.
+//! - [`medium`]: the state machine, for stations in range of each other and for stations with
+//!   positions.
+//! - [`space`]: positions and propagation.
+//! - [`frames`]: lengths and byte form of frames.
 
 mod airtime;
 mod exchange;

@@ -1,18 +1,18 @@
-//! Physical layers of IEEE 802.11b, a and g as data: rates, preambles, and the times that the MAC
+//! Physical layers of IEEE 802.11b, a and g as data: rates, preambles, and the durations that the MAC
 //! derives from them.
 //!
 //! ```text
 //!   802.11b   | preamble and header, 192 us (long) or 96 us (short) | frame at its rate    |
 //!   802.11a   | preamble and SIGNAL, 20 us | symbols of 4 us: service, frame, tail, padding |
-//!   802.11g   | as 802.11a                                          | 6 us of nothing      |
+//!   802.11g   | as 802.11a                                          | 6 us of silence      |
 //! ```
 //!
 //! Sources: IEEE Std 802.11-2012, clauses 17 (High Rate DSSS; 17.2.2 PLCP, 17.3.3 characteristics), 18
 //! (OFDM; 18.3.2 PPDU, 18.4.3 TXTIME, table 18-17) and 19 (ERP-OFDM; 19.5.3 signal extension, 19.8.4);
 //! 9.3.7 for the inter-frame spaces, 9.3.2.8 for the timeout of an acknowledgment.
 //!
-//! *Not modelled*: 802.11b protection of ERP stations, optional modulations (PBCC, DSSS-OFDM), the whole
-//! microseconds to which the LENGTH field of DSSS rounds, propagation (it is part of the slot).
+//! Limitations: 802.11b protection of ERP stations, optional modulations (PBCC, DSSS-OFDM) and the rounding of
+//! the LENGTH field of DSSS to whole microseconds are not modelled. Propagation delay is part of the slot.
 
 use super::frames;
 use lasthop_base::schema::keys::choice;
@@ -31,12 +31,12 @@ choice! {
 }
 
 choice! {
-    /// The preamble of 802.11b; the other standards have one only.
+    /// The preamble of 802.11b; other standards have a single preamble.
     pub enum Preamble {
         /// 144 bits and a header of 48 bits, all at 1 Mbps.
         Long = "long",
-        /// 72 bits at 1 Mbps and a header of 48 bits at 2 Mbps; not for frames at 1 Mbps, which keep
-        /// the long one.
+        /// 72 bits at 1 Mbps and a header of 48 bits at 2 Mbps. Frames at 1 Mbps use the long
+        /// preamble.
         Short = "short",
     }
 }
@@ -67,7 +67,7 @@ const SYMBOL: Duration = micros(4);
 const SERVICE_AND_TAIL: u64 = 16 + 6;
 
 impl Standard {
-    /// The rates of frames.
+    /// Returns the rates of data frames.
     pub fn rates(self) -> impl Iterator<Item = Rate> + Clone {
         let rates = match self {
             Standard::B => DSSS,
@@ -76,8 +76,8 @@ impl Standard {
         rates.iter().map(|&rate| Rate::from_bps(rate))
     }
 
-    /// The rates that every station knows, which control frames take: 1 and 2 Mbps (the rates of the
-    /// first standard), or those that are mandatory with OFDM.
+    /// Returns the rates that all stations support, which control frames use: 1 and 2 Mbps (the
+    /// rates of the first standard), or the mandatory rates of OFDM.
     fn basic_rates(self) -> &'static [u64] {
         match self {
             Standard::B => &[MEGABIT, 2 * MEGABIT],
@@ -85,8 +85,8 @@ impl Standard {
         }
     }
 
-    /// The rate of the control frames that go with data at `rate`: the highest basic rate that is not
-    /// above it (9.7.6.5.2).
+    /// Returns the rate of control frames for data at `rate`: the highest basic rate up to it
+    /// (9.7.6.5.2).
     pub fn control_rate(self, rate: Rate) -> Rate {
         let basic = self.basic_rates();
         let highest = basic.iter().copied().rev().find(|&basic| basic <= rate.as_bps());
@@ -97,14 +97,14 @@ impl Standard {
 /// A physical layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Phy {
-    /// Which one.
+    /// The standard.
     pub standard: Standard,
-    /// The preamble, with 802.11b.
+    /// The preamble of 802.11b.
     pub preamble: Preamble,
 }
 
 impl Phy {
-    /// Preamble and physical header of a frame at `rate`.
+    /// Returns the duration of the preamble and the physical header of a frame at `rate`.
     pub fn preamble_time(self, rate: Rate) -> Duration {
         match (self.standard, self.preamble) {
             (Standard::B, Preamble::Short) if rate.as_bps() > MEGABIT => micros(96),
@@ -113,8 +113,8 @@ impl Phy {
         }
     }
 
-    /// How long a frame of `length`, MAC header and FCS included, is on the air at `rate`, rounded up to
-    /// a whole nanosecond.
+    /// Returns the air time of a frame of `length`, including MAC header and FCS, at `rate`,
+    /// rounded up to a whole nanosecond.
     pub fn airtime(self, length: Bytes, rate: Rate) -> Duration {
         let preamble = self.preamble_time(rate);
         match self.standard {
@@ -130,12 +130,12 @@ impl Phy {
         }
     }
 
-    /// Silence behind a frame of 802.11g that counts as part of it.
+    /// Returns the silence after a frame of 802.11g, which counts as part of the frame.
     fn signal_extension(self) -> Duration {
         if self.standard == Standard::G { micros(6) } else { Duration::ZERO }
     }
 
-    /// Times and windows of the MAC on this layer.
+    /// Returns the durations and contention windows of the MAC on this physical layer.
     pub fn timing(self) -> Timing {
         let (slot, sifs, cw_min, rx_start) = match self.standard {
             Standard::B => (20, 10, 31, self.preamble_time(Rate::from_bps(2 * MEGABIT))),
@@ -155,31 +155,31 @@ impl Phy {
     }
 }
 
-/// Times and contention windows of the MAC; what is not given follows from what is.
+/// Durations and contention windows of the MAC. Other durations are derived by methods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
     /// aSlotTime.
     pub slot: Duration,
-    /// aSIFSTime: between a frame and its answer.
+    /// aSIFSTime: between a frame and its response.
     pub sifs: Duration,
-    /// aCWmin: a back-off before a first attempt is 0 to so many slots.
+    /// aCWmin: the backoff before a first attempt is 0 to this number of slots.
     pub cw_min: u32,
     /// aCWmax.
     pub cw_max: u32,
-    /// From the end of a frame to the time at which its sender stops waiting for an answer to begin:
+    /// Time from the end of a frame after which its sender no longer expects a response to begin:
     /// ACKTimeout and CTSTimeout.
     pub response_timeout: Duration,
-    /// A MAC acknowledgment at the lowest basic rate, which EIFS makes room for.
+    /// Air time of a MAC acknowledgment at the lowest basic rate, which is part of EIFS.
     pub lowest_ack: Duration,
 }
 
 impl Timing {
-    /// DIFS: how long the medium is idle before slots count.
+    /// Returns DIFS: the idle time of the medium before slots count.
     pub fn difs(&self) -> Duration {
         self.sifs + self.slot * 2
     }
 
-    /// EIFS: the same after a frame that could not be read.
+    /// Returns EIFS: the idle time before slots count after a frame that could not be read.
     pub fn eifs(&self) -> Duration {
         self.sifs + self.lowest_ack + self.difs()
     }
@@ -193,15 +193,15 @@ mod tests {
         Rate::from_bps(kbps * 1_000)
     }
 
-    /// Microseconds, rounded to a tenth.
+    /// Converts to tenths of a microsecond, rounded.
     fn tenths(duration: Duration) -> u64 {
         (duration.as_nanos() + 50) / 100
     }
 
     const B: Phy = Phy { standard: Standard::B, preamble: Preamble::Long };
 
-    /// Frames of 802.11b as ns-2 counts them, with 28 and with 34 bytes of MAC header and FCS, in tenths
-    /// of a microsecond.
+    /// Air times of 802.11b frames as in ns-2, with 28 and with 34 bytes of MAC header and FCS, in
+    /// tenths of a microsecond.
     #[test]
     fn frames_of_802_11b_to_the_tenth_of_a_microsecond() {
         for (packet, overhead, kbps, tenth) in [
@@ -218,7 +218,8 @@ mod tests {
         }
     }
 
-    /// Table 18-4: bits of a symbol 24 to 216; the durations of 14 B and 1536 B by hand.
+    /// Table 18-4: 24 to 216 bits per symbol; the durations of 14 B and 1536 B are computed by
+    /// hand.
     #[test]
     fn ofdm_frames_take_whole_symbols() {
         let a = Phy { standard: Standard::A, preamble: Preamble::Long };
@@ -236,7 +237,7 @@ mod tests {
         let short = Phy { standard: Standard::B, preamble: Preamble::Short };
         let a = Phy { standard: Standard::A, preamble: Preamble::Long };
         let g = Phy { standard: Standard::G, preamble: Preamble::Long };
-        // Slot, SIFS, DIFS, EIFS, timeout of a response, in microseconds; CWmin.
+        // Slot, SIFS, DIFS, EIFS, response timeout, in microseconds; CWmin.
         for (phy, expected, cw_min) in [
             (B, [20, 10, 50, 364, 222], 31),
             (short, [20, 10, 50, 364, 126], 31),

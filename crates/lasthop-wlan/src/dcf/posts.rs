@@ -1,5 +1,5 @@
-//! What stations that do not all hear each other remember, and what is on the air: the state of
-//! [spread](super::spread) stations, without what they send.
+//! State of [spread](super::spread) stations, which are not all in range of each other, and of the
+//! frames on the medium. Packets are stored elsewhere.
 
 use super::airtime::Airtime;
 use super::medium::Use;
@@ -10,25 +10,25 @@ use lasthop_base::units::{Duration, Instant};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// What is due, in the order in which it happens if it is due at once.
+/// Pending event, in the order of processing among events at equal times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Due {
-    /// A frame on the air ends.
+    /// A transmission ends.
     End { frame: u32 },
-    /// SIFS before an answer, or data behind a CTS, is over.
+    /// SIFS before a response, or before data after a CTS, has elapsed.
     Answer { station: u16 },
-    /// Nobody has answered.
+    /// No response was received.
     Timeout { station: u16, turn: u32 },
-    /// A NAV that an RTS has set ends unless something has followed.
+    /// A NAV set by an RTS ends, unless a frame has followed.
     NavReset { station: u16 },
-    /// A back-off is over.
+    /// A backoff ends.
     Access { station: u16, turn: u32 },
 }
 
-/// A frame on the air.
+/// A frame being transmitted.
 #[derive(Clone, Debug)]
 pub(super) struct OnAir {
-    /// The pair of the exchange that it belongs to.
+    /// The pair of the exchange.
     pub pair: u32,
     pub from: u16,
     pub to: u16,
@@ -37,69 +37,72 @@ pub(super) struct OnAir {
     pub end: Instant,
     pub reserves: Duration,
     pub is_over: bool,
-    /// Who sensed it but transmitted meanwhile, and so does not know that it was a frame.
+    /// Stations that sensed the frame but transmitted in the meantime, and therefore did not detect
+    /// a frame.
     pub deaf: Vec<u16>,
 }
 
-/// What a receiver tries to read.
+/// The frame that a receiver attempts to read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lock {
     pub frame: u32,
     pub is_clean: bool,
 }
 
-/// What a sender waits for.
+/// The response for which a sender waits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiting {
     pub is_for_cts: bool,
     pub until: Instant,
 }
 
-/// A frame that follows another one after SIFS.
+/// A frame to be sent SIFS after another frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     pub kind: AirFrame,
     /// The pair of the exchange.
     pub pair: u32,
-    /// Its duration field: that of the frame before, less SIFS and itself.
+    /// Duration field: the duration of the preceding frame, minus SIFS and the duration of this
+    /// frame.
     pub reserves: Duration,
 }
 
-/// An exchange of a station's own.
+/// An exchange that a station has initiated.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Exchange {
     pub start: Instant,
-    /// The end of its last frame.
+    /// End of its last frame.
     pub end: Instant,
-    /// What it was, if it fails.
+    /// Cause, if the exchange fails.
     pub cause: Use,
 }
 
-/// A station in its place.
+/// A station with a position.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Post {
-    /// Frames of others that it senses.
+    /// Number of frames of other stations that the station senses.
     pub sensed: u32,
-    /// It transmits.
+    /// Whether the station is transmitting.
     pub is_sending: bool,
     pub lock: Option<Lock>,
-    /// It could not read what it sensed last.
+    /// Whether the station could not read the last frame that it sensed.
     pub is_damaged: bool,
-    /// When it last was busy, without its NAV.
+    /// End of its last busy period, excluding its NAV.
     pub idle_since: Instant,
     pub nav_until: Instant,
     pub nav_reset: Option<Instant>,
-    /// Slots of its back-off that are left, as of the time from which they count.
+    /// Remaining slots of its backoff, at the time from which they count.
     pub slots: u32,
-    /// When it transmits, if nothing comes in between; `turn` tells that from what was due before.
+    /// Transmission time, unless the medium becomes busy; `turn` distinguishes it from earlier
+    /// transmission times.
     pub access: Option<Instant>,
     pub turn: u32,
     pub waiting: Option<Waiting>,
     pub waiting_turn: u32,
-    /// The frame that it sends after SIFS. Until then it reads no other frame.
+    /// Frame to be sent after SIFS. Until then, the station reads no other frame.
     pub answer: Option<Answer>,
     pub exchange: Option<Exchange>,
-    /// A back-off that an observer has not been told of: slots and window.
+    /// A backoff that has not been reported to the observer: slots and window.
     pub untold: Option<(u32, u32)>,
 }
 
@@ -108,7 +111,7 @@ impl Post {
         self.is_sending || self.sensed > 0
     }
 
-    /// When its slots count, if it stays idle. `defer_until`: not before that.
+    /// Returns the time from which its slots count if it stays idle, at least `defer_until`.
     pub fn counts_from(&self, timing: &Timing, defer_until: Instant) -> Instant {
         let space = if self.is_damaged { timing.eifs() } else { timing.difs() };
         let nav = self.nav_until + timing.difs();
@@ -116,7 +119,7 @@ impl Post {
     }
 }
 
-/// What a medium of stations with positions remembers.
+/// State of a medium of stations with positions.
 #[derive(Clone, Debug)]
 pub(super) struct Spread {
     pub reach: Reach,
@@ -127,7 +130,7 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    /// Stations at these places, all of them idle.
+    /// Creates idle stations at `positions`.
     pub fn new(propagation: &Propagation, positions: &[Position]) -> Self {
         Spread {
             reach: Reach::new(propagation, positions),
@@ -138,7 +141,7 @@ impl Spread {
         }
     }
 
-    /// Frames on the air, by number.
+    /// Returns the frames being transmitted, by number.
     pub fn on_air(&self) -> impl Iterator<Item = (u32, &OnAir)> {
         let numbered = self.frames.iter().enumerate();
         numbered.filter(|(_, frame)| !frame.is_over).map(|(number, frame)| (number as u32, frame))
@@ -148,7 +151,7 @@ impl Spread {
         self.due.push(Reverse((at, due)));
     }
 
-    /// Is it still to happen?
+    /// Returns `true` if the event is still pending.
     pub fn is_current(&self, at: Instant, due: Due) -> bool {
         match due {
             Due::End { .. } | Due::Answer { .. } => true,
@@ -176,14 +179,14 @@ impl Spread {
         self.due.peek().map_or(Instant::NEVER, |&Reverse((at, _))| at)
     }
 
-    /// Adds to what the medium has counted.
+    /// Adds the airtime to the counters of the medium.
     pub fn counters(&self, now: Instant, counted: MediumCounters) -> MediumCounters {
         let [success_time, collision_time, error_time] = self.airtime.by(now);
         MediumCounters { success_time, collision_time, error_time, ..counted }
     }
 
-    /// The medium becomes busy to an idle station: it keeps the slots that are left. A back-off that ends
-    /// before `sensed` goes on.
+    /// Freezes the backoff of an idle station whose medium becomes busy. A backoff that ends before
+    /// `sensed` continues.
     pub fn freeze(
         &mut self,
         timing: &Timing,
@@ -200,11 +203,11 @@ impl Spread {
         post.slots = post.slots.saturating_sub((counted / timing.slot.as_nanos()) as u32);
     }
 
-    /// A frame begins to reach a station that does not transmit.
+    /// Starts the reception of a frame at a station that is not transmitting.
     pub fn hear(&mut self, number: u32, station: u16) {
         let frame = &self.frames[number as usize];
         let survives = |number: u32, from: u16| {
-            // One that ends as this one begins does not meet it.
+            // A frame that ends when this one begins does not disturb it.
             let others = self
                 .on_air()
                 .filter(|&(other, on_air)| other != number && on_air.end > frame.start);

@@ -1,4 +1,4 @@
-//! What a medium tells: who its stations are, what has come over it, outcomes, counters, events.
+//! Output of a medium: identifiers, deliveries, outcomes, counters and events.
 
 use lasthop_base::packet::LinkFate;
 use lasthop_base::schema::metrics::metrics;
@@ -13,67 +13,68 @@ pub struct StationId(pub(super) u16);
 pub struct PairId(pub(super) u32);
 
 impl StationId {
-    /// Its index, in the order in which stations were added.
+    /// Returns the index of the station, in the order of addition.
     pub fn index(self) -> usize {
         self.0.into()
     }
 }
 
 impl PairId {
-    /// Its index, in the order in which pairs were added.
+    /// Returns the index of the pair, in the order of addition.
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// A packet that has come over the medium.
+/// A packet delivered over the medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery<P> {
     /// Transmitter and receiver.
     pub pair: PairId,
-    /// The number of its frame.
+    /// Sequence number of its frame.
     pub sequence: u64,
     /// The packet.
     pub packet: P,
-    /// Only its header is as it was sent: the receiver's MAC has not acknowledged it.
+    /// Whether only the header is correct; the receiver's MAC has not acknowledged such a packet.
     pub is_damaged: bool,
 }
 
-/// Always-on counters of a transmitter and a receiver.
+/// Counters of a transmitter and a receiver, which are always enabled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PairCounters {
-    /// Packets refused because the queue was full.
+    /// Packets dropped because the queue was full.
     pub drops: u64,
-    /// Attempts: an RTS, or data without one.
+    /// Attempts: an RTS, or data without an RTS.
     pub attempts: u64,
-    /// Attempts that were not the first of their frame.
+    /// Attempts other than the first of their frame.
     pub retries: u64,
-    /// Attempts in which others transmitted too.
+    /// Attempts during which other stations transmitted.
     pub collisions: u64,
-    /// Attempts that noise destroyed, on the way there or back, or that met nobody.
+    /// Attempts that failed by noise, in either direction, or because the receiver was out of
+    /// range.
     pub errors: u64,
-    /// Data frames on the air, and those of them that arrived undamaged.
+    /// Data frames sent.
     pub data_sent: u64,
-    /// See `data_sent`.
+    /// Data frames received without errors.
     pub data_received: u64,
-    /// Data frames that noise damaged and whose header could be read.
+    /// Data frames received with errors and a readable header.
     pub headers_readable: u64,
-    /// Bits of data frames on the air, preambles not counted.
+    /// Bits of data frames sent, excluding preambles.
     pub bits_sent: u64,
     /// Frames acknowledged.
     pub acknowledged: u64,
-    /// Frames given up at a retry limit.
+    /// Frames discarded after a retry limit.
     pub abandoned: u64,
-    /// Frames that the receiver had already.
+    /// Frames received more than once.
     pub duplicates: u64,
-    /// Time that the medium was busy with successful exchanges of this pair.
+    /// Time during which the medium was busy with successful exchanges of this pair.
     pub success_time: Duration,
-    /// Time that it was busy with attempts that noise destroyed.
+    /// Time during which the medium was busy with attempts that noise destroyed.
     pub error_time: Duration,
 }
 
 metrics! {
-    /// What the MAC knows of a direction of a WLAN.
+    /// Metrics of the MAC in one direction of a WLAN.
     pub struct PairMetrics {
         /// Transmission attempts: an RTS, or data without one.
         attempts: "Attempts", Count, Neither, Sum;
@@ -118,83 +119,84 @@ metrics! {
     }
 }
 
-/// Always-on counters of a medium.
+/// Counters of a medium, which are always enabled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MediumCounters {
-    /// Times that several stations transmitted at once.
+    /// Number of times that several stations transmitted simultaneously.
     pub collisions: u64,
-    /// Time that the medium was busy with exchanges that ended with an acknowledgment.
+    /// Time during which the medium was busy with exchanges that ended with an acknowledgment.
     pub success_time: Duration,
-    /// Time that it was busy with collisions.
+    /// Time during which the medium was busy with collisions.
     pub collision_time: Duration,
-    /// Time that it was busy with what noise destroyed.
+    /// Time during which the medium was busy with attempts that noise destroyed.
     pub error_time: Duration,
 }
 
-/// What an observer is told, if the medium reports.
+/// Event for an observer, if events are enabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MediumEvent<P> {
-    /// A frame was on the air.
+    /// A frame was transmitted.
     Frame {
         /// Transmitter and receiver.
         pair: PairId,
-        /// What it was.
+        /// Type of the frame.
         kind: AirFrame,
-        /// When its preamble began.
+        /// Start of the preamble.
         start: Instant,
-        /// When it ended.
+        /// End of the frame.
         end: Instant,
-        /// What became of it.
+        /// Outcome of the transmission.
         fate: AirFate,
-        /// What it carried; `None` of control frames.
+        /// Its packet; `None` for control frames.
         packet: Option<P>,
-        /// Its length, MAC header and FCS included.
+        /// Its length, including MAC header and FCS.
         bytes: u32,
-        /// How long it reserves the medium for what follows it: its duration field, the NAV of all
-        /// who read it.
+        /// Duration field: the time that the frame reserves for subsequent frames, and the NAV of
+        /// all stations that read it.
         reserves: Duration,
     },
-    /// The queue of a station has dropped a packet that waited in it.
+    /// The queue of a station has dropped a waiting packet.
     Dropped {
-        /// The way of the packet.
+        /// Transmitter and receiver of the packet.
         pair: PairId,
         /// The packet.
         packet: P,
     },
-    /// A station has drawn a back-off.
+    /// A station has sampled a backoff.
     Backoff {
-        /// Which.
+        /// The station.
         station: StationId,
-        /// The way of the frame that it is about to send, if it has one.
+        /// The pair of its next frame, if any.
         pair: Option<PairId>,
-        /// When its slots begin to count.
+        /// Time from which the slots count.
         from: Instant,
-        /// How many there are.
+        /// Number of slots.
         slots: u32,
-        /// From how many they were drawn: 0 to this.
+        /// Contention window: slots are sampled from 0 to this number.
         window: u32,
     },
 }
 
-/// What a transmitter tells an agent of a packet, if the medium keeps outcomes.
+/// Outcome of a packet, reported to an agent at the transmitter if outcomes are enabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome<P> {
     /// Transmitter and receiver.
     pub pair: PairId,
-    /// What became of it.
+    /// Delivery report.
     pub fate: LinkFate,
     /// The packet.
     pub packet: P,
 }
 
-/// A frame on the air.
+/// Type of a transmitted frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AirFrame {
-    /// A packet.
+    /// A data frame.
     Data {
-        /// Its number among the frames of its transmitter, unwrapped: the wire carries it modulo 4096.
+        /// Sequence number among the frames of its transmitter, not reduced modulo 4096 as on the
+        /// wire.
         sequence: u64,
-        /// Has it been sent before?
+        /// Whether the frame is a retransmission.
         is_retry: bool,
     },
     /// A request to send.
@@ -205,13 +207,13 @@ pub enum AirFrame {
     Ack,
 }
 
-/// What became of a frame on the air.
+/// Outcome of a transmitted frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AirFate {
-    /// It came undamaged.
+    /// Received without errors.
     Received,
-    /// Noise damaged it, or nobody was there.
+    /// Received with errors, or the receiver was out of range.
     Damaged,
-    /// It collided.
+    /// Lost in a collision.
     Collided,
 }

@@ -1,5 +1,5 @@
-//! Where stations stand, and what follows: who reads whose frames, who senses them, whom they disturb, and
-//! how strong they arrive.
+//! Positions of stations, and propagation: which stations can read, sense or disturb which frames, and the
+//! received power.
 //!
 //! ```text
 //!   distance   0 ------- crossover ------- transmission -------- interference -- carrier sense ----->
@@ -9,68 +9,70 @@
 //!   power      | d^-2       | d^-exponent, continuous at the crossover
 //! ```
 //!
-//! All stations transmit with the same power through antennas that favour no direction, so that distance
-//! alone decides. A frame is read if it is stronger than the sum of what disturbs it by the capture
-//! threshold for as long as it lasts.
+//! All stations transmit with equal power through omnidirectional antennas, so that distance alone
+//! determines the received power. A frame is read if, during its whole duration, its power exceeds the sum
+//! of the interfering powers by the capture threshold.
 //!
 //! Sources: T. S. Rappaport, Wireless Communications (2002), 4.6, two-ray ground reflection, whose exponent
 //! is 4 and whose crossover is 4 pi h^2 / wavelength: 86 m for antennas at 1.5 m and 914 MHz, which are
 //! ns-2's defaults, as are 250 m, 550 m and 10 dB.
 //!
-//! *Not modelled*: fading and shadowing (error processes can stand for them), obstacles, different powers,
-//! ranges that depend on the rate, stations that move.
+//! Limitations: fading and shadowing (except by error processes), obstacles, unequal powers, ranges that
+//! depend on the rate, and mobility are not modelled.
 
 use lasthop_base::schema::keys::choice;
 use lasthop_base::units::{Decibels, Distance};
 
 choice! {
-    /// Which frame a receiver tries to read when several reach it.
+    /// Frame that a receiver attempts to read when several reach it.
     pub enum Capture {
-        /// The one that began first; of several that begin at once the strongest.
+        /// The first frame; the strongest one of several frames that begin simultaneously.
         First = "first",
-        /// A later one too, if it is stronger than all else by the capture threshold.
+        /// Also a later frame, if it is stronger than all others by the capture threshold.
         Strongest = "strongest",
     }
 }
 
-/// A place in the plane.
+/// A position in the plane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Position {
-    /// To the east.
+    /// Coordinate towards the east.
     pub x: Distance,
-    /// To the north.
+    /// Coordinate towards the north.
     pub y: Distance,
 }
 
 impl Position {
-    /// Distance to another place, in metres.
+    /// Returns the distance to another position, in metres.
     pub fn distance(self, other: Position) -> f64 {
         let along = |one: Distance, other: Distance| one.as_metres() - other.as_metres();
         libm::hypot(along(self.x, other.x), along(self.y, other.y))
     }
 }
 
-/// How far frames reach.
+/// Ranges of frames, and capture.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Propagation {
-    /// Frames are read up to this distance.
+    /// Maximum distance at which frames are read.
     pub transmission: Distance,
-    /// They keep the medium busy up to this distance, which is not less than `transmission`.
+    /// Maximum distance at which frames are sensed, at least `transmission`.
     pub carrier_sense: Distance,
-    /// They disturb others up to this distance, which is not less than `transmission`.
+    /// Maximum distance at which frames interfere, at least `transmission`.
     pub interference: Distance,
-    /// By how much a frame must be stronger than what disturbs it; `None`: nothing may.
+    /// Minimum ratio of the power of a frame to that of the interference; `None`: no interference
+    /// is tolerated.
     pub capture_threshold: Option<Decibels>,
-    /// Which frame a receiver tries to read.
+    /// Frame that a receiver attempts to read.
     pub capture: Capture,
-    /// Power falls with this power of the distance beyond the crossover.
+    /// Path loss exponent beyond the crossover distance.
     pub exponent: f64,
-    /// Up to this distance it falls with the square.
+    /// Crossover distance, up to which the path loss exponent is 2.
     pub crossover: Distance,
 }
 
 impl Propagation {
-    /// Power at a distance in metres, in units of that at 1 m, nearer than which no two stations stand.
+    /// Returns the power at a distance in metres, relative to the power at 1 m, which is the
+    /// minimum distance of stations.
     fn power(&self, distance: f64) -> f64 {
         let distance = distance.max(1.0);
         let crossover = self.crossover.as_metres().max(1.0);
@@ -80,23 +82,23 @@ impl Propagation {
     }
 }
 
-/// What each station is to each other one.
+/// Propagation between all pairs of stations.
 #[derive(Clone, Debug)]
 pub(super) struct Reach {
     stations: usize,
     /// By transmitter and receiver.
     links: Vec<Link>,
-    /// Ratio of powers from which a frame is read; infinite where none is.
+    /// Minimum power ratio of readable frames; infinite if no interference is tolerated.
     threshold: f64,
     pub takes_over: bool,
 }
 
-/// What a transmitter is to a receiver.
+/// Propagation from a transmitter to a receiver.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Link {
     pub is_read: bool,
     pub is_sensed: bool,
-    /// Power as interference: 0 beyond its range.
+    /// Interfering power: 0 beyond the interference range.
     interference: f64,
     power: f64,
 }
@@ -128,7 +130,7 @@ impl Reach {
         self.links[usize::from(from) * self.stations + usize::from(to)]
     }
 
-    /// Is a frame from `from` read at `to` while `others` transmit?
+    /// Returns `true` if a frame from `from` is read at `to` while `others` transmit.
     pub fn survives(&self, from: u16, to: u16, others: impl Iterator<Item = u16>) -> bool {
         let disturbing: f64 = others.map(|other| self.link(other, to).interference).sum();
         disturbing == 0.0 || self.link(from, to).power >= self.threshold * disturbing
@@ -160,11 +162,11 @@ mod tests {
         let law = propagation();
         assert_eq!(law.power(0.0), 1.0);
         assert!((law.power(10.0) - 0.01).abs() < 1e-15);
-        // 86 m: 86^-2; twice as far: a sixteenth of it.
+        // At 86 m, 86^-2; at twice the distance, a sixteenth of it.
         assert!((law.power(172.0) * 86.0 * 86.0 * 16.0 - 1.0).abs() < 1e-12);
     }
 
-    /// 10 dB with an exponent of 4: the other is 10^(1/4) = 1.778 times as far away or farther.
+    /// 10 dB with an exponent of 4: the interferer is at least 10^(1/4) = 1.778 times as far away.
     #[test]
     fn the_nearer_one_is_read_from_a_ratio_of_distances_on() {
         let between = |near: u64, far: u64| {
@@ -173,10 +175,10 @@ mod tests {
         };
         assert!(!between(200, 355));
         assert!(between(200, 356));
-        // Two of them disturb as one of twice the power: 2^(1/4) times as far.
+        // Two interferers equal one of twice the power: 2^(1/4) times the distance.
         let stations = [at(1_000), at(800), at(1_356), at(1_356)];
         assert!(!Reach::new(&propagation(), &stations).survives(1, 0, [2, 3].into_iter()));
-        // Nothing disturbs beyond its range.
+        // Stations beyond the interference range do not disturb.
         assert!(between(240, 551) && !between(240, 420));
     }
 

@@ -1,33 +1,34 @@
-//! Stations that do not all hear each other: each senses those in its own range, frames overlap, and each
-//! receiver reads what is strong enough. Part of the [medium](super::medium), for stations with positions.
+//! Stations that are not all in range of each other. Each station senses the stations in its own range,
+//! transmissions overlap, and each receiver reads sufficiently strong frames. Part of the
+//! [medium](super::medium), for stations with positions.
 //!
 //! ```text
-//!              back-off over                end of the frame
+//!              backoff ends                 end of the frame
 //!   +------+ ----------------> +----------+ ----------------> +---------+
 //!   | idle |                   | transmit |                   | waiting | for CTS or acknowledgment
 //!   +------+ <-----------------+----------+ <-- data, after --+---------+
-//!     ^  |  end of an answer      ^      SIFS and a CTS        |      |
+//!     ^  |  end of a response     ^      SIFS and a CTS        |      |
 //!     |  |                        |                            |      |
 //!     |  +-- frame for it, SIFS --+       acknowledgment, or timeout  |
 //!     +---------------------------------------------------------------+
 //! ```
 //!
-//! The medium is busy to a station while it transmits or senses a frame, and until its NAV ends, which only
-//! those set who have read the frame. Its slots count from DIFS after that, or from EIFS if it could not
-//! read what it sensed last. When a frame begins, a station freezes, unless its own back-off ends within a
-//! slot: it cannot have sensed the frame by then.
+//! For a station, the medium is busy while the station transmits or senses a frame, and until its NAV ends.
+//! A NAV is set only by stations that have read the frame. The station's slots count from DIFS after that, or
+//! from EIFS if it could not read the last frame that it sensed. When a frame begins, the station's counter
+//! freezes, unless its backoff ends within a slot: it cannot have sensed the frame by then.
 //!
-//! A receiver tries to read the first frame that reaches it; frames that begin meanwhile disturb it as long
-//! as they are not weaker by the capture threshold, one by one and together. One that transmits reads
-//! nothing. Answers follow SIFS after what they answer whatever the medium is; but an RTS is not answered
-//! while the receiver's NAV runs (9.3.2.6). A sender that waits for an answer stops at its timeout or, if a
-//! frame has begun by then, at the end of that (9.3.2.8).
+//! A receiver attempts to read the first frame that reaches it. Frames that begin in the meantime disturb
+//! it unless they are weaker by the capture threshold, both individually and in sum. A transmitting
+//! station reads no frame. Responses follow SIFS after a frame without regard to the medium, except that an
+//! RTS is not answered while the receiver's NAV is set (9.3.2.6). A sender that waits for a response
+//! stops at its timeout or, if a frame has begun by then, at the end of that frame (9.3.2.8).
 //!
-//! One deadline for all of them, from a heap of what is due; each frame costs a look at each station.
-//! Where everybody hears everybody this comes to the same frames as the [medium](super::medium) with
-//! its one count of slots, which is quicker; a test compares the two.
+//! The medium has a single deadline, from a heap of pending events. Each frame requires one check of every
+//! station. If all stations are in range of each other, the frames are identical to those of the
+//! [medium](super::medium) with its single slot count, which is faster; a test compares the two.
 //!
-//! Source: IEEE Std 802.11-2012, 9.3. *Not modelled*: propagation delay; the rest as in the medium.
+//! Source: IEEE Std 802.11-2012, 9.3. Limitations: propagation delay is not modelled; otherwise as in the medium.
 
 use super::frames;
 use super::medium::{Medium, Pair, Use};
@@ -41,16 +42,16 @@ use lasthop_base::units::{Duration, Instant};
 use std::cmp::Reverse;
 
 impl<P: Payload + Clone> Medium<P> {
-    /// Gives every station its place, in the order in which they were added, before anything is sent.
+    /// Assigns a position to every station, in the order of addition, before any packet is sent.
     ///
     /// # Panics
-    /// If there are not as many positions as stations.
+    /// If the numbers of positions and stations differ.
     pub fn place(&mut self, propagation: &Propagation, positions: &[Position]) {
         assert_eq!(positions.len(), self.stations.len(), "a position a station");
         self.spread = Some(Box::new(Spread::new(propagation, positions)));
     }
 
-    /// Does what is due.
+    /// Processes all events that are due.
     #[cold]
     pub(super) fn handle_due(&mut self, now: Instant) {
         let Some(mut spread) = self.spread.take() else { return };
@@ -76,7 +77,7 @@ impl<P: Payload + Clone> Medium<P> {
         self.spread = Some(spread);
     }
 
-    /// A station that had nothing to send has got a frame.
+    /// Starts channel access of an idle station that has a new frame.
     #[cold]
     pub(super) fn begin_apart(&mut self, now: Instant, station: u16) {
         let Some(mut spread) = self.spread.take() else { return };
@@ -97,14 +98,14 @@ impl<P: Payload + Clone> Medium<P> {
             if is_over && away.is_none() {
                 self.draw_apart(&mut spread, station);
             }
-            // Else the back-off after the frame before goes on.
+            // Otherwise, the backoff after the previous frame continues.
             self.plan(&mut spread, station);
         }
         spread.forget_what_is_over();
         self.spread = Some(spread);
     }
 
-    /// Draws a back-off.
+    /// Samples a backoff.
     fn draw_apart(&mut self, spread: &mut Spread, index: u16) {
         let station = &mut self.stations[usize::from(index)];
         let window = station.contention_window();
@@ -114,7 +115,8 @@ impl<P: Payload + Clone> Medium<P> {
         post.untold = self.reports.then_some((slots, window));
     }
 
-    /// Lets a station with a frame transmit when its back-off is over, if it is idle till then.
+    /// Schedules the transmission of a station with a frame for the end of its backoff, if it stays
+    /// idle until then.
     fn plan(&mut self, spread: &mut Spread, index: u16) {
         let station = &self.stations[usize::from(index)];
         let post = &mut spread.posts[usize::from(index)];
@@ -138,7 +140,7 @@ impl<P: Payload + Clone> Medium<P> {
         spread.push(at, due);
     }
 
-    /// A station's back-off is over: it transmits, unless it is away.
+    /// Transmits for a station whose backoff has ended, unless it is out of range.
     fn access(&mut self, spread: &mut Spread, index: u16, now: Instant) {
         let post = &mut spread.posts[usize::from(index)];
         (post.access, post.slots) = (None, 0);
@@ -164,16 +166,16 @@ impl<P: Payload + Clone> Medium<P> {
         self.launch(spread, Answer { kind, pair, reserves }, now);
     }
 
-    /// What follows after SIFS goes on the air.
+    /// Transmits a frame that is due SIFS after the preceding one.
     fn answer(&mut self, spread: &mut Spread, index: u16, now: Instant) {
         let answer = spread.posts[usize::from(index)].answer.take();
-        debug_assert!(answer.is_some(), "what is due has been prepared");
+        debug_assert!(answer.is_some(), "a due response has been prepared");
         if let Some(answer) = answer {
             self.launch(spread, answer, now);
         }
     }
 
-    /// A frame of the exchange of a pair goes on the air.
+    /// Transmits a frame of the exchange of a pair.
     fn launch(&mut self, spread: &mut Spread, frame: Answer, now: Instant) {
         let Answer { kind, pair: number, reserves } = frame;
         let slot = self.timing.slot;
@@ -202,7 +204,7 @@ impl<P: Payload + Clone> Medium<P> {
         }
         let frame = place as u32;
         spread.push(end, Due::End { frame });
-        // The transmitter hears nothing of what is on the air.
+        // The transmitter cannot receive frames in progress.
         let post = &spread.posts[usize::from(from)];
         if !post.is_busy() {
             let defer = self.stations[usize::from(from)].defer_until;
@@ -235,7 +237,8 @@ impl<P: Payload + Clone> Medium<P> {
         }
     }
 
-    /// A frame on the air is over: who has read it, and what they do about it.
+    /// Finishes a transmission: determines the stations that have read the frame, and their
+    /// responses.
     fn end(&mut self, spread: &mut Spread, number: u32, now: Instant) {
         let frame = &mut spread.frames[number as usize];
         frame.is_over = true;
@@ -257,7 +260,7 @@ impl<P: Payload + Clone> Medium<P> {
             post.idle_since = now;
         }
         if kind == AirFrame::Cts {
-            // It has reserved the medium for the exchange, as whoever reads the CTS.
+            // The sender reserves the medium for the exchange, like all stations that read the CTS.
             post.nav_until = post.nav_until.max(now + reserves);
         }
         for station in (0..spread.posts.len() as u16).filter(|&station| station != from) {
@@ -289,7 +292,8 @@ impl<P: Payload + Clone> Medium<P> {
             if station == to && is_received {
                 self.receive(spread, (kind, pair, reserves), station, now);
             }
-            // Who waits for an answer has got one, or knows at the end of what he has heard instead.
+            // A station that waits for a response has received it, or stops waiting at the end of
+            // another frame.
             if lock.is_some() && spread.posts[usize::from(station)].waiting.is_some() {
                 self.fail(spread, station, now);
             }
@@ -308,7 +312,7 @@ impl<P: Payload + Clone> Medium<P> {
         }
     }
 
-    /// What becomes of a frame at the station that it is for.
+    /// Returns the outcome of a frame at its receiver.
     fn fate(&mut self, spread: &Spread, number: u32) -> AirFate {
         let &OnAir { pair, from, to, kind, start, end, .. } = &spread.frames[number as usize];
         let is_clean = |lock: Lock| lock.frame == number && lock.is_clean;
@@ -337,8 +341,8 @@ impl<P: Payload + Clone> Medium<P> {
         }
     }
 
-    /// A frame has come to the station that it is for. A CTS or an acknowledgment that its sender no longer waits for
-    /// is ignored (9.3.2.8).
+    /// Processes a frame at its receiver. A CTS or an acknowledgment is ignored if its sender no
+    /// longer waits for it (9.3.2.8).
     fn receive(
         &mut self,
         spread: &mut Spread,
@@ -351,7 +355,7 @@ impl<P: Payload + Clone> Medium<P> {
         let (is_cts, sifs) = (kind == AirFrame::Cts, self.timing.sifs);
         let is_awaited =
             spread.posts[index].waiting.is_some_and(|waiting| waiting.is_for_cts == is_cts);
-        // What the frame reserves, less SIFS and its answer.
+        // Duration field of the frame, minus SIFS and the duration of the response.
         let left =
             Duration::from_nanos(reserves.as_nanos().saturating_sub((sifs + ack).as_nanos()));
         let answer = match kind {
@@ -382,7 +386,8 @@ impl<P: Payload + Clone> Medium<P> {
         if let Some((kind, reserves)) = answer {
             let post = &mut spread.posts[index];
             post.answer = Some(Answer { kind, pair, reserves });
-            // A back-off that was about to end when the frame began is over, but the answer goes first.
+            // A backoff that was about to end when the frame began is over, but the response is
+            // sent first.
             if post.access.take().is_some() {
                 post.slots = 0;
             }
@@ -390,7 +395,7 @@ impl<P: Payload + Clone> Medium<P> {
         }
     }
 
-    /// A sender waits for what answers its frame.
+    /// Starts waiting for the response to a frame.
     fn wait(
         &mut self,
         spread: &mut Spread,
@@ -402,7 +407,7 @@ impl<P: Payload + Clone> Medium<P> {
         if let Some(exchange) = &mut post.exchange
             && is_refused
         {
-            // The receiver knows of another exchange.
+            // The receiver has detected another exchange.
             exchange.cause = Use::Collision;
         }
         let until = now + self.timing.response_timeout;
@@ -412,13 +417,13 @@ impl<P: Payload + Clone> Medium<P> {
         spread.push(until, due);
     }
 
-    /// Nobody has answered in time; a frame that has begun is waited for.
+    /// Handles a response timeout; if a frame has begun, the station waits for its end.
     fn time_out(&mut self, spread: &mut Spread, index: u16, now: Instant) {
         let Timing { sifs, slot, response_timeout, .. } = self.timing;
         let post = &spread.posts[usize::from(index)];
         let Some(Waiting { until, .. }) = post.waiting else { return };
         let start = post.lock.map(|lock| spread.frames[lock.frame as usize].start);
-        // SIFS, a slot, and what a receiver takes to tell that a frame comes.
+        // SIFS, a slot, and the time that a receiver needs to detect a frame.
         let rx_start = response_timeout.as_nanos().saturating_sub((sifs + slot).as_nanos());
         if start.is_none_or(|start| start + Duration::from_nanos(rx_start) > until) {
             self.fail(spread, index, now);
@@ -426,7 +431,7 @@ impl<P: Payload + Clone> Medium<P> {
         }
     }
 
-    /// An attempt of a station was acknowledged.
+    /// Finishes an acknowledged attempt of a station.
     fn succeed(&mut self, spread: &mut Spread, index: u16, now: Instant) {
         let Some(exchange) = spread.posts[usize::from(index)].exchange.take() else {
             unreachable!("an acknowledgment is for an exchange")
@@ -437,7 +442,7 @@ impl<P: Payload + Clone> Medium<P> {
         self.next_apart(spread, index, now);
     }
 
-    /// An attempt of a station has failed.
+    /// Finishes a failed attempt of a station.
     fn fail(&mut self, spread: &mut Spread, index: u16, now: Instant) {
         let post = &mut spread.posts[usize::from(index)];
         let (Some(exchange), Some(waiting)) = (post.exchange.take(), post.waiting.take()) else {
@@ -467,7 +472,7 @@ impl<P: Payload + Clone> Medium<P> {
         self.next_apart(spread, index, now);
     }
 
-    /// The frame that a station tries next, and its back-off.
+    /// Selects the frame that a station sends next, and samples its backoff.
     fn next_apart(&mut self, spread: &mut Spread, index: u16, now: Instant) {
         if self.stations[usize::from(index)].current.is_none() {
             self.take_next(now, index);

@@ -1,25 +1,25 @@
-//! A station of 802.11: its queue, the frame that it tries to send, its contention window and its retry
+//! A station of 802.11: its queue, the frame that it attempts to send, its contention window and its retry
 //! counters.
 //!
 //! ```text
-//!             packet, medium idle for DIFS and back-off over
+//!             packet, medium idle for DIFS, end of backoff
 //!   +------+ -----------------------------------------------> +---------+
 //!   | idle |                                                  | attempt |
 //!   +------+ <---------------+             +----------------> +---------+
-//!      |        back-off     |    back-off |                   |       |
-//!      | packet, medium busy | over, none  | over      success |       | failure
-//!      |                     |      waits  |   CW = CWmin,     |       | CW doubles, counters
-//!      |                  +-----------------------+ <----------+       | go up; at a limit the
-//!      +----------------> |       back-off        |                    | frame is dropped and
+//!      |        backoff      |     backoff |                   |       |
+//!      | packet, medium busy | ends, queue | ends      success |       | failure
+//!      |                     |       empty |   CW = CWmin,     |       | CW doubles, counters
+//!      |                  +-----------------------+ <----------+       | increase; at a limit the
+//!      +----------------> |        backoff        |                    | frame is discarded and
 //!                         +-----------------------+ <------------------+ CW = CWmin
 //! ```
 //!
-//! A station has two counters of its own, of short frames (SSRC) and long ones (SLRC), which decide when
-//! the contention window starts again, and each frame has two, which decide when it is given up; frames
-//! above the RTS threshold are long, their RTS is short. Limits count attempts, so that 1 means no
+//! A station has two retry counters, for short frames (SSRC) and long frames (SLRC), which determine when the
+//! contention window is reset. Each frame also has two counters, which determine when it is discarded.
+//! Frames above the RTS threshold are long; their RTS is short. Limits count attempts: a limit of 1 means no
 //! retransmission.
 //!
-//! Source: IEEE Std 802.11-2012, 9.3.3 (random back-off), 9.3.4.3 (back-off procedure), 9.3.4.4 (recovery,
+//! Source: IEEE Std 802.11-2012, 9.3.3 (random backoff), 9.3.4.3 (backoff procedure), 9.3.4.4 (recovery,
 //! retry limits), 9.3.2.10 (duplicates).
 
 use lasthop_base::packet::Payload;
@@ -30,47 +30,47 @@ use lasthop_link::queue::{DisciplineCounters, Queue, Transmitter};
 /// Parameters of a station's MAC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MacParameters {
-    /// What a data frame adds to its packet: MAC header, LLC and SNAP, FCS.
+    /// Overhead of a data frame: MAC header, LLC and SNAP, FCS.
     pub header: Bytes,
-    /// Data frames longer than this, header included, follow an RTS.
+    /// Data frames longer than this, including the header, are preceded by an RTS.
     pub rts_threshold: Bytes,
-    /// Attempts of a frame up to the RTS threshold, and of an RTS, at least 1.
+    /// Maximum number of attempts for a frame up to the RTS threshold, and for an RTS, at least 1.
     pub short_retry_limit: u32,
-    /// Attempts of a longer frame, at least 1.
+    /// Maximum number of attempts for a longer frame, at least 1.
     pub long_retry_limit: u32,
     /// Contention window of a first attempt, in slots.
     pub cw_min: u32,
-    /// Largest contention window, in slots.
+    /// Maximum contention window, in slots.
     pub cw_max: u32,
-    /// Time from a failure to the back-off of the next attempt of the same frame.
+    /// Delay from a failure to the backoff of the next attempt of the frame.
     pub retry_delay: Duration,
-    /// Rate of its data frames, at which its queue takes them to be served.
+    /// Rate of its data frames, which its queue assumes as the service rate.
     pub rate: Rate,
 }
 
-/// What became of an attempt.
+/// Result of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Attempt {
     /// Acknowledged.
     Acknowledged,
     /// An RTS without CTS.
     NoCts,
-    /// Data without acknowledgment; `is_long`: of a frame above the RTS threshold.
+    /// Data without acknowledgment; `is_long`: the frame exceeds the RTS threshold.
     NoAck { is_long: bool },
 }
 
-/// What a station does after an attempt.
+/// Action of a station after an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// The frame is done.
+    /// The frame is finished.
     Done,
-    /// It is tried again; `is_first`: for the first time.
+    /// The frame is retransmitted; `is_first`: for the first time.
     Retry { is_first: bool },
-    /// It has reached a limit.
+    /// A retry limit is reached; the frame is discarded.
     GiveUp,
 }
 
-/// A packet and the station that it is for.
+/// A packet and its receiver.
 #[derive(Clone, Copy, Debug)]
 pub struct Waiting<P> {
     /// Index of the pair of transmitter and receiver.
@@ -78,7 +78,7 @@ pub struct Waiting<P> {
     pub(super) packet: P,
 }
 
-/// To its queue it is that packet.
+/// The queue sees the packet.
 impl<P: Payload> Payload for Waiting<P> {
     fn wire_bytes(&self) -> u32 {
         self.packet.wire_bytes()
@@ -117,34 +117,34 @@ impl<P: Payload> Payload for Waiting<P> {
     }
 }
 
-/// The frame that a station tries to send.
+/// The frame that a station attempts to send.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Current<P> {
     pub pair: u32,
     pub packet: P,
     pub sequence: u64,
-    /// Failures that count against the short and the long limit.
+    /// Failures that count towards the short and the long limit.
     short_failures: u32,
     long_failures: u32,
-    /// Has its data been on the air before?
+    /// Whether its data has been transmitted before.
     pub is_retry: bool,
 }
 
 impl<P> Current<P> {
-    /// Has an attempt of it failed?
+    /// Returns `true` if an attempt of the frame has failed.
     pub fn has_failed(&self) -> bool {
         self.short_failures + self.long_failures > 0
     }
 }
 
-/// Always-on counters of one station.
+/// Counters of one station, which are always enabled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StationCounters {
-    /// Packets that its queue dropped.
+    /// Packets dropped by its queue.
     pub drops: u64,
-    /// Back-offs drawn.
+    /// Number of backoffs sampled.
     pub backoffs: u64,
-    /// The slots that they drew.
+    /// Total number of slots of these backoffs.
     pub backoff_slots: u64,
 }
 
@@ -154,27 +154,28 @@ pub(super) struct Station<P: Payload> {
     pub parameters: MacParameters,
     queue: Queue<Waiting<P>>,
     pub current: Option<Current<P>>,
-    /// Contention window of the next back-off.
+    /// Contention window of the next backoff.
     cw: u32,
     /// SSRC and SLRC.
     short_retries: u32,
     long_retries: u32,
     next_sequence: u64,
-    /// The idle slot of the medium in which its back-off is over, whether it has a frame or not.
+    /// Idle slot of the medium in which its backoff ends, with or without a frame.
     pub backoff_until: u64,
-    /// The medium counts as busy to it until then at least.
+    /// Time until which the medium counts as busy for the station.
     pub defer_until: Instant,
-    /// A frame takes its place in the queue until its acknowledgment is over.
+    /// Time until which a frame occupies its place in the queue: the end of its acknowledgment.
     held_until: Instant,
     held_bytes: u64,
-    /// When it is out of reach, in order.
+    /// Periods during which the station is out of range, in order.
     away: Vec<[Instant; 2]>,
     backoff: Stream,
     pub counters: StationCounters,
 }
 
 impl<P: Payload> Station<P> {
-    /// An idle station before whose MAC packets wait in `queue`; its back-offs come from `backoff`.
+    /// Creates an idle station whose packets wait in `queue`; `backoff` is the random stream of its
+    /// backoffs.
     pub fn new(parameters: MacParameters, queue: Queue<Waiting<P>>, backoff: Stream) -> Self {
         debug_assert!(
             parameters.short_retry_limit > 0 && parameters.long_retry_limit > 0,
@@ -198,24 +199,25 @@ impl<P: Payload> Station<P> {
         }
     }
 
-    /// It is out of reach during `periods`, which are in order and do not overlap.
+    /// Sets the `periods` during which the station is out of range. They are in order and do not
+    /// overlap.
     pub fn set_away(&mut self, periods: &[[Instant; 2]]) {
         self.away = periods.to_vec();
     }
 
-    /// If it is out of reach at `now`, until when.
+    /// Returns the end of the period during which the station is out of range at `now`, if any.
     pub fn away_until(&self, now: Instant) -> Option<Instant> {
         let [from, until] = *self.away.iter().find(|[_, until]| now < *until)?;
         (from <= now).then_some(until)
     }
 
-    /// Length of the frame of `packet` on the air.
+    /// Returns the length of the frame of `packet`.
     pub fn frame_length(&self, packet: &P) -> Bytes {
         Bytes::new(u64::from(packet.wire_bytes()) + self.parameters.header.get())
     }
 
-    /// What its queue sees of it: the frame that it tries to send, and the one whose acknowledgment is not
-    /// over.
+    /// Returns the state of the transmitter for its queue: the frame being sent, and the frame
+    /// whose acknowledgment is not over.
     fn server(&self, now: Instant) -> Transmitter {
         let is_held = now < self.held_until;
         let held = if is_held { self.held_bytes } else { 0 };
@@ -227,18 +229,18 @@ impl<P: Payload> Station<P> {
         Transmitter::standing_in(self.parameters.rate, frames, held + current, until)
     }
 
-    /// Is there room for `count` packets like this one?
+    /// Returns `true` if the queue has room for `count` packets like `packet`.
     pub fn has_room(&self, now: Instant, packet: &P, count: u64) -> bool {
         self.queue.has_room(now, packet.wire_bytes(), count, &self.server(now))
     }
 
-    /// Packets in the queue, the frame that is being sent included.
+    /// Returns the number of packets in the queue, including the frame being sent.
     pub fn length(&self, now: Instant) -> u64 {
         let inside = u64::from(now < self.held_until) + u64::from(self.current.is_some());
         self.queue.len() as u64 + inside
     }
 
-    /// A packet joins the queue; false: it is full.
+    /// Appends a packet to the queue; returns `false` if the queue is full.
     pub fn enqueue(&mut self, now: Instant, pair: u32, packet: P) -> bool {
         let server = self.server(now);
         let is_admitted = self.queue.enqueue(now, Waiting { pair, packet }, &server);
@@ -246,18 +248,19 @@ impl<P: Payload> Station<P> {
         is_admitted
     }
 
-    /// Packets that its queue has dropped in the last call, that of [`Self::enqueue`] itself apart, and
-    /// their pairs.
+    /// Returns the packets that the queue dropped during the last call, excluding the packet passed
+    /// to [`Self::enqueue`], with their pairs.
     pub fn dropped(&self) -> &[Waiting<P>] {
         self.queue.dropped()
     }
 
-    /// What its queue did; `None` where that waits until it is full.
+    /// Returns the counters of the queue discipline; `None` if the queue drops packets only when it
+    /// is full.
     pub fn early(&self) -> Option<DisciplineCounters> {
         self.queue.detects_early().then(|| self.queue.counters())
     }
 
-    /// The next packet becomes the frame that it tries to send, if there is one.
+    /// Dequeues the next frame, if any.
     pub fn take_next(&mut self, now: Instant) -> bool {
         debug_assert!(self.current.is_none(), "one frame at a time");
         let next = self.queue.dequeue(now);
@@ -276,7 +279,7 @@ impl<P: Payload> Station<P> {
         true
     }
 
-    /// Draws a back-off: 0 to CW slots, all equally likely.
+    /// Samples a backoff: uniform from 0 to CW slots.
     pub fn draw_backoff(&mut self) -> u32 {
         let values = u64::from(self.cw) + 1;
         let slots = (((self.backoff.bits() >> 32) * values) >> 32) as u32;
@@ -285,23 +288,23 @@ impl<P: Payload> Station<P> {
         slots
     }
 
-    /// Its contention window now.
+    /// Returns the current contention window.
     pub fn contention_window(&self) -> u32 {
         self.cw
     }
 
-    /// A CTS has come.
+    /// Processes a CTS.
     pub fn on_cts(&mut self) {
         self.short_retries = 0;
     }
 
-    /// An attempt is over; `until`: when its acknowledgment is.
+    /// Processes the end of an attempt; `until`: the end of its acknowledgment.
     pub fn on_attempt(&mut self, attempt: Attempt, until: Instant) -> Next {
         let MacParameters { short_retry_limit, long_retry_limit, cw_min, cw_max, .. } =
             self.parameters;
         let Some(frame) = &mut self.current else { unreachable!("an attempt is that of a frame") };
         let is_first = !frame.has_failed();
-        // The station's counter, the frame's, and the limit of both.
+        // The station's counter, the frame's counter, and their common limit.
         let (retries, failures, limit) = match attempt {
             Attempt::Acknowledged => {
                 self.held_bytes =
@@ -361,7 +364,7 @@ mod tests {
         Station::new(parameters, queue, streams.stream("station", "back-off"))
     }
 
-    /// Takes packets until one is there to send.
+    /// Dequeues packets until the station has a frame.
     fn with_frame(mut station: Station<Vec<u8>>) -> Station<Vec<u8>> {
         assert!(station.enqueue(Instant::ZERO, 0, vec![0; 100]));
         assert!(station.take_next(Instant::ZERO));
@@ -391,7 +394,7 @@ mod tests {
         one.on_cts();
         let fail = Attempt::NoAck { is_long: true };
         assert_eq!(one.on_attempt(fail, Instant::ZERO), Next::Retry { is_first: false });
-        // The CTS has started the station's own counter again, not that of the frame.
+        // The CTS has reset the station's counter, but not that of the frame.
         assert_eq!(one.on_attempt(Attempt::NoCts, Instant::ZERO), Next::Retry { is_first: false });
         assert_eq!(one.contention_window(), 255);
         assert_eq!(one.on_attempt(Attempt::NoCts, Instant::ZERO), Next::GiveUp);
@@ -412,7 +415,8 @@ mod tests {
         assert_eq!(one.counters.drops, 2);
     }
 
-    /// 64,000 draws from 0 to 63: each count within 5 standard errors, false alarm below 4e-5 in all.
+    /// 64,000 samples from 0 to 63: each count within 5 standard errors, false-positive rate below
+    /// 4e-5 in total.
     #[test]
     fn backoffs_are_uniform() {
         let mut one = with_frame(station(7, 4));
