@@ -419,7 +419,7 @@ impl<P: Payload + Clone> Medium<P> {
         let station = &mut self.stations[usize::from(index)];
         let Some(frame) = &station.current else { unreachable!("an attempt is that of a frame") };
         let pair = frame.pair;
-        let told = self.keeps_outcomes.then(|| frame.packet.clone());
+        let reported = self.keeps_outcomes.then(|| frame.packet.clone());
         let next = station.on_attempt(attempt, until);
         let delay = station.parameters.retry_delay;
         let counters = &mut self.pairs[pair as usize].counters;
@@ -436,7 +436,7 @@ impl<P: Payload + Clone> Medium<P> {
             Next::GiveUp => Some(LinkFate::Abandoned),
             Next::Retry { is_first } => is_first.then_some(LinkFate::Retrying),
         };
-        if let (Some(packet), Some(fate)) = (told, fate) {
+        if let (Some(packet), Some(fate)) = (reported, fate) {
             self.outcomes.push_back(Outcome { pair: PairId(pair), fate, packet });
         }
         matches!(next, Next::Retry { .. }).then_some(delay)

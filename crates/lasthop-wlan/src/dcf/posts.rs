@@ -39,7 +39,7 @@ pub(super) struct OnAir {
     pub is_over: bool,
     /// Stations that sensed the frame but transmitted in the meantime, and therefore did not detect
     /// a frame.
-    pub deaf: Vec<u16>,
+    pub missed_by: Vec<u16>,
 }
 
 /// The frame that a receiver attempts to read.
@@ -103,7 +103,7 @@ pub(super) struct Post {
     pub answer: Option<Answer>,
     pub exchange: Option<Exchange>,
     /// A backoff that has not been reported to the observer: slots and window.
-    pub untold: Option<(u32, u32)>,
+    pub unreported: Option<(u32, u32)>,
 }
 
 impl Post {

@@ -112,7 +112,7 @@ impl<P: Payload + Clone> Medium<P> {
         let slots = station.draw_backoff();
         let post = &mut spread.posts[usize::from(index)];
         post.slots = slots;
-        post.untold = self.reports.then_some((slots, window));
+        post.unreported = self.reports.then_some((slots, window));
     }
 
     /// Schedules the transmission of a station with a frame for the end of its backoff, if it stays
@@ -125,7 +125,7 @@ impl<P: Payload + Clone> Medium<P> {
             return;
         }
         let from = post.counts_from(&self.timing, station.defer_until);
-        if let Some((slots, window)) = post.untold.take() {
+        if let Some((slots, window)) = post.unreported.take() {
             let pair = station.current.as_ref().map(|frame| PairId(frame.pair));
             let station = StationId(index);
             self.events.push_back(MediumEvent::Backoff { station, pair, from, slots, window });
@@ -194,10 +194,19 @@ impl<P: Payload + Clone> Medium<P> {
         let (from, to) = if is_answer { (receiver, sender) } else { (sender, receiver) };
         let free = spread.frames.iter().position(|frame| frame.is_over);
         let place = free.unwrap_or(spread.frames.len());
-        let deaf = free.map(|free| std::mem::take(&mut spread.frames[free].deaf));
-        let (end, deaf) = (now + time, deaf.unwrap_or_default());
-        let frame =
-            OnAir { pair: number, from, to, kind, start: now, end, reserves, is_over: false, deaf };
+        let missed_by = free.map(|free| std::mem::take(&mut spread.frames[free].missed_by));
+        let (end, missed_by) = (now + time, missed_by.unwrap_or_default());
+        let frame = OnAir {
+            pair: number,
+            from,
+            to,
+            kind,
+            start: now,
+            end,
+            reserves,
+            is_over: false,
+            missed_by,
+        };
         match free {
             Some(free) => spread.frames[free] = frame,
             None => spread.frames.push(frame),
@@ -213,8 +222,8 @@ impl<P: Payload + Clone> Medium<P> {
         let post = &mut spread.posts[usize::from(from)];
         (post.is_sending, post.lock, post.nav_reset) = (true, None, None);
         for other in spread.frames.iter_mut().filter(|other| !other.is_over && other.from != from) {
-            if !other.deaf.contains(&from) {
-                other.deaf.push(from);
+            if !other.missed_by.contains(&from) {
+                other.missed_by.push(from);
             }
         }
         for station in (0..spread.posts.len() as u16).filter(|&station| station != from) {
@@ -230,7 +239,7 @@ impl<P: Payload + Clone> Medium<P> {
             }
             let post = &spread.posts[index];
             if post.is_sending {
-                spread.frames[place].deaf.push(station);
+                spread.frames[place].missed_by.push(station);
             } else if post.answer.is_none() && self.stations[index].away_until(now).is_none() {
                 spread.hear(frame, station);
             }
@@ -264,7 +273,7 @@ impl<P: Payload + Clone> Medium<P> {
             post.nav_until = post.nav_until.max(now + reserves);
         }
         for station in (0..spread.posts.len() as u16).filter(|&station| station != from) {
-            let is_deaf = spread.frames[number as usize].deaf.contains(&station);
+            let is_missed = spread.frames[number as usize].missed_by.contains(&station);
             let is_sensed = spread.reach.link(from, station).is_sensed;
             let post = &mut spread.posts[usize::from(station)];
             let lock = post.lock.take_if(|lock| lock.frame == number);
@@ -282,7 +291,7 @@ impl<P: Payload + Clone> Medium<P> {
             }
             if is_sensed {
                 post.sensed -= 1;
-                if is_read || !is_deaf {
+                if is_read || !is_missed {
                     post.is_damaged = !is_read;
                 }
                 if !post.is_busy() {
@@ -298,7 +307,7 @@ impl<P: Payload + Clone> Medium<P> {
                 self.fail(spread, station, now);
             }
         }
-        spread.frames[number as usize].deaf.clear();
+        spread.frames[number as usize].missed_by.clear();
         if !is_answer {
             let is_refused = kind == AirFrame::Rts
                 && is_received
