@@ -1,7 +1,7 @@
 //! Selective repeat on a two-state channel: the Markov chain of one isolated SDU.
 //!
-//! An SDU of N PDUs is sent in one frame; every PDU that failed is sent again in the next frame
-//! (or, with feedback d frames late, d frames later), and so on. With k PDUs missing in state C:
+//! The N PDUs of an SDU are transmitted in one frame. Failed PDUs are retransmitted in the next frame
+//! (or, with a feedback delay of d frames, d frames later), and so on. With k PDUs missing in state C:
 //!
 //! ```text
 //!            +--------------------+   k' of k fail: binomial, p_C
@@ -16,73 +16,75 @@
 //! Mechanisms and TCP over Wireless Links", section 4.1. Its equation (1) for Q is misprinted;
 //! see [`TransitionForm`]. Its E[η | n ≤ M] is E[min(η, M)].
 //!
-//! E\[η\] comes from (I - Q)x = e, which is solved upwards from k = 1 in 2 × 2 blocks: the block of k
+//! E\[η\] is the solution of (I - Q)x = e, computed upwards from k = 1 in 2 × 2 blocks: the block of k
 //! is I - P diag(p_G^k, p_B^k).
 //!
-//! Not modelled: SDUs that wait for one another, PDUs of one SDU in different frames, lost
-//! feedback. `ideal_sr` knows the first two.
+//! Limitations: SDUs that wait for one another, PDUs of one SDU in different frames and lost feedback are
+//! not modelled. `ideal_sr` models the first two.
 
 use super::{AnalysisError, GilbertElliottLaw, Result, count, probability};
 
-/// Most PDUs of an SDU.
+/// Maximum number of PDUs per SDU.
 pub const MAX_PDUS: u32 = 1024;
-/// Most transmissions of a PDU that a limit may be set to or searched among.
+/// Maximum number of transmissions per PDU, for limits and searches.
 pub const MAX_TRANSMISSIONS: u32 = 100_000;
 
-/// Limits up to which a search simply goes on.
+/// Number of transmissions up to which a search does not first check a single PDU.
 const SOON: usize = 1000;
 
-/// Which Q: in which state of the channel a frame meets its errors. Started in the stationary law,
-/// the first two give the same F(n) for every n.
+/// Form of the matrix Q: the state of the channel whose errors a frame experiences. Started in the
+/// stationary distribution, the first two forms yield the same F(n) for every n.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum TransitionForm {
-    /// In the state entered: [[g T_G, (1-g) T_B], [(1-b) T_G, b T_B]].
+    /// The state entered: [[g T_G, (1-g) T_B], [(1-b) T_G, b T_B]].
     #[default]
     Entered,
-    /// In the state left: [[g T_G, (1-g) T_G], [(1-b) T_B, b T_B]].
+    /// The state left: [[g T_G, (1-g) T_G], [(1-b) T_B, b T_B]].
     Left,
-    /// As equation (1) is printed, [[g T_G, (1-g) T_B], [(1-b) T_B, b T_B]]: a frame that enters the
-    /// good state meets the errors of the bad one. Wrong; kept to recognize numbers made with it.
+    /// As printed in equation (1), [[g T_G, (1-g) T_B], [(1-b) T_B, b T_B]]: a frame that enters
+    /// the good state experiences the errors of the bad one. Incorrect; kept to identify numbers
+    /// computed with it.
     AsPrinted,
 }
 
-/// When TCP sends an SDU again that the link has given up.
+/// State of the channel when TCP retransmits an SDU that the link has discarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Restart {
-    /// So late that the channel has forgotten: its state has the stationary law. The assumption of
-    /// the paper's formula.
+    /// The stationary distribution: the retransmission is late. This is the assumption of the
+    /// paper's formula.
     Stationary,
-    /// So many frames after the last transmission of what was given up, at least 1. The sender
-    /// knows of the loss after the spacing of the chain: at once is no sooner.
+    /// The state after this number of frames since the last transmission of the discarded SDU, at
+    /// least 1. The sender detects the loss after the spacing of the chain; smaller numbers have
+    /// the same effect.
     After(u32),
 }
 
-/// Pr(k' of k PDUs fail) for 1 ≤ k' ≤ k ≤ N. Rows lie in groups of [`GROUP`], padded with zeros to
-/// the length of the longest of the group, so that a product runs over whole vectors.
+/// Pr(k' of k PDUs fail) for 1 ≤ k' ≤ k ≤ N. Rows form groups of [`GROUP`] and are padded with
+/// zeros to the longest row of the group, so that products use whole vectors.
 #[derive(Clone, Debug)]
 struct Thinning {
     rows: Vec<f64>,
 }
 
 const GROUP: usize = 4;
-/// Probabilities below this count as 0 where many PDUs are missing.
+/// Probabilities below this value count as 0 if many PDUs are missing.
 const TINY: f64 = 1e-290;
 
-/// Where row k begins: groups before it hold GROUP rows of GROUP, 2 GROUP, ... entries.
+/// Returns the start of row k: earlier groups contain GROUP rows of GROUP, 2 GROUP, ... entries.
 fn row_start(k: usize) -> usize {
     let (group, within) = ((k - 1) / GROUP, (k - 1) % GROUP);
     GROUP * GROUP * group * (group + 1) / 2 + within * GROUP * (group + 1)
 }
 
-/// `pdus` rounded up to whole groups.
+/// Rounds `pdus` up to whole groups.
 fn padded(pdus: usize) -> usize {
     pdus.next_multiple_of(GROUP)
 }
 
 impl Thinning {
     fn new(loss: f64, pdus: usize) -> Self {
-        // Pascal's recurrence: all terms are positive, so nothing cancels, and a term too small for
-        // a normal double becomes 0 (others would be slow).
+        // Pascal's recurrence: all terms are positive, so no cancellation occurs. Terms too small
+        // for a normal double become 0, as subnormal numbers are slow.
         let normal = |value: f64| if value < f64::MIN_POSITIVE { 0.0 } else { value };
         let mut rows = vec![0.0; row_start(padded(pdus) + 1)];
         let arrival = 1.0 - loss;
@@ -102,12 +104,12 @@ impl Thinning {
         Thinning { rows }
     }
 
-    /// Row k: Pr(1, 2, ..., k of k PDUs fail).
+    /// Returns row k: Pr(1, 2, ..., k of k PDUs fail).
     fn row(&self, k: usize) -> &[f64] {
         &self.rows[row_start(k)..][..k]
     }
 
-    /// out += v T; both padded.
+    /// Computes out += v T; both are padded.
     #[inline]
     fn add(&self, v: &[f64], out: &mut [f64]) {
         let mut rows = self.rows.as_slice();
@@ -130,22 +132,22 @@ impl Thinning {
 #[derive(Clone, Debug)]
 pub struct ArqChain {
     channel: GilbertElliottLaw,
-    /// The channel from one transmission of a PDU to the next.
+    /// The channel between two transmissions of a PDU.
     spaced: GilbertElliottLaw,
     pdus: usize,
     spacing: u32,
     thinning: [Thinning; 2],
 }
 
-/// F(0), F(1), F(2), ...: the probability that so many transmissions do not suffice.
+/// Iterator over F(0), F(1), F(2), ...: the probability that n transmissions do not suffice.
 #[derive(Clone, Debug)]
 pub struct ResidualLosses<'a> {
     chain: &'a ArqChain,
     form: TransitionForm,
-    /// Probability of each number of missing PDUs, by state of the channel.
+    /// Probability of each number of missing PDUs, per state of the channel.
     v: [Vec<f64>; 2],
     next: [Vec<f64>; 2],
-    /// Entries that can differ from 0, a whole number of groups.
+    /// Number of entries that can differ from 0, in whole groups.
     top: usize,
     is_first: bool,
 }
@@ -156,7 +158,7 @@ impl ResidualLosses<'_> {
         (good.iter().sum::<f64>() + bad.iter().sum::<f64>()).min(1.0)
     }
 
-    /// v ← vQ.
+    /// Computes v ← vQ.
     fn advance(&mut self) {
         let [p, r] = self.chain.spaced.leave();
         let [thin_good, thin_bad] = &self.chain.thinning;
@@ -190,8 +192,8 @@ impl ResidualLosses<'_> {
                 thin_bad.add(&scaled(bad, 1.0 - r), next_bad);
             }
         }
-        // That many PDUs are hardly ever missing still after some frames: what has become this small
-        // can be left out.
+        // After several frames, large numbers of missing PDUs are improbable. Entries of negligible
+        // probability are omitted.
         while self.top > GROUP {
             let last = self.top - GROUP..self.top;
             if next_good[last.clone()].iter().chain(&next_bad[last]).any(|&mass| mass >= TINY) {
@@ -215,11 +217,11 @@ impl Iterator for ResidualLosses<'_> {
 }
 
 impl ArqChain {
-    /// An SDU of `pdus` PDUs over `channel`, whose PDUs are sent again `spacing` frames after they
-    /// failed (1 in the paper: feedback before the next frame).
+    /// Creates the chain of an SDU of `pdus` PDUs over `channel`. Failed PDUs are retransmitted
+    /// `spacing` frames later (1 in the paper: feedback before the next frame).
     ///
     /// # Errors
-    /// If `pdus` is not from 1 to [`MAX_PDUS`] or `spacing` not from 1 to
+    /// If `pdus` is not from 1 to [`MAX_PDUS`] or `spacing` is not from 1 to
     /// [`super::gilbert_elliott::MAX_SPACING`].
     pub fn new(channel: GilbertElliottLaw, pdus: u32, spacing: u32) -> Result<Self> {
         let pdus = count("pdus", pdus, 1..=MAX_PDUS)? as usize;
@@ -228,7 +230,7 @@ impl ArqChain {
         Ok(ArqChain { channel, spaced, pdus, spacing, thinning })
     }
 
-    /// The same channel and spacing with a single PDU: what one PDU costs.
+    /// Returns the chain of a single PDU with the same channel and spacing.
     fn single(&self) -> Self {
         let thinning = self.channel.loss().map(|loss| Thinning::new(loss, 1));
         ArqChain { pdus: 1, thinning, ..self.clone_without_tables() }
@@ -254,12 +256,12 @@ impl ArqChain {
         }
     }
 
-    /// F(0), F(1), F(2), ... without end.
+    /// Returns the infinite sequence F(0), F(1), F(2), ...
     pub fn residual_losses(&self) -> ResidualLosses<'_> {
         self.residual_losses_by(TransitionForm::Entered)
     }
 
-    /// F(0), F(1), ..., F(`longest`).
+    /// Returns F(0), F(1), ..., F(`longest`).
     ///
     /// # Errors
     /// If `longest` exceeds [`MAX_TRANSMISSIONS`].
@@ -268,12 +270,12 @@ impl ArqChain {
         Ok(self.residual_losses().take(longest as usize + 1).collect())
     }
 
-    /// F(0), F(1), F(2), ... by any form of Q.
+    /// Returns F(0), F(1), F(2), ... for any form of Q.
     pub fn residual_losses_by(&self, form: TransitionForm) -> ResidualLosses<'_> {
         self.losses_from(self.channel.stationary(), form)
     }
 
-    /// F(limit): the probability that an SDU is lost whose PDUs are sent at most `limit` times.
+    /// Returns F(limit): the loss probability of an SDU with at most `limit` transmissions per PDU.
     ///
     /// # Errors
     /// If `limit` is not from 1 to [`MAX_TRANSMISSIONS`].
@@ -281,7 +283,7 @@ impl ArqChain {
         Ok(self.truncated(limit)?.0)
     }
 
-    /// F(limit) and the sum of F(0) to F(limit - 1).
+    /// Returns F(limit) and the sum of F(0) to F(limit - 1).
     fn truncated(&self, limit: u32) -> Result<(f64, f64)> {
         let limit = count("limit", limit, 1..=MAX_TRANSMISSIONS)?;
         let (mut sum, mut last) = (0.0, 1.0);
@@ -292,19 +294,21 @@ impl ArqChain {
         Ok((last, sum))
     }
 
-    /// E\[η\]: mean transmissions until the whole SDU has arrived, without a limit (equation 2).
+    /// Returns E\[η\]: the mean number of transmissions until the whole SDU is delivered, without a
+    /// limit (equation 2).
     ///
     /// # Errors
-    /// If the channel has a state that it cannot leave and in which nothing arrives.
+    /// If the channel has a state that it cannot leave and that loses every frame.
     pub fn mean_attempts(&self) -> Result<f64> {
         let [p, r] = self.spaced.leave();
         let loss = self.spaced.loss();
-        // Minus infinity where nothing is lost; the exponential makes 0 of it.
+        // Minus infinity if no frame is lost; the exponential is then 0.
         let log_loss = loss.map(f64::ln);
-        // Mean transmissions to come, by state before the transmission and number k missing.
+        // Mean number of remaining transmissions, by the state before the transmission and the
+        // number k of missing PDUs.
         let mut x = [vec![0.0; self.pdus], vec![0.0; self.pdus]];
         for k in 1..=self.pdus {
-            // a, c: all k fail in good, in bad.
+            // a, c: all k PDUs fail in the good, in the bad state.
             let [a, c] = loss.map(|p| p.powi(k as i32));
             let [not_a, not_c] = log_loss.map(|log| -(k as f64 * log).exp_m1());
             // Determinant of I - P diag(a, c), written without differences.
@@ -335,7 +339,8 @@ impl ArqChain {
         Ok(mean(good, &x[0]) + mean(bad, &x[1]))
     }
 
-    /// E[min(η, limit)]: mean transmissions that an SDU gets under a limit (equation 3).
+    /// Returns E[min(η, limit)]: the mean number of transmissions of an SDU under a limit (equation
+    /// 3).
     ///
     /// # Errors
     /// If `limit` is not from 1 to [`MAX_TRANSMISSIONS`].
@@ -343,20 +348,22 @@ impl ArqChain {
         Ok(self.truncated(limit)?.1)
     }
 
-    /// Mean transmissions of one PDU: N of the paper, the chain with a single PDU. All PDUs of an
-    /// SDU have the same age when it is given up, so this holds in an SDU of any size.
+    /// Returns the mean number of transmissions of one PDU: N of the paper, the chain with a single
+    /// PDU. It applies to SDUs of any size, because all PDUs of a discarded SDU have the same age.
     ///
     /// # Errors
-    /// As [`Self::mean_attempts`] without a limit, as [`Self::mean_attempts_limited`] with one.
+    /// As for [`Self::mean_attempts`] without a limit, as for [`Self::mean_attempts_limited`] with
+    /// a limit.
     pub fn transmissions_per_pdu(&self, limit: Option<u32>) -> Result<f64> {
         let single = self.single();
         limit.map_or_else(|| single.mean_attempts(), |limit| single.mean_attempts_limited(limit))
     }
 
-    /// E[η | η ≤ limit]: mean transmissions of the SDUs that arrive under a limit.
+    /// Returns E[η | η ≤ limit]: the mean number of transmissions of the SDUs delivered under a
+    /// limit.
     ///
     /// # Errors
-    /// If `limit` is not from 1 to [`MAX_TRANSMISSIONS`], or nothing arrives within it.
+    /// If `limit` is not from 1 to [`MAX_TRANSMISSIONS`], or no SDU is delivered within it.
     pub fn mean_attempts_of_delivered(&self, limit: u32) -> Result<f64> {
         let (lost, sum) = self.truncated(limit)?;
         let delivered = 1.0 - lost;
@@ -367,8 +374,8 @@ impl ArqChain {
         Ok(((sum - f64::from(limit) * lost) / delivered).clamp(1.0, f64::from(limit)))
     }
 
-    /// Pr(η = 1, 2, ..., `longest`): law of the number of transmissions, before any limit. After n
-    /// of them 1 + (n - 1) spacing frames have passed.
+    /// Returns Pr(η = 1, 2, ..., `longest`): the distribution of the number of transmissions
+    /// without a limit. n transmissions last 1 + (n - 1) spacing frames.
     ///
     /// # Errors
     /// If `longest` is not from 1 to [`MAX_TRANSMISSIONS`].
@@ -379,17 +386,18 @@ impl ArqChain {
         Ok(self.residual_losses().skip(1).take(longest as usize).map(step).collect())
     }
 
-    /// Frames from the start of the first transmission to the end of the `attempts`-th.
+    /// Returns the number of frames from the start of the first transmission to the end of
+    /// transmission number `attempts`.
     pub fn frames(&self, attempts: u32) -> u64 {
         1 + u64::from(attempts.saturating_sub(1)) * u64::from(self.spacing)
     }
 
-    /// Transmissions within which the fraction `quantile` of the delivered SDUs arrives: of all
-    /// without a limit, of those not given up with one. [`Self::frames`] makes frames of it.
+    /// Returns a quantile of the number of transmissions of delivered SDUs: of all SDUs without a
+    /// limit, of those not discarded with a limit. [`Self::frames`] converts it to frames.
     ///
     /// # Errors
     /// If `quantile` is not above 0 and below 1, if `limit` is not from 1 to [`MAX_TRANSMISSIONS`],
-    /// or if that many arrive only beyond [`MAX_TRANSMISSIONS`].
+    /// or if the quantile exceeds [`MAX_TRANSMISSIONS`].
     pub fn attempts_quantile(&self, quantile: f64, limit: Option<u32>) -> Result<u32> {
         if !(quantile > 0.0 && quantile < 1.0) {
             let allowed = "a fraction above 0 and below 1";
@@ -400,10 +408,10 @@ impl ArqChain {
             let allowed = "a limit within which an SDU can arrive on this channel";
             return Err(AnalysisError::new("limit", limit.unwrap_or(0), allowed));
         }
-        // At most this much may be left: quantile of the delivered have arrived.
+        // Maximum remaining probability: the fraction `quantile` of the delivered SDUs has arrived.
         let target = 1.0 - quantile * (1.0 - lost);
         match limit {
-            // Rounding must not carry the search beyond the limit, where all have arrived.
+            // Rounding must not move the search beyond the limit, at which all have arrived.
             Some(limit) => {
                 let found = self
                     .residual_losses()
@@ -416,7 +424,7 @@ impl ArqChain {
         }
     }
 
-    /// λ₁₁, the largest eigenvalue of Q: F(n + 1) / F(n) for large n.
+    /// Returns λ₁₁, the largest eigenvalue of Q: F(n + 1) / F(n) for large n.
     pub fn dominant_eigenvalue(&self) -> f64 {
         let [p, r] = self.spaced.leave();
         let [good, bad] = self.spaced.loss();
@@ -426,7 +434,7 @@ impl ArqChain {
         (0.5 * (stay_good + stay_bad + root)).min(1.0)
     }
 
-    /// F(1) = 1 - [π_G (1-p_G)^N + π_B (1-p_B)^N].
+    /// Returns F(1) = 1 - [π_G (1-p_G)^N + π_B (1-p_B)^N].
     fn first_loss(&self) -> f64 {
         let share = |state: usize| {
             let loss = self.channel.loss()[state];
@@ -437,8 +445,8 @@ impl ArqChain {
         (share(0) + share(1)).min(1.0)
     }
 
-    /// F(1) λ₁₁^(n-1), the paper's approximation (equation 4). Its slope is right, its height is
-    /// not: with 25 PDUs it is too small by a factor of 10 to 20 for large n.
+    /// Returns F(1) λ₁₁^(n-1), the paper's approximation (equation 4). Its slope is correct, but
+    /// its magnitude is not: with 25 PDUs it is too small by a factor of 10 to 20 for large n.
     ///
     /// # Errors
     /// If `limit` is not from 1 to [`MAX_TRANSMISSIONS`].
@@ -447,8 +455,8 @@ impl ArqChain {
         Ok(self.first_loss() * self.dominant_eigenvalue().powi(limit as i32 - 1))
     }
 
-    /// The limit at which the approximation reaches `target`: what the paper's adaptive algorithm
-    /// computes. The true loss there may be far above the target.
+    /// Returns the limit at which the approximation reaches `target`, as the paper's adaptive
+    /// algorithm computes it. The true loss at this limit may be far above the target.
     ///
     /// # Errors
     /// If `target` is not above 0 and at most 1, or the limit would exceed [`MAX_TRANSMISSIONS`].
@@ -459,7 +467,7 @@ impl ArqChain {
             return Ok(1);
         }
         let slope = self.dominant_eigenvalue();
-        // A slope of 0 ends in 1 more, one of 1 nowhere.
+        // A slope of 0 needs one more transmission; a slope of 1 has no solution.
         let more = if slope > 0.0 { ((target / first).ln() / slope.ln()).ceil() } else { 1.0 };
         if slope < 1.0 && more < f64::from(MAX_TRANSMISSIONS) {
             return Ok(1 + more as u32);
@@ -468,7 +476,7 @@ impl ArqChain {
         Err(unreachable_target("target", target, left))
     }
 
-    /// The smallest limit under which at most the fraction `target` of all SDUs is lost.
+    /// Returns the smallest limit that loses at most the fraction `target` of all SDUs.
     ///
     /// # Errors
     /// If `target` is not above 0 and at most 1, or the limit would exceed [`MAX_TRANSMISSIONS`].
@@ -477,7 +485,7 @@ impl ArqChain {
         self.smallest("target", target, target)
     }
 
-    /// The smallest n ≥ 1 with F(n) ≤ `target`.
+    /// Returns the smallest n ≥ 1 with F(n) ≤ `target`.
     fn smallest(&self, argument: &'static str, found: f64, target: f64) -> Result<u32> {
         let mut losses =
             self.residual_losses().skip(1).enumerate().take(MAX_TRANSMISSIONS as usize);
@@ -485,8 +493,8 @@ impl ArqChain {
         if let Some(n) = losses.by_ref().take(SOON).find_map(within) {
             return Ok(n);
         }
-        // A long search: one PDU alone is lost less often than all N, and shows at little cost what
-        // cannot be reached.
+        // Before a long search: a single PDU is lost less often than any of N, so the chain of a
+        // single PDU shows at low cost whether the target is out of reach.
         let last = self.single().residual_losses().nth(MAX_TRANSMISSIONS as usize);
         if last.is_some_and(|residual| residual > target) {
             return Err(self.too_many(argument, found));
@@ -495,23 +503,23 @@ impl ArqChain {
     }
 
     fn too_many(&self, argument: &'static str, found: f64) -> AnalysisError {
-        // At least this much: what a single PDU has left.
+        // Lower bound of the remaining loss: that of a single PDU.
         let left = self.single().residual_losses().nth(MAX_TRANSMISSIONS as usize);
         unreachable_target(argument, found, left.unwrap_or(0.0))
     }
 
-    /// R: surplus transmissions a delivered PDU under `limit` over those without a limit, where TCP
-    /// sends again what the link gives up.
+    /// Returns R: the surplus transmissions per delivered PDU under `limit`, relative to those
+    /// without a limit, if TCP retransmits the SDUs that the link discards.
     ///
     /// In the stationary channel R = (N_limit / (1 - F(limit)) - 1) / (N_∞ - 1), with N of a single
-    /// PDU and F of the whole SDU. After a fixed number of frames the state is carried over: with D
-    /// the 2 × 2 matrix of giving up, from the state in the first frame to the state in the first
-    /// frame of the next try, the mean cost is π (I - D)⁻¹ c instead of N / (1 - F).
+    /// PDU and F of the whole SDU. After a fixed number of frames, the state carries over. Let D be
+    /// the 2 × 2 matrix of discarding, from the state in the first frame to the state in the first
+    /// frame of the next attempt. The mean cost is then π (I - D)⁻¹ c instead of N / (1 - F).
     ///
     /// # Errors
-    /// If `limit` is not from 1 to [`MAX_TRANSMISSIONS`], if nothing arrives within it, if a
-    /// restart is not from 1 to [`super::gilbert_elliott::MAX_SPACING`] frames after, or if
-    /// nothing is ever lost, which leaves nothing to compare.
+    /// If `limit` is not from 1 to [`MAX_TRANSMISSIONS`], if no SDU is delivered within it, if the
+    /// number of frames before a restart is not from 1 to [`super::gilbert_elliott::MAX_SPACING`],
+    /// or if the channel loses no frames, so that R is undefined.
     pub fn energy_ratio(&self, limit: u32, restart: Restart) -> Result<f64> {
         let unlimited = self.transmissions_per_pdu(None)? - 1.0;
         if unlimited <= 0.0 {
@@ -521,10 +529,11 @@ impl ArqChain {
         Ok((self.transmissions_per_delivered_pdu(limit, restart)? - 1.0) / unlimited)
     }
 
-    /// Mean transmissions a PDU of an SDU that TCP sends again until it arrives.
+    /// Returns the mean number of transmissions per PDU of an SDU that TCP retransmits until it is
+    /// delivered.
     ///
     /// # Errors
-    /// As [`Self::energy_ratio`], but a channel without losses is allowed.
+    /// As for [`Self::energy_ratio`], but a channel without losses is permitted.
     pub fn transmissions_per_delivered_pdu(&self, limit: u32, restart: Restart) -> Result<f64> {
         let limit = count("limit", limit, 1..=MAX_TRANSMISSIONS)?;
         let refused = || {
@@ -546,15 +555,15 @@ impl ArqChain {
         for state in 0..2 {
             let mut start = [0.0; 2];
             start[state] = 1.0;
-            // Errors in the state left: the start is the state in the first frame.
+            // Errors depend on the state left: the start is the state in the first frame.
             let losses = single.losses_from(start, TransitionForm::Left);
             cost[state] = losses.take(limit as usize).sum();
             let mut losses = self.losses_from(start, TransitionForm::Left);
             for _ in 1..limit {
                 losses.advance();
             }
-            // The last transmission, after which the channel takes `frames` steps and not the
-            // chain's own.
+            // After the last transmission, the channel makes `frames` steps instead of those of the
+            // chain.
             let mut last = [0.0; 2];
             for (state, slot) in last.iter_mut().enumerate() {
                 let mut rest = vec![0.0; padded(self.pdus)];

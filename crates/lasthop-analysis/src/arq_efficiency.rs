@@ -1,29 +1,29 @@
-//! Efficiency of the classic link protocols on frames lost independently: the fraction of the
-//! link's rate that carries new frames, for a sender that always has some.
+//! Efficiency of classic link protocols with independent frame losses: the fraction of the link's rate
+//! that carries new frames, for a saturated sender.
 //!
-//! Time is counted in frame times. `round_trip` runs from the start of a frame to the arrival of
-//! its acknowledgment: 1 + 2 a with propagation a and an acknowledgment of no length. A loss is
-//! noticed, by a timeout or a negative acknowledgment, `recovery` frame times after the start of
-//! the frame, and that is no sooner than an acknowledgment could have come.
+//! Time is counted in frame times. `round_trip` is the time R from the start of a frame to the arrival of
+//! its acknowledgment: 1 + 2 a with propagation delay a and an acknowledgment of length 0. A loss is
+//! detected `recovery` frame times T after the start of the frame, by a timeout or a negative
+//! acknowledgment. T is at least R.
 //!
 //! - stop-and-wait: (1-p) / ((1-p) R + p T)
-//! - go-back-N: from one restart to the next come n good frames, geometric, then a lost one. The lost
-//!   one starts after ⌊n/W⌋ R + (n mod W) frame times with a window W < R, after n with W ≥ R, so
-//!   the efficiency is (q/p) / (q/p + max(R - W, 0) f + T), q = 1 - p, f = E⌊n/W⌋ = q^W / (1 - q^W)
-//! - selective repeat: (1-p) min(1, W / R). Exact for W ≥ R in a window that a missing frame does
-//!   not stall; with one, an upper bound.
+//! - go-back-N: between restarts, n frames are received, n geometric, then one is lost. The lost frame
+//!   starts after ⌊n/W⌋ R + (n mod W) frame times with a window W < R, after n with W ≥ R. The efficiency
+//!   is (q/p) / (q/p + max(R - W, 0) f + T), q = 1 - p, f = E⌊n/W⌋ = q^W / (1 - q^W)
+//! - selective repeat: (1-p) min(1, W / R). Exact for W ≥ R if a missing frame does not stall the window;
+//!   otherwise an upper bound.
 //! - NACK-only RLP with n rounds: residual loss p (1 - (1-p_c)(1-p))^n
 //!
 //! Source: textbook results (for example W. Stallings, "Data and Computer Communications", on link
 //! control performance). With R = T = 1 + 2a and W ≥ R go-back-N is (1-p) / (1 + 2ap). For W < R
-//! textbooks have W (1-p) / ((1+2a)(1 - p + pW)), which takes f as q / (pW); ours is exact.
+//! textbooks give W (1-p) / ((1+2a)(1 - p + pW)), which approximates f by q / (pW); the form above is exact.
 //!
-//! Not modelled: lost acknowledgments (`control_loss` of the RLP apart), losses in bursts, stalls of
-//! a selective-repeat window behind a missing frame.
+//! Limitations: lost acknowledgments (except `control_loss` of the RLP), loss bursts, and stalls of a
+//! selective-repeat window behind a missing frame are not modelled.
 
 use super::{AnalysisError, Result, count, positive, probability};
 
-/// What the efficiency of a protocol depends on.
+/// Link parameters on which the efficiency of a protocol depends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ArqLink {
     loss: f64,
@@ -32,12 +32,12 @@ pub struct ArqLink {
 }
 
 impl ArqLink {
-    /// Frame loss probability below 1; frame times from the start of a frame to its
-    /// acknowledgment, at least 1; frame times from the start of a lost frame to its
-    /// retransmission, at least as many.
+    /// Creates a link. `loss`: frame loss probability, below 1. `round_trip`: frame times from the
+    /// start of a frame to its acknowledgment, at least 1. `recovery`: frame times from the start
+    /// of a lost frame to its retransmission, at least `round_trip`.
     ///
     /// # Errors
-    /// If one is out of its range.
+    /// If a parameter is out of its range.
     pub fn new(loss: f64, round_trip: f64, recovery: f64) -> Result<Self> {
         if probability("loss", loss)? >= 1.0 {
             return Err(AnalysisError::new("loss", loss, "a probability below 1"));
@@ -53,20 +53,21 @@ impl ArqLink {
         Ok(ArqLink { loss, round_trip, recovery })
     }
 
-    /// One frame at a time.
+    /// Returns the efficiency of stop-and-wait: one frame at a time.
     pub fn stop_and_wait(&self) -> f64 {
         let arrives = 1.0 - self.loss;
         arrives / (arrives * self.round_trip + self.loss * self.recovery)
     }
 
-    /// At most `window` frames outstanding; a loss repeats all from the lost one on.
+    /// Returns the efficiency of go-back-N: at most `window` outstanding frames; after a loss, all
+    /// frames from the lost one onwards are retransmitted.
     ///
     /// # Errors
     /// If `window` is 0.
     pub fn go_back_n(&self, window: u32) -> Result<f64> {
         let window = f64::from(count("window", window, 1..=u32::MAX)?);
         let arrives = 1.0 - self.loss;
-        // p f, which tends to 1 / W where nothing is lost.
+        // p f, which tends to 1 / W as p tends to 0.
         let rounds = if self.loss > 0.0 {
             let all = window * (-self.loss).ln_1p();
             -self.loss * all.exp() / all.exp_m1()
@@ -77,7 +78,8 @@ impl ArqLink {
         Ok(arrives / (arrives + idle * rounds + self.loss * self.recovery))
     }
 
-    /// At most `window` frames outstanding; only lost frames are repeated.
+    /// Returns the efficiency of selective repeat: at most `window` outstanding frames; only lost
+    /// frames are retransmitted.
     ///
     /// # Errors
     /// If `window` is 0.
@@ -87,12 +89,12 @@ impl ArqLink {
     }
 }
 
-/// Fraction of frames that a NACK-only radio link protocol leaves lost after `rounds`
-/// retransmissions, each of which takes a NACK (lost with probability `control_loss`) and a frame.
-/// The receiver counts the rounds.
+/// Returns the residual frame loss of a NACK-only radio link protocol after `rounds`
+/// retransmissions. Each needs a NACK, lost with probability `control_loss`, and a frame. The
+/// receiver counts the rounds.
 ///
 /// # Errors
-/// If a loss is no probability or `rounds` exceeds 1000.
+/// If a loss is not a probability or `rounds` exceeds 1000.
 pub fn rlp_residual_loss(loss: f64, control_loss: f64, rounds: u32) -> Result<f64> {
     let loss = probability("loss", loss)?;
     let control = probability("control_loss", control_loss)?;

@@ -1,39 +1,41 @@
 //! Residual loss of systematic block codes on erasure channels.
 //!
 //! k data frames are followed by n - k parity frames. An MDS code recovers all data from any k of
-//! the n (Reed–Solomon does); what arrives unaided is delivered even if the block cannot be
-//! decoded. A single XOR parity is the MDS code with n = k + 1.
+//! the n frames (for example Reed–Solomon). Received data frames are delivered even if the block
+//! cannot be decoded. A single XOR parity frame is the MDS code with n = k + 1.
 //!
 //! Independent losses: a data frame stays lost if it is lost and at least n - k of the other n - 1
-//! are, p Pr(Binomial(n-1, p) ≥ n-k); for XOR p (1 - (1-p)^k). On a Gilbert–Elliott channel the
-//! frames of a block follow one another in the order data, parity, and E[data lost; more than n - k
+//! frames are lost, p Pr(Binomial(n-1, p) ≥ n-k); for XOR p (1 - (1-p)^k). On a Gilbert–Elliott
+//! channel the frames of a block are consecutive, data before parity. E[data lost; more than n - k
 //! lost] is summed over the number of losses so far and the state of the channel.
 //!
-//! Not modelled: interleaving other than by a wider spacing of the channel, blocks cut short.
+//! Limitations: interleaving is modelled by a wider spacing of the channel only; all blocks are
+//! complete.
 
 use super::gilbert_elliott::MAX_FRAMES;
 use super::{AnalysisError, GilbertElliottLaw, Result, count, shown};
 
-/// What becomes of a block.
+/// Losses of a block.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BlockLoss {
-    /// Fraction of the data frames that stays lost.
+    /// Fraction of the data frames that is lost after decoding.
     pub residual: f64,
     /// Probability that the block cannot be decoded: more than n - k of its n frames are lost.
     pub failure: f64,
 }
 
-/// An MDS code of `n` frames, `k` of them data, on a channel that steps once a frame.
+/// Returns the losses of an MDS code of `n` frames, `k` of them data, on a channel that steps once
+/// per frame.
 ///
 /// # Errors
-/// If `n` is not from 1 to [`MAX_FRAMES`] or `k` not from 1 to `n`.
+/// If `n` is not from 1 to [`MAX_FRAMES`] or `k` is not from 1 to `n`.
 pub fn mds(channel: &GilbertElliottLaw, n: u32, k: u32) -> Result<BlockLoss> {
     let n = count("n", n, 1..=MAX_FRAMES)?;
     let k = count("k", k, 1..=n)?;
     let [loss_good, loss_bad] = channel.loss();
     let loss = [loss_good, loss_bad];
-    // By number of losses so far and state of the next frame: the probability, and the expected
-    // number of data frames lost on the event.
+    // By the number of losses so far and the state of the next frame: the probability, and the
+    // expected number of data frames lost on this event.
     let mut cells: Vec<[[f64; 2]; 2]> = Vec::with_capacity(n as usize + 1);
     cells.push([channel.stationary(), [0.0; 2]]);
     for frame in 0..n {
@@ -59,7 +61,7 @@ pub fn mds(channel: &GilbertElliottLaw, n: u32, k: u32) -> Result<BlockLoss> {
     Ok(BlockLoss { residual: (sum(1) / f64::from(k)).min(1.0), failure: sum(0).min(1.0) })
 }
 
-/// One parity frame, the XOR of the `k` data frames before it.
+/// Returns the losses of a code with one parity frame, the XOR of the preceding `k` data frames.
 ///
 /// # Errors
 /// If `k` is not from 1 to [`MAX_FRAMES`] - 1.
@@ -67,12 +69,12 @@ pub fn xor(channel: &GilbertElliottLaw, k: u32) -> Result<BlockLoss> {
     mds(channel, count("k", k, 1..=MAX_FRAMES - 1)? + 1, k)
 }
 
-/// The fewest parity frames with which an MDS code of `k` data frames loses at most `target` of
-/// them.
+/// Returns the minimum number of parity frames with which an MDS code of `k` data frames loses at
+/// most the fraction `target` of them.
 ///
 /// # Errors
-/// If `k` is not from 1 to [`MAX_FRAMES`], `target` no probability, or more than `most` parity
-/// frames were needed.
+/// If `k` is not from 1 to [`MAX_FRAMES`], `target` is not a probability, or more than `most`
+/// parity frames are needed.
 pub fn parity_for(channel: &GilbertElliottLaw, k: u32, target: f64, most: u32) -> Result<u32> {
     let target = super::probability("target", target)?;
     let k = count("k", k, 1..=MAX_FRAMES)?;

@@ -1,31 +1,30 @@
-//! Saturated 802.11 DCF: n stations that always have a frame to send and all hear each other (G. Bianchi).
+//! Saturated 802.11 DCF: n stations in range of each other that always have a frame to send (G. Bianchi).
 //!
-//! A station draws 0 to CW_i slots before attempt i = 0, 1, … R - 1, CW_i = min(2^i (CW_0 + 1) - 1,
-//! CW_max), and gives a frame up after R attempts. All is decided by τ, the probability that a station
-//! transmits in a slot, and p, that somebody else does:
+//! Before attempt i = 0, 1, … R - 1, a station samples a backoff of 0 to CW_i slots, CW_i =
+//! min(2^i (CW_0 + 1) - 1, CW_max). It discards a frame after R attempts. The unknowns are τ, the
+//! probability that a station transmits in a slot, and p, the probability that another station does:
 //!
 //! p = 1 - (1 - τ)^(n-1)
 //!
-//! *Bianchi's chain* (`Counting::Always`): counters go down in every slot, busy ones too. With
-//! f_i = p^i, the chance that attempt i is made,
+//! *Bianchi's chain* (`Counting::Always`): counters are decremented in every slot, including busy slots.
+//! With f_i = p^i, the probability that attempt i is made,
 //!
 //! τ = Σ f_i / Σ f_i (1 + CW_i / 2)
 //! S = P_1 L / ((1 - τ)^n σ + P_1 T_s + P_c T_c),  P_1 = n τ (1 - τ)^(n-1),  P_c = 1 - (1 - τ)^n - P_1
 //!
-//! *Counters that freeze* (`Counting::Idle`), as in the standard: a counter goes down for each idle slot
-//! only. So after a busy time nobody can transmit before an idle slot has passed but those who transmitted
-//! last and have drawn 0, and they meet nobody. Counted in idle slots and the transmissions that may follow
-//! each of them, with z_i = 1 / (CW_i + 1):
+//! *Frozen counters* (`Counting::Idle`), as in the standard: a counter is decremented in idle slots only.
+//! Immediately after a busy period, only the stations that transmitted last can transmit, if their new
+//! backoff is 0; these attempts do not collide. All other stations wait for an idle slot. Counted in idle
+//! slots and the transmissions that may follow each of them, with z_i = 1 / (CW_i + 1):
 //!
 //! f_0 = 1,  f_(i+1) = f_i (1 - z_i) p,  τ = Σ f_i (1 - z_i) / Σ f_i CW_i / 2
-//! A = n τ Σ f_i z_i / Σ f_i (1 - z_i)      attempts at once for each idle slot
+//! A = n τ Σ f_i z_i / Σ f_i (1 - z_i)      immediate attempts per idle slot
 //! S = (P_1 + A) L / (σ + (P_1 + A) T_s + P_c T_c)
 //!
-//! Delay of a frame that gets through, from the time when it is the first of its queue to its
-//! acknowledgment: the slots that its attempts wait for, in mean slots (Chatzimisios et al.), but for its
-//! own attempts at once.
-//! Stations are alike and take turns at random, so that the mean of Jain's index over w frames is about
-//! w / (w + n - 1).
+//! The delay of a delivered frame, from the head of the queue to the acknowledgment, is the number of slots
+//! for which its attempts wait, times the mean slot duration (Chatzimisios et al.); its own immediate
+//! attempts are excluded. Stations are identical and access the medium in random order, so the mean of
+//! Jain's index over w frames is about w / (w + n - 1).
 //!
 //! Sources: G. Bianchi, "Performance analysis of the IEEE 802.11 distributed coordination function", IEEE
 //! JSAC 18 (3), 2000; H. Wu et al., "Performance of reliable transport protocol over IEEE 802.11 wireless
@@ -35,23 +34,23 @@
 //! C. E. Koksal, H. Kassab, H. Balakrishnan, "An analysis of short-term fairness in wireless media access
 //! protocols", SIGMETRICS 2000.
 //!
-//! *Not modelled*: noise, queues that run empty, stations that do not hear each other, two stations that
-//! collide and both draw 0, dependence between the stations' counters.
+//! Limitations: noise, empty queues, hidden stations, two colliding stations that both sample 0, and the
+//! dependence between the stations' counters are not modelled.
 
 use super::{AnalysisError, Result, count, positive};
 use lasthop_base::units::{Bytes, Duration, Rate};
 use lasthop_wlan::dcf::{Phy, Timing, frames};
 
-/// When the counter of a back-off goes down.
+/// Slots in which a backoff counter is decremented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counting {
-    /// In every slot, as in Bianchi's chain of 2000.
+    /// Every slot, as in Bianchi's chain of 2000.
     Always,
-    /// In idle slots only, as in the standard.
+    /// Idle slots only, as in the standard.
     Idle,
 }
 
-/// Stations, windows and limit.
+/// Number of stations, contention windows and retry limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Saturation {
     stations: u32,
@@ -61,44 +60,44 @@ pub struct Saturation {
     counting: Counting,
 }
 
-/// Times of the medium in seconds, and what a frame carries in bits.
+/// Durations in seconds, and the payload of a frame in bits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Times {
     /// An idle slot.
     pub slot: f64,
-    /// From the start of a successful exchange to the next slot that counts.
+    /// Time from the start of a successful exchange to the next counted slot.
     pub success: f64,
-    /// The same of a collision.
+    /// Time from the start of a collision to the next counted slot.
     pub collision: f64,
-    /// Bits that a frame carries and that count for throughput.
+    /// Bits per frame that count for throughput.
     pub payload: f64,
 }
 
-/// What a saturated medium does.
+/// State of a saturated medium.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Saturated {
     model: Saturation,
     /// Probability that a station transmits in a slot.
     pub transmission: f64,
-    /// Probability that an attempt after back-off meets another one, p.
+    /// Probability p that an attempt after backoff collides.
     pub contention: f64,
-    /// Share of all attempts that collide.
+    /// Fraction of all attempts that collide.
     pub collision: f64,
-    /// Share of frames that are given up.
+    /// Fraction of the frames that are discarded.
     pub drop: f64,
-    /// Attempts without back-off for each idle slot, of all stations.
+    /// Attempts without backoff per idle slot, of all stations.
     at_once: f64,
 }
 
-/// Attempts that are told apart where there is no limit: beyond, what is left is below any rounding.
+/// Number of attempts that are modelled without a limit; the remainder is below rounding.
 const STAGES: u32 = 4_096;
 
 impl Saturation {
-    /// `stations` of contention windows from `cw_min` to `cw_max` that give a frame up after `limit`
-    /// attempts, or never.
+    /// Creates `stations` stations with contention windows from `cw_min` to `cw_max` that discard a
+    /// frame after `limit` attempts, or never.
     ///
     /// # Errors
-    /// If there is no station, `cw_min` is 0 or above `cw_max`, or nothing may be attempted.
+    /// If `stations` or `limit` is 0, or if `cw_min` is 0 or above `cw_max`.
     pub fn new(
         stations: u32,
         [cw_min, cw_max]: [u32; 2],
@@ -117,15 +116,15 @@ impl Saturation {
         Ok(Saturation { stations, cw_min, cw_max, limit, counting })
     }
 
-    /// The contention windows of the attempts.
+    /// Returns the contention windows of the attempts.
     fn windows(&self) -> impl Iterator<Item = f64> {
         let double = |cw: &u32| Some(cw.saturating_mul(2).saturating_add(1).min(self.cw_max));
         let windows = std::iter::successors(Some(self.cw_min), double);
         windows.take(self.limit.unwrap_or(STAGES) as usize).map(f64::from)
     }
 
-    /// Sums over the attempts if one after back-off meets another with probability `p`: attempts after
-    /// back-off, attempts at once, slots, and how often the frame is given up.
+    /// Returns sums over the attempts if an attempt after backoff collides with probability `p`:
+    /// attempts after backoff, immediate attempts, slots, and the probability of a discard.
     fn sums(&self, p: f64) -> [f64; 4] {
         let (mut chance, mut after, mut at_once, mut slots) = (1.0, 0.0, 0.0, 0.0);
         for cw in self.windows() {
@@ -153,16 +152,17 @@ impl Saturation {
     /// Solves for τ and p.
     ///
     /// # Errors
-    /// None for what [`Self::new`] takes; kept for models that need not have a solution.
+    /// None for parameters that [`Self::new`] accepts; kept for models without a guaranteed
+    /// solution.
     pub fn solve(&self) -> Result<Saturated> {
         let transmission = |p: f64| {
             let [after, _, slots, _] = self.sums(p);
-            // With two slots to choose from, a station that waits transmits in the next one.
+            // With a contention window of two slots, a waiting station transmits in the next slot.
             (after / slots).min(1.0)
         };
         let others = self.stations as i32 - 1;
         let meets = |p: f64| 1.0 - (1.0 - transmission(p)).powi(others);
-        // The left side grows and the right side falls with p.
+        // The left side increases and the right side decreases with p.
         let (mut low, mut high) = (0.0, 1.0);
         for _ in 0..100 {
             let middle = 0.5 * (low + high);
@@ -183,7 +183,7 @@ impl Saturation {
 }
 
 impl Saturated {
-    /// Per slot: attempts that meet nobody, collisions, and how long it is.
+    /// Returns, per slot: successful attempts, collisions, and the mean duration in seconds.
     fn slot(&self, times: &Times) -> [f64; 3] {
         let n = f64::from(self.model.stations);
         let others = (1.0 - self.transmission).powi(self.model.stations as i32 - 1);
@@ -199,7 +199,7 @@ impl Saturated {
         [successes, collisions, length]
     }
 
-    /// Bits per second that all stations together get through.
+    /// Returns the total throughput of all stations, in bits per second.
     ///
     /// # Errors
     /// If a time or the payload is not above 0.
@@ -209,8 +209,8 @@ impl Saturated {
         Ok(successes * times.payload / length)
     }
 
-    /// Shares of time: successful exchanges, collisions, idle slots; spaces and timeouts belong to what they
-    /// follow.
+    /// Returns the fractions of time of successful exchanges, collisions and idle slots. Interframe
+    /// spaces and timeouts count as part of the preceding frame.
     ///
     /// # Errors
     /// If a time or the payload is not above 0.
@@ -221,15 +221,15 @@ impl Saturated {
         Ok([shares[0], shares[1], 1.0 - shares[0] - shares[1]])
     }
 
-    /// Mean time in seconds from when a frame is the first of its queue to its acknowledgment, of frames
-    /// that get through.
+    /// Returns the mean delay in seconds of delivered frames, from the head of the queue to the
+    /// acknowledgment.
     ///
     /// # Errors
     /// If a time or the payload is not above 0.
     pub fn delay(&self, times: &Times) -> Result<f64> {
         times.check()?;
         let [_, _, length] = self.slot(times);
-        // Its own attempts at once are counted apart.
+        // The station's own immediate attempts are counted separately.
         let length = length - self.at_once * times.success / f64::from(self.model.stations);
         let (mut chance, mut waited, mut total, mut got_through) = (1.0, 0.0, 0.0, 0.0);
         for cw in self.model.windows() {
@@ -242,7 +242,8 @@ impl Saturated {
             };
             waited += slots * length;
             let succeeds = chance * (1.0 - fails);
-            // An attempt at once takes the time of its exchange, the others are within their slots.
+            // An immediate attempt takes the time of its exchange; other attempts are part of their
+            // slots.
             let at_once = if fails < 1.0 { zero / (1.0 - fails) } else { 0.0 };
             total += succeeds * (waited + at_once * times.success);
             got_through += succeeds;
@@ -254,10 +255,10 @@ impl Saturated {
         Ok(total / got_through)
     }
 
-    /// The mean of Jain's index of the stations' shares of `frames` frames in a row.
+    /// Returns the mean of Jain's index of the stations' shares of `frames` consecutive frames.
     ///
     /// # Errors
-    /// If there are no frames.
+    /// If `frames` is 0.
     pub fn fairness(&self, frames: u32) -> Result<f64> {
         let frames = f64::from(count("frames", frames, 1..=u32::MAX)?);
         Ok(frames / (frames + f64::from(self.model.stations) - 1.0))
@@ -265,8 +266,9 @@ impl Saturated {
 }
 
 impl Times {
-    /// Of packets of `packet` bytes with `header` more in a frame at `rate`, and control frames at
-    /// `control_rate`; `rts`: after RTS and CTS. A collision is followed by EIFS.
+    /// Returns the durations for packets of `packet` bytes in frames with `header` more bytes at
+    /// `rate`, and control frames at `control_rate`. `rts`: with RTS and CTS. A collision is
+    /// followed by EIFS.
     pub fn of(
         phy: Phy,
         timing: &Timing,

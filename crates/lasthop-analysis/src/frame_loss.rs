@@ -1,4 +1,4 @@
-//! Loss of a single frame under bit errors: the long-run share of frames of one size that an error
+//! Loss of a single frame under bit errors: the long-run fraction of frames of one size that an error
 //! process destroys.
 //!
 //! - independent bit errors of rate e: 1 - (1-e)^L
@@ -16,22 +16,22 @@
 //! Source: [`lasthop_link::channel`], whose processes these are; the exponential of a 2 × 2 matrix is
 //! textbook.
 //!
-//! Not modelled: what a loss says about the next frame; [`super::gilbert_elliott`] has that for its
-//! own channel.
+//! Limitation: the correlation of losses is not modelled; see [`super::gilbert_elliott`] for its channel.
 
 use super::{Result, not_negative, positive, probability};
 
-/// Loss of a frame of `bits` under independent bit errors.
+/// Returns the loss probability of a frame of `bits` under independent bit errors.
 ///
 /// # Errors
-/// If `ber` is no probability.
+/// If `ber` is not a probability.
 pub fn independent_bits(ber: f64, bits: u64) -> Result<f64> {
     let ber = probability("ber", ber)?;
-    // 0 times the logarithm of 0 is no number.
+    // The product of 0 and the logarithm of 0 is NaN.
     Ok(if bits == 0 { 0.0 } else { -f64::exp_m1(bits as f64 * f64::ln_1p(-ber)) })
 }
 
-/// Loss of a frame of `bits` where errors come at exponential intervals of `mean` bits.
+/// Returns the loss probability of a frame of `bits` with errors at exponential intervals of `mean`
+/// bits.
 ///
 /// # Errors
 /// If `mean` is not above 0.
@@ -49,10 +49,11 @@ pub struct TwoStateLoss {
 }
 
 impl TwoStateLoss {
-    /// Loss of a frame of `bits` that is on the air for `airtime` seconds.
+    /// Returns the loss probability of a frame of `bits` with an air time of `airtime` seconds.
     ///
     /// # Errors
-    /// If a duration is not above 0, a rate no probability, or the air time negative.
+    /// If a duration is not above 0, a bit error rate is not a probability, or the air time is
+    /// negative.
     pub fn of(&self, bits: u64, airtime: f64) -> Result<f64> {
         let [good, bad] = self.durations;
         let (good, bad) = (positive("good", good, "s")?, positive("bad", bad, "s")?);
@@ -60,7 +61,7 @@ impl TwoStateLoss {
             probability(argument, ber)?;
         }
         let airtime = not_negative("airtime", airtime, "s")?;
-        // Where every bit of a state is wrong, a frame survives in the other state alone.
+        // If every bit of a state is wrong, a frame survives in the other state only.
         let alone = |state: f64, other: f64, ber: f64| {
             let survival = f64::exp(bits as f64 * f64::ln_1p(-ber) - airtime / state);
             Ok(1.0 - state / (state + other) * survival)
@@ -75,8 +76,8 @@ impl TwoStateLoss {
         let [of_good, of_bad] = self.bers.map(|ber| bits as f64 * f64::ln_1p(-ber));
         let (g, h) = (airtime / good, airtime / bad);
         let (in_good, in_bad) = (good / (good + bad), bad / (good + bad));
-        // With the eigenvalues u > d of G, survival is (1 - w) e^u + w e^d. Written so that nothing
-        // cancels: a small loss keeps its digits, and so do frames far longer than the periods.
+        // With the eigenvalues u > d of G, survival is (1 - w) e^u + w e^d. The form avoids
+        // cancellation, both for small losses and for frames far longer than the periods.
         let apart = of_good - of_bad;
         let mean = (of_good + of_bad - g - h) / 2.0;
         let root = ((apart - g + h).powi(2) / 4.0 + g * h).sqrt();
@@ -91,7 +92,7 @@ impl TwoStateLoss {
             _ if s > 0.0 => in_good * in_bad * apart * apart / (2.0 * root * (root + s)),
             _ => (root - s) / (2.0 * root),
         };
-        // Not a negation, which would make -0 of 0.
+        // Not a negation, which would turn 0 into -0.
         Ok((0.0 - u.exp_m1() * (1.0 - w) - d.exp_m1() * w).min(1.0))
     }
 }
@@ -137,7 +138,8 @@ mod tests {
 
     #[test]
     fn a_frame_far_longer_than_the_periods_meets_their_mean() {
-        // A million periods: the bit error rates mix, here to almost none and to certain loss.
+        // A million periods: the bit error rates average, here to almost no loss and to certain
+        // loss.
         let clean = TwoStateLoss { durations: [1e-6, 1e-6], bers: [1e-9, 2e-9] };
         let loss = clean.of(1000, 1.0).expect("a loss");
         assert!((loss / 1.5e-6 - 1.0).abs() < 1e-3, "{loss}");

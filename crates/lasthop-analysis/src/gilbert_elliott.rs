@@ -8,27 +8,28 @@
 //!            r = bad_to_good
 //! ```
 //!
-//! The first state has the stationary law π = (r, p) / (p + r). Then it makes no difference to the
-//! law of the losses whether the chain steps before a frame or after it.
+//! The first state has the stationary distribution π = (r, p) / (p + r). The distribution of the losses
+//! then does not depend on whether the chain steps before or after a frame.
 //!
 //! With P the transition matrix, L = diag(loss in good, loss in bad) and K = I - L, a run of losses
-//! begins in a state of law α = π K P L / (π K P L e), and P(length ≥ k) = α (P L)^(k-1) e. Its
+//! begins in a state with distribution α = π K P L / (π K P L e), and P(length ≥ k) = α (P L)^(k-1) e. Its
 //! mean is πLe / (π K P L e): frames lost over runs begun.
 //!
 //! Source: E. N. Gilbert, "Capacity of a burst-noise channel", Bell System Technical Journal 39,
-//! 1960; E. O. Elliott, ibid. 42, 1963. The matrices are our own.
+//! 1960; E. O. Elliott, ibid. 42, 1963. The matrices are derived here.
 //!
-//! Not modelled: time (the chain steps once a frame) and the size of frames.
+//! Limitations: the chain steps once per frame, without regard to the duration and size of frames.
 
 use super::{AnalysisError, Result, count, probability};
 use lasthop_link::channel::GilbertElliottParameters;
 
-/// Most frames of a block, or of a law of run lengths.
+/// Maximum number of frames of a block, or of a distribution of run lengths.
 pub const MAX_FRAMES: u32 = 10_000;
-/// Most frames between two looks at the channel.
+/// Maximum number of frames between two observations of the channel.
 pub const MAX_SPACING: u32 = 1_000_000;
 
-/// A Gilbert–Elliott channel in its stationary law. States are indexed 0 for good, 1 for bad.
+/// A Gilbert–Elliott channel in its stationary distribution. States are indexed 0 for good, 1 for
+/// bad.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GilbertElliottLaw {
     /// Probability per step of leaving the state.
@@ -38,12 +39,13 @@ pub struct GilbertElliottLaw {
 }
 
 impl GilbertElliottLaw {
-    /// From the probabilities per frame of going from good to bad and back, and the loss
-    /// probabilities of a frame in either state. With the letters of Vacirca et al., g = 1 -
-    /// good_to_bad, b = 1 - bad_to_good.
+    /// Creates a channel from the transition probabilities per frame and the loss probability of a
+    /// frame in each state. In the notation of Vacirca et al., g = 1 - good_to_bad and b = 1 -
+    /// bad_to_good.
     ///
     /// # Errors
-    /// If one is no probability, or if the chain never moves: it has no single stationary law then.
+    /// If a parameter is not a probability, or if the chain never moves, so that its stationary
+    /// distribution is not unique.
     pub fn new(
         good_to_bad: f64,
         bad_to_good: f64,
@@ -62,17 +64,17 @@ impl GilbertElliottLaw {
         Ok(GilbertElliottLaw { leave, stationary: [leave[1] / sum, leave[0] / sum], loss })
     }
 
-    /// A channel that loses each frame with probability `loss`, whatever became of the others.
+    /// Creates a channel that loses each frame independently with probability `loss`.
     ///
     /// # Errors
-    /// If `loss` is no probability.
+    /// If `loss` is not a probability.
     pub fn independent(loss: f64) -> Result<Self> {
         let loss = probability("loss", loss)?;
         Self::new(0.5, 0.5, loss, loss)
     }
 
-    /// The channel as somebody meets it who looks at it every `frames` frames: the same losses,
-    /// steps by the matrix P^frames.
+    /// Returns the channel observed at every n-th frame, n = `frames`: equal loss probabilities,
+    /// and the transition matrix P^n.
     ///
     /// # Errors
     /// If `frames` is not from 1 to [`MAX_SPACING`].
@@ -82,7 +84,7 @@ impl GilbertElliottLaw {
             return Ok(*self);
         }
         let sum = self.leave[0] + self.leave[1];
-        // 1 - (1 - p - r)^frames, exactly also where the chain hardly ever moves.
+        // 1 - (1 - p - r)^frames, without rounding errors even if transitions are rare.
         let mixed = if sum < 1.0 {
             -(f64::from(frames) * (-sum).ln_1p()).exp_m1()
         } else {
@@ -92,48 +94,48 @@ impl GilbertElliottLaw {
         Ok(GilbertElliottLaw { leave, ..*self })
     }
 
-    /// Probability of the state `good`, in the long run.
+    /// Returns the stationary probability of the good state.
     pub fn good_share(&self) -> f64 {
         self.stationary[0]
     }
 
-    /// Stationary law: good, bad.
+    /// Returns the stationary distribution: good, bad.
     pub fn stationary(&self) -> [f64; 2] {
         self.stationary
     }
 
-    /// Probability per step of leaving each state.
+    /// Returns the probability per step of leaving each state.
     pub fn leave(&self) -> [f64; 2] {
         self.leave
     }
 
-    /// Loss probability of a frame in each state.
+    /// Returns the loss probability of a frame in each state.
     pub fn loss(&self) -> [f64; 2] {
         self.loss
     }
 
-    /// 1 - p - r: the correlation of the states of neighbouring frames.
+    /// Returns 1 - p - r: the correlation of the states of consecutive frames.
     pub fn memory(&self) -> f64 {
         1.0 - self.leave[0] - self.leave[1]
     }
 
-    /// Fraction of all frames that is lost.
+    /// Returns the fraction of all frames that is lost.
     pub fn loss_rate(&self) -> f64 {
         (self.stationary[0] * self.loss[0] + self.stationary[1] * self.loss[1]).min(1.0)
     }
 
-    /// One step of the chain: row vector times P.
+    /// Performs one step of the chain: row vector times P.
     pub(super) fn step(&self, v: [f64; 2]) -> [f64; 2] {
         let [p, r] = self.leave;
         [v[0] * (1.0 - p) + v[1] * r, v[0] * p + v[1] * (1.0 - r)]
     }
 
-    /// Part of a row vector that is lost (`true`) or arrives.
+    /// Returns the part of a row vector that is lost (`true`) or received.
     fn part(&self, v: [f64; 2], lost: bool) -> [f64; 2] {
         [0, 1].map(|state| v[state] * if lost { self.loss[state] } else { 1.0 - self.loss[state] })
     }
 
-    /// Law of the state in the first frame of a run, not yet scaled to sum 1.
+    /// Returns the distribution of the state in the first frame of a run, not normalized.
     fn run_start(&self, lost: bool) -> Result<[f64; 2]> {
         let start = self.part(self.step(self.part(self.stationary, !lost)), lost);
         if start[0] + start[1] > 0.0 {
@@ -145,20 +147,20 @@ impl GilbertElliottLaw {
         }
     }
 
-    /// Mean number of frames in a run of losses (`lost`) or of arrivals.
+    /// Returns the mean number of frames in a run of losses (`lost`) or of received frames.
     ///
     /// # Errors
-    /// If there are no such runs, or if one never ends.
+    /// If such runs do not occur, or if one never ends.
     pub fn mean_run(&self, lost: bool) -> Result<f64> {
         let start = self.run_start(lost)?;
         let inside = self.part(self.stationary, lost);
         Ok((inside[0] + inside[1]) / (start[0] + start[1]))
     }
 
-    /// P(a run of losses, or of arrivals, has 1, 2, ..., `longest` frames).
+    /// Returns P(a run of losses, or of received frames, has 1, 2, ..., `longest` frames).
     ///
     /// # Errors
-    /// If there are no such runs, if one never ends, or if `longest` is not from 1 to
+    /// If such runs do not occur, if one never ends, or if `longest` is not from 1 to
     /// [`MAX_FRAMES`].
     pub fn run_lengths(&self, lost: bool, longest: u32) -> Result<Vec<f64>> {
         let longest = count("longest", longest, 1..=MAX_FRAMES)?;
@@ -175,7 +177,7 @@ impl GilbertElliottLaw {
             .collect())
     }
 
-    /// P(0, 1, ..., `frames` of `frames` frames in a row are lost).
+    /// Returns P(0, 1, ..., `frames` of `frames` consecutive frames are lost).
     ///
     /// # Errors
     /// If `frames` is not from 1 to [`MAX_FRAMES`].
@@ -196,8 +198,8 @@ impl GilbertElliottLaw {
         Ok(law.into_iter().map(|[good, bad]| good + bad).collect())
     }
 
-    /// Correlation of the losses of two frames that are `distance` frames apart, at least 1; 0
-    /// where all frames or none are lost.
+    /// Returns the correlation of the losses of two frames at a distance of `distance` frames, at
+    /// least 1; 0 if all frames or none are lost.
     ///
     /// # Errors
     /// If `distance` is not from 1 to [`MAX_SPACING`].
@@ -233,7 +235,8 @@ mod tests {
         GilbertElliottLaw::new(p, r, good, bad).unwrap()
     }
 
-    /// Every pattern of losses of a block, by summing over all paths of states.
+    /// Computes the probability of every pattern of losses in a block by summing over all paths of
+    /// states.
     fn brute_force(law: &GilbertElliottLaw, frames: u32) -> Vec<f64> {
         let mut counts = vec![0.0; frames as usize + 1];
         for pattern in 0..1u32 << frames {
@@ -273,7 +276,7 @@ mod tests {
 
     #[test]
     fn runs_of_gilberts_channel_are_sojourns() {
-        // Loss certain in bad only: a run is a sojourn there.
+        // Frames are lost in the bad state only, and always: a run is a sojourn in that state.
         let law = law(0.02, 0.25, 0.0, 1.0);
         assert!((law.mean_run(true).unwrap() - 4.0).abs() < 1e-12);
         assert!((law.mean_run(false).unwrap() - 50.0).abs() < 1e-11);
@@ -306,7 +309,8 @@ mod tests {
             assert!((v[1] / five.leave()[0] - 1.0).abs() < 1e-12, "{v:?} {five:?}");
             assert_eq!(one.stationary(), five.stationary());
         }
-        // A chain that changes its state each frame looks frozen from every second one.
+        // A chain that changes its state in each frame appears frozen if every second frame is
+        // observed.
         assert_eq!(law(1.0, 1.0, 0.0, 1.0).spaced(2).unwrap().leave(), [0.0, 0.0]);
     }
 

@@ -1,23 +1,22 @@
-//! An ideal selective-repeat link, packet by packet: the oracle between the chain of
-//! [`super::arq_chain`] and a simulator with a real protocol.
+//! Simulation of an ideal selective-repeat link: a reference between the chain of
+//! [`super::arq_chain`] and the simulator with a real protocol.
 //!
-//! Time goes in frames. In each, the channel steps, then PDUs are sent: first those that are known
-//! to have failed, in order of sequence number, then new ones, up to the capacity. Each fails
-//! independently with the loss probability of the frame's state, and the sender knows so
-//! `spacing` frames later, without error. A PDU that fails for the `limit`-th time takes its whole
-//! SDU with it.
+//! Time is counted in frames. In each frame, the channel steps; then PDUs are sent up to the capacity:
+//! failed PDUs first, in order of sequence number, followed by new ones. Each PDU fails independently
+//! with the loss probability of the frame's state. The sender is notified `spacing` frames later,
+//! without error. If a PDU fails for the `limit`-th time, its whole SDU is discarded.
 //!
 //! ```text
 //!   new PDU --> sent --> arrived: one PDU less is missing; none missing: SDU delivered
-//!                 ^  \--> failed, known `spacing` frames later --> limit reached: SDU given up
+//!                 ^  \--> failed, known `spacing` frames later --> limit reached: SDU discarded
 //!                 |                                          \--> waits for room in a frame
 //!                 +-------------------------------------------------+
 //! ```
 //!
 //! Source: section 3 and 4.1 of Vacirca et al., "Investigating Interactions between ARQ Mechanisms
-//! and TCP over Wireless Links", with the gaps filled: capacity, and SDUs that follow one another.
+//! and TCP over Wireless Links". Capacity and consecutive SDUs, which the paper leaves open, are added.
 //!
-//! Not modelled: windows, headers, status reports, errors of the feedback.
+//! Limitations: windows, headers, status reports and feedback errors are not modelled.
 
 use super::arq_chain::{MAX_PDUS, MAX_TRANSMISSIONS};
 use super::gilbert_elliott::MAX_SPACING;
@@ -26,57 +25,57 @@ use lasthop_base::rng::{Stream, Streams};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// Most frames of a run.
+/// Maximum number of frames of a run.
 pub const MAX_RUN_FRAMES: u64 = 10_000_000_000;
 
 /// An ideal selective-repeat link.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct IdealSr {
-    /// The channel; steps once a frame.
+    /// The channel; steps once per frame.
     pub channel: GilbertElliottLaw,
-    /// PDUs an SDU.
+    /// Number of PDUs per SDU.
     pub pdus: u32,
     /// Frames from the transmission of a PDU to its retransmission (d), at least 1.
     pub spacing: u32,
-    /// Most transmissions of a PDU; `None` for no limit.
+    /// Maximum number of transmissions per PDU; `None` for no limit.
     pub limit: Option<u32>,
-    /// PDUs a frame; `None` for as many as there are.
+    /// Maximum number of PDUs per frame; `None` for no limit.
     pub capacity: Option<u32>,
 }
 
-/// What was counted.
+/// Counters of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct IdealSrCounts {
-    /// Frames of the run in which something was sent or waited for.
+    /// Frames of the run in which the link sent or waited.
     pub frames: u64,
     /// SDUs delivered.
     pub delivered: u64,
-    /// SDUs given up.
+    /// SDUs discarded after the limit.
     pub given_up: u64,
     /// PDUs sent.
     pub transmissions: u64,
-    /// PDUs that arrived.
+    /// PDUs received.
     pub arrivals: u64,
-    /// Sum over the finished SDUs of the square of their transmissions.
+    /// Sum of the squared numbers of transmissions of the finished SDUs.
     pub squared_transmissions: f64,
-    /// SDUs by the frames that they took from first transmission to last arrival: entry n counts
-    /// those with n.
+    /// Number of SDUs by their duration in frames, from first transmission to last arrival: entry n
+    /// counts durations of n frames.
     pub delays: Vec<u64>,
 }
 
-/// One SDU under way.
+/// An SDU in progress.
 #[derive(Clone, Copy, Debug)]
 struct Sdu {
     first_frame: u64,
     /// PDUs sent at least once.
     sent: u32,
-    /// PDUs that have not arrived.
+    /// PDUs not yet received.
     missing: u32,
     transmissions: u32,
     is_given_up: bool,
 }
 
-/// A PDU that failed: sequence number, transmissions so far.
+/// A failed PDU: sequence number, transmissions so far.
 type Failed = (u64, u32);
 
 struct Machine<'a> {
@@ -85,10 +84,10 @@ struct Machine<'a> {
     errors: Stream,
     is_bad: bool,
     frame: u64,
-    /// SDUs that are not finished, in order; the first has number `base`.
+    /// Unfinished SDUs, in order; the first has number `base`.
     sdus: VecDeque<Sdu>,
     base: u64,
-    /// Failures not yet known: when they will be, and what.
+    /// Failures of which the sender is not yet notified: time of the notification, and PDU.
     unknown: VecDeque<(u64, Failed)>,
     waiting: BinaryHeap<Reverse<Failed>>,
     is_saturated: bool,
@@ -101,7 +100,7 @@ impl IdealSr {
         count("spacing", self.spacing, 1..=MAX_SPACING)?;
         self.limit.map_or(Ok(0), |limit| count("limit", limit, 1..=MAX_TRANSMISSIONS))?;
         self.capacity.map_or(Ok(0), |capacity| count("capacity", capacity, 1..=1_000_000))?;
-        // Without a limit every SDU must get through at some time.
+        // Without a limit, every SDU must be delivered eventually.
         let single = super::ArqChain::new(self.channel, 1, self.spacing)?;
         if self.limit.is_none() && single.mean_attempts()? > 1e6 {
             let allowed = "a channel over which a PDU needs at most a million transmissions";
@@ -128,12 +127,12 @@ impl IdealSr {
         }
     }
 
-    /// Sends `sdus` SDUs, each alone: `gap` frames pass after each. A gap of many times
-    /// 1 / (good_to_bad + bad_to_good) makes them independent, as the chain has them. Random
-    /// numbers come from the streams of `component`.
+    /// Sends `sdus` SDUs one at a time, each followed by a gap of `gap` frames. A gap of many times
+    /// 1 / (good_to_bad + bad_to_good) makes them independent, as the chain assumes. The random
+    /// numbers are those of the streams of `component`.
     ///
     /// # Errors
-    /// If a parameter is out of its range, or if there is no limit and no end to be expected.
+    /// If a parameter is out of its range, or if the run has no limit and is not expected to end.
     pub fn run_isolated(
         &self,
         sdus: u64,
@@ -156,10 +155,10 @@ impl IdealSr {
         Ok(machine.counts)
     }
 
-    /// Runs `frames` frames with SDUs always waiting.
+    /// Runs `frames` frames with a saturated sender.
     ///
     /// # Errors
-    /// If a parameter is out of its range, or there is no capacity that could be filled.
+    /// If a parameter is out of its range, or if the capacity is unlimited.
     pub fn run_saturated(
         &self,
         frames: u64,
@@ -168,7 +167,7 @@ impl IdealSr {
     ) -> Result<IdealSrCounts> {
         self.check()?;
         if self.capacity.is_none() {
-            let allowed = "a number of PDUs a frame: nothing else bounds a saturated link";
+            let allowed = "a number of PDUs per frame: no other parameter bounds a saturated link";
             return Err(AnalysisError::new("capacity", "none", allowed));
         }
         if frames > MAX_RUN_FRAMES {
@@ -213,13 +212,13 @@ impl Machine<'_> {
         let mut room = self.link.capacity.unwrap_or(u32::MAX);
         while room > 0 {
             let Some(Reverse((number, attempts))) = self.waiting.pop() else { break };
-            // An SDU given up takes its waiting PDUs with it.
+            // The waiting PDUs of a discarded SDU are skipped.
             if self.open(number).is_some() {
                 self.transmit(number, attempts + 1, loss);
                 room -= 1;
             }
         }
-        // New PDUs; only the last SDU can have any left.
+        // New PDUs; only the last SDU can have unsent ones.
         while room > 0 {
             match self.sdus.back() {
                 Some(sdu) if sdu.sent < self.link.pdus && !sdu.is_given_up => {
@@ -251,14 +250,14 @@ impl Machine<'_> {
         self.counts.frames += 1;
     }
 
-    /// The SDU of a PDU, unless it is finished.
+    /// Returns the SDU of a PDU, unless it is finished.
     fn open(&mut self, number: u64) -> Option<&mut Sdu> {
         let index = (number / u64::from(self.link.pdus)).checked_sub(self.base)?;
         let sdu = self.sdus.get_mut(usize::try_from(index).ok()?)?;
         (sdu.missing > 0 && !sdu.is_given_up).then_some(sdu)
     }
 
-    /// The sender learns that a PDU failed.
+    /// Notifies the sender of a failed PDU.
     fn learn(&mut self, (number, attempts): Failed) {
         let is_last = self.link.limit.is_some_and(|limit| attempts >= limit);
         let Some(sdu) = self.open(number) else { return };

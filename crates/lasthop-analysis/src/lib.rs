@@ -1,9 +1,9 @@
-//! Closed forms and Markov models: what theory says about the links and transports that the rest of
-//! the workspace simulates. Nothing here runs a simulation but [`ideal_sr`], a few lines that only
-//! share the random streams with it, so that they can stand between a chain and the simulator.
+//! Closed forms and Markov models of the links and transports that the other crates simulate. No
+//! function runs a simulation, except those of [`ideal_sr`], a short model that shares only the
+//! random streams with the simulator and therefore serves as an independent check of both.
 //!
-//! Every function checks what it is given and returns [`AnalysisError`] rather than a number that
-//! means nothing. `docs/analysis.md` has the equations, their sources and the misprints in them.
+//! Every function checks its arguments and returns [`AnalysisError`] instead of a meaningless
+//! number. `docs/analysis.md` lists the equations, their sources and their misprints.
 
 pub mod arq_chain;
 pub mod arq_efficiency;
@@ -23,15 +23,15 @@ pub use gilbert_elliott::GilbertElliottLaw;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
-/// An argument that a model cannot work with.
+/// An invalid argument of a model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{argument}: found {found}; allowed: {allowed}")]
 pub struct AnalysisError {
     /// Name of the argument.
     pub argument: &'static str,
-    /// What it was.
+    /// Value found.
     pub found: String,
-    /// What it may be.
+    /// Description of the values allowed.
     pub allowed: String,
 }
 
@@ -41,26 +41,26 @@ impl AnalysisError {
     }
 }
 
-/// What the functions of this module return.
+/// Result of the functions of this crate.
 pub type Result<T> = std::result::Result<T, AnalysisError>;
 
-/// A number as people write it: with an exponent where there would be many zeros.
+/// Formats a number, with an exponent instead of many zeros.
 fn shown(value: f64) -> String {
     let is_plain = value == 0.0 || !value.is_finite() || (1e-4..1e9).contains(&value.abs());
     if is_plain { value.to_string() } else { format!("{value:e}") }
 }
 
-/// A probability in [0, 1].
+/// Checks a probability in [0, 1].
 fn probability(argument: &'static str, p: f64) -> Result<f64> {
     if (0.0..=1.0).contains(&p) {
-        // -0.0 is 0, but its reciprocal is not.
+        // -0.0 equals 0, but its reciprocal does not.
         Ok(p.abs())
     } else {
         Err(AnalysisError::new(argument, shown(p), "a probability from 0 to 1"))
     }
 }
 
-/// A finite number above 0; `unit` says of what.
+/// Checks a finite number above 0; `unit` names its unit for messages.
 fn positive(argument: &'static str, value: f64, unit: &str) -> Result<f64> {
     if value.is_finite() && value > 0.0 {
         Ok(value)
@@ -73,7 +73,7 @@ fn positive(argument: &'static str, value: f64, unit: &str) -> Result<f64> {
     }
 }
 
-/// A finite number, 0 or above; `unit` says of what.
+/// Checks a finite number of at least 0; `unit` names its unit for messages.
 fn not_negative(argument: &'static str, value: f64, unit: &str) -> Result<f64> {
     if value.is_finite() && value >= 0.0 {
         Ok(value.abs())
@@ -83,7 +83,7 @@ fn not_negative(argument: &'static str, value: f64, unit: &str) -> Result<f64> {
     }
 }
 
-/// A whole number within limits.
+/// Checks a whole number against limits.
 fn count(argument: &'static str, n: u32, limits: RangeInclusive<u32>) -> Result<u32> {
     if limits.contains(&n) {
         Ok(n)
@@ -93,7 +93,7 @@ fn count(argument: &'static str, n: u32, limits: RangeInclusive<u32>) -> Result<
     }
 }
 
-/// Its examples are tested.
+/// Tests the examples of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,16 +1,17 @@
 //! Likelihood of a record of losses under a hidden Markov model, and its derivatives.
 //!
-//! A model with N states gives each kind of event a matrix M: M\[i\]\[j\] is the probability of the
-//! event and of going on in state j, if the state before it is i. A record e(1) … e(n) has the
-//! likelihood π M(e(1)) … M(e(n)) 1. For a Gilbert–Elliott chain there are two events, arrival
+//! A model with N states assigns a matrix M to each kind of event: M\[i\]\[j\] is the probability of the
+//! event and of the next state j, given state i before the event. A record e(1) … e(n) has the
+//! likelihood π M(e(1)) … M(e(n)) 1. A Gilbert–Elliott chain has two events, arrival
 //! and loss, and M is the transition matrix with its rows weighted by P(event | state).
 //!
-//! Runs of one event are taken in one step: their matrices are powers, each computed once. So the
-//! cost goes with the number of runs, not of frames. The derivative with respect to each M is what
-//! the forward–backward recursion of Baum and Welch sums: M\[i\]\[j\] times it is the expected number
-//! of times that the event occurred on the way from state i to j. Within a run of k events with
-//! forward row a and backward column b it is Σ_t (M^t)ᵀ aᵀ bᵀ (M^(k-1-t))ᵀ; a block matrix holds the
-//! power and this sum, so that both are squared together.
+//! A run of equal events is processed in one step: its matrix is a power, computed once for all runs of
+//! equal length. The cost depends on the number of runs instead of the number of frames. The derivative
+//! with respect to each M is the sum of the forward–backward recursion of Baum and Welch: M\[i\]\[j\] times
+//! the derivative is the expected number of times that the event occurred in a transition from i to j.
+//! Within a run of k events with forward row a and backward column b, the derivative is
+//! Σ_t (M^t)ᵀ aᵀ bᵀ (M^(k-1-t))ᵀ. A block matrix contains the power and this sum, so that both are squared
+//! together.
 //!
 //! Source: L. E. Baum, T. Petrie, G. Soules, N. Weiss, Annals of Mathematical Statistics 41, 1970.
 
@@ -26,7 +27,7 @@ pub type Matrix<const N: usize> = [[f64; N]; N];
 pub struct Runs {
     /// Distinct (event, length).
     kinds: Vec<(u32, u64)>,
-    /// Index into `kinds`, in order.
+    /// Indices into `kinds`, in order.
     runs: Vec<u32>,
     events: u64,
 }
@@ -35,7 +36,7 @@ impl Runs {
     /// Joins runs of equal events.
     ///
     /// # Errors
-    /// If there is no event.
+    /// If `events` is empty.
     pub fn new(events: impl IntoIterator<Item = u32>) -> Result<Self> {
         let mut places: HashMap<(u32, u64), u32> = HashMap::new();
         let (mut kinds, mut runs, mut total) = (Vec::new(), Vec::new(), 0);
@@ -65,36 +66,37 @@ impl Runs {
         Ok(Runs { kinds, runs, events: total })
     }
 
-    /// Number of events.
+    /// Returns the number of events.
     pub fn events(&self) -> u64 {
         self.events
     }
 
-    /// The runs in order: event and length.
+    /// Returns the runs in order: event and length.
     pub fn iter(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
         self.runs.iter().map(|&run| self.kinds[run as usize])
     }
 
-    /// Largest event there is.
+    /// Returns the largest event.
     pub fn largest(&self) -> u32 {
         self.kinds.iter().map(|&(event, _)| event).max().unwrap_or(0)
     }
 }
 
-/// What a record says of a model.
+/// Likelihood of a record under a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Likelihood<const N: usize> {
-    /// Natural logarithm of the likelihood; −∞ if the model cannot give the record.
+    /// Natural logarithm of the likelihood; −∞ if the model excludes the record.
     pub log: f64,
-    /// Its derivative with respect to the probability of each initial state.
+    /// Derivative with respect to the probability of each initial state.
     pub initial: [f64; N],
-    /// Its derivative with respect to each matrix.
+    /// Derivative with respect to each matrix.
     pub matrices: Vec<Matrix<N>>,
 }
 
-/// The likelihood of `runs`, and where `derivatives` asks for it its derivatives (otherwise 0).
+/// Computes the likelihood of `runs` and, if `derivatives` is set, its derivatives (otherwise 0).
 ///
-/// `initial` is the law of the state before the first event; event e has the matrix `matrices[e]`.
+/// `initial` is the distribution of the state before the first event. Event e has the matrix
+/// `matrices[e]`.
 ///
 /// # Errors
 /// If an event has no matrix, or if a number is negative or not finite.
@@ -120,7 +122,8 @@ pub fn likelihood<const N: usize>(
         Likelihood { log: 0.0, initial: [0.0; N], matrices: vec![[[0.0; N]; N]; matrices.len()] };
     let mut row = *initial;
     let mut rows = Vec::with_capacity(if derivatives { runs.runs.len() } else { 0 });
-    // Logarithms are dear: one a few hundred runs, before the product can underflow.
+    // Logarithms are expensive: one is computed per few hundred runs, before the product can
+    // underflow.
     let mut product = 1.0_f64;
     for &run in &runs.runs {
         if derivatives {
@@ -173,8 +176,8 @@ pub fn likelihood<const N: usize>(
     Ok(found)
 }
 
-/// M^k and Σ_t M^(k-1-t) W M^t, both divided by e^`log_scale`, so that neither underflows. Weights
-/// that are divided by the scaled power need the scaled derivative.
+/// M^k and Σ_t M^(k-1-t) W M^t, both divided by e^`log_scale` to avoid underflow. Weights divided
+/// by the scaled power require the scaled derivative.
 struct Scaled<const N: usize> {
     power: Matrix<N>,
     derivative: Matrix<N>,
@@ -197,7 +200,7 @@ impl<const N: usize> Scaled<N> {
             log_scale: self.log_scale + other.log_scale,
         };
         let most = found.power.iter().flatten().fold(0.0_f64, |most, &value| most.max(value));
-        // By a power of two, which is exact, and seldom.
+        // Scales by a power of two, which is exact and rarely necessary.
         if most > 0.0 && !(1e-100..1e100).contains(&most) {
             let doublings = -most.log2().floor();
             let scale = doublings.exp2();
@@ -210,7 +213,7 @@ impl<const N: usize> Scaled<N> {
     }
 }
 
-/// M^`exponent` and Σ_t M^(exponent-1-t) W M^t.
+/// Computes M^`exponent` and Σ_t M^(exponent-1-t) W M^t.
 fn power<const N: usize>(matrix: &Matrix<N>, weight: &Matrix<N>, exponent: u64) -> Scaled<N> {
     let mut square = Scaled { power: *matrix, derivative: *weight, log_scale: 0.0 };
     let mut found: Option<Scaled<N>> = None;
@@ -259,11 +262,11 @@ fn times_column<const N: usize>(matrix: &Matrix<N>, column: &[f64; N]) -> [f64; 
     found
 }
 
-/// Draws a record from a model: the matrix of each event in turn is that of `kinds`, times 2, for
-/// an arrival, and the next one for a loss. Without `kinds` all are 0.
+/// Samples a record from a model. The entries of `kinds` select the matrix of each event: twice the
+/// entry for an arrival, the next matrix for a loss. Without `kinds`, all entries are 0.
 ///
 /// # Errors
-/// If `kinds` names a matrix that there is not.
+/// If `kinds` names a matrix that does not exist.
 pub fn simulate<const N: usize>(
     initial: &[f64; N],
     matrices: &[Matrix<N>],
@@ -288,8 +291,8 @@ pub fn simulate<const N: usize>(
         .collect())
 }
 
-/// Index of the one of these probabilities that a uniform number falls into; the last likely one
-/// if they add up to less than 1 by rounding.
+/// Returns the index of the probability interval that contains `uniform`. If the sum is below 1 by
+/// rounding, returns the last index with a positive probability.
 fn drawn(probabilities: impl Iterator<Item = f64>, uniform: f64) -> usize {
     let (mut sum, mut last) = (0.0, 0);
     for (index, probability) in probabilities.enumerate() {
@@ -312,7 +315,7 @@ mod tests {
     const PI: [f64; 2] = [0.7, 0.3];
     const M: [Matrix<2>; 2] = [[[0.6, 0.1], [0.2, 0.3]], [[0.2, 0.1], [0.1, 0.4]]];
 
-    /// Frame by frame, without powers.
+    /// Computes the likelihood frame by frame, without powers.
     fn plain(events: &[u32], pi: &[f64; 2], m: &[Matrix<2>]) -> f64 {
         let mut row = *pi;
         let mut log = 0.0;
@@ -374,7 +377,7 @@ mod tests {
 
     #[test]
     fn expected_counts_add_up_to_the_frames_of_long_runs() {
-        // 10^6 losses in a row have a likelihood far below the smallest number there is.
+        // A run of 10^6 losses has a likelihood far below the smallest positive number.
         let long = [(1, 1_000_000_usize), (0, 250_000)];
         let events = long.iter().flat_map(|&(e, n)| std::iter::repeat_n(e, n));
         let runs = Runs::new(events).expect("not empty");
@@ -400,8 +403,9 @@ mod tests {
 
     #[test]
     fn drawn_records_have_the_loss_rate_of_their_model() {
-        // The stationary law of M is (0.6, 0.4): loss 0.6 0.3 + 0.4 0.5. Correlation of neighbours
-        // is below 0.05; 6 binomial errors leave a false alarm below 1e-6.
+        // The stationary distribution of M is (0.6, 0.4): loss 0.6 0.3 + 0.4 0.5. The correlation
+        // of consecutive losses is below 0.05; 6 binomial standard errors give a false-positive
+        // rate below 1e-6.
         let mut stream = Streams { seed: 1, replication: 0 }.stream("fit", "test");
         let n = 1_000_000;
         let record = simulate(&PI, &M, None, n, &mut stream).expect("right");

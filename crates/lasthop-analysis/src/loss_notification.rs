@@ -1,60 +1,61 @@
-//! Explicit loss notification: how often messages are sent, how late they come, how often none does.
+//! Explicit loss notification: rate, delay and failure probability of notifications.
 //!
-//! A slotted link makes one attempt a slot, each of which fails with probability p, and gives a frame up
+//! A slotted link makes one attempt per slot. Each attempt fails with probability p; a frame is discarded
 //! after l attempts. LL-ELSN sends an ERSN when the first attempt of a frame has failed, and an ELN when
-//! the frame is given up.
+//! the frame is discarded.
 //!
-//! - (1) mean time over the air without a limit: T / (1 - P)
-//! - (3) mean attempts of a frame that gets through: E(l) = Σ i p^(i-1) (1 - p) / (1 - p^l)
-//! - (2) slots from one message to the next, as printed:
+//! - (1) mean time on the wireless link without a limit: T / (1 - P)
+//! - (3) mean number of attempts of a delivered frame: E(l) = Σ i p^(i-1) (1 - p) / (1 - p^l)
+//! - (2) slots between notifications, as printed:
 //!   ERSN E(l) (1 - p^(l-1)) + (l - 1) p^(l-1) + 1/p;  ELN E(l) (1/p^l - 1) + l
-//! - (4) load, as a share of the rate of the link: (L / P) / I, with messages of L bits and frames of P
+//! - (4) load, as a fraction of the rate of the link: (L / P) / I, with notifications of L bits and frames
+//!   of P bits
 //!
-//! The ERSN form is exact with E(l - 1) in the place of E(l), for l - 1 attempts are left after the first
-//! failure: I = (1 - p^(l-1)) / (1 - p) + 1/p. The ELN form is (1 - p^l) / ((1 - p) p^l).
+//! The ERSN form is exact with E(l - 1) instead of E(l), as l - 1 attempts remain after the first failure:
+//! I = (1 - p^(l-1)) / (1 - p) + 1/p. The ELN form is (1 - p^l) / ((1 - p) p^l).
 //!
 //! Source: J.-H. Yun, "Cross-layer explicit link status notification to improve TCP performance in wireless
 //! networks", EURASIP JWCN 2009, 617818: equations (1) to (4), table 1, figure 3, section 4.2. Equation (5) is
-//! Jain's index, which results have.
+//! Jain's index, which is part of the results.
 //!
-//! *Not modelled*: messages that are lost on the wire, frames in several pieces.
+//! Limitations: notifications lost on the wired path and fragmented frames are not modelled.
 
 use super::{AnalysisError, Result, count, not_negative, positive, probability};
 
-/// Which form of equation (2) for ERSN.
+/// Form of equation (2) for ERSN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// As it is printed.
     Printed,
-    /// With the attempts that are left after the first failure.
+    /// With the attempts that remain after the first failure.
     Exact,
 }
 
-/// A way to learn of losses on the air.
+/// Method of detecting losses on the wireless link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
-    /// Balakrishnan's: the base station compares numbers.
+    /// Balakrishnan's ELN: the base station compares sequence numbers.
     Balakrishnan,
-    /// HACK, EWLN and TCP-ELN: the receiver reads the header of a damaged packet.
+    /// HACK, EWLN and TCP-ELN: the receiver reads the header of a packet with errors.
     Header,
-    /// LHP: the receiver has the first fragment.
+    /// LHP: the receiver has received the first fragment.
     Fragment,
-    /// LL-ELSN: the link layer tells.
+    /// LL-ELSN: the link layer sends notifications.
     LinkLayer,
 }
 
-/// Mean times of table 1 in seconds.
+/// Mean delays of table 1, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trip {
-    /// A data packet over the air, all attempts.
+    /// A data packet on the wireless link, all attempts included.
     pub data: f64,
-    /// An acknowledgment over the air, all attempts.
+    /// An acknowledgment on the wireless link, all attempts included.
     pub ack: f64,
-    /// One way over the wire, from the base station to the other end.
+    /// One way on the wired path, from the base station to the other end.
     pub wire: f64,
 }
 
-/// A probability of failure that leaves something over.
+/// Checks a failure probability, which must be below 1.
 fn failure(argument: &'static str, p: f64) -> Result<f64> {
     let p = probability(argument, p)?;
     if p < 1.0 {
@@ -63,34 +64,36 @@ fn failure(argument: &'static str, p: f64) -> Result<f64> {
     Err(AnalysisError::new(argument, p, "a probability below 1"))
 }
 
-/// A retry limit, in attempts.
+/// Checks a retry limit, in attempts.
 fn limit(attempts: u32) -> Result<i32> {
     Ok(count("limit", attempts, 1..=1_000)? as i32)
 }
 
-/// Mean time over the air of what takes `attempt` seconds each time and fails with probability `fails`:
-/// equation (1).
+/// Returns the mean time on the wireless link if an attempt takes `attempt` seconds and fails with
+/// probability `fails`: equation (1).
 ///
 /// # Errors
-/// If the time is not positive or everything fails.
+/// If the time is not positive or every attempt fails.
 pub fn time_over_air(attempt: f64, fails: f64) -> Result<f64> {
     Ok(positive("attempt", attempt, "seconds")? / (1.0 - failure("fails", fails)?))
 }
 
-/// Mean attempts of a frame that gets through within `attempts`: equation (3).
+/// Returns the mean number of attempts of a frame that is delivered within `attempts`: equation
+/// (3).
 ///
 /// # Errors
-/// If everything fails or nothing may be attempted.
+/// If every attempt fails or `attempts` is 0.
 pub fn attempts_of_success(p: f64, attempts: u32) -> Result<f64> {
     let (p, l) = (failure("p", p)?, limit(attempts)?);
     let sum: f64 = (1..=l).map(|i| f64::from(i) * p.powi(i - 1)).sum();
     Ok(sum * (1.0 - p) / (1.0 - p.powi(l)))
 }
 
-/// Mean slots from one ERSN to the next: equation (2); infinite where a frame is never sent again.
+/// Returns the mean number of slots between ERSNs: equation (2); infinite if frames are never
+/// retransmitted.
 ///
 /// # Errors
-/// As of [`attempts_of_success`].
+/// As for [`attempts_of_success`].
 pub fn ersn_interval(p: f64, attempts: u32, form: Form) -> Result<f64> {
     let (p, l) = (failure("p", p)?, limit(attempts)?);
     if l == 1 || p == 0.0 {
@@ -106,18 +109,19 @@ pub fn ersn_interval(p: f64, attempts: u32, form: Form) -> Result<f64> {
     })
 }
 
-/// Mean slots from one ELN to the next: equation (2), which is exact; infinite where nothing is given up.
+/// Returns the mean number of slots between ELNs: equation (2), which is exact; infinite if frames
+/// are never discarded.
 ///
 /// # Errors
-/// As of [`attempts_of_success`].
+/// As for [`attempts_of_success`].
 pub fn eln_interval(p: f64, attempts: u32) -> Result<f64> {
     let (p, l) = (failure("p", p)?, limit(attempts)?);
     let lost = p.powi(l);
     Ok(if lost == 0.0 { f64::INFINITY } else { (1.0 - lost) / ((1.0 - p) * lost) })
 }
 
-/// Rate of messages as a share of the rate of the link, where a message is `ratio` times as long as a
-/// frame: equation (4).
+/// Returns the rate of notifications as a fraction of the rate of the link, for notifications with
+/// `ratio` times the length of a frame: equation (4).
 ///
 /// # Errors
 /// If the interval or the ratio is not positive.
@@ -130,8 +134,8 @@ pub fn load(interval: f64, ratio: f64) -> Result<f64> {
     }
 }
 
-/// From the loss of a packet on the air to the notification of its TCP sender, in seconds: table 1.
-/// `uplink`: the sender is the wireless station.
+/// Returns the delay in seconds from the loss of a packet on the wireless link to the notification
+/// of its TCP sender: table 1. `uplink`: the sender is the wireless station.
 ///
 /// # Errors
 /// If a time is negative.
@@ -148,11 +152,12 @@ pub fn delay(scheme: Scheme, trip: &Trip, uplink: bool) -> Result<f64> {
     })
 }
 
-/// Probability that a loss is not noticed: that one of the `header_bits` is wrong at a bit error rate of
-/// `ber`, or that the first fragment, lost with probability `fragment_loss`, never comes in `attempts`.
+/// Returns the probability that a loss is not detected. Header schemes fail if one of the
+/// `header_bits` is wrong at a bit error rate of `ber`. LHP fails if the first fragment, lost with
+/// probability `fragment_loss`, is lost in all `attempts`.
 ///
 /// # Errors
-/// If a probability is none.
+/// If an argument is not a probability.
 pub fn detection_failure(
     scheme: Scheme,
     ber: f64,
@@ -169,11 +174,11 @@ pub fn detection_failure(
     })
 }
 
-/// The most packets in a row that noise is held to lose: the largest N with p^(l N) at least `level`
-/// (section 4.2).
+/// Returns the maximum number of consecutive packets whose loss is attributed to noise: the largest
+/// N with p^(l N) of at least `level` (section 4.2).
 ///
 /// # Errors
-/// If a probability is none, or the level is 0.
+/// If an argument is not a probability, or the level is 0.
 pub fn losses_in_a_row(p: f64, attempts: u32, level: f64) -> Result<u32> {
     let (p, l) = (failure("p", p)?, limit(attempts)?);
     let level = probability("level", level)?;
@@ -183,7 +188,7 @@ pub fn losses_in_a_row(p: f64, attempts: u32, level: f64) -> Result<u32> {
     if p == 0.0 || level == 1.0 {
         return Ok(0);
     }
-    // Rounding must not take the last one away where p^(l N) is the level itself.
+    // The margin prevents rounding from reducing N if p^(l N) equals the level.
     Ok((level.ln() / (f64::from(l) * p.ln()) + 1e-9).floor() as u32)
 }
 
@@ -197,7 +202,7 @@ mod tests {
         assert!((found - expected).abs() < 0.51 * digits, "{found}, expected {expected}");
     }
 
-    /// Load in per cent at L / P = 0.2, computed from the equations by hand; four digits.
+    /// Load in percent at L / P = 0.2, computed from the equations by hand; four digits.
     #[test]
     fn figure_3() {
         for (p, printed, exact, eln) in [
@@ -244,8 +249,8 @@ mod tests {
         assert_eq!(eln_interval(0.0, 3), Ok(f64::INFINITY));
     }
 
-    /// A slotted link of a million slots: the mean distance of messages within 5 standard errors, taken from
-    /// the sample.
+    /// A slotted link of a million slots: the mean distance of notifications is within 5 standard
+    /// errors of the sample.
     #[test]
     fn the_exact_intervals_are_those_of_a_slotted_link() {
         for (p, l) in [(0.2, 2), (0.5, 2), (0.3, 4)] {
@@ -278,7 +283,7 @@ mod tests {
         }
     }
 
-    /// 20 ms of wire, attempts of 1.53 and 0.80 ms, 5 % of them lost.
+    /// 20 ms on the wire, attempts of 1.53 and 0.80 ms, 5 % of them lost.
     #[test]
     fn table_1() {
         let over = |attempt| time_over_air(attempt, 0.05).expect("a time");

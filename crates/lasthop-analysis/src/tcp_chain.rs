@@ -9,44 +9,44 @@
 //!     +---> ⌊i/2^c⌋, +---> 1
 //! ```
 //!
-//! One step is the sending of one window of i packets and lasts max(i / C_d, E\[T\]). Throughput is
-//! mean packets over mean time of a step (renewal reward). It is a sending rate; goodput is
-//! (1-ν) of it.
+//! One step is the transmission of one window of i packets and lasts max(i / C_d, E\[T\]). The throughput
+//! is the mean number of packets over the mean duration of a step (renewal reward). It is a sending rate;
+//! goodput is (1-ν) times the throughput.
 //!
 //! Source: F. Vacirca, A. De Vendictis, A. Baiocchi, "Investigating Interactions between ARQ
 //! Mechanisms and TCP over Wireless Links", section 4.2, equations (5) to (8). Where ⌊i/2^c⌋ = 1,
-//! the probability is part of "any other" and counted once. At the largest window W the growth
-//! stays at W.
+//! the probability is part of "any other" and counted once. At the maximum window W, growth
+//! ends.
 //!
-//! The window grows by one packet at a time, so the flow upwards across the cut between i and i + 1
-//! is π_i (1-ν)^i alone and equals the flow of the halvings downwards: that gives π from the top down
-//! in one pass over the sparse rows. Sweeps of π ← πq then remove what rounding left.
+//! The window grows by one packet per step. The upward flow across the cut between i and i + 1 is therefore
+//! π_i (1-ν)^i alone and equals the downward flow of the halvings. This yields π from the top down
+//! in one pass over the sparse rows. Sweeps of π ← πq then remove rounding errors.
 //!
-//! Not modelled: slow start, timeouts, a receiver's window, lost ACKs, losses in bursts, the time
-//! that several halvings take. At total losses near 20 % timeouts rule, and the chain is too
+//! Limitations: slow start, timeouts, the receiver's window, lost ACKs, loss bursts and the duration of
+//! several halvings are not modelled. At total losses near 20 %, timeouts dominate, and the chain is too
 //! optimistic.
 
 use super::{
     AnalysisError, ArqChain, GilbertElliottLaw, Result, count, not_negative, positive, probability,
 };
 
-/// Largest window that may be asked for, in packets.
+/// Maximum window, in packets.
 pub const MAX_WINDOW: u32 = 200_000;
-/// Smallest loss for which a window large enough is chosen without being named.
+/// Minimum loss for which a sufficient maximum window is chosen automatically.
 const LEAST_LOSS: f64 = 1e-8;
-/// Sum of |πq - π| that counts as stationary.
+/// Sum of |πq - π| below which π is stationary.
 const CONVERGED: f64 = 1e-13;
 const MOST_SWEEPS: usize = 10_000;
 
-/// The chain of window sizes in its stationary law.
+/// The chain of window sizes in its stationary distribution.
 #[derive(Clone, Debug)]
 pub struct TcpChain {
     loss: f64,
     stationary: Vec<f64>,
 }
 
-/// One row of the chain: calls `to(j, q)` for each target j > 1 but growth, and returns the
-/// probability of growth and of going to 1.
+/// Processes one row of the chain: calls `to(j, q)` for each target j > 1 except growth, and
+/// returns the probabilities of growth and of a window of 1.
 fn row(window: usize, log_arrival: f64, odds: f64, mut to: impl FnMut(usize, f64)) -> (f64, f64) {
     let growth = (window as f64 * log_arrival).exp();
     let mut rest = 1.0 - growth;
@@ -65,21 +65,22 @@ fn row(window: usize, log_arrival: f64, odds: f64, mut to: impl FnMut(usize, f64
 }
 
 impl TcpChain {
-    /// Stationary law for packets lost independently with probability `loss`. `max_window` packets
-    /// is where growth ends; `None` for a window so large that it is as good as never reached.
+    /// Computes the stationary distribution for independent packet losses with probability `loss`.
+    /// Growth ends at `max_window` packets; `None` selects a window so large that it is practically
+    /// never reached.
     ///
     /// # Errors
-    /// If `loss` is no probability, or below 1e-8 without a largest window; if `max_window` is not
-    /// from 1 to [`MAX_WINDOW`]; if the law does not converge.
+    /// If `loss` is not a probability, or below 1e-8 without a maximum window; if `max_window` is
+    /// not from 1 to [`MAX_WINDOW`]; if the distribution does not converge.
     pub fn new(loss: f64, max_window: Option<u32>) -> Result<Self> {
         let loss = probability("loss", loss)?;
-        // P(no loss from W/2 to W) is about exp(-3/8 loss W²) < 1e-23: no window is larger.
+        // P(no loss from W/2 to W) is about exp(-3/8 loss W²) < 1e-23: larger windows do not occur.
         let reached = (12.0 / loss.sqrt()).ceil() + 8.0;
         let largest = match max_window {
             Some(window) => f64::from(count("max_window", window, 1..=MAX_WINDOW)?).min(reached),
             None if loss >= LEAST_LOSS => reached,
             None => {
-                let allowed = "a probability of at least 1e-8, or a largest window besides";
+                let allowed = "a probability of at least 1e-8, or a maximum window in addition";
                 return Err(AnalysisError::new("loss", super::shown(loss), allowed));
             }
         };
@@ -94,17 +95,17 @@ impl TcpChain {
         Ok(chain)
     }
 
-    /// π from the top down: up-flow equals down-flow across every cut.
+    /// Computes π from the top down: upward and downward flow are equal across every cut.
     fn by_cuts(loss: f64, largest: usize) -> Vec<f64> {
         let (log_arrival, odds) = ((-loss).ln_1p(), loss / (1.0 - loss));
         let mut law = vec![0.0; largest];
-        // What jumps down onto each state from states above the cut.
+        // Flow of the jumps onto each state from states above the cut.
         let mut landing = vec![0.0; largest + 1];
         let mut down = 0.0;
         law[largest - 1] = 1.0;
         for state in (1..largest).rev() {
-            // The cut moves from above `state + 1` to below it: what lands there no longer crosses,
-            // what jumps from there now does.
+            // Moves the cut from above `state + 1` to below it: jumps that land on it no longer
+            // cross the cut, and jumps that start there now do.
             let above = state + 1;
             down -= landing[above];
             let mass = law[above - 1];
@@ -116,7 +117,7 @@ impl TcpChain {
             let growth = (state as f64 * log_arrival).exp();
             let mass = (down / growth).max(0.0);
             if !mass.is_finite() {
-                // What is above is nothing beside this state.
+                // The states above have negligible probability compared with this one.
                 law[state..].fill(0.0);
                 landing.fill(0.0);
                 (down, law[state - 1]) = (0.0, 1.0);
@@ -136,7 +137,7 @@ impl TcpChain {
         law
     }
 
-    /// π ← πq until it stays.
+    /// Repeats π ← πq until π is stationary.
     fn polish(&mut self) -> Result<()> {
         let (log_arrival, odds) = ((-self.loss).ln_1p(), self.loss / (1.0 - self.loss));
         let largest = self.stationary.len();
@@ -166,19 +167,21 @@ impl TcpChain {
             }
         }
         let found = format!("{} with windows up to {largest}", self.loss);
-        let allowed = format!("one whose stationary law converges; |πq - π| is still {change:e}");
+        let allowed =
+            format!("a loss whose stationary distribution converges; |πq - π| is still {change:e}");
         Err(AnalysisError::new("loss", found, allowed))
     }
 
-    /// Probability of each window, from 1 packet.
+    /// Returns the probability of each window, from 1 packet.
     pub fn stationary(&self) -> &[f64] {
         &self.stationary
     }
 
-    /// Where a window of `window` packets goes to, and with what probability, in order of size.
+    /// Returns the transitions of a window of `window` packets with their probabilities, in order
+    /// of the new window.
     ///
     /// # Errors
-    /// If `window` is not from 1 to the largest.
+    /// If `window` is not from 1 to the maximum.
     pub fn transitions(&self, window: u32) -> Result<Vec<(u32, f64)>> {
         let largest = self.stationary.len() as u32;
         let window = count("window", window, 1..=largest)?;
@@ -201,22 +204,22 @@ impl TcpChain {
         Ok(row_of)
     }
 
-    /// Packet loss probability.
+    /// Returns the packet loss probability.
     pub fn loss(&self) -> f64 {
         self.loss
     }
 
-    /// Mean window, packets.
+    /// Returns the mean window in packets.
     pub fn mean_window(&self) -> f64 {
         self.stationary.iter().enumerate().map(|(index, p)| (index + 1) as f64 * p).sum()
     }
 
-    /// Packets sent per second: mean window over the mean time to send one, max(W / `capacity`,
-    /// `round_trip`), with the capacity in packets per second and the round trip without queueing in
-    /// seconds. The capacity may be infinite.
+    /// Returns the packets sent per second: the mean window over the mean time to send it, max(W /
+    /// `capacity`, `round_trip`). `capacity` is in packets per second and may be infinite;
+    /// `round_trip` is the RTT without queueing in seconds.
     ///
     /// # Errors
-    /// If `capacity` is not above 0 or `round_trip` not finite and above 0.
+    /// If `capacity` is not above 0, or `round_trip` is not finite and above 0.
     pub fn throughput(&self, capacity: f64, round_trip: f64) -> Result<f64> {
         let round_trip = positive("round_trip", round_trip, "seconds")?;
         if capacity.is_nan() || capacity <= 0.0 {
@@ -224,51 +227,51 @@ impl TcpChain {
             return Err(AnalysisError::new("capacity", capacity, allowed));
         }
         let time = |index: usize| ((index + 1) as f64 / capacity).max(round_trip);
-        // A capacity next to 0 makes times infinite; windows that never occur take none.
+        // A capacity near 0 makes times infinite; windows that never occur are skipped.
         let occurs = self.stationary.iter().enumerate().filter(|(_, p)| **p > 0.0);
         let mean_time: f64 = occurs.map(|(index, p)| time(index) * p).sum();
         Ok(self.mean_window() / mean_time)
     }
 }
 
-/// A TCP over a radio link with selective repeat and a lossy wired path behind it.
+/// A TCP connection over a radio link with selective repeat, followed by a lossy wired path.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TcpOverArq {
-    /// The channel; steps once a frame.
+    /// The channel; steps once per frame.
     pub channel: GilbertElliottLaw,
-    /// PDUs a packet.
+    /// Number of PDUs per packet.
     pub pdus: u32,
     /// Frames between two transmissions of a PDU.
     pub spacing: u32,
-    /// Most transmissions of a PDU; `None` for no limit.
+    /// Maximum number of transmissions per PDU; `None` for no limit.
     pub limit: Option<u32>,
     /// Duration of a frame τ, seconds.
     pub frame: f64,
-    /// Packets per second that the radio can send, retransmissions among them (C).
+    /// Capacity of the radio link in packets per second, including retransmissions (C).
     pub capacity: f64,
-    /// Loss probability in the wired part (p_f).
+    /// Loss probability of the wired path (p_f).
     pub wired_loss: f64,
-    /// Round trip in the wired part (T_f), seconds.
+    /// RTT of the wired path (T_f), in seconds.
     pub wired_round_trip: f64,
 }
 
-/// What becomes of it.
+/// Results of [`TcpOverArq::solve`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TcpOverArqResult {
     /// Residual loss of the radio link, p_w = F(limit).
     pub radio_loss: f64,
     /// Total packet loss ν = 1 - (1 - p_f)(1 - p_w).
     pub loss: f64,
-    /// Mean transmissions a PDU, N.
+    /// Mean number of transmissions per PDU, N.
     pub transmissions_per_pdu: f64,
-    /// Round trip without queueing E\[T\] = T_f + τ E[min(η, limit)] + τ, seconds, with the frames
-    /// between transmissions if they are further apart than one.
+    /// RTT without queueing E\[T\] = T_f + τ E[min(η, limit)] + τ, in seconds. Spacings above 1 add
+    /// the frames between transmissions.
     pub round_trip: f64,
-    /// Capacity left C_d = C / N, packets per second.
+    /// Remaining capacity C_d = C / N, in packets per second.
     pub capacity: f64,
     /// Packets sent per second.
     pub throughput: f64,
-    /// Packets delivered per second, (1 - ν) of those sent.
+    /// Packets delivered per second, (1 - ν) times the throughput.
     pub goodput: f64,
 }
 
@@ -292,8 +295,8 @@ impl TcpOverArq {
         let frames = 1.0 + (attempts - 1.0) * f64::from(self.spacing);
         let round_trip = wired_round_trip + frame * frames + frame;
         let capacity = capacity / transmissions_per_pdu;
-        // A window of twice the bandwidth-delay product fills the link; the chain need not go far
-        // beyond where hardly anything is ever lost.
+        // A window of twice the bandwidth-delay product fills the link; the chain need not extend
+        // far beyond windows at which losses are rare.
         let enough = (4.0 * capacity * round_trip).ceil().clamp(64.0, f64::from(MAX_WINDOW)) as u32;
         let max_window = (loss < LEAST_LOSS).then_some(enough);
         let throughput = TcpChain::new(loss, max_window)?.throughput(capacity, round_trip)?;

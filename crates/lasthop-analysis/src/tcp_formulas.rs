@@ -1,8 +1,7 @@
-//! Throughput of a TCP as a function of packet loss and round trip: Mathis and Padhye (PFTK).
+//! Throughput of TCP as a function of packet loss and RTT: Mathis and Padhye (PFTK).
 //!
-//! All give segments per second, with p the probability of a loss event, R the round trip and T₀ the
-//! first retransmission timeout in seconds, b the segments an ACK acknowledges, W the receiver's
-//! window in segments.
+//! All formulas give segments per second, with p the probability of a loss event, R the RTT and T₀ the first
+//! retransmission timeout in seconds, b the segments per ACK, W the receiver's window in segments.
 //!
 //! - **Mathis**: K / (R √p), K = √(3 / 2b) for losses at regular distance. For independent losses
 //!   the authors measure about 1.31 (b = 1) and 0.93 (b = 2), 1.07 times as much.
@@ -14,15 +13,16 @@
 //!
 //! Sources: M. Mathis, J. Semke, J. Mahdavi, T. Ott, "The macroscopic behavior of the TCP congestion
 //! avoidance algorithm", CCR 27(3), 1997. J. Padhye, V. Firoiu, D. Towsley, J. Kurose, "Modeling TCP
-//! Reno performance", IEEE/ACM Trans. Networking 8(2), 2000. From the literature as we know it; we
-//! hold neither paper.
+//! Reno performance", IEEE/ACM Trans. Networking 8(2), 2000. The formulas are quoted from secondary
+//! literature and have not been compared with the two papers.
 //!
-//! Not modelled: slow start, queues, any TCP but Reno. PFTK takes all later packets of a round as
-//! lost with the first: for independent losses it is a little low.
+//! Limitations: slow start, queues and variants other than Reno are not modelled. PFTK assumes that all
+//! packets of a round after the first loss are lost, and therefore underestimates the throughput slightly
+//! for independent losses.
 
 use super::{AnalysisError, Result, count, positive, probability};
 
-/// A path and a TCP on it.
+/// A path and its TCP connection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TcpPath {
     loss: f64,
@@ -32,22 +32,22 @@ pub struct TcpPath {
     window: f64,
 }
 
-/// How losses come, for [`TcpPath::mathis`].
+/// Distribution of the losses, for [`TcpPath::mathis`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum LossSpacing {
-    /// At regular distance: K = √(3 / 2b).
+    /// Losses at regular distance: K = √(3 / 2b).
     #[default]
     Regular,
-    /// Independently of one another: 1.07 times that.
+    /// Independent losses: 1.07 times the value for regular distance.
     Independent,
 }
 
 impl TcpPath {
-    /// Loss probability; round trip and first timeout in seconds; segments that one ACK acknowledges, 1 or 2 as a rule; largest window in
-    /// segments, infinite for none.
+    /// Creates a path. `loss`: loss probability; `round_trip` and first timeout in seconds;
+    /// segments per ACK, usually 1 or 2; maximum window in segments, infinite for no limit.
     ///
     /// # Errors
-    /// If one is out of its range, or nothing limits the throughput: no loss and no window.
+    /// If an argument is out of its range, or the throughput is unlimited: no loss and no window.
     pub fn new(
         loss: f64,
         round_trip: f64,
@@ -63,14 +63,14 @@ impl TcpPath {
             let allowed = "segments, at least 1, or infinite";
             return Err(AnalysisError::new("window", window, allowed));
         }
-        // Below this 1 / p is no longer a finite number.
+        // Below this value, 1 / p is not finite.
         if window.is_infinite() && loss < f64::MIN_POSITIVE {
             return Err(AnalysisError::new("loss", loss, "above 0 where no window limits TCP"));
         }
         Ok(TcpPath { loss, round_trip, timeout, segments_per_ack, window })
     }
 
-    /// Segments per second by the square-root law, at most W / R.
+    /// Returns segments per second by the square-root formula, at most W / R.
     pub fn mathis(&self, spacing: LossSpacing) -> f64 {
         let factor = match spacing {
             LossSpacing::Regular => 1.0,
@@ -80,7 +80,7 @@ impl TcpPath {
         window.min(self.window) / self.round_trip
     }
 
-    /// Segments per second by the short form of PFTK.
+    /// Returns segments per second by the simplified form of PFTK.
     pub fn padhye_simplified(&self) -> f64 {
         let (p, b) = (self.loss, self.segments_per_ack);
         let waiting = (3.0 * (3.0 * b * p / 8.0).sqrt()).min(1.0);
@@ -89,8 +89,8 @@ impl TcpPath {
         (1.0 / time).min(self.window / self.round_trip)
     }
 
-    /// Segments per second by the full form of PFTK, at most W / R: it counts segments sent in
-    /// timeouts besides those of the window.
+    /// Returns segments per second by the full form of PFTK, at most W / R. The formula counts
+    /// segments sent during timeouts in addition to those of the window.
     pub fn padhye(&self) -> f64 {
         let (p, b) = (self.loss, self.segments_per_ack);
         if p < f64::MIN_POSITIVE {
@@ -108,14 +108,15 @@ impl TcpPath {
         } else {
             b / 2.0 * window + 1.0
         };
-        // Both sides times p (1 - p), so that the ends of the range make no infinities.
+        // Numerator and denominator are multiplied by p (1 - p) to avoid infinities at the ends of
+        // the range.
         let segments = arrival * arrival + p * (arrival * window + timeouts);
         let time = p * (arrival * self.round_trip * rounds + timeouts * self.timeout * backoff);
         (segments / time).min(self.window / self.round_trip)
     }
 }
 
-/// Q: probability that a loss in a window of `window` segments ends in a timeout.
+/// Returns Q: the probability that a loss in a window of `window` segments ends in a timeout.
 fn timeout_share(loss: f64, window: f64) -> f64 {
     if window <= 3.0 || loss >= 1.0 {
         return 1.0;
@@ -162,7 +163,7 @@ mod tests {
         assert_eq!(path(0.0, 20.0).padhye_simplified(), 200.0);
         assert_eq!(path(0.0, 20.0).mathis(LossSpacing::Regular), 200.0);
         assert!(path(0.001, 8.0).padhye() < 80.0);
-        // All is lost: one segment a timeout, which doubles six times.
+        // All segments are lost: one segment per timeout, which doubles six times.
         assert!((path(1.0, f64::INFINITY).padhye() - 1.0 / (0.4 * 64.0)).abs() < 1e-12);
     }
 

@@ -1,6 +1,6 @@
-//! The packets at both ends of every link of a live run, as a pcapng file
-//! (draft-ietf-opsawg-pcapng): each end is an interface, `LINK at HOST`; a packet that the host sends is
-//! outbound, one that the link hands up is inbound.
+//! Capture of the packets at both ends of every link of a live run, as a pcapng file
+//! (draft-ietf-opsawg-pcapng). Each end is an interface, `LINK at HOST`. Packets sent by the host
+//! are outbound; packets delivered by the link are inbound.
 
 use lasthop_base::units::Instant;
 use lasthop_sim::scenario::Scenario;
@@ -14,17 +14,17 @@ use pcap_file::{DataLink, PcapError};
 use std::io::{self, Write};
 use std::time::Duration;
 
-/// Nanoseconds, as the option if_tsresol says it.
+/// Timestamp resolution: nanoseconds, in the encoding of the option if_tsresol.
 const NANOSECONDS: u8 = 9;
 
-/// A capture that is being written.
+/// A capture being written.
 pub struct Capture<W: Write> {
     out: PcapNgWriter<W>,
-    /// The time of day at which the clock of the run was zero.
+    /// Wall-clock time at which the clock of the run was zero.
     origin: Duration,
 }
 
-/// Which way a packet goes; the bits of the option epb_flags.
+/// Direction of a packet, in the encoding of the option epb_flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// From the link to the host.
@@ -41,10 +41,10 @@ fn failed(error: PcapError) -> io::Error {
 }
 
 impl<W: Write> Capture<W> {
-    /// Begins a capture of all links of `scenario`.
+    /// Starts a capture of all links of `scenario`.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If the output cannot be written.
     pub fn new(out: W, scenario: &Scenario, origin: Duration) -> io::Result<Self> {
         let mut out = PcapNgWriter::new(out).map_err(failed)?;
         for link in &scenario.links {
@@ -64,10 +64,10 @@ impl<W: Write> Capture<W> {
         Ok(Capture { out, origin })
     }
 
-    /// A packet passes the end `side` of link number `link`.
+    /// Records a packet at the end `side` of link number `link`.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If the output cannot be written.
     pub fn packet(
         &mut self,
         at: Instant,
@@ -85,10 +85,10 @@ impl<W: Write> Capture<W> {
         self.out.write_pcapng_block(block).map_err(failed).map(|_| ())
     }
 
-    /// Everything is written to the file.
+    /// Flushes the output.
     ///
     /// # Errors
-    /// If it cannot be.
+    /// If the output cannot be written.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.get_mut().flush()
     }

@@ -1,38 +1,38 @@
-//! Which TCP connection a packet belongs to, as a small number: what a simulator knows from a packet's
-//! path, a live link learns from addresses and ports.
+//! Numbers of TCP connections. The simulator derives the connection of a packet from its path; a live link
+//! identifies it by addresses and ports.
 //!
-//! Packets come from anywhere, so the table is bounded: where it is full, the connection that was idle
-//! longest makes place for one that opens (SYN), whose agents then begin anew; a packet in the middle
-//! of a connection that the table does not hold belongs to none.
+//! Packets can have arbitrary addresses, so the table is bounded. If it is full, a new connection (SYN) replaces
+//! the connection that was idle longest, and the agents restart for it. A packet in the middle of an unknown
+//! connection is not assigned to a connection.
 
 use lasthop_sim::agent::{Segment, tcp_of};
 use std::collections::HashMap;
 
-/// Connections that the agents of a link follow at a time.
+/// Maximum number of connections that the agents of a link track simultaneously.
 pub const MOST_CONNECTIONS: usize = 1024;
 
-/// Two ends of a connection, the lesser first, so that both directions have the same key.
+/// Two ends of a connection, in ascending order, so that both directions have equal keys.
 type Key = [[u8; 18]; 2];
 
-/// The connections of a link.
+/// Table of the connections of a link.
 #[derive(Clone, Debug)]
 pub struct Connections {
-    /// Do all connections between two hosts count as one?
+    /// Whether all connections between two hosts share a number.
     by_hosts: bool,
     numbers: HashMap<Key, usize>,
-    /// By number: the key, and when it was last asked for, in packets.
+    /// By number: the key, and the time of the last lookup, in packets.
     used: Vec<(Key, u64)>,
     packets: u64,
 }
 
 impl Connections {
-    /// None yet; `by_hosts`: all connections between two hosts count as one.
+    /// Creates an empty table; `by_hosts`: all connections between two hosts share a number.
     pub fn new(by_hosts: bool) -> Self {
         Connections { by_hosts, numbers: HashMap::new(), used: Vec::new(), packets: 0 }
     }
 
-    /// The connection that a packet belongs to; `None` if it is no whole TCP segment, or of a
-    /// connection that the table has no room for.
+    /// Returns the connection of a packet; `None` if the packet is not a whole TCP segment, or if
+    /// the table has no entry for its connection.
     pub fn of(&mut self, packet: &Vec<u8>) -> Option<usize> {
         let key = self.key(packet)?;
         self.packets += 1;

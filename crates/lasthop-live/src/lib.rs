@@ -1,8 +1,7 @@
-//! Live links: real packets cross the machines that are simulated elsewhere, on the wall clock.
+//! Live links: real packets pass through the link protocols of the simulator, driven by the wall clock.
 //!
-//! - [`network`]: the links of a scenario on bytes, sans-IO; [`link`], one of them.
-//! - [`recording`]: what went in and what came out of a live run, as a file, and
-//!   the same links turned with it in virtual time.
+//! - [`network`]: the links of a scenario for real packets, sans-IO; [`link`]: a single link.
+//! - [`recording`]: input and output of a live run as a file, and its replay in virtual time.
 //! - `linux`: hosts as network namespaces, TUN devices, programs and the wall clock.
 
 mod capture;
@@ -20,7 +19,7 @@ pub use link::{Delivery, EndCounters, FrameFate};
 pub use network::{LiveMetrics, Network, side_name};
 pub use refusal::{LEAST_MTU, MOST_HOSTS, Refused};
 
-/// Its examples are tested.
+/// Tests the examples of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,5 +1,5 @@
-//! A link that carries real packets: an interface at each end, the air between them, and the agents
-//! that sit on it. What a [line](lasthop_sim::sim) of the simulator is to descriptors, this is to bytes.
+//! A link for real packets: an interface at each end, the channel between them, and the attached agents. It
+//! is the counterpart, for bytes, of a [line](lasthop_sim::sim) of the simulator.
 //!
 //! ```text
 //!   host of side A                                               host of side B
@@ -7,12 +7,12 @@
 //!   delivery <- agents <- [interface] <- ring <- errors <- bytes <- [interface] <- agents <- offer
 //! ```
 //!
-//! A frame crosses the air in the byte form of its protocol ([`LinkEndpoint::encode`]), so that the far
-//! end knows nothing but what a real receiver would. It is charged the length that the endpoint says.
+//! A frame crosses the channel in the byte form of its protocol ([`LinkEndpoint::encode`]), so that the
+//! receiver uses only the information of a real receiver. The endpoint determines the length of the frame.
 //!
-//! Every deadline is handled at its own time, in the order of time and, among equals, in the order in
-//! which the deadlines were set, as in the simulator. So what comes out depends on the arrivals and
-//! their times alone, not on when the driver wakes.
+//! Deadlines are handled at their own times, in order of time; ties are broken by the order in which the
+//! deadlines were set, as in the simulator. The output therefore depends on the arrivals and their times only,
+//! not on the times at which the driver wakes.
 
 use super::connections::Connections;
 use lasthop_base::units::Instant;
@@ -28,63 +28,63 @@ use std::collections::VecDeque;
 /// An IP packet.
 pub type Bytes = Vec<u8>;
 
-/// A packet that has crossed a link.
+/// A packet delivered by a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// When the link lets it go up.
+    /// Time of delivery.
     pub at: Instant,
-    /// The link, by its place in the scenario.
+    /// Index of the link in the scenario.
     pub link: usize,
-    /// The end that hands it to its host.
+    /// The end that delivers it to its host.
     pub side: Side,
     /// The packet.
     pub packet: Bytes,
 }
 
-/// A frame that has been put on the air.
+/// A transmitted frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameFate {
-    /// The link, by its place in the scenario.
+    /// Index of the link in the scenario.
     pub link: usize,
-    /// The end that transmits it.
+    /// The transmitting end.
     pub side: Side,
-    /// Its time on the air and its length.
+    /// Air time and length.
     pub airtime: Airtime,
-    /// Did the error process destroy it?
+    /// Whether the error process destroyed the frame.
     pub is_lost: bool,
 }
 
-/// Where a link puts what the driver takes.
+/// Output of a link for the driver.
 #[derive(Clone, Debug, Default)]
 pub struct Outbox {
-    /// Packets for the hosts, in the order of time.
+    /// Packets for the hosts, in order of time.
     pub deliveries: VecDeque<Delivery>,
-    /// Frames, where the driver asks for them.
+    /// Frames, if enabled.
     pub frames: Vec<FrameFate>,
-    /// Does the driver ask for frames?
+    /// Whether frames are recorded.
     pub wants_frames: bool,
 }
 
-/// What one end has counted beside its interface.
+/// Counters of one end, in addition to those of its interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EndCounters {
-    /// Its queue and its transmitter.
+    /// Counters of its queue and transmitter.
     pub queue: QueueCounters,
-    /// Packets that came over the link and went up here.
+    /// Packets received over the link and delivered here.
     pub delivered: u64,
-    /// Their bytes.
+    /// Bytes of these packets.
     pub delivered_bytes: u64,
-    /// Frames without byte form, or bytes that were no frame: an endpoint that speaks another
-    /// protocol, or one that is starting anew.
+    /// Frames without a byte form, and bytes that are not a frame: the other endpoint uses another
+    /// protocol or is restarting.
     pub unreadable: u64,
 }
 
-/// A frame on its way, in its byte form.
+/// A frame in transit, in its byte form.
 #[derive(Clone, Debug)]
 struct OnAir {
     due: Due,
     bytes: Bytes,
-    /// What the endpoint said of its length.
+    /// Length according to the endpoint.
     length: u32,
 }
 
@@ -94,22 +94,22 @@ pub struct End {
     interface: Interface<LinkEndpoint<Bytes>, Bytes>,
     channel: Channel,
     propagation: PropagationDelay,
-    /// Frames of this end that the other one will hear.
+    /// Frames of this end in transit to the other end.
     ring: VecDeque<OnAir>,
     counters: EndCounters,
-    /// Agents where this end's direction begins, in the order in which packets meet them on their way
-    /// into the link.
+    /// Agents at the start of this end's direction, in the order in which packets sent over the
+    /// link pass through them.
     agents: Vec<AgentMachine<Bytes>>,
-    /// When the interface is to be served.
+    /// Next service time of the interface.
     service: Due,
-    /// When the first agent is to be woken.
+    /// Next wake-up time of an agent.
     wake: Due,
-    /// Service of each traffic class, where services share the link.
+    /// Service of each traffic class, if services share the link.
     classes: Vec<u8>,
 }
 
 impl End {
-    /// An idle end.
+    /// Creates an idle end.
     pub fn new(
         interface: Interface<LinkEndpoint<Bytes>, Bytes>,
         channel: Channel,
@@ -129,27 +129,27 @@ impl End {
         }
     }
 
-    /// Puts an agent behind those that are there.
+    /// Appends an agent after the existing ones.
     pub fn add_agent(&mut self, agent: AgentMachine<Bytes>) {
         self.agents.push(agent);
     }
 
-    /// Its interface.
+    /// Returns its interface.
     pub fn interface(&self) -> &Interface<LinkEndpoint<Bytes>, Bytes> {
         &self.interface
     }
 
-    /// Its agents.
+    /// Returns its agents.
     pub fn agents(&self) -> &[AgentMachine<Bytes>] {
         &self.agents
     }
 
-    /// Counters of its endpoint.
+    /// Returns the counters of its endpoint.
     pub fn link_counters(&self) -> LinkCounters {
         self.interface.endpoint.counters()
     }
 
-    /// What it counted; drops are those of its queue, whatever the cause.
+    /// Returns its counters; drops are all drops of its queue, for any reason.
     pub fn counters(&self) -> EndCounters {
         let mut counters = self.counters;
         counters.queue.drops += self.interface.queue().counters().drops();
@@ -160,7 +160,7 @@ impl End {
         counters
     }
 
-    /// Packets in the queue, the frame in transmission included.
+    /// Returns the number of packets in the queue, including the frame in transmission.
     pub fn length(&self, now: Instant) -> u64 {
         let queued = match &self.interface.endpoint {
             LinkEndpoint::Services(services) => services.queued(),
@@ -169,13 +169,13 @@ impl End {
         queued + u64::from(self.interface.transmitter().is_busy(now))
     }
 
-    /// The service of a packet, by its traffic class.
+    /// Returns the service of a packet, from its traffic class.
     fn service_of(&self, packet: &Bytes) -> usize {
         use lasthop_base::packet::Payload;
         self.classes.get(usize::from(packet.class())).copied().unwrap_or(0).into()
     }
 
-    /// A packet joins the queue; false: dropped.
+    /// Appends a packet to the queue; returns `false` if the packet was dropped.
     fn offer(&mut self, now: Instant, packet: Bytes) -> bool {
         let service = self.service_of(&packet);
         let busy = self.interface.transmitter().is_busy(now);
@@ -185,7 +185,7 @@ impl End {
         }
     }
 
-    /// Would the queue take `packet` and another one like it?
+    /// Returns `true` if the queue has room for `packet` and another packet of the same size.
     fn has_spare_room(&self, now: Instant, packet: &Bytes) -> bool {
         let bytes = packet.len() as u32;
         match &self.interface.endpoint {
@@ -198,7 +198,7 @@ impl End {
     }
 }
 
-/// What a link's deadline is for: an arrival from a side, the service of a side, its agents.
+/// Cause of a deadline: an arrival from a side, service of a side, or its agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
     Arrival(Side),
@@ -209,21 +209,21 @@ enum Cause {
 /// A link between two hosts.
 #[derive(Clone, Debug)]
 pub struct Link {
-    /// Its place in the scenario.
+    /// Index in the scenario.
     index: usize,
     /// By [`Side`].
     ends: [End; 2],
-    /// For the agents: which connection a packet belongs to.
+    /// Connections of packets, for the agents.
     connections: Connections,
 }
 
 impl Link {
-    /// The link number `index` of a scenario.
+    /// Creates link number `index` of a scenario.
     pub fn new(index: usize, ends: [End; 2], by_hosts: bool) -> Self {
         Link { index, ends, connections: Connections::new(by_hosts) }
     }
 
-    /// One of its ends.
+    /// Returns one of its ends.
     pub fn end(&self, side: Side) -> &End {
         &self.ends[side as usize]
     }
@@ -232,7 +232,7 @@ impl Link {
         &mut self.ends[side as usize]
     }
 
-    /// The earliest deadline and what it is for.
+    /// Returns the earliest deadline and its cause.
     fn next(&self) -> (Due, Cause) {
         let of = |side: Side| {
             let End { ring, service, wake, .. } = self.end(side);
@@ -253,7 +253,7 @@ impl Link {
         first
     }
 
-    /// When it must be [advanced](Self::advance) next.
+    /// Returns the time of the next required call of [`Self::advance`].
     pub fn next_timeout(&self) -> Instant {
         self.next().0.at()
     }
@@ -273,7 +273,8 @@ impl Link {
         }
     }
 
-    /// The host of `side` hands a packet down. Call [`Self::advance`] with the same time before.
+    /// Sends a packet from the host of `side`. The caller has called [`Self::advance`] with the
+    /// same time.
     pub fn offer(
         &mut self,
         now: Instant,
@@ -285,7 +286,7 @@ impl Link {
         self.send_past(now, side, 0, packet, deadlines, outbox);
     }
 
-    /// A packet meets the agents of `side` from number `first` on, then enters the queue.
+    /// Passes a packet to the agents of `side`, starting at number `first`, and then to the queue.
     fn send_past(
         &mut self,
         now: Instant,
@@ -306,7 +307,7 @@ impl Link {
             if verdict == Verdict::Suppress {
                 return self.settle(now, side, number, deadlines, outbox);
             }
-            // The agent's own packets go behind this one.
+            // Packets of the agent itself follow this packet.
             self.send_past(now, side, number + 1, packet, deadlines, outbox);
             return self.settle(now, side, number, deadlines, outbox);
         }
@@ -315,8 +316,8 @@ impl Link {
         self.serve(now, side, deadlines, outbox);
     }
 
-    /// A packet that came over the link meets the agents of `side` below number `above`, the last
-    /// first, then goes to the host.
+    /// Passes a received packet to the agents of `side` below number `above`, in descending order,
+    /// and then to the host.
     fn deliver_past(
         &mut self,
         now: Instant,
@@ -344,7 +345,7 @@ impl Link {
         outbox.deliveries.push_back(Delivery { at: now, link: self.index, side, packet });
     }
 
-    /// Does what agent `number` of `side` wants done.
+    /// Performs the actions requested by agent number `number` of `side`.
     fn settle(
         &mut self,
         now: Instant,
@@ -369,7 +370,7 @@ impl Link {
         set(&mut end.wake, wake, deadlines);
     }
 
-    /// Deadlines of the agents of `side` may have come.
+    /// Wakes the agents of `side` whose deadlines are due.
     fn wake(&mut self, now: Instant, side: Side, deadlines: &mut Deadlines, outbox: &mut Outbox) {
         for number in 0..self.end(side).agents.len() {
             let agent = &mut self.end_mut(side).agents[number];
@@ -380,7 +381,7 @@ impl Link {
         }
     }
 
-    /// The first frame that `side` has on the air arrives at the other end.
+    /// Delivers the first frame in transit from `side` to the other end.
     fn arrive(&mut self, now: Instant, side: Side, deadlines: &mut Deadlines, outbox: &mut Outbox) {
         let arrived = self.end_mut(side).ring.pop_front();
         let OnAir { bytes, length, .. } = arrived.expect("a frame that is due is on the air");
@@ -393,7 +394,7 @@ impl Link {
         self.serve(now, side.other(), deadlines, outbox);
     }
 
-    /// What the endpoint of `side` lets go up does.
+    /// Delivers the packets that the endpoint of `side` has received.
     fn hand_up(
         &mut self,
         now: Instant,
@@ -407,7 +408,7 @@ impl Link {
         }
     }
 
-    /// An end may have something to send, or its timer is due.
+    /// Serves an end whose timer is due or that may have a frame to send.
     fn serve(&mut self, now: Instant, side: Side, deadlines: &mut Deadlines, outbox: &mut Outbox) {
         let index = self.index;
         if self.end(side).interface.endpoint.next_timeout() <= now {
@@ -445,13 +446,13 @@ impl Link {
         set(&mut end.service, next, deadlines);
     }
 
-    /// Frames on their way that somebody will hear.
+    /// Returns the number of frames in transit that the other end will receive.
     pub fn in_flight(&self) -> usize {
         self.ends.iter().map(|end| end.ring.len()).sum()
     }
 }
 
-/// Sets a deadline; an unchanged one keeps its ticket.
+/// Sets a deadline; an unchanged one keeps its ticket, and thus its order.
 fn set(due: &mut Due, at: Instant, deadlines: &mut Deadlines) {
     if due.at() != at {
         *due = if at == Instant::NEVER { Due::NEVER } else { Due::new(at, deadlines.ticket()) };

@@ -1,14 +1,13 @@
-//! All links of a scenario on real packets: sans-IO, so that the wall clock, a recording and a fuzzer
-//! can turn it.
+//! All links of a scenario for real packets: sans-IO, driven by the wall clock, a recording or a fuzzer.
 //!
 //! # Contract
 //!
 //! All calls carry `now`, which never decreases.
 //!
-//! - a packet that a host sends over a link goes into [`Network::input`], which first handles every
-//!   deadline up to `now`;
-//! - at [`Network::next_timeout`], or later, the driver calls [`Network::advance`];
-//! - after either it drains [`Network::poll_delivery`] and, if it has asked for them,
+//! - a packet that a host sends over a link is passed to [`Network::input`], which first handles all
+//!   deadlines up to `now`;
+//! - at [`Network::next_timeout`] or later, the driver calls [`Network::advance`];
+//! - after both, it drains [`Network::poll_delivery`] and, if frames are enabled,
 //!   [`Network::drain_frames`].
 
 use super::link::{Delivery, End, FrameFate, Link, Outbox};
@@ -27,7 +26,7 @@ use lasthop_sim::sim::ids::Side;
 use lasthop_sim::sim::metrics::LoadMetrics;
 
 metrics! {
-    /// A direction of a live link.
+    /// Metrics of one direction of a live link.
     pub struct LiveMetrics {
         /// Packets delivered at the end of the link.
         packets_delivered: "Packets delivered", Count, Higher, Sum;
@@ -43,20 +42,21 @@ metrics! {
 pub struct Network {
     links: Vec<Link>,
     mtus: Vec<u32>,
-    /// One deadline a link.
+    /// One deadline per link.
     deadlines: Deadlines,
     outbox: Outbox,
-    /// The time of the last call.
+    /// Time of the last call.
     now: Instant,
     refused: u64,
 }
 
 impl Network {
-    /// The links of `scenario`; random numbers are those that replication `streams.replication` of a
-    /// simulation takes, so that both meet the same losses.
+    /// Creates the links of `scenario`. Random numbers are those of replication
+    /// `streams.replication` of a simulation, so that the losses are equal.
     ///
     /// # Errors
-    /// If something in the scenario has no form on real packets, or contradicts itself.
+    /// If a part of the scenario is unsupported for real packets, or if the scenario is
+    /// inconsistent.
     pub fn new(scenario: &Scenario, streams: Streams, mtu: Option<u32>) -> Result<Self, Refused> {
         refusal::check(scenario)?;
         let mut mtus = Vec::with_capacity(scenario.links.len());
@@ -80,28 +80,28 @@ impl Network {
         Ok(network)
     }
 
-    /// Number of links.
+    /// Returns the number of links.
     pub fn len(&self) -> usize {
         self.links.len()
     }
 
-    /// Has it no links?
+    /// Returns `true` if there are no links.
     pub fn is_empty(&self) -> bool {
         self.links.is_empty()
     }
 
-    /// The largest packet that link `link` takes.
+    /// Returns the maximum packet length of link `link`, in bytes.
     pub fn mtu(&self, link: usize) -> u32 {
         self.mtus[link]
     }
 
-    /// Keeps what becomes of every frame for [`Self::drain_frames`] from now on.
+    /// Enables the recording of frames for [`Self::drain_frames`].
     pub fn keep_frames(&mut self) {
         self.outbox.wants_frames = true;
     }
 
-    /// A host sends a packet over link `link` from its end `side`. Returns whether the link takes it:
-    /// anything that is no IP packet of at most [`Self::mtu`] bytes is refused.
+    /// Sends a packet from a host over link `link` at its end `side`. Returns `false` if the packet
+    /// is rejected: if it is not an IP packet of at most [`Self::mtu`] bytes.
     pub fn input(&mut self, now: Instant, link: usize, side: Side, packet: Vec<u8>) -> bool {
         self.advance(now);
         if !is_ip(&packet) || packet.len() > self.mtus[link] as usize {
@@ -113,7 +113,7 @@ impl Network {
         true
     }
 
-    /// The earliest deadline, [`Instant::NEVER`] if there is none.
+    /// Returns the earliest deadline, or [`Instant::NEVER`].
     pub fn next_timeout(&self) -> Instant {
         self.deadlines.next()
     }
@@ -138,34 +138,34 @@ impl Network {
         self.deadlines.set(MachineId::new(link), at);
     }
 
-    /// The next packet that has crossed a link.
+    /// Returns the next delivered packet.
     pub fn poll_delivery(&mut self) -> Option<Delivery> {
         self.outbox.deliveries.pop_front()
     }
 
-    /// The frames that were put on the air since the last call.
+    /// Returns the frames transmitted since the last call.
     pub fn drain_frames(&mut self) -> std::vec::Drain<'_, FrameFate> {
         self.outbox.frames.drain(..)
     }
 
-    /// The links.
+    /// Returns the links.
     pub fn links(&self) -> &[Link] {
         &self.links
     }
 
-    /// Packets that no link takes: see [`Self::input`].
+    /// Returns the number of rejected packets: see [`Self::input`].
     pub fn refused(&self) -> u64 {
         self.refused
     }
 
-    /// Is nothing queued, under way or waiting for a timer?
+    /// Returns `true` if no packet is queued, in transit or waiting for a timer.
     pub fn is_idle(&self) -> bool {
         self.next_timeout() == Instant::NEVER
     }
 
-    /// Reports what all links have counted as (entity, metric, value), under the names that a
-    /// simulation has for them and, of each direction, `packets_delivered`, `goodput_bps` (of the
-    /// packets that went up, headers included) and `unreadable_frames`.
+    /// Reports the counters of all links as (entity, metric, value). Names are those of a
+    /// simulation. In addition, each direction has `packets_delivered`, `goodput_bps` (of delivered
+    /// packets, including headers) and `unreadable_frames`.
     pub fn metrics(&self, scenario: &Scenario, report: &mut ReportFor<'_>) {
         for (link, keys) in self.links.iter().zip(&scenario.links) {
             for side in Side::BOTH {
@@ -210,13 +210,13 @@ impl Network {
         metrics.report_for(&entity, report);
     }
 
-    /// The time of the last call.
+    /// Returns the time of the last call.
     pub fn now(&self) -> Instant {
         self.now
     }
 }
 
-/// How scenarios and metrics call the direction on which `side` transmits.
+/// Returns the name, in scenarios and metrics, of the direction in which `side` transmits.
 pub fn side_name(side: Side) -> &'static str {
     match side {
         Side::Forward => "forward",
@@ -224,7 +224,7 @@ pub fn side_name(side: Side) -> &'static str {
     }
 }
 
-/// Does it begin as an IP packet does?
+/// Returns `true` if the bytes begin like an IP packet.
 fn is_ip(packet: &[u8]) -> bool {
     match packet.first().map(|first| first >> 4) {
         Some(4) => packet.len() >= 20,
@@ -233,7 +233,7 @@ fn is_ip(packet: &[u8]) -> bool {
     }
 }
 
-/// One link, as the simulator builds it, for packets of up to `mtu` bytes.
+/// Builds one link, as in the simulator, for packets of up to `mtu` bytes.
 fn build(scenario: &Scenario, index: usize, streams: Streams, mtu: u32) -> Result<Link, Refused> {
     let link = &scenario.links[index];
     let refused = |error: &dyn std::fmt::Display| Refused {
@@ -283,7 +283,8 @@ fn build(scenario: &Scenario, index: usize, streams: Streams, mtu: u32) -> Resul
     Ok(Link::new(index, ends, by_hosts))
 }
 
-/// The round trip of the largest packet and a small one over link `link`, without waiting.
+/// Returns the RTT of a maximum-length packet and a small packet over link `link`, without
+/// queueing.
 pub fn round_trip(scenario: &Scenario, link: usize, mtu: u32) -> Duration {
     let link = &scenario.links[link];
     let air = |direction: &scenario::Direction, bytes: u64| {

@@ -1,7 +1,6 @@
-//! What went into the links of a live run and what came out, as a file; and the same links turned with
-//! it again, in virtual time.
+//! Recording of the input and output of the links of a live run, and its replay in virtual time.
 //!
-//! `docs/live.md` describes the format for other readers:
+//! `docs/live.md` documents the format:
 //!
 //! ```text
 //!   "lasthop recording 1\n"
@@ -29,45 +28,46 @@ use std::path::Path;
 /// The first line of a recording.
 const MAGIC: &str = "lasthop recording 1\n";
 
-/// The longest header that is read, in bytes.
+/// Maximum length of the header, in bytes.
 const LONGEST_HEADER: u64 = 16 << 20;
 
-/// The longest recording that is replayed: 30 days. Timers that run on would take for ever in more.
+/// Maximum duration of a replayed recording: 30 days. Periodic timers would take too long in a
+/// longer one.
 const LONGEST: Instant = Instant::from_nanos(30 * 86_400 * 1_000_000_000);
 
-/// What a recording begins with: all that decides what its links do.
+/// Header of a recording: all parameters that determine the behaviour of its links.
 #[derive(Clone, Debug)]
 pub struct Header {
     /// The scenario, fully resolved.
     pub scenario: Scenario,
-    /// The folder that files named in it are relative to.
+    /// Folder to which the names of its files are relative.
     pub base: String,
     /// Seed and replication.
     pub streams: Streams,
-    /// The largest packet asked for.
+    /// Requested maximum packet length.
     pub mtu: Option<u32>,
 }
 
-/// Why a recording cannot be replayed.
+/// Error of a replay.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordingError {
-    /// It cannot be read.
+    /// The recording cannot be read.
     #[error(transparent)]
     Read(#[from] io::Error),
-    /// It is none.
+    /// The file is not a recording.
     #[error("at byte {at}: found {found}; allowed: {allowed}")]
     Format {
-        /// Where it goes wrong.
+        /// Offset of the error in bytes.
         at: u64,
-        /// What was found.
+        /// Value found.
         found: String,
-        /// What is allowed.
+        /// Values allowed.
         allowed: &'static str,
     },
-    /// Its scenario is no scenario.
+    /// The scenario is invalid.
     #[error(transparent)]
     Scenario(#[from] lasthop_sim::scenario::ScenarioError),
-    /// Its links cannot be built.
+    /// The links cannot be built.
     #[error(transparent)]
     Refused(#[from] Refused),
 }
@@ -79,10 +79,10 @@ pub struct Recorder<W: Write> {
 }
 
 impl<W: Write> Recorder<W> {
-    /// Begins a recording.
+    /// Starts a recording.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If the output cannot be written.
     pub fn new(mut out: W, header: &Header) -> io::Result<Self> {
         out.write_all(MAGIC.as_bytes())?;
         let header = json!({
@@ -108,10 +108,10 @@ impl<W: Write> Recorder<W> {
         self.out.write_all(&number.to_le_bytes())
     }
 
-    /// A host has sent a packet over a link.
+    /// Records a packet sent by a host over a link.
     ///
     /// # Errors
-    /// If it cannot be written; so for all that follow.
+    /// If the output cannot be written, now or in an earlier call.
     pub fn arrival(
         &mut self,
         at: Instant,
@@ -125,10 +125,10 @@ impl<W: Write> Recorder<W> {
         self.out.write_all(packet)
     }
 
-    /// A packet has crossed a link.
+    /// Records a delivered packet.
     ///
     /// # Errors
-    /// As above.
+    /// As for [`Self::arrival`].
     pub fn delivery(&mut self, delivery: &Delivery) -> io::Result<()> {
         self.place(b'D', delivery.link, delivery.side)?;
         self.number(delivery.at.as_nanos())?;
@@ -136,10 +136,10 @@ impl<W: Write> Recorder<W> {
         self.number(hash(&delivery.packet))
     }
 
-    /// A frame was put on the air.
+    /// Records a transmitted frame.
     ///
     /// # Errors
-    /// As above.
+    /// As for [`Self::arrival`].
     pub fn frame(&mut self, frame: &FrameFate) -> io::Result<()> {
         self.place(b'F', frame.link, frame.side)?;
         let Airtime { start, end, bits } = frame.airtime;
@@ -149,10 +149,10 @@ impl<W: Write> Recorder<W> {
         self.out.write_all(&[frame.is_lost.into()])
     }
 
-    /// The run is over.
+    /// Records the end of the run.
     ///
     /// # Errors
-    /// As above.
+    /// As for [`Self::arrival`].
     pub fn end(&mut self, at: Instant) -> io::Result<()> {
         self.out.write_all(b"E")?;
         self.number(at.as_nanos())?;
@@ -160,7 +160,7 @@ impl<W: Write> Recorder<W> {
     }
 }
 
-/// FNV-1a of 64 bits.
+/// Returns the 64-bit FNV-1a hash.
 fn hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -175,7 +175,7 @@ enum Record {
     End(Instant),
 }
 
-/// What came out, to compare.
+/// An output, for comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Output {
     Delivery { at: Instant, link: usize, side: Side, length: u32, hash: u64 },
@@ -189,7 +189,7 @@ impl From<&Delivery> for Output {
     }
 }
 
-/// Reads records; any bytes are records or an error.
+/// Reader of records; returns an error for invalid bytes.
 struct Reader<R> {
     input: R,
     at: u64,
@@ -205,7 +205,7 @@ impl<R: BufRead> Reader<R> {
         Err(RecordingError::Format { at: self.at, found: found.into(), allowed })
     }
 
-    /// A line without its end.
+    /// Reads a line without its terminator.
     fn line(&mut self, most: u64) -> Result<String, RecordingError> {
         let mut line = Vec::new();
         let read = self.input.by_ref().take(most).read_until(b'\n', &mut line)?;
@@ -258,7 +258,7 @@ impl<R: BufRead> Reader<R> {
         }
     }
 
-    /// The next record; `None` at the end of the file, and where its last record is cut off.
+    /// Returns the next record; `None` at the end of the file, or if the last record is truncated.
     fn next(&mut self) -> Result<Option<Record>, RecordingError> {
         match self.record() {
             Err(RecordingError::Read(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
@@ -296,20 +296,20 @@ impl<R: BufRead> Reader<R> {
     }
 }
 
-/// What came of a replay.
+/// Result of a replay.
 #[derive(Debug)]
 pub struct Replayed {
     /// The scenario of the recording.
     pub scenario: Scenario,
-    /// The links at the end.
+    /// The links at the end of the replay.
     pub network: Network,
-    /// Packets that went in.
+    /// Number of packets sent by hosts.
     pub arrivals: u64,
-    /// Packets and frames that came out and are the same, to the byte and nanosecond.
+    /// Number of outputs that are identical in every byte and nanosecond.
     pub same: u64,
-    /// The first output that is not; `None`: all are the same.
+    /// The first output that differs, if any.
     pub difference: Option<String>,
-    /// Is the recording whole? A run that was killed leaves one that is not.
+    /// Whether the recording is complete. A killed run leaves an incomplete one.
     pub is_complete: bool,
 }
 
@@ -338,10 +338,10 @@ fn header(line: &str, at: u64) -> Result<Header, RecordingError> {
     Ok(Header { scenario: point.scenario, base, streams, mtu })
 }
 
-/// Turns the links of a recording with its arrivals, in virtual time, and compares what comes out.
+/// Replays the arrivals of a recording in virtual time and compares the outputs.
 ///
 /// # Errors
-/// If it is no recording, or its links cannot be built.
+/// If the input is not a recording, or its links cannot be built.
 pub fn replay(input: impl BufRead) -> Result<Replayed, RecordingError> {
     let mut reader = Reader { input, at: 0, links: 0 };
     if reader.line(MAGIC.len() as u64)? != MAGIC.trim_end() {
@@ -354,7 +354,7 @@ pub fn replay(input: impl BufRead) -> Result<Replayed, RecordingError> {
     reader.links = network.len();
     let mut replayed =
         Replayed { scenario, network, arrivals: 0, same: 0, difference: None, is_complete: false };
-    // Frames and deliveries apart: in the file they need not stand in the same order.
+    // Frames and deliveries are compared separately; their relative order in the file may differ.
     let mut queues = [Compared::default(), Compared::default()];
     let mut last = Instant::ZERO;
     while let Some(record) = reader.next()? {
@@ -396,7 +396,7 @@ pub fn replay(input: impl BufRead) -> Result<Replayed, RecordingError> {
     Ok(replayed)
 }
 
-/// Outputs that have not been compared.
+/// Outputs that are not yet compared.
 #[derive(Default)]
 struct Compared {
     recorded: VecDeque<Output>,
@@ -404,7 +404,7 @@ struct Compared {
 }
 
 impl Replayed {
-    /// Compares what has come out by now.
+    /// Compares the outputs so far.
     fn compare(&mut self, [deliveries, frames]: &mut [Compared; 2]) {
         while let Some(delivery) = self.network.poll_delivery() {
             deliveries.replayed.push_back((&delivery).into());

@@ -1,35 +1,35 @@
-//! What of a scenario cannot carry real packets, found before anything starts.
+//! Parts of a scenario that are unsupported with real packets, detected before the run starts.
 
 use lasthop_link::link::LinkEndpoint;
 use lasthop_sim::scenario::{Link, LinkProtocol, Scenario};
 
-/// Hosts of a live scenario at most: each has a route to every other one.
+/// Maximum number of hosts of a live scenario: each has a route to every other one.
 pub const MOST_HOSTS: usize = 256;
 
-/// The least packet that every link of IPv4 must take (RFC 791).
+/// Minimum MTU of an IPv4 link in bytes (RFC 791).
 pub const LEAST_MTU: u32 = 68;
 
-/// Why a scenario cannot run live: the key, and what is wrong there.
+/// Error of a scenario that is unsupported in live runs: the key and the problem.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{key}: {problem}")]
 pub struct Refused {
     /// The key of the scenario, or the option.
     pub key: String,
-    /// What was found there and what is allowed.
+    /// Value found and values allowed.
     pub problem: String,
 }
 
 impl Refused {
-    /// From its parts.
+    /// Creates an error from its parts.
     pub fn new(key: impl Into<String>, found: &str, allowed: &str) -> Self {
         Refused { key: key.into(), problem: format!("found {found}; allowed: {allowed}") }
     }
 }
 
-/// Holds a scenario against what a live link can do.
+/// Checks that a scenario is supported in live runs.
 ///
 /// # Errors
-/// The first thing that has no form on real packets, by its key.
+/// The key of the first unsupported part.
 pub fn check(scenario: &Scenario) -> Result<(), Refused> {
     if let Some(wlan) = scenario.wlans.first() {
         return Err(Refused::new(
@@ -64,7 +64,7 @@ pub fn check(scenario: &Scenario) -> Result<(), Refused> {
     Ok(())
 }
 
-/// An agent that does what a live link has not.
+/// Error for an agent that requires a feature unavailable on live links.
 pub(super) fn agent(link: &Link, kind: &str, does: &str) -> Refused {
     Refused::new(
         format!("link.{}.agent", link.name),
@@ -73,7 +73,7 @@ pub(super) fn agent(link: &Link, kind: &str, does: &str) -> Refused {
     )
 }
 
-/// Refuses an endpoint of `link` whose frames cannot be written as bytes.
+/// Rejects an endpoint of `link` whose frames have no byte form.
 pub(super) fn check_bytes(link: &Link, endpoint: &LinkEndpoint<Vec<u8>>) -> Result<(), Refused> {
     let refuse = |path: String, kind: &str| {
         Err(Refused::new(
@@ -99,7 +99,7 @@ pub(super) fn check_bytes(link: &Link, endpoint: &LinkEndpoint<Vec<u8>>) -> Resu
     }
 }
 
-/// The largest packet of a link: `asked`, or the `mtu` of the link.
+/// Returns the maximum packet length of a link: `asked`, or the `mtu` of the link.
 pub(super) fn mtu(link: &Link, asked: Option<u32>) -> Result<u32, Refused> {
     let most = link.mtu.map_or(65_535, |most| most.get().min(65_535) as u32);
     let mtu = asked.unwrap_or(most);

@@ -1,4 +1,4 @@
-//! The analytic models for Python: arguments in, numbers out.
+//! Python bindings of the analytic models.
 
 use lasthop::analysis::arq_efficiency::{ArqLink, rlp_residual_loss};
 use lasthop::analysis::block_codes::{self, BlockLoss};
@@ -22,14 +22,14 @@ create_exception!(
     lasthop,
     AnalysisError,
     PyValueError,
-    "A model was asked for what it cannot say: which argument, what was found, what is allowed."
+    "An argument of a model is invalid: name, value found, values allowed."
 );
 
 pub(crate) fn refused(error: analysis::AnalysisError) -> PyErr {
     AnalysisError::new_err(error.to_string())
 }
 
-/// A Gilbert–Elliott channel in its stationary law.
+/// A Gilbert–Elliott channel in its stationary distribution.
 #[pyclass(frozen, module = "lasthop._lasthop")]
 struct ChannelLaw(GilbertElliottLaw);
 
@@ -51,7 +51,7 @@ impl ChannelLaw {
         self.0.spaced(frames).map(Self).map_err(refused)
     }
 
-    /// Probabilities of leaving good and bad, of losses in good and bad.
+    /// Transition probabilities out of good and bad, and loss probabilities in good and bad.
     fn parameters(&self) -> [f64; 4] {
         let ([p, r], [good, bad]) = (self.0.leave(), self.0.loss());
         [p, r, good, bad]
@@ -161,7 +161,7 @@ impl ArqChain {
         limit.map_err(refused)
     }
 
-    /// `restart_after` frames; the stationary channel if none.
+    /// The restart is `restart_after` frames later; in the stationary channel if `None`.
     fn energy_ratio(
         &self,
         py: Python<'_>,
@@ -173,7 +173,7 @@ impl ArqChain {
     }
 }
 
-/// Stationary law of the TCP window chain, mean window, packets per second.
+/// Stationary distribution of the TCP window chain, mean window, packets per second.
 #[pyfunction]
 fn tcp_window_chain(
     py: Python<'_>,
@@ -190,7 +190,7 @@ fn tcp_window_chain(
     .map_err(refused)
 }
 
-/// Radio loss, total loss, transmissions a PDU, round trip, capacity, throughput, goodput.
+/// Radio loss, total loss, transmissions per PDU, RTT, capacity, throughput, goodput.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "as many as the model has")]
 fn tcp_over_arq(
@@ -281,7 +281,7 @@ fn two_state_loss(durations: [f64; 2], bers: [f64; 2], bits: u64, airtime: f64) 
     TwoStateLoss { durations, bers }.of(bits, airtime).map_err(refused)
 }
 
-/// Loss of a frame on a Markov chain that steps once a frame.
+/// Loss of a frame on a Markov chain that steps once per frame.
 #[pyfunction]
 fn markov_chain_loss(transitions: Vec<Vec<f64>>, loss: Vec<f64>) -> PyResult<f64> {
     let read = |name: &str, list: Vec<f64>| -> PyResult<Vec<Probability>> {
@@ -302,7 +302,7 @@ fn markov_chain_loss(transitions: Vec<Vec<f64>>, loss: Vec<f64>) -> PyResult<f64
     chain.mean_loss().map_err(|error| AnalysisError::new_err(error.to_string()))
 }
 
-/// Counts of an ideal link, as dict entries and the delays.
+/// Counters of an ideal link as dict entries, and the delays.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "as many as the model has")]
 fn ideal_selective_repeat(
@@ -328,8 +328,8 @@ fn ideal_selective_repeat(
     Ok((numbers, counts.delays))
 }
 
-/// Saturated stations of 802.11: throughput, probabilities of a collision (of all attempts, and of those
-/// after back-off), of a transmission and of a drop, delay, shares of time.
+/// Saturated stations of 802.11: throughput, collision probabilities (of all attempts, and of
+/// attempts after backoff), transmission and drop probabilities, delay, fractions of time.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "as many as the model has")]
 fn dcf_saturation(
@@ -375,7 +375,7 @@ fn dcf_saturation(
     Ok((told, shares))
 }
 
-/// Slots from one message to the next on a slotted link: ERSN as printed, ERSN, ELN.
+/// Slots between notifications on a slotted link: ERSN as printed, ERSN, ELN.
 #[pyfunction]
 fn notification_intervals(p: f64, limit: u32) -> PyResult<[f64; 3]> {
     let ersn = |form| loss_notification::ersn_interval(p, limit, form).map_err(refused);
@@ -383,7 +383,7 @@ fn notification_intervals(p: f64, limit: u32) -> PyResult<[f64; 3]> {
     Ok([ersn(Form::Printed)?, ersn(Form::Exact)?, eln])
 }
 
-/// Delay of a notification in seconds, downlink and uplink, by scheme.
+/// Delay of a notification in seconds, downlink and uplink, by method.
 #[pyfunction]
 fn notification_delays(
     attempts: [f64; 2],
@@ -407,13 +407,13 @@ fn notification_delays(
     schemes.into_iter().map(row).collect()
 }
 
-/// The most packets in a row that noise is held to lose.
+/// Maximum number of consecutive packets whose loss is attributed to noise.
 #[pyfunction]
 fn losses_in_a_row(p: f64, limit: u32, level: f64) -> PyResult<u32> {
     loss_notification::losses_in_a_row(p, limit, level).map_err(refused)
 }
 
-/// Text of a quantity, as scenarios have them, in SI units.
+/// Converts the text of a quantity, as in scenarios, to SI units.
 #[pyfunction]
 fn quantity(kind: &str, text: &str) -> PyResult<f64> {
     let value = match kind {
@@ -440,7 +440,7 @@ fn quantity(kind: &str, text: &str) -> PyResult<f64> {
     })
 }
 
-/// Adds all of it to the module.
+/// Adds the bindings to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("AnalysisError", module.py().get_type::<AnalysisError>())?;
     module.add_class::<ChannelLaw>()?;

@@ -1,4 +1,4 @@
-//! Likelihoods of records of losses for Python.
+//! Python bindings of the likelihood of loss records.
 
 use crate::analysis::refused;
 use lasthop::analysis::AnalysisError;
@@ -7,16 +7,17 @@ use lasthop::rng::Streams;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-/// A record of events with runs of equal events joined.
+/// A record of events, with runs of equal events joined.
 #[pyclass(frozen, module = "lasthop._lasthop")]
 pub(crate) struct LossRuns(Runs);
 
-/// Logarithm of the likelihood; its derivatives with respect to the initial law and the matrices.
+/// Logarithm of the likelihood; its derivatives with respect to the initial distribution and the
+/// matrices.
 type Told = (f64, Vec<f64>, Vec<f64>);
 
 #[pymethods]
 impl LossRuns {
-    /// From the bytes of native 32-bit unsigned numbers.
+    /// Creates a record from the bytes of native 32-bit unsigned numbers.
     #[new]
     fn new(py: Python<'_>, events: &Bound<'_, PyBytes>) -> PyResult<Self> {
         let bytes = events.as_bytes();
@@ -28,7 +29,7 @@ impl LossRuns {
         .map_err(refused)
     }
 
-    /// Likelihood of the record; `matrices` one after the other, row by row.
+    /// Computes the likelihood of the record; `matrices` are concatenated, row by row.
     fn likelihood(
         &self,
         py: Python<'_>,
@@ -53,7 +54,8 @@ fn square<const N: usize>(matrices: &[f64]) -> Vec<Matrix<N>> {
         .collect()
 }
 
-/// A record drawn from a model, a byte a frame, 1 if it is lost; `kinds` are native 32-bit numbers.
+/// Samples a record from a model: one byte per frame, 1 if it is lost. `kinds` are native 32-bit
+/// numbers.
 #[pyfunction]
 #[pyo3(signature = (initial, matrices, *, frames, seed, replication, kinds=None))]
 pub(crate) fn simulate_losses<'py>(

@@ -1,7 +1,6 @@
-//! Python bindings. Nothing is decided here: scenarios are read and judged by
-//! [`lasthop::scenario`], replications run by [`lasthop::run`]; this crate moves their inputs and
-//! outputs across. Structured values cross as JSON text, columns of numbers as the bytes of native
-//! arrays, which NumPy and Polars take as they are. The analytic models are in [`analysis`].
+//! Python bindings, without logic of their own: [`lasthop::scenario`] reads and validates scenarios, and
+//! [`lasthop::run`] runs replications. Structured values are passed as JSON text, columns of numbers as the
+//! bytes of native arrays, which NumPy and Polars use without conversion. [`analysis`] has the analytic models.
 
 mod analysis;
 mod fit;
@@ -23,11 +22,11 @@ create_exception!(
     lasthop,
     ScenarioError,
     PyValueError,
-    "A scenario was refused: which key, what was found there and what is allowed."
+    "A scenario is invalid: key, value found, values allowed."
 );
 create_exception!(lasthop, RunError, PyRuntimeError, "A replication could not be finished.");
 
-/// How often a trace looks for Ctrl-C.
+/// Interval at which a trace checks for Ctrl-C.
 const TICK: Duration = Duration::from_millis(10);
 
 fn refused(error: impl std::fmt::Display) -> PyErr {
@@ -38,37 +37,37 @@ fn failed(error: impl std::fmt::Display) -> PyErr {
     RunError::new_err(error.to_string())
 }
 
-/// A scenario document: what a file says, with its sweep.
+/// A scenario document: the contents of a file, including its sweep.
 #[pyclass(frozen, module = "lasthop._lasthop")]
 struct Document(scenario::Document);
 
 #[pymethods]
 impl Document {
-    /// Reads TOML; `base` is the folder that file names in it are relative to.
+    /// Parses TOML; `base` is the folder to which file names are relative.
     #[staticmethod]
     fn from_toml(text: &str, base: &str) -> PyResult<Self> {
         Scenario::from_toml(text, Path::new(base)).map(Self).map_err(refused)
     }
 
-    /// Reads the same thing as JSON text.
+    /// Parses a document as JSON text.
     #[staticmethod]
     fn from_json(text: &str, base: &str) -> PyResult<Self> {
         Scenario::from_json_text(text, Path::new(base)).map(Self).map_err(refused)
     }
 
-    /// A copy with one key changed; `text` as on the command line.
+    /// Returns a copy with one key changed; `text` as on the command line.
     fn with_key(&self, key: &str, text: &str) -> PyResult<Self> {
         let mut document = self.0.clone();
         document.set(key, text).map_err(refused)?;
         Ok(Self(document))
     }
 
-    /// The document as JSON text.
+    /// Returns the document as JSON text.
     fn to_json(&self) -> String {
         self.0.to_json().to_string()
     }
 
-    /// The parameter points of its sweep; one if it has none.
+    /// Returns the parameter points of its sweep; a single point without a sweep.
     fn points(&self) -> PyResult<Vec<Point>> {
         let points = self.0.points().map_err(refused)?;
         Ok(points
@@ -82,7 +81,7 @@ impl Document {
     }
 }
 
-/// One fully resolved scenario.
+/// A fully resolved scenario.
 #[pyclass(frozen, module = "lasthop._lasthop")]
 struct Point {
     parameters: String,
@@ -91,47 +90,47 @@ struct Point {
 
 #[pymethods]
 impl Point {
-    /// The swept keys and their values here, as JSON text.
+    /// Swept keys and their values at this point, as JSON text.
     #[getter]
     fn parameters(&self) -> &str {
         &self.parameters
     }
 
-    /// Hash of everything that decides the result but the seed.
+    /// Hash of all inputs of the results except the seed.
     #[getter]
     fn hash(&self) -> u64 {
         self.scenario.hash()
     }
 
-    /// The scenario as JSON text, defaults filled in.
+    /// Returns the scenario as JSON text, including defaults.
     fn to_json(&self) -> String {
         self.scenario.to_json().to_string()
     }
 
-    /// Names of its metrics, in the order of its results.
+    /// Returns the names of its metrics, in the order of its results.
     fn metrics(&self) -> PyResult<Vec<String>> {
         lasthop::run::metric_names(&self.scenario).map_err(failed)
     }
 
-    /// Replications that the scenario asks for.
+    /// Number of replications that the scenario specifies.
     #[getter]
     fn replications(&self) -> u64 {
         self.scenario.run.replications.into()
     }
 
-    /// What it comes to in numbers, as JSON text: see `lasthop::run::resolved`.
+    /// Returns the derived quantities as JSON text: see `lasthop::run::resolved`.
     fn resolved(&self) -> PyResult<String> {
         lasthop::run::resolved(&self.scenario).map(|value| value.to_string()).map_err(failed)
     }
 
-    /// Seed that the scenario asks for.
+    /// Seed that the scenario specifies.
     #[getter]
     fn seed(&self) -> u64 {
         self.scenario.run.seed
     }
 }
 
-/// Results of a run: `values` holds one row of metrics after the other, as 64-bit floats.
+/// Results of a run: `values` contains the rows of metrics, concatenated, as 64-bit floats.
 #[pyclass(frozen, get_all, module = "lasthop._lasthop")]
 struct RawResults {
     metrics: Vec<String>,
@@ -141,7 +140,7 @@ struct RawResults {
     complete: bool,
 }
 
-/// Events of one replication, column by column, and its metrics.
+/// Events of one replication by column, and its metrics.
 #[pyclass(frozen, get_all, module = "lasthop._lasthop")]
 struct RawTrace {
     entities: Vec<String>,
@@ -156,7 +155,7 @@ struct RawTrace {
     complete: bool,
 }
 
-/// Frames on the air, column by column; `u64::MAX` where there is no acknowledgment or arrival.
+/// Transmitted frames by column; `u64::MAX` if there is no acknowledgment or arrival.
 #[pyclass(frozen, get_all, module = "lasthop._lasthop")]
 struct RawTransmissions {
     entities: Vec<String>,
@@ -178,7 +177,7 @@ struct RawTransmissions {
     arrival_ns: Py<PyBytes>,
 }
 
-/// Native bytes of a column.
+/// Returns the native bytes of a column.
 fn column<const N: usize>(
     py: Python<'_>,
     length: usize,
@@ -209,9 +208,9 @@ fn raw_results(py: Python<'_>, results: &Results, complete: bool) -> PyResult<Ra
     })
 }
 
-/// Runs every replication of every point, without holding the interpreter's lock. `progress(done,
-/// total)` is called now and then, and at the end. On Ctrl-C what is finished comes back with
-/// `complete` false.
+/// Runs all replications of all points without holding the interpreter's lock. `progress(done,
+/// total)` is called periodically and at the end. On Ctrl-C, the finished replications are returned
+/// with `complete` false.
 #[pyfunction]
 #[pyo3(signature = (points, *, replications, first_replication, seed, jobs, progress=None))]
 fn run(
@@ -246,7 +245,7 @@ fn run(
         })
         .map_err(failed)?;
     if raised.is_none() {
-        // A short run may end before anybody looks.
+        // A short run may end before the first progress report.
         let done = results.rows.len() as u64;
         let total = replications * scenarios.len() as u64;
         raised = report(py, Progress { done, total }).err();
@@ -257,8 +256,8 @@ fn run(
     }
 }
 
-/// Runs `work` on a thread of its own, as signals reach only the thread that Python runs on: on
-/// Ctrl-C `work` is told to stop, and `KeyboardInterrupt` is raised.
+/// Runs `work` on a separate thread, as Python handles signals on the main thread only. On Ctrl-C,
+/// sets the stop flag of `work` and raises `KeyboardInterrupt`.
 fn watched<T: Send>(py: Python<'_>, work: impl FnOnce(&AtomicBool) -> T + Send) -> PyResult<T> {
     let interrupt = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -274,8 +273,8 @@ fn watched<T: Send>(py: Python<'_>, work: impl FnOnce(&AtomicBool) -> T + Send) 
     })
 }
 
-/// Runs one replication and writes its packets to a pcapng file: of one link or of all, as a host
-/// sees them or as they are on the air, each up to so many bytes. Returns their number.
+/// Runs one replication and writes its packets to a pcapng file: of one link or of all, as captured
+/// at a host or on the channel, each truncated to a maximum length. Returns the number of packets.
 #[pyfunction]
 #[pyo3(signature = (point, path, *, seed, replication, link=None, host=None, snap=None))]
 #[expect(clippy::too_many_arguments, reason = "named in Python")]
@@ -298,14 +297,14 @@ fn capture(
         CaptureError::View { .. } => PyValueError::new_err(error.to_string()),
         CaptureError::Write(error) => {
             let told = error.to_string();
-            // Python says the number itself.
+            // Python adds the error number itself.
             let reason = told.split(" (os error").next().unwrap_or_default().to_owned();
             PyOSError::new_err((error.raw_os_error(), reason, path.display().to_string()))
         }
     })
 }
 
-/// Records one replication event by event; Ctrl-C ends it with `KeyboardInterrupt`.
+/// Records the events of one replication. Ctrl-C raises `KeyboardInterrupt`.
 #[pyfunction]
 fn trace(py: Python<'_>, point: &Point, seed: u64, replication: u64) -> PyResult<RawTrace> {
     let trace = watched(py, |interrupt| {
@@ -374,13 +373,13 @@ fn raw_transmissions(
     })
 }
 
-/// The SACK blocks of a segment, `first-end` each, with spaces between them.
+/// Formats the SACK blocks of a segment as `first-end`, separated by spaces.
 fn sack_text(sent: &lasthop::run::Transmission) -> String {
     let blocks = sent.segment.iter().flat_map(|segment| segment.numbers.blocks.iter().flatten());
     blocks.map(|(first, end)| format!("{first}-{end}")).collect::<Vec<_>>().join(" ")
 }
 
-/// Seconds of a duration such as "50 ms", as scenarios write it.
+/// Converts a duration such as "50 ms" to seconds.
 #[pyfunction]
 fn seconds(text: &str) -> PyResult<f64> {
     let duration: Result<lasthop::units::Duration, _> = text.parse();
@@ -390,13 +389,13 @@ fn seconds(text: &str) -> PyResult<f64> {
     }
 }
 
-/// Cores that this process may use.
+/// Number of processor cores available to this process.
 #[pyfunction]
 fn cores() -> usize {
     lasthop::run::cores()
 }
 
-/// Index of a name in a short list of names, appended if new.
+/// Returns the index of a name in a short list, appending new names.
 fn code(names: &mut Vec<String>, name: &str) -> u32 {
     let index = names.iter().position(|known| known == name).unwrap_or_else(|| {
         names.push(name.to_owned());
@@ -405,26 +404,26 @@ fn code(names: &mut Vec<String>, name: &str) -> u32 {
     index as u32
 }
 
-/// The JSON Schema of a scenario, as JSON text.
+/// Returns the JSON Schema of a scenario, as JSON text.
 #[pyfunction]
 fn schema() -> String {
     scenario::schema().to_string()
 }
 
-/// The list of metrics, as JSON text: see `lasthop::metrics`.
+/// Returns the list of metrics, as JSON text: see `lasthop::metrics`.
 #[pyfunction]
 fn metrics() -> String {
     let all = lasthop::metrics::all().into_iter();
     serde_json::Value::from_iter(all.map(|(entity, metric)| metric.to_json(entity))).to_string()
 }
 
-/// The scenario reference, in Markdown.
+/// Returns the scenario reference, in Markdown.
 #[pyfunction]
 fn reference_markdown() -> String {
     scenario::reference_markdown()
 }
 
-/// The native half of the package `lasthop`.
+/// The native part of the package `lasthop`.
 #[pymodule]
 fn _lasthop(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();

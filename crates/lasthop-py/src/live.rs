@@ -1,4 +1,4 @@
-//! Live links: what the command line starts, and recordings.
+//! Live links: processes started by the command line, and recordings.
 
 use super::{Point, failed, refused};
 use lasthop::live::Network;
@@ -11,7 +11,7 @@ use serde_json::json;
 use std::io::BufReader;
 use std::path::Path;
 
-/// Refuses a scenario that has no form on real packets, by the key that has none.
+/// Rejects a scenario with a part that is unsupported with real packets; the error names its key.
 #[pyfunction]
 #[pyo3(signature = (point, mtu=None))]
 pub fn live_check(point: &Point, mtu: Option<u32>) -> PyResult<()> {
@@ -19,8 +19,8 @@ pub fn live_check(point: &Point, mtu: Option<u32>) -> PyResult<()> {
     Network::new(&point.scenario, streams, mtu).map(|_| ()).map_err(refused)
 }
 
-/// The launcher or the driver of a live run: its numbers are those of the files that the parent has left
-/// open (request, control, status). Returns the exit code.
+/// Runs the launcher or the driver of a live run. `files` are the descriptors that the parent has
+/// left open (request, control, status). Returns the exit code.
 #[pyfunction]
 pub fn live_process(py: Python<'_>, role: &str, files: [i32; 3]) -> i32 {
     #[cfg(target_os = "linux")]
@@ -40,7 +40,7 @@ pub fn live_process(py: Python<'_>, role: &str, files: [i32; 3]) -> i32 {
     }
 }
 
-/// Turns the links of a recording again, in virtual time. Returns what came of it, as JSON text.
+/// Replays a recording in virtual time. Returns the result as JSON text.
 #[pyfunction]
 pub fn live_replay(py: Python<'_>, path: &str) -> PyResult<String> {
     let file = open_regular(Path::new(path)).map_err(|error| {

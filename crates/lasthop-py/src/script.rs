@@ -1,4 +1,4 @@
-//! Conformance scripts: text in, what came of it out.
+//! Python bindings of conformance scripts.
 
 use lasthop::tcp::Profile;
 use lasthop::tcp_script::{Note, ScriptError, play_with};
@@ -6,11 +6,11 @@ use lasthop::units::Duration;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-/// What came of a script: `holds`, `differs`, `not modelled` or `syntax`, the reason, and the lines that
-/// were passed over.
+/// Result of a script: `holds`, `differs`, `not modelled` or `syntax`, the reason, and the skipped
+/// lines.
 pub type Verdict = (&'static str, String, Vec<(u32, String)>);
 
-/// Names of the profiles that scripts are played against, the default first.
+/// Names of the profiles available to scripts, the default first.
 #[pyfunction]
 pub fn script_profiles() -> Vec<&'static str> {
     PROFILES.iter().map(|&(name, _)| name).collect()
@@ -18,7 +18,7 @@ pub fn script_profiles() -> Vec<&'static str> {
 
 const PROFILES: &[(&str, Profile)] = &[("linux", Profile::Linux), ("rfc", Profile::Rfc)];
 
-/// Plays a script against one end of a connection, with names defined as `NAME=VALUE`.
+/// Runs a script against one end of a connection, with names defined as `NAME=VALUE`.
 #[pyfunction]
 #[pyo3(signature = (text, profile, tolerance_us, defined=Vec::new()))]
 pub fn play_script(

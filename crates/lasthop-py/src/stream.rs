@@ -1,4 +1,4 @@
-//! Replications handed to Python as they finish.
+//! Replications passed to Python as they finish.
 
 use crate::{Point, column, failed};
 use lasthop::run::{self, Work};
@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::time::Duration;
 
-/// Rows of some replications, column by column; `values` holds one row after the other.
+/// Results of several replications by column; `values` contains the rows, concatenated.
 #[pyclass(frozen, get_all, module = "lasthop._lasthop")]
 pub(crate) struct Batch {
     rows: usize,
@@ -16,14 +16,14 @@ pub(crate) struct Batch {
     values: Py<PyBytes>,
 }
 
-/// Replications at work on threads of their own. They stop when it is dropped.
+/// Replications that run on separate threads. Dropping the stream stops them.
 #[pyclass(frozen, module = "lasthop._lasthop")]
 pub(crate) struct Stream(run::Stream);
 
 #[pymethods]
 impl Stream {
-    /// Starts on `work`: index of a point, first replication, how many, and the processor seconds
-    /// of one, negative if not known.
+    /// Starts `work`: index of a point, first replication, number of replications, and the
+    /// processor seconds per replication, negative if unknown.
     #[new]
     #[pyo3(signature = (points, work, *, seed, jobs))]
     fn new(
@@ -51,8 +51,8 @@ impl Stream {
         self.0.metrics().to_vec()
     }
 
-    /// The rows finished since the last call, after at most `wait_s` seconds; None once there will
-    /// be no more. The interpreter's lock is not held meanwhile.
+    /// Returns the rows finished since the last call, after at most `wait_s` seconds; `None` at the
+    /// end. The interpreter's lock is released while waiting.
     fn next(&self, py: Python<'_>, wait_s: f64) -> PyResult<Option<Batch>> {
         let wait = Duration::try_from_secs_f64(wait_s).unwrap_or_default();
         let Some(rows) = py.detach(|| self.0.next(wait)).map_err(failed)? else {
@@ -69,7 +69,7 @@ impl Stream {
         }))
     }
 
-    /// Gives up what is not finished; what is can still be taken.
+    /// Stops unfinished replications; finished rows remain available.
     fn stop(&self) {
         self.0.stop();
     }

@@ -1,4 +1,4 @@
-//! The analytic models with random and extreme arguments: what they return makes sense, or is refused.
+//! The analytic models with random and extreme arguments return meaningful results or errors.
 
 use lasthop_analysis::arq_efficiency::{ArqLink, rlp_residual_loss};
 use lasthop_analysis::ideal_sr::IdealSr;
@@ -10,7 +10,7 @@ use lasthop_analysis::{
 use lasthop_base::rng::Streams;
 use proptest::prelude::*;
 
-/// Probabilities with the ends, their neighbours and what is none.
+/// Probabilities, including 0, 1 and their neighbours, and values that are not probabilities.
 fn any_probability() -> impl Strategy<Value = f64> {
     prop_oneof![
         6 => 0.0..=1.0f64,
@@ -45,7 +45,7 @@ proptest! {
         let Ok(chain) = ArqChain::new(channel, pdus, spacing) else { return Ok(()) };
         let losses: Vec<f64> = chain.residual_losses().take(40).collect();
         prop_assert!(losses.iter().all(|f| is_probability(*f)));
-        // Never rises, but for rounding.
+        // Non-increasing, except for rounding.
         prop_assert!(losses.windows(2).all(|pair| pair[1] <= pair[0] * (1.0 + 1e-12)));
         prop_assert!(is_probability(chain.dominant_eigenvalue()));
         for (a, b) in losses.iter().zip(chain.residual_losses_by(TransitionForm::Left)) {
@@ -71,7 +71,7 @@ proptest! {
         }
         let _ = chain.approximate_residual_loss(limit).map(|f| assert!(is_probability(f)));
         let _ = chain.limit_for_approximate(target);
-        // A search may be long where hardly anything ever changes: only short ones here.
+        // Searches may be long if transitions are rare: only short ones are tested here.
         if losses[39] <= target && is_probability(target) && target > 0.0 {
             let limit = chain.limit_for(target).unwrap();
             prop_assert!(losses[limit as usize] <= target);
@@ -143,7 +143,7 @@ proptest! {
         loss in any_probability(), window in prop_oneof![Just(None), (0u32..3000).prop_map(Some)],
         capacity in any_number(), round_trip in any_number(),
     ) {
-        // A law of a hundred thousand windows takes a second; once is enough, above.
+        // A distribution of a hundred thousand windows takes a second; it is tested once, above.
         if loss < 1e-6 && window.is_none() {
             return Ok(());
         }

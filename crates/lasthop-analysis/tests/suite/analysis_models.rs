@@ -1,4 +1,4 @@
-//! The analytic models against other ways to the same numbers: sums over paths, Monte-Carlo,
+//! The analytic models against other derivations of the same numbers: sums over paths, Monte Carlo,
 //! identities. Random arguments are in `analysis_arguments.rs`.
 
 use lasthop_analysis::arq_efficiency::{ArqLink, rlp_residual_loss};
@@ -17,7 +17,7 @@ fn law(p: f64, r: f64, good: f64, bad: f64) -> GilbertElliottLaw {
     GilbertElliottLaw::new(p, r, good, bad).unwrap()
 }
 
-/// F(n) without the chain: given how many of n frames were bad, the PDUs are independent.
+/// F(n) without the chain: given the number of bad frames among n, the PDUs are independent.
 fn by_paths(channel: &GilbertElliottLaw, pdus: i32, longest: usize) -> Vec<f64> {
     let [p, r] = channel.leave();
     let [loss_good, loss_bad] = channel.loss();
@@ -92,7 +92,7 @@ fn the_misprinted_form_disagrees() {
     let chain = ArqChain::new(law(0.1, 0.1, 0.01, 0.9), 25, 1).unwrap();
     let printed: Vec<f64> = chain.residual_losses_by(TransitionForm::AsPrinted).take(301).collect();
     assert!(printed[1] - chain.residual_loss(1).unwrap() > 0.03);
-    // Its eigenvalue: of [[g p_G, (1-g) p_B], [(1-b) p_B, b p_B]].
+    // Eigenvalue of [[g p_G, (1-g) p_B], [(1-b) p_B, b p_B]].
     assert!((printed[300] / printed[299] - 0.819_987_8).abs() < 1e-7);
 }
 
@@ -130,7 +130,7 @@ fn with_independent_errors_giving_up_costs_nothing() {
     }
 }
 
-/// So large that most of the chain becomes too small to be counted on the way.
+/// A chain so large that most entries become negligible and are omitted.
 #[test]
 fn long_chains_forget_what_hardly_ever_happens() {
     let channel = law(0.1, 0.1, 0.01, 0.9);
@@ -139,7 +139,7 @@ fn long_chains_forget_what_hardly_ever_happens() {
     for (n, (residual, path)) in chain.residual_losses().zip(&paths).enumerate() {
         assert!((residual - path).abs() <= 1e-9 * path, "{n}: {residual} {path}");
     }
-    // A restart long after is one in the stationary channel, also where much has been left out.
+    // A late restart equals one in the stationary channel, even if entries have been omitted.
     let late = chain.transmissions_per_delivered_pdu(300, Restart::After(1000)).unwrap();
     let stationary = chain.transmissions_per_delivered_pdu(300, Restart::Stationary).unwrap();
     assert!((late / stationary - 1.0).abs() < 1e-12, "{late} {stationary}");
@@ -154,7 +154,7 @@ fn the_law_of_attempts_sums_to_what_arrives() {
     let mean: f64 = law.iter().enumerate().map(|(n, p)| (n + 1) as f64 * p).sum::<f64>() / sum;
     assert!((mean - chain.mean_attempts_of_delivered(12).unwrap()).abs() < 1e-12);
     assert_eq!([chain.frames(1), chain.frames(2), chain.frames(12)], [1, 4, 34]);
-    // Half of those that arrive within 12.
+    // Half of the SDUs delivered within 12 transmissions.
     let half = chain.attempts_quantile(0.5, Some(12)).unwrap();
     let within = |n: u32| law[..n as usize].iter().sum::<f64>() / sum;
     assert!(within(half) >= 0.5 && within(half - 1) < 0.5);
@@ -164,7 +164,7 @@ fn the_law_of_attempts_sums_to_what_arrives() {
 fn what_cannot_be_is_refused_with_argument_found_and_allowed() {
     let channel = law(0.1, 0.1, 0.01, 0.9);
     let chain = ArqChain::new(channel, 25, 1).unwrap();
-    // Bad forever: nothing arrives there.
+    // The bad state is absorbing and loses every frame.
     let stuck = ArqChain::new(law(0.1, 0.0, 0.0, 1.0), 25, 1).unwrap();
     let hopeless = ArqChain::new(law(0.5, 0.5, 1.0, 1.0), 2, 1).unwrap();
     let clean = ArqChain::new(law(0.5, 0.5, 0.0, 0.0), 2, 1).unwrap();
@@ -251,7 +251,7 @@ fn what_cannot_be_is_refused_with_argument_found_and_allowed() {
     }
 }
 
-// ---- Monte-Carlo ----
+// ---- Monte Carlo ----
 
 struct Point {
     channel: GilbertElliottLaw,
@@ -281,14 +281,14 @@ fn points() -> Vec<Point> {
     points
 }
 
-/// Standardized differences of a simulated ideal link to the chain: of the SDU loss, of the mean
-/// transmissions a PDU, of the mean delay of what arrives.
+/// Standardized differences between a simulated ideal link and the chain: SDU loss, mean number of
+/// transmissions per PDU, mean delay of delivered SDUs.
 fn deviations(point: &Point, index: u64) -> [f64; 3] {
     let Point { channel, pdus, spacing, limit } = *point;
     let link = IdealSr { channel, pdus, spacing, limit: Some(limit), capacity: Some(pdus) };
     let streams = Streams { seed: 2006, replication: index };
     let memory = channel.memory().abs();
-    // What is left of the state of the channel after the gap: below 1e-9.
+    // The correlation with the state before the gap is below 1e-9 after the gap.
     let gap = if memory > 0.0 { (1e-9f64.ln() / memory.ln()).ceil() as u32 } else { 1 };
     let sdus = 40_000;
     let counts: IdealSrCounts = link.run_isolated(sdus, gap.max(1), &streams, "oracle").unwrap();
@@ -302,7 +302,7 @@ fn deviations(point: &Point, index: u64) -> [f64; 3] {
     let variance = counts.squared_transmissions / n - mean * mean;
     let exact = chain.transmissions_per_pdu(Some(limit)).unwrap() * f64::from(pdus);
     let error = (variance / n).sqrt();
-    // With one transmission there is nothing random about their number.
+    // With one transmission, the number of transmissions is not random.
     let sent = if limit == 1 { mean - exact } else { (mean - exact) / error };
 
     let delivered = counts.delivered as f64;
@@ -318,11 +318,11 @@ fn deviations(point: &Point, index: u64) -> [f64; 3] {
 }
 
 /// At least 40 of the 48 points have every difference within 3 standard deviations, and no
-/// difference anywhere is beyond 5. Of 112 random differences (48 losses, 32 means of transmissions,
-/// 32 of delays) a correct pair leaves 0.3 beyond 3 on average: more than 8 bad points are as good as
-/// impossible, and the false-alarm rate of the whole is that of 112 tests at 5 sigma, 6e-5. Demanding
-/// 3 sigma of all 112 would fail for one seed in four; with this seed it does, for two of them, and
-/// ten times as many SDUs under twelve other seeds show no bias.
+/// difference exceeds 5. Of 112 random differences (48 losses, 32 means of transmissions, 32 of
+/// delays), a correct pair yields 0.3 beyond 3 on average: more than 8 bad points are practically
+/// impossible, and the false-positive rate of the test is that of 112 checks at 5 sigma, 6e-5. A
+/// bound of 3 sigma for all 112 would fail for one seed in four. With this seed it fails for two of
+/// them; ten times as many SDUs under twelve other seeds show no bias.
 #[test]
 fn the_ideal_link_is_within_three_sigma_of_the_chain() {
     let mut random = 0;
@@ -366,8 +366,8 @@ fn the_ideal_link_without_a_limit_has_the_law_of_the_chain() {
     }
 }
 
-/// A saturated link uses every slot: the share of good slots, and not 1 / N, is what it carries.
-/// 5 sigma: the variance of the share is that of the states, correlated by memory^k, and of the
+/// A saturated link uses every slot: its throughput is the fraction of good slots, not 1 / N. 5
+/// sigma: the variance of the fraction is that of the states, correlated by memory^k, and of the
 /// PDUs within a frame.
 #[test]
 fn a_saturated_link_carries_more_than_the_isolated_sdus_say() {
@@ -398,14 +398,14 @@ fn efficiencies_are_those_of_ideal_machines() {
         [(0.1, 1, 7, 10), (0.1, 3, 7, 7), (0.3, 4, 10, 15), (0.05, 20, 8, 9), (0.02, 5, 6, 30)]
     {
         let link = ArqLink::new(loss, f64::from(round_trip), f64::from(recovery)).unwrap();
-        // From one restart to the next: n frames arrive, then one is lost.
+        // Between restarts, n frames are received, then one is lost.
         let (mut delivered, mut time, mut losses) = (0u64, 0u64, 0u64);
         while losses < 200_000 {
             let mut n = 0u64;
             while !stream.bernoulli(loss) {
                 n += 1;
             }
-            // The frame with number n starts when frame n - window is acknowledged, or at once.
+            // The frame with number n starts when frame n - window is acknowledged, or immediately.
             let (window, round_trip) = (u64::from(window as u32), u64::from(round_trip as u32));
             let mut starts = Vec::with_capacity(n as usize + 1);
             for i in 0..=n {
@@ -427,7 +427,7 @@ fn efficiencies_are_those_of_ideal_machines() {
             assert!((exact - link.stop_and_wait()).abs() < 1e-12);
         }
     }
-    // Without loss a window that is too small is what limits, with one that is not nothing does.
+    // Without losses, a window that is too small limits the efficiency; a sufficient one does not.
     let clean = ArqLink::new(0.0, 8.0, 9.0).unwrap();
     assert!((clean.go_back_n(2).unwrap() - 0.25).abs() < 1e-15);
     assert!((clean.selective_repeat(2).unwrap() - 0.25).abs() < 1e-15);
@@ -471,12 +471,12 @@ fn block_codes_in_bursts_follow_simulated_losses() {
         let z = (mean - block.residual) / error;
         assert!(z.abs() < 5.0, "{n}, {k}: residual {mean}, {z} sigma");
     }
-    // In bursts the same code does less than on independent losses of the same rate.
+    // In bursts, the same code recovers less than with independent losses of the same rate.
     let bursts = law(0.05, 0.3, 0.02, 0.8);
     let scattered = GilbertElliottLaw::independent(bursts.loss_rate()).unwrap();
     let residual = |channel| block_codes::xor(channel, 8).unwrap().residual;
     assert!(residual(&bursts) > 1.2 * residual(&scattered));
-    // The fewest parity frames for a target: one fewer misses it.
+    // Minimum number of parity frames for a target: one fewer misses it.
     let parity = block_codes::parity_for(&bursts, 12, 0.01, 40).unwrap();
     let with = |parity| block_codes::mds(&bursts, 12 + parity, 12).unwrap().residual;
     assert!(with(parity) <= 0.01 && with(parity - 1) > 0.01, "{parity}");
@@ -484,7 +484,7 @@ fn block_codes_in_bursts_follow_simulated_losses() {
 
 // ---- TCP ----
 
-/// The stationary law by brute force: many steps of the rows from window 1.
+/// Computes the stationary distribution by brute force: many steps from window 1.
 #[test]
 fn the_window_law_is_stationary() {
     for (loss, window) in
@@ -511,22 +511,22 @@ fn the_window_law_is_stationary() {
 
 #[test]
 fn small_losses_make_the_chain_a_square_root_law() {
-    // Mean window times √loss tends to a constant near 1.31, that of independent losses (Ott,
-    // Kemperman and Mathis 1996; here windows are whole and halved downwards).
+    // Mean window times √loss tends to a constant near 1.31, the constant of independent losses
+    // (Ott, Kemperman and Mathis 1996; here windows are whole and halved downwards).
     let scaled = |loss: f64| TcpChain::new(loss, None).unwrap().mean_window() * loss.sqrt();
     assert!((scaled(1e-6) / scaled(1e-8) - 1.0).abs() < 0.002);
     assert!((scaled(1e-8) - 1.31).abs() < 0.02, "{}", scaled(1e-8));
-    // Nothing is lost: the window stays where growth ends.
+    // Without losses, the window stays at its maximum.
     let clean = TcpChain::new(0.0, Some(40)).unwrap();
     assert!((clean.mean_window() - 40.0).abs() < 1e-9);
-    // Everything is lost.
+    // All packets are lost.
     assert!((TcpChain::new(1.0, None).unwrap().mean_window() - 1.0).abs() < 1e-12);
 }
 
 #[test]
 fn a_slotted_channel_has_the_law_of_its_chain() {
-    // 1 000 000 slots; 5 standard errors inflated by the memory c of the states,
-    // (1 + c) / (1 - c): false alarm below 1e-6 each.
+    // 1 000 000 slots; 5 standard errors, increased by the memory c of the states, (1 + c) / (1 -
+    // c): false-positive rate below 1e-6 each.
     let n = 1_000_000;
     for (stay_good, stay_bad) in [(0.9, 0.9), (0.9, 0.5), (0.5, 0.5), (0.2, 0.0)] {
         let law = law(1.0 - stay_good, 1.0 - stay_bad, 0.01, 0.9);

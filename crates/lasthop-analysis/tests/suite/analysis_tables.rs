@@ -1,5 +1,5 @@
-//! The analytic models against tables that were computed elsewhere, to the last digit printed
-//! there; see `data/analysis.toml` for where each stands.
+//! The analytic models against tables computed elsewhere, to the last printed digit.
+//! `data/analysis.toml` names the source of each table.
 
 use lasthop_analysis::arq_efficiency::{ArqLink, rlp_residual_loss};
 use lasthop_analysis::tcp_chain::{TcpChain, TcpOverArq};
@@ -10,7 +10,7 @@ fn tables() -> toml::Table {
     include_str!("data/analysis.toml").parse().unwrap()
 }
 
-/// Rows of text cells of one table.
+/// Returns the rows of one table as text cells.
 fn rows(name: &str) -> Vec<Vec<String>> {
     let tables = tables();
     let text = |cell: &toml::Value| cell.as_str().unwrap().to_owned();
@@ -19,17 +19,17 @@ fn rows(name: &str) -> Vec<Vec<String>> {
 }
 
 fn number(text: &str) -> f64 {
-    text.parse().unwrap_or_else(|_| panic!("{text} is no number"))
+    text.parse().unwrap_or_else(|_| panic!("{text} is not a number"))
 }
 
-/// Half a unit of the last digit of a printed number.
+/// Returns half a unit of the last digit of a printed number.
 fn half_a_digit(text: &str) -> f64 {
     let (digits, exponent) = text.split_once('e').unwrap_or((text, "0"));
     let decimals = digits.split_once('.').map_or(0, |(_, after)| after.len() as i32);
     0.5 * 10f64.powi(exponent.parse::<i32>().unwrap() - decimals)
 }
 
-/// Collects what is off by more than half of the last printed digit.
+/// Collects the values that differ by more than half a unit of the last printed digit.
 #[derive(Default)]
 struct Check {
     compared: usize,
@@ -42,7 +42,7 @@ impl Check {
             return;
         }
         self.compared += 1;
-        // A value that lies exactly between two printed ones may be rounded either way.
+        // A value exactly between two printed ones may be rounded either way.
         let most = half_a_digit(text) * (1.0 + 1e-6);
         let difference = (value - number(text)).abs();
         if difference.is_nan() || difference > most {
@@ -212,7 +212,7 @@ fn energy_ratios() {
         let limit = row[0].parse().unwrap();
         for (b, text) in [0.5, 0.7, 0.8, 0.9, 0.95].into_iter().zip(&row[1..]) {
             let ratio = chain(b, 25, 1).energy_ratio(limit, Restart::Stationary).unwrap();
-            // Below a millionth from 1 the table says 1.
+            // The table prints 1 for values within a millionth of 1.
             check.printed(
                 &format!("b = {b}, limit {limit}"),
                 ratio,
@@ -238,7 +238,7 @@ fn energy_ratios_by_restart() {
         let ratio = chain(b, 25, 1).energy_ratio(limit, restart).unwrap();
         println!("b = {b}, limit {limit}, {restart:?}: {ratio:.4}, simulated {simulated}");
         assert!((ratio - simulated).abs() < 0.015, "{b} {limit} {restart:?}: {ratio}, {simulated}");
-        // A restart long after is one in the stationary channel.
+        // A late restart equals one in the stationary channel.
         let late = chain(b, 25, 1).energy_ratio(limit, Restart::After(1000)).unwrap();
         let stationary = chain(b, 25, 1).energy_ratio(limit, Restart::Stationary).unwrap();
         assert!((late - stationary).abs() < 1e-9, "{late} {stationary}");
@@ -262,7 +262,7 @@ fn rows_and_law_of_the_window_chain() {
     let law = tables()["window_law"].as_array().unwrap().clone();
     assert_eq!(law.len(), chain.stationary().len());
     for (value, text) in chain.stationary().iter().zip(law) {
-        check.printed("stationary law", *value, text.as_str().unwrap());
+        check.printed("stationary distribution", *value, text.as_str().unwrap());
     }
     check.done(60);
 }

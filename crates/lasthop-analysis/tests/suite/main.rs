@@ -1,4 +1,4 @@
-//! The tests of the models from outside, one module a subject, in one binary: it is linked once.
+//! Tests of the public models, one module per subject, in one binary that is linked once.
 
 mod analysis_arguments;
 mod analysis_models;

@@ -21,7 +21,7 @@ use std::fs::{read_link, read_to_string, write};
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
-/// Flags of file systems of the kernel.
+/// Mount flags of kernel file systems.
 const KERNEL: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV).union(MountFlags::NOEXEC);
 
 /// Maximum time between the creation of the driver's user namespace and its table of users.
@@ -41,7 +41,8 @@ pub fn separate_mounts() -> Result<(), Fault> {
     sys::unshare(UnshareFlags::NEWNS).context("a mount namespace")?;
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     mount_change("/", private).context("a mount namespace")?;
-    // Where /proc has mounts inside, as in containers, the kernel refuses; nothing else needs it.
+    // If /proc has mounts below it, as in containers, the kernel refuses. The mount is not
+    // essential.
     let _ = mount("proc", "/proc", "proc", KERNEL, None);
     Ok(())
 }

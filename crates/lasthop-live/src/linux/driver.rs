@@ -1,8 +1,9 @@
-//! Turns the links of a scenario by the wall clock: packets come from TUN devices and go back to them.
+//! Driver of the links of a scenario by the wall clock. Packets arrive from TUN devices and are delivered to
+//! them.
 //!
-//! Every deadline is handled at its own time, however late the process wakes; only arrivals take the
-//! time of the wall. So the links do what they would do in a simulation of the same arrivals, and being
-//! late shows in the hosts alone, as delay: the driver tells how much.
+//! Deadlines are handled at their own times, even if the process wakes late; only arrivals have the time of
+//! the wall clock. The links therefore behave as in a simulation of the same arrivals. Lateness of the driver
+//! appears as delay at the hosts only, and is reported.
 
 use super::hosts::Port;
 use super::{Context, Fault, Watch};
@@ -18,44 +19,44 @@ use std::io::{BufWriter, Write};
 use std::num::NonZeroU64;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Packets that are read from a device before the others have their turn.
+/// Maximum number of packets read from a device before the other devices are read.
 const BATCH: usize = 64;
 
-/// The longest time asleep.
+/// Maximum duration of a sleep.
 const NAP: std::time::Duration = std::time::Duration::from_millis(100);
 
-/// Lateness above this counts as this much: 100 s in nanoseconds.
+/// Maximum recorded lateness, 100 s, in nanoseconds.
 const LONGEST_LATENESS: u64 = 100_000_000_000;
 
-/// The largest packet of IP.
+/// Maximum length of an IP packet, in bytes.
 const LARGEST: usize = 65_536;
 
-/// Files of a run that are being written.
+/// Output files of a run.
 #[derive(Default)]
 pub struct Files {
-    /// Arrivals and what came of them.
+    /// Recording of arrivals, deliveries and frames.
     pub recorder: Option<Recorder<BufWriter<File>>>,
-    /// The packets at the ends of the links.
+    /// Capture of the packets at the ends of the links.
     pub capture: Option<Capture<BufWriter<File>>>,
 }
 
-/// A file could not be written any more.
+/// An output file that could no longer be written, and the error.
 pub type Lost = (&'static str, std::io::Error);
 
-/// The links, their devices and the clock.
+/// State of the driver: links, devices and the clock.
 pub struct Driver {
     network: Network,
     ports: Vec<Port>,
-    /// For each link the ports of its two ends.
+    /// For each link, the ports of its two ends.
     places: Vec<[usize; 2]>,
     poll: OwnedFd,
     origin: std::time::Instant,
     files: Files,
-    /// Files that were given up, and why.
+    /// Files that could no longer be written, and the errors.
     lost: Vec<Lost>,
-    /// How late deliveries were, in nanoseconds.
+    /// Lateness of deliveries, in nanoseconds.
     lateness: Histogram<u64>,
-    /// Packets that came in, went out, and that the kernel did not take.
+    /// Packets received from hosts, delivered to hosts, and rejected by the kernel.
     arrivals: u64,
     deliveries: u64,
     untaken: u64,
@@ -65,11 +66,11 @@ pub struct Driver {
     events: Vec<epoll::Event>,
 }
 
-/// Tokens of what is not a device begin here.
+/// First token of files that are not devices.
 const OTHERS: u64 = 1 << 32;
 
 impl Driver {
-    /// Time begins now.
+    /// Creates a driver whose clock starts now.
     pub fn new(network: Network, ports: Vec<Port>, files: Files) -> Result<Self, Fault> {
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC).context("epoll")?;
         let mut places = vec![[usize::MAX; 2]; network.len()];
@@ -78,7 +79,7 @@ impl Driver {
             let token = epoll::EventData::new_u64(index as u64);
             epoll::add(&poll, &port.device, token, epoll::EventFlags::IN).context("epoll")?;
         }
-        // Sleep ends when it should, not up to 50 µs later.
+        // Sleep ends at the requested time instead of up to 50 µs later.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         Ok(Driver {
             network,
@@ -99,24 +100,24 @@ impl Driver {
         })
     }
 
-    /// Wakes for this file too; [`Self::turn`] then says `token`.
+    /// Watches a file: [`Self::turn`] returns `token` when it is readable.
     pub fn watch(&self, file: impl AsFd, token: u32) -> Result<(), Fault> {
         let data = epoll::EventData::new_u64(OTHERS + u64::from(token));
         epoll::add(&self.poll, file, data, epoll::EventFlags::IN).context("epoll")
     }
 
-    /// Wakes no more for it.
+    /// Stops watching a file.
     pub fn forget(&self, file: impl AsFd) {
         let _ = epoll::delete(&self.poll, file);
     }
 
-    /// The time since the start.
+    /// Returns the time since the start.
     pub fn now(&self) -> Instant {
         Instant::from_nanos(self.origin.elapsed().as_nanos() as u64)
     }
 
-    /// Does what is due, sleeps until something happens, and reads what has come. Returns the tokens of
-    /// watched files that are ready.
+    /// Handles due deadlines, sleeps until the next event, and reads arrivals. Returns the tokens
+    /// of watched files that are ready.
     pub fn turn(&mut self) -> Result<Vec<u32>, Fault> {
         let now = self.now();
         self.network.advance(now);
@@ -141,8 +142,8 @@ impl Driver {
         Ok(ready)
     }
 
-    /// Sleeps for `nap`, or until something is to be read. `epoll_wait` would round the time up to a whole
-    /// millisecond, and its form that does not (`epoll_pwait2`) needs Linux 5.11.
+    /// Sleeps for `nap` or until a file is readable. `epoll_wait` rounds the time up to a whole
+    /// millisecond; `epoll_pwait2`, which does not, requires Linux 5.11.
     fn sleep(&self, nap: std::time::Duration) -> Result<(), Fault> {
         if nap.is_zero() {
             return Ok(());
@@ -154,7 +155,7 @@ impl Driver {
         }
     }
 
-    /// Takes what a host has sent.
+    /// Reads the packets that a host has sent.
     fn read(&mut self, port: usize) {
         for _ in 0..BATCH {
             let Port { link, side, ref device } = self.ports[port];
@@ -179,7 +180,7 @@ impl Driver {
         }
     }
 
-    /// Gives the hosts what has crossed the links.
+    /// Delivers packets to the hosts.
     fn deliver(&mut self) {
         while let Some(delivery) = self.network.poll_delivery() {
             let port = self.places[delivery.link][delivery.side as usize];
@@ -216,7 +217,7 @@ impl Driver {
         }
     }
 
-    /// What the links have done so far.
+    /// Returns the state of the links.
     pub fn watching(&self) -> Watch<'_> {
         Watch {
             network: &self.network,
@@ -228,7 +229,7 @@ impl Driver {
         }
     }
 
-    /// Ends the run: handles what is due, and closes the files. What is still under way stays there.
+    /// Ends the run: handles due deadlines and closes the files. Packets in transit are discarded.
     pub fn finish(&mut self) {
         let now = self.now();
         self.network.advance(now);
@@ -245,20 +246,20 @@ impl Driver {
         }
     }
 
-    /// Files that could not be written any more.
+    /// Returns the files that could no longer be written.
     pub fn lost(&self) -> &[Lost] {
         &self.lost
     }
 }
 
-/// Processor time of this process, the kernel's for it included.
+/// Returns the processor time of this process, including kernel time.
 fn processor_time() -> std::time::Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     std::time::Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// A line for whoever reads the state of the run.
+/// Writes a line to the reader of the run's state.
 pub fn say(status: &mut impl Write, value: &serde_json::Value) {
-    // Nobody may listen any more; the programs go on all the same.
+    // The reader may have closed the pipe; the programs continue nevertheless.
     let _ = status.write_all(format!("{value}\n").as_bytes()).and_then(|()| status.flush());
 }

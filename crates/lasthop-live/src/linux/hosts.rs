@@ -1,16 +1,16 @@
-//! The hosts of a scenario: each a network namespace with its name, its address, a TUN device for each
-//! of its links and a route to every other host.
+//! The hosts of a scenario. Each is a network namespace with its name, its address, a TUN device for each of
+//! its links and a route to every other host.
 //!
 //! ```text
 //!   host "client"                            host "server"
 //!     lo        10.71.0.2/32                   lo        10.71.0.1/32
-//!     wireless  (no address of its own)        wireless
+//!     wireless  (without an address)            wireless
 //!        |                                        |
 //!        +------- TUN -- lasthop -- TUN ----------+
 //! ```
 //!
-//! A namespace lives as long as a process in it or a file that names it; nothing of it has a name in
-//! the file system, so that nothing is left behind whatever ends the process.
+//! A namespace exists as long as a process in it or a file that refers to it. It has no name in the file
+//! system, so that it disappears even if the run is killed.
 
 use super::netlink::{LOOPBACK, Netlink};
 use super::{Context, Fault, sys};
@@ -23,26 +23,27 @@ use std::io::{self, Read, Seek};
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Packets that may wait in a device until the driver reads them: so many that none is dropped there.
+/// Queue length of a device in packets, large enough to avoid drops before the driver reads them.
 const DEVICE_QUEUE: u32 = 10_000;
 
 /// A host.
 #[derive(Debug)]
 pub struct Host {
-    /// As the scenario calls it.
+    /// Name in the scenario.
     pub name: String,
-    /// Its address, the same on all its links.
+    /// Its address, which all its links share.
     pub address: Ipv4Addr,
     net: OwnedFd,
     uts: OwnedFd,
-    /// `/proc/net/dev` of its namespace, which it shows to whoever reads it.
+    /// `/proc/net/dev` of its namespace. The content depends on the namespace in which the file was
+    /// opened.
     devices: File,
 }
 
-/// The device of a host at one end of a link.
+/// A device of a host at one end of a link.
 #[derive(Debug)]
 pub struct Port {
-    /// The link, by its place in the scenario.
+    /// Index of the link in the scenario.
     pub link: usize,
     /// The end.
     pub side: Side,
@@ -50,12 +51,12 @@ pub struct Port {
     pub device: OwnedFd,
 }
 
-/// The address of host number `index`: 10.71.0.1 and on.
+/// Returns the address of host number `index`, from 10.71.0.1 upwards.
 pub fn address(index: usize) -> Ipv4Addr {
     Ipv4Addr::from_bits(Ipv4Addr::new(10, 71, 0, 1).to_bits() + index as u32)
 }
 
-/// The name of a link's device: that of the link where the kernel takes it.
+/// Returns the name of a link's device: the name of the link if the kernel accepts it.
 fn device_name(scenario: &Scenario, link: usize) -> String {
     let name = &scenario.links[link].name;
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
@@ -64,20 +65,20 @@ fn device_name(scenario: &Scenario, link: usize) -> String {
     if is_own { name.clone() } else { format!("link{link}") }
 }
 
-/// What all hosts have in common.
+/// Common configuration of all hosts.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan<'a> {
     /// The scenario.
     pub scenario: &'a Scenario,
-    /// The largest packet of each link.
+    /// Maximum packet length of each link.
     pub mtus: &'a [u32],
-    /// Parameters of the kernel that all hosts get, such as `net.ipv4.tcp_congestion_control`.
+    /// Kernel parameters of all hosts, such as `net.ipv4.tcp_congestion_control`.
     pub sysctls: &'a [(String, String)],
-    /// The host that is the machine itself.
+    /// The host that is the machine itself, if any.
     pub outside: Option<&'a str>,
 }
 
-/// Makes all hosts with their devices.
+/// Creates all hosts with their devices.
 pub fn open(plan: Plan<'_>) -> Result<(Vec<Host>, Vec<Port>), Fault> {
     let names = plan.scenario.hosts();
     let (mut hosts, mut ports) = (Vec::new(), Vec::new());
@@ -92,7 +93,7 @@ pub fn open(plan: Plan<'_>) -> Result<(Vec<Host>, Vec<Port>), Fault> {
     Ok((hosts, ports))
 }
 
-/// Makes one host, in a thread of its own, which the host's namespaces are those of.
+/// Creates one host in a separate thread, which enters the namespaces of the host.
 fn make(plan: Plan<'_>, names: &[&str], index: usize) -> Result<(Host, Vec<Port>), Fault> {
     let (name, own) = (names[index], address(index));
     let is_outside = plan.outside == Some(name);
@@ -123,7 +124,8 @@ fn make(plan: Plan<'_>, names: &[&str], index: usize) -> Result<(Host, Vec<Port>
         numbers[link] = number_of(&device).with_context(what)?;
         netlink.up(numbers[link], Some((plan.mtus[link], DEVICE_QUEUE))).with_context(what)?;
         if is_outside {
-            // It goes with the device, so that nothing is left on the machine.
+            // The address is removed with the device, so that the machine is unchanged after the
+            // run.
             give_address(numbers[link])?;
         }
         ports.push(Port { link, side: Side::BOTH[end], device: file });
@@ -156,9 +158,9 @@ fn number_of(device: &str) -> io::Result<u32> {
     Ok(name_to_index(&socket, device)?)
 }
 
-/// Parameters of the kernel in a new network namespace. Nothing but what programs send may cross the
-/// links, so that error processes meet the frames that they would meet in a simulation: no IPv6, whose
-/// neighbours greet each other. A host remembers nothing of earlier connections.
+/// Sets the kernel parameters of a new network namespace. Only packets of programs may cross the
+/// links, so that error processes affect the same frames as in a simulation: IPv6, which sends
+/// neighbour discovery, is disabled. Hosts do not cache metrics of earlier connections.
 fn configure(asked: &[(String, String)]) -> Result<(), Fault> {
     let own = [
         ("net.ipv6.conf.all.disable_ipv6", "1", true),
@@ -188,12 +190,12 @@ fn set(key: &str, value: &str) -> io::Result<()> {
     if !key.starts_with("net.") || !key.chars().all(is_plain) || key.contains("..") {
         return Err(io::Error::other("a key of the network, net.…, is allowed"));
     }
-    // Not /proc/sys/net of another thread: the kernel shows the namespace of who asks.
+    // /proc/sys refers to the namespace of the calling thread.
     std::fs::write(format!("/proc/sys/{}", key.replace('.', "/")), value)
 }
 
 impl Host {
-    /// Does something in the namespaces of the host, in a thread of its own.
+    /// Runs `work` in the namespaces of the host, in a separate thread.
     pub fn inside<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         let enter = || {
             move_into_link_name_space(self.net.as_fd(), Some(LinkNameSpaceType::Network))?;
@@ -208,14 +210,16 @@ impl Host {
         })
     }
 
-    /// Packets that a device of the host had no room for: the driver was too slow to read them.
+    /// Returns the number of packets dropped by the devices of the host because the driver was too
+    /// slow to read them.
     pub fn overflows(&self) -> u64 {
         let mut text = String::new();
         let mut devices = &self.devices;
         if devices.rewind().and_then(|()| devices.read_to_string(&mut text)).is_err() {
             return 0;
         }
-        // Behind the name eight numbers of arrivals, then bytes, packets, errors and drops sent.
+        // After the name, eight numbers of received packets, followed by bytes, packets, errors and
+        // drops sent.
         let drops = |line: &str| {
             let (name, numbers) = line.split_once(':')?;
             let dropped = numbers.split_whitespace().nth(11)?.parse::<u64>().ok()?;
@@ -224,10 +228,11 @@ impl Host {
         text.lines().filter_map(drops).sum()
     }
 
-    /// Does a program listen here, on a port of TCP or UDP?
+    /// Returns `true` if a program listens at this host on a TCP or UDP port.
     pub fn has_listener(&self) -> bool {
         let listens = || {
-            // The state of a socket is the fourth field: 0A listens, of UDP 07 waits.
+            // The state of a socket is the fourth field: 0A for a listening TCP socket, 07 for a
+            // UDP socket.
             let has = |table: &str, state: &str| {
                 let text = std::fs::read_to_string(format!("/proc/thread-self/net/{table}"));
                 let text = text.unwrap_or_default();
@@ -241,8 +246,8 @@ impl Host {
     }
 }
 
-/// Makes all hosts known by name to all programs: a file in the place of `/etc/hosts`, in this mount
-/// namespace alone.
+/// Publishes the names of all hosts to all programs: mounts a file over `/etc/hosts`, in this mount
+/// namespace only.
 pub fn publish(hosts: &[Host]) -> Result<(), Fault> {
     use std::io::Write;
     let mut text = String::new();
@@ -260,12 +265,12 @@ pub fn publish(hosts: &[Host]) -> Result<(), Fault> {
     let mounted = file.write_all(text.as_bytes()).context("the table of hosts").and_then(|()| {
         rustix::mount::mount_bind(&path, "/etc/hosts").context("the table of hosts at /etc/hosts")
     });
-    // Mounted, it stays; it has no name any more that could be left behind.
+    // The mount persists after the name of the file is removed.
     let removed = std::fs::remove_file(&path).context("the table of hosts");
     mounted.and(removed)
 }
 
-/// A name that no other process chooses at the same time.
+/// Returns a name that no other process uses at the same time.
 fn own_name() -> String {
     let time = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     format!("{}-{}", std::process::id(), time.map_or(0, |time| time.as_nanos()))

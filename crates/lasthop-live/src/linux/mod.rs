@@ -1,6 +1,6 @@
 //! Live links on Linux: namespaces, TUN devices, programs and the wall clock.
 //!
-//! Three processes, so that nothing is left whoever dies:
+//! A run has three processes, so that its resources are released if any of them is killed:
 //!
 //! ```text
 //!   command line   reads options, prints, serves the page   (any process; holds a pipe open)
@@ -12,7 +12,8 @@
 //! - The driver is the first process of its PID namespace: when it ends, the kernel ends every program.
 //! - When the launcher dies, the kernel kills the driver (PR_SET_PDEATHSIG); when the command line dies,
 //!   the pipe closes, and the driver ends the programs.
-//! - Network namespaces and devices have no names outside and end with the last process that has them.
+//! - Network namespaces and devices have no names in the file system and are removed with the last process that
+//!   uses them.
 
 mod confinement;
 mod driver;
@@ -41,19 +42,19 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long programs have to end after they are asked to.
+/// Time between the request to end and the end of a program by force.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How long the last program waits for the others to listen at most.
+/// Maximum time for which the last program waits until the others listen.
 const SETTLE: Duration = Duration::from_secs(2);
 
-/// How often it is looked whether they do.
+/// Interval between checks whether they listen.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How often the state of the links is told.
+/// Interval between reports of the state of the links.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Why a live run fails: what the system refuses, or a message of its own.
+/// Error of a live run: an error of the system, or a message of the driver.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Fault(String);
@@ -63,7 +64,7 @@ impl Fault {
         Fault(message.into())
     }
 
-    /// A device cannot be made: says what the machine must have.
+    /// Error in creating a device, with the requirements on the machine.
     fn of_device(what: &str, error: &io::Error) -> Self {
         let allowed = match error.kind() {
             io::ErrorKind::NotFound => "; allowed: a kernel with TUN devices (modprobe tun)",
@@ -82,7 +83,7 @@ impl From<Refused> for Fault {
     }
 }
 
-/// Says what an error of the system is about.
+/// Adds the context of a system error.
 trait Context<T> {
     fn with_context(self, what: impl FnOnce() -> String) -> Result<T, Fault>;
 
@@ -100,7 +101,7 @@ impl<T, E: Into<io::Error>> Context<T> for Result<T, E> {
     }
 }
 
-/// What a run is asked for.
+/// Request of the command line.
 #[derive(Clone, Debug)]
 struct Request {
     header: Header,
@@ -109,12 +110,12 @@ struct Request {
     outside: Option<String>,
     record: Option<String>,
     pcap: Option<String>,
-    /// What starts the driver, with its arguments.
+    /// Command that starts the driver, with its arguments.
     interpreter: Vec<String>,
 }
 
 impl Request {
-    /// From the JSON text of the command line, which has checked it.
+    /// Parses the JSON text of the command line, which has validated it.
     fn read(text: &str) -> Result<Self, Fault> {
         let value: Value = serde_json::from_str(text).map_err(|error| Fault(error.to_string()))?;
         let wrong = |key: &str| Fault(format!("the request: {key}: found {}", value[key]));
@@ -151,38 +152,38 @@ impl Request {
     }
 }
 
-/// The files that the command line leaves open for the launcher and the driver: the request, the pipe
-/// that closes when the command line ends, and where the state is told.
+/// Files that the command line leaves open for the launcher and the driver: the request, the pipe
+/// that closes when the command line ends, and the status output.
 #[derive(Clone, Copy, Debug)]
 pub struct Channels {
     /// The request, as JSON text.
     pub request: i32,
-    /// Closes when the command line is no more.
+    /// A pipe that closes when the command line ends.
     pub control: i32,
-    /// Lines of JSON.
+    /// Status output, as lines of JSON.
     pub status: i32,
 }
 
-/// The processes of a run that the engine provides.
+/// Role of a process that the engine provides for a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Creates namespaces and waits.
     Launcher,
-    /// Drives the links; confined by the launcher, or in the machine's namespaces for `--outside`.
+    /// Drives the links; confined by the launcher, or in the machine's namespaces with `--outside`.
     Driver,
-    /// Drives the links of a run that root started; confines itself.
+    /// Drives the links of a run started by root; confines itself.
     PrivilegedDriver,
 }
 
 impl Role {
-    /// The roles by the names that the launcher gives to a driver.
+    /// Roles by the names that the launcher passes to a driver.
     const NAMES: [(Role, &str); 3] = [
         (Role::Launcher, "launcher"),
         (Role::Driver, "driver"),
         (Role::PrivilegedDriver, "privileged-driver"),
     ];
 
-    /// The role of this name, or the launcher.
+    /// Returns the role with this name, or the launcher.
     pub fn named(name: &str) -> Role {
         let found = Self::NAMES.iter().find(|(_, own)| *own == name);
         found.map_or(Role::Launcher, |(role, _)| *role)
@@ -193,7 +194,8 @@ impl Role {
     }
 }
 
-/// The launcher: makes the namespaces, starts the driver and waits for it. Returns the exit code.
+/// Runs the launcher: creates the namespaces, starts the driver and waits for it. Returns the exit
+/// code.
 pub fn launch(channels: Channels) -> i32 {
     match try_launch(channels) {
         Ok(code) => code,
@@ -272,8 +274,8 @@ fn die_with_parent() -> Result<(), Fault> {
     rustix::process::set_parent_process_death_signal(kill).context("the signal of the parent's end")
 }
 
-/// The driver: makes the hosts, runs the programs and turns the links until the last program ends.
-/// Returns its exit code.
+/// Runs the driver: creates the hosts, runs the programs and drives the links until the last
+/// program ends. Returns its exit code.
 pub fn drive(channels: Channels, role: Role) -> i32 {
     let open = |number| sys::inherited(number);
     let (Ok(control), Ok(status)) = (open(channels.control), open(channels.status)) else {
@@ -308,7 +310,7 @@ fn try_drive(
         confinement::enter_user_namespace()?;
         die_with_parent()?;
     }
-    // Every program, and every thread that starts one, has the default priority.
+    // All programs, and all threads that start programs, have the default priority.
     sys::reset_priority_on_fork().context("the priority of programs")?;
     let plan = hosts::Plan {
         scenario,
@@ -346,7 +348,7 @@ fn try_drive(
     Ok(code)
 }
 
-/// The token of the pipe that closes when the command line ends; programs have those above.
+/// Token of the pipe that closes when the command line ends. Tokens of programs are greater.
 const CONTROL: u32 = 0;
 
 fn open_files(request: &Request) -> Result<Files, Fault> {
@@ -369,7 +371,7 @@ fn open_files(request: &Request) -> Result<Files, Fault> {
     Ok(files)
 }
 
-/// What can be seen of the links at a time.
+/// State of the links at one time.
 pub(super) struct Watch<'a> {
     network: &'a Network,
     lateness: &'a Histogram<u64>,
@@ -379,21 +381,21 @@ pub(super) struct Watch<'a> {
     processor: Duration,
 }
 
-/// A run that is going on.
+/// A run in progress.
 struct Run<'a> {
     driver: Driver,
     programs: Vec<Program>,
     status: &'a mut File,
     told: Instant,
     watches_control: bool,
-    /// One of the hosts is the machine itself, so that capabilities are given up.
+    /// Whether one of the hosts is the machine itself, so that capabilities are dropped.
     is_confined: bool,
     scenario: &'a Scenario,
 }
 
 impl Run<'_> {
-    /// Starts the programs in their order, the last one when the others listen, and turns the links until
-    /// that one ends; then ends the others. Returns its exit code.
+    /// Starts the programs in order, the last one when the others listen. Drives the links until
+    /// the last program ends, then ends the others. Returns its exit code.
     fn programs(
         &mut self,
         orders: &[Order],
@@ -424,7 +426,7 @@ impl Run<'_> {
         }
         self.start(last, hosts, true)?;
         if self.is_confined {
-            // No namespace has to be entered any more.
+            // All namespaces have been entered.
             confinement::keep_capabilities(CapabilitySet::KILL)?;
         }
         let front = self.programs.len() - 1;
@@ -442,7 +444,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Asks the programs that are left to end, then ends them.
+    /// Requests the remaining programs to end, then kills them.
     fn stop(&mut self, control: &OwnedFd) -> Result<(), Fault> {
         let front = self.programs.len() - 1;
         for signal in [Signal::TERM, Signal::KILL] {
@@ -457,11 +459,11 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Turns the links once.
+    /// Performs one step of the driver.
     fn turn(&mut self, control: &OwnedFd) -> Result<(), Fault> {
         for token in self.driver.turn()? {
             if token == CONTROL {
-                // Nothing is ever written: it is readable when it is closed.
+                // No data is ever written to the pipe: it is readable when it is closed.
                 self.driver.forget(control);
                 self.watches_control = false;
                 continue;
@@ -480,7 +482,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The state of the links, for a line a second: counters since the start.
+    /// Returns the state of the links for a line per second: counters since the start.
     fn tick(&self) -> Value {
         let Watch { network, .. } = self.driver.watching();
         let now = self.driver.now();
@@ -505,7 +507,7 @@ impl Run<'_> {
         json!({"kind": "tick", "time": now.as_secs_f64(), "links": links.collect::<Vec<_>>()})
     }
 
-    /// What came of the run.
+    /// Reports the result of the run.
     fn report(&mut self, code: i32, overflows: u64) {
         let Watch { network, lateness, arrivals, deliveries, untaken, processor } =
             self.driver.watching();

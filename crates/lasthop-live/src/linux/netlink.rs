@@ -1,5 +1,5 @@
-//! Addresses, routes and devices of the calling thread's network namespace: the few messages of
-//! rtnetlink(7) that a host needs.
+//! Addresses, routes and devices of the calling thread's network namespace, by the messages of
+//! rtnetlink(7).
 
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use std::io;
@@ -25,22 +25,22 @@ const RTA_PREFSRC: u16 = 7;
 
 const IFF_UP: u32 = 1;
 const AF_INET: u8 = 2;
-/// The table, the origin, the scope and the type of a route: main, static, link, unicast.
+/// Table, origin, scope and type of a route: main, static, link, unicast.
 const ROUTE: [u8; 4] = [254, 4, 253, 1];
 
-/// The number of the loopback device in every namespace.
+/// Index of the loopback device in every namespace.
 pub const LOOPBACK: u32 = 1;
 
-/// The length of a message's header.
+/// Length of a message header, in bytes.
 const HEADER: usize = 16;
 
-/// A socket to the kernel's routing.
+/// An rtnetlink socket.
 pub struct Netlink {
     socket: OwnedFd,
 }
 
 impl Netlink {
-    /// In the network namespace of the calling thread.
+    /// Opens a socket in the network namespace of the calling thread.
     pub fn new() -> io::Result<Self> {
         let socket = rustix::net::socket_with(
             AddressFamily::NETLINK,
@@ -52,7 +52,7 @@ impl Netlink {
         Ok(Netlink { socket })
     }
 
-    /// Brings a device up; `shape`: the largest packet, and how many may wait in it.
+    /// Brings a device up; `shape`: maximum packet length, and maximum number of queued packets.
     pub fn up(&self, device: u32, shape: Option<(u32, u32)>) -> io::Result<()> {
         let mut message = vec![0u8; 4];
         for number in [device, IFF_UP, IFF_UP] {
@@ -61,13 +61,14 @@ impl Netlink {
         if let Some((mtu, queue)) = shape {
             attribute(&mut message, IFLA_MTU, &mtu.to_ne_bytes());
             attribute(&mut message, IFLA_TXQLEN, &queue.to_ne_bytes());
-            // One segment a packet: TCP sees the link's queue as a real device would show it.
+            // One segment per packet: TCP sees the queue of the link like the queue of a real
+            // device.
             attribute(&mut message, IFLA_GSO_MAX_SEGS, &1u32.to_ne_bytes());
         }
         self.ask(RTM_NEWLINK, 0, message)
     }
 
-    /// Gives a device an address of its own.
+    /// Assigns an address to a device.
     pub fn address(&self, device: u32, address: Ipv4Addr) -> io::Result<()> {
         let mut message = vec![AF_INET, 32, 0, 0];
         message.extend(device.to_ne_bytes());
@@ -76,8 +77,7 @@ impl Netlink {
         self.ask(RTM_NEWADDR, CREATE_EXCL, message)
     }
 
-    /// Packets for `to` leave by `device`, with the address `from`; `None`: all that nothing else
-    /// says.
+    /// Adds a route to `to` over `device`, with source address `from`; `None`: the default route.
     pub fn route(&self, to: Option<Ipv4Addr>, device: u32, from: Ipv4Addr) -> io::Result<()> {
         let mut message = vec![AF_INET, if to.is_some() { 32 } else { 0 }, 0, 0];
         message.extend(ROUTE);
@@ -106,7 +106,7 @@ impl Netlink {
         match code.map(i32::from_ne_bytes) {
             Some(0) if is_error => Ok(()),
             Some(code) if is_error => Err(io::Error::from_raw_os_error(-code)),
-            _ => Err(io::Error::other("an answer of the kernel that says nothing")),
+            _ => Err(io::Error::other("unexpected netlink response of the kernel")),
         }
     }
 }

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-/// What to run where.
+/// A program to run at a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order {
     /// The host.
@@ -17,21 +17,22 @@ pub struct Order {
     pub argv: Vec<String>,
 }
 
-/// A program that was started.
+/// A started program.
 #[derive(Debug)]
 pub struct Program {
-    /// What is run.
+    /// The program and its host.
     pub order: Order,
     pid: Pid,
-    /// Becomes readable when it ends.
+    /// Becomes readable when the program ends.
     pub ended: OwnedFd,
-    /// Its exit code, as a shell has it.
+    /// Exit code, in the convention of shells.
     pub code: Option<i32>,
 }
 
 impl Program {
-    /// Starts a program at its host. The one in front has the terminal; others have a process group of
-    /// their own, so that Ctrl-C does not end a server before its client, and no input.
+    /// Starts a program at its host. The foreground program has the terminal. Other programs have
+    /// their own process group, so that Ctrl-C does not end a server before its client, and no
+    /// input.
     pub fn start(order: &Order, hosts: &[Host], in_front: bool) -> Result<Self, Fault> {
         let host = hosts.iter().find(|host| host.name == order.host);
         let host = host.ok_or_else(|| Fault::new(format!("there is no host {:?}", order.host)))?;
@@ -49,7 +50,7 @@ impl Program {
         Ok(Program { order: order.clone(), pid, ended, code: None })
     }
 
-    /// Asks it, and all in its process group if it has one, to end.
+    /// Signals the program and, if it has its own process group, the processes in that group.
     pub fn signal(&self, signal: Signal, in_front: bool) {
         if self.code.is_some() {
             return;
@@ -61,8 +62,7 @@ impl Program {
     }
 }
 
-/// Takes note of programs that have ended, and of orphans that were left to the first process of the
-/// namespace.
+/// Collects programs that have ended, and orphans inherited by the first process of the namespace.
 pub fn reap(programs: &mut [Program]) -> io::Result<()> {
     loop {
         match rustix::process::wait(WaitOptions::NOHANG) {
