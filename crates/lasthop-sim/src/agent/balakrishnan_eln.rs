@@ -1,27 +1,27 @@
 //! Explicit loss notification of Balakrishnan and Katz ("Explicit Loss Notification and Wireless Web
 //! Performance", GLOBECOM 1998), at a base station.
 //!
-//! The agent keeps numbers of segments, no copies, and marks ACKs ([`Segment::mark_loss`]) whose next expected
+//! The agent stores sequence numbers, no copies, and marks ACKs ([`Segment::mark_loss`]) whose next expected
 //! segment was lost on the wireless link. Per connection:
 //!
 //! ```text
 //!   data from the wireless host                    ACK to it
-//!     a gap in their numbers: a hole  --- ACK asks for a hole --------> mark, pass
-//!     below the highest: fills a hole --- ACK asks for anything else --> pass
+//!     a gap in sequence: a hole          --- requests a hole -----------> mark, forward
+//!     below the highest: fills a hole    --- requests another segment --> forward
 //!
 //!   data to the wireless host                      duplicate ACK from it
-//!     remember that it has passed     --- asks for one that has passed -> mark, pass
-//!     the queue is full: forget it    --- asks for one that has not ----> pass: congestion
+//!     record the segment as forwarded    --- requests a forwarded one --> mark, forward
+//!     the queue is full: do not record   --- requests another segment --> forward: congestion
 //! ```
 //!
-//! The first half is the paper's; the second, for data that come over the wire, is what Yun (2009, section 1)
-//! describes. A new ACK forgets what it covers. A segment that comes again from the wire and had passed before counts
-//! as passed.
+//! The first half is the paper's. The second half, for data from the wired path, follows the description of
+//! Yun (2009, section 1). A new ACK removes the records that it covers. A segment that arrives again from the
+//! wired path and was forwarded before remains recorded.
 //!
-//! Choices where the papers are silent: holes are kept exactly, without ns-2's limit of 8 blocks (`snoop.cc`); a
-//! duplicate ACK is one that acknowledges what the one before did and carries no data.
+//! Choices not specified by the papers: holes are stored exactly, without ns-2's limit of 8 blocks
+//! (`snoop.cc`); a duplicate ACK repeats the previous acknowledgment number and carries no data.
 //!
-//! *Not modelled*: handoff.
+//! Limitation: handoff is not modelled.
 
 use super::cache::unwrap;
 use super::family::{AgentKeys, AgentSite};
@@ -33,15 +33,15 @@ use lasthop_base::units::Instant;
 use std::collections::VecDeque;
 
 table! {
-    /// Explicit loss notification of Balakrishnan and Katz: a base station marks ACKs that ask for
-    /// a segment which the wireless link has lost.
+    /// Explicit loss notification of Balakrishnan and Katz: a base station marks ACKs that request
+    /// a segment lost on the wireless link.
     pub struct BalakrishnanElnKeys as "balakrishnan-eln" {
         /// The base station, one end of the link; the other end is the wireless host.
         at: String;
     }
 }
 
-/// The machine at one end of a link.
+/// State machine of the agent.
 pub type Machine<P> = BalakrishnanEln<P>;
 
 metrics! {
@@ -70,14 +70,14 @@ impl AgentKeys for BalakrishnanElnKeys {
     }
 }
 
-/// One direction of data of a connection.
+/// State of one direction of data of a connection.
 #[derive(Clone, Debug, Default)]
 struct Numbers {
-    /// The highest byte acknowledged, and the one after the highest seen.
+    /// Highest byte acknowledged, and the byte after the highest received.
     una: Option<i64>,
     highest: i64,
-    /// Ranges of numbers, first byte to the one after the last: holes of data that come, or what has passed
-    /// of data that go; in order, apart.
+    /// Disjoint ranges in ascending order, each from its first byte to the byte after the last:
+    /// holes of received data, or forwarded ranges of sent data.
     ranges: VecDeque<(i64, i64)>,
 }
 
@@ -86,7 +86,7 @@ impl Numbers {
         unwrap(self.una.unwrap_or(wire.into()), wire)
     }
 
-    /// Notes where the numbers begin.
+    /// Records the first sequence number.
     fn begin(&mut self, wire: u32) -> i64 {
         let seq = self.unwrap(wire);
         if self.una.is_none() {
@@ -125,7 +125,7 @@ impl Numbers {
         }
     }
 
-    /// Adds a range, of which nothing is there.
+    /// Adds a range that is disjoint from all others.
     fn insert(&mut self, from: i64, to: i64) {
         let place = self.ranges.partition_point(|&(start, _)| start < from);
         let joins_next = self.ranges.get(place).is_some_and(|&(start, _)| start == to);
@@ -141,7 +141,8 @@ impl Numbers {
         }
     }
 
-    /// The connection's data from here on are acknowledged up to `wire`; is that what was known?
+    /// Records that the connection's data is acknowledged up to `wire`. Returns whether this
+    /// repeats the previous acknowledgment.
     fn acknowledge(&mut self, wire: u32) -> (i64, bool) {
         let ack = self.begin(wire);
         let is_same = self.una == Some(ack);
@@ -154,18 +155,19 @@ impl Numbers {
     }
 }
 
-/// What is known of a connection.
+/// State of a connection.
 #[derive(Clone, Debug, Default)]
 struct Connection {
     incarnation: u32,
-    /// Holes of the data that come over the link.
+    /// Holes of the data received over the link.
     incoming: Numbers,
-    /// What of the data that go over it has passed.
+    /// Forwarded ranges of the data sent over the link.
     outgoing: Numbers,
 }
 
 impl Connection {
-    /// Forgets an earlier incarnation; false if the segment is older than what is known.
+    /// Resets the state for a new connection instance; returns `false` if the segment belongs to an
+    /// earlier one.
     fn belongs(&mut self, view: &SegmentView) -> bool {
         let newer = view.incarnation.wrapping_sub(self.incarnation) as i32;
         if newer > 0 {
@@ -185,7 +187,7 @@ pub struct BalakrishnanEln<P> {
 }
 
 impl<P: Segment> BalakrishnanEln<P> {
-    /// An agent for `connections` connections; more may come.
+    /// Creates an agent for `connections` connections; more are added on demand.
     pub fn new(connections: usize) -> Self {
         BalakrishnanEln {
             connections: vec![Connection::default(); connections],
@@ -253,7 +255,7 @@ impl<P: Segment + Clone> Agent<P> for BalakrishnanEln<P> {
         let is_lost = view.ack.is_some_and(|ack| {
             let (ack, is_same) = known.outgoing.acknowledge(ack);
             is_same && view.length == 0 && known.outgoing.contains(ack)
-                // Something behind it must have arrived: an ACK of the SYN is no duplicate.
+                // A later segment must have arrived: an ACK of the SYN is not a duplicate.
                 && known.outgoing.highest > ack
         });
         if is_lost {
@@ -296,8 +298,8 @@ mod tests {
         is_marked(&packet)
     }
 
-    /// The wireless host sends 100 B each: 200 is lost on the air; 500 reaches the base station and is lost
-    /// on the wire.
+    /// The wireless host sends segments of 100 B: 200 is lost on the wireless link; 500 reaches the
+    /// base station and is lost on the wired path.
     #[test]
     fn acks_for_what_never_came_over_the_air_are_marked() {
         let mut agent = BalakrishnanEln::new(1);
@@ -313,20 +315,21 @@ mod tests {
         assert!(!down(&mut agent, packet(1, 0, 501), true), "congestion on the wire");
     }
 
-    /// Data to the wireless host: 101 passes and is lost on the air; 301 never came.
+    /// Data to the wireless host: 101 is forwarded and lost on the wireless link; 301 never
+    /// arrived.
     #[test]
     fn duplicate_acks_for_what_has_passed_are_marked() {
         let mut agent = BalakrishnanEln::new(1);
         for seq in [1, 101, 201, 401, 501] {
             assert!(!down(&mut agent, packet(seq, 100, 1), true));
         }
-        assert!(!up(&mut agent, packet(1, 0, 101)), "the first ACK is no duplicate");
+        assert!(!up(&mut agent, packet(1, 0, 101)), "the first ACK is not a duplicate");
         assert!(up(&mut agent, packet(1, 0, 101)));
         assert!(up(&mut agent, packet(1, 0, 101)));
         down(&mut agent, packet(101, 100, 1), true);
         assert!(!up(&mut agent, packet(1, 0, 301)));
         assert!(!up(&mut agent, packet(1, 0, 301)), "lost before the base station");
-        // What a full queue drops has not passed.
+        // A packet dropped by a full queue is not forwarded.
         down(&mut agent, packet(301, 100, 1), true);
         assert!(!up(&mut agent, packet(1, 0, 601)));
         assert!(!down(&mut agent, packet(601, 100, 1), false));

@@ -1,19 +1,19 @@
 //! The TCP header of real bytes: an IPv4 (RFC 791) or IPv6 (RFC 8200) packet that carries TCP
 //! (RFC 9293).
 //!
-//! Whatever is not a whole TCP segment shows none, never a panic: these bytes come from anywhere.
+//! Bytes that are not a whole TCP segment yield `None`, never a panic: their source is untrusted.
 //!
-//! Not modelled: IPv6 extension headers and fragments (they show no segment), window scaling
-//! (the window is the field as it stands), checksums.
+//! Limitations: packets with IPv6 extension headers and fragments yield no segment; the window is the value
+//! of the field, without window scaling; checksums are not verified.
 
 use super::{Notice, Segment, SegmentView};
 use lasthop_base::packet::flags::{self, NOTICE_ON_WIRE};
 use std::ops::Range;
 
-/// The protocol number of TCP.
+/// Protocol number of TCP.
 const TCP: u8 = 6;
 
-/// Where the TCP segment lies within an IP packet.
+/// Returns the range of the TCP segment within an IP packet.
 pub fn tcp_of(packet: &[u8]) -> Option<Range<usize>> {
     let number =
         |at: usize| Some(usize::from(u16::from_be_bytes([*packet.get(at)?, *packet.get(at + 1)?])));
@@ -32,8 +32,8 @@ pub fn tcp_of(packet: &[u8]) -> Option<Range<usize>> {
     }
 }
 
-/// Sets a 16-bit word of a TCP header, and its checksum right (RFC 1624, equation 3: HC' = ~(~HC + ~m + m'),
-/// in one's complement).
+/// Sets a 16-bit word of a TCP header and updates its checksum (RFC 1624, equation 3: HC' = ~(~HC +
+/// ~m + m'), in one's complement).
 fn set_word(header: &mut [u8; 20], at: usize, value: u16) {
     let word = |at: usize, header: &[u8; 20]| u16::from_be_bytes([header[at], header[at + 1]]);
     let (sum, old) = (word(16, header), word(at, header));
@@ -44,7 +44,8 @@ fn set_word(header: &mut [u8; 20], at: usize, value: u16) {
     header[16..18].copy_from_slice(&(!(folded as u16)).to_be_bytes());
 }
 
-/// Internet checksum (RFC 1071) of some bytes, an even number but for the last.
+/// Returns the Internet checksum (RFC 1071) of `parts`, all of which except the last have an even
+/// length.
 fn checksum<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> [u8; 2] {
     let words = parts.into_iter().flat_map(|part| part.chunks(2));
     let word = |pair: &[u8]| u32::from(pair[0]) << 8 | pair.get(1).map_or(0, |&low| low.into());
@@ -55,7 +56,7 @@ fn checksum<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> [u8; 2] {
     (!(sum as u16)).to_be_bytes()
 }
 
-/// The two bits of [`flags::NOTICE`] from the byte of the data offset.
+/// Returns the two bits of [`flags::NOTICE`] in the byte of the data offset.
 fn notice_bits(offset: u8) -> u8 {
     let [ersn, eln] = NOTICE_ON_WIRE;
     (if offset & ersn != 0 { flags::ERSN } else { 0 })
@@ -88,7 +89,7 @@ impl Segment for Vec<u8> {
         set_word(header, 14, u16::try_from(window).unwrap_or(u16::MAX));
     }
 
-    /// From the receiver of the segment to its sender, with an IP header of its own.
+    /// From the receiver of the segment to its sender, with a new IP header.
     fn notice(&self, notice: Notice) -> Option<Self> {
         let seq = self.segment()?.seq;
         let tcp = self.get(tcp_of(self)?)?;
@@ -114,7 +115,7 @@ impl Segment for Vec<u8> {
             Notice::RetransmissionStarted => ersn,
             Notice::Loss => eln,
         };
-        // Ports turned around; the receiver's next number is what the sender acknowledges.
+        // Swaps the ports. The sequence number is the number that the sender acknowledges.
         bytes.extend_from_slice(&[tcp[2], tcp[3], tcp[0], tcp[1]]);
         bytes.extend_from_slice(&tcp[8..12]);
         bytes.extend(seq.to_be_bytes());
@@ -139,12 +140,12 @@ mod tests {
     use lasthop_base::units::Instant;
     use proptest::prelude::*;
 
-    /// An IP packet of `version` with a TCP segment.
+    /// Returns an IP packet of `version` with a TCP segment.
     fn packet(version: u8, seq: u32, ack: u32, bits: u8, payload: usize) -> Vec<u8> {
         let mut tcp = vec![0x30, 0x39, 0, 80];
         tcp.extend(seq.to_be_bytes());
         tcp.extend(ack.to_be_bytes());
-        // 24 bytes of header: an option stands before the payload.
+        // 24 bytes of header: an option precedes the payload.
         tcp.extend([6 << 4, bits, 0x20, 0x01, 0, 0, 0, 0, 2, 4, 5, 0xb4]);
         tcp.resize(24 + payload, 0xaa);
         let length = tcp.len() as u16;
@@ -185,7 +186,7 @@ mod tests {
         }
     }
 
-    /// Internet checksum (RFC 1071) over 16-bit words; the pseudo header is left out on both sides.
+    /// Returns the Internet checksum (RFC 1071) over 16-bit words, without the pseudo header.
     fn sum(bytes: &[u8]) -> u16 {
         let word = |pair: &[u8]| u32::from(pair[0]) << 8 | pair.get(1).map_or(0, |&low| low.into());
         let mut sum: u32 = bytes.chunks(2).map(word).sum();
@@ -232,7 +233,7 @@ mod tests {
                 let pseudo = [&told[from..start], &[0, TCP, 0, 20], tcp].concat();
                 assert_eq!(sum(&pseudo), 0xffff);
                 assert_eq!(if version == 4 { sum(&told[..20]) } else { 0xffff }, 0xffff);
-                // An agent on the way must not take it for an acknowledgment.
+                // Other agents must not treat it as an acknowledgment.
                 assert_eq!(told.segment().expect("a segment").ack, None);
             }
             let mut ack = packet(version, 1, 700, flags::ACK, 0);
@@ -264,7 +265,8 @@ mod tests {
         }
     }
 
-    /// One loss, on bytes: the second duplicate brings the very bytes again and goes no further.
+    /// One loss, with real bytes: the second duplicate ACK triggers a retransmission of the same
+    /// bytes and is dropped.
     #[test]
     fn snoop_repairs_a_loss_in_real_packets() {
         let mut snoop = Snoop::new(SnoopParameters::default(), 1);
@@ -291,7 +293,7 @@ mod tests {
             (forward, vec![]),
         ];
         assert_eq!(verdicts, expected);
-        // What is not TCP passes.
+        // Packets other than TCP are forwarded.
         assert_eq!(snoop.up(at(20), Some(0), &mut vec![1, 2, 3]), forward);
     }
 

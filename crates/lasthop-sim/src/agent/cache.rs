@@ -1,5 +1,5 @@
-//! What both forms of Snoop share: packets on the way to the wireless host in the order of their
-//! bytes, and the round-trip time of the link.
+//! Common parts of both forms of Snoop: packets sent to the wireless host in sequence order, and
+//! the RTT of the link.
 
 use super::SegmentView;
 use lasthop_base::units::{Duration, Instant};
@@ -9,27 +9,27 @@ use std::collections::VecDeque;
 #[derive(Clone, Debug)]
 pub(super) struct Entry<P> {
     pub packet: P,
-    /// First byte, and the one after the last.
+    /// First byte, and the byte after the last.
     pub seq: i64,
     pub end: i64,
-    /// When it last entered the interface queue.
+    /// Time of its last arrival at the interface queue.
     pub sent: Instant,
-    /// Place of that transmission among all of the connection's.
+    /// Number of this transmission among all transmissions of the connection.
     pub stamp: u64,
-    /// Local retransmissions since the sender last sent it.
+    /// Local retransmissions since the last transmission by the sender.
     pub retransmissions: u32,
-    /// Sent again by the sender, or out of sequence when it came: its loss, or delay, happened
-    /// before it reached the agent.
+    /// Whether the sender retransmitted the packet, or it arrived out of sequence: it was lost or
+    /// delayed before it reached the agent.
     pub by_sender: bool,
 }
 
-/// Unwraps a 32-bit number near `reference`.
+/// Extends a 32-bit number to the nearest value to `reference`.
 #[inline]
 pub(super) fn unwrap(reference: i64, wire: u32) -> i64 {
     reference + i64::from(wire.wrapping_sub(reference as u32) as i32)
 }
 
-/// Packets in the order of their first byte.
+/// Packets in the order of their first bytes.
 #[derive(Clone, Debug)]
 pub(super) struct Cache<P> {
     pub entries: VecDeque<Entry<P>>,
@@ -40,14 +40,14 @@ impl<P: Clone> Cache<P> {
         Cache { entries: VecDeque::new() }
     }
 
-    /// The oldest packet.
+    /// Returns the oldest packet.
     #[inline]
     pub fn tail(&self) -> Option<&Entry<P>> {
         self.entries.front()
     }
 
-    /// Where a packet that begins with `seq` stands or would stand: before the first that begins
-    /// no earlier. Packets mostly come in sequence, so the search starts at the newest.
+    /// Returns the index of the first packet that does not begin before `seq`. The search starts at
+    /// the newest packet, as packets usually arrive in sequence.
     #[inline]
     pub fn place(&self, seq: i64) -> usize {
         self.entries.iter().rposition(|entry| entry.seq < seq).map_or(0, |before| before + 1)
@@ -60,14 +60,14 @@ impl<P: Clone> Cache<P> {
         self.entries.insert(place, entry);
     }
 
-    /// Takes the oldest packet out if all of it comes before `ack`.
+    /// Removes the oldest packet if it ends at or before `ack`.
     #[inline]
     pub fn pop_acked(&mut self, ack: i64) -> Option<Entry<P>> {
         if self.tail()?.end <= ack { self.entries.pop_front() } else { None }
     }
 }
 
-/// Smoothed round-trip time of the link and its deviation, in nanoseconds.
+/// Smoothed RTT of the link and its deviation, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RoundTrip {
     srtt: f64,
@@ -82,14 +82,14 @@ impl RoundTrip {
         RoundTrip { srtt, rttvar, minimum, is_measured: false }
     }
 
-    /// srtt + 4 rttvar, but no less than the minimum.
+    /// Returns srtt + 4 rttvar, at least the minimum.
     #[inline]
     pub fn timeout(&self) -> Duration {
         // Rounded down; a cast saturates.
         Duration::from_nanos((self.srtt + 4.0 * self.rttvar) as u64).max(self.minimum)
     }
 
-    /// A measurement, in the filter of RFC 6298.
+    /// Adds a sample with the filter of RFC 6298.
     pub fn measure(&mut self, sample: Duration) {
         let sample = sample.as_nanos() as f64;
         if self.is_measured {
@@ -100,8 +100,8 @@ impl RoundTrip {
         }
     }
 
-    /// A measurement, in the filter of ns-2: nearly all of the new value in srtt, and the
-    /// deviation from the new srtt.
+    /// Adds a sample with the filter of ns-2: srtt has a high weight of the new sample, and the
+    /// deviation is relative to the new srtt.
     pub fn measure_ns2(&mut self, sample: Duration) {
         const G: f64 = 0.125;
         if sample == Duration::ZERO {

@@ -1,8 +1,8 @@
-//! What an agent declares beside its machine, and what the list of them becomes.
+//! Declarations of an agent, and the types derived from the list of agents.
 //!
-//! An agent is one file (or folder) here: its keys (`table! { … as "kind" }`), their [`AgentKeys`], the
-//! alias `Machine` and the machine, an [`Agent`](super::Agent). A line in the list in `agent/mod.rs`
-//! makes it a variant of [`AgentMachine`](super::AgentMachine) and of
+//! An agent is a file or folder in this directory: its keys (`table! { … as "kind" }`), their [`AgentKeys`],
+//! the alias `Machine` and the state machine, an [`Agent`](super::Agent). A line in the list in
+//! `agent/mod.rs` makes it a variant of [`AgentMachine`](super::AgentMachine) and of
 //! [`AgentKind`](super::AgentKind).
 
 use super::{Governed, Segment};
@@ -13,94 +13,97 @@ use lasthop_base::units::Bytes;
 use lasthop_link::channel::Errors;
 use lasthop_tcp::Config;
 
-/// The link where an agent sits.
+/// The link to which an agent is attached.
 #[derive(Clone, Copy, Debug)]
 pub struct AgentSite<'a> {
     /// The two hosts of the link; its forward direction leads from the first to the second.
     pub between: [&'a str; 2],
     /// The kind of its protocol.
     pub protocol: &'static str,
-    /// Does its link layer report what becomes of each packet ([`Agent::on_link`](super::Agent::on_link))?
+    /// Whether its link layer reports the outcome of each packet
+    /// ([`Agent::on_link`](super::Agent::on_link)).
     pub reports_fates: bool,
-    /// Can the transmissions of its protocol be limited?
+    /// Whether the transmissions of its protocol can be limited.
     pub limits_transmissions: bool,
-    /// What a frame takes of a packet, where packets are cut up.
+    /// Payload of a frame, if packets are segmented.
     pub payload: Option<Bytes>,
     /// The error processes of the forward and of the reverse direction.
     pub errors: [&'a Errors; 2],
-    /// The largest packet that crosses it, in either direction.
+    /// Length of the largest packet that crosses it, in either direction.
     pub largest_packet: Bytes,
-    /// The TCP of each connection, by the agent's numbers, that passes through its host; none where the machine is not built yet.
+    /// TCP parameters of each connection that passes through its host, by the agent's numbers;
+    /// empty before the agent is built.
     pub flows: &'a [Option<Config>],
 }
 
-/// Why an agent does not go with its link: the key, what was found, what is allowed.
+/// Error of an agent that is incompatible with its link: the key, the value found, the values
+/// allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The key of the agent.
     pub key: &'static str,
-    /// What was found there.
+    /// Value found.
     pub found: String,
-    /// What would be right.
+    /// Description of the values allowed.
     pub allowed: String,
 }
 
 impl Refusal {
-    /// From its parts.
+    /// Creates an error from its parts.
     pub fn new(key: &'static str, found: impl Into<String>, allowed: impl Into<String>) -> Self {
         Refusal { key, found: found.into(), allowed: allowed.into() }
     }
 }
 
-/// The keys of an agent, and what follows from them.
+/// Keys of an agent, and the properties derived from them.
 pub(crate) trait AgentKeys: Table + Kind {
-    /// The machine.
+    /// State machine of the agent.
     type Machine<P: Segment + Clone>;
 
-    /// The host where it sits; `None` where the key is missing.
+    /// Returns the host of the agent; `None` if the key is missing.
     fn at(&self) -> Option<&str>;
 
-    /// What the agent reports.
+    /// Metrics of the agent.
     const METRICS: &'static [Metric] = &[];
 
-    /// On a radio: takes its place on the link of `station`; by default it sits at the base.
+    /// Attaches the agent to the radio link of `station`; by default to the base.
     fn place_on_radio(&mut self, base: &str, _station: &str) -> Result<(), Refusal> {
         self.at().map_or(Ok(()), |at| only_at_base(at, base))
     }
 
-    /// Does the direction that it sits at the beginning of lead from the first host to the second? By default
-    /// it begins at the agent's host.
+    /// Returns `true` if the agent acts on the direction from the first host to the second. By
+    /// default, this is the direction that begins at the agent's host.
     fn begins_forward(&self, site: &AgentSite<'_>) -> bool {
         self.at() == Some(site.between[0])
     }
 
-    /// Holds these keys against the link.
+    /// Checks that the keys are compatible with the link.
     fn check(&self, _site: &AgentSite<'_>) -> Result<(), Refusal> {
         Ok(())
     }
 
-    /// Holds these keys against a TCP flow that passes through its host.
+    /// Checks that the keys are compatible with a TCP flow that passes through its host.
     fn check_flow(&self, _flow: &Config) -> Result<(), Refusal> {
         Ok(())
     }
 
-    /// Does it end connections at its host? Then it needs descriptors of packets, and sees only connections that pass through.
+    /// Returns `true` if the agent terminates connections at its host. It then requires packet
+    /// descriptors, and receives packets only of connections that pass through.
     fn splits(&self) -> bool {
         false
     }
 
-    /// Do all connections between two hosts share one state?
+    /// Returns `true` if all connections between two hosts share one state.
     fn shares_by_hosts(&self) -> bool {
         false
     }
 
-    /// Which TCP senders it hears of, if any: those of data that leave its host over the link, or
-    /// of data that come to it.
+    /// Returns the direction of the data of the TCP senders whose counters the agent uses, if any.
     fn hears(&self) -> Option<Governed> {
         None
     }
 
-    /// The machine for `connections` connections; more may come.
+    /// Builds the state machine for `connections` connections; more are added on demand.
     fn build<P: Segment + Clone>(
         &self,
         site: &AgentSite<'_>,
@@ -108,7 +111,7 @@ pub(crate) trait AgentKeys: Table + Kind {
     ) -> Result<Self::Machine<P>, AnalysisError>;
 }
 
-/// On a radio or a WLAN, an agent `at` this host takes its place: only at the base.
+/// Checks that an agent `at` a host of a radio or a WLAN is at the base.
 fn only_at_base(at: &str, base: &str) -> Result<(), Refusal> {
     if at == base {
         return Ok(());
@@ -116,27 +119,27 @@ fn only_at_base(at: &str, base: &str) -> Result<(), Refusal> {
     Err(Refusal::new("at", format!("{at:?}"), format!("the base of the radio, {base}")))
 }
 
-/// From one line an agent: its module, the union of all keys and the enum of all machines.
+/// Declares agents: their modules, the union of their keys and the enum of their state machines.
 macro_rules! agents {
     ($($module:ident: $kind:ident($keys:ident);)*) => {
         $(pub mod $module;)*
 
         kinds! {
-            /// What looks into packets at one end of a link.
+            /// Packet inspector at one end of a link.
             pub enum AgentKind { $($kind($module::$keys),)* }
         }
 
         impl AgentKind {
-            /// The metrics of the kinds.
+            /// Metrics of the kinds.
             pub const METRICS: &'static [&'static [Metric]] =
                 &[$(<$module::$keys as AgentKeys>::METRICS,)*];
 
-            /// The host where it sits; `None` where the key is missing.
+            /// Returns the host of the agent; `None` if the key is missing.
             pub fn at(&self) -> Option<&str> {
                 match self { $(AgentKind::$kind(keys) => keys.at(),)* }
             }
 
-            /// On a radio: takes its place on the link of `station`.
+            /// Attaches the agent to the radio link of `station`.
             pub(crate) fn place_on_radio(
                 &mut self,
                 base: &str,
@@ -145,41 +148,41 @@ macro_rules! agents {
                 match self { $(AgentKind::$kind(keys) => keys.place_on_radio(base, station),)* }
             }
 
-            /// Does the direction that it sits at the beginning of lead from the first host to the
-            /// second?
+            /// Returns `true` if the agent acts on the direction from the first host to the second.
             pub fn begins_forward(&self, site: &AgentSite<'_>) -> bool {
                 match self { $(AgentKind::$kind(keys) => keys.begins_forward(site),)* }
             }
 
-            /// Holds the keys against the link.
+            /// Checks that the keys are compatible with the link.
             pub(crate) fn check(&self, site: &AgentSite<'_>) -> Result<(), Refusal> {
                 match self { $(AgentKind::$kind(keys) => keys.check(site),)* }
             }
 
-            /// Holds the keys against a TCP flow that passes through its host.
+            /// Checks that the keys are compatible with a TCP flow that passes through its host.
             pub(crate) fn check_flow(&self, flow: &lasthop_tcp::Config) -> Result<(), Refusal> {
                 match self { $(AgentKind::$kind(keys) => keys.check_flow(flow),)* }
             }
 
-            /// Does it end connections at its host?
+            /// Returns `true` if the agent terminates connections at its host.
             pub fn splits(&self) -> bool {
                 match self { $(AgentKind::$kind(keys) => keys.splits(),)* }
             }
 
-            /// Do all connections between two hosts share one state?
+            /// Returns `true` if all connections between two hosts share one state.
             pub fn shares_by_hosts(&self) -> bool {
                 match self { $(AgentKind::$kind(keys) => keys.shares_by_hosts(),)* }
             }
 
-            /// Which TCP senders it hears of, if any.
+            /// Returns the direction of the data of the TCP senders whose counters the agent uses,
+            /// if any.
             pub fn hears(&self) -> Option<Governed> {
                 match self { $(AgentKind::$kind(keys) => keys.hears(),)* }
             }
 
-            /// The machine for `connections` connections; more may come.
+            /// Builds the state machine for `connections` connections; more are added on demand.
             ///
             /// # Errors
-            /// If a model that the agent reckons with refuses its numbers.
+            /// If an analytic model of the agent rejects its parameters.
             pub fn build<P: Segment + Clone>(
                 &self,
                 site: &AgentSite<'_>,
@@ -193,7 +196,7 @@ macro_rules! agents {
             }
         }
 
-        /// Every agent, dispatched statically.
+        /// State machine of an agent, dispatched statically.
         #[derive(Clone, Debug)]
         pub enum AgentMachine<P> {
             $(

@@ -1,24 +1,24 @@
 //! Link layer originated explicit link status notification, LL-ELSN (Yun, "Cross-Layer Explicit Link Status
 //! Notification to Improve TCP Performance in Wireless Networks", EURASIP JWCN 2009, section 3.1).
 //!
-//! The agent sits where a link layer that acknowledges frames sends a TCP segment: at the base station for
-//! data to a wireless host, at the host itself for data from it. For each segment of data
+//! The agent runs at the transmitter of a link layer with acknowledgments: at the base station for data to a
+//! wireless host, at the wireless host for data from it. For each data segment:
 //!
 //! ```text
 //!             first attempt failed            retry limit
-//!   SENT ---------------------------> RETRYING ----------> given up: ELN to its sender
+//!   SENT ---------------------------> RETRYING ----------> discarded: ELN to its sender
 //!    |        ERSN to its sender          |
-//!    +---- acknowledged ------------------+---> forgotten
+//!    +---- acknowledged ------------------+---> removed
 //! ```
 //!
-//! Messages have the format of an ACK ([`Segment::notice`]) and take the way of ACKs: the wired path from the
-//! base station, or nothing at all where the sender is in the same host (a call up the stack). With a
-//! retry limit of 1 there is no ERSN. The agent keeps no state of connections.
+//! Notifications have the format of an ACK ([`Segment::notice`]) and take the path of ACKs: the wired path from
+//! the base station, or none if the sender is in the same host (a call up the stack). With a
+//! retry limit of 1, no ERSN is sent. The agent keeps no state of connections.
 //!
-//! Choices where the paper is silent: ELN and ERSN name the first byte of the segment; SYN and FIN are
-//! announced like data; pure ACKs are not, as nobody would send them again.
+//! Choices not specified by the paper: ELN and ERSN contain the sequence number of the first byte of the
+//! segment. SYN and FIN are reported like data. Pure ACKs are not, as they are never retransmitted.
 //!
-//! On links that cut packets up the ERSN comes with the first retransmission of any piece.
+//! On links that segment packets, the ERSN is sent at the first retransmission of any PDU of the packet.
 
 use super::family::{AgentKeys, AgentSite, Refusal};
 use super::{Agent, AgentEvent, LinkFate, Notice, Segment};
@@ -29,23 +29,23 @@ use lasthop_base::units::Instant;
 use std::collections::VecDeque;
 
 table! {
-    /// Explicit link status notification: the link layer tells TCP senders when it begins to
-    /// send one of their segments again (ERSN) and when it has given one up (ELN).
+    /// Explicit link status notification: the link layer notifies TCP senders when it starts to
+    /// retransmit one of their segments (ERSN) and when it discards one (ELN).
     pub struct LlElsnKeys as "ll-elsn" {
-        /// The host where it sits, one end of the link; it reports on data that leave there over
-        /// the link.
+        /// Host of the agent, one end of the link; the agent reports on data that its host sends
+        /// over the link.
         at: String;
-        /// Whether it tells of first retransmissions.
+        /// Whether the first retransmission of a segment is reported.
         ersn: bool = "true";
-        /// Whether it tells of losses.
+        /// Whether losses are reported.
         eln: bool = "true";
     }
 }
 
-/// The machine at one end of a link.
+/// State machine of the agent.
 pub type Machine<P> = LlElsn<P>;
 
-/// The keys of an agent that must hear from the link layer: is that so?
+/// Checks that the link layer reports the outcome of packets, for an agent that requires it.
 pub(super) fn check_reports(kind: &str, site: &AgentSite<'_>) -> Result<(), Refusal> {
     if site.reports_fates {
         return Ok(());
@@ -53,7 +53,7 @@ pub(super) fn check_reports(kind: &str, site: &AgentSite<'_>) -> Result<(), Refu
     Err(Refusal::new(
         "kind",
         format!("{kind:?} with protocol kind {:?}", site.protocol),
-        "a link whose sender learns what becomes of its packets: a station of a WLAN, or a link \
+        "a link whose sender is notified of the outcome of its packets: a station of a WLAN, or a link \
          protocol with acknowledgments, such as \"selective-repeat\" or \"stop-and-wait\"",
     ))
 }
@@ -102,7 +102,7 @@ pub struct LlElsn<P> {
 }
 
 impl<P: Segment> LlElsn<P> {
-    /// An agent that tells of first retransmissions (ERSN), of losses (ELN), or of both.
+    /// Creates an agent that reports first retransmissions (ERSN), losses (ELN), or both.
     pub fn new(tells_retransmissions: bool, tells_losses: bool) -> Self {
         LlElsn {
             tells_retransmissions,
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!((message.tcp.ack, message.tcp.flags), (1001, flags::ACK | flags::ELN));
         assert_eq!(message.segment().expect("a segment").ack, None, "it acknowledges nothing");
         assert_eq!(told(&mut agent, LinkFate::Acknowledged, data(1001, 1000)), None);
-        // A pure ACK that is lost is the sender's own matter.
+        // The loss of a pure ACK is not reported.
         assert_eq!(told(&mut agent, LinkFate::Abandoned, data(1, 0)), None);
         let mut counted = Vec::new();
         Agent::<Packet>::metrics(&agent, &mut |metric, value| counted.push((metric.name, value)));

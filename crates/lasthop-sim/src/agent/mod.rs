@@ -1,30 +1,30 @@
-//! Agents: sans-IO machines that sit at one end of a link and look into the packets that cross it.
+//! Agents: sans-IO state machines at one end of a link that inspect the packets crossing it.
 //!
 //! # Contract
 //!
-//! All calls carry `now`, which never decreases. The driver sits at the interface:
+//! All calls carry `now`, which never decreases. The driver is at the interface:
 //!
-//! - a packet that is about to enter the interface queue goes through [`Agent::down`], one that
-//!   came over the link through [`Agent::up`] before it is forwarded; the agent may edit it, and the
-//!   [`Verdict`] decides whether it goes on. After either call the driver drains
-//!   [`Agent::poll_down`] and [`Agent::poll_up`] and sends those packets on, behind the packet of
-//!   the call;
-//! - a packet that came over the link damaged, but whose header can be read, goes through [`Agent::up_damaged`]
-//!   in place of [`Agent::up`];
-//! - several agents stack: on the way down a packet meets them in their order, on the way up in the
-//!   opposite one; what an agent sends itself meets those that are left on its way;
-//! - an agent that [watches the link](Agent::watches_link) hears of each packet that went down here what
-//!   the link layer knows of it ([`Agent::on_link`]): its retransmission began, it was acknowledged, it was
-//!   given up; the driver drains both afterwards;
-//! - what it sends either way may be made from a packet that went the other way, such as a notice to its sender
-//!   ([`Segment::notice`]): the driver turns it around;
-//! - at [`Agent::next_timeout`] it calls [`Agent::handle_timeout`] and drains both; the deadline may
-//!   be too early, never too late, and an early or repeated call changes nothing but the deadline;
-//! - events wait, in memory, until they are drained with [`Agent::poll_event`].
+//! - A packet that is about to enter the interface queue is passed to [`Agent::down`], a packet received
+//!   over the link to [`Agent::up`] before it is forwarded. The agent may change it; the [`Verdict`]
+//!   determines whether it is forwarded. After either call the driver drains
+//!   [`Agent::poll_down`] and [`Agent::poll_up`] and sends those packets after the packet of
+//!   the call.
+//! - A packet received with errors and a readable header is passed to [`Agent::up_damaged`] instead of
+//!   [`Agent::up`].
+//! - Several agents form a stack: packets sent over the link pass through them in order, received packets in
+//!   reverse order. Packets of an agent pass through the remaining agents in their direction.
+//! - An agent with [`Agent::watches_link`] receives the reports of the link layer on each packet that was sent
+//!   here ([`Agent::on_link`]): the retransmission has begun, the packet was acknowledged, or it was
+//!   discarded. The driver drains both queues afterwards.
+//! - An agent may derive a packet from one of the opposite direction, such as a notification of its sender
+//!   ([`Segment::notice`]); the driver reverses its path.
+//! - At [`Agent::next_timeout`] the driver calls [`Agent::handle_timeout`] and drains both queues. The deadline
+//!   may be too early, but never too late. An early or repeated call changes only the deadline.
+//! - Events are stored until they are drained with [`Agent::poll_event`].
 //!
-//! A packet must show its TCP header ([`Segment`]). *Which* connection it belongs to is the
-//! driver's to say, as a small number: a simulator knows it from the packet's path, a live driver
-//! from a table of addresses and ports. Packets that are not TCP do not concern an agent.
+//! A packet must provide its TCP header ([`Segment`]). The driver determines the connection of a packet, as a
+//! small number: the simulator from the packet's path, a live driver from a table of addresses and
+//! ports. Agents ignore packets other than TCP.
 
 mod bytes;
 mod cache;
@@ -40,7 +40,7 @@ pub use family::{AgentSite, Refusal};
 pub use lasthop_base::packet::LinkFate;
 pub use snoop::{Quirks, Snoop, SnoopParameters};
 
-// The list of agents: the file of each, and the keys and so the `kind` that it has in scenarios.
+// The list of agents: the module of each, and its keys, which determine its `kind` in scenarios.
 agents! {
     snoop: Snoop(SnoopKeys);
     adaptive_persistence: AdaptivePersistence(AdaptivePersistenceKeys);
@@ -57,46 +57,47 @@ use lasthop_base::schema::metrics::{Metric, Report};
 use lasthop_base::units::Instant;
 use std::borrow::Borrow;
 
-/// What an agent sees of a TCP segment.
+/// Fields of a TCP segment that agents use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SegmentView {
-    /// Number of the first byte (or of the SYN or FIN).
+    /// Sequence number of the first byte (or of the SYN or FIN).
     pub seq: u32,
-    /// Sequence space that it takes: payload bytes, SYN and FIN one each; 0 for a pure ACK.
+    /// Length in sequence numbers: payload bytes, SYN and FIN one each; 0 for a pure ACK.
     pub length: u32,
-    /// Payload bytes.
+    /// Number of payload bytes.
     pub payload: u32,
-    /// Cumulative acknowledgment, if it has one.
+    /// Cumulative acknowledgment, if any.
     pub ack: Option<u32>,
     /// Advertised window.
     pub window: u32,
-    /// Does it open a connection?
+    /// Whether the segment opens a connection.
     pub syn: bool,
-    /// Incarnation of the connection, counted up; 0 where only the SYN tells.
+    /// Number of the connection instance, increasing; 0 if new instances are detected by their SYN
+    /// only.
     pub incarnation: u32,
 }
 
-/// A packet that shows its TCP header.
+/// A packet that provides its TCP header.
 pub trait Segment {
-    /// The header's fields; `None` if it is no TCP segment.
+    /// Returns the header fields; `None` if the packet is not a TCP segment.
     fn segment(&self) -> Option<SegmentView>;
 
-    /// Sets the advertised window, as the field of the header has it; what is no TCP segment stays
-    /// as it is.
+    /// Sets the advertised window, without scaling. Has no effect on packets other than TCP.
     fn set_window(&mut self, window: u32);
 
-    /// The message that tells the sender of this segment what a link does with it; `None` if it is no TCP
-    /// segment. It has the format and the length of a pure ACK.
+    /// Returns a notification of this segment's sender; `None` if the packet is not a TCP segment.
+    /// It has the format and the length of a pure ACK.
     fn notice(&self, notice: Notice) -> Option<Self>
     where
         Self: Sized;
 
-    /// The whole header, of a packet that shows it.
+    /// Returns the complete header, if available.
     fn header(&self) -> Option<TcpHeader> {
         None
     }
 
-    /// A segment of the same connection with this header, `bytes` long; `None` where packets are real bytes.
+    /// Returns a segment of the same connection with this header and a length of `bytes`; `None`
+    /// for real bytes.
     fn with_header(&self, _bytes: u32, _header: &TcpHeader) -> Option<Self>
     where
         Self: Sized,
@@ -104,21 +105,22 @@ pub trait Segment {
         None
     }
 
-    /// Marks an ACK: the segment that it asks for was lost on a link. What is no TCP segment stays as it is.
+    /// Marks an ACK: the segment that it requests was lost on a link. Has no effect on packets
+    /// other than TCP.
     fn mark_loss(&mut self);
 }
 
-/// What a message to a TCP sender is about (Yun 2009, section 3.1).
+/// Subject of a notification of a TCP sender (Yun 2009, section 3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// Explicit retransmission start notification (ERSN): the first attempt on a link failed.
     RetransmissionStarted,
-    /// Explicit loss notification (ELN): a link has given the segment up.
+    /// Explicit loss notification (ELN): a link has discarded the segment.
     Loss,
 }
 
 impl Notice {
-    /// Its bit, see [`flags::NOTICE`].
+    /// Returns its bit, see [`flags::NOTICE`].
     pub const fn bit(self) -> u8 {
         match self {
             Notice::RetransmissionStarted => flags::ERSN,
@@ -127,10 +129,10 @@ impl Notice {
     }
 }
 
-/// Length of a notice: that of a pure ACK without options.
+/// Length of a notification in bytes: that of a pure ACK without options.
 pub const NOTICE_BYTES: u32 = 40;
 
-/// Do the flags tell a message to a sender, which acknowledges nothing?
+/// Returns `true` if the flags mark a notification, which does not acknowledge data.
 const fn is_notice(bits: u8) -> bool {
     matches!(bits & flags::NOTICE, flags::ERSN | flags::ELN)
 }
@@ -147,7 +149,7 @@ impl<X: Extension> Segment for Descriptor<X> {
             ack: (bits & flags::ACK != 0 && (payload > 0 || !is_notice(bits))).then_some(ack),
             window,
             syn: bits & flags::SYN != 0,
-            // In the upper bits, so that differences wrap as those of 32 bits do.
+            // In the upper bits, so that differences wrap like 32-bit differences.
             incarnation: self.incarnation << 8,
         })
     }
@@ -178,156 +180,158 @@ impl<X: Extension> Segment for Descriptor<X> {
     }
 }
 
-/// What becomes of a packet.
+/// Treatment of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Verdict {
-    /// It goes on, unchanged.
+    /// The packet is forwarded.
     Forward,
-    /// It goes no further: the agent has dropped it, or keeps a copy to send later.
+    /// The packet is dropped here: the agent has discarded it, or keeps a copy to send later.
     Suppress,
 }
 
-/// What probes listen to. Numbers are those on the wire.
+/// Event for probes. Numbers are those on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AgentEvent {
-    /// A cached packet was sent again.
+    /// A cached packet was retransmitted.
     LocalRetransmission {
-        /// Number of its first byte.
+        /// Sequence number of its first byte.
         sequence: u32,
     },
-    /// A local retransmission timer fired.
+    /// A local retransmission timer expired.
     LocalTimeout {
-        /// Number of the first byte that is missing.
+        /// Sequence number of the first missing byte.
         sequence: u32,
     },
-    /// A duplicate acknowledgment was held back.
+    /// A duplicate ACK was suppressed.
     SuppressedAck {
-        /// The acknowledgment.
+        /// Acknowledgment number.
         ack: u32,
     },
-    /// A sender is told of one of its segments.
+    /// A sender is notified about one of its segments.
     Notified {
-        /// What.
+        /// Subject of the notification.
         notice: Notice,
-        /// Number of the segment's first byte.
+        /// Sequence number of the segment's first byte.
         sequence: u32,
     },
-    /// An acknowledgment was marked: what it asks for was lost on the link.
+    /// An ACK was marked: the segment that it requests was lost on the link.
     MarkedAck {
-        /// The acknowledgment.
+        /// Acknowledgment number.
         ack: u32,
     },
 }
 
-/// Always-on counters of an agent that repairs losses.
+/// Counters of an agent that repairs losses, which are always enabled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AgentCounters {
-    /// Packets put into the cache.
+    /// Packets stored in the cache.
     pub cached: u64,
-    /// Packets sent again from the cache.
+    /// Packets retransmitted from the cache.
     pub local_retransmissions: u64,
-    /// Expiries of a local retransmission timer that led to a retransmission.
+    /// Expiries of a local retransmission timer that caused a retransmission.
     pub local_timeouts: u64,
-    /// Duplicate acknowledgments held back.
+    /// Duplicate ACKs suppressed.
     pub suppressed_acks: u64,
 }
 
-/// Packets, and those among them that were lost.
+/// Numbers of packets, and of lost packets among them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
-    /// How many.
+    /// Number of packets.
     pub packets: u64,
-    /// How many of them were lost.
+    /// Number of lost packets.
     pub lost: u64,
 }
 
-/// How a packet meets an agent on its way down.
+/// Circumstances of a packet that is about to enter the interface queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crossing {
-    /// The connection that it belongs to; `None` if it is no TCP segment.
+    /// Connection of the packet; `None` if it is not a TCP segment.
     pub connection: Option<usize>,
-    /// Would the interface queue take another packet like it afterwards?
+    /// Whether the interface queue has room for another packet of this size afterwards.
     pub has_room: bool,
 }
 
-/// A machine at an interface that looks into packets of type `P`. An agent implements what it
-/// needs: each method has a default that does nothing.
+/// A state machine at an interface that inspects packets of type `P`. Agents implement the methods
+/// that they need; the defaults have no effect.
 pub trait Agent<P: Segment> {
-    /// A packet is about to enter the interface queue; the agent may change it.
+    /// Processes a packet that is about to enter the interface queue; may change it.
     fn down(&mut self, _now: Instant, _crossing: Crossing, _packet: &mut P) -> Verdict {
         Verdict::Forward
     }
 
-    /// A packet came over the link; the agent may change it. `connection` is `None` if it is no
-    /// TCP segment.
+    /// Processes a packet received over the link; may change it. `connection` is `None` if it is
+    /// not a TCP segment.
     fn up(&mut self, _now: Instant, _connection: Option<usize>, _packet: &mut P) -> Verdict {
         Verdict::Forward
     }
 
-    /// A packet came over the link damaged, but its header can be read. The agent may answer it with packets of its
-    /// own; where the packet has further to go, it is dropped whatever the verdict.
+    /// Processes a packet received over the link with errors and a readable header. The agent may
+    /// send packets in response. A packet with further hops is dropped, regardless of the verdict.
     fn up_damaged(&mut self, _now: Instant, _connection: Option<usize>, _packet: &P) -> Verdict {
         Verdict::Forward
     }
 
-    /// Does it want to see packets that belong to no connection?
+    /// Returns `true` if the agent inspects packets without a connection.
     fn watches_all(&self) -> bool {
         false
     }
 
-    /// Does it want to see packets that came over the link?
+    /// Returns `true` if the agent inspects packets received over the link.
     fn watches_up(&self) -> bool {
         true
     }
 
-    /// Does it want to hear what becomes of packets on the link?
+    /// Returns `true` if the agent needs reports on the outcome of packets on the link.
     fn watches_link(&self) -> bool {
         false
     }
 
-    /// The link layer reports on a packet that went down here.
+    /// Processes a report of the link layer on a packet sent here.
     fn on_link(&mut self, _now: Instant, _connection: Option<usize>, _fate: LinkFate, _packet: &P) {
     }
 
-    /// The next packet that the agent itself sends towards the link.
+    /// Returns the next packet of the agent to be sent over the link.
     fn poll_down(&mut self) -> Option<P> {
         None
     }
 
-    /// The next packet that the agent itself sends on, as if it had come over the link.
+    /// Returns the next packet of the agent to be forwarded as if it had been received over the
+    /// link.
     fn poll_up(&mut self) -> Option<P> {
         None
     }
 
-    /// The next event for probes.
+    /// Returns the next event for probes.
     fn poll_event(&mut self) -> Option<AgentEvent> {
         None
     }
 
-    /// The one earliest deadline or a time before it, [`Instant::NEVER`] if there is none.
+    /// Returns the earliest deadline or an earlier time, [`Instant::NEVER`] without a deadline.
     fn next_timeout(&self) -> Instant {
         Instant::NEVER
     }
 
-    /// The deadline may have come.
+    /// Processes the deadline if it is due.
     fn handle_timeout(&mut self, _now: Instant) {}
 
-    /// Does it want [`Self::on_losses`] now?
+    /// Returns `true` if [`Self::on_losses`] is due.
     fn wants_losses(&self) -> bool {
         false
     }
 
-    /// What was counted since the start of the run: first transmissions of the TCP segments that it
-    /// hears of and segments declared lost; packets that the link has finished and that it gave up.
+    /// Receives counters since the start of the run: first transmissions of the segments of its TCP
+    /// senders, and segments declared lost; packets that the link has finished, and packets that it
+    /// discarded.
     fn on_losses(&mut self, _end_to_end: Batch, _link: Batch) {}
 
-    /// Transmissions of a packet that the link's endpoint may make at most; `None`: the agent says
-    /// nothing of it. Asked for at the start and after [`Self::on_losses`].
+    /// Returns the maximum number of transmissions per packet for the link's endpoint; `None`:
+    /// unchanged. Called at the start and after [`Self::on_losses`].
     fn transmission_limit(&self) -> Option<u32> {
         None
     }
 
-    /// Reports what it has counted: `AgentKeys::METRICS`.
+    /// Reports the metrics: `AgentKeys::METRICS`.
     fn metrics(&self, _report: &mut Report<'_>) {}
 }

@@ -1,44 +1,44 @@
 //! Berkeley Snoop: a base station repairs TCP's losses on the wireless link (Balakrishnan, Seshan,
 //! Amir, Katz, "Improving TCP/IP performance over wireless networks", 1995).
 //!
-//! The agent keeps a copy of each data packet on its way to the wireless host until the host
-//! acknowledges it. Where duplicate acknowledgments or a timer say that one is lost, and the copy
-//! is there, it goes out again, and the duplicates that tell the same are held back, so that the
-//! sender does not take the loss for congestion. One connection:
+//! The agent caches each data packet sent to the wireless host until the host acknowledges it. If duplicate
+//! ACKs or a timer indicate a loss and the packet is cached, the agent retransmits the cached copy. It
+//! suppresses the duplicate ACKs of the loss, so that the sender does not treat the loss as congestion.
+//! One connection:
 //!
 //! ```text
-//!                     new ACK: free what it covers, measure, forward
+//!                     new ACK: free acknowledged packets, take an RTT sample, forward
 //!                   +--------------------------------------------------+
 //!                   v                                                  |
-//!   data --------> IN STEP -- duplicates, fewer than the threshold: forward
+//!   data --------> IN STEP -- duplicates below the threshold: forward  |
 //!   cache, forward  |   |                                              |
-//!                   |   +-- duplicate at the threshold: count what ----+--> REPAIRING
-//!                   |       was sent since the last ACK, send the tail |    duplicates expected:
-//!                   |       again, suppress                            |      suppress
-//!                   +------ timer of the tail: send it again ----------+    one more: send again,
+//!                   |   +-- duplicate at the threshold: count packets -+--> REPAIRING
+//!                   |       sent since the last ACK, retransmit the    |    expected duplicates:
+//!                   |       tail, suppress                             |      suppress
+//!                   +------ timer of the tail: retransmit -------------+    one more: retransmit,
 //!                                                                      |      suppress
-//!                                                                      +--- timer: send again
-//!   the missing packet is not cached, or its last copy is the sender's own retransmission, or
-//!   all local retransmissions are used up: forward every duplicate, the loss is the sender's
+//!                                                                      +--- timer: retransmit
+//!   the missing packet is not cached, or its last copy is the sender's retransmission, or
+//!   all local retransmissions are used up: forward every duplicate to the sender
 //! ```
 //!
-//! The *tail* is the oldest packet cached; only if it holds the first byte that the host misses is
-//! there anything to repair. A link hands packets on in order, so each packet that entered it
-//! after the last one known to have arrived, and before the retransmission, brings one duplicate
-//! more; a duplicate beyond those comes from behind the retransmission and means that it, too, is
-//! lost. A packet is cached only while the interface queue has room for another: what a full queue
-//! drops is congestion, and TCP shall see it. Round trips are measured on packets sent once.
+//! The *tail* is the oldest cached packet. It can be repaired only if it contains the first byte that the host
+//! misses. A link delivers packets in order, so each packet that entered it after the last one known to have
+//! arrived, and before the retransmission, causes one more duplicate. Further duplicates are caused by
+//! packets sent after the retransmission, and indicate that the retransmission was lost, too. A packet is
+//! cached only if the interface queue has room for another one: drops of a full queue are congestion losses,
+//! which TCP must detect. RTT samples are taken from packets sent once.
 //!
-//! Form "ns-2" is in `snoop_ns2.rs`; the differences are listed there.
+//! Form "ns-2" is in `snoop_ns2.rs`, which lists the differences.
 //!
-//! Where the paper is silent or the simulator decides otherwise: the first duplicate goes to the
-//! sender (threshold 2, as in ns-2; threshold 1 is the paper's); acknowledgments older than the
-//! newest are forwarded, where the paper discards them; a packet that the host has acknowledged
-//! and the sender sends again is forwarded, where the paper answers it from the base station.
+//! Choices not specified by the paper, or different from it: the first duplicate is forwarded to the sender
+//! (threshold 2, as in ns-2; the paper has threshold 1). ACKs older than the newest are forwarded; the paper
+//! discards them. A packet that the host has acknowledged and the sender retransmits is forwarded; in the
+//! paper, the base station acknowledges it.
 //!
-//! *Not modelled*: priority for local retransmissions; repair of data from the wireless host
-//! (negative acknowledgments, explicit loss notification); more than one packet a loss event
-//! (SMART, SACK: suppressed duplicates take their SACK blocks with them); handoff.
+//! Limitations: priority for local retransmissions, repair of data from the wireless host (negative
+//! acknowledgments, explicit loss notification), repair of more than one packet per loss event (SMART, SACK:
+//! the SACK blocks of suppressed duplicates are lost) and handoff are not modelled.
 
 use super::cache::{Cache, Entry, RoundTrip, unwrap};
 use super::family::{AgentKeys, AgentSite};
@@ -51,26 +51,26 @@ use lasthop_base::units::{Duration, Instant};
 use std::collections::VecDeque;
 
 table! {
-    /// Berkeley Snoop: a base station sends TCP data again that the link has lost, and hides
-    /// the loss from the sender.
+    /// Berkeley Snoop: a base station retransmits TCP segments lost on the link, and hides the
+    /// losses from the sender.
     pub struct SnoopKeys as "snoop" {
-        /// The host where it sits, one end of the link; what it repairs are data that leave there
-        /// over the link.
+        /// Host of the agent, one end of the link; the agent repairs losses of data that its host
+        /// sends over the link.
         at: String;
         /// Deviations from the published mechanism.
         quirks: Quirks = "none";
-        /// Packets cached for each connection.
+        /// Number of packets cached per connection.
         cache: u32 = "100", Limits::range(1, 10_000);
-        /// The duplicate acknowledgment at which a packet is sent again; those before it go to
-        /// the sender.
+        /// Number of duplicate ACKs that triggers a local retransmission; earlier duplicates are
+        /// forwarded to the sender.
         dupack_threshold: u32 = "2", Limits::range(1, 255);
-        /// Least local retransmission timeout.
+        /// Minimum local retransmission timeout.
         min_rto: Duration = "100 ms", Limits::POSITIVE;
-        /// Round-trip time of the link before the first measurement.
+        /// RTT of the link before the first sample.
         initial_srtt: Duration = "100 ms";
-        /// Deviation of the round-trip time before the first measurement.
+        /// RTT variation before the first sample.
         initial_rttvar: Duration = "250 ms";
-        /// Local retransmissions of a packet at most.
+        /// Maximum number of local retransmissions per packet.
         max_retransmissions: u32 = "10", Limits::range(1, 1_000);
     }
 }
@@ -78,14 +78,14 @@ table! {
 choice! {
     /// Deviations of an agent from the published mechanism.
     pub enum Quirks {
-        /// The mechanism as it is published.
+        /// The published mechanism.
         None = "none",
-        /// Those of the simulator ns-2.
+        /// The deviations of the simulator ns-2.
         Ns2 = "ns-2",
     }
 }
 
-/// The machine at one end of a link.
+/// State machine of the agent.
 pub type Machine<P> = Snoop<P>;
 
 metrics! {
@@ -111,7 +111,7 @@ impl AgentKeys for SnoopKeys {
         Some(&self.at)
     }
 
-    /// In ns-2 a pair of hosts has one state, however many connections.
+    /// ns-2 has one state per pair of hosts, for all their connections.
     fn shares_by_hosts(&self) -> bool {
         self.quirks == Quirks::Ns2
     }
@@ -139,18 +139,18 @@ impl AgentKeys for SnoopKeys {
 pub struct SnoopParameters {
     /// Deviations from the published mechanism.
     pub quirks: Quirks,
-    /// Packets cached for a connection, at least 1.
+    /// Number of packets cached per connection, at least 1.
     pub cache: usize,
-    /// The duplicate acknowledgment that asks for a local retransmission; those before it are
+    /// Number of duplicate ACKs that triggers a local retransmission; earlier duplicates are
     /// forwarded.
     pub dupack_threshold: u32,
-    /// Least local retransmission timeout.
+    /// Minimum local retransmission timeout.
     pub min_rto: Duration,
-    /// Round-trip time of the link before the first measurement.
+    /// RTT of the link before the first sample.
     pub initial_srtt: Duration,
-    /// Its deviation before the first measurement.
+    /// RTT variation before the first sample.
     pub initial_rttvar: Duration,
-    /// Local retransmissions of a packet at most.
+    /// Maximum number of local retransmissions per packet.
     pub max_retransmissions: u32,
 }
 
@@ -174,7 +174,7 @@ impl SnoopParameters {
     }
 }
 
-/// What all connections share on the way out.
+/// Output queue and counters of all connections.
 #[derive(Clone, Debug)]
 pub(super) struct Output<P> {
     packets: VecDeque<P>,
@@ -183,7 +183,7 @@ pub(super) struct Output<P> {
 }
 
 impl<P: Clone> Output<P> {
-    /// Sends a cached packet again.
+    /// Retransmits a cached packet.
     pub fn retransmit(&mut self, now: Instant, entry: &mut Entry<P>) {
         entry.retransmissions += 1;
         entry.sent = now;
@@ -209,20 +209,20 @@ impl<P: Clone> Output<P> {
 #[derive(Clone, Debug)]
 struct Connection<P> {
     incarnation: u32,
-    /// Number of the SYN, if one was seen.
+    /// Sequence number of the SYN, if one was received.
     isn: Option<u32>,
-    /// The first byte not acknowledged; `None` before the first packet.
+    /// First unacknowledged byte; `None` before the first packet.
     una: Option<i64>,
-    /// The byte after the last one seen.
+    /// Byte after the last byte received.
     highest: i64,
     cache: Cache<P>,
-    /// Window that the host advertised last.
+    /// Last window advertised by the host.
     window: Option<u32>,
-    /// Transmissions of data over the link so far: the stamp of the next.
+    /// Number of data transmissions over the link; the stamp of the next one.
     transmissions: u64,
-    /// Transmissions whose fate is known from acknowledgments.
+    /// Number of transmissions whose outcome is known from ACKs.
     settled: u64,
-    /// Duplicates of `una` seen, and those still to be suppressed.
+    /// Duplicates of `una` received, and duplicates still to be suppressed.
     duplicates: u64,
     expected: u64,
     round_trip: RoundTrip,
@@ -247,8 +247,8 @@ impl<P: Clone> Connection<P> {
         }
     }
 
-    /// Forgets an earlier incarnation, its estimate of the link apart; false if the segment is
-    /// older than what is known.
+    /// Resets the state for a new connection instance, except the RTT of the link; returns `false`
+    /// if the segment belongs to an earlier instance.
     #[inline]
     fn belongs(&mut self, view: &SegmentView) -> bool {
         let newer = view.incarnation.wrapping_sub(self.incarnation) as i32;
@@ -275,7 +275,7 @@ impl<P: Clone> Connection<P> {
         self.deadline = if runs { now + self.round_trip.timeout() } else { Instant::NEVER };
     }
 
-    /// Data go to the wireless host; true if they were cached.
+    /// Processes data to the wireless host; returns `true` if it was cached.
     fn data(
         &mut self,
         now: Instant,
@@ -323,7 +323,7 @@ impl<P: Clone> Connection<P> {
         true
     }
 
-    /// An acknowledgment comes from the wireless host.
+    /// Processes an ACK from the wireless host.
     fn ack(
         &mut self,
         now: Instant,
@@ -362,18 +362,18 @@ impl<P: Clone> Connection<P> {
         if is_early || tail.retransmissions >= set.max_retransmissions {
             return Verdict::Forward;
         }
-        // Behind a repair, this is the first to tell that the repair was lost.
+        // After a repair, this duplicate is the first that indicates the loss of the repair.
         let seen = if is_repairing { 1 } else { self.duplicates };
         self.send_again(now, seen, out);
         out.suppress(wire)
     }
 
-    /// Sends the tail again and counts the duplicates that what was sent before will bring;
-    /// `seen` of those sent since the last repair have come.
+    /// Retransmits the tail and counts the duplicates that earlier transmissions will cause; `seen`
+    /// of those sent since the last repair have been received.
     fn send_again(&mut self, now: Instant, seen: u64, out: &mut Output<P>) {
         let (sent, settled) = (self.transmissions, self.settled);
         if let Some(tail) = self.cache.entries.front_mut() {
-            // The packet that is missing brings none.
+            // The missing packet causes no duplicate.
             let others = if tail.retransmissions > 0 {
                 self.expected + sent - (tail.stamp + 1)
             } else {
@@ -392,7 +392,7 @@ impl<P: Clone> Connection<P> {
         while let Some(entry) = self.cache.pop_acked(ack) {
             self.settled = self.settled.max(entry.stamp + 1);
             let once = entry.retransmissions == 0 && !entry.by_sender;
-            // Of an ACK for several packets, the last sent is the one that brought it.
+            // If an ACK covers several packets, the last one sent provides the sample.
             sample = sample.max(once.then_some(entry.sent));
         }
         if ack >= self.highest {
@@ -435,12 +435,12 @@ pub struct Snoop<P> {
     set: SnoopParameters,
     connections: Connections<P>,
     output: Output<P>,
-    /// No deadline is before this time.
+    /// Lower bound of all deadlines.
     wake: Instant,
 }
 
 impl<P: Segment + Clone> Snoop<P> {
-    /// For connections `0..connections`; more may come.
+    /// Creates an agent for connections `0..connections`; more are added on demand.
     pub fn new(set: SnoopParameters, connections: usize) -> Self {
         let connections = match set.quirks {
             Quirks::None => Connections::Plain(vec![Connection::new(&set); connections]),
@@ -457,12 +457,12 @@ impl<P: Segment + Clone> Snoop<P> {
         Snoop { set, connections, output, wake: Instant::NEVER }
     }
 
-    /// Counters since the start.
+    /// Returns the counters since the start.
     pub fn counters(&self) -> AgentCounters {
         self.output.counters
     }
 
-    /// Packets cached for `connection`.
+    /// Returns the number of packets cached for `connection`.
     pub fn cached(&self, connection: usize) -> usize {
         match &self.connections {
             Connections::Plain(all) => all.get(connection).map(|one| one.cache.entries.len()),
@@ -503,7 +503,7 @@ impl<P: Segment + Clone> Agent<P> for Snoop<P> {
             }
             Connections::Ns2 { connections: all, .. } => {
                 let one = &mut all[connection];
-                // In ns-2, what acknowledges and has no payload is an acknowledgment.
+                // In ns-2, a segment with an ACK and without payload is an acknowledgment.
                 let is_data = view.payload > 0 || view.length > 0 && view.ack.is_none();
                 let is_cached = is_data && one.data(now, &self.set, &view, packet, has_room);
                 (is_cached, one.deadline)
@@ -524,8 +524,8 @@ impl<P: Segment + Clone> Agent<P> for Snoop<P> {
                 let belongs = one.belongs(&view);
                 let verdict = match view.ack {
                     Some(ack) if belongs => one.ack(now, &self.set, &view, ack, &mut self.output),
-                    // The wireless host opens a new connection: what it missed of the last one
-                    // it misses no more.
+                    // The wireless host opens a new connection; missing data of the previous one is
+                    // obsolete.
                     None if belongs && view.syn => {
                         one.reset();
                         Verdict::Forward
@@ -537,7 +537,7 @@ impl<P: Segment + Clone> Agent<P> for Snoop<P> {
             Connections::Ns2 { connections: all, duplicates } => {
                 let one = &mut all[connection];
                 let verdict = match view.ack {
-                    // ns-2 tells data packets from acknowledgments, and looks at the latter only.
+                    // ns-2 distinguishes data packets from ACKs and processes the latter only.
                     Some(ack) if view.length == 0 => {
                         one.ack(now, &self.set, ack, duplicates, &mut self.output)
                     }

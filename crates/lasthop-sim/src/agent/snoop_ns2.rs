@@ -1,33 +1,33 @@
-//! Snoop as ns-2 has it (`tcp/snoop.cc`, 2.1b8a to 2.35), accidents included.
+//! Snoop as implemented in ns-2 (`tcp/snoop.cc`, 2.1b8a to 2.35), including its defects.
 //!
-//! States and purpose are those of `snoop.rs`. What is different:
+//! States and purpose are those of `snoop.rs`. Differences:
 //!
-//! - the counter of duplicates that lets the first one through belongs to *all* connections and is
-//!   cleared only when it fires: a stray duplicate of one connection primes the next event of
-//!   another, which then sees its first duplicate suppressed;
-//! - duplicates to come are counted as the packets cached from `exp_next` on, less the threshold:
-//!   one more than there will be, and wrong when packets were lost, not cached, or sent before the
-//!   last repair. The count is taken anew even where nothing is sent; at -1 the packet is sent
-//!   again, if that has not happened twice, and below that everything is forwarded;
-//! - duplicates repair a packet once (but for the count -1): after that its timer must help;
-//! - each ACK that frees packets restarts the timer, with the round-trip time *before* the sample
-//!   that the ACK brings, and the timer runs for the oldest packet cached even where that is not
-//!   the one missing; then it expires without effect, and nothing restarts it before the next event;
-//! - the round trip is measured on the newest packet that an ACK frees, whether it was sent once
-//!   or more often, and the filter weighs the newest sample by 7/8;
-//! - a packet cached before keeps its copy when the sender sends it again;
-//! - a packet that is not cached because the interface queue is full counts as never seen: the
-//!   sender's retransmission of it looks like a new packet, and is repaired locally;
-//! - a full cache skips the timer and all bookkeeping but the newest number;
-//! - acknowledgments on data packets and window updates are not told apart from others: the former
-//!   are ignored, the latter are duplicates;
-//! - an incarnation is told by its first number alone; late packets of the one before count;
-//! - one state serves a pair of hosts, not of ports: parallel connections overwrite each other.
-//!   That is the driver's doing, who gives them one number; the counter of duplicates, which in
-//!   ns-2 is one for the whole simulation, is one for the agent here.
+//! - All connections share the counter of duplicates below the threshold. It is reset only when it reaches
+//!   the threshold: a stray duplicate of one connection affects the next loss event of
+//!   another, whose first duplicate is then suppressed.
+//! - The number of expected duplicates is the number of cached packets from `exp_next`, minus the threshold.
+//!   It is one too high, and wrong if packets were lost, not cached, or sent before the last repair. It is
+//!   recomputed even if no packet is sent. At -1 the packet is retransmitted, at most twice; below -1 every
+//!   duplicate is forwarded.
+//! - Duplicates repair a packet once (except for the count -1); further repairs depend on the timer.
+//! - Each ACK that frees packets restarts the timer, with the RTT *before* the sample of this ACK. The timer
+//!   applies to the oldest cached packet even if another packet is missing; it then expires without effect
+//!   and is not restarted before the next event.
+//! - The RTT sample is that of the newest packet that an ACK frees, even if it was retransmitted, and the
+//!   filter gives the newest sample a weight of 7/8.
+//! - A cached packet keeps its copy if the sender retransmits it.
+//! - A packet that is not cached because the interface queue is full counts as not received: a
+//!   retransmission by the sender is treated as a new packet and repaired locally.
+//! - A full cache skips the timer and all state updates except the newest number.
+//! - ACKs on data packets and window updates are not distinguished: the former are ignored, the latter count
+//!   as duplicates.
+//! - A connection instance is identified by its first number only; late packets of the previous one count.
+//! - One state serves a pair of hosts instead of ports: parallel connections overwrite each other. The driver
+//!   assigns one number to them. The counter of duplicates, which is global in ns-2, is a counter of
+//!   the agent here.
 //!
-//! *Not modelled*: the explicit-loss bit on acknowledgments of data from the wireless host, which
-//! no TCP here reads; `integrate_`; `lru_`.
+//! Limitations: the explicit-loss bit on ACKs of data from the wireless host, which no TCP here reads,
+//! `integrate_` and `lru_` are not modelled.
 
 use super::cache::{Cache, RoundTrip, unwrap};
 use super::snoop::{Output, SnoopParameters};
@@ -38,14 +38,14 @@ use lasthop_base::units::Instant;
 pub(super) struct Ns2Connection<P> {
     is_alive: bool,
     has_syn: bool,
-    /// The first byte not acknowledged.
+    /// First unacknowledged byte.
     una: i64,
-    /// First byte of the newest packet seen, -1 for none.
+    /// First byte of the newest packet received, -1 for none.
     last_seen: i64,
     cache: Cache<P>,
-    /// Place of the oldest packet cached; places count up with sequence numbers.
+    /// Place of the oldest cached packet; places increase with sequence numbers.
     tail: i64,
-    /// Duplicates to suppress, and the place from which they are counted.
+    /// Number of duplicates to suppress, and the place from which they are counted.
     exp_dup: i64,
     exp_next: i64,
     round_trip: RoundTrip,
@@ -72,7 +72,7 @@ impl<P: Segment + Clone> Ns2Connection<P> {
         self.cache.entries.len()
     }
 
-    /// Everything but the estimate of the round trip starts anew.
+    /// Resets all state except the RTT estimate.
     fn reset(&mut self) {
         self.cache.entries.clear();
         (self.una, self.last_seen, self.tail) = (0, -1, 0);
@@ -80,7 +80,7 @@ impl<P: Segment + Clone> Ns2Connection<P> {
         self.deadline = Instant::NEVER;
     }
 
-    /// Data go to the wireless host; true if they were cached.
+    /// Processes data to the wireless host; returns `true` if it was cached.
     pub fn data(
         &mut self,
         now: Instant,
@@ -89,7 +89,8 @@ impl<P: Segment + Clone> Ns2Connection<P> {
         packet: &P,
         has_room: bool,
     ) -> bool {
-        // The first packet has number 0 in ns-2; here that is the SYN, or byte 1 without one.
+        // The first packet has number 0 in ns-2; here, number 0 is the SYN, or byte 1 without a
+        // SYN.
         self.has_syn |= view.syn;
         let opens = view.syn || view.seq == 1 && !self.has_syn;
         if opens && self.is_alive {
@@ -115,7 +116,7 @@ impl<P: Segment + Clone> Ns2Connection<P> {
         is_cached
     }
 
-    /// Was the packet cached, and does the timer start anew?
+    /// Inserts a packet; returns whether it was cached and whether the timer is restarted.
     fn insert(&mut self, now: Instant, seq: i64, view: &SegmentView, packet: &P) -> (bool, bool) {
         if seq + i64::from(view.length) <= self.una {
             return (false, false);
@@ -127,7 +128,7 @@ impl<P: Segment + Clone> Ns2Connection<P> {
             return (true, true);
         }
         self.cache.insert(place, now, seq, view, packet.clone());
-        // What is not appended takes a place from those before it.
+        // A packet inserted before others takes a place below them.
         self.tail -= i64::from(place < count);
         if seq >= self.last_seen {
             self.last_seen = seq;
@@ -140,8 +141,7 @@ impl<P: Segment + Clone> Ns2Connection<P> {
         (true, true)
     }
 
-    /// An acknowledgment comes from the wireless host. `duplicates`: the counter of all
-    /// connections.
+    /// Processes an ACK from the wireless host. `duplicates`: the counter of all connections.
     pub fn ack(
         &mut self,
         now: Instant,
@@ -191,7 +191,7 @@ impl<P: Segment + Clone> Ns2Connection<P> {
         if again && self.send_again(now, set, out) { out.suppress(wire) } else { Verdict::Forward }
     }
 
-    /// Sends the oldest packet again; false if that has happened too often.
+    /// Retransmits the oldest packet; returns `false` if it was retransmitted too often.
     fn send_again(&mut self, now: Instant, set: &SnoopParameters, out: &mut Output<P>) -> bool {
         let Some(tail) = self.cache.entries.front_mut() else { return false };
         if tail.retransmissions >= set.max_retransmissions {

@@ -1,4 +1,4 @@
-//! The agents of a link: reading, writing, and what is checked beyond their single keys.
+//! The agents of a link: reading, writing, and checks that concern more than one key.
 
 use super::model::{Flow, Link, Scenario, TcpKeys, Transport};
 use super::routes::Routes;
@@ -9,12 +9,12 @@ use lasthop_base::schema::keys::{Field, Limits, Node, Read, Shape};
 use lasthop_base::units::Bytes;
 use serde_json::Value;
 
-/// The agents of a link, in the order of the file; a single one needs no list.
+/// The agents of a link, in file order; a single agent needs no list.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Agents(pub Vec<AgentKind>);
 
 impl Agents {
-    /// The path of agent `index` if that of all of them is `path`.
+    /// Returns the path of agent `index`; `path` is the path of all agents.
     pub(super) fn path(&self, path: &str, index: usize) -> String {
         if self.0.len() == 1 { path.to_owned() } else { format!("{path}[{index}]") }
     }
@@ -55,7 +55,8 @@ impl Field for Agents {
 }
 
 impl Link {
-    /// The link as its agents see it; `largest_packet` crosses it in either direction.
+    /// Returns the properties of the link that its agents need; `largest_packet` is the maximum
+    /// packet length in either direction.
     pub fn agent_site(&self, largest_packet: Bytes) -> AgentSite<'_> {
         let (protocol, limits_transmissions, payload) = match &self.protocol {
             LinkProtocol::One(one) => (one.kind(), one.limits_transmissions(), one.payload()),
@@ -81,7 +82,8 @@ impl Link {
 }
 
 impl Scenario {
-    /// Each agent of link `index` sits at an end of it, goes with it, and hears what it needs.
+    /// Checks that each agent of link `index` is attached to an end of it, is compatible with it,
+    /// and has the traffic that it requires.
     pub(super) fn check_agents(&self, routes: &Routes<'_>, index: usize) -> Read<()> {
         let link = &self.links[index];
         let place = match (link.radio, link.wlan) {
@@ -118,7 +120,7 @@ impl Scenario {
             agent.check_flow(&tcp.config())?;
         }
         let Some(hears) = agent.hears() else { return Ok(()) };
-        // Of a radio, one station with such a flow will do.
+        // A radio needs such a flow at one station only.
         let alike = self.links.iter().enumerate();
         let mut alike = alike.filter(|&(other, twin)| {
             other == index || link.radio.is_some() && twin.radio == link.radio
@@ -138,7 +140,7 @@ impl Scenario {
         Ok(())
     }
 
-    /// The largest packet that crosses link `index`, in either direction.
+    /// Returns the length of the largest packet that crosses link `index`, in either direction.
     fn largest_packet(&self, routes: &Routes<'_>, index: usize) -> Bytes {
         let of_flow = |flow: &Flow| {
             let crosses = |from: &str, to: &str| {
@@ -152,7 +154,7 @@ impl Scenario {
         self.flows.iter().map(of_flow).max().unwrap_or_default()
     }
 
-    /// The TCP of flows whose packets cross link `index` and go on at host `at`.
+    /// Returns the TCP parameters of the flows that cross link `index` and continue at host `at`.
     fn tcp_through(
         &self,
         routes: &Routes<'_>,
@@ -168,8 +170,8 @@ impl Scenario {
         })
     }
 
-    /// Does TCP at host `at` send data over link `index` as its first hop, or get them over it as its
-    /// last?
+    /// Returns `true` if TCP at host `at` sends data over link `index` as its first hop (`is_out`),
+    /// or receives data over it as its last hop.
     fn is_heard(&self, routes: &Routes<'_>, index: usize, at: &str, is_outgoing: bool) -> bool {
         let passes = |flow: &Flow, from: &str, to: &str| {
             let end = if is_outgoing { from } else { to };
@@ -181,7 +183,7 @@ impl Scenario {
             hop.is_some_and(|&(link, _)| link == index)
         };
         self.flows.iter().any(|flow| {
-            // Browsers send requests, which are data too.
+            // Requests of browsers are data, too.
             passes(flow, &flow.from, &flow.to)
                 || flow.app.sends_back() && passes(flow, &flow.to, &flow.from)
         })

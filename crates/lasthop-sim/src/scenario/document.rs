@@ -1,4 +1,4 @@
-//! Documents: a scenario as its author gave it, before the sweep is expanded.
+//! Documents: scenarios as their authors wrote them, before the sweep is expanded.
 
 use super::model::{Scenario, ScenarioKeys};
 use super::sweep::{Axis, CASE, MAX_POINTS, Setting, Sweep, ZIP};
@@ -15,35 +15,36 @@ use std::path::Path;
 use std::sync::Arc;
 use toml::de::{DeTable, DeValue};
 
-/// The most keys a dotted key may have, tables within tables; no scenario needs ten. Trees are
-/// walked recursively.
+/// Maximum depth of nested tables. Real scenarios have fewer than ten levels; the limit bounds
+/// recursion.
 const MAX_DEPTH: usize = 32;
 const MAX_DEPTH_ALLOWED: &str = "at most 32 tables within each other";
 
-/// What may stand at the top of a dotted key that is swept.
+/// Top-level tables whose keys can be swept.
 const SWEEP_TOPS: [&str; 5] = ["link", "radio", "wlan", "flow", "run"];
 
-/// A scenario as its author gave it: a tree of values, checked, and where it came from.
+/// A scenario as its author wrote it: a validated tree of values and its origin.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {
     value: Value,
     /// Lines of the TOML file by dotted path.
     lines: HashMap<String, u32>,
-    /// What it names; shared with what [`Document::set`] makes of copies.
+    /// Its files, shared with the copies that [`Document::set`] modifies.
     files: Arc<Files>,
 }
 
 /// One point of the sweep.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
-    /// The swept keys in file order, each with its value here, as the document gives it.
+    /// The swept keys in file order, each with its value at this point in the notation of the
+    /// document.
     pub parameters: Vec<(String, Value)>,
     /// The scenario with these values.
     pub scenario: Scenario,
 }
 
 impl Scenario {
-    /// Reads a scenario file's text. File names in it are relative to `base_dir`.
+    /// Parses the text of a scenario file. File names in it are relative to `base_dir`.
     pub fn from_toml(text: &str, base_dir: &Path) -> Result<Document, ScenarioError> {
         let table = DeTable::parse(text).map_err(|error| {
             let mut refused =
@@ -59,8 +60,8 @@ impl Scenario {
         Document::new(value, lines.by_path, base_dir)
     }
 
-    /// Reads the same as [`Scenario::from_toml`] from JSON text, in which no key may stand twice in
-    /// a table. File names in it are relative to `base_dir`.
+    /// Like [`Scenario::from_toml`], for JSON text without duplicate keys. File names in it are
+    /// relative to `base_dir`.
     pub fn from_json_text(text: &str, base_dir: &Path) -> Result<Document, ScenarioError> {
         let value = json::parse(text).map_err(|error| {
             ScenarioError::new("", format!("broken JSON: {error}"), "a JSON object")
@@ -68,20 +69,19 @@ impl Scenario {
         Scenario::from_json(value, base_dir)
     }
 
-    /// Reads the same as [`Scenario::from_toml`] from a JSON value. File names in it are relative
-    /// to `base_dir`.
+    /// Like [`Scenario::from_toml`], for a JSON value. File names in it are relative to `base_dir`.
     pub fn from_json(value: Value, base_dir: &Path) -> Result<Document, ScenarioError> {
         Document::new(value, HashMap::new(), base_dir)
     }
 
-    /// The scenario as a document would give it, defaults filled in, quantities with their units.
+    /// Returns the scenario as a document, including defaults, with quantities in their units.
     pub fn to_json(&self) -> Value {
         Table::write(self).into()
     }
 
-    /// A hash of all that decides what one replication with one seed does: everything but the name,
-    /// the description, the number of replications and the seed. The same for two scenarios that
-    /// are only written differently, and the same on every machine.
+    /// Returns a hash of all inputs of a replication except the seed: name, description, number of
+    /// replications and seed are excluded. Scenarios that differ only in notation have equal
+    /// hashes, and the hash does not depend on the machine.
     pub fn hash(&self) -> u64 {
         let mut json = Table::write(self);
         // A plain `remove` would move the last key into the gap.
@@ -93,7 +93,7 @@ impl Scenario {
         }
         let mut hash = Fnv::new();
         hash.bytes(Value::Object(json).to_string().as_bytes());
-        // The name of a recording does not say what is in it.
+        // The name of a recording does not identify its contents.
         for direction in self.links.iter().flat_map(|link| [&link.forward, &link.reverse]) {
             let rates = direction.rate_changes.as_ref().map(RateKeys::contents);
             let delays = direction.delay_changes.as_ref().map(DelayKeys::contents);
@@ -115,14 +115,14 @@ impl Document {
         Ok(document)
     }
 
-    /// The document as it was given, with what [`Document::set`] has changed.
+    /// Returns the document in its present form, including changes by [`Document::set`].
     pub fn to_json(&self) -> &Value {
         &self.value
     }
 
-    /// Gives one key another value, as `--set key=value` does: `text` is a TOML value or else plain
-    /// text, so that `64 kbps` needs no quotes. A swept key is then no longer swept. What several
-    /// calls make together is checked by [`Document::points`].
+    /// Sets the value of one key, like `--set key=value`: `text` is a TOML value or else plain
+    /// text, so that `64 kbps` needs no quotes. A swept key is removed from the sweep.
+    /// [`Document::points`] checks the combined effect of several calls.
     pub fn set(&mut self, dotted_key: &str, text: &str) -> Result<(), ScenarioError> {
         let value = match toml_value(dotted_key, text) {
             Some(value) => value?,
@@ -138,7 +138,7 @@ impl Document {
             ));
         }
         if top == "sweep" && !rest.is_empty() {
-            // What follows is one key, dots and all.
+            // The rest is a single key, including its dots.
             let key = rest.trim_matches('"');
             if let Some(table) = self.value.as_object_mut()
                 && let Some(sweep) =
@@ -167,18 +167,18 @@ impl Document {
         Ok(())
     }
 
-    /// Expands the sweep into its grid, the last key varying fastest, and checks every point. A
-    /// document without a sweep has one point without parameters.
+    /// Expands the sweep into its grid, with the last key varying fastest, and checks every point.
+    /// A document without a sweep has one point without parameters.
     pub fn points(&self) -> Result<Vec<Point>, ScenarioError> {
         let sweep = self.sweep()?;
-        // `sweep` has checked that the product is small.
+        // `sweep` has limited the product.
         let count: usize = sweep.iter().map(|axis| axis.steps.len()).product();
         let fixed = self.fixed();
         (0..count).map(|index| self.point(&fixed, &sweep, &grid_place(&sweep, index))).collect()
     }
 
-    /// Reads the document at the first step of every axis, and at each other step of one of
-    /// them; the whole grid may be large, and `points` checks it.
+    /// Validates the document at the first step of every axis, and at each other step of one axis
+    /// at a time. The whole grid may be large; `points` checks it.
     fn check(&self) -> Read<()> {
         let sweep = self.sweep()?;
         let fixed = self.fixed();
@@ -198,10 +198,10 @@ impl Document {
         Node { value, path: String::new(), files: &self.files }
     }
 
-    /// The axes of the sweep, themselves checked.
+    /// Returns the validated axes of the sweep.
     fn sweep(&self) -> Read<Vec<Axis>> {
         let top = self.node(&self.value);
-        // Errors of the top level come before those of the sweep, which may follow from them.
+        // Errors of the top level precede those of the sweep, which may result from them.
         top.only(ScenarioKeys::KEYS, false).map_err(|error| self.locate(error))?;
         let Some(value) = self.value.get("sweep") else {
             return Ok(Vec::new());
@@ -219,7 +219,7 @@ impl Document {
                         earlier.iter().copied().chain(beside).find(|other| overlaps(other, key))
                     {
                         let found =
-                            format!("{key:?} beside {other:?}, of which one holds the other");
+                            format!("{key:?} and {other:?}, one of which contains the other");
                         let allowed = "keys that do not overlap";
                         let error = ScenarioError::new(setting.path.clone(), found, allowed);
                         return Err(self.locate(error));
@@ -283,8 +283,8 @@ impl Document {
         Ok(())
     }
 
-    /// The link, radio, WLAN or flow that a dotted key speaks of and the document does not have: what it is,
-    /// its name, and the names there are.
+    /// Returns the link, radio, WLAN or flow that a dotted key names and the document lacks: its
+    /// type, its name, and the existing names.
     fn unknown_item<'a>(&self, key: &'a str) -> Option<(&'a str, &'a str, Vec<String>)> {
         let mut parts = key.split('.');
         let (top, name) = (parts.next()?, parts.next()?);
@@ -295,7 +295,7 @@ impl Document {
         (!items.contains_key(name)).then(|| (top, name, items.keys().cloned().collect()))
     }
 
-    /// The document without its sweep, which may be long.
+    /// Returns the document without its sweep, which may be long.
     fn fixed(&self) -> Value {
         let tables = self.value.as_object().into_iter().flatten();
         tables
@@ -304,7 +304,7 @@ impl Document {
             .collect()
     }
 
-    /// The scenario at one place of the grid, from the document without its sweep.
+    /// Returns the scenario at one place of the grid, from the document without its sweep.
     fn point(&self, fixed: &Value, sweep: &[Axis], place: &[usize]) -> Read<Point> {
         let mut value = fixed.clone();
         let mut parameters = Vec::with_capacity(sweep.len());
@@ -337,7 +337,7 @@ impl Document {
     /// Adds the line of the file to an error.
     fn locate(&self, mut error: ScenarioError) -> ScenarioError {
         let mut path = error.path.as_str();
-        // A key that is missing has no line; the table that lacks it has.
+        // A missing key has no line; the line of its table is used.
         while error.line.is_none() && !path.is_empty() {
             error.line = self.lines.get(path).copied();
             path = path.rsplit_once('.').map_or("", |(parent, _)| parent);
@@ -345,7 +345,7 @@ impl Document {
         error
     }
 
-    /// Adds the line, and the swept values as far as they can have to do with the error.
+    /// Adds the line, and the swept values that may be related to the error.
     fn locate_in_sweep(
         &self,
         mut error: ScenarioError,
@@ -358,7 +358,7 @@ impl Document {
             error.line = self.lines.get(&setting.path).copied();
             return error;
         }
-        // An error that the document has without its sweep, too, has nothing to do with it.
+        // An error of the document without its sweep is not related to the sweep.
         if !parameters.is_empty() && self.read(&self.value).err().as_ref() != Some(&error) {
             error.sweep = Some(parameters.iter().map(print).collect::<Vec<_>>().join(", "));
         }
@@ -366,7 +366,7 @@ impl Document {
     }
 }
 
-/// Is one of the dotted keys the other, or inside it?
+/// Returns `true` if the dotted keys are equal or one contains the other.
 fn overlaps(a: &str, b: &str) -> bool {
     let inside = |outer: &str, inner: &str| {
         inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
@@ -374,7 +374,7 @@ fn overlaps(a: &str, b: &str) -> bool {
     inside(a, b) || inside(b, a)
 }
 
-/// The indexes of the steps at one place of the grid, the last axis varying fastest.
+/// Returns the indexes of the steps at one place of the grid, with the last axis varying fastest.
 fn grid_place(sweep: &[Axis], mut index: usize) -> Vec<usize> {
     let mut place: Vec<usize> = sweep
         .iter()
@@ -389,7 +389,7 @@ fn grid_place(sweep: &[Axis], mut index: usize) -> Vec<usize> {
     place
 }
 
-/// Takes a key out of a sweep, wherever it stands there.
+/// Removes a key from a sweep, at any position.
 fn unsweep(sweep: &mut Map<String, Value>, dotted_key: &str) {
     let take_out = |table: &mut Value| {
         if let Some(table) = table.as_object_mut() {
@@ -399,7 +399,7 @@ fn unsweep(sweep: &mut Map<String, Value>, dotted_key: &str) {
     let is_left = |table: &Value| table.as_object().is_none_or(|table| !table.is_empty());
     sweep.retain(|key, _| !overlaps(key, dotted_key));
     if let Some(Value::Array(zips)) = sweep.get_mut(ZIP) {
-        // What was zipped with this key alone becomes a list of its own.
+        // A list that was zipped with this key only becomes a separate list.
         let mut alone = Vec::new();
         for table in zips.iter_mut() {
             let before = table.as_object().map_or(0, Map::len);
@@ -422,7 +422,7 @@ fn unsweep(sweep: &mut Map<String, Value>, dotted_key: &str) {
     }
 }
 
-/// Puts a value at a dotted key, making the tables on the way that are not there.
+/// Sets a dotted key to a value and creates the missing tables on its path.
 fn substitute(document: &mut Value, dotted_key: &str, value: Value) -> Read<()> {
     if dotted_key.split('.').count() > MAX_DEPTH {
         return Err(ScenarioError::new("", "a dotted key too long", MAX_DEPTH_ALLOWED));
@@ -459,7 +459,7 @@ fn substitute(document: &mut Value, dotted_key: &str, value: Value) -> Read<()> 
     Ok(())
 }
 
-/// Is there a table told apart by its `kind`, which this word may stand for?
+/// Returns `true` if the key is a union of which this word is a kind.
 fn is_kind(dotted_key: &str, word: &str) -> bool {
     let path: Vec<_> = dotted_key.split('.').collect();
     match shape_at(ScenarioKeys::KEYS, &path) {
@@ -469,14 +469,14 @@ fn is_kind(dotted_key: &str, word: &str) -> bool {
     }
 }
 
-/// A text as the TOML value of the key at `path`; `None` if it is not one.
+/// Parses a text as the TOML value of the key at `path`; returns `None` if it is not TOML.
 fn toml_value(path: &str, text: &str) -> Option<Read<Value>> {
     let value = DeValue::parse(text).ok()?;
     let mut lines = Lines { starts: Vec::new(), by_path: HashMap::new() };
     Some(lines.value(path, value.into_inner()))
 }
 
-/// Converts TOML to JSON values and remembers on which line each key stands.
+/// Converts TOML to JSON values and records the line of each key.
 struct Lines {
     starts: Vec<usize>,
     by_path: HashMap<String, u32>,
@@ -537,7 +537,7 @@ fn line_starts(text: &str) -> Vec<usize> {
     std::iter::once(0).chain(breaks.map(|(at, _)| at + 1)).collect()
 }
 
-/// Line and column, both from 1, of a byte offset; the column in characters.
+/// Returns line and column, both from 1, of a byte offset; the column counts characters.
 fn position(text: &str, offset: usize) -> (u32, u32) {
     let before = text.get(..offset).unwrap_or(text);
     let line_start = before.rfind('\n').map_or(0, |at| at + 1);
@@ -545,12 +545,12 @@ fn position(text: &str, offset: usize) -> (u32, u32) {
     (before.matches('\n').count() as u32 + 1, column as u32)
 }
 
-/// The parser's message on one line.
+/// Returns the parser's message on one line.
 fn plain(error: &toml::de::Error) -> String {
     error.message().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// FNV-1a, 64 bits: fixed for ever, unlike the hashers of the standard library.
+/// 64-bit FNV-1a: stable, unlike the hashers of the standard library.
 struct Fnv(u64);
 
 impl Fnv {
@@ -559,7 +559,7 @@ impl Fnv {
     }
 
     fn bytes(&mut self, bytes: &[u8]) {
-        // The length closes each part, so that parts cannot run into each other.
+        // The length separates consecutive parts.
         for byte in (bytes.len() as u64).to_le_bytes().iter().chain(bytes) {
             self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
         }

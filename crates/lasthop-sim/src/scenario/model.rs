@@ -1,7 +1,7 @@
 //! The model of a scenario: plain data, fully resolved and checked.
 //!
-//! What stands here is the one source of names, units, defaults and limits: `table!`, `choice!`
-//! and `union!` make from it the Rust types, the reader, the JSON Schema and the reference page.
+//! This module is the only source of names, units, defaults and limits. `table!`, `choice!` and `union!` derive
+//! the Rust types, the reader, the JSON Schema and the reference page from it.
 
 use super::agents::Agents;
 use super::services::LinkProtocol;
@@ -22,25 +22,25 @@ pub use lasthop_tcp::config::{Ersn, LossDetection, UndoKind};
 pub use lasthop_tcp::{Profile, Variant};
 
 const POSITIVE: Limits = Limits::POSITIVE;
-/// The largest IP packet.
+/// Sizes of IP packets.
 pub(super) const PACKET: Limits = Limits::PACKET;
-/// Headers, frame or TCP/IP.
+/// Sizes of headers of frames, or of TCP and IP.
 const HEADER: Limits = Limits::HEADER;
 
-/// A radio frame, from 1 µs to 1 h.
+/// Duration of a radio frame, from 1 µs to 1 h.
 const FRAME: Limits = Limits::range(1_000, Duration::from_secs(3_600).as_nanos());
-/// Slots of a radio frame.
+/// Slots per radio frame.
 const SLOTS: Limits = Limits::range(1, 10_000);
 
-/// A network, its traffic and how often to run it.
+/// A network, its traffic and its replications.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
-    /// What the scenario is called in results.
+    /// Name of the scenario in results.
     pub name: String,
-    /// What it is about.
+    /// Description of the scenario.
     pub description: Option<String>,
-    /// The links in file order, then those of the radios and the WLANs, one for each station; routes with equally
-    /// many hops take the earliest.
+    /// The links in file order, followed by those of the radios and the WLANs, one per station.
+    /// Among routes with equal numbers of hops, the first link in this order is chosen.
     pub links: Vec<Link>,
     /// The radios in file order.
     pub radios: Vec<Radio>,
@@ -67,84 +67,84 @@ pub struct Link {
     pub forward: Direction,
     /// From the second host to the first.
     pub reverse: Direction,
-    /// The link-layer protocol or protocols, the same at both ends.
+    /// The link-layer protocol or protocols, identical at both ends.
     pub protocol: LinkProtocol,
-    /// What looks into the packets at its ends; those at one end in the order in which packets meet
-    /// them on their way into the link.
+    /// Packet inspectors at its ends. Packets that enter the link pass through the agents of that
+    /// end in this order.
     pub agents: Agents,
-    /// Frame header added to each packet; zero with services, which have their own.
+    /// Frame header added to each packet; zero with services, which have separate headers.
     pub header: Bytes,
-    /// Largest packet that the link carries, frame header excluded; `None`: any.
+    /// Maximum packet length on the link, excluding the frame header; `None`: unlimited.
     pub mtu: Option<Bytes>,
 }
 
 /// One direction of a link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Direction {
-    /// Transmission rate, more than zero, of one that changes its long-run mean; [`Rate::UNLIMITED`]
-    /// over a delay, without protocol only.
+    /// Transmission rate, above 0; the long-run mean of a changing rate. [`Rate::UNLIMITED`]
+    /// requires a delay and no protocol.
     pub rate: Rate,
-    /// How the rate changes; `None`: it does not.
+    /// Changes of the rate; `None`: constant.
     pub rate_changes: Option<RateKeys>,
-    /// Propagation delay, of one that changes its long-run mean.
+    /// Propagation delay; the long-run mean of a changing delay.
     pub delay: Duration,
-    /// How the delay changes; `None`: it does not.
+    /// Changes of the delay; `None`: constant.
     pub delay_changes: Option<DelayKeys>,
-    /// What waits at its head.
+    /// Queue discipline.
     pub queue: Discipline,
-    /// What destroys frames.
+    /// Error process of the frames.
     pub errors: Errors,
 }
 
 impl Link {
-    /// Can the header of a damaged frame be read, in either direction?
+    /// Returns `true` if packets with errors can have a readable header, in either direction.
     pub fn leaves_headers(&self) -> bool {
         self.forward.errors.leaves_headers() || self.reverse.errors.leaves_headers()
     }
 }
 
 impl Direction {
-    /// How long frames take, at the lowest rate and the longest delay.
+    /// Returns the bounds of frame durations: the minimum rate and the maximum delay.
     pub fn air(&self) -> Air {
         let rate = self.rate_changes.as_ref().map_or(self.rate, RateKeys::slowest);
         let [_, delay] = self.delays();
         Air { rate, delay }
     }
 
-    /// The shortest and the longest propagation delay.
+    /// Returns the minimum and the maximum propagation delay.
     pub fn delays(&self) -> [Duration; 2] {
         self.delay_changes.as_ref().map_or([self.delay; 2], DelayKeys::range)
     }
 
-    /// How long frames are on their way, none yet.
+    /// Returns the propagation delay process, without frames in transit.
     pub fn propagation(&self) -> PropagationDelay {
         let changing = self.delay_changes.as_ref().map(DelayKeys::propagation);
         changing.unwrap_or_else(|| self.delay.into())
     }
 
-    /// An idle transmitter of its rate.
+    /// Returns an idle transmitter with the rate of this direction.
     pub fn transmitter(&self) -> Transmitter {
         let changing = self.rate_changes.as_ref().map(RateKeys::transmitter);
         changing.unwrap_or_else(|| Transmitter::new(self.rate))
     }
 
-    /// The rate as a scenario file has it.
+    /// Returns the rate in the notation of a scenario file.
     pub(super) fn rate_keys(&self) -> RateKeys {
         self.rate_changes.clone().unwrap_or_else(|| RateKeys::from_short(LinkRate(self.rate)))
     }
 
-    /// The delay as a scenario file has it.
+    /// Returns the delay in the notation of a scenario file.
     pub(super) fn delay_keys(&self) -> DelayKeys {
         self.delay_changes.clone().unwrap_or_else(|| DelayKeys::from_short(self.delay))
     }
 }
 
 table! {
-    /// The top of a scenario.
+    /// Top level of a scenario.
     pub(super) struct ScenarioKeys {
-        /// What the scenario is called in results.
+        /// Name of the scenario in results.
         name: String;
-        /// What it is about.
+        /// Description of the scenario.
         description: Option<String>;
         /// Links by name, in this order. A scenario has at least one link, radio or WLAN.
         link: Option<Vec<Link>>;
@@ -154,9 +154,9 @@ table! {
         wlan: Option<Vec<Wlan>>;
         /// Flows by name, in this order.
         flow: Vec<Flow>;
-        /// What takes several values in turn; every combination is run.
+        /// Swept keys with their values; every combination is run.
         sweep: Sweep = "{}";
-        /// How often and how long to run.
+        /// Replications, seed and end of a run.
         run: Run = "{}";
     }
 }
@@ -164,37 +164,37 @@ table! {
 table! {
     /// `[link.NAME]`.
     pub(super) struct LinkKeys {
-        /// The two hosts that the link joins.
+        /// The two hosts at the ends of the link.
         between: [String; 2];
-        /// Where rate, delay and mtu come from if they are not given.
+        /// Source of rate, delay and mtu if they are not set.
         preset: Option<LinkPreset>;
-        /// Transmission rate; required without preset. "unlimited": packets take no time and never
-        /// queue, as on a path that only loses and delays them; needs protocol "raw" and a delay. A
-        /// table makes it change with time.
+        /// Transmission rate; required without preset. "unlimited": packets have no transmission
+        /// time and never queue, as on a path that only loses and delays them; requires protocol
+        /// "raw" and a delay. A table makes the rate change with time.
         rate: Option<OrShort<RateKeys>>;
-        /// Propagation delay, one way; required without preset. A table makes it change with time.
+        /// Propagation delay, one way; required without preset. A table makes the delay change with
+        /// time.
         delay: Option<OrShort<DelayKeys>>;
-        /// The queue at the head of each direction: what a drop-tail queue holds, the packet in
-        /// transmission included, a size counting packets with the frame header; or a table with its
-        /// discipline.
+        /// Queue of each direction: the capacity of a drop-tail queue, including the packet in
+        /// transmission, where sizes include the frame header; or a table with a queue discipline.
         queue: OrShort<Discipline> = "50 packets";
-        /// Frame header added to each packet; by default 0 B without link-layer protocol, 1 B where
-        /// frames carry a number (RLP, xor-fec) and 2 B where they carry an acknowledgment too and
-        /// in each PDU of rlc-am; not with services, which have their own.
+        /// Frame header added to each packet. Default: 0 B without link-layer protocol, 1 B if
+        /// frames carry a number (RLP, xor-fec), 2 B if they also carry an acknowledgment, and for
+        /// each PDU of rlc-am; not with services, which have separate headers.
         header: Option<Bytes>, HEADER;
-        /// Largest packet that the link carries, frame header excluded; by default that of the
-        /// preset, otherwise 1500 B. There is no fragmentation: flows with larger packets are
+        /// Maximum packet length on the link, excluding the frame header; default: that of the
+        /// preset, otherwise 1500 B. Packets are not fragmented: flows with larger packets are
         /// rejected.
         mtu: Option<Bytes>, PACKET;
-        /// The link-layer protocol, the same at both ends.
+        /// Link-layer protocol of both ends.
         protocol: LinkProtocol = "raw";
-        /// What sits at one end of the link, and looks into the packets that cross it or limits how
-        /// often the link sends them. A list puts several there: packets that enter the link meet
-        /// those of that end in this order, packets that leave it in the opposite one.
+        /// Agent at one end of the link, which inspects the packets that cross the link or limits
+        /// their retransmissions. A list attaches several agents: packets that enter the link at
+        /// that end pass through them in this order, packets that leave it in reverse order.
         agent: Agents;
-        /// What destroys frames, in each direction independently.
+        /// Error process of the frames, independent in each direction.
         errors: Errors = "none";
-        /// What is different in the direction from the second host to the first.
+        /// Keys that differ in the direction from the second host to the first.
         reverse: Option<Reverse>;
     }
 }
@@ -211,51 +211,51 @@ pub struct Radio {
 table! {
     /// `[radio.NAME]`.
     pub struct RadioKeys {
-        /// The host that all stations are joined with.
+        /// The host to which all stations are linked.
         base: String;
-        /// The hosts that share the slots; each has a link to the base, called NAME.STATION, whose
+        /// The hosts that share the slots. Each has a link to the base, named NAME.STATION, whose
         /// forward direction leads to the base.
         stations: Hosts;
-        /// Duration of a frame, at the start of which its slots are given away.
+        /// Duration of a frame; its slots are assigned at the start.
         frame: Duration = "10 ms", FRAME;
-        /// Slots of a frame from the stations to the base.
+        /// Number of slots per frame from the stations to the base.
         uplink: u32 = "25", SLOTS;
-        /// Slots of a frame from the base to the stations.
+        /// Number of slots per frame from the base to the stations.
         downlink: u32 = "25", SLOTS;
-        /// The largest link frame, header included, that one slot takes.
+        /// Maximum length of a link frame in one slot, including its header.
         slot: Bytes = "42 B", PACKET;
-        /// Time from the end of a frame to the arrival of what was sent in it; a table makes it change
-        /// with time.
+        /// Delay from the end of a frame to the arrival of its contents; a table makes the delay
+        /// change with time.
         delay: OrShort<DelayKeys> = "0 s";
-        /// The queue of each station in each direction: what a drop-tail queue holds, a size counting
-        /// packets with the frame header; or a table with its discipline.
+        /// Queue of each station in each direction: the capacity of a drop-tail queue, where sizes
+        /// include the frame header; or a table with a queue discipline.
         queue: OrShort<Discipline> = "50 packets";
-        /// Frame header of the link protocol, by default as of links.
+        /// Frame header of the link protocol; default: as for links.
         header: Option<Bytes>, HEADER;
-        /// The link-layer protocol of each station, the same at both ends.
+        /// Link-layer protocol of each station, at both ends.
         protocol: Protocol = "raw";
-        /// What sits at the base and looks into the packets that cross each station's link, or at
-        /// each station and limits its link.
+        /// Agent at the base, which inspects the packets that cross each station's link; or agent
+        /// at each station, which limits the retransmissions of its link.
         agent: Agents;
-        /// What destroys link frames, on each station's link and in each direction independently.
+        /// Error process of the link frames, independent for each station's link and direction.
         errors: Errors = "none";
-        /// What is different from the base to the stations; by default nothing is.
+        /// Error process from the base to the stations; default: as `errors`.
         downlink_errors: Option<Errors>;
     }
 }
 
 choice! {
-    /// Wireless links whose rate, delay and largest packet are known by name.
+    /// Presets of wireless links: rate, delay and maximum packet length.
     pub enum LinkPreset {
         /// Bundled GSM circuits (HSCSD): 43.2 kbps, 100 ms, packets up to 50 B.
         Cellular = "cellular",
-        /// IEEE 802.11 of 1997, as a link between two: 2 Mbps, 3 ms, packets up to 1 kB.
+        /// IEEE 802.11 of 1997 as a point-to-point link: 2 Mbps, 3 ms, packets up to 1 kB.
         Wlan = "wlan",
     }
 }
 
 impl LinkPreset {
-    /// Rate, propagation delay and largest packet. Sources and how sure they are:
+    /// Returns rate, propagation delay and maximum packet length. Sources and their reliability:
     /// `docs/links/presets.md`.
     pub const fn values(self) -> (Rate, Duration, Bytes) {
         match self {
@@ -270,15 +270,15 @@ impl LinkPreset {
 }
 
 table! {
-    /// `[link.NAME.reverse]`: what is different from the second host to the first.
+    /// `[link.NAME.reverse]`: keys that differ from the second host to the first.
     pub(super) struct Reverse {
         /// Transmission rate, or a table that makes it change with time.
         rate: Option<OrShort<RateKeys>>;
         /// Propagation delay, one way, or a table that makes it change with time.
         delay: Option<OrShort<DelayKeys>>;
-        /// What the queue holds, or a table with its discipline.
+        /// Capacity of the queue, or a table with a queue discipline.
         queue: Option<OrShort<Discipline>>;
-        /// What destroys frames.
+        /// Error process of the frames.
         errors: Option<Errors>;
     }
 }
@@ -289,14 +289,15 @@ table_field!(Reverse);
 pub struct Flow {
     /// Its name: `NAME` of `[flow.NAME]`.
     pub name: String,
-    /// The host that sends the data: of a file, it opens the connection too; of a web flow, it is
-    /// the server.
+    /// The host that sends the data. It opens the connection of a file transfer; in a web flow, it
+    /// is the server.
     pub from: String,
-    /// The host that receives the data: of a web flow the browser, which opens the connections.
+    /// The host that receives the data. In a web flow, it is the browser, which opens the
+    /// connections.
     pub to: String,
-    /// When it starts, after the start of the run.
+    /// Start time, relative to the start of the run.
     pub start: Duration,
-    /// The service that it asks for on links with services.
+    /// The service that it requests on links with services.
     pub service: Option<String>,
     /// The transport protocol.
     pub transport: Transport,
@@ -307,33 +308,33 @@ pub struct Flow {
 table! {
     /// `[flow.NAME]`.
     pub(super) struct FlowKeys {
-        /// The host that sends the data and opens the connection; of a web flow, the server.
+        /// The host that sends the data and opens the connection; in a web flow, the server.
         from: String;
-        /// The host that receives the data; of a web flow, the browser, which opens the
+        /// The host that receives the data; in a web flow, the browser, which opens the
         /// connections.
         to: String;
-        /// When the flow starts, after the start of the run.
+        /// Start time of the flow, relative to the start of the run.
         start: Duration = "0 s";
-        /// The service that its packets get, in both directions, on links with protocol kind
-        /// "services"; without it, and on such a link that has no service of this name, the first.
+        /// Service of its packets, in both directions, on links with protocol kind "services".
+        /// Default, and on links without a service of this name: the first service.
         service: Option<String>;
         /// The transport protocol.
         transport: Transport;
-        /// What sends.
+        /// Traffic source.
         app: App;
     }
 }
 
 table! {
-    /// How often and how long to run.
+    /// Replications, seed and end of a run.
     pub struct Run {
-        /// Independent replications, each with its own random numbers.
+        /// Number of independent replications, each with separate random numbers.
         replications: u32 = "30", Limits::range(1, 1_000_000);
         /// Master seed of all random numbers.
         seed: u64 = "1", Limits::range(0, i64::MAX as u64);
-        /// Simulated time at which a run stops; without it, when all file transfers are complete.
+        /// Simulated time at which a run stops; default: when all file transfers are complete.
         duration: Option<Duration>, POSITIVE;
-        /// Simulated time at which a run is given up that has not ended by itself.
+        /// Simulated time at which a run without an end is aborted.
         max_time: Duration = "100000 s", POSITIVE;
     }
 }

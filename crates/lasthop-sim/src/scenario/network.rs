@@ -1,4 +1,4 @@
-//! The checks that concern more than one key.
+//! Checks that concern more than one key.
 
 use super::model::{Flow, Scenario, Transport};
 use super::routes::Routes;
@@ -8,7 +8,7 @@ use lasthop_base::schema::error::{ScenarioError, suggestion};
 use lasthop_base::units::Bytes;
 
 impl Scenario {
-    /// What no single key shows.
+    /// Checks conditions on several keys.
     pub(super) fn check(&self) -> Result<(), ScenarioError> {
         let routes = Routes::new(self);
         for index in 0..self.links.len() {
@@ -108,7 +108,7 @@ impl Scenario {
         Ok(())
     }
 
-    /// No link on the route may be too narrow for such a packet.
+    /// Checks that all links of the route can carry such a packet.
     fn check_size(
         &self,
         route: &[(usize, bool)],
@@ -125,7 +125,7 @@ impl Scenario {
                     (None, Some(_)) => format!("{most}, what a frame of 802.11 takes"),
                     (Some(radio), _) => {
                         let name = &self.radios[radio].name;
-                        format!("{most}, what radio.{name}.slot takes beside the frame header")
+                        format!("{most}, the capacity of radio.{name}.slot after the frame header")
                     }
                 };
                 return Err(ScenarioError::new(
@@ -145,18 +145,18 @@ impl Flow {
         Load { datagram: self.app.packet(), sends_back: self.app.sends_back() }
     }
 
-    /// The largest packets that it sends: from `from` to `to`, and back.
+    /// Returns the sizes of the largest packets from `from` to `to`, and back.
     pub fn largest_packets(&self) -> [Bytes; 2] {
         self.transport.largest_packets(self.load())
     }
 }
 
-/// A quantity as the scenario would write it.
+/// Returns a quantity in the notation of a scenario.
 fn quoted(quantity: impl std::fmt::Display) -> String {
     format!("\"{quantity}\"")
 }
 
-/// Words in quotes, the last one after `word`: `"a", "b" or "c"`.
+/// Lists words in quotes, the last one after `word`: `"a", "b" or "c"`.
 fn listed(words: &[&str], word: &str) -> String {
     let quoted: Vec<_> = words.iter().map(|one| format!("{one:?}")).collect();
     match quoted.split_last() {

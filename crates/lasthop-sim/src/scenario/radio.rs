@@ -1,4 +1,4 @@
-//! Radios: reading and writing, and what they become: a link for each station.
+//! Radios: reading, writing, and conversion to one link per station.
 
 use super::model::{Direction, Link, Radio, RadioKeys};
 use super::services::LinkProtocol;
@@ -27,7 +27,7 @@ impl Table for Radio {
             let found = format!("{:?}, which is the base", keys.base);
             return Err(node.key_error("stations", found, "hosts other than the base"));
         }
-        // Two documents that are only written differently are the same.
+        // Documents that differ only in notation are equal.
         keys.header = keys.header.or(Some(keys.protocol.default_header()));
         keys.errors.resolve(&node.child_path("errors"), Some(keys.frame))?;
         if let Some(errors) = &mut keys.downlink_errors {
@@ -90,14 +90,14 @@ impl Radio {
         self.keys.header.unwrap_or(self.keys.protocol.default_header())
     }
 
-    /// What so many slots a frame carry, in whole bits per second.
+    /// Returns the capacity of `slots` slots per frame, in whole bits per second.
     pub fn rate(&self, slots: u32) -> Rate {
         const SECOND: u128 = Duration::from_secs(1).as_nanos() as u128;
         let bits = u128::from(self.keys.slot.bits()) * u128::from(slots);
         Rate::from_bps((bits * SECOND / u128::from(self.keys.frame.as_nanos())) as u64)
     }
 
-    /// The two directions of each station: to the base, from the base.
+    /// Returns the two directions of each station: to the base, from the base.
     fn directions(&self) -> [Direction; 2] {
         let direction = |slots, errors: &Errors| Direction {
             rate: self.rate(slots),
@@ -114,7 +114,7 @@ impl Radio {
         ]
     }
 
-    /// The links of the stations, of which this is radio `index`.
+    /// Returns the links of the stations of radio number `index`.
     pub(super) fn links(&self, index: usize) -> impl Iterator<Item = Link> {
         let keys = &self.keys;
         let [forward, reverse] = self.directions();
@@ -122,7 +122,7 @@ impl Radio {
         let agents = |station: &String| {
             let mut agents = keys.agent.clone();
             for agent in &mut agents.0 {
-                // The reader has tried it.
+                // The reader has checked this.
                 let placed = agent.place_on_radio(&keys.base, station);
                 debug_assert!(placed.is_ok(), "an agent that goes with its radio");
             }
@@ -138,7 +138,7 @@ impl Radio {
             protocol: LinkProtocol::One(keys.protocol.clone()),
             agents: agents(station),
             header: self.header(),
-            // What is not cut up has to fit.
+            // Packets that are not segmented must fit into a slot.
             mtu: keys.protocol.payload().is_none().then_some(whole),
         })
     }

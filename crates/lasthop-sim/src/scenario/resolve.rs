@@ -1,4 +1,4 @@
-//! From the keys of a document to the resolved model, where the two differ.
+//! Conversion of the keys of a document to the resolved model, where they differ.
 
 use super::model::{
     Direction, Flow, FlowKeys, Link, LinkKeys, LinkPreset, Reverse, Scenario, ScenarioKeys,
@@ -28,7 +28,7 @@ impl Named for Flow {
     }
 }
 
-/// Largest packet of a link that has neither a preset nor `mtu`: that of Ethernet.
+/// Maximum packet length of a link without a preset and `mtu`: the MTU of Ethernet.
 pub(crate) const DEFAULT_MTU: Bytes = Bytes::new(1500);
 
 impl Table for Link {
@@ -150,7 +150,7 @@ impl Table for Link {
     }
 }
 
-/// Each discipline's own checks.
+/// Performs the checks of the queue disciplines.
 fn check_queues(node: &Node<'_>, [forward, reverse]: [&Direction; 2]) -> Read<()> {
     for (direction, at) in [(forward, ""), (reverse, ".reverse")] {
         if !at.is_empty() && reverse.queue == forward.queue {
@@ -162,8 +162,8 @@ fn check_queues(node: &Node<'_>, [forward, reverse]: [&Direction; 2]) -> Read<()
     Ok(())
 }
 
-/// Where frames take no time, protocols have nothing to derive their timers from, and only a delay
-/// lets the clock go on.
+/// Checks directions of unlimited rate: protocols could not derive their timers, and without a
+/// delay the simulation would not advance.
 fn check_unlimited(
     node: &Node<'_>,
     protocol: &LinkProtocol,

@@ -4,49 +4,49 @@ use super::model::Scenario;
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-/// A link as seen from one of its hosts.
+/// A link in one direction, from one of its hosts.
 #[derive(Clone, Copy, Debug)]
 struct Way {
     link: usize,
-    /// From the link's first host to its second?
+    /// Whether the direction is from the link's first host to its second.
     is_forward: bool,
     to: usize,
 }
 
-/// Routes to that many hosts are remembered.
+/// Number of cached destinations.
 const REMEMBERED: usize = 4;
 
-/// How far hosts are from one of them, as far as somebody has asked.
+/// Distances of hosts from one destination, computed as far as required.
 #[derive(Clone, Debug)]
 struct Distances {
     to: usize,
-    /// Of each host in hops, once it is reached.
+    /// Number of hops from each host that has been reached.
     hops: Vec<Option<usize>>,
-    /// Hosts, nearest first, and how many of them have been looked around from.
+    /// Hosts in order of distance, and the number of those whose neighbours have been visited.
     reached: Vec<usize>,
     next: usize,
-    /// Each host's way to the next one, once somebody has gone it.
+    /// Next hop of each host, once computed.
     closer: Vec<Option<Way>>,
 }
 
-/// The hosts of a scenario and what connects them; made once, asked for many routes.
+/// The hosts of a scenario and their connections; created once for many routes.
 #[derive(Clone, Debug)]
 pub struct Routes<'a> {
     /// Numbers of the hosts, in the order in which the links name them.
     hosts: HashMap<&'a str, usize>,
-    /// Ways out of each host, in the order of the links.
+    /// Outgoing directions of each host, in the order of the links.
     ways: Vec<Vec<Way>>,
-    /// To the hosts that were asked for, the latest last.
+    /// Cached destinations, the latest last.
     distances: RefCell<Vec<Distances>>,
 }
 
 impl<'a> Routes<'a> {
-    /// The network of `scenario`.
+    /// Creates the network of `scenario`.
     pub fn new(scenario: &'a Scenario) -> Self {
         Routes::over(scenario.links.iter().map(|link| link.between.each_ref().map(String::as_str)))
     }
 
-    /// The network of links between these hosts.
+    /// Creates the network of links between these hosts.
     fn over(links: impl Iterator<Item = [&'a str; 2]>) -> Self {
         let mut hosts = HashMap::new();
         let mut ways: Vec<Vec<Way>> = Vec::new();
@@ -63,14 +63,15 @@ impl<'a> Routes<'a> {
         Routes { hosts, ways, distances: RefCell::default() }
     }
 
-    /// Is there a host of this name?
+    /// Returns `true` if a host has this name.
     pub fn has_host(&self, name: &str) -> bool {
         self.hosts.contains_key(name)
     }
 
-    /// The route with the fewest hops; among equals, at each hop from `from` on, the link that
-    /// stands first in the file. Each hop is the index of a link and whether it is crossed from its
-    /// first host to its second. Empty if there is none, or if `from` is `to`.
+    /// Returns the route with the fewest hops. Among equal routes, each hop from `from` onwards
+    /// takes the link that is first in the file. A hop is the index of a link and whether it is
+    /// crossed from its first host to its second. The route is empty if it does not exist or if
+    /// `from` is `to`.
     pub fn route(&self, from: &str, to: &str) -> Vec<(usize, bool)> {
         let (Some(&start), Some(&end)) = (self.hosts.get(from), self.hosts.get(to)) else {
             return Vec::new();
@@ -78,7 +79,8 @@ impl<'a> Routes<'a> {
         if start == end {
             return Vec::new();
         }
-        // All ways to a host with one neighbour go over that one: those of many stations share one search.
+        // All routes to a host with one neighbour lead through that neighbour, so that many
+        // stations share one search.
         let last = self.last_way(end);
         let target = last.map_or(end, |(neighbour, _)| neighbour);
         let mut remembered = self.distances.borrow_mut();
@@ -99,7 +101,8 @@ impl<'a> Routes<'a> {
         route
     }
 
-    /// Where all links of a host lead to the same other one: that one, and how the first link is crossed from there.
+    /// Returns the only neighbour of a host, and the direction in which the first link is crossed
+    /// from there; `None` if the host has several neighbours.
     fn last_way(&self, host: usize) -> Option<(usize, (usize, bool))> {
         let ways = &self.ways[host];
         let &Way { link, is_forward, to } = ways.first()?;
@@ -108,15 +111,15 @@ impl<'a> Routes<'a> {
 }
 
 impl Distances {
-    /// Only `to` is reached, of so many `hosts`.
+    /// Creates distances in which only `to` is reached; `hosts` is the number of hosts.
     fn new(to: usize, hosts: usize) -> Self {
         let mut hops = vec![None; hosts];
         hops[to] = Some(0);
         Distances { to, hops, reached: vec![to], next: 0, closer: vec![None; hosts] }
     }
 
-    /// Hops from `start`; breadth first from the far end reaches the nearest first, so that all hosts that are closer
-    /// are known when it is.
+    /// Returns the number of hops from `start`. The breadth-first search begins at the destination,
+    /// so that all closer hosts are known when `start` is reached.
     fn hops_from(&mut self, start: usize, ways: &[Vec<Way>]) -> Option<usize> {
         while let Some(&host) = self.reached.get(self.next)
             && self.hops[start].is_none()
@@ -132,7 +135,7 @@ impl Distances {
         self.hops[start]
     }
 
-    /// Goes one hop from `here`, whose distance is known: the first link to a host that is closer.
+    /// Advances one hop from `here`, whose distance is known: over the first link to a closer host.
     fn step(&mut self, here: &mut usize, ways: &[Vec<Way>]) -> (usize, bool) {
         let hops = &self.hops;
         let way = *self.closer[*here].get_or_insert_with(|| {
@@ -146,7 +149,7 @@ impl Distances {
 }
 
 impl Scenario {
-    /// The hosts, in the order in which the links name them.
+    /// Returns the hosts, in the order in which the links name them.
     pub fn hosts(&self) -> Vec<&str> {
         let routes = Routes::new(self);
         let mut hosts = vec![""; routes.hosts.len()];
@@ -154,7 +157,7 @@ impl Scenario {
         hosts
     }
 
-    /// One [`Routes::route`]; who asks for several keeps the [`Routes`].
+    /// Computes a single [`Routes::route`]; callers that need several use [`Routes`].
     pub fn route(&self, from: &str, to: &str) -> Vec<(usize, bool)> {
         Routes::new(self).route(from, to)
     }
@@ -167,7 +170,7 @@ mod tests {
 
     const HOSTS: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 
-    /// The route by relaxing all distances until none changes.
+    /// Computes the route by relaxing all distances until none changes.
     fn plain(links: &[[usize; 2]], from: usize, to: usize) -> Vec<(usize, bool)> {
         let mut hops = [usize::MAX; HOSTS.len()];
         hops[to] = 0;
@@ -185,7 +188,7 @@ mod tests {
                 .flat_map(|(link, &[a, b])| [(link, true, a, b), (link, false, b, a)]);
             let way =
                 out.find(|&(_, _, a, b)| a == here && hops[b].saturating_add(1) == hops[here]);
-            let (link, is_forward, _, next) = way.expect("somebody is closer");
+            let (link, is_forward, _, next) = way.expect("another host is closer");
             route.push((link, is_forward));
             here = next;
         }
@@ -193,7 +196,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever was asked for before.
+        /// Independent of earlier requests.
         #[test]
         fn routes_are_those_of_a_plain_search(
             links in prop::collection::vec((0..HOSTS.len(), 1..HOSTS.len()), 1..14),

@@ -1,5 +1,5 @@
-//! What the descriptions in `model.rs` become besides a reader: a JSON Schema for editors and the
-//! reference page.
+//! Output derived from the descriptions in `model.rs`: a JSON Schema for editors, and the reference
+//! page.
 
 use super::model::ScenarioKeys;
 use super::sweep::{CASE, Range, ZIP};
@@ -12,14 +12,15 @@ use std::fmt::Write;
 
 const NAME_PATTERN: &str = "^[A-Za-z0-9_-]+$";
 
-/// Version of what scenario files may say.
+/// Version of the format of scenario files.
 pub const SCHEMA_VERSION: &str = "2.0";
 
-/// The JSON Schema (draft 2020-12) of a scenario document. It says what a single key may hold; what
-/// several keys must have in common (reachable hosts, an end of the run) only the reader checks.
+/// Returns the JSON Schema (draft 2020-12) of a scenario document. It describes the values of
+/// single keys. Only the reader checks conditions on several keys (reachable hosts, an end of the
+/// run).
 ///
-/// Its version is in `$id`. The first number changes where a file that was right is refused or means
-/// something else, the second where keys or values are added: docs/upgrading.md.
+/// The version is in `$id`. The first number changes if a valid file becomes invalid or changes its
+/// meaning, the second if keys or values are added: docs/upgrading.md.
 pub fn schema() -> Value {
     let mut schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -32,7 +33,7 @@ pub fn schema() -> Value {
     {
         schema.extend(top);
     }
-    // What is required depends on another key, which no single key can say.
+    // Required keys depend on another key, which the schema of a single key cannot express.
     schema["properties"]["link"]["additionalProperties"]["anyOf"] =
         json!([{ "required": ["preset"] }, { "required": ["rate", "delay"] }]);
     schema["anyOf"] =
@@ -76,7 +77,7 @@ fn probability_schema() -> Value {
     ] })
 }
 
-/// A list of so many items.
+/// Returns the schema of a list whose number of items is within `limits`.
 fn list_schema(limits: Limits, items: Value) -> Value {
     json!({ "type": "array", "minItems": limits.min, "maxItems": limits.max, "items": items })
 }
@@ -101,7 +102,7 @@ fn key_schema(key: &Key) -> Value {
     schema
 }
 
-/// What may stand as a value of this shape, within the limits of a key.
+/// Returns the schema of a value of this shape, within the limits of a key.
 fn shape_schema(shape: &Shape, key: &Key) -> Value {
     match shape {
         Shape::Text => json!({ "type": "string", "pattern": "\\S" }),
@@ -234,7 +235,7 @@ fn is_required(key: &Key) -> bool {
     key.default.is_none() && !key.optional
 }
 
-/// The reference of all scenario keys as a page of Markdown: a table for each section with key,
+/// Returns the reference of all scenario keys as a page of Markdown: a table per section with key,
 /// type, default and meaning.
 pub fn reference_markdown() -> String {
     let mut page = Page { text: String::from(REFERENCE_HEAD), unions: Vec::new() };
@@ -255,7 +256,7 @@ This page is generated from the model that reads scenarios.
 
 struct Page {
     text: String,
-    /// The unions already described, by their kinds.
+    /// Unions that are already described, by their kinds.
     unions: Vec<Vec<&'static str>>,
 }
 
@@ -286,7 +287,7 @@ impl Page {
         }
     }
 
-    /// The sections of the keys that hold tables, and the words of those that hold words.
+    /// Writes the sections of keys with tables, and the words of keys with choices.
     fn below(&mut self, path: &str, keys: &'static [Key]) {
         let dotted = |key: &Key| {
             if path.is_empty() { key.name.into() } else { format!("{path}.{}", key.name) }
@@ -323,7 +324,7 @@ impl Page {
 
     fn union(&mut self, path: &str, variants: &'static [Variant]) {
         let kinds: Vec<_> = variants.iter().map(|variant| variant.kind).collect();
-        // The protocols of services are those of links but one.
+        // Services have the protocols of links, except one.
         let holds = |known: &Vec<_>| kinds.iter().all(|kind| known.contains(kind));
         if self.unions.iter().any(holds) {
             return;
@@ -389,7 +390,7 @@ differs from the scenario, and may be empty. Results call its points by `case`.
 \"link.wireless.errors\" = { kind = \"uniform\", loss = \"1 %\" }
 ```";
 
-/// The type of a key for the reference, with its limits.
+/// Returns the type of a key for the reference, with its limits.
 fn kind(key: &Key) -> String {
     kind_of(&key.shape, key)
 }
@@ -409,7 +410,7 @@ fn kind_of(shape: &Shape, key: &Key) -> String {
             format!("list of whole numbers{}", key.limits.text(|n| n.to_string()))
         }
         Shape::Probabilities => "list of probabilities, one a state".to_owned(),
-        Shape::ProbabilityRows => "list of rows of probabilities, one row a state".to_owned(),
+        Shape::ProbabilityRows => "list of rows of probabilities, one row per state".to_owned(),
         Shape::HostPair => "list of two host names".to_owned(),
         Shape::Hosts => "list of host names".to_owned(),
         Shape::Choice(_) => "word".to_owned(),

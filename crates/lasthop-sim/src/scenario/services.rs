@@ -1,4 +1,4 @@
-//! The protocols of a link, one or several: model, reading, writing, and what concerns both.
+//! The protocols of a link: model, reading, writing, and common operations.
 
 use super::model::{Flow, Scenario};
 use super::routes::Routes;
@@ -14,10 +14,10 @@ use lasthop_link::link::{CLASSES, MAX_SERVICES, Protocol};
 use lasthop_link::queue::Discipline;
 use serde_json::{Map, Value};
 
-/// What a link does about lost frames.
+/// Treatment of lost frames on a link.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LinkProtocol {
-    /// The same for all packets.
+    /// A single protocol for all packets.
     One(Protocol),
     /// Each service has its own protocol.
     Services(Services),
@@ -28,9 +28,9 @@ pub enum LinkProtocol {
 pub struct Services {
     /// The services in file order.
     pub services: Vec<Service>,
-    /// How often shares are measured; `None`: the weights are fixed.
+    /// Interval of share measurements; `None`: the weights are fixed.
     pub measure: Option<Duration>,
-    /// What every frame carries to name its service.
+    /// Size of the service identifier in every frame.
     pub identifier: Bytes,
 }
 
@@ -39,19 +39,19 @@ pub struct Services {
 pub struct Service {
     /// Its name: `NAME` of `[link.LINK.protocol.service.NAME]`.
     pub name: String,
-    /// Its share, in parts of the sum of all weights.
+    /// Its share, as a part of the sum of all weights.
     pub weight: u32,
     /// Its protocol.
     pub protocol: Protocol,
-    /// Its queue; `None`: as the link's `queue` says.
+    /// Its queue; `None`: the `queue` of the link.
     pub queue: Option<OrShort<Discipline>>,
-    /// Frame header added to each packet, the identifier not counted.
+    /// Frame header added to each packet, excluding the identifier.
     pub header: Bytes,
-    /// Traffic classes whose packets it takes on a live link.
+    /// Traffic classes of its packets on a live link.
     pub classes: Option<TrafficClasses>,
 }
 
-/// Different DS code points. Written as a list in any order.
+/// Distinct DSCPs. Written as a list in any order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrafficClasses(
     /// In ascending order.
@@ -71,13 +71,13 @@ impl Field for TrafficClasses {
 table! {
     /// Keys of `protocol = { kind = "services" }`.
     struct ServicesKeys {
-        /// Services by name, at most 16; the first takes the flows that ask for no other.
+        /// Services by name, at most 16; the first is the default of flows.
         service: Vec<Service>;
-        /// Where the shares come from.
+        /// Source of the shares.
         shares: Shares = "weights";
-        /// How often shares are measured, by default 1 s; with shares "measured" only.
+        /// Interval of share measurements, default 1 s; with shares "measured" only.
         interval: Option<Duration>, Limits::POSITIVE;
-        /// What every frame, control frames included, carries to name its service.
+        /// Size of the service identifier in every frame, including control frames.
         identifier: Bytes = "1 B", Limits::HEADER;
     }
 }
@@ -85,47 +85,48 @@ table! {
 table! {
     /// `[link.LINK.protocol.service.NAME]`.
     struct ServiceKeys {
-        /// Its share of the bit rate, in parts of the sum of all weights; whatever a service does
-        /// not use goes to the others.
+        /// Share of the bit rate, as a part of the sum of all weights; unused shares are available
+        /// to other services.
         weight: u32 = "1", Limits::range(1, 1000);
         /// Its link-layer protocol.
         protocol: Protocol = "raw";
-        /// Its queue in each direction: what a drop-tail queue holds, a packet of its own in transmission
-        /// included; or a table with its discipline; by default what the link's key queue says.
+        /// Queue in each direction: the capacity of a drop-tail queue, including the service's
+        /// packet in transmission; or a table with a queue discipline. Default: the key queue of
+        /// the link.
         queue: Option<OrShort<Discipline>>;
-        /// Frame header added to each packet, the identifier not counted; by default as for a link
-        /// with this protocol alone.
+        /// Frame header added to each packet, excluding the identifier; default: as for a link with
+        /// this protocol only.
         header: Option<Bytes>, Limits::HEADER;
-        /// Traffic classes (DS code points of RFC 2474) whose packets it takes where real programs send
-        /// them (`lasthop live`); packets of classes that no service names go to the first one.
+        /// Traffic classes (DSCPs of RFC 2474) of its packets from real programs (`lasthop live`).
+        /// Packets of other classes belong to the first service.
         classes: Option<TrafficClasses>, Limits::range(0, 63);
     }
 }
 
 choice! {
-    /// Where the shares of services come from.
+    /// Source of the shares of services.
     pub enum Shares {
-        /// From their weights.
+        /// Fixed weights.
         Weights = "weights",
-        /// From what is offered: at the end of every interval each service gets the part that it
-        /// had in the bytes offered to all of them, at least 1 %; the weights hold until the end
-        /// of the first.
+        /// Measured traffic: at the end of every interval, each service receives its fraction of
+        /// the bytes offered to all services, at least 1 %. The weights apply until the end of the
+        /// first interval.
         Measured = "measured",
     }
 }
 
-/// How often shares are measured by default.
+/// Default interval of share measurements.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 const KIND: &str = "services";
 
-/// The kinds of [`Protocol`]; services are not among them, so that they cannot hold services.
+/// The kinds of [`Protocol`], which exclude services: services cannot be nested.
 const SINGLE: &[Variant] = match Protocol::SHAPE {
     Shape::Union(variants) => variants,
     _ => panic!("a union"),
 };
 
-/// Those and services.
+/// The kinds of [`Protocol`], and services.
 const VARIANTS: [Variant; SINGLE.len() + 1] = {
     let about = "Several services share the link, each with its own protocol; a service pays with \
                  its own share for what it repeats, adds or acknowledges.";
@@ -140,7 +141,7 @@ const VARIANTS: [Variant; SINGLE.len() + 1] = {
 };
 
 impl LinkProtocol {
-    /// The names of the services, in their order; none where all packets have the same protocol.
+    /// Returns the names of the services, in order; empty if all packets have the same protocol.
     pub fn service_names(&self) -> impl Iterator<Item = &str> {
         let services = match self {
             LinkProtocol::One(_) => [].as_slice(),
@@ -149,7 +150,7 @@ impl LinkProtocol {
         services.iter().map(|service| service.name.as_str())
     }
 
-    /// On a live link, the index of the service of each traffic class.
+    /// Returns the index of the service of each traffic class on a live link.
     pub fn classes(&self) -> Vec<u8> {
         let mut services = vec![0; CLASSES];
         if let LinkProtocol::Services(set) = self {
@@ -162,7 +163,7 @@ impl LinkProtocol {
         services
     }
 
-    /// The index of the service that a flow gets: the one that it asks for, or else the first.
+    /// Returns the index of the service of a flow: the requested one, or the first.
     pub fn service_of(&self, flow: &Flow) -> usize {
         let wanted = |name: &str| flow.service.as_deref() == Some(name);
         self.service_names().position(wanted).unwrap_or(0)
@@ -257,7 +258,7 @@ impl Table for Service {
 }
 
 impl Scenario {
-    /// The service that a flow asks for must be one of some link that it crosses.
+    /// Checks that the service that a flow requests exists on a link of its route.
     pub(super) fn check_service(
         &self,
         routes: &Routes<'_>,

@@ -9,13 +9,13 @@ use serde_json::{Map, Value};
 use std::collections::HashSet;
 use std::hash::Hash;
 
-/// The key of zipped lists in a sweep; dotted keys always have a dot.
+/// Key of zipped lists in a sweep; swept keys always contain a dot.
 pub(super) const ZIP: &str = "zip";
 
-/// The key of named cases in a sweep, and what the case of a point is called.
+/// Key of named cases in a sweep, and name of the parameter in points.
 pub(super) const CASE: &str = "case";
 
-/// The most points a sweep may have.
+/// Maximum number of points of a sweep.
 pub(super) const MAX_POINTS: usize = 1_000_000;
 
 const VALUES_ALLOWED: &str = "a list of at least one value, or a range such as { from = \"10 ms\", \
@@ -24,23 +24,23 @@ const ZIP_ALLOWED: &str =
     "tables [[sweep.zip]], each of at least two dotted keys with lists of the same length";
 const CASE_ALLOWED: &str = "tables [sweep.case.NAME] of dotted keys, each with its value there";
 
-/// Digits that are kept of numbers that a range divides or multiplies its way to.
+/// Number of significant digits of computed values of a range.
 const DIGITS: usize = 6;
 
 table! {
     /// Values at equal distances or ratios.
     pub(super) struct Range {
-        /// The first value.
+        /// First value.
         from: Bound;
-        /// Where it ends, in the unit of `from`, and greater. With `step`, the last value is the
-        /// last step not beyond it.
+        /// End of the range, in the unit of `from`, and greater. With `step`, the last value is the
+        /// last step up to it.
         to: Bound;
-        /// From each value to the next, in the same unit; this or `count`.
+        /// Difference or ratio of consecutive values, in the same unit; either this or `count`.
         step: Option<Bound>;
-        /// How many values, both ends included; this or `step`.
+        /// Number of values, including both ends; either this or `step`.
         count: Option<u64>, Limits::range(2, MAX_POINTS as u64);
-        /// How `count` values lie between the ends. What cannot be written exactly is rounded to
-        /// six significant digits.
+        /// Spacing of `count` values between the ends. Values that cannot be written exactly are
+        /// rounded to six significant digits.
         spacing: Spacing = "linear";
     }
 }
@@ -48,20 +48,20 @@ table! {
 table_field!(Range);
 
 choice! {
-    /// How the values of a range lie.
+    /// Spacing of the values of a range.
     pub enum Spacing {
         /// Equal differences.
         Linear = "linear",
-        /// Equal ratios; with `count`, from more than zero.
+        /// Equal ratios; with `count`, from a value above 0.
         Logarithmic = "logarithmic",
     }
 }
 
-/// All axes of a sweep, the last varying fastest.
+/// All axes of a sweep; the last varies fastest.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Sweep(pub Vec<Axis>);
 
-/// One axis of the grid: what takes its values together.
+/// One axis of the grid: keys that change together.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Axis {
     pub steps: Vec<Step>,
@@ -70,7 +70,7 @@ pub(super) struct Axis {
 /// One place on an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Step {
-    /// What points are called by.
+    /// Label of the points.
     pub label: Vec<(String, Value)>,
     pub settings: Vec<Setting>,
 }
@@ -80,12 +80,12 @@ pub(super) struct Step {
 pub(super) struct Setting {
     pub key: String,
     pub value: Value,
-    /// Where it stands in the document.
+    /// Its path in the document.
     pub path: String,
 }
 
 impl Axis {
-    /// Lists of the same length, taken side by side.
+    /// Creates an axis from lists of equal length, whose values are combined in order.
     fn of_lists(lists: &[(&String, String, Vec<Value>)]) -> Self {
         let length = lists.first().map_or(0, |(_, _, values)| values.len());
         let step = |index: usize| Step {
@@ -136,18 +136,18 @@ impl Field for Sweep {
         Ok(Sweep(axes))
     }
     fn write(&self) -> Value {
-        // Resolved scenarios have none, and documents keep what their authors wrote.
+        // Resolved scenarios have no sweep, and documents keep their original values.
         Value::Object(Map::new())
     }
 }
 
-/// The first value that equals an earlier one.
+/// Returns the first value that equals an earlier one.
 fn repeated<'a, T: Eq + Hash>(values: impl IntoIterator<Item = &'a T>) -> Option<&'a T> {
     let mut seen = HashSet::new();
     values.into_iter().find(|&value| !seen.insert(value))
 }
 
-/// A list, or what a range stands for.
+/// Returns the values of a list or a range.
 fn values(node: &Node<'_>) -> Read<Vec<Value>> {
     match node.value {
         Value::Array(values) if !values.is_empty() => Ok(values.clone()),
@@ -160,7 +160,7 @@ fn zips(node: &Node<'_>) -> Read<Vec<Axis>> {
     let tables = node.value.as_array().filter(|tables| !tables.is_empty());
     let mut axes = Vec::new();
     for value in tables.ok_or_else(|| node.wrong(ZIP_ALLOWED))? {
-        // A position has no name: the keys of all these tables differ.
+        // The error path has no position: the keys of all these tables differ.
         let table = Node { value, ..node.clone() };
         let mut lists = Vec::new();
         for (key, value) in table.object(ZIP_ALLOWED)? {
@@ -172,7 +172,7 @@ fn zips(node: &Node<'_>) -> Read<Vec<Axis>> {
         };
         if let Some((_, path, other)) = rest.iter().find(|(_, _, list)| list.len() != first.2.len())
         {
-            let found = format!("{} values beside {} of {:?}", other.len(), first.2.len(), first.0);
+            let found = format!("{} values with {} of {:?}", other.len(), first.2.len(), first.0);
             return Err(ScenarioError::new(path.clone(), found, "lists of the same length"));
         }
         let axis = Axis::of_lists(&lists);
@@ -214,7 +214,7 @@ fn cases(node: &Node<'_>) -> Read<Axis> {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Bound {
     number: Decimal,
-    /// With the space before it; empty for text that is a number.
+    /// Unit with the preceding space; empty for numbers.
     unit: String,
     is_text: bool,
 }
@@ -241,7 +241,7 @@ impl Field for Bound {
 }
 
 impl Bound {
-    /// Another number in the same unit, written the same way.
+    /// Returns another number with the same unit and notation.
     fn with(&self, number: Decimal) -> Value {
         if self.is_text {
             return format!("{}{}", number.text(), self.unit).into();
@@ -254,7 +254,7 @@ impl Bound {
 }
 
 impl Range {
-    /// The values that the range stands for.
+    /// Returns the values of the range.
     fn values(&self, node: &Node<'_>) -> Read<Vec<Value>> {
         let Range { from, to, step, count, spacing } = self;
         let bounds = [("to", Some(to)), ("step", step.as_ref())];
@@ -300,20 +300,20 @@ impl Range {
         };
         if numbers.windows(2).any(|pair| pair[0].value() >= pair[1].value()) {
             let found = format!("{} values that six digits do not tell apart", numbers.len());
-            return Err(node.error(found, "fewer values, or ends further apart"));
+            return Err(node.error(found, "fewer values, or a larger distance of the ends"));
         }
         Ok(numbers.into_iter().map(|number| from.with(number)).collect())
     }
 }
 
-/// A decimal number, exactly: `digits` / 10^`places`, without trailing zeros.
+/// An exact decimal number: `digits` / 10^`places`, without trailing zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Decimal {
     digits: i128,
     places: u32,
 }
 
-/// No number has more digits before or after the point.
+/// Maximum number of digits before and after the point.
 const MAX_PLACES: u32 = 18;
 
 impl Decimal {
@@ -324,7 +324,7 @@ impl Decimal {
         Decimal { digits, places }
     }
 
-    /// The number at the head of a text, and what follows it.
+    /// Parses the number at the start of a text; returns it with the remaining text.
     fn read(text: &str) -> Option<(Self, &str)> {
         let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
         let is_digit = |c: char| c.is_ascii_digit();
@@ -364,7 +364,7 @@ impl Decimal {
         Some((Decimal::new(digits, places.max(0).unsigned_abs()), rest))
     }
 
-    /// A number rounded to [`DIGITS`] significant digits.
+    /// Rounds a number to [`DIGITS`] significant digits.
     fn rounded(value: f64) -> Option<Self> {
         let text = format!("{value:.*e}", DIGITS - 1);
         Decimal::read(&text).map(|(number, _)| number)
@@ -381,23 +381,23 @@ impl Decimal {
     }
 
     fn value(self) -> f64 {
-        // The text is exact, and reading it rounds once.
+        // The text is exact, and parsing it rounds once.
         self.text().parse().unwrap_or(f64::NAN)
     }
 
-    /// Its digits with so many places.
+    /// Returns the digits scaled to `places` decimal places.
     fn at(self, places: u32) -> Option<i128> {
         10i128.checked_pow(places.checked_sub(self.places)?)?.checked_mul(self.digits)
     }
 
-    /// This and another number, comparable.
+    /// Returns this number and another one at a common scale.
     fn ends(self, other: Decimal) -> Option<(i128, i128)> {
         let places = self.places.max(other.places);
         Some((self.at(places)?, other.at(places)?))
     }
 }
 
-/// The places that some numbers have in common.
+/// Common number of decimal places of several numbers.
 struct Scale(u32);
 
 impl Scale {
@@ -438,7 +438,7 @@ fn linear(from: Decimal, to: Decimal, count: u64) -> Vec<Decimal> {
     let (first, last) = from.ends(to).unwrap_or_default();
     let gaps = i128::from(count) - 1;
     let between = |index: i128| {
-        // Exact where it can be written with a few more places.
+        // Exact if a few more decimal places suffice.
         let exact = 10i128
             .checked_pow(DIGITS as u32)
             .and_then(|more| (last - first).checked_mul(index)?.checked_mul(more))

@@ -1,4 +1,4 @@
-//! Wireless LANs of IEEE 802.11: reading and writing, and what they become: a link for each station.
+//! Wireless LANs of IEEE 802.11: reading, writing, and conversion to one link per station.
 
 use super::agents::Agents;
 use super::model::{Direction, Link};
@@ -18,22 +18,22 @@ use lasthop_link::queue::Discipline;
 use lasthop_wlan::dcf::{Capture, Phy, Position, Preamble, Propagation, Standard, Timing, frames};
 use serde_json::{Map, Value};
 
-/// Attempts of a frame.
+/// Numbers of attempts per frame.
 const ATTEMPTS: Limits = Limits::range(1, 255);
 /// Contention windows, in slots.
 const WINDOW: Limits = Limits::range(0, 65_535);
 /// Slots and spaces, from 1 ns to 10 ms.
 const SPACE: Limits = Limits::range(1, 10_000_000);
 
-/// How far frames reach, from 1 m to 100 km.
+/// Ranges of frames, from 1 m to 100 km.
 const RANGE: Limits = Limits::range(1_000, 100_000_000);
 /// Coordinates, up to 1000 km.
 const PLACE: Limits = Limits::range(0, 1_000_000_000);
 /// Ratios of powers, in thousandths of a decibel.
 const RATIO: Limits = Limits::range(0, 100_000);
 
-/// The largest packet that a data frame takes: an MSDU of 2304 bytes (802.11-2012, 8.2.3) less the header
-/// of LLC and SNAP.
+/// Maximum packet length in a data frame: an MSDU of 2304 bytes (802.11-2012, 8.2.3) minus the LLC
+/// and SNAP header.
 const LARGEST_PACKET: Bytes = Bytes::new(2304 - frames::LLC);
 
 /// An access point and its stations.
@@ -45,7 +45,7 @@ pub struct Wlan {
     pub keys: WlanKeys,
 }
 
-/// What is different at one station.
+/// Keys that differ at one station.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WlanStation {
     /// Its host.
@@ -57,80 +57,85 @@ pub struct WlanStation {
 table! {
     /// `[wlan.NAME]`.
     pub struct WlanKeys {
-        /// The host that all stations are joined with; it has one queue for all of them.
+        /// The host to which all stations are linked; it has one queue for all of them.
         access_point: String;
-        /// The other hosts; each has a link to the access point, called NAME.STATION, whose forward
+        /// The other hosts. Each has a link to the access point, named NAME.STATION, whose forward
         /// direction leads to the access point.
         stations: Hosts;
-        /// The physical layer: rates, preamble, slot, spaces and contention windows.
+        /// Physical layer: rates, preamble, slot, interframe spaces and contention windows.
         standard: Standard = "802.11b";
-        /// Rate of data frames, one of the standard's; by default its highest.
+        /// Rate of data frames, one of the rates of the standard; default: its highest rate.
         rate: Option<Rate>, Limits::RATE;
-        /// Rate of MAC acknowledgments, RTS and CTS; by default the highest basic rate (1 and 2 Mbps
-        /// of 802.11b; 6, 12 and 24 Mbps) that is not above that of the data.
+        /// Rate of MAC acknowledgments, RTS and CTS; default: the highest basic rate (1 and 2 Mbps
+        /// for 802.11b; otherwise 6, 12 and 24 Mbps) up to the rate of the data.
         control_rate: Option<Rate>, Limits::RATE;
         /// The preamble of 802.11b.
         preamble: Preamble = "long";
-        /// What the air is called that all stations share; those of all WLANs with the same name hear
-        /// each other. By default each WLAN has its own.
+        /// Name of the shared medium. Stations of all WLANs with the same name share it; default:
+        /// each WLAN has a separate medium.
         channel: Option<String>;
-        /// Where the access point stands, to the east. With a position for each host of the channel stations
-        /// hear who is in range; without positions everybody hears everybody.
+        /// Position of the access point, towards the east. If all hosts of the channel have a
+        /// position, stations sense only those in range; without positions, all stations are in
+        /// range of each other.
         x: Option<Distance>, PLACE;
-        /// Where it stands, to the north; with x by default 0 m.
+        /// Position of the access point, towards the north; default with x: 0 m.
         y: Option<Distance>, PLACE;
-        /// Frames are read up to this distance, and answered. This and the six next keys need positions.
+        /// Maximum distance at which frames are received and acknowledged. This and the following
+        /// six keys require positions.
         transmission_range: Distance = "250 m", RANGE;
-        /// Frames keep the medium busy up to this distance, at least transmission_range.
+        /// Maximum distance at which frames keep the medium busy, at least transmission_range.
         carrier_sense_range: Distance = "550 m", RANGE;
-        /// Frames disturb others up to this distance, at least transmission_range; by default
+        /// Maximum distance at which frames interfere, at least transmission_range; default:
         /// carrier_sense_range.
         interference_range: Option<Distance>, RANGE;
-        /// By how much a frame must be stronger than the sum of what disturbs it to be read.
+        /// Minimum ratio of the power of a received frame to the sum of the interference.
         capture_threshold: Decibels = "10 dB", RATIO;
-        /// Which frame a receiver tries to read when several reach it.
+        /// Frame that a receiver attempts to read when several reach it.
         capture: Capture = "first";
-        /// Power falls with this power of the distance, beyond the crossover.
+        /// Path loss exponent beyond the crossover distance.
         path_loss_exponent: Mean = "4";
-        /// Power falls with the square of the distance up to here.
+        /// Crossover distance, up to which the path loss exponent is 2.
         crossover: Distance = "86 m", PLACE;
-        /// What a data frame adds to its packet: MAC header, LLC and SNAP, frame check sequence.
+        /// Overhead of a data frame: MAC header, LLC and SNAP, frame check sequence.
         header: Bytes = "36 B", Limits::HEADER;
-        /// The queue of the access point, and that of each station: what a drop-tail queue holds, the
-        /// frame that is being sent included, a size counting packets with the header; or a table with its
+        /// Queue of the access point and of each station: the capacity of a drop-tail queue,
+        /// including the frame being sent, where sizes include the header; or a table with a queue
         /// discipline.
         queue: OrShort<Discipline> = "50 packets";
-        /// Attempts of a frame up to rts_threshold, and of an RTS; 1 means no retransmission.
+        /// Maximum number of attempts for a frame up to rts_threshold, and for an RTS; 1: no
+        /// retransmission.
         short_retry_limit: u32 = "7", ATTEMPTS;
-        /// Attempts of a longer frame.
+        /// Maximum number of attempts for a longer frame.
         long_retry_limit: u32 = "4", ATTEMPTS;
-        /// Data frames longer than this, header included, follow an RTS; without it none does.
+        /// Data frames longer than this, including the header, are preceded by an RTS; default:
+        /// none.
         rts_threshold: Option<Bytes>, Limits::range(0, 65_535);
-        /// Contention window of a first attempt in slots, CWmin; by default that of the standard.
+        /// Contention window of a first attempt in slots, CWmin; default: that of the standard.
         cw_min: Option<u32>, WINDOW;
-        /// The largest contention window in slots, CWmax; by default 1023.
+        /// Maximum contention window in slots, CWmax; default: 1023.
         cw_max: Option<u32>, WINDOW;
-        /// A slot; by default that of the standard.
+        /// Duration of a slot; default: that of the standard.
         slot: Option<Duration>, SPACE;
-        /// The short inter-frame space; by default that of the standard.
+        /// Short interframe space; default: that of the standard.
         sifs: Option<Duration>, SPACE;
-        /// From the end of a frame to the time at which its sender stops waiting for an answer to begin;
-        /// by default SIFS, a slot and the physical layer's delay in telling that a frame comes; at least SIFS.
+        /// Time from the end of a frame after which its sender no longer expects a response to
+        /// begin, at least SIFS; default: SIFS, a slot and the physical layer's delay in detecting
+        /// a frame.
         response_timeout: Option<Duration>, SPACE;
-        /// Time from a failed attempt to the back-off of the next attempt of the same frame.
+        /// Delay from a failed attempt to the backoff of the next attempt of the frame.
         retry_delay: Duration = "0 s";
-        /// What sits at the access point and looks into the packets that cross each station's link, or
-        /// at a station.
+        /// Agent at the access point, which inspects the packets that cross each station's link, or
+        /// agent at a station.
         agent: Agents;
-        /// What destroys frames, on each station's link and in each direction independently.
+        /// Error process of the frames, independent for each station's link and direction.
         errors: Errors = "none";
-        /// What is different from the access point to the stations; by default nothing is.
+        /// Error process from the access point to the stations; default: as `errors`.
         downlink_errors: Option<Errors>;
-        /// Whether one error process serves both directions of a station's link.
+        /// Whether one error process applies to both directions of a station's link.
         shared_errors: bool = "false";
-        /// Whether errors meet MAC acknowledgments, RTS and CTS too.
+        /// Whether errors also affect MAC acknowledgments, RTS and CTS.
         control_errors: bool = "true";
-        /// What is different at a station, by its host.
+        /// Keys that differ at a station, by its host.
         station: Option<Vec<WlanStation>>;
     }
 }
@@ -140,17 +145,17 @@ table! {
     pub struct WlanStationKeys {
         /// Rate of data frames to and from the station.
         rate: Option<Rate>, Limits::RATE;
-        /// What destroys frames on its link.
+        /// Error process of the frames on its link.
         errors: Option<Errors>;
-        /// What is different from the access point to it.
+        /// Error process from the access point to the station.
         downlink_errors: Option<Errors>;
-        /// Where it stands, to the east.
+        /// Position of the station, towards the east.
         x: Option<Distance>, PLACE;
-        /// Where it stands, to the north; with x by default 0 m.
+        /// Position of the station, towards the north; default with x: 0 m.
         y: Option<Distance>, PLACE;
-        /// When it goes out of reach: frames to it fail, its own packets wait.
+        /// Time at which the station goes out of range: frames to it fail, its own packets wait.
         leaves: Option<Duration>;
-        /// When it comes back; without it, never.
+        /// Time at which the station returns; default: never.
         returns: Option<Duration>;
     }
 }
@@ -301,7 +306,8 @@ impl Wlan {
         Ok(())
     }
 
-    /// All have a position or none, ranges contain each other, and each station is in reach.
+    /// Checks that all hosts have a position or none, that ranges contain each other, and that each
+    /// station is in range.
     fn check_positions(&self, node: &Node<'_>) -> Read<()> {
         let keys = &self.keys;
         let Propagation { transmission, carrier_sense, interference, .. } = self.propagation();
@@ -340,7 +346,8 @@ impl Wlan {
         Ok(())
     }
 
-    /// Where the access point, or a station, stands; `None` where everybody hears everybody.
+    /// Returns the position of the access point, or of a station; `None` if all stations are in
+    /// range of each other.
     pub fn position(&self, station: Option<&str>) -> Option<Position> {
         let (x, y) = match station {
             None => (self.keys.x, self.keys.y),
@@ -349,7 +356,7 @@ impl Wlan {
         Some(Position { x: x?, y: y.unwrap_or_default() })
     }
 
-    /// How far frames reach.
+    /// Returns the ranges of frames.
     pub fn propagation(&self) -> Propagation {
         let keys = &self.keys;
         Propagation {
@@ -363,17 +370,17 @@ impl Wlan {
         }
     }
 
-    /// Does an agent sit at a station, and so on its link only?
+    /// Returns `true` if the agent is attached to a station, and so to its link only.
     fn is_at_station(&self, agent: &AgentKind) -> bool {
         agent.at().is_some_and(|at| self.keys.stations.0.iter().any(|station| station == at))
     }
 
-    /// The physical layer.
+    /// Returns the physical layer.
     pub fn phy(&self) -> Phy {
         Phy { standard: self.keys.standard, preamble: self.keys.preamble }
     }
 
-    /// Times and windows, with what the keys say otherwise.
+    /// Returns durations and contention windows, with the values of the keys.
     pub fn timing(&self) -> Timing {
         let keys = &self.keys;
         let standard = self.phy().timing();
@@ -392,7 +399,7 @@ impl Wlan {
         }
     }
 
-    /// The name of the air that its stations share.
+    /// Returns the name of the medium that its stations share.
     pub fn channel(&self) -> &str {
         self.keys.channel.as_deref().unwrap_or(&self.name)
     }
@@ -402,27 +409,27 @@ impl Wlan {
         own.find(|one| one.name == station).map(|one| &one.keys)
     }
 
-    /// Rate of data frames, of all or of a station.
+    /// Returns the rate of data frames, in general or of a station.
     pub fn rate(&self, station: Option<&str>) -> Rate {
         let own = station.and_then(|station| self.own(station)?.rate);
         let highest = self.keys.standard.rates().last().unwrap_or_default();
         own.or(self.keys.rate).unwrap_or(highest)
     }
 
-    /// Rate of the control frames that go with data at `rate`.
+    /// Returns the rate of control frames for data at `rate`.
     pub fn control_rate(&self, rate: Rate) -> Rate {
         let known = self.keys.control_rate.map(|control| control.min(rate));
         known.unwrap_or(self.keys.standard.control_rate(rate))
     }
 
-    /// When a station is out of reach.
+    /// Returns the period during which a station is out of range.
     pub fn away(&self, station: &str) -> Option<[Duration; 2]> {
         let keys = self.own(station)?;
         let never = Duration::from_nanos(u64::MAX / 2);
         Some([keys.leaves?, keys.returns.unwrap_or(never)])
     }
 
-    /// The links of the stations, of which this is WLAN `index`.
+    /// Returns the links of the stations of WLAN number `index`.
     pub(super) fn links(&self, index: usize) -> impl Iterator<Item = Link> {
         let keys = &self.keys;
         keys.stations.0.iter().map(move |station| {
@@ -442,12 +449,12 @@ impl Wlan {
                 errors: errors.clone(),
             };
             let mut agents = keys.agent.clone();
-            // Those at other stations sit on their links.
+            // Agents at other stations are attached to their links.
             agents.0.retain(|agent| {
                 !self.is_at_station(agent) || agent.at().is_some_and(|at| at == station)
             });
             for agent in agents.0.iter_mut().filter(|agent| !self.is_at_station(agent)) {
-                // The reader has tried it.
+                // The reader has checked this.
                 let placed = agent.place_on_radio(&keys.access_point, station);
                 debug_assert!(placed.is_ok(), "an agent that goes with its WLAN");
             }
@@ -467,7 +474,7 @@ impl Wlan {
     }
 }
 
-/// WLANs on one channel have the same physical layer and the same times.
+/// Checks that WLANs on one channel have the same physical layer and timing.
 pub(super) fn check_channels(path: &str, wlans: &[Wlan]) -> Read<()> {
     for (index, wlan) in wlans.iter().enumerate() {
         let shares = |other: &&Wlan| other.channel() == wlan.channel();

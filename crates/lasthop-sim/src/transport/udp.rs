@@ -14,7 +14,7 @@ use lasthop_base::schema::metrics::{Metric, Report};
 use lasthop_base::units::{Bytes, Instant};
 
 table! {
-    /// UDP: what is lost stays lost.
+    /// UDP, without retransmissions.
     pub struct UdpKeys as "udp" {}
 }
 

@@ -12,8 +12,8 @@ use lasthop_base::schema::metrics::{Metric, Report, metrics};
 use lasthop_base::units::{Bytes, Instant};
 
 table! {
-    /// UDP-Lite (RFC 3828), whose checksum covers the headers: packets with a damaged payload are delivered,
-    /// where the errors of a link leave their header readable.
+    /// UDP-Lite (RFC 3828), whose checksum covers the headers: packets with a damaged payload are
+    /// delivered if the errors of a link leave their header readable.
     pub struct UdpLiteKeys as "udp-lite" {}
 }
 

@@ -1,24 +1,23 @@
-//! Adaptive persistence: how often a link may send, from what TCP and the link have lost.
+//! Adaptive persistence: a limit of link-layer transmissions, derived from the losses of TCP and of the link.
 //!
 //! ```text
 //!   TCP: sent, declared lost ---> p  ---+
 //!                                       +--> wired loss --> alpha x --> target --> F(M) <= target
-//!   link: finished, given up ---> p_w --+    1 - (1-p)/(1-p_w)                       |
+//!   link: finished, discarded --> p_w --+    1 - (1-p)/(1-p_w)                       |
 //!                                                                        limit M <---+
 //! ```
 //!
-//! A controller without clock, input or output: it is fed with counts and gives a limit of
-//! transmissions. There are no states but the two running estimates. The wired loss that it infers
-//! is exact where losses on the wire and on the link are independent. What F is, and its
-//! approximation, see [`ArqChain`].
+//! The controller has no clock, input or output: it receives counts and returns a limit of transmissions.
+//! Its state is the two running estimates. The inferred wired loss is exact if losses on the wired path and
+//! on the link are independent. For F and its approximation, see [`ArqChain`].
 //!
 //! Source: F. Vacirca, A. De Vendictis, A. Baiocchi, "Investigating Interactions between ARQ
 //! Mechanisms and TCP over Wireless Links", section 5.2. The paper names "classical moving
-//! averages" and no constants; those here are ours, each a parameter.
+//! averages" without constants; the constants here are choices of this implementation, each a parameter.
 //!
-//! Not modelled: learning the channel, which is known, as in the paper; correcting the limit by the
-//! measured p_w, which only tells wired losses from those of the link; the time that estimates take
-//! from TCP to the link, none.
+//! Limitations: the channel is known, as in the paper, and not estimated. The limit is not corrected by the
+//! measured p_w, which only separates wired losses from link losses. Estimates reach the link without
+//! delay.
 
 use super::super::Batch;
 use super::Inversion;
@@ -27,23 +26,23 @@ use lasthop_analysis::{AnalysisError, ArqChain, GilbertElliottLaw};
 /// Constants of adaptive persistence.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PersistenceParameters {
-    /// Loss that the link may leave, as a fraction of the wired loss.
+    /// Residual loss of the link, as a fraction of the wired loss.
     pub alpha: f64,
-    /// Weight of the latest packet in either estimate, from 0 to 1.
+    /// Weight of the latest packet in both estimates, from 0 to 1.
     pub weight: f64,
     /// End-to-end loss before the first packet, from 0 to 1.
     pub initial_loss: f64,
     /// Loss of the link before the first packet, from 0 to 1.
     pub initial_link_loss: f64,
-    /// Least and greatest wired loss that is believed, from 0 to 1.
+    /// Minimum and maximum of the inferred wired loss, from 0 to 1.
     pub wired_loss: [f64; 2],
-    /// Greatest limit, at least 1; the least is 1.
+    /// Maximum limit, at least 1; the minimum is 1.
     pub max_transmissions: u32,
-    /// How a loss rate becomes a limit.
+    /// Method of converting a loss rate to a limit.
     pub inversion: Inversion,
-    /// The channel, one step a frame.
+    /// The channel; steps once per frame.
     pub channel: GilbertElliottLaw,
-    /// PDUs of a packet.
+    /// Number of PDUs per packet.
     pub pdus: u32,
     /// Frames from one transmission of a PDU to the next.
     pub spacing: u32,
@@ -53,13 +52,14 @@ pub struct PersistenceParameters {
 #[derive(Clone, Copy, Debug)]
 struct LossEstimate {
     mean: f64,
-    /// Losses beyond the packets of their batch: a loss is declared some time after its packet.
+    /// Losses in excess of the packets of their batch: a loss is declared some time after its
+    /// packet.
     carried: u64,
 }
 
 impl LossEstimate {
-    /// Takes in a batch: m <- (1-w) m + w x for each packet, with x = lost / packets for every one of
-    /// them, which gives m (1-w)^n + x (1 - (1-w)^n).
+    /// Adds a batch: m <- (1-w) m + w x for each packet, with x = lost / packets for all of them.
+    /// The result is m (1-w)^n + x (1 - (1-w)^n).
     fn add(&mut self, batch: Batch, weight: f64) {
         if batch.packets == 0 {
             self.carried = self.carried.saturating_add(batch.lost);
@@ -74,11 +74,11 @@ impl LossEstimate {
     }
 }
 
-/// The controller.
+/// Controller of the transmission limit.
 #[derive(Clone, Debug)]
 pub struct PersistenceController {
     parameters: PersistenceParameters,
-    /// Loss of a packet under the limits 1, 2, ..., never rising.
+    /// Packet loss under the limits 1, 2, ..., non-increasing.
     losses: Vec<f64>,
     end_to_end: LossEstimate,
     link: LossEstimate,
@@ -94,11 +94,11 @@ fn checked(name: &'static str, value: f64) -> Result<f64, AnalysisError> {
 }
 
 impl PersistenceController {
-    /// A controller that has seen nothing; its limit is that of the initial estimates.
+    /// Creates a controller whose limit follows from the initial estimates.
     ///
     /// # Errors
-    /// If a fraction is not from 0 to 1, the bounds of the wired loss are in the wrong order, or the
-    /// chain refuses the numbers of PDUs, frames or transmissions.
+    /// If a fraction is not from 0 to 1, if the bounds of the wired loss are in the wrong order, or
+    /// if the chain rejects the numbers of PDUs, frames or transmissions.
     pub fn new(parameters: PersistenceParameters) -> Result<Self, AnalysisError> {
         let [least, greatest] = parameters.wired_loss;
         for (name, value) in [
@@ -115,7 +115,7 @@ impl PersistenceController {
             return Err(AnalysisError {
                 argument: "wired_loss",
                 found: format!("{least} to {greatest}"),
-                allowed: "a least value that is not above the greatest".to_owned(),
+                allowed: "a minimum of at most the maximum".to_owned(),
             });
         }
         if parameters.max_transmissions == 0 {
@@ -148,9 +148,9 @@ impl PersistenceController {
         Ok(controller)
     }
 
-    /// Takes in what TCP and the link have seen since the last call, and returns the new limit, in
-    /// transmissions. `end_to_end`: first transmissions of segments, and segments declared lost;
-    /// `link`: packets that the link has finished, and those among them that it gave up.
+    /// Adds the counts of TCP and the link since the last call, and returns the new limit, in
+    /// transmissions. `end_to_end`: first transmissions of segments, and segments declared lost.
+    /// `link`: finished packets of the link, and discarded ones among them.
     pub fn update(&mut self, end_to_end: Batch, link: Batch) -> u32 {
         self.end_to_end.add(end_to_end, self.parameters.weight);
         self.link.add(link, self.parameters.weight);
@@ -158,35 +158,35 @@ impl PersistenceController {
         self.limit
     }
 
-    /// The limit in force, in transmissions.
+    /// Returns the current limit, in transmissions.
     pub fn limit(&self) -> u32 {
         self.limit
     }
 
-    /// Estimate of the end-to-end loss, p.
+    /// Returns the estimate of the end-to-end loss, p.
     pub fn end_to_end_loss(&self) -> f64 {
         self.end_to_end.mean
     }
 
-    /// Estimate of the loss of the link, p_w.
+    /// Returns the estimate of the loss of the link, p_w.
     pub fn link_loss(&self) -> f64 {
         self.link.mean
     }
 
-    /// Wired loss 1 - (1-p)/(1-p_w) within its bounds.
+    /// Returns the wired loss 1 - (1-p)/(1-p_w) within its bounds.
     pub fn wired_loss(&self) -> f64 {
         let [least, greatest] = self.parameters.wired_loss;
         let (p, link) = (self.end_to_end.mean, self.link.mean);
-        // A link that loses everything leaves nothing to tell the wire by.
+        // If the link loses every packet, the wired loss cannot be inferred.
         if link < 1.0 { ((p - link) / (1.0 - link)).clamp(least, greatest) } else { least }
     }
 
-    /// Loss that the link may leave.
+    /// Returns the target residual loss of the link.
     pub fn target(&self) -> f64 {
         self.parameters.alpha * self.wired_loss()
     }
 
-    /// The smallest limit that leaves at most `target`, or the greatest there is.
+    /// Returns the smallest limit with a loss of at most `target`, or the maximum limit.
     fn limit_for(&self, target: f64) -> u32 {
         let above = self.losses.partition_point(|&loss| loss > target) as u32;
         (above + 1).min(self.parameters.max_transmissions)
@@ -284,7 +284,7 @@ mod tests {
             let set = paper(0.9, Inversion::Exact);
             controller(PersistenceParameters { initial_loss, initial_link_loss, ..set })
         };
-        // The link seems to lose more than there is lost in all; everything is lost; and both.
+        // The link appears to lose more than the total; every packet is lost; and both.
         assert_eq!(with(0.0, 0.5).wired_loss(), 1e-5);
         assert_eq!(with(1.0, 0.0).wired_loss(), 0.5);
         assert_eq!(with(1.0, 1.0).wired_loss(), 1e-5);
@@ -331,12 +331,12 @@ mod tests {
 
     #[test]
     fn estimates_of_steady_losses_have_the_right_mean_and_spread() {
-        // Batches of n = 100, W = 1 - (1-w)^n: variance p(1-p)/n W/(2-W), correlation (1-W)^k over k
-        // batches, and the mean over N batches has variance p(1-p)/(nN) but for its ends. Bounds
-        // are 4.5 standard deviations: a false alarm in 7e-6 for each of the four means. The
-        // spread is averaged over 40 000 batches, effectively N W/2 = 6500 independent ones, whose
-        // squared deviations (skewed: kurtosis below 5) give a relative deviation below 0.025;
-        // 4.5 of them are 0.11.
+        // Batches of n = 100, W = 1 - (1-w)^n: variance p(1-p)/n W/(2-W), correlation (1-W)^k over
+        // k batches. The mean over N batches has variance p(1-p)/(nN), except for its ends. Bounds
+        // are 4.5 standard deviations: a false-positive rate of 7e-6 for each of the four means.
+        // The variance is averaged over 40 000 batches, effectively N W/2 = 6500 independent ones.
+        // Their squared deviations (skewed: kurtosis below 5) give a relative deviation below
+        // 0.025; 4.5 of them are 0.11.
         let (wired, link, n, batches) = (0.01, 0.02, 100, 40_000);
         let mut stream = Streams { seed: 11, replication: 0 }.stream("persistence", "test");
         let mut one = controller(paper(0.9, Inversion::Exact));

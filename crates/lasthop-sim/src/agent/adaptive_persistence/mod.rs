@@ -1,16 +1,16 @@
-//! Adaptive persistence as an agent: it reads what TCP and the link count, and limits how often the
-//! link sends.
+//! Adaptive persistence as an agent: it reads the counters of TCP and the link, and limits the link's
+//! transmissions per packet.
 //!
 //! ```text
-//!            a packet enters               so many packets, or so much time
+//!            a packet enters               n packets, or a time limit
 //!   IDLE ------------------------> COUNTING ----------------------------------> DUE
 //!     ^                                                                          |
-//!     +--------------- counts are read, the controller sets a limit -------------+
+//!     +------------ counters are read, the controller sets a limit --------------+
 //! ```
 //!
-//! How counts become a limit is in `controller.rs`. The agent holds back and changes no packet.
+//! The computation of the limit is in `controller.rs`. The agent neither delays nor changes packets.
 //!
-//! Not modelled: the time that estimates take from TCP to the link, none.
+//! Limitation: estimates reach the link without delay.
 
 mod controller;
 
@@ -27,79 +27,81 @@ use lasthop_link::channel::Errors;
 use std::marker::PhantomData;
 
 table! {
-    /// Adaptive persistence: how often the link may send a packet follows from what TCP has lost
-    /// elsewhere, so that the link loses no more than a fraction of that.
+    /// Adaptive persistence: limits the link's transmissions per packet. The limit follows from the
+    /// loss of TCP outside the link, so that the link loses at most a fraction of it.
     pub struct AdaptivePersistenceKeys as "adaptive-persistence" {
-        /// The host where it sits, and where the TCP connections end that it listens to: one end of
-        /// the link, required; on a radio there is one at each station, and the key is left out.
+        /// Host of the agent, one end of the link, and the end of the TCP connections whose losses
+        /// it uses; required on links. On a radio, each station has an agent, and the key is
+        /// omitted.
         at: Option<String>;
-        /// Which packets of the link it governs, and so which endpoint it limits.
+        /// Direction of the packets whose transmissions are limited.
         direction: Governed = "outgoing";
-        /// Loss that the link may leave, as a fraction of the loss elsewhere.
+        /// Residual loss of the link, as a fraction of the loss outside the link.
         alpha: Probability = "10 %";
-        /// How the loss that the link may leave becomes a limit.
+        /// Method of converting the residual loss to a limit.
         inversion: Inversion = "exact";
-        /// Weight of the latest packet in the running estimates of loss, by default 1/256.
+        /// Weight of the latest packet in the running estimates of loss; default: 1/256.
         weight: Probability = "0.00390625";
         /// Estimate of the end-to-end loss before the first packet.
         initial_loss: Probability = "1 %";
         /// Estimate of the loss of the link before the first packet.
         initial_link_loss: Probability = "0 %";
-        /// Least loss elsewhere that is believed.
+        /// Minimum of the inferred loss outside the link.
         least_wired_loss: Probability = "0.001 %";
-        /// Greatest loss elsewhere that is believed.
+        /// Maximum of the inferred loss outside the link.
         greatest_wired_loss: Probability = "50 %";
-        /// Greatest limit, in transmissions; the least is 1.
+        /// Maximum limit, in transmissions; the minimum is 1.
         max_transmissions: u32 = "100", Limits::range(1, 1_000);
-        /// Packets after which the limit is computed anew.
+        /// Number of packets after which the limit is recomputed.
         update_packets: u32 = "100", Limits::range(1, 1_000_000);
-        /// Time after which it is, if so many packets have not come.
+        /// Time after which the limit is recomputed if fewer packets have arrived.
         update_time: Duration = "1 s", Limits::POSITIVE;
-        /// Probability that a frame in the good state of the channel is followed by another such;
-        /// this and the next three are by default those of errors "slotted-gilbert-elliott",
-        /// elsewhere required.
+        /// Probability that a frame in the good state of the channel is followed by another one in
+        /// the good state. Default of this and the next three keys: those of errors
+        /// "slotted-gilbert-elliott"; required with other errors.
         stay_good: Option<Probability>;
-        /// Probability that a frame in the bad state of the channel is followed by another such.
+        /// Probability that a frame in the bad state of the channel is followed by another one in
+        /// the bad state.
         stay_bad: Option<Probability>;
         /// Probability that a frame is lost in the good state.
         loss_good: Option<Probability>;
         /// Probability that a frame is lost in the bad state.
         loss_bad: Option<Probability>;
-        /// Link frames that a packet takes, by default those of the largest packet of the link: 1
-        /// where the protocol does not cut packets up.
+        /// Number of link frames per packet; default: that of the largest packet of the link, 1 if
+        /// the protocol does not segment packets.
         pdus: Option<u32>, Limits::range(1, MAX_PDUS as u64);
-        /// Frames from one transmission to the next of the same data.
+        /// Number of frames between two transmissions of the same data.
         spacing: u32 = "1", Limits::range(1, 1_000);
     }
 }
 
 choice! {
-    /// Which packets of a link an agent governs.
+    /// Direction of the packets that an agent limits.
     pub enum Governed {
-        /// Those that leave its host.
+        /// Packets sent by its host.
         Outgoing = "outgoing",
-        /// Those that come to its host; the other end learns the limit at once.
+        /// Packets sent to its host; the other end applies the limit without delay.
         Incoming = "incoming",
     }
 }
 
 choice! {
-    /// How a loss becomes a limit of transmissions.
+    /// Method of converting a loss rate to a limit of transmissions.
     pub enum Inversion {
-        /// By the dominant eigenvalue of the chain, an approximation that promises too much.
+        /// By the dominant eigenvalue of the chain: an approximation that underestimates the loss.
         Eigenvalue = "eigenvalue",
-        /// By the chain itself.
+        /// By the exact chain.
         Exact = "exact",
     }
 }
 
-/// The channel of an agent that does not take it from its link.
+/// Requirement on channel keys that are not defined by the link.
 const CHANNEL: &str = "a probability such as \"2.5 %\" or 0.025, from 0 to 1; it has a default only \
     where errors of kind \"slotted-gilbert-elliott\" destroy the frames";
 
 impl AdaptivePersistenceKeys {
-    /// The channel that it assumes, one step a frame (probabilities of staying good and bad, losses
-    /// in good and bad), or the name of a key that is missing.
+    /// Returns the assumed channel, which steps once per frame (probabilities of staying good and
+    /// bad, losses in good and bad), or the name of a missing key.
     fn channel(&self, site: &AgentSite<'_>) -> Result<[Probability; 4], &'static str> {
         let slotted = match site.errors[usize::from(!self.begins_forward(site))] {
             Errors::SlottedGilbertElliott(chain) => Some(chain),
@@ -115,22 +117,22 @@ impl AdaptivePersistenceKeys {
 }
 
 impl AdaptivePersistenceKeys {
-    /// Link frames per packet.
+    /// Returns the number of link frames per packet.
     fn frames_per_packet(&self, site: &AgentSite<'_>) -> u64 {
         let frames = |payload: Bytes| site.largest_packet.get().div_ceil(payload.get()).max(1);
         self.pdus.map_or_else(|| site.payload.map_or(1, frames), u64::from)
     }
 }
 
-/// The machine at one end of a link.
+/// State machine of the agent.
 pub type Machine<P> = Box<AdaptivePersistence<P>>;
 
 metrics! {
     /// The limit of transmissions and the estimates from which it follows.
     pub struct PersistenceMetrics {
-        /// Mean over packets of the limit in force as they entered the link.
+        /// Mean over packets of the limit at their arrival at the link.
         limit_mean: "Mean limit", Count, Neither, Mean;
-        /// Limit in force at the end of the run.
+        /// Limit at the end of the run.
         limit_last: "Last limit", Count, Neither, Mean;
         /// Estimate of the end-to-end loss at the end of the run.
         p_estimate: "Estimated end-to-end loss", Fraction, Neither, Mean;
@@ -208,7 +210,7 @@ impl AgentKeys for AdaptivePersistenceKeys {
         site: &AgentSite<'_>,
         _connections: usize,
     ) -> Result<Machine<P>, AnalysisError> {
-        // The scenario's checks leave no channel that is not known.
+        // The checks of the scenario ensure that the channel is known.
         let [stay_good, stay_bad, loss_good, loss_bad] =
             self.channel(site).map_err(|key| AnalysisError {
                 argument: key,
@@ -238,42 +240,45 @@ impl AgentKeys for AdaptivePersistenceKeys {
     }
 }
 
-/// When a new limit is computed.
+/// Condition for recomputing the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UpdateInterval {
-    /// After so many packets that enter the direction, at least 1.
+    /// Number of packets that enter the direction, at least 1.
     pub packets: u64,
-    /// At the latest so long after the first packet since the last time, above 0.
+    /// Maximum time since the first packet after the last update, above 0.
     pub time: Duration,
 }
 
-/// Adaptive persistence where a direction begins.
+/// Adaptive persistence at the start of a direction.
 #[derive(Clone, Debug)]
 pub struct AdaptivePersistence<P> {
     controller: PersistenceController,
     interval: UpdateInterval,
     seen_end_to_end: Batch,
     seen_link: Batch,
-    /// Packets since the latest update, and when the next is due without more of them.
+    /// Packets since the last update, and time of the next update without further packets.
     entered: u64,
     deadline: Instant,
     is_due: bool,
-    /// Packets before the latest update, and the sum of the limits that they met.
+    /// Packets before the last update, and the sum of their limits.
     packets: u64,
     limits: u64,
     carries: PhantomData<P>,
 }
 
-/// What was counted since `seen`, which moves on.
+/// Returns the difference between `now` and `seen`, and updates `seen`.
 fn since(seen: &mut Batch, now: Batch) -> Batch {
     let earlier = std::mem::replace(seen, now);
     Batch { packets: now.packets - earlier.packets, lost: now.lost - earlier.lost }
 }
 
 impl<P> AdaptivePersistence<P> {
-    /// An agent that has seen nothing; both parts of `interval` are above 0.
+    /// Creates an agent; both parts of `interval` are above 0.
     pub fn new(controller: PersistenceController, interval: UpdateInterval) -> Self {
-        debug_assert!(interval.packets > 0 && interval.time > Duration::ZERO, "time goes on");
+        debug_assert!(
+            interval.packets > 0 && interval.time > Duration::ZERO,
+            "the interval is positive"
+        );
         AdaptivePersistence {
             controller,
             interval,
@@ -288,7 +293,7 @@ impl<P> AdaptivePersistence<P> {
         }
     }
 
-    /// Packets so far, and the sum of the limits that they met.
+    /// Returns the number of packets and the sum of their limits.
     fn totals(&self) -> (u64, u64) {
         let limits = self.limits + self.entered * u64::from(self.controller.limit());
         (self.packets + self.entered, limits)
@@ -325,7 +330,7 @@ impl<P: Segment> Agent<P> for AdaptivePersistence<P> {
         self.is_due
     }
 
-    /// Sets a new limit. While nothing enters, the next update is not due.
+    /// Sets a new limit. The next update waits for a packet.
     fn on_losses(&mut self, end_to_end: Batch, link: Batch) {
         let link = since(&mut self.seen_link, link);
         let end_to_end = since(&mut self.seen_end_to_end, end_to_end);
@@ -343,7 +348,7 @@ impl<P: Segment> Agent<P> for AdaptivePersistence<P> {
     fn metrics(&self, report: &mut Report<'_>) {
         let (packets, limits) = self.totals();
         let metrics = PersistenceMetrics {
-            // NaN if no packet has met a limit.
+            // NaN without packets.
             limit_mean: limits as f64 / packets as f64,
             limit_last: f64::from(self.controller.limit()),
             p_estimate: self.controller.end_to_end_loss(),

@@ -1,29 +1,30 @@
-//! The two halves of a split connection, and what they hand to each other.
+//! The two halves of a split connection, and the exchange of data between them.
 
 use lasthop_base::packet::{TcpHeader, flags};
 use lasthop_base::units::{Duration, Instant};
 use lasthop_tcp::{Config, Connection, Role};
 
-/// An update that opens a window is repeated after this time, twice of it, and so on up to a minute.
+/// First interval after which a window update is repeated; it doubles up to a minute.
 const FIRST_REPEAT: Duration = Duration::from_secs(1);
 const LONGEST_REPEAT: Duration = Duration::from_secs(60);
-/// Repeats of such an update at most.
+/// Maximum number of repeated window updates.
 const MOST_REPEATS: u32 = 15;
 
-/// One of the two connections that a split one is made of.
+/// One of the two connections of a split connection.
 #[derive(Clone, Debug)]
 pub(super) struct Half {
     pub connection: Connection,
-    /// Data bytes before the peer's FIN, once one has come.
+    /// Number of data bytes before the peer's FIN, if it was received.
     fin: Option<u64>,
-    /// Data bytes of the peer that the other half has been given.
+    /// Number of data bytes of the peer that were passed to the other half.
     moved: u64,
-    /// Has the other half been told that no more will come?
+    /// Whether the other half has been closed.
     is_closed: bool,
-    /// The right edge of the window, and the highest that the peer has been sent, in data bytes.
+    /// Right edge of the window, and the highest edge advertised to the peer, in data bytes.
     pub edge: u64,
     pub told: u64,
-    /// When the last update is sent again, after which wait; `NEVER` if none is to be.
+    /// Time of the next repetition of the last update, and the interval; `NEVER` if none is
+    /// pending.
     repeat_at: Instant,
     wait: Duration,
     repeats: u32,
@@ -44,7 +45,7 @@ impl Half {
         }
     }
 
-    /// Data bytes that have come in order.
+    /// Returns the number of data bytes received in order.
     fn received(&self) -> u64 {
         self.connection.delivered_bytes().min(self.fin.unwrap_or(u64::MAX))
     }
@@ -52,7 +53,7 @@ impl Half {
     pub fn on_segment(&mut self, now: Instant, header: &TcpHeader) {
         let before = self.connection.delivered_bytes();
         if header.flags & flags::FIN != 0 {
-            // Numbers count the SYN: byte 0 of the data is number 1.
+            // Sequence numbers count the SYN: byte 0 of the data has number 1.
             let next = (before + 1) as u32;
             let ahead = header.seq.wrapping_add(header.payload).wrapping_sub(next) as i32;
             self.fin = Some(before.saturating_add_signed(ahead.into()));
@@ -64,7 +65,7 @@ impl Half {
         }
     }
 
-    /// Offers a window of what is free of `buffer`; `held`: bytes of the peer that are in it.
+    /// Advertises the free space of `buffer`, of which `held` bytes of the peer are occupied.
     fn offer(&mut self, now: Instant, buffer: u64, held: u64) {
         let received = self.received();
         let step = (buffer / 2).min(2 * self.connection.config().segment.get());
@@ -83,7 +84,7 @@ impl Half {
         }
     }
 
-    /// Sends the last update again if it may have been lost.
+    /// Repeats the last window update, which may have been lost.
     pub fn on_timeout(&mut self, now: Instant) {
         self.connection.handle_timeout(now);
         if now >= self.repeat_at {
@@ -100,7 +101,7 @@ impl Half {
     }
 }
 
-/// The half of a connection: towards the end that the proxy's own side of the link leads to, and over the link.
+/// Index of the half towards the hosts behind the proxy; the other half is over the link.
 pub(super) const END: usize = 0;
 pub(super) const LINK: usize = 1;
 
@@ -110,7 +111,7 @@ pub(super) struct Split {
     configs: [Config; 2],
     pub buffer: u64,
     pub incarnation: u32,
-    /// Both halves, from the first segment on.
+    /// Both halves, after the first segment.
     pub halves: Option<[Half; 2]>,
 }
 
@@ -119,7 +120,8 @@ impl Split {
         Split { configs, buffer, incarnation: 0, halves: None }
     }
 
-    /// The halves of the incarnation that a segment from side `from` belongs to; `None` if that one is over.
+    /// Returns the halves of the connection instance of a segment from side `from`; `None` if that
+    /// instance has ended.
     pub fn halves(&mut self, incarnation: u32, from: usize) -> Option<&mut [Half; 2]> {
         let newer = incarnation.wrapping_sub(self.incarnation) as i32;
         if newer < 0 {
@@ -128,7 +130,7 @@ impl Split {
         if newer > 0 {
             self.incarnation = incarnation;
             if let Some(halves) = &mut self.halves {
-                // Counters go on.
+                // Counters continue.
                 for half in halves {
                     half.connection.reset(Duration::ZERO);
                     let connection = half.connection.clone();
@@ -149,13 +151,14 @@ impl Split {
     }
 }
 
-/// Bytes that the half at `from` has acknowledged, and the end behind the other one has not.
+/// Returns the number of bytes that the half at `from` has acknowledged and the receiver behind the
+/// other half has not.
 pub(super) fn unconfirmed(halves: &[Half; 2], from: usize) -> u64 {
     let [from, to] = [&halves[from], &halves[1 - from]];
     from.received() - to.connection.acked_bytes().min(from.moved)
 }
 
-/// Gives each half what the other has got, and offers the windows that this leaves.
+/// Passes received data from each half to the other, and advertises the resulting windows.
 pub(super) fn exchange(halves: &mut [Half; 2], now: Instant, buffer: u64) -> u64 {
     let mut most = 0;
     for from in [END, LINK] {

@@ -1,36 +1,38 @@
-//! Split connections (RFC 3135, section 2.4 and 3.1): a performance enhancing proxy that ends each TCP connection at its host and opens
-//! one of its own towards the other end.
+//! Split connections (RFC 3135, section 2.4 and 3.1): a performance enhancing proxy that terminates each TCP
+//! connection at its host and opens a separate one towards the other end.
 //!
 //! ```text
 //!   sender             proxy                               receiver
 //!     | -- SYN -------> | -- SYN ---------------------------> |
 //!     | <- SYN,ACK ---- |                                     |
 //!     | -- data ------> | buffer -- data ------------------->  |     each half recovers its own losses
-//!     | <- ACK, window  | <---------------------------- ACK -- |     window: what is free of the buffer
+//!     | <- ACK, window  | <---------------------------- ACK -- |     window: free space of the buffer
 //!     | -- FIN -------> | -- FIN behind the last data ------> |
 //! ```
 //!
-//! A connection by what the proxy has of it; the same for both directions of data:
+//! State of a connection at the proxy, for both directions of data:
 //!
 //! ```text
-//!   (none) --first segment of an incarnation--> both halves open --FIN--> its other half closes behind what the buffer holds
+//!   (none) --first segment of an instance--> both halves open --FIN--> the other half closes after the buffered data
 //! ```
 //!
-//! The half towards the end from which the first segment came answers at once, before the other end has been heard of. Its
-//! options are those of the flow, as negotiation would have it; the half over the link may have its own variant, profile and
-//! initial window. Each direction has a buffer: bytes that one end has sent in order and the other has not acknowledged, and those
-//! beyond a gap, which the advertised window has room for. The right edge of that window never moves back, and moves on only
-//! by two segments or half of the buffer (RFC 9293, section 3.8.6.2.2), which is told at once.
+//! The half that receives the first segment responds immediately, before the other end has been
+//! contacted. Its options are those that the flow would negotiate; the half over the link may have its own
+//! variant, profile and initial window. Each direction has a buffer for bytes that one end has sent in order
+//! and the other has not acknowledged, and for bytes above a gap, for which the advertised window has room.
+//! The right edge of the window never decreases. It increases by at least two segments or half of the buffer
+//! (RFC 9293, section 3.8.6.2.2); increases are advertised immediately.
 //!
-//! End-to-end semantics are broken: what the proxy has acknowledged is not at the receiver yet, and would be lost with it. How
-//! much that is, is counted.
+//! The proxy breaks end-to-end semantics: data that it has acknowledged may not have reached the receiver, and
+//! would be lost with the proxy. The amount of this data is counted.
 //!
-//! States: both halves of each connection, how much has been moved from one to the other, the edge of each window; segments that
-//! wait for the driver.
+//! State: both halves of each connection, the number of bytes passed between them, the edge of each window,
+//! and segments that wait for the driver.
 //!
-//! Not modelled: resets (connections of the simulator have none; a proxy would pass one on at once, ahead of what it holds); a
-//! proxy that waits for the far SYN,ACK; an application at the proxy; time that it takes; ends that share one buffer; probes
-//! of a closed window by the sender, in place of which an update that opens one is repeated, at most 15 times.
+//! Limitations: resets (connections of the simulator have none; a proxy would forward one immediately), a
+//! proxy that waits for the far SYN,ACK, an application at the proxy, processing time, and buffers shared by
+//! connections are not modelled. Senders do not probe a closed window; instead, an update that opens a window
+//! is repeated at most 15 times.
 
 mod half;
 #[cfg(test)]
@@ -51,24 +53,25 @@ use lasthop_tcp::{Config, Conventions, Overrides, Profile, Variant, presets};
 use std::collections::VecDeque;
 
 table! {
-    /// Split connections, as a performance enhancing proxy (PEP, RFC 3135) makes them: each connection ends at the proxy, which
-    /// acknowledges for the receiver and opens a connection of its own over the link.
+    /// Split connections by a performance enhancing proxy (PEP, RFC 3135): each connection ends at
+    /// the proxy, which acknowledges data for the receiver and opens a separate connection over the
+    /// link.
     pub struct SplitConnectionKeys as "split-connection" {
-        /// The host of the proxy, one end of the link.
+        /// Host of the proxy, one end of the link.
         at: String;
-        /// What it holds of each connection and direction; the advertised window is what is free of it.
+        /// Buffer per connection and direction; its free space is the advertised window.
         buffer: Bytes = "256 kB", Limits::BUFFER;
-        /// The variant of TCP that it uses over the link; without it that of the flow.
+        /// TCP variant over the link; default: that of the flow.
         variant: Option<Variant>;
-        /// The conventions of that variant; without it those of the flow.
+        /// Profile of this variant; default: that of the flow.
         profile: Option<ProxyProfile>;
-        /// The initial window over the link; without it that of the profile.
+        /// Initial window over the link; default: that of the profile.
         initial_window: Option<Window>;
     }
 }
 
 choice! {
-    /// Conventions of the proxy's own TCP.
+    /// Conventions of the proxy's TCP over the link.
     pub enum ProxyProfile {
         /// The current standards.
         Rfc = "rfc",
@@ -77,7 +80,7 @@ choice! {
     }
 }
 
-/// The machine at one end of a link.
+/// State machine of the agent.
 pub type Machine<P> = SplitConnection<P>;
 
 metrics! {
@@ -120,7 +123,7 @@ impl AgentKeys for SplitConnectionKeys {
     fn check_flow(&self, flow: &Config) -> Result<(), Refusal> {
         let refuse = |key, found: &str, allowed: &str| Err(Refusal::new(key, found, allowed));
         if flow.one_way {
-            let found = "\"split-connection\" on the way of a flow of profile \"ns-2\"";
+            let found = "\"split-connection\" on the route of a flow of profile \"ns-2\"";
             return refuse(
                 "kind",
                 found,
@@ -128,7 +131,7 @@ impl AgentKeys for SplitConnectionKeys {
             );
         }
         if matches!(flow.law, LawKind::LtTcp(_)) {
-            let found = "\"split-connection\" on the way of a flow of variant \"lt-tcp\"";
+            let found = "\"split-connection\" on the route of a flow of variant \"lt-tcp\"";
             return refuse("kind", found, "flows that send bytes, not blocks of a code");
         }
         if self.buffer.get() < 2 * flow.segment.get() {
@@ -143,7 +146,7 @@ impl AgentKeys for SplitConnectionKeys {
             return Err(Refusal::new(
                 "variant",
                 found,
-                "a TCP that asks nothing of the receiver or the network",
+                "a TCP without requirements on the receiver or the network",
             ));
         }
         let needs_sack = own.recovery != RecoveryKind::RackTlp && variant.has_sack();
@@ -160,7 +163,7 @@ impl AgentKeys for SplitConnectionKeys {
             return Err(Refusal::new(
                 "variant",
                 found,
-                "the variant of the flow, or one that does not go by marks",
+                "the variant of the flow, or a variant that does not use marks",
             ));
         }
         if own.law.reads_arrivals() && !flow.timestamps {
@@ -190,13 +193,15 @@ impl AgentKeys for SplitConnectionKeys {
 }
 
 impl SplitConnectionKeys {
-    /// The half that stands for the receiver: what that would have negotiated, with the proxy's buffer.
+    /// Returns the parameters of the half that acts as the receiver: those that the receiver would
+    /// negotiate, with the proxy's buffer.
     fn towards_end(&self, flow: &Config) -> Config {
         let receive_window = self.buffer.get() as f64 / flow.segment.get() as f64;
         Config { receive_window, autotuning: false, ..*flow }
     }
 
-    /// The half over the link: what was negotiated, and the proxy's own way to send.
+    /// Returns the parameters of the half over the link: negotiated options with the proxy's
+    /// variant.
     fn over_link(&self, flow: &Config) -> Config {
         let base = self.towards_end(flow);
         let initial_window = self.initial_window.map(|window| match window {
@@ -244,20 +249,20 @@ impl SplitConnectionKeys {
 /// A proxy that splits connections at one end of a link.
 #[derive(Clone, Debug)]
 pub struct SplitConnection<P> {
-    /// By connection; none of those that it leaves alone.
+    /// By connection; `None` for connections that are not split.
     connections: Vec<Option<Box<Split>>>,
-    /// What waits for the driver: towards the ends, over the link.
+    /// Packets that wait for the driver: towards the end hosts, over the link.
     ready: [VecDeque<P>; 2],
-    /// A packet of each connection, whose way its own ones take.
+    /// A packet of each connection, as a template for the path of new packets.
     patterns: Vec<Option<P>>,
-    /// Not later than the first deadline of a connection.
+    /// Lower bound of the deadlines of all connections.
     next_timeout: Instant,
     split: u64,
     most_unconfirmed: u64,
 }
 
 impl<P: Segment + Clone> SplitConnection<P> {
-    /// A proxy of these connections.
+    /// Creates a proxy for these connections.
     fn new(connections: Vec<Option<Box<Split>>>) -> Self {
         SplitConnection {
             patterns: vec![None; connections.len()],
@@ -269,7 +274,7 @@ impl<P: Segment + Clone> SplitConnection<P> {
         }
     }
 
-    /// A packet from the ends behind the proxy, or from over the link, ends here.
+    /// Terminates a packet from the hosts behind the proxy, or from the link.
     fn take(&mut self, now: Instant, from: usize, index: Option<usize>, packet: &P) -> Verdict {
         let Some(index) = index else { return Verdict::Forward };
         let (Some(header), Some(view)) = (packet.header(), packet.segment()) else {
@@ -288,7 +293,7 @@ impl<P: Segment + Clone> SplitConnection<P> {
         Verdict::Suppress
     }
 
-    /// Moves data of a connection on, and sends what its halves have to send.
+    /// Passes data between the halves of a connection, and sends their segments.
     fn serve(&mut self, now: Instant, index: usize) {
         let (Some(Some(split)), Some(Some(pattern))) =
             (self.connections.get_mut(index), self.patterns.get(index))

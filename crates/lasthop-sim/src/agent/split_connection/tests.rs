@@ -1,4 +1,4 @@
-//! The proxy by hand-worked traces, and under arbitrary loss.
+//! Tests of the proxy with hand-computed traces, and with arbitrary loss.
 
 use super::*;
 use lasthop_base::packet::Packet;
@@ -18,7 +18,7 @@ fn keys(buffer: u64) -> SplitConnectionKeys {
     }
 }
 
-/// Segments of 1000 B, each acknowledged at once; four of them at first.
+/// Segments of 1000 B, each acknowledged immediately; an initial window of four.
 fn flow() -> Config {
     let set = Overrides {
         segment: Some(Bytes::new(1000)),
@@ -40,7 +40,7 @@ fn ms(millis: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(millis)
 }
 
-/// A segment: flags, number, payload, acknowledgment, window.
+/// A segment: flags, sequence number, payload, acknowledgment, window.
 type Row = (u8, u32, u32, u32, u32);
 
 fn packet((flags, seq, payload, ack, window): Row) -> Packet {
@@ -48,7 +48,7 @@ fn packet((flags, seq, payload, ack, window): Row) -> Packet {
     Packet { bytes: 40 + payload, tcp, ..Packet::default() }
 }
 
-/// What the proxy sends towards the end and over the link.
+/// Returns the packets of the proxy, towards the end and over the link.
 fn sent(proxy: &mut SplitConnection<Packet>) -> [Vec<Row>; 2] {
     let row = |packet: Packet| {
         let TcpHeader { flags, seq, payload, ack, window, .. } = packet.tcp;
@@ -70,12 +70,13 @@ fn up(proxy: &mut SplitConnection<Packet>, at: u64, row: Row) -> [Vec<Row>; 2] {
     sent(proxy)
 }
 
-/// By hand: a buffer of 4000 B, a sender that fills it before the far end has answered, a receiver with a window of 3000 B.
-/// The window towards the sender falls with what is held and grows by two segments at least.
+/// Computed by hand: a buffer of 4000 B, a sender that fills it before the far end has responded, a
+/// receiver with a window of 3000 B. The window towards the sender shrinks with the buffered data
+/// and grows by at least two segments.
 #[test]
 fn data_are_acknowledged_held_and_sent_on() {
     let mut proxy = proxy(&keys(4000));
-    // The SYN is answered at once, and another goes over the link.
+    // The SYN is answered immediately, and another one is sent over the link.
     let [first, far] = down(&mut proxy, 0, (SYN, 0, 0, 0, 9000));
     assert_eq!((first, far), (vec![(SYN | ACK, 0, 0, 1, 4000)], vec![(SYN, 0, 0, 0, 0)]));
     for (number, left) in [(0, 3000), (1, 2000), (2, 1000), (3, 0)] {
@@ -83,28 +84,29 @@ fn data_are_acknowledged_held_and_sent_on() {
         let rows = down(&mut proxy, 1, (ACK, seq, 1000, 1, 9000));
         assert_eq!(rows, [vec![(ACK, 1, 0, seq + 1000, left)], vec![]], "{number}");
     }
-    // The far end answers, with room for three.
+    // The far end responds, with room for three segments.
     let [back, data] = up(&mut proxy, 500, (SYN | ACK, 0, 0, 1, 3000));
     assert_eq!(back, []);
     assert_eq!(data, [1, 1001, 2001].map(|seq| (ACK, seq, 1000, 1, 4000)));
-    // One segment is free: not worth an update. Its ACK lets the fourth go.
+    // One segment is free: too little for an update. Its ACK allows the fourth segment to be sent.
     assert_eq!(
         up(&mut proxy, 1000, (ACK, 1, 0, 1001, 3000)),
         [vec![], vec![(ACK, 3001, 1000, 1, 4000)]]
     );
-    // Two are, which is told at once.
+    // Two segments are free, which is advertised immediately.
     assert_eq!(
         up(&mut proxy, 1001, (ACK, 1, 0, 2001, 3000)),
         [vec![(ACK, 1, 0, 4001, 2000)], vec![]]
     );
-    // Nobody uses it: it may have been lost, and is told again after a second.
+    // The sender does not use the window: the update may have been lost and is repeated after a
+    // second.
     assert_eq!(
         Agent::<Packet>::next_timeout(&proxy).min(ms(2001)),
         Agent::<Packet>::next_timeout(&proxy)
     );
     proxy.handle_timeout(ms(2001));
     assert_eq!(sent(&mut proxy)[END], [(ACK, 1, 0, 4001, 2000)]);
-    // The rest, and the end, which goes on behind the data that are held.
+    // The remaining data and the FIN, which is forwarded after the buffered data.
     let rows = down(&mut proxy, 2002, (ACK, 4001, 1000, 1, 9000));
     assert_eq!(rows, [vec![(ACK, 1, 0, 5001, 1000)], vec![(ACK, 4001, 1000, 1, 4000)]]);
     let [back, far] = down(&mut proxy, 2003, (ACK | FIN, 5001, 0, 1, 9000));
@@ -131,7 +133,7 @@ fn what_is_no_segment_of_a_split_connection_passes() {
     for connection in [None, Some(1)] {
         assert_eq!(proxy.up(ms(0), connection, &mut stray), Verdict::Forward);
     }
-    // Of an older incarnation: gone.
+    // A segment of an older connection instance: dropped.
     let mut newer = packet((SYN, 0, 0, 0, 9000));
     newer.incarnation = 3;
     assert_eq!(proxy.up(ms(0), Some(0), &mut newer), Verdict::Suppress);
@@ -169,7 +171,7 @@ fn keys_that_no_flow_can_have_are_refused() {
     }
 }
 
-/// What becomes of a segment: arrivals after these times, none if it is lost.
+/// Outcome of a segment: arrival delays, none if it is lost.
 fn fates() -> impl Strategy<Value = Vec<Vec<u64>>> {
     let fate = prop_oneof![
         6 => (1u64..40).prop_map(|delay| vec![delay]),
@@ -180,8 +182,9 @@ fn fates() -> impl Strategy<Value = Vec<Vec<u64>>> {
 }
 
 proptest! {
-    /// Whatever both ways lose, repeat and reorder: all bytes of both ends arrive, none twice, and both ends close; what the
-    /// proxy has acknowledged for the receiver is never more than its buffer.
+    /// With any loss, duplication and reordering in both directions, all bytes of both ends are
+    /// delivered exactly once, and both ends close. The proxy never acknowledges more than its
+    /// buffer ahead of the receiver.
     #[test]
     fn every_byte_arrives_once_whatever_is_lost(
         [near, far] in [fates(), fates()],
@@ -193,7 +196,7 @@ proptest! {
         ends[0].write(there);
         ends[0].close();
         let mut has_answered = false;
-        // When, which copy, to whom: an end, or the proxy from one side.
+        // Time, copy, receiver: an end, or the proxy from one side.
         let mut flying: Vec<(Instant, usize, (bool, usize), Packet)> = Vec::new();
         let mut count = 0;
         let mut now = Instant::ZERO;
@@ -211,7 +214,7 @@ proptest! {
                 out.extend(std::iter::from_fn(|| poll(&mut proxy)).map(|packet| ((false, side), packet)));
                 let fates = [&near, &far][side];
                 for (to, packet) in out {
-                    // The last fates let everything through, or it would never end.
+                    // The last segments are all delivered, so that the test ends.
                     let fate = fates.get(count).cloned().unwrap_or_else(|| vec![10]);
                     flying.extend(fate.iter().map(|&delay| (now + Duration::from_millis(delay), count, to, packet)));
                     count += 1;
@@ -245,7 +248,7 @@ proptest! {
                 proxy.handle_timeout(now);
             }
         }
-        // A FIN counts as one more.
+        // A FIN counts as one more byte.
         prop_assert_eq!(ends[1].delivered_bytes(), there + 1);
         prop_assert_eq!(ends[0].delivered_bytes(), back + 1);
         prop_assert!(ends[0].is_all_acked() && ends[1].is_all_acked());

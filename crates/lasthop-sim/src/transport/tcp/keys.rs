@@ -14,69 +14,74 @@ use lasthop_tcp::law::LawKind;
 use lasthop_tcp::{Config, Overrides, Profile, Variant, presets};
 use serde_json::{Value, json};
 
-/// The tick of a host, up to 100 ms.
+/// Tick of a host, up to 100 ms.
 const TICK: Limits = Limits::range(0, 100_000_000);
 
 table! {
     /// TCP.
     pub struct TcpKeys as "tcp" {
-        /// A named TCP: how losses are recovered and how the window moves.
+        /// TCP variant: a named combination of loss recovery and congestion control.
         variant: Variant;
-        /// Conventions and defaults of every key below. A host with profile "linux" recovers losses by RACK-TLP, whatever
-        /// its variant, which names the congestion control only: "newreno" and "sack" mean "reno". Variants that name
-        /// another loss recovery ("tahoe", "lt-tcp" …) need profile "rfc" or "ns-2".
+        /// Conventions and defaults of all following keys. With profile "linux", hosts use
+        /// RACK-TLP, and the variant selects the congestion control only: "newreno" and "sack" mean
+        /// "reno". Variants with a different loss recovery ("tahoe", "lt-tcp" …) require profile
+        /// "rfc" or "ns-2".
         profile: Profile = "linux";
-        /// Payload of a full segment.
+        /// Payload of a full-sized segment.
         segment: Option<Bytes>, Limits::PACKET;
         /// TCP and IP headers added to each segment.
         header: Option<Bytes>, Limits::HEADER;
-        /// Size of a pure acknowledgment, headers included.
+        /// Size of a pure ACK, including headers.
         ack_size: Option<Bytes>, Limits::PACKET;
-        /// The receiver's buffer.
+        /// Receive buffer.
         receive_window: Option<Window>;
-        /// Do the buffers of both hosts grow with the connection; with profile "linux" only, where they do unless
-        /// `receive_window` is given.
+        /// Whether the buffers of both hosts grow with the connection. With profile "linux" only;
+        /// default: on, unless `receive_window` is set.
         autotuning: Option<bool>;
-        /// Do hosts hand several segments on at once; only where `autotuning` is on. Live links have hosts that do not.
+        /// Whether hosts pass several segments to the link simultaneously; requires `autotuning`.
+        /// Off in live links.
         segmentation_offload: Option<bool>;
-        /// Time between two ticks of the hosts, at which their timers fire; 0 s: timers are exact. With profile "linux"
-        /// only, whose kernels tick every 4 ms (CONFIG_HZ=250) or 1 ms.
+        /// Tick of the hosts' timers; 0 s: exact timers. With profile "linux" only, whose kernels
+        /// have a tick of 4 ms (CONFIG_HZ=250) or 1 ms.
         timer_tick: Option<Duration>, TICK;
-        /// Longest time an acknowledgment is held back.
+        /// Maximum delay of an acknowledgment.
         delayed_ack: Option<DelayedAck>;
-        /// Which SACK recovery; with variants that use selective acknowledgments only.
+        /// SACK loss recovery; requires a variant with selective acknowledgments.
         sack_recovery: Option<SackRecovery>;
-        /// What tells that a segment is lost, where recovery goes by SACK blocks as RFC 6675 says.
+        /// Loss detection, for loss recovery based on SACK as in RFC 6675.
         loss_detection: Option<LossDetection>;
-        /// How the congestion window moves, in place of the law of the variant.
+        /// Congestion control algorithm, instead of that of the variant.
         law: Option<LawKind>;
-        /// HyStart++ (RFC 9406): leave slow start when the round-trip time grows; off by default.
+        /// HyStart++ (RFC 9406): end slow start when the RTT grows; default: off.
         hystart: Option<bool>;
-        /// Keep segments apart in time instead of sending what a window allows at once; off by default,
-        /// except with laws that say when segments leave.
+        /// Pace segments instead of sending the whole window immediately; default: off, except with
+        /// congestion control algorithms that determine transmission times.
         pacing: Option<bool>;
-        /// Whether reductions that answered no loss are found out and taken back.
+        /// Detection and undoing of spurious window reductions.
         undo: Option<UndoKind>;
-        /// Selective acknowledgments (RFC 2018); with profile "linux" only, elsewhere the variant says.
+        /// Selective acknowledgments (RFC 2018). With profile "linux" only; with other profiles,
+        /// the variant decides.
         sack: Option<bool>;
-        /// Explicit congestion notification (RFC 3168): queues that mark need not drop; off by default, not with
-        /// profile "ns-2".
+        /// Explicit congestion notification (RFC 3168): queues mark packets instead of dropping
+        /// them; default: off. Not with profile "ns-2".
         ecn: Option<bool>;
-        /// Reduce the window by less for a mark than for a loss (RFC 8511), with the laws "reno" and "cubic".
+        /// Reduce the window less for a mark than for a loss (RFC 8511), with congestion control
+        /// "reno" and "cubic".
         abe: Option<bool>;
         /// Timestamps option (RFC 7323).
         timestamps: Option<bool>;
         /// Limited Transmit (RFC 3042).
         limited_transmit: Option<bool>;
-        /// Keep a window that the application does not use, without letting it grow (RFC 7661); with profile "rfc" only,
-        /// off by default.
+        /// Keep a window that the application does not use, without growth (RFC 7661). With profile
+        /// "rfc" only; default: off.
         window_validation: Option<bool>;
-        /// Bring the window back to the initial one after a pause longer than the retransmission timeout (RFC 5681,
-        /// section 4.1); with profile "linux", where it is on by default, by halves for each timeout
-        /// (`tcp_slow_start_after_idle`). Not with profile "ns-2".
+        /// Reset the window to the initial one after an idle period longer than the retransmission
+        /// timeout (RFC 5681, section 4.1). With profile "linux", the window is halved for each
+        /// timeout (`tcp_slow_start_after_idle`), and the default is on. Not with profile "ns-2".
         restart_after_idle: Option<bool>;
-        /// Let the window grow by the bytes that an acknowledgment acknowledges (RFC 3465), in slow start by so many
-        /// segments at most (the RFC's L); with profile "rfc" and law "reno" only, off by default.
+        /// Increase the window by the number of acknowledged bytes (RFC 3465). The value is the
+        /// maximum increase per acknowledgment in slow start, in segments (L of the RFC). With
+        /// profile "rfc" and congestion control "reno" only; default: off.
         byte_counting: Option<u32>, Limits::range(1, 65_535);
         /// Whether SYN segments open the connection.
         handshake: Option<bool>;
@@ -84,23 +89,24 @@ table! {
         fin: Option<bool>;
         /// Initial congestion window.
         initial_window: Option<Window>;
-        /// Least retransmission timeout.
+        /// Minimum retransmission timeout.
         min_rto: Option<Duration>;
-        /// Greatest retransmission timeout, back-off included.
+        /// Maximum retransmission timeout, including backoff.
         max_rto: Option<Duration>, Limits::POSITIVE;
-        /// Retransmission timeout before the first measurement.
+        /// Retransmission timeout before the first RTT sample.
         initial_rto: Option<Duration>, Limits::POSITIVE;
-        /// Tick of the clock that measures round trips.
+        /// Granularity of the clock for RTT samples.
         clock_granularity: Option<Duration>, Limits::POSITIVE;
-        /// Duplicate acknowledgments that mean a loss.
+        /// Number of duplicate ACKs that indicate a loss (DupThresh).
         dupack_threshold: Option<u32>, Limits::range(1, 255);
-        /// Consecutive explicit losses (ELN) that noise can cause at most; more of them mean that the
-        /// receiver is disconnected, and only every other one is answered. 0: no limit; with "esack" only.
+        /// Maximum number of consecutive explicit loss notifications (ELN) attributed to noise.
+        /// More of them indicate a disconnected receiver, and only every second one triggers a
+        /// retransmission. 0: unlimited; with "esack" only.
         eln_filter: Option<u32>, Limits::range(0, 1_000_000);
-        /// What a notice that a link has begun to send a segment again (ERSN) does; with "esack" only.
+        /// Reaction to a notification that a link retransmits a segment (ERSN); with "esack" only.
         ersn: Option<Ersn>;
-        /// Whether the last segment of a transfer is filled up to a full one, as simulators do
-        /// that count in packets.
+        /// Whether the last segment of a transfer is padded to full size, as in simulators that
+        /// count packets.
         pad_segments: Option<bool>;
     }
 }
@@ -108,19 +114,20 @@ table! {
 choice! {
     /// SACK loss recovery.
     pub enum SackRecovery {
-        /// As in the TCP agents of ns-2: "pipe" counted up and down.
+        /// As in the TCP agents of ns-2: "pipe" is incremented and decremented.
         Ns2 = "ns-2",
         /// RFC 6675.
         Rfc6675 = "rfc6675",
         /// RACK-TLP (RFC 8985) with proportional rate reduction (RFC 9937).
         RackTlp = "rack-tlp",
-        /// As "ns-2", and what agent "ll-elsn" tells of losses on a link (ESACK, Yun 2009).
+        /// Like "ns-2", with explicit notifications of losses on a link by the agent "ll-elsn"
+        /// (ESACK, Yun 2009).
         Esack = "esack",
     }
 }
 
 impl TcpKeys {
-    /// All parameters: what the scenario sets, and for the rest what its profile says.
+    /// Returns all parameters: keys of the scenario, completed by those of its profile.
     pub fn config(&self) -> Config {
         let (variant, profile) = (self.variant, self.profile);
         let sack_recovery = self.sack_recovery.map(|recovery| match recovery {
@@ -166,7 +173,7 @@ impl TcpKeys {
             clock_granularity: self.clock_granularity,
             ..Overrides::default()
         };
-        // Windows may be given in bytes, which become segments of the profile's or the user's size.
+        // Windows in bytes are converted to segments of the effective size.
         let segment = presets::config(variant, profile, &overrides).segment;
         let segments = |window: Window| match window {
             Window::Segments(segments) => f64::from(segments),
@@ -195,11 +202,11 @@ impl TcpKeys {
     }
 }
 
-/// The largest packets of each kind that a TCP sends, headers and options included.
+/// Sizes of the largest packets of each kind that a TCP sends, including headers and options.
 pub(super) struct Packets {
-    /// A full segment.
+    /// A full-sized segment.
     pub data: Bytes,
-    /// What opens or closes a connection.
+    /// A segment that opens or closes a connection.
     pub control: Bytes,
     /// An acknowledgment.
     pub ack: Bytes,
@@ -227,7 +234,7 @@ impl TransportKeys for TcpKeys {
 
     fn largest_packets(&self, load: Load) -> [Bytes; 2] {
         let Packets { data, control, ack } = Packets::new(&self.config());
-        // Requests of a browser are data too.
+        // Requests of a browser are data, too.
         if load.sends_back { [data.max(ack); 2] } else { [data.max(control), ack] }
     }
 
@@ -240,7 +247,7 @@ impl TransportKeys for TcpKeys {
         let mut limits = vec![(key, data, false)];
         let mut opening = control;
         if load.sends_back {
-            // Requests are data too, and replies are acknowledged.
+            // Requests are data, too, and replies are acknowledged.
             limits.push((key, data, true));
             opening = ack;
         }

@@ -1,4 +1,4 @@
-//! Conditions on the keys of TCP that concern more than one of them, as data.
+//! Conditions on combinations of TCP keys, as data.
 
 use super::keys::{Packets, TcpKeys};
 use lasthop_base::schema::error::ScenarioError;
@@ -8,7 +8,7 @@ use lasthop_tcp::config::{LossDetection, RecoveryKind, UndoKind};
 use lasthop_tcp::law::LawKind;
 use lasthop_tcp::{Config, Profile};
 
-/// A TCP as the scenario sets it, and its parameters.
+/// TCP keys of the scenario, and the resulting parameters.
 struct Subject<'a> {
     tcp: &'a TcpKeys,
     config: Config,
@@ -23,12 +23,12 @@ struct Rule {
     allowed: &'static str,
 }
 
-const RESTART: &str = "false, or profile \"rfc\" with another recovery than \"rack-tlp\", or profile \"linux\" with a law \
+const RESTART: &str = "false, or profile \"rfc\" without \"rack-tlp\" recovery, or profile \"linux\" with a congestion control algorithm \
                        that does not pace";
 const RFC_6675: &str = "only with recovery by SACK as RFC 6675 says: profile \"rfc\" or \"ns-2\", a variant that uses \
                         selective acknowledgments, and no other sack_recovery";
 
-/// The conditions; the first one that is violated is reported.
+/// The conditions; the first violation is reported.
 const RULES: &[Rule] = &[
     Rule {
         key: "variant",
@@ -48,7 +48,7 @@ const RULES: &[Rule] = &[
         violated: |at| {
             let is_asked = at.tcp.autotuning == Some(true) && !at.config.autotuning;
             is_asked.then(|| match at.tcp.profile {
-                Profile::Linux => "true beside receive_window".to_owned(),
+                Profile::Linux => "true with receive_window".to_owned(),
                 Profile::Rfc | Profile::Ns2 => at.with_profile(true),
             })
         },
@@ -122,15 +122,16 @@ const RULES: &[Rule] = &[
     Rule {
         key: "sack_recovery",
         violated: |at| at.recovery_with_variant().filter(|_| !at.tcp.variant.is_of_hosts()),
-        allowed: "nothing: that variant is a recovery of its own",
+        allowed: "no value: this variant determines its loss recovery",
     },
     Rule {
         key: "timestamps",
         violated: |at| {
             let lacks = at.config.law.reads_arrivals() && !at.config.timestamps;
             let law = at.config.law.kind();
-            lacks
-                .then(|| format!("false with the law {law:?}, which goes by when segments arrived"))
+            lacks.then(|| {
+                format!("false with congestion control {law:?}, which needs the arrival times of segments")
+            })
         },
         allowed: "true",
     },
@@ -157,7 +158,7 @@ const RULES: &[Rule] = &[
                 && at.config.ecn;
             (at.config.abe && !knows).then(|| "true without what it changes".to_owned())
         },
-        allowed: "false, or ecn = true, profile \"rfc\" and the law \"reno\" or \"cubic\"",
+        allowed: "false, or ecn = true, profile \"rfc\" and congestion control \"reno\" or \"cubic\"",
     },
     Rule {
         key: "window_validation",
@@ -187,9 +188,13 @@ const RULES: &[Rule] = &[
         violated: |at| {
             let knows = at.is(Profile::Rfc) && matches!(at.config.law, LawKind::Reno(_));
             let most = at.config.byte_counting.filter(|_| !knows)?;
-            Some(format!("{} and the law {:?}", at.with_profile(most), at.config.law.kind()))
+            Some(format!(
+                "{} and congestion control {:?}",
+                at.with_profile(most),
+                at.config.law.kind()
+            ))
         },
-        allowed: "nothing, or profile \"rfc\" and the law \"reno\"",
+        allowed: "no value, or profile \"rfc\" and congestion control \"reno\"",
     },
     Rule {
         key: "undo",
@@ -233,7 +238,7 @@ impl Subject<'_> {
         lacks.then(|| format!("this key with variant {:?}", self.tcp.variant.word()))
     }
 
-    /// LT-TCP under another profile, or with a FIN.
+    /// Returns a violation for LT-TCP with another profile, or with a FIN.
     fn coded_elsewhere(&self) -> Option<String> {
         let is_coded = matches!(self.config.law, LawKind::LtTcp(_));
         match self.tcp.profile {
@@ -248,14 +253,16 @@ impl Subject<'_> {
             && self.config.recovery != RecoveryKind::Sack6675
     }
 
-    /// A law that needs marks, where the receiver cannot echo them.
+    /// Returns a violation for a congestion control algorithm that needs marks if the receiver
+    /// cannot echo them.
     fn needs_marks_one_way(&self) -> Option<String> {
         let needs = self.config.ecn && self.config.one_way && self.tcp.ecn.is_none();
         let law = self.config.law.kind();
         needs.then(|| self.with_profile(format_args!("{law:?}, which needs marks,")))
     }
 
-    /// A profile or a recovery without the rules for idle periods of RFC 5681 and RFC 7661.
+    /// Returns a violation for a profile or a recovery without the rules for idle periods of RFC
+    /// 5681 and RFC 7661.
     fn idle_elsewhere(&self) -> Option<String> {
         let counts_segments = self.config.recovery == RecoveryKind::RackTlp;
         match self.tcp.profile {
@@ -265,12 +272,12 @@ impl Subject<'_> {
     }
 }
 
-/// A quantity as the scenario would write it.
+/// Returns a quantity in the notation of a scenario.
 fn quoted(quantity: impl std::fmt::Display) -> String {
     format!("\"{quantity}\"")
 }
 
-/// Checks what concerns several keys of the transport at `path`.
+/// Checks conditions on several keys of the transport at `path`.
 pub(super) fn check(tcp: &TcpKeys, path: &str) -> Result<(), ScenarioError> {
     let subject = Subject { tcp, config: tcp.config() };
     for Rule { key, violated, allowed } in RULES {
@@ -283,7 +290,8 @@ pub(super) fn check(tcp: &TcpKeys, path: &str) -> Result<(), ScenarioError> {
     })
 }
 
-/// Checks quantities that others limit; the error is the key, the value found and the values allowed.
+/// Checks quantities that are limited by others; the error is the key, the value found and the
+/// values allowed.
 fn check_limits(subject: &Subject<'_>) -> Result<(), (&'static str, String, String)> {
     let Subject { tcp, config } = subject;
     let max = config.max_rto;
@@ -294,7 +302,7 @@ fn check_limits(subject: &Subject<'_>) -> Result<(), (&'static str, String, Stri
         if value <= max {
             continue;
         }
-        // The key that the scenario sets is the one to change.
+        // The error names the key that the scenario sets.
         return Err(match (set, tcp.max_rto) {
             (None, Some(_)) => {
                 ("max_rto", quoted(max), format!("a duration from {key}, {}", quoted(value)))
