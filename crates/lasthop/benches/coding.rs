@@ -1,6 +1,6 @@
-//! How fast blocks of N units are coded and decoded, in bytes of packets a second on one core:
-//! `cargo bench --bench coding`. Each line is a packet size, a block, and so many of its data units lost;
-//! the best of 20 rounds, as other work on the machine only slows it down.
+//! Speed of encoding and decoding blocks of N units, in bytes of packets per second on one core:
+//! `cargo bench --bench coding`. Each line is a packet size, a block, and the number of its lost
+//! data units; the best of 20 rounds, as other load on the machine only reduces the speed.
 
 use lasthop::coding::ReedSolomon;
 use std::hint::black_box;
@@ -39,7 +39,7 @@ fn main() {
     }
 }
 
-/// Gigabytes a second of `work` on packets of so many bytes.
+/// Returns the speed of `work` on packets of `packet` bytes, in gigabytes per second.
 fn rate(packet: usize, mut work: impl FnMut()) -> f64 {
     let times = 4_000_000 / packet;
     let round = |_| {

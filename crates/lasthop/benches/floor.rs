@@ -1,15 +1,15 @@
-//! The case `raw` of `study.rs` written by hand, without machines, builder, probe or metrics: what
-//! such a replication costs at least. `benches/instructions.py` sets the two beside each other.
+//! The case `raw` of `study.rs` as a single function, without state machines, builder, probes or metrics: a
+//! lower bound of the cost of a replication. `benches/instructions.py` compares the two.
 //!
 //! Server -- 10 Mbps, 1 ms -- access point -- 63.5 kbps, 50 ms -- client; 40,000 segments of Reno
-//! with a window of 20, each frame of the second link lost with 2.5 %; an event a packet and hop.
-//! It is not the same run: random numbers, clock and retransmission timer are simpler than those
-//! of the engine, and its figures are no results.
+//! with a window of 20; each frame of the second link is lost with probability 2.5 %; one event per packet and hop.
+//! The run differs from the engine's: random numbers, clock and retransmission timer are simpler. Its figures
+//! are not results.
 
 const SEGMENTS: u32 = 40_000;
 const WINDOW: f64 = 20.0;
 const LOSS: f64 = 0.025;
-/// In-flight packets of a link: more than a window and its ACKs.
+/// Capacity of a link in packets: more than a window and its ACKs.
 const PLACES: usize = 64;
 const NEVER: u64 = u64::MAX;
 
@@ -48,7 +48,7 @@ struct Packet {
     number: u32,
 }
 
-/// A link of fixed transmission time and delay, in nanoseconds, and what is on its way.
+/// A link of fixed transmission time and delay, in nanoseconds, with its packets in transit.
 struct Link {
     packets: [Packet; PLACES],
     head: usize,
@@ -86,7 +86,7 @@ impl Link {
     }
 }
 
-/// A Reno sender that counts in segments and times one of them at a time.
+/// A Reno sender that counts segments and times one segment at a time.
 struct Sender {
     next: u32,
     unacknowledged: u32,
@@ -101,7 +101,7 @@ struct Sender {
     rto: f64,
     backoff: f64,
     deadline: u64,
-    /// Number and time of the segment that is timed.
+    /// Number and transmission time of the timed segment.
     timed: Option<(u32, u64)>,
 }
 
@@ -209,7 +209,7 @@ impl Sender {
     }
 }
 
-/// One transfer: when it ends, in nanoseconds, and how many events it took.
+/// Runs one transfer; returns its end in nanoseconds and the number of events.
 fn transfer(replication: u64) -> (u64, u64) {
     let threshold = (LOSS * 2f64.powi(64)) as u64;
     let mut data_losses = Generator::new(2 * replication + 1);
@@ -219,7 +219,7 @@ fn transfer(replication: u64) -> (u64, u64) {
     let mut wireless_back = Link::new(5_000_000, 50_000_000);
     let mut wired_back = Link::new(32_000, 1_000_000);
     let mut sender = Sender::new();
-    // The receiver: next segment expected, and a bit for each later one that is there.
+    // The receiver: next expected segment, and a bit for each later segment received.
     let (mut expected, mut ahead) = (0u32, 0u64);
     let mut events = 0;
     sender.pump(0, &mut wired);
@@ -267,6 +267,6 @@ fn transfer(replication: u64) -> (u64, u64) {
 
 fn main() {
     let (end, events) = transfer(0);
-    // Other loops must do about the same for the comparison to mean anything.
+    // The comparison requires a similar amount of work.
     assert!((1e12..4e12).contains(&(end as f64)) && events > 150_000, "{end} ns, {events} events");
 }

@@ -1,8 +1,8 @@
-//! What a frame of a link protocol costs in the simulator: datagrams over a row of links, one way.
+//! Cost of a frame of a link protocol in the simulator: datagrams over consecutive links, in one direction.
 //!
-//! `cargo bench --bench frames`; `-- --once selective-repeat 64` runs one case and prints the frames that
-//! its links have sent, for `benches/instructions.py`, which divides instructions by them. Sources,
-//! queues and delivery are part of it. Each link is driven, also with protocol "raw".
+//! `cargo bench --bench frames`; `-- --once selective-repeat 64` runs one case and prints the number of frames
+//! that its links have sent, by which `benches/instructions.py` divides the instructions. Sources,
+//! queues and delivery are included. Every link is driven, also with protocol "raw".
 
 use lasthop::app::{App, OnOffKeys, Replay, SourceSite};
 use lasthop::channel::{Channel, Uniform};

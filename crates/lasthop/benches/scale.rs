@@ -1,12 +1,12 @@
-//! What building and running cost as networks grow: processor time for each flow, hop and station.
+//! Cost of building and running as networks grow: processor time per flow, hop and station.
 //!
 //! `cargo bench --bench scale`. Building: the plan of a point, one world and the names of its
-//! metrics. Running: one replication of a fixed simulated time, or of files of fixed size. The last columns are for
-//! each flow, hop or station, the first row of its kind being 1: the cost of building and of running, the frames that
-//! its links send, and the cost of running for each frame. A chain that loses or delays more than one link sends more
-//! frames a hop.
-//! `-- NAME ...` takes only the cases in whose names one of these stands; `-- --once NAME COUNT` runs one replication of one case and prints nothing, so that its
-//! instructions can be counted.
+//! metrics. Running: one replication of a fixed simulated time, or of files of fixed size. The last columns are
+//! per flow, hop or station, relative to the first row of the kind: the cost of building and of running, the
+//! frames that the links send, and the cost of running per frame. A chain that loses or delays more than one
+//! link sends more frames per hop.
+//! `-- NAME ...` runs only the cases whose names contain one of these; `-- --once NAME COUNT` runs one
+//! replication of one case without output, to count its instructions.
 
 use lasthop::run::{Options, metric_names, run};
 use lasthop::scenario::Scenario;
@@ -15,10 +15,10 @@ use std::fmt::Write;
 use std::path::Path;
 use std::slice;
 
-/// Best of so many.
+/// Number of rounds, of which the best counts.
 const ROUNDS: usize = 3;
 
-/// A network, how many of what it has, and how often its building is repeated.
+/// A network, the number of its elements, and the number of repetitions of its construction.
 struct Case {
     name: &'static str,
     count: usize,
@@ -63,7 +63,7 @@ fn flows(count: usize) -> Case {
     Case { name: "file flows on one path", count, text }
 }
 
-/// One file over `count` links in a row.
+/// One file over `count` consecutive links.
 fn hops(count: usize, name: &'static str, more: &str) -> Case {
     let mut text = "name = \"hops\"\n".to_owned();
     for hop in 0..count {
@@ -74,7 +74,8 @@ fn hops(count: usize, name: &'static str, more: &str) -> Case {
     Case { name, count, text }
 }
 
-/// `count` files with selective acknowledgments and time stamps over one path of two links that loses segments.
+/// `count` files with selective acknowledgments and timestamps over one path of two links that
+/// loses segments.
 fn sacks(count: usize) -> Case {
     let mut text = "name = \"sacks\"\n".to_owned();
     link(&mut text, "near", ["a", "b"], "");
@@ -95,7 +96,7 @@ fn datagrams(count: usize) -> Case {
     Case { name: "UDP flows on one path", count, text }
 }
 
-/// `count` browsers over one path of two links that has 1 Mbps for each.
+/// `count` browsers over one path of two links with 1 Mbps per browser.
 fn browsers(count: usize) -> Case {
     let mut text = "name = \"browsers\"\nrun = { duration = \"20 s\" }\n".to_owned();
     link_of(&mut text, "near", ["a", "b"], count, "");
@@ -105,7 +106,7 @@ fn browsers(count: usize) -> Case {
     Case { name: "browsers on one path", count, text }
 }
 
-/// `count` stations of a WLAN with a packet now and then.
+/// `count` stations of a WLAN with occasional packets.
 fn wlan(count: usize) -> Case {
     let mut text = "name = \"wlan\"\nrun = { duration = \"60 s\" }\n".to_owned();
     let _ = write!(
@@ -123,13 +124,13 @@ fn wlan(count: usize) -> Case {
     Case { name: "WLAN stations", count, text }
 }
 
-/// The names of so many stations.
+/// Returns the names of `count` stations.
 fn stations(count: usize) -> String {
     let hosts: Vec<_> = (0..count).map(|station| format!("\"s{station}\"")).collect();
     hosts.join(", ")
 }
 
-/// `count` links that end at one host, with a file over each.
+/// `count` links with a common host, and a file over each.
 fn star(count: usize) -> Case {
     let mut text = "name = \"star\"\n".to_owned();
     link(&mut text, "wired", ["server", "ap"], "");
@@ -170,7 +171,7 @@ fn process_time() -> f64 {
     now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
 }
 
-/// The least of some rounds, in seconds.
+/// Returns the minimum of several rounds, in seconds.
 fn least(clock: fn() -> f64, mut work: impl FnMut()) -> f64 {
     let rounds = (0..ROUNDS).map(|_| {
         let before = clock();
@@ -180,7 +181,7 @@ fn least(clock: fn() -> f64, mut work: impl FnMut()) -> f64 {
     rounds.fold(f64::INFINITY, f64::min)
 }
 
-/// What a network is built from for a count, and the counts.
+/// Constructor of a case from a count, and the counts.
 type Group = (fn(usize) -> Case, [usize; 3]);
 
 const GROUPS: [Group; 12] = [
@@ -203,14 +204,14 @@ const CODING: &str = "protocol = { kind = \"harq\" }";
 const PARITY: &str = "protocol = { kind = \"xor-fec\" }";
 const CUTTING: &str = "protocol = { kind = \"rlc-am\" }";
 
-/// The scenario of a case, read anew.
+/// Parses the scenario of a case.
 fn read(Case { name, count, text }: &Case) -> Scenario {
     let document = Scenario::from_toml(text, Path::new("."));
     let points = document.and_then(|document| document.points());
     points.unwrap_or_else(|error| panic!("{name} {count}: {error}\n{text}")).remove(0).scenario
 }
 
-/// One replication; the frames that its links have sent.
+/// Runs one replication; returns the number of frames that its links have sent.
 fn replicate(scenario: &Scenario) -> f64 {
     let options = Options { replications: 1, first_replication: 0, seed: 1, jobs: 1 };
     let results = run(slice::from_ref(scenario), &options, &mut |_| true);
@@ -220,7 +221,7 @@ fn replicate(scenario: &Scenario) -> f64 {
     named.filter(|(name, _)| name.ends_with(".frames_sent")).map(|(_, frames)| frames).sum()
 }
 
-/// The case that is asked for alone.
+/// Returns the case selected by `--once`.
 fn once(arguments: &[String]) -> Option<Case> {
     let [option, name, count, ..] = arguments else { return None };
     let count = count.parse().ok().filter(|_| option == "--once")?;

@@ -1,11 +1,11 @@
-//! What one replication of the study's scenarios costs: processor time, events, ratios.
+//! Cost of one replication of the study's scenarios: processor time, events, ratios.
 //!
 //! `cargo bench --bench study`, or `cargo bench --bench study -- raw sr` for some cases;
-//! `-- --csv` prints `case,milliseconds,events` for `benches/run.py`, which sets ns-2 beside it.
-//! `-- --once raw` runs the first replication of one case and prints nothing, for
+//! `-- --csv` prints `case,milliseconds,events` for `benches/run.py`, which compares them with ns-2.
+//! `-- --once raw` runs the first replication of one case without output, for
 //! `benches/instructions.py`, which counts its instructions.
 //! Each case runs a batch of replications on this thread; the batches of all cases alternate for
-//! some rounds, and the median round counts.
+//! several rounds, and the median round counts.
 
 use lasthop::app::{App, FileKeys, OnOffKeys, Replay, SourceSite, WebKeys};
 use lasthop::channel::{Channel, Clean, Uniform};

@@ -1,4 +1,4 @@
-//! Prints what the analytic models cost, on one core.
+//! Prints the speed of the analytic models on one core.
 //!
 //! `cargo run --release -p lasthop --example analysis_speed`
 
@@ -18,12 +18,12 @@ fn timed<T>(
     }
     let seconds = clock.elapsed().as_secs_f64();
     let rate = f64::from(points) / seconds;
-    println!("{what:<66} {rate:>10.0} points/s {:>9.3} ms a point", 1e3 / rate);
+    println!("{what:<66} {rate:>10.0} points/s {:>9.3} ms per point", 1e3 / rate);
     Ok(())
 }
 
 fn main() -> Result<(), AnalysisError> {
-    // Bad periods of 2 to 20 frames, good ones of 10.
+    // Bad periods of 2 to 20 frames, good periods of 10.
     let channel = |x: f64| GilbertElliottLaw::new(0.1, 0.5 - 0.45 * x, 0.01, 0.9);
     timed("25 PDUs: E[η], F and E[min(η, 30)] at a limit of 30", 20_000, |x| {
         let chain = ArqChain::new(channel(x)?, 25, 1)?;
@@ -42,10 +42,10 @@ fn main() -> Result<(), AnalysisError> {
     timed("200 PDUs: F(0) to F(60)", 500, |x| {
         ArqChain::new(channel(x)?, 200, 1)?.residual_loss(60)
     })?;
-    timed("window chain: stationary law at losses of 0.1 to 10 %", 2_000, |x| {
+    timed("window chain: stationary distribution at losses of 0.1 to 10 %", 2_000, |x| {
         Ok(TcpChain::new(0.001 * 100f64.powf(x), None)?.mean_window())
     })?;
-    timed("window chain: stationary law at a loss of 1e-8", 2, |_| {
+    timed("window chain: stationary distribution at a loss of 1e-8", 2, |_| {
         Ok(TcpChain::new(1e-8, None)?.mean_window())
     })?;
     timed("TCP over ARQ: both chains, limit 45", 2_000, |x| {

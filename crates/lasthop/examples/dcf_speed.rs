@@ -1,7 +1,7 @@
-//! Prints what a frame of 802.11 costs: saturated stations on the machine alone, and a download over TCP
+//! Prints the cost of an 802.11 frame: saturated stations on the state machine alone, and a download over TCP
 //! in the simulator.
 //!
-//! `cargo run --release -p lasthop --example dcf_speed`. Time is processor time; the median of some
+//! `cargo run --release -p lasthop --example dcf_speed`. Processor time; the median of several
 //! runs counts.
 
 use lasthop::channel::{Channel, Clean};
@@ -18,7 +18,7 @@ use std::path::Path;
 /// Runs of which the median counts.
 const RUNS: usize = 5;
 
-/// Frames that saturated stations send in a run.
+/// Frames that saturated stations send per run.
 const FRAMES: u64 = 1_000_000;
 
 /// Processor time of this process in seconds.
@@ -33,7 +33,8 @@ fn median(mut once: impl FnMut() -> f64) -> f64 {
     times[RUNS / 2]
 }
 
-/// Frames a second of processor time of so many stations that send to one more.
+/// Returns the frames per second of processor time with `stations` saturated senders and one
+/// receiver.
 fn saturated(stations: usize) -> f64 {
     let phy = Phy { standard: Standard::B, preamble: Preamble::Long };
     let timing = phy.timing();
@@ -61,7 +62,7 @@ fn saturated(stations: usize) -> f64 {
         for index in 0..stations {
             let ends = [station(&mut medium, index), access_point];
             let pair = medium.add_pair(ends, rates, Channel::Clean(Clean {}));
-            // Enough for frames that are given up, too.
+            // Enough for frames that are discarded, too.
             for _ in 0..40 {
                 medium.enqueue(Instant::ZERO, pair, packet);
             }

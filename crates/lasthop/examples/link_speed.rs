@@ -1,9 +1,9 @@
-//! Prints what a frame costs: each error process, and saturated links with both endpoints, a
-//! uniform channel and acknowledgments, on a driver that only shifts frames between two rings.
+//! Prints the cost of a frame: for each error process, and for saturated links with both endpoints, a
+//! uniform channel and acknowledgments, with a driver that moves frames between two ring buffers.
 //!
-//! `cargo run --release -p lasthop --example link_speed`; with `-- --csv` the links only, as
-//! `protocol,loss,nanoseconds` for `benches/run.py`. A frame event is a frame sent or a frame
-//! received; time is processor time, and the median of some runs counts.
+//! `cargo run --release -p lasthop --example link_speed`; with `-- --csv` only the links, as
+//! `protocol,loss,nanoseconds` for `benches/run.py`. A frame event is a frame sent or received. Processor
+//! time; the median of several runs counts.
 
 use lasthop::channel::{
     Airtime, Channel, Clean, ExponentialBits, GilbertElliott, GilbertElliottParameters,
@@ -37,27 +37,28 @@ fn channel_speed(name: &str, mut channel: Channel) {
         start = end;
     }
     let nanos = clock.elapsed().as_nanos() as f64 / frames as f64;
-    println!("{name:<24} {nanos:6.2} ns a frame, loss {:.4}", lost as f64 / frames as f64);
+    println!("{name:<24} {nanos:6.2} ns per frame, loss {:.4}", lost as f64 / frames as f64);
 }
 
 /// Runs of which the median counts.
 const RUNS: usize = 5;
 
-/// What a saturated link did.
+/// Figures of a saturated link.
 struct Figures {
     nanos_per_event: f64,
-    /// Packets delivered for each frame time.
+    /// Packets delivered per frame time.
     efficiency: f64,
 }
 
-/// Processor time of this thread in nanoseconds, where the system tells; else time on the wall.
+/// Returns the processor time of this thread in nanoseconds if available, otherwise wall-clock
+/// time.
 fn processor_time(clock: Clock) -> u64 {
     let schedstat = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
     let nanos = schedstat.and_then(|line| line.split(' ').next()?.parse().ok());
     nanos.unwrap_or_else(|| clock.elapsed().as_nanos() as u64)
 }
 
-/// Data goes from end 0 to end 1 without pause; time advances by one frame a round.
+/// Data is sent continuously from end 0 to end 1; each round advances the time by one frame.
 fn saturate(mut ends: [LinkEndpoint<Packet>; 2], loss: Probability) -> Figures {
     let rounds = 4_000_000u64;
     let (frame_time, delay) = (Duration::from_nanos(31_500_000), Duration::from_millis(50));
@@ -87,7 +88,7 @@ fn saturate(mut ends: [LinkEndpoint<Packet>; 2], loss: Probability) -> Figures {
             }
             if side == 0 {
                 if let LinkEndpoint::Services(services) = end {
-                    // More than the link can carry, to each service in turn.
+                    // More than the capacity of the link, to each service in turn.
                     let service = round as usize % services.count();
                     services.offer(now, service, packet, false);
                 } else if end.wants_packet() {
@@ -112,7 +113,7 @@ fn saturate(mut ends: [LinkEndpoint<Packet>; 2], loss: Probability) -> Figures {
     }
 }
 
-/// Prints what a saturated link costs.
+/// Prints the cost of a saturated link.
 fn link_speed(
     csv: bool,
     name: &str,
@@ -130,7 +131,7 @@ fn link_speed(
         println!("{name},{loss},{nanos_per_event:.3}");
     } else {
         println!(
-            "{name:<26} {loss:>5} {nanos_per_event:6.2} ns a frame event, {:5.1} M a second, \
+            "{name:<26} {loss:>5} {nanos_per_event:6.2} ns per frame event, {:5.1} M per second, \
              efficiency {efficiency:.4}",
             1e3 / nanos_per_event
         );

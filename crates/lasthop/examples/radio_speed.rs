@@ -1,8 +1,8 @@
-//! Prints what a segment on a framed radio costs inside the simulator: saturated uplinks, ideal
-//! selective repeat, 25 slots a frame, with and without losses.
+//! Prints the cost of a segment on a framed radio in the simulator: saturated uplinks, ideal
+//! selective repeat, 25 slots per frame, with and without losses.
 //!
-//! `cargo run --release -p lasthop --example radio_speed`. Time is processor time of one thread;
-//! the median of some runs counts. Sources, queues and packets that go up are part of it.
+//! `cargo run --release -p lasthop --example radio_speed`. Processor time of one thread, including sources,
+//! queues and delivery; the median of several runs counts.
 
 use lasthop::run::{Options, run};
 use lasthop::scenario::Scenario;
@@ -40,7 +40,7 @@ fn scenario(stations: usize, errors: &str) -> Result<Scenario, Box<dyn Error>> {
     Ok(document.points()?.remove(0).scenario)
 }
 
-/// Processor time of this process in seconds, where the system tells; else time on the wall.
+/// Returns the processor time of this process in seconds if available, otherwise wall-clock time.
 fn processor_time(clock: Clock) -> f64 {
     let ticks = || {
         let stat = std::fs::read_to_string("/proc/self/stat").ok()?;

@@ -1,14 +1,17 @@
-//! What a congestion law costs: processor time an ACK beyond Reno's, and events a segment beyond those of Reno without pacing.
+//! Cost of a congestion control algorithm: processor time per ACK in addition to Reno's, and events per segment in
+//! addition to those of Reno without pacing.
 //!
-//! `cargo run --release --example tcp_speed`; `-- --rounds N` for another number of rounds, of which the median counts. One
-//! sender, profile `rfc` with selective acknowledgments, 1460 bytes a segment, a round trip of 50 ms over 100 Mbps with 400
-//! segments of buffer, nothing lost; the ACKs are written by hand, so that only the sender costs.
+//! `cargo run --release --example tcp_speed`; `-- --rounds N` for another number of rounds, of which the median
+//! counts. One sender, profile `rfc` with selective acknowledgments, 1460 bytes per segment, an RTT of 50 ms over
+//! 100 Mbps with a buffer of 400 segments, without losses. The ACKs are computed directly, so that only the sender
+//! takes time.
 //!
-//! A law may turn options on: pacing, time stamps, explicit congestion notification. What is its own is what it takes beyond
-//! Reno's law with the same options; what it needs beside itself, such as when segments left, counts as its own.
+//! An algorithm may enable options: pacing, timestamps, explicit congestion notification. The column "own" is the
+//! cost in addition to Reno with the same options; it includes the data that only this algorithm needs, such as
+//! transmission times of segments.
 //!
-//! For instructions (`benches/instructions.py --laws`): `-- --laws` names the laws, `-- --once vegas` runs 200,000 ACKs of
-//! one, `-- --once vegas reno` the same with Reno's law in its place.
+//! For instructions (`benches/instructions.py --laws`): `-- --laws` lists the algorithms, `-- --once vegas`
+//! processes 200,000 ACKs of one, `-- --once vegas reno` the same ACKs with Reno instead.
 
 use lasthop::app::{App, FileKeys, SourceSite};
 use lasthop::channel::{Channel, Clean};
@@ -36,7 +39,7 @@ const ROUND_TRIP: Duration = Duration::from_millis(50);
 /// Segments of the file whose events are counted.
 const SEGMENTS: u64 = 10_000;
 
-/// The laws that are measured: those of hosts, over selective acknowledgments.
+/// Returns the measured variants: those of hosts, with selective acknowledgments.
 fn laws() -> Vec<Variant> {
     let is_measured = |variant: &Variant| {
         variant.is_of_hosts() && variant.has_sack() && variant.word() != "lt-tcp"
@@ -44,13 +47,13 @@ fn laws() -> Vec<Variant> {
     Variant::ALL.iter().copied().filter(is_measured).collect()
 }
 
-/// The law that a scenario calls `word`.
+/// Returns the variant that a scenario names `word`.
 fn named(word: &str) -> Variant {
     let found = laws().into_iter().find(|variant| variant.word() == word);
-    found.unwrap_or_else(|| panic!("no law {word:?}"))
+    found.unwrap_or_else(|| panic!("unknown congestion control {word:?}"))
 }
 
-/// Reno's law with the options of `config`.
+/// Returns `config` with Reno as the congestion control algorithm.
 fn reno(config: &Config) -> Config {
     Config {
         law: presets::config(Variant::Sack, Profile::Rfc, &Overrides::default()).law,
@@ -164,10 +167,11 @@ fn main() {
     }
 }
 
-/// Prints what each law costs.
+/// Prints the cost of each algorithm.
 fn table(rounds: u32) {
     let laws: Vec<_> = laws().into_iter().map(|law| (law, config(law, None))).collect();
-    // For each law the times with it, and with Reno's in its place; in turn, so that other work on the machine meets all.
+    // Times of each algorithm, and of Reno with its options, measured alternately, so that other
+    // load on the machine affects all.
     let mut times = vec![(Vec::new(), Vec::new()); laws.len()];
     for _ in 0..rounds.max(1) {
         for ((_, config), (with, without)) in laws.iter().zip(&mut times) {
@@ -180,7 +184,7 @@ fn table(rounds: u32) {
     let place = laws.iter().position(|(law, _)| law.word() == "sack").expect("it is measured");
     let (plain, _) = times[place];
     let fewest = events(&config(laws[place].0, Some(false))) as f64 / SEGMENTS as f64;
-    println!("| variant | ns an ACK | beyond Reno | its own | events a segment | beyond Reno |");
+    println!("| variant | ns per ACK | beyond Reno | its own | events per segment | beyond Reno |");
     println!("|---|---|---|---|---|---|");
     for ((law, config), (nanos, without)) in laws.iter().zip(times) {
         let (word, more, own) = (law.word(), nanos - plain, nanos - without);

@@ -1,9 +1,10 @@
-//! The list of all metrics, which are declared where they are counted: see [`lasthop_base::schema::metrics`].
+//! The list of all metrics, which are declared by the components that count them: see
+//! [`lasthop_base::schema::metrics`].
 
 pub use lasthop_base::schema::metrics::{Aggregation, Metric, Preferred, Unit};
 
-/// All metrics, each with the kind of its entity: `link` of `link.wireless.forward.retransmissions`. A metric that
-/// several components report is listed once.
+/// Returns all metrics, each with the kind of its entity: `link` for
+/// `link.wireless.forward.retransmissions`. A metric of several components is listed once.
 pub fn all() -> Vec<(&'static str, &'static Metric)> {
     let mut all: Vec<(&str, &Metric)> = Vec::new();
     for (entity, groups) in groups() {
@@ -16,7 +17,7 @@ pub fn all() -> Vec<(&'static str, &'static Metric)> {
     all
 }
 
-/// The metrics of each kind of entity, by what reports them.
+/// Returns the metrics of each kind of entity, by the reporting component.
 fn groups() -> impl Iterator<Item = (&'static str, Vec<&'static [Metric]>)> {
     lasthop_sim::sim::metrics::groups().into_iter().map(|(entity, mut groups)| {
         if entity == "link" {

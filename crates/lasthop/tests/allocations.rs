@@ -1,6 +1,6 @@
-//! Nothing is allocated per packet once a replication is warm, and memory does not grow with
-//! simulated time: a run ten times as long allocates as often and holds as much, bar a handful of
-//! buffers that happened to grow later.
+//! A warm replication allocates no memory per packet, and its memory does not grow with simulated
+//! time: a run ten times as long makes the same number of allocations and uses the same memory,
+//! except for a few buffers that grow later.
 
 #![allow(unsafe_code, reason = "a counting allocator can be written no other way")]
 
@@ -22,7 +22,7 @@ fn count(grown: i64) {
     MOST_HELD.fetch_max(held, Relaxed);
 }
 
-// SAFETY: every call goes to the system's allocator unchanged.
+// SAFETY: every call is passed to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as i64);
@@ -41,8 +41,8 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// Allocations of a run, the most bytes it held beyond those before it, and what it sent: the
-/// metric `sent`.
+/// Returns the number of allocations of a run, its maximum memory in bytes above the initial
+/// memory, and the metric `sent`.
 fn cost(text: &str, sent: &str) -> (u64, i64, f64) {
     let scenario = Scenario::from_toml(text, Path::new("."))
         .and_then(|document| document.points())
@@ -58,11 +58,11 @@ fn cost(text: &str, sent: &str) -> (u64, i64, f64) {
     (after - before, most - held, results.rows[0].values[sent.unwrap()])
 }
 
-/// Buffers double when they grow: a longer run may need a few more of them.
+/// Buffers double when they grow: a longer run may reallocate a few more.
 const HANDFUL: u64 = 24;
 const HANDFUL_BYTES: i64 = 64 * 1024;
 
-/// What is wrong if a run ten times as long allocates more or holds more.
+/// Returns an error if a run ten times as long allocates more or uses more memory.
 fn grows(name: &str, text: impl Fn(u64) -> String, sent: &str) -> Option<String> {
     cost(&text(1), sent); // The first run of all warms the process itself.
     let (short, short_bytes, short_packets) = cost(&text(1), sent);
@@ -77,7 +77,7 @@ fn grows(name: &str, text: impl Fn(u64) -> String, sent: &str) -> Option<String>
     })
 }
 
-/// One test, so that nothing else allocates at the same time.
+/// A single test, so that no other test allocates concurrently.
 #[test]
 fn a_run_ten_times_as_long_allocates_no_more() {
     let uniform = r#"{ kind = "uniform", loss = "2.5 %" }"#;

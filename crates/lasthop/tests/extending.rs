@@ -1,4 +1,4 @@
-//! The worked examples of `docs/extending.md`: they compile, run, and fit into the crate as it is.
+//! The worked examples of `docs/extending.md` compile, run, and apply to the current crates.
 
 #[path = "../examples/my_link.rs"]
 #[allow(dead_code)]
@@ -12,9 +12,9 @@ use std::process::Command;
 
 #[test]
 fn the_alternating_bit_protocol_has_its_efficiency() {
-    // The number of failed tries per packet is geometric with variance q / (1 - q)^2, each try
-    // costing 200 ms of a mean of at least 131.75: over 20 000 packets one standard error is below
-    // 0.6 % of the mean. 5 of them: false alarm below 1e-6 a point.
+    // The number of failed attempts per packet is geometric with variance q / (1 - q)^2; each
+    // attempt takes 200 ms of a mean of at least 131.75. Over 20 000 packets, one standard error is
+    // below 0.6 % of the mean. 5 standard errors: false-positive rate below 1e-6 per point.
     for loss in [0.0, 0.01, 0.05, 0.1] {
         let loss = Probability::new(loss).expect("a literal in [0, 1]");
         let (measured, expected) = my_link::efficiency(loss, 20_000);
@@ -60,7 +60,8 @@ const PATCHES: [&str; 7] = [
     "poisson",
 ];
 
-/// Files that a patch makes, and the lines that it adds to and takes from each other file.
+/// Returns the files that a patch creates, and the numbers of lines that it adds to and removes
+/// from each other file.
 fn changes(patch: &str) -> (Vec<String>, HashMap<String, [u32; 2]>) {
     let (mut new, mut changed) = (Vec::new(), HashMap::<String, [u32; 2]>::new());
     let (mut file, mut is_new) = (String::new(), false);
@@ -81,7 +82,7 @@ fn changes(patch: &str) -> (Vec<String>, HashMap<String, [u32; 2]>) {
     (new, changed)
 }
 
-/// Cargo in the copy of the crate, which has a target directory of its own.
+/// Runs Cargo in the copy of the crates, with a separate target directory.
 fn cargo(copy: &Path) -> Command {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.env("CARGO_TARGET_DIR", "target").current_dir(copy);
@@ -89,7 +90,7 @@ fn cargo(copy: &Path) -> Command {
 }
 
 /// Copies the crates, follows the page step by step, builds the copy and runs a scenario with both
-/// examples in it.
+/// examples.
 #[test]
 fn the_recipes_apply_build_and_run() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -111,8 +112,8 @@ fn the_recipes_apply_build_and_run() {
     files.extend(new.map(|(name, text)| (name.into(), text)));
 
     let copy = Path::new(env!("CARGO_TARGET_TMPDIR")).join("extending");
-    // Sources that are gone from the crate must not linger in the copy; unchanged ones keep their
-    // time, so that the next build is short.
+    // Files deleted from the crates must not remain in the copy. Unchanged files keep their time,
+    // so that the next build is short.
     let mut old = HashMap::new();
     if copy.join("crates").is_dir() {
         collect(&copy, Path::new("crates"), &mut old);
@@ -133,7 +134,7 @@ fn the_recipes_apply_build_and_run() {
         let (new, changed) = changes(&page(&files, &patch));
         assert_eq!(new.len(), 1, "{patch}");
         assert_eq!(changed.into_values().collect::<Vec<_>>(), [[1, 0]], "{patch}: one line more");
-        // The copy lies within a work tree, which git must not take for its own.
+        // The copy is inside a work tree, which git must not use.
         let done = Command::new("git")
             .args(["apply", &patch])
             .env("GIT_CEILING_DIRECTORIES", env!("CARGO_TARGET_TMPDIR"))
@@ -160,15 +161,15 @@ fn the_recipes_apply_build_and_run() {
     assert_eq!(metric("link.wireless.forward.nacks"), 0.0);
     assert!(metric("agent.wireless.2.clamped") >= 1.0, "{out}");
     assert!(metric("link.wireless.forward.queue_drops") >= 1.0, "{out}");
-    // The counts of three replications are those of a Poisson process: 5 standard deviations, false
-    // alarm below 1e-6.
+    // The counts of three replications are those of a Poisson process: 5 standard deviations,
+    // false-positive rate below 1e-6.
     let expected = metric("flow.background.duration_s") / 0.1;
     let sent = metric("flow.background.packets_sent");
     assert!((sent - expected).abs() < 5.0 * (expected / 3.0).sqrt(), "{out}");
     let delivered = metric("flow.background.packets_delivered");
     assert!(1.0 <= delivered && delivered <= sent, "{out}");
     assert!((metric("flow.background.delivered_bytes") - 40.0 * delivered).abs() < 1e-6, "{out}");
-    // Of the data on the wired link every 100th is lost.
+    // Every 100th data frame on the wired link is lost.
     let sent = metric("link.wired.forward.frames_sent");
     assert!((metric("link.wired.forward.frames_lost") - sent / 100.0).abs() < 1.0, "{out}");
     // Twenty responses of 2 kB, each of which takes at least 250 ms on the last link; between them the client thinks for

@@ -1,5 +1,5 @@
-//! Ctrl-C: an observer that returns false ends a run within a second, however long one replication
-//! is, and only finished replications are in the results.
+//! Ctrl-C: an observer that returns `false` ends a run within a second, independent of the duration
+//! of a replication, and the results contain only finished replications.
 
 use lasthop::run::{self, Options, Results};
 use lasthop::scenario::Scenario;
@@ -22,7 +22,7 @@ fn scenarios(text: &str) -> Vec<Scenario> {
     points.into_iter().map(|point| point.scenario).collect()
 }
 
-/// Runs until `after`, asks to stop, and says how long that took.
+/// Runs until `after`, requests a stop, and returns the time until the stop.
 fn stopped(text: &str, replications: u64, after: Duration) -> (Results, Duration) {
     let start = Instant::now();
     let mut asked = None;
@@ -35,7 +35,7 @@ fn stopped(text: &str, replications: u64, after: Duration) -> (Results, Duration
         false
     });
     let results = results.unwrap_or_else(|error| panic!("{error}"));
-    let asked = asked.expect("the run was over before anybody asked");
+    let asked = asked.expect("the run ended before the request");
     (results, asked.elapsed())
 }
 
@@ -58,7 +58,7 @@ fn one_very_long_transfer_stops_at_once() {
     assert_prompt(took);
 }
 
-/// Nobody ever looks at the queue, so that all of the traffic is replayed at the end of the run.
+/// No component queries the queue, so that all of its traffic is replayed at the end of the run.
 #[test]
 fn background_traffic_alone_stops_at_once() {
     for replay in ["lazy", "per-packet"] {
@@ -79,7 +79,7 @@ fn background_traffic_alone_stops_at_once() {
     }
 }
 
-/// The first packet that anybody looks at comes after hours, and its event replays all of them.
+/// The first observed packet arrives after hours, and its event replays all earlier ones.
 #[test]
 fn a_packet_after_hours_of_traffic_stops_at_once() {
     let source = |name: usize, rate: &str, on: &str| {
@@ -113,7 +113,7 @@ fn a_packet_after_hours_of_traffic_stops_at_once() {
     }
 }
 
-/// So does a channel whose states last a microsecond.
+/// A channel whose states last a microsecond also stops.
 #[test]
 fn a_frame_after_hours_of_fading_stops_at_once() {
     let text = r#"
@@ -138,7 +138,7 @@ fn a_frame_after_hours_of_fading_stops_at_once() {
 
 #[test]
 fn what_is_finished_stays() {
-    // Short replications first, then one that never ends.
+    // Short replications, followed by one that never ends.
     let text = r#"
         [flow.f]
         from = "a"

@@ -1,5 +1,5 @@
-//! The alternating-bit protocol: one frame at a time, sent again until it is acknowledged. Numbers
-//! are unbounded here; their lowest bit is all that a wire format would need.
+//! The alternating-bit protocol: one frame at a time, retransmitted until it is acknowledged. Sequence numbers
+//! are unbounded here; a wire format would contain their lowest bit only.
 //!
 //! Source: Bartlett, Scantlebury and Wilkinson, Commun. ACM 12(5), 1969.
 //!
@@ -10,10 +10,10 @@
 //!                          +------------------+
 //! ```
 //!
-//! The receiver delivers the number it expects and acknowledges whatever arrives. The timer counts
+//! The receiver delivers the expected number and acknowledges every frame. The timer runs
 //! from the start of the transmission.
 //!
-//! Not modelled: a limit on retransmissions, negative acknowledgments, byte format.
+//! Limitations: no limit of retransmissions, no negative acknowledgments, no byte format.
 
 use lasthop::link::{Endpoint, Frame, FrameKind, LinkCounters, LinkEvent};
 use lasthop::packet::Payload;
@@ -35,7 +35,7 @@ pub struct AlternatingBitParameters {
 #[derive(Clone, Debug)]
 pub struct AlternatingBit<P> {
     parameters: AlternatingBitParameters,
-    /// The packet that is not acknowledged yet, and its number.
+    /// The unacknowledged packet and its number.
     packet: Option<P>,
     sequence: u64,
     must_send: bool,

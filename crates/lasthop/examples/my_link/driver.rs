@@ -1,4 +1,4 @@
-//! The smallest driver there is: two endpoints, a lossy line each way, and a clock.
+//! A minimal driver: two endpoints, a lossy line in each direction, and a clock.
 
 use lasthop::channel::Channel;
 use lasthop::link::{Endpoint, Frame};
@@ -21,7 +21,8 @@ impl Air {
     }
 }
 
-/// Carries `offered` from end 0 to end 1; returns what arrived and when the line fell silent.
+/// Carries `offered` from end 0 to end 1; returns the received packets and the time of the last
+/// event.
 pub fn carry<P: Payload, E: Endpoint<P>>(
     ends: &mut [E; 2],
     mut offered: VecDeque<P>,
@@ -50,7 +51,7 @@ pub fn carry<P: Payload, E: Endpoint<P>>(
             }
             while ends[side].poll_event().is_some() {}
         }
-        // The clock goes on to the next arrival, timer or end of a transmission.
+        // The clock advances to the next arrival, timer or end of a transmission.
         let mut next = Instant::NEVER;
         for side in 0..2 {
             let waiting = ends[side].has_frame()

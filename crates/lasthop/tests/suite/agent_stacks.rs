@@ -1,4 +1,5 @@
-//! Several agents on a link: each sees what it would see alone, and meets packets in its turn.
+//! Several agents on a link: each receives the packets that it would receive alone, in the order of
+//! the stack.
 
 use lasthop::run::{self, Options, Results};
 use lasthop::scenario::Scenario;
@@ -62,7 +63,7 @@ fn two_agents_work_together_and_report_apart() {
     assert!(metric(&both, "flow.transfer.complete").iter().all(|&complete| complete == 1.0));
     assert!(metric(&both, "agent.wireless.1.cached").iter().all(|&cached| cached >= 600.0));
     assert!(metric(&both, "agent.wireless.2.limit_mean").iter().all(|&limit| limit >= 1.0));
-    // Both sit where data enter the link: what one lets pass the other counts.
+    // Both agents act where data enters the link: each counts the packets that the other forwards.
     let swapped = results(&format!("agent = [{PERSISTENCE}, {SNOOP}]")).expect("a run");
     assert!(metric(&swapped, "agent.wireless.1.limit_mean").iter().all(|&limit| limit >= 1.0));
     assert!(metric(&swapped, "agent.wireless.2.cached").iter().all(|&cached| cached >= 600.0));
@@ -74,7 +75,7 @@ fn an_agent_at_each_end_sees_its_own_side() {
     let far = r#"{ kind = "snoop", at = "client" }"#;
     let both = results(&format!("agent = [{SNOOP}, {far}]")).expect("a run");
     let alone = results(&format!("agent = {SNOOP}")).expect("a run");
-    // No data leave the client: the agent there caches the handshake alone and repairs nothing.
+    // The client sends no data: its agent caches only the handshake and repairs no loss.
     assert!(metric(&both, "agent.wireless.2.local_retransmissions").iter().all(|&n| n == 0.0));
     let repairs = metric(&alone, "agent.wireless.local_retransmissions");
     assert_eq!(metric(&both, "agent.wireless.1.local_retransmissions"), repairs);
@@ -83,7 +84,7 @@ fn an_agent_at_each_end_sees_its_own_side() {
 #[test]
 fn errors_name_the_agent_of_the_list() {
     let error = results(&format!("agent = [{SNOOP}, {{ kind = \"snoop\", at = \"server\" }}]"));
-    let error = error.expect_err("a host that is no end of the link");
+    let error = error.expect_err("a host that is not an end of the link");
     assert!(error.starts_with("link.wireless.agent[1].at: found \"server\""), "{error}");
     let error = results("agent = []").expect_err("an empty list");
     assert!(error.starts_with("link.wireless.agent: found an empty list"), "{error}");

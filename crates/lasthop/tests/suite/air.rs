@@ -1,6 +1,7 @@
-//! What a trace says of the frames on the air, against ladders worked out by hand.
+//! Transmitted frames in a trace, against hand-computed sequences.
 //!
-//! One byte takes a millisecond, propagation 50 ms; frames of 100 bytes, control frames of 2.
+//! One byte takes a millisecond to transmit, the propagation delay is 50 ms; frames have 100 bytes,
+//! control frames 2.
 
 use lasthop::run::{self, Trace, Transmission};
 use lasthop::scenario::Scenario;
@@ -10,8 +11,8 @@ use std::sync::atomic::AtomicBool;
 /// Milliseconds to the first packet: the source begins with an interval. Times below count from it.
 const FIRST: u64 = 200;
 
-/// The trace of packets that come every 200 ms, the `lost`-th frame of the forward direction
-/// (from 0) destroyed.
+/// Returns the trace of packets that arrive every 200 ms; the `lost`-th frame of the forward
+/// direction (from 0) is lost.
 fn trace(protocol: &str, header: u32, lost: usize, duration: &str) -> Trace {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     // Tests run side by side: each has its own file.
@@ -20,7 +21,7 @@ fn trace(protocol: &str, header: u32, lost: usize, duration: &str) -> Trace {
     trace_of(protocol, header, &file, duration)
 }
 
-/// The same with the losses that `file` tells.
+/// Returns a trace with the losses listed in `file`.
 fn trace_of(protocol: &str, header: u32, file: &str, duration: &str) -> Trace {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let packet = 100 - header;
@@ -57,7 +58,7 @@ fn lines(trace: &Trace) -> Vec<String> {
     trace.transmissions.iter().map(line).collect()
 }
 
-/// Times in milliseconds and numbers of what went up over the forward direction.
+/// Returns times in milliseconds and numbers of the packets delivered in the forward direction.
 fn delivered(trace: &Trace) -> Vec<(u64, f64)> {
     let own =
         |event: &&run::TraceEvent| event.event == "delivered" && event.entity == "link.l.forward";
@@ -112,7 +113,7 @@ fn go_back_n_sends_all_again_and_passes_up_none_twice() {
             "forward data 2: 400-500, 550",
             "reverse ack 1: 550-552, 602",
             "forward data 3: 600-700, 750",
-            // Timeout at 700 ms: frames 1 to 3 go out again ahead of frame 4.
+            // Timeout at 700 ms: frames 1 to 3 are retransmitted before frame 4.
             "reverse ack 1: 750-752, 802",
             "forward data 1 again: 700-800, 850",
             "reverse ack 2: 850-852, 902",
@@ -281,7 +282,7 @@ fn frames_without_link_protocol_tell_their_segment() {
             (number, it.numbers.sequence, it.numbers.ack)
         })
         .collect();
-    // One-way connection: the SYN is byte 0, what comes back only acknowledges.
+    // One-way connection: the SYN is byte 0, the opposite direction contains only ACKs.
     let known = [
         (0, Some(0), None),
         (0, None, Some(1)),

@@ -8,14 +8,14 @@ use proptest::prelude::*;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-/// The delay of the narrow link of `shared` in place of its own, in both directions.
+/// Replaces the delay of the narrow link of `shared` in both directions.
 fn with_delay(text: &str, delay: &str) -> String {
     let own = "delay = \"20.3 ms\"";
     assert!(text.contains(own));
     text.replace(own, &format!("delay = {delay}"))
 }
 
-/// Handovers: the delay rises and falls, by more than packets are apart.
+/// Handovers: the delay rises and falls by more than the distance of packets.
 const STEPS: &str = r#"{ kind = "steps", at = [["0 s", "20.3 ms"], ["700 ms", "90 ms"], ["1.1 s", "3 ms"], ["2 s", "61 ms"]], repeat = "2.7 s" }"#;
 
 const RED: &str = r#"{ kind = "red", limit = "20 packets", min = "30 packets" }"#;
@@ -40,7 +40,7 @@ fn replayed_traffic_is_the_same_packet_by_packet() {
 #[test]
 fn a_computed_link_is_a_driven_one() {
     let computed = drawn(STEPS, "\"20 packets\"", "raw", "lazy");
-    // RED that never acts makes the link a driven one.
+    // RED that never drops makes the link a driven link.
     assert_same(&computed, &drawn(STEPS, RED, "raw", "lazy"), &UNDER_WAY);
 }
 
@@ -62,7 +62,8 @@ fn a_list_of_one_delay_is_that_delay() {
     std::fs::remove_dir_all(directory).unwrap();
 }
 
-/// When the datagrams of flow f, one of 1000 B every 10 ms, arrive, in milliseconds, and their numbers.
+/// Arrival times in milliseconds, and numbers, of the datagrams of flow f, one of 1000 B every 10
+/// ms.
 fn arrivals(links: &str, directory: &Path) -> Vec<(f64, f64)> {
     let text = format!(
         r#"
@@ -83,9 +84,9 @@ fn arrivals(links: &str, directory: &Path) -> Vec<(f64, f64)> {
     received.map(|event| (event.time_ns as f64 / 1e6, event.sequence)).collect()
 }
 
-/// Packets leave at 10, 20, 30 … ms and take 1 ms on the air. The delay is 30 ms, from 45 ms on 5 ms,
-/// from 90 ms on 40 ms: what leaves at 51 and 61 ms would be there at 56 and 66, but the packet before
-/// arrives at 71.
+/// Packets are sent at 10, 20, 30 … ms and take 1 ms to transmit. The delay is 30 ms; from 45 ms 5
+/// ms; from 90 ms 40 ms. Packets sent at 51 and 61 ms would arrive at 56 and 66 ms, but the
+/// preceding packet arrives at 71 ms.
 #[test]
 fn arrivals_after_a_handover_by_hand() {
     let expected = [41.0, 51.0, 61.0, 71.0, 71.0, 71.0, 76.0, 86.0, 131.0, 141.0];
@@ -106,8 +107,8 @@ fn arrivals_after_a_handover_by_hand() {
             assert_eq!(times[..expected.len()], expected, "{more}: {times:?}");
         }
     }
-    // Before and behind another link, as which it is computed in one step: each packet is there 3 ms later,
-    // those that arrive together one after the other.
+    // Before and after another link, with which it is computed in one step: each packet arrives 3
+    // ms later, simultaneous arrivals one after the other.
     let other = "[link.other]\nbetween = [\"c\", \"b\"]\nrate = \"8 Mbps\"\ndelay = \"2 ms\"\n";
     let first = link("", steps).replace("\"b\"]", "\"c\"]") + other;
     let times: Vec<_> = arrivals(&first, &directory).iter().map(|&(time, _)| time).collect();
@@ -116,7 +117,7 @@ fn arrivals_after_a_handover_by_hand() {
     std::fs::remove_dir_all(directory).unwrap();
 }
 
-/// One packet a frame of 10 ms; what is filled at 10 ms has left at 20 ms.
+/// One packet per frame of 10 ms; a frame filled at 10 ms is sent by 20 ms.
 #[test]
 fn a_radio_s_frames_keep_their_order() {
     let radio = r#"
@@ -135,7 +136,7 @@ fn a_radio_s_frames_keep_their_order() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Whatever the delays, packets keep their order and none is lost on the way.
+    /// With any delays, packets keep their order, and none is lost in transit.
     #[test]
     fn packets_keep_their_order(
         delays in prop::collection::vec(0u64..70, 1..7),

@@ -19,7 +19,7 @@ pub fn metrics(text: &str, directory: &Path) -> Vec<Metrics> {
     scenarios::metrics(&scenario, 3, 3)
 }
 
-/// A folder of this test's own with a file in it.
+/// Creates a folder for this test with one file.
 pub fn folder(name: &str, text: &str) -> PathBuf {
     let process = std::process::id();
     let directory = std::env::temp_dir().join(format!("lasthop-rates-{process}-{name}"));
@@ -76,7 +76,7 @@ pub fn assert_same(one: &[Metrics], other: &[Metrics], but: &[&str]) {
     }
 }
 
-/// What is under way at the end of a run counts as lost where it is not computed.
+/// Packets in transit at the end of a run count as lost, except on computed links.
 pub const UNDER_WAY: [&str; 2] = ["flow.noise.loss", "flow.hum.loss"];
 
 #[test]
@@ -101,7 +101,7 @@ fn replayed_traffic_is_the_same_packet_by_packet() {
 
 #[test]
 fn a_computed_link_is_a_driven_one() {
-    // RED that never acts makes the link a driven one.
+    // RED that never drops makes the link a driven link.
     let red = r#"{ kind = "red", limit = "20 packets", min = "30 packets" }"#;
     let computed = metrics(&shared(STEPS, "\"20 packets\"", "raw", "lazy"), Path::new("."));
     let driven = metrics(&shared(STEPS, red, "raw", "lazy"), Path::new("."));
@@ -127,8 +127,8 @@ fn a_list_of_one_rate_is_that_rate() {
 /// A datagram every 10 ms over recorded opportunities: when each arrives, to the nanosecond.
 #[test]
 fn mahimahi_s_opportunities_are_used_to_the_byte() {
-    // Two at 25 ms, one at 61 ms; again after 70 ms.
-    let directory = folder("opportunities", "# two at once\n25\n25\n61\n70\n");
+    // Two opportunities at 25 ms, one at 61 ms; repeated every 70 ms.
+    let directory = folder("opportunities", "# two simultaneous\n25\n25\n61\n70\n");
     let text = r#"
         name = "cell"
         [link.cell]
@@ -150,13 +150,13 @@ fn mahimahi_s_opportunities_are_used_to_the_byte() {
     let sent = trace.events.iter().filter(|event| event.event == "datagram_sent");
     let sent: Vec<_> = sent.take(3).map(|event| event.time_ns as f64 / 1e6).collect();
     assert_eq!(sent, [10.0, 20.0, 30.0]);
-    // At 25 ms two opportunities take the two that wait, and what they leave is lost. The one at 61 ms
-    // takes one and half of the next, which the one at 70 ms completes and takes another. Then all
-    // comes again 70 ms later, with three packets at 95 and 165 ms.
+    // At 25 ms, two opportunities serve the two waiting packets; their remaining bytes are unused.
+    // The opportunity at 61 ms serves one packet and half of the next; the one at 70 ms completes
+    // it and serves another. The schedule repeats 70 ms later, with three packets at 95 and 165 ms.
     let expected = [28.0, 28.0, 64.0, 73.0, 73.0, 98.0, 98.0, 98.0, 134.0, 143.0, 143.0, 168.0];
     assert_eq!(times[..12], expected, "{times:?}");
     let row: Metrics = trace.metrics.into_iter().collect();
-    // Ten opportunities up to 200 ms; 14 packets and nothing of the next have left.
+    // Ten opportunities up to 200 ms; 14 packets have been sent completely.
     let utilization = 14.0 * 1000.0 / (10.0 * 1500.0);
     assert!((row["link.cell.forward.utilization"] - utilization).abs() < 1e-12, "{row:?}");
     std::fs::remove_dir_all(directory).unwrap();

@@ -1,8 +1,8 @@
-//! Counters tell what has happened by the end of a run: nothing is delivered faster than its link,
-//! no link is used more than wholly, and every count agrees with the events by their time.
+//! Counters include only events up to the end of the run: no packet is delivered faster than the rate of its link,
+//! no utilization exceeds 1, and every count agrees with the events by their time.
 //!
-//! Random scenarios: paths of one to three links, computed (and so chained), driven or of several
-//! services, and radios; flows of every kind; ends at any time, or when files are complete.
+//! Random scenarios: paths of one to three links, computed (and so chained), driven or with several
+//! services, and radios; flows of every kind; runs that end at any time, or when files are complete.
 
 use crate::scenarios::{self, Metrics, scenario};
 use lasthop::run;
@@ -166,14 +166,14 @@ fn counts_agree_with_events(text: &str, seed: u64) -> Result<(), TestCaseError> 
     let mut scenario = scenario(text);
     for flow in &mut scenario.flows {
         if let App::OnOff(source) = &mut flow.app {
-            // What a queue replays has no events.
+            // Replayed packets have no events.
             source.replay = lasthop::app::Replay::PerPacket;
         }
     }
     let trace = run::trace(&scenario, seed, 0, &AtomicBool::new(false))
         .unwrap_or_else(|error| panic!("{error}"));
     let found: HashMap<_, _> = trace.metrics.iter().cloned().collect();
-    // Unobserved runs forget what is over before they can end.
+    // Unobserved runs discard finished packets before the end.
     for (name, value) in metrics(&scenario, seed) {
         let same = value.to_bits() == found[&name].to_bits();
         prop_assert!(same, "{name}: {value}, observed {}, seed {seed}\n{text}", found[&name]);
@@ -250,8 +250,8 @@ proptest! {
     }
 }
 
-/// On-off traffic of 100 kbps into 64 kbps: what waits at the end is not delivered, whoever replays
-/// the source and whatever the link does about errors.
+/// On-off traffic of 100 kbps into 64 kbps: packets waiting at the end do not count as delivered,
+/// for any method of replay and any link protocol.
 #[test]
 fn a_link_of_64_kbps_delivers_no_more() {
     for protocol in ["raw", "selective-repeat"] {
@@ -276,14 +276,14 @@ fn a_link_of_64_kbps_delivers_no_more() {
                 "#
             );
             let found = metrics(&scenario(&text), 1);
-            // 31.5 ms a frame; the first comes at 20 ms, its end arrives 50 ms later.
+            // 31.5 ms per frame; the first arrives at 20 ms, and its end is received 50 ms later.
             let frames = ((20.0f64 - 0.02 - 0.05) / 0.0315).floor();
             let told = found["flow.datagrams.packets_delivered"];
             if protocol == "raw" {
                 assert_eq!(told, frames, "{replay}");
                 let started = ((20.0f64 - 0.02) / 0.0315).ceil();
                 assert_eq!(found["link.wireless.forward.frames_sent"], started, "{replay}");
-                assert_eq!(found["flow.datagrams.loss"], 0.0, "what waits is not lost");
+                assert_eq!(found["flow.datagrams.loss"], 0.0, "waiting packets are not lost");
             } else {
                 assert!((told - frames).abs() <= 20.0, "{told}, of a raw link {frames}");
             }

@@ -1,4 +1,4 @@
-//! The machine of 802.11 DCF: traces worked by hand, and a cell of stations for other tests.
+//! The state machine of 802.11 DCF: hand-computed traces, and a cell of stations for other tests.
 
 use crate::dcf_spread::ranges as everywhere;
 use lasthop::channel::{
@@ -18,21 +18,21 @@ pub fn rate(kbps: u64) -> Rate {
     Rate::from_bps(kbps * 1_000)
 }
 
-/// Parameters of a cell in which all stations are alike.
+/// Parameters of a cell of identical stations.
 #[derive(Clone, Copy)]
 pub struct Cell {
     pub phy: Phy,
     pub timing: Timing,
     pub parameters: MacParameters,
-    /// Of data and of control frames.
+    /// Rates of data and of control frames.
     pub rates: [Rate; 2],
-    /// Does noise meet control frames?
+    /// Whether noise affects control frames.
     pub control_errors: bool,
     pub seed: u64,
 }
 
-/// A cell that has been built: the access point is the last station; pair 2 k leads from station k to
-/// it, pair 2 k + 1 back.
+/// A constructed cell: the access point is the last station; pair 2 k leads from station k to it,
+/// pair 2 k + 1 back.
 pub struct Built {
     pub machine: Medium<Vec<u8>>,
     pub pairs: Vec<PairId>,
@@ -100,13 +100,13 @@ pub fn micros(count: u64) -> Instant {
     Instant::from_nanos(count * 1_000)
 }
 
-/// Every frame's start and end in nanoseconds, its kind and fate, and every back-off.
+/// Start and end of every frame in nanoseconds, its kind and outcome, and every backoff.
 #[derive(Debug, Default, PartialEq)]
 pub struct Log {
     pub frames: Vec<(usize, AirFrame, u64, u64, AirFate)>,
     /// Station, start, slots.
     pub backoffs: Vec<(usize, u64, u32)>,
-    /// When packets went up.
+    /// Delivery times of packets.
     pub delivered: Vec<(usize, u64)>,
     pub abandoned: usize,
     pub retrying: usize,
@@ -160,7 +160,7 @@ impl Built {
     }
 }
 
-/// A cell whose stations never wait for a slot.
+/// A cell whose stations always sample a backoff of 0.
 pub fn without_backoff() -> Cell {
     let mut cell = Cell::b();
     (cell.parameters.cw_min, cell.parameters.cw_max) = (0, 0);
@@ -231,7 +231,7 @@ fn the_loser_freezes_and_goes_on_with_the_slots_that_are_left() {
         cell.put(Instant::ZERO, 2, 1040, &mut log);
         cell.run(micros(20_000), &mut log);
         let [(a, from_a, slots_a), (b, from_b, slots_b)] = log.backoffs[..2] else {
-            panic!("two back-offs")
+            panic!("two backoffs")
         };
         assert_eq!((a, b, from_a, from_b), (0, 1, 50_000, 50_000));
         if slots_a == slots_b {
@@ -256,7 +256,7 @@ fn a_long_frame_follows_rts_and_cts() {
     cell.parameters.rts_threshold = Bytes::new(1067);
     let (mut cell, mut log) = (cell.build(1).reporting(), Log::default());
     cell.put(micros(1_000), 0, 1040, &mut log);
-    // A frame at the threshold is a short one.
+    // A frame at the threshold is a short frame.
     cell.put(micros(5_000), 0, 1039, &mut log);
     cell.run(micros(10_000), &mut log);
     let received = AirFate::Received;
@@ -273,7 +273,7 @@ fn a_long_frame_follows_rts_and_cts() {
     assert!(matches!(log.frames[4], (0, AirFrame::Data { sequence: 1, .. }, 5_000_000, _, _)));
 }
 
-/// Everything that goes this way is lost.
+/// A channel that loses every frame.
 fn dead() -> Channel {
     let streams = Streams { seed: 1, replication: 0 };
     Channel::Uniform(Uniform::new(Probability::new(1.0).expect("one"), &streams, "dead"))
@@ -306,9 +306,10 @@ fn who_heard_damage_waits_for_eifs_and_others_for_the_nav() {
     assert_eq!((log.abandoned, log.retrying), (1, 1));
 }
 
-/// A CTS is lost, so that its sender goes on after EIFS, while others keep the NAV of that CTS (9.3.2.4). Its next frame does not shorten
-/// that NAV, be it short data or an RTS that is lost and would reserve less; a lost RTS that has raised it is the one that it is reset
-/// with. With positions it is the same.
+/// A CTS is lost: its sender continues after EIFS, while others keep the NAV of that CTS (9.3.2.4).
+/// Its next frame, short data or a lost RTS with a shorter reservation, does not shorten that NAV.
+/// A lost RTS that has extended the NAV is the one by which it is reset. The result is the same
+/// with positions.
 #[test]
 fn a_nav_is_raised_and_reset_as_the_standard_has_it() {
     let data = |bytes: u64| Cell::b().phy.airtime(Bytes::new(bytes + 28), rate(11_000)).as_nanos();
@@ -316,11 +317,12 @@ fn a_nav_is_raised_and_reset_as_the_standard_has_it() {
     let again = cts_end + 364_000;
     let nav = |bytes| cts_end + 10_000 + data(bytes) + 10_000 + 248_000;
     let reset = again + 272_000 + 20_000 + 248_000 + 40_000;
-    // Sizes of the two packets, attempts, the frame that follows, and when another station is free to send.
+    // Sizes of the two packets, attempts, the following frame, and the time at which another
+    // station may send.
     for (sizes, attempts, follows, free) in [
         ([1040, 200], 1, AirFrame::Data { sequence: 1, is_retry: false }, nav(1040)),
         ([2000, 300], 1, AirFrame::Rts, nav(2000)),
-        // The same packet again; nothing follows it.
+        // Another copy of the packet; no frame follows it.
         ([1040, 0], 2, AirFrame::Rts, reset),
     ] {
         let mut cell = without_backoff();
@@ -389,8 +391,8 @@ fn a_lost_acknowledgment_repeats_the_frame_but_not_the_packet() {
     assert_eq!((counters.duplicates, counters.abandoned, counters.acknowledged), (2, 1, 0));
 }
 
-/// All attempts come damaged, the first two with their header intact: these go up as they end, unacknowledged.
-/// With positions it is the same.
+/// All attempts are received with errors, the first two with a readable header: these are delivered
+/// at their end, without acknowledgment. The result is the same with positions.
 #[test]
 fn a_damaged_frame_goes_up_when_it_ends_and_is_sent_again() {
     let mut cell = without_backoff();
@@ -453,8 +455,9 @@ fn who_is_away_neither_hears_nor_sends() {
     assert_eq!(log.frames[2].2, 100_050_000, "DIFS after it is back");
 }
 
-/// The share of frames given up is e^R, and a saturated station's throughput that of the renewal whose
-/// cycle is a frame: both within 5 standard errors, false alarm below 1e-6 each.
+/// The fraction of discarded frames is e^R, and the throughput of a saturated station is that of a
+/// renewal process whose cycle is a frame: both within 5 standard errors, false-positive rate below
+/// 1e-6 each.
 #[test]
 fn one_station_with_errors_has_its_closed_form() {
     for (loss, limit, seed) in [(0.1, 1, 1), (0.3, 4, 2), (0.5, 7, 3)] {
@@ -522,7 +525,7 @@ pub fn load() -> impl Strategy<Value = Load> {
     })
 }
 
-/// What a cell of four stations makes of a load. `wakes`: it is woken between its deadlines too.
+/// Runs a load on a cell of four stations. `wakes`: the cell is also woken between its deadlines.
 fn play(loads: &[Load], loss: f64, rts: u64, limits: [u32; 2], seed: u64, wakes: bool) -> Vec<Log> {
     let mut cell = Cell { seed, ..Cell::b() };
     cell.parameters.rts_threshold = Bytes::new(rts);
@@ -573,8 +576,9 @@ fn play(loads: &[Load], loss: f64, rts: u64, limits: [u32; 2], seed: u64, wakes:
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever is offered and lost: nothing stalls, nothing comes twice, frames of a pair go up in their
-    /// order, frames on the air overlap only where they collide, a spurious wake changes nothing.
+    /// With any load and losses: the medium does not stall, delivers no packet twice, delivers
+    /// packets of a pair in order, frames overlap only in collisions, and spurious wake-ups have no
+    /// effect.
     #[test]
     fn properties_of_the_machine(
         loads in prop::collection::vec(load(), 1..80),

@@ -1,11 +1,11 @@
-//! Saturated stations of 802.11: the machine against Bianchi's model.
+//! Saturated stations of 802.11: the state machine against Bianchi's model.
 
 use crate::dcf_machine::Cell;
 use lasthop::analysis::dcf_saturation::{Counting, Saturation, Times};
 use lasthop::units::{Bytes, Instant};
 
-/// A saturated cell of `stations` that send to one more, which sends nothing; returns throughput in
-/// bits per second, the share of attempts that collide, and frames acknowledged.
+/// Runs a saturated cell of `stations` senders and one receiver; returns throughput in bits per
+/// second, the fraction of attempts that collide, and the number of acknowledged frames.
 fn machine(cell: Cell, stations: usize, packet: usize, frames: u64) -> (f64, f64, f64) {
     let mut medium = cell.build(stations);
     let pairs: Vec<_> = (0..stations).map(|station| medium.pairs[2 * station]).collect();
@@ -21,7 +21,7 @@ fn machine(cell: Cell, stations: usize, packet: usize, frames: u64) -> (f64, f64
             delivered += 1;
             medium.machine.enqueue(now, delivery.pair, vec![0; packet]);
         }
-        // A frame given up leaves room too.
+        // A discarded frame also makes room in the queue.
         for &pair in &pairs {
             if medium.machine.queued(now, pair) < 2 {
                 medium.machine.enqueue(now, pair, vec![0; packet]);
@@ -52,9 +52,9 @@ fn times(cell: &Cell, packet: u64) -> Times {
     Times::of(*phy, timing, *rates, [packet, parameters.header], rts)
 }
 
-/// Throughput, basic access and RTS/CTS, several windows: within 1.5 % of the model of counters that freeze;
-/// the share of attempts that collide within 1.5 percentage points. 400,000 frames: the standard error is
-/// about 0.1 %.
+/// Throughput, with basic access and with RTS/CTS, for several windows: within 1.5 % of the model
+/// with frozen counters. Fraction of attempts that collide: within 1.5 percentage points. 400,000
+/// frames: the standard error is about 0.1 %.
 fn compare(mut cell: Cell, name: &str, windows: &[u32]) {
     let mut worst = [0f64; 2];
     for rts in [false, true] {
@@ -79,7 +79,7 @@ fn compare(mut cell: Cell, name: &str, windows: &[u32]) {
     println!("{name}: throughput within {:.4}, collisions within {:.4}", worst[0], worst[1]);
 }
 
-/// Those who have collided wait as long as those who heard it, as the model has it.
+/// Colliding stations wait as long as the stations that received the collision, as in the model.
 fn in_step(mut cell: Cell) -> Cell {
     cell.timing.response_timeout = cell.timing.sifs + cell.timing.lowest_ack;
     cell
@@ -95,17 +95,17 @@ fn saturation_properties_of_802_11a() {
     compare(in_step(Cell::a()), "802.11a", &[15, 31, 63, 127]);
 }
 
-/// With the timeout of the standard those who have collided go on before the others, by 92 us with
-/// 802.11b. With its own window and larger ones that changes little; with a CWmin of 15 fifty stations
-/// get 2.8 % more.
+/// With the timeout of the standard, colliding stations continue before the others, by 92 us with
+/// 802.11b. With the standard's window and larger ones the effect is small; with a CWmin of 15,
+/// fifty stations achieve 2.8 % more.
 #[test]
 fn saturation_properties_with_the_timeout_of_the_standard() {
     compare(Cell::b(), "802.11b, own timeout", &[31, 63, 127]);
     compare(Cell::a(), "802.11a, own timeout", &[15, 31, 63, 127]);
 }
 
-/// The same for one cell of ten, in time for `make check`; the chain of 2000, whose counters go down in
-/// busy slots too, within 3 %.
+/// Same as above for one cell of ten stations, short enough for `make check`; the chain of 2000,
+/// whose counters are also decremented in busy slots, is within 3 %.
 #[test]
 fn ten_saturated_stations() {
     let cell = Cell::b();
@@ -116,14 +116,15 @@ fn ten_saturated_stations() {
         let theory = model.throughput(&times(&cell, 1000)).expect("a throughput");
         assert!((throughput / theory - 1.0).abs() < most, "{throughput} {theory}");
         assert!((collisions - model.collision).abs() < 0.015, "{collisions}");
-        // Hardly a frame is given up: a station's frames follow each other at the delay of one.
+        // Frames are rarely discarded: a station's consecutive frames are separated by the delay of
+        // one.
         let delay = model.delay(&times(&cell, 1000)).expect("a delay");
         assert!((delay / (10.0 * 8000.0 / theory) - 1.0).abs() < 0.01, "{delay}");
     }
 }
 
-/// Fifty stations lose more than one frame in a hundred at the limit of 7: some 2,600 of 200,000, within
-/// 10 % (5 standard errors).
+/// Fifty stations lose more than one frame in a hundred at the limit of 7: about 2,600 of 200,000,
+/// within 10 % (5 standard errors).
 #[test]
 fn frames_are_given_up_as_often_as_the_model_says() {
     let model = Saturation::new(50, [31, 1023], Some(7), Counting::Idle).expect("a model");

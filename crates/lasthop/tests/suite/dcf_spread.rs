@@ -1,5 +1,5 @@
-//! Stations of 802.11 that do not all hear each other: hidden and exposed stations, capture, NAV in range,
-//! worked by hand; the same frames as in one cell where everybody hears everybody.
+//! Stations of 802.11 that are not all in range of each other: hand-computed traces with hidden and exposed
+//! stations, capture and NAV; and frames identical to those of one cell if all stations are in range.
 //!
 //! Times in nanoseconds: data 968,728 (`FRAME`), acknowledgment and CTS 248,000, RTS 272,000, SIFS 10,000, DIFS
 //! 50,000, EIFS 364,000, timeout 222,000.
@@ -26,7 +26,7 @@ pub fn ranges() -> Propagation {
     }
 }
 
-/// Who is read is sensed, and nobody else.
+/// Only frames that are read are sensed.
 fn no_farther() -> Propagation {
     Propagation { carrier_sense: Distance::from_metres(250), ..ranges() }
 }
@@ -55,7 +55,7 @@ fn spread(cell: Cell, propagation: &Propagation, places: &[u64], pairs: &[[usize
     Built { machine, pairs, stations }.reporting()
 }
 
-/// Two stations at either end that cannot hear each other, an access point between them.
+/// Two stations out of range of each other, with an access point between them.
 fn hidden(cell: Cell) -> Built {
     spread(cell, &no_farther(), &[0, 240, 480], &[[0, 1], [2, 1]])
 }
@@ -71,7 +71,7 @@ fn once(mut cell: Cell) -> Cell {
     cell
 }
 
-/// Two hidden senders, the second one `offset` after the first: whose data are received.
+/// Two hidden senders, the second one `offset` after the first: whether their data is received.
 fn overlap(offset: u64) -> [bool; 2] {
     let (mut cell, mut log) = (hidden(once(without_backoff())), Log::default());
     cell.put(micros(1_000), 0, 1040, &mut log);
@@ -86,11 +86,12 @@ fn hidden_senders_destroy_each_other_while_they_overlap() {
         (0, [false, false]),
         (1, [false, false]),
         (FRAME - 1, [false, false]),
-        // The access point is about to answer the first one, and is deaf to the second as it does.
+        // The access point is about to respond to the first sender, and cannot receive the second
+        // one.
         (FRAME, [true, false]),
         (FRAME + 9_999, [true, false]),
         (FRAME + 10_000, [true, false]),
-        // The second one hears the acknowledgment and waits.
+        // The second sender receives the acknowledgment and waits.
         (FRAME + 10_001, [true, true]),
         (FRAME + 300_000, [true, true]),
     ] {
@@ -98,15 +99,16 @@ fn hidden_senders_destroy_each_other_while_they_overlap() {
     }
 }
 
-/// Of frames that begin every T and meet those of another, at a phase that is uniform, the share
-/// (2 L + SIFS) / T is lost: 1,000 phases of a period of 5 ms, evenly spaced, so that the share is exact to one of
-/// them at each end.
+/// Frames begin every T and overlap those of another sender at a uniform phase: the fraction (2 L +
+/// SIFS) / T is lost. 1,000 evenly spaced phases of a period of 5 ms, so that the fraction is exact
+/// to one phase at each end.
 #[test]
 fn the_share_that_hidden_senders_lose_has_its_closed_form() {
     let (period, phases) = (5_000_000u64, 1_000u64);
     let mut lost = 0u64;
     for phase in 0..phases {
-        // The first one's frames stand one period apart; the other's come `offset` after one of them.
+        // The frames of the first sender are one period apart; those of the other one follow by
+        // `offset`.
         let offset = phase * period / phases;
         let (mut cell, mut log) = (hidden(once(without_backoff())), Log::default());
         for round in 0..2u64 {
@@ -133,10 +135,11 @@ fn an_exposed_station_waits_though_it_would_disturb_nobody() {
     cell.put(micros(1_000), 0, 1040, &mut log);
     cell.put(micros(1_500), 1, 1040, &mut log);
     cell.run(Instant::NEVER, &mut log);
-    // It senses the acknowledgment too, 500 m away, and reads neither: EIFS.
+    // The station also senses the acknowledgment, 500 m away, and reads neither frame: EIFS.
     let ack_end = 1_000_000 + FRAME + 258_000;
     assert_eq!(of_pair(&log, 1)[0], (DATA, ack_end + 364_000, AirFate::Received));
-    // At the same time both are received: the other sender is 2.5 times as far away, 15.9 dB weaker.
+    // Simultaneous frames are both received: the other sender is 2.5 times as far away, 15.9 dB
+    // weaker.
     let (mut cell, mut log) = (build(), Log::default());
     cell.put(Instant::ZERO, 0, 1040, &mut log);
     cell.put(Instant::ZERO, 1, 1040, &mut log);
@@ -160,10 +163,10 @@ fn the_nearer_of_two_colliding_stations_is_read() {
     assert_eq!(of_pair(&log, 0)[0], (DATA, 50_000, AirFate::Received));
     let far = of_pair(&log, 1);
     assert_eq!(far[0], (DATA, 50_000, AirFate::Collided));
-    // It hears the acknowledgment of the other one, which is none for it, and goes on DIFS after that.
+    // The station receives the acknowledgment of another station, and continues DIFS after it.
     let ack_end = 50_000 + FRAME + 258_000;
     assert_eq!(far[1], (AGAIN, ack_end + 50_000, AirFate::Received));
-    // Without capture both are lost, and again.
+    // Without capture both frames are lost, also when repeated.
     let (mut none, mut log) =
         (build(Propagation { capture_threshold: None, ..ranges() }), Log::default());
     none.put(Instant::ZERO, 0, 1040, &mut log);
@@ -174,7 +177,7 @@ fn the_nearer_of_two_colliding_stations_is_read() {
 
 #[test]
 fn a_receiver_stays_with_the_first_frame_or_takes_the_strongest() {
-    // 240 m on one side, 100 m on the other: they cannot hear each other.
+    // 240 m on one side, 100 m on the other: the stations are out of range of each other.
     let received = |capture, [first, second]: [usize; 2]| {
         let propagation = Propagation { capture, ..no_farther() };
         let cell = once(without_backoff());
@@ -197,7 +200,7 @@ fn a_receiver_stays_with_the_first_frame_or_takes_the_strongest() {
 fn only_who_reads_a_frame_sets_its_nav() {
     let mut cell = once(without_backoff());
     cell.parameters.rts_threshold = Bytes::new(0);
-    // The second sender hears the CTS of the access point but not the RTS of the first.
+    // The second sender receives the CTS of the access point but not the RTS of the first sender.
     let (mut cell, mut log) = (hidden(cell), Log::default());
     cell.put(micros(1_000), 0, 1040, &mut log);
     cell.put(micros(2_000), 1, 1040, &mut log);
@@ -205,10 +208,10 @@ fn only_who_reads_a_frame_sets_its_nav() {
     let data = 1_000_000 + 272_000 + 10_000 + 248_000 + 10_000;
     let over = data + FRAME + 258_000;
     assert_eq!(of_pair(&log, 0)[2], (DATA, data, AirFate::Received));
-    // It comes while the first one's data are on the air, which it cannot sense.
+    // It arrives during the first sender's data, which the second sender cannot sense.
     assert_eq!(of_pair(&log, 1)[0], (AirFrame::Rts, over + 50_000, AirFate::Received));
     assert_eq!(log.acknowledged, 2);
-    // Without RTS it sends at once, into the middle of them.
+    // Without RTS, the second sender transmits immediately, during the data.
     let (mut cell, mut log) = (hidden(once(without_backoff())), Log::default());
     cell.put(micros(1_000), 0, 1040, &mut log);
     cell.put(micros(1_500), 1, 1040, &mut log);
@@ -217,13 +220,13 @@ fn only_who_reads_a_frame_sets_its_nav() {
     assert_eq!(log.abandoned, 2);
 }
 
-/// Who hears an RTS but not its answer may go on after 2 SIFS, a CTS and 2 slots, though the exchange that
-/// it announced would last longer.
+/// A station that receives an RTS but not the response may continue after 2 SIFS, a CTS and 2
+/// slots, even if the announced exchange would last longer.
 #[test]
 fn the_nav_of_an_rts_that_nothing_follows_is_reset() {
     let mut cell = once(without_backoff());
     cell.parameters.rts_threshold = Bytes::new(0);
-    // 0 is out of reach of 1; 2 hears 1 only.
+    // 0 is out of range of 1; 2 receives 1 only.
     let (mut cell, mut log) =
         (spread(cell, &no_farther(), &[0, 240, 480], &[[1, 0], [2, 1]]), Log::default());
     cell.machine.set_away(cell.stations[0], &[[Instant::ZERO, micros(1_000_000)]]);
@@ -240,11 +243,13 @@ fn the_nav_of_an_rts_that_nothing_follows_is_reset() {
 fn a_receiver_whose_nav_runs_does_not_answer_an_rts() {
     let mut cell = once(without_backoff());
     cell.parameters.rts_threshold = Bytes::new(0);
-    // 0 -> 240, and 960 -> 720 -> 480: the station at 480 hears the exchange of 720 and not that of 0.
+    // 0 -> 240, and 960 -> 720 -> 480: the station at 480 senses the exchange of 720 and not that
+    // of 0.
     let places = [0, 240, 480, 720];
     let (mut cell, mut log) =
         (spread(cell, &no_farther(), &places, &[[0, 1], [2, 3]]), Log::default());
-    // 480 asks 720, whose CTS 240 does not hear; 240 hears the RTS and keeps still until the data are over.
+    // 480 sends an RTS to 720, whose CTS 240 does not receive; 240 receives the RTS and defers
+    // until the data has ended.
     cell.put(micros(1_000), 1, 1040, &mut log);
     cell.put(micros(1_600), 0, 1040, &mut log);
     cell.run(Instant::NEVER, &mut log);
@@ -256,7 +261,7 @@ fn a_receiver_whose_nav_runs_does_not_answer_an_rts() {
     assert_eq!((counters.collisions, counters.errors), (1, 0));
 }
 
-/// Keeps two packets waiting for each pair until `until`; the frames seen.
+/// Keeps two packets waiting for each pair until `until`; returns the frames.
 fn saturate(mut built: Built, pairs: &[usize], until: Instant) -> (Built, Log) {
     let mut log = Log::default();
     let mut now = Instant::ZERO;
@@ -273,10 +278,11 @@ fn saturate(mut built: Built, pairs: &[usize], until: Instant) -> (Built, Log) {
     (built, log)
 }
 
-/// Without RTS most of their attempts overlap, the more so as each of them takes longer than the mean of the
-/// first back-offs. With RTS only those do that begin within an RTS and SIFS, still two in three of first attempts
-/// (14 of 32 slots), so that packets are given up with RTS too, but fewer; data are disturbed where one sender has
-/// missed the CTS of the other, as it has begun in the SIFS before it.
+/// Without RTS most attempts overlap, as each of them lasts longer than the mean of the first
+/// backoffs. With RTS, attempts overlap only if they begin within an RTS and SIFS: still two in
+/// three of the first attempts (14 of 32 slots). Packets are therefore discarded with RTS, too, but
+/// fewer. Data is disturbed if one sender has missed the CTS of the other, because it began during
+/// the preceding SIFS.
 #[test]
 fn rts_and_cts_cure_hidden_stations() {
     let share = |threshold: u64| {
@@ -293,8 +299,8 @@ fn rts_and_cts_cure_hidden_stations() {
     assert!(given_up > fewer, "{given_up} {fewer}");
 }
 
-/// The cells of Subramanian and others: node 1 sends to its base station, 240 m away; the base station of the
-/// other cell, 400 m beyond, cannot hear node 1 and disturbs its frames.
+/// The cells of Subramanian et al.: node 1 sends to its base station, 240 m away; the base station
+/// of the other cell, 400 m beyond, cannot sense node 1 and disturbs its frames.
 #[test]
 fn a_second_cell_shuts_out_a_hidden_sender() {
     let places = [0, 240, 640, 840];
@@ -310,7 +316,7 @@ fn a_second_cell_shuts_out_a_hidden_sender() {
     assert_eq!(undisturbed.abandoned, 0);
 }
 
-/// What a load makes of a cell of four stations, with positions or without.
+/// Runs a load on a cell of four stations, with or without positions.
 fn play(
     loads: &[Load],
     loss: f64,
@@ -360,7 +366,7 @@ fn play(
     log
 }
 
-/// The place of each of five stations, the last of which is the access point.
+/// Positions of five stations, the last of which is the access point.
 fn places() -> impl Strategy<Value = Vec<u64>> {
     prop::collection::vec(200u64..700, 4).prop_map(|mut places| {
         places.push(450);
@@ -371,13 +377,13 @@ fn places() -> impl Strategy<Value = Vec<u64>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// The machine that senses station by station against the one that counts the slots of all at once. Where the
-    /// latter simplifies they differ, so that these cases are left out:
+    /// The state machine with sensing per station against the one with a common slot count. The
+    /// latter simplifies two cases, which are excluded here:
     ///
-    /// - noise that meets control frames while there are RTS: after a CTS that its sender could not read all
-    ///   count from the end of the next exchange, though the NAV of that CTS may last longer;
-    /// - packets that come while an acknowledgment is on the air: if the back-off after that exchange is of 0
-    ///   slots its sender draws again. Packets come in groups here, 2 s apart.
+    /// - Noise on control frames with RTS: after a CTS that its sender could not read, all stations
+    ///   count from the end of the next exchange, though the NAV of that CTS may last longer.
+    /// - Packets that arrive during an acknowledgment: if the following backoff has 0 slots, the
+    ///   sender samples again. Packets arrive in groups here, 2 s apart.
     #[test]
     fn where_everybody_hears_everybody_both_machines_send_the_same_frames(
         loads in prop::collection::vec(load(), 1..80),
@@ -405,8 +411,9 @@ proptest! {
         prop_assert_eq!(slots(&together), slots(&spread));
     }
 
-    /// Wherever stations stand: nothing stalls, nothing comes twice, frames of a pair go up in order, nobody
-    /// transmits two frames at once, airtime counts once, a spurious wake changes nothing.
+    /// With stations at any positions: the medium does not stall, delivers no packet twice,
+    /// delivers packets of a pair in order, no station transmits two frames simultaneously, airtime
+    /// is counted once, and spurious wake-ups have no effect.
     #[test]
     fn properties_of_stations_in_any_place(
         loads in prop::collection::vec(load(), 1..80),

@@ -1,8 +1,8 @@
-//! The same scenario and the same seed give the same bits: from any number of threads, from TOML and
-//! from JSON, in debug and in release, whatever the order of links and flows in the file, today and
-//! tomorrow (the golden file).
+//! Equal scenarios and equal seeds yield identical bits: with any number of threads, from TOML and
+//! from JSON, in debug and in release builds, for any order of links and flows in the file, and across
+//! versions (the golden file).
 //!
-//! After an intended change of behaviour, write the golden file anew and examine the differences:
+//! After an intended change of behaviour, write the golden file again and examine the differences:
 //! `make golden golden-diff`; see `tests/golden/README.md`.
 
 use crate::golden_cells::{CELLS, cell, cells};
@@ -24,7 +24,7 @@ fn run(scenarios: &[Scenario], replications: u64, jobs: usize) -> Results {
     run::run(scenarios, &options, &mut |_| true).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Every value of every row, to the bit.
+/// Returns the bits of every value of every row.
 fn bits(results: &Results) -> Vec<(u32, u64, Vec<u64>)> {
     let bits = |values: &[f64]| values.iter().map(|value| value.to_bits()).collect();
     results.rows.iter().map(|row| (row.point, row.replication, bits(&row.values))).collect()
@@ -114,7 +114,7 @@ fn toml_and_json_say_the_same() {
     assert_eq!(bits(&run(&scenarios(&cell(known)), 1, 1)), bits(&run(&json, 1, 1)));
 }
 
-/// Links, flows, and starts that never tie: what happens at the same instant goes in file order.
+/// Links, flows, and distinct start times: simultaneous events are processed in file order.
 fn pieces() -> (Vec<&'static str>, Vec<String>) {
     let links = vec![
         r#"
@@ -216,7 +216,7 @@ fn the_order_of_links_and_flows_in_the_file_changes_nothing() {
     }
 }
 
-/// Adding a flow elsewhere must not shift anybody's random numbers.
+/// Adding a flow on another link does not change the random numbers of the others.
 #[test]
 fn another_flow_on_another_link_changes_nothing() {
     let base = cell(&CELLS[0]);

@@ -1,4 +1,5 @@
-//! What a timeout reduces: data that left the network, SACKed or told of by duplicates, do not raise the threshold.
+//! Reduction by a timeout: data that has left the network, as indicated by SACK or duplicate ACKs,
+//! does not raise ssthresh.
 
 use crate::tcp_pipe::{OPENER, Pipe, ms};
 use lasthop::packet::TcpHeader;
@@ -9,7 +10,8 @@ use lasthop::units::{Bytes, Duration};
 use std::path::Path;
 
 const DELAY: Duration = Duration::from_millis(50);
-/// The first byte of a segment of which every copy is lost for 10 s, so that recovery ends with a timeout.
+/// First byte of a segment whose copies are all lost for 10 s, so that recovery ends with a
+/// timeout.
 const LOST: u32 = 1 + 100 * 1000;
 
 fn config(variant: Variant, base: Variant) -> Config {
@@ -26,7 +28,7 @@ fn config(variant: Variant, base: Variant) -> Config {
     presets::config(base, Profile::Rfc, &set)
 }
 
-/// The largest window before the first timeout, and the threshold behind it.
+/// Returns the maximum window before the first timeout, and ssthresh after it.
 fn first_timeout(config: &Config) -> (f64, f64) {
     let is_lost = |end: usize, _, header: &TcpHeader| {
         end == OPENER && header.payload > 0 && header.seq == LOST
@@ -42,8 +44,9 @@ fn first_timeout(config: &Config) -> (f64, f64) {
     (largest, pipe.ends[OPENER].sender().slow_start_threshold())
 }
 
-/// RFC 5681, section 3.1: the threshold after a timeout is "no more than" half of the "amount of outstanding data in the
-/// network". A window never held more of them than its size, however many segments recovery has sent since.
+/// RFC 5681, section 3.1: ssthresh after a timeout is "no more than" half of the "amount of
+/// outstanding data in the network". This amount never exceeds the size of the window, regardless
+/// of the number of segments that recovery has sent.
 #[test]
 fn no_timeout_raises_the_threshold_above_the_window() {
     let mut failures = Vec::new();
@@ -54,7 +57,8 @@ fn no_timeout_raises_the_threshold_above_the_window() {
         }
         for base in [variant, Variant::NewReno, Variant::Sack] {
             let config = config(variant, base);
-            // A model of the path sets the window of these, and Jersey's threshold is its estimate of the bandwidth.
+            // These algorithms set the window by a model of the path; Jersey's ssthresh is its
+            // bandwidth estimate.
             if config.law.paces() || variant == Variant::Jersey {
                 continue;
             }
@@ -67,9 +71,9 @@ fn no_timeout_raises_the_threshold_above_the_window() {
     assert!(failures.is_empty(), "{failures:#?}");
 }
 
-/// A queue of 50 packets at 4 Mbps, without other losses. A sender that multiplies all that was sent and not acknowledged
-/// cumulatively comes out of each timeout with a threshold beyond the queue, and overflows it again: 89 timeouts and
-/// 2.0 Mbps (CUBIC), 113 and 3.0 Mbps (NewReno).
+/// A queue of 50 packets at 4 Mbps, without other losses. A sender that computes ssthresh from all
+/// data not acknowledged cumulatively leaves each timeout with an ssthresh above the queue, and
+/// overflows it again: 89 timeouts and 2.0 Mbps (CUBIC), 113 and 3.0 Mbps (NewReno).
 #[test]
 fn a_queue_is_not_overflown_again_and_again() {
     for variant in ["cubic", "newreno", "veno", "hybla", "ncr"] {

@@ -1,5 +1,5 @@
-//! The inputs that fuzzing found worth keeping: each reaches code that no other does. Lines of
-//! hexadecimal digits in `fuzz/corpus`; `fuzz/README.md` says how to add to them.
+//! Inputs found by fuzzing, each of which reaches code that no other input reaches. Lines of
+//! hexadecimal digits in `fuzz/corpus`; `fuzz/README.md` describes how to add inputs.
 
 use proptest::prelude::*;
 

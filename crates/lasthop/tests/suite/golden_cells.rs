@@ -46,13 +46,13 @@ const SPLIT: &str = "{ kind = \"raw\" }\n        agent = { kind = \"split-connec
 const SPLIT_HYBLA: &str = "{ kind = \"selective-repeat\", window = 8 }\n        \
     agent = { kind = \"split-connection\", at = \"ap\", variant = \"hybla\" }";
 
-/// Proxies on the way.
+/// Cells with proxies on the path.
 const SPLIT_CELLS: [Cell; 2] = [
     ("split-newreno-uniform-rfc", SPLIT, UNIFORM, "newreno", RFC, false, true),
     ("split-hybla-sr-cubic-web-linux", SPLIT_HYBLA, UNIFORM, "cubic", LINUX, true, false),
 ];
 
-/// One with an error process that came later, so that the rows above stay where they are.
+/// A cell with an error process that was added later, so that the rows above keep their positions.
 const CHAIN_CELL: [Cell; 1] = [("sack-sr-markov-chain-rfc", SR, CHAIN, "sack", RFC, false, false)];
 
 /// The other link protocols, each with its defaults.
@@ -64,7 +64,7 @@ const LINK_CELLS: [Cell; 5] = [
     ("reno-oos-rlp-web", r#"{ kind = "oos-rlp" }"#, GILBERT, "reno", NS2, true, false),
 ];
 
-/// A TCP named after each congestion law, beside congestion.
+/// A TCP variant for each congestion control algorithm, with congestion.
 const LAW_CELLS: [Cell; 12] = [
     ("westwood-plus", RAW, UNIFORM, "westwood-plus", RFC, false, true),
     ("westwood", RAW, UNIFORM, "westwood", RFC, false, true),
@@ -80,7 +80,7 @@ const LAW_CELLS: [Cell; 12] = [
     ("bbr", RAW, UNIFORM, "bbr", RFC, false, true),
 ];
 
-/// More named TCPs, beside congestion.
+/// Further TCP variants, with congestion.
 const SENDER_CELLS: [Cell; 9] = [
     ("tahoe", RAW, UNIFORM, "tahoe", NS2, false, true),
     ("tcp-dcr", r#"{ kind = "oos-rlp" }"#, UNIFORM, "tcp-dcr", RFC, false, true),
@@ -129,8 +129,8 @@ fn media_cell([name, protocol, errors, talk]: &[&str; 4]) -> String {
     )
 }
 
-/// A file, web pages and speech, a service each, with shares as they are offered; the file asks for
-/// no service and gets the first.
+/// A file, web pages and speech, each with a service, and measured shares. The file requests no
+/// service and uses the first.
 const SERVICES_CELL: (&str, &str) = (
     "services-measured",
     r#"
@@ -318,7 +318,7 @@ const HARQ_CELL: (&str, &str) = (
     "#,
 );
 
-/// The same with units of four packets in turn, and short outages.
+/// Like the HARQ cell, with units of four packets in turn, and short outages.
 fn turns_cell() -> (&'static str, String) {
     let long =
         r#"{ kind = "on-off", up = "uniform 90 ms to 110 ms", down = "uniform 90 ms to 110 ms" }"#;
@@ -409,7 +409,7 @@ pub fn cell(cell: &Cell) -> String {
     text
 }
 
-/// Name and text of each cell.
+/// Returns the name and text of each cell.
 pub fn cells() -> impl Iterator<Item = (&'static str, String)> {
     let media = MEDIA_CELLS.iter().map(|known| (known[0], media_cell(known)));
     let services = (SERVICES_CELL.0, SERVICES_CELL.1.to_owned());

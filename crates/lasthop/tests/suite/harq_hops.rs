@@ -2,8 +2,9 @@
 
 use crate::scenarios::{self, scenario};
 
-/// A source that always has a packet of 1500 B, over four hops of 10 Mbps and 10 ms, each up and down for 90 to 110 ms by turns by a
-/// process of its own, with a loss besides; 200 s, as in the notes, since the queues of the later hops take their time to fill.
+/// A saturated source of packets of 1500 B over four hops of 10 Mbps and 10 ms. Each hop is up and
+/// down alternately for 90 to 110 ms by an independent process, with additional losses; 200 s, as
+/// in the notes, since the queues of later hops fill slowly.
 fn chain(protocol: &str, loss: f64) -> String {
     let hops: String = (1..=4)
         .map(|hop| {
@@ -47,9 +48,11 @@ fn mean(samples: &[f64]) -> (f64, f64) {
     (mean, (square / (count - 1.0) / count).sqrt())
 }
 
-/// Section 3.8 of the notes, four hops, with timers that fire when an answer can no longer come: payload that arrives in
-/// Mbps, and what the links give up of what enters the first. There 3 runs, here 10: 5 standard errors of the difference (9
-/// degrees of freedom, false alarm below 1e-3 a figure) and half of the last digit printed.
+/// Section 3.8 of the notes, four hops, with timers that expire when a response can no longer
+/// arrive: delivered payload in Mbps, and the fraction of packets entering the first link that the
+/// links discard. The notes have 3 runs, this test 10: 5 standard errors of the difference (9
+/// degrees of freedom, false-positive rate below 1e-3 per figure) and half of the last printed
+/// digit.
 #[test]
 fn four_hops_have_the_figures_of_the_notes() {
     let enhanced = r#"{ kind = "harq", timeout = "20.01 ms" }"#;

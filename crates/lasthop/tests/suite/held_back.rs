@@ -1,13 +1,14 @@
-//! What arrives where others wait for a link with a protocol joins the queue there without an event of its
-//! own. Whole runs of random scenarios: every metric as it is where each arrival is an event, bit for bit.
+//! Packets that arrive while others wait for a link with a protocol join its queue without a
+//! separate event. In whole runs of random scenarios, every metric is identical to that with an
+//! event per arrival, bit for bit.
 
 use crate::scenarios::{Metrics, metrics, scenario};
 use proptest::prelude::*;
 use std::fmt::Write;
 
-/// A server behind a wired link, and a wireless one beyond it. `is_shared`: somebody else might use the
-/// wired link, so that not all that crosses it goes on, and each arrival is an event. He does so when all is
-/// over.
+/// A server behind a wired link, followed by a wireless link. `is_shared`: another flow might use
+/// the wired link, so that packets crossing it may have other destinations, and each arrival is an
+/// event. That flow starts after the run.
 fn run(links: &str, flows: &str, is_shared: bool, seed: u64) -> Metrics {
     let mut text = format!("name = \"held back\"\nrun = {{ duration = \"20 s\" }}\n{links}{flows}");
     if is_shared {
@@ -33,7 +34,7 @@ fn links() -> impl Strategy<Value = String> {
         "kind = \"harq\"",
     ];
     let queues = ["1 packets", "2 packets", "3 packets", "5 packets", "50 packets", "2 kB"];
-    // Where packets of both links take whole milliseconds there are ties.
+    // Packet times on both links are whole milliseconds, so that ties occur.
     (
         prop::sample::select(vec!["2 Mbps", "200 kbps", "10 Mbps", "9999991 bps"]),
         prop::sample::select(vec!["200 kbps", "100 kbps", "64 kbps", "333333 bps"]),

@@ -1,8 +1,8 @@
-//! A source that only shares a queue is replayed lazily by that queue, exactly: same drops, same
-//! delays, bit for bit, as one event for each of its packets.
+//! A source that only shares a queue is replayed lazily by that queue, with identical drops and delays, bit for
+//! bit, as with one event per packet.
 //!
 //! Whole runs: every metric of random scenarios, `replay = "lazy"` against `"per-packet"`. The queue
-//! alone: every admission and air time against a model that knows nothing of runs and blocks.
+//! alone: every admission and air time against a model without runs and blocks.
 
 use crate::scenarios::scenario;
 use lasthop::app::Replay;
@@ -60,7 +60,7 @@ fn compare(text: &str, seed: u64) -> Result<Vec<(String, f64)>, TestCaseError> {
     Ok(metrics)
 }
 
-/// Link rates whose packet times are mostly not whole nanoseconds.
+/// Link rates whose packet times are usually not whole nanoseconds.
 fn rates() -> impl Strategy<Value = u64> {
     prop_oneof![
         Just(10_000_000),
@@ -71,7 +71,7 @@ fn rates() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// Load while on, as a share of the link's rate.
+/// Load while on, as a fraction of the link's rate.
 fn loads() -> impl Strategy<Value = f64> {
     prop_oneof![
         Just(0.999),
@@ -94,7 +94,7 @@ struct Source {
     times: Times,
 }
 
-/// The law of on and off times.
+/// Distribution of on and off times.
 #[derive(Clone, Copy, Debug)]
 enum Times {
     Constant,
@@ -108,7 +108,7 @@ impl Times {
     /// A time of this mean as scenarios write it.
     fn word(self, millis: u64) -> String {
         match self {
-            // A Pareto law has a mean above zero.
+            // A Pareto distribution has a mean above zero.
             Times::Pareto if millis > 0 => format!("pareto {millis} ms shape 2"),
             Times::Heavy if millis > 0 => format!("pareto {millis} ms shape 1.2"),
             Times::Exponential => format!("exp {millis} ms"),
@@ -247,7 +247,7 @@ proptest! {
     }
 }
 
-/// A transfer beside `count` sources of 100 kbps that send a tenth of the time.
+/// A transfer with `count` sources of 100 kbps that send a tenth of the time.
 fn many_sources(count: usize) -> String {
     let mut text = r#"
         name = "many sources"
@@ -310,7 +310,7 @@ fn the_replay_of_a_thousand_sources_is_no_slower_than_their_events() {
     assert!(lazy <= 1.5 * packets, "lazy {lazy} s, per packet {packets} s");
 }
 
-/// The scenarios of the first study, once each, and proof that congestion bites in them.
+/// The scenarios of the first study, once each, with a check that congestion affects them.
 #[test]
 fn the_studys_congestion_is_the_same_both_ways() {
     for (name, wired_rate, delay, source_rate) in
@@ -356,7 +356,7 @@ fn the_studys_congestion_is_the_same_both_ways() {
     }
 }
 
-/// A drop-tail queue that remembers every departure, in integers of 1 / rate nanoseconds.
+/// A drop-tail queue that stores every departure, in integers of 1 / rate nanoseconds.
 struct Naive {
     rate: u128,
     limit: Limit,
@@ -364,7 +364,7 @@ struct Naive {
     header: u32,
     /// Exact end of the newest transmission, times rate.
     free_at: u128,
-    /// (departure, bits) of what has not left.
+    /// (departure, bits) of packets in the queue.
     held: VecDeque<(u64, u64)>,
     sources: Vec<(OnOff, QueueCounters)>,
     counters: QueueCounters,
@@ -439,7 +439,7 @@ struct QueueCase {
     header: u64,
     errors: u8,
     sources: Vec<Source>,
-    /// Foreground packets: what passes before each, in nanoseconds, and its size.
+    /// Foreground packets: the interval before each, in nanoseconds, and its size.
     offers: Vec<(u64, u32)>,
     seed: u64,
 }
@@ -451,7 +451,7 @@ fn queue_cases() -> impl Strategy<Value = QueueCase> {
     ];
     let gap =
         prop_oneof![Just(0u64), 1u64..100_000, 100_000u64..5_000_000, 5_000_000u64..3_000_000_000,];
-    // 64-byte packets that come back to back, large ones, the background's own size.
+    // 64-byte packets back to back, large packets, packets of the background's size.
     let offer = (gap, prop_oneof![Just(250u32), Just(40), 40u32..1500]);
     (
         rates(),
@@ -463,11 +463,12 @@ fn queue_cases() -> impl Strategy<Value = QueueCase> {
         any::<u64>(),
     )
         .prop_map(|(rate, limit, header, errors, mut sources, offers, seed)| {
-            // Mostly one source: only one is replayed in blocks.
+            // Usually one source: only a single source is replayed in blocks.
             if seed % 3 > 0 {
                 sources.truncate(1);
             }
-            // Bursts fill the queue, so that background packets meet it full, or full but for one.
+            // Bursts fill the queue, so that background packets arrive at a full queue, or one with
+            // room for a single packet.
             let offers = offers
                 .into_iter()
                 .flat_map(|((gap, bytes), count)| {

@@ -1,4 +1,4 @@
-//! What senders learn of their packets, for agents: by hand, under arbitrary loss, and in whole runs.
+//! Delivery reports of senders to agents: computed by hand, with arbitrary loss, and in whole runs.
 
 use crate::common::*;
 use crate::scenarios::{read, scenario};
@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 
 const AIR: (Rate, Duration) = (Rate::from_bps(200_000), Duration::from_millis(20));
 
-/// Protocols whose senders learn of their packets: those that repair all, and some that give up.
+/// Protocols whose senders receive delivery reports: some repair all losses, some discard packets.
 fn reporting(window: u32, timeout: Duration, limit: u32) -> Vec<Protocol> {
     let mut all = every_reliable_protocol(window, timeout);
     all.push(Protocol::StopAndWait(stop_and_wait(Some(limit - 1), timeout)));
@@ -37,8 +37,8 @@ fn pattern() -> impl Strategy<Value = Pattern> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Each packet has one end, acknowledged or given up, and at most one beginning of retransmissions, before it.
-    /// What is acknowledged has gone up at the other end, and the counters say the same.
+    /// Each packet has one outcome, acknowledged or discarded, preceded by at most one report of a
+    /// retransmission. Acknowledged packets are delivered at the other end, and the counters agree.
     #[test]
     fn each_packet_has_one_fate(
         window in 1u32..9,
@@ -109,7 +109,7 @@ fn trace(text: &str) -> Trace {
     run::trace(&scenario(text), 1, 0, &AtomicBool::new(false)).expect("a trace")
 }
 
-/// Time in microseconds, and what is told of which first byte.
+/// Time in microseconds, kind of the notification, and first byte of the reported segment.
 fn notices(trace: &Trace) -> Vec<(u64, &str, f64)> {
     let told = trace.events.iter().filter(|event| event.entity.starts_with("agent."));
     told.map(|event| (event.time_ns / 1_000, event.event, event.sequence)).collect()
@@ -125,7 +125,7 @@ fn ll_elsn_over_stop_and_wait_by_hand() {
     let [(retry, ersn, first), (loss, eln, second)] = told[..] else { unreachable!() };
     assert_eq!((ersn, eln), ("ersn", "eln"));
     assert_eq!((first, second), (second, first));
-    // The copy leaves at the timeout, and is given up a timeout later.
+    // The copy is sent at the timeout, and discarded a timeout later.
     assert_eq!(loss - retry, 15_000);
     let metrics: HashMap<_, _> = trace.metrics.iter().cloned().collect();
     assert_eq!((metrics["agent.air.ersn_sent"], metrics["agent.air.eln_sent"]), (1.0, 1.0));
@@ -152,7 +152,7 @@ fn senders_that_learn_nothing_are_refused() {
         let error = read(&notified(&format!("{protocol:?}"), "[2]", "")).unwrap_err();
         assert!(error.contains("link.air.agent.kind"), "{error}");
         assert!(
-            error.contains("a link whose sender learns what becomes of its packets"),
+            error.contains("a link whose sender is notified of the outcome of its packets"),
             "{error}"
         );
     }

@@ -1,5 +1,5 @@
-//! Exclusive-or FEC: a hand-worked ladder, an exact model of what must be delivered, real bytes,
-//! and the closed form of the residual loss. Seeds are fixed.
+//! Exclusive-or FEC: a hand-computed sequence of frames, an exact model of the deliveries, real
+//! bytes, and the closed form of the residual loss. Seeds are fixed.
 
 use crate::common::*;
 use lasthop::analysis::{GilbertElliottLaw, block_codes};
@@ -53,7 +53,8 @@ fn offers(times: &[u64]) -> VecDeque<(Instant, Token)> {
     times.iter().enumerate().map(token).collect()
 }
 
-/// The frames, one a line such as `10 data 1`; what was delivered; the receiver's events.
+/// Returns the frames, one per line, such as `10 data 1`; the delivered packets; the receiver's
+/// events.
 fn ladder(times: &[u64], lost: &[usize]) -> (Vec<String>, Vec<u64>, Vec<LinkEvent>) {
     let lost = (0..100).map(|index| lost.contains(&index)).collect();
     let link = cross(xor_fec(3, millis(60)), offers(times), lost, |frame, _| frame);
@@ -84,7 +85,7 @@ fn a_ladder_with_a_full_a_short_and_a_broken_block() {
         "120.24 data 5",
         "130.24 data 6",     // lost
         "140.24 data 7",     // lost
-        "150.24 parity 5+3", // in vain
+        "150.24 parity 5+3", // without effect
         "160.36 data 8",
         "220.36 parity 8+1", // not needed
     ];
@@ -101,13 +102,13 @@ fn a_ladder_with_a_full_a_short_and_a_broken_block() {
             Abandoned { sequence: 7 },
         ]
     );
-    // The parity of the second block is lost, so that 4 is given up when a number arrives that is
-    // a full block beyond it; a block of one is restored from its parity alone.
+    // The parity of the second block is lost, so that 4 is declared lost when a number a full block
+    // beyond it arrives; a block of one is restored from its parity alone.
     let (lines, delivered, events) = ladder(&times, &[5, 6, 11]);
     assert_eq!(lines, frames);
     assert_eq!(delivered, [0, 1, 2, 3, 5, 6, 7, 8]);
     assert_eq!(events, [Abandoned { sequence: 4 }, Recovered { sequence: 8 }]);
-    // A block that is lost as a whole is given up at the parity of the next.
+    // A block of which every frame is lost is declared lost at the parity of the next block.
     let (_, delivered, events) = ladder(&times, &[7, 8, 9, 10, 11]);
     assert_eq!(delivered, [0, 1, 2, 3, 4, 8]);
     assert_eq!(
@@ -121,8 +122,9 @@ fn a_ladder_with_a_full_a_short_and_a_broken_block() {
     );
 }
 
-/// Blocks of two, three at a time: `0 1 2 3 4 5` are `a0 b0 c0 a1 b1 c1`, then come their parities. Any three losses in a row are
-/// of three blocks; of four in a row the first and the last are of one.
+/// Blocks of two, three at a time: `0 1 2 3 4 5` are `a0 b0 c0 a1 b1 c1`, followed by their parity
+/// frames. Any three consecutive losses belong to three blocks; of four, the first and the last
+/// belong to one.
 #[test]
 fn a_burst_takes_one_frame_of_each_interleaved_block() {
     let parameters = XorFecParameters { interleave: 3, ..xor_fec(2, millis(60)) };
@@ -142,18 +144,19 @@ fn a_burst_takes_one_frame_of_each_interleaved_block() {
     for first in 0..15 {
         assert_eq!(delivered(first..first + 3).0, all, "a burst of 3 from frame {first}");
     }
-    // c0, a1, b1: they come back with Pa, Pb, Pc.
+    // c0, a1, b1: restored by Pa, Pb, Pc.
     assert_eq!(delivered(2..5).1, [0, 1, 5, 3, 4, 2, 6, 7, 8, 9, 10, 11, 12, 13]);
-    // a0 and a1, with all between them: b0 and c0 come back.
+    // a0 and a1, with all frames between them: b0 and c0 are restored.
     assert_eq!(delivered(0..4).0, [1, 2, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]);
     // b1, c1 and the parities of a and b: b1 is lost, c1 is not.
     assert_eq!(delivered(4..8).0, [0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12, 13]);
-    // The last two frames are blocks of one, closed by the timeout: each comes back from its parity.
+    // The last two frames are blocks of one, closed by the timeout: each is restored from its
+    // parity.
     assert_eq!(delivered(18..20).0, all);
 }
 
-/// What must go up, by number, recovered and given up: from the frames that were sent and those
-/// that were lost, block by block; the numbers of a block are `interleave` apart.
+/// Returns the expected deliveries by number, and the numbers of recovered and lost packets, from
+/// the sent and lost frames, block by block. The numbers of a block are `interleave` apart.
 fn model(log: &[LogEntry], lost: &[bool], interleave: u64) -> (Vec<u64>, u64, u64) {
     let (mut up, mut recovered, mut skipped) = (Vec::new(), 0, 0);
     let mut missing: Vec<u64> = Vec::new();
@@ -196,7 +199,7 @@ fn losses() -> impl Strategy<Value = Vec<bool>> {
     (0.0..0.6f64).prop_flat_map(|loss| prop::collection::vec(prop::bool::weighted(loss), 0..160))
 }
 
-/// Frames of a block, and blocks at a time, 64 frames together at most.
+/// Frames per block, and number of interleaved blocks, with at most 64 frames in total.
 fn blocks() -> impl Strategy<Value = (u32, u32)> {
     prop_oneof![
         4 => (1u32..9, Just(1)),
@@ -216,8 +219,8 @@ fn numbers<P: PartialEq + Debug>(sent: &[P], delivered: &[P], expected: &[u64]) 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Exactly what the blocks allow, in that order: so nothing twice, and nothing that was not
-    /// sent. The driver checks the call contract at every step.
+    /// Deliveries are exactly those of the model, in the same order, without duplicates and unsent
+    /// packets. The driver checks the call contract at every step.
     #[test]
     fn what_goes_up_follows_from_the_blocks(
         (block, interleave) in blocks(), timeout in 5u64..150, times in times(), lost in losses(),
@@ -237,14 +240,15 @@ proptest! {
         prop_assert_eq!(sender.data_frames + sender.parities, log.len() as u64);
         prop_assert_eq!(receiver.recovered, recovered);
         prop_assert_eq!((receiver.duplicates, receiver.discarded), (0, 0));
-        // What is missing in the last blocks is not given up before something follows.
+        // Packets missing in the last blocks are not declared lost before a later frame arrives.
         prop_assert!(receiver.skipped <= skipped);
         let again = cross(parameters, offered, lost, |frame, _| frame);
         prop_assert_eq!(&link.delivered, &again.delivered, "not deterministic");
     }
 
-    /// The same with real bytes of any length through the byte format: parity is computed, cut to
-    /// the length that was lost, and the result is the packet.
+    /// Like [`what_goes_up_follows_from_the_blocks`], with real bytes of any length in the byte
+    /// format: parity is computed and truncated to the length of the lost packet, and the result is
+    /// the packet.
     #[test]
     fn bytes_come_back_bit_by_bit(
         (block, interleave) in blocks(), times in times(), lost in losses(),
@@ -324,8 +328,8 @@ fn the_timeout_is_twice_the_regular_interval() {
     assert!(XorFec::<Token>::new(parameters).is_ok(), "a link that nothing crosses");
 }
 
-/// Mean and variance of the frames of a block that stay lost: j data frames are lost with their
-/// binomial probability, and one comes back if it is the only one and the parity arrives.
+/// Mean and variance of the number of lost frames per block after recovery: j data frames are lost
+/// with their binomial probability; one is recovered if it is the only one and the parity arrives.
 fn lost_per_block(k: u64, p: f64) -> (f64, f64) {
     let (mut mean, mut square, mut probability) = (0.0, 0.0, (1.0 - p).powi(k as i32));
     for j in 1..=k {
@@ -340,7 +344,7 @@ fn lost_per_block(k: u64, p: f64) -> (f64, f64) {
 #[test]
 fn residual_loss_follows_the_closed_form() {
     // A saturated link: all blocks are full and independent of each other. 5 standard errors:
-    // false alarm below 6e-7 a point.
+    // false-positive rate below 6e-7 per point.
     let blocks = 30_000u64;
     for k in [4u64, 8, 12] {
         for p in [0.01, 0.02, 0.05, 0.1] {
@@ -465,7 +469,7 @@ fn in_a_scenario_auto_is_twice_the_packet_interval() {
     assert!(forward(&auto, "parities") < forward(&short, "parities") / 5.0);
     let lost = get(&auto, "flow.speech.packets_sent") - get(&auto, "flow.speech.packets_delivered");
     assert!(forward(&auto, "recovered") > 100.0);
-    // What is missing in the last block is not given up before something follows.
+    // Packets missing in the last block are not declared lost before a later frame arrives.
     let skipped = forward(&auto, "skipped");
     assert!(skipped > 0.0 && (lost - 12.0..=lost).contains(&skipped), "{skipped} of {lost}");
 }

@@ -1,4 +1,4 @@
-//! Live links without devices: the network of a scenario on real packets, turned by hand.
+//! Live links without devices: the network of a scenario with real packets and a simulated clock.
 
 use lasthop::link::{Endpoint, LinkEndpoint};
 use lasthop::live::recording::{Header, Recorder, RecordingError, replay};
@@ -13,7 +13,7 @@ use std::path::Path;
 
 const STREAMS: Streams = Streams { seed: 5, replication: 3 };
 
-/// Every protocol that has a byte form, with the errors of a bad link.
+/// Every protocol with a byte form, with the errors of a lossy link.
 const PROTOCOLS: &[&str] = &[
     r#"{ kind = "raw" }"#,
     r#"{ kind = "selective-repeat", window = 32 }"#,
@@ -57,7 +57,7 @@ fn scenario(protocol: &str, more: &str) -> Scenario {
     document.points().expect("points").remove(0).scenario
 }
 
-/// An IP packet of UDP of so many bytes.
+/// Returns a UDP packet of `bytes` bytes.
 fn packet(number: u32, bytes: usize) -> Vec<u8> {
     let mut packet = vec![0x45, 0];
     packet.extend((bytes as u16).to_be_bytes());
@@ -79,11 +79,11 @@ fn metrics(network: &Network, scenario: &Scenario) -> HashMap<String, f64> {
     all
 }
 
-/// A delay that rises, and falls by more than packets are apart.
+/// A delay that rises, and falls by more than the distance of packets.
 const DELAYS: &str = r#"{ kind = "steps", at = [["0 s", "20 ms"], ["3 s", "70 ms"], ["5 s", "8 ms"]], repeat = "7 s" }"#;
 
-/// The same arrivals meet the same losses as in the simulator, and the same frames are sent, whatever the delay
-/// does.
+/// Equal arrivals cause equal losses and equal frames as in the simulator, also with a changing
+/// delay.
 #[test]
 fn a_live_link_does_what_the_simulator_does() {
     for (delay, protocol) in
@@ -95,7 +95,8 @@ fn a_live_link_does_what_the_simulator_does() {
         let options = Options { replications: 1, first_replication: 3, seed: 5, jobs: 1 };
         let points = [scenario.clone()];
         let simulated = run(&points, &options, &mut |_| true).expect("a run");
-        // The largest packet of the flow decides timers in a simulation, the MTU live.
+        // The maximum packet length determines timers: that of the flow in a simulation, the MTU in
+        // live links.
         let mut network = Network::new(&scenario, STREAMS, Some(1000)).expect("a network");
         for number in 1..2000 {
             assert!(network.input(at(number * 10), 0, Side::Forward, packet(number as u32, 1000)));
@@ -116,13 +117,13 @@ fn a_live_link_does_what_the_simulator_does() {
     }
 }
 
-/// Random arrivals both ways, with what comes out.
+/// Returns random arrivals in both directions, with the resulting output.
 fn drive(network: &mut Network, draws: &mut Stream, lateness: u64) -> Vec<Delivery> {
     let mut arrivals = STREAMS.stream("test", "arrivals");
     let (mut now, mut out) = (0, Vec::new());
     for number in 0..400 {
         let next = now + arrivals.bits() % 8_000_000;
-        // Wakes in between, as late as it happens.
+        // Wakes in between, with random lateness.
         while lateness > 0 && now < next {
             now = (now + 1 + draws.bits() % lateness).min(next);
             network.advance(Instant::from_nanos(now));
@@ -138,7 +139,7 @@ fn drive(network: &mut Network, draws: &mut Stream, lateness: u64) -> Vec<Delive
     out
 }
 
-/// What comes out depends on the arrivals alone, not on when the driver wakes.
+/// The output depends on the arrivals only, not on the times at which the driver wakes.
 #[test]
 fn late_wakes_change_nothing() {
     for protocol in PROTOCOLS {
@@ -155,7 +156,7 @@ fn late_wakes_change_nothing() {
     }
 }
 
-/// A recording of random traffic.
+/// Returns a recording of random traffic.
 fn recording(protocol: &str) -> Vec<u8> {
     let scenario = scenario(protocol, "");
     let header =
@@ -183,7 +184,7 @@ fn recording(protocol: &str) -> Vec<u8> {
     file
 }
 
-/// Where the first delivery stands in a recording.
+/// Returns the offset of the first delivery in a recording.
 fn first_delivery(file: &[u8]) -> usize {
     let lines = file.iter().enumerate().filter(|&(_, &byte)| byte == b'\n');
     let mut place = lines.map(|(place, _)| place + 1).nth(1).expect("two lines");
@@ -205,7 +206,7 @@ fn a_recording_replays_to_the_byte_and_nanosecond() {
         assert_eq!(replayed.difference, None, "{protocol}");
         assert!(replayed.is_complete && replayed.arrivals == 200, "{protocol}");
         assert!(replayed.same > 200, "{protocol}: {} outputs", replayed.same);
-        // Cut off, as by a driver that was killed: what is there is the same.
+        // Truncated, as by a killed driver: the existing records agree.
         let cut = replay(&file[..file.len() * 2 / 3]).expect("a recording");
         assert_eq!((cut.difference, cut.is_complete), (None, false), "{protocol}");
         assert!(cut.same > 50, "{protocol}: {} outputs", cut.same);
@@ -234,7 +235,7 @@ fn what_is_no_recording_is_refused() {
     end[place] = b'X';
     assert!(error(&end).contains("a record of kind 0x58"));
     assert!(matches!(replay(&end[..]), Err(RecordingError::Format { .. })));
-    // A time at which no clock of ours arrives.
+    // A time that the clock never reaches.
     let mut late = file;
     let place = late.len() - 8;
     late[place..].fill(0xff);
@@ -277,7 +278,8 @@ fn what_is_no_packet_is_refused_and_counted() {
     assert!(network.input(at(1), 0, Side::Forward, packet(0, 1500)));
 }
 
-/// Packets take the service of their traffic class; what no service names goes to the first.
+/// Packets use the service of their traffic class; packets of unassigned classes use the first
+/// service.
 #[test]
 fn a_packet_takes_the_service_of_its_class() {
     let services = r#"{ kind = "services", service.rest.protocol = "raw", service.voice = { protocol = { kind = "xor-fec" }, classes = [46, 34] } }"#;
@@ -321,7 +323,7 @@ fn segment(port: u16, sequence: u32, ack: u32, forward: bool, syn: bool) -> Vec<
     packet
 }
 
-/// Snoop sits on real TCP: it repairs a loss from its cache and holds back the duplicates.
+/// Snoop repairs a loss of real TCP segments from its cache and suppresses the duplicate ACKs.
 #[test]
 fn snoop_repairs_a_loss_of_real_segments() {
     let snoop = r#"agent = { kind = "snoop", at = "a" }"#;
@@ -346,15 +348,15 @@ fn snoop_repairs_a_loss_of_real_segments() {
     network.advance(at(300));
     let out: Vec<_> = std::iter::from_fn(|| network.poll_delivery()).collect();
     let repaired: Vec<_> = out.iter().filter(|one| one.side == Side::Reverse).collect();
-    assert_eq!(repaired.len(), 1, "the cached segment goes again, once");
+    assert_eq!(repaired.len(), 1, "the cached segment is retransmitted once");
     assert_eq!(repaired[0].packet, segment(5000, 100, 1, true, false));
     let acks = out.iter().filter(|one| one.side == Side::Forward).count();
-    assert!(acks < 4, "duplicates are held back: {acks} went on");
+    assert!(acks < 4, "duplicates are suppressed: {acks} forwarded");
     let found = metrics(&network, &scenario);
     assert_eq!(found["agent.air.local_retransmissions"], 1.0);
 }
 
-/// More connections than an agent follows: the table stays as it is, nothing fails.
+/// More connections than an agent tracks: the size of the table is bounded, and no call fails.
 #[test]
 fn a_flood_of_connections_is_bounded() {
     let scenario = scenario(PROTOCOLS[0], r#"agent = { kind = "snoop", at = "a" }"#);
@@ -367,7 +369,7 @@ fn a_flood_of_connections_is_bounded() {
     assert!(network.poll_delivery().is_some());
 }
 
-/// An IP packet of any shape, or none.
+/// An IP packet of any form, or other bytes.
 fn any_packet() -> impl Strategy<Value = Vec<u8>> {
     let bytes = prop::collection::vec(any::<u8>(), 0..1600);
     let first = prop_oneof![Just(0x45u8), Just(0x4f), Just(0x60), any::<u8>()];
@@ -384,8 +386,8 @@ fn any_packet() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    /// Whatever a device hands over, at whatever time: no panic, the clock goes on, no packet comes
-    /// out that did not go in.
+    /// With any bytes from a device at any time: no panic, the clock advances, and every delivered
+    /// packet was sent.
     #[test]
     fn properties_no_packets_break_a_network(
         packets in prop::collection::vec((any_packet(), 0u64..50_000_000, any::<bool>()), 1..60),
@@ -408,7 +410,7 @@ proptest! {
         }
     }
 
-    /// Any bytes are a recording or an error.
+    /// Arbitrary bytes are a recording or an error.
     #[test]
     fn properties_no_bytes_break_a_replay(
         place in any::<prop::sample::Index>(),

@@ -1,4 +1,4 @@
-//! Explicit notification of losses: ESACK by hand-worked traces, and agents of a WLAN in whole runs.
+//! Explicit loss notification: hand-computed traces of ESACK, and agents of a WLAN in whole runs.
 
 use lasthop::packet::{TcpHeader, flags};
 use lasthop::run::{self, Options};
@@ -8,7 +8,7 @@ use lasthop::units::{Duration, Instant};
 use std::collections::HashMap;
 use std::path::Path;
 
-/// The sending end of a transfer, whose segments are numbered from 0, and what it has sent.
+/// The sender of a transfer with segments numbered from 0, and its transmissions.
 struct Sender {
     end: Connection,
     now: Instant,
@@ -21,7 +21,7 @@ fn first_byte(segment: u32) -> u32 {
 }
 
 impl Sender {
-    /// It may have `window` segments outstanding.
+    /// Creates a sender that may have `window` outstanding segments.
     fn new(variant: Variant, window: f64, filter: Option<u32>) -> Self {
         let set = Overrides {
             handshake: Some(false),
@@ -36,7 +36,7 @@ impl Sender {
         Sender { end, now: Instant::ZERO }
     }
 
-    /// Segments that leave now.
+    /// Returns the segments sent now.
     fn sent(&mut self) -> Vec<u32> {
         let mut header = TcpHeader::default();
         let mut sent = Vec::new();
@@ -52,7 +52,8 @@ impl Sender {
         self.sent()
     }
 
-    /// An ACK that asks for segment `next` and reports ranges of segments, both ends included.
+    /// Processes an ACK that requests segment `next` and reports ranges of segments, both ends
+    /// included.
     fn ack(&mut self, next: u32, sacked: &[(u32, u32)]) -> Vec<u32> {
         let mut header =
             TcpHeader { ack: first_byte(next), flags: flags::ACK, ..TcpHeader::default() };
@@ -76,26 +77,26 @@ impl Sender {
     }
 }
 
-/// Segment 0 is lost on the link, and its sender is told before any duplicate comes.
+/// Segment 0 is lost on the link, and its sender is notified before the first duplicate ACK.
 #[test]
 fn a_notified_loss_is_sent_again_and_cuts_nothing() {
     let mut sender = Sender::new(Variant::Esack, 6.0, Some(2));
     assert_eq!(sender.sent(), [0, 1, 2, 3, 4, 5]);
     assert_eq!(sender.eln(0), [0]);
-    // Each that arrives lets one more go: the ACK clock goes on.
+    // Each arrival allows one more segment to be sent: the ACK clock continues.
     assert_eq!(sender.ack(0, &[(1, 1)]), [6]);
     assert_eq!(sender.ack(0, &[(1, 2)]), [7]);
     assert_eq!(sender.ack(0, &[(1, 3)]), [8]);
     assert_eq!(sender.ack(0, &[(1, 4)]), [9]);
     assert_eq!(sender.ack(0, &[(1, 5)]), [10]);
-    assert_eq!(sender.ack(6, &[]), [11, 12], "slow start goes on");
+    assert_eq!(sender.ack(6, &[]), [11, 12], "slow start continues");
     assert_eq!((sender.cuts(), sender.end.counters().retransmissions), (0, 1));
     assert_eq!(sender.end.counters().explicit_losses, 1);
     assert_eq!(sender.end.sender().congestion_window(), 7.0);
 }
 
-/// Besides, segment 2 is lost to congestion: one cut, at the third duplicate that shows it, and segment 0 is not
-/// sent a third time.
+/// In addition, segment 2 is lost to congestion: one reduction, at the third duplicate that
+/// indicates it, and segment 0 is not sent a third time.
 #[test]
 fn congestion_is_seen_behind_a_notified_loss() {
     let mut sender = Sender::new(Variant::Esack, 6.0, Some(2));
@@ -113,7 +114,8 @@ fn congestion_is_seen_behind_a_notified_loss() {
     assert_eq!((sender.cuts(), sender.end.counters().retransmissions), (1, 2));
 }
 
-/// Three segments of a window are lost to congestion, as in figure 4: one cut, where a packet list has three.
+/// Three segments of a window are lost to congestion, as in figure 4: one reduction, whereas a
+/// packet list has three.
 #[test]
 fn three_losses_of_a_window_are_one_cut() {
     let mut sender = Sender::new(Variant::Esack, 6.0, Some(2));
@@ -130,14 +132,14 @@ fn three_losses_of_a_window_are_one_cut() {
     assert_eq!(sender.cuts(), 1);
 }
 
-/// A retransmission that is lost and notified again goes out again; what is settled does not.
+/// A lost and notified retransmission is retransmitted again; acknowledged segments are not.
 #[test]
 fn each_notified_loss_is_answered_once() {
     let mut sender = Sender::new(Variant::Esack, 4.0, None);
     sender.sent();
     assert_eq!(sender.eln(1), [1]);
     assert_eq!(sender.eln(1), [1]);
-    // One in the network, and a window of 5.
+    // One segment in the network, and a window of 5.
     assert_eq!(sender.ack(1, &[(2, 3)]).len(), 4);
     assert_eq!(sender.eln(2), [0; 0], "it has arrived");
     assert_eq!(sender.eln(0), [0; 0], "it is acknowledged");
@@ -145,7 +147,8 @@ fn each_notified_loss_is_answered_once() {
     assert_eq!(sender.cuts(), 0);
 }
 
-/// Beyond N losses in a row every other one is answered; news end that, and what was left out goes out.
+/// Above N consecutive losses, only every second one triggers a retransmission. New data
+/// acknowledged ends the filter, and omitted segments are retransmitted.
 #[test]
 fn losses_in_a_row_are_filtered() {
     let mut sender = Sender::new(Variant::Esack, 8.0, Some(2));
@@ -160,7 +163,7 @@ fn losses_in_a_row_are_filtered() {
     assert!((0..8).all(|segment| sender.eln(segment) == [segment]));
 }
 
-/// The timer of a segment that a link sends again does not fire; that of another one does.
+/// The timer of a segment that a link retransmits does not expire; that of another segment does.
 #[test]
 fn a_started_retransmission_holds_the_timer() {
     for (segment, timeouts) in [(0, 0), (1, 1)] {
@@ -177,7 +180,7 @@ fn a_started_retransmission_holds_the_timer() {
     }
 }
 
-/// Who does not know notices takes none for an acknowledgment.
+/// Senders without support for notifications do not treat them as ACKs.
 #[test]
 fn other_senders_ignore_notices() {
     for &variant in Variant::ALL {
@@ -202,7 +205,7 @@ fn metrics(text: &str) -> HashMap<String, f64> {
     results.metrics.into_iter().zip(values).collect()
 }
 
-/// The same numbers to the last bit, whatever is lost to congestion or on a link that says nothing.
+/// Results are identical in every bit, for losses by congestion or on a link without notifications.
 #[test]
 fn without_notices_esack_is_sack() {
     let mut losses = 0.0;
@@ -243,8 +246,9 @@ fn without_notices_esack_is_sack() {
     assert!(losses > 300.0, "{losses}");
 }
 
-/// A long transfer over a cell of 802.11b in ns-2's arithmetic that gives frames up at once: full frames are lost in
-/// `percent` of 100, shorter ones less. `is_up`: from the station.
+/// A long transfer over an 802.11b cell in ns-2's arithmetic that discards frames after one
+/// attempt: full-sized frames are lost with `percent` probability, shorter ones with a lower one.
+/// `is_up`: from the station.
 fn transfer(
     variant: &str,
     agent: &str,
@@ -291,7 +295,8 @@ const ESACK: &str = "variant = \"esack\"";
 const AT_AP: &str = "agent = { kind = \"ll-elsn\", at = \"ap\" }";
 const AT_CLIENT: &str = "agent = { kind = \"ll-elsn\", at = \"client\" }";
 
-/// Each frame given up is an ELN, none is cut for; the wire and the air carry what they can.
+/// Each discarded frame causes an ELN and no reduction; the throughput is limited by the wired path
+/// and the wireless link.
 #[test]
 fn notified_losses_do_not_slow_a_transfer() {
     for is_up in [false, true] {
@@ -303,8 +308,9 @@ fn notified_losses_do_not_slow_a_transfer() {
         assert!(fast > 3.0 * slow && fast > 2.5e6, "up {is_up}: {fast} {slow}");
         let lost = told[&format!("link.cell.client.{side}.abandoned")];
         assert_eq!(told["agent.cell.client.eln_sent"], lost);
-        assert_eq!(told["agent.cell.client.ersn_sent"], 0.0, "nothing is sent again");
-        // Some are on their way when the run ends, or false: the acknowledgment of the MAC was lost.
+        assert_eq!(told["agent.cell.client.ersn_sent"], 0.0, "no segment is retransmitted");
+        // Some notifications are in transit at the end of the run, or false: the acknowledgment of
+        // the MAC was lost.
         let known = told["flow.f.explicit_losses"];
         assert!(known > 0.9 * lost && known <= lost, "{known} {lost}");
         assert!(told["flow.f.timeouts"] <= 3.0, "{}", told["flow.f.timeouts"]);
@@ -321,7 +327,8 @@ fn retransmissions_of_the_link_are_notified_once() {
     assert_eq!(told["agent.cell.client.eln_sent"], abandoned);
 }
 
-/// An agent that nobody listens to changes nothing but the load of the wire, which has room: the same goodput.
+/// Notifications that the sender ignores change only the load of the wired path, which has spare
+/// capacity: equal goodput.
 #[test]
 fn notices_to_a_deaf_sender_change_little() {
     let [alone, told] = ["", AT_AP].map(|agent| transfer(RENO, agent, 1.0, false, 1));

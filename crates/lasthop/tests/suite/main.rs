@@ -1,5 +1,5 @@
-//! The integration tests, one module a subject, in one binary: it is linked once. Tests that need a process of
-//! their own (`allocations`, `extending`, `interrupt`) stand beside this folder.
+//! The integration tests, one module per subject, in one binary that is linked once. Tests that
+//! need a separate process (`allocations`, `extending`, `interrupt`) are in the parent folder.
 
 #[allow(dead_code, reason = "the tests of lasthop-link use all of it")]
 #[path = "../../../lasthop-link/tests/suite/common/mod.rs"]

@@ -108,13 +108,13 @@ fn over_raw_links_losses_are_those_of_the_channel_and_delay_is_constant() {
                 for percentile in ["delay_p50_s", "delay_p95_s", "delay_p99_s"] {
                     assert!((metric(percentile) - transit(hops)).abs() < 4e-9);
                 }
-                // What comes is in time.
+                // All received packets are in time.
                 assert_eq!(metric("deadline_miss"), metric("residual_loss"));
                 // Losses in a row are geometric with mean 1 / (1 - p) and variance p / (1 - p)^2.
                 let bursts = n * p * (1.0 - p);
                 let (mean, error) = (1.0 / (1.0 - p), (p / bursts).sqrt() / (1.0 - p));
                 assert!((metric("loss_burst_mean") - mean).abs() < 5.0 * error);
-                // The longest of so many: beyond this length with probability bursts * p^length.
+                // Maximum of all bursts: longer than this with probability bursts * p^length.
                 let longest = 1.0 + (1e-6 / bursts).ln() / p.ln();
                 assert!((2.0..longest).contains(&metric("loss_burst_max")));
             }

@@ -4,14 +4,14 @@ use lasthop::app::{GRACE, HORIZON, LONGEST, MOST_OPEN, MediaReport, MediaStatist
 use lasthop::units::{Duration, Instant};
 use proptest::prelude::*;
 
-/// A packet: when it is sent, and after how long it comes.
+/// A packet: transmission time, and delay if it arrives.
 type Fate = (Instant, Option<Duration>);
 
 fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// Times of sending from the gaps between them.
+/// Computes transmission times from the gaps between them.
 fn fates(gaps: &[(u64, Option<u64>)]) -> Vec<Fate> {
     let mut clock = Instant::ZERO;
     let fate = |&(gap, delay): &(u64, Option<u64>)| {
@@ -21,10 +21,11 @@ fn fates(gaps: &[(u64, Option<u64>)]) -> Vec<Fate> {
     gaps.iter().map(fate).collect()
 }
 
-/// Told as a simulator tells: everything when it is computed ahead, at its time when it is driven.
+/// Reports events as the simulator does: all in advance on computed links, at their time on driven
+/// links.
 fn stream(fates: &[Fate], deadline: Duration, is_ahead: bool, end: Instant) -> MediaReport {
     let mut statistics = MediaStatistics::new(deadline);
-    // (when it is told, what, number): sending comes before arrivals at the same time.
+    // (time of the report, event, number): transmissions precede arrivals at the same time.
     let mut calls = Vec::new();
     for (number, &(sent, delay)) in fates.iter().enumerate() {
         calls.push((sent, 0, number));
@@ -46,7 +47,7 @@ fn stream(fates: &[Fate], deadline: Duration, is_ahead: bool, end: Instant) -> M
     statistics.report(end)
 }
 
-/// The definitions of `docs/applications.md`, word by word.
+/// The definitions of `docs/applications.md`.
 fn oracle(fates: &[Fate], deadline: Duration, end: Instant) -> MediaReport {
     let fates: Vec<_> = fates.iter().filter(|fate| fate.0 <= end).collect();
     let arrival = |fate: &Fate| fate.1.map(|delay| fate.0 + delay).filter(|&at| at <= end);
@@ -54,7 +55,7 @@ fn oracle(fates: &[Fate], deadline: Duration, end: Instant) -> MediaReport {
     let dead = come.iter().max().is_none_or(|&last| last + OUTAGE <= end);
     let highest = fates.iter().rposition(|fate| arrival(fate).is_some());
     let counted = fates.iter().filter(|fate| fate.0 + deadline.max(GRACE) <= end).count();
-    // What a link still holds at the end of the run is not lost if nothing overtook it.
+    // A packet on a link at the end of the run is not lost, unless a later packet has arrived.
     let is_lost = |index: usize| arrival(fates[index]).is_none() && (Some(index) < highest || dead);
     let lost: Vec<bool> = (0..counted).map(is_lost).collect();
     let under_way =
@@ -109,7 +110,7 @@ fn check(found: &MediaReport, wanted: &MediaReport) -> Result<(), TestCaseError>
         prop_assert!(close(found, wanted, 0.0), "{} {}", found, wanted);
     }
     prop_assert!(close(found.delay_mean, wanted.delay_mean, 1e-12 * wanted.delay_mean));
-    // Taking the square root of a rounding error magnifies it.
+    // The square root magnifies rounding errors.
     let tolerance = 1e-7 * wanted.delay_mean;
     prop_assert!(close(found.delay_sd, wanted.delay_sd, tolerance), "{found:?} {wanted:?}");
     for (found, wanted) in found.delay_percentiles.into_iter().zip(wanted.delay_percentiles) {
@@ -120,7 +121,7 @@ fn check(found: &MediaReport, wanted: &MediaReport) -> Result<(), TestCaseError>
     Ok(())
 }
 
-/// A gap before a packet and its delay, in nanoseconds: mostly regular, sometimes a silence.
+/// A gap before a packet and its delay, in nanoseconds: usually regular, sometimes a silence.
 fn packet() -> impl Strategy<Value = (u64, Option<u64>)> {
     let gap = prop_oneof![9 => 1_000_000u64..30_000_000, 1 => 0u64..3_000_000_000];
     (
@@ -132,7 +133,7 @@ fn packet() -> impl Strategy<Value = (u64, Option<u64>)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// Any order within the horizon, any end of the run.
+    /// Any order within the horizon, and any end of the run.
     #[test]
     fn streaming_and_storing_agree(
         packets in prop::collection::vec(packet(), 1..600),
@@ -151,7 +152,7 @@ proptest! {
     }
 }
 
-/// A stream of one packet every 10 ms whose packets all come, after 1 ms, but those of `lost`.
+/// A stream of one packet every 10 ms with a delay of 1 ms, except for the packets of `lost`.
 fn regular(packets: u64, lost: impl Fn(u64) -> bool) -> MediaStatistics {
     let mut statistics = MediaStatistics::new(millis(400));
     for number in 0..packets {
@@ -166,8 +167,8 @@ fn regular(packets: u64, lost: impl Fn(u64) -> bool) -> MediaStatistics {
 
 #[test]
 fn what_is_overtaken_by_the_horizon_stays_lost() {
-    // Packet 0 does not come: it is lost from the moment when packet HORIZON has come and another
-    // one is sent, and if it came then it would change nothing; up to there it may come.
+    // Packet 0 does not arrive: it counts as lost when packet HORIZON has arrived and another one
+    // is sent, and a later arrival has no effect. Until then it may arrive.
     for (packets, is_lost) in [(HORIZON + 1, false), (HORIZON + 2, true)] {
         let mut statistics = regular(packets, |number| number == 0);
         let end = Instant::ZERO + millis(10 * packets);
@@ -182,24 +183,25 @@ fn what_is_overtaken_by_the_horizon_stays_lost() {
 
 #[test]
 fn the_end_of_a_run_is_not_a_loss() {
-    // 1000 packets, one every 10 ms; what was sent up to 8 s counts: 801 of them.
+    // 1000 packets, one every 10 ms; packets sent within the first 8 s count: 801 of them.
     let end = Instant::ZERO + Duration::from_secs(10);
-    // The last 500 ms are under way, as in a stalled window: no loss, but late.
+    // The packets of the last 500 ms are in transit, as in a stalled window: no loss, but late.
     let report = regular(1000, |number| number >= 950).report(end);
     assert_eq!((report.residual_loss, report.deadline_miss), (0.0, 0.0));
-    // The last 5 s: still no loss, for nothing has overtaken them; 301 of those that count miss.
+    // The last 5 s: no loss, as no later packet has arrived; 301 of the counted packets miss their
+    // deadline.
     let report = regular(1000, |number| number >= 500).report(end);
     assert_eq!(report.residual_loss, 0.0);
     assert_eq!(report.deadline_miss, 301.0 / 801.0);
-    // Overtaken: lost.
+    // A later packet has arrived: lost.
     let report = regular(1000, |number| (500..999).contains(&number)).report(end);
     assert_eq!(report.residual_loss, 301.0 / 801.0);
     assert_eq!((report.burst_mean, report.burst_max), (301.0, 301));
-    // Nothing came at all, or nothing in the last minute: the path is dead.
+    // No packet arrived at all, or none in the last minute: the path is dead.
     assert_eq!(regular(1000, |_| true).report(end).residual_loss, 1.0);
     let report = regular(8000, |number| number >= 1000).report(Instant::ZERO + millis(80_000));
     assert_eq!(report.residual_loss, 6801.0 / 7801.0);
-    // A packet that comes after the end has not come.
+    // A packet that arrives after the end does not count as received.
     let report = regular(1000, |_| false).report(Instant::ZERO + millis(9990));
     assert_eq!((report.sent, report.delivered), (1000, 999));
     assert_eq!((report.residual_loss, report.deadline_miss), (0.0, 0.0));
@@ -217,7 +219,8 @@ fn nothing_sent_or_received_gives_no_number() {
 
 #[test]
 fn delays_of_any_size_are_told() {
-    // Nanoseconds and hours in one stream: percentiles stop at the longest delay they can tell.
+    // Nanoseconds and hours in one stream: percentiles are limited by the maximum representable
+    // delay.
     let delays = [Duration::from_nanos(3), millis(1), Duration::from_secs(7200)];
     let mut statistics = MediaStatistics::new(millis(1));
     for delay in delays {

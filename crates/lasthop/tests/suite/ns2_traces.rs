@@ -1,14 +1,14 @@
-//! Event by event against ns-2: hand-picked loss patterns (`tools/ns2/reference/traces`), replayed.
+//! Event by event comparison with ns-2: selected loss patterns (`tools/ns2/reference/traces`), replayed.
 //!
-//! Each trace holds every packet that ns-2's sender sent, every ACK that reached it and every expiry
-//! of its timer, with six decimals. Ours must show the same events in the same order with the same
+//! Each trace contains every packet that ns-2's sender sent, every ACK that it received and every expiry
+//! of its timer, with six decimals. The simulator must produce the same events in the same order with the same
 //! packet numbers, each within [`TOLERANCE_NS`] of ns-2's time.
 //!
-//! ns-2 measures round trips with a clock whose phase within its 10 ms tick is random, once per
-//! agent (`boot_time_`), and the same in all 72 runs because they share a seed. Ours is random too.
-//! The phase decides how samples are rounded to ticks, hence expiries, and nothing else. So:
-//! one phase (that of [`REPLICATION`]) must reproduce all traces to the end, and every phase must
-//! reproduce them up to the first expiry, which it may only move by whole ticks.
+//! ns-2 measures RTTs with a clock of 10 ms ticks whose phase is random, once per agent (`boot_time_`). The phase is
+//! equal in all 72 runs, because they share a seed. It is random here, too. The phase affects only the rounding of
+//! samples to ticks, and so the expiries. Therefore one phase (that of [`REPLICATION`]) must reproduce all
+//! traces completely. Every phase must reproduce them up to the first expiry, which may differ by whole
+//! ticks only.
 
 use lasthop::channel::LossRecord;
 use lasthop::channel::TraceEnd;
@@ -22,7 +22,7 @@ use std::sync::atomic::AtomicBool;
 /// Half of ns-2's last printed digit.
 const TOLERANCE_NS: u64 = 500;
 
-/// With seed 1, a replication whose clock has a phase that agrees with ns-2's (about 4 in 5 do).
+/// A replication whose clock, with seed 1, has a phase consistent with ns-2's (about 4 in 5 have).
 const REPLICATION: u64 = 0;
 
 /// ns-2's `tcpTick_`.
@@ -88,7 +88,7 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// What ns-2 did.
+/// Returns the events of ns-2.
 fn theirs(case: &Case) -> Vec<Event> {
     read(folder().join(format!("{}.csv", case.name)))
         .lines()
@@ -127,7 +127,7 @@ fn losses(list: &[usize]) -> Errors {
     })
 }
 
-/// What lasthop does.
+/// Returns the events of the simulator.
 fn ours(case: &Case, replication: u64) -> Vec<Event> {
     let text = format!(
         r#"
@@ -176,7 +176,8 @@ fn ours(case: &Case, replication: u64) -> Vec<Event> {
         let (kind, packet) = match event.event {
             "segment_sent" => (Kind::Send, packet(event.sequence)),
             "ack_received" => {
-                // ns-2's ACK names the last packet received, ours the next byte expected.
+                // ns-2's ACK contains the number of the last packet received, not of the next byte
+                // expected.
                 let next = packet(event.sequence);
                 acked = acked.max(next);
                 (Kind::Ack, next - 1)
@@ -189,7 +190,7 @@ fn ours(case: &Case, replication: u64) -> Vec<Event> {
     events
 }
 
-/// Length of the common beginning.
+/// Returns the length of the common prefix.
 fn common(ours: &[Event], theirs: &[Event]) -> usize {
     let agree = |(ours, theirs): &(&Event, &Event)| {
         (ours.kind, ours.packet) == (theirs.kind, theirs.packet)
@@ -198,7 +199,7 @@ fn common(ours: &[Event], theirs: &[Event]) -> usize {
     ours.iter().zip(theirs).take_while(agree).count()
 }
 
-/// The first difference, with what led to it.
+/// Returns the first difference, with the preceding events.
 fn difference(ours: &[Event], theirs: &[Event]) -> Option<String> {
     let common = common(ours, theirs);
     if common == ours.len() && common == theirs.len() {
@@ -241,8 +242,8 @@ fn the_clock_phase_moves_expiries_by_whole_ticks_and_nothing_else() {
                 continue;
             }
             moved += 1;
-            // Events before the expiry agree, ACKs between the two expiries too: what was expected
-            // next is an expiry on one side at least.
+            // Events before the expiry agree, and so do ACKs between the two expiries: the next
+            // expected event is an expiry on at least one side.
             let first = |events: &[Event]| {
                 events[at..].iter().find(|event| event.kind == Kind::Timeout).copied()
             };

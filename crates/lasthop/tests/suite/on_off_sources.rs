@@ -1,4 +1,4 @@
-//! An on-off source sends when whole arithmetic says, however long its bursts are and however fast it is.
+//! An on-off source sends at exact times, for bursts of any length and any rate.
 
 use crate::scenarios::scenario;
 use lasthop::queue::{OnOff, OnOffParameters};
@@ -6,7 +6,7 @@ use lasthop::rng::{DurationLaw, Streams};
 use lasthop::run::{self, Options};
 use lasthop::units::{Bytes, Duration, Instant, Rate};
 
-/// Both ways of replay take their packets from one source: its times against whole arithmetic.
+/// Both methods of replay use one source of packets: its times against integer arithmetic.
 #[test]
 fn packets_of_a_burst_drift_by_nothing() {
     let parameters = OnOffParameters {

@@ -1,5 +1,5 @@
-//! Adaptive persistence in whole runs, and the count of losses that TCP declares, on which it
-//! lives.
+//! Adaptive persistence in whole runs, and the count of losses declared by TCP, on which it is
+//! based.
 
 use crate::tcp_pipe::{OPENER, Pipe, ms};
 use lasthop::analysis::{ArqChain, GilbertElliottLaw};
@@ -14,8 +14,8 @@ use std::sync::atomic::AtomicBool;
 
 const VARIANTS: [Variant; 3] = [Variant::Reno, Variant::NewReno, Variant::Sack];
 
-/// First transmissions, and losses declared, of a transfer of 100 segments that loses the data
-/// segments that begin at these bytes, each the given number of times.
+/// Returns the numbers of first transmissions and of declared losses of a transfer of 100 segments.
+/// The data segments that begin at these bytes are lost, each the given number of times.
 fn declared(variant: Variant, profile: Profile, lost: &[(u32, u32)]) -> (u64, u64) {
     let set = Overrides { segment: Some(Bytes::new(1000)), ..Overrides::default() };
     let config = presets::config(variant, profile, &set);
@@ -48,15 +48,16 @@ fn each_lost_segment_is_declared_lost_once() {
                 declared
             };
             assert_eq!(count(&[]), 0, "{variant:?} {profile:?}");
-            // In the middle of a window: duplicates tell. The last one: only the timer can.
+            // In the middle of a window, duplicate ACKs indicate the loss. At the end, only the
+            // timer detects it.
             assert_eq!(count(&[(30_001, 1)]), 1, "{variant:?} {profile:?}");
             assert_eq!(count(&[(99_001, 1)]), 1, "{variant:?} {profile:?}");
-            // Its retransmissions are lost too: that says nothing about a first transmission.
+            // Its retransmissions are lost, too; they do not count as first transmissions.
             assert_eq!(count(&[(30_001, 3)]), 1, "{variant:?} {profile:?}");
             assert_eq!(count(&[(99_001, 4)]), 1, "{variant:?} {profile:?}");
-            // Windows apart.
+            // In different windows.
             assert_eq!(count(&[(20_001, 1), (80_001, 1)]), 2, "{variant:?} {profile:?}");
-            // In one window: who repairs several in one recovery counts each.
+            // In one window: recoveries that repair several losses count each of them.
             if variant != Variant::Reno {
                 let found = count(&[(30_001, 1), (32_001, 1), (35_001, 1)]);
                 assert_eq!(found, 3, "{variant:?} {profile:?}");
@@ -65,8 +66,9 @@ fn each_lost_segment_is_declared_lost_once() {
     }
 }
 
-/// A station whose stop-and-wait link loses `air` of its frames and no acknowledgment, behind a
-/// wired path that loses `wire` and takes 50 ms each way; data go from it or to it.
+/// A station whose stop-and-wait link loses the fraction `air` of its frames and no
+/// acknowledgments, behind a wired path that loses `wire` and has a delay of 50 ms each way; the
+/// station sends or receives data.
 fn station(air: f64, wire: f64, weight: f64, is_upload: bool, agent: &str) -> String {
     let (from, to) = if is_upload { ("station", "server") } else { ("server", "station") };
     // The direction with data loses, the other one does not.
@@ -123,10 +125,11 @@ fn metrics(text: &str, replications: u64) -> Vec<HashMap<String, f64>> {
 
 #[test]
 fn the_limit_settles_where_the_wired_loss_says() {
-    // Frames fail with 0.3, so that F(n) = 0.3^n, and the wire loses 2 %: the target is 0.002, the
-    // limit 6 = ceil(5.16). With weight 1/4096 the estimate of p = 0.02 has the standard deviation
-    // sqrt(p (1 - p) / 8191) = 0.00155; within 4.5 of them (false alarm below 1e-5 a run) it is
-    // from 0.013 to 0.027, and the limit 5 or 6. At 5 the link itself loses 0.0024.
+    // Frames fail with probability 0.3, so that F(n) = 0.3^n, and the wired path loses 2 %: the
+    // target is 0.002, the limit 6 = ceil(5.16). With weight 1/4096 the estimate of p = 0.02 has
+    // the standard deviation sqrt(p (1 - p) / 8191) = 0.00155. Within 4.5 of them (false-positive
+    // rate below 1e-5 per run) it is from 0.013 to 0.027, and the limit 5 or 6. At 5 the link
+    // itself loses 0.0024.
     let (p, deviation) = (0.02, (0.02 * 0.98 / 8191.0_f64).sqrt());
     for (is_upload, direction) in [(true, "outgoing"), (false, "incoming")] {
         let agent = format!("direction = \"{direction}\"");
@@ -137,8 +140,8 @@ fn the_limit_settles_where_the_wired_loss_says() {
                     .map(|name| row[&format!("agent.air.{name}")]);
             assert!((5.0..=6.0).contains(&limit), "{direction}: {limit}");
             assert!((5.0..=6.5).contains(&mean), "{direction}: {mean}");
-            // Of what the link leaves, 0.0007 to 0.0024, the estimate may be off by 4.5 times
-            // sqrt(0.0024 / 8191) = 0.00054.
+            // The residual loss of the link is 0.0007 to 0.0024; the estimate may differ by 4.5
+            // times sqrt(0.0024 / 8191) = 0.00054.
             assert!((0.0..=0.0024 + 4.5 * 0.00054).contains(&link_found), "{link_found}");
             let wired = (p_found - link_found) / (1.0 - link_found);
             assert!((wired - p).abs() < 4.5 * deviation, "{direction}: {wired}");
@@ -148,7 +151,7 @@ fn the_limit_settles_where_the_wired_loss_says() {
 
 #[test]
 fn the_two_inversions_differ_as_theory_says() {
-    // Frozen estimates (weight 0): the limit is that of the initial loss throughout.
+    // Constant estimates (weight 0): the limit is always that of the initial loss.
     let channel = "stay_good = 0.9\nstay_bad = 0.9\nloss_good = 0.01\nloss_bad = 0.9";
     for (inversion, limit) in [("eigenvalue", 32.0), ("exact", 45.0)] {
         let agent = format!("inversion = \"{inversion}\"\npdus = 25");
@@ -166,7 +169,7 @@ fn the_two_inversions_differ_as_theory_says() {
 
 #[test]
 fn a_limit_of_one_is_a_link_that_never_repeats() {
-    // max_transmissions bounds the limit, and the endpoint obeys it: nothing is sent again.
+    // max_transmissions bounds the limit, and the endpoint applies it: no frame is retransmitted.
     let text = station(0.05, 0.0, 1.0 / 256.0, true, "max_transmissions = 1");
     let row = metrics(&text.replace("30 MB", "1 MB"), 1).remove(0);
     assert_eq!(row["agent.air.limit_mean"], 1.0);
@@ -176,8 +179,8 @@ fn a_limit_of_one_is_a_link_that_never_repeats() {
 
 #[test]
 fn an_agent_does_not_keep_a_run_busy() {
-    // After the file there is nothing to learn, and the clock can go on to the end at once: a timer
-    // of 1 ns would otherwise be due 10^12 times.
+    // After the file, no packets arrive, and the clock can advance to the end immediately: a timer
+    // of 1 ns would otherwise expire 10^12 times.
     let text = station(0.05, 0.01, 1.0 / 256.0, true, "update_time = \"1 ns\"");
     let text = text.replace("30 MB", "100 kB") + "[run]\nduration = \"1000 s\"\n";
     let trace = |text: &str| {
@@ -188,8 +191,8 @@ fn an_agent_does_not_keep_a_run_busy() {
     assert!(row["agent.air.limit_last"] >= 1.0);
 }
 
-/// A station of a framed radio behind a wired path that loses 1 %: the paper's case, with packets of
-/// 25 PDUs, all of which fit in a frame.
+/// A station of a framed radio behind a wired path that loses 1 %: the paper's case, with packets
+/// of 25 PDUs, all of which fit into a frame.
 fn radio(inversion: &str, replications: u64) -> Vec<HashMap<String, f64>> {
     let text = format!(
         r#"
@@ -227,9 +230,9 @@ const WEIGHT: f64 = 1.0 / 4096.0;
 
 #[test]
 fn on_a_radio_the_limit_settles_where_either_inversion_has_it() {
-    // The estimate of the wired loss has about the standard deviation of a moving average of its
-    // independent losses, sqrt(p (1 - p) w / (2 - w)) = 0.0011: 4.5 of them are allowed (false alarm
-    // 7e-6 a run).
+    // The standard deviation of the estimated wired loss is about that of a moving average of
+    // independent losses, sqrt(p (1 - p) w / (2 - w)) = 0.0011: within 4.5 of them (false-positive
+    // rate 7e-6 per run).
     let p: f64 = 0.01;
     let deviation = (p * (1.0 - p) * WEIGHT / (2.0 - WEIGHT)).sqrt();
     let law = GilbertElliottLaw::new(0.1, 0.1, 0.01, 0.9).unwrap();

@@ -1,5 +1,5 @@
-//! The contract between queue disciplines and media: a queue that holds packets need not return one, and every packet is
-//! refused, dropped, sent or still waiting.
+//! The contract between queue disciplines and media: a queue with packets need not return one, and
+//! every packet is refused, dropped, sent or still waiting.
 
 use crate::scenarios::{Metrics, metrics, scenario};
 use lasthop::live::{Network, Side};
@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicBool;
 
 const STREAMS: Streams = Streams { seed: 5, replication: 0 };
 
-/// Every discipline that drops otherwise than at the tail, with parameters by which it soon does; the limit is added.
+/// All disciplines except drop-tail, with parameters that cause early drops; the limit is added.
 const DISCIPLINES: &[&str] = &[
     r#"kind = "drop-tail""#,
     r#"kind = "red", min = "1 packet", max = "3 packets""#,
@@ -59,7 +59,7 @@ fn link(queue: &str) -> String {
     )
 }
 
-/// The same flows over a medium, from host a to host b; `queue` is part of it.
+/// Returns the flows over a medium, from host a to host b; `queue` is part of the medium.
 fn over(medium: &str, queue: &str) -> String {
     let text = link(queue);
     let flows = text.find("[flow.first]").expect("a flow");

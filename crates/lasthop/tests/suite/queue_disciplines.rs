@@ -1,5 +1,5 @@
-//! Queue disciplines in scenarios: what a driven queue has in common with a computed one, where RED
-//! settles, what is counted.
+//! Queue disciplines in scenarios: equality of driven and computed queues, the equilibrium of RED,
+//! and counters.
 
 use crate::scenarios::{self, Metrics, scenario};
 use lasthop::run;
@@ -42,8 +42,8 @@ fn bottleneck(queue: &str, protocol: &str, replay: &str) -> String {
     )
 }
 
-/// RED that never acts is drop-tail: a driven queue and a computed one, with background traffic that
-/// is replayed or not, give the same bits.
+/// RED that never drops is drop-tail: a driven queue and a computed one, with lazy or per-packet
+/// background traffic, yield identical bits.
 #[test]
 fn a_discipline_that_never_acts_is_drop_tail() {
     for (limit, min) in [("20 packets", "30 packets"), ("12 kB", "20 kB")] {
@@ -54,7 +54,7 @@ fn a_discipline_that_never_acts_is_drop_tail() {
                 let driven = metrics(&bottleneck(&red, protocol, replay), 3);
                 for (plain, driven) in plain.iter().zip(&driven) {
                     assert!(plain["link.narrow.forward.queue_drops"] > 0.0);
-                    // A computed queue knows of packets that wait at the end that they will arrive.
+                    // A computed queue counts packets that wait at the end as delivered.
                     for (name, value) in plain.iter().filter(|(name, _)| *name != "flow.noise.loss")
                     {
                         let bits = [*value, driven[name]].map(f64::to_bits);
@@ -70,8 +70,8 @@ fn a_discipline_that_never_acts_is_drop_tail() {
     }
 }
 
-/// Asserts that the trace shows as many drops on each of `entities` as its counter, and some on the
-/// first.
+/// Checks that the trace shows as many drops on each of `entities` as its counter, and at least one
+/// on the first.
 fn assert_each_drop_is_traced_once(name: &str, text: &str, entities: &[&str]) {
     let trace = run::trace(&scenario(text), 1, 0, &AtomicBool::new(false)).unwrap();
     let row: HashMap<_, _> = trace.metrics.into_iter().collect();
@@ -83,8 +83,8 @@ fn assert_each_drop_is_traced_once(name: &str, text: &str, entities: &[&str]) {
     }
 }
 
-/// A link protocol sends much that it does not take from the queue: retransmissions, control and
-/// parity frames. None of them may show the drops of an earlier dequeue again.
+/// A link protocol sends many frames that are not dequeued: retransmissions, control and parity
+/// frames. None of them may report the drops of an earlier dequeue again.
 #[test]
 fn each_drop_is_traced_once_whatever_the_link_sends() {
     let protocols =
@@ -100,7 +100,7 @@ fn each_drop_is_traced_once_whatever_the_link_sends() {
     }
 }
 
-/// Stations of a radio take their packets in its slots.
+/// Stations of a radio dequeue packets in its slots.
 #[test]
 fn each_drop_on_a_radio_is_traced_once() {
     for queue in ["drop-tail", "red", "codel", "pie", "fq-codel", "dualpi2"] {
@@ -126,15 +126,16 @@ fn each_drop_on_a_radio_is_traced_once() {
     }
 }
 
-/// Offered 5 % more than it carries, a queue loses f = 1/21 of its packets. RED spaces drops evenly
-/// between 1 and 1/p_b - 1 packets, so that f = 2 p_b, and the queue that arrivals find is on average
-/// min + f / (2 max_p) (max - min). Over time it is longer by half a packet: of 21 intervals between
-/// arrivals 20 have an admitted packet and as many a departure, and the departures, evenly spaced and
-/// at the latest at the end, leave on average 0.475 of the interval behind: 20/21 (1 - 0.475) = 1/2.
+/// Offered 5 % more than its rate, a queue loses f = 1/21 of its packets. RED spaces drops evenly
+/// between 1 and 1/p_b - 1 packets, so that f = 2 p_b, and the mean queue at arrivals is min + f /
+/// (2 max_p) (max - min). The mean over time is greater by half a packet: of 21 intervals between
+/// arrivals, 20 have an admitted packet and as many a departure. The departures, evenly spaced and
+/// at the latest at the end, leave on average 0.475 of the interval behind: 20/21 (1 - 0.475) =
+/// 1/2.
 ///
-/// 40 batches of 30 s, long against the memory of the average (500 packets, 2 s): the mean is within
-/// 4.5 of their standard errors (39 degrees of freedom, false alarm below 1e-4) and these are below
-/// 0.1 packets.
+/// 40 batches of 30 s, long relative to the memory of the average (500 packets, 2 s): the mean is
+/// within 4.5 of their standard errors (39 degrees of freedom, false-positive rate below 1e-4), and
+/// these are below 0.1 packets.
 #[test]
 fn red_settles_where_its_curve_gives_the_loss_that_is_needed() {
     let text = r#"
@@ -156,7 +157,7 @@ fn red_settles_where_its_curve_gives_the_loss_that_is_needed() {
     let lengths = trace.events.iter().filter(|event| event.event == "queue");
     let (mut batches, mut last) = ([0.0; 40], (0, 0.0));
     for event in lengths {
-        // The first 30 s let the average rise.
+        // The average rises during the first 30 s.
         let batch = (event.time_ns / 30_000_000_000).checked_sub(1);
         if let Some(sum) = batch.and_then(|batch| batches.get_mut(batch as usize)) {
             *sum += last.1 * (event.time_ns - last.0) as f64 / 30e9;
@@ -175,8 +176,8 @@ fn red_settles_where_its_curve_gives_the_loss_that_is_needed() {
     assert_eq!(of("queue_early_drops"), of("queue_drops"));
 }
 
-/// Mean time that packets of four persistent files wait before a bottleneck of this rate, from the
-/// mean length of its queue in the last 40 of 60 s, and the part of the rate that is used.
+/// Returns the mean waiting time of the packets of four persistent files before a bottleneck of
+/// this rate, from the mean length of its queue in the last 40 of 60 s, and the utilization.
 fn standing(queue: &str, mbps: u32, variant: &str) -> [f64; 2] {
     let flow = |name: &str| {
         format!(
@@ -217,10 +218,11 @@ fn standing(queue: &str, mbps: u32, variant: &str) -> [f64; 2] {
     [area / 40e9 / packets_per_ms, row["link.narrow.forward.utilization"]]
 }
 
-/// Under persistent load a queue that only drops what does not fit stands at its limit. CoDel, PIE and DualPI2
-/// hold theirs near their targets, and the link stays used: the mean wait is within twice the target
-/// and the transmission of two packets in each queue (FQ-CoDel has one for each file), for RFC 8289 (section 4.4) and RFC 8033 (section 3) speak of a
-/// standing queue and of a mean. No random numbers but PIE's drops; seed 1.
+/// Under persistent load, a drop-tail queue stays at its limit. CoDel, PIE and DualPI2 keep the
+/// delay near their targets with high utilization: the mean wait is within twice the target plus
+/// the transmission of two packets in each queue (FQ-CoDel has one per file), as RFC 8289 (section
+/// 4.4) and RFC 8033 (section 3) specify a standing queue and a mean. No random numbers except
+/// PIE's drops; seed 1.
 #[test]
 fn delay_targets_are_held_under_persistent_load() {
     for mbps in [4, 10, 40] {
@@ -241,9 +243,10 @@ fn delay_targets_are_held_under_persistent_load() {
     }
 }
 
-/// A flow of 50 packets a second beside one that offers twice the rate of the link: of one queue each loses
-/// its share, a half; in queues of their own the small flow loses nothing. The one packet that may be under way when the run ends is
-/// not lost: 10 ms and three transmissions, of 18 ms together, are less than the 20 ms between two.
+/// A flow of 50 packets per second and another one that offers twice the rate of the link: in a
+/// common queue both lose half of their packets; with separate queues, the small flow loses none.
+/// The packet in transit at the end of the run is not lost: 10 ms and three transmissions, 18 ms in
+/// total, are less than the interval of 20 ms.
 #[test]
 fn a_flood_does_not_hurt_another_flow() {
     let loss = |queue: &str| {
@@ -280,8 +283,8 @@ fn a_flood_does_not_hurt_another_flow() {
     assert!(sent > 2900.0 && lost <= 1.0 && flood > 0.4, "{lost} of {sent}, {flood}");
 }
 
-/// What a file of a classic TCP gets over what one of Prague gets, on average from 20 s to 80 s, with this queue before a link of
-/// 20 Mbps and 40 ms of round trip.
+/// Returns the throughput of a file with a classic TCP relative to one with Prague, on average from
+/// 20 s to 80 s, with this queue before a link of 20 Mbps and an RTT of 40 ms.
 fn classic_over_prague(queue: &str, classic: &str) -> f64 {
     let flow = |name: &str, variant: &str| {
         format!(
@@ -317,11 +320,13 @@ fn classic_over_prague(queue: &str, classic: &str) -> f64 {
     (late[0] - early[0]) / (late[1] - early[1])
 }
 
-/// Reno with delayed ACKs has a window of sqrt(3 / (2 b p_C)) segments, b = 2, Prague one of 2 / p_L; with p_C = p'^2 and
-/// p_L = k p' (RFC 9332, appendix A.1) their rates are as sqrt(3/4) k/2 R / (R + Q), with R = 40 ms and the queue Q at its
-/// target of 15 ms: 0.31, 0.63 and 1.26 with k = 1, 2 and 4. The measured ones are within a factor of 1.3, since the formulas are
-/// of small p. CUBIC, which follows Reno here (RFC 9438, section 4.3) and falls by less, is within a factor of 2 of Prague. In
-/// one queue for both Prague takes more than four times as much as Reno. No random numbers.
+/// Reno with delayed ACKs has a window of sqrt(3 / (2 b p_C)) segments, b = 2, Prague one of 2 /
+/// p_L. With p_C = p'^2 and p_L = k p' (RFC 9332, appendix A.1), the ratio of their rates is
+/// sqrt(3/4) k/2 R / (R + Q), with R = 40 ms and the queue Q at its target of 15 ms: 0.31, 0.63 and
+/// 1.26 with k = 1, 2 and 4. The measured ratios are within a factor of 1.3, as the formulas assume
+/// small p. CUBIC, which follows Reno here (RFC 9438, section 4.3) and reduces its window less, is
+/// within a factor of 2 of Prague. In a common queue, Prague achieves more than four times the rate
+/// of Reno. No random numbers.
 #[test]
 fn dualpi2_lets_prague_and_classic_tcps_share_a_link() {
     for (k, expected) in [(1, 0.315), (2, 0.630), (4, 1.260)] {
@@ -335,7 +340,8 @@ fn dualpi2_lets_prague_and_classic_tcps_share_a_link() {
     assert!(ratio < 0.25, "CoDel: {ratio}");
 }
 
-/// Alone, Prague waits no longer than the end of the ramp, 1.2 ms, and two packets; the link stays used.
+/// Alone, Prague's queueing delay is at most the end of the ramp, 1.2 ms, and two packets;
+/// utilization stays high.
 #[test]
 fn prague_alone_keeps_the_queue_of_dualpi2_short() {
     for mbps in [4, 10, 40] {

@@ -1,5 +1,5 @@
-//! The framed radio: its timing by hand, the ideal link on it against the chain of the analysis,
-//! and fair shares.
+//! The framed radio: hand-computed timing, the ideal link against the chain of the analysis, and
+//! fair shares.
 
 use crate::scenarios::{self, Metrics, scenario};
 use lasthop::analysis::{ArqChain, GilbertElliottLaw};
@@ -50,10 +50,11 @@ fn errors(stay_bad: f64) -> String {
 
 #[test]
 fn isolated_packets_follow_the_chain() {
-    // A packet every 3.2 s, 320 frames: the channel has forgotten (0.85^320 < 1e-22) and the packet
-    // is finished (F(M) at most as long as M d < 320). Packets are independent: binomial, 4.5
-    // standard errors, false alarm below 7e-6 a point. Of transmissions the variance is estimated
-    // from above by M^2 / 4 a packet, all its segments at once: wide, but it cannot fail by chance.
+    // A packet every 3.2 s, 320 frames: the channel is independent of its earlier state (0.85^320 <
+    // 1e-22), and the packet is finished (F(M) at most while M d < 320). Packets are independent:
+    // binomial, 4.5 standard errors, false-positive rate below 7e-6 per point. The variance of
+    // transmissions is bounded by M^2 / 4 per packet, with all its segments together: wide, but
+    // without random failures.
     let packets = 20_000u64;
     for (stay_bad, limit, pdus, delay) in [
         (0.9, 1, 25, 0u64),
@@ -89,7 +90,7 @@ fn isolated_packets_follow_the_chain() {
         let chain = ArqChain::new(law, pdus, spacing).expect("a chain");
         let exact = chain.residual_losses().nth(limit).expect("a loss");
         let n = found["flow.up.packets_sent"];
-        // The first goes out after a gap.
+        // The first packet is sent after a gap.
         assert_eq!(n, packets as f64 - 1.0, "{case}");
         let error = (exact * (1.0 - exact) / n).sqrt();
         let loss = found["flow.up.loss"];
@@ -98,7 +99,7 @@ fn isolated_packets_follow_the_chain() {
         assert_eq!(abandoned, (loss * n).round(), "{case}");
         assert_eq!(found["link.cell.m.forward.packets"], n, "{case}");
 
-        // All segments of a packet are equally old when it is given up: N of a single one.
+        // All segments of a packet have the same age when it is discarded: N of a single one.
         let single = ArqChain::new(law, 1, spacing).expect("a chain");
         let exact: f64 = single.residual_losses().take(limit).sum();
         let first = found["link.cell.m.forward.data_frames"];
@@ -111,14 +112,15 @@ fn isolated_packets_follow_the_chain() {
 
 #[test]
 fn a_saturated_link_uses_every_slot() {
-    // 400 000 frames of 25 slots. The share of slots that succeed is 0.545 in the mean; states are
-    // correlated by 0.8^k, (1 + 0.8) / (1 - 0.8) = 9, so one standard error of the share is at
-    // most 0.89 * sqrt(0.25 * 9 / 400 000) = 0.0021. 5 of them, false alarm below 1e-6.
+    // 400 000 frames of 25 slots. The mean fraction of successful slots is 0.545. States are
+    // correlated by 0.8^k, (1 + 0.8) / (1 - 0.8) = 9, so one standard error of the fraction is at
+    // most 0.89 * sqrt(0.25 * 9 / 400 000) = 0.0021. 5 standard errors, false-positive rate below
+    // 1e-6.
     let radio = format!("protocol = {{ kind = \"ideal-sr\" }}\n{}", errors(0.9));
     let found = metrics(&one_station(&radio, 5, 4_000));
     let sent = found["link.cell.m.forward.frames_sent"];
-    // Not the first frame, which begins before the first packet; of that which begins at the end
-    // the first slot.
+    // Excluding the first frame, which begins before the first packet, and including the first slot
+    // of the frame that begins at the end.
     assert_eq!(sent, 10_000_000.0 - 24.0);
     assert!((found["link.cell.m.forward.utilization"] - 1.0).abs() < 1e-5);
     let share = found["flow.up.goodput_bps"] / 800_000.0;
@@ -128,7 +130,7 @@ fn a_saturated_link_uses_every_slot() {
     assert!(share > 1.5 / single.mean_attempts().unwrap());
 }
 
-/// A frame on the air: direction, kind, number, start, end and arrival in milliseconds.
+/// A transmitted frame: direction, kind, number, start, end and arrival in milliseconds.
 type Sent<'a> = (&'a str, &'a str, u64, f64, f64, Option<f64>);
 
 fn on_air(trace: &Trace) -> Vec<Sent<'_>> {
@@ -141,7 +143,7 @@ fn on_air(trace: &Trace) -> Vec<Sent<'_>> {
     trace.transmissions.iter().map(entry).collect()
 }
 
-/// A radio of 2 slots up and a delay of 3 ms; packets of `packet` bytes come every 25 ms.
+/// A radio of 2 uplink slots and a delay of 3 ms; packets of `packet` bytes arrive every 25 ms.
 fn by_hand(packet: u32, rest: &str) -> Trace {
     let text = format!(
         r#"
@@ -169,13 +171,13 @@ fn by_hand(packet: u32, rest: &str) -> Trace {
 fn a_packet_waits_for_a_frame_and_arrives_when_frames_are_over() {
     let trace = by_hand(100, "protocol = { kind = \"ideal-sr\" }");
     let expected = [
-        // Packet 0 comes at 25 ms and is sent from 30 ms on, in three segments.
+        // Packet 0 arrives at 25 ms and is sent from 30 ms in three segments.
         ("up", "segment", 0, 30.0, 35.0, Some(43.0)),
         ("up", "segment", 1, 35.0, 40.0, Some(43.0)),
         ("down", "ack", 2, 43.0, 43.0, Some(43.0)),
         ("up", "segment", 2, 40.0, 45.0, Some(53.0)),
         ("down", "ack", 3, 53.0, 53.0, Some(53.0)),
-        // Packet 1 comes at 50 ms, just in time.
+        // Packet 1 arrives at 50 ms, just in time.
         ("up", "segment", 3, 50.0, 55.0, Some(63.0)),
         ("up", "segment", 4, 55.0, 60.0, Some(63.0)),
         ("down", "ack", 5, 63.0, 63.0, Some(63.0)),
@@ -199,7 +201,7 @@ fn what_fails_too_often_is_given_up() {
     let trace = by_hand(40, rest);
     let expected = [
         ("up", "segment", 0, 30.0, 35.0, None),
-        // Known at 43 ms: the next frame is that of 50 ms, where packet 1 has its first turn.
+        // Known at 43 ms: the next frame is that of 50 ms, in which packet 1 has its first turn.
         ("down", "nack", 0, 43.0, 43.0, Some(43.0)),
         ("up", "segment", 0, 50.0, 55.0, None),
         ("up", "segment", 1, 55.0, 60.0, None),
@@ -219,7 +221,7 @@ fn what_fails_too_often_is_given_up() {
 
 #[test]
 fn a_station_that_has_sent_all_wakes_for_its_timer() {
-    // The second packet comes at 1037 ms and is lost; Timer_Poll counts from 1040 ms. The PDU takes
+    // The second packet arrives at 1037 ms and is lost; Timer_Poll runs from 1040 ms. The PDU takes
     // the only slot of its frame, or leaves one.
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     std::fs::write(folder.join("its_second_lost"), "ok\nlost\n").expect("a file");
@@ -255,9 +257,9 @@ fn a_station_that_has_sent_all_wakes_for_its_timer() {
 
 #[test]
 fn a_limit_that_is_lowered_ends_the_wait_for_a_lost_pdu() {
-    // Packets come at 1005 and 1037 ms. At 1061 ms Timer_Poll asks for what was sent at 1040 ms,
-    // which the frame of 1070 ms would repeat; at 1063 ms, 58 ms after the first packet, the agent
-    // allows one transmission, and nothing else wakes the station before 1900 ms.
+    // Packets arrive at 1005 and 1037 ms. At 1061 ms Timer_Poll polls for the PDU sent at 1040 ms,
+    // which the frame of 1070 ms would retransmit. At 1063 ms, 58 ms after the first packet, the
+    // agent allows one transmission; the next event of the station is at 1900 ms.
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     std::fs::write(folder.join("second_lost"), "ok\nlost\n").expect("a file");
     let text = r#"
@@ -339,7 +341,7 @@ fn cell(radio: &str, kbps: &[u32], duration: u32) -> String {
 
 #[test]
 fn stations_share_slots_evenly() {
-    // All eight, or three of whom 7 slots cannot be divided by, have always something to send.
+    // All eight stations, or three stations whose number does not divide 7 slots, are saturated.
     for (stations, slots) in [(8, 25), (3, 7), (2, 1)] {
         let radio =
             format!("protocol = {{ kind = \"ideal-sr\" }}\nuplink = {slots}\ndownlink = {slots}");
@@ -359,7 +361,7 @@ fn stations_share_slots_evenly() {
 
 #[test]
 fn what_a_station_leaves_goes_to_the_others() {
-    // 800 kbit/s: m0 wants 80 and gets them, m1 and m2 share the rest.
+    // 800 kbit/s: m0 offers 80, which it receives; m1 and m2 share the rest.
     let found = metrics(&cell("protocol = { kind = \"ideal-sr\" }", &[80, 2_000, 2_000], 100));
     for flow in ["up", "down"] {
         let goodput = |station: u32| found[&format!("flow.{flow}{station}.goodput_bps")] / 1_000.0;
@@ -397,8 +399,8 @@ fn any_protocol_runs_and_observation_changes_nothing() {
         for (name, value) in &found {
             assert_eq!(value.to_bits(), observed[name].to_bits(), "{protocol}: {name}");
         }
-        // In 50 s, m0 sends 1000 packets; 100 or so are lost without repair. 5 standard errors of
-        // 9.5, false alarm below 1e-6. Those still on their way at the end are few.
+        // In 50 s, m0 sends 1000 packets; about 100 are lost without recovery. 5 standard errors of
+        // 9.5, false-positive rate below 1e-6. Few packets are in transit at the end.
         let lost = found["flow.up0.packets_sent"] - found["flow.up0.packets_delivered"];
         let most = if is_reliable { 20.0 } else { 148.0 };
         if !protocol.contains("stop-and-wait") {

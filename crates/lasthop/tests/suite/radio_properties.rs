@@ -1,5 +1,5 @@
-//! What any run over a radio promises, whatever the scenario: it ends, observed or not it is the
-//! same run, its counters agree with one another, and no packet is left behind.
+//! Properties of all runs over a radio: each run ends, is identical with and without observation,
+//! has consistent counters, and delivers or drops every packet.
 
 use lasthop::run::{self, Options, Trace};
 use lasthop::scenario::Scenario;
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// A run of a few seconds that takes longer than this goes round in circles.
+/// A run of a few seconds that takes longer than this is in an infinite loop.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const SEED: u64 = 3;
@@ -196,7 +196,7 @@ fn text(case: &Case, more: &str) -> String {
         "1002 B"
     };
     let agent = agent(protocol, case.agent);
-    // Datagrams come after the off time; in the long run once, and long before its end.
+    // Datagrams arrive after the off time; in the long run once, long before its end.
     let (duration, off) = if more.is_empty() { ("4 s", "1 s") } else { ("1000 s", "300 s") };
     format!(
         r#"
@@ -247,7 +247,7 @@ fn text(case: &Case, more: &str) -> String {
     )
 }
 
-/// The run says the same with and without observation.
+/// Checks that the run is identical with and without observation.
 fn check(scenario: &Scenario) -> Result<(HashMap<String, f64>, Trace), TestCaseError> {
     let found = metrics(scenario);
     let trace = run::trace(scenario, SEED, 0, &AtomicBool::new(false)).expect("a trace");
@@ -273,8 +273,8 @@ proptest! {
         check(&scenario(&text(&case, "")))?;
     }
 
-    /// A file over the wire alone keeps the run going long after all else is quiet: then who cuts
-    /// packets up knows of each that entered what became of it.
+    /// A file over the wired link extends the run long after the other traffic has ended: by then,
+    /// every segmented packet has an outcome.
     #[test]
     fn a_radio_leaves_nothing_behind(case in case()) {
         let late = r#"

@@ -1,4 +1,5 @@
-//! Damaged packets whose header can be read: who gets them, and that nothing changes for who does not ask.
+//! Packets received with errors and a readable header: their receivers, and unchanged results for
+//! all others.
 
 use crate::scenarios::{Metrics, metrics, read, scenario};
 use lasthop::run;
@@ -31,12 +32,12 @@ fn cell(errors: &str, transport: &str, protocol: &str) -> String {
     )
 }
 
-/// All replications' sum of a metric.
+/// Returns the sum of a metric over all replications.
 fn sum(rows: &[Metrics], name: &str) -> f64 {
     rows.iter().map(|row| row[name]).sum()
 }
 
-/// Every metric that both have, except those of `left_out`, has the same bits.
+/// Checks that all common metrics, except those of `left_out`, have identical bits.
 fn assert_same(one: &[Metrics], other: &[Metrics], left_out: &str) {
     for (one, other) in one.iter().zip(other) {
         for (name, value) in one.iter().filter(|(name, _)| !name.starts_with(left_out)) {
@@ -50,8 +51,8 @@ const BITS_WITH_HEADERS: &str = r#"kind = "bit", ber = 1e-4, header = "40 B""#;
 
 #[test]
 fn nothing_changes_where_nobody_reads_headers() {
-    // The link is driven by an endpoint instead of computed: the frames that are lost, and all that
-    // follows from them, are the same. ARQ repeats damaged frames as it does lost ones.
+    // If an endpoint drives the link instead of a computation, the lost frames and all results are
+    // identical. ARQ retransmits frames with errors like lost frames.
     for protocol in ["raw", "selective-repeat", "rlc-am"] {
         for (plain, headed) in [
             (BITS, BITS_WITH_HEADERS),
@@ -75,15 +76,15 @@ fn udp_lite_delivers_what_is_damaged_behind_the_header() {
     let rows = ["udp", "udp-lite"]
         .map(|kind| metrics(&scenario(&cell(BITS_WITH_HEADERS, kind, "raw")), 4, seed));
     let [plain, lite] = &rows;
-    // TCP takes no notice.
+    // TCP ignores such packets.
     assert_same(plain, lite, "flow.speech");
     let [sent, damaged] =
         ["flow.speech.packets_sent", "flow.speech.packets_damaged"].map(|name| sum(lite, name));
     let gained =
         sum(lite, "flow.speech.packets_delivered") - sum(plain, "flow.speech.packets_delivered");
     assert_eq!(gained, damaged);
-    // Independent bit errors, 2000 bits of which 320 must survive: 4.5 standard deviations, false alarm
-    // below 1e-5. At most a few packets are under way at the end.
+    // Independent bit errors, 2000 bits of which 320 must be correct: 4.5 standard deviations,
+    // false-positive rate below 1e-5. At most a few packets are in transit at the end.
     let survival = |bits: f64| (1.0f64 - 1e-4).powf(bits);
     let p = survival(320.0) - survival(2000.0);
     assert!(
@@ -116,8 +117,8 @@ fn listed_frames_leave_their_header() {
     let (_, run) = file.split_once("[run]").expect("a run");
     let text = format!("{before}[run]{run}").replace("60 s", "320 ms");
     let row = metrics(&scenario(&text), 1, 1).remove(0);
-    // One packet every 31.25 ms, the first after that time; 7.8125 ms on the air, 20 ms on its way: ten are sent, the
-    // last of which is under way.
+    // One packet every 31.25 ms, the first after that time; 7.8125 ms transmission time, 20 ms
+    // delay: ten are sent, the last of which is in transit.
     assert_eq!(row["flow.speech.packets_sent"], 10.0);
     assert_eq!(row["flow.speech.packets_delivered"], 8.0);
     assert_eq!(row["flow.speech.packets_damaged"], 1.0);
@@ -125,7 +126,7 @@ fn listed_frames_leave_their_header() {
     assert_eq!(row["link.wireless.forward.frames_lost"], 2.0);
 }
 
-/// A host that only forwards drops damaged packets.
+/// A forwarding host drops packets with errors.
 #[test]
 fn a_damaged_packet_goes_no_further_than_its_link() {
     let text = cell(BITS_WITH_HEADERS, "udp-lite", "raw").replace("\"mobile\"", "\"router\"");
@@ -157,7 +158,7 @@ const RADIO: &str = r#"
         duration = "100 s"
     "#;
 
-/// Of slots that were filled ahead those count that have begun at the end of the run.
+/// Slots filled in advance count if they have begun at the end of the run.
 #[test]
 fn observation_changes_nothing_on_a_radio() {
     let text =
@@ -175,11 +176,11 @@ fn observation_changes_nothing_on_a_radio() {
     assert_eq!(readable, lost);
 }
 
-/// On a radio the slots of a station carry packets as they are.
+/// On a radio, the slots of a station carry whole packets.
 #[test]
 fn stations_of_a_radio_get_damaged_packets_too() {
     let row = metrics(&scenario(RADIO), 1, 3).remove(0);
-    // 10 000 packets: 5 standard deviations, false alarm below 1e-6; some are under way.
+    // 10 000 packets: 5 standard deviations, false-positive rate below 1e-6; some are in transit.
     for (flow, loss) in [("one", 0.1), ("two", 0.2)] {
         let [sent, delivered] =
             ["sent", "delivered"].map(|what| row[&format!("flow.{flow}.packets_{what}")]);

@@ -1,4 +1,4 @@
-//! Whole runs of small scenarios, and what their metrics must say.
+//! Whole runs of small scenarios, and conditions on their metrics.
 
 use lasthop::channel::trace::{TraceKeys, TraceStart};
 use lasthop::channel::{LossRecord, TraceEnd};
@@ -26,7 +26,7 @@ fn metrics(text: &str, replications: u64) -> Vec<HashMap<String, f64>> {
 
 #[test]
 fn a_flow_does_not_depend_on_flows_before_it() {
-    // ns-2 counts round trips in ticks of a clock whose phase is random: timeouts tell the phase.
+    // ns-2 counts RTTs in ticks of a clock with a random phase: timeouts reveal the phase.
     let links = "\
 name = \"phases\"
 [link.first]
@@ -100,8 +100,8 @@ fn a_lossless_asymmetric_link_sends_nothing_twice() {
     }
 }
 
-/// The channel that loses three frames in a row out of each 331: never a copy of one of them, which
-/// comes a round trip later.
+/// A channel that loses three consecutive frames of every 331, but never their copies, which are
+/// sent an RTT later.
 fn short_bursts() -> Errors {
     let record = LossRecord::new((0..331).map(|frame| (200..203).contains(&frame)).collect())
         .expect("a record");
@@ -132,7 +132,7 @@ fn selective_repeat_repeats_nothing_that_the_receiver_holds() {
                          rate = \"2.2 Mbps\", on = \"300 s\", off = \"0 s\", packet = \"1 kB\" }}\n"
                     )
                 };
-                // With data both ways NACKs and acknowledgments wait for long frames.
+                // With data in both directions, NACKs and acknowledgments wait for long frames.
                 let flows = flow("there", "a", "b") + &flow("back", "b", "a");
                 let text = format!(
                     "name = \"repeats\"\n[link.l]\nbetween = [\"a\", \"b\"]\n{link}\
@@ -163,7 +163,7 @@ fn selective_repeat_repeats_nothing_that_the_receiver_holds() {
 fn frames_are_counted_on_the_direction_they_travelled() {
     for (protocol, counter) in [
         ("kind = \"go-back-n\", reject = true", "discarded"),
-        // A timer below the round trip sends everything twice.
+        // A timer below the RTT sends every frame twice.
         ("kind = \"go-back-n\", timeout = \"30 ms\"", "duplicates"),
         ("kind = \"selective-repeat\", timeout = \"30 ms\"", "duplicates"),
     ] {
@@ -210,7 +210,7 @@ fn byte_limits_count_frames_whatever_the_protocol() {
         );
         metrics(&text, 1)[0]["link.l.forward.queue_drops"]
     };
-    // A frame lasts 2.4 ms, and two fit; one comes every millisecond.
+    // A frame lasts 2.4 ms, and two fit; one arrives every millisecond.
     let raw = drops("raw");
     assert!(raw > 50.0);
     assert_eq!(drops("go-back-n"), raw);
@@ -221,8 +221,9 @@ fn byte_limits_count_frames_whatever_the_protocol() {
 
 #[test]
 fn radio_links_lose_what_their_attempts_leave() {
-    // A cellular link at a third of its rate, 10 % loss both ways, one attempt: r = p (1 - (1 -
-    // p)^2) = 1.9 % of 90000 packets; 5 standard deviations of the binomial, false alarm 6e-7.
+    // A cellular link at a third of its rate, 10 % loss in both directions, one attempt: r = p (1 -
+    // (1 - p)^2) = 1.9 % of 90000 packets; 5 standard deviations of the binomial, false-positive
+    // rate 6e-7.
     let run = |protocol: &str| {
         let text = format!(
             "name = \"media\"\n[link.l]\nbetween = [\"a\", \"b\"]\nrate = \"43.2 kbps\"\n\
@@ -254,8 +255,8 @@ fn radio_links_lose_what_their_attempts_leave() {
 
 #[test]
 fn keepalives_show_losses_that_nothing_follows() {
-    // Web pages over a WLAN with 5.9 % of the full frames lost. Without keep-alives the loss of a
-    // burst's last frame is found by TCP's timer, which is 1 s or more.
+    // Web pages over a WLAN that loses 5.9 % of the full-sized frames. Without keep-alives, the
+    // loss of a burst's last frame is detected by TCP's timer after 1 s or more.
     let run = |keepalive: &str| {
         let text = format!(
             "name = \"web\"\n[link.l]\nbetween = [\"a\", \"b\"]\nrate = \"2 Mbps\"\n\
@@ -267,7 +268,7 @@ fn keepalives_show_losses_that_nothing_follows() {
         );
         metrics(&text, 5)
     };
-    // Goodput is three times as high, with less than a tenth of the spread between replications.
+    // Goodput is three times as high, with less than a tenth of the variation between replications.
     for (with, without) in run("auto").iter().zip(run("off")) {
         let goodput = |metrics: &HashMap<String, f64>| metrics["flow.f.goodput_bps"];
         assert!(goodput(with) > 2.0 * goodput(&without));

@@ -1,5 +1,5 @@
-//! Bad scenarios are refused with a message that says where, what and what else; mutated ones
-//! never make the reader panic.
+//! Invalid scenarios are rejected with location, value found and values allowed; the reader never
+//! panics on mutated scenarios.
 
 use lasthop::scenario::{Document, Scenario, ScenarioError};
 use proptest::prelude::*;
@@ -16,7 +16,7 @@ fn texts(value: &toml::Value) -> Vec<&str> {
     value.as_array().unwrap().iter().map(|text| text.as_str().unwrap()).collect()
 }
 
-/// The error of one case of the table.
+/// Returns the error of one case of the table.
 fn refuse(case: &toml::Value) -> Result<(), ScenarioError> {
     if let Some(text) = case.get("text") {
         return Scenario::from_toml(text.as_str().unwrap(), Path::new(".")).map(|_| ());
@@ -139,14 +139,14 @@ fn lines_and_sweep_values_are_those_of_the_error() {
         let before = &BASE[..BASE.find(of).unwrap()];
         format!("(line {})", before.matches('\n').count() + 1)
     };
-    // What the sweep has no part in is told without it.
+    // Errors unrelated to the sweep do not mention it.
     let error = message("64 kbps", "64 kbit");
     assert!(error.ends_with(&line("rate = \"64 kbps\"")) && !error.contains("sweep"), "{error}");
-    // A swept value is found at the sweep's line, not at that of the value it replaces.
+    // The line of an invalid swept value is that of the sweep, not that of the value it replaces.
     let error = message("\"1 s\"]", "\"1 sec\"]");
     assert!(error.ends_with(&line("\"link.wireless.errors.bad\"")), "{error}");
     assert!(error.contains("[in sweep: link.wireless.errors.bad = \"1 sec\"]"), "{error}");
-    // An error elsewhere that a swept value brings about names that value.
+    // An error elsewhere that a swept value causes names that value.
     let error = message("profile", "sack_recovery = \"ns-2\", profile");
     assert!(error.contains("flow.transfer.transport.sack_recovery"), "{error}");
     assert!(error.contains("flow.transfer.transport.variant = \"reno\""), "{error}");

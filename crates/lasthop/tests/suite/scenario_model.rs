@@ -1,4 +1,4 @@
-//! What good scenarios become: model, sweep, hash, schema, reference.
+//! Valid scenarios: model, sweep, hash, schema, reference.
 
 use lasthop::app::{FileKeys, OnOffKeys, Replay};
 use lasthop::channel::clean::CleanKeys;
@@ -119,7 +119,7 @@ fn a_radio_becomes_a_link_for_each_station() {
     );
     let Errors::SlottedGilbertElliott(chain) = &link.forward.errors else { panic!("{link:?}") };
     assert_eq!((chain.slot, chain.loss_bad.get()), (Some(Duration::from_millis(10)), 1.0));
-    // The default written out is the same scenario; another value is not.
+    // An explicit default yields an equal scenario; another value does not.
     let with = |put: &str| {
         let text = text("uplink = 50", &format!("uplink = 50\n{put}"));
         load(&text).points().unwrap().remove(0).scenario.hash()
@@ -275,7 +275,7 @@ fn tables_and_keys_that_the_file_leaves_out_can_be_swept() {
     assert_eq!(points.len(), 6);
     assert_eq!(points[0].scenario.links[0].forward.errors, Errors::Clean(CleanKeys {}));
     assert_eq!(points[5].scenario.run.duration, Some(Duration::from_secs(30)));
-    // A required key may stand in the sweep alone.
+    // A required key may occur in the sweep only.
     let text = FIRST.replacen("rate = \"2 Mbps\"\n", "", 1);
     let sweep = "\n[sweep]\n\"link.wireless.rate\" = [\"1 Mbps\", \"2 Mbps\"]\n";
     assert_eq!(load(&format!("{text}{sweep}")).points().unwrap().len(), 2);
@@ -354,7 +354,7 @@ fn ranges_zipped_lists_and_cases_are_axes_of_the_grid() {
     assert_eq!(plain.header, Bytes::new(0));
     assert_eq!(lossy.header, Bytes::new(7));
     assert_ne!(plain.forward.errors, lossy.forward.errors);
-    // A key that is set is swept no more, wherever it was.
+    // Setting a key removes it from the sweep, at any position.
     document.set("link.wireless.rate", "5 Mbps").unwrap();
     document.set("link.wireless.errors", "{ kind = \"none\" }").unwrap();
     let points = document.points().unwrap();
@@ -395,7 +395,7 @@ fn the_hash_sees_the_experiment_and_not_its_wording() {
         document.set(key, value).unwrap();
         assert_ne!(hash(&document), plain, "{key}");
     }
-    // Stored results are found again by these numbers: change them knowingly.
+    // Stored results are identified by these hashes: change them only intentionally.
     assert_eq!(plain, 4_414_609_274_517_069_132);
     let mut named = first.clone();
     named.set("flow.transfer.transport.variant", "newreno").unwrap();
@@ -491,7 +491,7 @@ fn the_schema_accepts_the_examples_and_refuses_slips() {
     }
 }
 
-/// Every table of the schema: where it goes in the first example, and its properties.
+/// Returns every table of the schema: its place in the first example, and its properties.
 fn tables(schema: &Value) -> Vec<(String, Value)> {
     let named = |map: &str| schema["properties"][map]["additionalProperties"].clone();
     let mut tables = vec![
@@ -506,7 +506,7 @@ fn tables(schema: &Value) -> Vec<(String, Value)> {
         for (name, property) in table["properties"].as_object().unwrap() {
             let below = format!("{path}.{name}");
             let forms = property["oneOf"].as_array().into_iter().flatten();
-            // Besides, there are the kinds as words.
+            // The kinds without keys are words.
             for variant in forms.filter(|form| form["properties"].is_object()) {
                 tables.push((below.clone(), variant.clone()));
             }
@@ -525,9 +525,9 @@ fn the_reader_knows_the_keys_of_the_schema_and_no_others() {
     assert!(tables.len() > 20, "{}", tables.len());
     for (path, table) in tables {
         let names: Vec<_> = table["properties"].as_object().unwrap().keys().cloned().collect();
-        // A table of this kind with a key that no table has: the message lists the keys it may have.
+        // A table of this kind with an unknown key: the message lists the allowed keys.
         let mut json = load(FIRST).to_json().clone();
-        // A part of a product stands beside the other part.
+        // The error path of a part of a product needs the other part, too.
         if let Some((product, _)) = path.rsplit_once(".errors.") {
             let whole = json!({ "kind": "product", "first": "none", "second": "none" });
             let link = product.split('.').fold(&mut json, |place, part| &mut place[part]);

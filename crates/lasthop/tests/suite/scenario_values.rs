@@ -1,4 +1,4 @@
-//! Values of scenarios: what two ways to write them have in common, and their numbers.
+//! Values of scenarios: equality of notations, and conversion to numbers.
 
 use lasthop::scenario::Scenario;
 use lasthop::schema::numbers::numbers;

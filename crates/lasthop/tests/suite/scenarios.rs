@@ -1,4 +1,4 @@
-//! Scenarios given as text, and what their runs report.
+//! Scenarios as text, and the metrics of their runs.
 
 use lasthop::run::{self, Options};
 use lasthop::scenario::Scenario;
@@ -8,12 +8,12 @@ use std::path::Path;
 /// All metrics of one replication, by their names.
 pub type Metrics = HashMap<String, f64>;
 
-/// The first point of a scenario, which is valid.
+/// Returns the first point of a valid scenario.
 pub fn scenario(text: &str) -> Scenario {
     read(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// The first point of a scenario, or what is wrong with it.
+/// Returns the first point of a scenario, or its error.
 pub fn read(text: &str) -> Result<Scenario, String> {
     Scenario::from_toml(text, Path::new("."))
         .and_then(|document| document.points())
@@ -21,7 +21,8 @@ pub fn read(text: &str) -> Result<Scenario, String> {
         .map_err(|error| error.to_string())
 }
 
-/// The metrics of the first replications of a scenario under this master seed, on one thread.
+/// Returns the metrics of the first replications of a scenario with this master seed, on one
+/// thread.
 pub fn metrics(scenario: &Scenario, replications: u64, seed: u64) -> Vec<Metrics> {
     let options = Options { replications, first_replication: 0, seed, jobs: 1 };
     let results = run::run(std::slice::from_ref(scenario), &options, &mut |_| true)

@@ -1,8 +1,8 @@
-//! Named TCPs in whole runs: what their papers claim over random losses at a long delay, marks at a queue, and whether
-//! two of a kind share a bottleneck.
+//! TCP variants in whole runs: claims of their papers for random losses at a long delay, marks at a queue,
+//! and fairness between two flows of one variant.
 //!
-//! Seeds are fixed and replications few, so that these are checks of direction, with wide margins: each fails if a sender
-//! does nothing, or the opposite.
+//! Seeds are fixed and replications few. The checks are therefore checks of direction with wide margins: each fails
+//! if a sender has no effect, or the opposite one.
 
 use lasthop::run::{self, Options};
 use lasthop::scenario::Scenario;
@@ -11,7 +11,7 @@ use std::path::Path;
 
 const REPLICATIONS: u64 = 6;
 
-/// A run: what the link says, the TCP of each flow, and how long it lasts.
+/// Runs flows over a link with the given keys, transports and duration.
 fn rows(link: &str, transports: &[&str], duration: &str) -> Vec<HashMap<String, f64>> {
     let flows: String = transports
         .iter()
@@ -56,8 +56,8 @@ fn mean(rows: &[HashMap<String, f64>], metric: &str) -> f64 {
     rows.iter().map(|row| row[metric]).sum::<f64>() / rows.len() as f64
 }
 
-/// 10 Mbps over 200 ms, 167 segments of 1500 B, that lose one data frame in a hundred: Reno holds about 12 segments
-/// (the square root of 1.5/p).
+/// 10 Mbps over 200 ms, 167 segments of 1500 B, with a loss of one data frame in a hundred: Reno's
+/// window is about 12 segments (the square root of 1.5/p).
 const LOSSY: &str = r#"
     rate = "10 Mbps"
     delay = "100 ms"
@@ -74,12 +74,12 @@ fn wide(variant: &str) -> String {
     format!(r#"variant = "{variant}", profile = "rfc", receive_window = "500 segments""#)
 }
 
-/// Goodput over that of the TCP with the same recovery and Reno's window: at least, and at most.
+/// Goodput relative to Reno's congestion control with the same recovery: minimum and maximum.
 #[test]
 fn random_losses_at_a_long_delay() {
     let [newreno, sack] = ["newreno", "sack"].map(|base| goodput(LOSSY, &wide(base)));
     let cases = [
-        // Schemes that tell random losses from congestion, or know the bandwidth.
+        // Variants that distinguish random losses from congestion, or estimate the bandwidth.
         ("jtcp", newreno, 1.5, f64::INFINITY),
         ("jersey", newreno, 1.5, f64::INFINITY),
         ("newreno-ff", newreno, 1.5, f64::INFINITY),
@@ -87,7 +87,7 @@ fn random_losses_at_a_long_delay() {
         ("ideal-bandwidth", newreno, 1.5, f64::INFINITY),
         ("santa-cruz", sack, 1.5, f64::INFINITY),
         ("bbr3", sack, 5.0, f64::INFINITY),
-        // Losses count as for Reno, a round trip later or by marks that do not come.
+        // Losses count as for Reno, an RTT later or by marks that do not occur.
         ("tahoe", newreno, 0.0, 1.0),
         ("tcp-dcr", sack, 0.8, 2.0),
         ("ncr", sack, 0.8, 2.0),
@@ -105,8 +105,8 @@ fn random_losses_at_a_long_delay() {
     assert!(failures.is_empty(), "{failures:#?}");
 }
 
-/// A link that repairs its losses out of sequence, before which no queue overflows: patience saves the reductions that
-/// SACK makes for nothing.
+/// A link that repairs its losses out of sequence, without queue overflow: delayed loss detection
+/// avoids the spurious reductions of SACK.
 #[test]
 fn patience_lets_the_link_repair() {
     let link = r#"
@@ -131,8 +131,9 @@ fn patience_lets_the_link_repair() {
     }
 }
 
-/// A step at 20 packets on 10 Mbps and 20 ms: DCTCP and Prague keep the link busy at a short queue without a loss. The
-/// mean round trip tells the queue; SACK without ECN fills 100 packets.
+/// A step at 20 packets on 10 Mbps and 20 ms: DCTCP and Prague achieve full utilization with a
+/// short queue and without losses. The mean RTT indicates the queue; SACK without ECN fills 100
+/// packets.
 #[test]
 fn scalable_laws_keep_a_marking_queue_short() {
     let link = r#"
@@ -152,7 +153,8 @@ fn scalable_laws_keep_a_marking_queue_short() {
     assert!(mean(&rows, "link.path.forward.queue_drops") > 0.0, "SACK fills the queue");
 }
 
-/// A base station that marks ACKs: the sender of Balakrishnan and Katz resends what the air has lost, Reno halves.
+/// A base station that marks ACKs: the sender of Balakrishnan and Katz retransmits without
+/// reduction, Reno halves its window.
 #[test]
 fn marks_of_a_base_station_save_the_window() {
     let link = r#"
@@ -168,8 +170,9 @@ fn marks_of_a_base_station_save_the_window() {
     assert!(told > 1.5 * reno, "{told} {reno}");
 }
 
-/// Queues that drop some segments first. On random losses of 1 % alone Casablanca and Ifrane hold them for random and get half
-/// as much again as NewReno at least; where only a full queue drops, they yield as NewReno does.
+/// Queues that drop marked segments first. With random losses of 1 % only, Casablanca and Ifrane
+/// treat them as random and achieve at least 1.5 times the goodput of NewReno. If only a full queue
+/// drops packets, they reduce their windows like NewReno.
 #[test]
 fn biased_queues_tell_losses_apart() {
     let link = |rate: &str, loss: &str| {
@@ -199,7 +202,7 @@ fn biased_queues_tell_losses_apart() {
     }
 }
 
-/// Jersey's routers: with warnings it yields to a full queue before that overflows.
+/// Jersey with congestion warnings reduces its window before a queue overflows.
 #[test]
 fn a_warning_makes_jersey_yield() {
     let link = |queue: &str| {
@@ -224,9 +227,9 @@ fn a_warning_makes_jersey_yield() {
     assert!(warned < 0.2 * unwarned, "{warned} {unwarned}");
 }
 
-/// Jain's index of two flows of a kind over 120 s; 1 is equal, 0.9 twice as much for one of them. Nothing brings two Santa
-/// Cruz together: each holds the queue where its own sum of delays is four segments, which it is in any division once the queue
-/// stands still; its papers claim no more.
+/// Jain's index of two flows of one variant over 120 s; 1 is equal, 0.9 a ratio of two. Two Santa
+/// Cruz flows do not converge: each keeps the queue at a length at which its sum of delays is four
+/// segments. Any division satisfies this once the queue is constant; its papers claim no more.
 #[test]
 fn two_of_a_kind_share() {
     let drop_tail = r#"

@@ -1,5 +1,5 @@
-//! Services that share a link: shares, isolation, and what each application gains. Seeds are fixed;
-//! a statistical check allows 5 sigma.
+//! Services that share a link: shares, isolation, and the gain of each application. Seeds are
+//! fixed; statistical checks allow 5 sigma.
 
 use lasthop::run::{self, Options, Results};
 use lasthop::scenario::Scenario;
@@ -23,7 +23,7 @@ fn run(text: &str, replications: u64) -> Results {
     run::run(&scenarios, &options, &mut |_| true).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The values of a metric, by replication.
+/// Returns the values of a metric, by replication.
 fn values(results: &Results, metric: &str) -> Vec<f64> {
     let place = results.metrics.iter().position(|name| name == metric);
     let place = place.unwrap_or_else(|| panic!("no {metric} in {:?}", results.metrics));
@@ -50,7 +50,7 @@ fn air(protocol: &str, loss: f64) -> String {
     )
 }
 
-/// Datagrams from s to c without a pause.
+/// Continuous datagrams from s to c.
 fn datagrams(name: &str, service: &str, rate: &str, bytes: u32) -> String {
     format!(
         r#"
@@ -74,9 +74,9 @@ const SECONDS: u32 = 400;
 const SATURATED: [(&str, u32, &str, u32); 3] =
     [("one", 1, RAW, 250), ("two", 2, GBN, 400), ("three", 3, SR, 100)];
 
-/// Closed form: while two services both have frames, their bits differ by no more than one longest
-/// frame of each, in parts of their weights. The frame that the end of the run cuts counts as far
-/// as it was sent, which is at most one more frame.
+/// Closed form: while two services both have frames, their bits differ by at most one longest frame
+/// of each, relative to their weights. The frame in transmission at the end of the run counts
+/// partially, which adds at most one frame.
 #[test]
 fn saturated_services_get_their_weights_whatever_is_lost() {
     let services: String = SATURATED
@@ -116,8 +116,8 @@ fn saturated_services_get_their_weights_whatever_is_lost() {
             assert!(all > 0.9999, "loss {loss}: {all} of the link is used");
         }
         assert_eq!(again > 0.0, loss > 0.0, "the price of recovery");
-        // A sixth of the link in frames of 251 bytes, each lost by itself: what the neighbours
-        // repeat costs service one nothing.
+        // A sixth of the link in frames of 251 bytes with independent losses: retransmissions of
+        // other services do not affect service one.
         let frames = 64_000.0 * f64::from(SECONDS) / 6.0 / (251.0 * 8.0);
         let expected = frames * (1.0 - loss);
         let sigma = (frames * loss * (1.0 - loss)).sqrt();
@@ -128,8 +128,8 @@ fn saturated_services_get_their_weights_whatever_is_lost() {
     }
 }
 
-/// With nobody else there, a service has the link for itself, whatever its weight: without an
-/// identifier it does to the bit what a link with its protocol does.
+/// Without other traffic, a service has the whole link, regardless of its weight: without an
+/// identifier, its results are bit-identical to those of a link with its protocol.
 #[test]
 fn a_single_active_service_has_the_whole_link() {
     let transfer = |service: &str| {
@@ -163,7 +163,8 @@ fn a_single_active_service_has_the_whole_link() {
     }
 }
 
-/// Measured shares follow the load: offered 3 to 1, a link that is too small is divided 3 to 1.
+/// Measured shares follow the load: a link with insufficient rate is divided 3 to 1 if the load is
+/// 3 to 1.
 #[test]
 fn measured_shares_are_those_of_the_load() {
     let protocol = r#"{ kind = "services", shares = "measured", interval = "2 s",
@@ -174,13 +175,13 @@ fn measured_shares_are_those_of_the_load() {
         + &run_for(400);
     let results = run(&text, 1);
     let share = mean(&results, "link.air.forward.much.share");
-    // The first interval, 0.5 % of the run, is divided 1 to 9; later weights are whole
-    // thousandths, and a packet more or less in an interval changes them by some more.
+    // The first interval, 0.5 % of the run, is divided 1 to 9. Later weights are whole thousandths,
+    // and a packet more or less per interval changes them slightly.
     assert!((share - 0.75).abs() < 0.006, "{share}");
 }
 
-/// Two services that both want nearly all of the link get half of it each, also around the first
-/// measurement, when weights of 1 become parts of 1000.
+/// Two services that both offer nearly the rate of the link receive half of it each, also around
+/// the first measurement, when weights of 1 become parts of 1000.
 #[test]
 fn the_first_measurement_shuts_nobody_out() {
     let protocol = r#"{ kind = "services", shares = "measured", interval = "2 s",
@@ -190,12 +191,12 @@ fn the_first_measurement_shuts_nobody_out() {
         + &datagrams("two", r#"service = "two""#, "60 kbps", 250)
         + &run_for(10);
     let share = mean(&run(&text, 1), "link.air.forward.one.share");
-    // Some 300 frames: one more or less is 0.3 %; whole thousandths are less.
+    // About 300 frames: one more or less is 0.3 %; rounding to thousandths is less.
     assert!((share - 0.5).abs() < 0.01, "{share}");
 }
 
-/// The residual loss of the radio link protocol with one copy is p (1 - (1 - p)^2), also where its
-/// frames take turns with those of a saturated service, and several copies are under way.
+/// The residual loss of the radio link protocol with one copy is p (1 - (1 - p)^2), also if its
+/// frames alternate with those of a saturated service and several copies are in flight.
 #[test]
 fn copies_have_time_for_the_turns_of_others() {
     let text = r#"
@@ -226,14 +227,14 @@ fn copies_have_time_for_the_turns_of_others() {
         duration = "2000 s"
     "#;
     let residual = mean(&run(text, 4), "flow.voice.residual_loss");
-    // 160 000 packets: 5 standard errors, false alarm below 1e-6.
+    // 160 000 packets: 5 standard errors, false-positive rate below 1e-6.
     let (p, packets) = (0.05f64, 160_000.0);
     let expected = p * (1.0 - (1.0 - p) * (1.0 - p));
     let error = (expected * (1.0 - expected) / packets).sqrt();
     assert!((residual - expected).abs() < 5.0 * error, "{residual}, not {expected}");
 }
 
-/// Speech of 9.6 kbps without a pause, 60 bytes every 50 ms: 3/20 of the link of [`air`].
+/// Continuous speech of 9.6 kbps, 60 bytes every 50 ms: 3/20 of the link of [`air`].
 fn speech() -> String {
     r#"
     [flow.call]
@@ -246,7 +247,7 @@ fn speech() -> String {
     .to_owned()
 }
 
-/// A file that never ends, in packets of 250 bytes.
+/// An endless file, in packets of 250 bytes.
 fn file(service: &str) -> String {
     format!(
         r#"
@@ -260,7 +261,7 @@ fn file(service: &str) -> String {
     )
 }
 
-/// Delay of each datagram that arrives, by number, in seconds.
+/// Returns the delay of each delivered datagram, by number, in seconds.
 fn delays(text: &str) -> BTreeMap<u64, f64> {
     let document = Scenario::from_toml(text, Path::new(".")).expect("a scenario");
     let scenario = &document.points().expect("points")[0].scenario;
@@ -280,8 +281,8 @@ fn beside_files(speech: &str) -> String {
 /// Air time in seconds of 250 bytes, a header of 2 and an identifier.
 const FILE_FRAME: f64 = 253.0 * 8.0 / 64_000.0;
 
-/// With recovery, what is lost comes later, and how late depends on which frames are lost: the mean
-/// delay keeps to the bound.
+/// With recovery, lost packets arrive later by a delay that depends on the lost frames: the mean
+/// delay satisfies the bound.
 #[test]
 fn speech_that_is_repeated_once_waits_no_longer_in_the_mean() {
     let mean = |others: &str| {
@@ -297,8 +298,8 @@ fn speech_that_is_repeated_once_waits_no_longer_in_the_mean() {
     assert!(one - alone <= FILE_FRAME && two - alone <= 2.0 * FILE_FRAME, "{alone}, {one}, {two}");
 }
 
-/// Speech keeps to its share: no packet is later than without the others by more than one longest
-/// frame of each of them, however much they send and repeat.
+/// Speech is isolated: the delay of a packet exceeds that without other services by at most one
+/// longest frame of each, regardless of their load and retransmissions.
 #[test]
 fn speech_waits_for_one_frame_of_each_other_service() {
     let protocol = beside_files(RAW);
@@ -312,7 +313,7 @@ fn speech_waits_for_one_frame_of_each_other_service() {
             let mixed = delays(&(air(&protocol, loss) + &speech() + &files + &run_for(200)));
             let most = mixed
                 .iter()
-                // Nothing lets a packet wait when it is alone.
+                // Alone, packets never wait.
                 .map(|(number, delay)| delay - alone.get(number).unwrap_or(&0.012_625))
                 .fold(0.0f64, f64::max);
             println!("loss {loss}, {others:?}: {most} s later, a frame is {frame} s");
@@ -330,8 +331,8 @@ fn statistics(values: &[f64]) -> (f64, f64) {
     (mean, (squares / (count - 1.0) / count).sqrt())
 }
 
-/// What selective repeat gives a file, and a call, is the same alone and together. The call takes
-/// part of the link, so that the file alone has a link of the rate that the call leaves.
+/// The gain of selective repeat for a file, and for a call, is equal alone and together. The call
+/// uses part of the link; the file alone has a link with the remaining rate.
 #[test]
 fn each_application_gains_what_it_gains_alone() {
     let sr = r#"{ kind = "selective-repeat", window = 16 }"#;
@@ -359,12 +360,12 @@ fn each_application_gains_what_it_gains_alone() {
         };
         let ((alone, alone_error), (mixed, mixed_error)) = (gain(0), gain(1));
         let error = alone_error.hypot(mixed_error);
-        println!("file: gain {alone} alone, {mixed} beside a call over {call}, error {error}");
+        println!("file: gain {alone} alone, {mixed} with a call over {call}, error {error}");
         assert!(alone > 1.8 && error < 0.02 * alone, "{alone} +- {error}");
         assert!((alone - mixed).abs() < 5.0 * error, "{alone} and {mixed} +- {error}");
     }
-    // Of the call's packets that raw loses, how many are there in time over selective repeat? Its
-    // deadline is too early for the default timer where a NACK or a copy is lost too.
+    // Fraction of the call's packets lost with raw that arrive in time with selective repeat. The
+    // deadline is too early for the default timer if a NACK or a copy is lost, too.
     let hasty = r#"{ kind = "selective-repeat", window = 16, timeout = "250 ms" }"#;
     let missed = |call: &str, file: &str| {
         let results = run(&(air(sr, call) + &speech() + file + &end), 10);

@@ -1,5 +1,4 @@
-//! Queue disciplines before media that several share: stations and access points of WLANs, and services
-//! of a link.
+//! Queue disciplines on shared media: stations and access points of WLANs, and services of a link.
 
 use crate::changing_rates::assert_same;
 use crate::scenarios::{self, Metrics, read, scenario};
@@ -10,11 +9,11 @@ fn metrics(text: &str) -> Vec<Metrics> {
     scenarios::metrics(&scenario(text), 3, 5)
 }
 
-/// RED that never acts is drop-tail.
+/// RED that never drops is drop-tail.
 const RED: &str = r#"{ kind = "red", limit = "20 packets", min = "30 packets" }"#;
 
-/// Two stations behind an access point: one takes a file, while the other one is flooded and sends a file of
-/// its own.
+/// Two stations behind an access point: one downloads a file; the other one is flooded and uploads
+/// a file.
 fn wlan(queue: &str) -> String {
     format!(
         r#"
@@ -45,7 +44,7 @@ fn wlan(queue: &str) -> String {
     )
 }
 
-/// A file and a flood in services of their own.
+/// A file and a flood in separate services.
 fn services(queue: &str, own: &str) -> String {
     format!(
         r#"
@@ -100,7 +99,7 @@ fn red_that_never_acts_is_drop_tail() {
     }
 }
 
-/// What a trace tells of drops is what is counted, those of packets that had joined among them.
+/// The drops in a trace agree with the counters, including drops of queued packets.
 #[test]
 fn every_drop_is_told() {
     const CODEL: &str = r#"{ kind = "codel", limit = "30 packets" }"#;
@@ -118,7 +117,7 @@ fn every_drop_is_told() {
         assert_eq!(told as f64, metrics[&format!("{entity}.queue_drops")], "{entity}");
         assert!(metrics[&format!("{early}.queue_early_drops")] > 0.0, "{early}");
         if early.starts_with("link.") {
-            // The link's own counters are those of all its services.
+            // The counters of the link are the sums over its services.
             let of = |entity: &str, cause: &str| metrics[&format!("{entity}.queue_{cause}drops")];
             let all = of(entity, "early_") + of(entity, "tail_");
             assert_eq!(all, of(entity, ""), "{entity}");
@@ -128,7 +127,8 @@ fn every_drop_is_told() {
     }
 }
 
-/// Beside a flood to another station, a thin stream waits for the frames of a flooded queue, or for its turn.
+/// During a flood to another station, a low-rate stream waits for the frames of the flooded queue,
+/// or for its turn.
 #[test]
 fn a_queue_for_each_flow_lets_a_thin_stream_pass() {
     let text = |queue: &str| {
@@ -157,13 +157,13 @@ fn a_queue_for_each_flow_lets_a_thin_stream_pass() {
     let of = |queue: &str| metrics(&text(queue)).remove(0);
     let (tail, fair) =
         (of("\"100 packets\""), of(r#"{ kind = "fq-codel", limit = "100 packets" }"#));
-    // A frame of the flood takes some 2 ms, so that a full queue is 200 ms long.
+    // A frame of the flood takes about 2 ms, so that a full queue is 200 ms long.
     assert!(tail["flow.call.delay_mean_s"] > 0.1, "{}", tail["flow.call.delay_mean_s"]);
     assert!(fair["flow.call.delay_mean_s"] < 0.01, "{}", fair["flow.call.delay_mean_s"]);
     assert_eq!(fair["flow.call.residual_loss"], 0.0);
 }
 
-/// A sender that goes by marks keeps the queue of the access point at the threshold.
+/// A sender that reacts to marks keeps the queue of the access point at the threshold.
 #[test]
 fn an_access_point_marks() {
     let text = r#"

@@ -1,4 +1,4 @@
-//! The Snoop machine alone: tables worked by hand, and properties under arbitrary events.
+//! The Snoop state machine: hand-computed tables, and properties with arbitrary events.
 //!
 //! Packets have 100 bytes; packet `n` begins at byte `1 + 100 n`, and "ACK n" acknowledges all
 //! packets before packet `n`.
@@ -9,7 +9,7 @@ use lasthop::units::{Duration, Instant};
 use proptest::prelude::*;
 use std::collections::HashMap;
 
-/// How a packet of `connection` meets the agent on its way down.
+/// Circumstances of a packet of `connection` that is about to enter the interface queue.
 fn of(connection: usize, has_room: bool) -> Crossing {
     Crossing { connection: Some(connection), has_room }
 }
@@ -41,13 +41,13 @@ fn ack(connection: u32, incarnation: u32, number: u32) -> Packet {
     Packet { hop: connection, incarnation, bytes: 40, tcp }
 }
 
-/// A machine and a script: every step says what comes out.
+/// A state machine and a script: every step specifies the output.
 struct Bench {
     snoop: Snoop<Packet>,
     now: Instant,
 }
 
-/// What became of an acknowledgment, and the packet sent again, if any.
+/// Verdict on an ACK, and the retransmitted packet, if any.
 const FORWARD: (Verdict, Option<u32>) = (Verdict::Forward, None);
 const SUPPRESS: (Verdict, Option<u32>) = (Verdict::Suppress, None);
 const fn repair(number: u32) -> (Verdict, Option<u32>) {
@@ -75,7 +75,7 @@ impl Bench {
         assert_eq!(self.sent(), None);
     }
 
-    /// Packets `numbers` of connection 0 go down.
+    /// Sends packets `numbers` of connection 0 over the link.
     fn data(&mut self, numbers: impl IntoIterator<Item = u32>) {
         numbers.into_iter().for_each(|number| self.down(&data(0, 0, number), true));
     }
@@ -112,7 +112,7 @@ fn a_lost_packet_is_repaired_at_the_second_duplicate() {
     let mut bench = Bench::new(Quirks::None);
     bench.data(0..7);
     assert_eq!(bench.at(20).ack(1), FORWARD);
-    // Packet 1 is lost; packets 2 to 6 bring a duplicate each.
+    // Packet 1 is lost; packets 2 to 6 cause a duplicate each.
     bench.acks(1, &[FORWARD, repair(1), SUPPRESS, SUPPRESS, SUPPRESS]);
     bench.data(7..9);
     assert_eq!(bench.at(40).ack(7), FORWARD);
@@ -136,7 +136,8 @@ fn a_duplicate_too_many_tells_that_the_repair_was_lost() {
     bench.data(9..10);
     bench.acks(0, &[repair(0)]);
     assert_eq!(bench.ack(10), FORWARD);
-    // Two holes: the duplicates for the second come from behind the repair of the first alone.
+    // Two holes: the duplicates for the second are caused by packets after the repair of the first
+    // only.
     bench.data(10..15);
     bench.acks(10, &[FORWARD, repair(10)]);
     bench.data(15..18);
@@ -149,11 +150,12 @@ fn ns2_counts_one_duplicate_too_many_and_repairs_once() {
     let mut bench = Bench::new(Quirks::Ns2);
     bench.data(0..7);
     assert_eq!(bench.at(20).ack(1), FORWARD);
-    // 6 packets cached, less 2: where 3 more duplicates will come, it swallows 4.
+    // 6 packets cached, minus 2: it suppresses 4 duplicates, although 3 more will arrive.
     bench.acks(1, &[FORWARD, repair(1), SUPPRESS, SUPPRESS, SUPPRESS]);
     bench.data(7..10);
     bench.acks(1, &[SUPPRESS, FORWARD]);
-    // The counter fires again, the packet has been repaired once: 9 cached, less the tail, less 2.
+    // The counter reaches the threshold again, the packet was repaired once: 9 cached, minus the
+    // tail, minus 2.
     bench.acks(1, &[FORWARD, SUPPRESS, SUPPRESS, SUPPRESS, SUPPRESS, SUPPRESS, SUPPRESS]);
     bench.acks(1, &[FORWARD, FORWARD]);
     assert_eq!(bench.ack(10), FORWARD);
@@ -163,7 +165,7 @@ fn ns2_counts_one_duplicate_too_many_and_repairs_once() {
 fn a_miscount_of_one_repairs_again_in_ns2() {
     let mut bench = Bench::new(Quirks::Ns2);
     bench.data(0..1);
-    // One packet cached, less 2 is -1.
+    // One packet cached, minus 2 is -1.
     bench.acks(0, &[FORWARD, repair(0), repair(0), FORWARD, FORWARD]);
 }
 
@@ -187,7 +189,7 @@ fn what_is_not_there_is_not_hidden() {
         bench.data(2..9);
         assert_eq!(bench.ack(1), FORWARD);
         bench.acks(1, &[FORWARD; 7]);
-        // The sender sends packet 1 again: now it is there, but the loss is the sender's.
+        // The sender retransmits packet 1: it is now cached, but the loss is handled by the sender.
         bench.down(&data(0, 0, 1), true);
         bench.acks(1, &[FORWARD; 3]);
         // A timer can still repair it.
@@ -206,7 +208,7 @@ fn a_full_cache_forwards_and_forgets() {
         assert_eq!(bench.ack(3), FORWARD);
         assert_eq!(bench.snoop.cached(0), 0);
         bench.acks(3, &[FORWARD; 6]);
-        // Packet 3 comes again, behind others: it is the sender's.
+        // Packet 3 arrives again, after others: it is a retransmission of the sender.
         bench.data([3]);
         bench.acks(3, &[FORWARD; 3]);
     }
@@ -242,7 +244,7 @@ fn a_timeout_knows_the_duplicates_to_come() {
     bench.data(0..4);
     bench.at(1100);
     assert_eq!(bench.timeout(), Some(0));
-    // Packets 1 to 3 brought no duplicate yet; the one after them tells of a lost repair.
+    // Packets 1 to 3 have not caused a duplicate; the next one indicates a lost repair.
     bench.data(4..5);
     bench.acks(0, &[SUPPRESS, SUPPRESS, SUPPRESS, repair(0)]);
     assert_eq!(bench.ack(5), FORWARD);
@@ -271,7 +273,7 @@ fn local_retransmissions_are_limited() {
         }
         assert_eq!(sent, 3);
         assert_eq!(bench.snoop.next_timeout(), Instant::NEVER);
-        // Sent again by the sender, it has as many once more.
+        // After a retransmission by the sender, the limit applies again.
         bench.data([0]);
         assert_eq!(bench.at(500_000).timeout(), Some(0));
     }
@@ -287,7 +289,7 @@ fn a_new_incarnation_begins_with_nothing() {
     for number in 0..4 {
         bench.down(&data(0, 1, number), true);
     }
-    // Late packets of the old one are none of the agent's business.
+    // Late packets of the old instance are ignored.
     bench.acks(2, &[FORWARD; 4]);
     bench.down(&data(0, 0, 4), true);
     assert_eq!(bench.snoop.cached(0), 5);
@@ -295,7 +297,7 @@ fn a_new_incarnation_begins_with_nothing() {
     assert_eq!(bench.up(&late), FORWARD);
     assert_eq!(bench.up(&late), FORWARD);
     assert_eq!(bench.up(&late), repair(0));
-    // A SYN sent again is no new connection; one with another number is.
+    // A retransmitted SYN is not a new connection; a SYN with another number is.
     bench.down(&syn(0, 1), true);
     assert_eq!(bench.snoop.cached(0), 4);
     let mut other = syn(0, 1);
@@ -309,7 +311,7 @@ fn a_new_incarnation_begins_with_nothing() {
     (0..3).for_each(|number| bench.down(&data(0, 1, number), true));
     assert_eq!(bench.up(&syn(0, 2)), FORWARD);
     assert_eq!(bench.snoop.cached(0), 0);
-    // In ns-2 the SYN alone tells.
+    // In ns-2, only the SYN identifies an instance.
     let mut bench = Bench::new(Quirks::Ns2);
     bench.data(0..5);
     bench.down(&syn(0, 0), true);
@@ -333,7 +335,7 @@ fn only_pure_duplicates_are_duplicates() {
     }
     assert_eq!(bench.up(&ack(0, 0, 0)), FORWARD, "an old one");
     assert_eq!(bench.snoop.counters().local_retransmissions, 0);
-    // An acknowledgment on data frees the cache all the same.
+    // An ACK on data also frees the cache.
     let mut with_data = ack(0, 0, 6);
     with_data.tcp.payload = 10;
     assert_eq!(bench.up(&with_data), FORWARD);
@@ -345,7 +347,7 @@ fn numbers_may_wrap() {
     for quirks in [Quirks::None, Quirks::Ns2] {
         let mut bench = Bench::new(quirks);
         let at = |number: u32| u32::MAX.wrapping_sub(349).wrapping_add(LENGTH * number);
-        // ns-2's numbers start at 0: acknowledgments take it there.
+        // ns-2's numbers start at 0: ACKs move them there.
         for step in 1..=3u32 {
             let mut far = ack(0, 0, 0);
             far.tcp.ack = (at(0) / 3).saturating_mul(step);
@@ -387,7 +389,7 @@ fn step() -> impl Strategy<Value = Step> {
                 connection, number, payload, window: 5000 + window / 19
             }
         ),
-        // Runs of one acknowledgment are what matters.
+        // Repeated ACKs are the most relevant events.
         8 => (0u32..2, 2u32..5).prop_map(
             |(connection, number)| Step::Ack { connection, number, payload: false, window: 5000 }
         ),
@@ -397,17 +399,17 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What an agent may have seen of a connection.
+/// Model of the agent's state of a connection.
 #[derive(Default)]
 struct Seen {
     incarnation: u32,
-    /// Greatest acknowledgment of this incarnation, by packet number.
+    /// Highest ACK of this instance, by packet number.
     newest: Option<u32>,
-    /// Local retransmissions of each packet cached since the sender sent it.
+    /// Local retransmissions of each cached packet since its last transmission by the sender.
     sent: HashMap<u32, u32>,
 }
 
-/// A hundred times as many have run without a failure.
+/// A run with a hundred times as many cases has passed.
 const CASES: u32 = 400;
 
 proptest! {
@@ -497,7 +499,7 @@ proptest! {
                 let one = &mut seen[packet.hop as usize];
                 let number = (packet.tcp.seq - 1) / LENGTH;
                 prop_assert_eq!(packet, data(packet.hop, one.incarnation, number));
-                let count = one.sent.get_mut(&number).expect("only what went down goes again");
+                let count = one.sent.get_mut(&number).expect("only sent packets are retransmitted");
                 *count += 1;
                 prop_assert!(*count <= max_retransmissions);
                 prop_assert!(one.newest.is_none_or(|newest| number >= newest), "acknowledged");

@@ -1,5 +1,5 @@
-//! Snoop in the simulator: invisible where nothing is lost, helpful where the wireless host
-//! receives, and without effect where it sends.
+//! Snoop in the simulator: transparent without losses, effective if the wireless host receives, and
+//! without effect if it sends.
 
 use crate::scenarios::{self, Metrics};
 use lasthop::channel::LossRecord;
@@ -16,15 +16,15 @@ const RAW: &str = r#"{ kind = "raw" }"#;
 const SR: &str = r#"{ kind = "selective-repeat" }"#;
 const GBN: &str = r#"{ kind = "go-back-n" }"#;
 const NS2: &str = r#"kind = "tcp", variant = "reno", profile = "ns-2", segment = "1000 B""#;
-/// Acknowledgments that are held back longer than the local timer waits would set it off.
+/// ACKs that are delayed longer than the local timer would trigger it.
 const RFC: &str = r#"kind = "tcp", variant = "newreno", profile = "rfc", segment = "1000 B", delayed_ack = "off""#;
 const WLAN: (&str, &str) = ("2 Mbps", "3 ms");
 const CELL: (&str, &str) = ("43.2 kbps", "100 ms");
 const FILE: &str = r#"{ kind = "file", size = "400 kB" }"#;
 const WEB: &str = r#"{ kind = "web" }"#;
 
-/// A wired link, long where the wireless one is short, so that the window matters, and a wireless
-/// link; `from` and `to` are "server" and "client" in either order.
+/// A wired link with a long delay if that of the wireless one is short, so that the window matters,
+/// and a wireless link; `from` and `to` are "server" and "client" in either order.
 fn scenario(
     air: (&str, &str),
     protocol: &str,
@@ -72,7 +72,7 @@ fn scenario(
 const DOWN: [&str; 2] = ["server", "client"];
 const UP: [&str; 2] = ["client", "server"];
 
-/// Without agent, with it, and with it as ns-2 has it.
+/// Without agent, with the agent, and with its ns-2 form.
 fn forms(scenario: &Scenario) -> [Scenario; 3] {
     let (mut none, mut ns2) = (scenario.clone(), scenario.clone());
     none.links[1].agents.0.clear();
@@ -86,8 +86,8 @@ fn trace(scenario: &Scenario, replication: u64) -> (Vec<TraceEvent>, HashMap<Str
     (trace.events, trace.metrics.into_iter().collect())
 }
 
-/// What each end of a connection saw, to the bit. What two of them see in the same nanosecond may
-/// come in either order: a raw link without agent is computed ahead.
+/// Returns the events at each end of a connection, bit by bit. Simultaneous events of two ends may
+/// have either order: a raw link without agent is computed in advance.
 fn seen_by_tcp(events: &[TraceEvent]) -> Vec<(u64, String, &'static str, u64, u64)> {
     let tcp = events.iter().filter(|event| event.entity.starts_with("flow."));
     let mut seen: Vec<_> = tcp
@@ -114,7 +114,7 @@ fn without_losses_nobody_notices() {
         for protocol in [RAW, SR, GBN] {
             for transport in [NS2, RFC] {
                 for (app, way) in [(FILE, DOWN), (FILE, UP), (WEB, DOWN)] {
-                    // Behind four windows of 185 ms packets, the local timer fires for nothing.
+                    // With four windows of 185 ms packets, the local timer expires spuriously.
                     if air == CELL && app == WEB {
                         continue;
                     }
@@ -123,7 +123,7 @@ fn without_losses_nobody_notices() {
                     let expected = seen_by_tcp(&none.0);
                     assert!(expected.len() > 200);
                     for (form, what) in [(plain, "plain"), (ns2, "ns-2")] {
-                        // In ns-2 four connections are one to the agent, which gets it wrong.
+                        // In ns-2, four connections are one to the agent, which causes errors.
                         if what == "ns-2" && app == WEB {
                             continue;
                         }
@@ -166,7 +166,7 @@ fn one_lost_packet_costs_the_sender_one_or_two_duplicates() {
         let file = format!(r#"{{ kind = "file", size = "{} B" }}"#, 400 * segment);
         let scenario = scenario(air, RAW, &transport, &file, DOWN, "0 %");
         let [none, forms @ ..] = forms(&scenario);
-        // Frame 0 is the SYN; with fewer than four packets on the way the local timer must help.
+        // Frame 0 is the SYN; with fewer than four packets in flight, the local timer is required.
         for frame in [8, 13, 21, 34, 55, 89, 144, 233, 377] {
             let without = trace(&losing(&none, frame), 0).1;
             assert!(without["flow.f.window_cuts"] >= 1.0, "the loss would cost a window");
@@ -225,7 +225,7 @@ fn it_helps_the_wireless_host_that_receives_and_no_other() {
         let scenario = scenario(WLAN, RAW, NS2, FILE, DOWN, loss);
         let [none, plain, ns2] = forms(&scenario).map(|form| metrics(&form, replications));
         for (form, what) in [(&plain, "plain"), (&ns2, "ns-2")] {
-            // The channel is the same: the gain is that of each replication.
+            // The channel is identical: the gain is computed per replication.
             for (with, without) in form.iter().zip(&none) {
                 let [with, without] = [with, without].map(|row| row["flow.f.goodput_bps"]);
                 assert!(with > 1.02 * without, "{what} {loss}: {with} and {without}");
@@ -261,13 +261,13 @@ fn in_web_browsing_replies_are_repaired_and_requests_are_not() {
         let again = |event: &&TraceEvent| event.event == "local_retransmission";
         assert!(events.iter().filter(again).count() > 10);
         assert!(events.iter().filter(requests).count() > 100);
-        assert!(metrics["flow.f.timeouts"] > 0.0, "lost requests are the client's to send again");
+        assert!(metrics["flow.f.timeouts"] > 0.0, "lost requests are retransmitted by the client");
     }
 }
 
 #[test]
 fn congestion_before_the_link_stays_visible() {
-    // The queue of the wireless link holds less than the window: what it drops is not repaired.
+    // The queue of the wireless link is smaller than the window: its drops are not repaired.
     let mut scenario = scenario(WLAN, RAW, NS2, FILE, DOWN, "0 %");
     scenario.links[0].forward.rate = lasthop::units::Rate::from_bps(10_000_000);
     scenario.links[1].forward.queue = lasthop::scenario::QueueLimit::Packets(8).into();
@@ -276,7 +276,8 @@ fn congestion_before_the_link_stays_visible() {
         let (_, metrics) = trace(form, 0);
         assert!(metrics["link.wireless.forward.queue_drops"] > 0.0);
         assert!(metrics["flow.f.window_cuts"] > 0.0);
-        // ns-2 does not note what it does not cache: sent again, such a packet looks new.
+        // ns-2 does not record packets that it does not cache: retransmitted, such a packet appears
+        // to be new.
         assert!(is_ns2 || metrics["agent.wireless.local_retransmissions"] == 0.0);
     }
 }

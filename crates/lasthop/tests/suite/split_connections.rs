@@ -1,9 +1,9 @@
-//! Split connections in the simulator: what a proxy before a satellite link gains, and what it must not change.
+//! Split connections in the simulator: the gain of a proxy before a satellite link, and invariants.
 
 use crate::scenarios::{self, Metrics, read, scenario};
 
 const PROXY: &str = r#"agent = { kind = "split-connection", at = "gateway" }"#;
-/// Hybla over the link, which makes up for its round trip, from a window of ten segments.
+/// Hybla over the link, which compensates for its RTT, from an initial window of ten segments.
 const HYBLA: &str = r#"agent = { kind = "split-connection", at = "gateway", buffer = "1 MB", variant = "hybla", initial_window = "10 segments" }"#;
 const SACK: &str = r#"kind = "tcp", variant = "sack", profile = "rfc", segment = "1460 B", receive_window = "1000 segments""#;
 const FILE: &str = r#"{ kind = "file", size = "1 MB" }"#;
@@ -44,10 +44,12 @@ fn metrics(agent: &str, transport: &str, app: &str, ends: [&str; 2], loss: &str)
 const DOWN: [&str; 2] = ["server", "terminal"];
 const UP: [&str; 2] = ["terminal", "server"];
 
-/// With 1 % loss each way and a round trip of 540 ms SACK's window is about sqrt(3 / (2 * 2 * 0.01)) = 8.7 segments (the square-root
-/// formula with delayed ACKs): 190 kbps of the 4 Mbps, 43 s for 1 MB. A proxy alone shortens the round trip that counts by 40 ms. One whose TCP
-/// makes up for the round trip (Hybla: 20 times the window) is limited by the link in the long run, 2 s, and by slow start and the
-/// repair of its losses in a transfer as short as this: at least twice as fast. Each transfer is complete only where it arrives.
+/// With 1 % loss in each direction and an RTT of 540 ms, SACK's window is about sqrt(3 / (2 * 2 *
+/// 0.01)) = 8.7 segments (the square-root formula with delayed ACKs): 190 kbps of the 4 Mbps, 43 s
+/// for 1 MB. A proxy alone reduces the relevant RTT by 40 ms. With a TCP that compensates for the
+/// RTT (Hybla: 20 times the window), the limit is the link in the long run, 2 s, and slow start and
+/// loss recovery in a transfer as short as this: at least twice as fast. Each transfer is complete
+/// only when it has arrived.
 #[test]
 fn a_proxy_gains_over_a_satellite_link_with_loss() {
     for ends in [DOWN, UP] {
@@ -59,11 +61,11 @@ fn a_proxy_gains_over_a_satellite_link_with_loss() {
                     continue;
                 }
                 let of = |name: &str| row[&format!("agent.satellite.{name}")];
-                // What has arrived and whose ACK is still on its way counts as unconfirmed.
+                // Data that has arrived and whose ACK is in transit counts as unconfirmed.
                 let [left, most] = ["unconfirmed_bytes", "most_unconfirmed_bytes"].map(of);
                 assert_eq!(of("split_connections"), 1.0);
                 assert!(left <= most && most > 0.0 && most <= 1e6, "{left} {most}");
-                // The half that sends over the lossy link repairs what that has lost.
+                // The half that sends over the lossy link repairs its losses.
                 assert!(ends == UP || of("link_retransmissions") > 0.0);
                 assert!(row["flow.f.duration_s"] > 1e6 * 8.0 / 4e6);
             }
@@ -75,7 +77,8 @@ fn a_proxy_gains_over_a_satellite_link_with_loss() {
     }
 }
 
-/// Without loss and with room for all a proxy changes what is acknowledged, not what arrives: the same bytes, and no second copy of any.
+/// Without losses and with sufficient buffers, a proxy changes only the ACKs: the same bytes are
+/// delivered, without duplicates.
 #[test]
 fn nothing_is_sent_twice_where_nothing_is_lost() {
     for (ends, variant) in [(DOWN, "sack"), (DOWN, "reno"), (UP, "cubic")] {
@@ -90,7 +93,8 @@ fn nothing_is_sent_twice_where_nothing_is_lost() {
     }
 }
 
-/// Browsers over one connection after the other, through a proxy and through one at each end of the link: replies are no less.
+/// Browsers with consecutive connections, through one proxy and through one at each end of the
+/// link: as many replies.
 #[test]
 fn browsers_get_their_replies_through_one_proxy_and_two() {
     let web = r#"{ kind = "web" }"#;
@@ -100,7 +104,7 @@ fn browsers_get_their_replies_through_one_proxy_and_two() {
         let transport = format!(r#"kind = "tcp", variant = "cubic", profile = "{profile}""#);
         let replies = |agent: &str| {
             let text = satellite(agent, &transport, web, ["user", "server"], "1 %");
-            // The terminal's side goes on over a short link.
+            // The terminal's side has a further short link.
             let text = text.replace("\"terminal\"", "\"relay\"")
                 + "[link.house]\nbetween = [\"relay\", \"user\"]\nrate = \"10 Mbps\"\ndelay = \"1 ms\"\n";
             let rows = scenarios::metrics(&scenario(&text), 3, 1);
@@ -137,7 +141,7 @@ fn flows_that_cannot_be_split_are_refused() {
     }
 }
 
-/// A connection that ends at the proxy's host is left alone.
+/// A connection that ends at the proxy's host is not split.
 #[test]
 fn a_connection_that_ends_at_the_proxy_is_its_own() {
     let ends = ["gateway", "terminal"];

@@ -1,4 +1,4 @@
-//! Settings that a scenario may hold and that a TCP must survive: a transfer over a clean link ends.
+//! Extreme TCP settings of scenarios: a transfer over a clean link ends.
 
 use lasthop::run::{self, Options};
 use lasthop::scenario::Scenario;

@@ -1,4 +1,5 @@
-//! Timeouts that were a mistake, and what was sent again in vain, are counted exactly: the simulator knows what arrives.
+//! Spurious timeouts and spurious retransmissions are counted exactly, as the simulator knows all
+//! arrivals.
 
 use lasthop::packet::{TcpHeader, flags};
 use lasthop::run::{self, Options, Trace};
@@ -11,7 +12,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-/// Timeouts, those that were a mistake, retransmissions, those in vain and duplicates of a file of 100 kB.
+/// Returns timeouts, spurious timeouts, retransmissions, spurious retransmissions and duplicates of
+/// a file of 100 kB.
 fn run(transport: &str, errors: &str) -> [f64; 5] {
     let text = format!(
         r#"
@@ -44,7 +46,7 @@ fn run(transport: &str, errors: &str) -> [f64; 5] {
     [value("timeouts"), value("spurious_timeouts"), sent, spurious, received]
 }
 
-/// Nothing is lost, and the timer is shorter than the round trip.
+/// No packet is lost, and the timeout is shorter than the RTT.
 #[test]
 fn without_loss_every_timeout_is_a_mistake() {
     for profile in ["ns-2", "rfc"] {
@@ -58,13 +60,13 @@ fn without_loss_every_timeout_is_a_mistake() {
             (timeouts, retransmissions),
             "{profile}: nothing was lost"
         );
-        // The run ends with the last ACK: copies of the 200 ms before are still under way.
+        // The run ends with the last ACK: copies sent in the preceding 200 ms are in transit.
         assert!(duplicates >= 1.0 && duplicates <= retransmissions, "{profile}");
     }
 }
 
-/// Frames are lost, and nothing takes longer than the timer: only lost ACKs can deceive the sender, which must be rare as
-/// later ones make up for them.
+/// Frames are lost, and no delay exceeds the timeout: only lost ACKs can cause spurious timeouts,
+/// which are rare as later ACKs replace them.
 #[test]
 fn timeouts_after_losses_are_no_mistakes() {
     let errors = r#"{ kind = "uniform", loss = 0.2 }"#;
@@ -72,7 +74,8 @@ fn timeouts_after_losses_are_no_mistakes() {
         let transport = format!(r#"profile = "{profile}", min_rto = "2 s""#);
         let [timeouts, mistakes, retransmissions, spurious, duplicates] = run(&transport, errors);
         assert!(timeouts >= 3.0 && mistakes <= timeouts / 2.0, "{profile}: {mistakes} {timeouts}");
-        // On a link that keeps the order, what arrives in vain is spurious, and so are some that are lost.
+        // On a link without reordering, duplicate arrivals are spurious, and so are some lost
+        // retransmissions.
         assert!(
             duplicates <= spurious && spurious < retransmissions,
             "{profile}: {duplicates} {spurious} {retransmissions}"
@@ -80,24 +83,25 @@ fn timeouts_after_losses_are_no_mistakes() {
     }
 }
 
-/// A segment is sent, and sent again after each timeout. Which of its transmissions arrive, in which order, before which
-/// timeout, and how many retransmissions and timeouts were in vain: those behind the first transmission, in the order of
-/// sending, that ever arrives.
+/// A segment is sent, and retransmitted after each timeout. Each case lists the transmissions that
+/// arrive, in order and relative to the timeouts, and the number of spurious retransmissions and
+/// timeouts: those after the first transmission, in transmission order, that ever arrives.
 #[test]
 fn copies_behind_one_that_arrives_are_spurious() {
-    // What happens: a transmission leaves (S), after a timeout but for the first, or that of a number arrives; those not
-    // named are lost. A timeout is judged as the transmission that it brings.
+    // Events: a transmission is sent (S), after a timeout except for the first, or the transmission
+    // with this number arrives; transmissions without arrival are lost. A timeout is spurious if
+    // its transmission is.
     for (events, spurious) in [
         // The original is late, and the copy arrives after it.
         ("SS01", 1),
-        // The original was there before its copy left.
+        // The original arrived before its copy was sent.
         ("S0S1", 1),
         ("S0S", 1),
         // The original is lost.
         ("SS1", 0),
         // The original is late, the copy lost.
         ("SS0", 1),
-        // Two copies: the first arrives late, the other thereafter, or never.
+        // Two copies: the first arrives late, the other afterwards, or never.
         ("SSS12", 1),
         ("SSS1", 1),
         // The first copy is lost.
@@ -105,18 +109,18 @@ fn copies_behind_one_that_arrives_are_spurious() {
         // The original is late and both copies are lost.
         ("SSS0", 2),
         ("SSS012", 2),
-        // Copies overtake what left before them, which comes yet.
+        // Copies overtake earlier transmissions, which arrive later.
         ("SS10", 1),
         ("SSS21", 1),
         ("SSS210", 2),
         ("SSS20", 2),
-        // What leaves behind an arrival is in vain whatever becomes of it.
+        // Retransmissions after an arrival are spurious, regardless of their outcome.
         ("SS1S", 1),
         ("SSS2SS3", 2),
-        // Each arrives twice.
+        // Each transmission arrives twice.
         ("SS11", 0),
         ("SS0011", 1),
-        // Nothing arrives.
+        // No transmission arrives.
         ("SSS", 0),
     ] {
         let set = Overrides { handshake: Some(false), ..Overrides::default() };
@@ -148,7 +152,7 @@ fn copies_behind_one_that_arrives_are_spurious() {
         }
         let expected = SpuriousCounts { retransmissions: spurious, timeouts: spurious };
         assert_eq!(receiver.spurious_of_peer(), expected, "{events}");
-        // The next incarnation begins with nothing, and the count goes on.
+        // The next connection instance starts without state, and the count continues.
         receiver.reset(Duration::ZERO);
         assert_eq!(receiver.spurious_of_peer(), expected, "{events}");
     }
@@ -161,28 +165,29 @@ fn deliver(end: &mut Connection, now: Instant, segment: &TcpHeader, ordinal: u8)
     }
 }
 
-/// A transmission of data, SYN or FIN as somebody writes it down who knows nothing of ordinals.
+/// A transmission of data, SYN or FIN, as recorded by an observer without access to ordinals.
 struct Sent {
     first: u64,
     end: u64,
     has_arrived: bool,
-    /// All of it had been sent before.
+    /// Whether all its bytes had been sent before.
     is_again: bool,
 }
 
-/// What one end has sent, and its timeouts: the oldest byte outstanding, and how many transmissions there had been.
+/// Transmissions of one end, and its timeouts: the first outstanding byte, and the number of
+/// earlier transmissions.
 #[derive(Default)]
 struct Written {
     sent: Vec<Sent>,
     timeouts: Vec<(u64, usize)>,
     highest: u64,
-    /// Has the peer's SYN come, and an acknowledgment of the own one?
+    /// Whether the peer's SYN, and an ACK of this end's SYN, were received.
     has_syn: bool,
     has_opened: bool,
 }
 
 impl Written {
-    /// What the definition says of it.
+    /// Counts spurious events by their definition.
     fn judge(&self) -> SpuriousCounts {
         let arrives = |first: u64, before: usize| {
             let mut earlier = self.sent[..before].iter();
@@ -195,7 +200,7 @@ impl Written {
     }
 }
 
-/// What becomes of a packet: how much later than others it arrives, in ms, if it does, and once more.
+/// Outcome of a packet: its additional delay in ms, if it arrives, and that of a duplicate.
 #[derive(Clone, Copy, Debug)]
 struct Fate {
     late: Option<u64>,
@@ -214,8 +219,8 @@ fn both(ends: &mut [Connection; 2], from: usize) -> (&mut Connection, &mut Conne
     if from == 0 { (first, second) } else { (second, first) }
 }
 
-/// A transfer over a way that loses, reorders and repeats as `fates` say, in turn: what is counted, and what the definition
-/// says of what was written down. Returns the counts of the sender.
+/// Runs a transfer over a path that loses, reorders and duplicates packets according to `fates`, in
+/// turn. Compares the counts with those of the definition, and returns the counts of the sender.
 fn compare(variant: Variant, profile: Profile, writes: &[u64], fates: &[Fate]) -> SpuriousCounts {
     let set = Overrides { segment: Some(Bytes::new(1000)), ..Overrides::default() };
     let config = presets::config(variant, profile, &set);
@@ -228,11 +233,11 @@ fn compare(variant: Variant, profile: Profile, writes: &[u64], fates: &[Fate]) -
     ends[1].close();
     let mut fates = fates.iter().copied().cycle();
     let mut now = Instant::ZERO;
-    // By time of arrival and order of sending: to whom, what, and which of its transmissions.
+    // By arrival time and transmission order: receiver, packet, and number of the transmission.
     let mut on_way = BTreeMap::<_, (usize, TcpHeader, u8, Option<usize>)>::new();
     let mut written = [Written::default(), Written::default()];
     let mut number = 0;
-    // Long waits of a sender that backs off tell nothing more.
+    // Long intervals of a sender in backoff add no information.
     while now < Instant::ZERO + Duration::from_secs(200) {
         for from in 0..2 {
             let mut segment = TcpHeader::default();
@@ -300,7 +305,7 @@ fn compare(variant: Variant, profile: Profile, writes: &[u64], fates: &[Fate]) -
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
-    /// Every sender, whatever the network does: the count is what the definition says.
+    /// For every sender and any network behaviour, the count agrees with the definition.
     #[test]
     fn properties_of_spurious_counts(
         variant in prop::sample::select(Variant::ALL).prop_filter("it sends blocks", |&variant| variant != Variant::LtTcp),
@@ -312,7 +317,7 @@ proptest! {
     }
 }
 
-/// A file over one link, as a trace tells of it.
+/// Returns the trace of a file over one link.
 fn traced(transport: &str, link: &str) -> Trace {
     let text = format!(
         r#"
@@ -335,7 +340,7 @@ fn traced(transport: &str, link: &str) -> Trace {
     run::trace(&point.scenario, 1, 0, &AtomicBool::new(false)).unwrap()
 }
 
-/// Times, numbers and lengths of what the sender did.
+/// Times, numbers and lengths of the sender's transmissions.
 struct Spied {
     sent: Vec<(u64, u64, f64)>,
     spurious: Vec<(u64, u64, f64)>,
@@ -360,8 +365,8 @@ impl Spied {
     }
 }
 
-/// The trace of a run marks the very segments and timeouts that were not needed: over a link that keeps the order and carries
-/// nothing else, the frames say which transmissions arrive.
+/// The trace of a run marks exactly the segments and timeouts that were spurious: on a link without
+/// reordering and other traffic, the frames determine which transmissions arrive.
 #[test]
 fn traces_mark_what_was_not_needed() {
     let short = r#"handshake = false, fin = false, min_rto = "0 s", initial_rto = "250 ms", max_rto = "1 s""#;
@@ -394,9 +399,10 @@ fn traces_mark_what_was_not_needed() {
                 highest = end.max(highest);
             }
             assert_eq!(spied.spurious, expected, "{transport}");
-            // A timer fires for a segment that then goes again at once.
+            // A timer expires for a segment that is then retransmitted immediately.
             let mistakes = spied.timeouts.iter().filter(|(at, ..)| {
-                let again = sent.iter().position(|sent| sent.0 == *at).expect("it goes again");
+                let again =
+                    sent.iter().position(|sent| sent.0 == *at).expect("it is retransmitted");
                 arrives(sent[again].1, again)
             });
             let mistakes: Vec<u64> = mistakes.map(|(at, ..)| *at).collect();
@@ -409,7 +415,8 @@ fn traces_mark_what_was_not_needed() {
     assert!(marked[0] > 20 && marked[1] > 5, "there is something to find: {marked:?}");
 }
 
-/// Over links that decide about frames, and that carry ACKs as well, the trace marks as many as are counted.
+/// Over links that decide about frames, and that also carry ACKs, the trace marks as many events as
+/// are counted.
 #[test]
 fn traces_mark_as_many_as_are_counted() {
     let short = r#"min_rto = "0 s", initial_rto = "250 ms", max_rto = "1 s""#;
@@ -440,7 +447,7 @@ fn traces_mark_as_many_as_are_counted() {
     assert!(marked > 20, "there is something to count: {marked}");
 }
 
-/// Where it cannot be known which retransmissions were needed, no number is told.
+/// If spurious retransmissions cannot be determined, no number is reported.
 #[test]
 fn what_cannot_be_known_is_not_counted() {
     let split = r#"

@@ -1,6 +1,6 @@
-//! Whole runs against closed forms. Runs are deterministic (fixed seeds), so nothing here can fail
-//! by chance once it passes; the false-alarm rates say how likely a correct simulator would be to
-//! fail with a fresh seed, and so how much a pass is worth.
+//! Whole runs against closed forms. Runs are deterministic (fixed seeds), so that a passing test
+//! never fails by chance. The false-positive rates are the probabilities that a correct simulator
+//! would fail with a new seed.
 
 use lasthop::analysis::tcp_formulas::TcpPath;
 use lasthop::run::{self, Options, Results};
@@ -18,7 +18,7 @@ fn run(text: &str, replications: u64) -> Results {
     results
 }
 
-/// All replications of one metric.
+/// Returns the values of one metric in all replications.
 fn values(results: &Results, metric: &str) -> Vec<f64> {
     let place = results.metrics.iter().position(|name| name == metric);
     let place = place.unwrap_or_else(|| panic!("{metric} is none of {:?}", results.metrics));
@@ -47,7 +47,7 @@ fn uniform(loss: f64) -> String {
 
 const UDP: &str = r#"{ kind = "udp" }"#;
 
-/// On nearly always: `rate`, 100-byte packets.
+/// Nearly always on: `rate`, 100-byte packets.
 fn steady(rate: &str) -> String {
     format!(r#"{{ kind = "on-off", rate = "{rate}", on = "10 s", off = "0 s", packet = "100 B" }}"#)
 }
@@ -74,8 +74,8 @@ fn without_loss_tcp_fills_the_link() {
         let results = run(&text, 1);
         let goodput = values(&results, "flow.f.goodput_bps")[0];
         let most = 64_000.0 * 960.0 / 1000.0;
-        // 125 s on the air. To that comes at the start the handshake and, until the window has
-        // grown beyond one bandwidth-delay product (2 segments), some round trips of 0.23 s.
+        // 125 s of transmission. The handshake and, until the window has grown beyond one
+        // bandwidth-delay product (2 segments), several RTTs of 0.23 s are added at the start.
         assert!(goodput < most && goodput > most * 125.0 / 126.0, "{variant} {profile}: {goodput}");
         assert_eq!(values(&results, "flow.f.retransmissions"), [0.0]);
         let utilization = values(&results, "link.air.forward.utilization")[0];
@@ -83,18 +83,19 @@ fn without_loss_tcp_fills_the_link() {
     }
 }
 
-/// Padhye, Firoiu, Towsley, Kurose 1998, equation 30, without a window limit, one ACK a segment;
+/// Padhye, Firoiu, Towsley, Kurose 1998, equation 30, without a window limit, one ACK per segment;
 /// segments per second.
 fn pftk(loss: f64, round_trip: f64, timeout: f64) -> f64 {
     TcpPath::new(loss, round_trip, timeout, 1, f64::INFINITY).expect("a path").padhye_simplified()
 }
 
-/// Band: 25 %, for Reno, whose formula it is, at all losses. It takes losses after the first of a
-/// round as certain, ours are independent; its authors compare it with measurements to about that
-/// accuracy. NewReno and SACK escape most of the timeouts that it counts, which begin to matter
-/// above 2 %: there they lie between it and the square-root law for independent losses, 1.31 (Ott,
-/// Kemperman, Mathis 1996), which knows no timeouts. 20 000 segments and 4 replications leave a
-/// standard error of about 2 %, so that chance plays no part.
+/// Tolerance: 25 %, for Reno, to which the formula applies, at all losses. The formula assumes that
+/// all segments after the first loss of a round are lost; losses are independent here. The authors
+/// report a similar accuracy relative to measurements. NewReno and SACK avoid most of the timeouts
+/// that the formula counts, which matter above 2 %: there, they are between it and the square-root
+/// formula for independent losses, 1.31 (Ott, Kemperman, Mathis 1996), which has no timeouts. 20
+/// 000 segments and 4 replications yield a standard error of about 2 %, so that random failures are
+/// excluded.
 #[test]
 fn throughput_over_a_lossy_path_follows_padhye() {
     let mut failures = Vec::new();
@@ -102,7 +103,7 @@ fn throughput_over_a_lossy_path_follows_padhye() {
         for loss in [0.002, 0.005, 0.01, 0.02, 0.04] {
             let text = format!(
                 "name = \"pftk\"\n{}{}",
-                // Losses on data only; no queue ever fills.
+                // Losses of data only; no queue ever fills.
                 link(
                     "air",
                     "a",
@@ -141,7 +142,7 @@ fn throughput_over_a_lossy_path_follows_padhye() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// Five standard deviations: a false alarm in 1.7 million.
+/// Five standard deviations: a false-positive rate of 1 in 1.7 million.
 fn assert_share(what: &str, lost: f64, of: f64, share: f64) {
     let bound = 5.0 * (of * share * (1.0 - share)).sqrt();
     assert!((lost - of * share).abs() <= bound, "{what}: {lost} of {of}, {share}, bound {bound}");
@@ -167,10 +168,10 @@ fn datagrams_are_lost_as_often_as_the_channel_says() {
             assert_share("near", sent - value("flow.near.packets_delivered"), sent, p);
             let sent = value("flow.far.packets_sent");
             let lost = sent - value("flow.far.packets_delivered");
-            // At most a few of the last packets are still under way; they are not lost.
+            // At most a few of the last packets are in transit; they are not lost.
             assert_share("far", lost, sent, 1.0 - (1.0 - p) * (1.0 - p));
             let under_way = lost - value("flow.far.loss") * sent;
-            assert!((-1e-6..=4.0).contains(&under_way), "{under_way} packets under way");
+            assert!((-1e-6..=4.0).contains(&under_way), "{under_way} packets in transit");
             let frames = value("link.one.forward.frames_sent");
             assert_share("link", value("link.one.forward.frames_lost"), frames, p);
             assert_eq!(value("link.one.forward.queue_drops"), 0.0);
@@ -178,7 +179,8 @@ fn datagrams_are_lost_as_often_as_the_channel_says() {
     }
 }
 
-/// A link that is offered twice its rate, for so short that what waits at the end would show.
+/// A link with an offered load of twice its rate, in a run so short that packets waiting at the end
+/// would be visible.
 #[test]
 fn no_link_is_used_beyond_its_rate() {
     for (replay, queue) in [("lazy", 50), ("per-packet", 50), ("lazy", 1), ("lazy", 1000)] {
@@ -227,15 +229,15 @@ fn selective_repeat_loses_nothing_for_good() {
         assert!(value("flow.f.packets_sent") > 11_000.0);
         assert!(value("link.air.forward.frames_lost") > 1_000.0);
         assert_eq!(value("link.air.forward.queue_drops"), 0.0);
-        // What is missing is under way: no more than the window and the queue hold.
+        // Missing packets are in transit: at most as many as the window and the queue contain.
         assert!((0.0..=82.0).contains(&missing), "{missing}");
         assert!(value("link.air.forward.retransmissions") >= 1_000.0);
     }
 }
 
-/// Two equal flows over a path of three links; the middle one is the bottleneck. The channel's losses
-/// keep drop-tail's phase effects away. Over 10 replications the standard error of a flow's share is
-/// below 1.5 % here; 5 % is beyond three of them.
+/// Two equal flows over a path of three links; the middle one is the bottleneck. The losses of the
+/// channel prevent phase effects of drop-tail. Over 10 replications, the standard error of a flow's
+/// share is below 1.5 %; 5 % is more than three of them.
 #[test]
 fn two_equal_flows_share_a_bottleneck() {
     let tcp = r#"{ kind = "tcp", variant = "sack", profile = "rfc", segment = "500 B" }"#;

@@ -1,4 +1,4 @@
-//! Links with rate "unlimited": paths that only lose and delay.
+//! Links with rate "unlimited": paths that only lose and delay packets.
 
 use crate::scenarios::{self, Metrics, scenario};
 use lasthop::run;
@@ -12,7 +12,7 @@ fn metrics(text: &str, replications: u64) -> Vec<Metrics> {
     scenarios::metrics(&scenario(text), replications, 3)
 }
 
-/// A path without a rate between two hosts, and what else the link says.
+/// A path without a rate between two hosts, with further keys of the link.
 fn path(link: &str, flows: &str) -> String {
     format!(
         "name = \"path\"\n[link.path]\nbetween = [\"a\", \"b\"]\nrate = \"unlimited\"\n\
@@ -29,14 +29,14 @@ fn packets_take_the_delay_and_nothing_else_and_keep_their_order() {
     let scenario = scenario(&path("", FILE));
     let trace = run::trace(&scenario, 1, 0, &AtomicBool::new(false)).unwrap();
     let of = |entity: &str, event: &str| -> Vec<_> {
-        // Those with data: what a receiver takes in besides counts as other events.
+        // Data packets only: other received packets count as different events.
         let wanted = |e: &&run::TraceEvent| e.entity == entity && e.event == event && e.value > 0.0;
         trace.events.iter().filter(wanted).map(|e| (e.time_ns, e.sequence)).collect()
     };
     let sent = of("flow.file", "segment_sent");
     let received = of("flow.file.receiver", "segment_received");
     assert_eq!((sent.len(), received.len()), (2000, 2000));
-    // Bursts of a window leave in one instant, and arrive in one, in their order.
+    // Bursts of a window are sent at one instant, and arrive at one, in order.
     assert!(sent.windows(2).filter(|pair| pair[0].0 == pair[1].0).count() > 100);
     let is_later = |(one, other): (&(u64, f64), &(u64, f64))| {
         other.0 == one.0 + 200_000_000 && other.1 == one.1
@@ -60,7 +60,7 @@ fn it_loses_as_often_as_it_says_and_acknowledgments_never() {
         assert_eq!(row["link.path.reverse.frames_lost"], 0.0);
         assert!(row["link.path.reverse.frames_sent"] > 0.0);
     }
-    // Independent losses: 4.5 standard deviations, false alarm 7e-6.
+    // Independent losses: 4.5 standard deviations, false-positive rate 7e-6.
     assert!(sent > 40_000.0);
     let deviation = (sent * 0.01 * 0.99).sqrt();
     assert!((lost - 0.01 * sent).abs() < 4.5 * deviation, "{lost} of {sent}");

@@ -1,4 +1,4 @@
-//! Wireless LANs in scenarios: what they carry, what they count, what they refuse.
+//! Wireless LANs in scenarios: throughput, counters, and rejected values.
 
 use crate::scenarios::{self, Metrics, read, scenario};
 use lasthop::run;
@@ -12,7 +12,7 @@ fn metrics(text: &str) -> Metrics {
     scenarios::metrics(&scenario(text), 1, 5).remove(0)
 }
 
-/// A cell as in the 802.11b of ns-2: 28 B of MAC header, all frames at 11 Mbps; `keys` of the WLAN,
+/// A cell like the 802.11b of ns-2: 28 B of MAC header, all frames at 11 Mbps; `keys` of the WLAN,
 /// `flows` and the end of the run.
 fn cell(stations: &str, keys: &str, flows: &str, seconds: u64) -> String {
     format!(
@@ -32,7 +32,7 @@ fn cell(stations: &str, keys: &str, flows: &str, seconds: u64) -> String {
     )
 }
 
-/// A flow of 1000 B datagrams faster than the air.
+/// A flow of 1000 B datagrams above the capacity of the medium.
 fn saturating(name: &str, from: &str, to: &str) -> String {
     format!(
         r#"
@@ -45,7 +45,7 @@ fn saturating(name: &str, from: &str, to: &str) -> String {
     )
 }
 
-/// A long download behind a wire of 10 Mbps, one ACK a segment.
+/// A long download over a wired link of 10 Mbps, one ACK per segment.
 const DOWNLOAD: &str = r#"
     [link.wire]
     between = ["server", "ap"]
@@ -63,8 +63,8 @@ fn airtimes(metrics: &HashMap<String, f64>, name: &str) -> f64 {
     shares.map(|share| metrics[&format!("wlan.{name}.airtime_{share}")]).iter().sum()
 }
 
-/// An isolated exchange of 1000 B: back-off 15.5 slots (310 us), 936.0 us of data (1028 B), SIFS,
-/// acknowledgment (202.2), DIFS: 1,512 us or so, so that one saturated station gets 5.29 Mbps.
+/// A single exchange of 1000 B: backoff 15.5 slots (310 us), 936.0 us of data (1028 B), SIFS,
+/// acknowledgment (202.2), DIFS: about 1,512 us, so that one saturated station achieves 5.29 Mbps.
 #[test]
 fn one_saturated_station_has_its_closed_form() {
     let told = metrics(&cell("\"client\"", "", &saturating("down", "ap", "client"), 60));
@@ -72,14 +72,14 @@ fn one_saturated_station_has_its_closed_form() {
     let cycle = 20.0 * 15.5 + data + 10.0 + (192.0 + 8.0 * 14.0 / 11.0) + 50.0;
     let expected = 8000.0 / cycle * 1e6;
     let goodput = told["flow.down.goodput_bps"];
-    // 40,000 frames whose back-off has a standard deviation of 185 us: 0.06 % a standard error.
+    // 40,000 frames whose backoff has a standard deviation of 185 us: a standard error of 0.06 %.
     assert!((goodput / expected - 1.0).abs() < 0.004, "{goodput} {expected}");
     assert!((airtimes(&told, "cell") - 1.0).abs() < 1e-12);
     assert_eq!(told["wlan.cell.collisions"], 0.0);
 }
 
-/// With an ACK for each segment the air carries between 3.43 Mbps (back-offs in series) and 3.93 Mbps
-/// (fully overlapped).
+/// With an ACK per segment, the medium carries between 3.43 Mbps (consecutive backoffs) and 3.93
+/// Mbps (fully overlapping ones).
 #[test]
 fn a_download_over_tcp_fills_the_air() {
     let told = metrics(&cell("\"client\"", "", DOWNLOAD, 60));
@@ -97,7 +97,7 @@ fn stations_share_the_air_evenly_and_talk_through_the_access_point() {
     let told = metrics(&cell("\"a\", \"b\", \"c\"", "", &flows, 60));
     let goodputs = ["a", "b", "c"].map(|name| told[&format!("flow.{name}.goodput_bps")]);
     let mean = goodputs.iter().sum::<f64>() / 3.0;
-    // Frames go to three stations at random: 14,000 each with a standard deviation below 100.
+    // Frames are sent to three stations at random: 14,000 each with a standard deviation below 100.
     assert!(goodputs.iter().all(|goodput| (goodput / mean - 1.0).abs() < 0.03), "{goodputs:?}");
     let told = metrics(&cell("\"a\", \"b\"", "", &saturating("across", "a", "b"), 20));
     assert!(told["flow.across.packets_delivered"] > 4_000.0);
@@ -106,7 +106,8 @@ fn stations_share_the_air_evenly_and_talk_through_the_access_point() {
     assert!(up >= down && down >= told["flow.across.packets_delivered"]);
 }
 
-/// Two access points in one place get half the air each; on channels of their own both have all.
+/// Two access points in one place have half of the medium each; on separate channels, both have the
+/// whole.
 #[test]
 fn access_points_on_one_channel_share_it() {
     let both = |channel: &str| {
@@ -156,8 +157,8 @@ fn errors_meet_long_frames_more_often_than_short_ones() {
     }
 }
 
-/// A chain that steps with every attempt and serves both directions: the share of frames that are given
-/// up after l attempts is p_gb p_bb^(l-1) / (1 - p_bb^l + p_gb p_bb^(l-1)).
+/// A chain that steps with every attempt and applies to both directions: the fraction of frames
+/// discarded after l attempts is p_gb p_bb^(l-1) / (1 - p_bb^l + p_gb p_bb^(l-1)).
 #[test]
 fn a_bursty_channel_steps_with_every_attempt() {
     for limit in [1, 2, 3] {
@@ -172,7 +173,7 @@ fn a_bursty_channel_steps_with_every_attempt() {
         let (p, b) = (0.05, 0.5f64);
         let before = b.powi(limit - 1);
         let expected = frames * p * before / (1.0 - b.powi(limit) + p * before);
-        // Losses come in bursts: the variance is less than (1 + b) / (1 - b) = 3 times that of a
+        // Losses are bursty: the variance is less than (1 + b) / (1 - b) = 3 times that of a
         // binomial; 5 standard errors.
         let error = (3.0 * expected).sqrt();
         assert!((given_up - expected).abs() < 5.0 * error, "{limit}: {given_up} {expected}");
@@ -200,7 +201,7 @@ fn a_slow_station_slows_everybody_down() {
     assert!(near < 0.4 * fast["flow.near.goodput_bps"]);
 }
 
-/// Two stations at either end of a cell that do not sense each other, both always with something to send.
+/// Two saturated stations of a cell that do not sense each other.
 fn hidden_pair(keys: &str) -> String {
     let flows: String = ["left", "right"].map(|name| saturating(name, name, "ap")).concat();
     let places = "x = \"200 m\"\ncarrier_sense_range = \"250 m\"\n";
@@ -214,12 +215,12 @@ fn hidden_stations_collide_with_data_or_with_rts_only() {
     let with_rts = metrics(&hidden_pair("rts_threshold = \"0 B\"\n"));
     let heard = metrics(&hidden_pair("").replace("\"250 m\"", "\"550 m\""));
     let collisions = |told: &Metrics| told["wlan.cell.collision_probability"];
-    // Two that hear each other collide in some 6 % of their attempts.
+    // Two stations in range of each other collide in about 6 % of their attempts.
     assert!(collisions(&told) > 0.3 && collisions(&heard) < 0.1);
     for told in [&told, &with_rts, &heard] {
         assert!((airtimes(told, "cell") - 1.0).abs() < 1e-12);
     }
-    // With RTS the data that are lost are few.
+    // With RTS, little data is lost.
     let lost = |told: &Metrics| {
         let sum = |metric: &str| -> f64 {
             let name = |station| format!("link.cell.{station}.forward.{metric}");
@@ -230,7 +231,8 @@ fn hidden_stations_collide_with_data_or_with_rts_only() {
     assert!(lost(&told) > 0.3 && lost(&with_rts) < 0.02);
 }
 
-/// Everybody hears everybody, so that places decide nothing but who is read when two collide.
+/// All stations are in range of each other, so that positions determine only the received frame in
+/// a collision.
 #[test]
 fn the_nearer_station_wins_collisions() {
     let flows: String = ["near", "far"].map(|name| saturating(name, name, "ap")).concat();
@@ -240,14 +242,16 @@ fn the_nearer_station_wins_collisions() {
         let told = metrics(&cell("\"near\", \"far\"", &keys, &flows, 30));
         ["near", "far"].map(|name| told[&format!("flow.{name}.goodput_bps")])
     };
-    // 19.4 dB between them, (86 / 50)^2 (200 / 86)^4: a factor of 1 / (1 - 0.06) in successes at least.
+    // 19.4 dB between them, (86 / 50)^2 (200 / 86)^4: a ratio of successes of at least 1 / (1 -
+    // 0.06).
     let [near, far] = both("15 dB");
     assert!(near > 1.05 * far, "{near} {far}");
     let [near, far] = both("25 dB");
     assert!((near / far - 1.0).abs() < 0.05, "{near} {far}");
 }
 
-/// With `keys` of independent bit errors at 1e-4, one attempt a frame, 1000 B datagrams of a slow source to the station.
+/// With `keys` of independent bit errors at 1e-4, one attempt per frame, 1000 B datagrams of a slow
+/// source to the station.
 fn noisy(keys: &str, transport: &str) -> Metrics {
     let errors = format!("errors = {{ kind = \"bit\", ber = 1e-4{keys} }}\nshort_retry_limit = 1");
     let flow = saturating("down", "ap", "client").replace("8 Mbps", "1 Mbps");
@@ -259,16 +263,18 @@ fn frames_with_a_readable_header_go_up_to_who_wants_them() {
     let header = ", header = \"68 B\"";
     let [plain, udp, lite] = [("", "\"udp\""), (header, "\"udp\""), (header, "\"udp-lite\"")]
         .map(|(keys, kind)| noisy(keys, kind));
-    // The same frames are damaged, and who takes no damaged packet has the same results.
+    // Identical frames are damaged, and receivers that reject packets with errors have identical
+    // results.
+    // results.
     for (name, value) in &plain {
         assert_eq!(value.to_bits(), udp[name].to_bits(), "{name}");
     }
     let entity = "link.cell.client.reverse";
     let readable = lite[&format!("{entity}.headers_readable")];
     let gained = lite["flow.down.packets_delivered"] - plain["flow.down.packets_delivered"];
-    // One may be on the air at the end.
+    // One frame may be in transmission at the end.
     assert!(gained == readable || gained == readable - 1.0, "{gained} {readable}");
-    // 1028 B of which 68 B survive: 5 standard deviations, false alarm below 1e-6.
+    // 1028 B of which 68 B must be correct: 5 standard deviations, false-positive rate below 1e-6.
     let survival = |bytes: f64| (1.0f64 - 1e-4).powf(8.0 * bytes);
     let share = survival(68.0) - survival(1028.0);
     let sent = lite[&format!("{entity}.frames_sent")];
@@ -276,9 +282,10 @@ fn frames_with_a_readable_header_go_up_to_who_wants_them() {
     assert!((readable - sent * share).abs() < 5.0 * error, "{readable} of {sent}");
 }
 
-/// A damaged attempt is not acknowledged, so that further copies of its packet arrive: the flow counts one, and counts it
-/// as damaged only if none is intact. With one attempt a frame every damaged packet is delivered as it is; with seven, nearly
-/// all become intact (0.4^7 = 0.2 % do not).
+/// An attempt received with errors is not acknowledged, so that further copies of its packet
+/// arrive: the flow counts one, and counts it as damaged only if no copy is correct. With one
+/// attempt per frame, every damaged packet is delivered with errors; with seven, nearly all are
+/// correct (0.4^7 = 0.2 % are not).
 #[test]
 fn udp_lite_counts_each_packet_once_however_often_it_is_sent() {
     let told = |limit: u32, packet: &str| {
@@ -305,7 +312,8 @@ fn udp_lite_counts_each_packet_once_however_often_it_is_sent() {
             assert!((sent - 2.0..=sent).contains(&delivered), "{app}: {delivered} of {sent}");
             assert!(damaged.contains(&(found / delivered)), "{app}: {found} of {delivered}");
             assert!(row["flow.f.goodput_bps"] <= 200e3);
-            // Neither damaged acknowledgments nor the other direction, which shares the errors, count.
+            // Neither damaged acknowledgments nor the opposite direction, which shares the errors,
+            // count.
             let entity = "link.cell.client.reverse";
             assert_eq!(
                 row[&format!("{entity}.headers_readable")],
@@ -325,8 +333,8 @@ fn an_answer_must_be_able_to_arrive_before_the_timeout() {
     with("response_timeout = \"4 us\"\nsifs = \"3 us\"").expect("above SIFS");
 }
 
-/// HACK's receiver tells of the damaged segments whose header it can read; its sender sends them again and cuts
-/// nothing. Here that is 93 % of the losses by noise.
+/// HACK's receiver reports segments received with errors and a readable header; its sender
+/// retransmits them without a reduction. Here, these are 93 % of the losses by noise.
 #[test]
 fn hack_hears_of_damaged_segments_over_a_wlan() {
     let told = |variant: &str, header: &str| {
