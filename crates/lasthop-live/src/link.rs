@@ -149,6 +149,14 @@ impl End {
         self.interface.endpoint.counters()
     }
 
+    /// Counters of the endpoint of a layer, the uppermost being 0: those of the link, where it has no stacked layers.
+    pub fn layer_counters(&self, layer: usize) -> LinkCounters {
+        match &self.interface.endpoint {
+            LinkEndpoint::Stack(stack) => stack.layer_counters(layer),
+            endpoint => endpoint.counters(),
+        }
+    }
+
     /// Returns its counters; drops are all drops of its queue, for any reason.
     pub fn counters(&self) -> EndCounters {
         let mut counters = self.counters;

@@ -20,7 +20,7 @@ use lasthop_link::link::{LinkEndpoint, ReceiverMetrics, SenderMetrics};
 use lasthop_link::queue::{DisciplineMetrics, QueueMetrics, QueueSite};
 use lasthop_sim::agent::Agent;
 use lasthop_sim::run::{link_site, service_endpoints};
-use lasthop_sim::scenario::{self, LinkProtocol, Scenario};
+use lasthop_sim::scenario::{self, Layers, LinkProtocol, Scenario};
 use lasthop_sim::sim::deadlines::{Deadlines, MachineId};
 use lasthop_sim::sim::ids::Side;
 use lasthop_sim::sim::metrics::LoadMetrics;
@@ -201,6 +201,12 @@ impl Network {
         }
         SenderMetrics::from(&sender.link_counters()).report_for(&entity, report);
         ReceiverMetrics::from(&receiver.link_counters()).report_for(&entity, report);
+        let layers = keys.protocol.layers().map(Layers::names).unwrap_or_default();
+        for (layer, name) in layers.iter().enumerate() {
+            let entity = format!("{entity}.{name}");
+            SenderMetrics::from(&sender.layer_counters(layer)).report_for(&entity, report);
+            ReceiverMetrics::from(&receiver.layer_counters(layer)).report_for(&entity, report);
+        }
         let up = receiver.counters();
         let metrics = LiveMetrics {
             packets_delivered: up.delivered as f64,
@@ -251,6 +257,7 @@ fn build(scenario: &Scenario, index: usize, streams: Streams, mtu: u32) -> Resul
         let site = link_site(scenario, (index, side == Side::Forward), packet, None);
         let endpoint: LinkEndpoint<Vec<u8>> = match &link.protocol {
             LinkProtocol::One(protocol) => protocol.build(&site),
+            LinkProtocol::Stack(layers) => layers.build(&site),
             LinkProtocol::Services(set) => {
                 let place = (&streams, component.clone());
                 service_endpoints(set, own, &vec![site; set.services.len()], place)

@@ -92,6 +92,13 @@ pub(super) fn check_bytes(link: &Link, endpoint: &LinkEndpoint<Vec<u8>>) -> Resu
                 refuse(path, service.protocol.kind())
             })
         }
+        (LinkProtocol::Stack(layers), LinkEndpoint::Stack(machines)) => {
+            let mut layers = layers.protocols().iter().enumerate();
+            let without = layers.find(|&(index, _)| !machines.endpoint(index).has_byte_form());
+            without.map_or(Ok(()), |(index, layer)| {
+                refuse(format!("{protocol}[{index}]"), layer.kind())
+            })
+        }
         (LinkProtocol::One(one), endpoint) if !endpoint.has_byte_form() => {
             refuse(protocol, one.kind())
         }

@@ -77,7 +77,69 @@ pub trait Extension: Copy + Debug + Default + Eq + Send + 'static {
     fn frame(&self) -> Option<u64> {
         None
     }
+
+    /// Stores the header of a frame of link layer `layer`, the uppermost being 0: from now on the descriptor stands for
+    /// that frame.
+    ///
+    /// # Panics
+    /// If there is no room for it: only packets of worlds with stacked link layers carry frames.
+    fn put_header(&mut self, _layer: usize, header: FrameHeader) {
+        unreachable!("there is no room for {header:?}: the world has no stacked link layers")
+    }
+
+    /// Removes the header of the frame of link layer `layer`; `None` if the descriptor does not stand for such a frame.
+    fn take_header(&mut self, _layer: usize) -> Option<FrameHeader> {
+        None
+    }
+
+    /// Headers of the frames that the descriptor stands for, by link layer.
+    fn headers(&self) -> &[Option<FrameHeader>] {
+        &[]
+    }
 }
+
+/// Header of a link frame that a packet of the layer below carries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FrameHeader {
+    /// The content of the frame except packet and acknowledgment, packed by its link layer.
+    pub control: [u64; 3],
+    /// Cumulative acknowledgment; 0 if there is none.
+    pub ack: u64,
+    /// Number of the frame in transmission order of its layer, modulo 2^32, for observers.
+    pub number: u32,
+    /// Length of the packet in the frame, in bytes; 0 if there is none.
+    pub packet_bytes: u32,
+    /// Whether there is an acknowledgment.
+    pub has_ack: bool,
+    /// Whether there is a packet.
+    pub has_packet: bool,
+}
+
+impl FrameHeader {
+    /// Exclusive or of two headers, where an absent one is zero.
+    fn xor(this: Option<Self>, other: Option<Self>) -> Option<Self> {
+        let (mut sum, other) = match (this, other) {
+            (Some(this), Some(other)) => (this, other),
+            (one, other) => return one.or(other),
+        };
+        sum.combine(&other);
+        Some(sum)
+    }
+
+    fn combine(&mut self, other: &Self) {
+        for (word, other) in self.control.iter_mut().zip(other.control) {
+            *word ^= other;
+        }
+        self.ack ^= other.ack;
+        self.number ^= other.number;
+        self.packet_bytes ^= other.packet_bytes;
+        self.has_ack ^= other.has_ack;
+        self.has_packet ^= other.has_packet;
+    }
+}
+
+/// Maximum number of link layers in a stack. The packets of the lowest one carry a frame of each layer above.
+pub const MAX_LAYERS: usize = 3;
 
 /// Options of a segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -131,16 +193,17 @@ impl Extension for TcpOptions {
     }
 }
 
-/// Options, and fields that only observers of a run read.
+/// Options, fields that only observers of a run read, and headers of stacked link layers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Watched {
     options: TcpOptions,
     frame: Option<u64>,
+    headers: [Option<FrameHeader>; MAX_LAYERS - 1],
 }
 
 impl Extension for Watched {
     fn narrow(header: &TcpHeader) -> Header<Self> {
-        header.with(Watched { options: header.options, frame: None })
+        header.with(Watched { options: header.options, ..Watched::default() })
     }
 
     fn full(header: &Header<Self>) -> impl Borrow<TcpHeader> {
@@ -149,6 +212,9 @@ impl Extension for Watched {
 
     fn xor(&mut self, other: &Self) {
         self.options.xor(&other.options);
+        for (header, other) in self.headers.iter_mut().zip(&other.headers) {
+            *header = FrameHeader::xor(*header, *other);
+        }
     }
 
     fn keep_frame(&mut self, number: u64) {
@@ -157,6 +223,18 @@ impl Extension for Watched {
 
     fn frame(&self) -> Option<u64> {
         self.frame
+    }
+
+    fn put_header(&mut self, layer: usize, header: FrameHeader) {
+        self.headers[layer] = Some(header);
+    }
+
+    fn take_header(&mut self, layer: usize) -> Option<FrameHeader> {
+        self.headers.get_mut(layer)?.take()
+    }
+
+    fn headers(&self) -> &[Option<FrameHeader>] {
+        &self.headers
     }
 }
 

@@ -11,8 +11,8 @@ mod header;
 pub use descriptor::LAST_INCARNATION;
 pub use descriptor::{Descriptor, Packet};
 pub use header::{
-    Ecn, Extension, Header, MAX_SACK_BLOCKS, MAX_SACK_BLOCKS_WITH_TIMESTAMPS, TcpHeader,
-    TcpOptions, Watched, flags,
+    Ecn, Extension, FrameHeader, Header, MAX_LAYERS, MAX_SACK_BLOCKS,
+    MAX_SACK_BLOCKS_WITH_TIMESTAMPS, TcpHeader, TcpOptions, Watched, flags,
 };
 
 use crate::coding::CodedUnits;

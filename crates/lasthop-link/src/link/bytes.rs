@@ -8,6 +8,7 @@
 //!   exclusive-or FEC (see `fec_wire`)      | bit, number | packet ...
 //!   hybrid FEC and ARQ (see `harq::wire`)  | number, unit ... | units ...
 //!   services                               | service | frame of its protocol ...
+//!   stacked layers                         | frame of the lowest layer, whose packet is a frame of the next one ...
 //! ```
 //!
 //! Not modelled: error detection; a damaged frame must be gone before it comes here.
@@ -17,7 +18,7 @@ use super::harq::wire::HarqWireError;
 use super::rlc_wire::RlcWireError;
 use super::rlp_wire::RlpWireError;
 use super::wire::WireError;
-use super::{Frame, Services};
+use super::{Frame, Services, Stack};
 
 /// Why a frame has no byte form, or bytes no frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -43,6 +44,9 @@ pub enum BytesError {
     /// The protocol has no byte format yet.
     #[error("found a protocol without byte format")]
     NoFormat,
+    /// A packet stands for no frame of the link layer above.
+    #[error("found a packet that stands for no frame of the link layer above")]
+    NoFrame,
     /// There is no such service.
     #[error("found service {found}; allowed: less than {services}")]
     Service {
@@ -63,6 +67,20 @@ pub(crate) trait ByteFormat {
     /// Reads one frame that has come from the peer; any bytes are a frame or an error.
     fn decode(&self, _bytes: &[u8]) -> Result<Frame<Vec<u8>>, BytesError> {
         Err(BytesError::NoFormat)
+    }
+}
+
+impl ByteFormat for Stack<Vec<u8>> {
+    fn encode(&self, frame: &Frame<Vec<u8>>, bytes: &mut Vec<u8>) -> Result<(), BytesError> {
+        self.endpoint(usize::MAX).encode(frame, bytes)
+    }
+
+    /// No bytes are a frame as long as a layer has no format.
+    fn decode(&self, bytes: &[u8]) -> Result<Frame<Vec<u8>>, BytesError> {
+        if !(0..self.count()).all(|layer| self.endpoint(layer).has_byte_form()) {
+            return Err(BytesError::NoFormat);
+        }
+        self.endpoint(usize::MAX).decode(bytes)
     }
 }
 

@@ -75,6 +75,19 @@ pub enum LinkError {
         /// So many at most.
         largest: u32,
     },
+    /// A stack of one layer is a protocol, and packets have room for the headers of so many layers.
+    #[error("stack: found {found} layers; allowed: 2 to {largest}")]
+    Layers {
+        /// Layers asked for.
+        found: usize,
+        /// Maximum number of layers.
+        largest: usize,
+    },
+    /// A layer of a stack does not see the medium.
+    #[error(
+        "stack: found a layer of services or one that needs ideal feedback; allowed: other protocols"
+    )]
+    Layer,
     /// Segments would carry nothing, or more than a packet can have.
     #[error("{protocol}: found segments of {found}; allowed: 1 to 65535 B")]
     Payload {

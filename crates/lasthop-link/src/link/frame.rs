@@ -147,12 +147,105 @@ impl FrameKind {
             _ => None,
         }
     }
+
+    /// The kind and its fields as words, for a packet of the layer below that stands for the frame. Numbers have 56 bits.
+    pub(super) fn pack(&self) -> [u64; 3] {
+        let tagged = |tag: u64, number: u64| tag << TAG_SHIFT | number & NUMBER;
+        match *self {
+            FrameKind::Data { sequence } => [tagged(1, sequence), 0, 0],
+            FrameKind::Ack => [tagged(2, 0), 0, 0],
+            FrameKind::Nack { sequence } => [tagged(3, sequence), 0, 0],
+            FrameKind::Keepalive { next } => [tagged(4, next), 0, 0],
+            FrameKind::Parity { first, count, lengths } => {
+                [tagged(5, first), count.into(), lengths.into()]
+            }
+            FrameKind::Segment { sequence, is_last, poll } => {
+                [tagged(6, sequence), is_last.into(), poll.into()]
+            }
+            FrameKind::Block { sequence, units, intact, behind } => {
+                let CodedUnits { data, first, units, padding } = units;
+                let [low, high] = behind.to_le_bytes();
+                let bytes = [data, first, units, padding, low, high, 0, 0];
+                [tagged(7, sequence), u64::from_le_bytes(bytes), intact]
+            }
+            FrameKind::Feedback { sequence, first, received, needed } => {
+                let bytes = [first, received, needed, 0, 0, 0, 0, 0];
+                [tagged(8, sequence), u64::from_le_bytes(bytes), 0]
+            }
+            FrameKind::Status { first, missing: [low, high] } => [tagged(9, first), low, high],
+            FrameKind::Skip { next } => [tagged(10, next), 0, 0],
+            FrameKind::SkipAck { next } => [tagged(11, next), 0, 0],
+            FrameKind::Reset { index } => [tagged(12, index), 0, 0],
+            FrameKind::ResetAck { index } => [tagged(13, index), 0, 0],
+        }
+    }
+
+    /// The kind that [`Self::pack`] has packed; `None` if it has packed no such words.
+    pub(super) fn unpack([first, second, third]: [u64; 3]) -> Option<Self> {
+        let number = first & NUMBER;
+        let [a, b, c, d, low, high, ..] = second.to_le_bytes();
+        let kind = match first >> TAG_SHIFT {
+            1 => FrameKind::Data { sequence: number },
+            2 => FrameKind::Ack,
+            3 => FrameKind::Nack { sequence: number },
+            4 => FrameKind::Keepalive { next: number },
+            5 => FrameKind::Parity { first: number, count: second as u16, lengths: third as u32 },
+            6 => FrameKind::Segment { sequence: number, is_last: second == 1, poll: third == 1 },
+            7 => FrameKind::Block {
+                sequence: number,
+                units: CodedUnits { data: a, first: b, units: c, padding: d },
+                intact: third,
+                behind: u16::from_le_bytes([low, high]),
+            },
+            8 => FrameKind::Feedback { sequence: number, first: a, received: b, needed: c },
+            9 => FrameKind::Status { first: number, missing: [second, third] },
+            10 => FrameKind::Skip { next: number },
+            11 => FrameKind::SkipAck { next: number },
+            12 => FrameKind::Reset { index: number },
+            13 => FrameKind::ResetAck { index: number },
+            _ => return None,
+        };
+        (kind.pack() == [first, second, third]).then_some(kind)
+    }
 }
+
+/// Above it stands the tag of a packed kind, below it a number.
+const TAG_SHIFT: u32 = 56;
+
+const NUMBER: u64 = (1 << TAG_SHIFT) - 1;
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use lasthop_base::packet::{Descriptor, Packet};
+
+    #[test]
+    fn packed_kinds_are_unpacked() {
+        let units = CodedUnits { data: 10, first: 200, units: 64, padding: 9 };
+        let kinds = [
+            FrameKind::Data { sequence: NUMBER },
+            FrameKind::Ack,
+            FrameKind::Nack { sequence: 1 },
+            FrameKind::Keepalive { next: 2 },
+            FrameKind::Parity { first: 3, count: u16::MAX, lengths: u32::MAX },
+            FrameKind::Segment { sequence: 4, is_last: true, poll: false },
+            FrameKind::Segment { sequence: 4, is_last: false, poll: true },
+            FrameKind::Block { sequence: 5, units, intact: u64::MAX, behind: 0x1234 },
+            FrameKind::Feedback { sequence: 6, first: 255, received: 254, needed: 253 },
+            FrameKind::Status { first: 7, missing: [u64::MAX, 1] },
+            FrameKind::Skip { next: 8 },
+            FrameKind::SkipAck { next: 9 },
+            FrameKind::Reset { index: 10 },
+            FrameKind::ResetAck { index: 11 },
+        ];
+        for kind in kinds {
+            assert_eq!(FrameKind::unpack(kind.pack()), Some(kind));
+        }
+        // No kind, and fields that its kind does not have.
+        for words in [[0; 3], [14 << TAG_SHIFT, 0, 0], [2 << TAG_SHIFT, 1, 0]] {
+            assert_eq!(FrameKind::unpack(words), None);
+        }
+    }
 
     #[test]
     fn frames_stay_small() {

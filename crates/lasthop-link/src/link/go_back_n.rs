@@ -89,6 +89,11 @@ impl ProtocolKeys for GoBackNKeys {
         })
     }
 
+    /// The frame is reported missing or its timer expires, and it is retransmitted.
+    fn repair_time(&self, site: &Site) -> Duration {
+        site.timing(self.control_size()).longest_turnaround()
+    }
+
     fn default_header(&self) -> Bytes {
         self.width().header()
     }

@@ -68,6 +68,8 @@ impl ProtocolKeys for IdealSrKeys {
     const LIMITS_TRANSMISSIONS: bool = true;
     const REPORTS_FATES: bool = true;
 
+    const IS_IDEAL: bool = true;
+
     fn build<P: Payload + Clone>(&self, site: &Site) -> Result<Machine<P>, LinkError> {
         let end = IdealSr::new(IdealSrParameters {
             max_transmissions: self.max_transmissions.limit(),

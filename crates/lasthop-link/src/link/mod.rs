@@ -41,6 +41,7 @@ mod rlc_sender;
 pub mod rlc_wire;
 pub mod rlp_wire;
 mod services;
+mod stack;
 mod timers;
 mod timing;
 pub mod wire;
@@ -64,6 +65,7 @@ pub use rlc::{AtLimit, LARGEST_RLC_WINDOW, RLC_PAYLOAD, Rlc, RlcParameters};
 pub use rlp::{HORIZON, MOST_RETRANSMISSIONS, Release, Rlp, RlpParameters};
 pub use selective_repeat::{Renack, SelectiveRepeat, SelectiveRepeatParameters, TimerMode};
 pub use services::{CLASSES, MAX_SERVICES, ServiceParameters, Services, ServicesParameters};
+pub use stack::{CarriesFrames, LayerEvent, Stack, packet_within, stack};
 pub use stop_and_wait::{StopAndWait, StopAndWaitParameters};
 pub use timing::{LinkTiming, airtime};
 pub use xor_fec::{XorFec, XorFecParameters};
@@ -346,7 +348,7 @@ impl LinkEndpoint<Vec<u8>> {
 
 /// What is called for every frame and does little is always inlined: with so many protocols the
 /// compiler would rather make a function of the choice between them.
-impl<P: Payload + Clone> Endpoint<P> for LinkEndpoint<P> {
+impl<P: CarriesFrames> Endpoint<P> for LinkEndpoint<P> {
     #[inline(always)]
     fn wants_packet(&self) -> bool {
         dispatch!(self, endpoint => endpoint.wants_packet())

@@ -22,6 +22,9 @@ pub(super) const ARQ_HEADER: Bytes = Bytes::new(2);
 /// Header of a data frame with its number alone: the default of protocols without acknowledgments.
 pub(super) const NUMBER_HEADER: Bytes = Bytes::new(1);
 
+/// Retransmissions of a packet for which timers of the layer above allow, where a protocol permits more.
+pub(super) const MOST_REPAIRS: u32 = 3;
+
 /// One direction of a link: how long frames take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Air {
@@ -55,17 +58,19 @@ pub struct Site {
     pub own_wait: Duration,
     /// By how much two of them in a row may be kept apart by those of other services.
     pub turn: Duration,
+    /// By how much layers below may delay a frame because they repair a loss: of its own direction, and of the other one.
+    pub repair: [Duration; 2],
 }
 
 impl Site {
     /// The times of the link for a protocol whose control frames have `control` bytes.
     pub fn timing(&self, control: Bytes) -> LinkTiming {
-        let Site { own, other, packet, header, identifier, wait, .. } = *self;
+        let Site { own, other, packet, header, identifier, wait, repair, .. } = *self;
         LinkTiming {
             rate: own.rate,
-            delay: own.delay,
+            delay: own.delay + repair[0],
             back_rate: other.rate,
-            back_delay: other.delay + wait,
+            back_delay: other.delay + repair[1] + wait,
             data_frame: Bytes::new(packet.get() + header.get() + identifier.get()),
             control_frame: Bytes::new(control.get() + identifier.get()),
         }
@@ -97,6 +102,25 @@ pub(crate) trait ProtocolKeys: Table + Kind {
     /// Size of control frames, if they have one of their own.
     fn control(&self) -> Option<Bytes> {
         None
+    }
+
+    /// Whether the protocol needs feedback that no real medium has, so that it cannot be a layer of a stack.
+    const IS_IDEAL: bool = false;
+
+    /// Length of the longest frame that carries a packet of `packet` bytes, or a part of it, with headers of `header`.
+    fn largest_frame(&self, packet: Bytes, header: Bytes) -> Bytes {
+        Bytes::new(packet.get() + header.get())
+    }
+
+    /// Length of all frames that carry a packet of `packet` bytes without retransmissions and parity.
+    fn framed(&self, packet: Bytes, header: Bytes) -> Bytes {
+        self.largest_frame(packet, header)
+    }
+
+    /// By how much repairs delay a packet, as far as "auto" timers of a layer above allow for it: one retransmission, or
+    /// as many as a protocol with a limit permits, at most [`MOST_REPAIRS`].
+    fn repair_time(&self, _site: &Site) -> Duration {
+        Duration::ZERO
     }
 
     /// Holds these keys against the link: `path` is theirs in the scenario, each frame carries
@@ -136,6 +160,8 @@ macro_rules! link_protocols {
             )+)*
             /// Several services, each with a protocol of its own.
             Services(Box<Services<P>>),
+            /// Stacked layers, each with a protocol of its own.
+            Stack(Box<Stack<P>>),
         }
 
         /// Calls the machine inside.
@@ -144,6 +170,7 @@ macro_rules! link_protocols {
                 match $d self {
                     $($(LinkEndpoint::$kind($d endpoint) => $d call,)+)*
                     LinkEndpoint::Services($d endpoint) => $d call,
+                    LinkEndpoint::Stack($d endpoint) => $d call,
                 }
             };
         }
@@ -191,6 +218,28 @@ macro_rules! link_protocols {
                 match self {
                     $($(Protocol::$kind(_) => <$module::$keys as ProtocolKeys>::REPORTS_FATES,)+)*
                 }
+            }
+
+            /// Whether the protocol needs feedback that no real medium has.
+            pub fn is_ideal(&self) -> bool {
+                match self {
+                    $($(Protocol::$kind(_) => <$module::$keys as ProtocolKeys>::IS_IDEAL,)+)*
+                }
+            }
+
+            /// Length of the longest frame that carries a packet of `packet` bytes, or a part of it.
+            pub fn largest_frame(&self, packet: Bytes, header: Bytes) -> Bytes {
+                match self { $($(Protocol::$kind(keys) => keys.largest_frame(packet, header),)+)* }
+            }
+
+            /// Length of all frames that carry a packet of `packet` bytes without retransmissions and parity.
+            pub fn framed(&self, packet: Bytes, header: Bytes) -> Bytes {
+                match self { $($(Protocol::$kind(keys) => keys.framed(packet, header),)+)* }
+            }
+
+            /// By how much repairs delay a packet, as far as timers of a layer above allow for it.
+            pub fn repair_time(&self, site: &Site) -> Duration {
+                match self { $($(Protocol::$kind(keys) => keys.repair_time(site),)+)* }
             }
 
             /// Holds the keys at `path` against the link.

@@ -127,7 +127,7 @@ impl ProtocolKeys for RlcAmKeys {
         let timing = site.timing(Bytes::default());
         let timing = LinkTiming { data_frame: pdu, control_frame: pdu, ..timing };
         // A report does not wait once it is made, so the guard counts no other services.
-        let alone = LinkTiming { back_delay: site.other.delay, ..timing };
+        let alone = LinkTiming { back_delay: site.other.delay + site.repair[1], ..timing };
         let guard = site.radio_frame.map_or(alone.round_trip(), |frame| {
             // A PDU arrives one radio frame and the delay after the start of its own, and the
             // report leaves at the start of the next one.
@@ -163,6 +163,22 @@ impl ProtocolKeys for RlcAmKeys {
             ..auto
         })?;
         Ok(Box::new(end))
+    }
+
+    /// A PDU has the payload of the keys, whatever the packet.
+    fn largest_frame(&self, _packet: Bytes, header: Bytes) -> Bytes {
+        Bytes::new(self.payload.get() + header.get())
+    }
+
+    fn framed(&self, packet: Bytes, header: Bytes) -> Bytes {
+        let pdus = packet.get().div_ceil(self.payload.get().max(1));
+        Bytes::new(packet.get() + pdus * header.get())
+    }
+
+    /// The PDU is reported missing, and retransmitted.
+    fn repair_time(&self, site: &Site) -> Duration {
+        let packet = self.largest_frame(site.packet, site.header);
+        Site { packet, ..*site }.timing(packet).longest_turnaround()
     }
 
     fn default_header(&self) -> Bytes {

@@ -40,7 +40,7 @@
 //! Not modelled: pre-emption, borrowing of queue space, reservation or admission of services,
 //! fragments.
 
-use super::{Endpoint, Frame, LinkCounters, LinkEndpoint, LinkError, LinkEvent};
+use super::{CarriesFrames, Endpoint, Frame, LinkCounters, LinkEndpoint, LinkError, LinkEvent};
 use crate::queue::{FairQueue, Queue, Transmitter};
 use lasthop_base::packet::{LinkFate, Payload};
 use lasthop_base::units::{Bytes, Duration, Instant, Rate};
@@ -98,7 +98,7 @@ struct Service<P: Payload> {
     offered: u64,
 }
 
-impl<P: Payload + Clone> Service<P> {
+impl<P: CarriesFrames> Service<P> {
     fn has_frame(&self) -> bool {
         self.endpoint.has_frame() || !self.queue.is_empty() && self.endpoint.wants_packet()
     }
@@ -128,7 +128,7 @@ pub struct Services<P: Payload> {
     measurement: Option<Measurement>,
 }
 
-impl<P: Payload + Clone> Services<P> {
+impl<P: CarriesFrames> Services<P> {
     /// An idle endpoint.
     pub fn new(parameters: ServicesParameters<P>) -> Result<Self, LinkError> {
         let ServicesParameters { services, mut classes, identifier, rate, measure } = parameters;
@@ -277,7 +277,7 @@ impl<P: Payload + Clone> Services<P> {
 }
 
 /// Out of line: what calls an endpoint of any kind stays small, and fast for the other kinds.
-impl<P: Payload + Clone> Endpoint<P> for Services<P> {
+impl<P: CarriesFrames> Endpoint<P> for Services<P> {
     fn keep_fates(&mut self) {
         self.services.iter_mut().for_each(|service| service.endpoint.keep_fates());
     }

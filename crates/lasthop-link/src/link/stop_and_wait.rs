@@ -34,7 +34,7 @@
 //! Not modelled: reordering by the channel, negative acknowledgments, adaptive timers, back-off.
 
 use super::fates::Fates;
-use super::protocol::{ARQ_HEADER, ProtocolKeys, Site};
+use super::protocol::{ARQ_HEADER, MOST_REPAIRS, ProtocolKeys, Site};
 use super::timing::{LinkTiming, deadline};
 use super::wire::{NumberWidth, WireWindow};
 use super::{ByteFormat, BytesError, wire};
@@ -77,6 +77,15 @@ impl ProtocolKeys for StopAndWaitKeys {
             header: site.header,
             control: self.control,
         })
+    }
+
+    /// The frame is reported missing or its timer expires, and it is retransmitted.
+    fn repair_time(&self, site: &Site) -> Duration {
+        let repairs = match self.retries {
+            Retries::Unlimited => MOST_REPAIRS,
+            Retries::AtMost(retries) => retries.min(MOST_REPAIRS),
+        };
+        site.timing(self.control).longest_turnaround() * u64::from(repairs)
     }
 
     fn default_header(&self) -> Bytes {

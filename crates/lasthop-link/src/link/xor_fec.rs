@@ -44,6 +44,9 @@
 //! the next parity but one. The packets cost a copy each, their exclusive or only when one is
 //! missing; the slots are used again, so that nothing is allocated.
 //!
+//! With `in_order`, what arrives behind a missing number waits until that is recovered or given up. A layer above that
+//! takes a gap for a loss then sees only the losses that remain ([stacks](super::stack)).
+//!
 //! The timeout counts from the start of the last data frame's transmission.
 //!
 //! Residual loss with full blocks of k frames and independent losses p: p (1 - (1 - p)^k).
@@ -78,6 +81,9 @@ table! {
         /// "auto" is twice the packet interval of the slowest constant-rate flow that crosses the
         /// link in that direction, or else the air time of two full frames.
         parity_timeout: LinkTimeout = "auto";
+        /// Whether packets behind a missing one wait until that is recovered or given up; otherwise they are delivered when
+        /// they arrive, and what is recovered later, out of order.
+        in_order: bool = "false";
     }
 }
 
@@ -94,8 +100,16 @@ impl ProtocolKeys for XorFecKeys {
             block: self.block,
             interleave: self.interleave,
             parity_timeout: self.parity_timeout.or(auto.parity_timeout),
+            in_order: self.in_order,
             header: site.header,
         })
+    }
+
+    /// The parity frame follows the last frame of the blocks.
+    fn repair_time(&self, site: &Site) -> Duration {
+        let frames =
+            u64::from(self.block) * u64::from(self.interleave) + u64::from(self.interleave);
+        site.timing(Bytes::default()).frame_time() * frames
     }
 
     fn default_header(&self) -> Bytes {
@@ -124,6 +138,8 @@ pub struct XorFecParameters {
     /// begun, in nanoseconds; above 0. It should be longer than the time between regular packets
     /// and than a frame's air time, or it cuts blocks short.
     pub parity_timeout: Duration,
+    /// Whether packets behind a missing one wait until that is recovered or given up.
+    pub in_order: bool,
     /// Link header of a data or parity frame, in bytes (default 1: the number).
     pub header: Bytes,
 }
@@ -139,6 +155,7 @@ impl XorFecParameters {
             interleave: 1,
             // A link that nothing crosses has frames of no length.
             parity_timeout: parity_timeout.max(Duration::from_nanos(1)),
+            in_order: false,
             header: Bytes::new(1),
         }
     }
@@ -173,6 +190,10 @@ pub struct XorFec<P> {
     missing: u64,
     /// What came of the last `span` numbers.
     held: Box<[Option<P>]>,
+    /// With delivery in order: bit i is set if number `seen - 1 - i` has come or was recovered, and the next number to deliver.
+    in_order: bool,
+    arrived: u64,
+    next_up: u64,
 
     up: VecDeque<P>,
     events: VecDeque<LinkEvent>,
@@ -196,7 +217,7 @@ fn low_bits(n: u64) -> u64 {
 impl<P> XorFec<P> {
     /// An idle endpoint; refuses a block outside 1 to 64, blocks of more than 64 frames together, and a timeout of 0.
     pub fn new(parameters: XorFecParameters) -> Result<Self, LinkError> {
-        let XorFecParameters { block, interleave, parity_timeout, header } = parameters;
+        let XorFecParameters { block, interleave, parity_timeout, in_order, header } = parameters;
         let protocol = "XOR FEC";
         if !(1..=MOST_FRAMES).contains(&block) {
             return Err(LinkError::Block { protocol, found: block, largest: MOST_FRAMES });
@@ -226,6 +247,9 @@ impl<P> XorFec<P> {
             seen: 0,
             missing: 0,
             held: (0..slots).map(|_| None).collect(),
+            in_order,
+            arrived: 0,
+            next_up: 0,
             up: VecDeque::with_capacity(4),
             events: VecDeque::with_capacity(2 * slots),
             counters: LinkCounters::default(),
@@ -269,6 +293,30 @@ impl<P> XorFec<P> {
         }
     }
 
+    /// `count` more numbers are known to have been sent.
+    #[inline]
+    fn shift(&mut self, count: u64) {
+        let shifted = |bits: u64| if count >= 64 { 0 } else { bits << count };
+        (self.missing, self.arrived) = (shifted(self.missing), shifted(self.arrived));
+        self.seen += count;
+    }
+}
+
+impl<P: Clone> XorFec<P> {
+    /// Delivers what has come before the oldest missing number.
+    fn release(&mut self) {
+        // The age of the oldest missing number is at most 63.
+        let end = self.seen - u64::from(u64::BITS - self.missing.leading_zeros());
+        while self.in_order && self.next_up < end {
+            let (number, age) = (self.next_up, self.seen - 1 - self.next_up);
+            self.next_up += 1;
+            if age < 64 && self.arrived >> age & 1 == 1 {
+                let slot = self.slot(number);
+                self.up.extend(self.held[slot].clone());
+            }
+        }
+    }
+
     /// All numbers below `next` have been sent, and no parity will come for those below `first`,
     /// which are at most 64.
     #[cold]
@@ -277,10 +325,10 @@ impl<P> XorFec<P> {
         for sequence in self.seen..first {
             self.give_up(sequence);
         }
-        let shift = next - self.seen;
-        self.missing = if shift >= 64 { 0 } else { self.missing << shift };
-        self.missing |= low_bits(next - first.max(self.seen));
-        self.seen = next;
+        self.release();
+        let unseen = low_bits(next - first.max(self.seen));
+        self.shift(next - self.seen);
+        self.missing |= unseen;
     }
 }
 
@@ -295,12 +343,15 @@ impl<P: Payload + Clone> XorFec<P> {
         if sequence > self.seen || self.missing != 0 {
             self.pass((sequence + 1).saturating_sub(self.span), sequence);
         }
-        self.seen = sequence + 1;
-        self.missing <<= 1;
+        self.shift(1);
         let slot = self.slot(sequence);
         match &mut self.held[slot] {
             Some(held) => held.clone_from(&packet),
             held => *held = Some(packet.clone()),
+        }
+        self.arrived |= 1;
+        if self.in_order {
+            return self.release();
         }
         self.up.push_back(packet);
     }
@@ -324,6 +375,7 @@ impl<P: Payload + Clone> XorFec<P> {
         }
         self.recover(first, next, lengths, parity);
         self.give_up_of(first, next);
+        self.release();
     }
 
     /// Bitmap of the numbers from `first` on, `interleave` apart, below `next`.
@@ -372,7 +424,13 @@ impl<P: Payload + Clone> XorFec<P> {
         self.missing &= !lost;
         self.counters.recovered += 1;
         self.events.push_back(LinkEvent::Recovered { sequence });
-        self.up.push_back(packet);
+        if self.in_order {
+            self.arrived |= lost;
+            let slot = self.slot(sequence);
+            self.held[slot] = Some(packet);
+        } else {
+            self.up.push_back(packet);
+        }
     }
 }
 

@@ -11,6 +11,7 @@ mod link_properties;
 mod link_rlc;
 mod link_rlc_rates;
 mod link_rlc_resets;
+mod link_stack;
 mod link_stop_and_wait;
 mod link_tables;
 mod links_on_bytes;

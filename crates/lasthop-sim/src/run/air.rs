@@ -10,8 +10,9 @@ use lasthop_link::link::FrameKind;
 /// A frame that was on the air.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transmission {
-    /// The direction, and the service on a link of several: `link.NAME.forward`,
-    /// `link.NAME.reverse.SERVICE`.
+    /// The direction, and the service or the layer on a link of several: `link.NAME.forward`,
+    /// `link.NAME.reverse.SERVICE`, `link.NAME.forward.LAYER`. A frame of an upper layer is sent when the layer below takes
+    /// it, and arrives when that delivers it.
     pub entity: String,
     /// What it was: `data`, `ack`, `nack`, `keepalive` or `parity`; of rlc-am `segment`, `status`,
     /// `skip`, `skip-ack`, `reset` or `reset-ack`; of a WLAN `rts`, `cts` and `mac-ack` too.
@@ -83,6 +84,14 @@ impl Transmission {
             start_ns: start.as_nanos(),
             end_ns: end.as_nanos(),
             arrival_ns: arrival.map(Instant::as_nanos),
+        }
+    }
+
+    /// The number of a data frame or a segment; NaN of others.
+    pub(super) fn packet_number(&self) -> f64 {
+        match self.kind {
+            "data" | "segment" => self.sequence as f64,
+            _ => f64::NAN,
         }
     }
 

@@ -79,6 +79,7 @@ pub(super) fn build<X: Extension>(
             let site = |service| plan.site(scenario, (index, is_forward), service);
             let end = match &link.protocol {
                 LinkProtocol::One(protocol) => protocol.build(&site(None)),
+                LinkProtocol::Stack(layers) => layers.build(&site(None)),
                 LinkProtocol::Services(set) => {
                     let all = 0..set.services.len();
                     let side = if is_forward { "forward" } else { "reverse" };
@@ -97,6 +98,9 @@ pub(super) fn build<X: Extension>(
             }
         }
         builder.name_services(&link.protocol.service_names().collect::<Vec<_>>());
+        if let LinkProtocol::Stack(layers) = &link.protocol {
+            builder.name_layers(&layers.names());
+        }
     }
     for index in 0..scenario.flows.len() {
         add_flow(&mut builder, &streams, scenario, plan, index);

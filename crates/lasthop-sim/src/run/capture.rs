@@ -19,7 +19,7 @@ use super::plan::Plan;
 use super::radiotap::{self, OnAir};
 use super::{RunError, build, finish};
 use crate::agent::AgentEvent;
-use crate::scenario::{Link, LinkProtocol, Scenario};
+use crate::scenario::{Layers, Link, LinkProtocol, Scenario};
 use crate::sim::ids::{DirectionId, Side};
 use crate::sim::probe::{Event, FrameLabel, Recorder, Room};
 use crate::sim::world::End;
@@ -111,6 +111,7 @@ fn concerns_packets(event: &Event) -> bool {
         | Event::Dropped { .. }
         | Event::Delivered { .. }
         | Event::Queue { .. }
+        | Event::LayerSent { .. }
         | Event::Agent { event: AgentEvent::LocalRetransmission { .. }, .. } => true,
         _ => false,
     }
@@ -159,8 +160,8 @@ struct Course {
 enum Role {
     /// It carries a packet, or the first piece of one, for the first time.
     New,
-    /// It is a copy of an earlier frame with this number.
-    Copy(u64),
+    /// It is a copy of an earlier frame with this number, or carries one: of this service or layer.
+    Copy(u64, u8),
     /// It carries a further piece, or one again.
     Piece,
 }
@@ -209,7 +210,7 @@ impl Course {
             FrameKind::Data { sequence } | FrameKind::Block { sequence, .. }
                 if sequence < *next =>
             {
-                Role::Copy(sequence)
+                Role::Copy(sequence, service)
             }
             FrameKind::Data { sequence } | FrameKind::Block { sequence, .. } => {
                 *next = sequence + 1;
@@ -230,14 +231,48 @@ impl Course {
     }
 }
 
+/// Frames of the upper layers of a link, by their layer and number.
+type LayerFrames = HashMap<(u8, u32), FrameLabel>;
+
+impl Course {
+    /// How a frame of layer `label.service` relates to the packets in it, through the layers above.
+    fn role_in_layers(&mut self, label: FrameLabel, above: &LayerFrames) -> Role {
+        let role = self.role(label);
+        let carried = label.carries.zip(label.service.checked_sub(1));
+        match carried.and_then(|(number, layer)| above.get(&(layer, number))) {
+            Some(&upper) if matches!(role, Role::New) => self.role_in_layers(upper, above),
+            _ => role,
+        }
+    }
+}
+
+/// Whether a frame, or one of an upper layer that it carries, is a piece of a packet.
+fn is_piece(label: FrameLabel, above: &LayerFrames) -> bool {
+    let carried = label.carries.zip(label.service.checked_sub(1));
+    let upper = carried.and_then(|(number, layer)| above.get(&(layer, number)));
+    matches!(label.kind, FrameKind::Segment { .. })
+        || upper.is_some_and(|&upper| is_piece(upper, above))
+}
+
 fn refusal(at: Instant) -> String {
     format!("dropped by the queue at {:.9} s", at.as_secs_f64())
 }
 
 /// Puts sightings together from events in the order of their computation.
-fn sightings(events: &[(Instant, Event)], on_wlan: &[bool], at_host: bool) -> Vec<Sighting> {
+fn sightings(
+    events: &[(Instant, Event)],
+    on_wlan: &[bool],
+    layers: &[Vec<String>],
+    at_host: bool,
+) -> Vec<Sighting> {
     let mut seen = Vec::new();
     let mut courses = vec![Course::default(); on_wlan.len()];
+    let mut passed = vec![LayerFrames::new(); on_wlan.len()];
+    for &(_, event) in events {
+        if let Event::LayerSent { direction, number, label, .. } = event {
+            passed[direction.index()].insert((label.service, number), label);
+        }
+    }
     for &(at, event) in events {
         match event {
             Event::Queue { direction, packet, .. } => {
@@ -307,14 +342,20 @@ fn sightings(events: &[(Instant, Event)], on_wlan: &[bool], at_host: bool) -> Ve
                 ..
             } => {
                 let course = &mut courses[direction.index()];
-                let role = course.role(label);
+                let (names, above) = (&layers[direction.index()], &passed[direction.index()]);
+                let lowest = names.len().saturating_sub(1) as u8;
+                let label = FrameLabel { service: label.service.max(lowest), ..label };
+                let role = course.role_in_layers(label, above);
                 let mut notes = Vec::new();
                 if matches!(role, Role::New) && course.leave(&packet) {
                     notes.push("sent again by the agent".to_owned());
                 }
-                let is_cut = matches!(label.kind, FrameKind::Segment { .. });
+                let is_cut = is_piece(label, above);
                 match role {
-                    Role::Copy(number) => notes.push(format!("copy of link frame {number}")),
+                    Role::Copy(number, part) => {
+                        let layer = names.get(usize::from(part)).map_or("link", String::as_str);
+                        notes.push(format!("copy of {layer} frame {number}"));
+                    }
                     Role::New if is_cut => notes.push("cut into pieces".to_owned()),
                     Role::New | Role::Piece => {}
                 }
@@ -323,7 +364,7 @@ fn sightings(events: &[(Instant, Event)], on_wlan: &[bool], at_host: bool) -> Ve
                 }
                 let is_shown = match role {
                     Role::New => true,
-                    Role::Copy(_) => !at_host,
+                    Role::Copy(..) => !at_host,
                     Role::Piece => false,
                 };
                 if is_shown {
@@ -335,6 +376,11 @@ fn sightings(events: &[(Instant, Event)], on_wlan: &[bool], at_host: bool) -> Ve
                 }
             }
             Event::FrameSent { direction, label, packet: None, .. } => {
+                let lowest = layers[direction.index()].len().saturating_sub(1) as u8;
+                let label = FrameLabel { service: label.service.max(lowest), ..label };
+                courses[direction.index()].on_control(label);
+            }
+            Event::LayerSent { direction, label, .. } => {
                 courses[direction.index()].on_control(label);
             }
             Event::Delivered { direction, packet, .. } if at_host => {
@@ -377,7 +423,10 @@ pub fn capture(
     let events = world.into_probe().events;
     let on_wlan: Vec<bool> =
         scenario.links.iter().flat_map(|link| [link.wlan.is_some(); 2]).collect();
-    let mut seen = sightings(&events, &on_wlan, view.host.is_some());
+    let names = |link: &Link| link.protocol.layers().map(Layers::names).unwrap_or_default();
+    let layers: Vec<_> =
+        scenario.links.iter().flat_map(|link| [names(link), names(link)]).collect();
+    let mut seen = sightings(&events, &on_wlan, &layers, view.host.is_some());
     drop(events);
     let carries = |sighting: &&Sighting| sighting.packet.bytes > 0;
     seen.iter().filter(carries).for_each(|sighting| writer.meet(&sighting.packet));
@@ -499,9 +548,9 @@ fn open<W: Write>(
             Side::Reverse => ("reverse", b, a, &link.reverse),
         };
         let protocol = match &link.protocol {
-            _ if link.wlan.is_some() => "dcf",
-            LinkProtocol::One(protocol) => protocol.kind(),
-            LinkProtocol::Services(_) => "services",
+            _ if link.wlan.is_some() => "dcf".to_owned(),
+            LinkProtocol::Stack(layers) => layers.names().join(" over "),
+            one => one.kind().to_owned(),
         };
         let about = format!(
             "{from} to {to}: {}, {}, {protocol}, errors {}",
@@ -541,7 +590,7 @@ mod tests {
     fn first_pieces(course: &mut Course, pieces: &[(u64, bool)]) -> Vec<bool> {
         let role = |&(sequence, is_last)| {
             let kind = FrameKind::Segment { sequence, is_last, poll: false };
-            let label = FrameLabel { kind, ack: None, service: 0 };
+            let label = FrameLabel { kind, ack: None, service: 0, carries: None };
             matches!(course.role(label), Role::New)
         };
         pieces.iter().map(role).collect()
@@ -569,7 +618,7 @@ mod tests {
     #[test]
     fn numbers_begin_again_once_a_reset() {
         let mut course = Course::default();
-        let control = |kind| FrameLabel { kind, ack: None, service: 0 };
+        let control = |kind| FrameLabel { kind, ack: None, service: 0, carries: None };
         assert_eq!(first_pieces(&mut course, &[(0, true), (1, false)]), [true, true]);
         for kind in [FrameKind::Reset { index: 0 }, FrameKind::ResetAck { index: 0 }] {
             course.on_control(control(kind));

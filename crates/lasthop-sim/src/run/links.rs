@@ -1,11 +1,11 @@
 //! From a scenario's links to their endpoints.
 
 use crate::scenario;
-use lasthop_base::packet::Payload;
 use lasthop_base::rng::Streams;
 use lasthop_base::units::{Bytes, Duration};
 use lasthop_link::link::{
-    LinkEndpoint, LinkError, ServiceParameters, Services, ServicesParameters, Site, airtime,
+    CarriesFrames, LinkEndpoint, LinkError, ServiceParameters, Services, ServicesParameters, Site,
+    airtime,
 };
 use lasthop_link::queue::QueueSite;
 use std::num::NonZeroU32;
@@ -16,7 +16,7 @@ const LONGEST_TURN: u128 = 1_000_000_000_000_000;
 /// The endpoint of several services that transmits on `own`; `sites` say what crosses the link for
 /// each: packets of no length where nothing asks for the service. `component`: whose the random numbers of
 /// their queues are, with the name of the service behind it.
-pub fn services<P: Payload + Clone>(
+pub fn services<P: CarriesFrames>(
     set: &scenario::Services,
     own: &scenario::Direction,
     sites: &[Site],

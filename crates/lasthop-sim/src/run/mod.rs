@@ -29,7 +29,7 @@ use plan::Plan;
 use crate::scenario::Scenario;
 use crate::sim::probe::{Probe, Silent};
 use crate::sim::world::{End, World};
-use lasthop_base::packet::{Extension, TcpOptions};
+use lasthop_base::packet::{Extension, TcpOptions, Watched};
 use lasthop_base::rng::Streams;
 use lasthop_base::units::Instant;
 use std::collections::HashMap;
@@ -248,9 +248,10 @@ fn replicate(
     interrupt: &AtomicBool,
     values: &mut [f64],
 ) -> Result<bool, RunError> {
-    let replicate = match shared.plan.has_options() {
-        true => replicate_carrying::<TcpOptions>,
-        false => replicate_carrying::<()>,
+    let replicate = match (shared.plan.has_layers(), shared.plan.has_options()) {
+        (true, _) => replicate_carrying::<Watched>,
+        (false, true) => replicate_carrying::<TcpOptions>,
+        (false, false) => replicate_carrying::<()>,
     };
     replicate(scenario, shared, streams, interrupt, values)
 }

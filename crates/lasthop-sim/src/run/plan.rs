@@ -26,6 +26,7 @@ pub(super) struct Plan {
     /// For each link, by service.
     loads: Vec<Vec<Load>>,
     has_options: bool,
+    has_layers: bool,
 }
 
 impl Plan {
@@ -57,7 +58,13 @@ impl Plan {
         }
         let writes_options = |flow: &Flow| flow.transport.writes_options();
         let has_options = scenario.flows.iter().any(writes_options);
-        Plan { routes, loads, has_options }
+        let has_layers = scenario.links.iter().any(|link| link.protocol.layers().is_some());
+        Plan { routes, loads, has_options, has_layers }
+    }
+
+    /// Whether a link has stacked layers, so that packets need room for the headers of the upper ones.
+    pub fn has_layers(&self) -> bool {
+        self.has_layers
     }
 
     /// Has any segment SACK blocks or timestamps, so that packets need room for them? Those of an agent's own connections
@@ -115,6 +122,7 @@ pub fn link_site(scenario: &Scenario, hop: Hop, packet: Bytes, interval: Option<
         wait: Duration::ZERO,
         own_wait: Duration::ZERO,
         turn: Duration::ZERO,
+        repair: [Duration::ZERO; 2],
     }
 }
 

@@ -4,12 +4,12 @@
 use super::RunError;
 use super::plan::{Hop, Plan};
 use crate::scenario::{
-    Direction, Discipline, Errors, Flow, Link, LinkProtocol, QueueLimit, Scenario, Wlan,
+    Direction, Discipline, Errors, Flow, Layers, Link, LinkProtocol, QueueLimit, Scenario, Wlan,
 };
 use lasthop_base::packet::Packet;
 use lasthop_base::schema::numbers::{numbers, seconds};
 use lasthop_base::schema::shorthand::Shorthand;
-use lasthop_link::link::{Endpoint, Protocol};
+use lasthop_link::link::{Endpoint, LinkError, Protocol, Site};
 use lasthop_wlan::dcf::Timing;
 use serde_json::{Value, json};
 
@@ -27,7 +27,8 @@ use serde_json::{Value, json};
 ///   `errors`, `recorded_frames` of a recorded trace or null, `largest_packet` of all flows that
 ///   cross the link, `timeout` of the sender (null where the protocol has none or there are services), `window` of the sender in frames and `round_trip`,
 ///   from the start of a largest frame to the end of its acknowledgment (null where the protocol has no
-///   window, on radios and with services); `radio` (null for a line), the `frame`, `uplink`,
+///   window, on radios and with services); `layers` of stacked layers (otherwise null), the uppermost first: `name`, the
+///   `largest_packet` and `largest_frame` in bytes, `timeout` and `window` of the sender; `radio` (null for a line), the `frame`, `uplink`,
 ///   `downlink` and `delay` of the radio whose slots it shares; `wlan`, the name of its WLAN or null
 /// - `flows`, by name: `from`, `to`, `start`, `service`; `app`; `tcp` (null for UDP); `packets`, the
 ///   largest from `from` to `to` and back; `route` and `back`, lists of link, direction and the
@@ -97,8 +98,11 @@ fn link(scenario: &Scenario, plan: &Plan, index: usize, link: &Link) -> Result<V
                 let trip = window.map(|_| seconds(site.timing(control).round_trip()));
                 (end.retransmission_timeout().map(seconds), window, trip)
             }
-            LinkProtocol::Services(_) => (None, None, None),
+            LinkProtocol::Services(_) | LinkProtocol::Stack(_) => (None, None, None),
         };
+        let site = plan.site(scenario, (index, is_forward), None);
+        let layers = link.protocol.layers().map(|layers| self::layers(layers, &site)).transpose();
+        let layers = layers.map_err(|error| RunError::Link { link: link.name.clone(), error })?;
         Ok::<_, RunError>(json!({
             "rate": own.rate.as_bps(),
             "rate_changes": own.rate_changes.as_ref().map(numbers),
@@ -115,6 +119,7 @@ fn link(scenario: &Scenario, plan: &Plan, index: usize, link: &Link) -> Result<V
             "timeout": timeout,
             "window": window,
             "round_trip": round_trip,
+            "layers": layers,
         }))
     };
     Ok(json!({
@@ -123,7 +128,7 @@ fn link(scenario: &Scenario, plan: &Plan, index: usize, link: &Link) -> Result<V
         "mtu": link.mtu.map(|mtu| mtu.get()),
         "control": match &link.protocol {
             LinkProtocol::One(protocol) => protocol.control().map(|size| size.get()),
-            LinkProtocol::Services(_) => None,
+            LinkProtocol::Services(_) | LinkProtocol::Stack(_) => None,
         },
         "protocol": match link.wlan {
             // What its MAC does is not that of any link protocol.
@@ -146,6 +151,23 @@ fn link(scenario: &Scenario, plan: &Plan, index: usize, link: &Link) -> Result<V
     }))
 }
 
+/// Stacked layers as one end of a link has them.
+fn layers(layers: &Layers, site: &Site) -> Result<Vec<Value>, LinkError> {
+    let sites = layers.sites(site);
+    let all = layers.protocols().iter().zip(layers.names()).zip(&sites);
+    let layer = |((protocol, name), site): ((&Protocol, String), &Site)| {
+        let end = protocol.build::<Packet>(site)?;
+        Ok(json!({
+            "name": name,
+            "largest_packet": site.packet.get(),
+            "largest_frame": protocol.largest_frame(site.packet, site.header).get(),
+            "timeout": end.retransmission_timeout().map(seconds),
+            "window": end.window(),
+        }))
+    };
+    all.map(layer).collect()
+}
+
 /// A queue in numbers: `packets` or `bytes` of a drop-tail queue, of others their keys.
 fn queue(discipline: &Discipline) -> Value {
     match discipline.to_short() {
@@ -157,7 +179,10 @@ fn queue(discipline: &Discipline) -> Value {
 
 /// The protocol of a link in numbers, with the sizes of control frames that follow from other keys.
 fn protocol_numbers(protocol: &LinkProtocol) -> Value {
-    let mut value = numbers(protocol);
+    let mut value = match protocol {
+        LinkProtocol::Stack(_) => json!({"kind": protocol.kind(), "layers": numbers(protocol)}),
+        _ => numbers(protocol),
+    };
     let fill = |place: &mut Value, protocol: &Protocol| {
         if let Some(control) = protocol.control() {
             place["control"] = control.get().into();
@@ -165,6 +190,15 @@ fn protocol_numbers(protocol: &LinkProtocol) -> Value {
     };
     match protocol {
         LinkProtocol::One(protocol) => fill(&mut value, protocol),
+        LinkProtocol::Stack(layers) => {
+            for (index, (layer, name)) in layers.protocols().iter().zip(layers.names()).enumerate()
+            {
+                let place = &mut value["layers"][index];
+                fill(place, layer);
+                place["name"] = name.into();
+                place["header"] = layer.default_header().get().into();
+            }
+        }
         LinkProtocol::Services(set) => {
             for service in &set.services {
                 fill(&mut value["service"][&service.name]["protocol"], &service.protocol);

@@ -14,6 +14,7 @@ use lasthop_base::rng::Streams;
 use lasthop_base::units::{Duration, Instant};
 use lasthop_link::link::LinkEvent;
 use lasthop_wlan::dcf::{AirFate, AirFrame, frames};
+use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 
 /// Something that happened in a replication.
@@ -22,9 +23,9 @@ pub struct TraceEvent {
     /// When, in nanoseconds since the start of the run.
     pub time_ns: u64,
     /// To whom: `flow.NAME` (its data sender), `flow.NAME.receiver`, `flow.NAME.connection K
-    /// opener`, `link.NAME.forward`, `link.NAME.forward.SERVICE` …
+    /// opener`, `link.NAME.forward`, `link.NAME.forward.SERVICE`, `link.NAME.forward.LAYER` …
     pub entity: String,
-    /// What: `segment_sent`, `segment_received`, `ack_received`, `sack_block` (of the segment just
+    /// What (`frame_sent` and `frame_lost` of an upper layer: when the layer below took the frame): `segment_sent`, `segment_received`, `ack_received`, `sack_block` (of the segment just
     /// received), `cwnd`, `ssthresh`, `timeout`, `spurious_retransmission`, `spurious_timeout` (of the segment sent or the
     /// timer fired at that time, as far as the run tells), `datagram_sent`, `datagram_received`, `queue`,
     /// `drop`, `frame_sent`, `frame_lost` (both at the end of the transmission), `delivered` (over
@@ -139,19 +140,29 @@ fn trace_up_to(
         .collect();
     let mut events = Vec::with_capacity(recorded.len());
     let mut transmissions = Vec::new();
-    // By direction and service; the only protocol of a link counts as one service.
+    // By direction and service or layer; the only protocol of a link counts as one service.
     let carriers: Vec<Vec<String>> = scenario
         .links
         .iter()
         .zip(directions.chunks(2))
         .flat_map(|(link, sides)| {
             sides.iter().map(|side| {
-                let names: Vec<_> = link.protocol.service_names().collect();
+                let names = link.protocol.part_names();
                 match names.as_slice() {
                     [] => vec![side.clone()],
                     names => names.iter().map(|name| format!("{side}.{name}")).collect(),
                 }
             })
+        })
+        .collect();
+    // When frames of upper layers were delivered to the layer, by direction, layer and number.
+    let received: HashMap<_, _> = recorded
+        .iter()
+        .filter_map(|&(at, event)| match event {
+            Event::LayerReceived { direction, layer, number } => {
+                Some(((direction.index(), layer, number), at))
+            }
+            _ => None,
         })
         .collect();
     // Packets in each queue.
@@ -199,24 +210,36 @@ fn trace_up_to(
             Event::FrameSent {
                 direction: index, label, segment, bytes, start, arrival, ..
             } => {
-                let entity = carrier(index, label.service);
-                let next = &mut next[index.index()][usize::from(label.service)];
+                let link = &scenario.links[index.link()];
+                let lowest =
+                    link.protocol.layers().map_or(0, |layers| layers.protocols().len() - 1);
+                let place = usize::from(label.service).max(lowest);
+                let entity = &carriers[index.index()][place];
+                let next = &mut next[index.index()][place];
                 let times = [start, at];
                 let sent = Transmission::frame(entity, label, segment, bytes, times, arrival, next);
                 let event = if arrival.is_some() { "frame_sent" } else { "frame_lost" };
-                let is_numbered = matches!(sent.kind, "data" | "segment");
-                let sequence = if is_numbered { sent.sequence as f64 } else { f64::NAN };
-                push(entity, event, sequence, bytes.into());
+                push(entity, event, sent.packet_number(), bytes.into());
                 transmissions.push(sent);
                 // It has left; on a radio or a WLAN no transmitter of its own was kept busy.
                 let known = &mut waiting[index.index()];
-                let link = &scenario.links[index.link()];
                 let is_shared = link.radio.is_some() || link.wlan.is_some();
                 if start < at && *known > 0 && !is_shared {
                     *known -= 1;
                     push(direction(index), "queue", f64::NAN, *known as f64);
                 }
             }
+            Event::LayerSent { direction: index, number, label, bytes } => {
+                let place = usize::from(label.service);
+                let entity = &carriers[index.index()][place];
+                let next = &mut next[index.index()][place];
+                let arrival = received.get(&(index.index(), label.service, number)).copied();
+                let sent = Transmission::frame(entity, label, None, bytes, [at, at], arrival, next);
+                let event = if arrival.is_some() { "frame_sent" } else { "frame_lost" };
+                push(entity, event, sent.packet_number(), bytes.into());
+                transmissions.push(sent);
+            }
+            Event::LayerReceived { .. } => {}
             Event::OnAir { direction: index, kind, fate, end, reserves, .. } => {
                 if fate == AirFate::Collided {
                     push(direction(index), "collided", f64::NAN, f64::NAN);

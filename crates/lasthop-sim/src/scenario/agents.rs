@@ -1,5 +1,6 @@
 //! The agents of a link: reading, writing, and checks that concern more than one key.
 
+use super::Protocol;
 use super::model::{Flow, Link, Scenario, TcpKeys, Transport};
 use super::routes::Routes;
 use super::services::LinkProtocol;
@@ -61,9 +62,16 @@ impl Link {
         let (protocol, limits_transmissions, payload) = match &self.protocol {
             LinkProtocol::One(one) => (one.kind(), one.limits_transmissions(), one.payload()),
             LinkProtocol::Services(_) => ("services", false, None),
+            LinkProtocol::Stack(layers) => {
+                let limited = layers.limited().map(|layer| &layers.protocols()[layer]);
+                (self.protocol.kind(), limited.is_some(), limited.and_then(Protocol::payload))
+            }
         };
         let reports_fates = match &self.protocol {
             LinkProtocol::One(one) => one.reports_fates(),
+            LinkProtocol::Stack(layers) => {
+                layers.protocols().first().is_some_and(Protocol::reports_fates)
+            }
             LinkProtocol::Services(set) => {
                 set.services.iter().all(|service| service.protocol.reports_fates())
             }

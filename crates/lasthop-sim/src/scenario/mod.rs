@@ -7,6 +7,7 @@
 
 mod agents;
 mod document;
+mod layers;
 mod model;
 mod network;
 mod radio;
@@ -29,6 +30,7 @@ pub use lasthop_base::schema::{
 pub use lasthop_link::channel::Errors;
 pub use lasthop_link::link::Protocol;
 pub use lasthop_link::queue::Discipline;
+pub use layers::Layers;
 pub use model::*;
 pub use routes::Routes;
 pub use schema::{reference_markdown, schema};

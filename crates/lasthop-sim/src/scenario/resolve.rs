@@ -48,6 +48,12 @@ impl Table for Link {
         let header = match (&keys.protocol, keys.header) {
             (LinkProtocol::One(protocol), header) => header.unwrap_or(protocol.default_header()),
             (LinkProtocol::Services(_), None) => Bytes::default(),
+            (LinkProtocol::Stack(layers), None) => layers.header(),
+            (LinkProtocol::Stack(_), Some(header)) => {
+                let found = format!("{header} with a list of protocols");
+                let allowed = "no header: that of each layer has its default length";
+                return Err(node.key_error("header", found, allowed));
+            }
             (LinkProtocol::Services(_), Some(header)) => {
                 let allowed = "no header: each service has its own key header, and protocol.\
                                identifier names it";
@@ -101,6 +107,7 @@ impl Table for Link {
             LinkProtocol::One(protocol) => {
                 protocol.check(&path, Bytes::default(), airs)?;
             }
+            LinkProtocol::Stack(layers) => layers.check(&path, airs)?,
             LinkProtocol::Services(set) => {
                 for service in &set.services {
                     let path = format!("{path}.service.{}.protocol", service.name);
@@ -184,8 +191,7 @@ fn check_unlimited(
         }
         let kind = match protocol {
             LinkProtocol::One(Protocol::Raw(_)) => None,
-            LinkProtocol::One(protocol) => Some(protocol.kind()),
-            LinkProtocol::Services(_) => Some("services"),
+            other => Some(other.kind()),
         };
         if let Some(kind) = kind {
             let found = format!("\"unlimited\" with protocol kind {kind:?}");

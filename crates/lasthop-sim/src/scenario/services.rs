@@ -1,5 +1,6 @@
 //! The protocols of a link: model, reading, writing, and common operations.
 
+use super::layers::Layers;
 use super::model::{Flow, Scenario};
 use super::routes::Routes;
 use lasthop_base::schema::error::{ScenarioError, suggestion};
@@ -21,6 +22,8 @@ pub enum LinkProtocol {
     One(Protocol),
     /// Each service has its own protocol.
     Services(Services),
+    /// Each layer has its own protocol.
+    Stack(Layers),
 }
 
 /// A link shared by services.
@@ -144,10 +147,35 @@ impl LinkProtocol {
     /// Returns the names of the services, in order; empty if all packets have the same protocol.
     pub fn service_names(&self) -> impl Iterator<Item = &str> {
         let services = match self {
-            LinkProtocol::One(_) => [].as_slice(),
+            LinkProtocol::One(_) | LinkProtocol::Stack(_) => [].as_slice(),
             LinkProtocol::Services(set) => &set.services,
         };
         services.iter().map(|service| service.name.as_str())
+    }
+
+    /// The names of the services, or of the layers, the uppermost first; none where one protocol serves all packets.
+    pub fn part_names(&self) -> Vec<String> {
+        match self {
+            LinkProtocol::Stack(layers) => layers.names(),
+            _ => self.service_names().map(str::to_owned).collect(),
+        }
+    }
+
+    /// The stacked layers, if there are several.
+    pub fn layers(&self) -> Option<&Layers> {
+        match self {
+            LinkProtocol::Stack(layers) => Some(layers),
+            LinkProtocol::One(_) | LinkProtocol::Services(_) => None,
+        }
+    }
+
+    /// What the protocol is called: its kind, `services`, or `stack`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            LinkProtocol::One(protocol) => protocol.kind(),
+            LinkProtocol::Services(_) => KIND,
+            LinkProtocol::Stack(_) => "stack",
+        }
     }
 
     /// Returns the index of the service of each traffic class on a live link.
@@ -171,8 +199,11 @@ impl LinkProtocol {
 }
 
 impl Field for LinkProtocol {
-    const SHAPE: Shape = Shape::Union(&VARIANTS);
+    const SHAPE: Shape = Shape::Unions(&VARIANTS);
     fn read(node: &Node<'_>, limits: Limits) -> Read<Self> {
+        if let Some(items) = node.value.as_array() {
+            return Layers::read(node, items, limits).map(LinkProtocol::Stack);
+        }
         let variant = node.variant(&VARIANTS)?;
         if variant.kind != KIND {
             return Protocol::read(node, limits).map(LinkProtocol::One);
@@ -182,6 +213,7 @@ impl Field for LinkProtocol {
     fn write(&self) -> Value {
         match self {
             LinkProtocol::One(protocol) => protocol.write(),
+            LinkProtocol::Stack(layers) => layers.write(),
             LinkProtocol::Services(services) => {
                 let mut map = Map::from_iter([("kind".to_owned(), KIND.into())]);
                 map.extend(services.write());

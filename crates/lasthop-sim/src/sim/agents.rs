@@ -203,7 +203,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         let direction = self.agents[seat.index()].direction;
         let line = self.line_of(direction);
         let end = self.lines[line.index()].end_mut(direction.side());
-        let LinkCounters { packets, packets_abandoned: lost, .. } = end.link_counters();
+        let LinkCounters { packets, packets_abandoned: lost, .. } = end.limited_counters();
         let Seat { agent, senders, .. } = &mut self.agents[seat.index()];
         let connections = &self.connections;
         let sum = |sum: Batch, &(connection, end): &(ConnectionId, End)| {

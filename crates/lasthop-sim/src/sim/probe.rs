@@ -9,7 +9,7 @@ use crate::agent::AgentEvent;
 use crate::transport::{End, Numbers, TransportEvent};
 use lasthop_base::packet::{Descriptor, Extension, Packet};
 use lasthop_base::units::{Duration, Instant};
-use lasthop_link::link::{Frame, FrameKind, LinkEvent};
+use lasthop_link::link::{CarriesFrames, Frame, FrameKind, LinkEvent, packet_within};
 use lasthop_wlan::dcf::{AirFate, AirFrame};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -20,20 +20,24 @@ pub struct FrameLabel {
     pub kind: FrameKind,
     /// Cumulative acknowledgment that it carried.
     pub ack: Option<u64>,
-    /// Service that it belongs to, on a link of several; else 0.
+    /// Service that it belongs to, on a link of several, or its layer, of a frame of an upper one; else 0.
     pub service: u8,
+    /// Number of the frame of the layer above that it carries, as [`Event::LayerSent`] has it.
+    pub carries: Option<u32>,
 }
 
 impl FrameLabel {
     /// A data frame of this number, where that is all there is to it.
     pub(super) fn data(sequence: u64) -> Self {
-        FrameLabel { kind: FrameKind::Data { sequence }, ack: None, service: 0 }
+        FrameLabel { kind: FrameKind::Data { sequence }, ack: None, service: 0, carries: None }
     }
 }
 
-impl<P> From<&Frame<P>> for FrameLabel {
+impl<P: CarriesFrames> From<&Frame<P>> for FrameLabel {
     fn from(frame: &Frame<P>) -> Self {
-        FrameLabel { kind: frame.kind, ack: frame.ack, service: frame.service }
+        let Frame { kind, ack, service, .. } = *frame;
+        let carries = kind.packet_number().and(frame.payload.as_ref()).and_then(P::carried);
+        FrameLabel { kind, ack, service, carries }
     }
 }
 
@@ -146,6 +150,26 @@ pub enum Event {
         /// What happened.
         event: LinkEvent,
     },
+    /// A layer of a link has passed a frame to the layer below.
+    LayerSent {
+        /// Direction in which the endpoint transmits.
+        direction: DirectionId,
+        /// Number of the frame in transmission order of its layer, modulo 2^32.
+        number: u32,
+        /// What the frame is, and its layer.
+        label: FrameLabel,
+        /// Length in bytes, header of the layer included.
+        bytes: u32,
+    },
+    /// A layer of a link has got a frame from the layer below.
+    LayerReceived {
+        /// Direction over which the frame came.
+        direction: DirectionId,
+        /// The layer, the uppermost being 0.
+        layer: u8,
+        /// Number that its sender gave it.
+        number: u32,
+    },
     /// An agent reports.
     Agent {
         /// Direction that begins where the agent sits.
@@ -168,7 +192,7 @@ impl Event {
             direction,
             label: FrameLabel::from(frame),
             segment: None,
-            packet: frame.kind.packet_number().and(frame.payload).map(|packet| packet.full()),
+            packet: packet_within(frame).map(|packet| packet.full()),
             bytes: frame.bytes,
             start,
             arrival: (!is_lost).then_some(at),

@@ -313,6 +313,15 @@ impl<P: Probe, X: Extension> World<P, X> {
                 PacketMetrics::from(&sender.link_counters()).report_for(&entity, report);
             }
             ReceiverMetrics::from(&receiver.link_counters()).report_for(&entity, report);
+            for (layer, name) in sender.layers.iter().enumerate() {
+                let entity = format!("{entity}.{name}");
+                let (endpoint, counters) = sender.layer(layer);
+                SenderMetrics::from(&counters).report_for(&entity, report);
+                if endpoint.counts_packets() {
+                    PacketMetrics::from(&counters).report_for(&entity, report);
+                }
+                ReceiverMetrics::from(&receiver.layer(layer).1).report_for(&entity, report);
+            }
             for (service, name) in sender.air.services.names.iter().enumerate() {
                 let entity = format!("{entity}.{name}");
                 let own = &sender.service_counters(service);

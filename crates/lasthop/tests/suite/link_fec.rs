@@ -6,9 +6,9 @@ use lasthop::analysis::{GilbertElliottLaw, block_codes};
 use lasthop::channel::{Airtime, Channel, GilbertElliott, GilbertElliottParameters, Uniform};
 use lasthop::link::fec_wire::{FecWireError, decode, encode};
 use lasthop::link::{
-    Endpoint, Frame, FrameKind, LinkEndpoint, LinkEvent, LinkTiming, XorFec, XorFecParameters,
+    CarriesFrames, Endpoint, Frame, FrameKind, LinkEndpoint, LinkEvent, LinkTiming, XorFec,
+    XorFecParameters,
 };
-use lasthop::packet::Payload;
 use lasthop::rng::Streams;
 use lasthop::run::{self, Options};
 use lasthop::scenario::Scenario;
@@ -31,7 +31,7 @@ fn losing_by(lost: Vec<bool>) -> Fate {
 }
 
 /// A run of FEC in one direction.
-fn cross<P: Payload + Clone + Debug>(
+fn cross<P: CarriesFrames + Debug>(
     parameters: XorFecParameters,
     offers: VecDeque<(Instant, P)>,
     lost: Vec<bool>,

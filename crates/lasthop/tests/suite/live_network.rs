@@ -24,6 +24,9 @@ const PROTOCOLS: &[&str] = &[
     r#"{ kind = "xor-fec", parity_timeout = "20 ms" }"#,
     r#"{ kind = "rlc-am" }"#,
     r#"{ kind = "harq" }"#,
+    r#"[{ kind = "rlc-am" }, { kind = "harq", max_transmissions = 1 }]"#,
+    r#"[{ kind = "selective-repeat", window = 64 }, { kind = "xor-fec", in_order = true, parity_timeout = "20 ms" }]"#,
+    r#"[{ kind = "go-back-n", window = 32 }, { kind = "stop-and-wait", retries = 1 }, { kind = "xor-fec", parity_timeout = "20 ms" }]"#,
 ];
 
 /// A link of 2 Mbps and 20 ms that loses one frame in twenty, with a flow of a packet of 1000 B every

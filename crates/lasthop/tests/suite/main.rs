@@ -49,6 +49,7 @@ mod shared_queues;
 mod snoop_machine;
 mod snoop_runs;
 mod split_connections;
+mod stacks;
 mod tcp_edges;
 mod tcp_spurious;
 mod theory;

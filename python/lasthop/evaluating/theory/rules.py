@@ -84,6 +84,8 @@ def _frame_sizes(network: Network, hop: Hop) -> tuple[set[int], Hypothesis]:
     sizes, doubt = set(), ""
     if hop.link["protocol"]["kind"] == "services":
         return set(), Hypothesis(text, "unknown", "several services")
+    if hop.kind == "stack":
+        return set(), Hypothesis(text, "unknown", "stacked layers")
     if hop.kind == "rlc-am":
         # Segments are padded, and reports too.
         return {hop.frame(int(hop.protocol["payload"]))}, Hypothesis(text, "met")

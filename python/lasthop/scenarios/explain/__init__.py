@@ -312,6 +312,12 @@ def _link(name: str, link: Table) -> list[str]:
             queue = f", queue {_own_queue(own['queue'])}" if "queue" in own else ""
             told = f"weight {own['weight']}, {_with(own['protocol'])}{queue}"
             lines.append(f"    {service}: {told}")
+    elif layers := protocol.get("layers"):
+        lines.append("  protocol: stacked layers, the uppermost first")
+        for layer in layers:
+            shown = {key: value for key, value in layer.items() if key not in ("name", "header")}
+            header = size_text(layer["header"])
+            lines.append(f"    {layer['name']}: {_with(shown)}; frame header {header}")
     else:
         control = f", control frame {size_text(link['control'])}" if link["control"] else ""
         lines.append(
@@ -337,6 +343,10 @@ def _header(link: Table) -> int:
 
 def _frames(link: Table, packet: int) -> tuple[int, int]:
     """Into how many frames a packet is cut, and the size of the largest."""
+    if layers := link["forward"].get("layers"):
+        # The first layer that cuts packets up decides; those below it carry its frames whole.
+        cuts = (layer["payload"] for layer in link["protocol"]["layers"] if "payload" in layer)
+        return max(1, -(-packet // next(cuts, packet))), layers[-1]["largest_frame"]
     payload = link["protocol"].get("payload", packet) or packet
     return max(1, -(-packet // payload)), min(packet, payload) + _header(link)
 
@@ -361,6 +371,10 @@ def _direction(title: str, link: Table, side: Table) -> list[str]:
     lines.append(f"    {told}")
     if side["timeout"]:
         lines.append(f"    retransmission timeout {time_text(side['timeout'])}")
+    for layer in side.get("layers") or ():
+        if layer["timeout"]:
+            timeout = time_text(layer["timeout"])
+            lines.append(f"    retransmission timeout of {layer['name']} {timeout}")
     return lines + _window(side, frame)
 
 

@@ -61,7 +61,8 @@ def _facts(link: Table, side: str) -> list[str]:
     def both(texts: list[str]) -> str:
         return texts[0] if texts[0] == texts[1] else " | ".join(texts)
 
-    protocol = link["protocol"]["kind"]
+    layers = link["protocol"].get("layers", ())
+    protocol = " over ".join(layer["name"] for layer in layers) or link["protocol"]["kind"]
     return [
         both([rate_text(way["rate"]) for way in ways]),
         both([delay_text(way) for way in ways]),

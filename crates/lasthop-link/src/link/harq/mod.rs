@@ -53,7 +53,7 @@ mod receiver;
 mod sender;
 pub mod wire;
 
-use super::protocol::{ProtocolKeys, Site};
+use super::protocol::{MOST_REPAIRS, ProtocolKeys, Site};
 use super::{
     ByteFormat, BytesError, Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent,
     LinkTiming, check_sizes,
@@ -220,6 +220,20 @@ impl ProtocolKeys for HarqKeys {
             ..auto
         })
         .map(Box::new)
+    }
+
+    /// A header for each unit.
+    fn largest_frame(&self, packet: Bytes, header: Bytes) -> Bytes {
+        Bytes::new(packet.get() + u64::from(self.units) * header.get())
+    }
+
+    /// The answer or the timer asks for more units; a packet that is given up delays those behind it as long as all its
+    /// transmissions.
+    fn repair_time(&self, site: &Site) -> Duration {
+        let data_frame = self.largest_frame(site.packet, site.header);
+        let timing = LinkTiming { data_frame, ..site.timing(self.control) };
+        let most = self.max_transmissions.limit().unwrap_or(u32::MAX).min(MOST_REPAIRS);
+        timing.longest_turnaround() * u64::from(most)
     }
 
     fn default_header(&self) -> Bytes {

@@ -56,7 +56,7 @@
 mod machine;
 
 use super::LinkError;
-use super::protocol::{Air, NUMBER_HEADER, ProtocolKeys, Site, refuse};
+use super::protocol::{Air, MOST_REPAIRS, NUMBER_HEADER, ProtocolKeys, Site, refuse};
 use super::timing::LinkTiming;
 use lasthop_base::packet::Payload;
 use lasthop_base::schema::keys::{Limits, Read, table};
@@ -169,6 +169,12 @@ macro_rules! protocol {
 
             fn default_header(&self) -> Bytes {
                 NUMBER_HEADER
+            }
+
+            /// The frame is reported missing, and retransmitted.
+            fn repair_time(&self, site: &Site) -> Duration {
+                let most = self.0.retransmissions.min(MOST_REPAIRS);
+                site.timing(self.0.control).longest_turnaround() * u64::from(most)
             }
 
             fn control(&self) -> Option<Bytes> {

@@ -134,6 +134,9 @@ impl ProtocolKeys for SelectiveRepeatKeys {
     fn build<P: Payload + Clone>(&self, site: &Site) -> Result<Machine<P>, LinkError> {
         let timing = site.timing(self.control_size());
         let auto = SelectiveRepeatParameters::for_link(&timing, self.window);
+        // The first NACK for a frame may be the quickest, whatever layers below repair meanwhile.
+        let unrepaired = Site { repair: [Duration::ZERO; 2], ..*site };
+        let nack_guard = unrepaired.timing(self.control_size()).round_trip();
         SelectiveRepeat::new(SelectiveRepeatParameters {
             // The copy may have to wait for other services too.
             timeout: self.timeout.or(auto.timeout + site.own_wait),
@@ -144,11 +147,17 @@ impl ProtocolKeys for SelectiveRepeatKeys {
                 RenackRule::AfterRoundTrip => Renack::AfterRoundTrip(timing.repair_time()),
             },
             timer: self.timer,
+            nack_guard,
             acknowledgment: self.acks,
             header: site.header,
             control: self.control_size(),
             ..auto
         })
+    }
+
+    /// The frame is reported missing or its timer expires, and it is retransmitted.
+    fn repair_time(&self, site: &Site) -> Duration {
+        site.timing(self.control_size()).longest_turnaround()
     }
 
     fn default_header(&self) -> Bytes {

@@ -4,11 +4,11 @@ use lasthop_base::packet::{LinkFate, Payload};
 use lasthop_base::units::{Bytes, Duration, Instant, Rate};
 use lasthop_link::link::wire::NumberWidth;
 use lasthop_link::link::{
-    Acknowledgment, Endpoint, Frame, FrameKind, GoBackN, GoBackNParameters, Harq, HarqMode,
-    HarqParameters, IdealSr, IdealSrParameters, LinkEndpoint, LinkEvent, LinkTiming, Raw, Release,
-    Renack, Rlc, RlcParameters, Rlp, RlpParameters, SelectiveRepeat, SelectiveRepeatParameters,
-    ServiceParameters, Services, ServicesParameters, StopAndWait, StopAndWaitParameters, TimerMode,
-    XorFec, XorFecParameters,
+    Acknowledgment, CarriesFrames, Endpoint, Frame, FrameKind, GoBackN, GoBackNParameters, Harq,
+    HarqMode, HarqParameters, IdealSr, IdealSrParameters, LinkEndpoint, LinkEvent, LinkTiming, Raw,
+    Release, Renack, Rlc, RlcParameters, Rlp, RlpParameters, SelectiveRepeat,
+    SelectiveRepeatParameters, ServiceParameters, Services, ServicesParameters, StopAndWait,
+    StopAndWaitParameters, TimerMode, XorFec, XorFecParameters,
 };
 use lasthop_link::queue::{Limit, Queue};
 use std::collections::VecDeque;
@@ -50,6 +50,9 @@ impl Payload for Token {
         (self.number % 4) as u8
     }
 }
+
+/// It has no room for a frame.
+impl CarriesFrames for Token {}
 
 /// `count` packets of `bytes` bytes, all offered at time 0.
 pub fn tokens(count: u64, bytes: u32) -> VecDeque<(Instant, Token)> {
@@ -150,7 +153,7 @@ pub struct Link<P: Payload> {
     directions: [Direction<P>; 2],
 }
 
-impl<P: Payload + Clone + Debug> Link<P> {
+impl<P: CarriesFrames + Debug> Link<P> {
     pub fn new(
         ends: [LinkEndpoint<P>; 2],
         (rate, delay): (Rate, Duration),
@@ -382,10 +385,7 @@ impl Protocol {
 }
 
 /// Both ends of a link that these protocols share, the k-th with weight k + 1 and packets of class k.
-pub fn services<P: Payload + Clone>(
-    protocols: &[Protocol],
-    identifier: u64,
-) -> [LinkEndpoint<P>; 2] {
+pub fn services<P: CarriesFrames>(protocols: &[Protocol], identifier: u64) -> [LinkEndpoint<P>; 2] {
     let end = || {
         let service = |(index, protocol): (usize, &Protocol)| ServiceParameters {
             endpoint: protocol.end(),
@@ -438,7 +438,13 @@ pub fn stop_and_wait(retries: Option<u32>, timeout: Duration) -> StopAndWaitPara
 
 /// Exclusive-or FEC with the one-byte header.
 pub fn xor_fec(block: u32, parity_timeout: Duration) -> XorFecParameters {
-    XorFecParameters { block, interleave: 1, parity_timeout, header: Bytes::new(1) }
+    XorFecParameters {
+        block,
+        interleave: 1,
+        parity_timeout,
+        in_order: false,
+        header: Bytes::new(1),
+    }
 }
 
 /// Ideal selective repeat of 40-byte segments.

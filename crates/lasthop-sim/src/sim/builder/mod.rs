@@ -223,6 +223,15 @@ impl<X: Extension> Builder<X> {
         }
     }
 
+    /// Names the stacked layers of the link that was added last, the uppermost first.
+    ///
+    /// # Panics
+    /// If that link has no protocol.
+    pub fn name_layers(&mut self, names: &[String]) {
+        let line = self.lines.last_mut().expect("a link with a protocol has been added");
+        line.ends_mut().iter_mut().for_each(|end| end.layers = names.to_vec());
+    }
+
     /// Gives the flow that was added last the service of this name, on every link that has it; on
     /// the others, as without a name, it has the first.
     pub fn choose_service(&mut self, name: &str) {

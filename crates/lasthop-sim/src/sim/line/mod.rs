@@ -28,7 +28,7 @@ use lasthop_base::packet::{Descriptor, Extension};
 use lasthop_base::units::Instant;
 use lasthop_link::channel::{Airtime, ErrorProcess};
 use lasthop_link::interface::{Carrier, Interface};
-use lasthop_link::link::{Endpoint, Frame, LinkCounters, LinkEndpoint, LinkEvent, Writer};
+use lasthop_link::link::{Endpoint, Frame, LayerEvent, LinkCounters, LinkEndpoint, Writer};
 use lasthop_link::queue::{PropagationDelay, Queue, QueueCounters, Ring, Transmitter};
 use std::collections::VecDeque;
 
@@ -53,6 +53,8 @@ pub(in crate::sim) struct LineEnd<X: Extension> {
     pub feeder: Option<DirectionId>,
     /// Do others wait, so that it is held back?
     holds_back: bool,
+    /// Names of its stacked layers, the uppermost first; none where one protocol serves the link.
+    pub layers: Vec<String>,
     /// See [`Endpoint::sleeps_while_busy`].
     sleeps_while_busy: bool,
     /// Has it one queue and a transmitter of its own: neither services nor a radio?
@@ -166,6 +168,7 @@ impl<X: Extension> LineEnd<X> {
             ring: Ring::with_capacity(8),
             feeder: None,
             holds_back: false,
+            layers: Vec::new(),
             sleeps_while_busy,
             is_plain: count == 0,
         }
@@ -220,12 +223,30 @@ impl<X: Extension> LineEnd<X> {
         queued + u64::from(self.interface.transmitter().is_busy(now))
     }
 
-    /// The endpoint's next event and the service that it belongs to.
+    /// The endpoint's next event and the service or the layer that it belongs to.
     #[inline]
-    pub fn poll_event(&mut self) -> Option<(u8, LinkEvent)> {
-        match &mut self.interface.endpoint {
-            LinkEndpoint::Services(services) => services.poll_service_event(),
-            endpoint => endpoint.poll_event().map(|event| (0, event)),
+    pub fn poll_event(&mut self) -> Option<(u8, LayerEvent)> {
+        let (part, event) = match &mut self.interface.endpoint {
+            LinkEndpoint::Services(services) => services.poll_service_event()?,
+            LinkEndpoint::Stack(stack) => return stack.poll_layer_event(),
+            endpoint => (0, endpoint.poll_event()?),
+        };
+        Some((part, LayerEvent::Link(event)))
+    }
+
+    /// The endpoint and the counters of a layer: those of the link, where it has no stacked layers.
+    pub fn layer(&self, layer: usize) -> (&LinkEndpoint<Descriptor<X>>, LinkCounters) {
+        match &self.interface.endpoint {
+            LinkEndpoint::Stack(stack) => (stack.endpoint(layer), stack.layer_counters(layer)),
+            endpoint => (endpoint, endpoint.counters()),
+        }
+    }
+
+    /// Counters of the layer in which an agent can limit transmissions.
+    pub fn limited_counters(&self) -> LinkCounters {
+        match &self.interface.endpoint {
+            LinkEndpoint::Stack(stack) => stack.limited_counters(),
+            endpoint => endpoint.counters(),
         }
     }
 

@@ -4,11 +4,11 @@ use super::{Cause, Crossing, Line, LineEnd, Transmission};
 use crate::sim::deadlines::{Deadlines, Due};
 use crate::sim::direction::Direction;
 use crate::sim::ids::{DirectionId, LineId, Side};
-use crate::sim::probe::{Event, Probe};
+use crate::sim::probe::{Event, FrameLabel, Probe};
 use crate::sim::telling::record_dropped;
 use crate::sim::world::World;
 use lasthop_base::packet::{Descriptor, Extension};
-use lasthop_link::link::{Endpoint, LinkEndpoint};
+use lasthop_link::link::{Endpoint, LayerEvent, LinkEndpoint};
 
 impl<X: Extension> LineEnd<X> {
     /// What its feeder has held back joins the queue, as far as it comes before the event at hand.
@@ -232,8 +232,20 @@ impl<P: Probe, X: Extension> World<P, X> {
     pub(in crate::sim) fn record_link_events(&mut self, id: LineId, side: Side) {
         let line = &mut self.lines[id.index()];
         let direction = line.direction(side);
-        while let Some((service, event)) = line.end_mut(side).poll_event() {
-            self.probe.record(self.now, Event::Link { direction, service, event });
+        while let Some((part, event)) = line.end_mut(side).poll_event() {
+            match event {
+                LayerEvent::Link(event) => {
+                    self.probe.record(self.now, Event::Link { direction, service: part, event });
+                }
+                LayerEvent::Sent { number, kind, ack, bytes, carries, at } => {
+                    let label = FrameLabel { kind, ack, service: part, carries };
+                    self.probe.record(at, Event::LayerSent { direction, number, label, bytes });
+                }
+                LayerEvent::Received { number, at } => {
+                    let (direction, layer) = (direction.opposite(), part);
+                    self.probe.record(at, Event::LayerReceived { direction, layer, number });
+                }
+            }
         }
         if let LinkEndpoint::Services(services) = &mut line.end_mut(side).interface.endpoint {
             while let Some((_, packet)) = services.poll_dropped() {
