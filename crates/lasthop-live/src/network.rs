@@ -280,11 +280,15 @@ fn build(scenario: &Scenario, index: usize, streams: Streams, mtu: u32) -> Resul
     let mut by_hosts = false;
     for agent in &link.agents.0 {
         let machine = agent.build(&site, 0).map_err(|error| refused(&error))?;
-        if machine.watches_link() {
-            return Err(refusal::agent(link, agent.kind(), "hears from the simulated link layer"));
+        if machine.wants_link_reports() {
+            return Err(refusal::agent(
+                link,
+                agent.kind(),
+                "needs reports of a simulated link layer",
+            ));
         }
-        let side = if agent.begins_forward(&site) { Side::Forward } else { Side::Reverse };
-        by_hosts |= agent.shares_by_hosts();
+        let side = if agent.acts_on_forward(&site) { Side::Forward } else { Side::Reverse };
+        by_hosts |= agent.is_per_host_pair();
         ends[side as usize].add_agent(machine);
     }
     Ok(Link::new(index, ends, by_hosts))

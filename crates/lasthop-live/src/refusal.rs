@@ -35,31 +35,31 @@ pub fn check(scenario: &Scenario) -> Result<(), Refused> {
         return Err(Refused::new(
             format!("wlan.{}", wlan.name),
             "a wireless LAN of 802.11",
-            "point-to-point links: the air that stations share is simulated only",
+            "point-to-point links: shared media are simulated only",
         ));
     }
     if let Some(radio) = scenario.radios.first() {
         return Err(Refused::new(
             format!("radio.{}", radio.name),
             "a framed radio",
-            "point-to-point links: radio frames that stations share are simulated only",
+            "point-to-point links: framed radios are simulated only",
         ));
     }
     for link in &scenario.links {
         for agent in &link.agents.0 {
-            if agent.hears().is_some() {
+            if agent.controlled_senders().is_some() {
                 let needs = "needs the counters of simulated TCP senders";
                 return Err(self::agent(link, agent.kind(), needs));
             }
             if agent.splits() {
-                return Err(self::agent(link, agent.kind(), "ends connections at its host"));
+                return Err(self::agent(link, agent.kind(), "terminates connections at its host"));
             }
         }
     }
     let hosts = scenario.hosts();
     if hosts.len() > MOST_HOSTS {
         let found = format!("{} hosts", hosts.len());
-        return Err(Refused::new("link", &found, &format!("up to {MOST_HOSTS} of them")));
+        return Err(Refused::new("link", &found, &format!("up to {MOST_HOSTS} hosts")));
     }
     Ok(())
 }
@@ -69,7 +69,7 @@ pub(super) fn agent(link: &Link, kind: &str, does: &str) -> Refused {
     Refused::new(
         format!("link.{}.agent", link.name),
         &format!("{kind:?}, which {does}"),
-        "agents that look at packets alone, such as \"snoop\"",
+        "an agent that only inspects packets, such as \"snoop\"",
     )
 }
 
@@ -79,7 +79,7 @@ pub(super) fn check_bytes(link: &Link, endpoint: &LinkEndpoint<Vec<u8>>) -> Resu
         Err(Refused::new(
             path,
             &format!("{kind:?}, whose frames have no byte form"),
-            "a protocol that a real link could have, such as \"selective-repeat\"",
+            "a protocol with a byte form, such as \"selective-repeat\"",
         ))
     };
     let protocol = format!("link.{}.protocol", link.name);
@@ -120,7 +120,7 @@ pub(super) fn mtu(link: &Link, asked: Option<u32>) -> Result<u32, Refused> {
             Some(_) => "--mtu".to_owned(),
             None => format!("link.{}.mtu", link.name),
         };
-        let allowed = format!("at least {LEAST_MTU} B, which every link of IP takes");
+        let allowed = format!("at least {LEAST_MTU} B, the minimum MTU of IPv4");
         return Err(Refused::new(key, &format!("{mtu} B"), &allowed));
     }
     Ok(mtu)

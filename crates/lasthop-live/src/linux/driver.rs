@@ -59,7 +59,7 @@ pub struct Driver {
     /// Packets received from hosts, delivered to hosts, and rejected by the kernel.
     arrivals: u64,
     deliveries: u64,
-    untaken: u64,
+    rejected_by_kernel: u64,
     /// Processor time at the start.
     processor: std::time::Duration,
     buffer: Box<[u8]>,
@@ -93,7 +93,7 @@ impl Driver {
                 .map_err(|error| Fault::new(error.to_string()))?,
             arrivals: 0,
             deliveries: 0,
-            untaken: 0,
+            rejected_by_kernel: 0,
             processor: processor_time(),
             buffer: vec![0; LARGEST].into_boxed_slice(),
             events: Vec::with_capacity(64),
@@ -185,7 +185,7 @@ impl Driver {
         while let Some(delivery) = self.network.poll_delivery() {
             let port = self.places[delivery.link][delivery.side as usize];
             if rustix::io::write(&self.ports[port].device, &delivery.packet).is_err() {
-                self.untaken += 1;
+                self.rejected_by_kernel += 1;
             }
             self.deliveries += 1;
             let late = self.now().saturating_since(delivery.at);
@@ -224,7 +224,7 @@ impl Driver {
             lateness: &self.lateness,
             arrivals: self.arrivals,
             deliveries: self.deliveries,
-            untaken: self.untaken,
+            rejected_by_kernel: self.rejected_by_kernel,
             processor: processor_time().saturating_sub(self.processor),
         }
     }

@@ -66,14 +66,14 @@ impl Fault {
 
     /// Error in creating a device, with the requirements on the machine.
     fn of_device(what: &str, error: &io::Error) -> Self {
-        let allowed = match error.kind() {
-            io::ErrorKind::NotFound => "; allowed: a kernel with TUN devices (modprobe tun)",
+        let remedy = match error.kind() {
+            io::ErrorKind::NotFound => "; load the kernel module for TUN devices: `modprobe tun`",
             io::ErrorKind::PermissionDenied => {
-                "; allowed: a file /dev/net/tun that this user may read and write"
+                "; this user needs read and write permission for /dev/net/tun"
             }
             _ => "",
         };
-        Fault(format!("{what}: {error}{allowed}"))
+        Fault(format!("{what}: {error}{remedy}"))
     }
 }
 
@@ -222,8 +222,8 @@ fn try_launch(channels: Channels) -> Result<i32, Fault> {
     let mut namespaces = UnshareFlags::NEWPID;
     if request.outside.is_some() && !confinement::may_administer() {
         return Err(Fault::new(
-            "--outside: found no capability CAP_NET_ADMIN; allowed: as root, or with that capability \
-             and CAP_SYS_ADMIN",
+            "--outside: missing capability CAP_NET_ADMIN; run as root, or with CAP_NET_ADMIN and \
+             CAP_SYS_ADMIN",
         ));
     }
     let needs_user = !is_root && request.outside.is_none();
@@ -235,9 +235,9 @@ fn try_launch(channels: Channels) -> Result<i32, Fault> {
     let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
     sys::unshare(namespaces).map_err(|error| {
         Fault(format!(
-            "user and PID namespaces: {error}; allowed: a kernel that lets users make them \
-             (sysctl kernel.unprivileged_userns_clone=1, user.max_user_namespaces above 0, on Ubuntu \
-             kernel.apparmor_restrict_unprivileged_userns=0), or root"
+            "cannot create user and PID namespaces: {error}; run as root, or permit unprivileged \
+             user namespaces (sysctl kernel.unprivileged_userns_clone=1, user.max_user_namespaces \
+             above 0, on Ubuntu kernel.apparmor_restrict_unprivileged_userns=0)"
         ))
     })?;
     if needs_user {
@@ -332,7 +332,7 @@ fn try_drive(
         driver: Driver::new(network, ports, files)?,
         programs: Vec::new(),
         status,
-        told: Instant::now(),
+        reported_at: Instant::now(),
         watches_control: true,
         is_confined: request.outside.is_some(),
         scenario,
@@ -377,7 +377,7 @@ pub(super) struct Watch<'a> {
     lateness: &'a Histogram<u64>,
     arrivals: u64,
     deliveries: u64,
-    untaken: u64,
+    rejected_by_kernel: u64,
     processor: Duration,
 }
 
@@ -386,7 +386,7 @@ struct Run<'a> {
     driver: Driver,
     programs: Vec<Program>,
     status: &'a mut File,
-    told: Instant,
+    reported_at: Instant,
     watches_control: bool,
     /// Whether one of the hosts is the machine itself, so that capabilities are dropped.
     is_confined: bool,
@@ -473,8 +473,8 @@ impl Run<'_> {
                 self.driver.forget(&program.ended);
             }
         }
-        if self.told.elapsed() >= TICK {
-            self.told += TICK;
+        if self.reported_at.elapsed() >= TICK {
+            self.reported_at += TICK;
             reap(&mut self.programs).context("programs")?;
             let line = self.tick();
             say(self.status, &line);
@@ -509,7 +509,7 @@ impl Run<'_> {
 
     /// Reports the result of the run.
     fn report(&mut self, code: i32, overflows: u64) {
-        let Watch { network, lateness, arrivals, deliveries, untaken, processor } =
+        let Watch { network, lateness, arrivals, deliveries, rejected_by_kernel, processor } =
             self.driver.watching();
         let mut metrics = Vec::new();
         network.metrics(self.scenario, &mut |entity, metric, value| {
@@ -524,24 +524,26 @@ impl Run<'_> {
         let mut notes = Vec::new();
         if deliveries > 0 && at(0.99) > 0.05 * round_trip {
             notes.push(format!(
-                "one delivery in a hundred was more than {:.3} ms late, beyond 5 % of the round trip of \
-                 {:.3} ms: this machine is too busy for these links, and the figures too low",
+                "1 % of the deliveries were more than {:.3} ms late, which exceeds 5 % of the RTT of \
+                 {:.3} ms: this machine is overloaded, and the measured throughput is too low",
                 at(0.99) * 1e3,
                 round_trip * 1e3
             ));
         }
         if overflows > 0 {
             notes.push(format!(
-                "{overflows} packets found no room in a device of their host: this machine is too busy \
-                 to read them in time"
+                "{overflows} packets were dropped by devices of their hosts: this machine is overloaded \
+                 and does not read them in time"
             ));
         }
-        if untaken > 0 {
-            notes.push(format!("{untaken} packets were refused by the kernel of their host"));
+        if rejected_by_kernel > 0 {
+            notes.push(format!(
+                "{rejected_by_kernel} packets were rejected by the kernel of their host"
+            ));
         }
         if network.refused() > 0 {
             let refused = network.refused();
-            notes.push(format!("{refused} packets were no IP or too large, and refused"));
+            notes.push(format!("{refused} packets were rejected: not IP, or longer than the MTU"));
         }
         for (option, error) in self.driver.lost() {
             notes.push(format!("{option}: {error}; the file ends there"));
