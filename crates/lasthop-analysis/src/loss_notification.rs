@@ -46,7 +46,7 @@ pub enum Scheme {
 
 /// Mean delays of table 1, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Trip {
+pub struct PathDelays {
     /// A data packet on the wireless link, all attempts included.
     pub data: f64,
     /// An acknowledgment on the wireless link, all attempts included.
@@ -139,10 +139,10 @@ pub fn load(interval: f64, ratio: f64) -> Result<f64> {
 ///
 /// # Errors
 /// If a time is negative.
-pub fn delay(scheme: Scheme, trip: &Trip, uplink: bool) -> Result<f64> {
-    let data = not_negative("data", trip.data, "seconds")?;
-    let ack = not_negative("ack", trip.ack, "seconds")?;
-    let wire = not_negative("wire", trip.wire, "seconds")?;
+pub fn delay(scheme: Scheme, delays: &PathDelays, uplink: bool) -> Result<f64> {
+    let data = not_negative("data", delays.data, "seconds")?;
+    let ack = not_negative("ack", delays.ack, "seconds")?;
+    let wire = not_negative("wire", delays.wire, "seconds")?;
     let wires = if uplink { 2.0 * wire } else { wire };
     Ok(match scheme {
         Scheme::Balakrishnan => data + ack + wires,
@@ -287,15 +287,15 @@ mod tests {
     #[test]
     fn table_1() {
         let over = |attempt| time_over_air(attempt, 0.05).expect("a time");
-        let trip = Trip { data: over(1.53e-3), ack: over(0.80e-3), wire: 20e-3 };
+        let delays = PathDelays { data: over(1.53e-3), ack: over(0.80e-3), wire: 20e-3 };
         for (scheme, down, up) in [
             (Scheme::Balakrishnan, 22.45, 42.45),
             (Scheme::Header, 20.84, 40.84),
             (Scheme::Fragment, 20.84, 40.84),
             (Scheme::LinkLayer, 20.0, 0.0),
         ] {
-            close(delay(scheme, &trip, false).map(|s| 1e3 * s), down, 0.01);
-            close(delay(scheme, &trip, true).map(|s| 1e3 * s), up, 0.01);
+            close(delay(scheme, &delays, false).map(|s| 1e3 * s), down, 0.01);
+            close(delay(scheme, &delays, true).map(|s| 1e3 * s), up, 0.01);
         }
         close(detection_failure(Scheme::Header, 1.18e-6, 544, 0.0, 1), 6.42e-4, 1e-6);
         close(detection_failure(Scheme::Fragment, 0.0, 0, 0.1, 3), 1e-3, 1e-9);

@@ -6,7 +6,7 @@ use lasthop::analysis::dcf_saturation::{Counting, Saturation, Times};
 use lasthop::analysis::frame_loss::{self, TwoStateLoss};
 use lasthop::analysis::gilbert_elliott::GilbertElliottLaw;
 use lasthop::analysis::ideal_sr;
-use lasthop::analysis::loss_notification::{self, Form, Scheme, Trip};
+use lasthop::analysis::loss_notification::{self, Form, PathDelays, Scheme};
 use lasthop::analysis::tcp_chain::{self, TcpChain};
 use lasthop::analysis::tcp_formulas::{LossSpacing, TcpPath};
 use lasthop::analysis::{self, Restart};
@@ -370,9 +370,9 @@ fn dcf_saturation(
     let throughput = found.throughput(&times).map_err(refused)?;
     let delay = found.delay(&times).map_err(refused)?;
     let shares = found.shares(&times).map_err(refused)?;
-    let told =
+    let results =
         [throughput, found.collision, found.contention, found.transmission, found.drop, delay];
-    Ok((told, shares))
+    Ok((results, shares))
 }
 
 /// Slots between notifications on a slotted link: ERSN as printed, ERSN, ELN.
@@ -393,7 +393,7 @@ fn notification_delays(
     let over = |place: usize| {
         loss_notification::time_over_air(attempts[place], failures[place]).map_err(refused)
     };
-    let trip = Trip { data: over(0)?, ack: over(1)?, wire };
+    let delays = PathDelays { data: over(0)?, ack: over(1)?, wire };
     let schemes = [
         ("balakrishnan", Scheme::Balakrishnan),
         ("hack", Scheme::Header),
@@ -401,7 +401,7 @@ fn notification_delays(
         ("ll-elsn", Scheme::LinkLayer),
     ];
     let row = |(name, scheme)| {
-        let delay = |uplink| loss_notification::delay(scheme, &trip, uplink).map_err(refused);
+        let delay = |uplink| loss_notification::delay(scheme, &delays, uplink).map_err(refused);
         Ok((name, delay(false)?, delay(true)?))
     };
     schemes.into_iter().map(row).collect()

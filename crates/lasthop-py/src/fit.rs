@@ -13,7 +13,7 @@ pub(crate) struct LossRuns(Runs);
 
 /// Logarithm of the likelihood; its derivatives with respect to the initial distribution and the
 /// matrices.
-type Told = (f64, Vec<f64>, Vec<f64>);
+type LikelihoodParts = (f64, Vec<f64>, Vec<f64>);
 
 #[pymethods]
 impl LossRuns {
@@ -36,11 +36,11 @@ impl LossRuns {
         initial: Vec<f64>,
         matrices: Vec<f64>,
         derivatives: bool,
-    ) -> PyResult<Told> {
+    ) -> PyResult<LikelihoodParts> {
         py.detach(|| match initial.len() {
-            1 => told::<1>(&self.0, &initial, &matrices, derivatives),
-            2 => told::<2>(&self.0, &initial, &matrices, derivatives),
-            3 => told::<3>(&self.0, &initial, &matrices, derivatives),
+            1 => parts::<1>(&self.0, &initial, &matrices, derivatives),
+            2 => parts::<2>(&self.0, &initial, &matrices, derivatives),
+            3 => parts::<3>(&self.0, &initial, &matrices, derivatives),
             found => Err(states(found)),
         })
         .map_err(refused)
@@ -95,12 +95,12 @@ fn states(found: usize) -> AnalysisError {
     }
 }
 
-fn told<const N: usize>(
+fn parts<const N: usize>(
     runs: &Runs,
     initial: &[f64],
     matrices: &[f64],
     derivatives: bool,
-) -> lasthop::analysis::Result<Told> {
+) -> lasthop::analysis::Result<LikelihoodParts> {
     let row: [f64; N] = std::array::from_fn(|index| initial[index]);
     let found = loss_likelihood::likelihood(runs, &row, &square(matrices), derivatives)?;
     let slopes = found.matrices.iter().flatten().flatten().copied().collect();

@@ -296,9 +296,9 @@ fn capture(
         CaptureError::Run(error) => failed(error),
         CaptureError::View { .. } => PyValueError::new_err(error.to_string()),
         CaptureError::Write(error) => {
-            let told = error.to_string();
+            let message = error.to_string();
             // Python adds the error number itself.
-            let reason = told.split(" (os error").next().unwrap_or_default().to_owned();
+            let reason = message.split(" (os error").next().unwrap_or_default().to_owned();
             PyOSError::new_err((error.raw_os_error(), reason, path.display().to_string()))
         }
     })

@@ -217,24 +217,24 @@ mod tests {
         for (version, from) in [(4, 12), (6, 8)] {
             for (notice, bit) in [(Notice::RetransmissionStarted, 0x02), (Notice::Loss, 0x04)] {
                 let data = packet(version, 4_000_000_007, 9, flags::ACK, 100);
-                let told = data.notice(notice).expect("a segment");
+                let message = data.notice(notice).expect("a segment");
                 let start = if version == 4 { 20 } else { 40 };
-                assert_eq!(told.len(), start + 20);
+                assert_eq!(message.len(), start + 20);
                 let length = (start - from) / 2;
-                let (source, target) = told[from..start].split_at(length);
+                let (source, target) = message[from..start].split_at(length);
                 assert_eq!([source, target].concat(), {
                     let (source, target) = data[from..start].split_at(length);
                     [target, source].concat()
                 });
-                let tcp = &told[start..];
+                let tcp = &message[start..];
                 assert_eq!(tcp[..4], [0, 80, 0x30, 0x39], "the ports are turned around");
                 assert_eq!(tcp[8..12], 4_000_000_007u32.to_be_bytes());
                 assert_eq!((tcp[12], tcp[13]), (0x50 | bit, flags::ACK));
-                let pseudo = [&told[from..start], &[0, TCP, 0, 20], tcp].concat();
+                let pseudo = [&message[from..start], &[0, TCP, 0, 20], tcp].concat();
                 assert_eq!(sum(&pseudo), 0xffff);
-                assert_eq!(if version == 4 { sum(&told[..20]) } else { 0xffff }, 0xffff);
+                assert_eq!(if version == 4 { sum(&message[..20]) } else { 0xffff }, 0xffff);
                 // Other agents must not treat it as an acknowledgment.
-                assert_eq!(told.segment().expect("a segment").ack, None);
+                assert_eq!(message.segment().expect("a segment").ack, None);
             }
             let mut ack = packet(version, 1, 700, flags::ACK, 0);
             let at = tcp_of(&ack).expect("a segment").start;

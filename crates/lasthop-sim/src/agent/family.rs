@@ -5,7 +5,7 @@
 //! `agent/mod.rs` makes it a variant of [`AgentMachine`](super::AgentMachine) and of
 //! [`AgentKind`](super::AgentKind).
 
-use super::{Governed, Segment};
+use super::{ControlledPackets, Segment};
 use lasthop_analysis::AnalysisError;
 use lasthop_base::schema::keys::{Kind, Table};
 use lasthop_base::schema::metrics::Metric;
@@ -73,7 +73,7 @@ pub(crate) trait AgentKeys: Table + Kind {
 
     /// Returns `true` if the agent acts on the direction from the first host to the second. By
     /// default, this is the direction that begins at the agent's host.
-    fn begins_forward(&self, site: &AgentSite<'_>) -> bool {
+    fn acts_on_forward(&self, site: &AgentSite<'_>) -> bool {
         self.at() == Some(site.between[0])
     }
 
@@ -94,12 +94,12 @@ pub(crate) trait AgentKeys: Table + Kind {
     }
 
     /// Returns `true` if all connections between two hosts share one state.
-    fn shares_by_hosts(&self) -> bool {
+    fn is_per_host_pair(&self) -> bool {
         false
     }
 
     /// Returns the direction of the data of the TCP senders whose counters the agent uses, if any.
-    fn hears(&self) -> Option<Governed> {
+    fn controlled_senders(&self) -> Option<ControlledPackets> {
         None
     }
 
@@ -149,8 +149,8 @@ macro_rules! agents {
             }
 
             /// Returns `true` if the agent acts on the direction from the first host to the second.
-            pub fn begins_forward(&self, site: &AgentSite<'_>) -> bool {
-                match self { $(AgentKind::$kind(keys) => keys.begins_forward(site),)* }
+            pub fn acts_on_forward(&self, site: &AgentSite<'_>) -> bool {
+                match self { $(AgentKind::$kind(keys) => keys.acts_on_forward(site),)* }
             }
 
             /// Checks that the keys are compatible with the link.
@@ -169,14 +169,14 @@ macro_rules! agents {
             }
 
             /// Returns `true` if all connections between two hosts share one state.
-            pub fn shares_by_hosts(&self) -> bool {
-                match self { $(AgentKind::$kind(keys) => keys.shares_by_hosts(),)* }
+            pub fn is_per_host_pair(&self) -> bool {
+                match self { $(AgentKind::$kind(keys) => keys.is_per_host_pair(),)* }
             }
 
             /// Returns the direction of the data of the TCP senders whose counters the agent uses,
             /// if any.
-            pub fn hears(&self) -> Option<Governed> {
-                match self { $(AgentKind::$kind(keys) => keys.hears(),)* }
+            pub fn controlled_senders(&self) -> Option<ControlledPackets> {
+                match self { $(AgentKind::$kind(keys) => keys.controlled_senders(),)* }
             }
 
             /// Builds the state machine for `connections` connections; more are added on demand.
@@ -222,12 +222,12 @@ macro_rules! agents {
                 match self { $(AgentMachine::$kind(agent) => agent.watches_all(),)* }
             }
 
-            fn watches_up(&self) -> bool {
-                match self { $(AgentMachine::$kind(agent) => agent.watches_up(),)* }
+            fn inspects_received(&self) -> bool {
+                match self { $(AgentMachine::$kind(agent) => agent.inspects_received(),)* }
             }
 
-            fn watches_link(&self) -> bool {
-                match self { $(AgentMachine::$kind(agent) => agent.watches_link(),)* }
+            fn wants_link_reports(&self) -> bool {
+                match self { $(AgentMachine::$kind(agent) => agent.wants_link_reports(),)* }
             }
 
             fn on_link(

@@ -93,8 +93,8 @@ impl AgentKeys for LlElsnKeys {
 /// LL-ELSN at one end of a link.
 #[derive(Clone, Debug)]
 pub struct LlElsn<P> {
-    tells_retransmissions: bool,
-    tells_losses: bool,
+    sends_ersn: bool,
+    sends_eln: bool,
     notices: VecDeque<P>,
     events: VecDeque<AgentEvent>,
     retransmissions: u64,
@@ -103,10 +103,10 @@ pub struct LlElsn<P> {
 
 impl<P: Segment> LlElsn<P> {
     /// Creates an agent that reports first retransmissions (ERSN), losses (ELN), or both.
-    pub fn new(tells_retransmissions: bool, tells_losses: bool) -> Self {
+    pub fn new(sends_ersn: bool, sends_eln: bool) -> Self {
         LlElsn {
-            tells_retransmissions,
-            tells_losses,
+            sends_ersn,
+            sends_eln,
             notices: VecDeque::new(),
             events: VecDeque::new(),
             retransmissions: 0,
@@ -116,18 +116,18 @@ impl<P: Segment> LlElsn<P> {
 }
 
 impl<P: Segment + Clone> Agent<P> for LlElsn<P> {
-    fn watches_up(&self) -> bool {
+    fn inspects_received(&self) -> bool {
         false
     }
 
-    fn watches_link(&self) -> bool {
+    fn wants_link_reports(&self) -> bool {
         true
     }
 
     fn on_link(&mut self, _now: Instant, _: Option<usize>, fate: LinkFate, packet: &P) {
         let notice = match fate {
-            LinkFate::Retrying if self.tells_retransmissions => Notice::RetransmissionStarted,
-            LinkFate::Abandoned if self.tells_losses => Notice::Loss,
+            LinkFate::Retrying if self.sends_ersn => Notice::RetransmissionStarted,
+            LinkFate::Abandoned if self.sends_eln => Notice::Loss,
             LinkFate::Retrying | LinkFate::Abandoned | LinkFate::Acknowledged => return,
         };
         let Some(view) = packet.segment().filter(|view| view.length > 0) else { return };
@@ -167,7 +167,7 @@ mod tests {
         Packet { hop: 3, incarnation: 2, bytes: 40 + payload, tcp }
     }
 
-    fn told(agent: &mut LlElsn<Packet>, fate: LinkFate, packet: Packet) -> Option<Packet> {
+    fn notified(agent: &mut LlElsn<Packet>, fate: LinkFate, packet: Packet) -> Option<Packet> {
         agent.on_link(Instant::ZERO, Some(0), fate, &packet);
         agent.poll_up()
     }
@@ -175,16 +175,16 @@ mod tests {
     #[test]
     fn a_discard_is_an_eln_and_a_first_retransmission_an_ersn() {
         let mut agent = LlElsn::new(true, true);
-        let message = told(&mut agent, LinkFate::Retrying, data(1001, 1000)).expect("an ERSN");
+        let message = notified(&mut agent, LinkFate::Retrying, data(1001, 1000)).expect("an ERSN");
         let Packet { hop, incarnation, bytes, tcp } = message;
         assert_eq!((hop, incarnation, bytes), (3, 2, 40));
         assert_eq!((tcp.ack, tcp.flags), (1001, flags::ACK | flags::ERSN));
-        let message = told(&mut agent, LinkFate::Abandoned, data(1001, 1000)).expect("an ELN");
+        let message = notified(&mut agent, LinkFate::Abandoned, data(1001, 1000)).expect("an ELN");
         assert_eq!((message.tcp.ack, message.tcp.flags), (1001, flags::ACK | flags::ELN));
         assert_eq!(message.segment().expect("a segment").ack, None, "it acknowledges nothing");
-        assert_eq!(told(&mut agent, LinkFate::Acknowledged, data(1001, 1000)), None);
+        assert_eq!(notified(&mut agent, LinkFate::Acknowledged, data(1001, 1000)), None);
         // The loss of a pure ACK is not reported.
-        assert_eq!(told(&mut agent, LinkFate::Abandoned, data(1, 0)), None);
+        assert_eq!(notified(&mut agent, LinkFate::Abandoned, data(1, 0)), None);
         let mut counted = Vec::new();
         Agent::<Packet>::metrics(&agent, &mut |metric, value| counted.push((metric.name, value)));
         assert_eq!(counted, [("ersn_sent", 1.0), ("eln_sent", 1.0)]);
@@ -193,10 +193,10 @@ mod tests {
     #[test]
     fn each_kind_can_be_left_out() {
         let mut agent = LlElsn::new(false, true);
-        assert_eq!(told(&mut agent, LinkFate::Retrying, data(1, 10)), None);
-        assert!(told(&mut agent, LinkFate::Abandoned, data(1, 10)).is_some());
+        assert_eq!(notified(&mut agent, LinkFate::Retrying, data(1, 10)), None);
+        assert!(notified(&mut agent, LinkFate::Abandoned, data(1, 10)).is_some());
         let mut agent = LlElsn::new(true, false);
-        assert!(told(&mut agent, LinkFate::Retrying, data(1, 10)).is_some());
-        assert_eq!(told(&mut agent, LinkFate::Abandoned, data(1, 10)), None);
+        assert!(notified(&mut agent, LinkFate::Retrying, data(1, 10)).is_some());
+        assert_eq!(notified(&mut agent, LinkFate::Abandoned, data(1, 10)), None);
     }
 }

@@ -13,7 +13,7 @@
 //!   [`Agent::up`].
 //! - Several agents form a stack: packets sent over the link pass through them in order, received packets in
 //!   reverse order. Packets of an agent pass through the remaining agents in their direction.
-//! - An agent with [`Agent::watches_link`] receives the reports of the link layer on each packet that was sent
+//! - An agent with [`Agent::wants_link_reports`] receives the reports of the link layer on each packet that was sent
 //!   here ([`Agent::on_link`]): the retransmission has begun, the packet was acknowledged, or it was
 //!   discarded. The driver drains both queues afterwards.
 //! - An agent may derive a packet from one of the opposite direction, such as a notification of its sender
@@ -32,8 +32,8 @@ mod family;
 mod snoop_ns2;
 
 pub use adaptive_persistence::{
-    AdaptivePersistence, Governed, Inversion, PersistenceController, PersistenceParameters,
-    UpdateInterval,
+    AdaptivePersistence, ControlledPackets, Inversion, PersistenceController,
+    PersistenceParameters, UpdateInterval,
 };
 pub use bytes::tcp_of;
 pub use family::{AgentSite, Refusal};
@@ -279,12 +279,12 @@ pub trait Agent<P: Segment> {
     }
 
     /// Returns `true` if the agent inspects packets received over the link.
-    fn watches_up(&self) -> bool {
+    fn inspects_received(&self) -> bool {
         true
     }
 
     /// Returns `true` if the agent needs reports on the outcome of packets on the link.
-    fn watches_link(&self) -> bool {
+    fn wants_link_reports(&self) -> bool {
         false
     }
 

@@ -112,7 +112,7 @@ impl AgentKeys for SnoopKeys {
     }
 
     /// ns-2 has one state per pair of hosts, for all their connections.
-    fn shares_by_hosts(&self) -> bool {
+    fn is_per_host_pair(&self) -> bool {
         self.quirks == Quirks::Ns2
     }
 
@@ -364,13 +364,13 @@ impl<P: Clone> Connection<P> {
         }
         // After a repair, this duplicate is the first that indicates the loss of the repair.
         let seen = if is_repairing { 1 } else { self.duplicates };
-        self.send_again(now, seen, out);
+        self.retransmit(now, seen, out);
         out.suppress(wire)
     }
 
     /// Retransmits the tail and counts the duplicates that earlier transmissions will cause; `seen`
     /// of those sent since the last repair have been received.
-    fn send_again(&mut self, now: Instant, seen: u64, out: &mut Output<P>) {
+    fn retransmit(&mut self, now: Instant, seen: u64, out: &mut Output<P>) {
         let (sent, settled) = (self.transmissions, self.settled);
         if let Some(tail) = self.cache.entries.front_mut() {
             // The missing packet causes no duplicate.
@@ -415,7 +415,7 @@ impl<P: Clone> Connection<P> {
         }
         out.timed_out(tail.seq);
         let seen = if tail.retransmissions > 0 { 0 } else { self.duplicates };
-        self.send_again(now, seen, out);
+        self.retransmit(now, seen, out);
     }
 }
 

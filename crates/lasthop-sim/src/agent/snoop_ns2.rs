@@ -188,11 +188,11 @@ impl<P: Segment + Clone> Ns2Connection<P> {
             -1 => retransmissions < 2,
             _ => false,
         };
-        if again && self.send_again(now, set, out) { out.suppress(wire) } else { Verdict::Forward }
+        if again && self.retransmit(now, set, out) { out.suppress(wire) } else { Verdict::Forward }
     }
 
     /// Retransmits the oldest packet; returns `false` if it was retransmitted too often.
-    fn send_again(&mut self, now: Instant, set: &SnoopParameters, out: &mut Output<P>) -> bool {
+    fn retransmit(&mut self, now: Instant, set: &SnoopParameters, out: &mut Output<P>) -> bool {
         let Some(tail) = self.cache.entries.front_mut() else { return false };
         if tail.retransmissions >= set.max_retransmissions {
             return false;
@@ -223,7 +223,7 @@ impl<P: Segment + Clone> Ns2Connection<P> {
         self.deadline = Instant::NEVER;
         let Some(tail) = self.cache.tail() else { return };
         let seq = tail.seq;
-        if seq == self.una && self.send_again(now, set, out) {
+        if seq == self.una && self.retransmit(now, set, out) {
             out.timed_out(seq);
             self.exp_next = self.tail + 1;
         }

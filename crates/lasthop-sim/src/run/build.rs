@@ -109,9 +109,9 @@ pub(super) fn build<X: Extension>(
         let site = link.agent_site(plan.largest_packet(index));
         // Each sits above those that are there already.
         for (number, agent) in link.agents.0.iter().enumerate().rev() {
-            let groups = agent.shares_by_hosts().then(|| host_pairs(scenario));
+            let groups = agent.is_per_host_pair().then(|| host_pairs(scenario));
             let (mut connections, count) = builder.agent_connections(groups.as_deref());
-            let side = if agent.begins_forward(&site) { Side::Forward } else { Side::Reverse };
+            let side = if agent.acts_on_forward(&site) { Side::Forward } else { Side::Reverse };
             let direction = DirectionId::of(index, side);
             let flows = match agent.splits() {
                 true => builder.passing(direction, &mut connections, count),
@@ -132,7 +132,7 @@ pub(super) fn build<X: Extension>(
                 1 => link.name.clone(),
                 _ => format!("{}.{}", link.name, number + 1),
             };
-            builder.agent(direction, name, machine, connections, agent.hears());
+            builder.agent(direction, name, machine, connections, agent.controlled_senders());
         }
     }
     Ok(builder)

@@ -4,7 +4,7 @@ use super::Protocol;
 use super::model::{Flow, Link, Scenario, TcpKeys, Transport};
 use super::routes::Routes;
 use super::services::LinkProtocol;
-use crate::agent::{AgentKind, AgentSite, Governed, Refusal};
+use crate::agent::{AgentKind, AgentSite, ControlledPackets, Refusal};
 use lasthop_base::schema::error::{ScenarioError, suggestion};
 use lasthop_base::schema::keys::{Field, Limits, Node, Read, Shape};
 use lasthop_base::units::Bytes;
@@ -127,7 +127,7 @@ impl Scenario {
         for tcp in self.tcp_through(routes, index, at) {
             agent.check_flow(&tcp.config())?;
         }
-        let Some(hears) = agent.hears() else { return Ok(()) };
+        let Some(controlled) = agent.controlled_senders() else { return Ok(()) };
         // A radio needs such a flow at one station only.
         let alike = self.links.iter().enumerate();
         let mut alike = alike.filter(|&(other, twin)| {
@@ -136,7 +136,7 @@ impl Scenario {
         let station = |twin: &Link| {
             if link.radio.is_some() { twin.between[0].clone() } else { at.to_owned() }
         };
-        let is_outgoing = hears == Governed::Outgoing;
+        let is_outgoing = controlled == ControlledPackets::Outgoing;
         if !alike.any(|(other, twin)| self.is_heard(routes, other, &station(twin), is_outgoing)) {
             let does = if is_outgoing { "sends data from" } else { "takes data to" };
             return Err(Refusal::new(

@@ -98,7 +98,7 @@ impl<P: Probe, X: Extension> World<P, X> {
             let Seat { agent, connections, below, .. } = &mut self.agents[seat.index()];
             next = *below;
             let connection = connections[path.index()].map(|connection| connection as usize);
-            if agent.watches_link() && (connection.is_some() || agent.watches_all()) {
+            if agent.wants_link_reports() && (connection.is_some() || agent.watches_all()) {
                 agent.on_link(now, connection, fate, packet);
                 self.settle(seat);
             }

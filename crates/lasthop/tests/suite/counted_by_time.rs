@@ -212,9 +212,9 @@ fn counts_agree_with_events(text: &str, seed: u64) -> Result<(), TestCaseError> 
                 }
             }
             let metric = |name: &str| found[&format!("{entity}.{name}")];
-            let told = [metric("frames_sent"), metric("frames_lost"), metric("queue_drops")];
+            let counted = [metric("frames_sent"), metric("frames_lost"), metric("queue_drops")];
             let seen = [sent[0], sent[1], count(&entity, "drop")];
-            prop_assert_eq!(told, seen, "{}, seed {}\n{}", entity, seed, text);
+            prop_assert_eq!(counted, seen, "{}, seed {}\n{}", entity, seed, text);
             let used = sent[2] / (direction.rate.as_bps() as f64 * end_s);
             let utilization = metric("utilization");
             prop_assert!(
@@ -278,14 +278,14 @@ fn a_link_of_64_kbps_delivers_no_more() {
             let found = metrics(&scenario(&text), 1);
             // 31.5 ms per frame; the first arrives at 20 ms, and its end is received 50 ms later.
             let frames = ((20.0f64 - 0.02 - 0.05) / 0.0315).floor();
-            let told = found["flow.datagrams.packets_delivered"];
+            let counted = found["flow.datagrams.packets_delivered"];
             if protocol == "raw" {
-                assert_eq!(told, frames, "{replay}");
+                assert_eq!(counted, frames, "{replay}");
                 let started = ((20.0f64 - 0.02) / 0.0315).ceil();
                 assert_eq!(found["link.wireless.forward.frames_sent"], started, "{replay}");
                 assert_eq!(found["flow.datagrams.loss"], 0.0, "waiting packets are not lost");
             } else {
-                assert!((told - frames).abs() <= 20.0, "{told}, of a raw link {frames}");
+                assert!((counted - frames).abs() <= 20.0, "{counted}, of a raw link {frames}");
             }
         }
     }

@@ -555,8 +555,8 @@ fn play(loads: &[Load], loss: f64, rts: u64, limits: [u32; 2], seed: u64, wakes:
     let [acknowledged, abandoned] = counted.fold([0, 0], |sum, counters| {
         [sum[0] + counters.acknowledged, sum[1] + counters.abandoned]
     });
-    let told = [log.acknowledged, log.abandoned].map(|count| count as u64);
-    assert_eq!(told, [acknowledged, abandoned], "an outcome for each packet");
+    let reported = [log.acknowledged, log.abandoned].map(|count| count as u64);
+    assert_eq!(reported, [acknowledged, abandoned], "an outcome for each packet");
     for (pair, &accepted) in accepted.iter().enumerate() {
         let counters = cell.machine.pair_counters(cell.pairs[pair]);
         assert_eq!(counters.acknowledged + counters.abandoned, accepted, "no stall");

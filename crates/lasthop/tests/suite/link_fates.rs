@@ -53,13 +53,13 @@ proptest! {
             let mut link = Link::new(protocol.ends(), AIR, offers, patterns.each_ref().map(fate));
             link.ends.iter_mut().for_each(Endpoint::keep_fates);
             link.run(Instant::from_nanos(3_600_000_000_000));
-            let mut told: HashMap<u64, Vec<LinkFate>> = HashMap::new();
+            let mut reports: HashMap<u64, Vec<LinkFate>> = HashMap::new();
             for &(fate, token) in &link.fates[0] {
-                told.entry(token.number).or_default().push(fate);
+                reports.entry(token.number).or_default().push(fate);
             }
             let mut abandoned = 0;
             for number in &sent {
-                let fates = told.remove(number).unwrap_or_default();
+                let fates = reports.remove(number).unwrap_or_default();
                 let (last, before) = fates.split_last().expect("each packet is finished");
                 prop_assert!(*last != LinkFate::Retrying, "{protocol:?}: {number} {fates:?}");
                 prop_assert!(
@@ -70,7 +70,7 @@ proptest! {
                 prop_assert!(is_up || *last == LinkFate::Abandoned, "{protocol:?}: {number}");
                 abandoned += u64::from(*last == LinkFate::Abandoned);
             }
-            prop_assert!(told.is_empty(), "{protocol:?}: {told:?}");
+            prop_assert!(reports.is_empty(), "{protocol:?}: {reports:?}");
             let LinkCounters { packets_abandoned, .. } = link.ends[0].counters();
             prop_assert_eq!(abandoned, packets_abandoned, "{:?}", protocol);
             prop_assert!(link.fates[1].is_empty(), "it sent nothing");
@@ -111,8 +111,8 @@ fn trace(text: &str) -> Trace {
 
 /// Time in microseconds, kind of the notification, and first byte of the reported segment.
 fn notices(trace: &Trace) -> Vec<(u64, &str, f64)> {
-    let told = trace.events.iter().filter(|event| event.entity.starts_with("agent."));
-    told.map(|event| (event.time_ns / 1_000, event.event, event.sequence)).collect()
+    let reports = trace.events.iter().filter(|event| event.entity.starts_with("agent."));
+    reports.map(|event| (event.time_ns / 1_000, event.event, event.sequence)).collect()
 }
 
 #[test]
@@ -120,9 +120,9 @@ fn ll_elsn_over_stop_and_wait_by_hand() {
     let protocol = r#"{ kind = "stop-and-wait", timeout = "15 ms", retries = 1 }"#;
     // Frames 2 and 3 of the forward direction are both attempts of the second segment.
     let trace = trace(&notified(protocol, "[2, 3]", ""));
-    let told = notices(&trace);
-    assert_eq!(told.len(), 2, "{told:?}");
-    let [(retry, ersn, first), (loss, eln, second)] = told[..] else { unreachable!() };
+    let reports = notices(&trace);
+    assert_eq!(reports.len(), 2, "{reports:?}");
+    let [(retry, ersn, first), (loss, eln, second)] = reports[..] else { unreachable!() };
     assert_eq!((ersn, eln), ("ersn", "eln"));
     assert_eq!((first, second), (second, first));
     // The copy is sent at the timeout, and discarded a timeout later.

@@ -303,37 +303,37 @@ fn notified_losses_do_not_slow_a_transfer() {
         let agent = if is_up { AT_CLIENT } else { AT_AP };
         let side = if is_up { "forward" } else { "reverse" };
         let reno = transfer(RENO, "", 5.0, is_up, 1);
-        let told = transfer(ESACK, agent, 5.0, is_up, 1);
-        let [slow, fast] = [&reno, &told].map(|run| run["flow.f.goodput_bps"]);
+        let notified = transfer(ESACK, agent, 5.0, is_up, 1);
+        let [slow, fast] = [&reno, &notified].map(|run| run["flow.f.goodput_bps"]);
         assert!(fast > 3.0 * slow && fast > 2.5e6, "up {is_up}: {fast} {slow}");
-        let lost = told[&format!("link.cell.client.{side}.abandoned")];
-        assert_eq!(told["agent.cell.client.eln_sent"], lost);
-        assert_eq!(told["agent.cell.client.ersn_sent"], 0.0, "no segment is retransmitted");
+        let lost = notified[&format!("link.cell.client.{side}.abandoned")];
+        assert_eq!(notified["agent.cell.client.eln_sent"], lost);
+        assert_eq!(notified["agent.cell.client.ersn_sent"], 0.0, "no segment is retransmitted");
         // Some notifications are in transit at the end of the run, or false: the acknowledgment of
         // the MAC was lost.
-        let known = told["flow.f.explicit_losses"];
+        let known = notified["flow.f.explicit_losses"];
         assert!(known > 0.9 * lost && known <= lost, "{known} {lost}");
-        assert!(told["flow.f.timeouts"] <= 3.0, "{}", told["flow.f.timeouts"]);
+        assert!(notified["flow.f.timeouts"] <= 3.0, "{}", notified["flow.f.timeouts"]);
     }
 }
 
 #[test]
 fn retransmissions_of_the_link_are_notified_once() {
-    let told = transfer(ESACK, AT_AP, 9.0, false, 4);
-    let first_failures = told["agent.cell.client.ersn_sent"];
-    let retries = told["link.cell.client.reverse.retries"];
+    let notified = transfer(ESACK, AT_AP, 9.0, false, 4);
+    let first_failures = notified["agent.cell.client.ersn_sent"];
+    let retries = notified["link.cell.client.reverse.retries"];
     assert!(first_failures > 0.8 * retries && first_failures < retries, "{first_failures}");
-    let abandoned = told["link.cell.client.reverse.abandoned"];
-    assert_eq!(told["agent.cell.client.eln_sent"], abandoned);
+    let abandoned = notified["link.cell.client.reverse.abandoned"];
+    assert_eq!(notified["agent.cell.client.eln_sent"], abandoned);
 }
 
 /// Notifications that the sender ignores change only the load of the wired path, which has spare
 /// capacity: equal goodput.
 #[test]
 fn notices_to_a_deaf_sender_change_little() {
-    let [alone, told] = ["", AT_AP].map(|agent| transfer(RENO, agent, 1.0, false, 1));
+    let [alone, notified] = ["", AT_AP].map(|agent| transfer(RENO, agent, 1.0, false, 1));
     let name = "flow.f.goodput_bps";
-    assert!((alone[name] / told[name] - 1.0).abs() < 0.1, "{} {}", alone[name], told[name]);
+    assert!((alone[name] / notified[name] - 1.0).abs() < 0.1, "{} {}", alone[name], notified[name]);
 }
 
 #[test]
@@ -345,11 +345,11 @@ fn snoop_and_balakrishnan_work_over_a_wlan() {
     assert!(snoop["flow.f.goodput_bps"] > 1.5 * plain["flow.f.goodput_bps"]);
     for is_up in [false, true] {
         let agent = "agent = { kind = \"balakrishnan-eln\", at = \"ap\" }";
-        let deaf = transfer(RENO, agent, 3.0, is_up, 1);
-        let marks = deaf["agent.cell.client.marked_acks"];
+        let unaware = transfer(RENO, agent, 3.0, is_up, 1);
+        let marks = unaware["agent.cell.client.marked_acks"];
         assert!(marks > 100.0, "up {is_up}: {marks}");
         let marked = transfer("variant = \"balakrishnan-eln\"", agent, 3.0, is_up, 1);
-        let [slow, fast] = [&deaf, &marked].map(|run| run["flow.f.goodput_bps"]);
+        let [slow, fast] = [&unaware, &marked].map(|run| run["flow.f.goodput_bps"]);
         assert!(fast > 1.2 * slow, "up {is_up}: {fast} {slow}");
     }
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// A run of a few seconds that takes longer than this is in an infinite loop.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 const SEED: u64 = 3;
 
@@ -24,7 +24,7 @@ fn scenario(text: &str) -> Scenario {
 fn metrics(scenario: &Scenario) -> HashMap<String, f64> {
     let options = Options { replications: 1, first_replication: 0, seed: SEED, jobs: 1 };
     let start = std::time::Instant::now();
-    let mut go_on = |_| start.elapsed() < PATIENCE;
+    let mut go_on = |_| start.elapsed() < TIME_LIMIT;
     let mut results =
         run::run(std::slice::from_ref(scenario), &options, &mut go_on).expect("a run");
     let values = results.rows.pop().expect("the run goes round in circles").values;

@@ -165,9 +165,9 @@ fn marks_of_a_base_station_save_the_window() {
         reverse = { errors = "none" }
         agent = { kind = "balakrishnan-eln", at = "server" }
     "#;
-    let [reno, told] = ["reno", "balakrishnan-eln"].map(|variant| goodput(link, &wide(variant)));
-    println!("{told} {reno}");
-    assert!(told > 1.5 * reno, "{told} {reno}");
+    let [reno, marked] = ["reno", "balakrishnan-eln"].map(|variant| goodput(link, &wide(variant)));
+    println!("{marked} {reno}");
+    assert!(marked > 1.5 * reno, "{marked} {reno}");
 }
 
 /// Queues that drop marked segments first. With random losses of 1 % only, Casablanca and Ifrane

@@ -112,9 +112,9 @@ fn every_drop_is_told() {
     ] {
         let trace = run::trace(&scenario(&text), 1, 0, &AtomicBool::new(false)).expect("a trace");
         let metrics: Metrics = trace.metrics.into_iter().collect();
-        let told = |event: &&run::TraceEvent| event.event == "drop" && event.entity == entity;
-        let told = trace.events.iter().filter(told).count();
-        assert_eq!(told as f64, metrics[&format!("{entity}.queue_drops")], "{entity}");
+        let drops = |event: &&run::TraceEvent| event.event == "drop" && event.entity == entity;
+        let drops = trace.events.iter().filter(drops).count();
+        assert_eq!(drops as f64, metrics[&format!("{entity}.queue_drops")], "{entity}");
         assert!(metrics[&format!("{early}.queue_early_drops")] > 0.0, "{early}");
         if early.starts_with("link.") {
             // The counters of the link are the sums over its services.

@@ -406,10 +406,10 @@ fn traces_mark_what_was_not_needed() {
                 arrives(sent[again].1, again)
             });
             let mistakes: Vec<u64> = mistakes.map(|(at, ..)| *at).collect();
-            let told: Vec<u64> = spied.mistakes.iter().map(|(at, ..)| *at).collect();
-            assert_eq!(told, mistakes, "{transport}");
+            let reported: Vec<u64> = spied.mistakes.iter().map(|(at, ..)| *at).collect();
+            assert_eq!(reported, mistakes, "{transport}");
             marked[0] += expected.len();
-            marked[1] += told.len();
+            marked[1] += reported.len();
         }
     }
     assert!(marked[0] > 20 && marked[1] > 5, "there is something to find: {marked:?}");

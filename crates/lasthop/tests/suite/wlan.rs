@@ -67,43 +67,43 @@ fn airtimes(metrics: &HashMap<String, f64>, name: &str) -> f64 {
 /// acknowledgment (202.2), DIFS: about 1,512 us, so that one saturated station achieves 5.29 Mbps.
 #[test]
 fn one_saturated_station_has_its_closed_form() {
-    let told = metrics(&cell("\"client\"", "", &saturating("down", "ap", "client"), 60));
+    let measured = metrics(&cell("\"client\"", "", &saturating("down", "ap", "client"), 60));
     let data = 192.0 + 8.0 * 1028.0 / 11.0;
     let cycle = 20.0 * 15.5 + data + 10.0 + (192.0 + 8.0 * 14.0 / 11.0) + 50.0;
     let expected = 8000.0 / cycle * 1e6;
-    let goodput = told["flow.down.goodput_bps"];
+    let goodput = measured["flow.down.goodput_bps"];
     // 40,000 frames whose backoff has a standard deviation of 185 us: a standard error of 0.06 %.
     assert!((goodput / expected - 1.0).abs() < 0.004, "{goodput} {expected}");
-    assert!((airtimes(&told, "cell") - 1.0).abs() < 1e-12);
-    assert_eq!(told["wlan.cell.collisions"], 0.0);
+    assert!((airtimes(&measured, "cell") - 1.0).abs() < 1e-12);
+    assert_eq!(measured["wlan.cell.collisions"], 0.0);
 }
 
 /// With an ACK per segment, the medium carries between 3.43 Mbps (consecutive backoffs) and 3.93
 /// Mbps (fully overlapping ones).
 #[test]
 fn a_download_over_tcp_fills_the_air() {
-    let told = metrics(&cell("\"client\"", "", DOWNLOAD, 60));
-    let goodput = told["flow.download.goodput_bps"];
+    let measured = metrics(&cell("\"client\"", "", DOWNLOAD, 60));
+    let goodput = measured["flow.download.goodput_bps"];
     assert!((3.43e6..3.93e6).contains(&goodput), "{goodput}");
-    assert!(told["wlan.cell.collision_probability"] > 0.0);
-    assert!((airtimes(&told, "cell") - 1.0).abs() < 1e-12);
-    let abandoned = told["link.cell.client.forward.abandoned"];
+    assert!(measured["wlan.cell.collision_probability"] > 0.0);
+    assert!((airtimes(&measured, "cell") - 1.0).abs() < 1e-12);
+    let abandoned = measured["link.cell.client.forward.abandoned"];
     assert_eq!(abandoned, 0.0);
 }
 
 #[test]
 fn stations_share_the_air_evenly_and_talk_through_the_access_point() {
     let flows: String = ["a", "b", "c"].map(|name| saturating(name, name, "ap")).concat();
-    let told = metrics(&cell("\"a\", \"b\", \"c\"", "", &flows, 60));
-    let goodputs = ["a", "b", "c"].map(|name| told[&format!("flow.{name}.goodput_bps")]);
+    let measured = metrics(&cell("\"a\", \"b\", \"c\"", "", &flows, 60));
+    let goodputs = ["a", "b", "c"].map(|name| measured[&format!("flow.{name}.goodput_bps")]);
     let mean = goodputs.iter().sum::<f64>() / 3.0;
     // Frames are sent to three stations at random: 14,000 each with a standard deviation below 100.
     assert!(goodputs.iter().all(|goodput| (goodput / mean - 1.0).abs() < 0.03), "{goodputs:?}");
-    let told = metrics(&cell("\"a\", \"b\"", "", &saturating("across", "a", "b"), 20));
-    assert!(told["flow.across.packets_delivered"] > 4_000.0);
+    let measured = metrics(&cell("\"a\", \"b\"", "", &saturating("across", "a", "b"), 20));
+    assert!(measured["flow.across.packets_delivered"] > 4_000.0);
     let [up, down] =
-        ["a.forward", "b.reverse"].map(|side| told[&format!("link.cell.{side}.acknowledged")]);
-    assert!(up >= down && down >= told["flow.across.packets_delivered"]);
+        ["a.forward", "b.reverse"].map(|side| measured[&format!("link.cell.{side}.acknowledged")]);
+    assert!(up >= down && down >= measured["flow.across.packets_delivered"]);
 }
 
 /// Two access points in one place have half of the medium each; on separate channels, both have the
@@ -129,9 +129,9 @@ fn access_points_on_one_channel_share_it() {
             wlan("one"),
             wlan("two")
         );
-        let told = metrics(&text);
-        assert!((airtimes(&told, "one") - 1.0).abs() < 1e-12);
-        ["one", "two"].map(|name| told[&format!("flow.{name}.goodput_bps")])
+        let measured = metrics(&text);
+        assert!((airtimes(&measured, "one") - 1.0).abs() < 1e-12);
+        ["one", "two"].map(|name| measured[&format!("flow.{name}.goodput_bps")])
     };
     let alone = both("");
     let shared = both("channel = \"6\"");
@@ -144,14 +144,14 @@ fn access_points_on_one_channel_share_it() {
 #[test]
 fn errors_meet_long_frames_more_often_than_short_ones() {
     let keys = "errors = { kind = \"bit\", ber = 1e-5 }";
-    let told = metrics(&cell("\"client\"", keys, DOWNLOAD, 60));
+    let measured = metrics(&cell("\"client\"", keys, DOWNLOAD, 60));
     // 1068 B and 68 B at 1e-5: 8.19 % and 0.54 % of frames; 16,000 data frames and as many ACKs.
     for (side, bytes) in [("reverse", 1068.0), ("forward", 68.0)] {
         let lost = 1.0 - (1.0f64 - 1e-5).powf(8.0 * bytes);
         let entity = format!("link.cell.client.{side}");
-        let sent = told[&format!("{entity}.frames_sent")];
-        let collided = told[&format!("{entity}.collisions")];
-        let damaged = told[&format!("{entity}.frames_lost")] - collided;
+        let sent = measured[&format!("{entity}.frames_sent")];
+        let collided = measured[&format!("{entity}.collisions")];
+        let damaged = measured[&format!("{entity}.frames_lost")] - collided;
         let expected = (sent - collided) * lost;
         assert!((damaged - expected).abs() < 5.0 * expected.sqrt(), "{damaged} {expected}");
     }
@@ -166,10 +166,11 @@ fn a_bursty_channel_steps_with_every_attempt() {
             "short_retry_limit = {limit}\ncontrol_errors = false\nshared_errors = true\nerrors = \
              {{ kind = \"gilbert-elliott\", p_good_to_bad = 0.05, p_bad_to_good = 0.5 }}"
         );
-        let told = metrics(&cell("\"client\"", &keys, &saturating("down", "ap", "client"), 200));
+        let measured =
+            metrics(&cell("\"client\"", &keys, &saturating("down", "ap", "client"), 200));
         let entity = "link.cell.client.reverse";
-        let given_up = told[&format!("{entity}.abandoned")];
-        let frames = given_up + told[&format!("{entity}.acknowledged")];
+        let given_up = measured[&format!("{entity}.abandoned")];
+        let frames = given_up + measured[&format!("{entity}.acknowledged")];
         let (p, b) = (0.05, 0.5f64);
         let before = b.powi(limit - 1);
         let expected = frames * p * before / (1.0 - b.powi(limit) + p * before);
@@ -183,11 +184,11 @@ fn a_bursty_channel_steps_with_every_attempt() {
 #[test]
 fn a_station_that_leaves_gets_nothing_until_it_is_back() {
     let keys = "[wlan.cell.station.client]\nleaves = \"10 s\"\nreturns = \"20 s\"";
-    let told = metrics(&cell("\"client\"", keys, &saturating("down", "ap", "client"), 30));
+    let measured = metrics(&cell("\"client\"", keys, &saturating("down", "ap", "client"), 30));
     let always = metrics(&cell("\"client\"", "", &saturating("down", "ap", "client"), 20));
-    let [some, all] = [&told, &always].map(|told| told["flow.down.packets_delivered"]);
+    let [some, all] = [&measured, &always].map(|measured| measured["flow.down.packets_delivered"]);
     assert!((some / all - 1.0).abs() < 0.01, "{some} {all}");
-    assert!(told["link.cell.client.reverse.abandoned"] > 200.0);
+    assert!(measured["link.cell.client.reverse.abandoned"] > 200.0);
 }
 
 #[test]
@@ -211,24 +212,24 @@ fn hidden_pair(keys: &str) -> String {
 
 #[test]
 fn hidden_stations_collide_with_data_or_with_rts_only() {
-    let told = metrics(&hidden_pair(""));
+    let measured = metrics(&hidden_pair(""));
     let with_rts = metrics(&hidden_pair("rts_threshold = \"0 B\"\n"));
     let heard = metrics(&hidden_pair("").replace("\"250 m\"", "\"550 m\""));
-    let collisions = |told: &Metrics| told["wlan.cell.collision_probability"];
+    let collisions = |measured: &Metrics| measured["wlan.cell.collision_probability"];
     // Two stations in range of each other collide in about 6 % of their attempts.
-    assert!(collisions(&told) > 0.3 && collisions(&heard) < 0.1);
-    for told in [&told, &with_rts, &heard] {
-        assert!((airtimes(told, "cell") - 1.0).abs() < 1e-12);
+    assert!(collisions(&measured) > 0.3 && collisions(&heard) < 0.1);
+    for measured in [&measured, &with_rts, &heard] {
+        assert!((airtimes(measured, "cell") - 1.0).abs() < 1e-12);
     }
     // With RTS, little data is lost.
-    let lost = |told: &Metrics| {
+    let lost = |measured: &Metrics| {
         let sum = |metric: &str| -> f64 {
             let name = |station| format!("link.cell.{station}.forward.{metric}");
-            ["left", "right"].map(|station| told[&name(station)]).iter().sum()
+            ["left", "right"].map(|station| measured[&name(station)]).iter().sum()
         };
         sum("frames_lost") / sum("frames_sent")
     };
-    assert!(lost(&told) > 0.3 && lost(&with_rts) < 0.02);
+    assert!(lost(&measured) > 0.3 && lost(&with_rts) < 0.02);
 }
 
 /// All stations are in range of each other, so that positions determine only the received frame in
@@ -239,8 +240,8 @@ fn the_nearer_station_wins_collisions() {
     let keys = "x = \"0 m\"\nstation.near = { x = \"50 m\" }\nstation.far = { x = \"200 m\" }\n";
     let both = |threshold: &str| {
         let keys = format!("capture_threshold = \"{threshold}\"\n{keys}");
-        let told = metrics(&cell("\"near\", \"far\"", &keys, &flows, 30));
-        ["near", "far"].map(|name| told[&format!("flow.{name}.goodput_bps")])
+        let measured = metrics(&cell("\"near\", \"far\"", &keys, &flows, 30));
+        ["near", "far"].map(|name| measured[&format!("flow.{name}.goodput_bps")])
     };
     // 19.4 dB between them, (86 / 50)^2 (200 / 86)^4: a ratio of successes of at least 1 / (1 -
     // 0.06).
@@ -288,7 +289,7 @@ fn frames_with_a_readable_header_go_up_to_who_wants_them() {
 /// correct (0.4^7 = 0.2 % are not).
 #[test]
 fn udp_lite_counts_each_packet_once_however_often_it_is_sent() {
-    let told = |limit: u32, packet: &str| {
+    let measured = |limit: u32, packet: &str| {
         let keys = format!(
             "short_retry_limit = {limit}\nshared_errors = true\n\
              errors = {{ kind = \"uniform\", loss = \"40 %\", readable_headers = \"100 %\" }}"
@@ -306,7 +307,7 @@ fn udp_lite_counts_each_packet_once_however_often_it_is_sent() {
     };
     for app in ["media", "on-off"] {
         for (limit, damaged) in [(1, 0.3..0.5), (7, 0.0..0.02)] {
-            let row = told(limit, app);
+            let row = measured(limit, app);
             let [sent, delivered, found] =
                 ["sent", "delivered", "damaged"].map(|what| row[&format!("flow.f.packets_{what}")]);
             assert!((sent - 2.0..=sent).contains(&delivered), "{app}: {delivered} of {sent}");
@@ -337,20 +338,21 @@ fn an_answer_must_be_able_to_arrive_before_the_timeout() {
 /// retransmits them without a reduction. Here, these are 93 % of the losses by noise.
 #[test]
 fn hack_hears_of_damaged_segments_over_a_wlan() {
-    let told = |variant: &str, header: &str| {
+    let measured = |variant: &str, header: &str| {
         let keys =
             format!("errors = {{ kind = \"bit\", ber = 6e-6{header} }}\nshort_retry_limit = 1");
         let flow = DOWNLOAD.replace("\"sack\"", &format!("\"{variant}\""));
         metrics(&cell("\"client\"", &keys, &flow, 60))
     };
     let header = ", header = \"68 B\"";
-    let hack = told("hack", header);
+    let hack = measured("hack", header);
     assert!(hack["flow.download.explicit_losses"] > 300.0);
     assert!(
-        hack["flow.download.goodput_bps"] > 1.2 * told("sack", header)["flow.download.goodput_bps"]
+        hack["flow.download.goodput_bps"]
+            > 1.2 * measured("sack", header)["flow.download.goodput_bps"]
     );
-    assert_eq!(told("hack", "")["flow.download.explicit_losses"], 0.0);
-    let lhp = told("lhp", header);
+    assert_eq!(measured("hack", "")["flow.download.explicit_losses"], 0.0);
+    let lhp = measured("lhp", header);
     assert!(lhp["flow.download.explicit_losses"] > 100.0);
 }
 
@@ -372,15 +374,15 @@ fn every_application_runs_over_it() {
         rate = "10 Mbps"
         delay = "1 ms"
     "#;
-    let told = metrics(&cell(
+    let measured = metrics(&cell(
         "\"client\"",
         "agent = { kind = \"snoop\", at = \"ap\" }\nrts_threshold = \"500 B\"",
         flows,
         120,
     ));
-    assert!(told["flow.pages.pages"] > 1.0);
-    assert!(told["flow.call.packets_delivered"] > 100.0);
-    assert_eq!(told["flow.call.residual_loss"], 0.0);
+    assert!(measured["flow.pages.pages"] > 1.0);
+    assert!(measured["flow.call.packets_delivered"] > 100.0);
+    assert_eq!(measured["flow.call.residual_loss"], 0.0);
 }
 
 #[test]
@@ -395,9 +397,9 @@ fn what_a_scenario_says_is_written_back() {
 fn a_trace_shows_every_data_frame() {
     let text = cell("\"client\"", "errors = { kind = \"uniform\", loss = 0.2 }", DOWNLOAD, 1);
     let trace = run::trace(&scenario(&text), 5, 0, &AtomicBool::new(false)).expect("a trace");
-    let told = metrics(&text);
-    let sent =
-        told["link.cell.client.forward.frames_sent"] + told["link.cell.client.reverse.frames_sent"];
+    let measured = metrics(&text);
+    let sent = measured["link.cell.client.forward.frames_sent"]
+        + measured["link.cell.client.reverse.frames_sent"];
     let shown = trace.transmissions.iter().filter(|sent| sent.kind == "data");
     let shown = shown.filter(|sent| sent.entity.contains("cell")).count();
     assert!(trace.transmissions.iter().any(|sent| sent.kind == "mac-ack"));

@@ -35,7 +35,7 @@ table! {
         /// omitted.
         at: Option<String>;
         /// Direction of the packets whose transmissions are limited.
-        direction: Governed = "outgoing";
+        direction: ControlledPackets = "outgoing";
         /// Residual loss of the link, as a fraction of the loss outside the link.
         alpha: Probability = "10 %";
         /// Method of converting the residual loss to a limit.
@@ -77,7 +77,7 @@ table! {
 
 choice! {
     /// Direction of the packets that an agent limits.
-    pub enum Governed {
+    pub enum ControlledPackets {
         /// Packets sent by its host.
         Outgoing = "outgoing",
         /// Packets sent to its host; the other end applies the limit without delay.
@@ -103,7 +103,7 @@ impl AdaptivePersistenceKeys {
     /// Returns the assumed channel, which steps once per frame (probabilities of staying good and
     /// bad, losses in good and bad), or the name of a missing key.
     fn channel(&self, site: &AgentSite<'_>) -> Result<[Probability; 4], &'static str> {
-        let slotted = match site.errors[usize::from(!self.begins_forward(site))] {
+        let slotted = match site.errors[usize::from(!self.acts_on_forward(site))] {
             Errors::SlottedGilbertElliott(chain) => Some(chain),
             _ => None,
         };
@@ -159,9 +159,9 @@ impl AgentKeys for AdaptivePersistenceKeys {
         Ok(())
     }
 
-    fn begins_forward(&self, site: &AgentSite<'_>) -> bool {
+    fn acts_on_forward(&self, site: &AgentSite<'_>) -> bool {
         let is_first = self.at.as_deref() == Some(site.between[0]);
-        is_first == (self.direction == Governed::Outgoing)
+        is_first == (self.direction == ControlledPackets::Outgoing)
     }
 
     fn check(&self, site: &AgentSite<'_>) -> Result<(), Refusal> {
@@ -201,7 +201,7 @@ impl AgentKeys for AdaptivePersistenceKeys {
         Ok(())
     }
 
-    fn hears(&self) -> Option<Governed> {
+    fn controlled_senders(&self) -> Option<ControlledPackets> {
         Some(self.direction)
     }
 
@@ -314,7 +314,7 @@ impl<P: Segment> Agent<P> for AdaptivePersistence<P> {
         true
     }
 
-    fn watches_up(&self) -> bool {
+    fn inspects_received(&self) -> bool {
         false
     }
 

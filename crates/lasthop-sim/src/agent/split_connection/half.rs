@@ -22,7 +22,7 @@ pub(super) struct Half {
     is_closed: bool,
     /// Right edge of the window, and the highest edge advertised to the peer, in data bytes.
     pub edge: u64,
-    pub told: u64,
+    pub advertised: u64,
     /// Time of the next repetition of the last update, and the interval; `NEVER` if none is
     /// pending.
     repeat_at: Instant,
@@ -38,7 +38,7 @@ impl Half {
             moved: 0,
             is_closed: false,
             edge: buffer,
-            told: buffer,
+            advertised: buffer,
             repeat_at: Instant::NEVER,
             wait: FIRST_REPEAT,
             repeats: 0,
@@ -75,8 +75,8 @@ impl Half {
         }
         debug_assert!(self.edge >= received, "the peer keeps to its window");
         self.connection.set_advertised_window((self.edge - received) as u32);
-        if self.edge >= self.told + step {
-            let was_closed = self.told < received + self.connection.config().segment.get();
+        if self.edge >= self.advertised + step {
+            let was_closed = self.advertised < received + self.connection.config().segment.get();
             self.connection.acknowledge_now();
             if was_closed && self.fin.is_none() {
                 self.repeat_at = now + self.wait;

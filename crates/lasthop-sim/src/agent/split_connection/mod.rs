@@ -306,7 +306,7 @@ impl<P: Segment + Clone> SplitConnection<P> {
         for (half, ready) in halves.iter_mut().zip(&mut self.ready) {
             let mut header = TcpHeader::default();
             while let Some(bytes) = half.connection.poll_transmit(now, &mut header) {
-                half.told = half.told.max(half.edge);
+                half.advertised = half.advertised.max(half.edge);
                 ready.extend(pattern.with_header(bytes, &header));
             }
             self.next_timeout = self.next_timeout.min(half.next_timeout());

@@ -13,7 +13,7 @@ use super::radio::{Radio, RadioParameters, Station};
 use super::traffic::{App, Datagrams, Flow, Stream, Streams};
 use super::wlan::{Air, Shared};
 use super::world::Connection;
-use crate::agent::{Agent, AgentMachine, Governed};
+use crate::agent::{Agent, AgentMachine, ControlledPackets};
 use crate::app::{AppMachine, DatagramSource, Source, StreamApplication, StreamMachine};
 use crate::transport::{End, Reaction, Transport, TransportMachine};
 use lasthop_base::packet::{Descriptor, Extension, TcpOptions};
@@ -425,7 +425,7 @@ impl<X: Extension> Builder<X> {
     }
 
     /// Puts an agent where `direction` begins, above those that sit there already; call it when all
-    /// flows are there. `name` is its in results; `connections`: see [`Self::agent_connections`]; `hears`: the senders
+    /// flows are there. `name` is its in results; `connections`: see [`Self::agent_connections`]; `controlled`: the senders
     /// whose losses it is given, those whose data begin or end their way on that direction.
     pub fn agent(
         &mut self,
@@ -433,14 +433,14 @@ impl<X: Extension> Builder<X> {
         name: String,
         agent: AgentMachine<Descriptor<X>>,
         connections: Vec<Option<u32>>,
-        hears: Option<Governed>,
+        controlled: Option<ControlledPackets>,
     ) {
         let hears_of = |path: PathId| {
             let Path { first, last, .. } = self.paths[path.index()];
-            let hop = match hears {
+            let hop = match controlled {
                 None => return false,
-                Some(Governed::Outgoing) => first,
-                Some(Governed::Incoming) => last,
+                Some(ControlledPackets::Outgoing) => first,
+                Some(ControlledPackets::Incoming) => last,
             };
             self.hops[hop as usize] == direction
         };
@@ -450,7 +450,7 @@ impl<X: Extension> Builder<X> {
                 let connection = ConnectionId::new(connection);
                 End::BOTH.map(|end| (connection, end, hears_of(paths[end.index()])))
             })
-            .filter_map(|(connection, end, hears)| hears.then_some((connection, end)))
+            .filter_map(|(connection, end, controlled)| controlled.then_some((connection, end)))
             .collect();
         if let Some(limit) = agent.transmission_limit()
             && let Medium::Line(line) = self.directions[direction.index()].medium
@@ -458,7 +458,7 @@ impl<X: Extension> Builder<X> {
             let end = self.lines[line.index()].end_mut(direction.side());
             end.interface.endpoint.limit_transmissions(Some(limit));
         }
-        if agent.watches_link() {
+        if agent.wants_link_reports() {
             match self.directions[direction.index()].medium {
                 Medium::Shared(Shared { air, .. }) => {
                     let air = &mut self.airs[air.index()];
@@ -471,7 +471,7 @@ impl<X: Extension> Builder<X> {
         }
         let seat = SeatId::new(self.agents.len());
         let below = self.directions[direction.index()].near_agent.replace(seat);
-        if agent.watches_up() {
+        if agent.inspects_received() {
             let far = &mut self.directions[direction.opposite().index()].far_agent;
             // On the way up the lowest of those that look that way comes first.
             match *far {
