@@ -53,6 +53,13 @@ fn scripts_of_any_text_are_played_or_refused() {
     inputs.iter().for_each(|input| hosts::scripts(input));
 }
 
+#[test]
+fn each_packet_of_a_fuzzed_wlan_is_dropped_or_finished() {
+    let inputs = inputs(include_str!("../../../../fuzz/corpus/dcf.txt"));
+    assert!(inputs.len() > 50);
+    inputs.iter().for_each(|input| targets::dcf(input));
+}
+
 proptest! {
     #[test]
     fn each_packet_of_a_wlan_is_dropped_or_finished_whatever_its_parameters(
