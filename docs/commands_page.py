@@ -11,8 +11,8 @@ def page() -> str:
     """The page, in Markdown."""
     parts = [
         "# All commands\n",
-        "What `lasthop COMMAND --help` prints, on one page; [](cli.md) says what commands do.\n",
-        "Exit codes: 0 done, 1 failure, 2 bad input, 3 not modelled (of `tcp-script`), 130 "
+        "The output of `lasthop COMMAND --help` for all commands; see [](cli.md) for their use.\n",
+        "Exit codes: 0 success, 1 failure, 2 invalid input, 3 not modelled (`tcp-script`), 130 "
         "interrupted.\n",
     ]
     for one in COMMANDS:
@@ -52,6 +52,6 @@ def _metavar(one: Any) -> str:
 
 
 def _plain(text: str) -> str:
-    """Without what Markdown would take for markup."""
+    """Text with escaped Markdown markup."""
     words = " ".join(text.split())
     return words.replace("*", "\\*").replace("_", "\\_").replace("[", "\\[")

@@ -47,7 +47,7 @@ for name in sorted(set(re.findall(r"_generated/links/([\w-]+)\.svg", pages))):
     picture = trace.plot_link("radio", start=max(start - 0.02 * (end - start), 0.0), end=end)
     save(picture, pictures / name, "svg")
 
-# What each TCP does differently on the same losses.
+# Windows of each TCP variant with the same losses.
 law_pictures = importlib.import_module("law_pictures")
 pictures = HERE / "_generated" / "tcp"
 pictures.mkdir(parents=True, exist_ok=True)
@@ -56,7 +56,7 @@ pages += (HERE / "links" / "loss-notification.md").read_text(encoding="utf-8")
 for name in re.findall(r"_generated/tcp/([\w-]+)\.svg", pages):
     save(law_pictures.picture(name), pictures / name, "svg")
 
-# The commands on the page about plotting are run as they stand there.
+# The commands on the page about plotting are run.
 figures = HERE / "_generated" / "plots"
 figures.mkdir(parents=True, exist_ok=True)
 shutil.copy(HERE / "plots" / "loss.toml", figures)
@@ -100,7 +100,7 @@ for name in re.findall(r"_generated/lesson/([\w-]+)\.png", (HERE / "lesson.md").
         missing.text(0.02, 0.4, "This picture is made by tests/test_lesson.py, in a browser.")
         save(missing, pictures / name, "png")
 
-# Figures of studies that pages show are run anew, all of a study together: they share cells.
+# Figures of studies are computed again, all of a study together, because they share cells.
 pages = "".join(page.read_text(encoding="utf-8") for page in HERE.glob("*.md"))
 for key, study in studies().items():
     names = set(re.findall(rf"_generated/{key}/([\w-]+)\.svg", pages))
@@ -131,7 +131,7 @@ myst_enable_extensions = ["deflist", "dollarmath", "colon_fence"]
 smartquotes = False
 myst_heading_anchors = 3
 exclude_patterns = ["_build", "examples"]
-highlight_language = "none"  # drawings and listings of output are no program
+highlight_language = "none"  # diagrams and output are not programs
 man_pages = [
     ("commands", "lasthop", "simulates error recovery over lossy links", author, 1),
     ("scenario-reference", "lasthop-scenario", "scenario files of lasthop", author, 5),
@@ -147,7 +147,7 @@ napoleon_use_ivar = True
 
 
 def _caption(_app: Sphinx, page: nodes.document) -> None:
-    """Pictures of TCPs show readers what the description of the picture says, as a caption."""
+    """Shows the descriptions of figures of TCP variants as captions."""
     for image in list(page.findall(nodes.image)):
         paragraph = image.parent
         if "_generated/tcp/" not in image["uri"] or not isinstance(paragraph, nodes.paragraph):
@@ -163,5 +163,5 @@ def _caption(_app: Sphinx, page: nodes.document) -> None:
 
 
 def setup(app: Sphinx) -> None:
-    """What Sphinx calls."""
+    """Entry point of the Sphinx extension."""
     app.connect("doctree-read", _caption)

@@ -1,4 +1,4 @@
-"""Draws the pictures on the page about TCP: each beside Reno with SACK, over the same path."""
+"""Draws the figures on the pages about TCP: each variant and Reno with SACK, over one path."""
 
 from functools import cache
 from pathlib import Path
@@ -13,11 +13,11 @@ from lasthop.showing.words import value_name
 
 HERE = Path(__file__).parent
 GREY, BLUE = "#999999", "#0072B2"
-# Segments; what a sender may have under way at most, however large its window.
+# Maximum number of segments in flight, for any congestion window.
 RECEIVE_WINDOW = 260.0
 
 
-# Where each is seen at what it does, if not over the losses of `losses.toml`.
+# Scenarios of variants whose mechanism `losses.toml` does not show.
 SCENES = {
     "reno": "several-lost",
     "newreno": "several-lost",
@@ -34,8 +34,8 @@ SCENES = {
     "ewln": "small-window",
     "tcp-eln": "small-window",
 }
-# What some gain, they gain in windows in which no third duplicate comes, or in the time that a
-# repair takes: their pictures show what is acknowledged, between these times.
+# Some variants are effective only in windows without a third duplicate, or shorten recovery: their
+# figures show the data acknowledged between these times.
 ACKNOWLEDGED = {
     "newreno": (4.4, 5.2),
     "hack": (0.0, 20.0),
@@ -56,7 +56,7 @@ def traced(variant: str, scene: str) -> lasthop.Trace:
 
 
 def picture(variant: str) -> Figure:
-    """What this TCP does beside Reno with SACK, and the lost frames of each as ticks."""
+    """The window of this TCP and of Reno with SACK, with the lost frames of each as ticks."""
     figure = Figure(figsize=(7.0, 2.4), layout="constrained")
     axes = figure.subplots()
     scene = SCENES.get(variant, "losses")

@@ -17,9 +17,9 @@ def page() -> str:
     parts = [
         "# Metrics\n",
         "The metrics of a replication, listed by `lasthop list metrics` and `lasthop.metrics()`. "
-        "The unit ends the name. Fractions lie from 0 to 1, all other values are at least 0. A "
-        "metric that does not apply is NaN. *Several* is how the values of several flows, links "
-        "or agents become one.\n",
+        "Names end with the unit. Fractions are between 0 and 1, all other values at least 0. A "
+        "metric that does not apply is NaN. *Several* is the aggregation over several flows, links "
+        "or agents.\n",
     ]
     for entity, heading in HEADINGS.items():
         parts.append(f"## {heading}\n")

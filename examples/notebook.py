@@ -20,7 +20,7 @@ def _():
     import lasthop
     from lasthop.scenarios import starter
 
-    # So many in a test; more give narrower intervals.
+    # Tests set a smaller number; more replications give narrower intervals.
     replications = int(os.environ.get("LASTHOP_REPLICATIONS", "20"))
     return json, lasthop, mo, pl, plt, replications, starter
 

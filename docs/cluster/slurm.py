@@ -2,7 +2,7 @@
 
     python slurm.py sweep.toml results/loss
 
-On PBS take `PBSCluster` and `resource_spec` in place of `memory`; see docs/cluster.md.
+On PBS use `PBSCluster` and `resource_spec` instead of `memory`; see docs/cluster.md.
 """
 
 import sys
@@ -28,7 +28,7 @@ def main(scenario: str, folder: str) -> None:
             security=True,
             shared_temp_directory=".",
             scheduler_options={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
-            # The same installation on all nodes: the same engine.
+            # All nodes need one installation, so that all engines are equal.
             python="/shared/venv/bin/python",
             job_script_prologue=[
                 f"export {name}={value}" for name, value in cluster.worker_environment().items()

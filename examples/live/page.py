@@ -29,11 +29,11 @@ class Page(BaseHTTPRequestHandler):
         self.wfile.write(OBJECT)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Disable the log of requests."""
 
 
 def load(host: str) -> None:
-    """Load the page five times and say how long each took."""
+    """Load the page five times and print the duration of each."""
 
     def fetch(number: int) -> int:
         with urllib.request.urlopen(f"http://{host}:{PORT}/{number}", timeout=60) as answer:

@@ -31,7 +31,7 @@ def play(host: str, seconds: float) -> None:
 
 
 def watch() -> None:
-    """Say each second how many pictures were whole in time; both ends have the same clock."""
+    """Print, each second, the number of complete pictures in time; both ends share a clock."""
     receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     receiver.bind(("", PORT))
     in_time: dict[int, set[int]] = {}
