@@ -1,0 +1,134 @@
+"""Figures that pages of the documentation state, computed again."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import lasthop
+from lasthop.evaluating import statistics
+
+DOCS = Path(__file__).parent.parent / "docs"
+
+RENO = """
+name = "reno and the formulas"
+[link.l]
+between = ["server", "client"]
+rate = "10 Mbps"
+delay = "50 ms"
+errors = { kind = "uniform", loss = LOSS }
+reverse = { errors = { kind = "none" } }
+[flow.t]
+from = "server"
+to = "client"
+app = { kind = "file", size = "20 MB" }
+[flow.t.transport]
+kind = "tcp"
+variant = "reno"
+profile = "ns-2"
+segment = "1000 B"
+receive_window = "100 segments"
+[run]
+duration = "4000 s"
+seed = 1
+"""
+
+SPEECH = """
+name = "speech beside a file"
+[link.wired]
+between = ["server", "ap"]
+rate = "10 Mbps"
+delay = "1 ms"
+queue = "50 packets"
+[link.wireless]
+between = ["ap", "client"]
+rate = "43.2 kbps"
+delay = "100 ms"
+queue = "50 packets"
+errors = { kind = "none" }
+[link.wireless.protocol]
+kind = "services"
+shares = "SHARES"
+service.file.protocol = { kind = "raw" }
+service.voice.protocol = { kind = "oos-rlp" }
+[flow.transfer]
+from = "server"
+to = "client"
+app = { kind = "file", size = "20 MB" }
+[flow.transfer.transport]
+kind = "tcp"
+variant = "reno"
+profile = "ns-2"
+segment = "50 B"
+header = "0 B"
+ack_size = "40 B"
+receive_window = "20 segments"
+limited_transmit = false
+clock_granularity = "500 ms"
+min_rto = "1 s"
+initial_rto = "6 s"
+[flow.call]
+from = "server"
+to = "client"
+service = "voice"
+transport = { kind = "udp" }
+app = { kind = "media", rate = "14.4 kbps", packet = "50 B" }
+[run]
+duration = "600 s"
+seed = 1
+"""
+
+
+def page(name: str) -> str:
+    return (DOCS / name).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("printed", "loss"), [("0.1 %", 0.001), ("1 %", 0.01), ("10 %", 0.1)])
+def test_deviations_of_the_formulas_are_those_of_the_page(printed: str, loss: float) -> None:
+    """Whole per cents, of 10 replications with seed 1: a point for rounding."""
+    row = re.search(rf"^\| {re.escape(printed)} \|(.*)\|$", page("theory.md"), re.MULTILINE)
+    assert row is not None
+    stated = [float(cell.split()[0].replace("−", "-")) for cell in row[1].split("|")]
+    scenario = lasthop.Scenario.from_toml(RENO.replace("LOSS", str(loss)))
+    table = lasthop.compare_theory(lasthop.run(scenario, replications=10))
+    found = {row["rule"]: row["difference_percent"] for row in table.to_dicts()}
+    for rule, value in zip(("Mathis", "PFTK", "window chain"), stated, strict=True):
+        assert found[rule] == pytest.approx(value, abs=1.0), rule
+
+
+def test_transfer_times_behind_a_proxy_are_those_of_the_page(tmp_path: Path) -> None:
+    """The printed interval contains the mean, and has about its width."""
+    row = re.search(r"CUBIC at a proxy \|(.*)\|$", page("links/split-connection.md"), re.MULTILINE)
+    assert row is not None
+    tables = lasthop.Scenario.from_toml(lasthop_starter()).to_dict()
+    tables.pop("sweep")
+    for loss, cell in zip(("0.1 %", "1 %"), row[1].split("|"), strict=True):
+        mean, width = (float(part) for part in cell.split("±"))
+        changes = {"link.satellite.errors.loss": loss, "link.satellite.agent.variant": "cubic"}
+        results = lasthop.run(lasthop.Scenario(tables).with_(changes), replications=10, seed=1)
+        found = statistics.interval(results.samples("flow.download.duration_s", 0))
+        assert abs(found.mean - mean) < width
+        assert found.ci95 == pytest.approx(width, rel=0.5)
+
+
+def lasthop_starter() -> str:
+    """The template `proxy`."""
+    from importlib import resources
+
+    folder = resources.files("lasthop.scenarios") / "starters"
+    return (folder / "proxy.toml").read_text(encoding="utf-8")
+
+
+def test_deadlines_that_speech_misses_are_those_of_the_page() -> None:
+    stated = re.search(
+        r"misses (\d+) % of its deadlines with\s+measured", page("links/services.md")
+    )
+    assert stated is not None
+    found = []
+    for shares in ("measured", "weights"):
+        scenario = lasthop.Scenario.from_toml(SPEECH.replace("SHARES", shares))
+        results = lasthop.run(scenario, replications=4)
+        found.append(100.0 * results.samples("flow.call.deadline_miss", 0).mean())
+    # Talk spurts differ between replications: three points.
+    assert found[0] == pytest.approx(float(stated[1]), abs=3.0)
+    assert found[1] == 0.0
