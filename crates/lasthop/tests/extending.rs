@@ -50,12 +50,13 @@ fn main() {
 "#;
 
 /// The examples that are a new file and one line elsewhere.
-const PATCHES: [&str; 7] = [
+const PATCHES: [&str; 8] = [
     "alternating_bit",
     "every_nth",
     "drop_head",
     "scalable",
     "window_clamp",
+    "lockstep",
     "request_response",
     "poisson",
 ];
@@ -173,8 +174,8 @@ fn the_recipes_apply_build_and_run() {
     let sent = metric("link.wired.forward.frames_sent");
     assert!((metric("link.wired.forward.frames_lost") - sent / 100.0).abs() < 1.0, "{out}");
     // Twenty responses of 2 kB, each of which takes at least 250 ms on the last link; between them the client thinks for
-    // 100 ms. Over full-duplex connections and over pairs of one-way connections.
-    for flow in ["dialogue", "ns-2"] {
+    // 100 ms. Over full-duplex connections, over pairs of one-way connections, and over a transport of real bytes.
+    for flow in ["dialogue", "ns-2", "bytes"] {
         let metric = |name: &str| metric(&format!("flow.{flow}.{name}"));
         assert_eq!((metric("responses"), metric("delivered_bytes")), (20.0, 40_000.0), "{flow}");
         let response_time = metric("response_time_mean_s");
@@ -182,4 +183,9 @@ fn the_recipes_apply_build_and_run() {
         let expected = 20.0 * response_time + 19.0 * 0.1;
         assert!((metric("duration_s") - expected).abs() < 1e-6, "{flow}: {out}");
     }
+    // A request in one packet and a response in four, and whatever was lost again.
+    let [sent, again] =
+        ["data_sent", "data_retransmitted"].map(|name| metric(&format!("flow.bytes.{name}")));
+    assert!(again > 0.0 && sent == 100.0 + again, "{out}");
+    assert_eq!(metric("flow.bytes.bytes_wrong"), 0.0, "{out}");
 }

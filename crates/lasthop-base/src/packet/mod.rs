@@ -2,12 +2,15 @@
 //!
 //! - `descriptor`: the packet of the simulator, 32 bytes and an extension.
 //! - `header`: its TCP header, and the options as an extension.
+//! - `buffers`: the bytes of descriptors that stand for packets of real bytes.
 //! - `bytes`: the [`Payload`] interface for real bytes.
 
+mod buffers;
 mod bytes;
 mod descriptor;
 mod header;
 
+pub use buffers::Buffers;
 pub use descriptor::LAST_INCARNATION;
 pub use descriptor::{Descriptor, Packet};
 pub use header::{

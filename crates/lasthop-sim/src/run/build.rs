@@ -6,7 +6,7 @@ use super::oracle;
 use super::plan::{Hop, Plan};
 use crate::agent::AgentSite;
 use crate::app::SourceSite;
-use crate::scenario::{self, Direction, Discipline, Flow, LinkProtocol, Scenario, Transport};
+use crate::scenario::{self, Direction, Discipline, Flow, LinkProtocol, Scenario};
 use crate::sim::builder::{Builder, RoundTrip};
 use crate::sim::direction::DirectionParameters;
 use crate::sim::ids::{AirId, DirectionId, FlowId, RadioId, Side};
@@ -117,12 +117,10 @@ pub(super) fn build<X: Extension>(
                 true => builder.passing(direction, &mut connections, count),
                 false => Vec::new(),
             };
-            let tcp = |flow: &FlowId| match &scenario.flows[flow.index()].transport {
-                Transport::Tcp(keys) => {
-                    let share = |sizes| oracle::share(sizes, scenario, plan, flow.index());
-                    Some(keys.config_on(&share))
-                }
-                Transport::Udp(_) | Transport::UdpLite(_) => None,
+            let tcp = |flow: &FlowId| {
+                let share = |sizes| oracle::share(sizes, scenario, plan, flow.index());
+                let keys = scenario.flows[flow.index()].transport.tcp()?;
+                Some(keys.config_on(&share))
             };
             let flows: Vec<_> = flows.iter().map(|flow| flow.as_ref().and_then(tcp)).collect();
             let machine = agent

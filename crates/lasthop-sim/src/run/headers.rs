@@ -15,7 +15,7 @@
 //! - PSH is set where a segment is not full, or ends a file. Payload bytes are zero; a datagram
 //!   begins with its number.
 
-use crate::scenario::{App, Flow, Scenario, Transport};
+use crate::scenario::{App, Flow, Scenario, TcpKeys};
 use crate::sim::ids::{ConnectionId, FlowId};
 use crate::sim::senders::Sender;
 use crate::transport::End;
@@ -68,10 +68,7 @@ impl<'a> Writer<'a> {
                 hosts.push(host);
             }
         }
-        let config = |flow: &Flow| match &flow.transport {
-            Transport::Tcp(keys) => Some(keys.config()),
-            Transport::Udp(_) | Transport::UdpLite(_) => None,
-        };
+        let config = |flow: &Flow| flow.transport.tcp().map(TcpKeys::config);
         let flows = &scenario.flows;
         let configs = flows.iter().map(config).collect();
         let (connections, zeros) = (HashMap::new(), vec![0; 65_535]);

@@ -1,7 +1,7 @@
 //! The agents of a link: reading, writing, and checks that concern more than one key.
 
 use super::Protocol;
-use super::model::{Flow, Link, Scenario, TcpKeys, Transport};
+use super::model::{Flow, Link, Scenario, TcpKeys};
 use super::routes::Routes;
 use super::services::LinkProtocol;
 use crate::agent::{AgentKind, AgentSite, ControlledPackets, Refusal};
@@ -170,7 +170,7 @@ impl Scenario {
         at: &str,
     ) -> impl Iterator<Item = &TcpKeys> {
         self.flows.iter().filter_map(move |flow| {
-            let Transport::Tcp(tcp) = &flow.transport else { return None };
+            let tcp = flow.transport.tcp()?;
             let ends_here = [&flow.from, &flow.to].into_iter().any(|host| host == at);
             let route = routes.route(&flow.from, &flow.to);
             let crosses = route.iter().any(|&(link, _)| link == index);
@@ -183,7 +183,7 @@ impl Scenario {
     fn is_heard(&self, routes: &Routes<'_>, index: usize, at: &str, is_outgoing: bool) -> bool {
         let passes = |flow: &Flow, from: &str, to: &str| {
             let end = if is_outgoing { from } else { to };
-            if end != at || !matches!(flow.transport, Transport::Tcp(_)) {
+            if end != at || flow.transport.tcp().is_none() {
                 return false;
             }
             let route = routes.route(from, to);

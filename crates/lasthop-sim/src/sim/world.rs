@@ -13,7 +13,7 @@ use super::telling::{record_fate, segment_label};
 use super::traffic::{App, Flow};
 use super::wlan::Air;
 use crate::app::StreamApplication;
-use crate::transport::{End as ConnectionEnd, Moment, Origin, Transport, TransportMachine};
+use crate::transport::{End as ConnectionEnd, Moment, Transport, TransportMachine};
 use lasthop_base::packet::{Descriptor, Extension, TcpOptions};
 use lasthop_base::units::{Duration, Instant};
 use lasthop_link::queue::Fate;
@@ -549,9 +549,10 @@ impl<P: Probe, X: Extension> World<P, X> {
     #[inline(always)]
     fn pump_in_place(&mut self, connection: ConnectionId, end: ConnectionEnd) -> bool {
         let mut known = &mut self.connections[connection.index()];
-        let origin = Origin { hop: known.first_hops[end.index()], instance: known.instance };
         let mut packet = Descriptor::default();
-        while known.transport.poll_transmit(self.now, end, origin, &mut packet) {
+        while known.transport.poll_transmit(self.now, end, &mut packet) {
+            packet.hop = known.first_hops[end.index()];
+            packet.incarnation |= known.instance;
             if P::ACTIVE {
                 self.tell(self.now, connection, end, Moment::Sent(&packet.full()));
             }

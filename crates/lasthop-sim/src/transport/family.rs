@@ -204,7 +204,6 @@ macro_rules! transports {
                     &mut self,
                     now: Instant,
                     end: End,
-                    origin: Origin,
                     packet: &mut Descriptor<X>
                 ) -> bool;
                 fn receive[X](&mut self, now: Instant, end: End, packet: &Descriptor<X>);

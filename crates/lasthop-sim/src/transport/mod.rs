@@ -15,6 +15,10 @@
 //!   [marked as a copy](lasthop_base::packet::Descriptor::set_copy) is passed to [`Transport::receive_copy`];
 //! - the machine emits no events. If a run is observed, the driver asks for them at each [`Moment`].
 //!
+//! A packet is a descriptor. A transport of real bytes, such as a protocol stack, stores them in
+//! [`Buffers`](lasthop_base::packet::Buffers) of its own and sends [numbered](lasthop_base::packet::Descriptor::numbered)
+//! packets: both ends are one machine, so that other transports and the network do not depend on it.
+//!
 //! Transports that carry streams implement `write`, `read`, `close` and the progress of a stream; transports that carry
 //! datagrams implement `send` and `read_datagram`. The checks of a scenario reject applications that use the other kind, so
 //! that the default implementations of these methods are unreachable.
@@ -37,6 +41,16 @@ use lasthop_base::units::{Bytes, Instant};
 use serde_json::Value;
 
 pub use family::{Carries, Load, PathShare, Sizes, TransportSite};
+
+impl TransportKind {
+    /// The keys of TCP; `None` of another transport. For agents, which read TCP headers, and captures, which write them.
+    pub(crate) fn tcp(&self) -> Option<&TcpKeys> {
+        match self {
+            TransportKind::Tcp(keys) => Some(keys),
+            _ => None,
+        }
+    }
+}
 
 /// One of the two ends of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,15 +90,6 @@ pub enum Reaction {
     Answers,
     /// It sends nothing.
     Absorbs,
-}
-
-/// The first hop of the packets of an end, and the connection instance that they belong to.
-#[derive(Clone, Copy, Debug)]
-pub struct Origin {
-    /// An index into the world's table of hops.
-    pub hop: u32,
-    /// Number of the instance.
-    pub instance: u32,
 }
 
 /// A packet of an application.
@@ -229,12 +234,12 @@ pub trait Transport {
         unreachable!("it carries no datagrams")
     }
 
-    /// Stores the next packet that `end` sends now in `packet`. Returns `false` if there is none.
+    /// Stores the next packet that `end` sends now in `packet`. Returns `false` if there is none. The driver fills in the first
+    /// hop and the instance.
     fn poll_transmit<X: Extension>(
         &mut self,
         now: Instant,
         end: End,
-        origin: Origin,
         packet: &mut Descriptor<X>,
     ) -> bool;
 

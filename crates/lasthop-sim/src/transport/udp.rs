@@ -7,7 +7,7 @@
 //! Not modelled: fragmentation, ICMP.
 
 use super::family::{Carries, Load, TransportKeys, TransportSite};
-use super::{Arrival, Datagram, End, Moment, Origin, Reaction, Transport, TransportEvent};
+use super::{Arrival, Datagram, End, Moment, Reaction, Transport, TransportEvent};
 use lasthop_base::packet::{Descriptor, Extension};
 use lasthop_base::schema::keys::table;
 use lasthop_base::schema::metrics::{Metric, Report};
@@ -80,11 +80,10 @@ impl Transport for Udp {
         &mut self,
         _now: Instant,
         _end: End,
-        origin: Origin,
         packet: &mut Descriptor<X>,
     ) -> bool {
         let Some((Datagram { number, size }, sent_at)) = self.ready.take() else { return false };
-        *packet = Descriptor::datagram(origin.hop, size.get() as u32, number, sent_at);
+        *packet = Descriptor::datagram(0, size.get() as u32, number, sent_at);
         true
     }
 

@@ -5,7 +5,7 @@
 //! Not modelled: a checksum that covers a part of the payload.
 
 use super::family::{Carries, Load, TransportKeys, TransportSite};
-use super::{Arrival, Datagram, End, Moment, Origin, Reaction, Transport, TransportEvent, Udp};
+use super::{Arrival, Datagram, End, Moment, Reaction, Transport, TransportEvent, Udp};
 use lasthop_base::packet::{Descriptor, Extension};
 use lasthop_base::schema::keys::table;
 use lasthop_base::schema::metrics::{Metric, Report, metrics};
@@ -89,10 +89,9 @@ impl Transport for UdpLite {
         &mut self,
         now: Instant,
         end: End,
-        origin: Origin,
         packet: &mut Descriptor<X>,
     ) -> bool {
-        self.udp.poll_transmit(now, end, origin, packet)
+        self.udp.poll_transmit(now, end, packet)
     }
 
     fn receive<X: Extension>(&mut self, _now: Instant, _end: End, packet: &Descriptor<X>) {

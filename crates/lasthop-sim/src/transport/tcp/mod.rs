@@ -9,7 +9,7 @@ mod rules;
 
 pub use keys::{SackRecovery, TcpKeys};
 
-use super::{End, Losses, Moment, Numbers, Origin, Reaction, Transport, TransportEvent};
+use super::{End, Losses, Moment, Numbers, Reaction, Transport, TransportEvent};
 use lasthop_base::packet::{Descriptor, Extension, MAX_SACK_BLOCKS, Packet, TcpHeader, flags};
 use lasthop_base::rng::Stream;
 use lasthop_base::schema::metrics::{Report, metrics};
@@ -173,21 +173,19 @@ impl Transport for Tcp {
         &mut self,
         now: Instant,
         end: End,
-        origin: Origin,
         packet: &mut Descriptor<X>,
     ) -> bool {
-        let Origin { hop, instance: incarnation } = origin;
         let this = self.end_mut(end);
         if this.is_quiet() {
             return false;
         }
         if let Some((tcp, bytes)) = this.poll_bare(now) {
-            *packet = Descriptor { hop, incarnation, bytes, tcp };
+            *packet = Descriptor { hop: 0, incarnation: 0, bytes, tcp };
             return true;
         }
         let mut header = TcpHeader::default();
         let Some(bytes) = this.poll_transmit(now, &mut header) else { return false };
-        *packet = Descriptor { hop, incarnation, bytes, tcp: X::narrow(&header) };
+        *packet = Descriptor { hop: 0, incarnation: 0, bytes, tcp: X::narrow(&header) };
         if this.has_resent() {
             self.mark_copy(now, end, packet);
         }
