@@ -26,8 +26,10 @@ def report(report: Report) -> str:
     results = report.results
     count = max((cell.n for cell in report.cells), default=0)
     options = ""
-    fewest = _fewest(report)
-    if study.replications not in (count, fewest):
+    usual = {study.replications_of(study.grid.cell(one.parameters)) for one in results.points}
+    if max(usual, default=count) != count or min(usual, default=count) != (
+        _fewest(report) or count
+    ):
         options = f" --replications {count}"
     options += "".join(f" --set '{key}={text}'" for key, text in study.changes.items())
     options += "".join(f" --judge-at {first}" for first in report.earlier)
