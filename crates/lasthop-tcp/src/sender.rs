@@ -134,7 +134,7 @@ impl Sender {
 
     pub(super) fn close(&mut self) {
         let flight = &mut self.flight;
-        if flight.config.fin && flight.fin_at == u64::MAX {
+        if flight.config.fin && flight.stream.fin_at == u64::MAX {
             flight.extend_by_fin();
             if let Recovery::RackTlp(rack) = &mut self.recovery {
                 rack.on_written();
@@ -214,10 +214,10 @@ impl Sender {
             return;
         }
         if let Recovery::RackTlp(rack) = &mut self.recovery {
-            let has_echo_of_mark = flight.has_echo_of_mark;
+            let has_echo_of_mark = flight.hints.has_echo_of_mark;
             let arrival = Arrival { now, ack, blocks, is_pure, echo: sent, has_echo_of_mark };
             rack.on_segment(flight, &arrival);
-            flight.has_echo_of_mark = false;
+            flight.hints.has_echo_of_mark = false;
             self.refresh();
             return;
         }
@@ -241,7 +241,7 @@ impl Sender {
             self.recovery.on_spurious();
             self.flight.take_back();
         }
-        if std::mem::take(&mut self.flight.has_echo_of_mark) {
+        if std::mem::take(&mut self.flight.hints.has_echo_of_mark) {
             self.reduce_for_mark(now);
         }
         self.flight.look_at_repair();
@@ -274,12 +274,12 @@ impl Sender {
 
     /// The segment whose acknowledgment comes next echoes a mark.
     pub(super) fn on_echo_of_mark(&mut self) {
-        self.flight.has_echo_of_mark = true;
+        self.flight.hints.has_echo_of_mark = true;
     }
 
     /// The segment whose acknowledgment comes next tells when the one that it answers left and arrived.
     pub(super) fn on_passage(&mut self, passage: Passage) {
-        self.flight.passage = Some(passage);
+        self.flight.hints.passage = Some(passage);
     }
 
     /// RFC 3168, section 6.1.2: as for a loss, but nothing is sent again, and not in a window of data in which the
@@ -299,11 +299,11 @@ impl Sender {
     pub(super) fn poll_transmit(&mut self, now: Instant) -> Option<Outgoing> {
         let (seq, end) = self.flight.poll(now, &mut self.recovery)?;
         let syn = self.flight.config.handshake && seq == 0;
-        let fin = end > self.flight.fin_at;
+        let fin = end > self.flight.stream.fin_at;
         let payload = (end - seq) as u32 - u32::from(syn) - u32::from(fin);
         if u64::from(payload) < self.flight.mss {
             self.flight.note_short(end);
-            if self.flight.has_nagle {
+            if self.flight.stream.has_nagle {
                 // Another short one may have to wait for it.
                 self.refresh();
             }
@@ -353,7 +353,7 @@ impl Sender {
             self.flight.rtt.forget_doublings();
         }
         self.flight.cut_to_window();
-        self.flight.is_short_excused = is_linux;
+        self.flight.stream.is_short_excused = is_linux;
         self.refresh();
     }
 

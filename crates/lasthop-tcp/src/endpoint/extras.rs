@@ -38,7 +38,7 @@ impl<A: Admission> Endpoint<A> {
     fn take_notice(&mut self, now: Instant, segment: &TcpHeader) -> bool {
         let notice = segment.flags & flags::NOTICE;
         if notice == flags::NOTICE {
-            self.sender.flight.loss_mark = Some(self.sender.unwrap(segment.ack));
+            self.sender.flight.hints.loss_mark = Some(self.sender.unwrap(segment.ack));
             return false;
         }
         let seq = self.sender.unwrap(segment.ack);
@@ -90,8 +90,13 @@ impl<A: Admission> Endpoint<A> {
     pub(super) fn stamp(&mut self, header: &mut TcpHeader, sent_to: u64) {
         let flight = &self.sender.flight;
         if let Some(ecn) = &mut self.ecn {
-            let reductions = flight.counters.window_cuts + flight.told_again;
-            ecn.stamp(header, flight.snd_max > sent_to, reductions, flight.taken_back);
+            let reductions = flight.counters.window_cuts + flight.losses.extra_cwr_marks;
+            ecn.stamp(
+                header,
+                flight.snd_max > sent_to,
+                reductions,
+                flight.losses.undone_reductions,
+            );
         }
         let seq = self.sender.unwrap(header.seq);
         if header.payload > 0 && self.config.marks_some_out() && is_out(&self.config, seq) {

@@ -92,7 +92,7 @@ impl<A: Admission> Endpoint<A> {
         let flight = &self.sender.flight;
         seq == self.receiver.rcv_nxt
             && flight.snd_una > 0
-            && flight.fin_at == u64::MAX
+            && flight.stream.fin_at == u64::MAX
             && !self.receiver.has_holes()
             && segment.sack_blocks == 0
             && u64::from(segment.window) == flight.peer_window

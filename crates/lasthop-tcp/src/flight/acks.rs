@@ -14,8 +14,8 @@ impl Flight {
         let acked = ack - self.snd_una;
         self.duplicates.clear();
         self.limited_transmit_due = false;
-        self.limited_bytes = 0;
-        if self.timed_out_at == 0 && self.snd_una == 0 {
+        self.losses.limited_bytes = 0;
+        if self.losses.timed_out_at == Some(0) && self.snd_una == 0 {
             self.rtt.after_lost_syn();
         }
         self.move_una(ack);
@@ -70,7 +70,7 @@ impl Flight {
     /// What is kept of segments has taken in an ACK. In line, as copies of what it tells cost.
     #[inline(always)]
     fn on_delivered(&mut self, mut delivery: Delivery) {
-        self.ack_rtt = delivery.rtt;
+        self.hints.ack_rtt = delivery.rtt;
         self.measure(&mut delivery);
     }
 
@@ -91,9 +91,9 @@ impl Flight {
     /// What a law measures, with what the ACK in hand tells besides: filled in in place, as copies of it cost.
     #[inline]
     fn measure(&mut self, delivery: &mut Delivery) {
-        if self.law_measures {
-            delivery.is_marked = self.has_echo_of_mark;
-            delivery.passage = self.passage.take();
+        if self.parts.law_measures {
+            delivery.is_marked = self.hints.has_echo_of_mark;
+            delivery.passage = self.hints.passage.take();
             delivery.lost = self.lost_bytes();
             if self.config.handshake && delivery.snd_una == delivery.acked {
                 // A SYN alone tells the path's round trip, and nothing of its rate.
@@ -118,7 +118,7 @@ impl Flight {
     pub(crate) fn move_una(&mut self, ack: u64) {
         self.snd_una = ack;
         self.snd_nxt = self.snd_nxt.max(ack);
-        if ack >= self.first_message_end {
+        if ack >= self.stream.first_message_end {
             self.forget_messages(ack);
         }
     }
@@ -135,10 +135,10 @@ impl Flight {
             prior_in_flight: self.snd_max - self.snd_una + acked,
             snd_una: self.snd_una,
             snd_max: self.snd_max,
-            rtt: self.ack_rtt,
+            rtt: self.hints.ack_rtt,
             srtt: self.rtt.srtt(),
         };
-        if self.is_judged {
+        if self.parts.checks_window_growth {
             self.judge(sample);
         } else {
             self.law.on_ack(&sample);

@@ -12,8 +12,8 @@ impl Flight {
     /// The segment at `seq` counts as lost. Losses are declared in the order of the sequence space:
     /// what lies below the last one was declared before, and is a retransmission lost in its turn.
     pub(crate) fn declare_lost(&mut self, seq: u64) {
-        if seq >= self.declared_to {
-            self.declared_to = self.segment_end(seq);
+        if seq >= self.losses.declared_to {
+            self.losses.declared_to = self.segment_end(seq);
             self.counters.losses_declared += 1;
             if let Kept::Rates(departures) = &self.kept
                 && let Some((end, page)) = departures.page_of(seq)
@@ -90,13 +90,13 @@ impl Flight {
     #[cold]
     fn is_random(&mut self, now: Instant, seq: u64) -> bool {
         if self.config.notices == Notices::Casablanca {
-            return self.loss_mark.take() == Some(seq);
+            return self.hints.loss_mark.take() == Some(seq);
         }
         if is_out(&self.config, seq) {
-            self.out_lost = Some(now);
+            self.hints.out_lost = Some(now);
             return false;
         }
-        self.out_lost.is_none_or(|at| now > at + self.rtt.srtt())
+        self.hints.out_lost.is_none_or(|at| now > at + self.rtt.srtt())
     }
 
     /// The network marked a segment: one reduction, and nothing else.
@@ -137,7 +137,7 @@ impl Flight {
 
     /// Takes the segment at `snd_nxt` by limited transmit.
     pub(crate) fn advance_limited(&mut self) -> u64 {
-        self.limited_bytes += self.segment_end(self.snd_nxt) - self.snd_nxt;
+        self.losses.limited_bytes += self.segment_end(self.snd_nxt) - self.snd_nxt;
         self.advance_next()
     }
 
@@ -163,16 +163,16 @@ impl Flight {
         }
         self.duplicates.clear();
         self.limited_transmit_due = false;
-        self.limited_bytes = 0;
+        self.losses.limited_bytes = 0;
         if self.snd_una == 0 && self.config.conventions != Conventions::Ns2 {
             self.on_syn_timeout();
         } else {
             self.cut_after_timeout(now);
         }
-        self.timed_out_at = self.snd_una;
-        self.timed_out_to = self.snd_max;
+        self.losses.timed_out_at = Some(self.snd_una);
+        self.losses.timed_out_to = self.snd_max;
         let linear = 1..=self.config.linear_syns;
-        let is_linear = self.snd_una == 0 && linear.contains(&self.syn_timeouts);
+        let is_linear = self.snd_una == 0 && linear.contains(&self.losses.syn_timeouts);
         if !is_linear {
             self.rtt.back_off();
         }
@@ -191,8 +191,8 @@ impl Flight {
             self.initial_window = self.initial_window.min(1.0);
         }
         // RFC 5681, section 3.1: the threshold is reduced once for each lost segment.
-        let is_again =
-            self.timed_out_at == self.snd_una && self.config.conventions != Conventions::Ns2;
+        let is_again = self.losses.timed_out_at == Some(self.snd_una)
+            && self.config.conventions != Conventions::Ns2;
         let in_use = (!is_again).then(|| {
             let in_use = self.in_use_at(now, 0);
             self.in_use_at_timeout(in_use)
@@ -208,7 +208,7 @@ impl Flight {
         self.forget_repair();
         self.counters.spurious_reductions += 1;
         self.law.on_spurious();
-        self.timed_out_to = 0;
+        self.losses.timed_out_to = 0;
         self.rtt.end_back_off();
         self.snd_nxt = self.snd_max;
     }
@@ -217,8 +217,8 @@ impl Flight {
     /// than one retransmission of it; RFC 5681 reduces it at the first. A SYN carries no data whose
     /// half could become the threshold, so that stays as it is.
     fn on_syn_timeout(&mut self) {
-        self.syn_timeouts += 1;
-        if self.syn_timeouts == 2 {
+        self.losses.syn_timeouts += 1;
+        if self.losses.syn_timeouts == 2 {
             self.counters.window_cuts += 1;
             self.initial_window = self.initial_window.min(1.0);
         }

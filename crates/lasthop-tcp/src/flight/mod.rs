@@ -23,7 +23,7 @@ use crate::wheel::Wheel;
 use kept::Kept;
 use lasthop_base::units::{Duration, Instant};
 use sending::Piece;
-use std::collections::VecDeque;
+use writing::Stream;
 
 /// What is in flight, and the state that every recovery scheme works on.
 #[derive(Clone, Debug)]
@@ -39,34 +39,10 @@ pub struct Flight {
     pub(crate) snd_max: u64,
     /// One past the last byte that the application wants sent (SYN and FIN count one each).
     pub(crate) write_end: u64,
-    /// Where the FIN stands, once the application has closed.
-    pub(crate) fin_at: u64,
-    /// The same if it rides on the last data.
-    joined_fin: u64,
-    /// End of the latest segment that was shorter than a full one (Nagle).
-    pub(crate) short_end: u64,
-    /// The next short segment leaves in place of a probe, and later ones do not wait for it (Linux).
-    pub(crate) is_short_excused: bool,
-    /// Whether writes join: [`WritePolicy::Stream`].
-    joins_writes: bool,
-    /// Whether Nagle's algorithm holds short segments back.
-    pub(crate) has_nagle: bool,
-    /// The application holds short segments back.
-    pub(crate) is_corked: bool,
-    /// Nothing waits for an ACK that lets out more at a time.
-    pub(crate) is_urged: bool,
-    /// No later write joins the last one.
-    pub(crate) is_record_closed: bool,
-    /// Where such records end that are not acknowledged.
-    record_ends: VecDeque<u64>,
-    /// Where a short segment begins that has to wait.
-    held_from: u64,
+    /// How what is written becomes segments.
+    pub(crate) stream: Stream,
     /// A segment larger than others, from where to where, by which a socket probes the path.
     pub(crate) mtu_probe: Option<(u64, u64)>,
-    /// Ends of application writes not yet acknowledged; segments do not cross them.
-    message_ends: VecDeque<u64>,
-    /// The first of them, or 0.
-    first_message_end: u64,
     /// Receive window that the peer advertised, in bytes (SND.WND).
     pub(crate) peer_window: u64,
     /// Sequence number of the segment that updated the window last (SND.WL1).
@@ -79,18 +55,8 @@ pub struct Flight {
     pub(crate) timers: Timers,
     /// What is kept of what is outstanding.
     kept: Kept,
-    /// Does the law measure?
-    law_measures: bool,
-    /// Round-trip time that the latest ACK tells by that.
-    ack_rtt: Option<Duration>,
-    /// The ACK in hand echoes a mark of the network (ECE).
-    pub(crate) has_echo_of_mark: bool,
-    /// The latest ACK with the mark that what it asks for was lost on a link: its number.
-    pub(crate) loss_mark: Option<u64>,
-    /// When a segment that queues drop first was lost last, of a sender that judges by that.
-    out_lost: Option<Instant>,
-    /// What its timestamps tell, for a law that wants to know.
-    pub(crate) passage: Option<Passage>,
+    parts: Parts,
+    pub(crate) hints: Hints,
     pacer: Option<Pacer>,
     /// What leaves in one piece, of a host that sends so.
     piece: Piece,
@@ -107,39 +73,86 @@ pub struct Flight {
     is_plain: bool,
     /// Nothing may go out before the next input.
     is_quiet: bool,
-    /// Nothing is kept of segments, paced, or made of pauses, and none goes again.
-    is_lean: bool,
+    /// Whether the send fast path applies: no segment records, pacing, idle restart or pending retransmission.
+    has_send_fast_path: bool,
     /// Had the segment that left last been sent before?
     pub(crate) resent: Resent,
-    /// Are pauses before a segment looked at?
-    minds_pauses: bool,
-    /// Others than recovery and law look at each ACK: records, undo, ECN.
-    is_watched: bool,
-    /// Whether and how the window may grow is asked at each ACK.
-    is_judged: bool,
-    /// What a reduction is computed from.
-    in_use: InUse,
     /// The one segment being timed: its end and when it left (Karn's rule).
     pub(crate) timed: Option<(u64, Instant)>,
     /// Window after the handshake; 1 once a SYN was lost (ns-2), or two (RFC 6928, section 2).
     pub(crate) initial_window: f64,
-    /// Expiries of the timer of the SYN.
-    syn_timeouts: u32,
     /// A duplicate ACK allows one new segment (RFC 3042).
     pub(crate) limited_transmit_due: bool,
-    /// Bytes sent that way since the latest new ACK.
-    limited_bytes: u64,
+    pub(crate) losses: Losses,
+    pub(crate) counters: SenderCounters,
+}
+
+/// What follows from the configuration.
+#[derive(Clone, Debug)]
+struct Parts {
+    /// Whether writes join: [`WritePolicy::Stream`].
+    joins_writes: bool,
+    /// Whether the congestion control measures.
+    law_measures: bool,
+    /// Whether an idle period before a segment changes the window.
+    restarts_after_idle: bool,
+    /// Whether others than recovery and congestion control look at each ACK: records, undo, ECN.
+    is_watched: bool,
+    /// Whether the growth of the window is checked at each ACK.
+    checks_window_growth: bool,
+    /// What a reduction is computed from.
+    in_use: InUse,
+}
+
+impl Parts {
+    fn new(config: &Config, kept: &Kept) -> Self {
+        Parts {
+            joins_writes: config.writes != WritePolicy::Messages,
+            law_measures: config.law.measures(),
+            restarts_after_idle: config.window_validation || config.restart_after_idle,
+            is_watched: !kept.is_nothing() || config.undo != UndoKind::Off || config.ecn,
+            checks_window_growth: config.window_validation || config.byte_counting.is_some(),
+            in_use: match config.conventions {
+                Conventions::Ns2 => InUse::Window { receive_window: config.receive_window },
+                Conventions::Rfc => InUse::Flight,
+                Conventions::Linux => InUse::CongestionWindow,
+            },
+        }
+    }
+}
+
+/// What ACKs tell beside what they acknowledge.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Hints {
+    /// The ACK being processed echoes a mark of the network (ECE).
+    pub has_echo_of_mark: bool,
+    /// The latest ACK with the mark that what it asks for was lost on a link: its number.
+    pub loss_mark: Option<u64>,
+    /// When a segment that queues drop first was lost last, of a sender that judges by that.
+    out_lost: Option<Instant>,
+    /// What its timestamps tell, for a congestion control that reads them.
+    pub passage: Option<Passage>,
+    /// RTT sample of the latest ACK, for a congestion control that measures.
+    ack_rtt: Option<Duration>,
+}
+
+/// What was lost and reduced so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Losses {
+    /// Expiries of the timer of the SYN.
+    syn_timeouts: u32,
     /// `snd_una` at the latest timeout.
-    timed_out_at: u64,
+    timed_out_at: Option<u64>,
     /// One past the highest byte sent by then.
-    pub(crate) timed_out_to: u64,
+    pub timed_out_to: u64,
     /// One past the highest byte declared lost; 0 before any.
     declared_to: u64,
-    /// Timeouts that reduced the threshold no further, of which CWR tells none the less (Linux).
-    pub(crate) told_again: u64,
-    /// Reductions that CWR need not tell any more, as they were taken back: all up to so many.
-    pub(crate) taken_back: u64,
-    pub(crate) counters: SenderCounters,
+    /// Timeouts that reduced the threshold no further, and are marked with CWR nevertheless (Linux).
+    pub extra_cwr_marks: u64,
+    /// Reductions that need no mark with CWR any more, as they were undone: all up to this count.
+    pub undone_reductions: u64,
+    /// Bytes sent by limited transmit since the latest new ACK.
+    limited_bytes: u64,
 }
 
 /// How much of a segment had been sent before.
@@ -171,9 +184,9 @@ fn first_timers(config: &Config, boot_offset: Duration) -> Timers {
     Timers::new(Wheel::new(config.timer_tick, boot_offset))
 }
 
-/// May full segments leave without a look at anything but the windows, as long as none goes again?
-fn is_lean(config: &Config, kept: &Kept, minds_pauses: bool) -> bool {
-    kept.is_nothing() && !config.pacing && !minds_pauses
+/// Whether full segments need nothing but the windows, as long as none is retransmitted.
+fn has_send_fast_path(config: &Config, kept: &Kept, parts: &Parts) -> bool {
+    kept.is_nothing() && !config.pacing && !parts.restarts_after_idle
 }
 
 impl Flight {
@@ -181,12 +194,7 @@ impl Flight {
     pub(crate) fn new(config: &Config, boot_offset: Duration) -> Self {
         let first = u64::from(!config.handshake);
         let kept = Kept::new(config);
-        let minds_pauses = config.window_validation || config.restart_after_idle;
-        let in_use = match config.conventions {
-            Conventions::Ns2 => InUse::Window { receive_window: config.receive_window },
-            Conventions::Rfc => InUse::Flight,
-            Conventions::Linux => InUse::CongestionWindow,
-        };
+        let parts = Parts::new(config, &kept);
         Flight {
             config: *config,
             mss: config.segment.get(),
@@ -194,20 +202,8 @@ impl Flight {
             snd_nxt: first,
             snd_max: first,
             write_end: first,
-            fin_at: u64::MAX,
-            joined_fin: u64::MAX,
-            short_end: 0,
-            is_short_excused: false,
-            joins_writes: config.writes != WritePolicy::Messages,
-            has_nagle: config.writes == WritePolicy::Stream { nagle: true },
-            is_corked: false,
-            is_urged: false,
-            is_record_closed: false,
-            record_ends: VecDeque::new(),
-            held_from: u64::MAX,
+            stream: Stream::new(config),
             mtu_probe: None,
-            message_ends: VecDeque::new(),
-            first_message_end: 0,
             peer_window: config.first_window(),
             window_seq: 0,
             window_ack: 0,
@@ -215,12 +211,10 @@ impl Flight {
             rtt: RttEstimator::new(config, boot_offset),
             duplicates: DuplicateAcks::new(config.dupack_threshold),
             timers: first_timers(config, boot_offset),
-            law_measures: config.law.measures(),
-            ack_rtt: None,
-            has_echo_of_mark: false,
-            loss_mark: None,
-            out_lost: None,
-            passage: None,
+            has_send_fast_path: has_send_fast_path(config, &kept, &parts),
+            kept,
+            parts,
+            hints: Hints::default(),
             pacer: config.pacing.then(Pacer::new),
             piece: Piece::default(),
             buffer: config.autotuning.then(|| Box::new(SendBuffer::new(config))),
@@ -230,23 +224,11 @@ impl Flight {
             allowed: 0,
             is_plain: true,
             is_quiet: true,
-            is_lean: is_lean(config, &kept, minds_pauses),
             resent: Resent::Nothing,
-            minds_pauses,
-            is_judged: config.window_validation || config.byte_counting.is_some(),
-            is_watched: !kept.is_nothing() || config.undo != UndoKind::Off || config.ecn,
-            kept,
-            in_use,
             timed: None,
             initial_window: config.initial_window,
-            syn_timeouts: 0,
             limited_transmit_due: false,
-            limited_bytes: 0,
-            timed_out_at: u64::MAX,
-            timed_out_to: 0,
-            declared_to: 0,
-            told_again: 0,
-            taken_back: 0,
+            losses: Losses::default(),
             counters: SenderCounters::default(),
         }
     }
@@ -254,7 +236,7 @@ impl Flight {
     /// Has nothing ever been written to it, and could it hear of nothing that would change it?
     pub(crate) fn is_unused(&self) -> bool {
         let first = u64::from(!self.config.handshake);
-        self.config.one_way && !self.is_watched && self.write_end == first
+        self.config.one_way && !self.parts.is_watched && self.write_end == first
     }
 
     /// A new incarnation of one that is unused.
@@ -274,20 +256,8 @@ impl Flight {
             snd_nxt,
             snd_max,
             write_end,
-            fin_at,
-            joined_fin,
-            short_end,
-            is_short_excused,
-            joins_writes: _,
-            has_nagle: _,
-            is_corked,
-            is_urged,
-            is_record_closed,
-            record_ends,
-            held_from,
+            stream,
             mtu_probe,
-            message_ends,
-            first_message_end,
             peer_window,
             window_seq,
             window_ack,
@@ -296,12 +266,8 @@ impl Flight {
             duplicates,
             timers,
             kept,
-            law_measures: _,
-            ack_rtt,
-            has_echo_of_mark,
-            loss_mark,
-            out_lost,
-            passage,
+            parts,
+            hints,
             pacer,
             piece,
             buffer,
@@ -311,22 +277,12 @@ impl Flight {
             allowed,
             is_plain,
             is_quiet,
-            is_lean,
+            has_send_fast_path,
             resent,
-            minds_pauses,
-            is_watched: _,
-            is_judged: _,
-            in_use: _,
             timed,
             initial_window,
-            syn_timeouts,
             limited_transmit_due,
-            limited_bytes,
-            timed_out_at,
-            timed_out_to,
-            declared_to,
-            told_again,
-            taken_back,
+            losses,
             counters: _,
         } = self;
         if config.conventions != Conventions::Ns2 {
@@ -334,24 +290,19 @@ impl Flight {
         }
         let first = u64::from(!config.handshake);
         [*snd_una, *snd_nxt, *snd_max, *write_end] = [first; 4];
-        *mtu_probe = None;
-        [*fin_at, *joined_fin, *held_from, *timed_out_at] = [u64::MAX; 4];
-        [*short_end, *window_seq, *window_ack, *allowed, *limited_bytes] = [0; 5];
-        [*timed_out_to, *declared_to, *told_again, *taken_back, *first_message_end] = [0; 5];
-        [*is_corked, *is_urged, *is_record_closed] = [false; 3];
-        [*has_echo_of_mark, *limited_transmit_due] = [false; 2];
-        [*is_plain, *is_quiet] = [true; 2];
-        (*resent, *is_lean) = (Resent::Nothing, self::is_lean(config, kept, *minds_pauses));
-        (*syn_timeouts, *sent_at, *is_short_excused) = (0, Instant::ZERO, false);
+        [*window_seq, *window_ack, *allowed] = [0; 3];
+        [*is_plain, *is_quiet, *limited_transmit_due] = [true, true, false];
+        *has_send_fast_path = self::has_send_fast_path(config, kept, parts);
+        (*mtu_probe, *timed) = (None, None);
+        (*hints, *losses) = (Hints::default(), Losses::default());
+        (*resent, *sent_at) = (Resent::Nothing, Instant::ZERO);
         *peer_window = config.first_window();
-        (*ack_rtt, *loss_mark, *out_lost, *passage, *timed) = (None, None, None, None, None);
         (*piece, *undo) = (Piece::default(), Undo::new(config));
         *timers = first_timers(config, boot_offset);
         *rtt = RttEstimator::new(config, boot_offset);
         *duplicates = DuplicateAcks::new(config.dupack_threshold);
         law.reset(config, first_cwnd(config, *initial_window));
-        message_ends.clear();
-        record_ends.clear();
+        stream.clear(config);
         kept.reset();
         if let Some(validation) = validation {
             **validation = Validation::default();
@@ -368,29 +319,23 @@ impl Flight {
     pub(crate) fn adopt_handshake(&mut self, before: Flight) {
         [self.snd_una, self.snd_nxt, self.snd_max] =
             [before.snd_una, before.snd_nxt, before.snd_max];
-        (self.write_end, self.message_ends) = (before.write_end, before.message_ends);
-        self.first_message_end = before.first_message_end;
+        self.write_end = before.write_end;
+        self.stream.message_ends = before.stream.message_ends;
+        self.stream.first_message_end = before.stream.first_message_end;
         (self.kept, self.timed, self.rtt) = (before.kept, before.timed, before.rtt);
         (self.timers, self.counters) = (before.timers, before.counters);
-        (self.syn_timeouts, self.initial_window) = (before.syn_timeouts, before.initial_window);
-        (self.timed_out_at, self.timed_out_to) = (before.timed_out_at, before.timed_out_to);
-        self.declared_to = before.declared_to;
+        (self.losses, self.initial_window) = (before.losses, before.initial_window);
     }
 
     /// Whether the timer of the SYN has expired.
     pub(crate) fn has_lost_syn(&self) -> bool {
-        self.syn_timeouts > 0
+        self.losses.syn_timeouts > 0
     }
 
     /// What is outstanding goes again, from the oldest byte on.
     pub(crate) fn go_back(&mut self) {
         self.snd_nxt = self.snd_una;
-        self.is_lean = false;
-    }
-
-    /// Is it [`is_lean`] once nothing goes again?
-    fn is_lean_by_nature(&self) -> bool {
-        is_lean(&self.config, &self.kept, self.minds_pauses)
+        self.has_send_fast_path = false;
     }
 
     /// The records of what is outstanding, of a connection that keeps them.
@@ -432,7 +377,7 @@ impl Flight {
         } else {
             self.snd_una + window.min(self.peer_window)
         };
-        if self.joins_writes {
+        if self.parts.joins_writes {
             self.limit_joined(window);
         }
         self.set_plain(is_plain);
@@ -443,7 +388,7 @@ impl Flight {
     pub(crate) fn refresh_calm(&mut self) {
         let window = self.law.window();
         self.allowed = self.snd_una + window.min(self.peer_window);
-        if self.joins_writes {
+        if self.parts.joins_writes {
             self.limit_joined(window);
         }
         self.is_plain = true;
@@ -460,7 +405,7 @@ impl Flight {
     #[inline(always)]
     fn has_next(&self) -> bool {
         let end = self.snd_nxt + self.mss;
-        if end + 1 < self.first_message_end {
+        if end + 1 < self.stream.first_message_end {
             end <= self.allowed
         } else {
             self.snd_nxt < self.write_end && self.segment_end_beyond(self.snd_nxt) <= self.allowed
@@ -475,7 +420,7 @@ impl Flight {
     /// Do others than recovery and law look at each ACK?
     #[inline]
     pub(crate) fn is_watched(&self) -> bool {
-        self.is_watched
+        self.parts.is_watched
     }
 
     /// Is it certain that nothing may go out before the next input?
@@ -501,7 +446,7 @@ impl Flight {
 
     /// No new data leave until the windows are looked at again.
     pub(crate) fn hold_new(&mut self) {
-        self.held_from = 0;
+        self.stream.held_from = 0;
     }
 
     /// May the segment at `snd_nxt` go out as far as the receiver is concerned?
@@ -513,7 +458,7 @@ impl Flight {
             return self.snd_nxt == 0;
         }
         let end = self.segment_end(self.snd_nxt);
-        end <= self.snd_una + self.peer_window && end <= self.held_from
+        end <= self.snd_una + self.peer_window && end <= self.stream.held_from
     }
 
     /// Linux's reading of RFC 9293, section 3.10.7.4: of segments with the number of the one that updated the window last
@@ -532,7 +477,7 @@ impl Flight {
 
     /// Is anything written that was never sent, and may new data leave?
     pub(crate) fn has_unsent(&self) -> bool {
-        self.snd_nxt < self.write_end && self.held_from > 0
+        self.snd_nxt < self.write_end && self.stream.held_from > 0
     }
 
     /// May the segment at `snd_nxt` go out as far as the receiver is concerned, and whoever holds short ones back is
@@ -549,7 +494,7 @@ impl Flight {
         if ssthresh.is_finite() {
             self.law.slow_start_to(cwnd, ssthresh);
         }
-        self.law_measures = config.law.measures();
+        self.parts.law_measures = config.law.measures();
         self.config.law = config.law;
         let rtt = Some(self.rtt.srtt()).filter(|rtt| *rtt > Duration::ZERO);
         self.law.on_established(now, rtt);
@@ -560,13 +505,13 @@ impl Flight {
 
     /// What a reduction is computed from, in segments.
     pub(crate) fn in_use(&self, inflation: u32) -> f64 {
-        match self.in_use {
+        match self.parts.in_use {
             InUse::Window { receive_window } => {
                 (self.law.cwnd() + f64::from(inflation)).min(receive_window)
             }
             InUse::CongestionWindow => self.law.cwnd(),
             InUse::Flight => {
-                (self.snd_max - self.snd_una).saturating_sub(self.limited_bytes) as f64
+                (self.snd_max - self.snd_una).saturating_sub(self.losses.limited_bytes) as f64
                     / self.mss as f64
             }
         }

@@ -49,7 +49,7 @@ impl Flight {
     /// as the path did not carry it (RFC 7661, section 4.4.1).
     #[inline]
     pub(crate) fn look_at_repair(&mut self) {
-        if self.is_judged {
+        if self.parts.checks_window_growth {
             self.end_repair();
         }
     }

@@ -10,7 +10,7 @@ impl Flight {
     /// Data leave at `rate` bytes a second at most from now on, and are paced.
     pub(crate) fn limit_pacing(&mut self, rate: f64) {
         self.pacer.get_or_insert_with(Pacer::new).limit(rate);
-        self.is_lean = false;
+        self.has_send_fast_path = false;
     }
 
     /// The rate at which data leave if they are paced, as Linux tells it: of a law that does not pace twice the window in a

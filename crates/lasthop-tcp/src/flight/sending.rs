@@ -1,7 +1,7 @@
 //! What leaves next, and what is kept of it.
 
 use super::kept::Kept;
-use super::{Flight, Resent};
+use super::{Flight, Resent, has_send_fast_path};
 use crate::law::CongestionLaw;
 use crate::pacer::Pacer;
 use crate::recovery::Recovery;
@@ -75,25 +75,26 @@ impl Flight {
         let unsent = self.write_end - self.snd_nxt;
         let chunk = self.chunk_end() - self.snd_nxt;
         let is_single = !self.config.offload || chunk <= self.mss;
-        if self.piece.left > 0 || !is_recent || is_single || self.is_urged {
+        if self.piece.left > 0 || !is_recent || is_single || self.stream.sends_short_segment {
             return false;
         }
         let window = self.snd_una + self.peer_window;
         let limit = (u64::from(room) * self.mss).min(window.saturating_sub(self.snd_nxt));
         // No later write joins a chunk that others follow, nor one that ends a record.
-        let is_fixed = chunk < unsent && limit >= chunk || self.is_record_closed && limit > chunk;
+        let is_fixed =
+            chunk < unsent && limit >= chunk || self.stream.is_record_closed && limit > chunk;
         let share = self.peer_window.min(self.law.window()) / DEFERRED_SHARE;
         let srtt = self.rtt.srtt();
         !is_fixed
             && limit < self.largest_piece() * self.mss
             && limit < share
             && oldest + srtt <= now + EXPECTED_WITHIN.min(Duration::from_nanos(srtt.as_nanos() / 2))
-            && (unsent > LARGEST_PIECE || self.fin_at == u64::MAX)
+            && (unsent > LARGEST_PIECE || self.stream.fin_at == u64::MAX)
     }
 
     /// Where the data end that segments from `snd_nxt` on may share.
     fn chunk_end(&self) -> u64 {
-        let mut ends = self.message_ends.iter().copied();
+        let mut ends = self.stream.message_ends.iter().copied();
         ends.find(|&end| end > self.snd_nxt).unwrap_or(self.write_end)
     }
 
@@ -109,7 +110,7 @@ impl Flight {
             return;
         }
         let most = self.largest_piece();
-        let end = self.chunk_end().min(self.snd_una + self.peer_window).min(self.held_from);
+        let end = self.chunk_end().min(self.snd_una + self.peer_window).min(self.stream.held_from);
         let waiting = end.saturating_sub(self.snd_nxt).div_ceil(self.mss);
         let size = most.min(room.into()).min(waiting).max(1) as u32;
         self.piece = Piece { size, left: size, bytes: 0, since_ack: self.piece.since_ack + 1 };
@@ -155,8 +156,8 @@ impl Flight {
     pub(crate) fn poll_full(&mut self, now: Instant) -> Option<u64> {
         let seq = self.snd_nxt;
         let end = seq + self.mss;
-        let is_plain = !self.is_quiet && self.is_plain && self.is_lean;
-        if !is_plain || end + 1 >= self.first_message_end {
+        let is_plain = !self.is_quiet && self.is_plain && self.has_send_fast_path;
+        if !is_plain || end + 1 >= self.stream.first_message_end {
             return None;
         }
         debug_assert!(seq >= self.snd_max, "what goes again takes the long way");
@@ -169,7 +170,7 @@ impl Flight {
 
     /// The segment that recovery chooses.
     fn choose(&mut self, now: Instant, recovery: &mut Recovery) -> Option<(u64, u64)> {
-        if self.snd_una == self.snd_max && self.minds_pauses {
+        if self.snd_una == self.snd_max && self.parts.restarts_after_idle {
             self.look_before_sending(now);
         }
         let mut seq = recovery.next_segment(self, now);
@@ -183,7 +184,7 @@ impl Flight {
         if self.config.pieces > 0 && seq < self.snd_max {
             // What of it lies within the window; the oldest serves as a probe of a closed one.
             let room = (self.snd_una + self.peer_window).saturating_sub(seq);
-            let (most, fin_at) = (self.mss, self.fin_at);
+            let (most, fin_at) = (self.mss, self.stream.fin_at);
             let records = self.records_mut();
             let index = records.index_of(seq);
             records.join_short(index, most);
@@ -207,11 +208,11 @@ impl Flight {
     /// The segment from `seq` to `end` leaves now.
     #[inline(always)]
     fn on_sent(&mut self, now: Instant, seq: u64, end: u64) {
-        if self.minds_pauses {
+        if self.parts.restarts_after_idle {
             self.look_at_pause(now);
         }
         self.note_sent(now, seq, end);
-        if !self.is_lean {
+        if !self.has_send_fast_path {
             self.keep(now, seq, end);
             if self.pacer.is_some() {
                 self.pace(now, end - seq);
@@ -256,7 +257,8 @@ impl Flight {
     fn keep(&mut self, now: Instant, seq: u64, end: u64) {
         match &mut self.kept {
             Kept::Nothing => {
-                self.is_lean = self.snd_nxt >= self.snd_max && self.is_lean_by_nature();
+                self.has_send_fast_path = self.snd_nxt >= self.snd_max
+                    && has_send_fast_path(&self.config, &self.kept, &self.parts);
             }
             Kept::Departures(departures) => departures.on_sent(now, seq, end),
             Kept::Rates(departures) => {
@@ -276,7 +278,7 @@ impl Flight {
         let Kept::Records(records) = &mut self.kept else { return };
         records.on_losses(lost);
         records.on_sent(now, seq, end);
-        if self.record_ends.contains(&end) && end == self.snd_max {
+        if self.stream.record_ends.contains(&end) && end == self.snd_max {
             records.end_record();
         }
         if self.piece.left > 0 && end == self.snd_max {

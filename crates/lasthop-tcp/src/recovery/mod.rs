@@ -224,7 +224,7 @@ impl Recovery {
     /// The phase, and what is known of the segments outstanding.
     pub fn outstanding(&self, flight: &Flight) -> (RecoveryState, Outstanding) {
         let phase = |in_recovery: bool, is_disordered: bool| match () {
-            () if flight.snd_una < flight.timed_out_to => RecoveryState::Loss,
+            () if flight.snd_una < flight.losses.timed_out_to => RecoveryState::Loss,
             () if in_recovery => RecoveryState::Recovery,
             () if is_disordered => RecoveryState::Disorder,
             () => RecoveryState::Open,

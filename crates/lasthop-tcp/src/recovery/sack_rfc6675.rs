@@ -196,8 +196,8 @@ impl Sack {
     pub fn outstanding(&self, flight: &Flight) -> Outstanding {
         let (una, max) = (flight.snd_una, flight.snd_max);
         // After a timeout everything sent by then is lost, and what lies below SND.NXT went again.
-        let (edge, repaired) = if una < flight.timed_out_to {
-            (flight.timed_out_to, flight.snd_nxt.min(flight.timed_out_to))
+        let (edge, repaired) = if una < flight.losses.timed_out_to {
+            (flight.losses.timed_out_to, flight.snd_nxt.min(flight.losses.timed_out_to))
         } else {
             let repaired = if self.in_recovery { self.high_rxt } else { una };
             (self.scoreboard.lost_edge().max(repaired), repaired)

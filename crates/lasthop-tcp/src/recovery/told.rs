@@ -72,7 +72,7 @@ impl Told {
     #[inline(never)]
     pub fn on_ack(&mut self, flight: &mut Flight, now: Instant, ack: u64, blocks: &[(u64, u64)]) {
         let una = flight.snd_una;
-        let is_marked = flight.loss_mark.take() == Some(ack);
+        let is_marked = flight.hints.loss_mark.take() == Some(ack);
         if ack > una {
             self.known.retain(|&(seq, _)| seq >= ack);
         } else if ack == una {

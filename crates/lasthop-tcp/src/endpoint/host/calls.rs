@@ -56,7 +56,7 @@ impl Endpoint<Host> {
             self.host.progress.waiting_since = now;
         }
         self.host.app.has_more = options.more;
-        self.sender.flight.is_corked = self.host.app.is_corked || self.host.app.has_more;
+        self.sender.flight.stream.is_corked = self.host.app.is_corked || self.host.app.has_more;
         self.write_data(bytes);
         self.sender.flight.end_write(options.end_of_record);
         self.watch_data(now);
@@ -123,8 +123,12 @@ impl Endpoint<Host> {
         options: WriteOptions,
     ) -> Result<u64, SocketError> {
         let (fill, flight) = (self.sender.fill(), &self.sender.flight);
-        let piece =
-            self.host.buffer.write_piece(bytes, &fill, flight.snd_max, flight.is_record_closed);
+        let piece = self.host.buffer.write_piece(
+            bytes,
+            &fill,
+            flight.snd_max,
+            flight.stream.is_record_closed,
+        );
         if piece > 0 {
             let end_of_record = options.end_of_record && piece == bytes;
             self.write(now, piece, WriteOptions { end_of_record, ..options })?;
@@ -157,17 +161,17 @@ impl Endpoint<Host> {
     /// `overrules`; what the window lets out does not wait for more if it `is_urged`.
     fn push(&mut self, now: Instant, only_one: bool, overrules: bool, is_urged: bool) {
         let flight = &mut self.sender.flight;
-        let usual = (flight.has_nagle, flight.is_corked);
+        let usual = (flight.stream.has_nagle, flight.stream.is_corked);
         if overrules {
-            (flight.has_nagle, flight.is_corked) = (false, false);
+            (flight.stream.has_nagle, flight.stream.is_corked) = (false, false);
         }
-        flight.is_urged = is_urged;
+        flight.stream.sends_short_segment = is_urged;
         self.sender.refresh();
         let goes_on = |socket: &Self| !only_one || socket.sender.flight.is_within_piece();
         while self.depart(now) && goes_on(self) {}
         let flight = &mut self.sender.flight;
-        (flight.has_nagle, flight.is_corked) = usual;
-        flight.is_urged = false;
+        (flight.stream.has_nagle, flight.stream.is_corked) = usual;
+        flight.stream.sends_short_segment = false;
         self.burst.reported = None;
         flight.records_mut().begin_burst();
         self.sender.refresh();
@@ -191,7 +195,7 @@ impl Endpoint<Host> {
             return (bytes, bytes);
         }
         let flight = &self.sender.flight;
-        let end = flight.write_end.min(flight.fin_at);
+        let end = flight.write_end.min(flight.stream.fin_at);
         (end - flight.snd_una.min(end), end - flight.snd_max.min(end))
     }
 
@@ -415,7 +419,7 @@ impl Endpoint<Host> {
     /// waits.
     pub fn set_nodelay(&mut self, nodelay: bool) {
         self.host.app.nodelay = nodelay;
-        self.sender.flight.has_nagle = !nodelay;
+        self.sender.flight.stream.has_nagle = !nodelay;
         if nodelay {
             self.host.app.has_more = false;
             self.release(false);
@@ -423,7 +427,7 @@ impl Endpoint<Host> {
     }
 
     pub(super) fn release(&mut self, is_corked: bool) {
-        self.sender.flight.is_corked = is_corked;
+        self.sender.flight.stream.is_corked = is_corked;
         self.sender.refresh();
     }
 }

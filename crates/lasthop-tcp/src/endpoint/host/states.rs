@@ -193,7 +193,7 @@ impl Endpoint<Host> {
         flight.initial_window = if has_lost_syns { 1.0 } else { self.config.initial_window };
         flight.begin_established(self.host.handshake.peer_syn.0.into(), !self.host.app.nodelay);
         // The timeout of the SYN is told of as any other.
-        flight.told_again += u64::from(is_active_linux && self.config.ecn);
+        flight.losses.extra_cwr_marks += u64::from(is_active_linux && self.config.ecn);
         self.sender.on_any_ack(now, 1, &[], true, echo);
         if is_active_linux && !self.config.sack {
             self.sender.begin_after_lost_syn();
@@ -234,7 +234,7 @@ impl Endpoint<Host> {
 
     /// An arrival may have brought a FIN, or the ACK of ours.
     pub(super) fn follow(&mut self, now: Instant, had_peer_closed: bool) {
-        let is_fin_acked = self.sender.flight.snd_una > self.sender.flight.fin_at;
+        let is_fin_acked = self.sender.flight.snd_una > self.sender.flight.stream.fin_at;
         let has_new_fin = !had_peer_closed && self.has_peer_closed();
         if has_new_fin && self.is_linux {
             // A FIN that answers ours is acknowledged before.
@@ -492,9 +492,9 @@ impl Endpoint<Host> {
             flight.rtt.forget_doublings();
             self.host.progress.probes_unanswered = 0;
         }
-        if flight.is_corked && flight.peer_window > 0 {
+        if flight.stream.is_corked && flight.peer_window > 0 {
             // Corked data go out after all.
-            flight.is_short_excused = true;
+            flight.stream.is_short_excused = true;
             self.host.app.has_more = false;
             return self.release(false);
         }
@@ -552,6 +552,6 @@ impl Flight {
     /// The handshake is over: the peer's window is known, and whether short segments wait.
     fn begin_established(&mut self, peer_window: u64, nagle: bool) {
         self.peer_window = peer_window;
-        self.has_nagle &= nagle;
+        self.stream.has_nagle &= nagle;
     }
 }

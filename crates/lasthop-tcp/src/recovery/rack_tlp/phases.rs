@@ -411,7 +411,8 @@ impl RackTlp {
         if self.can_restore {
             flight.counters.spurious_reductions += 1;
             flight.law.on_spurious();
-            flight.taken_back = flight.counters.window_cuts + flight.told_again;
+            flight.losses.undone_reductions =
+                flight.counters.window_cuts + flight.losses.extra_cwr_marks;
         }
         self.duplicated.end();
         self.rack.on_taken_back();

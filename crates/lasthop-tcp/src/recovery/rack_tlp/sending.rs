@@ -132,7 +132,7 @@ impl RackTlp {
     /// The segment at `seq` leaves.
     pub fn on_sent(&mut self, flight: &mut Flight, now: Instant, seq: u64) {
         let forced = self.forced.take();
-        let is_excused = flight.is_short_excused;
+        let is_excused = flight.stream.is_short_excused;
         let runs = |timer| flight.timers.is_running(timer);
         let replaces_probe = runs(Timer::TailProbe);
         let awaits_reordering = runs(Timer::Reordering);

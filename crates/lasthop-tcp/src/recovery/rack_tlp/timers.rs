@@ -182,7 +182,7 @@ impl RackTlp {
             self.can_restore = true;
             self.mark_reduction(flight);
         } else {
-            flight.told_again += 1;
+            flight.losses.extra_cwr_marks += 1;
         }
         let window = self.in_flight(flight) + 1;
         if !flight.law.keeps_window_in_recovery() || self.conventions == Conventions::Linux {
