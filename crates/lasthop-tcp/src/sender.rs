@@ -4,7 +4,7 @@ use super::config::{Config, Conventions};
 use super::flight::Flight;
 use super::info::{Outstanding, RecoveryState};
 use super::law::{CongestionLaw, Passage};
-use super::recovery::{Arrival, RackTlp, Recovery, SegmentCounts};
+use super::recovery::{Arrival, LossRecovery, RackTlp, Recovery, SegmentCounts};
 use super::send_buffer::Fill;
 use super::timers::Timer;
 use lasthop_base::units::{Duration, Instant};
@@ -187,7 +187,7 @@ impl Sender {
     pub(super) fn on_plain_ack(&mut self, now: Instant, ack: u64) {
         let flight = &mut self.flight;
         let is_new = ack > flight.snd_una && ack <= flight.snd_max;
-        if is_new && !flight.is_watched() && self.recovery.is_calm() {
+        if is_new && !flight.is_watched() && self.recovery.has_ack_fast_path() {
             // The bulk: what `on_ack` comes to where nothing is amiss.
             let acked = flight.new_ack(now, ack);
             flight.grow_window(now, acked);
@@ -481,7 +481,7 @@ impl Sender {
             self.refresh();
         }
         if self.flight.timers.is_due(Timer::Reordering, now) {
-            self.recovery.on_patience_end(&mut self.flight, now);
+            self.recovery.on_reorder_timeout(&mut self.flight, now);
             self.refresh();
         }
     }

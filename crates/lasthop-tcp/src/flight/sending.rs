@@ -4,7 +4,7 @@ use super::kept::Kept;
 use super::{Flight, Resent, has_send_fast_path};
 use crate::law::CongestionLaw;
 use crate::pacer::Pacer;
-use crate::recovery::Recovery;
+use crate::recovery::{LossRecovery, Recovery};
 use crate::sent::SentSegment;
 use crate::timers::Timer;
 use lasthop_base::units::{Duration, Instant};

@@ -37,6 +37,7 @@ use super::super::law::CongestionLaw;
 use super::super::loss::duplicates::Duplicate;
 use super::super::loss::sack_ns2::Scoreboard;
 use super::super::timers::Timer;
+use super::LossRecovery;
 use super::sack_ns2::Sack1;
 use lasthop_base::units::{Duration, Instant};
 use std::collections::VecDeque;
@@ -90,47 +91,12 @@ impl Esack {
         }
     }
 
-    pub fn reset(&mut self) {
-        self.sack.reset();
-        self.forget();
-        self.run = 0;
-        self.is_disconnected = false;
-        self.left_out.clear();
-    }
-
     /// Everything is going to be sent again in the order of the sequence space.
     fn forget(&mut self) {
         self.resent.clear();
         self.due.clear();
         self.retrying.clear();
         self.first_unsacked = u64::MAX;
-    }
-
-    pub fn on_ack(&mut self, flight: &mut Flight, now: Instant, ack: u64, blocks: &[(u64, u64)]) {
-        if ack > flight.snd_una {
-            self.first_unsacked = u64::MAX;
-            self.resent.retain(|known| known.end > ack);
-            self.retrying.retain(|&(seq, _)| seq >= ack);
-            self.sack.scoreboard.keep_on_ack(!self.resent.is_empty());
-            self.sack.on_ack(flight, now, ack, blocks);
-            // What Sack1 does not look at in the ACK of new data.
-            if !self.resent.is_empty() {
-                self.sack.scoreboard.update(blocks);
-            }
-            self.on_news(flight);
-        } else if self.resent.is_empty() || self.sack.in_recovery() {
-            let before = self.sack.scoreboard.generation();
-            self.sack.on_ack(flight, now, ack, blocks);
-            if self.sack.scoreboard.generation() != before {
-                self.on_news(flight);
-            }
-        } else if ack == flight.snd_una
-            && !self.sack.is_after_timeout()
-            && self.sack.scoreboard.update(blocks)
-        {
-            self.on_duplicate(flight, now);
-            self.on_news(flight);
-        }
     }
 
     /// A duplicate, while a segment that was sent again for an ELN is outstanding: Algorithm 1.
@@ -204,8 +170,54 @@ impl Esack {
         }
     }
 
-    /// A link has given up the segment that begins with `seq`.
-    pub fn on_explicit_loss(&mut self, flight: &mut Flight, now: Instant, seq: u64) {
+    fn is_outstanding(&self, flight: &Flight, seq: u64) -> bool {
+        (flight.snd_una..flight.snd_max).contains(&seq) && !self.sack.scoreboard.has(seq)
+    }
+
+    fn send_again(&mut self, flight: &Flight, seq: u64) {
+        if self.is_outstanding(flight, seq) && !self.due.contains(&seq) {
+            self.due.push_back(seq);
+        }
+    }
+}
+
+impl LossRecovery for Esack {
+    fn reset(&mut self, config: &Config) {
+        self.sack.reset(config);
+        self.forget();
+        self.run = 0;
+        self.is_disconnected = false;
+        self.left_out.clear();
+    }
+
+    fn on_ack(&mut self, flight: &mut Flight, now: Instant, ack: u64, blocks: &[(u64, u64)]) {
+        if ack > flight.snd_una {
+            self.first_unsacked = u64::MAX;
+            self.resent.retain(|known| known.end > ack);
+            self.retrying.retain(|&(seq, _)| seq >= ack);
+            self.sack.scoreboard.keep_on_ack(!self.resent.is_empty());
+            self.sack.on_ack(flight, now, ack, blocks);
+            // What Sack1 does not look at in the ACK of new data.
+            if !self.resent.is_empty() {
+                self.sack.scoreboard.update(blocks);
+            }
+            self.on_news(flight);
+        } else if self.resent.is_empty() || self.sack.in_recovery() {
+            let before = self.sack.scoreboard.generation();
+            self.sack.on_ack(flight, now, ack, blocks);
+            if self.sack.scoreboard.generation() != before {
+                self.on_news(flight);
+            }
+        } else if ack == flight.snd_una
+            && !self.sack.is_after_timeout()
+            && self.sack.scoreboard.update(blocks)
+        {
+            self.on_duplicate(flight, now);
+            self.on_news(flight);
+        }
+    }
+
+    fn on_explicit_loss(&mut self, flight: &mut Flight, now: Instant, seq: u64) {
         if !self.is_outstanding(flight, seq) {
             return;
         }
@@ -226,18 +238,7 @@ impl Esack {
         }
     }
 
-    fn is_outstanding(&self, flight: &Flight, seq: u64) -> bool {
-        (flight.snd_una..flight.snd_max).contains(&seq) && !self.sack.scoreboard.has(seq)
-    }
-
-    fn send_again(&mut self, flight: &Flight, seq: u64) {
-        if self.is_outstanding(flight, seq) && !self.due.contains(&seq) {
-            self.due.push_back(seq);
-        }
-    }
-
-    /// A link sends the segment that begins with `seq` again.
-    pub fn on_retransmission_started(&mut self, flight: &mut Flight, now: Instant, seq: u64) {
+    fn on_retransmission_started(&mut self, flight: &mut Flight, now: Instant, seq: u64) {
         if !self.is_outstanding(flight, seq) {
             return;
         }
@@ -255,8 +256,7 @@ impl Esack {
         }
     }
 
-    /// Does the retransmission timer, which is due, have to wait? Then it has been started anew.
-    pub fn holds_timer(&mut self, flight: &mut Flight, now: Instant) -> bool {
+    fn holds_timer(&mut self, flight: &mut Flight, now: Instant) -> bool {
         let una = flight.snd_una;
         if self.is_disconnected {
             self.send_again(flight, una);
@@ -272,25 +272,25 @@ impl Esack {
         true
     }
 
-    pub fn in_recovery(&self) -> bool {
+    fn in_recovery(&self) -> bool {
         self.sack.in_recovery()
     }
 
-    pub fn on_timeout(&mut self, flight: &mut Flight) {
+    fn on_timeout(&mut self, flight: &mut Flight) {
         self.sack.on_timeout(flight);
         self.forget();
     }
 
-    pub fn on_spurious(&mut self) {
+    fn on_spurious(&mut self) {
         self.sack.on_spurious();
     }
 
     #[inline]
-    pub fn is_plain(&self) -> bool {
-        self.sack.is_plain() && self.resent.is_empty() && self.due.is_empty()
+    fn is_plain(&self, flight: &Flight) -> bool {
+        self.sack.is_plain(flight) && self.resent.is_empty() && self.due.is_empty()
     }
 
-    pub fn next_segment(&mut self, flight: &mut Flight) -> Option<u64> {
+    fn next_segment(&mut self, flight: &mut Flight, now: Instant) -> Option<u64> {
         while let Some(seq) = self.due.pop_front() {
             if self.is_outstanding(flight, seq) {
                 let (end, after) = (flight.segment_end(seq), flight.snd_max);
@@ -309,7 +309,7 @@ impl Esack {
             });
         }
         if self.resent.is_empty() {
-            return self.sack.next_segment(flight);
+            return self.sack.next_segment(flight, now);
         }
         if let Some(seq) = flight.poll_limited_transmit() {
             return Some(seq);

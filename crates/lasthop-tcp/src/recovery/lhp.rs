@@ -19,9 +19,11 @@
 //! *Not modelled*: the fragments of its link, of which the first holds the header: whether the header of a damaged segment
 //! can be read is a key of the error process.
 
+use super::super::config::Config;
 use super::super::flight::Flight;
 use super::super::info::Outstanding;
 use super::super::law::CongestionLaw;
+use super::LossRecovery;
 use lasthop_base::units::Instant;
 use std::collections::VecDeque;
 
@@ -44,12 +46,33 @@ pub struct Lhp {
 }
 
 impl Lhp {
-    pub fn reset(&mut self) {
+    fn clear(&mut self) {
         self.list.clear();
         self.due.clear();
     }
 
-    pub fn on_ack(&mut self, flight: &mut Flight, now: Instant, ack: u64, blocks: &[(u64, u64)]) {
+    /// The entry goes out again, last in the order of sending.
+    fn again(&mut self, entry: Entry) {
+        self.list.push_back(Entry { count: 0, ..entry });
+        self.due.push_back(entry.start);
+    }
+}
+
+impl LossRecovery for Lhp {
+    fn on_spurious(&mut self) {
+        self.clear();
+    }
+
+    /// Segments are counted, not bytes.
+    fn is_plain(&self, _: &Flight) -> bool {
+        false
+    }
+
+    fn reset(&mut self, _: &Config) {
+        self.clear();
+    }
+
+    fn on_ack(&mut self, flight: &mut Flight, now: Instant, ack: u64, blocks: &[(u64, u64)]) {
         let una = flight.snd_una;
         let trigger = if ack > una {
             let acked = flight.new_ack(now, ack);
@@ -77,14 +100,7 @@ impl Lhp {
         }
     }
 
-    /// The entry goes out again, last in the order of sending.
-    fn again(&mut self, entry: Entry) {
-        self.list.push_back(Entry { count: 0, ..entry });
-        self.due.push_back(entry.start);
-    }
-
-    /// A link has lost the segment that begins with `seq`.
-    pub fn on_explicit_loss(&mut self, flight: &mut Flight, seq: u64) {
+    fn on_explicit_loss(&mut self, flight: &mut Flight, _: Instant, seq: u64) {
         let place = self.list.iter().position(|entry| entry.start == seq);
         if let Some(entry) = place.and_then(|place| self.list.remove(place)) {
             flight.counters.explicit_losses += 1;
@@ -92,19 +108,18 @@ impl Lhp {
         }
     }
 
-    pub fn on_timeout(&mut self) {
-        self.reset();
+    fn on_timeout(&mut self, _: &mut Flight) {
+        self.clear();
     }
 
-    /// What is outstanding: `lost` and sent again are those on their way once more.
-    pub fn outstanding(&self, flight: &Flight) -> Outstanding {
+    fn known(&self, flight: &Flight) -> Outstanding {
         let listed = self.list.len() as u64;
         let sacked = flight.outstanding_segments().saturating_sub(listed);
         let lost = self.due.len() as u64;
         Outstanding { sacked, lost, retransmitted: 0 }
     }
 
-    pub fn next_segment(&mut self, flight: &mut Flight) -> Option<u64> {
+    fn next_segment(&mut self, flight: &mut Flight, _: Instant) -> Option<u64> {
         while let Some(seq) = self.due.pop_front() {
             if seq >= flight.snd_una {
                 flight.forget_timed_segment(flight.segment_end(seq));
@@ -115,8 +130,7 @@ impl Lhp {
         (has_room && flight.fits_receiver()).then(|| flight.advance_next())
     }
 
-    /// The segment at `seq` leaves.
-    pub fn on_sent(&mut self, flight: &Flight, seq: u64) {
+    fn on_sent(&mut self, flight: &mut Flight, _: Instant, seq: u64) {
         if self.list.iter().all(|entry| entry.start != seq) {
             self.list.push_back(Entry { start: seq, end: flight.segment_end(seq), count: 0 });
         }

@@ -4,6 +4,7 @@
 //! connection may send; all sequence and timer state that they share lives in
 //! `Flight`.
 
+mod eln;
 mod esack;
 mod lhp;
 mod newreno;
@@ -13,7 +14,6 @@ mod reno;
 mod sack_ns2;
 mod sack_rfc6675;
 mod tahoe;
-mod told;
 
 pub(super) use rack_tlp::{Arrival, RackTlp, SegmentCounts};
 
@@ -36,8 +36,8 @@ pub(super) enum Recovery {
     Esack(Box<esack::Esack>),
     Sack6675(sack_rfc6675::Sack),
     Lhp(Box<lhp::Lhp>),
-    /// One of them, with an ear for news of the link.
-    Told(Box<told::Told>),
+    /// One of them, with explicit notifications of a link.
+    Eln(Box<eln::ElnRecovery>),
 }
 
 impl Recovery {
@@ -46,7 +46,7 @@ impl Recovery {
             Notices::Off | Notices::Casablanca | Notices::Ifrane => {
                 Recovery::without_notices(config)
             }
-            _ => Recovery::Told(Box::new(told::Told::new(config))),
+            _ => Recovery::Eln(Box::new(eln::ElnRecovery::new(config))),
         }
     }
 
@@ -63,237 +63,197 @@ impl Recovery {
             RecoveryKind::RackTlp => Recovery::RackTlp(Box::new(rack_tlp::RackTlp::new(config))),
         }
     }
+}
 
+/// One recovery scheme.
+pub(super) trait LossRecovery {
     /// Begins anew, without allocation.
-    pub fn reset(&mut self, config: &Config) {
-        match self {
-            Recovery::Reno(reno) => *reno = reno::Reno::new(config),
-            Recovery::Tahoe(tahoe) => *tahoe = tahoe::Tahoe::new(config),
-            Recovery::NewReno(newreno) => *newreno = newreno::NewReno::new(config),
-            Recovery::SackNs2(sack) => sack.reset(),
-            Recovery::Esack(esack) => esack.reset(),
-            Recovery::Sack6675(sack) => sack.reset(),
-            Recovery::Lhp(lhp) => lhp.reset(),
-            Recovery::Told(told) => told.reset(config),
-            Recovery::RackTlp(rack) => **rack = rack_tlp::RackTlp::new(config),
-        }
-    }
+    fn reset(&mut self, config: &Config);
 
-    /// Does an ACK with SACK blocks matter whatever else it says? RFC 6675, section 5: "Upon the
+    /// Whether an ACK with SACK blocks matters whatever else it says. RFC 6675, section 5: "Upon the
     /// receipt of any ACK containing SACK information, the scoreboard MUST be updated".
-    pub fn wants_every_sack(&self) -> bool {
-        match self {
-            Recovery::Sack6675(_) => true,
-            Recovery::Told(told) => told.base().wants_every_sack(),
-            _ => false,
-        }
+    fn wants_every_sack(&self) -> bool {
+        false
     }
 
-    /// Does an ACK for new data do no more than to move on and to let the window grow, which alone decides what goes
-    /// out then?
+    /// Returns `true` if an ACK for new data only advances SND.UNA and grows the window, so that the window alone
+    /// decides what can be sent.
     #[inline(always)]
-    pub fn is_calm(&self) -> bool {
-        match self {
-            Recovery::Reno(reno) => reno.is_calm(),
-            Recovery::NewReno(newreno) => newreno.is_calm(),
-            _ => false,
-        }
+    fn has_ack_fast_path(&self) -> bool {
+        false
     }
 
     /// An ACK for new data, a duplicate of `snd_una` or older, or one whose SACK blocks matter.
-    #[inline(always)]
-    pub fn on_ack(&mut self, flight: &mut Flight, now: Instant, ack: u64, blocks: &[(u64, u64)]) {
-        match self {
-            Recovery::Reno(reno) => reno.on_ack(flight, now, ack),
-            Recovery::Tahoe(tahoe) => tahoe.on_ack(flight, now, ack),
-            Recovery::NewReno(newreno) => newreno.on_ack(flight, now, ack),
-            Recovery::SackNs2(sack) => sack.on_ack(flight, now, ack, blocks),
-            Recovery::Esack(esack) => esack.on_ack(flight, now, ack, blocks),
-            Recovery::Sack6675(sack) => sack.on_ack(flight, now, ack, blocks),
-            Recovery::Lhp(lhp) => lhp.on_ack(flight, now, ack, blocks),
-            Recovery::Told(told) => told.on_ack(flight, now, ack, blocks),
-            Recovery::RackTlp(_) => unreachable!("it hears of whole segments: `on_segment`"),
-        }
-    }
+    fn on_ack(&mut self, flight: &mut Flight, now: Instant, ack: u64, blocks: &[(u64, u64)]);
 
     /// The retransmission timer fired; called before the window closes and `snd_nxt` goes back.
-    pub fn on_timeout(&mut self, flight: &mut Flight) {
-        match self {
-            Recovery::Reno(reno) => reno.on_timeout(flight),
-            Recovery::Tahoe(tahoe) => tahoe.on_timeout(flight),
-            Recovery::NewReno(newreno) => newreno.on_timeout(flight),
-            Recovery::SackNs2(sack) => sack.on_timeout(flight),
-            Recovery::Esack(esack) => esack.on_timeout(flight),
-            Recovery::Sack6675(sack) => sack.on_timeout(flight),
-            Recovery::Lhp(lhp) => lhp.on_timeout(),
-            Recovery::Told(told) => told.on_timeout(flight),
-            Recovery::RackTlp(_) => unreachable!("it has timers of its own: `handle_timeout`"),
-        }
-    }
+    fn on_timeout(&mut self, flight: &mut Flight);
 
-    /// A link has given up the segment that begins with `seq` (ELN). Who does not know it takes no notice.
-    pub fn on_explicit_loss(&mut self, flight: &mut Flight, now: Instant, seq: u64) {
-        match self {
-            Recovery::Esack(esack) => esack.on_explicit_loss(flight, now, seq),
-            Recovery::Lhp(lhp) => lhp.on_explicit_loss(flight, seq),
-            Recovery::Told(told) => told.on_explicit_loss(flight, now, seq),
-            _ => {}
-        }
-    }
+    /// Handles an explicit loss notification (ELN) for the segment starting at `seq`.
+    fn on_explicit_loss(&mut self, _flight: &mut Flight, _now: Instant, _seq: u64) {}
 
-    /// Has the receiver reported the byte at `seq`, above a hole?
-    fn has_arrived(&self, seq: u64) -> bool {
-        matches!(self, Recovery::Sack6675(sack) if sack.has_arrived(seq))
+    /// Whether the receiver has reported the byte at `seq`, above a hole.
+    fn has_arrived(&self, _seq: u64) -> bool {
+        false
     }
 
     /// A duplicate that asks for what is known to be lost on a link: what it reports counts, it does not.
-    fn on_excused_duplicate(&mut self, flight: &Flight, blocks: &[(u64, u64)]) {
-        if let Recovery::Sack6675(sack) = self {
-            sack.on_excused_duplicate(flight, blocks);
-        }
+    fn on_uncounted_duplicate(&mut self, _flight: &Flight, _blocks: &[(u64, u64)]) {}
+
+    /// A link retransmits the segment that begins with `seq` (ERSN).
+    fn on_retransmission_started(&mut self, _flight: &mut Flight, _now: Instant, _seq: u64) {}
+
+    /// Whether the retransmission timer, which is due, has to wait for what a link has reported. Then it has been
+    /// restarted.
+    fn holds_timer(&mut self, _flight: &mut Flight, _now: Instant) -> bool {
+        false
     }
 
-    /// A link sends the segment that begins with `seq` again (ERSN).
-    pub fn on_retransmission_started(&mut self, flight: &mut Flight, now: Instant, seq: u64) {
-        if let Recovery::Esack(esack) = self {
-            esack.on_retransmission_started(flight, now, seq);
-        }
-    }
-
-    /// The retransmission timer is due: does it have to wait, for what a link has told? Then it has been started
-    /// anew.
-    pub fn holds_timer(&mut self, flight: &mut Flight, now: Instant) -> bool {
-        match self {
-            Recovery::Esack(esack) => esack.holds_timer(flight, now),
-            _ => false,
-        }
-    }
-
-    /// The time has come at which what is missing counts as lost.
-    pub fn on_patience_end(&mut self, flight: &mut Flight, now: Instant) {
-        match self {
-            Recovery::Sack6675(sack) => sack.on_patience_end(flight, now),
-            Recovery::Told(told) => told.base_mut().on_patience_end(flight, now),
-            _ => {}
-        }
-    }
+    /// The time has come at which missing segments count as lost.
+    fn on_reorder_timeout(&mut self, _flight: &mut Flight, _now: Instant) {}
 
     /// The reduction that began recovery, or the timeout, was spurious: there is nothing to recover.
-    pub fn on_spurious(&mut self) {
-        match self {
-            Recovery::Reno(reno) => reno.on_spurious(),
-            Recovery::Tahoe(tahoe) => tahoe.on_spurious(),
-            Recovery::NewReno(newreno) => newreno.on_spurious(),
-            Recovery::SackNs2(sack) => sack.on_spurious(),
-            Recovery::Esack(esack) => esack.on_spurious(),
-            Recovery::Sack6675(sack) => sack.on_spurious(),
-            Recovery::Lhp(lhp) => lhp.reset(),
-            Recovery::Told(told) => told.on_spurious(),
-            Recovery::RackTlp(_) => unreachable!("it takes its reductions back by itself"),
-        }
+    fn on_spurious(&mut self);
+
+    /// Segments by which duplicate ACKs open the window beyond that of the congestion control.
+    #[inline]
+    fn inflation(&self) -> u32 {
+        0
     }
 
-    /// Segments by which duplicate ACKs open the window beyond the law's.
-    #[inline]
-    pub fn inflation(&self) -> u32 {
-        match self {
-            Recovery::Reno(reno) => reno.inflation(),
-            Recovery::NewReno(newreno) => newreno.inflation(),
-            Recovery::Told(told) => told.inflation(),
-            _ => 0,
-        }
+    /// Whether the window alone decides what is sent next, new data from `snd_nxt` on.
+    fn is_plain(&self, flight: &Flight) -> bool;
+
+    /// Whether losses are being repaired.
+    fn in_recovery(&self) -> bool {
+        false
     }
 
-    /// Does the window alone decide what goes out next, new data from `snd_nxt` on?
-    #[inline]
-    pub fn is_plain(&self, flight: &Flight) -> bool {
-        match self {
-            Recovery::Reno(reno) => reno.is_plain(),
-            // `snd_nxt` tells everything.
-            Recovery::Tahoe(_) => true,
-            Recovery::NewReno(newreno) => newreno.is_plain(),
-            Recovery::SackNs2(sack) => sack.is_plain(),
-            Recovery::Esack(esack) => esack.is_plain(),
-            Recovery::Sack6675(sack) => sack.is_plain(flight),
-            Recovery::Told(told) => told.is_plain(flight),
-            // They count segments, not bytes.
-            Recovery::RackTlp(_) | Recovery::Lhp(_) => false,
-        }
+    /// What is known of the segments outstanding. By default each duplicate stands for a segment that has arrived.
+    fn known(&self, flight: &Flight) -> Outstanding {
+        let repaired = u64::from(self.in_recovery());
+        let sacked = u64::from(flight.duplicates.count());
+        Outstanding { sacked, lost: repaired, retransmitted: repaired }
     }
 
     /// The phase, and what is known of the segments outstanding.
-    pub fn outstanding(&self, flight: &Flight) -> (RecoveryState, Outstanding) {
-        let phase = |in_recovery: bool, is_disordered: bool| match () {
+    fn outstanding(&self, flight: &Flight) -> (RecoveryState, Outstanding) {
+        let known = self.known(flight);
+        let state = match () {
             () if flight.snd_una < flight.losses.timed_out_to => RecoveryState::Loss,
-            () if in_recovery => RecoveryState::Recovery,
-            () if is_disordered => RecoveryState::Disorder,
+            () if self.in_recovery() => RecoveryState::Recovery,
+            () if known.sacked > 0 => RecoveryState::Disorder,
             () => RecoveryState::Open,
         };
-        let duplicates = u64::from(flight.duplicates.count());
-        match self {
-            Recovery::Sack6675(sack) => {
-                let known = sack.outstanding(flight);
-                (phase(sack.in_recovery(), known.sacked > 0), known)
-            }
-            Recovery::RackTlp(rack) => rack.outstanding(flight),
-            Recovery::Lhp(lhp) => {
-                let known = lhp.outstanding(flight);
-                (phase(false, known.sacked > 0), known)
-            }
-            Recovery::Told(told) => told.base().outstanding(flight),
-            _ => {
-                let in_recovery = match self {
-                    Recovery::Reno(reno) => reno.in_recovery(),
-                    Recovery::Tahoe(_) => false,
-                    Recovery::NewReno(newreno) => newreno.in_recovery(),
-                    Recovery::SackNs2(sack) => sack.in_recovery(),
-                    Recovery::Esack(esack) => esack.in_recovery(),
-                    Recovery::Sack6675(sack) => sack.in_recovery(),
-                    Recovery::RackTlp(_) | Recovery::Lhp(_) | Recovery::Told(_) => {
-                        unreachable!("see above")
-                    }
-                };
-                // Each duplicate stands for a segment that has arrived.
-                let repaired = u64::from(in_recovery);
-                let known =
-                    Outstanding { sacked: duplicates, lost: repaired, retransmitted: repaired };
-                (phase(in_recovery, duplicates > 0), known)
-            }
-        }
+        (state, known)
     }
 
-    /// Segments that are believed to be on their way, of a recovery that counts them.
-    pub fn in_flight(&self, flight: &Flight) -> u32 {
-        match self {
-            Recovery::RackTlp(rack) => rack.in_flight(flight),
-            _ => flight.outstanding_segments() as u32,
-        }
+    /// Segments that are believed to be in transit.
+    fn in_flight(&self, flight: &Flight) -> u32 {
+        flight.outstanding_segments() as u32
     }
 
     /// First byte of the segment to send now, if any.
+    fn next_segment(&mut self, flight: &mut Flight, now: Instant) -> Option<u64>;
+
+    /// The segment at `seq` that it named is sent.
     #[inline]
-    pub fn next_segment(&mut self, flight: &mut Flight, now: Instant) -> Option<u64> {
-        match self {
-            Recovery::Reno(reno) => reno.next_segment(flight),
-            Recovery::Tahoe(tahoe) => tahoe.next_segment(flight),
-            Recovery::NewReno(newreno) => newreno.next_segment(flight),
-            Recovery::SackNs2(sack) => sack.next_segment(flight),
-            Recovery::Esack(esack) => esack.next_segment(flight),
-            Recovery::Sack6675(sack) => sack.next_segment(flight),
-            Recovery::RackTlp(rack) => rack.next_segment(flight, now),
-            Recovery::Lhp(lhp) => lhp.next_segment(flight),
-            Recovery::Told(told) => told.next_segment(flight, now),
+    fn on_sent(&mut self, _flight: &mut Flight, _now: Instant, _seq: u64) {}
+}
+
+macro_rules! dispatch {
+    ($recovery:expr, $it:ident => $call:expr) => {
+        match $recovery {
+            Recovery::Reno($it) => $call,
+            Recovery::Tahoe($it) => $call,
+            Recovery::NewReno($it) => $call,
+            Recovery::SackNs2($it) => $call,
+            Recovery::RackTlp($it) => $call,
+            Recovery::Esack($it) => $call,
+            Recovery::Sack6675($it) => $call,
+            Recovery::Lhp($it) => $call,
+            Recovery::Eln($it) => $call,
         }
+    };
+}
+
+impl LossRecovery for Recovery {
+    fn reset(&mut self, config: &Config) {
+        dispatch!(self, recovery => recovery.reset(config))
     }
 
-    /// The segment at `seq` that it named leaves.
+    fn wants_every_sack(&self) -> bool {
+        dispatch!(self, recovery => recovery.wants_every_sack())
+    }
+
+    #[inline(always)]
+    fn has_ack_fast_path(&self) -> bool {
+        dispatch!(self, recovery => recovery.has_ack_fast_path())
+    }
+
+    #[inline(always)]
+    fn on_ack(&mut self, flight: &mut Flight, now: Instant, ack: u64, blocks: &[(u64, u64)]) {
+        dispatch!(self, recovery => recovery.on_ack(flight, now, ack, blocks))
+    }
+
+    fn on_timeout(&mut self, flight: &mut Flight) {
+        dispatch!(self, recovery => recovery.on_timeout(flight))
+    }
+
+    fn on_explicit_loss(&mut self, flight: &mut Flight, now: Instant, seq: u64) {
+        dispatch!(self, recovery => recovery.on_explicit_loss(flight, now, seq))
+    }
+
+    fn has_arrived(&self, seq: u64) -> bool {
+        dispatch!(self, recovery => recovery.has_arrived(seq))
+    }
+
+    fn on_uncounted_duplicate(&mut self, flight: &Flight, blocks: &[(u64, u64)]) {
+        dispatch!(self, recovery => recovery.on_uncounted_duplicate(flight, blocks))
+    }
+
+    fn on_retransmission_started(&mut self, flight: &mut Flight, now: Instant, seq: u64) {
+        dispatch!(self, recovery => recovery.on_retransmission_started(flight, now, seq))
+    }
+
+    fn holds_timer(&mut self, flight: &mut Flight, now: Instant) -> bool {
+        dispatch!(self, recovery => recovery.holds_timer(flight, now))
+    }
+
+    fn on_reorder_timeout(&mut self, flight: &mut Flight, now: Instant) {
+        dispatch!(self, recovery => recovery.on_reorder_timeout(flight, now))
+    }
+
+    fn on_spurious(&mut self) {
+        dispatch!(self, recovery => recovery.on_spurious())
+    }
+
     #[inline]
-    pub fn on_sent(&mut self, flight: &mut Flight, now: Instant, seq: u64) {
-        match self {
-            Recovery::RackTlp(rack) => rack.on_sent(flight, now, seq),
-            Recovery::Lhp(lhp) => lhp.on_sent(flight, seq),
-            _ => {}
-        }
+    fn inflation(&self) -> u32 {
+        dispatch!(self, recovery => recovery.inflation())
+    }
+
+    #[inline]
+    fn is_plain(&self, flight: &Flight) -> bool {
+        dispatch!(self, recovery => recovery.is_plain(flight))
+    }
+
+    fn outstanding(&self, flight: &Flight) -> (RecoveryState, Outstanding) {
+        dispatch!(self, recovery => recovery.outstanding(flight))
+    }
+
+    fn in_flight(&self, flight: &Flight) -> u32 {
+        dispatch!(self, recovery => recovery.in_flight(flight))
+    }
+
+    #[inline]
+    fn next_segment(&mut self, flight: &mut Flight, now: Instant) -> Option<u64> {
+        dispatch!(self, recovery => recovery.next_segment(flight, now))
+    }
+
+    #[inline]
+    fn on_sent(&mut self, flight: &mut Flight, now: Instant, seq: u64) {
+        dispatch!(self, recovery => recovery.on_sent(flight, now, seq))
     }
 }
 

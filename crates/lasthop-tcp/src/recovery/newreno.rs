@@ -14,7 +14,7 @@ use super::super::config::{Config, Conventions};
 use super::super::flight::Flight;
 use super::super::law::CongestionLaw;
 use super::super::loss::duplicates::Duplicate;
-use super::CutGuard;
+use super::{CutGuard, LossRecovery};
 use lasthop_base::units::Instant;
 
 /// ns-2: `maxburst` inside recovery.
@@ -33,7 +33,7 @@ enum Exit {
 pub struct NewReno {
     in_recovery: bool,
     /// The losses of this recovery were held for random so far, and the window is whole (Casablanca, Ifrane).
-    is_spared: bool,
+    skips_reduction: bool,
     seen_partial: bool,
     /// Duplicate ACKs that inflate the window.
     inflation: u32,
@@ -54,7 +54,7 @@ impl NewReno {
         };
         NewReno {
             in_recovery: false,
-            is_spared: false,
+            skips_reduction: false,
             seen_partial: false,
             inflation: 0,
             guard: CutGuard::new(config),
@@ -62,31 +62,6 @@ impl NewReno {
             burst: u32::MAX,
             exit,
             recovery_burst,
-        }
-    }
-
-    /// Is it in OPEN, with nothing to send again?
-    #[inline]
-    pub fn is_calm(&self) -> bool {
-        !self.in_recovery && self.retransmit.is_none() && self.burst == u32::MAX
-    }
-
-    pub fn on_ack(&mut self, flight: &mut Flight, now: Instant, ack: u64) {
-        self.burst = u32::MAX;
-        if ack > flight.snd_una {
-            if !self.in_recovery {
-                let acked = flight.new_ack(now, ack);
-                flight.grow_window(now, acked);
-            } else if ack >= self.guard.recover {
-                self.on_full_ack(flight, now, ack);
-            } else {
-                self.on_partial_ack(flight, now, ack);
-            }
-        } else if ack == flight.snd_una {
-            self.on_duplicate(flight, now);
-        }
-        if flight.duplicates.mean_loss() {
-            self.burst = self.recovery_burst;
         }
     }
 
@@ -98,7 +73,7 @@ impl NewReno {
                     self.guard.cut_at(flight.snd_max);
                     self.in_recovery = true;
                     self.seen_partial = false;
-                    self.is_spared = !flight.fast_retransmit(now, self.inflation);
+                    self.skips_reduction = !flight.fast_retransmit(now, self.inflation);
                     self.inflation = flight.duplicates.count();
                     self.retransmit = Some(flight.snd_una);
                 }
@@ -122,8 +97,8 @@ impl NewReno {
     }
 
     fn on_partial_ack(&mut self, flight: &mut Flight, now: Instant, ack: u64) {
-        if self.is_spared && flight.judge_hole(now, ack) {
-            self.is_spared = false;
+        if self.skips_reduction && flight.judge_hole(now, ack) {
+            self.skips_reduction = false;
             self.guard.cut_at(flight.snd_max);
         }
         // Deflate by what was acknowledged, add one segment back.
@@ -144,12 +119,42 @@ impl NewReno {
         flight.declare_lost(ack);
         self.retransmit = Some(ack);
     }
+}
 
-    pub fn in_recovery(&self) -> bool {
+impl LossRecovery for NewReno {
+    fn reset(&mut self, config: &Config) {
+        *self = NewReno::new(config);
+    }
+
+    #[inline]
+    fn has_ack_fast_path(&self) -> bool {
+        !self.in_recovery && self.retransmit.is_none() && self.burst == u32::MAX
+    }
+
+    fn on_ack(&mut self, flight: &mut Flight, now: Instant, ack: u64, _: &[(u64, u64)]) {
+        self.burst = u32::MAX;
+        if ack > flight.snd_una {
+            if !self.in_recovery {
+                let acked = flight.new_ack(now, ack);
+                flight.grow_window(now, acked);
+            } else if ack >= self.guard.recover {
+                self.on_full_ack(flight, now, ack);
+            } else {
+                self.on_partial_ack(flight, now, ack);
+            }
+        } else if ack == flight.snd_una {
+            self.on_duplicate(flight, now);
+        }
+        if flight.duplicates.mean_loss() {
+            self.burst = self.recovery_burst;
+        }
+    }
+
+    fn in_recovery(&self) -> bool {
         self.in_recovery
     }
 
-    pub fn on_timeout(&mut self, flight: &mut Flight) {
+    fn on_timeout(&mut self, flight: &mut Flight) {
         self.guard.cut_at(flight.snd_max);
         self.in_recovery = false;
         self.seen_partial = false;
@@ -158,7 +163,7 @@ impl NewReno {
         self.burst = u32::MAX;
     }
 
-    pub fn on_spurious(&mut self) {
+    fn on_spurious(&mut self) {
         self.guard.reset();
         self.in_recovery = false;
         self.inflation = 0;
@@ -166,16 +171,16 @@ impl NewReno {
     }
 
     #[inline]
-    pub fn inflation(&self) -> u32 {
+    fn inflation(&self) -> u32 {
         self.inflation
     }
 
     #[inline]
-    pub fn is_plain(&self) -> bool {
+    fn is_plain(&self, _: &Flight) -> bool {
         !self.in_recovery && self.retransmit.is_none()
     }
 
-    pub fn next_segment(&mut self, flight: &mut Flight) -> Option<u64> {
+    fn next_segment(&mut self, flight: &mut Flight, _: Instant) -> Option<u64> {
         if let Some(seq) = self.retransmit.take().or_else(|| flight.poll_limited_transmit()) {
             return Some(seq);
         }

@@ -14,7 +14,7 @@
 use super::super::config::{Config, Conventions};
 use super::super::flight::Flight;
 use super::super::loss::duplicates::Duplicate;
-use super::CutGuard;
+use super::{CutGuard, LossRecovery};
 use lasthop_base::units::Instant;
 
 #[derive(Clone, Debug)]
@@ -39,28 +39,6 @@ impl Reno {
         }
     }
 
-    /// Is it in OPEN, with nothing to send again?
-    #[inline]
-    pub fn is_calm(&self) -> bool {
-        // The window is inflated in RECOVERY only.
-        !self.in_recovery && self.retransmit.is_none()
-    }
-
-    #[inline(always)]
-    pub fn on_ack(&mut self, flight: &mut Flight, now: Instant, ack: u64) {
-        if ack > flight.snd_una {
-            let was_in_recovery = std::mem::take(&mut self.in_recovery);
-            self.inflation = 0;
-            let acked = flight.new_ack(now, ack);
-            // RFC 5681, step 6: deflate to ssthresh, which is where the window stands.
-            if !was_in_recovery || self.grows_at_exit {
-                flight.grow_window(now, acked);
-            }
-        } else if ack == flight.snd_una {
-            self.on_duplicate(flight, now);
-        }
-    }
-
     fn on_duplicate(&mut self, flight: &mut Flight, now: Instant) {
         match flight.duplicates.add() {
             Duplicate::Early => flight.limited_transmit(),
@@ -76,19 +54,46 @@ impl Reno {
             Duplicate::Further => self.inflation += u32::from(self.in_recovery),
         }
     }
+}
 
-    pub fn in_recovery(&self) -> bool {
+impl LossRecovery for Reno {
+    fn reset(&mut self, config: &Config) {
+        *self = Reno::new(config);
+    }
+
+    #[inline]
+    fn has_ack_fast_path(&self) -> bool {
+        // The window is inflated in RECOVERY only.
+        !self.in_recovery && self.retransmit.is_none()
+    }
+
+    #[inline(always)]
+    fn on_ack(&mut self, flight: &mut Flight, now: Instant, ack: u64, _: &[(u64, u64)]) {
+        if ack > flight.snd_una {
+            let was_in_recovery = std::mem::take(&mut self.in_recovery);
+            self.inflation = 0;
+            let acked = flight.new_ack(now, ack);
+            // RFC 5681, step 6: deflate to ssthresh, which is where the window stands.
+            if !was_in_recovery || self.grows_at_exit {
+                flight.grow_window(now, acked);
+            }
+        } else if ack == flight.snd_una {
+            self.on_duplicate(flight, now);
+        }
+    }
+
+    fn in_recovery(&self) -> bool {
         self.in_recovery
     }
 
-    pub fn on_timeout(&mut self, flight: &mut Flight) {
+    fn on_timeout(&mut self, flight: &mut Flight) {
         self.guard.cut_at(flight.snd_max);
         self.in_recovery = false;
         self.inflation = 0;
         self.retransmit = None;
     }
 
-    pub fn on_spurious(&mut self) {
+    fn on_spurious(&mut self) {
         self.guard.reset();
         self.in_recovery = false;
         self.inflation = 0;
@@ -96,16 +101,16 @@ impl Reno {
     }
 
     #[inline]
-    pub fn inflation(&self) -> u32 {
+    fn inflation(&self) -> u32 {
         self.inflation
     }
 
     #[inline]
-    pub fn is_plain(&self) -> bool {
+    fn is_plain(&self, _: &Flight) -> bool {
         self.retransmit.is_none()
     }
 
-    pub fn next_segment(&mut self, flight: &mut Flight) -> Option<u64> {
+    fn next_segment(&mut self, flight: &mut Flight, _: Instant) -> Option<u64> {
         self.retransmit
             .take()
             .or_else(|| flight.poll_limited_transmit())

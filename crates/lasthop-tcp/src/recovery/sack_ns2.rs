@@ -17,7 +17,7 @@ use super::super::flight::Flight;
 use super::super::law::CongestionLaw;
 use super::super::loss::duplicates::Duplicate;
 use super::super::loss::sack_ns2::Scoreboard;
-use super::CutGuard;
+use super::{CutGuard, LossRecovery};
 use lasthop_base::units::Instant;
 
 #[derive(Clone, Debug)]
@@ -33,18 +33,7 @@ pub struct Sack1 {
 }
 
 impl Sack1 {
-    pub fn new(config: &Config) -> Self {
-        Sack1 {
-            in_recovery: false,
-            after_timeout: false,
-            pipe: 0,
-            guard: CutGuard::new(config),
-            scoreboard: Scoreboard::default(),
-            retransmit: None,
-        }
-    }
-
-    pub fn reset(&mut self) {
+    fn clear(&mut self) {
         self.in_recovery = false;
         self.after_timeout = false;
         self.pipe = 0;
@@ -53,17 +42,14 @@ impl Sack1 {
         self.retransmit = None;
     }
 
-    #[inline]
-    pub fn on_ack(&mut self, flight: &mut Flight, now: Instant, ack: u64, blocks: &[(u64, u64)]) {
-        if self.in_recovery {
-            self.on_ack_in_recovery(flight, now, ack, blocks);
-        } else if ack > flight.snd_una {
-            let acked = flight.new_ack(now, ack);
-            flight.grow_window(now, acked);
-            self.scoreboard.on_new_ack(ack);
-            self.after_timeout = false;
-        } else if ack == flight.snd_una && !self.after_timeout && self.scoreboard.update(blocks) {
-            self.on_duplicate(flight, now);
+    pub fn new(config: &Config) -> Self {
+        Sack1 {
+            in_recovery: false,
+            after_timeout: false,
+            pipe: 0,
+            guard: CutGuard::new(config),
+            scoreboard: Scoreboard::default(),
+            retransmit: None,
         }
     }
 
@@ -127,41 +113,9 @@ impl Sack1 {
         }
     }
 
-    pub fn in_recovery(&self) -> bool {
-        self.in_recovery
-    }
-
     /// Has there been no new ACK since a timeout?
     pub(super) fn is_after_timeout(&self) -> bool {
         self.after_timeout
-    }
-
-    pub fn on_timeout(&mut self, flight: &mut Flight) {
-        self.reset();
-        self.after_timeout = true;
-        self.guard.cut_at(flight.snd_max);
-    }
-
-    pub fn on_spurious(&mut self) {
-        self.guard.reset();
-        self.in_recovery = false;
-        self.after_timeout = false;
-        self.retransmit = None;
-    }
-
-    #[inline]
-    pub fn is_plain(&self) -> bool {
-        !self.in_recovery && self.retransmit.is_none()
-    }
-
-    pub fn next_segment(&mut self, flight: &mut Flight) -> Option<u64> {
-        if self.in_recovery {
-            return self.next_in_recovery(flight, |scoreboard, una| scoreboard.next_hole(una));
-        }
-        self.retransmit
-            .take()
-            .or_else(|| flight.poll_limited_transmit())
-            .or_else(|| flight.next_allowed())
     }
 
     /// The same in recovery; `next_hole` names the lowest lost segment from a byte on.
@@ -188,5 +142,57 @@ impl Sack1 {
         };
         self.pipe += 1;
         Some(seq)
+    }
+}
+
+impl LossRecovery for Sack1 {
+    fn reset(&mut self, _: &Config) {
+        self.clear();
+    }
+
+    #[inline]
+    fn on_ack(&mut self, flight: &mut Flight, now: Instant, ack: u64, blocks: &[(u64, u64)]) {
+        if self.in_recovery {
+            self.on_ack_in_recovery(flight, now, ack, blocks);
+        } else if ack > flight.snd_una {
+            let acked = flight.new_ack(now, ack);
+            flight.grow_window(now, acked);
+            self.scoreboard.on_new_ack(ack);
+            self.after_timeout = false;
+        } else if ack == flight.snd_una && !self.after_timeout && self.scoreboard.update(blocks) {
+            self.on_duplicate(flight, now);
+        }
+    }
+
+    fn in_recovery(&self) -> bool {
+        self.in_recovery
+    }
+
+    fn on_timeout(&mut self, flight: &mut Flight) {
+        self.clear();
+        self.after_timeout = true;
+        self.guard.cut_at(flight.snd_max);
+    }
+
+    fn on_spurious(&mut self) {
+        self.guard.reset();
+        self.in_recovery = false;
+        self.after_timeout = false;
+        self.retransmit = None;
+    }
+
+    #[inline]
+    fn is_plain(&self, _: &Flight) -> bool {
+        !self.in_recovery && self.retransmit.is_none()
+    }
+
+    fn next_segment(&mut self, flight: &mut Flight, _: Instant) -> Option<u64> {
+        if self.in_recovery {
+            return self.next_in_recovery(flight, |scoreboard, una| scoreboard.next_hole(una));
+        }
+        self.retransmit
+            .take()
+            .or_else(|| flight.poll_limited_transmit())
+            .or_else(|| flight.next_allowed())
     }
 }

@@ -23,6 +23,7 @@ use super::super::loss::duplicates::Duplicate;
 use super::super::loss::patience::Patience;
 use super::super::loss::sack_rfc6675::Scoreboard;
 use super::super::timers::Timer;
+use super::LossRecovery;
 use lasthop_base::units::{Duration, Instant};
 
 #[derive(Clone, Debug)]
@@ -55,39 +56,6 @@ impl Sack {
             patience: is_patient.then(|| Box::new(patience)),
             retransmit: None,
             limited_transmit: false,
-        }
-    }
-
-    pub fn reset(&mut self) {
-        self.in_recovery = false;
-        self.recover = 0;
-        self.high_rxt = 0;
-        self.rescue_rxt = 0;
-        self.scoreboard.clear();
-        self.retransmit = None;
-        self.limited_transmit = false;
-        self.end_patience();
-    }
-
-    pub fn on_ack(&mut self, flight: &mut Flight, now: Instant, ack: u64, blocks: &[(u64, u64)]) {
-        let una = flight.snd_una.max(ack);
-        let is_new = self.scoreboard.update(blocks, una, flight.snd_max);
-        let was_in_recovery = self.in_recovery;
-        if ack > flight.snd_una {
-            let acked = flight.new_ack(now, ack);
-            self.scoreboard.acknowledge(ack);
-            self.limited_transmit = false;
-            if self.in_recovery {
-                self.in_recovery = ack < self.recover;
-            } else {
-                flight.grow_window(now, acked);
-            }
-            if self.patience.is_some() {
-                self.on_filled(flight);
-            }
-        }
-        if is_new && !was_in_recovery {
-            self.on_duplicate(flight, now);
         }
     }
 
@@ -127,21 +95,6 @@ impl Sack {
         }
     }
 
-    /// Has the receiver reported the byte at `seq`?
-    pub fn has_arrived(&self, seq: u64) -> bool {
-        self.scoreboard.end_of_range_at(seq) > seq
-    }
-
-    /// A duplicate that asks for what is known to be lost on a link, and is on its way again: new segments keep the
-    /// acknowledgments coming, as far as the window allows.
-    pub fn on_excused_duplicate(&mut self, flight: &Flight, blocks: &[(u64, u64)]) {
-        self.scoreboard.update(blocks, flight.snd_una, flight.snd_max);
-        if !self.in_recovery {
-            self.limited_transmit = flight.config.limited_transmit;
-            self.high_rxt = flight.segment_end(flight.snd_una);
-        }
-    }
-
     /// A duplicate for what may be late only.
     #[cold]
     fn wait(&mut self, flight: &mut Flight, now: Instant) {
@@ -173,88 +126,10 @@ impl Sack {
         }
     }
 
-    /// TCP-DCR's time is over.
-    pub fn on_patience_end(&mut self, flight: &mut Flight, now: Instant) {
-        flight.timers.stop(Timer::Reordering);
-        let is_missing = self.scoreboard.highest().is_some_and(|highest| highest > flight.snd_una);
-        if is_missing && !self.in_recovery {
-            self.begin(flight, now);
-        }
-    }
-
     fn end_patience(&mut self) {
         if let Some(patience) = &mut self.patience {
             patience.reset(&mut self.scoreboard);
         }
-    }
-
-    pub fn in_recovery(&self) -> bool {
-        self.in_recovery
-    }
-
-    /// What is outstanding, in segments.
-    pub fn outstanding(&self, flight: &Flight) -> Outstanding {
-        let (una, max) = (flight.snd_una, flight.snd_max);
-        // After a timeout everything sent by then is lost, and what lies below SND.NXT went again.
-        let (edge, repaired) = if una < flight.losses.timed_out_to {
-            (flight.losses.timed_out_to, flight.snd_nxt.min(flight.losses.timed_out_to))
-        } else {
-            let repaired = if self.in_recovery { self.high_rxt } else { una };
-            (self.scoreboard.lost_edge().max(repaired), repaired)
-        };
-        let segments = |bytes: u64| bytes.div_ceil(flight.mss);
-        Outstanding {
-            sacked: segments((max - una) - self.scoreboard.unsacked(una, max)),
-            lost: segments(self.scoreboard.unsacked(una, edge.max(una))),
-            retransmitted: segments(self.scoreboard.unsacked(una, repaired.max(una))),
-        }
-    }
-
-    pub fn on_timeout(&mut self, flight: &mut Flight) {
-        self.in_recovery = false;
-        self.limited_transmit = false;
-        self.retransmit = None;
-        self.recover = flight.snd_max;
-        self.high_rxt = 0;
-        flight.timers.stop(Timer::Reordering);
-        self.end_patience();
-    }
-
-    pub fn on_spurious(&mut self) {
-        self.in_recovery = false;
-        self.limited_transmit = false;
-        self.retransmit = None;
-        self.recover = 0;
-        self.high_rxt = 0;
-        self.end_patience();
-    }
-
-    /// Nothing but the window decides what goes out next: no recovery, no duplicate to answer, and not
-    /// on the way back after a timeout.
-    #[inline]
-    pub fn is_plain(&self, flight: &Flight) -> bool {
-        let is_open = !self.in_recovery && self.retransmit.is_none() && !self.limited_transmit;
-        is_open && flight.snd_nxt == flight.snd_max
-    }
-
-    pub fn next_segment(&mut self, flight: &mut Flight) -> Option<u64> {
-        if let Some(seq) = self.retransmit.take() {
-            return Some(seq);
-        }
-        if !self.in_recovery {
-            if self.limited_transmit {
-                if let Some(seq) = self.limited_transmit_segment(flight) {
-                    return Some(seq);
-                }
-                self.limited_transmit = false;
-            }
-            // Going back after a timeout, step over what the receiver holds.
-            if flight.snd_nxt < flight.snd_max {
-                flight.snd_nxt = self.scoreboard.end_of_range_at(flight.snd_nxt);
-            }
-            return flight.next_allowed();
-        }
-        if self.has_room(flight) { self.next_seg(flight) } else { None }
     }
 
     /// (cwnd - pipe) >= 1 SMSS.
@@ -294,5 +169,130 @@ impl Sack {
         }
         self.rescue_rxt = self.recover;
         Some(last)
+    }
+}
+
+impl LossRecovery for Sack {
+    fn wants_every_sack(&self) -> bool {
+        true
+    }
+
+    fn reset(&mut self, _: &Config) {
+        self.in_recovery = false;
+        self.recover = 0;
+        self.high_rxt = 0;
+        self.rescue_rxt = 0;
+        self.scoreboard.clear();
+        self.retransmit = None;
+        self.limited_transmit = false;
+        self.end_patience();
+    }
+
+    fn on_ack(&mut self, flight: &mut Flight, now: Instant, ack: u64, blocks: &[(u64, u64)]) {
+        let una = flight.snd_una.max(ack);
+        let is_new = self.scoreboard.update(blocks, una, flight.snd_max);
+        let was_in_recovery = self.in_recovery;
+        if ack > flight.snd_una {
+            let acked = flight.new_ack(now, ack);
+            self.scoreboard.acknowledge(ack);
+            self.limited_transmit = false;
+            if self.in_recovery {
+                self.in_recovery = ack < self.recover;
+            } else {
+                flight.grow_window(now, acked);
+            }
+            if self.patience.is_some() {
+                self.on_filled(flight);
+            }
+        }
+        if is_new && !was_in_recovery {
+            self.on_duplicate(flight, now);
+        }
+    }
+
+    fn has_arrived(&self, seq: u64) -> bool {
+        self.scoreboard.end_of_range_at(seq) > seq
+    }
+
+    fn on_uncounted_duplicate(&mut self, flight: &Flight, blocks: &[(u64, u64)]) {
+        self.scoreboard.update(blocks, flight.snd_una, flight.snd_max);
+        if !self.in_recovery {
+            self.limited_transmit = flight.config.limited_transmit;
+            self.high_rxt = flight.segment_end(flight.snd_una);
+        }
+    }
+
+    fn on_reorder_timeout(&mut self, flight: &mut Flight, now: Instant) {
+        flight.timers.stop(Timer::Reordering);
+        let is_missing = self.scoreboard.highest().is_some_and(|highest| highest > flight.snd_una);
+        if is_missing && !self.in_recovery {
+            self.begin(flight, now);
+        }
+    }
+
+    fn in_recovery(&self) -> bool {
+        self.in_recovery
+    }
+
+    fn known(&self, flight: &Flight) -> Outstanding {
+        let (una, max) = (flight.snd_una, flight.snd_max);
+        // After a timeout everything sent by then is lost, and what lies below SND.NXT went again.
+        let (edge, repaired) = if una < flight.losses.timed_out_to {
+            (flight.losses.timed_out_to, flight.snd_nxt.min(flight.losses.timed_out_to))
+        } else {
+            let repaired = if self.in_recovery { self.high_rxt } else { una };
+            (self.scoreboard.lost_edge().max(repaired), repaired)
+        };
+        let segments = |bytes: u64| bytes.div_ceil(flight.mss);
+        Outstanding {
+            sacked: segments((max - una) - self.scoreboard.unsacked(una, max)),
+            lost: segments(self.scoreboard.unsacked(una, edge.max(una))),
+            retransmitted: segments(self.scoreboard.unsacked(una, repaired.max(una))),
+        }
+    }
+
+    fn on_timeout(&mut self, flight: &mut Flight) {
+        self.in_recovery = false;
+        self.limited_transmit = false;
+        self.retransmit = None;
+        self.recover = flight.snd_max;
+        self.high_rxt = 0;
+        flight.timers.stop(Timer::Reordering);
+        self.end_patience();
+    }
+
+    fn on_spurious(&mut self) {
+        self.in_recovery = false;
+        self.limited_transmit = false;
+        self.retransmit = None;
+        self.recover = 0;
+        self.high_rxt = 0;
+        self.end_patience();
+    }
+
+    #[inline]
+    fn is_plain(&self, flight: &Flight) -> bool {
+        let is_open = !self.in_recovery && self.retransmit.is_none() && !self.limited_transmit;
+        is_open && flight.snd_nxt == flight.snd_max
+    }
+
+    fn next_segment(&mut self, flight: &mut Flight, _: Instant) -> Option<u64> {
+        if let Some(seq) = self.retransmit.take() {
+            return Some(seq);
+        }
+        if !self.in_recovery {
+            if self.limited_transmit {
+                if let Some(seq) = self.limited_transmit_segment(flight) {
+                    return Some(seq);
+                }
+                self.limited_transmit = false;
+            }
+            // Going back after a timeout, step over what the receiver holds.
+            if flight.snd_nxt < flight.snd_max {
+                flight.snd_nxt = self.scoreboard.end_of_range_at(flight.snd_nxt);
+            }
+            return flight.next_allowed();
+        }
+        if self.has_room(flight) { self.next_seg(flight) } else { None }
     }
 }

@@ -14,7 +14,7 @@ use super::super::config::Config;
 use super::super::flight::Flight;
 use super::super::law::CongestionLaw;
 use super::super::loss::duplicates::Duplicate;
-use super::CutGuard;
+use super::{CutGuard, LossRecovery};
 use lasthop_base::units::Instant;
 
 #[derive(Clone, Debug)]
@@ -26,8 +26,14 @@ impl Tahoe {
     pub fn new(config: &Config) -> Self {
         Tahoe { guard: CutGuard::new(config) }
     }
+}
 
-    pub fn on_ack(&mut self, flight: &mut Flight, now: Instant, ack: u64) {
+impl LossRecovery for Tahoe {
+    fn reset(&mut self, config: &Config) {
+        *self = Tahoe::new(config);
+    }
+
+    fn on_ack(&mut self, flight: &mut Flight, now: Instant, ack: u64, _: &[(u64, u64)]) {
         if ack > flight.snd_una {
             let acked = flight.new_ack(now, ack);
             flight.grow_window(now, acked);
@@ -45,15 +51,20 @@ impl Tahoe {
         }
     }
 
-    pub fn on_timeout(&mut self, flight: &mut Flight) {
+    fn on_timeout(&mut self, flight: &mut Flight) {
         self.guard.cut_at(flight.snd_max);
     }
 
-    pub fn on_spurious(&mut self) {
+    fn on_spurious(&mut self) {
         self.guard.reset();
     }
 
-    pub fn next_segment(&mut self, flight: &mut Flight) -> Option<u64> {
+    /// `snd_nxt` tells everything.
+    fn is_plain(&self, _: &Flight) -> bool {
+        true
+    }
+
+    fn next_segment(&mut self, flight: &mut Flight, _: Instant) -> Option<u64> {
         flight.poll_limited_transmit().or_else(|| flight.next_allowed())
     }
 }

@@ -36,13 +36,13 @@ mod timers;
 
 use super::super::config::{Config, Conventions, UndoKind};
 use super::super::flight::Flight;
-use super::super::info::{Outstanding, RecoveryState};
 use super::super::law::{AckSample, CongestionLaw, Control, Delivery};
 use super::super::loss::rack::Rack;
 use super::super::loss::tail_probe::TailProbe;
 use super::super::timers::Timer;
 use super::super::undo::dsack::Duplicated;
 use super::super::undo::frto::ForwardRto;
+use super::LossRecovery;
 use super::prr::Prr;
 use lasthop_base::units::{Duration, Instant};
 
@@ -222,29 +222,6 @@ impl RackTlp {
 
     fn sacked(&self, flight: &Flight) -> u32 {
         if self.has_sack { flight.records().marks().sacked } else { self.counted }
-    }
-
-    /// The phase, and what is known of the segments outstanding.
-    pub fn outstanding(&self, flight: &Flight) -> (RecoveryState, Outstanding) {
-        let marks = flight.records().marks();
-        let state = match self.phase {
-            Phase::Open => RecoveryState::Open,
-            Phase::Disorder => RecoveryState::Disorder,
-            Phase::Reduced => RecoveryState::CongestionWindowReduced,
-            Phase::Recovery => RecoveryState::Recovery,
-            Phase::Loss => RecoveryState::Loss,
-        };
-        let sacked = self.sacked(flight).into();
-        let [lost, retransmitted] = [marks.lost.into(), marks.resent.into()];
-        (state, Outstanding { sacked, lost, retransmitted })
-    }
-
-    /// Outstanding segments that are neither known to have arrived nor lost, and retransmissions.
-    pub fn in_flight(&self, flight: &Flight) -> u32 {
-        let records = flight.records();
-        let marks = records.marks();
-        // Without SACK the duplicates may exceed what is not lost for a moment.
-        (records.len() + marks.resent).saturating_sub(self.sacked(flight) + marks.lost)
     }
 
     fn cwnd(flight: &Flight) -> u32 {

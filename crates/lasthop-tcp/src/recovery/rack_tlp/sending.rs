@@ -1,66 +1,15 @@
 //! What goes out next, and what the sender makes of its window.
 
-use super::super::super::config::Conventions;
+use super::super::super::config::{Config, Conventions};
 use super::super::super::flight::Flight;
+use super::super::super::info::{Outstanding, RecoveryState};
 use super::super::super::law::CongestionLaw;
 use super::super::super::timers::Timer;
+use super::super::LossRecovery;
 use super::{Forced, Phase, RackTlp, Resend, Usage};
 use lasthop_base::units::Instant;
 
 impl RackTlp {
-    /// First byte of the segment that may go out now.
-    pub fn next_segment(&mut self, flight: &mut Flight, now: Instant) -> Option<u64> {
-        if flight.snd_una == 0 {
-            return flight.next_allowed();
-        }
-        // Pacing may have kept it back until all was acknowledged.
-        let ends = flight.records().get(0).zip(flight.records().last());
-        match (self.forced, ends) {
-            (Some(Forced::Oldest), Some((oldest, _))) => return Some(oldest.start),
-            (Some(Forced::OldProbe), Some((_, newest))) => {
-                let start = newest.start;
-                if flight.config.pieces > 0 {
-                    let full = flight.mss;
-                    return flight.records_mut().part_tail(full).or(Some(start));
-                }
-                return Some(start);
-            }
-            (Some(Forced::NewProbe), _) if flight.fits_window() => {
-                return Some(Self::advance(flight, 1));
-            }
-            _ => self.forced = None,
-        }
-        let has_room = self.in_flight(flight) < Self::cwnd(flight);
-        if self.resend == Resend::NewFirst {
-            let overrules = self.conventions == Conventions::Linux && flight.fits_window();
-            let is_first = flight.snd_max == self.end;
-            if has_room && (overrules || is_first && flight.fits_receiver()) {
-                return Some(self.advance_in_window(flight));
-            }
-            if is_first {
-                self.frto.end();
-                self.resend = Resend::Lost;
-            }
-        }
-        if let Some(lost) = self.next_resend(flight, now) {
-            return Some(lost);
-        }
-        // Linux looks at its own window first, and not at all after a timer: new data wait for an ACK or a write.
-        if !has_room && flight.has_unsent() {
-            if !self.is_after_timer {
-                self.note_usage(flight);
-            }
-            return None;
-        }
-        if !(flight.fits_receiver() || has_room && flight.cut_piece_to_window()) {
-            return None;
-        }
-        if self.defers(flight, now) {
-            return None;
-        }
-        Some(self.advance_in_window(flight))
-    }
-
     /// First byte of the lost segment that may go again now. In Linux none may while as many retransmissions are outstanding
     /// as segments are lost (`tcp_xmit_retransmit_queue`); there may be one of a segment that is not.
     pub fn next_resend(&self, flight: &Flight, now: Instant) -> Option<u64> {
@@ -129,8 +78,121 @@ impl RackTlp {
         flight.advance_next()
     }
 
-    /// The segment at `seq` leaves.
-    pub fn on_sent(&mut self, flight: &mut Flight, now: Instant, seq: u64) {
+    /// Did the window limit the sender, so that it may grow? In slow start it may be twice what was used.
+    pub(super) fn is_window_limited(&self, flight: &Flight) -> bool {
+        self.usage.is_limited
+            || flight.law.cwnd() < flight.law.ssthresh() && Self::cwnd(flight) < 2 * self.usage.most
+    }
+
+    /// New data have left, or could not for want of a window.
+    fn note_usage(&mut self, flight: &Flight) {
+        let outstanding = flight.records().len();
+        let is_limited = self.in_flight(flight) >= Self::cwnd(flight);
+        let usage = &mut self.usage;
+        let is_more = !usage.is_limited && outstanding > usage.most;
+        if flight.snd_una >= usage.end || is_limited || is_more {
+            *usage = Usage { is_limited, most: outstanding, end: flight.snd_max };
+        }
+    }
+}
+
+impl LossRecovery for RackTlp {
+    fn reset(&mut self, config: &Config) {
+        *self = RackTlp::new(config);
+    }
+
+    fn on_ack(&mut self, _: &mut Flight, _: Instant, _: u64, _: &[(u64, u64)]) {
+        unreachable!("whole segments are processed: `on_segment`");
+    }
+
+    fn on_timeout(&mut self, _: &mut Flight) {
+        unreachable!("it has timers of its own: `handle_timeout`");
+    }
+
+    fn on_spurious(&mut self) {
+        unreachable!("reductions are undone by `on_segment`");
+    }
+
+    /// Segments are counted, not bytes.
+    fn is_plain(&self, _: &Flight) -> bool {
+        false
+    }
+
+    fn outstanding(&self, flight: &Flight) -> (RecoveryState, Outstanding) {
+        let marks = flight.records().marks();
+        let state = match self.phase {
+            Phase::Open => RecoveryState::Open,
+            Phase::Disorder => RecoveryState::Disorder,
+            Phase::Reduced => RecoveryState::CongestionWindowReduced,
+            Phase::Recovery => RecoveryState::Recovery,
+            Phase::Loss => RecoveryState::Loss,
+        };
+        let sacked = self.sacked(flight).into();
+        let [lost, retransmitted] = [marks.lost.into(), marks.resent.into()];
+        (state, Outstanding { sacked, lost, retransmitted })
+    }
+
+    /// Outstanding segments that are neither known to have arrived nor lost, and retransmissions.
+    fn in_flight(&self, flight: &Flight) -> u32 {
+        let records = flight.records();
+        let marks = records.marks();
+        // Without SACK the duplicates may exceed what is not lost for a moment.
+        (records.len() + marks.resent).saturating_sub(self.sacked(flight) + marks.lost)
+    }
+
+    fn next_segment(&mut self, flight: &mut Flight, now: Instant) -> Option<u64> {
+        if flight.snd_una == 0 {
+            return flight.next_allowed();
+        }
+        // Pacing may have kept it back until all was acknowledged.
+        let ends = flight.records().get(0).zip(flight.records().last());
+        match (self.forced, ends) {
+            (Some(Forced::Oldest), Some((oldest, _))) => return Some(oldest.start),
+            (Some(Forced::OldProbe), Some((_, newest))) => {
+                let start = newest.start;
+                if flight.config.pieces > 0 {
+                    let full = flight.mss;
+                    return flight.records_mut().part_tail(full).or(Some(start));
+                }
+                return Some(start);
+            }
+            (Some(Forced::NewProbe), _) if flight.fits_window() => {
+                return Some(Self::advance(flight, 1));
+            }
+            _ => self.forced = None,
+        }
+        let has_room = self.in_flight(flight) < Self::cwnd(flight);
+        if self.resend == Resend::NewFirst {
+            let overrules = self.conventions == Conventions::Linux && flight.fits_window();
+            let is_first = flight.snd_max == self.end;
+            if has_room && (overrules || is_first && flight.fits_receiver()) {
+                return Some(self.advance_in_window(flight));
+            }
+            if is_first {
+                self.frto.end();
+                self.resend = Resend::Lost;
+            }
+        }
+        if let Some(lost) = self.next_resend(flight, now) {
+            return Some(lost);
+        }
+        // Linux looks at its own window first, and not at all after a timer: new data wait for an ACK or a write.
+        if !has_room && flight.has_unsent() {
+            if !self.is_after_timer {
+                self.note_usage(flight);
+            }
+            return None;
+        }
+        if !(flight.fits_receiver() || has_room && flight.cut_piece_to_window()) {
+            return None;
+        }
+        if self.defers(flight, now) {
+            return None;
+        }
+        Some(self.advance_in_window(flight))
+    }
+
+    fn on_sent(&mut self, flight: &mut Flight, now: Instant, seq: u64) {
         let forced = self.forced.take();
         let is_excused = flight.stream.is_short_excused;
         let runs = |timer| flight.timers.is_running(timer);
@@ -176,23 +238,6 @@ impl RackTlp {
                 self.schedule_probe(flight, now, false);
             }
             None => {}
-        }
-    }
-
-    /// Did the window limit the sender, so that it may grow? In slow start it may be twice what was used.
-    pub(super) fn is_window_limited(&self, flight: &Flight) -> bool {
-        self.usage.is_limited
-            || flight.law.cwnd() < flight.law.ssthresh() && Self::cwnd(flight) < 2 * self.usage.most
-    }
-
-    /// New data have left, or could not for want of a window.
-    fn note_usage(&mut self, flight: &Flight) {
-        let outstanding = flight.records().len();
-        let is_limited = self.in_flight(flight) >= Self::cwnd(flight);
-        let usage = &mut self.usage;
-        let is_more = !usage.is_limited && outstanding > usage.most;
-        if flight.snd_una >= usage.end || is_limited || is_more {
-            *usage = Usage { is_limited, most: outstanding, end: flight.snd_max };
         }
     }
 }

@@ -5,6 +5,7 @@ use super::super::super::flight::Flight;
 use super::super::super::law::CongestionLaw;
 use super::super::super::loss::tail_probe;
 use super::super::super::timers::Timer;
+use super::super::LossRecovery;
 use super::{Forced, News, Phase, RackTlp, Resend, TICK};
 use lasthop_base::units::{Duration, Instant};
 

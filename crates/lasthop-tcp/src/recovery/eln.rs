@@ -23,12 +23,13 @@
 
 use super::super::config::{Config, Notices};
 use super::super::flight::Flight;
-use super::Recovery;
+use super::super::info::{Outstanding, RecoveryState};
+use super::{LossRecovery, Recovery};
 use lasthop_base::units::Instant;
 use std::collections::VecDeque;
 
 #[derive(Clone, Debug)]
-pub struct Told {
+pub struct ElnRecovery {
     base: Recovery,
     notices: Notices,
     /// First bytes of segments to be sent again now.
@@ -37,15 +38,10 @@ pub struct Told {
     known: Vec<(u64, Instant)>,
 }
 
-impl Told {
+impl ElnRecovery {
     pub fn new(config: &Config) -> Self {
         let base = Recovery::without_notices(config);
-        Told { base, notices: config.notices, due: VecDeque::new(), known: Vec::new() }
-    }
-
-    pub fn reset(&mut self, config: &Config) {
-        self.base.reset(config);
-        self.forget();
+        ElnRecovery { base, notices: config.notices, due: VecDeque::new(), known: Vec::new() }
     }
 
     fn forget(&mut self) {
@@ -53,24 +49,41 @@ impl Told {
         self.known.clear();
     }
 
-    /// See [`Recovery::inflation`].
+    fn resend(&mut self, flight: &mut Flight, now: Instant, seq: u64) {
+        flight.counters.explicit_losses += 1;
+        self.known.push((seq, now));
+        self.due.push_back(seq);
+        if seq == flight.snd_una {
+            flight.restart_timer(now);
+        }
+    }
+}
+
+impl LossRecovery for ElnRecovery {
+    fn wants_every_sack(&self) -> bool {
+        self.base.wants_every_sack()
+    }
+
+    fn on_reorder_timeout(&mut self, flight: &mut Flight, now: Instant) {
+        self.base.on_reorder_timeout(flight, now);
+    }
+
+    fn outstanding(&self, flight: &Flight) -> (RecoveryState, Outstanding) {
+        self.base.outstanding(flight)
+    }
+
+    fn reset(&mut self, config: &Config) {
+        self.base.reset(config);
+        self.forget();
+    }
+
     #[inline(never)]
-    pub fn inflation(&self) -> u32 {
+    fn inflation(&self) -> u32 {
         self.base.inflation()
     }
 
-    /// The recovery below.
-    pub fn base(&self) -> &Recovery {
-        &self.base
-    }
-
-    /// The same.
-    pub fn base_mut(&mut self) -> &mut Recovery {
-        &mut self.base
-    }
-
     #[inline(never)]
-    pub fn on_ack(&mut self, flight: &mut Flight, now: Instant, ack: u64, blocks: &[(u64, u64)]) {
+    fn on_ack(&mut self, flight: &mut Flight, now: Instant, ack: u64, blocks: &[(u64, u64)]) {
         let una = flight.snd_una;
         let is_marked = flight.hints.loss_mark.take() == Some(ack);
         if ack > una {
@@ -78,7 +91,7 @@ impl Told {
         } else if ack == una {
             let is_known = self.known.iter().any(|&(seq, _)| seq == una);
             if self.notices == Notices::Excuse && is_known {
-                self.base.on_excused_duplicate(flight, blocks);
+                self.base.on_uncounted_duplicate(flight, blocks);
                 return;
             }
             if self.notices == Notices::Marks && is_marked {
@@ -91,8 +104,7 @@ impl Told {
         self.base.on_ack(flight, now, ack, blocks);
     }
 
-    /// A link has lost the segment that begins with `seq`.
-    pub fn on_explicit_loss(&mut self, flight: &mut Flight, now: Instant, seq: u64) {
+    fn on_explicit_loss(&mut self, flight: &mut Flight, now: Instant, seq: u64) {
         let is_outstanding = (flight.snd_una..flight.snd_max).contains(&seq);
         if self.notices == Notices::Marks || !is_outstanding || self.base.has_arrived(seq) {
             return;
@@ -108,31 +120,22 @@ impl Told {
         }
     }
 
-    fn resend(&mut self, flight: &mut Flight, now: Instant, seq: u64) {
-        flight.counters.explicit_losses += 1;
-        self.known.push((seq, now));
-        self.due.push_back(seq);
-        if seq == flight.snd_una {
-            flight.restart_timer(now);
-        }
-    }
-
-    pub fn on_timeout(&mut self, flight: &mut Flight) {
+    fn on_timeout(&mut self, flight: &mut Flight) {
         self.forget();
         self.base.on_timeout(flight);
     }
 
-    pub fn on_spurious(&mut self) {
+    fn on_spurious(&mut self) {
         self.base.on_spurious();
     }
 
     #[inline(never)]
-    pub fn is_plain(&self, flight: &Flight) -> bool {
+    fn is_plain(&self, flight: &Flight) -> bool {
         self.due.is_empty() && self.base.is_plain(flight)
     }
 
     #[inline(never)]
-    pub fn next_segment(&mut self, flight: &mut Flight, now: Instant) -> Option<u64> {
+    fn next_segment(&mut self, flight: &mut Flight, now: Instant) -> Option<u64> {
         if let Some(seq) = self.due.pop_front() {
             flight.forget_timed_segment(flight.segment_end(seq));
             return Some(seq);
