@@ -54,7 +54,7 @@ fn settings(choice: u8) -> Settings {
         syn_retries: [3, 3],
         retries: 5,
         orphan_retries: 3,
-        rto: [Duration::from_secs(1), Duration::from_secs(60)],
+        longest_rto: Duration::from_secs(60),
         time_wait: Duration::from_secs(60),
         fin_wait: Duration::from_secs(60),
         ack_delay: Duration::from_millis(40),

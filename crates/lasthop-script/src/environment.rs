@@ -342,7 +342,7 @@ impl Environment {
                 0 => 8,
                 retries => retries as u32,
             },
-            rto: [Duration::from_secs(1), self.longest_rto()],
+            longest_rto: self.longest_rto(),
             time_wait: Duration::from_secs(60),
             fin_wait: seconds(self.number("tcp_fin_timeout")),
             ack_delay: Duration::from_millis(if self.is_linux() { 40 } else { 200 }),

@@ -20,6 +20,9 @@
 //!
 //! *Not modelled*: urgent data, path MTU discovery.
 
+#[macro_use]
+mod forward;
+
 mod blocks;
 pub mod config;
 pub mod copies;

@@ -81,31 +81,18 @@ impl SendBuffer {
     /// An empty one.
     pub fn new(config: &Config) -> Self {
         let windows = if matches!(config.law, LawKind::Bbr(_)) { 3 } else { 2 };
-        let mut buffer = SendBuffer {
-            segment: config.segment.get(),
-            offload: config.offload,
-            windows,
-            size: 0,
-            waiting: 0,
-            tail: 0,
-            piece: None,
-            ends: VecDeque::new(),
-            pushes: VecDeque::new(),
-            pushed: 0,
-            most_window: 0,
-            closes: false,
-            unsent_limit: u64::MAX,
-        };
-        buffer.expand(INITIAL_WINDOW);
-        buffer
+        SendBuffer::empty(config.segment.get(), config.offload, windows, 0)
     }
 
     /// That of a socket: `size` bytes of memory, which stay if `is_fixed`.
     pub fn of_socket(segment: u64, size: u64, is_fixed: bool) -> Self {
-        let windows = if is_fixed { 0 } else { 2 };
+        SendBuffer::empty(segment, true, if is_fixed { 0 } else { 2 }, size)
+    }
+
+    fn empty(segment: u64, offload: bool, windows: u64, size: u64) -> Self {
         let mut buffer = SendBuffer {
             segment,
-            offload: true,
+            offload,
             windows,
             size,
             waiting: 0,

@@ -125,9 +125,7 @@ impl Sender {
         };
         if length > 0 {
             flight.extend_by_write(length);
-            if let Recovery::RackTlp(rack) = &mut self.recovery {
-                rack.on_written();
-            }
+            self.recovery.on_written();
             self.refresh();
         }
     }
@@ -136,9 +134,7 @@ impl Sender {
         let flight = &mut self.flight;
         if flight.config.fin && flight.stream.fin_at == u64::MAX {
             flight.extend_by_fin();
-            if let Recovery::RackTlp(rack) = &mut self.recovery {
-                rack.on_written();
-            }
+            self.recovery.on_written();
             self.refresh();
         }
     }
@@ -357,10 +353,14 @@ impl Sender {
         self.refresh();
     }
 
+    /// The recovery that counts whole segments, if it is the connection's.
+    fn rack(&self) -> Option<&RackTlp> {
+        if let Recovery::RackTlp(rack) = &self.recovery { Some(rack) } else { None }
+    }
+
     /// Segments outstanding, and what became of the others, of a recovery that counts whole segments.
     pub(super) fn whole_segments(&self) -> Option<(u64, SegmentCounts)> {
-        let Recovery::RackTlp(rack) = &self.recovery else { return None };
-        Some((self.flight.records().len().into(), rack.counts()))
+        self.rack().map(|rack| (self.flight.records().len().into(), rack.counts()))
     }
 
     /// How full the send buffer is.
@@ -384,10 +384,7 @@ impl Sender {
 
     /// Do new data wait for an ACK, or for more to be written?
     pub(super) fn deferral(&self) -> (bool, bool) {
-        match &self.recovery {
-            Recovery::RackTlp(rack) => rack.deferral(),
-            _ => (false, false),
-        }
+        self.rack().map_or((false, false), RackTlp::deferral)
     }
 
     /// They wait as before.
@@ -406,23 +403,18 @@ impl Sender {
 
     /// Has the timer fired since anything was acknowledged, and not by mistake?
     pub(super) fn has_timed_out(&self) -> bool {
-        matches!(&self.recovery, Recovery::RackTlp(rack) if rack.has_timed_out())
+        self.rack().is_some_and(RackTlp::has_timed_out)
     }
 
     /// Is a lost segment to go again now?
     pub(super) fn has_to_resend(&self, now: Instant) -> bool {
-        let Recovery::RackTlp(rack) = &self.recovery else { return false };
-        rack.next_resend(&self.flight, now).is_some()
+        self.rack().is_some_and(|rack| rack.next_resend(&self.flight, now).is_some())
     }
 
     /// Segments in flight, and duplicates that mean a loss, if nothing is to be sent but new data.
     pub(super) fn calm(&self) -> Option<(u32, u32)> {
-        match &self.recovery {
-            Recovery::RackTlp(rack) if rack.is_calm() => {
-                Some((rack.in_flight(&self.flight), rack.reordering()))
-            }
-            _ => None,
-        }
+        let rack = self.rack().filter(|rack| rack.is_calm())?;
+        Some((rack.in_flight(&self.flight), rack.reordering()))
     }
 
     /// The next segments have `bytes` less, for more options.
@@ -456,10 +448,7 @@ impl Sender {
 
     /// What goes again was not lost for congestion: the latest doubling of the RTO is undone (RFC 6069, section 4).
     pub(super) fn take_back_off_back(&mut self, now: Instant) {
-        if let Recovery::RackTlp(rack) = &self.recovery
-            && rack.has_timed_out()
-            && self.flight.rtt.take_back_off_back()
-        {
+        if self.has_timed_out() && self.flight.rtt.take_back_off_back() {
             RackTlp::restart_from_oldest(&mut self.flight, now);
         }
     }
@@ -493,10 +482,7 @@ impl Sender {
 
     /// Duplicates that mean a loss.
     pub(super) fn reordering(&self) -> u32 {
-        match &self.recovery {
-            Recovery::RackTlp(rack) => rack.reordering(),
-            _ => self.flight.config.dupack_threshold,
-        }
+        self.rack().map_or(self.flight.config.dupack_threshold, RackTlp::reordering)
     }
 
     /// Congestion window in segments, inflation apart.

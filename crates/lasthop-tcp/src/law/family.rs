@@ -111,46 +111,41 @@ macro_rules! laws {
 
         impl Copy for LawKind {}
 
+        /// A constant of the keys inside, or what Reno has in its place.
+        macro_rules! of_keys {
+            ($law:expr, $reno:expr, $constant:ident) => {
+                match $law {
+                    LawKind::Reno(_) => $reno,
+                    $($(LawKind::$kind(_) => <$module::$keys as LawKeys>::$constant,)+)*
+                }
+            };
+        }
+
         impl LawKind {
             /// Does it measure what is delivered?
             #[inline]
             pub fn measures(&self) -> bool {
-                match self {
-                    LawKind::Reno(_) => false,
-                    $($(LawKind::$kind(_) => <$module::$keys as LawKeys>::MEASURES,)+)*
-                }
+                of_keys!(self, false, MEASURES)
             }
 
             /// Does it read delivery rates?
             pub fn reads_rates(&self) -> bool {
-                match self {
-                    LawKind::Reno(_) => false,
-                    $($(LawKind::$kind(_) => <$module::$keys as LawKeys>::READS_RATES,)+)*
-                }
+                of_keys!(self, false, READS_RATES)
             }
 
             /// Does it need to know when segments arrived?
             pub fn reads_arrivals(&self) -> bool {
-                match self {
-                    LawKind::Reno(_) => false,
-                    $($(LawKind::$kind(_) => <$module::$keys as LawKeys>::READS_ARRIVALS,)+)*
-                }
+                of_keys!(self, false, READS_ARRIVALS)
             }
 
             /// What it does with marks of the network.
             pub fn marks(&self) -> Marks {
-                match self {
-                    LawKind::Reno(_) => Marks::Classic,
-                    $($(LawKind::$kind(_) => <$module::$keys as LawKeys>::MARKS,)+)*
-                }
+                of_keys!(self, Marks::Classic, MARKS)
             }
 
             /// Does it say when segments leave?
             pub fn paces(&self) -> bool {
-                match self {
-                    LawKind::Reno(_) => false,
-                    $($(LawKind::$kind(_) => <$module::$keys as LawKeys>::PACES,)+)*
-                }
+                of_keys!(self, false, PACES)
             }
         }
 

@@ -255,46 +255,6 @@ impl CongestionLaw for Law {
         }
     }
 
-    fn on_ack_by_bytes(&mut self, sample: &AckSample) {
-        dispatch!(self, law => law.on_ack_by_bytes(sample));
-    }
-
-    fn on_delivery(&mut self, delivery: &Delivery) {
-        dispatch!(self, law => law.on_delivery(delivery));
-    }
-
-    fn on_lost(&mut self, lost: &LostSegment) {
-        dispatch!(self, law => law.on_lost(lost));
-    }
-
-    fn on_established(&mut self, now: Instant, rtt: Option<Duration>) {
-        dispatch!(self, law => law.on_established(now, rtt));
-    }
-
-    fn on_control(&mut self, control: &Control) {
-        dispatch!(self, law => law.on_control(control));
-    }
-
-    fn lowers_rate_on_purpose(&self) -> bool {
-        dispatch!(self, law => law.lowers_rate_on_purpose())
-    }
-
-    fn on_congestion(&mut self, now: Instant, congestion: Congestion, in_use: f64) {
-        dispatch!(self, law => law.on_congestion(now, congestion, in_use));
-    }
-
-    fn on_timeout(&mut self, now: Instant, in_use: Option<f64>) {
-        dispatch!(self, law => law.on_timeout(now, in_use));
-    }
-
-    fn on_round_trip(&mut self, sample: &AckSample) {
-        dispatch!(self, law => law.on_round_trip(sample));
-    }
-
-    fn on_spurious(&mut self) {
-        dispatch!(self, law => law.on_spurious());
-    }
-
     #[inline(always)]
     fn on_sent(&mut self, now: Instant, bytes: u64) {
         match self {
@@ -302,10 +262,6 @@ impl CongestionLaw for Law {
             Law::Reno(law) => law.on_sent(now, bytes),
             _ => self.on_sent_of_any(now, bytes),
         }
-    }
-
-    fn keeps_window_in_recovery(&self) -> bool {
-        dispatch!(self, law => law.keeps_window_in_recovery())
     }
 
     #[inline]
@@ -317,28 +273,29 @@ impl CongestionLaw for Law {
         }
     }
 
-    #[inline]
-    fn cwnd(&self) -> f64 {
-        dispatch!(self, law => law.cwnd())
-    }
-
-    fn ssthresh(&self) -> f64 {
-        dispatch!(self, law => law.ssthresh())
-    }
-
-    fn set_cwnd(&mut self, cwnd: f64) {
-        dispatch!(self, law => law.set_cwnd(cwnd));
-    }
-
-    fn set_segment(&mut self, bytes: u64) {
-        dispatch!(self, law => law.set_segment(bytes));
-    }
-
-    fn slow_start_to(&mut self, cwnd: f64, ssthresh: f64) {
-        dispatch!(self, law => law.slow_start_to(cwnd, ssthresh));
-    }
-
-    fn pacing_rate(&self, srtt: Duration) -> f64 {
-        dispatch!(self, law => law.pacing_rate(srtt))
+    forward! {
+        dispatch:
+        mut {
+            on_ack_by_bytes(sample: &AckSample);
+            on_delivery(delivery: &Delivery);
+            on_lost(lost: &LostSegment);
+            on_established(now: Instant, rtt: Option<Duration>);
+            on_control(control: &Control);
+            on_congestion(now: Instant, congestion: Congestion, in_use: f64);
+            on_timeout(now: Instant, in_use: Option<f64>);
+            on_round_trip(sample: &AckSample);
+            on_spurious();
+            set_cwnd(cwnd: f64);
+            set_segment(bytes: u64);
+            slow_start_to(cwnd: f64, ssthresh: f64);
+        }
+        ref {
+            lowers_rate_on_purpose() -> bool;
+            keeps_window_in_recovery() -> bool;
+            #[inline]
+            cwnd() -> f64;
+            ssthresh() -> f64;
+            pacing_rate(srtt: Duration) -> f64;
+        }
     }
 }

@@ -112,6 +112,9 @@ pub(super) trait LossRecovery {
     /// The time has come at which missing segments count as lost.
     fn on_reorder_timeout(&mut self, _flight: &mut Flight, _now: Instant) {}
 
+    /// The application has written.
+    fn on_written(&mut self) {}
+
     /// The reduction that began recovery, or the timeout, was spurious: there is nothing to recover.
     fn on_spurious(&mut self);
 
@@ -178,82 +181,37 @@ macro_rules! dispatch {
 }
 
 impl LossRecovery for Recovery {
-    fn reset(&mut self, config: &Config) {
-        dispatch!(self, recovery => recovery.reset(config))
-    }
-
-    fn wants_every_sack(&self) -> bool {
-        dispatch!(self, recovery => recovery.wants_every_sack())
-    }
-
-    #[inline(always)]
-    fn has_ack_fast_path(&self) -> bool {
-        dispatch!(self, recovery => recovery.has_ack_fast_path())
-    }
-
-    #[inline(always)]
-    fn on_ack(&mut self, flight: &mut Flight, now: Instant, ack: u64, blocks: &[(u64, u64)]) {
-        dispatch!(self, recovery => recovery.on_ack(flight, now, ack, blocks))
-    }
-
-    fn on_timeout(&mut self, flight: &mut Flight) {
-        dispatch!(self, recovery => recovery.on_timeout(flight))
-    }
-
-    fn on_explicit_loss(&mut self, flight: &mut Flight, now: Instant, seq: u64) {
-        dispatch!(self, recovery => recovery.on_explicit_loss(flight, now, seq))
-    }
-
-    fn has_arrived(&self, seq: u64) -> bool {
-        dispatch!(self, recovery => recovery.has_arrived(seq))
-    }
-
-    fn on_uncounted_duplicate(&mut self, flight: &Flight, blocks: &[(u64, u64)]) {
-        dispatch!(self, recovery => recovery.on_uncounted_duplicate(flight, blocks))
-    }
-
-    fn on_retransmission_started(&mut self, flight: &mut Flight, now: Instant, seq: u64) {
-        dispatch!(self, recovery => recovery.on_retransmission_started(flight, now, seq))
-    }
-
-    fn holds_timer(&mut self, flight: &mut Flight, now: Instant) -> bool {
-        dispatch!(self, recovery => recovery.holds_timer(flight, now))
-    }
-
-    fn on_reorder_timeout(&mut self, flight: &mut Flight, now: Instant) {
-        dispatch!(self, recovery => recovery.on_reorder_timeout(flight, now))
-    }
-
-    fn on_spurious(&mut self) {
-        dispatch!(self, recovery => recovery.on_spurious())
-    }
-
-    #[inline]
-    fn inflation(&self) -> u32 {
-        dispatch!(self, recovery => recovery.inflation())
-    }
-
-    #[inline]
-    fn is_plain(&self, flight: &Flight) -> bool {
-        dispatch!(self, recovery => recovery.is_plain(flight))
-    }
-
-    fn outstanding(&self, flight: &Flight) -> (RecoveryState, Outstanding) {
-        dispatch!(self, recovery => recovery.outstanding(flight))
-    }
-
-    fn in_flight(&self, flight: &Flight) -> u32 {
-        dispatch!(self, recovery => recovery.in_flight(flight))
-    }
-
-    #[inline]
-    fn next_segment(&mut self, flight: &mut Flight, now: Instant) -> Option<u64> {
-        dispatch!(self, recovery => recovery.next_segment(flight, now))
-    }
-
-    #[inline]
-    fn on_sent(&mut self, flight: &mut Flight, now: Instant, seq: u64) {
-        dispatch!(self, recovery => recovery.on_sent(flight, now, seq))
+    forward! {
+        dispatch:
+        mut {
+            reset(config: &Config);
+            #[inline(always)]
+            on_ack(flight: &mut Flight, now: Instant, ack: u64, blocks: &[(u64, u64)]);
+            on_timeout(flight: &mut Flight);
+            on_explicit_loss(flight: &mut Flight, now: Instant, seq: u64);
+            on_uncounted_duplicate(flight: &Flight, blocks: &[(u64, u64)]);
+            on_retransmission_started(flight: &mut Flight, now: Instant, seq: u64);
+            holds_timer(flight: &mut Flight, now: Instant) -> bool;
+            on_reorder_timeout(flight: &mut Flight, now: Instant);
+            on_written();
+            on_spurious();
+            #[inline]
+            next_segment(flight: &mut Flight, now: Instant) -> Option<u64>;
+            #[inline]
+            on_sent(flight: &mut Flight, now: Instant, seq: u64);
+        }
+        ref {
+            wants_every_sack() -> bool;
+            #[inline(always)]
+            has_ack_fast_path() -> bool;
+            has_arrived(seq: u64) -> bool;
+            #[inline]
+            inflation() -> u32;
+            #[inline]
+            is_plain(flight: &Flight) -> bool;
+            outstanding(flight: &Flight) -> (RecoveryState, Outstanding);
+            in_flight(flight: &Flight) -> u32;
+        }
     }
 }
 

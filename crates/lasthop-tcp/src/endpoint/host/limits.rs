@@ -27,7 +27,7 @@ impl Endpoint<Host> {
     pub(super) fn apply_limits(&mut self) {
         let Limits { least_rto, greatest_rto, ack_delay, pacing_rate } = self.host.settings.limits;
         if let Some(greatest) = greatest_rto {
-            self.host.settings.rto[1] = greatest;
+            self.host.settings.longest_rto = greatest;
         }
         if !self.is_open() {
             return;

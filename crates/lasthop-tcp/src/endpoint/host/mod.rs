@@ -227,7 +227,10 @@ struct Progress {
 
 impl Admission for Host {
     fn has_reserve(end: &Endpoint<Self>, segment: &TcpHeader) -> bool {
-        end.has_reserve_for(segment)
+        let options = if segment.has_timestamps { u64::from(TIMESTAMPS_BYTES) } else { 0 };
+        let Some(memory) = end.window().bounds() else { return true };
+        let charged = end.host.buffer.memory(&end.sender.fill());
+        memory.has_reserve(segment.payload.into(), options, charged)
     }
 
     fn on_acknowledged(end: &mut Endpoint<Self>, looks: bool) {
@@ -239,13 +242,51 @@ impl Admission for Host {
     }
 
     fn poll_data(end: &mut Endpoint<Self>, now: Instant, header: &mut TcpHeader) -> Option<u32> {
-        end.poll_stream(now, header)
+        match (end.is_open(), end.host.state) {
+            (false, State::Closed | State::Listen) => return None,
+            (false, _) => return end.poll_header(now, header),
+            (true, state) if !state.is_synchronized() => return None,
+            _ => {}
+        }
+        let is_time_wait = end.host.state == State::TimeWait;
+        let rcv_nxt = end.receiver.rcv_nxt;
+        end.advertised_window = end.window().offer(rcv_nxt);
+        let is_new_ack = end.receiver.last_ack_sent() < rcv_nxt;
+        let sent = end.poll_or_probe(now, header);
+        end.host.is_beside = end.is_reduced() && !is_new_ack;
+        if sent.is_none() || is_time_wait && header.payload > 0 {
+            end.sender.watch_window(now);
+            end.look_at_usage(now);
+            return None;
+        }
+        if std::mem::take(&mut end.host.forgets_above) {
+            end.receiver.forget_above();
+        }
+        if is_time_wait {
+            header.sack_blocks = 0;
+        }
+        if header.payload > 0 || !end.is_linux {
+            end.stop(Timer::Persist);
+        }
+        if header.payload > 0 {
+            end.host.progress.sent_at = now;
+        }
+        sent
     }
 }
 
-impl Host {
-    fn new(settings: Settings, configure: Configure) -> Self {
-        Host {
+impl Endpoint<Host> {
+    /// A closed socket. `configure` makes the parameters of the connection, from what is offered and from what is
+    /// negotiated.
+    pub fn new(settings: Settings, configure: Configure) -> Self {
+        let config = configure(settings.offered());
+        let boot_offset = settings.boot_offset;
+        let window = ReceiveWindow::new(
+            settings.receive_buffer,
+            config.conventions == Conventions::Linux,
+            settings.receive_memory.map(Memory::new),
+        );
+        let host = Host {
             buffer: new_send_buffer(settings.send_buffer, DEFAULT_MSS),
             path: Path::new(DEFAULT_MSS, settings.mtu),
             settings,
@@ -264,22 +305,7 @@ impl Host {
             usage: Usage::default(),
             traffic: Traffic::default(),
             is_beside: false,
-        }
-    }
-}
-
-impl Endpoint<Host> {
-    /// A closed socket. `configure` makes the parameters of the connection, from what is offered and from what is
-    /// negotiated.
-    pub fn new(settings: Settings, configure: Configure) -> Self {
-        let config = configure(settings.offered());
-        let boot_offset = settings.boot_offset;
-        let window = ReceiveWindow::new(
-            settings.receive_buffer,
-            config.conventions == Conventions::Linux,
-            settings.receive_memory.map(Memory::new),
-        );
-        let host = Host::new(settings, configure);
+        };
         let mut endpoint = Endpoint::with(&config, Role::Opener, boot_offset, host);
         endpoint.receiver.window = Some(Box::new(window));
         endpoint.receiver.reads_at_once = false;
@@ -400,43 +426,6 @@ impl Endpoint<Host> {
         traffic.bytes_sent += payload;
         traffic.bytes_sent_again += if is_again { payload } else { 0 };
         segment
-    }
-
-    /// The next segment of the stream, in the states that have one.
-    fn poll_stream(&mut self, now: Instant, header: &mut TcpHeader) -> Option<u32> {
-        if matches!(self.host.state, State::Closed | State::Listen) && !self.is_open() {
-            return None;
-        }
-        if !self.is_open() {
-            return self.poll_header(now, header);
-        }
-        if !self.host.state.is_synchronized() {
-            return None;
-        }
-        let is_time_wait = self.host.state == State::TimeWait;
-        let rcv_nxt = self.receiver.rcv_nxt;
-        self.advertised_window = self.window().offer(rcv_nxt);
-        let is_new_ack = self.receiver.last_ack_sent() < rcv_nxt;
-        let sent = self.poll_or_probe(now, header);
-        self.host.is_beside = self.is_reduced() && !is_new_ack;
-        if sent.is_none() || is_time_wait && header.payload > 0 {
-            self.sender.watch_window(now);
-            self.look_at_usage(now);
-            return None;
-        }
-        if std::mem::take(&mut self.host.forgets_above) {
-            self.receiver.forget_above();
-        }
-        if is_time_wait {
-            header.sack_blocks = 0;
-        }
-        if header.payload > 0 || !self.is_linux {
-            self.stop(Timer::Persist);
-        }
-        if header.payload > 0 {
-            self.host.progress.sent_at = now;
-        }
-        sent
     }
 
     /// A snapshot for who looks on; all zero before there is a connection.

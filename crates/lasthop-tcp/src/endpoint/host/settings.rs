@@ -39,8 +39,8 @@ pub struct Settings {
     pub retries: u32,
     /// The same of a socket that the application has closed (Linux: `net.ipv4.tcp_orphan_retries`).
     pub orphan_retries: u32,
-    /// RTO before the first sample, and its upper bound.
-    pub rto: [Duration; 2],
+    /// Upper bound of the RTO.
+    pub longest_rto: Duration,
     /// How long TIME-WAIT lasts (2 MSL).
     pub time_wait: Duration,
     /// How long a closed socket stays in FIN-WAIT-2.

@@ -416,7 +416,7 @@ impl Endpoint<Host> {
     /// and at a closed window `tcp_rtx_probe0_timed_out`. A user timeout has its own deadline.
     fn has_repeated_for_long(&self, now: Instant, is_probe: bool) -> bool {
         if is_probe {
-            let limit = self.host.settings.rto[1] * 2;
+            let limit = self.host.settings.longest_rto * 2;
             let is_old = |since| now - since > limit;
             return is_old(self.host.progress.heard_at)
                 && self.host.progress.repeating_since.is_some_and(is_old);
@@ -432,7 +432,7 @@ impl Endpoint<Host> {
     /// Has it been repeated for as long as `retries` and one more timeout would last with a first RTO of 200 ms?
     fn has_repeated_as_by(&self, now: Instant, retries: u32) -> bool {
         let Some(since) = self.host.progress.repeating_since else { return false };
-        let [least, longest] = [LEAST_RTO, self.host.settings.rto[1]].map(Duration::as_nanos);
+        let [least, longest] = [LEAST_RTO, self.host.settings.longest_rto].map(Duration::as_nanos);
         let doubling = (longest / least).max(1).ilog2();
         let beyond = longest.saturating_mul(retries.saturating_sub(doubling).into());
         let limit = beyond.saturating_add(least * ((2 << retries.min(doubling)) - 1));

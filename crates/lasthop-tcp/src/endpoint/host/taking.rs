@@ -1,20 +1,12 @@
 //! What a socket does with a segment that has passed the checks: it goes to the connection, and as in Linux is looked at in
 //! full or only for what is expected (header prediction).
 
-use super::{Endpoint, Host, TIMESTAMPS_BYTES};
+use super::{Endpoint, Host};
 use crate::timers::Timer;
 use lasthop_base::packet::TcpHeader;
 use lasthop_base::units::Instant;
 
 impl Endpoint<Host> {
-    /// Whether what is written, and `segment`, leave memory without another page.
-    pub(super) fn has_reserve_for(&self, segment: &TcpHeader) -> bool {
-        let options = if segment.has_timestamps { u64::from(TIMESTAMPS_BYTES) } else { 0 };
-        let Some(memory) = self.window().bounds() else { return true };
-        let charged = self.host.buffer.memory(&self.sender.fill());
-        memory.has_reserve(segment.payload.into(), options, charged)
-    }
-
     /// To the connection, and what follows from it.
     pub(super) fn pass_on(&mut self, now: Instant, header: &TcpHeader, ack: u64) {
         let had_peer_closed = self.has_peer_closed();

@@ -21,7 +21,7 @@ fn settings(initial_sequence: u32, pacing_rate: Option<u64>, limit: Option<Durat
         syn_retries: [5, 5],
         retries: 15,
         orphan_retries: 8,
-        rto: [Duration::from_secs(1), Duration::from_secs(60)],
+        longest_rto: Duration::from_secs(60),
         time_wait: Duration::from_secs(60),
         fin_wait: Duration::from_secs(60),
         ack_delay: Duration::from_millis(40),

@@ -39,15 +39,6 @@ impl RackTlp {
         defers || self.is_deferring
     }
 
-    /// The application has written: what the window lets out need not wait any more.
-    pub fn on_written(&mut self) {
-        (self.is_deferring, self.is_after_timer) = (false, false);
-        if self.resend == Resend::NewFirst && self.conventions == Conventions::Linux {
-            // F-RTO sends what it finds when the ACK comes.
-            self.resend = Resend::Nothing;
-        }
-    }
-
     /// Do new data wait for an ACK that lets out more, or for any after a timer?
     pub fn deferral(&self) -> (bool, bool) {
         (self.is_deferring, self.is_after_timer)
@@ -111,6 +102,15 @@ impl LossRecovery for RackTlp {
 
     fn on_spurious(&mut self) {
         unreachable!("reductions are undone by `on_segment`");
+    }
+
+    /// The application has written: what the window lets out need not wait any more.
+    fn on_written(&mut self) {
+        (self.is_deferring, self.is_after_timer) = (false, false);
+        if self.resend == Resend::NewFirst && self.conventions == Conventions::Linux {
+            // F-RTO sends what it finds when the ACK comes.
+            self.resend = Resend::Nothing;
+        }
     }
 
     /// Segments are counted, not bytes.
