@@ -84,7 +84,7 @@ pub trait Payload {
     }
 
     /// Stores the number of the link frame in which the packet was received or from which it was
-    /// computed. [Watched](Watched) descriptors keep it.
+    /// computed. [`Watched`] descriptors keep it.
     #[inline(always)]
     fn keep_frame(&mut self, _number: u64) {}
 

@@ -74,8 +74,9 @@ impl Layers {
         Ok(())
     }
 
-    /// What each layer is built for at `site` of the link: packets of a lower layer are frames of the one above; frames of
-    /// an upper layer have the headers of those below besides, and may be delayed until these have repaired a loss.
+    /// Returns the site of each layer at `site` of the link. Packets of a lower layer are frames of
+    /// the layer above. Frames of an upper layer also have the headers of the lower layers, and may
+    /// be delayed until these have repaired a loss.
     pub fn sites(&self, site: &Site) -> Vec<Site> {
         let mut packet = site.packet;
         let mut sites: Vec<Site> = Vec::with_capacity(self.0.len());

@@ -140,7 +140,7 @@ impl Scenario {
 }
 
 impl Flow {
-    /// What its application sends, as far as the packets of its transport depend on it.
+    /// Returns the load of its application, on which the packets of its transport depend.
     fn load(&self) -> Load {
         Load { datagram: self.app.packet(), sends_back: self.app.sends_back() }
     }

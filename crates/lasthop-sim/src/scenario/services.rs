@@ -169,7 +169,7 @@ impl LinkProtocol {
         }
     }
 
-    /// What the protocol is called: its kind, `services`, or `stack`.
+    /// Returns the name of the protocol: its kind, `services`, or `stack`.
     pub fn kind(&self) -> &'static str {
         match self {
             LinkProtocol::One(protocol) => protocol.kind(),

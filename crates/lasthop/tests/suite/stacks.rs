@@ -8,7 +8,8 @@ use lasthop::units::Instant;
 use std::collections::HashMap;
 use std::path::Path;
 
-/// A link of 1 Mbps and 10 ms that a flow of packets of 480 B saturates for `seconds`; nothing is lost on the way back.
+/// A link of 1 Mbps and 10 ms, saturated by a flow of packets of 480 B for `seconds`, without
+/// losses in the reverse direction.
 fn text(protocol: &str, loss: f64, seconds: u32) -> String {
     format!(
         r#"
@@ -47,7 +48,7 @@ fn on_descriptors(protocol: &str, loss: f64, seconds: u32) -> Metrics {
     results.metrics.into_iter().zip(results.rows[0].values.iter().copied()).collect()
 }
 
-/// The same on bytes: a live link, with packets at the same times.
+/// Like [`text`], with real bytes: a live link, with packets at the same times.
 fn on_bytes(protocol: &str, loss: f64, seconds: u32) -> Metrics {
     let scenario = scenario(&text(protocol, loss, seconds));
     let streams = Streams { seed: 11, replication: 0 };
@@ -101,13 +102,13 @@ fn rlc_over_harq_repairs_what_harq_gives_up() {
             let q = f64::powi(p, most);
             let pdus = get("rlc-am.data_frames") + get("rlc-am.retransmissions");
             assert_probability(&what, get("harq.abandoned"), pdus, q, 1.0);
-            // Those of the last round trip are not retransmitted yet.
+            // Blocks discarded in the last RTT are not retransmitted yet.
             let open = get("harq.abandoned") - get("rlc-am.retransmissions");
             assert!((0.0..200.0).contains(&open), "{what}: {open}");
             assert_eq!(get("rlc-am.duplicates") + get("rlc-am.abandoned"), 0.0, "{what}");
-            // Of a link in full use: a packet is 12 PDUs of 2 + 40 B in frames of 8 B more; answers to the reports that
-            // come back take the rest. Frames are lost independently: 5 standard deviations, and 1 % for the window of
-            // packets at the end and for timers.
+            // The link is saturated: a packet is 12 PDUs of 2 + 40 B in frames with 8 B more;
+            // responses to received reports use the rest. Frames are lost independently: 5 standard
+            // deviations, and 1 % for the packets in the window at the end and for timers.
             let answers = get("harq.acks") * 8.0 * 8.0;
             let packets = (100e6 - answers) / (12.0 * 50.0 * 8.0) * (1.0 - p);
             let deviation = (packets * 12.0 * p * (1.0 - p)).sqrt() / 12.0;
@@ -135,7 +136,8 @@ fn rlc_over_harq_repairs_lost_blocks() {
     }
 }
 
-/// A block of k frames leaves the losses r = p (1 - (1 - p)^k); selective repeat retransmits those, so that nothing remains.
+/// Blocks of k frames have the residual loss r = p (1 - (1 - p)^k); selective repeat retransmits
+/// the lost packets, so that none remains lost.
 #[test]
 fn selective_repeat_over_fec_repairs_what_parity_does_not() {
     let k = 8;
@@ -163,7 +165,8 @@ fn selective_repeat_over_fec_repairs_what_parity_does_not() {
             assert!((r - p * (1.0 - f64::powi(1.0 - p, k))).abs() < 1e-12, "the closed form");
             let frames = get("xor-fec.data_frames");
             assert_probability(&what, get("xor-fec.skipped"), frames, r, spread);
-            // Those of the last round trip are not retransmitted yet; copies in vain are those of a timer.
+            // Losses of the last RTT are not retransmitted yet; spurious copies are caused by a
+            // timer.
             let retransmissions = get("selective-repeat.retransmissions");
             let needed = retransmissions - get("selective-repeat.duplicates");
             assert!(
@@ -171,8 +174,9 @@ fn selective_repeat_over_fec_repairs_what_parity_does_not() {
                 "{what}: {needed} of {retransmissions}"
             );
             assert!(get("selective-repeat.duplicates") < 0.003 * frames, "{what}");
-            // Of a link in full use: 8 frames of 480 + 2 + 1 B and one of parity with 3 B more; 5 standard deviations,
-            // and 1 % for copies in vain, the window at the end and blocks cut short.
+            // The link is saturated: 8 frames of 480 + 2 + 1 B and one parity frame with 3 B more;
+            // 5 standard deviations, and 1 % for spurious copies, the window at the end and
+            // incomplete blocks.
             let blocks = 100e6 / 8.0 / (8.0 * 483.0 + 486.0);
             let packets = blocks * f64::from(k) * (1.0 - r);
             let deviation = (blocks * f64::from(k) * r * (1.0 - r) * spread).sqrt();
