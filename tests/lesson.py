@@ -65,11 +65,11 @@ def give(browser: Browser, server: Explorer, folder: Path) -> dict[str, list[flo
     found["loss"] = means(page, "Goodput")
     picture("loss")
     # Why raw is slow.
-    page.get_by_role("button", name="Look inside").click()
+    page.get_by_role("button", name="Trace view").click()
     page.wait_for_selector(".panel-plot canvas")
     page.wait_for_timeout(500)
     picture("inside")
-    page.get_by_role("button", name="Play", exact=True).first.click()
+    page.get_by_role("button", name="Live view", exact=True).first.click()
     # What repairing costs: the queue that the link fills.
     set_key(page, "link-radio-errors-loss", "2 %")
     set_key(page, "link-radio-queue", "8 packets")

@@ -77,12 +77,12 @@ def test_wants_are_read() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", "want: found no metric to be best"),
-        ("delay_p99 < 1 s", "want: found no metric to be best"),
-        ("speed", "want: found no metric 'speed' in this traffic; allowed: goodput, timeouts"),
-        ("goodput, delay_p99 < soon", "want: found 'soon' for delay_p99"),
-        ("goodput, residual_loss < few", "want: found 'few' for residual_loss"),
-        ("goodput ~ 3", "want: found 'goodput ~ 3'"),
+        ("", "missing objective in `` for `want`"),
+        ("delay_p99 < 1 s", "missing objective in `delay_p99 < 1 s` for `want`"),
+        ("speed", "unknown metric `speed` for `want`: expected goodput, timeouts"),
+        ("goodput, delay_p99 < soon", "invalid limit `soon` of delay_p99 for `want`"),
+        ("goodput, residual_loss < few", "invalid limit `few` of residual_loss for `want`"),
+        ("goodput ~ 3", "invalid value `goodput ~ 3` for `want`"),
     ],
 )
 def test_what_cannot_be_wanted_is_refused(text: str, told: str) -> None:
@@ -104,9 +104,9 @@ def test_traffic_is_read() -> None:
     assert flows["voice2"]["app"]["rate"] == "32 kbps"
     assert flows["file"]["from"] == "base"
     for text, told in (
-        ("mail", "traffic: found 'mail'; allowed: file"),
-        ("file big", "traffic: file: "),
-        ("", "traffic: found ''"),
+        ("mail", "invalid value `mail` for `traffic`: expected file"),
+        ("file big", "invalid file for `traffic`: "),
+        ("", "invalid value `` for `traffic`"),
     ):
         with pytest.raises(ArgumentError, match=told):
             advise.with_traffic(scenario, text, None)
@@ -194,9 +194,9 @@ def test_a_constraint_rules_out_and_the_rest_is_told_apart(tmp_path: Path) -> No
     assert "has a better transfer.goodput" in by_name["stop-and-wait"].ruled_out
     assert by_name["stop-and-wait"].replications < 60
     assert 0.0 <= found.within < np.inf
-    assert any("rules out: raw" in told for told in found.reasons)
+    assert any("eliminates: raw" in told for told in found.reasons)
     assert found.replications < found.exhaustive
-    assert any("do not depend on the length" in told for told in found.warnings)
+    assert any("do not depend on the frame length" in told for told in found.warnings)
 
 
 def test_a_race_resumes_from_its_store_and_is_the_same(tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ def test_near_ties_end_within_the_tolerance(tmp_path: Path) -> None:
         tolerance=0.2,
         most=400,
     )
-    assert found.ended == "no other candidate is better by more than 20 %, for certain"
+    assert found.ended == "no other candidate is better by more than 20 % (95 % confidence)"
     assert found.within < 0.2
 
 
@@ -251,8 +251,8 @@ def test_the_picture_says_what_its_bars_are_and_who_is_out(tmp_path: Path) -> No
     )
     figure = draw_advice(found)
     assert figure.get_supxlabel().startswith(
-        "bars: intervals of 95 % that hold at all looks and for all candidates together; "
-        "hollow: ruled out"
+        "bars: 95 % confidence intervals, simultaneous for all candidates and interim analyses; "
+        "hollow: eliminated"
     )
     (axes,) = figure.axes
     assert axes.get_ylabel() == "Goodput (kbps)"
@@ -268,7 +268,7 @@ def test_the_picture_says_what_its_bars_are_and_who_is_out(tmp_path: Path) -> No
 def test_no_candidate_may_keep_a_bound(tmp_path: Path) -> None:
     found = race(tmp_path, "transfer.goodput, delay_p99 < 1 us", protocols=("raw", "xor-fec"))
     assert found.choice is None
-    assert any("no candidate keeps all constraints" in told for told in found.warnings)
+    assert any("every candidate violates a constraint" in told for told in found.warnings)
 
 
 def test_the_command_says_which_scenario_to_run(
@@ -296,12 +296,18 @@ def test_the_command_says_which_scenario_to_run(
     assert _main(["run", str(chosen), "--replications", "2"]) == 0
     capsys.readouterr()
     for arguments, message in (
-        (["--want", "goodput", "--out", str(tmp_path / "c.toml")], "--out: found"),
-        (["--want", "speed"], "--want: found no metric 'speed'"),
-        (["--want", "goodput", "--protocol", "magic"], "--protocol: found 'magic'; allowed: raw"),
-        (["--want", "goodput", "--link", "x"], "--link: found 'x'; allowed: radio"),
-        (["--want", "goodput", "--budget", "much"], "--budget: "),
-        (["--want", "goodput", "--traffic", "mail"], "--traffic: found 'mail'"),
+        (
+            ["--want", "goodput", "--out", str(tmp_path / "c.toml")],
+            "` for `--out`: expected a name",
+        ),
+        (["--want", "speed"], "unknown metric `speed` for `--want`"),
+        (
+            ["--want", "goodput", "--protocol", "magic"],
+            "unknown protocol `magic`: expected raw",
+        ),
+        (["--want", "goodput", "--link", "x"], "unknown link `x`: expected radio"),
+        (["--want", "goodput", "--budget", "much"], "` for `--budget`: expected"),
+        (["--want", "goodput", "--traffic", "mail"], "invalid value `mail` for `--traffic`"),
     ):
         assert _main(["advise", str(file), *arguments]) == 2
         assert message in capsys.readouterr().err

@@ -87,13 +87,13 @@ def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(
     code, said = interrupted(small, tmp_path / "c")
     assert code == 130
     assert "interrupted" in said
-    assert "the same command goes on" in said
+    assert "run the same command to resume" in said
     kept, count = Campaign(tmp_path / "c"), Counter()
     assert kept.runs()[-1].state == "interrupted"
     done = kept.results(replications=100)
     assert not done.complete
     stored = {(point, first): count for point, first, count in spans(kept.folder)}
-    assert f"{sum(stored.values())} replications were finished" in said
+    assert f"{sum(stored.values())} replications finished" in said
     # The first point went first, from replication 0, without gaps but for the last few.
     results = kept.run(small, replications=100, progress=count)
     assert count.total <= 100
@@ -180,8 +180,8 @@ def test_a_second_process_is_told_who_is_at_work(small: Path, tmp_path: Path) ->
     kept = Campaign(tmp_path / "c")
     kept.run(small, replications=2)
     with store.Store(kept.folder).locked():
-        allowed = "one process at a time"
-        with pytest.raises(CampaignError, match=rf"in use by process {os.getpid()} .*{allowed}"):
+        rule = "only one process may write"
+        with pytest.raises(CampaignError, match=rf"in use by process {os.getpid()} .*{rule}"):
             kept.run(small, replications=3)
         told = subprocess.run(
             [*COMMAND, "run", str(small), "--store", str(kept.folder)],
@@ -204,7 +204,7 @@ def test_a_ledger_that_is_held_or_cannot_be_written_is_no_wrong_one(
     kept.run(small, replications=2)
     with store.Store(kept.folder).ledger.read() as held:
         held.execute("SELECT * FROM run").fetchall()
-        with pytest.raises(CampaignError, match=r"ledger\.sqlite: found it in use by another "):
+        with pytest.raises(CampaignError, match=r"ledger\.sqlite: locked by another "):
             kept.run(small, replications=3)
     assert same(kept.run(small, replications=3), lasthop.run(small, replications=3))
     connect = database.Ledger._connect
@@ -225,7 +225,7 @@ def test_another_engine_is_refused_until_it_is_accepted(
     kept = Campaign(tmp_path / "c")
     kept.run(small, replications=2)
     monkeypatch.setattr(campaign, "engine", lambda: Engine("9.9.9", "0123456789ab"))
-    refused = r"found results of lasthop .* and this is 9\.9\.9 \(build 0123456789ab\); allowed: "
+    refused = r"has results of lasthop .* but this is 9\.9\.9 \(build 0123456789ab\); use the "
     with pytest.raises(CampaignError, match=refused + ".*--accept-version"):
         kept.run(small, replications=3)
     with pytest.raises(CampaignError, match=refused + ".*--accept-version"):
@@ -266,16 +266,16 @@ def test_a_part_that_is_gone_or_cut_is_run_again(small: Path, tmp_path: Path) ->
     first, second, _ = [kept.folder / "parts" / name for name in parts(kept.folder)]
     first.unlink()
     second.write_bytes(second.read_bytes()[:-1])
-    with pytest.raises(CampaignError, match=r"part-00000001\.parquet: found that it is gone"):
+    with pytest.raises(CampaignError, match=r"part-00000001\.parquet: the part is missing"):
         kept.results()
     assert same(kept.run(small, replications=6), lasthop.run(small, replications=6))
     assert len(kept.notes) == 2
-    assert "part-00000001.parquet is gone; its replications are run again" in kept.notes[0]
+    assert "part-00000001.parquet is missing; its replications are recomputed" in kept.notes[0]
 
 
 def test_folders_that_are_no_campaigns_are_left_alone(small: Path, tmp_path: Path) -> None:
     kept = Campaign(tmp_path / "c")
-    with pytest.raises(CampaignError, match="found no campaign; allowed: a folder that"):
+    with pytest.raises(CampaignError, match="not a campaign: expected a folder written by"):
         kept.results()
     kept.run(small)
     (kept.folder / "parts" / "mine.txt").write_text("kept")
@@ -283,10 +283,10 @@ def test_folders_that_are_no_campaigns_are_left_alone(small: Path, tmp_path: Pat
     kept.run(small)
     assert parts(kept.folder) == ["mine.txt", "part-00000001.parquet"]
     (kept.folder / "ledger.sqlite").rename(tmp_path / "ledger")
-    with pytest.raises(CampaignError, match=r"parts without their ledger\.sqlite"):
+    with pytest.raises(CampaignError, match=r"parts without ledger\.sqlite"):
         kept.run(small)
     (kept.folder / "ledger.sqlite").write_text("no database, but long enough to be one" * 99)
-    with pytest.raises(CampaignError, match="a file that is no ledger of a campaign"):
+    with pytest.raises(CampaignError, match="not the ledger of a campaign"):
         kept.run(small)
     assert "part-00000001.parquet" in parts(kept.folder)
 
@@ -299,7 +299,7 @@ def test_the_database_of_another_program_is_left_as_it_was(small: Path, tmp_path
         database.execute("CREATE TABLE notes (text TEXT)")
         database.commit()
     before = (tmp_path / "ledger.sqlite").read_bytes()
-    with pytest.raises(CampaignError, match="found the database of another program"):
+    with pytest.raises(CampaignError, match="database of another program"):
         Campaign(tmp_path).run(small)
     assert (tmp_path / "ledger.sqlite").read_bytes() == before
 
@@ -308,15 +308,15 @@ def test_an_emptied_ledger_does_not_cost_the_parts(small: Path, tmp_path: Path) 
     Campaign(tmp_path).run(small)
     (tmp_path / "ledger.sqlite").write_bytes(b"")
     before = parts(tmp_path)
-    with pytest.raises(CampaignError, match="found parts without their ledger"):
+    with pytest.raises(CampaignError, match="parts without ledger"):
         Campaign(tmp_path).run(small)
     assert parts(tmp_path) == before
 
 
 def test_a_file_in_the_place_of_a_folder_is_refused(small: Path) -> None:
-    with pytest.raises(CampaignError, match="found a file; allowed: the folder of a campaign"):
+    with pytest.raises(CampaignError, match="is a file: expected the folder of a campaign"):
         Campaign(small)
-    with pytest.raises(CampaignError, match="allowed: a folder that can be written"):
+    with pytest.raises(CampaignError, match="expected a writable folder"):
         Campaign(small / "below").run(small)
 
 
@@ -340,12 +340,12 @@ def test_a_cut_part_is_named_to_who_reads_and_run_again(small: Path, tmp_path: P
     first = kept.run(small)
     part = tmp_path / "parts" / parts(tmp_path)[0]
     part.write_bytes(part.read_bytes()[:-1] + b"?")
-    with pytest.raises(CampaignError, match=f"{part.name}: found that it is damaged"):
+    with pytest.raises(CampaignError, match=f"{part.name}: the part is damaged"):
         kept.results()
-    with pytest.raises(ValueError, match=f"{part.name}: found that it is damaged"):
+    with pytest.raises(ValueError, match=f"{part.name}: the part is damaged"):
         lasthop.plot(tmp_path)
     assert same(kept.run(small), first)
-    assert kept.notes == [f"{part} is damaged; its replications are run again"]
+    assert kept.notes == [f"{part} is damaged; its replications are recomputed"]
 
 
 def test_a_flipped_bit_anywhere_is_found(small: Path, tmp_path: Path) -> None:
@@ -356,7 +356,7 @@ def test_a_flipped_bit_anywhere_is_found(small: Path, tmp_path: Path) -> None:
         flipped = bytearray(whole)
         flipped[place] ^= 1 << place % 8
         part.write_bytes(flipped)
-        with pytest.raises(CampaignError, match=f"{part.name}: found that it is damaged"):
+        with pytest.raises(CampaignError, match=f"{part.name}: the part is damaged"):
             Campaign(tmp_path).results()
 
 
@@ -380,7 +380,7 @@ def test_a_flipped_bit_in_the_ledger_never_gives_other_results(small: Path, tmp_
     # The label of a point, which would put its numbers in another's place.
     place = whole.index(b'{"flow.transfer.transport.variant": "sack"}')
     path.write_bytes(whole[:place] + whole[place:].replace(b'"sack"', b'"sacc"', 1))
-    with pytest.raises(CampaignError, match="found that it is damaged; allowed: what lasthop has"):
+    with pytest.raises(CampaignError, match="the ledger is damaged; restore it from a backup"):
         Campaign(tmp_path).run(small)
     path.write_bytes(whole)
     assert same(Campaign(tmp_path).run(small), first)
@@ -394,7 +394,7 @@ def test_without_its_lock_there_is_still_one_writer(small: Path, tmp_path: Path)
     kept.run(small, replications=2)
     with store.Store(tmp_path).locked():
         (tmp_path / "lock").unlink()
-        with pytest.raises(CampaignError, match="a process whose file lock was deleted; allowed:"):
+        with pytest.raises(CampaignError, match="a process whose file lock was deleted; only one"):
             kept.run(small, replications=4)
     assert same(kept.run(small, replications=4), lasthop.run(small, replications=4))
 
@@ -409,7 +409,7 @@ def test_replications_that_two_parts_hold_are_put_right(small: Path, tmp_path: P
         entries.execute("UPDATE span SET first = 0, count = 4 WHERE part = 2 AND first = 2")
     results = kept.run(small, replications=4)
     assert same(results, lasthop.run(small, replications=4))
-    assert any("holds replications that another part has" in note for note in kept.notes)
+    assert any("repeats replications of another part" in note for note in kept.notes)
     covered = spans(tmp_path)
     assert sum(count for _, _, count in covered) == 8
 
@@ -440,5 +440,5 @@ def test_a_complete_campaign_is_read_where_nothing_can_be_written(
     monkeypatch.setattr(os, "open", read_only)
     monkeypatch.setattr(os, "access", lambda *_: False)
     assert same(Campaign(tmp_path / "c").run(small, replications=4), first)
-    with pytest.raises(CampaignError, match="allowed: a folder that can be written"):
+    with pytest.raises(CampaignError, match="expected a writable folder"):
         Campaign(tmp_path / "c").run(small, replications=5)

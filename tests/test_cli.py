@@ -71,12 +71,13 @@ def test_set_changes_the_scenario(small: Path) -> None:
     assert point["parameters"] == {}
 
 
-def test_without_a_command_there_is_help_and_no_message(
+def test_without_a_command_three_first_commands_are_shown(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert cli._main([]) == 2
     printed = capsys.readouterr()
-    assert "reproduce" in printed.out
+    shown = [line for line in printed.out.splitlines() if line.startswith("  lasthop ")]
+    assert [line.split()[1] for line in shown] == ["new", "run", "explore"]
     assert printed.err == ""
 
 
@@ -236,9 +237,12 @@ def test_differences_from_a_baseline(small: Path, capsys: pytest.CaptureFixture[
     assert cli._main(run) == 0
     assert "Difference from TCP reno" in capsys.readouterr().out
     for text, message in (
-        ("variant", "found 'variant'; allowed: KEY=VALUE"),
-        ("variants=reno", "found 'variants', nearest is flow.transfer.transport.variant; allowed"),
-        ("variant=vegas", "found 'vegas' of flow.transfer.transport.variant; allowed: reno, sack"),
+        ("variant", "invalid value `variant` for `--baseline`: expected KEY=VALUE"),
+        ("variants=reno", "`variants` for `--baseline`; did you mean `flow.transfer.transport.var"),
+        (
+            "variant=vegas",
+            "`vegas` of `flow.transfer.transport.variant` for `--baseline`: expected",
+        ),
     ):
         assert cli._main(["run", str(small), "--baseline", text]) == cli.BAD_INPUT
         assert message in capsys.readouterr().err

@@ -162,7 +162,7 @@ def test_a_full_disk_loses_no_results(small: Path, tmp_path: Path) -> None:
     assert done.returncode == cli.FAILURE
     assert "Goodput" in done.stdout
     assert json.loads((out / "results.json").read_text())["points"]
-    assert f"{out / 'replications.parquet'}: {os.strerror(28)}" in done.stderr
+    assert f"cannot write `{out / 'replications.parquet'}`: {os.strerror(28)}" in done.stderr
     assert done.stderr.count("\n") == 1
     with full.open("w") as nowhere:
         again = tmp_path / "again"
@@ -203,7 +203,7 @@ def test_a_capture_on_a_full_disk_fails(small: Path) -> None:
         pytest.skip("needs /dev/full")
     done = lasthop("trace", small, "--pcap", "/dev/full")
     assert done.returncode == cli.FAILURE
-    assert done.stderr == f"lasthop: /dev/full: {os.strerror(28)}\n"
+    assert done.stderr == f"lasthop: cannot write `/dev/full`: {os.strerror(28)}\n"
 
 
 def test_a_new_scenario_on_a_full_disk_fails(tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def test_a_new_scenario_on_a_full_disk_fails(tmp_path: Path) -> None:
     out.symlink_to("/dev/full")
     done = lasthop("new", "--template", "web", "--out", out, "--force")
     assert done.returncode == cli.FAILURE
-    assert done.stderr == f"lasthop: {out}: {os.strerror(28)}\n"
+    assert done.stderr == f"lasthop: cannot write `{out}`: {os.strerror(28)}\n"
 
 
 def test_a_truncated_file_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

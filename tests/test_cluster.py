@@ -156,7 +156,7 @@ def test_only_holders_of_the_certificate_of_a_local_cluster_connect(two: cluster
         assert not refuses(address, own)
     with pytest.raises(OSError, match="TLS certificate does not match"):
         distributed.Client(addresses[0], security=other, timeout=2)
-    with pytest.raises(clusters.ClusterError, match="found no scheduler at tcp://"):
+    with pytest.raises(clusters.ClusterError, match="cannot connect to the scheduler at `tcp://"):
         clusters.connect(addresses[0].replace("tls", "tcp"))
 
 
@@ -367,7 +367,7 @@ def test_workers_with_another_engine_are_refused_by_name(scenario: lasthop.Scena
         assert cluster.refused == {odd: str(Engine("0.0.1", "another"))}
         until(lambda: odd not in cluster.client.nthreads())
         cluster.client.run(become_another)
-        with pytest.raises(clusters.ClusterError, match=r"found tls://.* with 0\.0\.1"):
+        with pytest.raises(clusters.ClusterError, match=r"another engine, tls://.* with 0\.0\.1"):
             clusters.connect(cluster.client)
 
 
@@ -385,8 +385,8 @@ def test_a_stop_keeps_what_is_finished(two: clusters.Cluster, scenario: lasthop.
 @pytest.mark.parametrize(
     ("where", "told"),
     [
-        ("local:0", "--cluster: found 'local:0'; allowed: local:N, tcp://HOST:PORT"),
-        ("somewhere", "--cluster: found 'somewhere'; allowed: local:N"),
+        ("local:0", "invalid value `local:0` for `--cluster`: expected local:N, tcp://HOST:PORT"),
+        ("somewhere", "invalid value `somewhere` for `--cluster`: expected local:N"),
     ],
 )
 def test_what_is_no_cluster_is_refused(
@@ -407,6 +407,6 @@ def test_the_command_runs_on_a_cluster(tmp_path: Path, capsys: pytest.CaptureFix
     assert _main(common) == 0
     assert json.loads(capsys.readouterr().out) == there
     assert _main([*common, "--cluster", "local:1", "--jobs", "2"]) == 2
-    assert "--jobs: found --cluster" in capsys.readouterr().err
+    assert "cannot use `--jobs` with `--cluster`" in capsys.readouterr().err
     assert _main(["reproduce", "multilayer", "--cluster", "local:1"]) == 2
-    assert "--cluster: found no --store" in capsys.readouterr().err
+    assert "`--cluster` requires `--store DIR`" in capsys.readouterr().err

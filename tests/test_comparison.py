@@ -34,7 +34,7 @@ def test_the_same_run_twice_is_the_same_to_the_bit(small: Path) -> None:
     assert found.frame.height > 0
     assert found.moved.is_empty()
     assert (found.frame["difference"] == 0.0).all()
-    assert "0 moved" in found.summary()
+    assert "0 changed significantly" in found.summary()
 
 
 def test_what_really_moved_is_found_and_comes_first(small: Path) -> None:
@@ -148,13 +148,13 @@ def test_points_of_one_side_are_named_and_nothing_in_common_is_an_error() -> Non
     assert (found.only_a, found.only_b) == (("x = 2",), ())
     other = results(values, points=1)
     other = Results(**{**other.__dict__, "points": [Point({"y": 1}, "0")]})
-    with pytest.raises(ValueError, match="without a common point"):
+    with pytest.raises(ValueError, match="have no common point"):
         diff(results(values), other)
-    with pytest.raises(ValueError, match="level: found 2"):
+    with pytest.raises(ValueError, match="invalid value `2` for `level`"):
         diff(results(values), results(values), level=2.0)
 
 
 def test_single_replications_are_said_to_decide_nothing() -> None:
     found = diff(results(np.zeros((1, 3))), results(np.ones((1, 3)), seed=2))
-    assert "3 metrics compared at 1 point: 0 moved" in found.summary()
-    assert "; 3 cannot be judged by a single replication" in found.summary()
+    assert "3 metrics compared at 1 point: 0 changed significantly" in found.summary()
+    assert "; 3 are inconclusive with a single replication" in found.summary()

@@ -75,17 +75,17 @@ def test_a_lapse_begins_the_count_anew_and_never_is_nan() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"step": 0.0}, "step: found 0"),
-        ({"level": 1.5}, "level: found 1.5"),
-        ({"hold": 0}, "hold: found 0"),
-        ({"step": 100.0}, "flows: found 2"),
+        ({"step": 0.0}, "invalid value `0` for `step`"),
+        ({"level": 1.5}, "invalid value `1.5` for `level`"),
+        ({"hold": 0}, "invalid value `0` for `hold`"),
+        ({"step": 100.0}, "2 TCP flows of one connection"),
     ],
 )
 def test_bad_numbers_are_refused(options: dict[str, float], message: str) -> None:
     trace = drawn({"a": (0.0, [1.0] * 9), "b": (0.0, [1.0] * 9)})
     with pytest.raises(ValueError, match=message):
         lasthop.convergence(trace, **options)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="found 1 TCP flows"):
+    with pytest.raises(ValueError, match="1 TCP flows of one connection"):
         lasthop.convergence(drawn({"a": (0.0, [1.0] * 9)}))
 
 
@@ -164,4 +164,4 @@ def test_run_shows_how_flows_share(capsys: pytest.CaptureFixture[str], tmp_path:
     assert "fair after" in shown
     assert "index" in shown
     assert shown.index("first") < shown.index("Fairness")
-    assert shown.index("Fairness") < shown.index("Sent again") < shown.index("spurious", -400)
+    assert shown.index("Fairness") < shown.index("Retransmissions") < shown.index("spurious", -400)

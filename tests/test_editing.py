@@ -71,7 +71,7 @@ def test_comments_are_the_models_own_words(template: str) -> None:
     flat = " ".join(line.removeprefix("# ") for line in lines if line.startswith("#"))
     run = lasthop.schema()["properties"]["run"]["properties"]
     assert f"{run['seed']['description']} Default: 1." in flat
-    assert re.search(r"Also in \[link\.\w+\]: preset, ", flat)
+    assert re.search(r"Other keys of \[link\.\w+\]: preset, ", flat)
     assert re.search(r"Other kinds: (udp, udp-lite|tcp, udp-lite)\.", flat)
 
 
@@ -84,15 +84,15 @@ def test_new_overwrites_nothing(
     Path(SCHEMA_FILE).write_text("mine too")
     code, out = call(capsys, "new")
     assert code == 2
-    assert "found file.toml, which exists; allowed: a new file, or --force" in out
+    assert "cannot write `file.toml`: file exists; use `--force` to overwrite it" in out
     assert Path("file.toml").read_text() == "mine"
     code, out = call(capsys, "new", "--force")
     assert (code, out) == (0, "file.toml\n")
     assert tomllib.loads(Path("file.toml").read_text())["name"] == "file"
     assert Path(SCHEMA_FILE).read_text() == "mine too"
     for arguments, words in [
-        (["--template", "x"], "--template: found 'x'; allowed: file, web, speech, radio"),
-        ([" "], "NAME: found ''"),
+        (["--template", "x"], "unknown template `x`: expected file, web, speech, radio"),
+        ([" "], "invalid value `` for `NAME`"),
         (["--out", "no/such.toml"], "No such file"),
     ]:
         code, out = call(capsys, "new", *arguments)
@@ -138,18 +138,17 @@ def test_the_first_example_in_words() -> None:
         "Link wireless: server to client",
         "  protocol: raw; frame header 0 B",
         "  each direction: 2 Mbps, 20 ms, queue 50 packets; errors uniform: loss 1 %",
-        "    largest frame 1500 B: 6 ms on the air, lost with probability 1 %",
+        "    largest frame 1500 B: transmission time 6 ms, loss probability 1 %",
         "",
         "Flow transfer: server to client",
         "  a file of 1 MB",
-        "  TCP cubic, profile linux: segments of 1448 B, a window that grows, "
+        "  TCP cubic, profile linux: segments of 1448 B, an autotuned receive window, "
         "initial window 10, delayed ACKs 40 ms, minimum RTO 200 ms",
-        "  over wireless: 46.21 ms round trip for a full segment and its acknowledgment, "
-        "queues empty",
+        "  over wireless: RTT 46.21 ms for a full segment and its acknowledgment, queues empty",
         "  bandwidth-delay product 2 Mbps (wireless) x 46.21 ms = 11.55 kB, 7.7 full packets",
         "",
         "Runs: 1 point x 30 replications = 30, seed 1. Each ends when every file is "
-        "acknowledged, or is given up at 100000 s.",
+        "acknowledged, at the latest at 100000 s.",
     ]
 
 
@@ -165,7 +164,7 @@ def test_directions_that_differ_are_told_apart() -> None:
     assert "  server to client: 2 Mbps, 20 ms" in text
     assert "  client to server: 64 kbps, 20 ms" in text
     # 4 segments a round trip of 6 + 6.5 + 40 ms.
-    assert "limited by the receive window of 4 segments to 882.6 kbps, not by the network" in text
+    assert "limited to 882.6 kbps by the receive window of 4 segments, not by the network" in text
 
 
 def test_the_frames_that_are_lost_are_listed() -> None:
@@ -205,9 +204,9 @@ def test_a_radio_is_explained_by_its_frames() -> None:
     """By hand: 1000 B are 25 pieces of 40 B, all slots of one frame; half of the frames are bad."""
     text = explain(lasthop.load(ROOT / "python/lasthop/papers/arq-and-tcp/alone.toml"))
     assert "Radio cell: station and mobile\n  frames of 10 ms with slots of 42 B: 25 to" in text
-    told = "a packet of 1000 B takes 25 frames of 42 B, lost with probability 45.5 %"
+    told = "a packet of 1000 B takes 25 frames of 42 B, loss probability 45.5 %"
     assert told in text
-    assert "over cell.mobile: a packet of 1000 B takes 10 ms at least" in text
+    assert "over cell.mobile: minimum delay of a packet of 1000 B: 10 ms" in text
 
 
 @pytest.mark.parametrize(
@@ -258,8 +257,8 @@ def test_a_link_window_that_is_too_small_is_told(window: int, header: int, told:
 def test_a_link_without_a_limit_is_explained_as_such() -> None:
     text = explain(lasthop.load(ROOT / "examples/wired-loss.toml"))
     assert "server to client: unlimited, 200 ms, queue 50 packets; errors uniform" in text
-    assert "largest frame 1040 B: 0 s on the air, lost with probability 1 %" in text
-    assert "the window alone limits the rate, to 1.28 Mbps" in text
+    assert "largest frame 1040 B: transmission time 0 s, loss probability 1 %" in text
+    assert "only the window limits the rate, to 1.28 Mbps" in text
     assert "18446744074" not in text
 
 
@@ -288,7 +287,7 @@ def test_lt_tcp_without_marks_is_explained(queue: object, is_told: bool) -> None
     (flow,) = scenario.to_dict()["flow"]
     tcp = {"kind": "tcp", "variant": "lt-tcp", "profile": "rfc"}
     changed = scenario.with_({**links, f"flow.{flow}.transport": tcp})
-    assert ("lt-tcp takes marks alone for congestion" in explain(changed)) == is_told
+    assert ("lt-tcp detects congestion only by ECN marks" in explain(changed)) == is_told
 
 
 def test_explain_refuses_points_that_are_not_there(
@@ -296,7 +295,7 @@ def test_explain_refuses_points_that_are_not_there(
 ) -> None:
     code, out = call(capsys, "explain", small, "--point", "2")
     assert code == 2
-    assert "--point: found 2; allowed: from 0 to 1" in out
+    assert "invalid value `2` for `--point`: expected 0 to 1" in out
     code, out = call(capsys, "explain", small, "--point", "1")
     assert "TCP sack" in out
     assert "flow.transfer.transport.variant: reno, sack*" in out
@@ -375,7 +374,7 @@ def test_a_name_that_a_scenario_cannot_have_is_refused(
     monkeypatch.chdir(tmp_path)
     code, out = call(capsys, "new", name)
     assert code == 2
-    assert out.startswith(f"lasthop: NAME: found {name!r}; allowed: printable text")
+    assert out.startswith(f"lasthop: invalid value `{repr(name)[1:-1]}` for `NAME`: expected n")
     assert not list(tmp_path.iterdir())
 
 

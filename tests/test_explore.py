@@ -245,7 +245,7 @@ def test_no_file_outside_the_folder_is_read(server: Explorer, folder: Path, name
     for path in ("play", "check", "take", "inside"):
         status, _, text = server.request(f"/api/{path}", question)
         assert status == 422
-        assert "allowed: a file in inner/" in json.loads(text)["error"]
+        assert "expected a file in inner/" in json.loads(text)["error"]
     status, _, text = server.request("/api/campaign", {"folder": "../outer"})
     assert status == 422
     for path in ("/../secret.txt", "/%2e%2e/secret.txt", "//etc/passwd", "/vendor/../../server.py"):
@@ -576,8 +576,8 @@ def test_a_sweep_becomes_alternatives() -> None:
     ("arguments", "message"),
     [
         (["absent.toml"], "absent.toml"),
-        (["."], "found no campaign"),
-        (["http://127.0.0.1:1/"], "allowed: one with #"),
+        (["."], "not a campaign"),
+        (["http://127.0.0.1:1/"], "expected an address with a part after `#`"),
         (["--port", "99999"], "--port"),
     ],
 )

@@ -157,7 +157,7 @@ def test_every_choice_of_the_form_is_answered_or_told(visit: Visit) -> None:
             assert page.evaluate("Boolean(lasthop.player.answer || lasthop.player.error)")
             error = page.evaluate("lasthop.player.error && lasthop.player.error.message")
             # A slow machine refuses what takes too long, which says nothing about the form.
-            if error and "replication of more than" not in error:
+            if error and "replication takes more than" not in error:
                 refused.add(value)
         page.locator(f"#{key}").select_option("uniform" if key.endswith("errors") else "raw")
     # Those that have a key without a default which the form cannot give them.
@@ -238,7 +238,7 @@ def test_without_a_token_nothing_is_shown(browser: Browser, server: Explorer) ->
 
 def test_looking_inside_and_zooming_together(visit: Visit) -> None:
     visit.answered()
-    page = visit.view("Look inside")
+    page = visit.view("Trace view")
     page.wait_for_selector(".panel-plot canvas")
     assert page.locator(".panel-plot").count() == 4
     told = page.locator(".summary").inner_text()
@@ -264,14 +264,14 @@ def test_looking_inside_and_zooming_together(visit: Visit) -> None:
     assert len({tuple(one) for one in second}) == 1
     assert second[0][1] - second[0][0] < first[0][1] - first[0][0]
     page.keyboard.press("Escape")
-    page.get_by_role("button", name="all of it").click()
+    page.get_by_role("button", name="show all").click()
     page.wait_for_timeout(200)
     assert spans()[0][0] == 0
     # Step by event: the list follows.
-    page.get_by_role("button", name="one event on").click()
+    page.get_by_role("button", name="next event").click()
     page.wait_for_timeout(500)
     where = page.evaluate("lasthop.inside.window.at")
-    page.get_by_role("button", name="one event on").click()
+    page.get_by_role("button", name="next event").click()
     page.wait_for_timeout(200)
     assert page.evaluate("lasthop.inside.window.at") > where
     page.get_by_role("button", name="Play", exact=True).last.click()
@@ -284,9 +284,9 @@ def test_looking_inside_and_zooming_together(visit: Visit) -> None:
 
 def test_diagrams_are_moved_by_keys(visit: Visit) -> None:
     visit.answered()
-    page = visit.view("Look inside")
+    page = visit.view("Trace view")
     page.wait_for_selector(".panel-plot canvas")
-    page.get_by_role("button", name="one event on").focus()
+    page.get_by_role("button", name="next event").focus()
     before = page.evaluate("({...lasthop.inside.window})")
     for key, holds in (
         ("+", "now.to - now.from < was.to - was.from"),
@@ -330,7 +330,7 @@ def test_a_campaign_is_browsed_down_to_a_trace(visit: Visit) -> None:
 def test_what_is_taken_away(visit: Visit) -> None:
     visit.answered()
     page = visit.page
-    page.get_by_role("button", name="Take away").click()
+    page.get_by_role("button", name="Export").click()
     page.wait_for_function("() => document.querySelector('#take pre code').innerText.length > 50")
     tables = tomllib.loads(page.locator("#take pre code").inner_text())
     assert list(tables["sweep"]["case"]) == ["raw", "selective-repeat"]
@@ -354,10 +354,12 @@ def test_every_view_fits_every_width_and_zoom(
     browser: Browser, server: Explorer, width: int
 ) -> None:
     found = Visit(browser, server.address, viewport={"width": width, "height": 800}).answered()
-    for name in ("Play", "Look inside", "Browse"):
+    for name in ("Live view", "Trace view", "Browse"):
         page = found.view(name)
         page.wait_for_selector(
-            {"Play": ".estimates", "Look inside": ".panel-plot canvas", "Browse": "svg.means"}[name]
+            {"Live view": ".estimates", "Trace view": ".panel-plot canvas", "Browse": "svg.means"}[
+                name
+            ]
         )
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         # 200 % zoom is half the width in pixels of CSS.
@@ -375,10 +377,10 @@ def test_axe_finds_nothing(browser: Browser, server: Explorer, width: int, schem
     found = Visit(browser, server.address, viewport=size, color_scheme=scheme).answered()
     page = found.page
     ready = {
-        "Play": ".delays canvas",
-        "Look inside": ".panel-plot canvas",
+        "Live view": ".delays canvas",
+        "Trace view": ".panel-plot canvas",
         "Browse": "svg.means",
-        "Take away": "#take pre code",
+        "Export": "#take pre code",
     }
     for name, selector in ready.items():
         page.get_by_role("button", name=name, exact=True).first.click()

@@ -208,9 +208,9 @@ def test_sensitivity_judges_each_variant(study: Study) -> None:
 
 def test_sensitivity_is_of_a_whole_study(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli._main(["reproduce", "link-enhancements", "Figure 9", "--sensitivity"]) == 2
-    assert "allowed: the study alone" in capsys.readouterr().err
+    assert "cannot use `--sensitivity` with tables or figures" in capsys.readouterr().err
     assert cli._main(["reproduce", "multilayer", "--sensitivity"]) == 2
-    assert "allowed: one that names choices" in capsys.readouterr().err
+    assert "lists no open choices" in capsys.readouterr().err
 
 
 def judged(study: Study, name: str, values: dict[str, list[float]]) -> str:

@@ -137,9 +137,9 @@ def test_settings_are_validated_before_they_are_used(
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        (b"1\n\xff\n", "found bytes that are not text"),
-        (b"1\n" + b"9" * 400, "line 2: found text"),
-        ("1\n\u00b2\n".encode(), "line 2: found"),
+        (b"1\n\xff\n", "invalid text"),
+        (b"1\n" + b"9" * 400, ":2: invalid text"),
+        ("1\n\u00b2\n".encode(), ":2: invalid"),
     ],
 )
 def test_rates_that_are_no_numbers_are_refused(
@@ -158,7 +158,7 @@ def test_broken_csv_and_nested_json_are_refused(
     for text in ("lost,a\n1,2\r3\n", '{"a":' * 100_000, '{"lost": ' + "9" * 5000 + "}"):
         path.write_bytes(text.encode())
         assert _main(["fit", str(path)]) == 2
-        assert "found broken" in (err := capsys.readouterr().err) or "nested" in err
+        assert "invalid " in (err := capsys.readouterr().err) or "nested" in err
     path = tmp_path / "a.json"
     path.write_text(json.dumps({"link": {}}).replace("{}", "[" * 100_000))
     assert _main(["live", str(path), "--", "true"]) == 2

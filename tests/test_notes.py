@@ -59,8 +59,8 @@ def test_durations_of_unfinished_transfers_are_not_averaged(halves: lasthop.Resu
     assert np.array_equal(np.isnan(duration), done == 0.0)
     assert np.nanmax(halves.values) >= 17.0, "the table has what was run"
     (note,) = halves.notes
-    assert note.startswith("flow.transfer: complete when the run ended were")
-    assert f"{np.count_nonzero(done)} of 10 (" in note
+    assert note.startswith(f"flow.transfer: {np.count_nonzero(done)} of 10 (")
+    assert " transfers were complete at the end of the run; " in note
     assert "aw)" in note, "the point is named by its words"
     summary = halves.summary().filter(point=0, metric="flow.transfer.complete")
     assert summary["mean"].item() == np.count_nonzero(done) / 10
@@ -76,7 +76,7 @@ def test_tables_show_the_share_that_is_complete(halves: lasthop.Results) -> None
 
 def test_figures_leave_unfinished_transfers_out(halves: lasthop.Results) -> None:
     figure = lasthop.plot(halves, y="duration_s", kind="cdf", by="link.air.protocol")
-    assert "of 20 transfers complete, others left out" in figure.axes[0].get_xlabel()
+    assert "of 20 transfers complete, others excluded" in figure.axes[0].get_xlabel()
     longest = max(float(np.max(np.asarray(line.get_xdata()))) for line in figure.axes[0].lines)
     assert longest < 17.0
 
@@ -179,7 +179,7 @@ replications = 2
     file = tmp_path / "path.toml"
     file.write_text(text)
     (note,) = lasthop.run(file).notes
-    assert note.startswith("flow.transfer (lt-tcp): lt-tcp takes marks alone for congestion")
+    assert note.startswith("flow.transfer (lt-tcp): lt-tcp detects congestion only by ECN marks")
     assert note.endswith("nothing: wireless")
     red = 'rate = "1 Mbps"\nqueue = { kind = "red", ecn = true }'
     file.write_text(text.replace('rate = "1 Mbps"', red))
@@ -210,8 +210,8 @@ def test_a_receive_window_that_limits_a_flow_is_reported() -> None:
     rfc = results(FAST.replace('"cubic"', '"cubic", profile = "rfc"'))
     assert rfc.samples("flow.transfer.goodput_bps", 0).mean() == pytest.approx(14.91e6, rel=0.03)
     assert rfc.notes == (
-        "flow.transfer: limited by the receive window of 64 segments to 14.91 Mbps, not by the "
-        'network; set a larger `receive_window` or take profile "linux" without it',
+        "flow.transfer: limited to 14.91 Mbps by the receive window of 64 segments, not by the "
+        'network; set a larger `receive_window` or use profile "linux" without it',
     )
     # Profile linux has no such limit, nor has a flow that losses keep far below it.
     default = results(FAST.replace('"cubic"', '"cubic", profile = "linux"'))
@@ -232,10 +232,9 @@ def test_a_link_window_that_limits_a_link_is_reported() -> None:
         'delay = "25 ms"\nprotocol = { kind = "selective-repeat", window = 8 }',
     ).replace("50 MB", "5 MB")
     (note,) = results(text).notes
-    assert note.startswith(
-        "link.path.forward: limited by the window of 8 frames of the link protocol to 1.9"
-    )
-    assert "not by the link's 100 Mbps; set a larger `protocol.window`" in note
+    assert note.startswith("link.path.forward: limited to 1.9")
+    assert " by the link protocol's window of 8 frames, not by the link rate of 100 Mbps; " in note
+    assert note.endswith("set a larger `protocol.window`")
 
 
 def test_a_file_that_ends_within_slow_start_is_reported() -> None:
@@ -243,8 +242,8 @@ def test_a_file_that_ends_within_slow_start_is_reported() -> None:
     text = FAST.replace("50 MB", "100 kB")
     found = results(text)
     (note,) = found.notes
-    assert note.startswith("flow.transfer: limited by the application to 3.99 Mbps")
-    assert "100 kB take 4 round trips of handshake and slow start; set a larger `app.size`" in note
+    assert note.startswith("flow.transfer: limited to 3.99 Mbps by the application")
+    assert "100 kB take 4 RTT of handshake and slow start; set a larger `app.size`" in note
     assert note.removeprefix("flow.transfer: ") in explain(lasthop.Scenario(tomllib.loads(text)))
     # Losses, not the size, limit it to less; a path that the first window fills has no such limit.
     lossy = 'delay = "25 ms"\nerrors = { kind = "uniform", loss = "20 %" }'
@@ -256,7 +255,7 @@ def test_results_of_a_store_report_limits(tmp_path: Path) -> None:
     file = tmp_path / "path.toml"
     file.write_text(FAST.replace('"cubic"', '"cubic", profile = "rfc"'))
     notes = lasthop.run(file).notes
-    assert "limited by the receive window" in notes[0]
+    assert "by the receive window" in notes[0]
     assert lasthop.Campaign(tmp_path / "store").run(file).notes == notes
     assert lasthop.Campaign(tmp_path / "store").results().notes == notes
 

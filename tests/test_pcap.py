@@ -252,9 +252,9 @@ def test_the_command_writes_a_capture_and_refuses_what_is_not_there(
     assert code == "0"
     assert line == f"{target}: {count(target, 'ip')} packets"
     for arguments, words in [
-        (["--link", "x"], '--link: found "x"; allowed: wireless'),
-        (["--at", "x"], '--at: found "x"; allowed: server, client'),
-        (["--from", "1 s"], "--from, --to: found --pcap"),
+        (["--link", "x"], "invalid value `x` for `--link`: expected wireless"),
+        (["--at", "x"], "invalid value `x` for `--at`: expected server, client"),
+        (["--from", "1 s"], "cannot use `--from` or `--to` with `--pcap`"),
     ]:
         code, line = lines("--pcap", str(target), *arguments)
         assert code == "2"

@@ -177,7 +177,7 @@ def test_long_words_are_folded_into_the_figure(count: int) -> None:
 
 
 def test_a_figure_whose_curves_take_every_swept_key_has_no_axis() -> None:
-    message = f"x: found nothing; allowed: {DELAY}, {VARIANT}, one of them not in by; or kind cdf"
+    message = f"missing `x`: expected one of {DELAY}, {VARIANT} that is not used for `by`, or kind"
     with pytest.raises(lasthop.PlotError, match=re.escape(message)):
         lasthop.plot(made(), by=[DELAY, VARIANT])
 
@@ -218,7 +218,7 @@ def test_logarithmic_axes() -> None:
     axes = lasthop.plot(made(), log="xy").axes[0]
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
     assert [text.get_text() for text in axes.get_xticklabels()] == ["10", "100"]
-    with pytest.raises(lasthop.PlotError, match="found 0 on the x-axis"):
+    with pytest.raises(lasthop.PlotError, match="x-axis: it has the value 0"):
         lasthop.plot(made(("0 s", "1 s")), log="x")
 
 
@@ -227,7 +227,7 @@ def test_distribution_is_that_of_the_samples() -> None:
     figure = lasthop.plot(results, kind="cdf", where={"delay": "10 ms"})
     (axes,) = figure.axes
     assert axes.get_xlabel() == "Goodput (kbps)"
-    assert axes.get_ylabel() == "Share of replications"
+    assert axes.get_ylabel() == "Fraction of replications"
     line = axes.get_lines()[0]
     np.testing.assert_allclose(xs(line)[1:], np.sort(results.samples(GOODPUT, 0)) / 1e3)
     np.testing.assert_allclose(ys(line), np.arange(13) / 12)
@@ -236,15 +236,18 @@ def test_distribution_is_that_of_the_samples() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"x": "rate"}, r"x: found 'rate'; allowed: link.radio.delay, flow.transfer"),
-        ({"y": "goodput"}, r"y: found 'goodput'; allowed: such as flow.transfer.goodput_bps"),
-        ({"y": ["goodput_bps", "frame_loss"]}, r"allowed: one quantity a figure"),
-        ({"by": []}, r"by: found nothing about flow.transfer.transport.variant"),
-        ({"where": {"delay": "3 s"}}, r"where: found delay=3 s; allowed: 10 ms, 100 ms"),
-        ({"kind": "pie"}, r"kind: found 'pie'; allowed: line, cdf"),
-        ({"kind": "series"}, r"kind: found series of a results table"),
-        ({"log": "z"}, r"log: found 'z'"),
-        ({"size": "page"}, r"size: found 'page'; allowed: column, full"),
+        ({"x": "rate"}, r"unknown swept key `rate` for `x`"),
+        (
+            {"y": "goodput"},
+            r"unknown metric `goodput` for `y`; did you mean `flow.transfer.goodput_bps`",
+        ),
+        ({"y": ["goodput_bps", "frame_loss"]}, r"expected one per figure"),
+        ({"by": []}, r"missing key `flow.transfer.transport.variant` for `by`"),
+        ({"where": {"delay": "3 s"}}, r"value `3 s` of `delay` for `where`: expected 10 ms, 100"),
+        ({"kind": "pie"}, r"invalid value `pie` for `kind`: expected line, cdf"),
+        ({"kind": "series"}, r"kind series requires a scenario"),
+        ({"log": "z"}, r"invalid value `z` for `log`"),
+        ({"size": "page"}, r"invalid value `page` for `size`: expected column, full"),
     ],
 )
 def test_figures_that_cannot_be_drawn(arguments: dict[str, object], message: str) -> None:
@@ -253,7 +256,7 @@ def test_figures_that_cannot_be_drawn(arguments: dict[str, object], message: str
 
 
 def test_too_many_curves_are_refused() -> None:
-    with pytest.raises(lasthop.PlotError, match="found 13 curves"):
+    with pytest.raises(lasthop.PlotError, match="13 curves: expected at most"):
         lasthop.plot(made(variants=[f"v{n}" for n in range(13)]))
 
 
@@ -355,7 +358,7 @@ def test_sequence_tells_retransmissions(small: Path) -> None:
     assert axes.get_ylabel() == "Sequence number (kB)"
     lines = {str(line.get_label()): line for line in axes.get_lines()}
     retransmissions = trace.metrics["flow.transfer.retransmissions"]
-    assert len(xs(lines["sent again"])) == retransmissions > 0
+    assert len(xs(lines["retransmitted"])) == retransmissions > 0
     acks = ys(lines["acknowledged"])
     assert np.all(np.diff(acks) >= 0.0)
     assert to_hex(lines["sent"].get_color()).upper() == style.BLUE
@@ -364,12 +367,12 @@ def test_sequence_tells_retransmissions(small: Path) -> None:
 def test_trace_figures_that_cannot_be_drawn(small: Path) -> None:
     trace = lasthop.trace(small)
     for arguments, message in (
-        ({"kind": "line"}, "kind: found line of a trace"),
-        ({"y": "rtt"}, "y: found 'rtt'; allowed: cwnd, ssthresh, queue"),
-        ({"kind": "sequence", "y": "web"}, "y: found 'web'; allowed: transfer"),
-        ({"kind": "ladder"}, "link: found nothing; allowed: wireless"),
-        ({"log": "x"}, "log: found x of series"),
-        ({"start": 5.0, "end": 1.0}, "from: found 5 s"),
+        ({"kind": "line"}, "invalid value `line` for `kind`"),
+        ({"y": "rtt"}, "invalid value `rtt` for `y`: expected cwnd, ssthresh, queue"),
+        ({"kind": "sequence", "y": "web"}, "invalid value `web` for `y`: expected transfer"),
+        ({"kind": "ladder"}, "missing `link`: expected wireless"),
+        ({"log": "x"}, "invalid value `x` for `log`: expected y"),
+        ({"start": 5.0, "end": 1.0}, "invalid value `5 s` for `from`"),
     ):
         with pytest.raises(lasthop.PlotError, match=message):
             lasthop.plot(trace, **arguments)
@@ -398,14 +401,20 @@ def test_command_line(tmp_path: Path, small: Path, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--out", "figure.bmp"], "--out: found 'figure.bmp'; allowed: a name that ends in .png"),
-        (["--out", "no/figure.svg"], "--out: found no folder no"),
-        (["--y", "speed", "--out", "figure.svg"], "--y: found 'speed'"),
-        (["--where", "variant", "--out", "figure.svg"], "--where: found 'variant'"),
-        (["--kind", "ladder", "--out", "figure.svg"], "--link: found nothing; allowed: wireless"),
-        (["--point", "9", "--kind", "series", "--out", "f.svg"], "--point: found 9"),
-        (["--set", "x", "--out", "figure.svg"], "--set: found 'x'"),
-        (["--from", "soon", "--out", "figure.svg"], "--from: found"),
+        (
+            ["--out", "figure.bmp"],
+            "invalid value `figure.bmp` for `--out`: expected a name that ends in .png",
+        ),
+        (["--out", "no/figure.svg"], "expected a file in an existing, writable folder"),
+        (["--y", "speed", "--out", "figure.svg"], "unknown metric `speed` for `--y`"),
+        (["--where", "variant", "--out", "figure.svg"], "invalid value `variant` for `--where`"),
+        (
+            ["--kind", "ladder", "--out", "figure.svg"],
+            "missing `--link`: expected wireless",
+        ),
+        (["--point", "9", "--kind", "series", "--out", "f.svg"], "invalid value `9` for `--point`"),
+        (["--set", "x", "--out", "figure.svg"], "invalid value `x` for `--set`"),
+        (["--from", "soon", "--out", "figure.svg"], "invalid value `soon` for `--from`"),
     ],
 )
 def test_command_line_refuses(
@@ -428,11 +437,11 @@ def test_command_line_refuses_what_is_no_table(
     (tmp_path / "b.csv").write_text("a,b\n1,2\n")
     (tmp_path / "c.csv").write_text("point,value,point\n1,2,3\n")
     for name, message in (
-        ("a.parquet", "found no table"),
-        ("b.csv", "found no column 'point'"),
-        ("c.csv", "found 2 columns 'point'; allowed: one of a name"),
+        ("a.parquet", "not a table"),
+        ("b.csv", "has no column `point`"),
+        ("c.csv", "2 columns are named `point`: expected unique names"),
         ("missing.csv", "No such file"),
-        (".", "found no results"),
+        (".", "no results: expected"),
     ):
         source = str(tmp_path / name)
         assert cli._main(["plot", source, "--out", str(tmp_path / "f.svg")]) in (1, 2)
@@ -475,7 +484,7 @@ def test_notebooks_show_means_intervals_and_provenance(small: Path) -> None:
     assert html.count("<tr>") == 5
     assert "<th>Link delay</th>" in html
     assert re.search(r"\d{3}\.\d+ (± \d\.\d+|−\d\.\d+ \+\d\.\d+)</td>", html)
-    assert "mean and its 95 % interval" in html or "half-width of its 95 % interval" in html
+    assert "95 % confidence interval" in html
     assert "<b>made</b>, lasthop" in html
     assert "seed 1, 48 replications, scenario 0 and 3 more" in html
     scenario = lasthop.load(small)._repr_html_()
@@ -491,11 +500,27 @@ def test_html_escapes_what_users_write() -> None:
 def test_options_that_say_nothing_about_a_figure_are_refused(small: Path) -> None:
     trace, results = lasthop.trace(small), lasthop.run(small)
     for data, arguments, message in (
-        (results, {"start": 1.0}, "from: found 1.0; allowed: of kind series, sequence, ladder"),
-        (results, {"link": "wireless"}, "link: found 'wireless'; allowed: of kind ladder"),
-        (trace, {"where": {"variant": "sack"}}, "where: found .*; allowed: of kind line and cdf"),
-        (trace, {"x": "variant"}, "x: found 'variant'; allowed: of kind line and cdf"),
-        (trace, {"link": "wireless"}, "link: found 'wireless'; allowed: of kind ladder"),
+        (
+            results,
+            {"start": 1.0},
+            "`from` requires kind series or sequence or ladder",
+        ),
+        (
+            results,
+            {"link": "wireless"},
+            "`link` requires kind ladder",
+        ),
+        (
+            trace,
+            {"where": {"variant": "sack"}},
+            "`where` requires kind line or cdf",
+        ),
+        (trace, {"x": "variant"}, "`x` requires kind line or cdf"),
+        (
+            trace,
+            {"link": "wireless"},
+            "`link` requires kind ladder",
+        ),
     ):
         with pytest.raises(lasthop.PlotError, match=message):
             lasthop.plot(data, **arguments)
@@ -561,7 +586,7 @@ def test_notebooks_show_figures_and_figures_of_ones_own_take_them() -> None:
     assert len(right.containers) == 2
     assert right.get_legend() is not None
     pyplot.close(own)
-    with pytest.raises(lasthop.PlotError, match="ax: found axes; allowed: of kind line and cdf"):
+    with pytest.raises(lasthop.PlotError, match="`ax` requires kind line or cdf"):
         lasthop.plot(made(), kind="series", ax=right)
 
 
@@ -576,7 +601,7 @@ def test_pictures_of_a_replication_say_their_point_and_obey(small: Path) -> None
         assert said.get_suptitle() + said.axes[0].get_title() == "mine"
         assert said.get_figwidth() == 7.0
     assert lasthop.plot(trace, kind="series", log="y").axes[0].get_yscale() == "log"
-    with pytest.raises(lasthop.PlotError, match="log: found x of a ladder"):
+    with pytest.raises(lasthop.PlotError, match="`log` requires kind line, cdf or series"):
         lasthop.plot(trace, kind="ladder", link="wireless", log="x")
 
 

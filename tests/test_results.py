@@ -150,11 +150,11 @@ def test_seed_decides(small: Path) -> None:
 
 
 def test_numbers_out_of_range_are_refused(small: Path) -> None:
-    with pytest.raises(ValueError, match="replications: found 0"):
+    with pytest.raises(ValueError, match="invalid value `0` for `replications`"):
         lasthop.run(small, replications=0)
-    with pytest.raises(ValueError, match="jobs: found -1"):
+    with pytest.raises(ValueError, match="invalid value `-1` for `jobs`"):
         lasthop.run(small, jobs=-1)
-    with pytest.raises(ValueError, match="point: found 2; allowed: from 0 to 1"):
+    with pytest.raises(ValueError, match="invalid value `2` for `point`: expected 0 to 1"):
         lasthop.trace(small, point=2)
 
 
@@ -185,7 +185,7 @@ def test_swept_values_are_told_in_words() -> None:
 @pytest.mark.parametrize("point", [-1, 2])
 def test_samples_of_a_point_that_is_not_there(small: Path, point: int) -> None:
     results = lasthop.run(small, replications=1)
-    with pytest.raises(ValueError, match=f"point: found {point}; allowed: from 0 to 1"):
+    with pytest.raises(ValueError, match=f"invalid value `{point}` for `point`: expected 0 to 1"):
         results.samples("flow.transfer.goodput_bps", point)
 
 

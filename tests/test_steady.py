@@ -77,7 +77,7 @@ def test_what_never_settles_has_no_mean() -> None:
 
 def test_steps_out_of_range_are_refused() -> None:
     for step in (0.0, -1.0, 1e9, float("nan")):
-        with pytest.raises(ValueError, match="step: found"):
+        with pytest.raises(ValueError, match="for `step`: expected"):
             lasthop.steady_state(made([1.0, 2.0, 3.0]), step=step)
 
 
@@ -136,4 +136,4 @@ def test_command_prints_what_it_settles_to(long: Path, capsys: pytest.CaptureFix
     table = capsys.readouterr().out.splitlines()
     assert table[0] == "entity,quantity,mean,ci95,warm_up_s,batch_s,independent"
     assert run_command(["steady", str(long), "--step", "1 h"]) == 2
-    assert "--step: found 3600 s" in capsys.readouterr().err
+    assert "invalid value `3600 s` for `--step`" in capsys.readouterr().err

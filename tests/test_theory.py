@@ -103,7 +103,7 @@ def test_results_are_compared_with_their_own_scenario() -> None:
     table = lasthop.compare_theory(results)
     assert set(table["rule"]) == {"frame loss", "residual loss", "loss bursts", "delay"}
     other = lasthop.Scenario(scenario(MEDIA, errors=UNIFORM, delay="1 ms"))
-    with pytest.raises(ValueError, match="other results"):
+    with pytest.raises(ValueError, match="does not match the results"):
         lasthop.compare_theory(results, scenario=other)
 
 

@@ -87,7 +87,7 @@ def test_a_trace_from_before_there_was_a_column_is_read(tmp_path: Path) -> None:
 
 def test_a_trace_without_a_column_that_was_always_there_is_damaged(tmp_path: Path) -> None:
     with pytest.raises(
-        ValueError, match=r"found damaged files .*allowed: what lasthop trace wrote"
+        ValueError, match=r"damaged files .*expected a folder written by `lasthop trace`"
     ):
         lasthop.Trace.read(without("arrival_s", tmp_path))
 

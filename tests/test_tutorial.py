@@ -43,7 +43,7 @@ def test_the_tutorial_runs_from_its_first_command_to_its_figure(tmp_path: Path) 
         assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "my-link.pcapng").stat().st_size > 10_000
     # What the text says of the output.
-    assert re.search(r"largest frame 552 B: .* lost with probability 2\.61 %", told[0])
+    assert re.search(r"largest frame 552 B: .* loss probability 2\.61 %", told[0])
     assert re.search(r"\(radio\) .* 9\.0 full packets", told[0])
     assert "TCP cubic, profile linux: " in told[0]
     assert "8 points" in told[0]

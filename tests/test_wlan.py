@@ -62,7 +62,8 @@ def test_positions_are_drawn_and_bar_the_model_of_cells_that_hear_each_other() -
     )
     told = explain(placed)
     assert f"do not sense each other: {ends[0]} and {ends[1]} (401.1 m)" in told
-    assert "read up to 250 m, sensed up to 300 m, disturb up to 300 m" in told
+    ranges = "transmission range 250 m, carrier-sense range 300 m, interference range 300 m"
+    assert ranges in told
     assert "| 400 m" in told
     results = lasthop.run(placed.with_({"run.duration": "1 s"}))
     table = lasthop.compare_theory(results)
@@ -151,4 +152,4 @@ def test_a_ladder_shows_backoff_collisions_and_reserved_air() -> None:
     assert "collision" in words
     assert any(word.startswith("back-off") for word in words)
     (legend,) = figure.legends
-    assert "air reserved (NAV)" in [text.get_text() for text in legend.get_texts()]
+    assert "medium reserved (NAV)" in [text.get_text() for text in legend.get_texts()]

@@ -1,11 +1,11 @@
 """The command `lasthop`.
 
-Exit codes: 0 done, 1 failure, 2 bad input, 3 not modelled (`tcp-script`), 130 interrupted (what is
-finished is still printed and written). Results go to standard output; progress and errors to
-standard error.
+Exit codes: 0 success, 1 failure, 2 invalid input, 3 not modelled (`tcp-script`), 130 interrupted
+(finished replications are printed and written). Results are written to standard output, progress
+and errors to standard error.
 
-This module imports nothing that takes time, so that Ctrl-C ends the process quietly from its first
-moments on; `app` has the commands.
+This module has no slow imports, so that Ctrl-C ends the process without a traceback from the start.
+`app` defines the commands.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ __all__ = ["BAD_INPUT", "DONE", "FAILURE", "INTERRUPTED", "main"]
 
 
 def _main(arguments: list[str] | None = None) -> int:
-    """Runs the command line; every expected failure is one line on standard error."""
+    """Runs the command line; an expected failure is reported in one line on standard error."""
     if (sys.argv[1:] if arguments is None else arguments) == ["--version"]:
-        # Without typer, whose import takes longer than all else.
+        # Without importing typer, which takes longer than the rest.
         from lasthop import _lasthop
 
         try:
             sys.stdout.write(f"lasthop {_lasthop.__version__}\n")
             sys.stdout.flush()
         except OSError:
-            pass  # told below, as for every command
+            pass  # reported below, as for every command
         else:
             return DONE
     from lasthop.commands.app import run_command
@@ -42,10 +42,10 @@ def _main(arguments: list[str] | None = None) -> int:
 
 
 def _end_at_once() -> None:
-    """Gives SIGINT its default action, unless it is ignored or handled by who called.
+    """Gives SIGINT its default action, unless it is ignored or handled by the caller.
 
-    Here and by the half of `signal` that is written in C: an import takes milliseconds, in which
-    Ctrl-C would print a traceback. `lasthop.commands.interrupts` has the rest.
+    Uses the C module behind `signal`: during the milliseconds of an import, Ctrl-C would print a
+    traceback. See `lasthop.commands.interrupts`.
     """
     import _signal  # type: ignore[import-not-found]
 
@@ -54,14 +54,14 @@ def _end_at_once() -> None:
 
 
 def main() -> NoReturn:
-    """Runs the command line and leaves the process."""
+    """Runs the command line and exits the process."""
     _end_at_once()
     from lasthop.commands import output
 
     output.never_fail()
-    # Threads of NumPy's BLAS take a tenth of a short command to start, and nothing here that is as
-    # large as they need; rows are computed by the engine's own.
+    # Starting the threads of NumPy's BLAS takes 10 % of a short command, and no matrix here is
+    # large enough to profit from them.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # Imports make objects that stay: looking for garbage among them takes a tenth of their time.
+    # Objects created by imports persist; collecting garbage among them takes 10 % of their time.
     gc.disable()
     sys.exit(_main())

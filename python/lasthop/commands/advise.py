@@ -1,4 +1,4 @@
-"""The command `lasthop advise`: which protocol serves a link and its traffic best."""
+"""The command `lasthop advise`: selection of the best link protocol for given traffic."""
 
 from __future__ import annotations
 
@@ -33,8 +33,17 @@ from lasthop.commands.common import (
     print_line,
     running,
 )
-from lasthop.commands.values import BadInput, Plot, TableOrJson, as_path, quantity, save_picture
+from lasthop.commands.values import (
+    BadInput,
+    Plot,
+    TableOrJson,
+    as_path,
+    of_option,
+    quantity,
+    save_picture,
+)
 from lasthop.running.writing import IS_FULL, write_file
+from lasthop.scenarios.arguments import invalid
 from lasthop.showing import terminal
 
 if TYPE_CHECKING:
@@ -50,25 +59,24 @@ def advise(
         str,
         typer.Option(
             metavar="TEXT",
-            help="What is to be best, and bounds: 'goodput, delay_p99 < 300 ms, residual_loss < "
-            "1e-3'.",
+            help="Objectives and constraints: 'goodput, delay_p99 < 300 ms, residual_loss < 1e-3'.",
         ),
     ],
     traffic: Annotated[
         str | None,
         typer.Option(
             metavar="TEXT",
-            help="Flows in place of the file's: file [SIZE], web, voice [RATE], video [RATE], with "
-            "commas.",
+            help="Replace the scenario's flows: comma-separated file [SIZE], web, voice [RATE], "
+            "video [RATE].",
         ),
     ] = None,
     link: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="The link to treat; by default the lossy one."),
+        typer.Option(metavar="NAME", help="Link to optimise; default: the lossy one."),
     ] = None,
     protocol: Annotated[
         list[str] | None,
-        typer.Option(metavar="KIND", help="Only this link protocol. Repeatable."),
+        typer.Option(metavar="KIND", help="Compare only this link protocol. Repeatable."),
     ] = None,
     transport: Annotated[
         list[str] | None,
@@ -76,20 +84,21 @@ def advise(
     ] = None,
     trials: Annotated[
         int,
-        typer.Option(min=0, help="Trials of the search for parameters, a protocol; 0 for none."),
+        typer.Option(min=0, help="Trials of the parameter search per protocol; 0: no search."),
     ] = 8,
     most: Annotated[
-        int, typer.Option("--max-replications", min=12, help="Most replications a candidate.")
+        int,
+        typer.Option("--max-replications", min=12, help="Maximum replications per candidate."),
     ] = 400,
     tolerance: Annotated[
-        str, typer.Option(metavar="SHARE", help="Differences that do not matter.")
+        str, typer.Option(metavar="SHARE", help="Relative difference that is negligible.")
     ] = "1 %",
     budget: Annotated[
         str | None,
         typer.Option(
             metavar="N|TIME",
-            help="Stop after so many replications, or so long: '10 min'; by default a fifth of the "
-            "most of all candidates.",
+            help="Stop after N replications in total or after this time ('10 min'); default: 20 % "
+            "of --max-replications for all candidates.",
         ),
     ] = None,
     seed: Seed = None,
@@ -103,22 +112,22 @@ def advise(
         typer.Option(
             parser=as_path,
             metavar="FILE.json",
-            help="Write the scenario to run, with the flows of --traffic.",
+            help="Write the chosen scenario, with the flows of --traffic.",
         ),
     ] = None,
     plot: Plot = None,
     output: Annotated[
-        TableOrJson, typer.Option("--format", help="How the advice is printed.")
+        TableOrJson, typer.Option("--format", help="Output format of the advice.")
     ] = TableOrJson.table,
 ) -> int:
-    """Say which link protocol, with which parameters, serves a link and its traffic best."""
+    """Select the best link protocol and its parameters for a link and its traffic."""
     from lasthop.evaluating import advise as advising
     from lasthop.running.campaign import Campaign
 
     scenario = load(file, changes)
     if out is not None:
         if out.suffix != ".json":
-            raise BadInput(f"--out: found {str(out)!r}; allowed: a name that ends in .json")
+            raise BadInput(invalid("--out", out, "a name that ends in .json"))
         not_input("--out", out, file)
     replications, budget_s = _budget(budget)
     share = quantity("--tolerance", "probability", tolerance)
@@ -161,8 +170,8 @@ def advise(
         words = ["lasthop", "run", str(file), *(w for one in settings for w in ("--set", one))]
         command = shlex.join(words)
     if output is TableOrJson.json:
-        told = {**found.to_dict(), "command": command, "traffic": traffic}
-        print_line(json.dumps(told, indent=2, ensure_ascii=False))
+        table = {**found.to_dict(), "command": command, "traffic": traffic}
+        print_line(json.dumps(table, indent=2, ensure_ascii=False))
     else:
         _print(found, command, None if out is not None else traffic)
     if found.choice is not None and out is not None:
@@ -172,7 +181,7 @@ def advise(
         except OSError as error:
             if error.errno in IS_FULL:
                 raise
-            raise BadInput(f"--out: {out}: {error.strerror or error}") from None
+            raise BadInput(f"cannot write `{out}`: {error.strerror or error}") from None
     if plot is not None:
         from lasthop.showing.figures.advice import draw_advice
 
@@ -188,14 +197,15 @@ def _budget(text: str | None) -> tuple[int | None, float | None]:
     try:
         return None, _lasthop.seconds(text)
     except ValueError as error:
-        raise BadInput(f"--budget: {error}; or a number of replications") from None
+        message = of_option(str(error), "--budget")
+        raise BadInput(f"{message}, or a number of replications") from None
 
 
 def _print(found: Advice, command: str | None, traffic: str | None) -> None:
     console = terminal.console()
     table = Table(
-        caption="* no other candidate is better in all that is wanted; intervals of 95 % that hold "
-        "at all looks and for all candidates together"
+        caption="* Pareto-optimal; 95 % confidence intervals, simultaneous for all candidates and "
+        "interim analyses"
     )
     table.caption_justify = "left"
     table.add_column("candidate", overflow="fold")
@@ -214,25 +224,25 @@ def _print(found: Advice, command: str | None, traffic: str | None) -> None:
     for name, why in found.refused:
         console.print(f"{name}: {why}", highlight=False)
     console.print(
-        f"{found.replications} replications ({found.exhaustive} to run all to the end): "
+        f"{found.replications} replications ({found.exhaustive} without early elimination): "
         f"{found.ended}",
         highlight=False,
     )
-    for told in found.reasons:
-        console.print(told, highlight=False)
-    for told in found.warnings:
-        note(f"lasthop: {told}")
+    for text in found.reasons:
+        console.print(text, highlight=False)
+    for text in found.warnings:
+        note(f"lasthop: {text}")
     if command is not None:
         if traffic is not None:
             note(
-                f"lasthop: the command has the file's own flows, not {traffic!r}; --out FILE.json "
-                "writes the scenario with these"
+                f"lasthop: the command uses the flows of the scenario file, not {traffic!r}; "
+                "--out FILE.json writes a scenario with these flows"
             )
         print_line(command)
 
 
 def _state(one: Standing) -> str:
-    return "" if one.is_sure else "not certain to keep the constraints"
+    return "" if one.is_sure else "may violate a constraint"
 
 
 def _cell(one: Standing, name: str) -> str:

@@ -1,4 +1,4 @@
-"""The command `lasthop analyse`: what theory says, as a table and a picture."""
+"""The command `lasthop analyse`: analytical models as tables and figures."""
 
 from __future__ import annotations
 
@@ -17,24 +17,25 @@ from lasthop import _lasthop
 from lasthop.commands.common import Format, options
 from lasthop.commands.values import BadInput, Plot, save_picture
 from lasthop.evaluating import analysis
+from lasthop.scenarios.arguments import invalid
 
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Say what theory says: closed forms and Markov models, without a simulation.",
+    help="Compute analytical models: closed forms and Markov chains, without simulation.",
     no_args_is_help=True,
 )
 
 
 class Counting(StrEnum):
-    """Which slots a back-off counts."""
+    """Slots that a backoff counts."""
 
     idle = "idle"
     always = "always"
 
 
 def _quantity(kind: str) -> Callable[[str | float], float]:
-    """Reads what scenarios write, `2.5 %` or `50 ms`, as a number in SI units."""
+    """Returns a parser of quantities such as `2.5 %` or `50 ms`; it returns SI units."""
 
     def parse(text: str | float) -> float:
         if not isinstance(text, str):  # a default
@@ -50,7 +51,7 @@ def _quantity(kind: str) -> Callable[[str | float], float]:
 
 PROBABILITY, DURATION, RATE, SIZE = map(_quantity, ("probability", "duration", "rate", "size"))
 
-Output = Annotated[Format, typer.Option("--format", help="How the table is printed.")]
+Output = Annotated[Format, typer.Option("--format", help="Output format of the table.")]
 
 
 @app.command()
@@ -61,7 +62,7 @@ def arq(
         typer.Option(
             parser=PROBABILITY,
             metavar="PROBABILITY",
-            help="Per frame, from the good state to the bad.",
+            help="Transition from the good state to the bad one, per frame.",
         ),
     ],
     bad_to_good: Annotated[
@@ -69,45 +70,45 @@ def arq(
         typer.Option(
             parser=PROBABILITY,
             metavar="PROBABILITY",
-            help="Per frame, from the bad state to the good.",
+            help="Transition from the bad state to the good one, per frame.",
         ),
     ],
     loss_in_good: Annotated[
         float,
         typer.Option(
-            parser=PROBABILITY, metavar="PROBABILITY", help="Loss of a PDU in the good state."
+            parser=PROBABILITY, metavar="PROBABILITY", help="PDU loss rate in the good state."
         ),
     ] = 0.0,
     loss_in_bad: Annotated[
         float,
         typer.Option(
-            parser=PROBABILITY, metavar="PROBABILITY", help="Loss of a PDU in the bad state."
+            parser=PROBABILITY, metavar="PROBABILITY", help="PDU loss rate in the bad state."
         ),
     ] = 1.0,
-    pdus: Annotated[int, typer.Option(min=1, help="PDUs an SDU.")] = 1,
-    spacing: Annotated[
-        int, typer.Option(min=1, help="Frames from a transmission of a PDU to the next.")
-    ] = 1,
+    pdus: Annotated[int, typer.Option(min=1, help="PDUs per SDU.")] = 1,
+    spacing: Annotated[int, typer.Option(min=1, help="Frames between transmissions of a PDU.")] = 1,
     frame: Annotated[
         float | None,
-        typer.Option(parser=DURATION, metavar="DURATION", help="Duration of a frame, for delays."),
+        typer.Option(parser=DURATION, metavar="DURATION", help="Frame duration, to print delays."),
     ] = None,
     limit: Annotated[
         list[int] | None,
-        typer.Option(min=1, help="Most transmissions of a PDU. Repeatable; by default a ladder."),
+        typer.Option(
+            min=1, help="Maximum transmissions per PDU. Repeatable; default: 1, 2, 3, …, 30."
+        ),
     ] = None,
     target: Annotated[
         float | None,
         typer.Option(
             parser=PROBABILITY,
             metavar="PROBABILITY",
-            help="Also find the smallest limit for this loss.",
+            help="Also compute the smallest limit for this residual loss.",
         ),
     ] = None,
     plot: Plot = None,
     output: Output = Format.table,
 ) -> int:
-    """Residual loss and delay of a limited selective repeat on a two-state channel."""
+    """Residual loss and delay of truncated selective repeat on a two-state channel."""
     with options():
         channel = analysis.Channel(good_to_bad, bad_to_good, loss_in_good, loss_in_bad)
         size = {"pdus": pdus, "spacing": spacing}
@@ -150,15 +151,15 @@ def _arq_facts(channel: analysis.Channel, pdus: int, spacing: int) -> dict[str, 
             return None
 
     return {
-        "loss rate of PDUs": channel.loss_rate,
+        "PDU loss rate": channel.loss_rate,
         "mean burst (frames)": if_any(lambda: channel.mean_burst),
-        "mean transmissions of a PDU, no limit": if_any(
+        "mean transmissions per PDU, no limit": if_any(
             lambda: analysis.transmissions_per_pdu(channel, spacing=spacing)
         ),
-        "mean transmissions of an SDU, no limit": if_any(
+        "mean transmissions per SDU, no limit": if_any(
             lambda: analysis.mean_attempts(channel, pdus=pdus, spacing=spacing)
         ),
-        "99 % of all SDUs arrive within (frames)": if_any(
+        "99th percentile of SDU delay (frames)": if_any(
             lambda: analysis.arq_quantile(channel, 0.99, pdus=pdus, spacing=spacing)
         ),
     }
@@ -170,38 +171,40 @@ def tcp(
     loss: Annotated[
         list[float],
         typer.Option(
-            parser=PROBABILITY, metavar="PROBABILITY", help="Loss of packets. Repeatable."
+            parser=PROBABILITY, metavar="PROBABILITY", help="Packet loss rate. Repeatable."
         ),
     ],
     rtt: Annotated[
         float,
-        typer.Option(parser=DURATION, metavar="DURATION", help="Round trip without queueing."),
+        typer.Option(parser=DURATION, metavar="DURATION", help="Round-trip time without queueing."),
     ],
     segment: Annotated[
-        float, typer.Option(parser=SIZE, metavar="SIZE", help="Payload of a segment.")
+        float, typer.Option(parser=SIZE, metavar="SIZE", help="Payload per segment.")
     ] = 1000.0,
     timeout: Annotated[
         float | None,
         typer.Option(
             parser=DURATION,
             metavar="DURATION",
-            help="First timeout; by default two round trips, at least 200 ms.",
+            help="First retransmission timeout; default: 2 RTT, at least 200 ms.",
         ),
     ] = None,
-    segments_per_ack: Annotated[int, typer.Option(min=1, help="2 with delayed ACKs.")] = 1,
+    segments_per_ack: Annotated[
+        int, typer.Option(min=1, help="Segments per ACK; 2 with delayed ACKs.")
+    ] = 1,
     window: Annotated[
-        int | None, typer.Option(min=1, help="Largest window in segments; by default none.")
+        int | None, typer.Option(min=1, help="Maximum window in segments; default: no limit.")
     ] = None,
     rate: Annotated[
         float | None,
-        typer.Option(parser=RATE, metavar="RATE", help="Rate of the bottleneck; by default none."),
+        typer.Option(parser=RATE, metavar="RATE", help="Bottleneck rate; default: no limit."),
     ] = None,
     good_to_bad: Annotated[
         float | None,
         typer.Option(
             parser=PROBABILITY,
             metavar="PROBABILITY",
-            help="Over ARQ on a radio with two states: per frame, from the good state to the bad.",
+            help="With ARQ on a two-state radio: transition from good to bad, per frame.",
         ),
     ] = None,
     bad_to_good: Annotated[
@@ -209,31 +212,29 @@ def tcp(
         typer.Option(
             parser=PROBABILITY,
             metavar="PROBABILITY",
-            help="Per frame, from the bad state to the good.",
+            help="Transition from the bad state to the good one, per frame.",
         ),
     ] = 0.1,
     loss_in_good: Annotated[
         float,
         typer.Option(
-            parser=PROBABILITY, metavar="PROBABILITY", help="Loss of a PDU in the good state."
+            parser=PROBABILITY, metavar="PROBABILITY", help="PDU loss rate in the good state."
         ),
     ] = 0.0,
     loss_in_bad: Annotated[
         float,
         typer.Option(
-            parser=PROBABILITY, metavar="PROBABILITY", help="Loss of a PDU in the bad state."
+            parser=PROBABILITY, metavar="PROBABILITY", help="PDU loss rate in the bad state."
         ),
     ] = 1.0,
     pdus: Annotated[int, typer.Option(min=1, help="PDUs per packet.")] = 1,
-    spacing: Annotated[
-        int, typer.Option(min=1, help="Frames from a transmission of a PDU to the next.")
-    ] = 1,
+    spacing: Annotated[int, typer.Option(min=1, help="Frames between transmissions of a PDU.")] = 1,
     frame: Annotated[
         float,
         typer.Option(
             parser=DURATION,
             metavar="DURATION",
-            help="Duration of a radio frame.",
+            help="Radio frame duration.",
             show_default="10 ms",
         ),
     ] = 0.01,
@@ -241,25 +242,23 @@ def tcp(
         list[int] | None,
         typer.Option(
             min=0,
-            help="Maximum transmissions of a PDU; 0: no limit. Repeatable; by default a ladder.",
+            help="Maximum transmissions per PDU; 0: no limit. Repeatable; default: 1, …, 20, 0.",
         ),
     ] = None,
     plot: Plot = None,
     output: Output = Format.table,
 ) -> int:
-    """Throughput of a TCP at a loss and a round trip, by formula and by the window chain.
+    """TCP throughput at a given loss rate and RTT, by formulas and by a Markov chain of cwnd.
 
-    With `--good-to-bad` the TCP crosses a radio with ARQ: for each loss of the wired path and each
-    limit the combined model (Vacirca et al., equations 6 to 8), in which `--rtt` is the round trip
-    of the wired path and `--rate` that of the radio.
+    With `--good-to-bad`, the path includes a radio link with ARQ. The combined model (Vacirca et
+    al., equations 6 to 8) is computed for each loss rate of the wired path and each limit, where
+    `--rtt` is the RTT of the wired path and `--rate` the rate of the radio.
     """
     if good_to_bad is not None:
         if rate is None:
-            raise BadInput(
-                "--rate: found nothing; allowed: the rate of the radio, with --good-to-bad"
-            )
+            raise BadInput("`--good-to-bad` requires `--rate`, the rate of the radio")
         if plot is not None:
-            raise BadInput("--plot: found --good-to-bad; allowed: without it")
+            raise BadInput("cannot use `--plot` with `--good-to-bad`")
         with options(wired_round_trip_s="rtt", wired_loss="loss", frame_s="frame"):
             channel = analysis.Channel(good_to_bad, bad_to_good, loss_in_good, loss_in_bad)
             found = [
@@ -276,10 +275,10 @@ def tcp(
                 for wired in loss
             ]
             radio: dict[str, float | None] = {
-                "round trip of the wired path (s)": rtt,
+                "RTT of the wired path (s)": rtt,
                 "segment (bytes)": segment,
-                "rate of the radio (bit/s)": rate,
-                "loss rate of PDUs": channel.loss_rate,
+                "radio rate (bit/s)": rate,
+                "PDU loss rate": channel.loss_rate,
                 "PDUs per packet": pdus,
             }
             _show(pl.concat(found), radio, output)
@@ -287,23 +286,23 @@ def tcp(
     wait = timeout if timeout is not None else max(0.2, 2.0 * rtt)
     with options(round_trip="rtt", max_window="window"):
         if segment <= 0.0:
-            raise analysis.AnalysisError("segment: found 0 B; allowed: at least 1 B")
+            raise analysis.AnalysisError(invalid("segment", "0 B", "at least 1 B"))
 
         def table(losses: list[float]) -> pl.DataFrame:
             return _tcp_table(losses, rtt, segment, wait, segments_per_ack, window, rate)
 
         facts: dict[str, float | None] = {
-            "round trip (s)": rtt,
+            "RTT (s)": rtt,
             "first timeout (s)": wait,
             "segment (bytes)": segment,
-            "largest window (segments)": window,
+            "maximum window (segments)": window,
             "bottleneck (bit/s)": rate,
         }
         _show(table(loss), facts, output)
         if plot is not None:
             from lasthop.showing.figures.analysis import draw_tcp
 
-            # As far as the losses asked for, which stand on the curves.
+            # The curves cover the given loss rates, which are marked.
             first = math.log10(min([1e-4, *filter(None, loss)]))
             last = math.log10(max(0.5, *loss))
             sweep = [10.0 ** (first + (last - first) * step / 60) for step in range(61)]
@@ -321,7 +320,7 @@ def _tcp_table(
     window: int | None,
     rate: float | None,
 ) -> pl.DataFrame:
-    """Throughput in bit/s, payload only, never above the rate of the bottleneck."""
+    """Returns the throughput in bit/s: payload only, at most the bottleneck rate."""
     bits = 8.0 * segment
     most = math.inf if rate is None else rate
     formulas = analysis.tcp_formulas(
@@ -356,13 +355,13 @@ def dcf(
     *,
     stations: Annotated[
         list[int] | None,
-        typer.Option(min=1, help="Stations that always send. Repeatable; by default a ladder."),
+        typer.Option(min=1, help="Saturated stations. Repeatable; default: 1, 2, 5, 10, 20, 50."),
     ] = None,
     standard: Annotated[str, typer.Option(help="802.11b, 802.11a or 802.11g.")] = "802.11b",
     rate: Annotated[
         float | None,
         typer.Option(
-            parser=RATE, metavar="RATE", help="Rate of data; by default the standard's highest."
+            parser=RATE, metavar="RATE", help="Data rate; default: highest of the standard."
         ),
     ] = None,
     control_rate: Annotated[
@@ -370,40 +369,42 @@ def dcf(
         typer.Option(
             parser=RATE,
             metavar="RATE",
-            help="Rate of MAC acknowledgments, RTS and CTS; by default the highest basic rate.",
+            help="Rate of MAC ACK, RTS and CTS frames; default: highest basic rate.",
         ),
     ] = None,
     packet: Annotated[
         float,
-        typer.Option(parser=SIZE, metavar="SIZE", help="Size of a packet.", show_default="1000 B"),
+        typer.Option(parser=SIZE, metavar="SIZE", help="Packet size.", show_default="1000 B"),
     ] = 1000.0,
     header: Annotated[
         float,
         typer.Option(
             parser=SIZE,
             metavar="SIZE",
-            help="What a data frame adds to it.",
+            help="Header of a data frame.",
             show_default="36 B",
         ),
     ] = 36.0,
-    rts: Annotated[bool, typer.Option("--rts", help="RTS and CTS come first.")] = False,
+    rts: Annotated[bool, typer.Option("--rts", help="Use RTS and CTS.")] = False,
     short_preamble: Annotated[
-        bool, typer.Option("--short-preamble", help="The short preamble of 802.11b.")
+        bool, typer.Option("--short-preamble", help="Use the short preamble of 802.11b.")
     ] = False,
     cw_min: Annotated[
-        int | None, typer.Option(min=1, help="First contention window in slots.")
+        int | None, typer.Option(min=1, help="Minimum contention window in slots.")
     ] = None,
     cw_max: Annotated[
-        int | None, typer.Option(min=1, help="Largest contention window in slots.")
+        int | None, typer.Option(min=1, help="Maximum contention window in slots.")
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=0, help="Attempts of a frame; 0: no limit.")] = 7,
+    limit: Annotated[
+        int | None, typer.Option(min=0, help="Maximum attempts per frame; 0: no limit.")
+    ] = 7,
     counting: Annotated[
         Counting,
-        typer.Option(help="Back-offs count idle slots, or all slots as in Bianchi's first chain."),
+        typer.Option(help="Backoff counts idle slots, or all slots as in Bianchi's first model."),
     ] = Counting.idle,
     output: Output = Format.table,
 ) -> int:
-    """Throughput, collisions and delay of saturated stations of 802.11: Bianchi's model."""
+    """Throughput, collisions and delay of saturated 802.11 stations: Bianchi's model."""
     with options(rate_bps="rate", control_rate_bps="control-rate"):
         table = analysis.dcf_saturation(
             stations or (1, 2, 5, 10, 20, 50),
@@ -422,7 +423,7 @@ def dcf(
         facts: dict[str, float | None] = {
             "packet (bytes)": packet,
             "frame header (bytes)": header,
-            "attempts of a frame": limit or None,
+            "maximum attempts per frame": limit or None,
         }
         _show(table, facts, output)
     return 0
@@ -436,23 +437,25 @@ def loss_notification(
         typer.Option(
             parser=PROBABILITY,
             metavar="P",
-            help="Loss of an attempt over the air. Repeatable; by default a ladder.",
+            help="Loss rate per wireless transmission attempt. Repeatable; default: 0.01, 0.05, "
+            "0.1, 0.2, 0.3.",
         ),
     ] = None,
     limit: Annotated[
         list[int] | None,
-        typer.Option(min=1, help="Attempts of a frame. Repeatable; by default 1, 2, 3, 4 and 7."),
+        typer.Option(min=1, help="Maximum attempts per frame. Repeatable; default: 1, 2, 3, 4, 7."),
     ] = None,
-    ratio: Annotated[float, typer.Option(help="Length of a message over that of a frame.")] = 0.2,
+    ratio: Annotated[float, typer.Option(help="Ratio of message length to frame length.")] = 0.2,
     delays: Annotated[
-        bool, typer.Option("--delays", help="How late each scheme tells, instead of the load.")
+        bool,
+        typer.Option("--delays", help="Print the notification delay instead of the load."),
     ] = False,
     wire: Annotated[
         float,
         typer.Option(
             parser=DURATION,
             metavar="TIME",
-            help="Of delays: one way over the wire.",
+            help="With --delays: one-way delay of the wired path.",
             show_default="20 ms",
         ),
     ] = 0.02,
@@ -461,7 +464,7 @@ def loss_notification(
         typer.Option(
             parser=DURATION,
             metavar="TIME",
-            help="Of delays: an attempt of data over the air.",
+            help="With --delays: duration of a wireless attempt of a data frame.",
             show_default="1.53 ms",
         ),
     ] = 1.53e-3,
@@ -470,7 +473,8 @@ def loss_notification(
         typer.Option(
             parser=DURATION,
             metavar="TIME",
-            help="Of delays: an attempt of an acknowledgment, lost as often as data.",
+            help="With --delays: duration of a wireless attempt of an ACK, with the same loss rate "
+            "as data.",
             show_default="0.8 ms",
         ),
     ] = 0.80e-3,
@@ -482,22 +486,22 @@ def loss_notification(
         losses = loss or [0.01, 0.05, 0.1, 0.2, 0.3]
         limits = limit or [1, 2, 3, 4, 7]
         if delays:
-            told = [
+            tables = [
                 analysis.notification_delay(
                     wire, data_s=data, ack_s=ack, data_loss=one, ack_loss=one
                 ).select(pl.lit(one).alias("loss"), pl.all())
                 for one in losses
             ]
             facts: dict[str, float | None] = {
-                "one way over the wire (s)": wire,
-                "data over the air (s)": data,
-                "acknowledgment over the air (s)": ack,
+                "one-way wired delay (s)": wire,
+                "wireless attempt of data (s)": data,
+                "wireless attempt of an ACK (s)": ack,
             }
-            _show(pl.concat(told), facts, output)
+            _show(pl.concat(tables), facts, output)
         else:
             table = analysis.notification_load(losses, limits, ratio=ratio)
             rows = [analysis.losses_in_a_row(p, n) for p, n in table.select("loss", "limit").rows()]
-            facts = {"length of a message over that of a frame": ratio}
+            facts = {"ratio of message length to frame length": ratio}
             _show(table.with_columns(pl.Series("losses_in_a_row", rows)), facts, output)
         if plot is not None:
             from lasthop.showing.figures.analysis import draw_notification_load

@@ -1,6 +1,6 @@
-"""The commands of `lasthop` by name, and what becomes of their errors.
+"""Table of the commands of `lasthop`, and reporting of their errors.
 
-A command's module is imported when that command is run, not before: `lasthop --help` needs none.
+The module of a command is imported when the command runs: `lasthop --help` needs none of them.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ from lasthop import _lasthop
 from lasthop.commands import interrupts
 from lasthop.commands.codes import BAD_INPUT, DONE, FAILURE, INTERRUPTED
 from lasthop.commands.output import printable, shortened
-from lasthop.commands.values import nearest
-from lasthop.scenarios.arguments import Refused
+from lasthop.commands.values import BadValue, of_option
+from lasthop.running.writing import IS_FULL
+from lasthop.scenarios.arguments import Refused, invalid, suggestion, unknown
 
 __all__ = ["COMMANDS", "run_command"]
 
@@ -45,13 +46,13 @@ INSTALLATION = "Installation"
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command before its module is imported.
+    """A command whose module is not imported yet.
 
     Attributes:
-        name: What is typed.
-        home: Its module in `lasthop.commands`, and its function there (or its group of commands).
-        panel: Its heading in `lasthop --help`.
-        about: Its line there: the first one of its docstring.
+        name: Name on the command line.
+        home: Module in `lasthop.commands`, and function (or group of commands) in that module.
+        panel: Heading in `lasthop --help`.
+        about: Description in `lasthop --help`: the first line of the function's docstring.
     """
 
     name: str
@@ -61,109 +62,108 @@ class Command:
 
 
 COMMANDS = (
-    Command("run", ("run", "run"), SIMULATION, "Run a scenario and print what it delivers."),
+    Command("run", ("run", "run"), SIMULATION, "Run a scenario and print its results."),
     Command(
         "explore",
         ("explore", "explore"),
         SIMULATION,
-        "Open a page where sliders move a link, and results follow; Ctrl-C ends it.",
+        "Explore a link interactively in the browser; Ctrl-C ends the server.",
     ),
     Command(
         "live",
         ("live", "live"),
         SIMULATION,
-        "Run real programs behind the links of a scenario, in namespaces of their own.",
+        "Run programs over the emulated links of a scenario, in separate network namespaces.",
     ),
     Command(
         "trace",
         ("trace", "trace"),
         SIMULATION,
-        "Record one replication: windows, queues and frames as CSV and pictures, or its packets.",
+        "Record one replication: windows, queues and frames as CSV and figures, or packets.",
     ),
     Command(
         "steady",
         ("trace", "steady"),
         SIMULATION,
-        "Say what one long replication settles to: means without its warm-up, with intervals.",
+        "Estimate steady-state means from one long replication, excluding the warm-up.",
     ),
     Command(
         "reproduce",
         ("reproduce", "reproduce"),
         SIMULATION,
-        "Reproduce a published study: its tables beside the printed ones, its figures, its claims.",
+        "Reproduce a published study: tables, figures and claims, compared with published values.",
     ),
     Command(
         "advise",
         ("advise", "advise"),
         SIMULATION,
-        "Say which link protocol, with which parameters, serves a link and its traffic best.",
+        "Select the best link protocol and its parameters for a link and its traffic.",
     ),
     Command(
         "check",
         ("scenarios", "check"),
         SCENARIOS,
-        "Say whether a scenario is valid; if not, which key is wrong and what is allowed.",
+        "Check whether a scenario is valid; report the invalid key and the accepted values.",
     ),
     Command(
         "schema",
         ("scenarios", "schema"),
         SCENARIOS,
-        "Print the JSON Schema of scenarios, for editors.",
+        "Print the JSON Schema of scenarios for editors.",
     ),
     Command(
         "new",
         ("scenarios", "new"),
         SCENARIOS,
-        "Write a starter scenario whose comments say what each key means, and the schema beside "
-        "it.",
+        "Write a starter scenario with a comment on each key, and the schema for editors.",
     ),
     Command(
         "explain",
         ("scenarios", "explain_"),
         SCENARIOS,
-        "Say in words and a small picture what a scenario is, defaults filled in.",
+        "Explain a scenario in text and a diagram, including all defaults.",
     ),
     Command(
         "list",
         ("scenarios", "list_"),
         SCENARIOS,
-        "List what a scenario can be made of, and the studies.",
+        "List the components of scenarios, the metrics and the studies.",
     ),
     Command(
         "fit",
         ("fit", "fit"),
         SCENARIOS,
-        "Fit error processes to measured losses, and write the line of a scenario.",
+        "Fit error models to measured losses; print the best one as a line of a scenario.",
     ),
     Command(
         "plot",
         ("plot", "plot"),
         RESULTS,
-        "Draw results over a parameter, their distribution, or the course of one replication.",
+        "Plot results over a parameter, their distribution, or one replication over time.",
     ),
     Command(
         "report",
         ("campaigns", "report"),
         RESULTS,
-        "Write one self-contained HTML page of a campaign: figures, numbers, claims, provenance.",
+        "Write a self-contained HTML report of a campaign: figures, tables, claims, provenance.",
     ),
     Command(
         "diff",
         ("campaigns", "compare"),
         RESULTS,
-        "Say which metrics moved beyond noise between the last runs of two campaigns.",
+        "Report metrics that changed significantly between the last runs of two campaigns.",
     ),
     Command(
         "tcp-script",
         ("tcp_script", "tcp_script"),
         THEORY,
-        "Play conformance scripts in packetdrill's language against one end of a connection.",
+        "Run packetdrill conformance scripts against one TCP endpoint.",
     ),
     Command(
         "analyse",
         ("analyse", "app"),
         THEORY,
-        "Say what theory says: closed forms and Markov models, without a simulation.",
+        "Compute analytical models: closed forms and Markov chains, without simulation.",
     ),
     Command(
         "doctor",
@@ -176,22 +176,22 @@ _HOMES = {command.name: command.home for command in COMMANDS}
 
 
 class LateGroup(TyperGroup):
-    """Commands that are imported when they are called."""
+    """Group of commands whose modules are imported when they are called."""
 
     def resolve_command(
         self, ctx: Context, args: list[str]
     ) -> tuple[str | None, ClickCommand | None, list[str]]:
-        """As typer does, with the command itself in place of its line in the help."""
+        """Resolves a command as typer does, then imports it in place of its help entry."""
         name, command, rest = super().resolve_command(ctx, args)
         return name, None if command is None or name is None else _command(name), rest
 
 
 def _command(name: str) -> ClickCommand:
-    """The command itself, from its module."""
+    """Imports a command."""
     module, function = _HOMES[name]
     with interrupts.importing():
         found: Any = getattr(importlib.import_module(f"lasthop.commands.{module}"), function)
-    gc.enable()  # `lasthop.commands.main` has stopped it for the imports
+    gc.enable()  # disabled by `lasthop.commands.main` during imports
     if isinstance(found, typer.Typer):
         return typer.main.get_command(found)
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -201,19 +201,30 @@ def _command(name: str) -> ClickCommand:
 
 app = typer.Typer(
     cls=LateGroup,
-    help="Simulates error recovery over lossy links: link ARQ, TCP and applications.",
-    no_args_is_help=True,
+    help="Simulate error recovery over lossy links: link ARQ, TCP and applications.",
     add_completion=True,
     pretty_exceptions_enable=False,
 )
 
 
 def _in_help_only() -> None:
-    """Stands for a command whose module is not imported yet."""
+    """Help entry of a command whose module is not imported."""
 
 
 for _one in COMMANDS:
     app.command(_one.name, help=_one.about, rich_help_panel=_one.panel)(_in_help_only)
+
+
+FIRST_STEPS = """\
+Usage: lasthop COMMAND [OPTIONS]
+
+Start with:
+  lasthop new my-link             Write a commented scenario to my-link.toml
+  lasthop run my-link.toml        Simulate it and print throughput, loss and delay
+  lasthop explore my-link.toml    Change its parameters interactively in the browser
+
+lasthop --help lists all commands.
+"""
 
 
 @app.callback(invoke_without_command=True)
@@ -225,13 +236,16 @@ def _top(
     if version:
         sys.stdout.write(f"lasthop {_lasthop.__version__}\n")
         raise typer.Exit
-    return DONE if context.invoked_subcommand else BAD_INPUT
+    if context.invoked_subcommand:
+        return DONE
+    sys.stdout.write(FIRST_STEPS)
+    return BAD_INPUT
 
 
 def run_command(arguments: list[str] | None = None) -> int:
-    """Runs a command and returns its exit code; a failure is one line on standard error."""
+    """Runs a command and returns its exit code; reports a failure in one line on standard error."""
     try:
-        # What a command returns is its exit code; typer itself returns that of `typer.Exit`.
+        # Commands return their exit code; typer returns the code of `typer.Exit`.
         code: int = app(arguments, prog_name="lasthop", standalone_mode=False) or DONE
         sys.stdout.flush()
     except (_lasthop.ScenarioError, Refused) as error:
@@ -241,13 +255,14 @@ def run_command(arguments: list[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:
-        # Whoever read our output has had enough.
+        # The reader closed the pipe.
         _abandon_output()
         return FAILURE
     except OSError as error:
-        # A full disk, most likely; what is still buffered for it cannot be written either.
+        # Probably a full disk: buffered output cannot be written either.
         _abandon_output()
-        where = f"{error.filename}: " if error.filename else ""
+        action = "write" if error.errno in IS_FULL else "access"
+        where = f"cannot {action} `{error.filename}`: " if error.filename else ""
         return _fail(f"{where}{error.strerror or error}", FAILURE)
     except _lasthop.RunError as error:
         return _fail(str(error), FAILURE)
@@ -259,56 +274,60 @@ def run_command(arguments: list[str] | None = None) -> int:
 
 
 def _is_of_polars(error: Exception) -> bool:
-    """Whether Polars raised it, which is only asked where Polars is imported."""
+    """Returns `True` if Polars raised an error; does not import Polars."""
     polars: Any = sys.modules.get("polars")
     return polars is not None and isinstance(error, polars.exceptions.PolarsError)
 
 
 def _refusal(error: ClickException) -> str:
-    """What typer refuses, as all other messages say it: which option, found what, allowed what."""
+    """Returns typer's errors in the grammar of the other messages."""
     if isinstance(error, NoSuchOption):
-        known = error.ctx.command.params if error.ctx else []
-        names = ["--help", *(name for one in known for name in one.opts if name[:2] == "--")]
-        near = nearest(error.option_name, names)
-        allowed = ", ".join(sorted(names))
-        return f"{error.option_name}: found an option that there is not{near}; allowed: {allowed}"
+        params = error.ctx.command.params if error.ctx else []
+        names = ["--help", *(name for one in params for name in one.opts if name[:2] == "--")]
+        return unknown("option", error.option_name, sorted(names))
     if isinstance(error, BadOptionUsage):
         if "does not take a value" in error.message:
-            return f"{error.option_name}: found a value; allowed: none"
-        return f"{error.option_name}: found no value; allowed: one"
+            return f"`{error.option_name}` does not take a value"
+        return f"missing value for `{error.option_name}`"
     if isinstance(error, MissingParameter) and error.param is not None:
         one = error.param
         is_option = one.param_type_name == "option"
         name = one.opts[0] if is_option else getattr(one, "metavar", None) or str(one.name).upper()
         about = getattr(one, "help", None) or "a value"
-        return f"{name}: found nothing; allowed: {about.rstrip('.')}"
+        about = about[:1].lower() + about[1:] if about[1:2].islower() else about
+        return f"missing `{name}`: expected {about.rstrip('.')}"
     if not isinstance(error, BadParameter) or error.param is None:
         return _usage(error)
-    # typer checks options by pydantic.
+    option = error.param.opts[0]
+    if error.param.param_type_name == "argument":
+        option = (getattr(error.param, "metavar", None) or option).strip("[].")
+    if isinstance(error, BadValue):
+        return invalid(option, error.value, error.expected)
+    # typer validates options with pydantic.
     from pydantic import ValidationError
 
-    text, cause = error.message, error.__cause__
-    if isinstance(cause, ValidationError):
-        first = cause.errors()[0]
-        allowed = first["msg"].removeprefix("Value error, ")
-        match first["type"]:
-            case "greater_than_equal":
-                allowed = f"a whole number of at least {first['ctx']['ge']}"
-            case "less_than_equal":
-                allowed = f"a whole number of at most {first['ctx']['le']}"
-            case kind if kind.startswith("int_"):
-                allowed = "a whole number"
-            case kind if kind.startswith("float_"):
-                allowed = "a number"
-            case "value_error":
-                # That of an enumeration: 'xml' is not one of 'table', 'csv'.
-                allowed = allowed.partition(" is not one of ")[2].strip(".").replace("'", "")
-        text = f"found {first['input']!r}; allowed: {allowed}"
-    return f"{error.param.opts[0]}: {text}"
+    cause = error.__cause__
+    if not isinstance(cause, ValidationError):
+        return of_option(error.message, option)
+    first = cause.errors()[0]
+    expected = first["msg"].removeprefix("Value error, ")
+    match first["type"]:
+        case "greater_than_equal":
+            expected = f"an integer of at least {first['ctx']['ge']}"
+        case "less_than_equal":
+            expected = f"an integer of at most {first['ctx']['le']}"
+        case kind if kind.startswith("int_"):
+            expected = "an integer"
+        case kind if kind.startswith("float_"):
+            expected = "a number"
+        case "value_error":
+            # Message of an enumeration: 'xml' is not one of 'table', 'csv'.
+            expected = expected.partition(" is not one of ")[2].strip(".").replace("'", "")
+    return invalid(option, first["input"], expected)
 
 
 def _usage(error: ClickException) -> str:
-    """Words where no command or no argument stands, in ours; typer tells them by its text alone."""
+    """Returns errors about commands and surplus arguments, which typer identifies by text only."""
     text = error.format_message()
     context = getattr(error, "ctx", None)
     if context is None:
@@ -317,24 +336,24 @@ def _usage(error: ClickException) -> str:
         own = [one for one in context.command.params if one.param_type_name == "argument"]
         names = [one.metavar or str(one.name).upper() for one in own]
         return (
-            f"{context.info_name}: found {beyond[1]} after the last argument; allowed: "
-            f"{' '.join(names) or 'no argument'}"
+            f"unexpected argument `{beyond[1]}` for `{context.info_name}`: expected "
+            f"{' '.join(names) or 'no arguments'}"
         )
-    if unknown := re.fullmatch(r"No such command '(.*?)'\..*", text):
+    if missing := re.fullmatch(r"No such command '(.*?)'\..*", text):
         known = context.command.list_commands(context)
-        allowed = ", ".join(known)
-        return f"found no command {unknown[1]}{nearest(unknown[1], known)}; allowed: {allowed}"
+        near = suggestion(missing[1], known) or f": expected {', '.join(known)}"
+        return f"unknown command `{missing[1]}`{near}"
     return text
 
 
 def _fail(message: str, code: int) -> int:
-    if message:  # without one, typer has printed the help instead
+    if message:  # otherwise, typer has printed the help
         with contextlib.suppress(OSError):
             sys.stderr.write(f"lasthop: {printable(shortened(' '.join(message.split())))}\n")
     return code
 
 
 def _abandon_output() -> None:
-    """Lets the interpreter's own flush at exit go nowhere, instead of failing again."""
+    """Redirects standard output to the null device, so that the flush at exit does not fail."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

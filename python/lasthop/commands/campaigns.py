@@ -1,4 +1,4 @@
-"""`lasthop report` and `lasthop diff`: what campaigns hold, as a page and against each other."""
+"""The commands `lasthop report` and `lasthop diff`: report and comparison of campaigns."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from lasthop.evaluating.results import Results
 from lasthop.running.campaign import Campaign, CampaignError
 from lasthop.running.campaign.store import LEDGER, LOCK, PARTS
 from lasthop.running.writing import write_file
+from lasthop.scenarios.arguments import invalid
 from lasthop.showing import report as pages
 from lasthop.showing import terminal
 from lasthop.studies import studies
@@ -25,7 +26,7 @@ from lasthop.studies import studies
 __all__ = ["compare", "report"]
 
 Folder = Annotated[
-    Path, typer.Argument(parser=as_folder, metavar="DIR", help="The folder of a campaign.")
+    Path, typer.Argument(parser=as_folder, metavar="DIR", help="Folder of a campaign.")
 ]
 
 
@@ -34,23 +35,22 @@ def report(
     *,
     run: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Which run of the campaign; by default the last."),
+        typer.Option(metavar="N", help="Run of the campaign; default: the last one."),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            parser=as_path, metavar="FILE", help="Where to write; by default DIR/report.html."
-        ),
+        typer.Option(parser=as_path, metavar="FILE", help="Output file; default: DIR/report.html."),
     ] = None,
     baseline: Annotated[
         str | None,
         typer.Option(
             metavar="KEY=VALUE",
-            help="Also show differences from the points where a swept key has this value.",
+            help="Also show paired differences from the points at which a swept key has this "
+            "value.",
         ),
     ] = None,
 ) -> int:
-    """Write one self-contained HTML page of a campaign: figures, numbers, claims, provenance."""
+    """Write a self-contained HTML report of a campaign: figures, tables, claims, provenance."""
     campaign = Campaign(folder)
     if out is not None:
         not_input("--out", out, *(folder / name for name in (LEDGER, PARTS, LOCK)))
@@ -65,32 +65,33 @@ def report(
     try:
         write_file(target, text.encode())
     except OSError as error:
-        raise CampaignError(f"--out: {target}: {error.strerror or error}") from None
+        raise CampaignError(f"cannot write `{target}`: {error.strerror or error}") from None
     print_line(str(target))
     return 0
 
 
 def compare(
     a: Annotated[
-        Path, typer.Argument(parser=as_folder, metavar="A", help="The campaign compared with.")
+        Path,
+        typer.Argument(parser=as_folder, metavar="A", help="Folder of the reference campaign."),
     ],
     b: Annotated[
         Path,
-        typer.Argument(parser=as_folder, metavar="B", help="The campaign that may have moved."),
+        typer.Argument(parser=as_folder, metavar="B", help="Folder of the campaign to compare."),
     ],
     *,
     everything: Annotated[
-        bool, typer.Option("--all", help="Show what has not moved, too.")
+        bool, typer.Option("--all", help="Also show metrics without a significant change.")
     ] = False,
     level: Annotated[
         float,
-        typer.Option(help="Chance that anything is called moved although nothing has."),
+        typer.Option(help="Family-wise probability of a false positive."),
     ] = LEVEL,
     output: Annotated[
-        Format, typer.Option("--format", help="How the table is printed.")
+        Format, typer.Option("--format", help="Output format of the table.")
     ] = Format.table,
 ) -> int:
-    """Say which metrics moved beyond noise between the last runs of two campaigns."""
+    """Report metrics that changed significantly between the last runs of two campaigns."""
     first, second = (_results(Campaign(folder), None)[1] for folder in (a, b))
     try:
         with options():
@@ -116,17 +117,17 @@ def compare(
 
 
 def _results(campaign: Campaign, run: int | None) -> tuple[str, Results]:
-    """A run's name and what there is of it."""
+    """Returns the name and the results of a run."""
     runs = {one.id: one for one in campaign.runs()}
     if not runs:
-        raise CampaignError(f"{campaign.folder}: found no runs; allowed: a campaign with one")
+        raise CampaignError(f"{campaign.folder}: the campaign has no runs")
     if run is not None and run not in runs:
-        allowed = ", ".join(str(number) for number in sorted(runs))
-        raise CampaignError(f"--run: found {run}; allowed: {allowed}")
+        expected = ", ".join(str(number) for number in sorted(runs))
+        raise CampaignError(invalid("--run", run, expected))
     chosen = list(runs.values())[-1] if run is None else runs[run]
     results = campaign.results(run=chosen.id)
     if len(results.point) == 0:
-        raise CampaignError(f"{campaign.folder}: found no finished replication of {chosen.name}")
+        raise CampaignError(f"{campaign.folder}: `{chosen.name}` has no finished replication")
     return chosen.name, results
 
 
@@ -135,7 +136,7 @@ def _plain(value: Any) -> Any:
 
 
 def _change(share: float) -> str:
-    """A relative change for people: +12 %, but × 11 rather than +1e+03 %."""
+    """Formats a relative change: +12 %, but × 11 instead of +1e+03 %."""
     if math.isnan(share):
         return "–"
     percent = 100.0 * share
@@ -145,7 +146,7 @@ def _change(share: float) -> str:
 
 
 def _table(found: Comparison, *, everything: bool) -> Table:
-    table = Table(caption="difference: B minus A ± half-width of its 95 % interval")
+    table = Table(caption="difference: B minus A ± half-width of the 95 % confidence interval")
     table.caption_justify = "left"
     for heading in ("point", "metric"):
         table.add_column(heading, overflow="fold")

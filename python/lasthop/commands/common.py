@@ -1,6 +1,6 @@
-"""What the commands share: options, reading of scenarios, printing.
+"""Options, reading of scenarios and printing, shared by the commands.
 
-Imports that take time are made where they are needed: `lasthop check` needs none of them.
+Slow imports are deferred to the functions that use them: `lasthop check` needs none of them.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from lasthop import _lasthop
 from lasthop.commands import interrupts
 from lasthop.commands.codes import DONE, INTERRUPTED
 from lasthop.commands.output import printable
-from lasthop.commands.values import BadInput, as_folder, as_path, nearest
+from lasthop.commands.values import BadInput, as_folder, as_path, of_option, with_options
 from lasthop.running.writing import IS_FULL, write_file
-from lasthop.scenarios.arguments import ArgumentError
+from lasthop.scenarios.arguments import ArgumentError, invalid, suggestion
 from lasthop.scenarios.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Format(StrEnum):
-    """How a table is printed."""
+    """Output formats of tables."""
 
     table = "table"
     csv = "csv"
@@ -48,13 +48,15 @@ File = Annotated[
 ]
 Changes = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Change a dotted key. Repeatable."),
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Set a dotted key of the scenario. Repeatable."
+    ),
 ]
 Replications = Annotated[
-    int | None, typer.Option(min=1, help="Replications per point; by default the scenario's.")
+    int | None, typer.Option(min=1, help="Replications per point; default: the scenario's.")
 ]
-Seed = Annotated[int | None, typer.Option(min=0, help="Master seed; by default the scenario's.")]
-Jobs = Annotated[int, typer.Option(min=0, help="Threads; 0 for all cores.")]
+Seed = Annotated[int | None, typer.Option(min=0, help="Master seed; default: the scenario's.")]
+Jobs = Annotated[int, typer.Option(min=0, help="Number of threads; 0: all cores.")]
 
 
 Folder = Annotated[
@@ -63,20 +65,22 @@ Folder = Annotated[
         "--store",
         parser=as_folder,
         metavar="DIR",
-        help="Keep results in this folder, and run only what is not there yet.",
+        help="Store results in this folder; run only missing replications.",
     ),
 ]
 DryRun = Annotated[
     bool,
     typer.Option(
-        "--dry-run", help="Only say what would be run, how long it takes, what --store has of it."
+        "--dry-run",
+        help="Print the number of replications to run, the time needed and the results in --store; "
+        "run nothing.",
     ),
 ]
 AcceptVersion = Annotated[
     bool,
     typer.Option(
         "--accept-version",
-        help="With --store: go on with results of another version of the engine.",
+        help="With --store: add to results of another engine version.",
     ),
 ]
 
@@ -86,50 +90,50 @@ ClusterOption = Annotated[
     typer.Option(
         "--cluster",
         metavar="ADDRESS",
-        help="Run on Dask workers: local:N starts N here; tcp://HOST:PORT or file:PATH of a "
-        "scheduler.",
+        help="Run on Dask workers: local:N starts N workers on this machine; tcp://HOST:PORT or "
+        "file:PATH connects to a scheduler.",
     ),
 ]
 
 
 @contextlib.contextmanager
 def cluster_of(where: str | None, jobs: int) -> Iterator[Cluster | None]:
-    """The cluster of `--cluster`, if that is given; says at the end which workers were refused."""
+    """Connects to the cluster of `--cluster`, if given; reports refused workers at the end."""
     if where is None:
         yield None
         return
     if jobs:
-        raise BadInput("--jobs: found --cluster, whose workers decide; allowed: one of them")
+        raise BadInput("cannot use `--jobs` with `--cluster`: the workers set the threads")
     from lasthop.running.cluster import ClusterError, connect
 
     try:
         cluster = connect(where)
     except ClusterError as error:
-        raise BadInput(f"--{error}") from None
+        raise BadInput(with_options(str(error), {})) from None
     with cluster:
         try:
             yield cluster
         finally:
             for worker, other in cluster.refused.items():
-                note(f"lasthop: refused worker {worker} with lasthop {other}")
+                note(f"lasthop: refused worker {worker}: it runs lasthop {other}")
 
 
 def campaign_of(
     store: Path | None, *, accept_version: bool, cluster: Cluster | None = None
 ) -> Campaign | None:
-    """The campaign of `--store`, if that is given."""
+    """Opens the campaign of `--store`, if given."""
     if store is not None:
         from lasthop.running.campaign import Campaign
 
         return Campaign(store, accept_version=accept_version, cluster=cluster)
     if accept_version:
-        raise BadInput("--accept-version: found no --store; allowed: with --store DIR")
+        raise BadInput("`--accept-version` requires `--store DIR`")
     return None
 
 
 @contextlib.contextmanager
 def planning(campaign: Campaign | None) -> Iterator[Campaign]:
-    """The campaign to plan for; without one, as if nothing had been run yet."""
+    """Yields the campaign to plan for; without one, an empty campaign in a temporary folder."""
     if campaign is not None:
         yield campaign
         return
@@ -141,7 +145,7 @@ def planning(campaign: Campaign | None) -> Iterator[Campaign]:
 
 @contextlib.contextmanager
 def running(label: str) -> Iterator[Callable[[int, int], None]]:
-    """While replications run: progress on a terminal, and Ctrl-C keeps what is finished."""
+    """Shows progress on a terminal; Ctrl-C keeps finished replications."""
     from lasthop.showing import terminal
 
     with terminal.progress(printable(label)) as show, interrupts.keep_finished() as begin:
@@ -155,13 +159,13 @@ def running(label: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def note_campaign(campaign: Campaign | None) -> None:
-    """Says what the campaign had to put right."""
-    for told in campaign.notes if campaign else ():
-        note(f"lasthop: {told}")
+    """Reports the problems that the campaign has repaired."""
+    for text in campaign.notes if campaign else ():
+        note(f"lasthop: {text}")
 
 
 def print_plan(plan: Plan, *, as_json: bool) -> int:
-    """Prints what a run would do."""
+    """Prints the plan of a run."""
     if as_json:
         print_line(json.dumps(plan.to_dict(), indent=2))
     else:
@@ -176,7 +180,7 @@ def load(file: Path, changes: list[str] | None) -> Scenario:
     try:
         scenario = Scenario.from_file(file)
     except OSError as error:
-        raise BadInput(f"{file}: {error.strerror or error}") from None
+        raise BadInput(f"cannot read `{file}`: {error.strerror or error}") from None
     for change in changes or []:
         key, value = key_and_value(change)
         scenario = scenario.with_({key: value})
@@ -184,52 +188,52 @@ def load(file: Path, changes: list[str] | None) -> Scenario:
 
 
 def key_and_value(change: str) -> tuple[str, str]:
-    """The parts of one `--set`."""
+    """Splits the value of `--set` into key and value."""
     key, equals, value = change.partition("=")
     if not equals or not key.strip():
-        raise BadInput(f"--set: found {change!r}; allowed: KEY=VALUE")
+        raise BadInput(invalid("--set", change, "KEY=VALUE"))
     return key.strip(), value.strip()
 
 
 def writable(path: Path) -> Path:
-    """Makes a folder before anything is run, so that a bad name costs no time."""
+    """Creates the folder of `--out` before the simulation, so that an error costs no time."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         if error.errno in IS_FULL:
             raise
-        raise BadInput(f"--out: {path}: {error.strerror or error}") from None
+        raise BadInput(f"cannot write to `{path}`: {error.strerror or error}") from None
     if not os.access(path, os.W_OK):
-        raise BadInput(f"--out: {path}: {os.strerror(errno.EACCES)}")
+        raise BadInput(f"cannot write to `{path}`: {os.strerror(errno.EACCES)}")
     return path
 
 
 def not_input(option: str, target: Path, *inputs: Path) -> None:
-    """Refuses to write over what is read: a file among `inputs`, or one within a folder of them."""
+    """Refuses an output file that is one of the input files or is in one of the input folders."""
     there = target.resolve()
     if any(there.is_relative_to(source.resolve()) for source in inputs):
-        raise BadInput(f"{option}: found {target}, which is read; allowed: another file")
+        raise BadInput(invalid(option, target, "a file that is not an input"))
 
 
 def plain_columns(frame: pl.DataFrame) -> pl.DataFrame:
-    """Swept tables and lists as text, which CSV can hold."""
+    """Converts columns of tables and lists to text for CSV."""
     import polars as pl
 
     return frame.with_columns(pl.selectors.nested().map_elements(str, pl.String))
 
 
 def write(path: Path, text: str) -> None:
-    """Writes a text file; an error names it."""
+    """Writes a text file; errors contain its name."""
     write_bytes(path, text.encode())
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Writes a file; an error names it, also one that only comes when the disk is full."""
+    """Writes a file; errors contain its name, also errors of a full disk."""
     write_file(path, data)
 
 
 def parquet(frame: pl.DataFrame) -> bytes:
-    """A table as Parquet: Polars' own errors of writing say neither file nor cause."""
+    """Returns a table as Parquet; Polars' write errors would name neither file nor cause."""
     buffer = io.BytesIO()
     frame.write_parquet(buffer)
     return buffer.getvalue()
@@ -237,7 +241,7 @@ def parquet(frame: pl.DataFrame) -> bytes:
 
 @contextlib.contextmanager
 def nothing_lost() -> Iterator[Callable[[Callable[[], object]], None]]:
-    """Carries out steps that print or keep results: all of them, also after one that failed.
+    """Yields a function that runs a step of the output; errors do not prevent later steps.
 
     Raises:
         OSError: The first error, after the last step.
@@ -257,55 +261,62 @@ def nothing_lost() -> Iterator[Callable[[Callable[[], object]], None]]:
 
 
 def print_line(text: str) -> None:
-    """Writes a line of results."""
+    """Prints a line on standard output."""
     sys.stdout.write(printable(text) + "\n")
 
 
 def note(text: str) -> None:
-    """Writes a line beside the results."""
+    """Prints a line on standard error."""
     sys.stderr.write(printable(text) + "\n")
 
 
 def ended(*, complete: bool, finished: int, campaign: Campaign | None = None) -> int:
-    """The exit code of a run, which says so if it was interrupted."""
+    """Returns the exit code of a run; reports an interruption."""
     if complete:
         return DONE
-    rest = "" if campaign is None else f" and are in {campaign.folder}; the same command goes on"
-    note(f"lasthop: interrupted; {finished} replications were finished{rest}")
+    rest = (
+        ""
+        if campaign is None
+        else f" and stored in {campaign.folder}; run the same command to resume"
+    )
+    note(f"lasthop: interrupted; {finished} replications finished{rest}")
     return INTERRUPTED
 
 
 def baseline_of(points: Iterable[Mapping[str, Any]], text: str) -> tuple[str, Any]:
-    """The swept key of `--baseline` and its value, as the sweep has it."""
+    """Returns the swept key of `--baseline` and its value in the sweep."""
     from lasthop.evaluating.cells import value_text
 
     key, equals, wanted = (part.strip() for part in text.partition("="))
     if not equals or not key:
-        raise BadInput(f"--baseline: found {text!r}; allowed: KEY=VALUE")
+        raise BadInput(invalid("--baseline", text, "KEY=VALUE"))
     swept = list(points)
     keys = list(dict.fromkeys(name for point in swept for name in point))
     own = [name for name in keys if name == key] or [k for k in keys if k.endswith(f".{key}")]
     if len(own) != 1:
-        allowed = ", ".join(own or keys) or "none: nothing is swept"
-        raise BadInput(f"--baseline: found {key!r}{nearest(key, keys)}; allowed: {allowed}")
+        if not keys:
+            raise BadInput("`--baseline` requires a sweep: the scenario has a single point")
+        near = "" if own else suggestion(key, keys)
+        problem = "ambiguous" if own else "unknown"
+        where = f"{problem} swept key `{key}` for `--baseline`"
+        raise BadInput(where + (near or f": expected {', '.join(own or keys)}"))
     values = [point[own[0]] for point in swept if own[0] in point]
     for value in values:
         kind = value.get("kind") if isinstance(value, dict) else None
         if wanted in (str(value), json.dumps(value), kind):
             return own[0], value
     texts = ", ".join(dict.fromkeys(map(value_text, values)))
-    raise BadInput(f"--baseline: found {wanted!r} of {own[0]}; allowed: {texts}")
+    raise BadInput(f"invalid value `{wanted}` of `{own[0]}` for `--baseline`: expected {texts}")
 
 
 @contextlib.contextmanager
 def options(**renamed: str) -> Iterator[None]:
-    """Messages name arguments as Python does; on the command line these are options.
+    """Replaces the arguments that messages name with command-line options.
 
     Args:
-        renamed: Options of arguments that are called otherwise there.
+        renamed: Options whose names differ from those of the arguments.
     """
     try:
         yield
     except (ArgumentError, _lasthop.AnalysisError) as error:
-        name, colon, rest = str(error).partition(":")
-        raise BadInput(f"--{renamed.get(name, name).replace('_', '-')}{colon}{rest}") from None
+        raise BadInput(with_options(of_option(str(error)), renamed)) from None

@@ -1,4 +1,4 @@
-"""The command `lasthop doctor`: what is installed, what is missing, and how to install it."""
+"""The command `lasthop doctor`: installed and missing parts, and how to install them."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class Finding:
 
     Attributes:
         part: The part.
-        use: What needs it.
-        present: Whether it is there.
+        use: Feature that needs it.
+        present: Whether it is installed.
         detail: Its version, or the reason and the remedy.
     """
 
@@ -61,7 +61,7 @@ class Finding:
 
 
 def findings() -> list[Finding]:
-    """Returns the state of the package, of its extras, and of what live links need."""
+    """Returns the state of the package, its extras and the requirements of live links."""
     from lasthop import _lasthop
 
     found = [
@@ -79,7 +79,7 @@ def findings() -> list[Finding]:
 
 
 def _live() -> list[Finding]:
-    """The states of what `lasthop live` needs: the kernel's parts, then a run of `true`."""
+    """Returns the state of the kernel features for `lasthop live`, then of a run of `true`."""
     if sys.platform != "linux":
         return [Finding("Linux", "`lasthop live`", False, f"this system is {sys.platform}")]
     found = []
@@ -94,7 +94,7 @@ def _live() -> list[Finding]:
 
 
 def _user_namespaces() -> Finding:
-    """Whether a user without privileges may create user namespaces."""
+    """Returns whether an unprivileged user may create user namespaces."""
     for name, refused in (
         ("user/max_user_namespaces", "0"),
         ("kernel/unprivileged_userns_clone", "0"),
@@ -110,7 +110,7 @@ def _user_namespaces() -> Finding:
 
 
 def _live_run() -> str:
-    """The reason why a live run of `true` fails; empty if it succeeds."""
+    """Runs `true` over a live link; returns the reason of a failure, otherwise nothing."""
     import lasthop
     from lasthop.running.live.session import LiveError, Program, Session, with_flow
 
@@ -126,7 +126,7 @@ def _live_run() -> str:
 def doctor(
     *,
     output: Annotated[
-        TableOrJson, typer.Option("--format", help="How the result is printed.")
+        TableOrJson, typer.Option("--format", help="Output format of the result.")
     ] = TableOrJson.table,
 ) -> int:
     """Report what is installed and what is missing."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,6 +14,7 @@ from lasthop import _lasthop
 from lasthop.commands.codes import DONE
 from lasthop.commands.common import Jobs, load, note, print_line
 from lasthop.commands.values import BadInput, as_path
+from lasthop.scenarios.arguments import invalid
 
 __all__ = ["explore"]
 
@@ -24,30 +24,29 @@ def explore(
         str | None,
         typer.Argument(
             metavar="[FILE|STORE|ADDRESS]",
-            help="Scenario file, folder of a campaign, or the address of a page that somebody "
-            "has sent.",
+            help="Scenario file, folder of a campaign, or a shared address of the page.",
         ),
     ] = None,
     *,
     port: Annotated[
-        int, typer.Option(min=0, max=65_535, help="Port on 127.0.0.1; 0 for any free one.")
+        int, typer.Option(min=0, max=65_535, help="Port on 127.0.0.1; 0: any free port.")
     ] = 0,
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")
     ] = True,
     jobs: Jobs = 0,
 ) -> int:
-    """Open a page where sliders move a link, and results follow; Ctrl-C ends it."""
+    """Explore a link interactively in the browser; Ctrl-C ends the server."""
     for name in ("starlette", "uvicorn"):
         if importlib.util.find_spec(name) is None:
-            raise BadInput(f"explore: found no {name}; allowed: with pip install lasthop")
+            raise BadInput(f"needs {name}: run `pip install lasthop`")
     from lasthop.page import safety, server
 
     root, begin, fragment = _begin(source)
     try:
         listening = server.listen(port)
     except OSError as error:
-        raise BadInput(f"--port: found {port}, {error.strerror}; allowed: a free port") from None
+        raise BadInput(f"cannot listen on port {port}: {error.strerror}; use `--port 0`") from None
     port = listening.getsockname()[1]
     token = safety.new_token()
     app = server.application(
@@ -58,7 +57,7 @@ def explore(
     def started() -> None:
         print_line(address)
         sys.stdout.flush()
-        note("lasthop: Ctrl-C ends the page")
+        note("lasthop: press Ctrl-C to end the server")
         if browser:
             import threading
             import webbrowser
@@ -70,7 +69,7 @@ def explore(
 
 
 def _begin(source: str | None) -> tuple[Path, dict[str, Any], str]:
-    """The folder of the page, what it begins with, and what stands behind `#` of its address."""
+    """Returns the root folder of the page, its initial state and the fragment of its address."""
     from lasthop.page.presets import split, starting_point
 
     here = Path.cwd()
@@ -79,18 +78,18 @@ def _begin(source: str | None) -> tuple[Path, dict[str, Any], str]:
     if source.startswith(("http://", "#")):
         fragment = source[1:] if source.startswith("#") else urlsplit(source).fragment
         if not fragment:
-            raise BadInput(f"ADDRESS: found {json.dumps(source)}; allowed: one with #…")
+            raise BadInput(invalid("ADDRESS", source, "an address with a part after `#`"))
         return here, {**starting_point(), "view": "play"}, f"#{fragment}"
     path = as_path(source)
     if path.is_dir():
         if not (path / "ledger.sqlite").is_file():
-            raise BadInput(f"{path}: found no campaign; allowed: a folder that run --store wrote")
+            raise BadInput(f"{path}: not a campaign: expected a folder written by `run --store`")
         inside = path.resolve()
         root = here if inside.is_relative_to(here.resolve()) else inside
         folder = str(inside.relative_to(root.resolve()))
         return root, {**starting_point(), "view": "browse", "campaign": folder}, ""
     scenario = load(path, None)
     scenario.points()
-    # Files that it names are beside it.
+    # File names in the scenario are relative to its folder.
     root = path.parent.resolve() if path.parent != Path() else here
     return root, {**split(scenario), "view": "play"}, ""

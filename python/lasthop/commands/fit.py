@@ -1,4 +1,4 @@
-"""The command `lasthop fit`: error processes from measured losses."""
+"""The command `lasthop fit`: error models of measured losses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,15 @@ from rich.table import Table
 from lasthop.commands.codes import DONE
 from lasthop.commands.common import note, print_line
 from lasthop.commands.output import printable
-from lasthop.commands.values import BadInput, Plot, TableOrJson, as_path, quantity, save_picture
+from lasthop.commands.values import (
+    BadInput,
+    Plot,
+    TableOrJson,
+    as_path,
+    quantity,
+    save_picture,
+    with_options,
+)
 from lasthop.showing import terminal
 
 if TYPE_CHECKING:
@@ -28,59 +36,62 @@ def fit(
         typer.Argument(
             parser=as_path,
             metavar="LOG...",
-            help="Losses frame by frame: text, CSV, JSON lines, frames.csv of a trace, what live "
-            "--record wrote, or a capture of 802.11 with radiotap headers; with --rates a mahimahi "
+            help="Losses per frame: text, CSV, JSON lines, frames.csv of a trace, a recording of "
+            "live --record, or an 802.11 capture with radiotap headers; with --rates, a mahimahi "
             "trace.",
         ),
     ],
     *,
     column: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="CSV, JSON lines: what says of a loss; by default lost."),
+        typer.Option(metavar="NAME", help="CSV, JSON lines: column of the losses; default: lost."),
     ] = None,
     entity: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="frames.csv, recordings: a direction of a link: link.wireless.forward.",
+            help="frames.csv, recordings: direction of a link, such as link.wireless.forward.",
         ),
     ] = None,
     transmitter: Annotated[
         str | None,
-        typer.Option(metavar="MAC", help="Captures: whose frames; by default the busiest one's."),
+        typer.Option(
+            metavar="MAC", help="Captures: transmitter of the frames; default: the busiest one."
+        ),
     ] = None,
     frame: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Size of all frames, such as '250 B'.")
+        str | None, typer.Option(metavar="SIZE", help="Size of every frame, such as '250 B'.")
     ] = None,
     rate: Annotated[
-        str | None, typer.Option(metavar="RATE", help="Rate of the link: gives air times.")
+        str | None, typer.Option(metavar="RATE", help="Link rate, to compute frame durations.")
     ] = None,
     model: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Fit this model only. Repeatable."),
+        typer.Option(metavar="NAME", help="Fit only this model. Repeatable."),
     ] = None,
     rates: Annotated[
-        bool, typer.Option("--rates", help="The log is a mahimahi trace of rates over time.")
+        bool, typer.Option("--rates", help="Read the log as a mahimahi trace of rates over time.")
     ] = False,
     plot: Plot = None,
     output: Annotated[
-        TableOrJson, typer.Option("--format", help="How the result is printed.")
+        TableOrJson, typer.Option("--format", help="Output format of the result.")
     ] = TableOrJson.table,
 ) -> int:
-    """Fit error processes to measured losses, and write the line of a scenario."""
+    """Fit error models to measured losses; print the best one as a line of a scenario."""
     if plot is not None and len(logs) > 1:
-        raise BadInput(f"--plot: found {len(logs)} logs; allowed: with one")
+        raise BadInput(f"cannot use `--plot` with {len(logs)} logs: expected one")
     reading = {"column": column, "entity": entity, "transmitter": transmitter}
     if rates and (model or frame or rate or any(reading.values())):
-        raise BadInput("--rates: found an option for losses; allowed: --plot and --format")
-    told = []
+        raise BadInput("cannot use `--rates` with options for losses; use `--plot` or `--format`")
+    results = []
     for log in logs:
         if rates:
-            told.append(_rates(log, plot, output))
+            results.append(_rates(log, plot, output))
         else:
-            told.append(_losses(log, reading, frame, rate, model, plot, output))
+            results.append(_losses(log, reading, frame, rate, model, plot, output))
     if output is TableOrJson.json:
-        print_line(json.dumps(told[0] if len(told) == 1 else told, indent=2, ensure_ascii=False))
+        shown = results[0] if len(results) == 1 else results
+        print_line(json.dumps(shown, indent=2, ensure_ascii=False))
     return DONE
 
 
@@ -105,11 +116,9 @@ def _losses(
             **reading,
         )
     except fits.FitError as error:
-        option = str(error).partition(":")[0]
-        is_option = option in ("model", *reading)
-        raise BadInput(f"--{error}" if is_option else str(error)) from None
+        raise BadInput(with_options(str(error), {}, ("model", *reading))) from None
     except OSError as error:
-        raise BadInput(f"{log}: {error.strerror or error}") from None
+        raise BadInput(f"cannot read `{log}`: {error.strerror or error}") from None
     if output is TableOrJson.table:
         _print(found)
     if plot is not None:
@@ -127,9 +136,12 @@ def _print(found: Fit) -> None:
         f"({100 * record.loss:.3g} %) in {record.bursts.size} bursts of {record.mean_burst:.3g}",
         highlight=False,
     )
-    for told in record.notes:
-        console.print(told, highlight=False)
-    table = Table(caption="best by BIC first, with 95 % intervals; fit another alone for its own")
+    for text in record.notes:
+        console.print(text, highlight=False)
+    table = Table(
+        caption="models in order of BIC, with 95 % confidence intervals; tests and scenario line "
+        "are for the first; --model selects another"
+    )
     table.caption_justify = "left"
     table.add_column("model", overflow="fold")
     table.add_column("estimate", overflow="fold")
@@ -142,17 +154,17 @@ def _print(found: Fit) -> None:
     console.print(table)
     for name, reason in found.skipped:
         console.print(f"{name}: {reason}", highlight=False)
-    tests = Table(caption="p: chance of such a difference, were the model right")
+    tests = Table(caption="p: probability of such a difference if the model is correct")
     tests.caption_justify = "left"
-    tests.add_column("test of fit")
+    tests.add_column("goodness-of-fit test")
     tests.add_column("p", justify="right")
-    tests.add_column("found", overflow="fold")
+    tests.add_column("result", overflow="fold")
     for check in found.checks:
         p = "–" if check.p_value is None else f"{check.p_value:.2g}"
         tests.add_row(check.name, p, check.detail)
     console.print(tests)
-    for told in found.warnings:
-        note(f"lasthop: {told}")
+    for text in found.warnings:
+        note(f"lasthop: {text}")
     print_line(found.errors)
 
 
@@ -180,18 +192,18 @@ def _rates(log: Path, plot: Path | None, output: TableOrJson) -> dict[str, objec
     except fits.FitError as error:
         raise BadInput(str(error)) from None
     except OSError as error:
-        raise BadInput(f"{log}: {error.strerror or error}") from None
+        raise BadInput(f"cannot read `{log}`: {error.strerror or error}") from None
     low, middle, high = (value / 1e6 for value in found.deciles_bps)
     if output is TableOrJson.table:
         console = terminal.console()
         console.print(
             f"{printable(str(log))}: {found.duration_s:.4g} s, mean {found.mean_bps / 1e6:.4g} ± "
-            f"{found.ci95_bps / 1e6:.2g} Mbps; in tenths of a second 10 % below {low:.4g}, median "
-            f"{middle:.4g}, 10 % above {high:.4g} Mbps",
+            f"{found.ci95_bps / 1e6:.2g} Mbps; over 100 ms: 10th percentile {low:.4g}, median "
+            f"{middle:.4g}, 90th percentile {high:.4g} Mbps",
             highlight=False,
         )
-        for told in found.warnings:
-            note(f"lasthop: {told}")
+        for text in found.warnings:
+            note(f"lasthop: {text}")
         print_line(found.rate)
     if plot is not None:
         from lasthop.showing.figures.fit import draw_rates

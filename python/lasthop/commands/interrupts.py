@@ -1,9 +1,9 @@
-"""What Ctrl-C does to a command.
+"""Handling of Ctrl-C (SIGINT).
 
-Most of the time there is nothing to keep: the signal has its default action and ends the process
-at once, without a traceback, whatever runs at that moment: an import, the building of a sweep, a
-read from a pipe. Shells report that as exit code 130. While replications run, the first Ctrl-C
-ends the run and what is finished is printed and written; a second one ends the process.
+By default, the signal has its default action: it ends the process immediately, without a traceback,
+also during imports, expansion of a sweep or a read from a pipe. Shells report exit code 130. While
+replications run, the first Ctrl-C ends the run; finished replications are printed and written. A
+second one ends the process.
 
 If the signal is ignored (as in the background of a shell without job control), it stays ignored.
 """
@@ -24,15 +24,15 @@ __all__ = ["importing", "keep_finished"]
 
 @contextlib.contextmanager
 def importing() -> Iterator[None]:
-    """Around imports: Polars sets a handler of its own, which would swallow the signal.
+    """Blocks SIGINT during imports, because Polars installs its own handler, which ignores it.
 
-    The signal waits for the end of the imports, which is a fraction of a second.
+    The signal is delivered after the imports, within a fraction of a second.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
     try:
         yield
     finally:
-        # Python does not see that handler, and still knows of the default action.
+        # Python does not see Polars' handler and still reports the default action.
         if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
@@ -40,11 +40,11 @@ def importing() -> Iterator[None]:
 
 @contextlib.contextmanager
 def keep_finished() -> Iterator[Callable[[], None]]:
-    """What is finished is kept from the moment on at which what it yields is called.
+    """Yields a function that turns the first Ctrl-C into a `KeyboardInterrupt`.
 
-    From then on one Ctrl-C is a `KeyboardInterrupt`, the next ends the process. It is called when
-    replications run, not before: the points of a large sweep take seconds, during which the
-    interpreter cannot look for signals.
+    The second Ctrl-C ends the process. The function is called with the first report of progress,
+    not earlier: expanding a large sweep takes seconds, during which the interpreter does not handle
+    signals.
     """
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
@@ -52,7 +52,7 @@ def keep_finished() -> Iterator[Callable[[], None]]:
         raise KeyboardInterrupt
 
     def begin() -> None:
-        # A campaign has a handler of its own, and so may have who called.
+        # A campaign and the caller may have installed their own handlers.
         if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
             signal.signal(signal.SIGINT, interrupt)
 

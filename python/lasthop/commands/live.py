@@ -1,4 +1,4 @@
-"""The command `live`: real programs behind the links of a scenario."""
+"""The command `lasthop live`: programs over the emulated links of a scenario."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from lasthop.commands.common import Changes, Seed, key_and_value, load, note, pr
 from lasthop.commands.values import BadInput, as_path
 from lasthop.running.live.session import LiveError, Program, Session, client, with_flow
 from lasthop.running.live.words import second, summary
+from lasthop.scenarios.arguments import unknown
 from lasthop.scenarios.files import LARGEST_TEXT, read_bytes
 from lasthop.scenarios.scenario import Scenario
 
@@ -31,40 +32,40 @@ if TYPE_CHECKING:
 
 __all__ = ["live"]
 
-# Where the arguments of programs wait for the command.
+# Key of the arguments of programs in the context of the command.
 PROGRAMS = "lasthop.programs"
 
 
 class LiveCommand(TyperCommand):
-    """Keeps what follows `--at HOST --` and `--` out of the options."""
+    """Command whose options end at the first `--at` or `--`; the programs follow."""
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
-        """Takes the programs off first."""
+        """Separates the programs from the options, then parses the options."""
         end = next((index for index, word in enumerate(args) if word in ("--", "--at")), len(args))
         ctx.meta[PROGRAMS] = args[end:]
         return super().parse_args(ctx, args[:end])
 
 
 def programs(words: list[str], default: str | None) -> list[Program]:
-    """What to run where: `[--at HOST] -- COMMAND`, several times.
+    """Parses the programs and their hosts: `[--at HOST] -- COMMAND`, repeated.
 
-    The last one takes all words that are left; one word alone is split as a shell would.
+    The last command consists of all remaining words. A command of one word is split as in a shell.
     """
     found: list[Program] = []
     while words:
         host = default
         if words[0] == "--at":
             if len(words) < 2:
-                raise BadInput("--at: found nothing; allowed: --at HOST -- COMMAND")
+                raise BadInput("missing value for `--at`: expected `--at HOST -- COMMAND`")
             host, words = words[1], words[2:]
         if not words or words[0] != "--" or len(words) < 2:
-            raise BadInput(f"--at {host}: found no command; allowed: -- and a command behind it")
+            raise BadInput(f"missing command for `--at {host}`: expected `--at {host} -- COMMAND`")
         if host is None:
             raise BadInput(
-                "--at: found nothing, and the scenario has neither a flow nor a host client; "
-                "allowed: --at HOST -- COMMAND"
+                "missing host: the scenario has neither a flow nor a host named client; use "
+                "`--at HOST -- COMMAND`"
             )
-        # One quoted word, and another program behind it.
+        # One quoted word, followed by another program.
         is_one = words[2:3] == ["--at"] and words[4:5] == ["--"]
         argv, words = (words[1:2], words[2:]) if is_one else (words[1:], [])
         if len(argv) == 1:
@@ -72,10 +73,11 @@ def programs(words: list[str], default: str | None) -> list[Program]:
                 argv = shlex.split(argv[0])
             except ValueError as error:
                 raise BadInput(
-                    f"--at {host}: found {argv[0]!r}, {error}; allowed: what a shell takes"
+                    f"invalid command `{argv[0]}` for `--at {host}`: {error}: expected the syntax "
+                    "of a shell"
                 ) from None
         if not argv:
-            raise BadInput(f"--at {host}: found an empty command; allowed: a program")
+            raise BadInput(f"empty command for `--at {host}`: expected a program")
         found.append(Program(host, argv))
     return found
 
@@ -87,41 +89,46 @@ def live(
         typer.Argument(
             parser=as_path,
             metavar="FILE [[--at HOST] -- COMMAND]...",
-            help="Scenario file (TOML or JSON), and the programs to run: by default at the client "
-            "of the first flow. The run ends with the last one, and has its exit code.",
+            help="Scenario file (TOML or JSON) and programs to run, by default at the client of "
+            "the first flow. The run ends with the last program and returns its exit code.",
         ),
     ] = None,
     *,
     seed: Seed = None,
     replication: Annotated[
-        int, typer.Option(min=0, help="The links lose what they lose in this replication.")
+        int, typer.Option(min=0, help="Replication whose random numbers the links use.")
     ] = 0,
     changes: Changes = None,
     mtu: Annotated[
-        int | None, typer.Option(min=68, max=65_535, help="Largest packet in bytes; else 1500.")
+        int | None,
+        typer.Option(min=68, max=65_535, help="Maximum packet size in bytes; default: 1500."),
     ] = None,
     sysctl: Annotated[
         list[str] | None,
         typer.Option(
             metavar="KEY=VALUE",
-            help="Set a parameter of the kernel in all hosts, such as "
+            help="Set a kernel parameter in all hosts, such as "
             "net.ipv4.tcp_congestion_control=reno. Repeatable.",
         ),
     ] = None,
     outside: Annotated[
         str | None,
-        typer.Option(metavar="HOST", help="This host is the machine itself (needs CAP_NET_ADMIN)."),
+        typer.Option(
+            metavar="HOST", help="Host that is this machine itself (requires CAP_NET_ADMIN)."
+        ),
     ] = None,
     record: Annotated[
         Path | None,
-        typer.Option(parser=as_path, metavar="FILE", help="Write arrivals and what came of them."),
+        typer.Option(
+            parser=as_path, metavar="FILE", help="Record arriving packets and their outcomes."
+        ),
     ] = None,
     replay: Annotated[
         Path | None,
         typer.Option(
             parser=as_path,
             metavar="FILE",
-            help="Instead turn the links of a recording again, in virtual time, and compare.",
+            help="Replay a recording in virtual time and compare the outputs; run no program.",
         ),
     ] = None,
     pcap: Annotated[
@@ -129,44 +136,46 @@ def live(
         typer.Option(
             parser=as_path,
             metavar="FILE",
-            help="Write the packets at both ends of each link as pcapng, for Wireshark.",
+            help="Write the packets at both ends of each link as pcapng for Wireshark.",
         ),
     ] = None,
     page: Annotated[
-        bool, typer.Option("--page", help="Show the links in a browser, on 127.0.0.1.")
+        bool, typer.Option("--page", help="Show the links in the browser, on 127.0.0.1.")
     ] = False,
     compare: Annotated[
         int | None,
         typer.Option(
             min=1,
             metavar="N",
-            help="Instead send the first flow's file N times by the kernel's TCP at every point, "
-            "and compare with N replications under profile linux.",
+            help="Transfer the first flow's file N times with the kernel's TCP at every point and "
+            "compare with N replications of profile linux; run no program.",
         ),
     ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="With --compare: live transfers at a time.")] = 4,
+    jobs: Annotated[
+        int, typer.Option(min=1, help="With --compare: concurrent live transfers.")
+    ] = 4,
     out: Annotated[
         Path | None,
-        typer.Option(parser=as_path, metavar="FILE", help="Write all numbers as JSON at the end."),
+        typer.Option(parser=as_path, metavar="FILE", help="Write all results as JSON at the end."),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print only errors.")] = False,
 ) -> int:
-    """Run real programs behind the links of a scenario, in namespaces of their own.
+    """Run programs over the emulated links of a scenario, in separate network namespaces.
 
-    The packets of any program cross the very link protocols, queues, agents and losses that are
-    simulated elsewhere. Linux only; no root needed where the kernel lets users make namespaces.
+    Packets pass through the same link protocols, queues, agents and error models as in a
+    simulation. Linux only; requires no root if the kernel permits user namespaces.
     """
     words = context.meta.get(PROGRAMS, [])
     if replay is not None:
         if file is not None or words:
-            raise BadInput("--replay: found a scenario or a program too; allowed: the file alone")
+            raise BadInput("cannot use `--replay` with a scenario or a program")
         return _replay(replay, quiet=quiet)
     if file is None:
-        raise BadInput("FILE: found nothing; allowed: a scenario file, or --replay FILE")
+        raise BadInput("missing `FILE`: expected a scenario file, or `--replay FILE`")
     scenario = _load(file, changes)
     if compare is not None:
         if words:
-            raise BadInput("--compare: found a program too; allowed: the file alone")
+            raise BadInput("cannot use `--compare` with a program: it runs its own transfers")
         return _compare(scenario, compare, seed=seed, jobs=jobs, out=out, quiet=quiet)
     tables = scenario.to_dict()
     session = Session(
@@ -183,9 +192,9 @@ def live(
     hosts = {host for link in tables.get("link", {}).values() for host in link["between"]}
     for option, host in [("--outside", outside), *(("--at", one.host) for one in session.programs)]:
         if host is not None and host not in hosts:
-            raise BadInput(f"{option}: found {host!r}; allowed: {', '.join(sorted(hosts))}")
+            raise BadInput(unknown("host", host, sorted(hosts), option))
     if not session.programs:
-        raise BadInput("COMMAND: found nothing; allowed: -- COMMAND, or --at HOST -- COMMAND")
+        raise BadInput("missing `COMMAND`: expected `-- COMMAND` or `--at HOST -- COMMAND`")
     try:
         return _watch(session, _page(tables) if page else None, out=out, quiet=quiet)
     except LiveError as error:
@@ -194,13 +203,13 @@ def live(
 
 
 def _load(file: Path, changes: list[str] | None) -> Scenario:
-    """The scenario; one without flows is fine."""
+    """Loads the scenario; it need not have flows."""
     tables: dict[str, Any] = {}
     with contextlib.suppress(OSError, ValueError, RecursionError):
         text = read_bytes(file, LARGEST_TEXT).decode("utf-8")
         tables = json.loads(text) if file.suffix.lower() == ".json" else tomllib.loads(text)
     added = None
-    # Of anything else that is wrong the engine reports the line.
+    # The engine reports other errors with their line.
     with contextlib.suppress(AttributeError, KeyError, TypeError, ValueError):
         added = None if "flow" in tables or not tables["link"] else with_flow(tables)
     if added is None:
@@ -208,7 +217,7 @@ def _load(file: Path, changes: list[str] | None) -> Scenario:
     else:
         scenario = Scenario(added, base=file.parent)
         scenario = scenario.with_(dict(key_and_value(change) for change in changes or []))
-    scenario.points()  # refuses what is no scenario, before its tables are used
+    scenario.points()  # validates the scenario before its tables are used
     return scenario
 
 
@@ -216,7 +225,7 @@ live.command_class = LiveCommand  # type: ignore[attr-defined]
 
 
 def _page(tables: Mapping[str, Any]) -> Page:
-    """The page of a run, and its address on standard error."""
+    """Starts the page of a run and prints its address on standard error."""
     from lasthop.running.live.page import Page
 
     page = Page(tables)
@@ -225,7 +234,7 @@ def _page(tables: Mapping[str, Any]) -> Page:
 
 
 def _watch(session: Session, page: Page | None, *, out: Path | None, quiet: bool) -> int:
-    """Follows a run to its end; the first Ctrl-C is for the program, the second ends everything."""
+    """Follows a run to its end; the first Ctrl-C ends the programs, the second one the run."""
     interrupts = 0
 
     def interrupted(_number: int, _frame: Any) -> None:
@@ -263,7 +272,7 @@ def _watch(session: Session, page: Page | None, *, out: Path | None, quiet: bool
 
 
 def _keep_partial(session: Session, end: Mapping[str, Any]) -> bool:
-    """Renames files that the driver could not finish to FILE.partial; whether there are any."""
+    """Renames incomplete output files to FILE.partial; returns `True` if any exist."""
     found = False
     for option, path in (("--record", session.record), ("--pcap", session.pcap)):
         reason = next((text for text in end["notes"] if text.startswith(f"{option}: ")), None)
@@ -283,7 +292,7 @@ def _keep_partial(session: Session, end: Mapping[str, Any]) -> bool:
 def _compare(
     scenario: Scenario, count: int, *, seed: int | None, jobs: int, out: Path | None, quiet: bool
 ) -> int:
-    """Transfers by the kernel beside simulated ones."""
+    """Compares transfers of the kernel's TCP with simulated transfers."""
     from lasthop.running.live.compare import compare, table
 
     def progress(done: int, total: int) -> None:
@@ -296,28 +305,29 @@ def _compare(
     print_line(table(result))
     agreeing = sum(point["summary"]["goodput_bps"]["agrees"] for point in result["points"])
     note(
-        f"goodput agrees (within 5 %, or each mean in the other's interval) in {agreeing} of "
-        f"{len(result['points'])} points; Linux {result['kernel']}, {result['date']}, load "
-        f"{result['load']:.1f} on {result['processors']} processors, {jobs} at a time"
+        f"goodput agrees (within 5 %, or each mean is in the other's 95 % confidence interval) at "
+        f"{agreeing} of {len(result['points'])} points; Linux {result['kernel']}, "
+        f"{result['date']}, load {result['load']:.1f} on {result['processors']} processors, "
+        f"{jobs} concurrent transfers"
     )
     failures = result["failures"]
     if failures:
-        note(f"lasthop: {len(failures)} transfers failed; the first: {failures[0]}")
+        note(f"lasthop: {len(failures)} transfers failed; first failure: {failures[0]}")
     return FAILURE if failures else DONE
 
 
 def _replay(path: Path, *, quiet: bool) -> int:
-    """Turns a recording again."""
-    told = json.loads(_lasthop.live_replay(str(path)))
-    if not told["complete"]:
-        note(f"lasthop: {path}: the recording is truncated, after {told['same']} equal outputs")
+    """Replays a recording and compares the outputs."""
+    result = json.loads(_lasthop.live_replay(str(path)))
+    if not result["complete"]:
+        note(f"lasthop: {path}: truncated recording; the first {result['same']} outputs are equal")
         return FAILURE
-    if told["difference"] is not None:
-        note(f"lasthop: {path}: the outputs differ: {told['difference']}")
+    if result["difference"] is not None:
+        note(f"lasthop: {path}: the outputs differ: {result['difference']}")
         return FAILURE
     if not quiet:
         print_line(
-            f"{path}: {told['arrivals']} packets in {told['time']:.3f} s; all {told['same']} "
-            "outputs are the same to the byte and nanosecond"
+            f"{path}: {result['arrivals']} packets in {result['time']:.3f} s; all "
+            f"{result['same']} outputs are identical in content and time (1 ns)"
         )
     return DONE

@@ -1,8 +1,8 @@
-"""Output that is closed, where not every character can be encoded, or that a terminal would obey.
+"""Output to closed streams and terminals of limited character sets; control characters.
 
-Not every character has a code on an ASCII terminal, or in a name that is not UTF-8. A result that
-was computed is never lost because its `±` has no code: it is printed as `+-`. Control characters in
-names of files are printed as their numbers, and long values of messages are cut.
+An ASCII terminal cannot print every character, and names of files need not be valid UTF-8. Results
+are printed nevertheless, `±` as `+-`. Control characters in names of files are escaped, and long
+values in messages are truncated.
 """
 
 from __future__ import annotations
@@ -37,22 +37,28 @@ def _plain(error: UnicodeError) -> tuple[str, int]:
 
 
 MOST_FOUND = 160
-"""Characters of what a message says was found."""
+"""Maximum length in characters of a value in a message."""
 
 MOST_ALLOWED = 2000
-"""Characters of what it says is allowed: there may be a thousand names."""
+"""Maximum length in characters of a list of accepted values, which may have 1000 entries."""
 
 
 def printable(text: str) -> str:
-    """A text with control characters, but for line breaks and tabs, as JSON writes them."""
+    """Escapes control characters as in JSON, except line breaks and tabs."""
     return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda it: f"\\u{ord(it[0]):04x}", text)
 
 
 def shortened(message: str) -> str:
-    """A message `where: found what; allowed: which` with its parts cut to a readable length."""
+    """Truncates long values and lists of accepted values in a message.
+
+    Messages of the engine have the form `KEY: found X; allowed: Y`.
+    """
     parts = re.fullmatch(r"(.*?)(: found )(.*)(; allowed: )(.*)", message, flags=re.DOTALL)
     if parts is None:
-        return _cut(message, MOST_ALLOWED)
+        start, colon, expected = re.sub(
+            r"`([^`]*)`", lambda it: f"`{_cut(it[1], MOST_FOUND)}`", message
+        ).partition(": expected ")
+        return f"{_cut(start, MOST_ALLOWED)}{colon}{_cut(expected, MOST_ALLOWED)}"
     where, found, what, allowed, which = parts.groups()
     rest = _cut(which, MOST_ALLOWED)
     return f"{_cut(where, MOST_FOUND)}{found}{_cut(what, MOST_FOUND)}{allowed}{rest}"
@@ -63,10 +69,10 @@ def _cut(text: str, most: int) -> str:
 
 
 def never_fail() -> None:
-    """Lets standard output and error print every text, in plain characters if need be."""
+    """Makes standard output and error accept every text, replacing characters if necessary."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the caller, as in `lasthop list >&-`
-            # Results that cannot be written are an error: writing to this file fails.
+            # Opened for reading: results that cannot be written must be an error.
             mode = os.O_RDONLY if name == "stdout" else os.O_WRONLY
             setattr(sys, name, os.fdopen(os.open(os.devnull, mode), "w"))
     codecs.register_error("lasthop", _plain)

@@ -13,10 +13,10 @@ import typer
 
 from lasthop.commands.codes import DONE, INTERRUPTED
 from lasthop.commands.common import Changes, Jobs, load, print_line, running
-from lasthop.commands.values import as_path, as_picture, seconds
+from lasthop.commands.values import as_path, as_picture, seconds, with_options
 from lasthop.running.replications import run
 from lasthop.running.tracing import trace
-from lasthop.scenarios.arguments import ArgumentError
+from lasthop.scenarios.arguments import ArgumentError, invalid
 from lasthop.scenarios.files import open_regular
 from lasthop.showing import figures
 from lasthop.showing.figures import KINDS, OF_TRACES, PlotError
@@ -30,7 +30,7 @@ Kind = StrEnum("Kind", {name: name for name in KINDS})  # type: ignore[misc]
 
 
 class Size(StrEnum):
-    """How wide a figure is."""
+    """Widths of figures."""
 
     column = "column"
     full = "full"
@@ -42,71 +42,79 @@ def plot(
         typer.Argument(
             parser=as_path,
             metavar="SOURCE",
-            help="Scenario file (is run), Parquet or CSV file, or folder that run --out, "
-            "a campaign or trace wrote.",
+            help="Scenario file (which is run), Parquet or CSV file, or folder written by "
+            "run --out, run --store or trace.",
         ),
     ],
     *,
-    x: Annotated[str | None, typer.Option("--x", metavar="KEY", help="Swept key.")] = None,
+    x: Annotated[
+        str | None, typer.Option("--x", metavar="KEY", help="Swept key on the x-axis.")
+    ] = None,
     y: Annotated[
         list[str] | None,
         typer.Option(
             "--y",
             metavar="METRIC",
-            help="Metric, the end of its name, or a pattern with *; of a trace cwnd, queue or a "
-            "flow. Repeatable.",
+            help="Metric: full name, last component, or a pattern with *; of a trace: cwnd, queue "
+            "or a flow. Repeatable.",
         ),
     ] = None,
     by: Annotated[
         list[str] | None,
-        typer.Option("--by", metavar="KEY", help="Swept key of the curves. Repeatable."),
+        typer.Option(
+            "--by", metavar="KEY", help="Swept key that distinguishes curves. Repeatable."
+        ),
     ] = None,
     where: Annotated[
         list[str] | None,
-        typer.Option("--where", metavar="KEY=VALUE", help="Only these points. Repeatable."),
+        typer.Option("--where", metavar="KEY=VALUE", help="Select points. Repeatable."),
     ] = None,
-    kind: Annotated[Kind | None, typer.Option(help="What to draw.")] = None,
+    kind: Annotated[Kind | None, typer.Option(help="Kind of figure.")] = None,
     log: Annotated[
         str,
         typer.Option(
             metavar="x|y|xy|none",
-            help="Logarithmic axes; by default where values span two decades.",
+            help="Logarithmic axes; default: axes whose values span two decades.",
         ),
     ] = "",
-    size: Annotated[Size, typer.Option(help="3.4 or 7 inches wide.")] = Size.column,
-    xlabel: Annotated[str | None, typer.Option(help="Instead of what the key says.")] = None,
-    ylabel: Annotated[str | None, typer.Option(help="Instead of what the metric says.")] = None,
-    title: Annotated[str | None, typer.Option(help="Above the figure.")] = None,
-    link: Annotated[str | None, typer.Option(metavar="NAME", help="Of a ladder.")] = None,
+    size: Annotated[Size, typer.Option(help="Width of the figure: 3.4 or 7 inches.")] = Size.column,
+    xlabel: Annotated[
+        str | None, typer.Option(help="Label of the x-axis; default: by the key.")
+    ] = None,
+    ylabel: Annotated[
+        str | None, typer.Option(help="Label of the y-axis; default: by the metric.")
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="Title of the figure.")] = None,
+    link: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Link of a time-sequence diagram.")
+    ] = None,
     start: Annotated[
-        str | None, typer.Option("--from", metavar="TIME", help="Of a trace: from when.")
+        str | None, typer.Option("--from", metavar="TIME", help="Of a trace: start time.")
     ] = None,
     end: Annotated[
-        str | None, typer.Option("--to", metavar="TIME", help="Of a trace: until when.")
+        str | None, typer.Option("--to", metavar="TIME", help="Of a trace: end time.")
     ] = None,
     out: Annotated[
         Path,
-        typer.Option(
-            parser=as_picture, metavar="PICTURE", help="What to write: .png, .pdf or .svg."
-        ),
+        typer.Option(parser=as_picture, metavar="PICTURE", help="Output file: .png, .pdf or .svg."),
     ] = Path("plot.pdf"),
     replications: Annotated[
         int | None, typer.Option(min=1, help="Of a scenario: replications per point.")
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Of a scenario: master seed.")] = None,
     jobs: Jobs = 0,
-    replication: Annotated[int, typer.Option(min=0, help="Of a trace: which one.")] = 0,
+    replication: Annotated[int, typer.Option(min=0, help="Of a trace: replication.")] = 0,
     point: Annotated[
         list[int] | None,
         typer.Option(
             min=0,
-            help="Of a trace: which point, by default 0; of sequence and ladder repeatable: on one "
-            "time axis.",
+            help="Of a trace: point of the sweep, default 0; repeatable with sequence and ladder, "
+            "which share one time axis.",
         ),
     ] = None,
     changes: Changes = None,
 ) -> int:
-    """Draw results over a parameter, their distribution, or the course of one replication."""
+    """Plot results over a parameter, their distribution, or one replication over time."""
     from lasthop.showing.figures import style
 
     times = [seconds("--from", start), seconds("--to", end)]
@@ -136,7 +144,7 @@ def plot(
         else:
             for name, value in (("set", changes), ("replications", replications), ("seed", seed)):
                 if value is not None:
-                    raise PlotError(f"{name}: found results; allowed: of a scenario")
+                    raise PlotError(f"`{name}` requires a scenario file: `{source}` has results")
         figure: Figure = figures.plot(
             data,
             x=x,
@@ -160,18 +168,17 @@ def plot(
 
 @contextlib.contextmanager
 def _named() -> Iterator[None]:
-    """Messages name arguments as Python does; on the command line these are options."""
+    """Replaces the arguments that messages name with command-line options."""
     try:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
             raise
-        # Else it is a name that the user gave.
-        raise PlotError(f"{error.filename or 'SOURCE'}: {error.strerror or error}") from None
+        # Otherwise, the name given by the user is invalid.
+        name = error.filename or "SOURCE"
+        raise PlotError(f"cannot read `{name}`: {error.strerror or error}") from None
     except (PlotError, ArgumentError) as error:
-        text = str(error)
-        is_option = text.partition(":")[0] in OPTIONS
-        raise PlotError(f"--{text}" if is_option else text) from None
+        raise PlotError(with_options(str(error), {}, OPTIONS)) from None
 
 
 OPTIONS = (
@@ -183,5 +190,5 @@ OPTIONS = (
 def _pair(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        raise PlotError(f"where: found {text!r}; allowed: KEY=VALUE")
+        raise PlotError(invalid("where", text, "KEY=VALUE"))
     return key.strip(), value.strip()

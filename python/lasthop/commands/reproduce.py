@@ -32,8 +32,9 @@ from lasthop.commands.common import (
     write,
     write_bytes,
 )
-from lasthop.commands.values import BadInput, as_path, nearest
+from lasthop.commands.values import BadInput, as_path
 from lasthop.running.campaign import Campaign
+from lasthop.scenarios.arguments import invalid, unknown
 from lasthop.showing import markdown, study_tables, terminal
 from lasthop.showing.figures.beside import Painters
 from lasthop.studies import Report, Study, sensitivity, studies
@@ -45,7 +46,7 @@ __all__ = ["reproduce"]
 
 
 class ReportFormat(StrEnum):
-    """How `reproduce` prints results."""
+    """Output formats of `reproduce`."""
 
     text = "text"
     json = "json"
@@ -54,40 +55,42 @@ class ReportFormat(StrEnum):
 
 def reproduce(
     study: Annotated[
-        str | None, typer.Argument(metavar="STUDY", help="See `lasthop list studies`.")
+        str | None,
+        typer.Argument(metavar="STUDY", help="Name of the study; see `lasthop list studies`."),
     ] = None,
     artefacts: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[TABLE|FIGURE]...", help='Such as "Table I"; all if none.'),
+        typer.Argument(metavar="[TABLE|FIGURE]...", help='Such as "Table I"; default: all.'),
     ] = None,
     *,
     replications: Annotated[
-        int | None, typer.Option(min=1, help="Replications per cell; by default the paper's.")
+        int | None, typer.Option(min=1, help="Replications per cell; default: the paper's.")
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Master seed; by default the study's.")
+        int | None, typer.Option(min=0, help="Master seed; default: the study's.")
     ] = None,
     changes: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help="The same study, but with this key in all scenarios that have it; {flow} is the "
-            "cell's own flow. Repeatable.",
+            help="Set this key in all scenarios of the study that have it; {flow} is the flow of "
+            "the cell. Repeatable.",
         ),
     ] = None,
     baseline: Annotated[
         str | None,
         typer.Option(
             metavar="COLUMN",
-            help="Also print differences from this column of each table and figure, replication "
-            "by replication.",
+            help="Also print paired differences from this column of each table and figure.",
         ),
     ] = None,
     judge_at: Annotated[
         list[int] | None,
         typer.Option(
-            metavar="N", min=2, help="Judge the claims on the first N replications too; repeatable."
+            metavar="N",
+            min=2,
+            help="Also evaluate the claims on the first N replications. Repeatable.",
         ),
     ] = None,
     jobs: Jobs = 0,
@@ -100,66 +103,69 @@ def reproduce(
         typer.Option(
             parser=as_path,
             metavar="DIR",
-            help="Write figures (PNG and PDF), report.json and replications.parquet here; "
-            "if figures are asked for, by default results/STUDY.",
+            help="Write figures (PNG and PDF), report.json and replications.parquet to this "
+            "folder; default if there are figures: results/STUDY.",
         ),
     ] = None,
     vary: Annotated[
         bool,
         typer.Option(
             "--sensitivity",
-            help="Instead judge the claims under each other choice that the paper leaves open; "
-            f"by default on {sensitivity.REPLICATIONS} replications.",
+            help="Evaluate only the claims, for each alternative of choices that the paper leaves "
+            f"open; default: {sensitivity.REPLICATIONS} replications.",
         ),
     ] = False,
     readings: Annotated[
         bool,
         typer.Option(
             "--readings",
-            help="Instead evaluate the orders that the paper draws under each reading of its text.",
+            help="Evaluate only the published orderings, for each interpretation of the text.",
         ),
     ] = False,
     every: Annotated[
         bool,
-        typer.Option("--all", help="All studies in one report, with a table of contents."),
+        typer.Option(
+            "--all", help="Reproduce all studies, in one report with a table of contents."
+        ),
     ] = False,
     output: Annotated[
-        ReportFormat, typer.Option("--format", help="How tables and claims are printed.")
+        ReportFormat, typer.Option("--format", help="Output format of tables and claims.")
     ] = ReportFormat.text,
 ) -> int:
-    """Reproduce a published study: its tables beside the printed ones, its figures, its claims."""
+    """Reproduce a published study: tables, figures and claims, compared with published values."""
     known = studies()
     if every:
         if study is not None or vary or readings or changes or baseline or judge_at or dry_run:
             raise BadInput(
-                "--all: found a study, or an option of one study; allowed: with --replications, "
-                "--seed, --jobs, --store, --out and --format"
+                "cannot use `--all` with a study or options of one study; use `--replications`, "
+                "`--seed`, `--jobs`, `--store`, `--out` or `--format`"
             )
         campaign = campaign_of(store, accept_version=accept_version)
         return _every(replications, seed, jobs, out, output, campaign)
     if study is None:
-        raise BadInput(f"STUDY: found nothing; allowed: {', '.join(known)}, or --all")
+        raise BadInput(f"missing `STUDY`: expected {', '.join(known)}, or `--all`")
     if study not in known:
-        raise BadInput(f"STUDY: found {study!r}; allowed: {', '.join(known)}")
+        raise BadInput(unknown("study", study, known))
     chosen = known[study]
     if cluster is not None and store is None:
-        raise BadInput("--cluster: found no --store; allowed: with --store DIR")
+        raise BadInput("`--cluster` requires `--store DIR`")
     if readings:
         if artefacts or vary or changes or baseline or judge_at or dry_run:
-            raise BadInput("--readings: found another option; allowed: with the study alone")
+            raise BadInput("cannot use `--readings` with other options: it covers the study")
         campaign = campaign_of(store, accept_version=accept_version)
         return _readings(chosen, replications, seed, jobs, output, campaign)
     if vary:
         if artefacts:
-            raise BadInput("--sensitivity: found tables or figures; allowed: the study alone")
-        if dry_run:
-            raise BadInput("--dry-run: found --sensitivity; allowed: without it")
-        if judge_at:
-            raise BadInput("--judge-at: found --sensitivity; allowed: without it")
-        if changes:
-            raise BadInput("--set: found --sensitivity; allowed: without it")
-        if baseline:
-            raise BadInput("--baseline: found --sensitivity; allowed: without it")
+            raise BadInput("cannot use `--sensitivity` with tables or figures: it covers the study")
+        conflicts = {
+            "--dry-run": dry_run,
+            "--judge-at": judge_at,
+            "--set": changes,
+            "--baseline": baseline,
+        }
+        for option, value in conflicts.items():
+            if value:
+                raise BadInput(f"cannot use `{option}` with `--sensitivity`")
         with cluster_of(cluster, jobs) as workers:
             campaign = campaign_of(store, accept_version=accept_version, cluster=workers)
             return _vary(chosen, replications, seed, jobs, out, output, campaign)
@@ -168,12 +174,11 @@ def reproduce(
     wanted = chosen.find(artefacts or [])
     columns = list(dict.fromkeys(name for one in wanted for name in one.columns))
     if baseline is not None and baseline not in columns:
-        near = nearest(baseline, columns)
-        raise BadInput(f"--baseline: found {baseline!r}{near}; allowed: {', '.join(columns)}")
+        raise BadInput(unknown("column", baseline, columns, "--baseline"))
     most = (chosen.replications if replications is None else replications) - 1
     for first in judge_at or []:
         if first > most:
-            raise BadInput(f"--judge-at: found {first}; allowed: 2 to {most}")
+            raise BadInput(invalid("--judge-at", first, f"2 to {most}"))
     campaign = campaign_of(store, accept_version=accept_version)
     if dry_run:
         with planning(campaign) as planned:
@@ -215,7 +220,7 @@ def reproduce(
 
 
 def _changed(study: Study, changes: list[str]) -> Study:
-    """The same study, but with keys changed; says on standard error what that touches."""
+    """Returns the study with keys changed; reports the number of affected cells."""
     varied, counts = with_changes(study, dict(key_and_value(change) for change in changes))
     total = len(study.cells(study.artefacts))
     for key, count in counts.items():
@@ -233,7 +238,7 @@ def _vary(
     campaign: Campaign | None,
 ) -> int:
     if not study.sensitivities:
-        raise BadInput(f"--sensitivity: found study {study.key}; allowed: one that names choices")
+        raise BadInput(f"study `{study.key}` lists no open choices, as `--sensitivity` requires")
     folder = None if out is None else writable(out)
     with running(study.key) as progress:
         report = sensitivity.sweep(
@@ -261,7 +266,7 @@ def _readings(
     campaign: Campaign | None,
 ) -> int:
     if not study.readings:
-        raise BadInput(f"--readings: found study {study.key}; allowed: one that names readings")
+        raise BadInput(f"study `{study.key}` lists no interpretations, as `--readings` requires")
     with running(study.key) as progress:
         report = run_readings(
             study,
@@ -347,10 +352,10 @@ def _print_sensitivity(report: sensitivity.SensitivityReport, output: ReportForm
 def _report_json(
     report: Report | sensitivity.SensitivityReport, paired: Sequence[PairedCell] = ()
 ) -> str:
-    told = report.to_dict()
+    tables = report.to_dict()
     if paired:
-        told["differences"] = [cell.to_dict() for cell in paired]
-    return json.dumps(told, allow_nan=False, ensure_ascii=False, indent=2)
+        tables["differences"] = [cell.to_dict() for cell in paired]
+    return json.dumps(tables, allow_nan=False, ensure_ascii=False, indent=2)
 
 
 def _print_report(report: Report, paired: Sequence[PairedCell], output: ReportFormat) -> None:
@@ -374,7 +379,7 @@ def _print_report(report: Report, paired: Sequence[PairedCell], output: ReportFo
 def _write_report(
     report: Report, paired: Sequence[PairedCell], folder: Path, written: list[Path]
 ) -> None:
-    """Writes numbers, and adds the names of the files to those that are written."""
+    """Writes report.json and replications.parquet; appends their names to `written`."""
     files = [folder / "report.json", folder / "replications.parquet"]
     write(files[0], _report_json(report, paired) + "\n")
     write_bytes(files[1], parquet(report.results.frame))

@@ -41,10 +41,11 @@ from lasthop.commands.common import (
     write,
     write_bytes,
 )
-from lasthop.commands.values import BadInput, as_path, nearest
+from lasthop.commands.values import BadInput, as_path
 from lasthop.evaluating.statistics.sequential import FIRST, LEAST, MOST
 from lasthop.running.precision import expected_counts
 from lasthop.running.replications import run as run_replications
+from lasthop.scenarios.arguments import suggestion
 from lasthop.scenarios.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ __all__ = ["run"]
 
 
 class Format(StrEnum):
-    """How `run` prints results."""
+    """Output formats of `run`."""
 
     table = "table"
     csv = "csv"
@@ -76,13 +77,14 @@ def run(
         list[str] | None,
         typer.Option(
             metavar="METRIC=WIDTH",
-            help="Run each point until the 95 % interval is within ± WIDTH of the mean: 2%, or a "
-            "number in the metric's unit. First look at --replications, by default 20. Repeatable.",
+            help="Run each point until the 95 % confidence interval is within ± WIDTH of the mean: "
+            "2%, or a number in the metric's unit. The first interim analysis is at "
+            "--replications (default: 20). Repeatable.",
         ),
     ] = None,
     max_replications: Annotated[
         int | None,
-        typer.Option(min=1, help="With --until: maximum replications per point, by default 1000."),
+        typer.Option(min=1, help="With --until: maximum replications per point; default: 1000."),
     ] = None,
     store: Folder = None,
     dry_run: DryRun = False,
@@ -91,16 +93,16 @@ def run(
         list[str] | None,
         typer.Option(
             metavar="PATTERN",
-            help="Print only these metrics, in any format: names or their ends, with * and ?. "
-            "Repeatable.",
+            help="Print only these metrics, in any format: full names or last components, with "
+            "* and ?. Repeatable.",
         ),
     ] = None,
     baseline: Annotated[
         str | None,
         typer.Option(
             metavar="KEY=VALUE",
-            help="Also print differences from the points where a swept key has this value, "
-            "replication by replication.",
+            help="Also print paired differences from the points at which a swept key has this "
+            "value.",
         ),
     ] = None,
     out: Annotated[
@@ -115,30 +117,30 @@ def run(
         Format,
         typer.Option(
             "--format",
-            help="table, json, summary (CSV) and latex: mean and interval of each metric; csv and "
-            "parquet: one row per replication and flow or link.",
+            help="table, json, summary (CSV), latex: mean and confidence interval of each metric; "
+            "csv, parquet: one row per replication and flow or link.",
         ),
     ] = Format.table,
     everything: Annotated[
         bool,
         typer.Option(
             "--all",
-            help="Print each flow and link in tables; by default, more than 10 similar ones are "
-            "summarised: mean, spread, worst and Jain's index.",
+            help="Print every flow and link in tables; by default, more than 10 similar ones are "
+            "summarised: mean, spread, worst and Jain's fairness index.",
         ),
     ] = False,
     with_theory: Annotated[
         bool,
         typer.Option(
             "--compare-theory",
-            help="Print the simulated values beside those of closed forms, where one applies.",
+            help="Compare simulated values with analytical models, where one applies.",
         ),
     ] = False,
 ) -> int:
-    """Run a scenario and print what it delivers."""
+    """Run a scenario and print its results."""
     scenario = load(file, changes)
     if output is Format.parquet and out is None and sys.stdout.isatty():
-        raise BadInput("--format: found parquet on a terminal; allowed: with --out, or in a pipe")
+        raise BadInput("cannot print parquet to a terminal; use `--out DIR` or a pipe")
     metrics = _matching(scenario, metric or [])
     compared = (
         None
@@ -148,7 +150,7 @@ def run(
     campaign = campaign_of(store, accept_version=accept_version)
     if dry_run:
         if with_theory:
-            raise BadInput("--dry-run: found --compare-theory of no results; allowed: one of them")
+            raise BadInput("cannot use `--dry-run` with `--compare-theory`: it requires results")
         with options(), planning(campaign) as planned:
             counts: int | list[int] | None = replications
             if until:
@@ -162,7 +164,7 @@ def run(
                     first=FIRST if replications is None else replications,
                     most=MOST if max_replications is None else max_replications,
                 )
-                note(f"lasthop: replications are an estimate, by {LEAST} of each point")
+                note(f"lasthop: replications are estimated from {LEAST} of each point")
             plan = planned.plan(scenario, replications=counts, seed=seed, jobs=jobs)
         return print_plan(plan, as_json=output is Format.json)
     folder = None if out is None else writable(out)
@@ -214,8 +216,8 @@ def run(
             for stop in short[:5]
         )
         more = f" and {len(short) - 5} more" if len(short) > 5 else ""
-        why = "not as precise as asked, or too skewed to tell"
-        note(f"lasthop: after the most replications {why}: {where}{more}")
+        why = "not at the target half-width, or too skewed to decide"
+        note(f"lasthop: at the replication limit {why}: {where}{more}")
     return ended(complete=results.complete, finished=len(results.point), campaign=campaign)
 
 
@@ -228,7 +230,7 @@ def _print_results(
     *,
     everything: bool,
 ) -> None:
-    # A metric that an interrupted run has not reached yet is not there.
+    # An interrupted run may lack metrics.
     known = [name for name in metrics if name in results.metrics]
     results = results.only(known) if known else results
     if compared is not None:
@@ -270,7 +272,7 @@ def _print_results(
                     console.print(several)
             for group in groups:
                 note(
-                    f"lasthop: {group.name} stands for {len(group.members)} similar flows or "
+                    f"lasthop: {group.name} summarises {len(group.members)} similar flows or "
                     "links; --all prints each"
                 )
             if compared is not None:
@@ -281,7 +283,7 @@ def _print_results(
 
 
 def _matching(scenario: Scenario, patterns: list[str]) -> list[str]:
-    """The metrics that patterns mean; refuses those that mean none, before anything is run."""
+    """Returns the metrics that match patterns; refuses a pattern without a match."""
     known = list(dict.fromkeys(m for point in scenario.points() for m in point.metrics()))
     found: dict[str, None] = {}
     for pattern in patterns:
@@ -289,9 +291,10 @@ def _matching(scenario: Scenario, patterns: list[str]) -> list[str]:
         own = own or [m for m in known if fnmatchcase(m, f"*.{pattern}")]
         if not own:
             ends = dict.fromkeys(m.rpartition(".")[2] for m in known)
+            expected = f"{', '.join(ends)}, or full names such as {known[0]}, with * and ?"
             raise BadInput(
-                f"--metric: found {pattern!r}{nearest(pattern, known)}; allowed: "
-                f"{', '.join(ends)}, or whole names such as {known[0]}, with * and ?"
+                f"unknown metric `{pattern}` for `--metric`"
+                + (suggestion(pattern, known) or f": expected {expected}")
             )
         found |= dict.fromkeys(own)
     return list(found)

@@ -1,4 +1,4 @@
-"""The commands around scenarios: `new`, `check`, `explain`, `schema`, `list`."""
+"""The commands `new`, `check`, `explain`, `schema` and `list`."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ from lasthop.commands.values import BadInput, as_path
 from lasthop.running.writing import IS_FULL
 from lasthop.scenarios import catalogue, starter
 from lasthop.scenarios import scenario as scenarios
+from lasthop.scenarios.arguments import invalid
 
 __all__ = ["check", "explain_", "list_", "new", "schema"]
 
 
 def check(file: File, *, changes: Changes = None) -> int:
-    """Say whether a scenario is valid; if not, which key is wrong and what is allowed."""
+    """Check whether a scenario is valid; report the invalid key and the accepted values."""
     points = load(file, changes).points()
     print_line(f"{file}: valid, {len(points)} point{'s' if len(points) != 1 else ''}")
     return DONE
 
 
 def schema() -> int:
-    """Print the JSON Schema of scenarios, for editors."""
+    """Print the JSON Schema of scenarios for editors."""
     print_line(_schema_text())
     return DONE
 
@@ -41,27 +42,27 @@ def new(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="[NAME]", help="What it is called, or NAME.toml; by default as its template."
+            metavar="[NAME]", help="Name of the scenario, or NAME.toml; default: the template's."
         ),
     ] = None,
     *,
     template: Annotated[str, typer.Option(help="|".join(starter.TEMPLATES))] = "file",
     out: Annotated[
         Path | None,
-        typer.Option(parser=as_path, metavar="FILE", help="Where to write; by default NAME.toml."),
+        typer.Option(parser=as_path, metavar="FILE", help="Output file; default: NAME.toml."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite what is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> int:
-    """Write a starter scenario whose comments say what each key means, and the schema beside it."""
+    """Write a starter scenario with a comment on each key, and the schema for editors."""
     name = (template if name is None else name).strip().removesuffix(".toml")
     if not name.isprintable() or not name:
-        raise BadInput(f"NAME: found {name!r}; allowed: printable text that is not empty")
+        raise BadInput(invalid("NAME", repr(name)[1:-1], "non-empty printable text"))
     with options():
         text = starter.starter(template, name)
     slug = re.sub(r"[^\w-]+", "-", name).strip("-")
     path = out or Path(f"{slug or template}.toml")
     if os.path.lexists(path) and not force:
-        raise BadInput(f"--out: found {path}, which exists; allowed: a new file, or --force")
+        raise BadInput(f"cannot write `{path}`: file exists; use `--force` to overwrite it")
     schema_file = path.parent / starter.SCHEMA_FILE
     files = {path: text}
     if not os.path.lexists(schema_file):
@@ -72,7 +73,7 @@ def new(
         except OSError as error:
             if error.errno in IS_FULL:
                 raise
-            raise BadInput(f"--out: {target}: {error.strerror or error}") from None
+            raise BadInput(f"cannot write `{target}`: {error.strerror or error}") from None
         print_line(str(target))
     return DONE
 
@@ -80,10 +81,10 @@ def new(
 def explain_(
     file: File,
     *,
-    point: Annotated[int, typer.Option(min=0, help="Which point of the sweep.")] = 0,
+    point: Annotated[int, typer.Option(min=0, help="Point of the sweep.")] = 0,
     changes: Changes = None,
 ) -> int:
-    """Say in words and a small picture what a scenario is, defaults filled in."""
+    """Explain a scenario in text and a diagram, including all defaults."""
     from lasthop.scenarios.explain import explain
 
     scenario = load(file, changes)
@@ -98,7 +99,7 @@ def list_(
         typer.Argument(metavar="[CATEGORY]", help="|".join(catalogue.CATEGORIES)),
     ] = None,
 ) -> int:
-    """List what a scenario can be made of, and the studies."""
+    """List the components of scenarios, the metrics and the studies."""
     from lasthop.showing import terminal
 
     try:

@@ -1,4 +1,4 @@
-"""The command `tcp-script`: conformance scripts against one end of a connection."""
+"""The command `lasthop tcp-script`: conformance scripts against one TCP endpoint."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from lasthop import _lasthop
 from lasthop.commands.codes import BAD_INPUT, DONE, FAILURE, NOT_MODELLED
 from lasthop.commands.common import print_line
 from lasthop.commands.values import BadInput, as_path
+from lasthop.scenarios.arguments import invalid, unknown
 from lasthop.scenarios.files import LARGEST_TEXT, read_bytes
 
 __all__ = ["tcp_script"]
 
-# What comes of a script, and its exit code: the first of these that any script has.
+# Outcomes of a script and their exit codes; the first one that occurs is the exit code of the run.
 CODES = {"syntax": BAD_INPUT, "differs": FAILURE, "not modelled": NOT_MODELLED, "holds": DONE}
 
 LONGEST_TOLERANCE_US = 1_000_000_000
@@ -24,45 +25,41 @@ LONGEST_TOLERANCE_US = 1_000_000_000
 
 def tcp_script(
     files: Annotated[
-        list[Path], typer.Argument(parser=as_path, metavar="FILE...", help="Scripts, or folders.")
+        list[Path], typer.Argument(parser=as_path, metavar="FILE...", help="Scripts or folders.")
     ],
     *,
     profile: Annotated[
-        str, typer.Option(help="Whose conventions: " + "|".join(_lasthop.script_profiles()))
+        str, typer.Option(help="TCP profile: " + "|".join(_lasthop.script_profiles()))
     ] = _lasthop.script_profiles()[0],
     tolerance_usecs: Annotated[
         int,
         typer.Option(
             metavar="MICROSECONDS",
-            help="How early or late a segment may be, where the script does not say.",
+            help="Maximum deviation of a segment's time, unless the script sets it.",
         ),
     ] = 4000,
     define: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME=VALUE", help="What a word of the scripts stands for; repeatable."
-        ),
+        typer.Option(metavar="NAME=VALUE", help="Define a word used in scripts. Repeatable."),
     ] = None,
     quiet: Annotated[
-        bool, typer.Option("--quiet", help="Print only what does not hold, and the sum.")
+        bool, typer.Option("--quiet", help="Print only failed scripts and the summary.")
     ] = False,
 ) -> int:
-    """Play conformance scripts in packetdrill's language against one end of a connection.
+    """Run packetdrill conformance scripts against one TCP endpoint.
 
-    Exit code 0 if all hold, 1 if a connection behaved otherwise, 2 if a script is not in the
-    language, 3 if one needs what is not modelled.
+    Exit code 0 if all scripts pass, 1 if the endpoint behaved differently, 2 if a script has a
+    syntax error, 3 if a script uses a feature that is not modelled.
     """
     if profile not in _lasthop.script_profiles():
-        allowed = ", ".join(_lasthop.script_profiles())
-        raise BadInput(f"--profile: found {profile!r}; allowed: {allowed}")
+        raise BadInput(unknown("profile", profile, _lasthop.script_profiles(), "--profile"))
     if not 0 <= tolerance_usecs <= LONGEST_TOLERANCE_US:
-        raise BadInput(
-            f"--tolerance-usecs: found {tolerance_usecs}; allowed: 0 to {LONGEST_TOLERANCE_US}"
-        )
+        expected = f"0 to {LONGEST_TOLERANCE_US}"
+        raise BadInput(invalid("--tolerance-usecs", tolerance_usecs, expected))
     for one in define or []:
         name, equals, _ = one.partition("=")
         if not equals or not re.fullmatch(r"\w+", name, re.ASCII):
-            raise BadInput(f"--define: found {one!r}; allowed: NAME=VALUE")
+            raise BadInput(invalid("--define", one, "NAME=VALUE"))
     counts = dict.fromkeys(CODES, 0)
     for file in _scripts(files):
         verdict, reason, notes = _lasthop.play_script(
@@ -70,26 +67,30 @@ def tcp_script(
         )
         counts[verdict] += 1
         if verdict != "holds":
-            print_line(f"{file}: {verdict}: {reason}")
+            problem = {"syntax": "syntax error", "differs": "failed"}.get(verdict, verdict)
+            print_line(f"{file}: {problem}: {reason}")
         elif not quiet:
-            print_line(f"{file}: holds")
+            print_line(f"{file}: passed")
         if not quiet:
             for line, text in notes:
                 print_line(f"  line {line}: {text}")
     total = sum(counts.values())
-    found = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
+    shown = {"syntax": "syntax errors", "differs": "failed", "holds": "passed"}
+    found = ", ".join(
+        f"{count} {shown.get(verdict, verdict)}" for verdict, count in counts.items() if count
+    )
     print_line(f"{total} script{'s' if total != 1 else ''}: {found}")
     return next((code for verdict, code in CODES.items() if counts[verdict]), DONE)
 
 
 def _scripts(files: list[Path]) -> list[Path]:
-    """The scripts named, and those in folders that are."""
+    """Returns the given scripts and the scripts in the given folders."""
     found: list[Path] = []
     for file in files:
         if file.is_dir():
             inside = sorted(file.rglob("*.pkt"))
             if not inside:
-                raise BadInput(f"FILE: found {file}, without scripts; allowed: *.pkt in a folder")
+                raise BadInput(f"{file}: the folder has no scripts (*.pkt)")
             found += inside
         else:
             found.append(file)
@@ -100,4 +101,5 @@ def _read(file: Path) -> str:
     try:
         return read_bytes(file, LARGEST_TEXT).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{file}: {error}; allowed: a script in UTF-8") from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise BadInput(f"cannot read `{file}`: {reason}: expected a script in UTF-8") from error

@@ -1,4 +1,4 @@
-"""The commands that look at one replication: `lasthop trace`, `lasthop steady`."""
+"""The commands for one replication: `lasthop trace`, `lasthop steady`."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ from lasthop.commands.values import BadInput, as_path, seconds
 from lasthop.running import tracing
 from lasthop.running.steady import steady_state
 from lasthop.running.writing import IS_FULL
+from lasthop.scenarios.arguments import invalid
 from lasthop.showing import terminal
 
 __all__ = ["steady", "trace"]
 
-Replication = Annotated[int, typer.Option(min=0, help="Which replication.")]
-Point = Annotated[int, typer.Option(min=0, help="Which point of the sweep.")]
+Replication = Annotated[int, typer.Option(min=0, help="Index of the replication.")]
+Point = Annotated[int, typer.Option(min=0, help="Point of the sweep.")]
 
 
 def trace(
@@ -45,23 +46,23 @@ def trace(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Draw this link's time sequence: its frames as arrows, around the first loss. "
-            "With --pcap: only this link.",
+            help="Also draw a time-sequence diagram of this link: its frames as arrows, around the "
+            "first loss. With --pcap: capture only this link.",
         ),
     ] = None,
     start: Annotated[
         str | None,
-        typer.Option("--from", metavar="TIME", help='Draw the link from here, such as "1.5 s".'),
+        typer.Option("--from", metavar="TIME", help='Start of the diagram, such as "1.5 s".'),
     ] = None,
     end: Annotated[
-        str | None, typer.Option("--to", metavar="TIME", help="Draw the link up to here.")
+        str | None, typer.Option("--to", metavar="TIME", help="End of the diagram.")
     ] = None,
     out: Annotated[
         Path,
         typer.Option(
             parser=as_path,
             metavar="DIR|PICTURE",
-            help="Where to write; with --link also a picture to write alone (.png, .svg or .pdf).",
+            help="Output folder; with --link also a single picture (.png, .svg or .pdf).",
         ),
     ] = Path("trace"),
     pcap: Annotated[
@@ -69,8 +70,8 @@ def trace(
         typer.Option(
             parser=as_path,
             metavar="FILE",
-            help="Instead write the packets to this pcapng file, for Wireshark; each direction of "
-            "a link is an interface, comments say what was lost.",
+            help="Write only the packets, to this pcapng file for Wireshark; each direction of a "
+            "link is an interface, comments mark losses.",
         ),
     ] = None,
     host: Annotated[
@@ -78,21 +79,23 @@ def trace(
         typer.Option(
             "--at",
             metavar="HOST",
-            help="With --pcap: as this host sees its packets; by default as they are on the air.",
+            help="With --pcap: capture at this host; default: on the medium.",
         ),
     ] = None,
     snap: Annotated[
         int | None,
-        typer.Option(min=1, max=65_535, help="With --pcap: bytes kept of a packet; else all."),
+        typer.Option(min=1, max=65_535, help="With --pcap: bytes per packet; default: all."),
     ] = None,
 ) -> int:
-    """Record one replication: windows, queues and frames as CSV and pictures, or its packets."""
+    """Record one replication: windows, queues and frames as CSV and figures, or packets."""
     from lasthop.showing.figures import style
 
     scenario = load(file, changes)
     if pcap is not None:
         if start or end:
-            raise BadInput("--from, --to: found --pcap; allowed: for a picture")
+            raise BadInput(
+                "cannot use `--from` or `--to` with `--pcap`: they select frames to draw"
+            )
         not_input("--pcap", pcap, file)
         try:
             with options(host="at"):
@@ -109,16 +112,16 @@ def trace(
         except OSError as error:
             if error.errno in IS_FULL:
                 raise OSError(error.errno, os.strerror(error.errno), str(pcap)) from None
-            raise BadInput(f"--pcap: {pcap}: {error.strerror or error}") from None
+            raise BadInput(f"cannot write `{pcap}`: {error.strerror or error}") from None
         print_line(f"{pcap}: {packets} packets")
         return DONE
     if host or snap:
-        raise BadInput("--at, --snap: found no capture; allowed: with --pcap")
+        raise BadInput("`--at` and `--snap` require `--pcap FILE`")
     is_picture = out.suffix.lower().removeprefix(".") in style.FORMATS and not out.is_dir()
     if is_picture and link is None:
-        raise BadInput(f"--out: found {str(out)!r}; allowed: a folder, or a picture with --link")
+        raise BadInput(invalid("--out", out, "a folder, or a picture with `--link`"))
     if link is None and (start or end):
-        raise BadInput("--from, --to: found no link; allowed: with --link")
+        raise BadInput("`--from` and `--to` require `--link NAME`")
     times = [seconds(option, text) for option, text in (("--from", start), ("--to", end))]
     folder = writable(out.parent if is_picture else out)
     with options():
@@ -145,15 +148,13 @@ def steady(
     changes: Changes = None,
     step: Annotated[
         str | None,
-        typer.Option(
-            metavar="TIME", help="Average over such times; by default a 2000th of the run."
-        ),
+        typer.Option(metavar="TIME", help="Averaging interval; default: 1/2000 of the run."),
     ] = None,
     output: Annotated[
-        Format, typer.Option("--format", help="How the table is printed.")
+        Format, typer.Option("--format", help="Output format of the table.")
     ] = Format.table,
 ) -> int:
-    """Say what one long replication settles to: means without its warm-up, with intervals."""
+    """Estimate steady-state means from one long replication, excluding the warm-up."""
     scenario = load(file, changes)
     with options():
         found = steady_state(

@@ -1,13 +1,15 @@
 """Values of options that several commands share: files, folders, pictures, quantities.
 
-Each is refused before anything is run: `--option: found this; allowed: that`.
+Invalid values are refused before a simulation starts: ``invalid value `V` for `--option`: expected
+E``.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Container, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, overload
@@ -16,33 +18,43 @@ import typer
 
 from lasthop import _lasthop
 from lasthop.commands.output import printable
-from lasthop.scenarios.arguments import Refused
+from lasthop.scenarios.arguments import Refused, invalid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
     "BadInput",
+    "BadValue",
     "Plot",
     "TableOrJson",
     "as_folder",
     "as_path",
     "as_picture",
-    "nearest",
+    "of_option",
     "quantity",
     "save_picture",
     "seconds",
+    "with_options",
 ]
 
 PICTURES = ".png, .pdf or .svg"
 
 
 class BadInput(Refused):
-    """Something the user gave is not right; the message says what."""
+    """An argument, option or input file is invalid."""
+
+
+class BadValue(typer.BadParameter):
+    """A value that an option or argument does not accept; typer adds its name."""
+
+    def __init__(self, value: object, expected: str) -> None:
+        super().__init__(f"invalid value `{value}`: expected {expected}")
+        self.value, self.expected = value, expected
 
 
 class TableOrJson(StrEnum):
-    """How a result is printed that is no table of rows."""
+    """Output formats of results that are not a table of rows."""
 
     table = "table"
     json = "json"
@@ -51,47 +63,45 @@ class TableOrJson(StrEnum):
 def as_path(text: str | Path) -> Path:
     """Reads the name of a file or folder; a leading `~` is the home folder.
 
-    A shell replaces it only where it begins a word, so not in `--out=~/results`.
+    A shell expands `~` only at the start of a word, not in `--out=~/results`.
     """
     name = os.fspath(text)
     if not name.strip():
-        raise typer.BadParameter(f"found {name!r}; allowed: the name of a file or folder")
-    # `Path.expanduser` fails where `~name` is no user, but a file.
+        raise BadValue(name, "the name of a file or folder")
+    # `Path.expanduser` fails if `~name` is a file, not a user.
     return Path(os.path.expanduser(name))  # noqa: PTH111
 
 
 def as_folder(text: str | Path) -> Path:
-    """Reads the name of a folder that a database can say: in UTF-8."""
+    """Reads the name of a folder, which must be valid UTF-8 because databases store it."""
     path = as_path(text)
     try:
         str(path).encode()
     except UnicodeEncodeError:
-        raise typer.BadParameter(f"found {str(path)!r}; allowed: a name in UTF-8") from None
+        raise BadValue(ascii(str(path))[1:-1], "a name in UTF-8") from None
     return path
 
 
 def as_picture(text: str | Path) -> Path:
-    """Reads the name of a picture, whose ending says its format, in a folder that there is."""
+    """Reads the name of a picture in a writable folder; its suffix selects the format."""
     path = as_path(text)
     if path.suffix.lower() not in (".png", ".pdf", ".svg"):
-        raise typer.BadParameter(f"found {str(path)!r}; allowed: a name that ends in {PICTURES}")
+        raise BadValue(path, f"a name that ends in {PICTURES}")
     if not (path.parent.is_dir() and os.access(path.parent, os.W_OK)):
-        raise typer.BadParameter(
-            f"found no folder {path.parent} to write to; allowed: one that is there"
-        )
+        raise BadValue(path, "a file in an existing, writable folder")
     return path
 
 
 Plot = Annotated[
     Path | None,
     typer.Option(
-        "--plot", parser=as_picture, metavar="FILE", help=f"Also draw it, as FILE ({PICTURES})."
+        "--plot", parser=as_picture, metavar="FILE", help=f"Also draw a figure ({PICTURES})."
     ),
 ]
 
 
 def save_picture(figure: Figure, path: Path) -> None:
-    """Writes a picture in the format that its name says, and says so beside the results."""
+    """Writes a picture in the format of its suffix and reports its name on standard error."""
     from lasthop.showing.figures import style
 
     for written in style.save(figure, path.with_suffix(""), path.suffix.lower().lstrip(".")):
@@ -105,29 +115,59 @@ def quantity(option: str, kind: str, text: None) -> None: ...
 @overload
 def quantity(option: str, kind: str, text: str | None) -> float | None: ...
 def quantity(option: str, kind: str, text: str | None) -> float | None:
-    """Reads what an option says as scenarios do, such as `2.5 %` or `64 kbps`, in SI units.
+    """Reads a quantity in the notation of scenarios, such as `2.5 %` or `64 kbps`, in SI units.
 
     Args:
-        option: With its dashes, for the message.
+        option: Name of the option with its dashes, for the message.
         kind: `probability`, `duration`, `rate` or `size`.
-        text: What was given; None if nothing.
+        text: Value of the option; None if it is not given.
+
+    Raises:
+        BadInput: If the text is not such a quantity.
     """
     try:
         return None if text is None else _lasthop.quantity(kind, text)
     except ValueError as error:
-        raise BadInput(f"{option}: {error}") from None
+        raise BadInput(of_option(str(error), option)) from None
 
 
 def seconds(option: str, text: str | None) -> float | None:
-    """Reads the time that an option says, such as `1.5 s`."""
+    """Reads the duration given by an option, such as `1.5 s`, in seconds."""
     return quantity(option, "duration", text)
 
 
-def nearest(text: str, known: Iterable[str]) -> str:
-    """`, nearest is …` where a name is like one that there is; else nothing."""
-    import difflib
+def of_option(message: str, option: str | None = None) -> str:
+    """Rewrites a message of the engine, `NAME: found X; allowed: Y`, for an option.
 
-    ends = {name.rpartition(".")[2]: name for name in known}
-    names = {name: name for name in known}
-    found = difflib.get_close_matches(text, [*names, *ends], n=1, cutoff=0.5)
-    return f", nearest is {names.get(found[0]) or ends[found[0]]}" if found else ""
+    Args:
+        message: The message; returned unchanged if it does not have this form.
+        option: The option; by default the name in the message.
+    """
+    parts = re.fullmatch(r"(?:(\w+): )?found (.*?); allowed: (.*)", message, re.DOTALL)
+    if parts is None:
+        return message if option is None else f"{option}: {message}"
+    value = parts[2]
+    if len(value) > 1 and value[0] == value[-1] == '"':
+        value = value[1:-1]
+    return invalid(option or parts[1] or "", value, parts[3])
+
+
+def with_options(
+    message: str, renamed: Mapping[str, str], known: Container[str] | None = None
+) -> str:
+    """Replaces the arguments that a message names in backquotes with command-line options.
+
+    Args:
+        message: Message that names arguments as in Python.
+        renamed: Options whose names differ from those of the arguments.
+        known: Arguments to replace; by default all.
+    """
+
+    def option(found: re.Match[str]) -> str:
+        name = renamed.get(found[2], found[2])
+        if known is not None and name not in known:
+            return found[0]
+        return f"{found[1]}--{name.replace('_', '-')}"
+
+    before = r"(?:^|\b(?:for|requires|with|and|missing|use) )"
+    return re.sub(rf"({before}`)([a-z_]+)(?=`)", option, message)

@@ -1,1 +1,1 @@
-"""Evaluation: metrics, results, statistics, fits, advice, closed forms."""
+"""Evaluation: metrics, results, statistics, fits, advice, analytical models."""

@@ -1,4 +1,4 @@
-"""Swept values and numbers as cells of tables: as numbers with units, as text, as JSON."""
+"""Swept values and numbers in cells of tables: numbers with units, text, JSON."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ QUANTITIES = {
     "ratio": "dB",
     "probability": "%",
 }
-"""Kinds of quantities that scenarios write with units, and the unit of their numbers."""
+"""Kinds of quantities in scenarios, and their SI units."""
 
 
 def quantity_of(cell: Any) -> tuple[float, str] | None:
-    """A swept value as a number, and what its unit is."""
+    """Returns a swept value as a number, and its unit."""
     if isinstance(cell, bool) or cell is None:
         return None
     if isinstance(cell, (int, float)):
@@ -47,16 +47,16 @@ def quantity_of(cell: Any) -> tuple[float, str] | None:
 
 
 UNITS = {"s": "_s", "bps": "_bps", "bytes": "_bytes", "%": "_share"}
-"""Ends of columns by the unit of a quantity; shares are of one."""
+"""Suffixes of columns by the unit of a quantity."""
 
 
 def number(value: float) -> float | None:
-    """A number for JSON: None for NaN and infinities, which JSON has not."""
+    """Returns a number for JSON: None for NaN and infinities, which JSON lacks."""
     return value if math.isfinite(value) else None
 
 
 def value_text(value: Any) -> str:
-    """A swept value for people; of a table its kind, then the rest: `karn-rlp (window 8)`."""
+    """Returns a swept value as text; a table as its kind and other keys: `karn-rlp (window 8)`."""
     if value is None:
         return "–"
     if isinstance(value, dict):
@@ -69,5 +69,5 @@ def value_text(value: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    """A swept value as a table cell: tables and lists as compact text."""
+    """Returns a swept value as a table cell: tables and lists as compact text."""
     return json.dumps(value) if isinstance(value, (dict, list)) else value

@@ -12,9 +12,9 @@ p-value is the largest of three:
   every distribution, also of rare counts, for which t is not valid. It is left out where there are
   too few assignments for a significant result.
 
-So many metrics are compared that some would differ by chance alone: the p-values are corrected by
-Holm's method, so that the probability that *any* metric is reported although none has changed is at
-most `level`.
+Many metrics are compared, and some would differ by chance. The p-values are corrected by Holm's
+method, so that the probability that *any* metric is reported although none has changed is at most
+`level`.
 
 Where all of a metric's replications are equal in each campaign, p is the fraction of the ways to
 assign the signs of the pairs, or the replications to the campaigns, that set the two as far apart.
@@ -48,7 +48,7 @@ LEVEL = 0.05
 PERMUTED = 30
 # Random assignments: of a first round, of one batch, and at most.
 FIRST, BATCH, MOST = 1_000, 2_000, 100_000
-# A p-value that so many assignments exceed is known well enough.
+# Number of assignments beyond the observed difference at which a p-value is precise enough.
 ENOUGH = 20
 
 SCHEMA = pl.Schema(
@@ -71,16 +71,16 @@ SCHEMA = pl.Schema(
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two campaigns side by side.
+    """Comparison of two campaigns.
 
     Attributes:
-        frame: One row for each metric of each shared point, those that moved first: `parameters`,
-            `metric`, means `a` and `b`, `difference` (b minus a) with the half-width `ci95` of
-            its 95 % interval, `relative` (to a), `n` (pairs, or the smaller sample), `paired`,
-            `p_value`, `p_holm` (corrected for all rows), `moved`.
-        only_a: Points of the first that the second has not.
-        only_b: Points of the second that the first has not.
-        level: Chance that any metric is called moved although none has.
+        frame: One row per metric of each common point, significant changes first: `parameters`,
+            `metric`, means `a` and `b`, `difference` (b minus a) with the half-width `ci95` of its
+            95 % confidence interval, `relative` (to a), `n` (pairs, or the smaller sample),
+            `paired`, `p_value`, `p_holm` (corrected for all rows), `moved`.
+        only_a: Points that only the first campaign has.
+        only_b: Points that only the second campaign has.
+        level: Family-wise probability of a false positive.
     """
 
     frame: pl.DataFrame
@@ -90,11 +90,11 @@ class Comparison:
 
     @property
     def moved(self) -> pl.DataFrame:
-        """The rows that moved beyond noise."""
+        """The rows with a significant change."""
         return self.frame.filter(pl.col("moved"))
 
     def summary(self) -> str:
-        """One line."""
+        """Returns a summary in one line."""
         rows, points = self.frame.height, self.frame["parameters"].n_unique()
         same = self.frame.filter(
             (pl.col("difference") == 0.0) & (pl.col("ci95").fill_nan(0.0) == 0.0)
@@ -104,11 +104,11 @@ class Comparison:
         ).height
         text = (
             f"{rows} metrics compared at {points} point{'s' if points > 1 else ''}: "
-            f"{self.moved.height} moved beyond noise "
-            f"(Holm, {100 * self.level:g} % over all), {same.height} are the same to the bit"
+            f"{self.moved.height} changed significantly "
+            f"(Holm, family-wise level {100 * self.level:g} %), {same.height} are bit-identical"
         )
         if open_rows:
-            text += f"; {open_rows} cannot be judged by a single replication"
+            text += f"; {open_rows} are inconclusive with a single replication"
         for name, points_of in (("A", self.only_a), ("B", self.only_b)):
             if points_of:
                 text += f"; only in {name}: {len(points_of)} points"
@@ -119,21 +119,21 @@ def diff(a: Results, b: Results, *, level: float = LEVEL) -> Comparison:
     """Compares two campaigns at the points that both have: those with equal parameters.
 
     Args:
-        a: The campaign that is compared with.
-        b: The campaign that may have moved.
-        level: Chance that any metric is called moved although none has, between 0 and 1.
+        a: The reference campaign.
+        b: The campaign to compare.
+        level: Family-wise probability of a false positive, between 0 and 1.
 
     Raises:
-        ValueError: If `level` is not between 0 and 1, or the two share no point or no metric.
+        ValueError: If `level` is not between 0 and 1, or there is no common point or metric.
     """
     if not 0.0 < level < 1.0:
-        raise ArgumentError(f"level: found {level:g}; allowed: above 0 and below 1")
+        raise ArgumentError(f"invalid value `{level:g}` for `level`: expected above 0 and below 1")
     points = [{_label(point): index for index, point in enumerate(r.points)} for r in (a, b)]
     shared = [label for label in points[0] if label in points[1]]
     metrics = [metric for metric in a.metrics if metric in set(b.metrics)]
     if not shared or not metrics:
         what = "point with equal parameters" if metrics else "metric"
-        raise ValueError(f"found two campaigns without a common {what}")
+        raise ValueError(f"the campaigns have no common {what}")
     rarest = level / (len(shared) * len(metrics))
     frames = [
         _compare(a, b, metrics, (points[0][label], points[1][label]), label, rarest)
@@ -159,7 +159,7 @@ def _label(point: Point) -> str:
 def _compare(
     a: Results, b: Results, metrics: list[str], at: tuple[int, int], label: str, rarest: float
 ) -> pl.DataFrame:
-    """All metrics of one point; without those of which one side has no number."""
+    """Returns the comparison of all metrics of one point that have values on both sides."""
     from scipy import special  # late: takes 0.2 s
 
     left = np.column_stack([a.samples(metric, at[0]) for metric in metrics])
@@ -221,23 +221,23 @@ def _compare(
 
 
 def _spread(samples: Floats) -> tuple[Floats, Floats]:
-    """Count and squared standard error of the mean of each column; NaN for a single sample."""
+    """Returns count and squared standard error of the mean per column; NaN for one sample."""
     count = np.count_nonzero(~np.isnan(samples), axis=0).astype(np.float64)
     squares = np.nansum((samples - np.nanmean(samples, axis=0)) ** 2, axis=0)
-    # Rounding leaves a little in columns that do not vary at all.
+    # Rounding leaves a small variance in constant columns.
     squares = np.where(np.nanmax(samples, axis=0) == np.nanmin(samples, axis=0), 0.0, squares)
     with np.errstate(divide="ignore", invalid="ignore"):
         return count, np.where(count > 1, squares / (count - 1) / count, np.nan)
 
 
 def _paired(gaps: Floats) -> tuple[Floats, Floats]:
-    """Standard error of the mean gap, degrees of freedom."""
+    """Returns standard error and degrees of freedom of the mean paired difference."""
     count, squared = _spread(gaps)
     return np.sqrt(squared), count - 1.0
 
 
 def _welch(left: Floats, right: Floats) -> tuple[Floats, Floats]:
-    """Standard error of the difference of the means, Welch's degrees of freedom."""
+    """Returns standard error of the difference of means and Welch's degrees of freedom."""
     (count_a, a), (count_b, b) = _spread(left), _spread(right)
     with np.errstate(divide="ignore", invalid="ignore"):
         freedom = (a + b) ** 2 / (a**2 / (count_a - 1.0) + b**2 / (count_b - 1.0))
@@ -246,7 +246,7 @@ def _welch(left: Floats, right: Floats) -> tuple[Floats, Floats]:
 
 
 def _pooled(left: Floats, right: Floats) -> tuple[Floats, Floats]:
-    """Standard error of the difference of the means if the variances are equal, and its freedom."""
+    """Returns standard error and degrees of freedom of the difference for equal variances."""
     (count_a, a), (count_b, b) = _spread(left), _spread(right)
     freedom = count_a + count_b - 2.0
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -255,7 +255,7 @@ def _pooled(left: Floats, right: Floats) -> tuple[Floats, Floats]:
 
 
 def _permuted(left: Floats, right: Floats, p_value: Floats, rarest: float) -> Floats:
-    """The larger of the p-values and those of permutations, where these can decide something.
+    """Returns the larger of the p-values and those of permutation tests, where these have power.
 
     Args:
         left: Samples, a column per metric; NaN is missing.
@@ -281,7 +281,7 @@ def _permuted(left: Floats, right: Floats, p_value: Floats, rarest: float) -> Fl
         np.put_along_axis(own, places, 1.0, axis=1)
         beyond[open_rows] += _as_far(values, own, chosen)
         drawn += batch
-        # None beyond, of as many as there may be: the p-value of t is smaller than can be drawn.
+        # No assignment is beyond: the p-value of t is smaller than samples can resolve.
         drawn_p = (beyond[open_rows] + (beyond[open_rows] > 0.0)) / (drawn + 1.0)
         found[open_rows] = np.maximum(p_value[open_rows], drawn_p)
         open_rows = open_rows[beyond[open_rows] < ENOUGH]
@@ -289,9 +289,9 @@ def _permuted(left: Floats, right: Floats, p_value: Floats, rarest: float) -> Fl
 
 
 def _as_far(values: Floats, own: Floats, chosen: int) -> Floats:
-    """Number of assignments (rows of `own`) with means as far apart as the first `chosen` are."""
+    """Returns the number of assignments (rows of `own`) at least as extreme as the observed one."""
     present = ~np.isnan(values)
-    # About their means, so that rounding does not decide.
+    # Centred, so that rounding does not decide.
     centred = np.where(present, values - np.nanmean(values, axis=0), 0.0)
     first = np.zeros((1, len(values)))
     first[0, :chosen] = 1.0
@@ -304,7 +304,7 @@ def _as_far(values: Floats, own: Floats, chosen: int) -> Floats:
 
 
 def _correct(frame: pl.DataFrame, level: float) -> pl.DataFrame:
-    """Holm's correction over all rows; those that moved first, largest change first."""
+    """Applies Holm's correction over all rows; sorts by significance, then by change."""
     corrected = statistics.holm(frame["p_value"].to_numpy())
     frame = frame.with_columns(
         pl.Series("p_holm", corrected), pl.Series("moved", corrected <= level)
@@ -316,16 +316,16 @@ def _correct(frame: pl.DataFrame, level: float) -> pl.DataFrame:
 def from_baseline(
     results: Results, metrics: Sequence[str], key: str, value: object
 ) -> pl.DataFrame:
-    """Paired differences of several metrics from the points where a swept key has a value.
+    """Returns paired differences of several metrics from the points at which a key has a value.
 
     Args:
-        results: What was run.
-        metrics: Full names; the metrics of note if there are none.
+        results: The results.
+        metrics: Full names; empty: the main metrics.
         key: The swept key.
-        value: Its value at the points that are compared with.
+        value: Value of the key at the reference points.
 
     Returns:
-        The columns of `Results.differences` behind `metric`.
+        `metric`, then the columns of `Results.differences`.
     """
     from lasthop.showing.terminal import HEADLINES
 

@@ -1,4 +1,4 @@
-"""How long several flows take until they share a path fairly."""
+"""Convergence of several flows to fair shares of a path."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = ["Convergence", "convergence"]
 
 @dataclass(frozen=True)
 class Convergence:
-    """When flows came to share fairly, and how fair they were at any time.
+    """Convergence time and fairness over time.
 
     Attributes:
-        time_s: From when all flows are active to the first of `hold` fair steps in a row; NaN if
-            that never comes.
-        index: One row a step in which all flows are active: `time_s`, its beginning in the run;
-            `jain`, Jain's index of what was acknowledged in it; `goodput_bps`, a list, by flow.
-        flows: The flows in this order.
+        time_s: Time from when all flows are active to the first of `hold` consecutive fair steps;
+            NaN if there are none.
+        index: One row per step in which all flows are active: `time_s`, its start; `jain`, Jain's
+            index of the data acknowledged in it; `goodput_bps`, a list, by flow.
+        flows: The flows in the order of these lists.
     """
 
     time_s: float
@@ -45,20 +45,20 @@ def convergence(
     replication: int = 0,
     point: int = 0,
 ) -> Convergence:
-    """How long the TCP flows of one run take until they share fairly.
+    """Measures the convergence time of the TCP flows of one run.
 
-    The clock starts when the last flow has its first data acknowledged, and stops at the beginning
-    of the first of `hold` steps in a row in each of which Jain's index of what the flows had
-    acknowledged is at least `level`. Steps after the first flow's last acknowledgment do not count.
+    The time starts when the first data of the last flow is acknowledged. It ends at the start of
+    the first of `hold` consecutive steps in which Jain's index of the acknowledged data is at least
+    `level`. Steps after the end of the first flow are ignored.
 
     Args:
         data: A trace, or a scenario as for `lasthop.run`, of which one replication is run.
-        step: Over how many seconds goodput is averaged; several round trips.
-        level: The index from which on a step is fair, above 0, at most 1.
-        hold: Fair steps in a row that count as convergence, at least one.
-        seed: Of a scenario: master seed; its own if None.
-        replication: Of a scenario: which replication.
-        point: Of a scenario: which point of its sweep.
+        step: Averaging interval in seconds; several RTT.
+        level: Minimum Jain's index of a fair step, above 0, at most 1.
+        hold: Number of consecutive fair steps, at least 1.
+        seed: Of a scenario: master seed; None: the scenario's.
+        replication: Of a scenario: index of the replication.
+        point: Of a scenario: point of its sweep.
 
     Raises:
         lasthop.ScenarioError: If the scenario is refused.
@@ -72,20 +72,20 @@ def convergence(
         ("hold", hold, "at least 1", hold >= 1),
     ):
         if not is_right:
-            raise ArgumentError(f"{name}: found {value:g}; allowed: {allowed}")
+            raise ArgumentError(f"invalid value `{value:g}` for `{name}`: expected {allowed}")
     if not isinstance(data, Trace):
         data = trace(data, seed=seed, replication=replication, point=point)
     acks = {
         name: own for name, own in _acknowledgments(data.frame).items() if own["bytes"].sum() > 0.0
     }
-    # Whole nanoseconds, as in the run: an acknowledgment may come on the edge of a step.
+    # Integer nanoseconds, as in the run: an ACK may arrive at the boundary of a step.
     starts = [_first(own) for own in acks.values()]
     ends = [int(own["time_ns"][-1]) for own in acks.values()]
     width = max(round(step * 1e9), 1)
     if len(acks) < 2 or max(starts) + width > min(ends):
         raise ArgumentError(
-            f"flows: found {len(acks)} TCP flows of one connection; allowed: at least two that are "
-            f"active at the same time for {step:g} s"
+            f"{len(acks)} TCP flows of one connection: expected at least 2 that are active at the "
+            f"same time for {step:g} s"
         )
     begin = max(starts)
     edges = begin + width * np.arange((min(ends) - begin) // width + 1)
@@ -100,7 +100,7 @@ def convergence(
 
 
 def _acknowledgments(frame: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    """By flow that sends data over one connection: when bytes were acknowledged, and how many."""
+    """Returns times and amounts of acknowledged data, by flow over one connection."""
     found = {}
     for (entity,), events in frame.group_by("entity", maintain_order=True):
         name = str(entity)
@@ -108,7 +108,7 @@ def _acknowledgments(frame: pl.DataFrame) -> dict[str, pl.DataFrame]:
         if not name.startswith("flow.") or ".connection " in name or not sends:
             continue
         acks = events.filter(event="ack_received")
-        # Data begin with number 1, behind a SYN if there is one.
+        # Data starts at sequence number 1, after the SYN if any.
         edge = np.maximum(acks["sequence"].cum_max().to_numpy(), 1.0)
         times = (acks["time_s"] * 1e9).round().cast(pl.Int64)
         found[name] = pl.DataFrame({"time_ns": times, "bytes": np.diff(edge, prepend=1.0)})
@@ -116,5 +116,5 @@ def _acknowledgments(frame: pl.DataFrame) -> dict[str, pl.DataFrame]:
 
 
 def _first(acks: pl.DataFrame) -> int:
-    """When the first data were acknowledged, ns."""
+    """Returns the time in ns at which the first data was acknowledged."""
     return int(acks.filter(pl.col("bytes") > 0.0)["time_ns"][0])

@@ -1,4 +1,4 @@
-"""The list of metrics, as the engine declares them: units, bounds, labels, preferred values."""
+"""Declarations of metrics, from the engine: units, bounds, labels, preferred direction."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class Metric:
     """Declaration of a metric.
 
     Attributes:
-        entity: What reports it: `flow`, `flows` (all of them), `link`, `wlan` or `agent`.
-        name: The last part of its name in results, `delay_p95_s` of `flow.voice.delay_p95_s`.
-        label: Its name in tables and figures, without unit.
-        unit: `bps`, `s`, `bytes`, `%` (the values are fractions of 1), or nothing of counts.
-        minimum: Of a value.
-        maximum: Of a value; infinite without a limit.
+        entity: Entity that reports it: `flow`, `flows` (all flows), `link`, `wlan` or `agent`.
+        name: Last component of the full name: `delay_p95_s` of `flow.voice.delay_p95_s`.
+        label: Label in tables and figures, without unit.
+        unit: `bps`, `s`, `bytes`, `%` (values are fractions of 1), or empty for counts.
+        minimum: Minimum value.
+        maximum: Maximum value; infinite without a limit.
         preferred: `higher`, `lower` or `neither`.
-        aggregation: How the values of several flows become one: `sum`, `mean` or `max`.
-        about: What it counts.
+        aggregation: Aggregation over several flows: `sum`, `mean` or `max`.
+        about: Definition.
     """
 
     entity: str
@@ -49,7 +49,7 @@ class Metric:
 
 @functools.cache
 def metrics() -> tuple[Metric, ...]:
-    """All metrics that the engine declares."""
+    """Returns all metrics declared by the engine."""
     listed = json.loads(_lasthop.metrics())
     for one in listed:
         low, high = one.pop("min"), one.pop("max")
@@ -65,10 +65,9 @@ def _by_name() -> dict[tuple[str, str], Metric]:
 
 
 def metric_of(name: str) -> Metric:
-    """The declaration of a metric, by its full name or by its last part alone.
+    """Returns the declaration of a metric, given its full name or last component.
 
-    A name that the engine does not declare, as in results of another version, has neither unit
-    nor bounds.
+    A name that is not declared, as in results of another version, has neither unit nor bounds.
     """
     entity, last = name.partition(".")[0] if "." in name else "", name.rpartition(".")[2]
     known = _by_name().get((entity, last))
@@ -80,22 +79,22 @@ def metric_of(name: str) -> Metric:
 
 
 def metric_unit(metric: str) -> str:
-    """The unit of a metric: `bps`, `s`, `bytes`, `%` of fractions, or nothing."""
+    """Returns the unit of a metric: `bps`, `s`, `bytes`, `%` for fractions, or empty."""
     return metric_of(metric).unit
 
 
 def metric_bounds(metric: str) -> tuple[float, float]:
-    """The minimum and the maximum of a metric's values."""
+    """Returns the minimum and maximum value of a metric."""
     known = metric_of(metric)
     return known.minimum, known.maximum
 
 
 def metric_label(metric: str) -> str:
-    """A metric in words, without its unit: `flow.web.delay_p95_s` is `Delay, 95th percentile`."""
+    """Returns the label of a metric: `flow.web.delay_p95_s` is `Delay, 95th percentile`."""
     return metric_of(metric).label
 
 
 def bare_name(metric: str) -> str:
-    """A metric's name without its unit: `delay_p99_s` is `delay_p99`."""
+    """Returns a metric's name without unit: `delay_p99_s` is `delay_p99`."""
     unit = metric_unit(metric)
     return metric.removesuffix(f"_{unit}") if unit else metric

@@ -1,4 +1,4 @@
-"""What a reader of results has to know beside the numbers: each in one sentence."""
+"""Warnings about results, one sentence each."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ __all__ = [
 ]
 
 MOST_NAMED = 3
-"""Points that a sentence names; of more it says how many."""
+"""Maximum number of points named in a sentence."""
 
 
 def point_name(results: Results, index: int) -> str:
-    """A point by the words of its swept values, as tables have them; empty for the only one.
+    """Returns the label of a point, as in tables; empty for a single point.
 
     Args:
-        results: Whose point.
-        index: Which one.
+        results: The results.
+        index: Index of the point.
     """
     words = point_words(results.points)
     return ", ".join(words[key][index] for key in results.points[index].parameters)
 
 
 def notes(results: Results) -> Iterator[str]:
-    """Sentences about results whose numbers would mislead without them.
+    """Yields warnings about results that would otherwise be misleading.
 
-    Transfers that were not complete when the run ended: of their duration all that is known is that
-    it is longer, so that means leave it out. Recordings of losses that are shorter than a run: it
-    meets the same losses again. LT-TCP where no queue marks: it hears of no congestion. Windows
-    that limit a rate, not the network.
+    The warnings concern transfers that were incomplete at the end of the run, whose durations are
+    excluded from means; loss recordings that are shorter than a run and repeat; LT-TCP with queues
+    that set no ECN marks, so that it detects no congestion; and rates limited by windows instead of
+    the network.
 
     Args:
-        results: What to tell about.
+        results: The results.
     """
     yield from _unfinished(results)
     yield from _short_recordings(results)
@@ -61,32 +61,33 @@ def _unfinished(results: Results) -> Iterator[str]:
         flow, _, quantity = metric.rpartition(".")
         if quantity != "complete":
             continue
-        told = []
+        incomplete = []
         for index in range(len(results.points)):
             found = results.samples(metric, index)
             found = found[~np.isnan(found)]
             done = int(np.count_nonzero(found))
             if done < found.size:
-                told.append((index, f"{done} of {found.size}"))
-        if told:
-            where = _where(results, told)
+                incomplete.append((index, f"{done} of {found.size}"))
+        if incomplete:
+            where = _where(results, incomplete)
             yield (
-                f"{flow}: complete when the run ended were {where} transfers; means of "
-                "duration_s leave the others out, goodput_bps counts them up to the end of the run"
+                f"{flow}: {where} transfers were complete at the end of the run; duration_s "
+                "excludes the others, goodput_bps includes them up to the end of the run"
             )
 
 
 def recorded_frames(
     scenario: Mapping[str, Any] | None, points: Sequence[_lasthop.Point]
 ) -> tuple[dict[str, int], ...]:
-    """Frames of the recorded losses of each point, by direction: `link.NAME.forward`.
+    """Returns the number of frames in loss recordings, per point and direction.
 
     Args:
-        scenario: Whose points they are.
-        points: The points.
+        scenario: The scenario.
+        points: Its points.
 
     Returns:
-        Empty if no link has any.
+        Number of frames by direction (`link.NAME.forward`) for each point; empty if there are no
+        recordings.
     """
     if '"trace"' not in json.dumps(scenario, default=str):
         return ()
@@ -102,7 +103,7 @@ def recorded_frames(
 
 
 def _short_recordings(results: Results) -> Iterator[str]:
-    told: dict[tuple[str, int], list[tuple[int, str]]] = {}
+    short: dict[tuple[str, int], list[tuple[int, str]]] = {}
     for index, recorded in enumerate(results.recorded):
         for direction, frames in recorded.items():
             metric = f"{direction}.frames_sent"
@@ -110,20 +111,20 @@ def _short_recordings(results: Results) -> Iterator[str]:
                 sent = results.samples(metric, index)
                 most = sent[~np.isnan(sent)].max(initial=0.0)
                 if most > frames:
-                    told.setdefault((direction, frames), []).append((index, f"{most:.0f}"))
-    for (direction, frames), found in told.items():
+                    short.setdefault((direction, frames), []).append((index, f"{most:.0f}"))
+    for (direction, frames), found in short.items():
         yield (
-            f"{direction}: the recorded losses have {frames} frames and a run sends up to "
-            f"{_where(results, found)}: it meets them again, and replications are not independent"
+            f"{direction}: the loss recording has {frames} frames, but a run sends up to "
+            f"{_where(results, found)}: the recording repeats, and replications are not independent"
         )
 
 
 def unmarked_links(flow: Mapping[str, Any], links: Mapping[str, Any]) -> tuple[str, ...]:
-    """Links on the way of a flow of LT-TCP whose queues mark nothing; none of any other flow.
+    """Returns the links on the path of an LT-TCP flow whose queues set no ECN marks.
 
     Args:
-        flow: As a resolved scenario has it.
-        links: All of them, likewise.
+        flow: Resolved flow.
+        links: All resolved links.
     """
 
     def marks(queue: Mapping[str, Any]) -> bool:
@@ -136,24 +137,24 @@ def unmarked_links(flow: Mapping[str, Any], links: Mapping[str, Any]) -> tuple[s
 
 
 def unmarked_words(links: Sequence[str]) -> str:
-    """What it means for LT-TCP that the queues before these links mark nothing."""
+    """Returns the warning for LT-TCP and links whose queues set no ECN marks."""
     return (
-        "lt-tcp takes marks alone for congestion, and the queues before these links mark "
-        f"nothing: {', '.join(links)}"
+        "lt-tcp detects congestion only by ECN marks, but the queues of these links set none: "
+        f"{', '.join(links)}"
     )
 
 
 def unmarked_queues(
     scenario: Mapping[str, Any] | None, points: Sequence[_lasthop.Point]
 ) -> tuple[dict[str, tuple[str, ...]], ...]:
-    """Of each point the flows of LT-TCP and the links on their way whose queues mark nothing.
+    """Returns LT-TCP flows and links on their paths whose queues set no ECN marks, per point.
 
     Args:
-        scenario: Whose points they are.
-        points: The points.
+        scenario: The scenario.
+        points: Its points.
 
     Returns:
-        Empty if there is no such flow.
+        Links by flow, for each point; empty if there is no such flow.
     """
     if '"lt-tcp"' not in json.dumps(scenario, default=str):
         return ()
@@ -169,29 +170,29 @@ def unmarked_queues(
 
 
 def _unmarked(results: Results) -> Iterator[str]:
-    told: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    unmarked: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for index, flows in enumerate(results.unmarked):
         for flow, links in flows.items():
-            told.setdefault((flow, tuple(links)), []).append(point_name(results, index))
-    for (flow, links), found in told.items():
+            unmarked.setdefault((flow, tuple(links)), []).append(point_name(results, index))
+    for (flow, links), found in unmarked.items():
         where = ", ".join(found[:MOST_NAMED])
         more = len(found) - MOST_NAMED
-        where += f" and so on at {more} more points" if more > 0 else ""
+        where += f" and at {more} other points" if more > 0 else ""
         yield f"flow.{flow}{f' ({where})' if where else ''}: {unmarked_words(links)}"
 
 
 MOST_EXAMINED = 200
-"""Points whose windows are examined; an examination takes a millisecond."""
+"""Maximum number of points whose windows are examined, which takes 1 ms per point."""
 
 REACHED = 0.8
-"""Fraction of a bound from which on it is what limits a rate."""
+"""Minimum fraction of a bound at which the bound is considered to limit a rate."""
 
 
 def rate_limits_of(points: Sequence[_lasthop.Point]) -> tuple[dict[str, tuple[float, str]], ...]:
-    """Returns, for each point, the metrics that a window bounds, with the bound and its name.
+    """Returns the metrics limited by a window, with bound and explanation, per point.
 
     Args:
-        points: The points; the first 200 are examined, which takes a millisecond each.
+        points: The points; only the first 200 are examined, which takes 1 ms each.
     """
     from lasthop.scenarios.explain import rate_limits
 
@@ -200,7 +201,7 @@ def rate_limits_of(points: Sequence[_lasthop.Point]) -> tuple[dict[str, tuple[fl
 
 
 def _limited(results: Results) -> Iterator[str]:
-    told: dict[tuple[str, str], list[str]] = {}
+    limited: dict[tuple[str, str], list[str]] = {}
     for index, limits in enumerate(results.limits):
         for metric, (bound, words) in limits.items():
             if metric not in results.metrics:
@@ -209,19 +210,19 @@ def _limited(results: Results) -> Iterator[str]:
             found = found[~np.isnan(found)]
             if found.size and found.mean() >= REACHED * bound:
                 entity = metric.rpartition(".")[0]
-                told.setdefault((entity, words), []).append(point_name(results, index))
-    for (entity, words), names in told.items():
+                limited.setdefault((entity, words), []).append(point_name(results, index))
+    for (entity, words), names in limited.items():
         where = ", ".join(names[:MOST_NAMED])
         more = len(names) - MOST_NAMED
-        where += f" and so on at {more} more points" if more > 0 else ""
+        where += f" and at {more} other points" if more > 0 else ""
         yield f"{entity}{f' ({where})' if where else ''}: {words}"
 
 
-def _where(results: Results, told: Sequence[tuple[int, str]]) -> str:
-    """`0 of 10 (raw), 3 of 10 (selective-repeat)`."""
+def _where(results: Results, found: Sequence[tuple[int, str]]) -> str:
+    """Returns text such as `0 of 10 (raw), 3 of 10 (selective-repeat)`."""
     texts = []
-    for index, text in told[:MOST_NAMED]:
+    for index, text in found[:MOST_NAMED]:
         name = point_name(results, index)
         texts.append(f"{text} ({name})" if name else text)
-    more = len(told) - MOST_NAMED
-    return ", ".join(texts) + (f" and so on at {more} more points" if more > 0 else "")
+    more = len(found) - MOST_NAMED
+    return ", ".join(texts) + (f" and at {more} other points" if more > 0 else "")

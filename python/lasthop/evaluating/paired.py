@@ -11,16 +11,17 @@ import polars as pl
 from lasthop.evaluating import statistics
 from lasthop.evaluating.cells import plain
 from lasthop.evaluating.results import Point, Results
+from lasthop.scenarios.arguments import unknown
 
 __all__ = ["differences"]
 
 
 def differences(results: Results, metric: str, *, by: str, baseline: Any) -> pl.DataFrame:
-    """Differences from the points where a swept key has a value; see `Results.differences`."""
+    """Returns differences from the points at which a key has a value; see `Results.differences`."""
     results.index_of(metric)
     swept = list(dict.fromkeys(name for point in results.points for name in point.parameters))
     if by not in swept:
-        raise KeyError(f"{by}: not swept; swept are {', '.join(swept) or 'no keys'}")
+        raise KeyError(unknown("swept key", by, swept, "by"))
     others = [name for name in swept if name != by]
 
     def setting(point: Point) -> str:
@@ -33,7 +34,9 @@ def differences(results: Results, metric: str, *, by: str, baseline: Any) -> pl.
     }
     if not baselines:
         values = ", ".join(dict.fromkeys(str(p.parameters.get(by)) for p in results.points))
-        raise ValueError(f"baseline: found {baseline!r}; allowed: a value of {by}: {values}")
+        raise ValueError(
+            f"invalid value `{baseline}` for `baseline`: expected a value of {by}: {values}"
+        )
     compared, rows, ratios = [], [], []
     for index, point in enumerate(results.points):
         base = baselines.get(setting(point))

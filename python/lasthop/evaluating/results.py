@@ -1,4 +1,4 @@
-"""What a run gives back: a tidy table, a summary, paired differences, in one class."""
+"""Results of a run: tidy table, summary and paired differences."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from lasthop.evaluating.cells import UNITS, number, plain, quantity_of
 from lasthop.evaluating.metric import metric_bounds
 from lasthop.evaluating.statistics import Floats
 from lasthop.running.engine import Engine, distinct, engine
-from lasthop.scenarios.arguments import check_point
+from lasthop.scenarios.arguments import check_point, unknown
 
 __all__ = ["Point", "Results", "Stopped"]
 
 
 SEQUENTIAL = "sequential t"
-"""Method of the interval of a metric that `until` names; see `statistics.sequential`."""
+"""Interval method of metrics given by `until`; see `statistics.sequential`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,8 @@ class Point:
     """One parameter point.
 
     Attributes:
-        parameters: Swept dotted keys and their values here.
-        scenario_hash: Hash of everything that decides its results but the seed.
+        parameters: Swept dotted keys and their values at this point.
+        scenario_hash: Hash of all inputs of its results except the seed.
     """
 
     parameters: Mapping[str, Any]
@@ -44,13 +44,13 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """Why a point was run no further; see `lasthop.statistics.sequential`.
+    """Reason why a point was stopped; see `lasthop.statistics.sequential`.
 
     Attributes:
-        point: Which one.
-        metric: The metric that was to be known precisely.
-        interval: Its mean and interval, which is valid although it was looked at.
-        reached: Whether that is as narrow as asked for; otherwise the most replications were run.
+        point: Index of the point.
+        metric: Metric with a target half-width.
+        interval: Mean and interval, corrected for the interim analyses.
+        reached: Whether the target half-width is reached; otherwise the replication limit is.
     """
 
     point: int
@@ -61,26 +61,25 @@ class Stopped:
 
 @dataclass(frozen=True)
 class Results:
-    """The metrics of every replication of every point.
+    """The metrics of all replications of all points.
 
     Attributes:
-        scenario: What was run, as nested tables.
-        points: Its parameter points.
-        metrics: Names such as `flow.transfer.goodput_bps`; the unit ends the name, and names
-            without one are counts or shares.
+        scenario: The scenario as nested tables.
+        points: The points of the sweep.
+        metrics: Names such as `flow.transfer.goodput_bps`; names end with the unit, except counts
+            and fractions.
         point: Shape (rows,): index into `points`.
         replication: Shape (rows,).
         values: Shape (rows, metrics); NaN where a metric does not apply.
         seed: Master seed.
         complete: False if the run was interrupted.
-        engines: What computed it, one after the other.
-        stopped: Of a run until metrics are known precisely: where each point stopped.
-        recorded: Of each point the frames of recorded losses, by direction; empty if there are
-            none, or if a campaign gave the results.
-        unmarked: Of each point the flows of LT-TCP on whose way queues do not mark, and the links
-            that these are before; empty if there are none, or if a campaign gave the results.
-        limits: Of each point the metrics that a window bounds, each with the bound and its words;
-            empty if a campaign gave the results.
+        engines: Engines that computed the results.
+        stopped: Reasons why points stopped, for a run with target half-widths.
+        recorded: Per point, number of frames in loss recordings, by direction; empty if none.
+        unmarked: Per point, LT-TCP flows on paths with queues that set no ECN marks, and the links
+            of these queues; empty if none.
+        limits: Per point, metrics limited by a window, with bound and explanation; empty if
+            unknown.
     """
 
     scenario: Mapping[str, Any]
@@ -107,7 +106,7 @@ class Results:
 
     @property
     def engine_version(self) -> str:
-        """Version of the engine; of several all, with their builds if they must be told apart."""
+        """Versions of the engines, with their builds if ambiguous."""
         return ", ".join(distinct(self.engines))
 
     @cached_property
@@ -115,13 +114,13 @@ class Results:
         return {metric: index for index, metric in enumerate(self.metrics)}
 
     def index_of(self, metric: str) -> int:
-        """The column of a metric in `values`.
+        """Returns the column of a metric in `values`.
 
         Raises:
             KeyError: If there is no such metric.
         """
         if metric not in self._column:
-            raise KeyError(f"{metric}: no such metric; there are {', '.join(sorted(self.metrics))}")
+            raise KeyError(unknown("metric", metric, sorted(self.metrics)))
         return self._column[metric]
 
     @cached_property
@@ -132,24 +131,24 @@ class Results:
 
     @cached_property
     def _replications(self) -> NDArray[np.uint64]:
-        # `numpy.unique` would import `numpy.ma`, a tenth of the time of a short run.
+        # `numpy.unique` would import `numpy.ma`, which takes 10 % of a short run.
         ordered = np.sort(self.replication)
         is_new: NDArray[np.bool_] = np.diff(ordered, prepend=~ordered[:1]) != 0
         return ordered[is_new]
 
     def samples(self, metric: str, point: int, *, censored: bool = False) -> Floats:
-        """One metric at one point.
+        """Returns the samples of one metric at one point.
 
         Args:
-            metric: Its name.
-            point: Its number.
-            censored: Whether durations of transfers that were not complete are kept: how long
-                they were watched, by which rates of such transfers are computed.
+            metric: Full name of the metric.
+            point: Index of the point.
+            censored: Whether to include durations of incomplete transfers: the observation times,
+                from which the rates of such transfers are computed.
 
         Returns:
-            Shape (replications of the whole run,), in order of replication number; NaN where a
-            replication was not finished, the metric does not apply, or it is the duration of a
-            transfer that was not complete and censored values are not kept.
+            Shape (replications of the run,), in order of replication; NaN if the replication is not
+            finished, if the metric does not apply, or for a duration of an incomplete transfer
+            without `censored`.
 
         Raises:
             KeyError: If there is no such metric.
@@ -165,12 +164,12 @@ class Results:
         return samples
 
     def known(self, point: int | None = None) -> Floats:
-        """`values` without durations of incomplete transfers; of one point, or of all."""
+        """Returns `values` without durations of incomplete transfers, of one point or of all."""
         return self._known if point is None else self._known[self._rows_of_point[point]]
 
     @cached_property
     def _known(self) -> Floats:
-        """`values` without durations of transfers that were not complete, which are longer."""
+        """`values` without durations of incomplete transfers, whose true durations are longer."""
         known = self.values.copy()
         for metric, column in self._column.items():
             complete = self._column.get(f"{metric.rpartition('.')[0]}.complete")
@@ -180,7 +179,7 @@ class Results:
 
     @cached_property
     def unfinished(self) -> frozenset[str]:
-        """Metrics `flow.NAME.complete` of flows with a transfer that was not complete."""
+        """Metrics `flow.NAME.complete` of flows with an incomplete transfer."""
         return frozenset(
             metric
             for metric, column in self._column.items()
@@ -189,31 +188,30 @@ class Results:
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """Warnings that belong to the numbers, a sentence each; see `lasthop.evaluating.notes`."""
+        """Warnings about the results, one sentence each; see `lasthop.evaluating.notes`."""
         from lasthop.evaluating.notes import notes
 
         return tuple(notes(self))
 
     def joined(self, more: Results, points: Sequence[int] | None = None) -> Results:
-        """These and more replications, of the same points or of some of them.
+        """Returns these results with further replications of all or some points.
 
         Args:
-            more: Other replications, of the same seed.
-            points: Which of these points its points are; the same ones in order if None.
+            more: Further replications with the same seed.
+            points: Indices of the points of `more` in these results; None: all in order.
 
         Raises:
-            ValueError: If they are not of the same seed and scenarios, or if a replication
-                is in both.
+            ValueError: If seed or scenarios differ, or if a replication is in both.
         """
         places = np.arange(len(more.points)) if points is None else np.asarray(points)
         places = places.astype(np.uint32)
         if self.seed != more.seed:
-            raise ValueError(f"more: found seed {more.seed}; allowed: {self.seed}")
+            raise ValueError(f"invalid seed {more.seed} of `more`: expected {self.seed}")
         if len(places) != len(more.points) or any(
             self.points[place].scenario_hash != point.scenario_hash
             for place, point in zip(places, more.points, strict=True)
         ):
-            raise ValueError("more: found other points; allowed: replications of the same ones")
+            raise ValueError("invalid points of `more`: expected replications of the same points")
         metrics = list(dict.fromkeys([*self.metrics, *more.metrics]))
         column = {name: index for index, name in enumerate(metrics)}
         parts = []
@@ -226,7 +224,7 @@ class Results:
         order = np.lexsort((replication, point))
         point, replication = point[order], replication[order]
         if np.any((np.diff(point) == 0) & (np.diff(replication) == 0)):
-            raise ValueError("more: found a replication that is there; allowed: others")
+            raise ValueError("duplicate replication in `more`: expected other replications")
         return replace(
             self,
             metrics=metrics,
@@ -238,11 +236,11 @@ class Results:
         )
 
     def part(self, points: Sequence[int], first: int = 0) -> Results:
-        """The replications of some points, from number `first` on.
+        """Returns the replications of some points, starting at index `first`.
 
         Args:
-            points: Which of these points, in what order.
-            first: Number of the first replication.
+            points: Indices of the points, in the resulting order.
+            first: Index of the first replication.
         """
         place = np.full(len(self.points), -1, dtype=np.int64)
         place[list(points)] = np.arange(len(points))
@@ -261,30 +259,30 @@ class Results:
         )
 
     def only(self, patterns: Sequence[str]) -> Results:
-        """These results with some metrics only.
+        """Returns these results with some metrics only.
 
         Args:
             patterns: Full names, with `*` and `?`.
 
         Raises:
-            KeyError: If no metric has such a name.
+            KeyError: If no metric matches.
         """
         keep = [self._column[name] for name in self._matching(patterns)]
         chosen = [self.metrics[index] for index in keep]
         return replace(
             self,
             metrics=chosen,
-            # Without `complete`, unfinished durations could not be told.
+            # Durations of incomplete transfers are identified by `complete`.
             values=self._known[:, keep],
             stopped=[stop for stop in self.stopped if stop.metric in chosen],
         )
 
     def with_stops(self, stopped: Sequence[Stopped]) -> Results:
-        """A copy that says where each point stopped; `summary` then has those intervals."""
+        """Returns a copy with the stops of points, whose intervals `summary` then uses."""
         return replace(self, stopped=tuple(stopped))
 
     def parameter_columns(self, rows: NDArray[Any] | pl.Series) -> dict[str, pl.Series]:
-        """The swept keys as columns, for rows that belong to these points."""
+        """Returns the swept keys as columns, for rows of the given points."""
         names = list(dict.fromkeys(name for point in self.points for name in point.parameters))
         columns = {}
         for name in names:
@@ -295,10 +293,10 @@ class Results:
         return columns
 
     def quantity_columns(self, rows: NDArray[Any]) -> dict[str, pl.Series]:
-        """Swept keys whose values are quantities, as numbers in SI units.
+        """Returns swept keys whose values are quantities as numbers in SI units.
 
-        `link.wireless.rate` with `"64 kbps"` has the column `link.wireless.rate_bps` with 64000;
-        shares (`"5 %"`) end in `_share`, counts in `_packets`, `_segments` or `_frames`.
+        `link.wireless.rate` with `"64 kbps"` becomes the column `link.wireless.rate_bps` with
+        64000; fractions (`"5 %"`) end in `_share`, counts in `_packets`, `_segments` or `_frames`.
         """
         columns = {}
         for name in dict.fromkeys(name for point in self.points for name in point.parameters):
@@ -330,12 +328,13 @@ class Results:
 
     @cached_property
     def frame(self) -> pl.DataFrame:
-        """The tidy table: one row per (point, replication, flow or link).
+        """Tidy table: one row per (point, replication, flow or link).
 
-        Columns: `point`, `replication`, the swept keys as the scenario says them, `scenario_hash`,
-        `seed`, `engine_version`, swept quantities as numbers (see `quantity_columns`), `kind`
-        (`flow` or `link`), `name` (of a link with its direction: `wireless.forward`), then every
-        metric with its unit in its name; null where one does not apply.
+        Columns: `point`, `replication`, the swept keys with their values as in the scenario,
+        `scenario_hash`, `seed`, `engine_version`, swept quantities as numbers (see
+        `quantity_columns`), `kind` (`flow` or `link`), `name` (of a link with its direction:
+        `wireless.forward`), then all metrics with units in their names; null if a metric does not
+        apply.
         """
         entities: dict[tuple[str, str], dict[str, int]] = {}
         columns: dict[str, None] = {}
@@ -355,7 +354,7 @@ class Results:
                 else empty.alias(quantity)
                 for quantity in columns
             }
-            # A point without this flow or link has no row for it.
+            # Points without this flow or link have no row.
             there = ~np.isnan(self.values[:, list(own.values())]).all(axis=1)
             frame = pl.DataFrame(
                 {
@@ -372,7 +371,7 @@ class Results:
 
     @cached_property
     def wide(self) -> pl.DataFrame:
-        """One row per (point, replication), one column per metric by its full name."""
+        """Returns one row per (point, replication), one column per metric by its full name."""
         metrics = {
             metric: pl.Series(metric, self.values[:, index], nan_to_null=True)
             for index, metric in enumerate(self.metrics)
@@ -380,21 +379,20 @@ class Results:
         return pl.DataFrame({**self._provenance(), **metrics})
 
     def summary(self) -> pl.DataFrame:
-        """Mean and 95 % interval of each metric at each point.
+        """Returns mean and 95 % confidence interval of each metric at each point.
 
-        Columns: `point`, the swept keys, `metric`, `mean`, `ci95` (half the length of the interval:
-        what stands behind the ± of mean ± t), `n`, `low`, `high` (the ends of the interval), and
-        `method`, how it was made: see `lasthop.statistics.mean_interval`. Without interval, of
-        fewer than two replications, these are null. A metric that does not apply at a point has no
-        row there. Of a run until a metric is known precisely, the interval of that metric pays for
-        the looks.
+        Columns: `point`, the swept keys, `metric`, `mean`, `ci95` (half the length of the
+        interval), `n`, `low`, `high` (ends of the interval), and `method` (see
+        `lasthop.statistics.mean_interval`). The columns of the interval are null for fewer than 2
+        replications. A metric that does not apply at a point has no row. The interval of a metric
+        with a target half-width is corrected for the interim analyses.
         """
         found = [
             (index, name, interval)
             for index in range(len(self.points))
             for name, interval in self.point_intervals(index).items()
         ]
-        # As lists: of an array Polars asks whether it is masked, and imports `numpy.ma` for that.
+        # As lists: for arrays, Polars imports `numpy.ma` to check for masks.
         index_column = pl.Series("point", [index for index, _, _ in found], dtype=pl.UInt32)
 
         def numbers(name: str) -> pl.Series:
@@ -418,7 +416,7 @@ class Results:
         )
 
     def point_intervals(self, point: int) -> dict[str, statistics.Interval]:
-        """Mean and 95 % interval of each metric that applies at a point."""
+        """Returns mean and 95 % confidence interval of each metric that applies at a point."""
         if point not in self._intervals:
             rows = self._known[self._rows_of_point[point]]
             intervals = {
@@ -437,26 +435,26 @@ class Results:
 
     @cached_property
     def _intervals(self) -> dict[int, dict[str, statistics.Interval]]:
-        """By point, those that have been asked for."""
+        """Cache of intervals, by point."""
         return {}
 
     def intervals(
         self, *metrics: str, statistic: str = "mean", method: str = "auto"
     ) -> pl.DataFrame:
-        """Means or quantiles over replications, with the interval that suits each sample.
+        """Returns means or quantiles over replications, with suitable intervals.
 
         Args:
-            metrics: Full names, with `*` and `?`; all if none.
+            metrics: Full names, with `*` and `?`; empty: all.
             statistic: `mean`, `median`, or a percentile such as `p95`.
             method: `auto`, `t` or `bootstrap`; see `lasthop.statistics.confidence`.
 
         Returns:
             `point`, the swept keys, `metric`, `statistic`, `value`, `low`, `high` (ends of the 95 %
-            interval, null if unknown), `n`, `method` (how the interval was made).
+            confidence interval, null if unknown), `n`, `method` of the interval.
 
         Raises:
-            KeyError: If no metric has such a name.
-            ValueError: If statistic or method is not one of these.
+            KeyError: If no metric matches.
+            ValueError: If statistic or method is invalid.
         """
         chosen = self._matching(metrics or ("*",))
         rows = []
@@ -468,17 +466,16 @@ class Results:
         return self._confidences(rows, {"statistic": statistic})
 
     def fairness(self, metric: str = "flow.*.goodput_bps") -> pl.DataFrame:
-        """Jain's index over flows, one number per replication, its mean over them.
+        """Returns the mean over replications of Jain's index over flows.
 
         Args:
-            metric: The metrics that share, with `*` and `?`; flows that a point does not have do
-                not count.
+            metric: Metrics of the flows, with `*` and `?`; missing flows are ignored.
 
         Returns:
-            As `intervals`, without `metric` and `statistic`.
+            Columns as in `intervals`, without `metric` and `statistic`.
 
         Raises:
-            KeyError: If no metric has such a name.
+            KeyError: If no metric matches.
         """
         chosen = self._matching((metric,))
         rows = []
@@ -490,16 +487,16 @@ class Results:
         return self._confidences(rows, {}).drop("metric")
 
     def shares(self, metric: str = "flow.*.goodput_bps") -> pl.DataFrame:
-        """What each flow gets of the sum over all flows, one number per replication, its mean.
+        """Returns the mean over replications of each flow's share of the sum over all flows.
 
         Args:
-            metric: The metrics that share, with `*` and `?`.
+            metric: Metrics of the flows, with `*` and `?`.
 
         Returns:
-            As `intervals`, without `statistic`; `value` is between 0 and 1.
+            Columns as in `intervals`, without `statistic`; `value` is between 0 and 1.
 
         Raises:
-            KeyError: If no metric has such a name.
+            KeyError: If no metric matches.
         """
         chosen = self._matching((metric,))
         rows = []
@@ -546,35 +543,35 @@ class Results:
         )
 
     def differences(self, metric: str, *, by: str, baseline: Any) -> pl.DataFrame:
-        """Paired differences under common random numbers.
+        """Returns paired differences under common random numbers.
 
         Args:
-            metric: A metric by its full name.
-            by: The swept key whose values are compared.
-            baseline: The value of `by` that the others are compared with.
+            metric: Full name of a metric.
+            by: Swept key whose values are compared.
+            baseline: Reference value of `by`.
 
         Returns:
-            One row for each other value of `by` at each setting of the other swept keys: those
-            keys, `by`, `baseline`, `mean` (of value minus baseline), `ci95` (half-width), `n`
+            One row per other value of `by` at each setting of the other swept keys: these keys,
+            `by`, `baseline`, `mean` (of value minus baseline), `ci95` (half-width), `n`
             (pairs), `p_value` (paired t-test), `p_holm` (Holm's correction over the rows of this
             table), `ratio` (of means), `ratio_ci95` (half-width, delta method), `ratio_low` and
             `ratio_high` (percentile-t bootstrap; null for fewer than 10 pairs).
 
         Raises:
-            KeyError: If there is no such metric or the scenario does not sweep `by`.
+            KeyError: If there is no such metric, or `by` is not swept.
             ValueError: If `by` never takes the value `baseline`.
         """
-        # The module needs this class.
+        # Imported late: the module imports this class.
         from lasthop.evaluating.paired import differences
 
         return differences(self, metric, by=by, baseline=baseline)
 
     def to_dict(self) -> dict[str, Any]:
-        """What `lasthop run --format json` prints.
+        """Returns the object that `lasthop run --format json` prints.
 
-        `scenario`, and `points`, each with its `parameters` and its `metrics`, as in `summary`:
-        `mean`, `ci95`, `n`, `low`, `high` and `method` (None if unknown); of a metric that was to
-        be known precisely also whether that was `reached`; and `notes`.
+        It has `scenario`, `notes`, and `points`, each with `parameters` and `metrics` as in
+        `summary`: `mean`, `ci95`, `n`, `low`, `high`, `method` (None if unknown), and `reached` for
+        a metric with a target half-width.
         """
         reached = {(stop.point, stop.metric): stop.reached for stop in self.stopped}
         return {
@@ -605,7 +602,7 @@ class Results:
         }
 
     def to_pandas(self) -> Any:
-        """`frame` as a `pandas.DataFrame`.
+        """Returns `frame` as a `pandas.DataFrame`.
 
         Raises:
             ImportError: If pandas or pyarrow is not installed (`pip install lasthop[pandas]`).
@@ -614,7 +611,7 @@ class Results:
         return self.frame.to_pandas()
 
     def to_arrow(self) -> Any:
-        """`frame` as a `pyarrow.Table`.
+        """Returns `frame` as a `pyarrow.Table`.
 
         Raises:
             ImportError: If pyarrow is not installed (`pip install lasthop[pandas]`).
@@ -623,13 +620,13 @@ class Results:
         return self.frame.to_arrow()
 
     def _repr_html_(self) -> str:
-        """What notebooks show: means with their intervals, and where they come from."""
+        """Returns means with intervals and their provenance as HTML for notebooks."""
         from lasthop.showing.html import results_html
 
         return results_html(self)
 
     def to_json(self) -> str:
-        """`to_dict` as JSON text."""
+        """Returns `to_dict` as JSON text."""
         return json.dumps(self.to_dict(), allow_nan=False, ensure_ascii=False, indent=2)
 
 
@@ -637,6 +634,6 @@ def _need(*modules: str) -> None:
     for name in modules:
         if importlib.util.find_spec(name) is None:
             raise ImportError(
-                f"{name} is not installed; it comes with: pip install 'lasthop[pandas]'. "
-                "Without it, results.frame is a Polars frame that most libraries take as it is"
+                f"needs {name}: run `pip install 'lasthop[pandas]'`, or use the Polars frame "
+                "results.frame, which most libraries accept"
             )

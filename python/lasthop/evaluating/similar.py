@@ -1,4 +1,4 @@
-"""Many similar flows and links in few rows: their mean, their spread, the worst one."""
+"""Summary of many similar flows and links: mean, spread and worst one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lasthop.evaluating.statistics import Floats, jain_index
 __all__ = ["LIMIT", "Group", "summarised"]
 
 LIMIT = 10
-"""Up to this number of similar flows or links are shown one by one."""
+"""Maximum number of similar flows or links that are shown individually."""
 
 # Keys in which similar flows and links may differ.
 PLACES = {"flow": ("from", "to"), "link": ("between",)}
@@ -29,9 +29,9 @@ class Group:
     """Similar flows, or one direction of similar links.
 
     Attributes:
-        name: Of all of them in tables: `flow.s1…s200`.
-        members: Their names in results, such as `flow.s1`.
-        results: Where their values are.
+        name: Name of the group in tables: `flow.s1…s200`.
+        members: Names in results, such as `flow.s1`.
+        results: Results with their values.
     """
 
     name: str
@@ -47,22 +47,22 @@ class Group:
         }
 
     def means(self, quantity: str, point: int) -> Floats:
-        """The mean over replications of each member at a point; NaN where there is none."""
+        """Returns the mean over replications of each member at a point; NaN if undefined."""
         values = self.results.known(point)[:, self._columns[quantity]]
         return _mean(values, 0)
 
     def mean(self, quantity: str, point: int) -> float:
-        """The mean of the members' means."""
+        """Returns the mean of the members' means."""
         return float(_mean(self.means(quantity, point), 0))
 
     def spread(self, quantity: str, point: int) -> float:
-        """The standard deviation of the members' means."""
+        """Returns the standard deviation of the members' means."""
         means = self.means(quantity, point)
         means = means[~np.isnan(means)]
         return float(np.std(means, ddof=1)) if means.size > 1 else float("nan")
 
     def worst(self, quantity: str, point: int) -> tuple[float, str] | None:
-        """The least preferred mean and its member; None if none is preferred or all are equal."""
+        """Returns the worst mean and its member; None without a preference or if all are equal."""
         preferred = metric_of(f"{self.name}.{quantity}").preferred
         means = self.means(quantity, point)
         if preferred == "neither" or not self.spread(quantity, point) > 0.0:
@@ -71,7 +71,7 @@ class Group:
         return float(means[index]), _own_name(self.members[index])
 
     def jain(self, point: int) -> float:
-        """Jain's index of the goodput of flows, the mean over replications; NaN of links."""
+        """Returns the mean over replications of Jain's index of goodput; NaN for links."""
         columns = self._columns.get("goodput_bps")
         if columns is None or not self.name.startswith("flow."):
             return float("nan")
@@ -79,10 +79,11 @@ class Group:
 
 
 def summarised(results: Results) -> tuple[Results, list[Group]]:
-    """Results with the mean of similar flows and links in place of each, and what these stand for.
+    """Returns results in which each group of similar flows or links is replaced by its mean.
 
-    Two flows are similar if their keys differ in `from` and `to` only, and no swept key is that of
-    one of them; two links, if they differ in `between` only. Stations of one radio or WLAN are.
+    Also returns the groups. Two flows are similar if their keys differ only in `from` and `to`, and
+    none of their keys is swept; two links, if they differ only in `between`. Stations of one radio
+    or WLAN are similar.
     """
     entities: dict[str, list[str]] = {}
     for metric in results.metrics:
@@ -114,7 +115,7 @@ def summarised(results: Results) -> tuple[Results, list[Group]]:
 
 
 class _Settings:
-    """The keys of flows and links except for their places, as text."""
+    """Returns the keys of flows and links, excluding their places, as text."""
 
     def __init__(self, results: Results) -> None:
         self.scenario = results.scenario
@@ -127,7 +128,7 @@ class _Settings:
         if kind != "flow":
             part, _, rest = name.partition(".")
             if part not in self.links:
-                # The link of a station of a radio or a WLAN: `rest` is the station and the side.
+                # Link of a station of a radio or WLAN: `rest` is the station and the side.
                 return f"{kind}.{part}.{rest.partition('.')[2]}"
         tables: Mapping[str, Any] = self.scenario.get(kind, {})
         keys = tables.get(part)
@@ -147,13 +148,13 @@ def _quantities(results: Results, entity: str) -> list[str]:
 
 
 def _own_name(entity: str) -> str:
-    """`s1` of `flow.s1`, `cell.s1` of `link.cell.s1.forward`."""
+    """Returns `s1` for `flow.s1`, `cell.s1` for `link.cell.s1.forward`."""
     kind, _, name = entity.partition(".")
     return name if kind == "flow" else name.rpartition(".")[0]
 
 
 def _name(members: list[str]) -> str:
-    """`flow.s1…s200` of these; `link.cell.s1…s200.forward`."""
+    """Returns the name of a group: `flow.s1…s200`, `link.cell.s1…s200.forward`."""
     first, last = members[0].split("."), members[-1].split(".")
     parts = [a if a == b else f"{a}…{b}" for a, b in zip(first, last, strict=True)]
     return ".".join(parts)

@@ -1,4 +1,4 @@
-"""What tables and figures call the values of swept keys, and which of them have a scale."""
+"""Labels of swept values in tables and figures, and numeric axes."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Parameter:
-    """What is on the x-axis.
+    """A swept key on the x-axis.
 
     Attributes:
-        label: The swept key in words.
+        label: Label of the swept key.
         positions: Shape (values,).
-        kind: What `style.scaled` calls its unit.
-        words: What stands there instead of numbers; None for numbers.
+        kind: Unit, as in `style.scaled`.
+        words: Labels of values that are not numbers; None for numbers.
     """
 
     label: str
@@ -43,7 +43,7 @@ class Parameter:
 
 
 def _leaves(value: Any, path: str = "") -> dict[str, Any]:
-    """The leaves of nested tables by their dotted names."""
+    """Returns the leaves of nested tables by dotted names."""
     if not isinstance(value, dict):
         return {path: value}
     found: dict[str, Any] = {}
@@ -53,7 +53,7 @@ def _leaves(value: Any, path: str = "") -> dict[str, Any]:
 
 
 def _table(cell: Any) -> Any:
-    """A swept table, which tables of results hold as text."""
+    """Parses a swept table, which is text in tables of results."""
     if isinstance(cell, str) and cell.startswith("{"):
         try:
             return json.loads(cell)
@@ -63,11 +63,11 @@ def _table(cell: Any) -> Any:
 
 
 def _differing(cells: Iterable[Any]) -> list[dict[str, Any]] | None:
-    """Of tables, the leaves that are not the same everywhere; None if some is no table."""
+    """Returns the leaves that differ between tables; None if a value is not a table."""
     tables = [_table(cell) for cell in cells]
     if not any(isinstance(table, dict) for table in tables):
         return None
-    # The kind alone stands for a table that needs no other key.
+    # A table without other keys may be given as its kind.
     tables = [{"kind": table} if isinstance(table, str) else table for table in tables]
     if not all(isinstance(table, dict) for table in tables):
         return None
@@ -78,23 +78,23 @@ def _differing(cells: Iterable[Any]) -> list[dict[str, Any]] | None:
 
 
 def have_scale(cells: Sequence[Any]) -> bool:
-    """Whether swept values are numbers of one unit, and have their places on an axis."""
+    """Returns `True` if swept values are numbers of one unit, with positions on an axis."""
     return parameter("", dict(enumerate(cells)))[0].words is None
 
 
 def _cell_words(cells: Sequence[Any]) -> list[str]:
-    """What tables call the values of a swept key: of tables what differs, all else as it is."""
+    """Returns labels of the values of a swept key: differences of tables, other values as text."""
     if _differing(cells) is None:
         return [", ".join(map(str, c)) if isinstance(c, list) else str(c) for c in cells]
     names = names_of("", dict(enumerate(cells)))
-    # A table that is the same everywhere differs in nothing.
+    # Equal tables have no differences.
     return [
         name or value_text(_table(cell)) for name, cell in zip(names.values(), cells, strict=True)
     ]
 
 
 def point_words(points: Sequence[Point]) -> dict[str, list[str]]:
-    """What tables call the values of each swept key at each point; `–` where it is not swept."""
+    """Returns labels of the values of each swept key at each point; `–` if it is not swept."""
     found = {}
     for key in dict.fromkeys(key for point in points for key in point.parameters):
         there = [key in point.parameters for point in points]
@@ -104,14 +104,14 @@ def point_words(points: Sequence[Point]) -> dict[str, list[str]]:
 
 
 def same_quantity(one: tuple[float, str] | None, other: tuple[float, str] | None) -> bool:
-    """Whether they are the same quantity; one without unit is in that of the other."""
+    """Returns `True` if two quantities are equal; one without unit has the other's unit."""
     if one is None or other is None:
         return False
     return one[0] == other[0] and (one[1] == other[1] or "" in (one[1], other[1]))
 
 
 def parameter(key: str, cells: Mapping[int, Any]) -> tuple[Parameter, dict[int, int]]:
-    """An x-axis and, for each point of the table, which of its values that point has."""
+    """Returns an x-axis and the index of each point's value on it."""
     import numpy as np  # late: `lasthop list` needs none
 
     values, label = list(cells.values()), key_label(key)
@@ -122,13 +122,13 @@ def parameter(key: str, cells: Mapping[int, Any]) -> tuple[Parameter, dict[int, 
         label = label if leaf == "kind" else key_label(f"{key}.{leaf}")
     numbers = [quantity_of(value) for value in values]
     kinds = {number[1] for number in numbers if number is not None}
-    # Shares may be written as 0.05 beside "5 %".
+    # Fractions may be written as 0.05 or "5 %".
     if None not in numbers and len(kinds - {""}) <= 1 and (len(kinds) == 1 or "%" in kinds):
         found = np.array([number[0] for number in numbers if number is not None])
         positions, places = np.unique(found, return_inverse=True)
         axis = Parameter(label, positions, max(kinds), None)
         return axis, dict(zip(cells, places.tolist(), strict=True))
-    # The label of the axis says what they are of.
+    # The label of the axis names the quantity.
     names = names_of("", cells, of_papers=True)
     words = tuple(dict.fromkeys(names.values()))
     axis = Parameter(label, np.arange(len(words), dtype=np.float64), "", words)
@@ -136,12 +136,12 @@ def parameter(key: str, cells: Mapping[int, Any]) -> tuple[Parameter, dict[int, 
 
 
 def names_of(key: str, cells: Mapping[int, Any], *, of_papers: bool = False) -> dict[int, str]:
-    """What tables and legends call the values of a key: numbers with what they are of.
+    """Returns labels of the values of a key for tables and legends; numbers include the key.
 
     Args:
-        key: The swept key; empty where its name stands beside its values.
-        cells: Its value at each point.
-        of_papers: In words of papers, `ARQ window 8`, rather than of scenarios, `window 8`.
+        key: The swept key; empty if its name is shown next to its values.
+        cells: Value at each point.
+        of_papers: Whether labels are as in papers, `ARQ window 8`; otherwise `window 8`.
     """
 
     def name(path: str, value: Any) -> str:
@@ -154,7 +154,7 @@ def names_of(key: str, cells: Mapping[int, Any], *, of_papers: bool = False) -> 
     if differing is not None:
         kinds = {json.dumps(one.get("kind")): json.dumps(one) for one in differing}
         if all(json.dumps(one) == kinds[json.dumps(one.get("kind"))] for one in differing):
-            # The kind alone tells them apart.
+            # The kind is sufficient to distinguish them.
             differing = [{"kind": one["kind"]} if "kind" in one else one for one in differing]
     names = {}
     for index, (point, cell) in enumerate(cells.items()):
@@ -184,5 +184,5 @@ def _name(word: str, value: Any) -> str:
 
 
 def key_label(key: str) -> str:
-    """A swept key in words: `link.wireless.errors.bad` is `Mean fade`."""
+    """Returns the label of a swept key: `link.wireless.errors.bad` is `Mean fade`."""
     return key_words(key)[0]

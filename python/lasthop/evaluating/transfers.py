@@ -1,8 +1,8 @@
-"""What a trace says of the transfers of TCP: losses and recoveries, which no sender reports.
+"""Losses and recoveries of TCP transfers, reconstructed from a trace of both endpoints.
 
-They are read off both ends. A copy of a segment is *lost* if no arrival at the receiver belongs to
-it. Fast recovery lasts from the first retransmission to the acknowledgment of all that had been
-sent by then (`recover` of RFC 6582); recovery from a timeout alike, from the timeout on.
+A transmission of a segment is *lost* if no arrival at the receiver belongs to it. Fast recovery
+lasts from the first retransmission until all data sent before it is acknowledged (`recover` of RFC
+6582). Recovery from a timeout is defined in the same way, starting at the timeout.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RECOVERY, TIMEOUT = 0, 1
 
 @dataclass
 class Transfer:
-    """What one end sends and hears of the other, in order of time."""
+    """Segments sent and ACKs received by one endpoint, in order of time."""
 
     sent: Floats
     sequence: Floats
@@ -33,13 +33,13 @@ class Transfer:
     arrived_sequence: Floats = field(default_factory=lambda: np.empty(0))
 
     def repeated(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Which segments hold what was sent before."""
+        """Mask of the retransmitted segments."""
         ends = np.concatenate([[-1.0], self.sequence + self.size])
         return self.sequence < np.maximum.accumulate(ends)[:-1]
 
 
 def _peer(entity: str) -> str:
-    """The other end of a connection."""
+    """Returns the other endpoint of a connection."""
     if entity.endswith(" opener"):
         return entity.removesuffix("opener") + "acceptor"
     if entity.endswith(" acceptor"):
@@ -50,7 +50,7 @@ def _peer(entity: str) -> str:
 
 
 def transfers_of(frame: pl.DataFrame) -> dict[str, Transfer]:
-    """By end of a connection: the data segments that it sends. `frame`: the events of a trace."""
+    """Returns the data segments sent by each endpoint; `frame` has the events of a trace."""
     data = frame.filter(
         pl.col("event").is_in(["segment_sent", "segment_received"]), pl.col("value") > 0
     )
@@ -72,7 +72,7 @@ def transfers_of(frame: pl.DataFrame) -> dict[str, Transfer]:
 
 
 def lost(own: Transfer, end: float) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Which copies no arrival belongs to; none of those that may still be on their way at `end`."""
+    """Returns a mask of transmissions without an arrival, excluding those in flight at `end`."""
     missed = np.zeros(len(own.sent), dtype=bool)
     sends: dict[float, list[int]] = {}
     for index, sequence in enumerate(own.sequence.tolist()):
@@ -91,7 +91,7 @@ def lost(own: Transfer, end: float) -> np.ndarray[Any, np.dtype[np.bool_]]:
         if len(times) == len(copies):
             continue
         missing = set(copies)
-        # The latest arrival is that of the latest copy that can have come by then.
+        # The latest arrival belongs to the latest transmission that can have arrived by then.
         left = list(copies)
         for time in reversed(times):
             fitting = [index for index in left if own.sent[index] <= time - shortest * 0.999]
@@ -106,12 +106,12 @@ def lost(own: Transfer, end: float) -> np.ndarray[Any, np.dtype[np.bool_]]:
 
 
 def recoveries(own: Transfer, events: pl.DataFrame, end: float) -> list[tuple[float, float, int]]:
-    """Recoveries from losses: start, end, and `RECOVERY` or `TIMEOUT`.
+    """Returns recoveries from losses: start, end, and `RECOVERY` or `TIMEOUT`.
 
     Args:
-        own: What the sender sends.
+        own: Segments of the sender.
         events: All events of the sender.
-        end: When the trace ends.
+        end: Time of the end of the trace.
     """
     repeated = own.repeated()
     heard = events.filter(event="ack_received")
@@ -127,7 +127,7 @@ def recoveries(own: Transfer, events: pl.DataFrame, end: float) -> list[tuple[fl
             continue
         place = int(np.searchsorted(own.sent, start, side="right")) - 1
         recover = highest[place] if place >= 0 else 0.0
-        # ACKs are cumulative: the first one that is late enough and covers `recover`.
+        # ACKs are cumulative: find the first later one that covers `recover`.
         since = int(np.searchsorted(ack_times, start, side="right"))
         covering = np.flatnonzero(acks[since:] >= recover)
         finish = float(ack_times[since + covering[0]]) if covering.size else end

@@ -1,7 +1,7 @@
-"""The page of `lasthop explore`: move a slider, see what the link does.
+"""The page of `lasthop explore`: interactive simulation of a link.
 
-`server` has the routes, `safety` what every request must pass, `cores` who may compute when;
-`question` reads what a page asks for, `play` answers it with intervals that shrink, `inside` with
-the events of one replication, `browse` with what campaigns hold; `take` writes what is taken away.
-The front end is in `static`: ES modules as they are, and `vendor`, libraries with their licences.
+`server` has the routes, `safety` the checks of requests, `cores` the scheduling of computations.
+`question` parses requests; `play` returns estimates, `inside` the events of one replication,
+`browse` results of campaigns; `take` exports scenarios and figures. The front end is in `static`:
+ES modules without a build step, and `vendor`, libraries with their licences.
 """

@@ -1,4 +1,4 @@
-"""What campaigns hold: axes, groups and facets are chosen on the page, statistics are made here."""
+"""Contents of campaigns: the page selects axes, groups and facets; statistics are computed here."""
 
 from __future__ import annotations
 
@@ -94,23 +94,25 @@ def open_campaign(body: Mapping[str, Any], root: Path) -> tuple[str, Results]:
     """
     folder, run = body.get("folder"), body.get("run")
     if not isinstance(folder, str) or "\0" in folder:
-        raise Refused("folder: found none; allowed: that of a campaign")
+        raise Refused("missing `folder`: expected the folder of a campaign")
     inside = root.resolve()
     place = (inside / folder).resolve()
     if not place.is_relative_to(inside):
-        raise Refused(f"folder: found {json.dumps(folder)}; allowed: one in {inside.name}/")
+        raise Refused(
+            f"invalid value `{json.dumps(folder)}` for `folder`: expected one in {inside.name}/"
+        )
     if run is not None and (not isinstance(run, int) or isinstance(run, bool)):
-        raise Refused("run: allowed: a number")
+        raise Refused("invalid `run`: expected a number")
     campaign = Campaign(place)
     results = campaign.results(run=run)
     if not len(results.point):
-        raise Refused("run: found no finished replication; allowed: a run that has one")
+        raise Refused("the run has no finished replication")
     name = str(results.scenario.get("name", ""))
     return name, results
 
 
 def contents(name: str, results: Results) -> dict[str, Any]:
-    """What a page can choose from: keys with their values, metrics, claims of a study."""
+    """Returns the choices of the page: keys with their values, metrics, claims of a study."""
     table = Table(results.frame)
     counts = np.bincount(results.point, minlength=len(results.points))
     keys = []
@@ -194,16 +196,16 @@ def figures(results: Results, body: Mapping[str, Any]) -> dict[str, Any]:
     """
     kind = body.get("kind", "line")
     if kind not in ("line", "bar", "cdf"):
-        raise Refused(f"kind: found {kind!r}; allowed: line, bar, cdf")
+        raise Refused(f"invalid value `{kind}` for `kind`: expected line, bar, cdf")
     where = body.get("where") or {}
     by = body.get("by")
     if not isinstance(where, dict) or not (by is None or isinstance(by, list)):
-        raise Refused("where, by: allowed: a table and a list")
+        raise Refused("invalid `where` or `by`: expected a table and a list")
     names = [body.get("x"), body.get("facet"), *(by or [])]
     metrics = body.get("y")
     names += metrics if isinstance(metrics, list) else [metrics]
     if not all(one is None or isinstance(one, str) for one in names):
-        raise Refused("x, y, by, facet: allowed: names of keys and metrics")
+        raise Refused("invalid `x`, `y`, `by` or `facet`: expected names of keys and metrics")
     table = Table(results.frame).where(where)
     facet = body.get("facet")
     panels = []
@@ -222,7 +224,7 @@ def _facets(table: Table, facet: Any) -> Iterator[tuple[str, Table]]:
     values = list(dict.fromkeys(map(str, column[key].to_list())))
     if len(values) > MOST_FACETS:
         raise PlotError(
-            f"facet: found {len(values)} values of {key}; allowed: at most {MOST_FACETS}"
+            f"{len(values)} values of {key} for `facet`: expected at most {MOST_FACETS}"
         )
     for value in values:
         yield f"{key_label(key)}: {value}", table.where({key: value})
@@ -262,9 +264,11 @@ def point_of(results: Results, body: Mapping[str, Any], root: Path) -> dict[str,
     """
     number, metric = body.get("point"), body.get("metric")
     if not isinstance(number, int) or not 0 <= number < len(results.points):
-        raise Refused(f"point: found {number!r}; allowed: from 0 to {len(results.points) - 1}")
+        raise Refused(
+            f"invalid value `{number}` for `point`: expected 0 to {len(results.points) - 1}"
+        )
     if metric not in results.metrics:
-        raise Refused(f"metric: found {metric!r}; allowed: one of the run")
+        raise Refused(f"unknown metric `{metric}`: expected a metric of the run")
     point = results.points[number]
     rows = results.point == number
     return {

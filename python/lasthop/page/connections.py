@@ -1,8 +1,8 @@
 """Connections of the server, so that clients without the token cannot exhaust it.
 
-A request, headers and body, must be complete `REQUEST_S` after its first byte, or after the
-connection was opened. At most `MOST_ANONYMOUS` connections have not presented the token: one more
-closes the oldest of them that is not being answered.
+Headers and body of a request must be complete within `REQUEST_S` after its first byte, or after the
+connection was opened. At most `MOST_ANONYMOUS` connections may lack the token; a further one closes
+the oldest of them that is not being served.
 """
 
 from __future__ import annotations

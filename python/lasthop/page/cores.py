@@ -1,7 +1,7 @@
-"""Who may compute when: never more threads at work than there are cores given.
+"""Scheduling of computations: at most as many running threads as cores.
 
-A piece of work asks for cores, computes for a fraction of a second, and gives them back. Those who
-wait are served in the order in which they came, so that four pages share two cores evenly.
+A computation requests cores, runs for a fraction of a second and releases them. Requests are served
+in order of arrival, so that four pages share two cores evenly.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Cores:
                     stopped.set()
                 await asyncio.wait({task})
                 if not task.cancelled():
-                    task.exception()  # nobody is left to be told
+                    task.exception()  # the caller was cancelled
                 raise
 
     def _give_back(self, count: int) -> None:

@@ -1,9 +1,8 @@
-"""One replication from within: what a sequence diagram, a ladder and time series show.
+"""Data of one replication for sequence diagrams, time-sequence diagrams and time series.
 
-The events of a trace become columns, each a NumPy array; `pack` makes one body of them that a
-page reads without parsing a number.
-
-What a sender cannot know is read off both ends: see `lasthop.evaluating.transfers`.
+The events of a trace become columns, each a NumPy array; `pack` combines them into one binary body
+that the page reads without parsing numbers. Losses and recoveries are determined from both
+endpoints: see `lasthop.evaluating.transfers`.
 """
 
 from __future__ import annotations
@@ -137,7 +136,7 @@ def delays(found: Trace) -> dict[str, Floats]:
 
 
 def inside(found: Trace) -> tuple[dict[str, Any], Columns]:
-    """What a page shows of a trace.
+    """Returns the data that the page shows of a trace.
 
     Returns:
         What there is: `transfers` (ends that send data), `datagrams` (flows), `links` (directions
@@ -194,7 +193,7 @@ def inside(found: Trace) -> tuple[dict[str, Any], Columns]:
 
 
 def _transfer_columns(number: int, own: Transfer, events: pl.DataFrame, end: float) -> Columns:
-    """What a sender did and heard."""
+    """Returns the segments and ACKs of a sender."""
     repeated = own.repeated()
     acks = events.filter(event="ack_received")
     ack = acks["sequence"].to_numpy()

@@ -1,9 +1,8 @@
-"""Alternatives side by side, with intervals that shrink while one looks.
+"""Comparison of alternatives, with estimates that are updated continuously.
 
-Replications run in rounds of a fraction of a second, each on as many cores as are free. All
-alternatives run the same replications, so that they meet the same channel and can be compared pair
-by pair. After every round the page gets all estimates anew; work for a position that the page has
-left is given up within a few hundredths of a second.
+Replications run in rounds of a fraction of a second, each on all free cores. All alternatives run
+the same replications, so that they have the same channel and are compared in pairs. After every
+round, the page receives new estimates. Work for outdated settings is aborted within some 10 ms.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ FIRST = 2
 """Replications of the first round: as few as have an interval."""
 
 MOST = 200
-"""Replications after which a page is told no more."""
+"""Maximum number of replications per page."""
 
 ROUND_S = 0.12
 """Time that a round should take."""
 
 LONGEST_S = 10.0
-"""Time after which the first replications are given up."""
+"""Maximum time for the first replications."""
 
 BUDGET_S = 30.0
 """Processor time for one position of the sliders."""
@@ -154,11 +153,11 @@ def run_round(
         count: How many more of each.
         seed: Master seed.
         jobs: Threads.
-        stopped: Once set, the round is given up.
+        stopped: Aborts the round once set.
         first_replication: Number of the first replication of all.
 
     Returns:
-        What the page is told of all so far.
+        The message to the page with all results so far.
 
     Raises:
         Refused: If it takes longer than `LONGEST_S`.
@@ -178,7 +177,7 @@ def run_round(
         if time.monotonic() - started > LONGEST_S:
             stream.stop()
             raise Refused(
-                f"scenario: found a replication of more than {LONGEST_S:.0f} s; allowed: shorter "
+                f"a replication takes more than {LONGEST_S:.0f} s: expected shorter "
                 "ones (a smaller file, a shorter run), or lasthop run"
             )
     metrics = stream.metrics

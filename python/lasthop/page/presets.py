@@ -1,4 +1,4 @@
-"""Where a page begins: real links with their sources, and a scenario to start from."""
+"""Presets of links with their sources, and the initial scenario of the page."""
 
 from __future__ import annotations
 

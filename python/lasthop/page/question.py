@@ -1,7 +1,7 @@
-"""What a page asks: a scenario, alternatives to it, and which random numbers.
+"""Requests of a page: a scenario, alternatives and random seed.
 
-A page is not trusted with files: names in its scenario must lead to the folder that the server was
-started in.
+The page is not trusted with files: names in its scenario must be in the folder in which the server
+was started.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LONGEST_LABEL = 60
 
 
 class Refused(ValueError):
-    """A question that is not answered; the message says what was found and what is allowed.
+    """A request is refused.
 
     Attributes:
         alternative: Number of the alternative that it is about, if it is about one.
@@ -57,7 +57,7 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Question:
-    """What a page asks.
+    """A request of a page.
 
     Attributes:
         tables: The common scenario, without a sweep.
@@ -83,14 +83,16 @@ def read_question(body: Any, root: Path) -> Question:
         lasthop.ScenarioError: If the engine refuses the common scenario by itself.
     """
     if not isinstance(body, dict) or not isinstance(body.get("scenario"), dict):
-        raise Refused("question: found no scenario; allowed: an object with a scenario")
+        raise Refused("missing `scenario`: expected an object with a scenario")
     tables = {key: value for key, value in body["scenario"].items() if key != "sweep"}
     seed = body.get("seed", 1)
     if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed <= MOST_SEED:
-        raise Refused(f"seed: found {seed!r}; allowed: a whole number from 0 to {MOST_SEED}")
+        raise Refused(
+            f"invalid value `{seed}` for `seed`: expected a whole number from 0 to {MOST_SEED}"
+        )
     wanted = body.get("alternatives") or [{"label": "as it is", "changes": {}}]
     if not isinstance(wanted, list) or len(wanted) > MOST_ALTERNATIVES:
-        raise Refused(f"alternatives: allowed: a list of at most {MOST_ALTERNATIVES}")
+        raise Refused(f"invalid `alternatives`: expected a list of at most {MOST_ALTERNATIVES}")
     alternatives = []
     for number, one in enumerate(wanted):
         label, changes = (
@@ -102,9 +104,12 @@ def read_question(body: Any, root: Path) -> Question:
             )
         )
         if not isinstance(label, str) or not 0 < len(label) <= LONGEST_LABEL:
-            raise Refused(f"label: found {label!r}; allowed: 1 to {LONGEST_LABEL} letters", number)
+            raise Refused(
+                f"invalid value `{label}` for `label`: expected 1 to {LONGEST_LABEL} letters",
+                number,
+            )
         if not isinstance(changes, dict):
-            raise Refused("changes: found no table; allowed: dotted keys and values", number)
+            raise Refused("missing `changes`: expected a table of dotted keys and values", number)
         own = copy.deepcopy(tables)
         try:
             for key, value in changes.items():
@@ -116,7 +121,7 @@ def read_question(body: Any, root: Path) -> Question:
             raise Refused(str(error), number) from None
         alternatives.append(Alternative(label, changes, scenario))
     if len({one.label for one in alternatives}) < len(alternatives):
-        raise Refused("label: found one twice; allowed: a label of its own for each alternative")
+        raise Refused("duplicate `label`: expected a unique label for each alternative")
     return Question(tables, tuple(alternatives), seed)
 
 
@@ -129,7 +134,9 @@ def check_files(tables: Mapping[str, Any], root: Path) -> None:
     inside = root.resolve()
     for key, name in _files(tables):
         if "\0" in name or not (inside / name).resolve().is_relative_to(inside):
-            raise Refused(f"{key}: found {json.dumps(name)}; allowed: a file in {inside.name}/")
+            raise Refused(
+                f"invalid value `{json.dumps(name)}` for `{key}`: expected a file in {inside.name}/"
+            )
 
 
 def _files(value: Any, path: str = "") -> Iterator[tuple[str, str]]:

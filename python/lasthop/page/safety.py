@@ -1,10 +1,10 @@
-"""What every request must pass, and what every answer carries.
+"""Checks of every request, and headers of every response.
 
-The server listens on 127.0.0.1 alone, yet every page in the same browser can send requests there.
-Therefore: the Host header must name this server (no DNS rebinding), an Origin must be its own (no
-requests from other sites), whatever reads or computes needs the token, which only the printed
-address has, and bodies are bounded. Answers carry the headers that the OWASP Secure Headers
-Project recommends; the content security policy allows no inline script and no other host.
+The server listens only on 127.0.0.1, but every page in the same browser can send requests to it.
+Therefore the Host header must name this server (no DNS rebinding), an Origin must be its own (no
+requests from other sites), routes that read or compute require the token of the printed address,
+and bodies are limited. Responses have the headers recommended by the OWASP Secure Headers Project;
+the content security policy permits no inline script and no other host.
 """
 
 from __future__ import annotations
@@ -88,7 +88,9 @@ class Guard:
             body += message.get("body", b"")
             has_more = message.get("more_body", False)
             if len(body) > LARGEST_BODY:
-                await _answer(send_guarded, 413, f"body: allowed: at most {LARGEST_BODY} bytes")
+                await _answer(
+                    send_guarded, 413, f"body too large: expected at most {LARGEST_BODY} B"
+                )
                 return
         whole: Message | None = {"type": "http.request", "body": body, "more_body": False}
 
@@ -109,23 +111,23 @@ class Guard:
         for name, value in scope["headers"]:
             headers.setdefault(name.lower(), []).append(value)
         if [host.lower() for host in headers.get(b"host", [])] not in ([h] for h in self._hosts):
-            return 421, "host: allowed: the address that lasthop explore printed"
+            return 421, "invalid host: expected the address printed by `lasthop explore`"
         origins = headers.get(b"origin", [])
         if any(origin not in self._origins for origin in origins):
-            return 403, "origin: allowed: this page"
+            return 403, "invalid origin: expected this page"
         site = headers.get(b"sec-fetch-site", [b"none"])
         is_interface = scope["path"].startswith("/api/")
         if is_interface and any(one not in (b"same-origin", b"none") for one in site):
-            return 403, "origin: allowed: this page"
+            return 403, "invalid origin: expected this page"
         if scope["method"] not in ("GET", "HEAD") and is_interface:
             kinds = headers.get(b"content-type", [])
             if [kind.split(b";")[0].strip() for kind in kinds] != [b"application/json"]:
-                return 415, "content-type: allowed: application/json"
+                return 415, "invalid content type: expected application/json"
         length = headers.get(b"content-length", [b"0"])[0]
         if not length.isdigit() or int(length) > LARGEST_BODY:
-            return 413, f"body: allowed: at most {LARGEST_BODY} bytes"
+            return 413, f"body too large: expected at most {LARGEST_BODY} B"
         if is_interface and not self.has_token(scope["headers"]):
-            return 401, "token: allowed: that of the address that lasthop explore printed"
+            return 401, "invalid token: expected the address printed by `lasthop explore`"
         return None
 
 
@@ -144,7 +146,7 @@ def read_json(body: bytes) -> Any:
 def _finite(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
-        raise ValueError(f"found {text[:40]}; allowed: finite numbers")
+        raise ValueError(f"invalid value `{text[:40]}`: expected a finite number")
     return value
 
 

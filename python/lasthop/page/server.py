@@ -1,7 +1,7 @@
 """Routes of the page, and the server that answers them.
 
-Reads and computes only; nothing is written on the server. Work runs in threads, in which the
-engine does not hold the interpreter's lock, on cores that `Cores` lends.
+The server only reads and computes; it writes no file. Work runs in threads on cores allocated by
+`Cores`; the engine releases the interpreter lock.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _refusal(error: Exception) -> dict[str, Any]:
 
 
 class Server:
-    """What the routes share: the folder, what the page begins with, the cores."""
+    """State shared by the routes: the folder, what the page begins with, the cores."""
 
     def __init__(self, root: Path, begin: Mapping[str, Any], cores: int) -> None:
         """Takes the folder that everything must be in, and the number of cores."""
@@ -157,7 +157,7 @@ class Server:
         ]
 
     async def beginning(self, _: Request) -> Response:
-        """What a page starts with."""
+        """Returns the initial state of a page."""
         return JSONResponse(
             {
                 **self.begin,
@@ -179,7 +179,7 @@ class Server:
             return JSONResponse(_refusal(error), status_code=422)
         if self._streams >= MOST_STREAMS:
             return JSONResponse(
-                {"error": f"pages: found {self._streams}; allowed: {MOST_STREAMS} at a time"},
+                {"error": f"{self._streams} open pages: expected at most {MOST_STREAMS}"},
                 status_code=503,
             )
 
@@ -225,7 +225,7 @@ class Server:
         until = body.get("until_s")
         is_time = isinstance(until, (int, float)) and 0 < until < LONGEST_S
         if until is not None and not is_time:
-            raise Refused(f"until_s: found {until!r}; allowed: seconds")
+            raise Refused(f"invalid value `{until}` for `until_s`: expected seconds")
 
         def work() -> bytes:
             found, cut = self._trace(question, number, replication, until)
@@ -257,7 +257,7 @@ class Server:
         question = await self._question(body)
         wanted = body.get("figure")
         if not isinstance(wanted, dict):
-            raise Refused("figure: found none; allowed: a table that says which")
+            raise Refused("missing `figure`: expected a table")
         count = _whole(body, "replications", MOST_REPLICATIONS, least=1)
 
         def work() -> bytes:
@@ -300,7 +300,7 @@ class Server:
         return JSONResponse({"campaigns": found})
 
     async def campaign(self, body: Any) -> Response:
-        """What is in one run of a campaign."""
+        """Returns the contents of a run of a campaign."""
 
         def work() -> Any:
             return browse.contents(*browse.open_campaign(body, self.root))
@@ -334,7 +334,7 @@ def colours() -> list[str]:
 def _whole(body: Mapping[str, Any], name: str, most: int, *, least: int = 0) -> int:
     value = body.get(name, least)
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise Refused(f"{name}: found {value!r}; allowed: from {least} to {most}")
+        raise Refused(f"invalid value `{value}` for `{name}`: expected {least} to {most}")
     return value
 
 
@@ -342,14 +342,14 @@ async def _body(request: Request) -> Any:
     try:
         found = read_json(await request.body())
     except ValueError:
-        raise Refused("body: allowed: JSON") from None
+        raise Refused("invalid body: expected JSON") from None
     if not isinstance(found, dict):
-        raise Refused("body: allowed: a JSON object")
+        raise Refused("invalid body: expected a JSON object")
     return found
 
 
 def _answering(work: Callable[[Any], Any]) -> Callable[[Request], Any]:
-    """A route that takes JSON; whatever is refused is told in one line."""
+    """A route that takes JSON; refusals are reported in one line."""
 
     async def endpoint(request: Request) -> Response:
         try:
@@ -357,7 +357,7 @@ def _answering(work: Callable[[Any], Any]) -> Callable[[Request], Any]:
         except (*REFUSALS, ValueError) as error:
             return JSONResponse(_refusal(error), status_code=422)
         except RecursionError:
-            return JSONResponse({"error": "body: allowed: fewer tables within tables"}, 422)
+            return JSONResponse({"error": "the body is nested too deeply"}, 422)
         return found
 
     return endpoint

@@ -1,4 +1,4 @@
-"""What is taken away: the scenario as TOML, Python or one command line, and figures for print."""
+"""Export: the scenario as TOML, Python or one command line, and figures for print."""
 
 from __future__ import annotations
 
@@ -124,11 +124,11 @@ def draw(wanted: Mapping[str, Any], values: Results) -> bytes:
 
     kind, size = wanted.get("kind", "line"), wanted.get("size", "column")
     if kind not in ("line", "cdf"):
-        raise Refused(f"kind: found {kind!r}; allowed: line, cdf")
+        raise Refused(f"invalid value `{kind}` for `kind`: expected line, cdf")
     if not isinstance(size, str):
-        raise Refused(f"size: found {size!r}; allowed: the name of one")
+        raise Refused(f"invalid value `{size}` for `size`: expected the name of a size")
     if not isinstance(wanted.get("metric"), str):
-        raise Refused("metric: found nothing; allowed: the full name of one")
+        raise Refused("missing `metric`: expected the full name of a metric")
     figure = plot(
         values,
         y=wanted["metric"],
@@ -150,12 +150,12 @@ def draw_trace(found: Trace, wanted: Mapping[str, Any]) -> bytes:
 
     kind = wanted.get("kind")
     if kind not in ("series", "sequence", "ladder"):
-        raise Refused(f"kind: found {kind!r}; allowed: series, sequence, ladder")
+        raise Refused(f"invalid value `{kind}` for `kind`: expected series, sequence, ladder")
     times: dict[str, float | None] = {}
     for name in ("start", "end"):
         value = wanted.get(name)
         if value is not None and not isinstance(value, (int, float)):
-            raise Refused(f"{name}: found {value!r}; allowed: seconds")
+            raise Refused(f"invalid value `{value}` for `{name}`: expected seconds")
         times[name] = None if value is None else max(float(value), 0.0)
     figure = plot(
         found,
@@ -179,7 +179,7 @@ def picture(figure: Figure, suffix: Any) -> bytes:
     from lasthop.showing.figures import style
 
     if not isinstance(suffix, str) or suffix not in style.FORMATS:
-        raise Refused(f"format: found {suffix!r}; allowed: {', '.join(style.FORMATS)}")
+        raise Refused(f"invalid value `{suffix}` for `format`: expected {', '.join(style.FORMATS)}")
     body = io.BytesIO()
     with rc_context({"svg.hashsalt": "lasthop", "pdf.fonttype": 42}):
         figure.savefig(

@@ -4,14 +4,13 @@
     lasthop.run("sweep.toml", cluster=cluster)
     lasthop.Campaign("results/loss", cluster=cluster).run("sweep.toml")
 
-A worker computes rows and returns them; the process that connected, the *coordinator*, alone
-writes the ledger of a campaign. Work is cut into tasks of about a second by measured cost, the
-most expensive first. Few are handed out at a time, so that what is learnt of costs is used and a
-stop loses little. Workers may join, leave and be killed: Dask gives their tasks to others. A worker
-whose engine is another one is refused by its address.
+A worker computes rows and returns them. Only the *coordinator*, the process that connected, writes
+the ledger of a campaign. Work is divided into tasks of about 1 s by measured cost, the most
+expensive first. Few tasks are submitted at a time, so that new cost measurements are used and a
+stop loses little. Workers may join, leave and be killed: Dask reassigns their tasks. Workers with
+another engine are refused by address.
 
-Rows are decided by point, seed and replication alone, so results are the same bytes on any number
-of workers.
+Rows depend only on point, seed and replication, so results are identical for any number of workers.
 """
 
 from __future__ import annotations
@@ -34,26 +33,27 @@ from lasthop.scenarios.arguments import Refused
 
 __all__ = ["Cluster", "ClusterError", "ClusterStream", "connect", "worker_environment"]
 
-# Processor seconds of a task, and how many tasks are handed out for each thread of the cluster.
+# Processor seconds per task, and number of submitted tasks per thread of the cluster.
 TASK_S, AHEAD = 1.0, 2
-# Processor seconds that a task takes the scheduler (benches/cluster.py), and the share of its time
-# that it may: beyond some 300 threads tasks grow with their number.
+# Processor seconds of the scheduler per task (benches/cluster.py), and the maximum fraction of its
+# time: above about 300 threads, the task length grows with the number of threads.
 SCHEDULING_S, SCHEDULING_SHARE = 1.7e-3, 0.5
-# Points of unknown cost are tried by one replication each, so many in a task.
+# Number of points of unknown cost per task; one replication of each is run.
 PROBES = 8
-# A task whose workers died so often, four each time that Dask gives up, is what kills them.
+# Number of times that Dask may abort a task, each time after 4 killed workers, before the task is
+# considered the cause.
 GIVE_UP = 10
 COUNT_S = 1.0
 START_S = 60.0
-# What a Dask worker does beside its tasks takes 1.7 % of a core by Dask's own intervals, and 0.2 %
-# by these: samples of Python's stack, ticks of its loop, looks at the machine and at its memory.
+# Background activity of a Dask worker (stack samples, event loop ticks, monitoring of machine and
+# memory) takes 1.7 % of a core with Dask's default intervals, 0.2 % with these.
 WORKER_CONFIG: Mapping[str, bool | str] = {
     "distributed.worker.profile.enabled": False,
     "distributed.worker.memory.monitor-interval": "1s",
     "distributed.admin.tick.interval": "500ms",
     "distributed.admin.system-monitor.interval": "10s",
 }
-# Dask starts an HTTP server in every process, with or without a dashboard. It answers nothing.
+# Dask starts an HTTP server in every process, even without a dashboard; these have no routes.
 NO_PAGES: Mapping[str, list[str]] = {
     "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],
@@ -61,12 +61,12 @@ NO_PAGES: Mapping[str, list[str]] = {
 
 
 class ClusterError(Refused):
-    """A cluster cannot be used: what was found, what is allowed."""
+    """A cluster cannot be used."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Work for one worker: points as text, and (place, first replication, how many) of each."""
+    """Work for one worker: points as text, and (place, first replication, count) of each."""
 
     points: tuple[str, ...]
     work: tuple[tuple[int, int, int], ...]
@@ -76,7 +76,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a worker returns: rows as bytes of native arrays, or another engine."""
+    """Result of a task: rows as bytes of native arrays, or the engine if it differs."""
 
     worker: str
     engine: Engine
@@ -89,7 +89,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Rows of some replications, as `_lasthop.Batch` has them."""
+    """Rows of replications, like `_lasthop.Batch`."""
 
     rows: int
     point: bytes
@@ -100,12 +100,12 @@ class Batch:
 
 @functools.lru_cache(maxsize=4096)
 def _point(text: str) -> _lasthop.Point:
-    """A point from its text; a worker meets the same one many times."""
+    """Parses a point; cached, because a worker receives the same point repeatedly."""
     return _lasthop.Document.from_json(text, ".").points()[0]
 
 
 def run_task(task: Task) -> Done:
-    """Runs on a worker: the replications of a task, or nothing if its engine is another one."""
+    """Runs the replications of a task on a worker, unless its engine differs."""
     from distributed import get_worker
 
     address = str(get_worker().address)
@@ -129,22 +129,22 @@ def run_task(task: Task) -> Done:
 
 
 class Cluster:
-    """A connection to a scheduler; a context manager that closes what it has started.
+    """A connection to a scheduler; a context manager that closes the processes it has started.
 
     Attributes:
-        refused: Workers that were refused, and their engines.
+        refused: Engines of refused workers, by address.
     """
 
     def __init__(
         self, client: Any, *, owned: Sequence[Any] = (), local: tuple[Any, int] | None = None
     ) -> None:
-        """Takes a Dask client.
+        """Wraps a Dask client.
 
         Args:
             client: A `distributed.Client`.
-            owned: What is closed with this object, in this order.
-            local: A `distributed.LocalCluster` and the number of its workers, if it was started
-                here.
+            owned: Objects to close with this one, in this order.
+            local: A `distributed.LocalCluster` and the number of its workers, if it was started by
+                this process.
         """
         self.client = client
         self.refused: dict[str, str] = {}
@@ -163,16 +163,16 @@ class Cluster:
         self.close()
 
     def close(self) -> None:
-        """Closes what `connect` has opened."""
+        """Closes the objects opened by `connect`."""
         for one in self._owned:
             with contextlib.suppress(Exception):
                 one.close()
         self._owned = ()
 
     def threads(self) -> int:
-        """Threads of all workers. Those that were started here and given up by Dask start again."""
-        # Dask closes a local worker for good that is not back 15 s after it was killed, as one that
-        # is killed again then.
+        """Returns the number of threads of all workers; restarts local workers closed by Dask."""
+        # Dask closes a local worker permanently if it does not restart within 15 s after it was
+        # killed, for example because it is killed again.
         if self._local is not None:
             local, count = self._local
             if len(local.workers) < count:
@@ -180,25 +180,25 @@ class Cluster:
         return sum(self.client.nthreads().values())
 
     def refuse(self, worker: str, other: Engine) -> None:
-        """Gives a worker of another engine no further task."""
+        """Retires a worker with another engine."""
         if worker in self.refused:
             return
         self.refused[worker] = str(other)
         self.client.retire_workers([worker], close_workers=True)
 
     def check(self) -> None:
-        """Looks at all workers there are.
+        """Checks the engines of all workers.
 
         Raises:
-            ClusterError: If every worker has another engine, or none Lasthop.
+            ClusterError: If every worker has another engine, or one lacks Lasthop.
         """
         found: Mapping[str, Any] = self.client.run(_engine_of_worker, on_error="return")
         good = 0
         for worker, other in found.items():
             if isinstance(other, BaseException):
                 raise ClusterError(
-                    f"cluster: found worker {worker} without lasthop ({other}); allowed: workers "
-                    f"with lasthop {engine()}"
+                    f"worker {worker} of the cluster lacks lasthop ({other}): expected lasthop "
+                    f"{engine()}"
                 )
             if other == engine():
                 good += 1
@@ -206,7 +206,10 @@ class Cluster:
                 self.refuse(worker, other)
         if found and not good:
             names = ", ".join(f"{worker} with {other}" for worker, other in self.refused.items())
-            raise ClusterError(f"cluster: found {names}; allowed: lasthop {engine()}, as here")
+            raise ClusterError(
+                f"all workers of the cluster have another engine, {names}: expected lasthop "
+                f"{engine()}, as in this process"
+            )
 
     def stream(
         self,
@@ -215,7 +218,7 @@ class Cluster:
         *,
         seed: int,
     ) -> ClusterStream:
-        """Replications at work on the cluster; arguments as for `_lasthop.Stream`."""
+        """Starts replications on the cluster; arguments as for `_lasthop.Stream`."""
         return ClusterStream(self, points, work, seed=seed)
 
     def collect(
@@ -227,7 +230,10 @@ class Cluster:
         seed: int,
         progress: Callable[[int, int], object] | None = None,
     ) -> Collected:
-        """Every replication of every point, sorted as `_lasthop.run` does; after Ctrl-C some."""
+        """Runs all replications of all points, in the order of `_lasthop.run`.
+
+        After Ctrl-C, returns the finished ones.
+        """
         work = [(place, first_replication, replications, -1.0) for place in range(len(points))]
         stream = self.stream(points, work, seed=seed)
         batches: list[Batch] = []
@@ -258,7 +264,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """Results, as `_lasthop.RawResults` has them."""
+    """Results, like `_lasthop.RawResults`."""
 
     metrics: list[str]
     point: bytes
@@ -272,7 +278,7 @@ def _engine_of_worker() -> Engine:
 
 
 def worker_environment() -> dict[str, str]:
-    """Variables for `dask worker` that leave nearly all of its time to the engine."""
+    """Returns environment variables for `dask worker` that minimise its background activity."""
     return {
         f"DASK_{key.upper().replace('.', '__').replace('-', '_')}": str(value)
         for key, value in WORKER_CONFIG.items()
@@ -280,10 +286,10 @@ def worker_environment() -> dict[str, str]:
 
 
 def _start_local(workers: int, *, dashboard: bool) -> Any:
-    """Starts a `distributed.LocalCluster` whose processes accept only each other and this one.
+    """Starts a `distributed.LocalCluster` whose processes accept connections only from each other.
 
-    All connections need a certificate that exists in the memory of these processes alone. Every
-    socket is bound to 127.0.0.1.
+    All connections require a certificate that exists only in the memory of these processes and this
+    one. Every socket is bound to 127.0.0.1.
     """
     import dask
     import distributed
@@ -296,7 +302,7 @@ def _start_local(workers: int, *, dashboard: bool) -> Any:
             processes=True,
             host="127.0.0.1",
             security=distributed.Security.temporary(),  # type: ignore[no-untyped-call]
-            # Any free port: two clusters of one machine do not disturb each other.
+            # Any free port, so that a machine can run several clusters.
             dashboard_address="127.0.0.1:0",
             worker_dashboard_address=None,
             scheduler_kwargs={"dashboard": dashboard},
@@ -305,18 +311,18 @@ def _start_local(workers: int, *, dashboard: bool) -> Any:
 
 
 def connect(where: str | Any, *, dashboard: bool = False) -> Cluster:
-    """Connects to a cluster, or starts one here.
+    """Connects to a cluster, or starts one on this machine.
 
     Args:
-        where: `local:N` starts N worker processes here; `tcp://HOST:PORT` (or `tls://`) is a
-            scheduler's address; `file:PATH` a scheduler file, as batch systems use it; or a
-            `distributed.Client`, or a `Cluster`.
+        where: `local:N` starts N worker processes on this machine; `tcp://HOST:PORT` (or `tls://`)
+            is the address of a scheduler; `file:PATH` a scheduler file, as used by batch systems;
+            or a `distributed.Client`, or a `Cluster`.
         dashboard: Whether the scheduler of `local:N` serves Dask's dashboard, on 127.0.0.1 at
             `cluster.client.dashboard_link`. It has no access control.
 
     Raises:
-        ClusterError: If Dask is not installed, if the scheduler does not answer, if there is no
-            such way to connect, or if all its workers have another engine.
+        ClusterError: If Dask is not installed, if the scheduler does not respond, if the address is
+            invalid, or if all workers have another engine.
     """
     if isinstance(where, Cluster):
         return where
@@ -325,7 +331,7 @@ def connect(where: str | Any, *, dashboard: bool = False) -> Cluster:
         import distributed
     except ImportError:
         raise ClusterError(
-            "cluster: missing Dask or cryptography; run pip install 'lasthop[cluster]'"
+            "needs Dask and cryptography: run `pip install 'lasthop[cluster]'`"
         ) from None
     if isinstance(where, distributed.Client):
         cluster = Cluster(where)
@@ -347,18 +353,16 @@ def connect(where: str | Any, *, dashboard: bool = False) -> Cluster:
             owned = [client]
         else:
             raise ClusterError(
-                f"cluster: found {where!r}; allowed: local:N, tcp://HOST:PORT, tls://HOST:PORT or "
-                "file:PATH of a scheduler file"
+                f"invalid value `{where}` for `cluster`: expected local:N, tcp://HOST:PORT, "
+                "tls://HOST:PORT or file:PATH of a scheduler file"
             )
     except RuntimeError as error:
         raise ClusterError(
-            f"cluster: found that no worker starts here ({error}); allowed: connect from the "
-            'command line, or in a file under if __name__ == "__main__":'
+            f"cannot start workers in this process ({error}); connect from the command line, or "
+            'in a file below `if __name__ == "__main__":`'
         ) from None
     except (OSError, TimeoutError) as error:
-        raise ClusterError(
-            f"cluster: found no scheduler at {where} ({error}); allowed: the address of a scheduler"
-        ) from None
+        raise ClusterError(f"cannot connect to the scheduler at `{where}`: {error}") from None
     cluster = Cluster(client, owned=owned, local=started)
     try:
         cluster.check()
@@ -370,7 +374,7 @@ def connect(where: str | Any, *, dashboard: bool = False) -> Cluster:
 
 @dataclass(slots=True)
 class _Pending:
-    """Replications of a point that are not handed out yet."""
+    """Replications of a point that are not submitted yet."""
 
     place: int
     ranges: list[tuple[int, int]]
@@ -378,7 +382,7 @@ class _Pending:
     is_probed: bool = False
 
     def take(self, most: int) -> list[tuple[int, int]]:
-        """Up to so many replications, as (first, count)."""
+        """Removes and returns at most `most` replications as pairs (first, count)."""
         taken = []
         while most > 0 and self.ranges:
             first, count = self.ranges.pop(0)
@@ -392,7 +396,7 @@ class _Pending:
 
 @dataclass(slots=True)
 class _Out:
-    """A task that is handed out."""
+    """A submitted task."""
 
     future: Any
     task: Task
@@ -402,7 +406,7 @@ class _Out:
 
 
 class ClusterStream:
-    """Replications at work on a cluster: the counterpart of `_lasthop.Stream`."""
+    """Replications running on a cluster: the counterpart of `_lasthop.Stream`."""
 
     def __init__(
         self,
@@ -412,14 +416,14 @@ class ClusterStream:
         *,
         seed: int,
     ) -> None:
-        """Starts; arguments as for `_lasthop.Stream`."""
+        """Prepares the work; arguments as for `_lasthop.Stream`."""
         self._cluster, self._seed = cluster, seed
         self._texts = [point.to_json() for point in points]
         for point, text in zip(points, self._texts, strict=True):
             if _point(text).hash != point.hash:
                 raise ClusterError(
-                    "cluster: found a scenario that needs files of this machine; allowed: one "
-                    "whose files have absolute names that all workers can read"
+                    "the scenario needs files of this machine: expected absolute names that all "
+                    "workers of the cluster can read"
                 )
         self.metrics = list(dict.fromkeys(name for point in points for name in point.metrics()))
         self._column = {name: index for index, name in enumerate(self.metrics)}
@@ -435,7 +439,7 @@ class ClusterStream:
         self._name = uuid.uuid4().hex[:8]
         self._number = 0
 
-    # Handing out.
+    # Submission.
 
     def _count_threads(self) -> int:
         now = time.monotonic()
@@ -452,7 +456,7 @@ class ClusterStream:
             self._submit(chosen)
 
     def _next_work(self) -> list[tuple[int, int, int]]:
-        """Place, first and count of about a second's work: first what has no known cost."""
+        """Returns (place, first, count) for about 1 s of work; points of unknown cost first."""
         probes = [one for one in self._pending.values() if one.cost_s is None and not one.is_probed]
         chosen: list[tuple[int, int, int]] = []
         for one in probes[:PROBES]:
@@ -485,7 +489,7 @@ class ClusterStream:
 
     def _send(self, task: Task, places: tuple[int, ...], deaths: int) -> None:
         key = f"lasthop-{self._name}-{self._number}"
-        # In the order of handing out, whatever Dask thinks of the keys.
+        # In order of submission, independent of the keys.
         priority = -self._number
         self._number += 1
         future = self._cluster.client.submit(run_task, task, key=key, pure=False, priority=priority)
@@ -493,14 +497,14 @@ class ClusterStream:
         finished = self._finished
         future.add_done_callback(lambda done: finished.put(done.key))
 
-    # Taking in.
+    # Results.
 
     def next(self, wait_s: float) -> Batch | None:
-        """The rows finished since the last call, after at most `wait_s`; None if no more come.
+        """Returns the rows finished since the last call, after at most `wait_s`; None at the end.
 
         Raises:
             lasthop.RunError: If a replication cannot be finished.
-            ClusterError: If a task kills every worker that takes it.
+            ClusterError: If a task kills every worker that runs it.
         """
         self._hand_out()
         if not self._out:
@@ -530,7 +534,7 @@ class ClusterStream:
         )
 
     def _take(self, key: str) -> Iterator[Batch]:
-        """The rows of a finished task; sends it again if its worker was lost or refused."""
+        """Yields the rows of a finished task; resubmits it if its worker was lost or refused."""
         from distributed import CancelledError, KilledWorker
 
         one = self._out.pop(key, None)
@@ -543,8 +547,8 @@ class ClusterStream:
                 return
             if one.deaths >= GIVE_UP:
                 raise ClusterError(
-                    f"cluster: found replications {one.task.work} of point {one.places} whose "
-                    "workers always die; allowed: workers with more memory, or a smaller scenario"
+                    f"replications {one.task.work} of point {one.places} kill every worker; use "
+                    "workers with more memory, or a smaller scenario"
                 ) from None
             self._send(one.task, one.places, one.deaths + 1)
             return
@@ -564,7 +568,7 @@ class ClusterStream:
             pending = self._pending.get(point)
             if pending is not None:
                 mean = float(cost[own == number].mean())
-                # Replications differ: an old figure counts as much as a new one.
+                # Exponential smoothing: replications differ in cost.
                 pending.cost_s = mean if pending.cost_s is None else 0.5 * (pending.cost_s + mean)
         values = np.frombuffer(done.values, dtype=np.float64).reshape(own.size, -1)
         if list(done.metrics) != self.metrics:
@@ -574,7 +578,7 @@ class ClusterStream:
         return Batch(own.size, place.tobytes(), done.replication, done.cost_s, values.tobytes())
 
     def stop(self) -> None:
-        """Gives up what is not finished; what is can still be taken."""
+        """Cancels unfinished tasks; finished rows can still be read."""
         if self._is_stopped:
             return
         self._is_stopped = True

@@ -1,4 +1,4 @@
-"""What computes: the version of the package, and which build of the engine."""
+"""Version of the package and build of the engine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Engine", "distinct", "engine"]
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """What computed a row.
+    """The engine that computed a row.
 
     Attributes:
         version: Version of the package.
@@ -31,12 +31,12 @@ class Engine:
 
 @functools.cache
 def engine() -> Engine:
-    """The engine of this process."""
+    """Returns the engine of this process."""
     binary = Path(_lasthop.__file__).read_bytes()
     return Engine(_lasthop.__version__, hashlib.sha256(binary).hexdigest()[:12])
 
 
 def distinct(engines: Sequence[Engine]) -> list[str]:
-    """The versions of engines, with their builds if versions do not tell them apart."""
+    """Returns the versions of engines, with their builds if the versions are ambiguous."""
     versions = [one.version for one in engines]
     return versions if len(set(versions)) == len(set(engines)) else [str(one) for one in engines]

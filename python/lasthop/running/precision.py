@@ -1,7 +1,7 @@
-"""Replications until metrics are known as precisely as asked.
+"""Sequential replication until metrics reach their target half-width.
 
-The loop knows nothing of engines or stores: who runs replications is a callable, so that a store
-can serve from what it has. See `lasthop.statistics.sequential` for why the intervals hold.
+The loop is independent of engines and stores: a callable runs replications, so that a store can
+return stored ones. See `lasthop.statistics.sequential` for the coverage of the intervals.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from lasthop.evaluating.results import Results, Stopped
 from lasthop.evaluating.statistics import Look, SequentialPlan, interval
 from lasthop.evaluating.statistics.sequential import FIRST, LEAST, MOST
-from lasthop.scenarios.arguments import ArgumentError, UnknownMetric
+from lasthop.scenarios.arguments import ArgumentError, UnknownMetric, unknown
 
 __all__ = [
     "RunMore",
@@ -31,21 +31,22 @@ __all__ = [
 ]
 
 RunMore: TypeAlias = Callable[[Sequence[int], int, int], Results]
-"""Runs replications: takes indices of points, the number of the first replication and how many;
-gives results whose points are those, in that order."""
+"""Function that runs replications: takes indices of points, index of the first replication and
+number of replications; returns results of these points in the same order."""
 
 Until: TypeAlias = "str | Iterable[str] | Mapping[str, str | float]"
-"""What to stop at: `"flow.transfer.goodput_bps=2%"`, several of these, or a mapping."""
+"""Stopping rule: `"flow.transfer.goodput_bps=2%"`, several of these, or a mapping."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """How precisely a metric is to be known.
+    """Target half-width of metrics.
 
     Attributes:
-        pattern: Metrics by their full names, with `*` and `?`.
-        width: Half-width of the 95 % interval: relative to the mean, or in the metric's unit.
-        relative: Whether it is relative.
+        pattern: Full name of the metrics, with `*` and `?`.
+        width: Target half-width of the 95 % confidence interval: relative to the mean, or in the
+            metric's unit.
+        relative: Whether the half-width is relative.
     """
 
     pattern: str
@@ -54,10 +55,10 @@ class Target:
 
     @classmethod
     def parse(cls, metric: str, width: str | float) -> Target:
-        """Reads `2%`, `2 %` (of the mean), or a number in the metric's unit.
+        """Parses a half-width: `2%`, `2 %` (of the mean), or a number in the metric's unit.
 
         Raises:
-            ValueError: If it is neither.
+            ValueError: If the text is neither.
         """
         text = str(width).strip()
         try:
@@ -67,8 +68,8 @@ class Target:
         if not metric.strip() or not 0.0 < number < math.inf:
             found = f"{metric.strip()}={text}" if text else metric.strip()
             raise ArgumentError(
-                f"until: found {found}; allowed: METRIC=WIDTH, the width being a "
-                "share of the mean such as 2% or a number in the metric's unit, above 0"
+                f"invalid value `{found}` for `until`: expected METRIC=WIDTH, where WIDTH is a "
+                "percentage of the mean such as 2%, or a number in the metric's unit, above 0"
             )
         is_relative = text.endswith("%")
         return cls(metric.strip(), number / 100.0 if is_relative else number, is_relative)
@@ -79,10 +80,10 @@ class Target:
 
 
 def targets(until: Until) -> list[Target]:
-    """Reads what a caller may give as `until`.
+    """Parses the argument `until`.
 
     Raises:
-        ValueError: If something is not right, or if there is nothing.
+        ValueError: If a target is invalid, or if there is none.
     """
     if isinstance(until, Mapping):
         found = [Target.parse(metric, width) for metric, width in until.items()]
@@ -92,7 +93,7 @@ def targets(until: Until) -> list[Target]:
             metric, _, width = text.partition("=")
             found.append(Target.parse(metric, width))
     if not found:
-        raise ArgumentError("until: found nothing; allowed: METRIC=WIDTH")
+        raise ArgumentError("missing `until`: expected METRIC=WIDTH")
     return found
 
 
@@ -104,29 +105,32 @@ def extend_until(
     first: int = FIRST,
     most: int = MOST,
 ) -> Results:
-    """Runs replications of each point until its metrics are as precise as asked.
+    """Runs replications of each point until its metrics reach their target half-widths.
 
-    A point stops at the first look at which all its targets are reached; all points that go on are
-    run together, with the same replication numbers, so that they can still be compared in pairs.
+    A point stops at the first interim analysis at which all its targets are reached. The remaining
+    points are run together with the same replication indices, so that paired comparisons remain
+    possible.
 
     Args:
-        points: Their number.
+        points: Number of points.
         until: The targets.
         run_more: Runs replications.
-        first: Replications before the first look; at least 10 are run.
-        most: Replications at which a point stops in any case.
+        first: Replications before the first interim analysis; at least 10 are run.
+        most: Maximum number of replications per point.
 
     Returns:
-        All that was run, with `stopped` saying where and why each point stopped.
+        All results; `stopped` states where and why each point stopped.
 
     Raises:
-        KeyError: If no metric has the name of a target.
-        ValueError: If a target or a number is not right.
+        KeyError: If no metric matches a target.
+        ValueError: If a target or a number is invalid.
     """
     wanted = targets(until)
     first = max(first, LEAST)
     if most < first:
-        raise ArgumentError(f"max_replications: found {most}; allowed: {first} or more")
+        raise ArgumentError(
+            f"invalid value `{most}` for `max_replications`: expected {first} or more"
+        )
     plans = [SequentialPlan(t.width, t.relative, first, most) for t in wanted]
     results: Results | None = None
     going, done, looks = list(range(points)), 0, list(plans[0].looks())
@@ -152,24 +156,27 @@ def extend_until(
 
 
 def expected_counts(results: Results, until: Until, *, first: int, most: int) -> list[int]:
-    """How many replications of each point `extend_until` will about need, by those of a pilot.
+    """Estimates the replications per point that `extend_until` needs, from a pilot.
 
-    The half-width of an interval shrinks with the root of the number of replications.
+    The half-width of an interval is proportional to the inverse square root of the number of
+    replications.
 
     Args:
         results: The pilot.
         until: The targets.
-        first: Replications before the first look.
-        most: Replications at which a point stops in any case.
+        first: Replications before the first interim analysis.
+        most: Maximum number of replications per point.
 
     Raises:
-        KeyError: If no metric has the name of a target.
-        ValueError: If a target is not right.
+        KeyError: If no metric matches a target.
+        ValueError: If a target is invalid.
     """
     wanted = targets(until)
     first = max(first, LEAST)
     if most < first:
-        raise ArgumentError(f"max_replications: found {most}; allowed: {first} or more")
+        raise ArgumentError(
+            f"invalid value `{most}` for `max_replications`: expected {first} or more"
+        )
     counts = []
     for point in range(len(results.points)):
         count = float(first)
@@ -185,12 +192,12 @@ def expected_counts(results: Results, until: Until, *, first: int, most: int) ->
 
 
 def from_counts(points: int, run_counts: Callable[[Sequence[int]], Results]) -> RunMore:
-    """For `extend_until`: who runs replications of who is told how many each point shall have.
+    """Adapts a function that takes total replications per point for `extend_until`.
 
     Args:
-        points: Number of all points.
-        run_counts: Takes a number of replications for each point, counted from 0; gives results of
-            all points with at least those.
+        points: Number of points.
+        run_counts: Takes the total number of replications per point; returns results of all points
+            with at least these.
     """
     counts = [0] * points
 
@@ -209,7 +216,7 @@ def _looks(
     plans: Sequence[SequentialPlan],
     done: int,
 ) -> Iterable[tuple[str, Look]]:
-    """What each metric of the targets says at a point."""
+    """Yields the interim result of each target metric at a point."""
     for target, plan in zip(wanted, plans, strict=True):
         for metric in _metrics(results, target):
             samples = results.samples(metric, point)[:done]
@@ -218,12 +225,10 @@ def _looks(
 
 
 def _metrics(results: Results, target: Target) -> list[str]:
-    """The metrics that a target means."""
+    """Returns the metrics that match a target."""
     metrics = [name for name in results.metrics if fnmatchcase(name, target.pattern)]
     if not metrics:
         near = re.split(r"[.*?]", target.pattern)[-1]
         known = [n for n in results.metrics if near in n] or results.metrics
-        raise UnknownMetric(
-            f"until: found {target.pattern!r}; allowed: {', '.join(known)}, with * and ?"
-        )
+        raise UnknownMetric(unknown("metric", target.pattern, known, "until"))
     return metrics

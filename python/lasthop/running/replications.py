@@ -1,4 +1,4 @@
-"""Running scenarios: all cores, no interpreter lock, Ctrl-C keeps what is finished."""
+"""Running scenarios: on all cores, without the interpreter lock; Ctrl-C keeps finished results."""
 
 from __future__ import annotations
 
@@ -39,31 +39,31 @@ def run(
     progress: Progress | None = None,
     cluster: Cluster | Client | None = None,
 ) -> Results:
-    """Runs every replication of every point of a scenario.
+    """Runs all replications of all points of a scenario.
 
     Args:
         scenario: A scenario, a mapping with a scenario's keys, or the name of a file.
-        replications: Replications per point; what the scenario says if None.
-        seed: Master seed; what the scenario says if None. Same seed, same result, whatever `jobs`.
-        jobs: Threads; 0 for all cores.
-        first_replication: Number of the first one, to add replications to an earlier run.
-        until: Run more, at each point until the 95 % interval of a metric is narrow enough: such as
+        replications: Replications per point; None: the scenario's.
+        seed: Master seed; None: the scenario's. Results depend on the seed, not on `jobs`.
+        jobs: Number of threads; 0: all cores.
+        first_replication: Index of the first replication, to extend an earlier run.
+        until: Target half-width of the 95 % confidence interval of metrics, at each point:
             `"flow.transfer.goodput_bps=2%"` (± 2 % of the mean), `{"flow.a.timeouts": 0.5}`, or a
-            list of texts. The first look is at 20 replications (or at `replications`, if given).
-        max_replications: With `until`, where a point stops in any case; 1000 if None.
-        progress: Called with (replications done, replications in all) now and then; with `until`,
-            those in all are as many as are certain.
-        cluster: Where replications run: from `lasthop.cluster.connect`, or a Dask client; here if
-            None.
+            list of texts. The first interim analysis is at 20 replications, or at `replications`.
+        max_replications: With `until`, maximum replications per point; None: 1000.
+        progress: Called regularly with (finished replications, total replications); with `until`,
+            the total is a lower bound.
+        cluster: Cluster that runs replications: from `lasthop.cluster.connect`, or a Dask client;
+            None runs them in this process.
 
     Returns:
-        The results; with `until`, `stopped` says how far each point came. After Ctrl-C: those of
-        the replications that were finished, with `complete` False.
+        The results; with `until`, `stopped` states where each point stopped. After Ctrl-C, the
+        results of finished replications, with `complete` False.
 
     Raises:
         lasthop.ScenarioError: If the scenario is refused.
         lasthop.RunError: If a replication cannot be finished.
-        KeyError: If no metric has the name that `until` says.
+        KeyError: If no metric matches `until`.
         ValueError: If a number is out of range.
     """
     scenario = as_scenario(scenario)
@@ -72,7 +72,7 @@ def run(
     seed = points[0].seed if seed is None else seed
     if until is None:
         if max_replications is not None:
-            raise ArgumentError("max_replications: found no until; allowed: with until")
+            raise ArgumentError("`max_replications` requires `until`")
         return run_points(
             points,
             scenario=tables,
@@ -84,10 +84,10 @@ def run(
             cluster=cluster,
         )
     if first_replication:
-        raise ArgumentError("first_replication: found until; allowed: one of them")
+        raise ArgumentError("cannot use `first_replication` with `until`")
     before = 0
 
-    def told(done: int, total: int) -> None:
+    def shifted(done: int, total: int) -> None:
         if progress is not None:
             progress(before + done, before + total)
 
@@ -100,7 +100,7 @@ def run(
             seed=seed,
             jobs=jobs,
             first_replication=first,
-            progress=None if progress is None else told,
+            progress=None if progress is None else shifted,
             cluster=cluster,
         )
         before += len(part.point)
@@ -127,12 +127,12 @@ def run_points(
     progress: Progress | None = None,
     cluster: Cluster | Client | None = None,
 ) -> Results:
-    """Runs points that need not come from one scenario; arguments as for `run`.
+    """Runs points that need not belong to one scenario; arguments as for `run`.
 
     Args:
-        points: What to run.
-        scenario: What the results say they are results of.
-        parameters: What to call the points by, if not by their sweep.
+        points: The points to run.
+        scenario: Scenario to store with the results.
+        parameters: Labels of the points, if not those of their sweep.
         replications: As for `run`.
         seed: As for `run`.
         jobs: As for `run`.
@@ -199,11 +199,11 @@ def sweep(
     jobs: int = 0,
     progress: Progress | None = None,
 ) -> Results:
-    """Runs a scenario over lists of values or ranges for dotted keys, all against all.
+    """Runs a scenario over lists of values or ranges of dotted keys, as a full grid.
 
         lasthop.sweep("transfer.toml", {"flow.transfer.transport.variant": ["reno", "sack"]})
 
-    The other arguments, the result and the errors are those of `run`.
+    See `run` for the other arguments, the result and the errors.
     """
     if not isinstance(scenario, Scenario):
         scenario = load(scenario)

@@ -1,4 +1,4 @@
-"""One long run: what it settles to, once its start is cut off."""
+"""Steady-state means of one long run, excluding its warm-up."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from lasthop.scenarios.scenario import Scenario
 __all__ = ["steady_state"]
 
 STEPS = 2000
-"""Values of a series: 100 a batch."""
+"""Number of values of a series: 100 per batch."""
 
 MOST_STEPS = 1_000_000
-"""Steps that a series may be asked for."""
+"""Maximum number of steps of a series."""
 
 
 def steady_state(
@@ -31,22 +31,23 @@ def steady_state(
     replication: int = 0,
     point: int = 0,
 ) -> pl.DataFrame:
-    """Means over one long run, without its warm-up, with intervals by batch means.
+    """Estimates steady-state means from one long run, with intervals by batch means.
 
     Args:
         data: A trace, or a scenario as for `lasthop.run`, of which one replication is run.
-        step: Over how many seconds values are averaged; a 2000th of the run if None.
-        seed: Of a scenario: master seed; its own if None.
-        replication: Of a scenario: which replication.
-        point: Of a scenario: which point of its sweep.
+        step: Averaging interval in seconds; None: 1/2000 of the run.
+        seed: Of a scenario: master seed; None: the scenario's.
+        replication: Of a scenario: index of the replication.
+        point: Of a scenario: point of its sweep.
 
     Returns:
-        One row a quantity: `entity`, such as `flow.transfer` or `link.wireless.forward`;
-        `quantity`: of a flow over one TCP connection `goodput_bps` (what was acknowledged) and
-        `cwnd_segments`, of a direction of a link `load_bps` (all that it sent) and `queue_packets`;
-        `mean` and `ci95` (half-width), null if the run is too short to tell its start from the
-        rest; `warm_up_s`, what was cut off; `batch_s`, of which there are 20; `independent`,
-        whether batches are long enough for the interval to hold.
+        One row per quantity: `entity`, such as `flow.transfer` or `link.wireless.forward`;
+        `quantity`: `goodput_bps` (acknowledged data) and `cwnd_segments` of a flow over one TCP
+        connection, `load_bps` (all frames sent) and `queue_packets` of a direction of a link;
+        `mean` and `ci95` (half-width of the 95 % confidence interval), null if the run is too short
+        to detect the warm-up; `warm_up_s`, the length of the excluded warm-up; `batch_s`, the
+        length of each of the 20 batches; `independent`, whether the batches are long enough for
+        the interval to be valid.
 
     Raises:
         lasthop.ScenarioError: If the scenario is refused.
@@ -59,11 +60,14 @@ def steady_state(
     end = float(last) if isinstance(last, float) else 0.0
     width = end / STEPS if step is None else step
     if not 0.0 < width <= end:
-        raise ArgumentError(f"step: found {width:g} s; allowed: above 0, to {end:g} s, the run")
+        raise ArgumentError(
+            f"invalid value `{width:g} s` for `step`: expected above 0, at most {end:g} s, the "
+            "duration of the run"
+        )
     if end / width > MOST_STEPS:
         raise ArgumentError(
-            f"step: found {width:g} s; allowed: at least {end / MOST_STEPS:g} s, so that the run "
-            f"has at most {MOST_STEPS:,} steps"
+            f"invalid value `{width:g} s` for `step`: expected at least {end / MOST_STEPS:g} s, so "
+            f"that the run has at most {MOST_STEPS:,} steps"
         )
     edges = np.arange(np.floor(end / width + 1e-9) + 1.0) * width
     rows = [
@@ -84,7 +88,7 @@ SCHEMA = pl.Schema(
 
 
 def _mean(series: Floats, width: float) -> dict[str, Any]:
-    # A window is unknown before its connection opens.
+    # The window is unknown until the connection is opened.
     first = int(np.argmax(~np.isnan(series)))
     known = series[first:]
     cut = warm_up(known)
@@ -104,7 +108,7 @@ def _mean(series: Floats, width: float) -> dict[str, Any]:
 
 
 def _series(data: Trace, edges: Floats) -> Iterator[tuple[str, str, Floats]]:
-    """Entities, quantities and their series."""
+    """Yields entities, quantities and their series."""
     seconds = np.diff(edges)
     for (entity,), events in data.frame.group_by("entity", maintain_order=True):
         name = str(entity)
@@ -117,7 +121,7 @@ def _series(data: Trace, edges: Floats) -> Iterator[tuple[str, str, Floats]]:
             continue
         sends = ((events["event"] == "segment_sent") & (events["value"] > 0)).any()
         if not sends or ".connection " in name:
-            continue  # it only acknowledges, or comes and goes
+            continue  # a receiver, or one of several short connections
         acks = events.filter(event="ack_received")
         progress = acks["sequence"].cum_max().diff().fill_null(0.0)
         yield name, "goodput_bps", 8.0 * totals(acks["time_s"], progress, edges) / seconds

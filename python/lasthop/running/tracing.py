@@ -51,39 +51,38 @@ FRAMES = pl.Schema(
     }
 )
 ADDED = ("sack",)
-"""Columns of frames that traces of earlier versions do not have."""
+"""Columns of frames that traces of earlier versions lack."""
 ABOUT = ("name", "point", "complete", "hosts", "agents", "metrics")
 
 
 @dataclass(frozen=True, repr=False)
 class Trace:
-    """What happened in one replication.
+    """Events, frames and metrics of one replication.
 
     Attributes:
         frame: One row per event, in order of time: `time_s`, `entity` (such as `flow.transfer` or
-            `link.wireless.forward`), `event`, `sequence` and `value`, whose meaning goes with the
-            event; null where it has none.
-        transmissions: One row per frame on the air, control frames too, by the end of transmission:
-            `entity` (such as `link.wireless.forward`); `kind` (`data`, `segment`, `ack`, `nack`,
-            `keepalive`, `parity`, `skip`); `sequence` (of `data` and `segment` its number, of `ack`
-            the next one expected, of `nack` the missing one, of `keepalive` the next new one, of
-            `parity` the first of its block, of `skip` the first that was not given up);
-            `count` (of `parity` the frames of its block, otherwise 1); `ack` (the cumulative
-            acknowledgment that it carries, or null); `repeated` (was its number sent before?);
-            on a link without protocol, of the TCP segment in it, `connection` and `incarnation`,
-            `segment` (its first byte, the SYN being byte 0; null if it only acknowledges) and
-            `segment_ack` (its cumulative acknowledgment) and `sack` (its SACK blocks as
-            `first-end`, of bytes, `end` the one after the last, with spaces between them; null if
-            it has none), otherwise null;
-            `bytes` on the air; `start_s` and `end_s` of the transmission; `arrival_s` of the last
-            bit, null if the frame was lost. Without link protocol, packets are numbered as they
-            are sent.
-        hosts: By link, the host where its forward direction starts and the one where it ends.
-        metrics: The replication's metrics by their full names.
+            `link.wireless.forward`), `event`, `sequence` and `value`, whose meaning depends on the
+            event; null if not applicable.
+        transmissions: One row per transmitted frame, including control frames, ordered by the end
+            of transmission: `entity` (such as `link.wireless.forward`); `kind` (`data`, `segment`,
+            `ack`, `nack`, `keepalive`, `parity`, `skip`); `sequence` (`data`, `segment`: sequence
+            number; `ack`: next expected number; `nack`: missing number; `keepalive`: next new
+            number; `parity`: first number of the block; `skip`: first number that is not
+            discarded); `count` (`parity`: frames in the block; otherwise 1); `ack` (cumulative
+            acknowledgment in the frame, or null); `repeated` (whether the frame is a
+            retransmission). On a link without protocol, for the TCP segment in the frame,
+            otherwise null: `connection` and `incarnation`; `segment` (first byte, where the SYN is
+            byte 0; null for a pure ACK); `segment_ack` (cumulative acknowledgment); `sack` (SACK
+            blocks as `first-end` in bytes, where `end` is the byte after the block, separated by
+            spaces; null if none). `bytes`: frame size; `start_s`, `end_s`: start and end of
+            transmission; `arrival_s`: arrival of the last bit, null if the frame was lost. Without
+            a link protocol, packets are numbered in transmission order.
+        hosts: Source and destination host of the forward direction, by link.
+        metrics: Metrics of the replication by their full names.
         name: Name of the scenario.
-        complete: False if the run was interrupted; the events are those up to then.
-        agents: By link, the host where its agent sits.
-        point: Of a sweep, the swept values of the point that it is of, in words; else empty.
+        complete: Whether the run was finished; after an interruption, events up to that time.
+        agents: Host of the agent, by link.
+        point: Swept values of the point as text; empty without a sweep.
     """
 
     frame: pl.DataFrame
@@ -103,7 +102,7 @@ class Trace:
         )
 
     def series(self) -> dict[str, pl.DataFrame]:
-        """The events by subject: `cwnd`, `sequence`, `queue` and `link`, columns as in `frame`."""
+        """Returns events by subject: `cwnd`, `sequence`, `queue`, `link`; columns as in `frame`."""
         is_link = pl.col("entity").str.starts_with("link.")
         window = pl.col("event").is_in(WINDOW_EVENTS)
         queue = pl.col("event").is_in(QUEUE_EVENTS)
@@ -115,7 +114,7 @@ class Trace:
         }
 
     def write(self, folder: str | Path) -> list[Path]:
-        """Writes the tables of `series` and the frames as CSV, the rest as `trace.json`.
+        """Writes the tables of `series` and the frames as CSV, other attributes as `trace.json`.
 
         Args:
             folder: An existing folder.
@@ -141,14 +140,14 @@ class Trace:
 
     @classmethod
     def read(cls, folder: str | Path) -> Trace:
-        """Reads back what `write`, and so `lasthop trace --out`, wrote.
+        """Reads a trace written by `write` or `lasthop trace --out`.
 
-        Events of one instant stand in the order of their subjects. `sack` is null in a trace that
-        was written before there was this column.
+        Simultaneous events are ordered by subject. `sack` is null in traces of earlier versions,
+        which lack this column.
 
         Raises:
             OSError: If a file cannot be read.
-            ValueError: If a file is not what `write` writes.
+            ValueError: If a file is not part of a valid trace.
         """
         folder = Path(folder)
         try:
@@ -167,7 +166,7 @@ class Trace:
             rest["point"] = str(about.get("point", ""))
         except (pl.exceptions.PolarsError, ValueError, KeyError, AttributeError) as error:
             raise ValueError(
-                f"{folder}: found damaged files ({error}); allowed: what lasthop trace wrote"
+                f"{folder}: damaged files ({error}): expected a folder written by `lasthop trace`"
             ) from None
         events = pl.concat(parts).sort("time_s", maintain_order=True)
         return cls(events, frames, hosts=hosts, metrics=metrics, **rest)
@@ -187,15 +186,15 @@ class Trace:
         title: str | None = None,
         size: str | None = None,
     ) -> Figure:
-        """Draws the time sequence of one link: its frames as arrows from host to host.
+        """Draws a time-sequence diagram of one link: its frames as arrows between hosts.
 
         Args:
             link: Name of the link.
-            start: Where the picture begins, in seconds since the start of the run; if None, a
-                little before the first lost frame.
-            end: Where it ends; if None, when that frame has gone up or is given up.
-            title: Above the picture, instead of its scenario, link and point.
-            size: `column` (3.4 inches wide) or `full` (7 inches); 6.2 inches if None.
+            start: Start of the diagram in seconds since the start of the run; None: shortly before
+                the first lost frame.
+            end: End of the diagram; None: when that frame is delivered or discarded.
+            title: Title; None: scenario, link and point.
+            size: `column` (3.4 inches wide) or `full` (7 inches); None: 6.2 inches.
 
         Raises:
             ValueError: If there is no such link, or if it sent no frame or too many to draw.
@@ -206,12 +205,12 @@ class Trace:
 
 
 def _write(path: Path, text: str) -> None:
-    """Writes a file; an error names it, also one that only comes when the disk is full."""
+    """Writes a file; errors contain its name, also errors of a full disk."""
     write_file(path, text.encode())
 
 
 def _read_frames(data: bytes) -> pl.DataFrame:
-    """Frames from CSV, perhaps without the columns that were added later."""
+    """Reads frames from CSV; columns that were added later may be missing."""
     header = data.split(b"\n", 1)[0].decode("utf-8", "replace").rstrip("\r").split(",")
     there = {name: kind for name, kind in FRAMES.items() if name in header or name not in ADDED}
     frames = pl.read_csv(data, schema=pl.Schema(there))
@@ -220,7 +219,7 @@ def _read_frames(data: bytes) -> pl.DataFrame:
 
 
 def _host(agents: Any) -> str | None:
-    """The host of a link's agents: that of the first one that names it."""
+    """Returns the host of a link's agents: the first one given."""
     if agents is None:
         return None
     several = agents if isinstance(agents, list) else [agents]
@@ -238,9 +237,9 @@ def trace(
 
     Args:
         scenario: As for `lasthop.run`.
-        seed: Master seed; what the scenario says if None.
-        replication: Which replication; the same one that `run` averages over.
-        point: Which point of the scenario's sweep.
+        seed: Master seed; None: the scenario's.
+        replication: Index of the replication, as in `run`.
+        point: Point of the scenario's sweep.
 
     Raises:
         lasthop.ScenarioError: If the scenario is refused.
@@ -315,25 +314,25 @@ def capture(
     replication: int = 0,
     point: int = 0,
 ) -> int:
-    """Runs one replication and writes its packets to a pcapng file, for Wireshark and its like.
+    """Runs one replication and writes its packets to a pcapng file for tools such as Wireshark.
 
-    Each direction of a link is an interface. What is in the headers is told on the page "Packet
-    captures" of the documentation.
+    Each direction of a link is an interface. The page "Packet captures" of the documentation
+    describes the headers.
 
     Args:
         scenario: As for `lasthop.run`.
-        path: The file to write.
-        link: Only this link; all of them if None.
-        host: As this host's network layer sees them: what it sends when its first bit leaves, what
-            it receives when the link hands it up. If None, as they are on the air: every frame
-            that carries a packet, copies of the link layer too, when its first bit leaves.
-        snap: Bytes kept of each packet; all if None.
-        seed: Master seed; what the scenario says if None.
-        replication: Which replication; the same one that `run` averages over.
-        point: Which point of the scenario's sweep.
+        path: Output file.
+        link: Capture only this link; None: all links.
+        host: Capture at this host's network layer: sent packets at the start of transmission,
+            received packets at delivery by the link. None: capture on the medium, at the start of
+            transmission, all frames that contain a packet, including link-layer retransmissions.
+        snap: Maximum bytes per packet; None: all.
+        seed: Master seed; None: the scenario's.
+        replication: Index of the replication, as in `run`.
+        point: Point of the scenario's sweep.
 
     Returns:
-        How many packets there are.
+        The number of packets.
 
     Raises:
         lasthop.ScenarioError: If the scenario is refused.
@@ -343,7 +342,7 @@ def capture(
     """
     chosen = _chosen(as_scenario(scenario), seed, replication, point)
     if snap is not None and not 1 <= snap <= PACKET:
-        raise ArgumentError(f"snap: found {snap}; allowed: from 1 to {PACKET}")
+        raise ArgumentError(f"invalid value `{snap}` for `snap`: expected 1 to {PACKET}")
     try:
         return _lasthop.capture(
             chosen,
@@ -362,7 +361,7 @@ def capture(
 
 
 def _chosen(scenario: Scenario, seed: int | None, replication: int, point: int) -> _lasthop.Point:
-    """The point of a sweep, once all numbers are known to be in range."""
+    """Returns a point of the sweep after checking all indices."""
     points = scenario.points()
     check_point(point, len(points))
     for name, value in (("seed", seed or 0), ("replication", replication)):
@@ -371,17 +370,17 @@ def _chosen(scenario: Scenario, seed: int | None, replication: int, point: int) 
 
 
 def _words(names: list[str], codes: bytes) -> pl.Series:
-    """A column of names that is told as numbers of a list."""
+    """Decodes a column of names from their indices in a list."""
     return pl.Series(names, dtype=pl.String).gather(np.frombuffer(codes, dtype=np.uint32))
 
 
 def _times(nanoseconds: bytes) -> pl.Series:
-    """A column of times in seconds; equal ones are equal in every table."""
+    """Returns a column of times in seconds; equal times are equal in every table."""
     whole = np.frombuffer(nanoseconds, dtype=np.uint64)
     return pl.Series(whole / 1e9).set(pl.Series(whole == NONE), None)
 
 
 def _numbers(values: bytes) -> pl.Series:
-    """A column of whole numbers; `NONE` stands for none."""
+    """Returns a column of integers; `NONE` becomes null."""
     column = pl.Series(np.frombuffer(values, dtype=np.uint64))
     return column.set(column == NONE, None)

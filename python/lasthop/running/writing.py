@@ -1,4 +1,4 @@
-"""Writing of whole files, of which none is left truncated."""
+"""Writing of complete files; truncated files are removed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 __all__ = ["IS_FULL", "remove_partial", "write_file"]
 
-# Errors in the middle of a file, after which what is there is truncated.
+# Errors while writing a file, which leave it truncated.
 IS_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 

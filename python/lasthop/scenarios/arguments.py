@@ -1,46 +1,98 @@
-"""What is said of an argument that cannot be used.
+"""Errors for arguments, and the grammar of their messages.
 
-Messages begin with the argument's name, `seed: found -1; allowed: …`, so that the command line can
-say which option it was. This module imports nothing: the command line knows its errors before it
-loads what raises them.
+A message states the problem, its location, the value found, the values that are accepted, and a
+remedy if there is one: ``invalid value `-1` for `seed`: expected 0 to 10``. Arguments are named in
+backquotes as in Python; the command line replaces them with its options. This module imports no
+other one: the command line knows its errors before it loads the modules that raise them.
 """
 
 from __future__ import annotations
 
-__all__ = ["ArgumentError", "Refused", "UnknownMetric", "check_least", "check_point"]
+TYPE_CHECKING = False  # that of `typing`, whose import takes a while
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = [
+    "ArgumentError",
+    "Refused",
+    "UnknownMetric",
+    "check_least",
+    "check_point",
+    "invalid",
+    "suggestion",
+    "unknown",
+]
 
 
 class Refused(ValueError):
-    """Something that was asked for is refused; the message says what was found and is allowed."""
+    """A request is refused; the message names the value found and the values accepted."""
 
 
 class ArgumentError(ValueError):
-    """An argument is out of range, or does not go with another one."""
+    """An argument is out of range or conflicts with another one."""
 
 
 class UnknownMetric(ArgumentError, KeyError):
-    """An argument names a metric that there is not."""
+    """An argument names a metric that does not exist."""
 
     def __str__(self) -> str:
-        # That of KeyError would put the message into quotes.
+        # `KeyError` would put the message into quotes.
         return str(self.args[0])
 
 
+def invalid(name: str, value: object, expected: str) -> str:
+    """Returns the message for a value that an argument does not accept."""
+    return f"invalid value `{value}` for `{name}`: expected {expected}"
+
+
+def suggestion(text: str, known: Iterable[str]) -> str:
+    """Returns ``; did you mean `NAME`?`` for the known name most similar to a text, or nothing.
+
+    A name also matches by its last component: `goodput_bps` for `flow.a.goodput_bps`.
+    """
+    import difflib
+
+    names = {name: name for name in known}
+    ends = {name.rpartition(".")[2]: name for name in names}
+    found = difflib.get_close_matches(text, [*names, *ends], n=1, cutoff=0.5)
+    return f"; did you mean `{names.get(found[0]) or ends[found[0]]}`?" if found else ""
+
+
+def unknown(kind: str, text: str, known: Iterable[str], name: str = "") -> str:
+    """Returns the message for a name that does not exist.
+
+    Args:
+        kind: Kind of the name, such as `metric`.
+        text: The name found.
+        known: The names that exist. The most similar one is suggested; if none is similar, all are
+            listed.
+        name: Argument that contains the name, if the kind does not identify it.
+    """
+    names = list(known)
+    where = f" for `{name}`" if name else ""
+    near = suggestion(text, names)
+    return f"unknown {kind} `{text}`{where}" + (near or f": expected {', '.join(names) or 'none'}")
+
+
 def check_least(name: str, value: int, least: int) -> None:
-    """Refuses what the engine's numbers cannot hold.
+    """Checks that an integer is at least `least` and fits the engine's integers.
 
     Raises:
         ArgumentError: If the value is below `least` or at least 2^63.
     """
     if not least <= value < 2**63:
-        raise ArgumentError(f"{name}: found {value}; allowed: from {least} to 2^63 - 1")
+        raise ArgumentError(invalid(name, value, f"{least} to 2^63 - 1"))
 
 
 def check_point(point: int, points: int) -> None:
-    """Refuses what is not the index of one of so many points.
+    """Checks that a point exists.
+
+    Args:
+        point: Index of the point.
+        points: Number of points.
 
     Raises:
         ArgumentError: If there is no such point.
     """
     if not 0 <= point < points:
-        raise ArgumentError(f"point: found {point}; allowed: from 0 to {points - 1}")
+        raise ArgumentError(invalid("point", point, f"0 to {points - 1}"))

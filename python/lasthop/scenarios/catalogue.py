@@ -1,4 +1,4 @@
-"""What a scenario can be made of, read off the schema that the engine exports."""
+"""Components of scenarios, read from the JSON Schema that the engine exports."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lasthop.evaluating.metric import Metric, metrics
+from lasthop.scenarios.arguments import unknown
 from lasthop.scenarios.scenario import schema
 
 __all__ = ["CATEGORIES", "catalogue", "keys"]
@@ -26,7 +27,7 @@ CATEGORIES = (
 
 
 def catalogue(category: str) -> list[tuple[str, str]]:
-    """What there is in a category: (name, one line of explanation).
+    """Returns the entries of a category: name and description in one line.
 
     Raises:
         ValueError: If there is no such category.
@@ -56,17 +57,17 @@ def catalogue(category: str) -> list[tuple[str, str]]:
             return _transports(flow["transport"])
         case "applications":
             return _kinds(flow["app"])
-    raise ValueError(f"list: found {category!r}; allowed: {', '.join(CATEGORIES)}")
+    raise ValueError(unknown("category", category, CATEGORIES))
 
 
 def _metric(one: Metric) -> str:
-    """The declaration of a metric in a line."""
-    told = [one.about]
+    """Returns the declaration of a metric in one line."""
+    sentences = [one.about]
     if one.unit:
-        told.append(f"Unit: {'fraction of 1' if one.unit == '%' else one.unit}.")
+        sentences.append(f"Unit: {'fraction of 1' if one.unit == '%' else one.unit}.")
     if one.preferred != "neither":
-        told.append(f"{one.preferred.capitalize()} is better.")
-    return " ".join(told)
+        sentences.append(f"{one.preferred.capitalize()} is better.")
+    return " ".join(sentences)
 
 
 def _items(table: str) -> Mapping[str, Any]:
@@ -75,9 +76,9 @@ def _items(table: str) -> Mapping[str, Any]:
 
 
 def variants(union: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The tables that a schema tells apart by their `kind`.
+    """Returns the tables that a union in the schema distinguishes by their `kind`.
 
-    Besides, it has the kinds as words, or a single value that may stand in place of a table.
+    The union also lists the kinds as plain strings, or a single value that replaces a table.
     """
     forms = [
         *union.get("oneOf", []),
@@ -94,7 +95,7 @@ def _kinds(union: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _transports(union: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Its kinds; one that comes in variants is listed once for each."""
+    """Returns the kinds of a union; a kind that has variants is listed once per variant."""
     found = []
     for variant, (kind, about) in zip(variants(union), _kinds(union), strict=True):
         choice = variant["properties"].get("variant")
@@ -106,7 +107,7 @@ def _transports(union: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _words(choice: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The words of a choice, each with its meaning."""
+    """Returns the values of an enumeration and their descriptions."""
     found = []
     for word in choice["enum"]:
         # The description ends in `"word": Meaning.` for each word.
@@ -116,10 +117,10 @@ def _words(choice: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def keys() -> list[str]:
-    """All that a scenario may say, a line each: dotted keys, kinds in brackets, words after `=`.
+    """Returns all keys and enumerated values of a scenario, one per line, to compare schemas.
 
-    `link.*.protocol[selective-repeat].window` is a key, `flow.*.transport[tcp].variant=sack` a word
-    that one may hold; `*` stands for names. Two versions of the schema are compared by these.
+    Keys are dotted, with kinds in brackets and enumerated values after `=`; `*` stands for names:
+    `link.*.protocol[selective-repeat].window`, `flow.*.transport[tcp].variant=sack`.
     """
     return sorted(set(_keys(schema(), "")))
 

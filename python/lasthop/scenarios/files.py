@@ -1,7 +1,7 @@
-"""Reads files that the user or a scenario names: regular files of a limited size only.
+"""Reading of input files: regular files of a limited size only.
 
-A device, a pipe or an endless file would block or exhaust memory. Messages repeat numbers of a
-file, not its text, which may be secret.
+A device, a pipe or an endless file would block or exhaust memory. Messages quote only numbers of a
+file, because its text may be secret.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LARGEST_TEXT = 10_000_000
 LARGEST_DATA = 1_000_000_000
 """Maximum size in bytes of measurements, captures, recordings and results."""
 
-# Length of the longest piece of a file that a message repeats.
+# Maximum length in characters of a quotation from a file.
 LONGEST_QUOTE = 40
 
 
@@ -31,7 +31,7 @@ def open_regular(path: str | Path, *, pipes: bool = False) -> IO[bytes]:
 
     Args:
         path: The file.
-        pipes: Whether a pipe is read, too, as for `lasthop run /dev/stdin`.
+        pipes: Whether pipes are accepted, as for `lasthop run /dev/stdin`.
 
     Raises:
         OSError: If it cannot be opened, or if it is a device, a pipe, a socket or a folder.
@@ -47,12 +47,12 @@ def open_regular(path: str | Path, *, pipes: bool = False) -> IO[bytes]:
 
 
 def read_bytes(path: str | Path, largest: int = LARGEST_DATA, *, pipes: bool = False) -> bytes:
-    """The contents of a regular file.
+    """Returns the contents of a regular file.
 
     Args:
         path: The file.
-        largest: Its maximum size in bytes.
-        pipes: Whether a pipe is read, too.
+        largest: Maximum size in bytes.
+        pipes: Whether pipes are accepted.
 
     Raises:
         OSError: If it cannot be read, is not a regular file, or is larger than `largest` bytes.
@@ -68,20 +68,20 @@ def read_bytes(path: str | Path, largest: int = LARGEST_DATA, *, pipes: bool = F
                 size += len(block)
     if size > largest:
         limit = f"{largest / 1e6:g} MB"
-        raise OSError(errno.EFBIG, f"larger than {limit}, the maximum of such files", str(path))
+        raise OSError(errno.EFBIG, f"file is larger than {limit}", str(path))
     return b"".join(blocks)
 
 
 def named(names: Iterable[object]) -> str:
-    """Names of columns as a message repeats them: none unless all of them could be names."""
+    """Returns column names for a message, or only their number if one may not be a name."""
     words = [str(name) for name in names]
     if len(words) > 1 and all(re.fullmatch(r"[\w\- ()%/]{0,24}", word, re.ASCII) for word in words):
         return f"one of {', '.join(words)}"
-    return f"a name of the first line, which has {len(words)} and no plain names"
+    return f"a name in the first line, which has {len(words)} columns without plain names"
 
 
 def quoted(text: str) -> str:
-    """A piece of a file as a message repeats it: numbers in quotation marks, else no text of it."""
+    """Returns the problem of an invalid value in a file; quotes numbers, but no other text."""
     if len(text) <= LONGEST_QUOTE and re.fullmatch(r"[0-9eE+\-., ]*", text, re.ASCII):
-        return repr(text)
-    return "text that is no number"
+        return f"invalid value `{text}`"
+    return "invalid text"

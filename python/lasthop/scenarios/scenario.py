@@ -1,4 +1,4 @@
-"""Scenarios as Python objects. What a scenario may say is known to the engine alone."""
+"""Scenarios as Python objects. Keys and values are validated by the engine."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ __all__ = ["Scenario", "as_scenario", "assign", "load", "schema"]
 
 
 class Scenario:
-    """One scenario, perhaps with a sweep; immutable.
+    """A scenario, optionally with a sweep; immutable.
 
     Build it from a file (`load`), from TOML text (`Scenario.from_toml`) or from a mapping with the
-    same keys and values as the file (`Scenario(...)`). Keys are read with dots:
+    same keys and values as the file (`Scenario(...)`). Values are read by dotted keys:
     `scenario["link.wireless.rate"]`.
 
     Raises:
-        lasthop.ScenarioError: From every method that makes a scenario: the message names the key,
-            what was found there and what is allowed.
+        lasthop.ScenarioError: From every method that creates a scenario; the message states the
+            key, the value found and the values accepted.
     """
 
     __slots__ = ("_base", "_document")
 
     def __init__(self, mapping: Mapping[str, Any], *, base: str | Path = ".") -> None:
-        """Takes a mapping.
+        """Creates a scenario from a mapping.
 
         Args:
             mapping: Nested tables as in a scenario file.
@@ -41,8 +41,8 @@ class Scenario:
             text = json.dumps(mapping, allow_nan=False)
         except (TypeError, ValueError) as error:
             raise _lasthop.ScenarioError(
-                f"scenario: found a value that is none of a scenario's ({error}); "
-                "allowed: tables, lists, text, finite numbers, true and false"
+                f"invalid value in scenario ({error}): "
+                "expected tables, lists, text, finite numbers, true or false"
             ) from None
         self._document = _lasthop.Document.from_json(text, self._base)
 
@@ -54,12 +54,12 @@ class Scenario:
         return scenario
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The engine's document is made again from its tables.
+        # The engine's document is recreated from its tables.
         return _restored, (self.to_dict(), self._base)
 
     @property
     def base(self) -> str:
-        """The folder that file names in the scenario are relative to."""
+        """Folder that file names in the scenario are relative to."""
         return self._base
 
     @classmethod
@@ -69,7 +69,7 @@ class Scenario:
 
     @classmethod
     def from_file(cls, path: str | Path) -> Scenario:
-        """Reads a TOML file, or the same as JSON if its name ends in `.json`.
+        """Reads a TOML file, or a JSON file if its name ends in `.json`.
 
         Raises:
             OSError: If the file cannot be read.
@@ -81,23 +81,22 @@ class Scenario:
             text = data.decode("utf-8")
         except UnicodeDecodeError as error:
             raise _lasthop.ScenarioError(
-                f"{path}: found bytes that are not text ({error.reason} at byte {error.start}); "
-                "allowed: UTF-8"
+                f"{path}: invalid text ({error.reason} at byte {error.start}): expected UTF-8"
             ) from None
         if path.suffix.lower() == ".json":
             return cls._of(_lasthop.Document.from_json(text, base), base)
         return cls._of(_lasthop.Document.from_toml(text, base), base)
 
     def to_dict(self) -> dict[str, Any]:
-        """The scenario as nested tables, as its file would say it."""
+        """Returns the scenario as nested tables, with the keys and values of its file."""
         value: dict[str, Any] = json.loads(self._document.to_json())
         return value
 
     def __getitem__(self, key: str) -> Any:
-        """The value of a dotted key, as the scenario says it.
+        """Returns the value of a dotted key, without defaults.
 
         Raises:
-            KeyError: If the scenario does not say it.
+            KeyError: If the scenario does not set the key.
         """
         value: Any = self.to_dict()
         for part in key.split("."):
@@ -107,10 +106,10 @@ class Scenario:
         return value
 
     def with_(self, changes: Mapping[str, Any] | None = None, /, **keys: Any) -> Scenario:
-        """A copy with dotted keys changed.
+        """Returns a copy with dotted keys changed.
 
-        Text is taken as on the command line (`--set`): `"64 kbps"` is text, `"8"` a number. A key
-        that was swept is swept no more.
+        Text is parsed as on the command line (`--set`): `"64 kbps"` is text, `"8"` a number. A
+        changed key is no longer swept.
 
             scenario.with_({"link.wireless.errors.bad": "200 ms", "run.replications": 10})
         """
@@ -120,13 +119,14 @@ class Scenario:
         return Scenario._of(document, self._base)
 
     def set(self, key: str, value: Any) -> Scenario:
-        """A copy with one dotted key changed; see `with_`."""
+        """Returns a copy with one dotted key changed; see `with_`."""
         return self.with_({key: value})
 
     def sweep(self, sweep: Mapping[str, Any] | None = None, /, **keys: Any) -> Scenario:
-        """A copy that sweeps dotted keys over lists of values or ranges, all against all.
+        """Returns a copy that sweeps dotted keys over lists of values or ranges, as a full grid.
 
-        What it already sweeps stays, unless it is given again. `zip` and `case` are as in a file:
+        Keys that are already swept remain, unless they are given again. `zip` and `case` have the
+        meaning of the file format:
 
             scenario.sweep({"link.wireless.delay": {"from": "1 ms", "to": "9 ms", "step": "2 ms"}})
             scenario.sweep(zip=[{"link.wireless.rate": rates, "link.wireless.delay": delays}])
@@ -139,26 +139,26 @@ class Scenario:
         return Scenario(tables, base=self._base)
 
     def points(self) -> list[_lasthop.Point]:
-        """Its fully resolved points, in sweep order: the last swept key varies fastest."""
+        """Returns the resolved points in sweep order; the last swept key varies fastest."""
         return self._document.points()
 
     @property
     def name(self) -> str:
-        """What it calls itself; empty if it does not say."""
+        """Name of the scenario; empty if it is unnamed."""
         return str(self.to_dict().get("name", ""))
 
     def __repr__(self) -> str:
         return f"<Scenario {self.name!r}>"
 
     def _repr_html_(self) -> str:
-        """What notebooks show: its keys and values."""
+        """Returns the keys and values as HTML for notebooks."""
         from lasthop.showing.html import scenario_html
 
         return scenario_html(self)
 
 
 def _tables(value: Any) -> Any:
-    """A value with mappings as tables, other iterables as lists, numbers (NumPy's) as Python's."""
+    """Converts mappings to dicts, other iterables to lists, and NumPy numbers to Python's."""
     match value:
         case Mapping():
             return {key: _tables(one) for key, one in value.items()}
@@ -174,7 +174,7 @@ def _tables(value: Any) -> Any:
 
 
 def _toml(given: Any) -> str:
-    """A value as TOML writes it on one line."""
+    """Returns a value as TOML on one line."""
     match value := _tables(given):
         case bool() | str():
             return json.dumps(value, ensure_ascii=False)
@@ -186,24 +186,26 @@ def _toml(given: Any) -> str:
         case list():
             return f"[{', '.join(map(_toml, value))}]"
     raise _lasthop.ScenarioError(
-        f"scenario: found {value!r}, which is none of a scenario's values; "
-        "allowed: tables, lists, text, numbers, true and false"
+        f"invalid value `{value!r}` in scenario: "
+        "expected tables, lists, text, numbers, true or false"
     )
 
 
 def _key(name: str) -> str:
-    """A key as TOML writes it: bare where it can be."""
+    """Returns a key as TOML: without quotes if possible."""
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
 
 
 def assign(tables: dict[str, Any], key: str, value: Any) -> None:
-    """Puts a value under a dotted key of nested tables."""
+    """Sets the value of a dotted key in nested tables."""
     *parents, last = key.split(".")
     for number, part in enumerate(parents):
         child = tables.setdefault(part, {})
         if not isinstance(child, dict):
             path = ".".join(parents[: number + 1])
-            raise _lasthop.ScenarioError(f"{key}: found {path} = {child!r}; allowed: a table there")
+            raise _lasthop.ScenarioError(
+                f"cannot set `{key}`: invalid value `{child!r}` for `{path}`: expected a table"
+            )
         tables = child
     tables[last] = value
 
@@ -219,7 +221,7 @@ def load(path: str | Path) -> Scenario:
 
 
 def as_scenario(given: Scenario | Mapping[str, Any] | str | Path) -> Scenario:
-    """A scenario from whatever a caller may give: the object, its tables, or a file's path.
+    """Returns a scenario, given the object, its tables, or the path of its file.
 
     Raises:
         lasthop.ScenarioError: If the scenario is refused.
@@ -231,11 +233,11 @@ def as_scenario(given: Scenario | Mapping[str, Any] | str | Path) -> Scenario:
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema of a scenario."""
+    """Returns the JSON Schema of scenarios."""
     value: dict[str, Any] = json.loads(_lasthop.schema())
     return value
 
 
 def _restored(tables: Mapping[str, Any], base: str) -> Scenario:
-    """What a pickle calls."""
+    """Restores a pickled scenario."""
     return Scenario(tables, base=base)

@@ -1,7 +1,7 @@
-"""Starter scenarios: short files whose comments say what each key means and what else is allowed.
+"""Starter scenarios: short files with comments on the meaning and the values of each key.
 
-A template is a scenario without comments; what the comments say comes from the engine's own
-descriptions, which the JSON Schema carries.
+A template is a scenario without comments; the comments are the engine's descriptions in the JSON
+Schema.
 """
 
 from __future__ import annotations
@@ -14,44 +14,44 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lasthop.scenarios.arguments import ArgumentError
+from lasthop.scenarios.arguments import ArgumentError, unknown
 from lasthop.scenarios.catalogue import variants
 from lasthop.scenarios.scenario import schema
 
 __all__ = ["SCHEMA_FILE", "TEMPLATES", "starter", "template", "transport"]
 
 SCHEMA_FILE = "lasthop.schema.json"
-"""Where the first line of a starter expects the JSON Schema, beside the scenario."""
+"""File name of the JSON Schema, in the folder of the scenario, whose first line refers to it."""
 
 WIDTH = 98
 
 TEMPLATES = ("file", "web", "speech", "radio", "wlan", "satellite", "proxy")
-"""Names of the starters: files of the folder `starters`, without the comments on their keys."""
+"""Names of the templates: files in the folder `starters`, without comments on their keys."""
 
 
 def template(name: str) -> str:
-    """A starter without the comments on its keys, as TOML text; its name stands as `NAME`.
+    """Returns a template as TOML text; the name of the scenario is `NAME`.
 
     Raises:
         ValueError: If there is no such template.
     """
     if name not in TEMPLATES:
-        raise ArgumentError(f"template: found {name!r}; allowed: {', '.join(TEMPLATES)}")
+        raise ArgumentError(unknown("template", name, TEMPLATES))
     return (Path(__file__).parent / "starters" / f"{name}.toml").read_text(encoding="utf-8")
 
 
 def transport() -> dict[str, Any]:
-    """The transport of a host of today, as the starters have it."""
+    """Returns the transport that the templates use: the TCP of a current host."""
     found: dict[str, Any] = tomllib.loads(template("file"))["flow"]["download"]["transport"]
     return found
 
 
 def starter(kind: str, name: str) -> str:
-    """A starter scenario as TOML text.
+    """Returns a starter scenario as TOML text.
 
     Args:
         kind: One of `TEMPLATES`.
-        name: What the scenario is called.
+        name: Name of the scenario.
 
     Raises:
         ValueError: If there is no such template.
@@ -76,9 +76,9 @@ def starter(kind: str, name: str) -> str:
 
 
 HOW_TO = (
-    "Run it: lasthop run THIS-FILE. See what it is: lasthop explain THIS-FILE. Editors read the "
-    "first line: VS Code with the extension Even Better TOML then completes keys and marks "
-    f"mistakes (lasthop schema > {SCHEMA_FILE})."
+    "Run: lasthop run THIS-FILE. Explain: lasthop explain THIS-FILE. The first line is for "
+    "editors: VS Code with the extension Even Better TOML completes keys and marks errors "
+    f"(lasthop schema > {SCHEMA_FILE})."
 )
 
 
@@ -94,12 +94,12 @@ def _comment(text: str) -> list[str]:
 
 @functools.cache
 def _schema() -> Mapping[str, Any]:
-    """Built once: every key of a starter is looked up in it."""
+    """Caches the schema, which is read for every key of a starter."""
     return schema()
 
 
 def _node(scenario: Mapping[str, Any], path: list[str]) -> Mapping[str, Any]:
-    """The schema of the table at a path; of a union, that of the kind that stands there."""
+    """Returns the schema of the table at a path; of a union, the schema of the kind used."""
     node = _schema()
     value: Any = scenario
     for part in path:
@@ -116,7 +116,7 @@ def _node(scenario: Mapping[str, Any], path: list[str]) -> Mapping[str, Any]:
 def _section(scenario: Mapping[str, Any], path: list[str]) -> str:
     if len(path) == 2 and path[0] in ("link", "flow", "wlan"):
         thing = "WLAN" if path[0] == "wlan" else path[0].capitalize()
-        return f"{thing}s by name; this one is called {path[1]}."
+        return f"{thing} named {path[1]}."
     node = _node(scenario, path)
     return str(node.get("about") or node["description"])
 
@@ -143,11 +143,13 @@ def _kinds(variants: list[Mapping[str, Any]]) -> str:
 
 
 def _others(scenario: Mapping[str, Any], path: list[str]) -> list[str]:
-    """The keys that a table may have besides, as a comment."""
+    """Returns a comment that lists the other keys of a table."""
     if not path or path == ["sweep"]:
         return []
     value: Any = scenario
     for part in path:
         value = value[part]
     others = [key for key in _node(scenario, path)["properties"] if key not in value]
-    return ["", *_comment(f"Also in [{'.'.join(path)}]: {', '.join(others)}.")] if others else []
+    if not others:
+        return []
+    return ["", *_comment(f"Other keys of [{'.'.join(path)}]: {', '.join(others)}.")]

@@ -1,4 +1,4 @@
-"""What notebooks show of results and scenarios: small tables without style sheets."""
+"""HTML of results and scenarios for notebooks: small tables without style sheets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RIGHT = ' style="text-align: right"'
 
 
 def results_html(results: Results) -> str:
-    """Means with 95 % intervals of the metrics of note, and where they come from."""
+    """Returns means with 95 % confidence intervals of the main metrics, and their provenance."""
     cells = {(row["point"], row["metric"]): row for row in results.summary().iter_rows(named=True)}
     there = {metric for _, metric in cells}
     rows: list[tuple[str, ...]]
@@ -91,7 +91,7 @@ def _provenance(results: Results) -> str:
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], words: int) -> str:
-    """An HTML table; the first `words` columns are text, the others numbers."""
+    """Returns an HTML table; the first `words` columns are text, the others numbers."""
 
     def line(tag: str, texts: Sequence[str]) -> str:
         return "".join(
@@ -104,7 +104,7 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], words: int) -> s
 
 
 def scenario_html(scenario: Scenario) -> str:
-    """The keys of a scenario with their values."""
+    """Returns the keys of a scenario with their values."""
     rows = [(key, value_text(value)) for key, value in _keys(scenario.to_dict())]
     body = "".join(
         f"<tr><td><code>{escape(key)}</code></td><td>{escape(text)}</td></tr>" for key, text in rows
@@ -116,7 +116,7 @@ def scenario_html(scenario: Scenario) -> str:
 def _keys(tables: dict[str, Any], path: str = "") -> Iterable[tuple[str, Any]]:
     for key, value in tables.items():
         name = f"{path}.{key}" if path else key
-        # Tables with a kind are choices, and stand on one line, as scenarios have them.
+        # Tables with a kind are shown on one line, as in scenario files.
         if isinstance(value, dict) and "kind" not in value:
             yield from _keys(value, name)
         else:

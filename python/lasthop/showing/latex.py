@@ -1,4 +1,4 @@
-"""Results as a table for LaTeX, with `booktabs`: means with half-widths of their 95 % intervals."""
+"""LaTeX table of results, with `booktabs`: means and half-widths of 95 % confidence intervals."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ def _escaped(text: str) -> str:
 
 
 def _value(text: str) -> str:
-    """A mean with its interval; what lies below and above it stands below and above the line."""
+    """Returns a mean with its interval; an asymmetric one as subscript and superscript."""
     uneven = re.fullmatch(r"(\S+) −(\S+) \+(\S+)", text)
     return "{}$_{{-{}}}^{{+{}}}$".format(*uneven.groups()) if uneven else _escaped(text)
 
 
 def summary(results: Results, metrics: Sequence[str] = ()) -> str:
-    """A `tabular`: one row per point, one column per metric.
+    """Returns a `tabular`: one row per point, one column per metric.
 
     Args:
-        results: What to show.
-        metrics: Full names; those of note if there are none.
+        results: The results.
+        metrics: Full names; empty: the main metrics.
     """
     there = {(row["point"], row["metric"]): row for row in results.summary().iter_rows(named=True)}
     chosen = [

@@ -1,4 +1,4 @@
-"""Reports as Markdown, for documentation that is written by a command."""
+"""Reports as Markdown, for generated documentation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["differences", "every_report", "readings", "report", "sensitivity"]
 
 
 def report(report: Report) -> str:
-    """Tables and figures' numbers, then the claims, as Markdown."""
+    """Returns tables, data of figures and claims as Markdown."""
     study = report.study
     results = report.results
     count = max((cell.n for cell in report.cells), default=0)
@@ -56,21 +56,21 @@ def report(report: Report) -> str:
 
 
 def _fewest(report: Report) -> int:
-    """Replications of the point that has the fewest, of those that have any."""
+    """Returns the minimum number of replications of points that have any."""
     rows = np.bincount(report.results.point)
     return int(rows[rows > 0].min()) if rows.any() else 0
 
 
 def _replications(report: Report, count: int) -> str:
-    """Replications of a cell, in words; of some studies some cells have more."""
+    """Returns the number of replications per cell as text; cells may differ."""
     fewest = _fewest(report)
     if fewest in (0, count):
-        return f"{count} replications a cell"
-    return f"{fewest} to {count} replications a cell"
+        return f"{count} replications per cell"
+    return f"{fewest} to {count} replications per cell"
 
 
 def every_report(reports: Sequence[Report]) -> str:
-    """The reports of several studies as one, with a table of contents."""
+    """Returns the reports of several studies as one, with a table of contents."""
     contents, parts = [], []
     for one in reports:
         name = one.study.key
@@ -88,7 +88,7 @@ def every_report(reports: Sequence[Report]) -> str:
 
 
 def differences(cells: Sequence[PairedCell]) -> str:
-    """Differences of a study's columns from one of them, as Markdown."""
+    """Returns paired differences of a study's columns from one of them, as Markdown."""
     headings = ("of", "at", "column", "difference", "unit", "ratio", "p (Holm)", "n")
     rows = [study_tables.paired_texts(cell) for cell in cells]
     title = f"## Difference from {cells[0].baseline}"
@@ -96,7 +96,7 @@ def differences(cells: Sequence[PairedCell]) -> str:
 
 
 def _claims(report: Report, decided: Sequence[Verdict]) -> list[str]:
-    """The paper's claims with their verdicts, then those that were added to them."""
+    """Returns the paper's claims with verdicts, then the added ones."""
     own = [one for one in decided if not one.claim.addition]
     parts = [f"## Claims: {study_tables.tally_words(own)}", _verdicts(report, own)]
     if report.earlier:
@@ -111,7 +111,7 @@ def _claims(report: Report, decided: Sequence[Verdict]) -> list[str]:
     added = [one for one in decided if one.claim.addition]
     if added:
         parts += [
-            "## Added to the paper's claims, and not counted among them",
+            "## Additional claims, not counted among the paper's",
             _verdicts(report, added),
         ]
     return parts
@@ -182,7 +182,7 @@ def _with_remarks(claim: Claim) -> str:
 
 
 def sensitivity(report: SensitivityReport) -> str:
-    """Claims against variants, and a line for each claim, as Markdown."""
+    """Returns a table of claims and variants, and a line per claim, as Markdown."""
     summary = report.summary()
     words = ("holds", "in part", "fails", "open")
     rows = [
@@ -198,7 +198,7 @@ def sensitivity(report: SensitivityReport) -> str:
     headings = ("claim", "as chosen", *words, "otherwise than as chosen at")
     parts = [
         f"<!-- Written by `{command} --sensitivity --format markdown`. -->",
-        f"{report.replications} replications a cell.",
+        f"{report.replications} replications per cell.",
         "## Every claim over all variants",
         _table(headings, rows),
     ]
@@ -232,7 +232,7 @@ def readings(report: ReadingsReport) -> str:
     return "\n\n".join(
         [
             f"<!-- Written by `{command} --format markdown`. -->",
-            f"{report.replications} replications a cell; ratios of means over all cells of an "
+            f"{report.replications} replications per cell; ratios of means over all cells of an "
             f"order, smallest to largest. {verdict}: at most {best} of {len(names)} hold.",
             _table(("reading", *names, "orders that hold"), rows),
         ]

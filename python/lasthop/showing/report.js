@@ -1,5 +1,5 @@
-// Makes the figures of a report live: the numbers that a picture was drawn from, with uPlot. Without
-// script, and in print, the picture itself is shown.
+// Replaces the pictures of a report by interactive uPlot charts of the same data. Without script and
+// in print, the pictures are shown.
 
 "use strict";
 

@@ -1,8 +1,8 @@
-"""One self-contained HTML page of a campaign or a reproduced study.
+"""Self-contained HTML report of a campaign or a reproduced study.
 
-The page needs no network: style, pictures and the script that makes them live are in it. Without
-script, and printed, it shows the pictures. It says what was run, shows figures and numbers with
-their intervals, claims with their verdicts, and from what all this can be computed again.
+The page needs no network: it includes style, pictures and the script of interactive charts. Without
+script and in print, it shows the pictures. It contains the scenario, figures, tables with
+intervals, claims with verdicts, and the command and versions needed to reproduce it.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ if TYPE_CHECKING:
 __all__ = ["page"]
 
 MOST_FIGURES = 6
-"""Pictures drawn of a sweep whose metrics of interest are not stated."""
+"""Maximum number of pictures of a sweep without stated metrics of interest."""
 
 MOST_CURVES = 8
-"""Curves in one of them, where there are keys to choose from."""
+"""Maximum number of curves per picture, if there are keys to choose from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +63,12 @@ class _Table:
 def page(
     results: Results, report: Report | None = None, *, baseline: tuple[str, Any] | None = None
 ) -> str:
-    """Writes the page.
+    """Returns the page.
 
     Args:
-        results: What was run.
-        report: What a study makes of it: its figures, tables and claims instead of the sweep's.
-        baseline: A swept key and one of its values: also differences from the points with it.
+        results: The results.
+        report: Report of a study, whose figures, tables and claims replace those of the sweep.
+        baseline: A swept key and one of its values: adds paired differences from these points.
 
     Returns:
         HTML.
@@ -88,7 +88,7 @@ def page(
 
 @functools.cache
 def _template() -> jinja2.Template:
-    """Compiled once in a process, however many pages it makes."""
+    """Compiles the template once per process."""
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
@@ -97,7 +97,7 @@ def _template() -> jinja2.Template:
 
 
 def _differences(results: Results, key: str, value: object) -> _Table:
-    """Paired differences from a baseline, as the command line prints them."""
+    """Returns paired differences from a baseline, as printed by the command line."""
     table = terminal.show_differences(from_baseline(results, (), key, value), key, value)
     headings = [str(column.header).replace("\n", " ") for column in table.columns]
     cells = [[str(cell) for cell in column.cells] for column in table.columns]
@@ -105,7 +105,7 @@ def _differences(results: Results, key: str, value: object) -> _Table:
 
 
 def _sweep(results: Results) -> dict[str, Any]:
-    """What a page of a plain campaign holds."""
+    """Returns the contents of the page of a campaign without a study."""
     scenario = results.scenario
     return {
         "title": str(scenario.get("name", "Campaign")),
@@ -131,8 +131,8 @@ def _sentence(text: str) -> str:
 
 
 def _explained(results: Results) -> str | None:
-    """The scenario in words; None where its files are no longer there."""
-    # The file may ask for another number than was run.
+    """Returns the explanation of the scenario; None if its files no longer exist."""
+    # The scenario may specify another number than was run.
     most = int(_replications(results).max())
     try:
         scenario = Scenario(results.scenario)
@@ -142,7 +142,7 @@ def _explained(results: Results) -> str | None:
 
 
 def _study(report: Report) -> dict[str, Any]:
-    """What a page of a reproduced study holds."""
+    """Returns the contents of the page of a reproduced study."""
     from lasthop.showing.figures.studies import draw_figure
 
     study = report.study
@@ -163,9 +163,9 @@ def _study(report: Report) -> dict[str, Any]:
         "figures": figures,
         "tables": list(_study_tables(report)),
         "note": (
-            "Mean ± half-width of the 95 % interval of the mean; of tables, ours | "
-            f"{study_tables.PUBLISHED}. Figures have published values as crosses, with a "
-            "ring where they differ so."
+            "Mean ± half-width of the 95 % confidence interval; tables: ours | "
+            f"{study_tables.PUBLISHED}. Figures show published values as crosses, with a ring if "
+            "they differ significantly."
         ),
         "explained": None,
         "scenario": None,
@@ -174,7 +174,7 @@ def _study(report: Report) -> dict[str, Any]:
 
 
 def _claim(one: Verdict, report: Report, printed: Mapping[str, Printed]) -> dict[str, Any]:
-    """One claim with its verdicts and what belongs beside them."""
+    """Returns one claim with its verdicts and notes."""
     claim = one.claim
     notes = [f"Verdict on the first {n}: {w}." for n, w in report.earlier_words(claim.id).items()]
     if claim.id in printed and printed[claim.id].judgements:
@@ -189,7 +189,7 @@ def _claim(one: Verdict, report: Report, printed: Mapping[str, Printed]) -> dict
 
 
 def _command(report: Report) -> str | None:
-    """What computes a study's page again; None where points have different numbers."""
+    """Returns the command that reproduces the page; None if replications differ by point."""
     counts = set(_replications(report.results).tolist())
     if len(counts) > 1:
         return None
@@ -202,7 +202,7 @@ def _command(report: Report) -> str | None:
 def _study_tables(report: Report) -> Iterable[_Table]:
     for artefact in report.artefacts:
         own = [cell for cell in report.cells if cell.artefact == artefact.name]
-        # Of a table, what the paper prints: improvements over its first column.
+        # Tables show improvements over the first column, as printed in the paper.
         improved = {cell.column for cell in own if artefact.has_gains and cell.unit == "%"}
         unit = {
             name: "%" if name in improved else artefact.quantity.unit for name in artefact.columns
@@ -228,7 +228,7 @@ def _facts(results: Results) -> list[tuple[str, str]]:
     facts = [
         ("points", f"{len(results.points)}"),
         ("replications per point", f"{most}" if least == most else f"{least} to {most}"),
-        ("replications in all", f"{len(results.point):,}".replace(",", " ")),
+        ("replications in total", f"{len(results.point):,}".replace(",", " ")),
         ("seed", f"{results.seed}"),
         ("engine", f"lasthop {results.engine_version}"),
     ]
@@ -239,7 +239,7 @@ def _facts(results: Results) -> list[tuple[str, str]]:
 
 
 def _varied(results: Results) -> list[str]:
-    """Keys that take several values."""
+    """Returns keys with several values."""
     values: dict[str, set[str]] = {}
     for point in results.points:
         for key, value in point.parameters.items():
@@ -267,7 +267,7 @@ def _label(parameters: Mapping[str, Any]) -> str:
 
 
 def _headline(results: Results) -> Iterable[_Table]:
-    """One row per point, the metrics of note."""
+    """Returns a table of the main metrics, one row per point."""
 
     def is_of_note(metric: str) -> bool:
         is_headline = any(fnmatchcase(metric, pattern) for pattern in terminal.HEADLINES)
@@ -278,7 +278,7 @@ def _headline(results: Results) -> Iterable[_Table]:
 
 
 def _every_metric(results: Results) -> Iterable[_Table]:
-    """One row per metric, one column per point; folded away where there is a shorter table."""
+    """Returns a table of all metrics, one column per point; collapsed if there is a shorter one."""
     if len(results.points) == 1:
         rows = []
         for row in results.summary().iter_rows(named=True):
@@ -325,7 +325,7 @@ def _summary(
 
 
 def _sweep_figures(results: Results) -> Iterator[tuple[str, Figure]]:
-    """Metrics of note over the sweep; nothing where there is no sweep."""
+    """Yields figures of the main metrics over the sweep; none without a sweep."""
     if not _varied(results):
         return
     chosen = [
@@ -334,22 +334,22 @@ def _sweep_figures(results: Results) -> Iterator[tuple[str, Figure]]:
         for metric in results.metrics
         if fnmatchcase(metric, pattern) and _moves(results, metric)
     ]
-    # Panels beside each other need a page's width.
+    # Adjacent panels need the width of a page.
     size = "full" if len(_varied(results)) > 2 else "column"
     for metric in chosen[:MOST_FIGURES]:
         try:
             yield metric, plot(results, y=metric, size=size)
         except PlotError:
-            # Several axes, or none with numbers, or too many curves: choose.
+            # Several axes, none with numbers, or too many curves: select some.
             with contextlib.suppress(PlotError):
                 yield _chosen_figure(results, metric)
 
 
 def _chosen_figure(results: Results, metric: str) -> tuple[str, Figure]:
-    """A metric over the key with most values, and a caption that says what is held.
+    """Returns a caption and a figure of a metric over the key with most values.
 
-    Numbers come before words. Curves tell as many of the other keys apart as a reader can follow;
-    the rest stays as at the first point.
+    Numeric keys are preferred. Curves distinguish other keys up to a readable number; the remaining
+    keys are held at the value of the first point, which the caption states.
     """
     points = [point.parameters for point in results.points]
     values = {key: [repr(one.get(key)) for one in points] for key in _varied(results)}
@@ -364,7 +364,7 @@ def _chosen_figure(results: Results, metric: str) -> tuple[str, Figure]:
         if all(key in one for one in points) and have_scale([one[key] for one in points])
     ]
     across = max(numeric or values, key=lambda key: combinations([key]))
-    # What is zipped with the axis tells nothing more.
+    # Keys that are zipped with the axis add no information.
     tied = [
         key
         for key in values
@@ -375,13 +375,13 @@ def _chosen_figure(results: Results, metric: str) -> tuple[str, Figure]:
         frame = results.frame.drop(tied)
         figure = plot(frame, x=across, y=metric, by=rest or None, size="full")
     except PlotError:
-        # Too many for panels: choose.
+        # Too many for panels: select some.
         pass
     else:
         by_all = f"; by {', '.join(key_labels(rest))}" if rest else ""
         return f"{metric}{by_all}", figure
     by: list[str] = []
-    # Words, such as protocols, are what is compared; numbers come after them.
+    # Prefer keys with words, such as protocols, over numbers.
     for key in sorted(rest, key=lambda key: (key in numeric, combinations([key]))):
         if combinations([*by, key]) <= MOST_CURVES:
             by.append(key)
@@ -394,23 +394,23 @@ def _chosen_figure(results: Results, metric: str) -> tuple[str, Figure]:
     words = point_words(results.points)
     said = dict(zip(held, key_labels(held), strict=True))
     where = ", ".join(f"{said[key]} {words[key][0]}" for key in held)
-    told = [metric]
+    caption = [metric]
     if by:
-        told.append(f"by {', '.join(key_labels(by))}")
+        caption.append(f"by {', '.join(key_labels(by))}")
     if where:
-        told.append(f"at {where}")
-    return "; ".join(told), figure
+        caption.append(f"at {where}")
+    return "; ".join(caption), figure
 
 
 def _moves(results: Results, metric: str) -> bool:
-    """Whether a metric has more than one value."""
+    """Returns `True` if a metric has more than one value."""
     column = results.values[:, results.metrics.index(metric)]
     there = column[~np.isnan(column)]
     return there.size > 1 and bool(np.ptp(there) > 0.0)
 
 
 def _live() -> dict[str, str]:
-    """The script of the page's charts, its hash for the content security policy, and its style."""
+    """Returns the script of the charts, its hash for the content security policy, and the style."""
     folder = resources.files("lasthop.showing")
     vendor = resources.files("lasthop.page") / "static" / "vendor"
     parts = (vendor / "uplot-1.6.32.iife.min.js", folder / "report.js")
@@ -421,7 +421,7 @@ def _live() -> dict[str, str]:
 
 
 def _picture(figure: Figure, caption: str) -> dict[str, Any]:
-    """A figure as a picture within the page, and as numbers for a live one."""
+    """Returns a figure as an embedded picture and as data of an interactive chart."""
     from lasthop.showing.figures.live import chart
 
     text = io.BytesIO()

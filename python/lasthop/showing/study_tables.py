@@ -1,4 +1,4 @@
-"""What the command line shows of a study: tables and figures, claims, sensitivity."""
+"""Tables of a study on the command line: tables, figures, claims, sensitivity."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ WORDS = {"holds": "green", "in part": "cyan", "fails": "red", "open": "yellow"}
 OUTCOMES = {True: "holds", False: "fails", None: "open"}
 
 
-PUBLISHED = "published (–: not printed; *: differs by more than chance, at 95 %)"
-"""What the second number of a table's cell is."""
+PUBLISHED = "published (–: not printed; *: significantly different, at 95 %)"
+"""Description of the second number in a cell."""
 
 
 def show_report(report: Report) -> Iterator[Table | Text]:
-    """Each table in the paper's form, each figure's numbers, then the claims."""
+    """Yields each table in the paper's form, the data of each figure, then the claims."""
     for artefact in report.artefacts:
         cells = {
             (cell.row, cell.column, cell.unit): cell
@@ -48,7 +48,7 @@ def show_report(report: Report) -> Iterator[Table | Text]:
         yield _claims(f"Claims: {tally_words(own)}", own, report)
     added = [one for one in decided if one.claim.addition]
     if added:
-        yield _claims("Added to the paper's claims, and not counted among them", added, report)
+        yield _claims("Additional claims, not counted among the paper's", added, report)
     by_id = {one.claim.id: one for one in decided}
     for highlight in report.study.highlights:
         if all(name in by_id for name in highlight.claims):
@@ -56,7 +56,7 @@ def show_report(report: Report) -> Iterator[Table | Text]:
             yield _highlight(highlight.title, verdicts, report.study.grid.default)
     waiting = [one.claim.id for one in report.verdicts if not one.judgements]
     if waiting:
-        yield Text(f"Claims that need tables or figures not asked for: {', '.join(waiting)}.")
+        yield Text(f"Claims that require other tables or figures: {', '.join(waiting)}.")
 
 
 def _artefact(artefact: Artefact, cells: dict[tuple[str, str, str], ReportCell]) -> Table:
@@ -90,7 +90,7 @@ def _with_unit(heading: str, unit: str) -> str:
 
 
 def cell_text(cell: ReportCell, artefact: Artefact) -> str:
-    """A number with its interval, and what the artefact has besides."""
+    """Returns a number with its interval and, if any, deviation or published value."""
     is_improvement = artefact.has_gains and cell.unit == "%"
     digits = 1 if is_improvement else artefact.quantity.digits
 
@@ -107,7 +107,7 @@ def cell_text(cell: ReportCell, artefact: Artefact) -> str:
 
 
 def tally_words(verdicts: Iterable[Verdict]) -> str:
-    """How many claims came out how; the additions to a paper's claims are left out."""
+    """Returns the number of claims per outcome, excluding claims added to the paper's."""
     from lasthop.studies.verdicts import tally
 
     return ", ".join(f"{count} {word}" for word, count in tally(verdicts).items())
@@ -150,7 +150,7 @@ def _highlight(title: str, verdicts: list[Verdict], usual: Mapping[str, object])
 
 
 def show_sensitivity(report: SensitivityReport) -> Iterator[Table | Text]:
-    """One table for each thing varied: claims against values; then a line for each claim."""
+    """Yields one table of claims and values per varied choice, then a line per claim."""
     for one in report.study.sensitivities:
         table = Table(title=f"Sensitivity: {one.name}", title_justify="left", caption=one.about)
         table.caption_justify = "left"
@@ -174,7 +174,7 @@ def show_sensitivity(report: SensitivityReport) -> Iterator[Table | Text]:
 
 
 def show_readings(report: ReadingsReport) -> Table:
-    """Readings against the orders that the paper draws."""
+    """Returns a table of interpretations of the paper and published orderings."""
     table = Table(title=f"Readings of {report.study.key}", title_justify="left", show_lines=True)
     table.caption = f"{report.replications} replications; ratios of means, smallest to largest"
     table.add_column("reading", overflow="fold")
@@ -187,12 +187,12 @@ def show_readings(report: ReadingsReport) -> Table:
 
 
 def show_paired(cells: Sequence[PairedCell]) -> Table:
-    """Differences of a study's columns from one of them, a row for each cell."""
+    """Returns paired differences of a study's columns from one of them, one row per cell."""
     table = Table(
         title=f"Difference from {cells[0].baseline}",
         title_justify="left",
-        caption="paired by replication; mean ± half-width of its 95 % interval (Student's t); p by "
-        "Holm over each table or figure",
+        caption="paired by replication; mean ± half-width of the 95 % confidence interval "
+        "(Student's t); p by Holm over each table or figure",
         caption_justify="left",
     )
     for heading in ("of", "at", "column"):
@@ -205,7 +205,7 @@ def show_paired(cells: Sequence[PairedCell]) -> Table:
 
 
 def paired_texts(cell: PairedCell) -> list[str]:
-    """A row of such a table."""
+    """Returns a row of the table of differences."""
     p = "–" if math.isnan(cell.p_holm) else f"{cell.p_holm:.2g}"
     ratio = "–" if math.isnan(cell.ratio) else f"{cell.ratio:.3g}"
     width = None if math.isnan(cell.ci95) else cell.ci95

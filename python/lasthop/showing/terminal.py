@@ -1,4 +1,4 @@
-"""What the command line shows: tables for people, progress on a terminal."""
+"""Tables and progress bar of the command line."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ HEADLINES = (
 
 
 def console() -> Console:
-    """Standard output; in a pipe wide enough that no cell is cut.
+    """Returns a console on standard output; in a pipe, it is wide enough for every cell.
 
-    What is printed is plain text: names may hold what rich takes for its markup.
+    Markup is disabled, because names may contain it.
     """
     if sys.stdout.isatty():
         return Console(highlight=False, markup=False, emoji=False)
@@ -66,7 +66,7 @@ def console() -> Console:
 
 @contextlib.contextmanager
 def progress(label: str) -> Iterator[Callable[[int, int], None] | None]:
-    """A bar on standard error with the time left; None where that is not a terminal."""
+    """Yields a progress bar with the remaining time; None if standard error is not a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -100,7 +100,7 @@ def progress(label: str) -> Iterator[Callable[[int, int], None] | None]:
 
 
 def number_text(value: float) -> str:
-    """A number with as many digits as tables show."""
+    """Returns a number with the digits shown in tables."""
     if math.isnan(value):
         return "–"
     if value == int(value) and abs(value) < 1e9:
@@ -110,7 +110,7 @@ def number_text(value: float) -> str:
 
 
 def interval_text(mean: float, ci95: float | None) -> str:
-    """A mean and its interval, as tables show them; one replication has none."""
+    """Returns a mean and the half-width of its interval, if any."""
     width = "" if ci95 is None else f" ± {number_text(float(f'{ci95:.3g}'))}"
     return number_text(mean) + width
 
@@ -118,12 +118,13 @@ def interval_text(mean: float, ci95: float | None) -> str:
 def show_results(
     results: Results, patterns: tuple[str, ...], groups: Sequence[Group] = ()
 ) -> Table:
-    """The summary: a row for each metric of a single point, otherwise one for each point.
+    """Returns the summary: one row per metric for a single point, otherwise one row per point.
 
     Args:
-        results: What to show.
-        patterns: Metrics to show, with `*` and `?`; those of note if empty.
-        groups: The flows and links whose means `results` has: see `lasthop.evaluating.similar`.
+        results: The results.
+        patterns: Metrics to show, with `*` and `?`; empty: the main metrics.
+        groups: Groups of flows and links whose means are in `results`; see
+            `lasthop.evaluating.similar`.
     """
     single = len(results.points) == 1
     chosen = patterns or (("*",) if single else HEADLINES)
@@ -176,20 +177,20 @@ def show_results(
 
 
 def _between(group: Group, metric: str, unit: Unit, point: int = 0) -> list[str]:
-    """How similar flows or links differ in a metric: spread, worst mean and whose it is."""
+    """Returns spread, worst mean and its flow or link for a metric of similar ones."""
     quantity = metric.rpartition(".")[2]
     spread, worst = group.spread(quantity, point) / unit.per, group.worst(quantity, point)
-    told = [number_text(float(f"{spread:.3g}"))]
+    cells = [number_text(float(f"{spread:.3g}"))]
     if worst is None:
-        return [*told, "", ""]
-    return [*told, number_text(float(f"{worst[0] / unit.per:.4g}")), worst[1]]
+        return [*cells, "", ""]
+    return [*cells, number_text(float(f"{worst[0] / unit.per:.4g}")), worst[1]]
 
 
 def show_similar(results: Results, groups: Sequence[Group]) -> Iterator[Table]:
-    """Of each group of similar flows the goodput at each point: spread, worst and Jain's index.
+    """Yields spread, minimum and Jain's index of the goodput of each group of similar flows.
 
     Args:
-        results: All flows one by one.
+        results: Results with every flow.
         groups: See `lasthop.evaluating.similar`.
     """
     words = point_words(results.points)
@@ -199,7 +200,7 @@ def show_similar(results: Results, groups: Sequence[Group]) -> Iterator[Table]:
         table = Table(
             title=f"Goodput of {len(group.members)} similar flows, {group.name}",
             title_justify="left",
-            caption="spread: standard deviation between the flows' means; worst: the least mean",
+            caption="spread: standard deviation of the flows' means; worst: minimum mean",
             caption_justify="left",
         )
         for heading in key_labels(list(words)):
@@ -219,14 +220,12 @@ def show_similar(results: Results, groups: Sequence[Group]) -> Iterator[Table]:
         yield table
 
 
-#: How long several TCP flows take until they share fairly.
+#: Time until several TCP flows share fairly.
 CONVERGENCE = "flows.convergence_time_s"
 
 
 def show_fairness(results: Results) -> Table | None:
-    """How flows share where several have a goodput: Jain's index, each flow's share, and how long
-    several TCP flows take until they share fairly.
-    """  # noqa: D205 - one sentence that needs two lines
+    """Returns Jain's index, the goodput shares of flows and the convergence time of TCP flows."""
     flows = [name for name in results.metrics if fnmatchcase(name, "flow.*.goodput_bps")]
     if len(flows) < 2:
         return None
@@ -238,7 +237,7 @@ def show_fairness(results: Results) -> Table | None:
         title="Fairness",
         title_justify="left",
         caption="Jain's index and shares of the flows' goodput, means over replications"
-        + ("; –: no 5 s in a row of fair shares while all were active" if has_times else ""),
+        + ("; –: never fair for 5 s while all flows were active" if has_times else ""),
         caption_justify="left",
     )
     for heading in key_labels(list(words)):
@@ -257,7 +256,7 @@ def show_fairness(results: Results) -> Table | None:
 
 
 def _fair_after(results: Results, point: int) -> str:
-    """The mean time until flows share fairly, and in how many replications if not in all."""
+    """Returns the mean convergence time, and the number of converged replications if not all."""
     samples = results.samples(CONVERGENCE, point)
     found = [time for time in samples.tolist() if not math.isnan(time)]
     if not found:
@@ -276,7 +275,7 @@ REPETITIONS = {
 
 
 def show_repetitions(results: Results) -> Table | None:
-    """What several flows over TCP sent again, and how much of it was a mistake."""
+    """Returns retransmissions and timeouts of several TCP flows, and the spurious ones."""
     flows = [
         name.split(".")[1]
         for name in results.metrics
@@ -287,9 +286,9 @@ def show_repetitions(results: Results) -> Table | None:
     cells = {(row["point"], row["metric"]): row for row in results.summary().iter_rows(named=True)}
     words = point_words(results.points)
     table = Table(
-        title="Sent again",
+        title="Retransmissions",
         title_justify="left",
-        caption="counts of a replication, means",
+        caption="mean counts per replication",
         caption_justify="left",
     )
     for heading in (*(one.replace(" ", "\n") for one in key_labels(list(words))), "flow"):
@@ -311,12 +310,13 @@ def show_repetitions(results: Results) -> Table | None:
 
 
 def show_differences(found: pl.DataFrame, key: str, baseline: object) -> Table:
-    """Paired differences from a baseline, a row for each metric and point."""
+    """Returns paired differences from a baseline, one row per metric and point."""
     others = found.columns[1 : found.columns.index("baseline")]
     table = Table(
         title=f"Difference from {key_labels([key])[0]} {value_text(baseline)}",
         title_justify="left",
-        caption="paired by replication; mean ± half-width of its 95 % interval; p by Holm over "
+        caption="paired by replication; mean ± half-width of the 95 % confidence interval; p by "
+        "Holm over "
         "each metric",
         caption_justify="left",
     )
@@ -325,7 +325,7 @@ def show_differences(found: pl.DataFrame, key: str, baseline: object) -> Table:
         table.add_column(heading.replace(" ", "\n"), overflow="fold")
     for heading in ("difference", "", "ratio", "p\n(Holm)", "n"):
         table.add_column(heading, justify="left" if not heading else "right")
-    # What the baseline does not have, as a raw link has no timeouts, has no difference.
+    # A metric that the baseline lacks, such as timeouts of a raw link, has no difference.
     found = found.drop_nulls("mean")
     metrics = found["metric"].unique(maintain_order=True).to_list()
     for row in found.iter_rows(named=True):
@@ -345,7 +345,7 @@ def show_differences(found: pl.DataFrame, key: str, baseline: object) -> Table:
 
 
 def _swept(cell: object) -> object:
-    """A swept value of a table of results, which holds tables and lists as JSON text."""
+    """Returns a swept value of a table of results, in which tables and lists are JSON text."""
     if isinstance(cell, str) and cell[:1] in ("{", "["):
         with contextlib.suppress(ValueError):
             return json.loads(cell)
@@ -353,7 +353,7 @@ def _swept(cell: object) -> object:
 
 
 def metric_heading(metric: str, among: Sequence[str], unit: Unit) -> str:
-    """A metric above a column, a word a line: its flow or link only where there are several."""
+    """Returns the heading of a metric, one word per line; includes flow or link if ambiguous."""
     name = metric.partition(".")[2].rpartition(".")[0]
     names = {one.partition(".")[2].rpartition(".")[0] for one in among}
     label = metric_label(metric).replace(" ", "\n")
@@ -362,12 +362,12 @@ def metric_heading(metric: str, among: Sequence[str], unit: Unit) -> str:
 
 
 def show_theory(results: Results, comparisons: list[Comparison]) -> Iterator[Table | Text]:
-    """Simulated values beside theoretical ones, then what each formula needs."""
+    """Yields simulated and theoretical values, then the hypotheses of each formula."""
     words = point_words(results.points)
     table = Table(
-        caption="simulated: mean ± half-width of its 95 % interval. inside: theory is in that "
-        "interval, or the bound is kept; near: off by no more than the formula's known error. "
-        "In brackets: a hypothesis is broken",
+        caption="simulated: mean ± half-width of the 95 % confidence interval. inside: theory is "
+        "in this interval, or the bound holds; near: the difference is at most the formula's known "
+        "error. In brackets: a hypothesis is violated",
         caption_justify="left",
     )
     if words:
@@ -409,13 +409,13 @@ def show_theory(results: Results, comparisons: list[Comparison]) -> Iterator[Tab
 
 
 def _needs(comparisons: list[Comparison], *, with_points: bool) -> Table:
-    """The hypotheses of each formula, with the points at which they stand so."""
+    """Returns the hypotheses of each formula, with the points at which they hold or not."""
     points: dict[tuple[str, str, str, str, str], list[int]] = {}
     for one in comparisons:
         for need in one.prediction.hypotheses:
             key = one.prediction.rule, one.prediction.metric, need.text, need.status, need.detail
             points.setdefault(key, []).append(one.point)
-    table = Table(title="What the formulas need", title_justify="left")
+    table = Table(title="Hypotheses of the formulas", title_justify="left")
     for heading in ("theory by", "metric", "needs", "here"):
         table.add_column(heading, overflow="fold")
     if with_points:
@@ -436,10 +436,10 @@ def _needs(comparisons: list[Comparison], *, with_points: bool) -> Table:
 
 
 def show_steady(found: pl.DataFrame) -> Table:
-    """What `lasthop.steady_state` found, a row each."""
+    """Returns the results of `lasthop.steady_state`, one row per quantity."""
     table = Table(
-        caption="mean over one replication ± half-width of its 95 % interval by 20 batch means; "
-        "–: run longer",
+        caption="mean over one replication ± half-width of the 95 % confidence interval by 20 "
+        "batch means; –: a longer run is needed",
         caption_justify="left",
     )
     table.add_column("", overflow="fold")
@@ -461,7 +461,7 @@ def show_steady(found: pl.DataFrame) -> Table:
 
 
 def show_plan(plan: Plan) -> Table:
-    """What `--dry-run` says."""
+    """Returns the table of `--dry-run`."""
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -475,12 +475,12 @@ def show_plan(plan: Plan) -> Table:
         table.add_row("time", f"unknown: {plan.source}")
     else:
         table.add_row("time", f"about {_time(plan.duration_s)} on {plan.jobs} threads")
-        table.add_row("", f"{_time(plan.cost_s)} of processor time, from {plan.source}")
+        table.add_row("", f"{_time(plan.cost_s)} of processor time, {plan.source}")
     return table
 
 
 def _time(seconds: float) -> str:
-    """A duration for people."""
+    """Returns a duration in a suitable unit."""
     for size, unit in ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min")):
         if seconds >= 2.0 * size:
             return f"{seconds / size:.3g} {unit}"
@@ -488,7 +488,7 @@ def _time(seconds: float) -> str:
 
 
 def show_list(title: str, rows: list[tuple[str, str]]) -> Table:
-    """One category of `lasthop list`."""
+    """Returns one category of `lasthop list`."""
     table = Table(title=title, title_justify="left", show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")

@@ -1,8 +1,8 @@
-"""What people call keys, values, metrics and their units: words of papers, not paths.
+"""Labels of keys, values, metrics and units, as used in papers.
 
-An axis says `Mean fade (ms)` instead of `link.radio.errors.bad`, a legend `Selective repeat`
-instead of `selective-repeat`. What a user named stays as it is. A key without an entry here is told
-by its own words. This is presentation only: what keys mean, the engine alone knows.
+An axis is labelled `Mean fade (ms)` instead of `link.radio.errors.bad`, a legend `Selective repeat`
+instead of `selective-repeat`. Names chosen by the user are unchanged. A key without an entry is
+labelled by its own words. The labels are for presentation only.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ KEYS = {
     "protocol": "Link protocol",
     "protocol.window": "ARQ window",
     "protocol.timeout": "ARQ timeout",
-    "protocol.retransmissions": "Retransmissions of a frame",
-    "protocol.retries": "Retransmissions of a frame",
-    "protocol.max_transmissions": "Transmissions of a frame",
+    "protocol.retransmissions": "Retransmissions per frame",
+    "protocol.retries": "Retransmissions per frame",
+    "protocol.max_transmissions": "Transmissions per frame",
     "protocol.nack_timeout": "NACK timeout",
     "protocol.block": "FEC block",
     "protocol.payload": "PDU payload",
@@ -158,17 +158,17 @@ NAMES = {
 
 
 def value_name(value: str) -> str:
-    """A kind or variant as papers write it; anything else as it is."""
+    """Returns a kind or variant as written in papers; other values are unchanged."""
     return NAMES.get(value, value)
 
 
 def spaced(key: str) -> str:
-    """The last part of a key in words: `good_ber` is "good BER"."""
+    """Returns the last component of a key as words: `good_ber` is "good BER"."""
     return re.sub(r"\bber\b", "BER", key.replace("_", " "))
 
 
 def key_words(key: str) -> tuple[str, str]:
-    """A dotted key in words, and the name of the link or flow that it is of (or nothing)."""
+    """Returns the label of a dotted key, and the name of its link or flow, if any."""
     parts = key.split(".")
     if parts[0] not in ("link", "flow", "radio", "wlan") or len(parts) < 3:
         text = spaced(" ".join(parts))
@@ -192,7 +192,7 @@ def key_words(key: str) -> tuple[str, str]:
 
 
 def key_labels(keys: Sequence[str]) -> list[str]:
-    """Keys in words; with the name of the link or flow where the words alone are not enough."""
+    """Returns the labels of keys, with the name of the link or flow if ambiguous."""
     found = [key_words(key) for key in keys]
     texts = [text for text, _ in found]
     return [f"{text} of {name}" if name and texts.count(text) > 1 else text for text, name in found]
@@ -200,18 +200,18 @@ def key_labels(keys: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """How numbers are shown on an axis.
+    """Unit of numbers on an axis.
 
     Attributes:
-        name: What stands in brackets after the label; empty for counts.
-        per: What one such unit is, in the numbers' own.
+        name: Name, shown in brackets after the label; empty for counts.
+        per: Value of one unit in the base unit.
     """
 
     name: str
     per: float
 
     def label(self, text: str) -> str:
-        """A label with its unit."""
+        """Returns a label with the unit."""
         return f"{text} ({self.name})" if self.name else text
 
 
@@ -225,22 +225,22 @@ PREFIXES: Mapping[str, tuple[Unit, ...]] = {
 
 
 def scaled(kind: str, values: Iterable[float]) -> Unit:
-    """The unit in which the largest of these numbers is easy to read.
+    """Returns a suitable unit for the largest of the values.
 
     Args:
-        kind: `bps`, `s`, `bytes`, `m`, `%` (numbers are shares of one) or anything else for none.
+        kind: `bps`, `s`, `bytes`, `m`, `%` (values are fractions), or any other for no unit.
         values: In bit/s, seconds, bytes, metres.
     """
     units = PREFIXES.get(kind, (Unit(kind, 1.0),))
     most = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
     fitting = [unit for unit in units if unit.per <= most * (1.0 + 1e-9)]
-    # Times up to 10 s and beyond are seconds; zero is shown in the unit itself.
+    # Long times are in seconds; zero is in the base unit.
     base = next((unit for unit in units if unit.per == 1.0), units[0])
     return fitting[-1] if fitting else units[0] if most > 0.0 else base
 
 
 def point_label(parameters: Mapping[str, Any]) -> str:
-    """The swept values of a point in words: `TCP SACK, Mean fade 1 s`."""
+    """Returns the label of a point: `TCP SACK, Mean fade 1 s`."""
     labels = key_labels(list(parameters))
     texts = []
     for label, value in zip(labels, parameters.values(), strict=True):
@@ -257,31 +257,31 @@ SKEWED = {
     "t, corrected for skewness": "t corrected for skewness",
     "percentile-t bootstrap": "percentile-t bootstrap",
 }
-"""Methods of intervals of skewed samples, in words."""
+"""Labels of the interval methods for skewed samples."""
 
 
 def interval_note(methods: Iterable[str | None]) -> str:
-    """What stands beneath a table of means: which intervals these are, by how they were made."""
+    """Returns the caption of a table of means: the intervals and their methods."""
     found = set(methods)
     if not found - {None, ""}:
         return "one replication: means have no interval"
     if found & set(SKEWED):
         return (
-            "mean and its 95 % interval: ± by Student's t; of skewed samples − and +, by the "
-            "percentile-t bootstrap or t corrected for skewness"
+            "mean and 95 % confidence interval: ± by Student's t; asymmetric − and + for skewed "
+            "samples, by the percentile-t bootstrap or t corrected for skewness"
         )
-    return "mean ± half-width of its 95 % interval (Student's t)"
+    return "mean ± half-width of the 95 % confidence interval (Student's t)"
 
 
 def bars_note(intervals: Iterable[tuple[str, int]], what: str = "bars") -> str:
-    """What a figure says of its error bars: `bars: 95 % intervals, Student t over 30 replications`.
+    """Returns the note on error bars: `bars: 95 % intervals, Student t over 30 replications`.
 
     Args:
-        intervals: The method of each, as `statistics.Confidence` has it, and its replications.
-        what: What shows them: bars or a band.
+        intervals: Method, as in `statistics.Confidence`, and replications of each interval.
+        what: Representation of the intervals: bars or a band.
 
     Returns:
-        Empty if no point has an interval.
+        The note; empty if no point has an interval.
     """
     known = [(method, n) for method, n in intervals if method]
     if not known:
@@ -297,7 +297,7 @@ def bars_note(intervals: Iterable[tuple[str, int]], what: str = "bars") -> str:
 
 
 def measured_row(row: Mapping[str, Any], unit: Unit) -> str:
-    """What `measured` writes of a row of `Results.summary`."""
+    """Formats a row of `Results.summary` like `measured`."""
     ends = None if row["low"] is None else (row["low"], row["high"])
     return measured(row["mean"], row["ci95"], unit, ends)
 
@@ -305,16 +305,16 @@ def measured_row(row: Mapping[str, Any], unit: Unit) -> str:
 def measured(
     mean: float, ci95: float | None, unit: Unit, ends: tuple[float, float] | None = None
 ) -> str:
-    """A mean and its interval in a unit, with as many places as the interval has.
+    """Formats a mean and its interval in a unit, with the decimal places of the interval.
 
     Args:
-        mean: The mean; NaN if there is none.
-        ci95: Half the length of the interval; None if there is none, as of one replication.
-        unit: In which to write them.
-        ends: Of the interval; if the mean is not in its middle, they are written one by one.
+        mean: The mean; NaN if undefined.
+        ci95: Half the length of the interval; None if undefined, as for one replication.
+        unit: The unit.
+        ends: Ends of the interval; shown separately if the interval is asymmetric.
 
     Returns:
-        `0.32 ± 0.22`, `0.32 −0.12 +0.32`, or of one replication `0.32`.
+        `0.32 ± 0.22`, `0.32 −0.12 +0.32`, or for one replication `0.32`.
     """
     value = mean / unit.per
     if math.isnan(value):

@@ -1,8 +1,8 @@
-"""Advice: which link protocol, with which parameters, serves a link and its traffic best.
+"""Advice: selection of the best link protocol and parameters for a link and its traffic.
 
-`wants` reads what is wanted, `space` says what may be tried, `race` runs it by the `intervals`,
-`search` looks between the values of the race, `reasons` says in words what comes of it, `traffic`
-has common mixes.
+`wants` parses the objectives, `space` defines the candidates, `race` compares them by the
+`intervals`, `search` optimises parameters, `reasons` explains the result, `traffic` has common
+traffic mixes.
 """
 
 from lasthop.evaluating.advise.advice import Advice, Options, Standing

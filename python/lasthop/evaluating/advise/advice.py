@@ -1,4 +1,4 @@
-"""What a race of candidates is asked, and what comes of it."""
+"""Options and result of a race of candidates."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ MOST, TOLERANCE, TRIALS = 400, 0.01, 8
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to search.
+    """Options of a race.
 
     Attributes:
-        protocols: Kinds of link protocols; all of `PROTOCOLS` if empty.
-        transports: Variants of TCP to compare; those of the scenario if empty.
-        trials: Trials of the search for each of the best protocols; 0 for none.
-        most: Most replications of a candidate.
-        tolerance: Differences of the first objective that do not matter, as a share.
-        budget: Most replications of all candidates, trials included; None for a fifth of what
-            all of them to `most` would take, but at least twice the first look.
-        budget_s: Most seconds; None for no bound.
-        seed: Master seed; the scenario's if None.
-        jobs: Threads; 0 for all cores.
+        protocols: Kinds of link protocols; empty: all of `PROTOCOLS`.
+        transports: TCP variants to compare; empty: those of the scenario.
+        trials: Trials of the parameter search for each of the best protocols; 0: no search.
+        most: Maximum replications per candidate.
+        tolerance: Negligible relative difference of the first objective.
+        budget: Maximum replications of all candidates, including trials; None: 20 % of `most` for
+            all candidates, but at least twice the initial sample.
+        budget_s: Maximum duration in seconds; None: no limit.
+        seed: Master seed; None: the scenario's.
+        jobs: Number of threads; 0: all cores.
     """
 
     protocols: Sequence[str] = ()
@@ -47,16 +47,16 @@ class Options:
 
 @dataclass(slots=True)
 class Standing:
-    """Where a candidate stands.
+    """State of a candidate.
 
     Attributes:
         candidate: The candidate.
-        replications: How many it has.
-        metrics: Mean and interval of each metric that is looked at.
-        value: The first objective, larger being better.
-        ruled_out: Why it is out of the race; empty while it is in.
-        is_sure: Whether it keeps all constraints for certain.
-        is_front: Whether no other keeps the constraints and is better in everything wanted.
+        replications: Number of its replications.
+        metrics: Mean and interval of each relevant metric.
+        value: The first objective; higher is better.
+        ruled_out: Reason of the elimination; empty if not eliminated.
+        is_sure: Whether all constraints are satisfied with 95 % confidence.
+        is_front: Whether the candidate is Pareto-optimal among those that satisfy the constraints.
     """
 
     candidate: Candidate
@@ -70,21 +70,20 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What comes of a race.
+    """Result of a race.
 
     Attributes:
-        wants: What was wanted.
-        standings: All candidates, the best first, then those ruled out.
-        choice: The best; None if none keeps the constraints.
-        refused: Names of what the engine refuses, and why.
-        replications: Of all candidates and of the search.
-        exhaustive: What it would have taken to run all candidates to the most.
-        ended: Why the race ended.
-        within: By how much of the choice's first objective another candidate may be better, as a
-            share, with 95 % certainty; infinite where nothing bounds it, NaN without a choice or
-            with several objectives.
-        reasons: Why this one, in words.
-        warnings: What the model does not cover.
+        wants: Objectives and constraints.
+        standings: All candidates: the best first, the eliminated ones last.
+        choice: The best candidate; None if every candidate violates a constraint.
+        refused: Names of candidates refused by the engine, with reasons.
+        replications: Replications of all candidates and of the search.
+        exhaustive: Replications of all candidates without early elimination.
+        ended: Reason of the end of the race.
+        within: Maximum relative improvement of the first objective by another candidate, with 95 %
+            confidence; infinite if unbounded, NaN without a choice or with several objectives.
+        reasons: Explanation of the choice.
+        warnings: Limitations of the model.
         link: The link.
     """
 
@@ -101,7 +100,7 @@ class Advice:
     link: str
 
     def to_dict(self) -> dict[str, Any]:
-        """What `lasthop advise --format json` prints."""
+        """Returns the object that `lasthop advise --format json` prints."""
         return {
             "choice": None if self.choice is None else self.choice.candidate.name,
             "changes": {} if self.choice is None else dict(self.choice.candidate.changes),

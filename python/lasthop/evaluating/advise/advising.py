@@ -1,4 +1,4 @@
-"""Advice on a link: the front of the race."""
+"""Public function for advice on a link."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from lasthop.evaluating.advise.race import Race
 from lasthop.evaluating.advise.space import PROTOCOLS, kind_of
 from lasthop.running.campaign import Campaign
 from lasthop.scenarios.arguments import ArgumentError
+from lasthop.scenarios.arguments import unknown as unknown_name
 from lasthop.scenarios.scenario import Scenario
 
 __all__ = ["advise"]
@@ -23,30 +24,30 @@ def advise(
     options: Options | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> Advice:
-    """Says which protocol, with which parameters, serves a link and its traffic best.
+    """Selects the best link protocol and its parameters for a link and its traffic.
 
     Args:
         scenario: Link and traffic, without a sweep.
         want: Objectives and constraints; see `lasthop.advise.wants`.
-        campaign: Where replications are kept.
-        link: The link to treat; the only one that loses frames if None.
-        options: How to search.
-        progress: Called with (replications done, replications certain) now and then.
+        campaign: Campaign that stores the replications.
+        link: Link to optimise; None: the only one that loses frames.
+        options: Options of the race.
+        progress: Called regularly with (finished replications, minimum total replications).
 
     Raises:
-        ArgumentError: If what is wanted, the link or an option is not right.
+        ArgumentError: If an objective, the link or an option is invalid.
         lasthop.ScenarioError: If the scenario is refused.
         lasthop.RunError: If a replication cannot be finished.
     """
     options = options or Options()
     if len(scenario.points()) != 1:
         raise ArgumentError(
-            "scenario: found a sweep; allowed: one point, as the race varies the protocol"
+            "the scenario has a sweep: expected one point, because the race varies the protocol"
         )
     link = _link(scenario, link)
-    unknown = [kind for kind in options.protocols if kind not in PROTOCOLS]
-    if unknown:
-        raise ArgumentError(f"protocol: found {unknown[0]!r}; allowed: {', '.join(PROTOCOLS)}")
+    for kind in options.protocols:
+        if kind not in PROTOCOLS:
+            raise ArgumentError(unknown_name("protocol", kind, PROTOCOLS))
     return Race(scenario, link, want, campaign, options, progress).run()
 
 
@@ -54,11 +55,11 @@ def _link(scenario: Scenario, link: str | None) -> str:
     links = scenario.to_dict().get("link", {})
     if link is not None:
         if link not in links:
-            raise ArgumentError(f"link: found {link!r}; allowed: {', '.join(links)}")
+            raise ArgumentError(unknown_name("link", link, links))
         return link
     lossy = [name for name, one in links.items() if kind_of(one.get("errors")) != "none"]
     if len(lossy) != 1:
         raise ArgumentError(
-            f"link: found {len(lossy)} links that lose frames; allowed: one of {', '.join(links)}"
+            f"missing `link`: {len(lossy)} links lose frames: expected one of {', '.join(links)}"
         )
     return str(lossy[0])

@@ -1,18 +1,19 @@
-"""The race: which way to treat a link is the best one for what is wanted.
+"""The race: sequential selection of the best candidate.
 
-1. All candidates run a first look of the same replications. After each look those are ruled out
-   that break a constraint for certain, or that are worse for certain than one which keeps all of
-   them.
-2. After the first look the parameters of the best protocols are searched by Optuna; what it finds
-   joins the race.
-3. At each further look the leader runs on, with the four that are most likely to be better by more
-   than the tolerance and the four that are known least. Chances say only who runs on.
-4. The race ends when one is left, when no other one is better by more than the tolerance for
-   certain, with the budget, or with the most replications of all who may be better. By how much
-   another one may be better is said.
+1. All candidates run an initial sample of the same replications. Each interim analysis eliminates
+   candidates that violate a constraint, or that are worse than one that satisfies all constraints,
+   with 95 % confidence.
+2. After the initial sample, Optuna searches the parameters of the best protocols; the best settings
+   join the race.
+3. In each round, the leader runs further replications, together with the 4 candidates that are most
+   likely to be better by more than the tolerance and the 4 with the widest intervals. These
+   probabilities only select the candidates to run.
+4. The race ends when one candidate is left, when with 95 % confidence no other one is better by
+   more than the tolerance, at the end of the budget, or when all candidates that may be better have
+   reached the replication limit. The maximum possible improvement is reported.
 
-What is certain follows from intervals that hold however often one looks (`intervals`). All
-decisions follow from the replications alone, so that a store resumes an interrupted race.
+Confidence statements use intervals that are valid at every number of replications (`intervals`).
+Decisions depend only on the replications, so that a stored race can be resumed.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from numpy.typing import NDArray
 
 from lasthop.evaluating.advise.advice import Advice, Options, Standing
 from lasthop.evaluating.advise.intervals import confidence_sequence
-from lasthop.evaluating.advise.reasons import reasons, told_in_units, warnings
+from lasthop.evaluating.advise.reasons import in_units, reasons, warnings
 from lasthop.evaluating.advise.search import search
 from lasthop.evaluating.advise.space import (
     PROTOCOLS,
@@ -46,19 +47,19 @@ from lasthop.scenarios.scenario import Scenario
 __all__ = ["Race"]
 
 ALPHA = 0.05
-# Replications of the first look, and by how much each further one has more.
+# Replications of the initial sample, and factor of each further interim analysis.
 FIRST, GROWTH = 24, 0.25
-# Of what all candidates to the most would take the budget is this part, unless another is given.
+# Default budget as a fraction of the replications of all candidates up to the limit.
 SHARE = 5
-# Who runs on beside the leader: the most likely to be better, and the least known.
+# Candidates that run with the leader: the most likely to be better, and the widest intervals.
 LIKELY, OPEN = 4, 4
 TUNED, TRIAL_REPLICATIONS = 3, 5
-# What a trial of the search loses for each part by which it breaks a bound.
+# Penalty of a trial per relative violation of a constraint.
 PENALTY = 10.0
 
 
 class Race:
-    """One race; see the head of this file."""
+    """One race; see the module's docstring."""
 
     def __init__(
         self,
@@ -85,13 +86,13 @@ class Race:
                 known |= dict.fromkeys(found.point.metrics())
         if not self.standings:
             raise ArgumentError(
-                f"link: found no protocol that {link} takes: {self.refused[0][1]}; allowed: one"
+                f"every protocol is refused for link `{link}`: {self.refused[0][1]}"
             )
         self.wants = parse(want, list(known))
         most = len(self.standings) + (TUNED if options.trials else 0)
         bounds = len(self.wants.constraints)
-        # To rule out the best one, or to end while it is not chosen, takes a miss of one of its own
-        # pairs, on the side where it is better: there are as many as there are others.
+        # Eliminating the best candidate, or ending without choosing it, requires that one of its
+        # own pairs misses on the side where it is better: there are as many pairs as others.
         share = 0.5 if bounds else 1.0
         self.pair_alpha = 2.0 * share * ALPHA / max(most - 1, 1)
         self.constraint_alpha = 0.5 * ALPHA / max(most * bounds, 1)
@@ -103,7 +104,7 @@ class Race:
         self.results: Results | None = None
 
     def run(self) -> Advice:
-        """Runs the race to its end."""
+        """Runs the race."""
         first = min(FIRST, self.options.most)
         if self.budget is not None:
             first = max(min(first, self.budget // len(self.standings)), 2)
@@ -118,7 +119,7 @@ class Race:
                 ended = f"every candidate that may be better has {self.options.most} replications"
                 break
             while plan and self._exceeds(self._cost(plan)):
-                # The last one is the least likely to be better; a leader alone tells nothing new.
+                # The last one is the least likely to be better; the leader alone adds nothing.
                 plan.popitem()
                 if len(plan) == 1:
                     plan = {}
@@ -133,7 +134,7 @@ class Race:
         return [one for one in self.standings if not one.ruled_out]
 
     def _exceeds(self, more: int) -> bool:
-        """Whether so many more replications are beyond the budget."""
+        """Returns `True` if `more` further replications exceed the budget."""
         if self.deadline is not None and time.monotonic() > self.deadline:
             return True
         return self.budget is not None and self.spent + more > self.budget
@@ -142,7 +143,7 @@ class Race:
         return sum(count - self.standings[index].replications for index, count in plan.items())
 
     def _extend(self, plan: Mapping[int, int]) -> None:
-        """Runs candidates, by their places, to so many replications."""
+        """Runs candidates, given by their places, up to a number of replications."""
         self.spent += self._cost(plan)
         for index, count in plan.items():
             self.standings[index].replications = count
@@ -172,7 +173,7 @@ class Race:
         return self.wants.objectives[0].samples(self.results, index)[: one.replications]
 
     def _judge(self) -> None:
-        """Updates where candidates stand, and rules out what can be."""
+        """Updates the state of the candidates and eliminates some."""
         assert self.results is not None  # noqa: S101 - `_extend` was called
         results = self.results
         for index, one in enumerate(self.standings):
@@ -193,29 +194,29 @@ class Race:
                     break
 
     def _check(self, one: Standing) -> None:
-        """Rules out a candidate that breaks a constraint for certain."""
+        """Eliminates a candidate that violates a constraint with 95 % confidence."""
         one.is_sure = True
         for constraint in self.wants.constraints:
             interval = one.metrics[constraint.metric]
             if np.isnan(interval.mean):
-                one.ruled_out = f"{constraint.metric} has no value in some replication"
+                one.ruled_out = f"{constraint.metric} is undefined in some replication"
                 return
             low, high = interval.low - constraint.limit, interval.high - constraint.limit
             breaks, keeps = (low > 0, high < 0) if constraint.is_upper else (high < 0, low > 0)
             if breaks:
                 one.is_sure = False
                 one.ruled_out = (
-                    f"breaks {constraint.word}: {told_in_units(constraint.metric, interval)}"
+                    f"violates {constraint.word}: {in_units(constraint.metric, interval)}"
                 )
                 return
             one.is_sure = one.is_sure and bool(keeps)
 
     def _is_beaten(self, index: int, other_index: int) -> bool:
-        """Whether another one is better in every objective, for certain."""
+        """Returns `True` if another candidate is better in every objective (95 % confidence)."""
         assert self.results is not None  # noqa: S101 - `_extend` was called
         one, other = self.standings[index], self.standings[other_index]
         count = min(one.replications, other.replications)
-        told = ""
+        reason = ""
         for objective in self.wants.objectives:
             pairs = [
                 objective.samples(self.results, place)[:count] for place in (index, other_index)
@@ -224,38 +225,38 @@ class Race:
             if not difference.low > 0.0:
                 return False
             share = 100.0 * np.array([difference.low, difference.high]) / abs(pairs[1].mean())
-            told = told or (
+            reason = reason or (
                 f"{other.candidate.name} has a better {objective.word}, by {share[0]:.3g} to "
                 f"{share[1]:.3g} %"
             )
-        one.ruled_out = told
+        one.ruled_out = reason
         return True
 
     def _leader(self) -> int | None:
-        """The best candidate left: of those sure to keep the constraints, if there are some."""
+        """Returns the best remaining candidate, preferring those that satisfy the constraints."""
         alive = [i for i, one in enumerate(self.standings) if not one.ruled_out]
         sure = [i for i in alive if self.standings[i].is_sure]
         return max(sure or alive, key=lambda i: self.standings[i].value, default=None)
 
     def _ended(self) -> str:
-        """Why the race is over; empty if it is not."""
+        """Returns the reason why the race is over; empty if it is not."""
         alive = self._alive()
         leader = self._leader()
         if leader is None:
-            return "every candidate breaks a constraint"
+            return "every candidate violates a constraint"
         if not self.standings[leader].is_sure:
             return ""
         if len(alive) == 1:
             return "one candidate is left"
         if len(self.wants.objectives) == 1 and self._within(leader) < self.options.tolerance:
             return (
-                f"no other candidate is better by more than {100 * self.options.tolerance:g} %, "
-                "for certain"
+                f"no other candidate is better by more than {100 * self.options.tolerance:g} % "
+                "(95 % confidence)"
             )
         return ""
 
     def _differences(self, leader: int) -> dict[int, NDArray[np.float64]]:
-        """How much better than the leader each other candidate was, as far as both have run."""
+        """Returns paired differences of each other candidate from the leader."""
         best = self._samples(leader)
         return {
             index: (own := self._samples(index))[: best.size] - best[: own.size]
@@ -264,18 +265,18 @@ class Race:
         }
 
     def _margin(self, leader: int) -> float:
-        """What does not matter, in the unit of the first objective."""
+        """Returns the negligible difference in the unit of the first objective."""
         return self.options.tolerance * abs(self.standings[leader].value)
 
     def _mosts(self, leader: int) -> dict[int, float]:
-        """By how much each other candidate may be better than the leader, for certain."""
+        """Returns upper bounds on the advantage of each other candidate over the leader."""
         return {
             index: confidence_sequence(difference, self.pair_alpha).high
             for index, difference in self._differences(leader).items()
         }
 
     def _within(self, leader: int) -> float:
-        """By how much any other may be better, as a share of the leader's first objective."""
+        """Returns the largest of these bounds, relative to the leader's first objective."""
         most = max(self._mosts(leader).values(), default=0.0)
         value = abs(self.standings[leader].value)
         if most <= 0.0:
@@ -283,10 +284,10 @@ class Race:
         return most / value if value > 0.0 else np.inf
 
     def _chances(self, leader: int) -> dict[int, float]:
-        """Chance of each other candidate to be better than the leader by more than the tolerance.
+        """Returns the probability of each other candidate to beat the leader by the tolerance.
 
-        From Student's t of the paired differences: the posterior for a flat prior. It says who runs
-        on, and neither when the race ends nor what is ruled out.
+        It is Student's t of the paired differences: the posterior for a flat prior. It selects the
+        candidates to run, but affects neither eliminations nor the end of the race.
         """
         from scipy.special import stdtr
 
@@ -303,7 +304,7 @@ class Race:
         return found
 
     def _plan(self) -> dict[int, int]:
-        """Who runs on, and to how many replications: the leader first, then the most likely."""
+        """Returns the candidates to run, leader and most likely ones first, and replications."""
         leader = self._leader()
         assert leader is not None  # noqa: S101 - else the race has ended
         if len(self.wants.objectives) > 1:
@@ -323,7 +324,7 @@ class Race:
             known_least = sorted(may, key=lambda index: -most[index])
             chosen = likely + [index for index in known_least if index not in likely][:OPEN]
         plan = {index: self._more(index) for index in chosen}
-        # Pairs are as many as the one of two that has fewer.
+        # The number of pairs is the smaller number of replications.
         own = self.standings[leader]
         least = max([*plan.values(), own.replications])
         if not own.is_sure:
@@ -338,7 +339,7 @@ class Race:
     # Search of parameters.
 
     def _tune(self, look: int) -> None:
-        """Searches the parameters of the best protocols; what is found joins the race."""
+        """Searches the parameters of the best protocols; the results join the race."""
         places = sorted(self._alive(), key=lambda one: (not one.is_sure, -one.value))
         kinds: dict[str, Standing] = {}
         for one in places:
@@ -381,9 +382,9 @@ class Race:
         return search(ranges(kind, self._round_trip_s()), value, self.options.trials, self.seed)
 
     def _round_trip_s(self) -> float:
-        """Of the link, with a full frame each way."""
-        told = json.loads(self.scenario.points()[0].resolved())
-        return _round_trip(told, self.link)
+        """Returns the RTT of the link in seconds, with a full frame in each direction."""
+        resolved = json.loads(self.scenario.points()[0].resolved())
+        return _round_trip(resolved, self.link)
 
     # The end.
 
@@ -415,7 +416,7 @@ class Race:
 
 
 def _mark_front(standings: Sequence[Standing], wants: Wants) -> None:
-    """Marks those that no other one beats in all objectives and constrained metrics, by means."""
+    """Marks candidates that are Pareto-optimal in the means of objectives and constraints."""
     rows = []
     for one in standings:
         row = [
@@ -432,7 +433,7 @@ def _mark_front(standings: Sequence[Standing], wants: Wants) -> None:
 
 
 def _round_trip(resolved: Mapping[str, Any], link: str) -> float:
-    """Twice the delay of a link and two frames of 1500 bytes, in seconds; 0.1 if nobody knows."""
+    """Returns twice the delay of a link and of 1500 B frames, in seconds; 0.1 if unknown."""
     one = resolved["links"][link]["forward"]
     frames = 24_000.0 / one["rate"] if one.get("rate") else 0.0
     return float(2.0 * one["delay"] + frames) or 0.1

@@ -1,7 +1,7 @@
-"""Search of parameters in between by Optuna, on replications of its own.
+"""Parameter search by Optuna, on separate replications.
 
-The search runs on another master seed than the race: the luckiest of many trials has to prove
-itself there on fresh replications, as every other candidate.
+The search uses another master seed than the race: the best trial, which may be best by chance, is
+then evaluated on new replications like every other candidate.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ def search(
     trials: int,
     seed: int,
 ) -> dict[str, Any] | None:
-    """The best settings found; None if no trial gave a number.
+    """Returns the best settings; None if no trial gave a number.
 
     Args:
-        ranges: What is searched.
-        value: What a setting is worth, larger being better; None if the engine refuses it.
-        trials: How many are tried.
-        seed: Of the sampler: the same search each time.
+        ranges: Parameters to search.
+        value: Value of a setting, where higher is better; None if the engine refuses it.
+        trials: Number of trials.
+        seed: Seed of the sampler.
     """
     try:
         import optuna
     except ImportError:
         raise ArgumentError(
-            "trials: found no Optuna; allowed: 0, or pip install 'lasthop[advise]'"
+            "needs Optuna: run `pip install 'lasthop[advise]'` or use `--trials 0`"
         ) from None
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)

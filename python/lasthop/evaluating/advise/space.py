@@ -1,8 +1,7 @@
-"""What may be done about a link: protocols with the parameters worth trying, and transports.
+"""Candidates for a link: protocols with parameters, and transports.
 
-The table names values that the race compares, and ranges that are searched in between. Kinds that
-no real link can have (`ideal-sr`) and those that need a design of their own (`services`) are left
-out.
+The table lists values that the race compares and ranges for the search. Kinds that are not
+realisable (`ideal-sr`) or need a separate design (`services`) are excluded.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ __all__ = ["PROTOCOLS", "Candidate", "Range", "candidate", "candidates", "kind_o
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A parameter that is searched.
+    """Range of a parameter in the search.
 
     Attributes:
-        key: Of the protocol.
-        low: Least value.
-        high: Largest value.
-        unit: What is written after the number; whole numbers if empty.
+        key: Key of the protocol.
+        low: Minimum.
+        high: Maximum.
+        unit: Unit written after the number; empty for integers.
     """
 
     key: str
@@ -68,12 +67,12 @@ PROTOCOLS: Mapping[str, Space] = {
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One way to do it.
+    """A candidate.
 
     Attributes:
-        name: What tables call it.
-        changes: Dotted keys of the scenario, and what they become.
-        protocol: Its link protocol.
+        name: Name in tables.
+        changes: Dotted keys of the scenario, and their values.
+        protocol: Kind of the link protocol.
         point: The scenario, resolved.
         is_tuned: Whether a search has chosen its parameters.
     """
@@ -86,20 +85,20 @@ class Candidate:
 
     @property
     def hash(self) -> str:
-        """Two candidates with one hash are the same scenario."""
+        """Hash of the scenario; equal for identical candidates."""
         return f"{self.point.hash:016x}"
 
 
 def candidates(
     scenario: Scenario, link: str, protocols: Sequence[str], transports: Sequence[str]
 ) -> Iterator[tuple[Candidate | None, str, str]]:
-    """Each candidate, or why the engine refuses it: (candidate, name, message).
+    """Yields each candidate, or the reason why the engine refuses it: (candidate, name, message).
 
     Args:
         scenario: Link and traffic.
         link: Name of the link.
         protocols: Kinds, from `PROTOCOLS`.
-        transports: Variants of TCP for all TCP flows; empty to leave these as they are.
+        transports: TCP variants for all TCP flows; empty: unchanged.
     """
     flows = scenario.to_dict().get("flow", {})
     tcp = [
@@ -130,7 +129,7 @@ def candidate(
     *,
     is_tuned: bool = False,
 ) -> tuple[Candidate | None, str, str]:
-    """One candidate, or why the engine refuses it."""
+    """Returns one candidate, or the reason why the engine refuses it."""
     table = ", ".join(
         f"{key} = {value if isinstance(value, int) else f'{value!r}'}".replace("'", '"')
         for key, value in {"kind": kind, **settings}.items()
@@ -147,7 +146,7 @@ def candidate(
 
 
 def ranges(kind: str, round_trip_s: float) -> list[Range]:
-    """What is searched of a protocol; times in round trips of the link become milliseconds."""
+    """Returns the ranges of a protocol; times in RTT of the link are converted to ms."""
     found = []
     for one in PROTOCOLS[kind].ranges:
         if one.unit == "rtt":
@@ -159,5 +158,5 @@ def ranges(kind: str, round_trip_s: float) -> list[Range]:
 
 
 def kind_of(table: Any) -> str:
-    """The `kind` of a table of a scenario, or what stands for it; `none` if there is none."""
+    """Returns the `kind` of a table in a scenario; `none` if the key is missing."""
     return str(table.get("kind", "none") if isinstance(table, Mapping) else table or "none")

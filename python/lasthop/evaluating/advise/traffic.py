@@ -1,4 +1,4 @@
-"""Mixes of traffic by name, for links whose scenario has none or another one."""
+"""Traffic mixes by name, which add or replace the flows of a scenario."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ TRAFFIC: dict[str, dict[str, Any]] = {
     "video": {"kind": "media", "rate": "500 kbps", "packet": "1000 B", "silence": "0 s"},
 }
 OVER_UDP = ("voice", "video")
-#: How long a run is whose flows do not all end by themselves, unless the scenario says so.
+#: Default duration of a run with flows that do not end by themselves.
 DURATION = "60 s"
 SIZED = {"file": "size", "voice": "rate", "video": "rate"}
 
 
 def with_traffic(scenario: Scenario, text: str, link: str | None) -> Scenario:
-    """A scenario with other flows, between the ends of its first flow or of a link.
+    """Replaces the flows of a scenario, between the hosts of its first flow or of a link.
 
-    TCP is that of the scenario's first flow over TCP, else what `lasthop new` writes: CUBIC of a
-    Linux host.
+    The transport is that of the scenario's first TCP flow, otherwise that of `lasthop new`: CUBIC
+    of a Linux host.
 
     Args:
-        scenario: Links, and perhaps flows.
-        text: Words with commas, each perhaps with a size or a rate: `file 300 kB, voice, voice`.
-            With flows that do not end by themselves a run lasts 60 s, unless the scenario has a
+        scenario: Links, optionally flows.
+        text: Comma-separated kinds, optionally with a size or rate: `file 300 kB, voice, voice`.
+            With flows that do not end by themselves, a run lasts 60 s, unless the scenario has a
             duration.
-        link: Whose ends are taken where the scenario has no flow; the only link if None.
+        link: Link whose hosts are used if the scenario has no flow; None: the only link.
 
     Raises:
-        ArgumentError: If a word or its number is not right.
+        ArgumentError: If a kind or its number is invalid.
         lasthop.ScenarioError: If the scenario with these flows is refused.
     """
     tables = scenario.to_dict()
@@ -51,7 +51,7 @@ def with_traffic(scenario: Scenario, text: str, link: str | None) -> Scenario:
         links = tables.get("link", {})
         if link is None and len(links) != 1:
             raise ArgumentError(
-                f"link: found {len(links)} links; allowed: one of {', '.join(links)}"
+                f"missing `link`: the scenario has {len(links)}: expected one of {', '.join(links)}"
             )
         ends = tuple(links[link or next(iter(links))]["between"])
     tcp = next(
@@ -64,22 +64,22 @@ def with_traffic(scenario: Scenario, text: str, link: str | None) -> Scenario:
         kind, number = (found[1], found[2]) if found else (part, "")
         if kind not in TRAFFIC or (number and kind not in SIZED):
             allowed = ", ".join(f"{k} [{SIZED[k].upper()}]" if k in SIZED else k for k in TRAFFIC)
-            raise ArgumentError(f"traffic: found {part!r}; allowed: {allowed}")
+            raise ArgumentError(f"invalid value `{part}` for `traffic`: expected {allowed}")
         app = dict(TRAFFIC[kind])
         if number:
             try:
                 _lasthop.quantity(SIZED[kind], number)
             except ValueError as error:
-                raise ArgumentError(f"traffic: {kind}: {error}") from None
+                raise ArgumentError(f"invalid {kind} for `traffic`: {error}") from None
             app[SIZED[kind]] = number
         own = {"kind": "udp"} if kind in OVER_UDP else tcp
         flow = {"from": ends[0], "to": ends[1], "transport": own, "app": app}
         count = sum(name.rstrip("0123456789") == kind for name in made)
         made[f"{kind}{count + 1}" if count else kind] = flow
     if not made:
-        raise ArgumentError(f"traffic: found {text!r}; allowed: {', '.join(TRAFFIC)}")
+        raise ArgumentError(f"invalid value `{text}` for `traffic`: expected {', '.join(TRAFFIC)}")
     tables["flow"] = made
     if any(flow["app"]["kind"] != "file" for flow in made.values()):
-        # Else the end of a file would cut the others short, perhaps before they have sent.
+        # Otherwise the end of a file would end the other flows, possibly before they send.
         tables["run"] = {"duration": DURATION, **tables.get("run", {})}
     return Scenario(tables, base=scenario._base)

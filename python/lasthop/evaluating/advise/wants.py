@@ -1,10 +1,10 @@
-"""What is wanted of a link, read from a line such as `goodput, delay_p99 < 300 ms`.
+"""Objectives and constraints, parsed from text such as `goodput, delay_p99 < 300 ms`.
 
-Parts are separated by commas. A metric alone is an objective, a metric with `<` or `>` and a number
-a constraint. A metric is called by the end of its name, without its unit: `goodput`,
-`voice.delay_p99`, `link.wireless.forward.utilization`. An objective that several flows
-have is aggregated as the metric declares: the sum of goodputs, the mean of delays. A constraint
-holds if it holds for each.
+Parts are separated by commas. A metric alone is an objective; a metric with `<` or `>` and a number
+is a constraint. Metrics are given by the last components of their names without unit: `goodput`,
+`voice.delay_p99`, `link.wireless.forward.utilization`. An objective of several flows is aggregated
+as declared by the metric: the sum of goodputs, the mean of delays. A constraint must hold for each
+flow.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ COMBINED: Mapping[str, Callable[..., Any]] = {"sum": np.sum, "mean": np.mean, "m
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """A metric to be as large, or as small, as can be.
+    """A metric to maximise or minimise.
 
     Attributes:
-        word: As it was said.
-        metrics: The full names that it stands for; aggregated as the metric declares.
-        sign: 1 to be large, -1 to be small.
+        word: The objective as given.
+        metrics: Full names of the metrics, which are aggregated as declared.
+        sign: 1 to maximise, -1 to minimise.
     """
 
     word: str
@@ -44,7 +44,7 @@ class Objective:
     sign: float
 
     def samples(self, results: Results, point: int) -> NDArray[np.float64]:
-        """One number for each replication, larger being better."""
+        """Returns one number per replication; higher is better."""
         each = [results.samples(name, point) for name in self.metrics]
         combined = COMBINED[metric_of(self.metrics[0]).aggregation](each, axis=0)
         return np.asarray(self.sign * combined)
@@ -52,14 +52,14 @@ class Objective:
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """A bound on a metric's mean.
+    """A bound on the mean of a metric.
 
     Attributes:
-        word: As it was said, with operator and number.
+        word: The constraint as given, with operator and number.
         metric: Full name.
-        is_upper: Whether the mean has to stay below.
-        limit: In the metric's SI unit.
-        text: The limit as it was said.
+        is_upper: Whether the limit is an upper bound.
+        limit: Limit in the metric's SI unit.
+        text: The limit as given.
     """
 
     word: str
@@ -71,27 +71,27 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class Wants:
-    """Objectives, the first one the most important, and constraints."""
+    """Objectives, in order of importance, and constraints."""
 
     objectives: tuple[Objective, ...]
     constraints: tuple[Constraint, ...]
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """All metrics that are looked at."""
+        """All relevant metrics."""
         names = [name for one in self.objectives for name in one.metrics]
         return tuple(dict.fromkeys([*names, *(one.metric for one in self.constraints)]))
 
 
 def parse(text: str, known: Sequence[str]) -> Wants:
-    """Reads what is wanted.
+    """Parses objectives and constraints.
 
     Args:
-        text: As in the head of this file.
-        known: Full names of the metrics there are.
+        text: Text as described in the module's docstring.
+        known: Full names of the available metrics.
 
     Raises:
-        ArgumentError: If a metric is not there, a number cannot be read or nothing is to be best.
+        ArgumentError: If a metric is unknown, a number is invalid or there is no objective.
     """
     objectives: list[Objective] = []
     constraints: list[Constraint] = []
@@ -99,8 +99,8 @@ def parse(text: str, known: Sequence[str]) -> Wants:
         found = re.fullmatch(r"(?:(max|min)\s+)?([\w.\-]+)\s*(?:(<=?|>=?)\s*(.+))?", part)
         if not found or (found[1] and found[3]):
             raise ArgumentError(
-                f"want: found {part!r}; allowed: METRIC, max METRIC, min METRIC, METRIC < NUMBER "
-                "or METRIC > NUMBER, with commas between"
+                f"invalid value `{part}` for `want`: expected METRIC, max METRIC, min METRIC, "
+                "METRIC < NUMBER or METRIC > NUMBER, separated by commas"
             )
         way, word, operator, number = found.groups()
         metrics = _matching(word, known)
@@ -115,7 +115,9 @@ def parse(text: str, known: Sequence[str]) -> Wants:
                 Constraint(part, name, operator.startswith("<"), limit, number) for name in metrics
             ]
     if not objectives:
-        raise ArgumentError(f"want: found no metric to be best in {text!r}; allowed: one at least")
+        raise ArgumentError(
+            f"missing objective in `{text}` for `want`: expected at least one metric"
+        )
     return Wants(tuple(objectives), tuple(constraints))
 
 
@@ -130,7 +132,7 @@ def _matching(word: str, known: Sequence[str]) -> tuple[str, ...]:
         own = (name for name in known if name.startswith("flow."))
         words = dict.fromkeys(bare_name(name).rpartition(".")[2] for name in own)
         raise ArgumentError(
-            f"want: found no metric {word!r} in this traffic; allowed: {', '.join(words)}"
+            f"unknown metric `{word}` for `want`: expected {', '.join(words)} with this traffic"
         )
     return tuple(flows or names)
 
@@ -143,5 +145,7 @@ def _limit(word: str, metric: str, text: str) -> float:
         share = text.strip().endswith("%")
         return float(text.strip().removesuffix("%")) / (100.0 if share else 1.0)
     except ValueError as error:
-        told = str(error).partition("; allowed: ")[2] or "a number"
-        raise ArgumentError(f"want: found {text!r} for {word}; allowed: {told}") from None
+        expected = str(error).partition("; allowed: ")[2] or "a number"
+        raise ArgumentError(
+            f"invalid limit `{text}` of {word} for `want`: expected {expected}"
+        ) from None

@@ -1,4 +1,4 @@
-"""Closed forms and Markov models: what theory says, without a simulation.
+"""Analytical models: closed forms and Markov chains, without simulation.
 
     >>> from lasthop import analysis
     >>> channel = analysis.Channel(0.1, 0.1, loss_in_good=0.01, loss_in_bad=0.9)
@@ -7,7 +7,8 @@
 
 Equations, sources and the misprints in them: `docs/analysis.md`. Every function raises
 `AnalysisError`, a `ValueError`, for arguments that a model cannot work with. Probabilities are
-fractions, times seconds, rates packets or segments per second unless a name says otherwise.
+fractions, times are in seconds, rates in packets or segments per second, unless the name has
+another unit.
 """
 
 from lasthop._lasthop import AnalysisError

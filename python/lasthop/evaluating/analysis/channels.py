@@ -16,7 +16,7 @@ LARGEST = 2**32 - 1
 
 @dataclass(frozen=True)
 class Channel:
-    """A two-state (Gilbert–Elliott) channel that steps once a frame, in its stationary law.
+    """A stationary two-state (Gilbert–Elliott) channel that steps once per frame.
 
     Attributes:
         good_to_bad: Probability per frame of going from good to bad; 1 - g of Vacirca et al.
@@ -35,11 +35,11 @@ class Channel:
 
     @classmethod
     def independent(cls, loss: float) -> Channel:
-        """A channel that loses each frame with probability `loss`, whatever became of the rest."""
+        """Returns a channel that loses each frame independently with probability `loss`."""
         return cls(0.5, 0.5, loss, loss)
 
     def spaced(self, frames: int) -> Channel:
-        """The channel as one meets it every `frames` frames: a step is that many of its own."""
+        """Returns the channel sampled every `frames` frames."""
         return Channel(*law_of(self).spaced(whole("frames", frames)).parameters())
 
     @property
@@ -68,10 +68,10 @@ class Channel:
 
 
 class BlockLoss(NamedTuple):
-    """What becomes of a block.
+    """Outcome of a block.
 
     Attributes:
-        residual: Fraction of the data frames that stays lost.
+        residual: Fraction of the data frames that remains lost.
         failure: Probability that the block cannot be decoded.
     """
 
@@ -80,28 +80,28 @@ class BlockLoss(NamedTuple):
 
 
 def law_of(channel: Channel) -> _lasthop.ChannelLaw:
-    """A channel as the engine has it."""
+    """Returns a channel for the engine."""
     return _lasthop.ChannelLaw(
         channel.good_to_bad, channel.bad_to_good, channel.loss_in_good, channel.loss_in_bad
     )
 
 
 def chain_of(channel: Channel, pdus: int, spacing: int) -> _lasthop.ArqChain:
-    """The chain of an SDU of so many PDUs, each sent again after so many frames."""
+    """Returns the chain of an SDU of `pdus` PDUs, retransmitted after `spacing` frames."""
     return _lasthop.ArqChain(law_of(channel), whole("pdus", pdus), whole("spacing", spacing))
 
 
 def whole(argument: str, value: int) -> int:
-    """A number that fits what the engine counts with; it says whether the value makes sense."""
+    """Checks that a number fits the engine's integers; the engine checks its value."""
     if not 0 <= value <= LARGEST:
         raise AnalysisError(
-            f"{argument}: found {value}; allowed: a whole number from 0 to {LARGEST}"
+            f"invalid value `{value}` for `{argument}`: expected an integer from 0 to {LARGEST}"
         )
     return value
 
 
 def limit_of(limit: int | None) -> int | None:
-    """A limit of transmissions, which may be none."""
+    """Returns a limit of transmissions for the engine; None: no limit."""
     return None if limit is None else whole("limit", limit)
 
 
@@ -135,13 +135,13 @@ def two_state_loss(
         bad_ber: Bit error rate in the bad state.
     """
     if not rate_bps > 0.0:
-        raise AnalysisError(f"rate_bps: found {rate_bps}; allowed: above 0")
+        raise AnalysisError(f"invalid value `{rate_bps}` for `rate_bps`: expected above 0")
     bits = 8 * whole("frame_bytes", frame_bytes)
     return _lasthop.two_state_loss((good_s, bad_s), (good_ber, bad_ber), bits, bits / rate_bps)
 
 
 def markov_chain_loss(transitions: Sequence[Sequence[float]], loss: Sequence[float]) -> float:
-    """Loss of a frame on a Markov chain that steps once a frame.
+    """Returns the frame loss rate of a Markov chain that steps once per frame.
 
     Args:
         transitions: A row for each state: probabilities of the state of the next frame.
@@ -151,13 +151,13 @@ def markov_chain_loss(transitions: Sequence[Sequence[float]], loss: Sequence[flo
 
 
 def run_lengths(channel: Channel, *, lost: bool = True, longest: int = 50) -> pl.DataFrame:
-    """Law of the runs of losses, or of arrivals: `length` in frames, `probability`."""
+    """Returns the distribution of runs of losses or arrivals: `length`, `probability`."""
     law = law_of(channel).run_lengths(lost, whole("longest", longest))
     return pl.DataFrame({"length": range(1, len(law) + 1), "probability": law})
 
 
 def losses_among(channel: Channel, frames: int) -> pl.DataFrame:
-    """Law of the number of losses among `frames` frames in a row: `lost`, `probability`."""
+    """Returns the distribution of losses among `frames` frames: `lost`, `probability`."""
     law = law_of(channel).losses_among(whole("frames", frames))
     return pl.DataFrame({"lost": range(len(law)), "probability": law})
 
@@ -168,5 +168,5 @@ def block_code(channel: Channel, n: int, k: int) -> BlockLoss:
 
 
 def parity_for(channel: Channel, k: int, target: float, *, most: int = 100) -> int:
-    """Fewest parity frames with which at most the fraction `target` of the data stays lost."""
+    """Returns the minimum number of parity frames for a residual loss of at most `target`."""
     return law_of(channel).parity_for(whole("k", k), target, whole("most", most))

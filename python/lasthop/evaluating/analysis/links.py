@@ -1,4 +1,4 @@
-"""What link protocols make of a channel: residual loss, transmissions, delay, efficiency."""
+"""Performance of link protocols on a channel: residual loss, transmissions, delay, efficiency."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class IdealLink:
     """Counts of an ideal selective-repeat link.
 
     Attributes:
-        frames: Frames in which something was sent or waited for.
+        frames: Frames in which an SDU was sent or in progress.
         delivered: SDUs delivered.
-        given_up: SDUs given up.
+        given_up: SDUs discarded at the limit.
         transmissions: PDUs sent.
         arrivals: PDUs that arrived.
-        delays: `frames` and `sdus`: how many SDUs took how many frames.
+        delays: `frames` and `sdus`: number of SDUs by delay in frames.
     """
 
     frames: int
@@ -42,9 +42,9 @@ def residual_loss(channel: Channel, limit: int, *, pdus: int = 1, spacing: int =
 
     Args:
         channel: The channel.
-        limit: Most transmissions of a PDU.
-        pdus: PDUs an SDU.
-        spacing: Frames from a transmission of a PDU to the next.
+        limit: Maximum transmissions per PDU.
+        pdus: PDUs per SDU.
+        spacing: Frames between transmissions of a PDU.
     """
     return chain_of(channel, pdus, spacing).residual_loss(whole("limit", limit))
 
@@ -69,13 +69,15 @@ def smallest_limit(
     Args:
         channel: The channel.
         target: Residual loss, above 0.
-        pdus: PDUs an SDU.
-        spacing: Frames from a transmission of a PDU to the next.
+        pdus: PDUs per SDU.
+        spacing: Frames between transmissions of a PDU.
         method: `exact`, the smallest such limit, or `approximate`, the paper's inversion by the
             dominant eigenvalue, whose true loss may be far above the target.
     """
     if method not in ("exact", "approximate"):
-        raise AnalysisError(f"method: found {method!r}; allowed: 'exact', 'approximate'")
+        raise AnalysisError(
+            f"invalid value `{method}` for `method`: expected 'exact', 'approximate'"
+        )
     return chain_of(channel, pdus, spacing).limit_for(target, method == "exact")
 
 
@@ -91,11 +93,11 @@ def energy_ratio(
 
     Args:
         channel: The channel.
-        limit: Most transmissions of a PDU.
-        pdus: PDUs an SDU.
-        spacing: Frames from a transmission of a PDU to the next.
-        restart_after: Frames from the last transmission of a lost SDU to its repetition by TCP; 1
-            is at once. None: so late that the channel has its stationary law.
+        limit: Maximum transmissions per PDU.
+        pdus: PDUs per SDU.
+        spacing: Frames between transmissions of a PDU.
+        restart_after: Frames from the last transmission of a lost SDU to its retransmission by TCP;
+            1: immediately; None: so late that the channel is stationary.
     """
     after = None if restart_after is None else whole("restart_after", restart_after)
     return chain_of(channel, pdus, spacing).energy_ratio(whole("limit", limit), after)
@@ -104,14 +106,14 @@ def energy_ratio(
 def arq(
     channel: Channel, limits: Iterable[int] = range(1, 31), *, pdus: int = 1, spacing: int = 1
 ) -> pl.DataFrame:
-    """Everything about limits of a selective-repeat link, a row each.
+    """Returns a table of limits of a selective-repeat link.
 
     Returns:
         `limit`; `residual_loss`; `approximate_loss`, by the dominant eigenvalue;
-        `transmissions_per_pdu`; `mean_attempts`, of an SDU, those given up included;
-        `delay_frames`, mean of the SDUs that arrive; `energy_ratio`, with a restart in the
-        stationary channel, and `energy_ratio_at_once`, as soon as the sender knows of the loss,
-        `spacing` frames after the last transmission. What does not exist is null.
+        `transmissions_per_pdu`; `mean_attempts` per SDU, including discarded ones; `delay_frames`,
+        mean of delivered SDUs; `energy_ratio`, with a restart in the stationary channel, and
+        `energy_ratio_at_once`, with a restart when the sender detects the loss, `spacing` frames
+        after the last transmission. Undefined values are null.
     """
     chain = chain_of(channel, pdus, spacing)
     rows = []
@@ -149,7 +151,7 @@ def arq(
 
 
 def _or_none(chain: _lasthop.ArqChain, limit: int, restart: int | None) -> float | None:
-    """The energy ratio, where there is one: something is lost and something arrives."""
+    """Returns the energy ratio; None unless some SDUs are lost and some arrive."""
     try:
         return chain.energy_ratio(limit, restart)
     except AnalysisError:
@@ -159,11 +161,11 @@ def _or_none(chain: _lasthop.ArqChain, limit: int, restart: int | None) -> float
 def arq_delay(
     channel: Channel, *, pdus: int = 1, spacing: int = 1, longest: int = 100
 ) -> pl.DataFrame:
-    """Law of the delay of an isolated SDU without a limit.
+    """Returns the delay distribution of an isolated SDU without a limit.
 
     Returns:
-        `attempts`, `frames` passed with them, `probability` that they are just enough, `lost`, the
-        probability that they are not enough.
+        `attempts`, their duration `frames`, `probability` that exactly these are needed, `lost`,
+        the probability that more are needed.
     """
     chain = chain_of(channel, pdus, spacing)
     law = chain.attempts_law(whole("longest", longest))
@@ -182,7 +184,7 @@ def arq_delay(
 def arq_quantile(
     channel: Channel, quantile: float, limit: int | None = None, *, pdus: int = 1, spacing: int = 1
 ) -> int:
-    """Frames within which the fraction `quantile` of the delivered SDUs arrives."""
+    """Returns a quantile of the delay of delivered SDUs in frames."""
     chain = chain_of(channel, pdus, spacing)
     return chain.frames(chain.attempts_quantile(quantile, limit_of(limit)))
 
@@ -234,23 +236,23 @@ def ideal_selective_repeat(
     Args:
         channel: The channel.
         pdus: PDUs an SDU.
-        limit: Most transmissions of a PDU; None for no limit.
-        spacing: Frames from a transmission of a PDU to the next.
-        capacity: PDUs a frame; None for as many as there are.
-        sdus: Send so many SDUs, one after the other, each alone.
-        gap: Frames between two of them; by default so many that the channel has forgotten.
-        frames: Run for so many frames with SDUs always waiting, instead.
-        seed: Of the random streams.
+        limit: Maximum transmissions per PDU; None: no limit.
+        spacing: Frames between transmissions of a PDU.
+        capacity: PDUs per frame; None: unlimited.
+        sdus: Number of isolated SDUs to send.
+        gap: Frames between two of them; default: beyond the memory of the channel.
+        frames: Instead of `sdus`: number of frames with SDUs always queued.
+        seed: Seed of the random streams.
     """
     if (sdus is None) == (frames is None):
-        raise AnalysisError("sdus: found it with frames or neither; allowed: one of the two")
+        raise AnalysisError("invalid `sdus` and `frames`: expected one of the two")
     if sdus is not None and gap is None:
         memory = abs(1.0 - channel.good_to_bad - channel.bad_to_good)
         forgets = 1 if memory == 0.0 else math.ceil(math.log(1e-9) / math.log(min(memory, 0.99999)))
         gap = min(max(1, forgets), 1_000_000)
     amount = sdus if sdus is not None else frames or 0
     if amount < 0 or not 0 <= seed < 2**64:
-        raise AnalysisError(f"sdus, frames, seed: found {amount}, {seed}; allowed: at least 0")
+        raise AnalysisError(f"invalid amount {amount} or seed {seed}: expected at least 0 for both")
     numbers, delays = _lasthop.ideal_selective_repeat(
         law_of(channel),
         whole("pdus", pdus),

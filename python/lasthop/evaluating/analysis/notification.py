@@ -1,4 +1,4 @@
-"""How often and how late explicit loss notification comes."""
+"""Rate and delay of explicit loss notification."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def notification_load(
 
     Args:
         losses: Probabilities that an attempt fails.
-        limits: Attempts after which a frame is given up.
-        ratio: Length of a message over that of a frame, 0.2 in figure 3.
+        limits: Maximum attempts per frame.
+        ratio: Ratio of message length to frame length, 0.2 in figure 3.
 
     Returns:
         `loss`, `limit`, and the loads `ersn_printed` (as printed), `ersn` (exact) and `eln`.
@@ -49,20 +49,20 @@ def notification_delay(
     data_loss: float = 0.0,
     ack_loss: float = 0.0,
 ) -> pl.DataFrame:
-    """From a loss on the air to the notification of the TCP sender: table 1 of Yun.
+    """Returns the delay from a wireless loss to the notification of the TCP sender: table 1 of Yun.
 
     Args:
         wire_s: One way from the base station to the other end of the connection.
         data_s: One attempt of a data packet over the air.
         ack_s: One attempt of an acknowledgment.
         data_loss: Probability that an attempt of a data packet fails.
-        ack_loss: The same of an acknowledgment.
+        ack_loss: Probability that an attempt of an ACK fails.
 
     Returns:
         `scheme`, `downlink_s`, `uplink_s` (the sender is the wireless station).
     """
-    told = _lasthop.notification_delays((data_s, ack_s), (data_loss, ack_loss), wire_s)
-    return pl.DataFrame(told, schema=["scheme", "downlink_s", "uplink_s"], orient="row")
+    rows = _lasthop.notification_delays((data_s, ack_s), (data_loss, ack_loss), wire_s)
+    return pl.DataFrame(rows, schema=["scheme", "downlink_s", "uplink_s"], orient="row")
 
 
 def losses_in_a_row(loss: float, limit: int = 1, *, level: float = 0.01) -> int:
@@ -70,7 +70,7 @@ def losses_in_a_row(loss: float, limit: int = 1, *, level: float = 0.01) -> int:
 
     Args:
         loss: Probability p that an attempt fails.
-        limit: Attempts l after which a packet is given up.
+        limit: Maximum attempts l per packet.
         level: Probability below which noise is not the cause.
     """
     return _lasthop.losses_in_a_row(loss, whole("limit", limit), level)

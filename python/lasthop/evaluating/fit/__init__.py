@@ -1,11 +1,11 @@
-"""Error processes from measured losses: which one, with which parameters, and whether it fits.
+"""Fitting of error models to measured losses: model, parameters, goodness of fit.
 
     fit = lasthop.fit.fit("losses.txt")
     fit.errors          # the line of a scenario
-    fit.warnings        # what to know before using it
+    fit.warnings        # limitations of the estimate
 
-`records` is what was measured, `readers`, `wifi` and `rates` read it; `models/` has one file a
-model, `estimate` finds its parameters, `checks` tests it, `fitting` puts this together.
+`records` defines records of losses, `readers`, `wifi` and `rates` read them; `models/` has one file
+per model, `estimate` estimates parameters, `checks` tests the fit, `fitting` combines these.
 """
 
 from lasthop.evaluating.fit.checks import Check

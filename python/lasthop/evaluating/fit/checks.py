@@ -1,12 +1,12 @@
 """Tests of a fitted model against its record, and warnings about the record.
 
-Run lengths, correlations and losses over windows are compared with records drawn from the model at
-its estimates: p is the fraction of them that lie at least as far from their common mean as the
-record does. 99 draws decide clear cases; where one of these p-values is below 10 %, 299 draws
-replace them. Parameters are not estimated again in the draws, which makes the tests conservative.
+Run lengths, correlations and losses over windows are compared with records sampled from the model
+at its estimates: p is the fraction of samples that are at least as far from the common mean as the
+record. 99 samples decide clear cases; if a p-value is below 10 %, 299 samples are used. Parameters
+are not re-estimated for the samples, which makes the tests conservative.
 
-The levels of the tests add up to 5 %, so that all tests of one fit together reject a right model in
-at most 5 % of cases (Bonferroni); tests/test_fit.py and benches/fit_misfits.py measure it.
+The levels of the tests add up to 5 %, so that all tests of one fit together reject a correct model
+with at most 5 % probability (Bonferroni); tests/test_fit.py and benches/fit_misfits.py measure it.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from lasthop.evaluating.fit.records import Record, run_lengths
 
 __all__ = ["LAGS", "Check", "autocorrelation", "checks", "draw", "warnings"]
 
-# Draws that decide clear cases, and draws for all others.
+# Number of samples for clear cases, and for all others.
 FEW, MANY, CLEAR = 99, 299, 0.1
-# Frames that are compared with draws.
+# Maximum number of frames compared with samples.
 COMPARED = 100_000
 LAGS = np.array([1, 2, 3, 4, 5, 7, 10, 14, 20, 30, 50, 100, 200, 500])
 WINDOWS = 20
@@ -50,7 +50,7 @@ OCTAVES = np.flatnonzero((EDGES & (EDGES - 1)) == 0)
 
 
 def _heavy_tails() -> Array:
-    """Log probabilities of the classes under Pareto (Lomax) laws of many shapes and scales."""
+    """Returns log probabilities of the classes for Pareto (Lomax) distributions."""
     shape = np.geomspace(0.6, 6.0, 12)[:, None, None]
     scale = np.geomspace(0.3, 1e5, 28)[None, :, None]
     beyond = (1.0 + (EDGES - 1) / scale) ** -shape
@@ -63,12 +63,12 @@ HEAVY = _heavy_tails()
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A test of fit.
+    """A goodness-of-fit test.
 
     Attributes:
-        name: What is compared.
-        p_value: Chance of a difference so large, were the model right; None if nothing can be said.
-        detail: What was found, in words.
+        name: Compared feature.
+        p_value: Probability of such a difference if the model is correct; None if unknown.
+        detail: Description of the result.
     """
 
     name: str
@@ -82,7 +82,7 @@ class Check:
 
 
 def draw(fitted: Fitted, frames: int, replication: int, seed: int = 1) -> np.ndarray:
-    """Losses drawn from a fitted model, for the sizes and times of the record it was fitted to."""
+    """Samples losses from a fitted model, with the sizes and times of its record."""
     law, matrices = fitted.model.matrices(fitted.values)
     kinds = None
     if isinstance(fitted.model, TwoState):
@@ -99,7 +99,7 @@ def draw(fitted: Fitted, frames: int, replication: int, seed: int = 1) -> np.nda
 
 
 def autocorrelation(lost: np.ndarray, lags: np.ndarray) -> Array:
-    """Correlation of losses at distances in frames; 0 where all frames or none are lost."""
+    """Returns the correlation of losses at distances in frames; 0 if all or no frames are lost."""
     frames, rate = lost.size, lost.mean()
     if rate in (0.0, 1.0):
         return np.zeros(lags.size)
@@ -109,12 +109,12 @@ def autocorrelation(lost: np.ndarray, lags: np.ndarray) -> Array:
 
 
 def checks(record: Record, fitted: Fitted, chain: Fitted) -> tuple[Check, ...]:
-    """Tests of fit.
+    """Runs the goodness-of-fit tests.
 
     Args:
-        record: What was fitted.
-        fitted: The model that was chosen.
-        chain: The best one that steps once a frame: for what windows may differ by.
+        record: The record.
+        fitted: The chosen model.
+        chain: The best model that steps once per frame, for the variance over windows.
     """
     lost = record.part(0, COMPARED).lost
     own = _features(lost)
@@ -157,7 +157,7 @@ def _deviations(lost: np.ndarray) -> Array:
 
 
 def _compared(features: list[Array], frames: int) -> list[Check]:
-    """Tests of the last row of each feature against the other rows, which were drawn."""
+    """Tests the last row of each feature against the other rows, which are samples."""
     bursts, gaps, correlations, deviations = features
     lags = [f"at distance {lag}" for lag in LAGS]
     windows = [f"in windows of {window} frames, standard deviation" for window in _scales(frames)]
@@ -178,14 +178,14 @@ def _tails(classes: Array) -> Array:
 
 
 def _long(name: str, classes: Array) -> Check:
-    """The rank of the likelihood of the best power law over that of the draws together.
+    """Ranks the likelihood ratio of the best power law among the samples.
 
     The statistic is that of Cox's test of separate families (J. R. Stat. Soc. B 24, 1962).
     """
     pooled = classes.sum(axis=0) + 0.5
     gain = (classes @ HEAVY.T).max(axis=1) - classes @ np.log(pooled / pooled.sum())
-    text = f"a power law is e^{gain[-1]:.3g} times as likely as the model, e^{gain[:-1].mean():.3g}"
-    return Check(name, float(_ranks(gain)[-1]), f"{text} in draws")
+    text = f"likelihood ratio of a power law e^{gain[-1]:.3g}, e^{gain[:-1].mean():.3g}"
+    return Check(name, float(_ranks(gain)[-1]), f"{text} in samples of the model")
 
 
 def _farthest(name: str, feature: Array, places: list[str]) -> Check:
@@ -209,7 +209,7 @@ def _away(feature: Array, places: list[str]) -> tuple[Array | None, str]:
         return None, "too few to compare"
     away = np.abs(feature - mean)[:, used] / deviation[used]
     place = used[int(away[-1].argmax())]
-    text = f"farthest {places[place]}: {feature[-1, place]:.3g}, the model says {mean[place]:.3g}"
+    text = f"maximum deviation {places[place]}: {feature[-1, place]:.3g}, model {mean[place]:.3g}"
     return away.max(axis=1), text
 
 
@@ -220,12 +220,12 @@ def _windows(record: Record, chain: Fitted) -> Check:
     frames = record.lost.size // WINDOWS
     name = "stationary"
     if frames < 10 or not record.lost.any():
-        return Check(name, None, "too short to tell")
+        return Check(name, None, "record too short")
     losses = record.lost[: frames * WINDOWS].reshape(WINDOWS, frames).sum(axis=1)
     law, matrices = chain.model.matrices(chain.values)
     variance = _count_variance(law, matrices, frames)
     if variance <= 0.0 or losses.sum() < 5 * WINDOWS:
-        return Check(name, None, "too few losses to tell")
+        return Check(name, None, "too few losses")
     statistic = float(((losses - losses.mean()) ** 2).sum() / variance)
     p = float(chi2.sf(statistic, WINDOWS - 1))
     shares = losses / frames
@@ -233,17 +233,17 @@ def _windows(record: Record, chain: Fitted) -> Check:
         name,
         p,
         f"loss of twenty parts from {100 * shares.min():.3g} to {100 * shares.max():.3g} %, "
-        f"{np.sqrt(statistic / (WINDOWS - 1)):.2g} times the deviation that the chain says",
+        f"{np.sqrt(statistic / (WINDOWS - 1)):.2g} times the standard deviation of the chain",
     )
 
 
 def _count_variance(law: Array, matrices: Array, frames: int) -> float:
-    """Variance of the number of losses among so many frames, of a chain in its stationary law."""
+    """Returns the variance of the number of losses among frames of a stationary chain."""
     step, lost = matrices.sum(axis=0), matrices[1]
     rate = float((law @ lost).sum())
     column = lost.sum(axis=1)
     row = law @ lost - rate * law @ step
-    # Σ_k (n - k) γ_k by doubling would do for any n; correlations die out long before.
+    # The sum Σ_k (n - k) γ_k converges long before k = n.
     total = frames * rate * (1.0 - rate)
     for distance in range(1, min(frames, 200_000)):
         covariance = float(row @ column)
@@ -255,7 +255,7 @@ def _count_variance(law: Array, matrices: Array, frames: int) -> float:
 
 
 def _length(record: Record) -> Check | None:
-    """Whether lost frames are longer than others; batches of frames stand for independent ones."""
+    """Tests whether lost frames are longer than others; batches are assumed independent."""
     from scipy.stats import t
 
     if record.bits is None or np.ptp(record.bits) == 0.0 or not record.lost.any():
@@ -281,11 +281,11 @@ def _length(record: Record) -> Check | None:
 def warnings(
     record: Record, fitted: Fitted, found: tuple[Check, ...], *, has_sizes_in_model: bool
 ) -> tuple[str, ...]:
-    """What a reader of the estimates should know."""
-    told = []
+    """Returns limitations of the estimates."""
+    notes = []
     bursts = record.bursts.size
     if bursts < LEAST_BURSTS:
-        told.append(f"too short: {bursts} bursts of losses; {LEAST_BURSTS} are the least to trust")
+        notes.append(f"record too short: {bursts} loss bursts, at least {LEAST_BURSTS} are needed")
     wide = [
         one.name
         for one in fitted.estimates
@@ -293,15 +293,15 @@ def warnings(
         or (one.value > 0.0 and 0.5 * (one.high - one.low) > WIDE * one.value)
     ]
     if wide and bursts >= LEAST_BURSTS:
-        told.append(f"known to worse than ± 50 %: {', '.join(wide)}")
+        notes.append(f"uncertainty above ± 50 %: {', '.join(wide)}")
     for check in found:
         if not check.failed:
             continue
         if check.name == "stationary":
-            told.append(f"not stationary, or correlated for longer than the model: {check.detail}")
+            notes.append(f"not stationary, or longer correlation than the model: {check.detail}")
         elif check.name == "loss does not depend on length":
             if not has_sizes_in_model:
-                told.append(f"loss depends on length, which the model has not: {check.detail}")
+                notes.append(f"loss depends on length, unlike in the model: {check.detail}")
         else:
-            told.append(f"{check.name} are not those of {fitted.model.name}: {check.detail}")
-    return tuple(told)
+            notes.append(f"{check.name} deviate from {fitted.model.name}: {check.detail}")
+    return tuple(notes)

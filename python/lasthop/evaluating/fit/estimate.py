@@ -1,14 +1,14 @@
-"""Maximum likelihood: Baum–Welch first, Newton to the end, intervals from the curvature.
+"""Maximum likelihood estimation: Baum–Welch, then Newton steps; intervals from the curvature.
 
-The engine gives the likelihood and its derivative with respect to each matrix of a model
-(crates/lasthop-analysis/src/loss_likelihood.rs). Where a model has a closed form for it, some
-steps of Baum and Welch approach the maximum from each start; then quasi-Newton and Newton steps, in
-coordinates without bounds, finish where Baum–Welch would take thousands. Long records are first
-searched in a part of them.
+The engine computes the likelihood and its derivative with respect to each matrix of a model
+(crates/lasthop-analysis/src/loss_likelihood.rs). If a model has a closed form, several Baum–Welch
+steps approach the maximum from each start. Quasi-Newton and Newton steps in unbounded coordinates
+then converge where Baum–Welch would need thousands of steps. For long records, a part is searched
+first.
 
-Intervals are those of the normal law in these coordinates, from the observed information. Where the
-likelihood is no paraboloid, as for a parameter near the edge of what it can be (a loss of 0 or 1),
-they end where its profile has fallen by 1.92; on the side of the edge there may be no end.
+Intervals are normal in these coordinates, from the observed information. If the log likelihood is
+not quadratic, as for a parameter near its bound (a loss of 0 or 1), the ends are the points at
+which the profile likelihood has decreased by 1.92; on the side of the bound, there may be no end.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from lasthop.evaluating.fit.records import Record
 
 __all__ = ["Estimate", "Fitted", "estimate", "with_intervals"]
 
-# Frames of the part that is searched from every start.
+# Number of frames of the part that is searched from every start.
 SEARCHED = 200_000
 STEPS = 40
-# A coordinate with less information is near an edge of what it can be: the likelihood is flat.
+# Minimum information of a coordinate; below it, the parameter is near a bound.
 LEAST = 0.5
-# How far the fall of the likelihood at the ends of an interval of the normal law may be from that
-# of a paraboloid.
+# Tolerance of the decrease of the log likelihood at the ends of a normal interval, relative to a
+# quadratic function.
 PARABOLIC = 0.1
-# How near the root of the fall at an end is brought to that of 1.92, as a share.
+# Relative tolerance of the square root of the decrease at an end.
 PRECISE = 0.02
-# Half of the 95 % quantile of chi-squared with one degree of freedom.
+# Half of the 95 % quantile of chi-squared with 1 degree of freedom.
 DROP = 1.9207
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A parameter, or what follows from several.
+    """Estimate of a parameter or derived value.
 
     Attributes:
-        name: Of the parameter.
+        name: Name of the parameter.
         unit: `probability`, `s` or `frames`.
         value: The estimate.
-        low: Lower end of its 95 % interval; NaN before `with_intervals`.
-        high: Upper end; infinite where the record sets no bound.
+        low: Lower end of the 95 % confidence interval; NaN before `with_intervals`.
+        high: Upper end; infinite if the record gives no bound.
     """
 
     name: str
@@ -62,10 +62,10 @@ class Fitted:
 
     Attributes:
         model: The model, bound to the record.
-        values: Its parameters.
-        log_likelihood: At these.
-        estimates: Parameters, then what follows from them; with intervals after `with_intervals`.
-        frames: Of the record.
+        values: Parameters.
+        log_likelihood: Log likelihood at the parameters.
+        estimates: Parameters, then derived values; with intervals after `with_intervals`.
+        frames: Number of frames of the record.
     """
 
     model: Model
@@ -76,12 +76,12 @@ class Fitted:
 
     @property
     def aic(self) -> float:
-        """Akaike's criterion."""
+        """Akaike information criterion."""
         return 2.0 * self.model.size - 2.0 * self.log_likelihood
 
     @property
     def bic(self) -> float:
-        """Schwarz's criterion: the family with the smallest is chosen."""
+        """Bayesian information criterion (Schwarz); the family with the minimum is chosen."""
         return self.model.size * float(np.log(self.frames)) - 2.0 * self.log_likelihood
 
     @property
@@ -92,7 +92,7 @@ class Fitted:
 
 
 class _Target:
-    """The likelihood of a record under a model, over coordinates without bounds."""
+    """The likelihood of a record under a model, as a function of unbounded coordinates."""
 
     def __init__(self, model: Model, record: Record) -> None:
         self.model = model
@@ -105,13 +105,13 @@ class _Target:
         return log
 
     def counts(self, values: Array) -> tuple[float, Array]:
-        """Logarithm of the likelihood, and expected counts of each event and change of state."""
+        """Returns the log likelihood and expected counts of each event and state transition."""
         law, matrices = self.model.matrices(values)
         log, _, slopes = self.runs.likelihood(law.tolist(), matrices.ravel().tolist(), True)
         return log, matrices * np.reshape(slopes, matrices.shape)
 
     def log_and_slope(self, free: Array) -> tuple[float, Array]:
-        """With its gradient: the slopes of the matrices, by the chain rule."""
+        """Returns the log likelihood and its gradient, by the chain rule over the matrices."""
         law, matrices = self.model.matrices(self.model.values(free))
         log, first, slopes = self.runs.likelihood(law.tolist(), matrices.ravel().tolist(), True)
         by_matrix, by_law = np.reshape(slopes, matrices.shape), np.array(first)
@@ -128,7 +128,7 @@ class _Target:
         return log, gradient
 
     def curvature(self, free: Array, slope: Array | None = None) -> Array:
-        """Second derivatives, from differences of the gradient: one-sided if it is given here."""
+        """Returns second derivatives by differences of the gradient; one-sided if it is given."""
         size, step = free.size, 1e-3
         found = np.empty((size, size))
         for index in range(size):
@@ -148,7 +148,7 @@ def estimate(model: Model, record: Record) -> Fitted:
 
     Args:
         model: A model that applies to the record.
-        record: Frames, of which some were lost and some arrived.
+        record: A record with lost and received frames.
     """
     model = model.bound(record)
     part = record.part(0, SEARCHED)
@@ -164,16 +164,16 @@ def estimate(model: Model, record: Record) -> Fitted:
     assert best is not None  # noqa: S101 - every model has a start
     if is_part:
         target = _Target(model, record)
-    # What a part says of the whole record is near enough for few steps to finish.
+    # The estimate from a part is close enough for few steps on the whole record.
     free, log = _newton(target, best[1], 3 if is_part else 25)
     values = model.values(free)
     pairs = zip((*model.parameters, *model.derived), (*values, *model.derive(values)), strict=True)
-    told = tuple(Estimate(one.name, one.unit, float(value), np.nan, np.nan) for one, value in pairs)
-    return Fitted(model, values, log, told, record.lost.size)
+    plain = tuple(Estimate(one.name, one.unit, float(v), np.nan, np.nan) for one, v in pairs)
+    return Fitted(model, values, log, plain, record.lost.size)
 
 
 def with_intervals(fitted: Fitted, record: Record) -> Fitted:
-    """How well the parameters are known: takes longer than the fit where they are known badly."""
+    """Adds intervals, which takes longer than the fit for poorly determined parameters."""
     target = _Target(fitted.model, record)
     return replace(
         fitted,
@@ -182,7 +182,7 @@ def with_intervals(fitted: Fitted, record: Record) -> Fitted:
 
 
 def _baum_welch(target: _Target, values: Array) -> Array:
-    """Some steps of Baum and Welch, where the model has a closed form; coordinates."""
+    """Runs Baum–Welch steps if the model has a closed form; returns coordinates."""
     model = target.model
     before = -np.inf
     for _ in range(STEPS):
@@ -195,7 +195,7 @@ def _baum_welch(target: _Target, values: Array) -> Array:
 
 
 def _climb(target: _Target, free: Array, steps: int) -> tuple[Array, float]:
-    """A quasi-Newton search, until a step gains less than a hundredth in log likelihood."""
+    """Runs a quasi-Newton search until a step gains less than 0.01 in log likelihood."""
     from scipy.optimize import minimize
 
     def value(at: Array) -> tuple[float, Array]:
@@ -215,11 +215,11 @@ def _climb(target: _Target, free: Array, steps: int) -> tuple[Array, float]:
 
 
 def _newton(target: _Target, free: Array, steps: int) -> tuple[Array, float]:
-    """Newton steps, shortened where the likelihood is no paraboloid."""
+    """Runs Newton steps, shortened if the log likelihood is not quadratic."""
     log, slope = target.log_and_slope(free)
     for _ in range(steps):
         values, vectors = np.linalg.eigh(-target.curvature(free, slope))
-        # Uphill in every direction, and not far where nothing bends.
+        # Uphill in every direction; short steps where the curvature is small.
         bent = np.maximum(np.abs(values), 1e-3 * max(np.abs(values).max(), 1e-6))
         step = vectors @ ((vectors.T @ slope) / bent)
         step *= min(1.0, 2.0 / max(np.abs(step).max(), 1e-300))
@@ -240,7 +240,7 @@ def _newton(target: _Target, free: Array, steps: int) -> tuple[Array, float]:
 
 
 def _intervals(target: _Target, free: Array, log: float) -> tuple[Estimate, ...]:
-    """Parameters and what follows from them, with intervals."""
+    """Returns parameters and derived values with intervals."""
     model = target.model
     values = model.values(free)
     information = -target.curvature(free)
@@ -282,7 +282,7 @@ def _intervals(target: _Target, free: Array, log: float) -> tuple[Estimate, ...]
 
 
 def _covariance(information: Array, is_inside: np.ndarray) -> Array:
-    """Of the coordinates that are not at an edge; infinite where the record tells nothing."""
+    """Returns the covariance of coordinates that are not at a bound; infinite if undetermined."""
     found = np.full(information.shape, np.nan)
     inside = np.flatnonzero(is_inside)
     values, vectors = np.linalg.eigh(information[np.ix_(inside, inside)])
@@ -296,10 +296,10 @@ def _covariance(information: Array, is_inside: np.ndarray) -> Array:
 def _ends(
     target: _Target, free: Array, index: int, log: float, covariance: Array
 ) -> tuple[float | None, float | None]:
-    """Ends of the interval of a coordinate; None where the record sets none.
+    """Returns the ends of the interval of a coordinate; None if the record gives none.
 
-    Those of the normal law where the likelihood has fallen there as a paraboloid's would have, else
-    those of its profile.
+    Uses the normal approximation if the log likelihood is approximately quadratic up to the ends,
+    otherwise the profile likelihood.
     """
     variance = covariance[index, index]
     if np.isinf(variance):
@@ -320,16 +320,17 @@ def _ends(
 def _profile_end(
     target: _Target, free: Array, index: int, log: float, way: float, covariance: Array
 ) -> float | None:
-    """Coordinate at which the likelihood, the others at their best, has fallen by 1.92.
+    """Returns the coordinate at which the profile log likelihood has decreased by 1.92.
 
-    None if it has not as far as that can be told from the edge.
+    Returns None if it does not decrease by this amount within the distinguishable range.
     """
     from scipy.optimize import minimize
 
     others = np.flatnonzero(np.arange(free.size) != index)
     variance = covariance[index, index]
     is_known = bool(np.isfinite(variance))
-    # Steps of the others are measured in their deviations, and begin where a paraboloid has them.
+    # Steps of the other coordinates are scaled by their standard deviations and start at the
+    # quadratic approximation.
     spread = np.eye(others.size)
     line = np.zeros(others.size)
     if is_known:
@@ -366,7 +367,7 @@ def _profile_end(
         at_best = at
         return log + float(found.fun)
 
-    # The root of the drop grows like a line where the likelihood is a paraboloid.
+    # The square root of the decrease is linear for a quadratic log likelihood.
     width = 1.96 * float(np.sqrt(variance)) if is_known else 2.0
     step = way * min(width, 4.0)
     near, near_root, far, far_root = float(free[index]), 0.0, None, np.inf

@@ -1,4 +1,4 @@
-"""Fitting all models to a record, and choosing among them."""
+"""Fitting of all models to a record, and selection of the best one."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from lasthop.evaluating.fit.estimate import Fitted, estimate, with_intervals
 from lasthop.evaluating.fit.models import MODELS
 from lasthop.evaluating.fit.readers import read
 from lasthop.evaluating.fit.records import FitError, Record
+from lasthop.scenarios.arguments import unknown
 
 __all__ = ["Fit", "fit"]
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """What a record of losses says.
+    """Result of a fit.
 
     Attributes:
         record: The record.
-        fitted: All models that could be fitted, the best one (by BIC) first; it alone has
-            intervals.
-        skipped: Others, and why.
-        checks: Tests of fit of the best one.
-        warnings: What a reader of the estimates should know.
+        fitted: Fitted models in order of BIC; only the first one has intervals.
+        skipped: Other models, with reasons.
+        checks: Goodness-of-fit tests of the first model.
+        warnings: Limitations of the estimates.
     """
 
     record: Record
@@ -45,11 +45,11 @@ class Fit:
 
     @property
     def errors(self) -> str:
-        """The line of a scenario."""
+        """Line for a scenario."""
         return f"errors = {self.best.errors}"
 
     def model(self, name: str) -> Fitted:
-        """A fitted model by its name.
+        """Returns a fitted model, given its name.
 
         Raises:
             FitError: If it was not fitted.
@@ -58,10 +58,10 @@ class Fit:
             if one.model.name == name:
                 return one
         known = ", ".join(one.model.name for one in self.fitted)
-        raise FitError(f"model: found {name!r}; allowed: {known}")
+        raise FitError(f"invalid value `{name}` for `model`: expected {known}")
 
     def to_dict(self) -> dict[str, Any]:
-        """What `lasthop fit --format json` prints."""
+        """Returns the object that `lasthop fit --format json` prints."""
         return {
             "source": self.record.source,
             "frames": int(self.record.lost.size),
@@ -106,19 +106,18 @@ def fit(
     rate_bps: float | None = None,
     **reading: str | None,
 ) -> Fit:
-    """Fits error processes to a record of losses, frame by frame.
+    """Fits error models to a record of losses per frame.
 
     Args:
-        log: A record, the name of a file (see `lasthop.fit.readers`), or whether each frame was
-            lost.
-        models: Names of the models to fit; all that apply if None.
-        frame_bits: Length of all frames in bits, where the record says none.
-        rate_bps: Rate in bit/s, where the record says no air times.
+        log: A record, the name of a file (see `lasthop.fit.readers`), or a mask of lost frames.
+        models: Names of the models to fit; None: all applicable ones.
+        frame_bits: Length of all frames in bits, if the record has no lengths.
+        rate_bps: Rate in bit/s, if the record has no frame durations.
         reading: Arguments of `lasthop.fit.read`.
 
     Raises:
-        FitError: If the file does not hold a record, if nothing was lost or nothing arrived, or if
-            there is no such model.
+        FitError: If the file is not a record, if all or no frames were lost, or if there is no such
+            model.
         OSError: If the file cannot be read.
     """
     if isinstance(log, (str, Path)):
@@ -135,13 +134,13 @@ def fit(
             f"; the loss rate is below {3.0 / record.lost.size:.2g} (95 %)" if not losses else ""
         )
         raise FitError(
-            f"{record.source or 'record'}: found {which} among {record.lost.size} frames; allowed: "
-            f"frames of both kinds{bound}"
+            f"{record.source or 'record'}: {which} among {record.lost.size} frames: expected lost "
+            f"and received frames{bound}"
         )
     known = {model.name: model for model in MODELS}
     for name in models or ():
         if name not in known:
-            raise FitError(f"model: found {name!r}; allowed: {', '.join(known)}")
+            raise FitError(unknown("model", name, known))
     fitted, skipped = [], []
     for model in MODELS:
         reason = model.applies(record)
@@ -152,13 +151,13 @@ def fit(
         else:
             fitted.append(estimate(model, record))
     if not fitted:
-        raise FitError(f"model: found {skipped[0][0]}, which {skipped[0][1]}; allowed: another one")
+        raise FitError(f"cannot fit model `{skipped[0][0]}`: it {skipped[0][1]}")
     fitted.sort(key=lambda one: one.bic)
     fitted[0] = with_intervals(fitted[0], record)
     chains = [one for one in fitted if one.model.name != "two-state"]
     chain = chains[0] if chains else estimate(known["gilbert-elliott"], record)
     tests = checks(record, fitted[0], chain)
-    told = warnings(
+    notes = warnings(
         record, fitted[0], tests, has_sizes_in_model=fitted[0].model.name == "two-state"
     )
-    return Fit(record, tuple(fitted), tuple(skipped), tests, told)
+    return Fit(record, tuple(fitted), tuple(skipped), tests, notes)

@@ -28,17 +28,17 @@ def read_recording(data: bytes, name: str, entity: str | None) -> Record:
 
     Args:
         data: The recording.
-        name: What messages call it.
-        entity: The direction; the only one with frames if None.
+        name: Name of the recording in messages.
+        entity: The direction; None: the only one with frames.
 
     Raises:
-        FitError: If it is damaged, or if there is no such direction.
+        FitError: If the recording is damaged, or if there is no such direction.
     """
     header_end = data.find(b"\n", len(MAGIC)) + 1
     try:
         links = [str(link) for link in json.loads(data[len(MAGIC) : header_end])["links"]]
     except (ValueError, KeyError, TypeError) as error:
-        raise FitError(f"{name}: line 2: found no header ({error}); allowed: a recording") from None
+        raise FitError(f"{name}:2: invalid header ({error}): expected a recording") from None
     rows: dict[str, list[tuple[int, int, int, int]]] = {}
     at, is_ended = header_end, False
     try:
@@ -58,30 +58,28 @@ def read_recording(data: bytes, name: str, entity: str | None) -> Record:
                 is_ended = True
             else:
                 raise FitError(
-                    f"{name}: found record {chr(kind)!r} at byte {at}; allowed: A, D, F or E"
+                    f"{name}: invalid record {chr(kind)!r} at byte {at}: expected A, D, F or E"
                 )
     except struct.error:
-        pass  # cut off, as where the run was killed: the last record is not whole
+        pass  # truncated, because the run was killed: the last record is incomplete
     except IndexError:
         raise FitError(
-            f"{name}: found a frame of no link at byte {at}; allowed: {', '.join(links)}"
+            f"{name}: frame of an unknown link at byte {at}: expected {', '.join(links)}"
         ) from None
     known = ", ".join(sorted(rows))
     if not rows:
-        raise FitError(f"{name}: found no frame; allowed: at least one")
+        raise FitError(f"{name}: the recording has no frame")
     if entity is None and len(rows) > 1:
-        raise FitError(
-            f"{name}: found {len(rows)} directions; allowed: one of {known}, by --entity"
-        )
+        raise FitError(f"{name}: {len(rows)} directions: use `entity` to select one of {known}")
     chosen = entity or next(iter(rows))
     if chosen not in rows:
-        raise FitError(f"entity: found {chosen!r}; allowed: {known}")
+        raise FitError(f"invalid value `{chosen}` for `entity`: expected {known}")
     start, end, bits, lost = np.array(rows[chosen], dtype=np.uint64).T
     return Record(
         lost.astype(bool),
         bits.astype(np.float64),
         (end - start).astype(np.float64) / 1e9,
         start.astype(np.float64) / 1e9,
-        notes=() if is_ended else ("the recording was cut off: it has no end",),
+        notes=() if is_ended else ("the recording is truncated",),
         source=f"{name}, {chosen}",
     )

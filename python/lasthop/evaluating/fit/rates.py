@@ -1,8 +1,8 @@
-"""Rates over time, as mahimahi records them: what a link could have sent, and how that varied.
+"""Rates over time in the format of mahimahi.
 
-A trace has one line for each opportunity to send 1504 bytes, a time in whole milliseconds; several
-lines with one time are several packets in it. This says the mean with an interval, how far the rate
-strays from it, and how long the link stood still. A scenario can have the mean, or the recording.
+A trace has one line per opportunity to send 1504 bytes, a time in integer milliseconds; equal times
+are several packets in that millisecond. The result has the mean rate with an interval, its
+variation and the outages. A scenario can use the mean or replay the recording.
 
 Source: R. Netravali et al., "Mahimahi: accurate record-and-replay for HTTP", USENIX ATC 2015.
 """
@@ -27,24 +27,24 @@ PACKET_BYTES = 1504
 BIN_S = 0.1
 OUTAGE_S = 0.5
 LEAST_S = 10.0
-# A week, and lines that are such numbers.
+# Maximum duration (one week), and pattern of valid lines.
 MOST_MS = 7 * 86_400_000
 DIGITS = re.compile("[0-9]{1,12}")
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What a trace of opportunities says.
+    """Statistics of a trace of sending opportunities.
 
     Attributes:
-        bins_bps: Rate in each tenth of a second, in bit/s.
+        bins_bps: Rate in each interval of 100 ms, in bit/s.
         mean_bps: Mean rate.
-        ci95_bps: Half-width of its 95 % interval, by batch means.
-        deciles_bps: Rates that 10, 50 and 90 % of the tenths of a second stay below.
-        outages_s: Lengths of pauses of at least half a second.
-        duration_s: Of the trace.
-        source: The name of the file.
-        warnings: What the mean alone does not say.
+        ci95_bps: Half-width of the 95 % confidence interval of the mean, by batch means.
+        deciles_bps: 10th, 50th and 90th percentile of the rate over 100 ms.
+        outages_s: Durations of pauses of at least 0.5 s.
+        duration_s: Duration of the trace.
+        source: Name of the file.
+        warnings: Limitations of the mean as a model.
     """
 
     bins_bps: NDArray[np.float64]
@@ -58,7 +58,7 @@ class Rates:
 
     @property
     def rate(self) -> str:
-        """The line of a scenario: the mean, or the recording where that alone does not do."""
+        """Line for a scenario: the mean, or the recording if the mean is not sufficient."""
         if not self.warnings:
             return f'rate = "{self.mean_bps:.6g} bps"'
         return f'rate = {{ kind = "trace", file = {json.dumps(self.source)}, format = "mahimahi" }}'
@@ -68,15 +68,15 @@ def read_rates(path: str | Path) -> Rates:
     """Reads a trace.
 
     Raises:
-        FitError: If a line is not a time, if times go back, or if the trace is shorter than 10 s.
+        FitError: If a line is not a time, if times decrease, or if the trace is shorter than 10 s.
         OSError: If it cannot be read.
     """
     try:
         text = read_bytes(path).decode("utf-8")
     except UnicodeDecodeError as error:
         raise FitError(
-            f"{path}: found bytes that are not text ({error.reason} at byte {error.start}); "
-            "allowed: a time in whole milliseconds per line"
+            f"{path}: invalid text ({error.reason} at byte {error.start}): "
+            "expected a time in integer milliseconds per line"
         ) from None
     times = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -84,19 +84,19 @@ def read_rates(path: str | Path) -> Rates:
             continue
         if not DIGITS.fullmatch(line.strip()) or int(line) > MOST_MS:
             raise FitError(
-                f"{path}: line {number}: found {quoted(line)}; allowed: a time in whole "
+                f"{path}:{number}: {quoted(line)}: expected a time in integer "
                 f"milliseconds, up to {MOST_MS}"
             )
         times.append(int(line))
     at = np.array(times, dtype=np.float64) / 1000.0
     if at.size and (np.diff(at) < 0.0).any():
         raise FitError(
-            f"{path}: line {int(np.argmax(np.diff(at) < 0)) + 2}: found a time before the one that "
-            "precedes it; allowed: times in order"
+            f"{path}:{int(np.argmax(np.diff(at) < 0)) + 2}: the time is before the previous one: "
+            "expected times in ascending order"
         )
     if not at.size or at[-1] < LEAST_S:
         raise FitError(
-            f"{path}: found {at[-1] if at.size else 0:g} s; allowed: at least {LEAST_S:g} s"
+            f"{path}: duration {at[-1] if at.size else 0:g} s: expected at least {LEAST_S:g} s"
         )
     # Whole tenths of a second only.
     edges = np.arange(int(at[-1] / BIN_S) + 1) * BIN_S
@@ -108,13 +108,14 @@ def read_rates(path: str | Path) -> Rates:
     warnings = []
     if bins.std() > 0.3 * bins.mean():
         warnings.append(
-            f"the rate varies by {100 * bins.std() / bins.mean():.0f} % of its mean between tenths "
-            "of a second: the line replays the recording, named relative to the scenario's file"
+            f"the standard deviation of the rate over 100 ms is "
+            f"{100 * bins.std() / bins.mean():.0f} % of its mean: the line replays the recording, "
+            "named relative to the scenario's file"
         )
     if outages.size:
         warnings.append(
-            f"the link stood still {outages.size} times, {outages.max():.3g} s at most: the line "
-            "replays the recording"
+            f"the link had {outages.size} outages of up to {outages.max():.3g} s: the line replays "
+            "the recording"
         )
     return Rates(
         bins,

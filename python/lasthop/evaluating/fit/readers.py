@@ -1,11 +1,11 @@
 """Records of losses from files: text, CSV, JSON lines; captures are read by `lasthop.fit.wifi`.
 
-| format | a frame is |
+| format | frame |
 |---|---|
 | text | a line: `0` or `ok` (arrived), `1` or `lost`; lines that start with `#` are comments |
-| CSV | a line; a column `lost` with these words, or `true` and `false`; perhaps `bytes`, `time_s`, `duration_s`, `rate_bps` |
+| CSV | a line; a column `lost` with these words, or `true` and `false`; optional `bytes`, `time_s`, `duration_s`, `rate_bps` |
 | JSON lines | an object with the same keys |
-| `frames.csv` | what `lasthop trace` writes of each frame: lost if it has no `arrival_s` |
+| `frames.csv` | a line, written by `lasthop trace`: lost if it has no `arrival_s` |
 | recording of `lasthop live` | a frame of one direction of a link |
 | pcap, pcapng | an IEEE 802.11 frame with radiotap header |
 """  # noqa: E501 - a table
@@ -43,32 +43,31 @@ def read(
     entity: str | None = None,
     transmitter: str | None = None,
 ) -> Record:
-    """Reads a record of losses; the format shows from its beginning.
+    """Reads a record of losses; the format is detected from the first bytes.
 
     Args:
         path: The file.
-        column: CSV and JSON lines: the column or key that says whether a frame was lost; `lost` if
-            None.
-        entity: `frames.csv` and recordings: which direction of a link; the only one, if None.
-        transmitter: Captures: whose frames, by MAC address; the busiest station's if None.
+        column: CSV and JSON lines: column or key of the losses; None: `lost`.
+        entity: `frames.csv` and recordings: direction of a link; None: the only one.
+        transmitter: Captures: MAC address of the transmitter; None: the busiest station.
 
     Raises:
-        FitError: If the file does not hold a record: where, what was found, what is allowed.
+        FitError: If the file is not a record.
         OSError: If it cannot be read.
     """
     path = Path(path)
     try:
         return _read(read_bytes(path), str(path), column, entity, transmitter)
     except csv.Error as error:
-        raise FitError(f"{path}: found broken CSV: {error}; allowed: lines of cells") from None
+        raise FitError(f"{path}: invalid CSV: {error}") from None
     except RecursionError:
-        raise FitError(f"{path}: found JSON nested too deeply; allowed: flat objects") from None
+        raise FitError(f"{path}: JSON is nested too deeply: expected flat objects") from None
 
 
 def _read(
     data: bytes, name: str, column: str | None, entity: str | None, transmitter: str | None
 ) -> Record:
-    """The record in the contents of a file."""
+    """Returns the record in the contents of a file."""
     if data[:4] in CAPTURE:
         from lasthop.evaluating.fit.wifi import read_capture
 
@@ -76,7 +75,7 @@ def _read(
     if data.startswith(MAGIC) and column is None and transmitter is None:
         return read_recording(data, name, entity)
     if transmitter is not None:
-        raise FitError(f"transmitter: found {name}, which is no capture; allowed: pcap, pcapng")
+        raise FitError(f"`transmitter` requires a capture (pcap, pcapng): {name} is not one")
     plain = _plain_text(data)
     if plain is not None and column is None and entity is None:
         return Record(plain, source=name)
@@ -84,8 +83,8 @@ def _read(
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise FitError(
-            f"{name}: found bytes that are not text ({error.reason} at byte {error.start}); "
-            "allowed: text, CSV, JSON lines, pcap or pcapng"
+            f"{name}: invalid text ({error.reason} at byte {error.start}): expected text, CSV, "
+            "JSON lines, pcap or pcapng"
         ) from None
     first = next((line for line in text.splitlines() if line.strip()), "")
     if first.lstrip().startswith("{"):
@@ -95,8 +94,8 @@ def _read(
         return _frames(text, name, entity)
     if entity is not None:
         raise FitError(
-            f"entity: found {name}, which names none; allowed: frames.csv of a trace, or a "
-            "recording of lasthop live"
+            f"`entity` requires frames.csv of a trace, or a recording of `lasthop live`: {name} "
+            "is neither"
         )
     if column is not None or "lost" in header or "," in first:
         return _table(_csv(text, name), name, column)
@@ -104,7 +103,7 @@ def _read(
 
 
 def _plain_text(data: bytes) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
-    """Lines of `0` and `1` and nothing else: the case of ten million frames."""
+    """Reads lines of only `0` and `1` efficiently, for 10^7 frames."""
     cells = np.frombuffer(data, dtype=np.uint8)
     if cells.size and cells[-1] != ord("\n"):
         cells = np.append(cells, np.uint8(ord("\n")))
@@ -119,7 +118,7 @@ def _plain_text(data: bytes) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
 def _words(text: str, name: str) -> Iterator[bool]:
     for number, line in enumerate(text.rstrip().splitlines(), 1):
         if not line.lstrip().startswith("#"):
-            yield _is_lost(line, f"{name}: line {number}")
+            yield _is_lost(line, f"{name}:{number}")
 
 
 def _is_lost(cell: object, where: str) -> bool:
@@ -127,18 +126,18 @@ def _is_lost(cell: object, where: str) -> bool:
         return cell
     found = WORDS.get(str(cell).strip().lower())
     if found is None:
-        raise FitError(f"{where}: found {quoted(str(cell))}; allowed: {ALLOWED}")
+        raise FitError(f"{where}: {quoted(str(cell))}: expected {ALLOWED}")
     return found
 
 
 def _rows(text: str, name: str) -> csv.DictReader[str]:
-    """Lines of CSV as tables; refuses a column that stands twice, of which only one would count."""
+    """Yields lines of CSV as tables; refuses duplicate columns."""
     reader = csv.DictReader(io.StringIO(text), skipinitialspace=True)
     names = list(reader.fieldnames or ())
     twice = next((one for one in names if names.count(one) > 1), None)
     if twice is not None:
         raise FitError(
-            f"{name}: line 1: found {names.count(twice)} columns {twice!r}; allowed: one of a name"
+            f"{name}:1: {names.count(twice)} columns are named `{twice}`: expected unique names"
         )
     return reader
 
@@ -146,11 +145,11 @@ def _rows(text: str, name: str) -> csv.DictReader[str]:
 def _csv(text: str, name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     reader = _rows(text, name)
     for row in reader:
-        yield f"{name}: line {reader.line_num}", row
+        yield f"{name}:{reader.line_num}", row
 
 
 class _Twice(ValueError):
-    """A key that stands twice in a table."""
+    """A duplicate key in a table."""
 
 
 def _table_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -165,15 +164,15 @@ def _json_lines(text: str, name: str) -> Iterator[tuple[str, Mapping[str, Any]]]
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
-        where = f"{name}: line {number}"
+        where = f"{name}:{number}"
         try:
             row = json.loads(line, object_pairs_hook=_table_of)
         except _Twice as error:
-            raise FitError(f"{where}: found key {error} twice; allowed: once") from None
+            raise FitError(f"{where}: duplicate key {error}") from None
         except ValueError as error:
-            raise FitError(f"{where}: found broken JSON: {error}; allowed: an object") from None
+            raise FitError(f"{where}: invalid JSON: {error}: expected an object") from None
         if not isinstance(row, dict):
-            raise FitError(f"{where}: found {quoted(line)}; allowed: an object")
+            raise FitError(f"{where}: {quoted(line)}: expected an object")
         yield where, row
 
 
@@ -184,7 +183,7 @@ def _table(rows: Iterator[tuple[str, Mapping[str, Any]]], name: str, column: str
     for where, row in rows:
         if row.get(wanted) is None:
             known = named(key for key in row if key is not None)
-            raise FitError(f"{where}: found no {wanted!r}; allowed: {known}")
+            raise FitError(f"{where}: missing `{wanted}`: expected {known}")
         lost.append(_is_lost(row[wanted], where))
         for key in NUMBERS if len(lost) == 1 else numbers:
             if len(lost) == 1 and row.get(key) in (None, ""):
@@ -204,7 +203,7 @@ def _number(cell: object, where: str) -> float:
     except ValueError:
         value = np.nan
     if not (np.isfinite(value) and value >= 0.0):
-        raise FitError(f"{where}: found {quoted(str(cell))}; allowed: a number, at least 0")
+        raise FitError(f"{where}: {quoted(str(cell))}: expected a number, at least 0")
     return value
 
 
@@ -213,15 +212,19 @@ def _frames(text: str, name: str, entity: str | None) -> Record:
     known = list(dict.fromkeys(row["entity"] or "" for row in rows))
     if not known:
         raise FitError(
-            f"{name}: found no frame; allowed: at least one. Background traffic that a raw link "
-            'replays leaves none: record it with replay = "per-packet"'
+            f"{name}: no frame: expected at least one; background traffic that is replayed on a "
+            'raw link has frames only with replay = "per-packet"'
         )
     if entity is None and len(known) > 1:
-        raise FitError(f"{name}: found {len(known)} directions; allowed: one of {', '.join(known)}")
+        raise FitError(
+            f"{name}: {len(known)} directions: use `entity` to select one of {', '.join(known)}"
+        )
     chosen = entity or (known[0] if known else "")
     own = [row for row in rows if row["entity"] == chosen]
     if not own:
-        raise FitError(f"entity: found {chosen!r}; allowed: {', '.join(known) or 'none'}")
+        raise FitError(
+            f"invalid value `{chosen}` for `entity`: expected {', '.join(known) or 'none'}"
+        )
     start, end, size = (
         np.array([_number(row[key], f"{name}: {key}") for row in own])
         for key in ("start_s", "end_s", "bytes")

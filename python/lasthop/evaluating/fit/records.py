@@ -1,4 +1,4 @@
-"""A record of losses: which frames were lost, and where it is known when and how long they were."""
+"""A record of losses: outcome of each frame, with times and lengths if known."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ __all__ = ["FitError", "Record"]
 
 
 class FitError(Refused):
-    """A record cannot be read or fitted: where, what was found, what is allowed."""
+    """A record cannot be read or fitted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Frames in the order in which they were sent.
+    """Frames in transmission order.
 
     Attributes:
         lost: Whether each frame was lost.
-        bits: Length of each, in bits; None if not known.
-        air_s: Air time of each, in seconds; None if not known.
-        start_s: When each began, in seconds; None if not known: then one follows the other.
-        source: What it was read from.
-        notes: What had to be assumed to read it.
+        bits: Length of each frame in bits; None if unknown.
+        air_s: Duration of each frame in seconds; None if unknown.
+        start_s: Start of each frame in seconds; None if unknown: frames are then contiguous.
+        source: Name of the source.
+        notes: Assumptions made when reading.
     """
 
     lost: NDArray[np.bool_]
@@ -37,25 +37,26 @@ class Record:
     notes: tuple[str, ...] = field(default=())
 
     def __post_init__(self) -> None:
-        """Refuses an empty record, and columns that do not fit."""
+        """Refuses an empty record and columns of different lengths."""
         if self.lost.size == 0:
-            raise FitError(f"{self.source or 'record'}: found no frame; allowed: at least one")
+            raise FitError(f"{self.source or 'record'}: no frame: expected at least one")
         for name in ("bits", "air_s", "start_s"):
             column = getattr(self, name)
             if column is not None and column.size != self.lost.size:
                 raise FitError(
-                    f"{name}: found {column.size} numbers; allowed: {self.lost.size}, one a frame"
+                    f"invalid length {column.size} of `{name}`: expected {self.lost.size}, one "
+                    "number per frame"
                 )
         if self.start_s is not None and (np.diff(self.start_s) < 0.0).any():
             where = int(np.argmax(np.diff(self.start_s) < 0.0)) + 2
             raise FitError(
-                f"{self.source or 'record'}: found frame {where} before the one that precedes it; "
-                "allowed: frames in the order of their times"
+                f"{self.source or 'record'}: frame {where} starts before the previous one: "
+                "expected ascending times"
             )
 
     @property
     def loss(self) -> float:
-        """Share of lost frames."""
+        """Fraction of lost frames."""
         return float(self.lost.mean())
 
     @property
@@ -70,7 +71,7 @@ class Record:
 
     @property
     def mean_burst(self) -> float:
-        """Mean length of a run of losses, in frames; 1 if there is none."""
+        """Mean length of a run of losses, in frames; 1 without losses."""
         bursts = self.bursts
         return float(bursts.mean()) if bursts.size else 1.0
 
@@ -80,18 +81,18 @@ class Record:
         if self.start_s is None or self.air_s is None:
             return np.zeros(self.lost.size)
         idle = np.diff(self.start_s) - self.air_s[:-1]
-        # Times are rounded to what the recorder has.
+        # Times are rounded to the resolution of the recorder.
         return np.append(np.maximum(idle, 0.0), 0.0)
 
     @property
     def duration_s(self) -> float:
-        """From the first frame's start to the last one's end; 0 if unknown."""
+        """Duration from the start of the first frame to the end of the last; 0 if unknown."""
         if self.air_s is None:
             return 0.0
         return float(self.air_s.sum() + self.gap_s.sum())
 
     def part(self, first: int, frames: int) -> Record:
-        """Some frames in a row."""
+        """Returns a range of consecutive frames."""
         rows = slice(first, first + frames)
         bits, air, start = (
             None if column is None else column[rows]
@@ -100,11 +101,11 @@ class Record:
         return replace(self, lost=self.lost[rows], bits=bits, air_s=air, start_s=start)
 
     def timed(self, frame_bits: float | None, rate_bps: float | None) -> Record:
-        """With sizes and air times that the record does not say.
+        """Returns a copy with missing lengths and durations.
 
         Args:
-            frame_bits: Length of all frames, where the record says none.
-            rate_bps: Rate in bit/s that turns lengths into air times.
+            frame_bits: Length of all frames, if the record has none.
+            rate_bps: Rate in bit/s, to compute durations from lengths.
         """
         bits, air = self.bits, self.air_s
         if bits is None and frame_bits is not None:
@@ -115,6 +116,6 @@ class Record:
 
 
 def run_lengths(lost: NDArray[np.bool_], *, of: bool) -> NDArray[np.int64]:
-    """Lengths of the runs of losses or of arrivals."""
+    """Returns the lengths of the runs of losses or of arrivals."""
     edges = np.flatnonzero(np.diff(np.r_[not of, lost, not of] == of))
     return np.asarray(edges[1::2] - edges[::2], dtype=np.int64)

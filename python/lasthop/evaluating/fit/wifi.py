@@ -1,12 +1,13 @@
 """Losses from a capture of IEEE 802.11 in monitor mode, by the Retry bit.
 
-A station sends a unicast data frame again, with the same sequence number and the Retry bit set,
-until it is acknowledged or given up. So a transmission was lost if another one of the same frame
-follows; the last one counts as arrived. A first copy that is repeated without having been captured
-is added as lost. Broadcasts, control frames and frames with a wrong checksum are left out.
+A station retransmits a unicast data frame, with the same sequence number and the Retry bit set,
+until it is acknowledged or discarded at the retry limit. A transmission that is followed by another
+one of the same frame is therefore considered lost, the last one received. If the first transmission
+was not captured, it is added as lost. Broadcasts, control frames and frames with a wrong checksum
+are excluded.
 
-Not seen: frames given up (their last copy counts as arrived), further copies that the monitor
-missed, acknowledgments that were lost instead of the frame.
+Not detected: discarded frames (their last transmission is considered received), further
+transmissions missed by the monitor, and lost acknowledgments.
 
 Source: IEEE Std 802.11-2020, 9.2.4.1.6 (Retry subfield), 10.3.2.14 (duplicate detection).
 """
@@ -28,7 +29,7 @@ __all__ = ["read_capture"]
 RADIOTAP = 127
 BAD_FCS = 0x40
 DATA = 2
-# A frame whose sequence number comes back later is another one: numbers wrap at 4096.
+# Maximum age of a retransmission: sequence numbers wrap at 4096.
 FORGOTTEN_S = 1.0
 
 
@@ -49,20 +50,20 @@ def read_capture(data: bytes, name: str, transmitter: str | None) -> Record:
 
     Args:
         data: A pcap or pcapng file.
-        name: What messages call it.
-        transmitter: MAC address; the station with most data frames if None.
+        name: Name of the capture in messages.
+        transmitter: MAC address; None: the station with most data frames.
 
     Raises:
-        FitError: If it is no capture of 802.11 with radiotap headers, or has no such frame.
+        FitError: If it is not an 802.11 capture with radiotap headers, or has no such frame.
     """
     frames = list(_data_frames(data, name))
     stations = Counter(frame.transmitter for frame in frames)
     if not stations:
-        raise FitError(f"{name}: found no unicast data frame of IEEE 802.11; allowed: at least one")
+        raise FitError(f"{name}: no unicast data frame of IEEE 802.11: expected at least one")
     chosen = transmitter.lower() if transmitter else stations.most_common(1)[0][0]
     if chosen not in stations:
         known = ", ".join(station for station, _ in stations.most_common(5))
-        raise FitError(f"transmitter: found {transmitter}; allowed: {known}")
+        raise FitError(f"invalid value `{transmitter}` for `transmitter`: expected {known}")
     own = [frame for frame in frames if frame.transmitter == chosen]
     lost: list[bool] = []
     sent: list[_Sent] = []
@@ -83,7 +84,7 @@ def read_capture(data: bytes, name: str, transmitter: str | None) -> Record:
         lost.append(False)
     notes = [f"transmitter {chosen}, {len(own)} of {len(frames)} data frames"]
     if added:
-        notes.append(f"{added} first copies were not captured and are taken as lost")
+        notes.append(f"{added} first transmissions were not captured and are considered lost")
     bits = np.array([8.0 * frame.bytes for frame in sent])
     rates = [frame.rate_bps for frame in sent]
     air = None
@@ -94,23 +95,21 @@ def read_capture(data: bytes, name: str, transmitter: str | None) -> Record:
 
 
 def _data_frames(data: bytes, name: str) -> Iterator[_Sent]:
-    """Unicast data frames with a right checksum, as far as the capture tells."""
+    """Yields unicast data frames, excluding those marked with a wrong checksum."""
     try:
         import dpkt  # type: ignore[import-untyped]
     except ImportError:
-        raise FitError(
-            f"{name}: found a capture and no dpkt; allowed: pip install 'lasthop[pcap]'"
-        ) from None
+        raise FitError(f"{name}: needs dpkt: run `pip install 'lasthop[pcap]'`") from None
     try:
         reader = (dpkt.pcapng if data[:4] == b"\n\r\r\n" else dpkt.pcap).Reader(io.BytesIO(data))
         kind = reader.datalink()
         packets = list(reader)
     except (ValueError, dpkt.Error, struct.error) as error:
-        raise FitError(f"{name}: found a broken capture: {error}; allowed: pcap, pcapng") from None
+        raise FitError(f"{name}: invalid capture ({error}): expected pcap, pcapng") from None
     if kind != RADIOTAP:
         raise FitError(
-            f"{name}: found link type {kind}; allowed: {RADIOTAP}, IEEE 802.11 with radiotap "
-            "headers, as monitor mode records it"
+            f"{name}: invalid link type {kind}: expected {RADIOTAP}, IEEE 802.11 with radiotap "
+            "headers, as recorded in monitor mode"
         )
     for time_s, packet in packets:
         frame = _data_frame(float(time_s), packet)
@@ -119,7 +118,7 @@ def _data_frames(data: bytes, name: str) -> Iterator[_Sent]:
 
 
 def _data_frame(time_s: float, packet: bytes) -> _Sent | None:
-    """One captured packet, if it is such a frame."""
+    """Parses a captured packet; None if it is not such a frame."""
     if len(packet) < 8:
         return None
     length, present = struct.unpack_from("<2xHI", packet)

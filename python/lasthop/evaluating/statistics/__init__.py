@@ -1,10 +1,10 @@
-"""Intervals that can be trusted: which one, and why, is told in `docs/statistics.md`.
+"""Confidence intervals; `docs/statistics.md` explains the methods.
 
 * `means`: Student-t intervals, paired differences, the delta method.
 * `resampling`: quantiles, ratios and functions of means; the percentile-t bootstrap.
-* `sequential`: how many replications are enough.
+* `sequential`: number of replications for a target half-width.
 * `series`: warm-up and batch means of one long run.
-* `multiple`: many comparisons at once.
+* `multiple`: correction for multiple comparisons.
 """
 
 from lasthop.evaluating.statistics.means import (

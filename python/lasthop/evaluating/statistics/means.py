@@ -1,9 +1,8 @@
 """Means, Student-t intervals and paired comparisons over replications.
 
-Every sample here is one number per replication. Replications with the same index share their random
-streams whatever protocols are compared (common random numbers), so two settings are compared
-replication by replication: the interval of the *difference* is what decides, not whether two
-intervals overlap.
+Every sample is one number per replication. Replications with the same index share their random
+streams for all protocols (common random numbers), so two settings are compared by paired
+replications: the interval of the *difference* decides, not the overlap of two intervals.
 """
 
 from __future__ import annotations
@@ -37,13 +36,13 @@ CONFIDENCE = 0.95
 def clipped(
     value: float, low: float, high: float, bounds: tuple[float, float]
 ) -> tuple[float, float]:
-    """The ends of an interval of what cannot leave some bounds: no mean of counts is negative.
+    """Clips the ends of an interval to bounds of the quantity: counts are not negative.
 
     Args:
-        value: The estimate. If it lies outside of the bounds, they do not hold.
+        value: The estimate; if it is outside the bounds, they are ignored.
         low: Lower end; NaN if unknown.
         high: Upper end; NaN if unknown.
-        bounds: Least and greatest possible value.
+        bounds: Minimum and maximum possible value.
     """
     least, most = bounds
     if not least <= value <= most:
@@ -57,13 +56,13 @@ class Interval:
     """A mean with its confidence interval.
 
     Attributes:
-        mean: Sample mean; NaN if there is no sample.
-        ci95: Half the length of the 95 % interval, in the sample's unit, bounds left aside; NaN if
-            `n` < 2. Of Student's t it is what stands behind the ±.
+        mean: Sample mean; NaN without samples.
+        ci95: Half the length of the 95 % confidence interval in the sample's unit, before clipping;
+            NaN if `n` < 2.
         n: Number of samples that were not NaN.
         low: Lower end of the interval; by default `ci95` below the mean.
         high: Upper end; by default `ci95` above the mean.
-        method: How the interval was made, as in `Confidence`; empty without interval.
+        method: Method of the interval, as in `Confidence`; empty without interval.
     """
 
     mean: float
@@ -81,7 +80,7 @@ class Interval:
             object.__setattr__(self, "high", self.mean + self.ci95)
 
     def within(self, bounds: tuple[float, float]) -> Interval:
-        """The same of a quantity with these bounds; see `clipped`."""
+        """Returns a copy clipped to bounds; see `clipped`."""
         low, high = clipped(self.mean, self.low, self.high, bounds)
         return replace(self, low=low, high=high)
 
@@ -92,12 +91,12 @@ class Difference:
 
     Attributes:
         mean: Mean of sample minus baseline, in the sample's unit.
-        ci95: Half-width of the 95 % interval of that mean; NaN if `n` < 2.
+        ci95: Half-width of the 95 % confidence interval of that mean; NaN if `n` < 2.
         n: Number of pairs in which neither was NaN.
         p_value: Two-sided p-value of the paired t-test that the mean difference is zero; NaN if
-            `n` < 2. Where all differences are the same it is 1 (all zero) or 0.
+            `n` < 2. If all differences are equal, it is 1 (all zero) or 0.
         ratio: Mean of the sample over mean of the baseline, over those pairs.
-        ratio_ci95: Half-width of its 95 % interval (delta method on the pairs).
+        ratio_ci95: Half-width of the 95 % confidence interval of `ratio` (delta method on pairs).
     """
 
     mean: float
@@ -109,31 +108,30 @@ class Difference:
 
 
 def check_level(level: float) -> None:
-    """Refuses a confidence that is none.
+    """Checks a confidence level.
 
     Raises:
         ValueError: If `level` is not between 0 and 1.
     """
     if not 0.0 < level < 1.0:
-        raise ValueError(f"level: found {level}; allowed: above 0 and below 1")
+        raise ValueError(f"invalid value `{level}` for `level`: expected above 0 and below 1")
 
 
 def finite(samples: ArrayLike) -> Floats:
-    """The samples that are not NaN, in one dimension."""
+    """Returns the samples that are not NaN, in one dimension."""
     values = np.asarray(samples, dtype=np.float64).ravel()
     return values[~np.isnan(values)]
 
 
 def half_width(samples: ArrayLike, level: float = CONFIDENCE) -> float:
-    """Half-width of the Student-t interval of the mean.
+    """Returns the half-width of the Student-t interval of the mean.
 
     Args:
-        samples: Any shape; NaN is left out.
+        samples: Any shape; NaN is ignored.
         level: Confidence, above 0 and below 1.
 
     Returns:
-        The half-width in the samples' unit: NaN for fewer than two samples, 0 for samples that
-        are all the same.
+        The half-width in the samples' unit: NaN for fewer than 2 samples, 0 for equal samples.
 
     Raises:
         ValueError: If `level` is not between 0 and 1.
@@ -154,7 +152,7 @@ def half_width(samples: ArrayLike, level: float = CONFIDENCE) -> float:
 
 
 def interval(samples: ArrayLike) -> Interval:
-    """Mean and 95 % Student-t interval of samples of any shape; NaN is left out."""
+    """Returns mean and 95 % Student-t interval of samples of any shape; NaN is ignored."""
     values = finite(samples)
     if values.size == 0:
         return Interval(math.nan, math.nan, 0)
@@ -163,7 +161,7 @@ def interval(samples: ArrayLike) -> Interval:
 
 
 def difference(samples: ArrayLike, baseline: ArrayLike) -> Difference:
-    """Compares two samples pair by pair.
+    """Compares two samples in pairs.
 
     Args:
         samples: Shape (replications,).
@@ -176,8 +174,8 @@ def difference(samples: ArrayLike, baseline: ArrayLike) -> Difference:
     right = np.asarray(baseline, dtype=np.float64)
     if left.shape != right.shape or left.ndim != 1:
         raise ValueError(
-            f"samples and baseline: found shapes {left.shape} and {right.shape}; "
-            "allowed: two one-dimensional samples of one length"
+            f"invalid shapes {left.shape} and {right.shape} of `samples` and `baseline`: "
+            "expected one-dimensional samples of equal length"
         )
     paired = ~(np.isnan(left) | np.isnan(right))
     left, right = left[paired], right[paired]
@@ -198,9 +196,9 @@ def difference(samples: ArrayLike, baseline: ArrayLike) -> Difference:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A smooth function of means over replications, carrying what its interval needs.
+    """A smooth function of means over replications, with the influences for its interval.
 
-    `influence[i]` is what replication `i` contributes to the estimate's deviation, to first order:
+    `influence[i]` is the contribution of replication `i` to the estimate's deviation (first order):
     for a mean it is `x[i] - mean`, and sums, products and quotients follow the rules of
     differentiation (the delta method). Because replication `i` has the same random streams in all
     settings, the influences of two settings largely cancel in a difference or quotient; that is the
@@ -216,34 +214,34 @@ class Estimate:
 
     @classmethod
     def of(cls, samples: ArrayLike) -> Estimate:
-        """The mean of samples of shape (replications,); NaN marks a missing replication."""
+        """Returns the mean of samples of shape (replications,); NaN: missing replication."""
         values = np.asarray(samples, dtype=np.float64)
         mean = interval(values).mean
         return cls(mean, values - mean)
 
     @classmethod
     def constant(cls, value: float) -> Estimate:
-        """A number known exactly."""
+        """Returns an exact number."""
         return cls(float(value), np.empty(0, dtype=np.float64))
 
     @property
     def is_constant(self) -> bool:
-        """Whether it is known exactly."""
+        """Whether the value is exact."""
         return self.influence.size == 0
 
     @property
     def n(self) -> int:
-        """Replications it rests on."""
+        """Number of replications."""
         return int(np.count_nonzero(~np.isnan(self.influence)))
 
     def half_width(self, level: float = CONFIDENCE) -> float:
-        """Half-width of its interval: 0 for a constant, NaN for fewer than two replications."""
+        """Half-width of the interval: 0 for a constant, NaN for fewer than 2 replications."""
         if self.is_constant:
             return 0.0
         return half_width(self.influence, level) if math.isfinite(self.value) else math.nan
 
     def p_value(self) -> float:
-        """Two-sided, of the t-test that it is zero; NaN for fewer than two replications."""
+        """Two-sided p-value of the t-test against zero; NaN for fewer than 2 replications."""
         width = self.half_width()
         if math.isnan(width):
             return math.nan
@@ -280,7 +278,7 @@ class Estimate:
             return self._combine(other, math.nan, math.nan, math.nan)
         quotient, inverse = self.value / other.value, 1.0 / other.value
         if not math.isfinite(quotient * inverse):
-            # Missing, or a divisor too near to zero for a ratio to mean anything.
+            # Missing, or a divisor too close to zero for a meaningful ratio.
             return self._combine(other, math.nan, math.nan, math.nan)
         return self._combine(other, quotient, inverse, -quotient * inverse)
 

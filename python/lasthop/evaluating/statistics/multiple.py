@@ -1,8 +1,8 @@
-"""Many comparisons at once: p-values that hold for the family of them.
+"""Correction of p-values for multiple comparisons.
 
-Among twenty true null hypotheses one is rejected by chance at 5 %. A corrected p-value is compared
-with the level of the whole family: the chance of one or more false rejections stays below it,
-however the comparisons depend on each other (Holm, Scandinavian Journal of Statistics 6, 1979).
+Among 20 true null hypotheses, one is rejected by chance at 5 %. A corrected p-value is compared
+with the family-wise level: the probability of one or more false positives is at most this level,
+for any dependence of the comparisons (Holm, Scandinavian Journal of Statistics 6, 1979).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["bonferroni", "holm"]
 
 
 def bonferroni(p_values: ArrayLike) -> Floats:
-    """p-values times their number, at most 1; NaN stays NaN, and counts.
+    """Returns Bonferroni's correction: p-values times their number, at most 1; NaN counts.
 
     Args:
         p_values: Shape (comparisons,).
@@ -26,11 +26,10 @@ def bonferroni(p_values: ArrayLike) -> Floats:
 
 
 def holm(p_values: ArrayLike) -> Floats:
-    """Holm's step-down correction: never less powerful than Bonferroni's.
+    """Returns Holm's step-down correction, which is at least as powerful as Bonferroni's.
 
-    The smallest of m is multiplied by m, the next one by m - 1, and so on; none is smaller than the
-    one before it, and none is above 1. A comparison without p-value (NaN) counts as the largest, so
-    that the others do not gain by it.
+    The smallest of m p-values is multiplied by m, the next one by m - 1, and so on; the results are
+    monotonic and at most 1. A comparison without p-value (NaN) counts as the largest.
 
     Args:
         p_values: Shape (comparisons,).

@@ -1,18 +1,19 @@
-"""Intervals where mean ± t does not do: skewed samples, quantiles, ratios, functions of means.
+"""Intervals for skewed samples, quantiles, ratios and functions of means.
 
 * **Percentile-t (studentised) bootstrap** for means of skewed samples, ratios of means and other
-  smooth functions of means: replications are drawn again with replacement, and the distribution of
-  (estimate* - estimate) / standard error* takes the place of Student's t. Its error of coverage is
-  of the order 1/n on either side, against 1/sqrt(n) of mean ± t (Hall, Annals of Statistics 16,
-  1988). Standard errors come from the delta method.
-* **Hall's transformation** where draws say nothing: if nearly all samples are the same and a few
-  lie far away, many draws have hardly any spread, and their quotients no bound. The skewness of the
-  samples corrects the t interval instead, with as good a coverage and at most 2.5 times its length
-  (Hall, J. Royal Statistical Society B 54, 1992).
+  smooth functions of means: replications are resampled with replacement, and the distribution of
+  (estimate* - estimate) / standard error* replaces Student's t. The coverage error is of order 1/n
+  on either side, compared with 1/sqrt(n) for mean ± t (Hall, Annals of Statistics 16, 1988).
+  Standard errors are computed by the delta method.
+* **Hall's transformation** where resampling fails: if nearly all samples are equal and a few are
+  far away, many resamples have almost no spread, and the quotients are unbounded. The t interval is
+  instead corrected for the skewness of the samples, with equally good coverage and at most 2.5
+  times the length (Hall, J. Royal Statistical Society B 54, 1992).
 * **Order statistics** for quantiles over replications: the number of samples below a quantile is
-  binomial, whatever the distribution, so the interval is exact (at least as sure as it says).
+  binomial for any distribution, so the interval has at least nominal coverage.
 
-The draws are a fixed function of the number of replications: the same samples, the same interval.
+The resamples are a fixed function of the number of replications: equal samples give equal
+intervals.
 """
 
 from __future__ import annotations
@@ -47,23 +48,23 @@ __all__ = [
 ]
 
 RESAMPLES = 1999
-"""Draws of a bootstrap: 0.025 (RESAMPLES + 1) is whole."""
+"""Resamples of a bootstrap: 0.025 (RESAMPLES + 1) is an integer."""
 
 SEED = 0x6C617374
 LEAST = 10
-"""Replications below which there are too few different draws."""
+"""Minimum replications for enough different resamples."""
 
 LEAST_SPREAD = 0.1
-"""Of that of the samples; the error of a draw with less is not known."""
+"""Minimum spread of a resample, relative to the samples."""
 
 LEAST_SKEWED = 5
-"""Replications below which their skewness says nothing."""
+"""Minimum replications for an estimate of the skewness."""
 
 MOST = 5000
-"""Replications above which the central limit theorem is trusted, and draws would fill memory."""
+"""Maximum replications for resampling; above, the central limit theorem is used."""
 
 COCHRAN = 25.0
-"""Samples per squared skewness from which mean ± t is trusted (Cochran, Sampling Techniques)."""
+"""Minimum samples per squared skewness for mean ± t (Cochran, Sampling Techniques)."""
 
 T, TRANSFORMED, BOOTSTRAP, ORDER = (
     "t",
@@ -77,13 +78,13 @@ Function = Callable[[Floats], Floats]
 
 @dataclass(frozen=True, slots=True)
 class Confidence:
-    """An estimate with its interval, which need not be symmetrical.
+    """An estimate with its interval, which may be asymmetric.
 
     Attributes:
-        value: The estimate; NaN if there is none.
-        low: Lower end of its interval; NaN if unknown.
+        value: The estimate; NaN if undefined.
+        low: Lower end of the interval; NaN if unknown.
         high: Upper end; NaN if unknown.
-        n: Replications it rests on.
+        n: Number of replications.
         method: `t`, `t, corrected for skewness`, `percentile-t bootstrap` or `order statistics`;
             empty without interval.
     """
@@ -95,13 +96,13 @@ class Confidence:
     method: str
 
     def within(self, bounds: tuple[float, float]) -> Confidence:
-        """The same of a quantity with these bounds; see `means.clipped`."""
+        """Returns a copy clipped to bounds; see `means.clipped`."""
         low, high = clipped(self.value, self.low, self.high, bounds)
         return replace(self, low=low, high=high)
 
 
 def skewness(samples: ArrayLike) -> float:
-    """Third central moment over the cubed deviation; 0 for samples that are all the same."""
+    """Returns the skewness; 0 for equal samples."""
     values = finite(samples)
     if values.size < 3 or np.ptp(values) == 0.0:
         return 0.0
@@ -117,24 +118,24 @@ def confidence(
     method: str = "auto",
     level: float = CONFIDENCE,
 ) -> Confidence:
-    """Estimates the mean or a quantile over replications, with an interval that suits the samples.
+    """Estimates the mean or a quantile over replications, with a suitable interval.
 
-    Of a mean, `auto` takes mean ± t where there are at least 25 samples per squared skewness
-    (Cochran's rule). Otherwise it takes the percentile-t bootstrap, if there are at least 10 and
-    not nearly all the same; then Hall's correction of t for skewness, if there are at least 5.
+    For a mean, `auto` uses mean ± t with at least 25 samples per squared skewness (Cochran's rule).
+    Otherwise it uses the percentile-t bootstrap with at least 10 samples that are not nearly all
+    equal; otherwise Hall's correction of t for skewness with at least 5 samples.
 
     Args:
-        samples: One number per replication; NaN is left out.
+        samples: One number per replication; NaN is ignored.
         statistic: `mean`, `median`, or a percentile such as `p95`.
-        method: `auto`, `t` or `bootstrap`; quantiles always rest on order statistics.
+        method: `auto`, `t` or `bootstrap`; quantiles always use order statistics.
         level: Confidence, above 0 and below 1.
 
     Raises:
-        ValueError: If an argument is none of these.
+        ValueError: If an argument is invalid.
     """
     check_level(level)
     if method not in ("auto", "t", "bootstrap"):
-        raise ValueError(f"method: found {method!r}; allowed: auto, t, bootstrap")
+        raise ValueError(f"invalid value `{method}` for `method`: expected auto, t, bootstrap")
     values = finite(samples)
     if statistic != "mean":
         return _quantile(values, _share(statistic), level)
@@ -157,13 +158,13 @@ def confidence(
 
 
 def mean_interval(samples: ArrayLike) -> Interval:
-    """The mean over replications with the one interval that tables, figures and files give.
+    """Returns the mean with the interval that is used in tables, figures and files.
 
-    `confidence` chooses it: mean ± t, or for skewed samples the percentile-t bootstrap or t
-    corrected for skewness, which reach further on the side of the long tail.
+    `confidence` selects the method: mean ± t, or for skewed samples the percentile-t bootstrap or t
+    corrected for skewness, which extend further towards the long tail.
 
     Args:
-        samples: One number a replication; NaN is left out.
+        samples: One number per replication; NaN is ignored.
     """
     found = confidence(samples)
     half = (found.high - found.low) / 2.0
@@ -171,11 +172,11 @@ def mean_interval(samples: ArrayLike) -> Interval:
 
 
 def _transformed(value: float, errors: Floats, level: float) -> Confidence:
-    """Hall's interval: t of a cubic transformation, whose skewness is gone, taken back.
+    """Returns Hall's interval: a t interval of a cubic transformation that removes skewness.
 
     Args:
         value: The estimate.
-        errors: What each sample adds to it, times their number; of a mean, its deviation.
+        errors: Contribution of each sample, times their number; for a mean, its deviation.
         level: Confidence.
     """
     from scipy import special  # late: takes 0.2 s
@@ -194,7 +195,9 @@ def _share(statistic: str) -> float:
     percent = re.fullmatch(r"p(\d{1,2}(?:\.\d+)?)", statistic)
     share = 0.5 if statistic == "median" else float(percent[1]) / 100.0 if percent else 0.0
     if not share > 0.0:
-        raise ValueError(f"statistic: found {statistic!r}; allowed: mean, median, p5, p95, p99.9")
+        raise ValueError(
+            f"invalid value `{statistic}` for `statistic`: expected mean, median, p5, p95, p99.9"
+        )
     return share
 
 
@@ -206,8 +209,8 @@ def _quantile(values: Floats, share: float, level: float) -> Confidence:
         return Confidence(math.nan, math.nan, math.nan, 0, "")
     ordered = np.sort(values)
     tail = (1.0 - level) / 2.0
-    # Samples below the quantile are binomial: x[l] to x[u] hold it unless fewer than l or more
-    # than u are below it. Beyond the samples there is no end.
+    # The number of samples below the quantile is binomial: x[l] to x[u] covers it unless fewer than
+    # l or more than u are below it. There is no end beyond the samples.
     distribution = special.bdtr(np.arange(n + 1.0), n, share)
     below, above = np.searchsorted(distribution, [tail, 1.0 - tail]).tolist()
     low = float(ordered[below - 1]) if below >= 1 else math.nan
@@ -217,7 +220,7 @@ def _quantile(values: Floats, share: float, level: float) -> Confidence:
 
 @functools.lru_cache(maxsize=4)
 def _draws(n: int, resamples: int) -> Floats:
-    """Shape (resamples, n): how often each replication is drawn, over n."""
+    """Returns shape (resamples, n): frequency of each replication in a resample, over n."""
     random = np.random.default_rng(SEED)
     return np.asarray(random.multinomial(n, np.full(n, 1.0 / n), size=resamples) / float(n))
 
@@ -231,20 +234,20 @@ def function_of_means(
     symmetric: bool = False,
     resamples: int = RESAMPLES,
 ) -> Confidence:
-    """Percentile-t interval of a smooth function of means over replications.
+    """Returns the percentile-t interval of a smooth function of means over replications.
 
     Args:
-        samples: Shape (replications, quantities); a replication with a NaN is left out.
+        samples: Shape (replications, quantities); replications with NaN are ignored.
         function: From means of shape (..., quantities) to values of shape (...).
         gradient: Its derivatives, shape as of the means.
         level: Confidence, above 0 and below 1.
-        symmetric: Whether the interval reaches equally far on both sides.
-        resamples: Draws.
+        symmetric: Whether the interval is symmetric.
+        resamples: Number of resamples.
 
     Returns:
-        The estimate; its interval is that of the delta method, corrected for skewness unless
-        symmetric, where so many draws have hardly any spread that it would have no end. Without
-        interval (`method` is empty) for fewer than 10 replications.
+        The estimate. If too many resamples have almost no spread, the interval is that of the delta
+        method, corrected for skewness unless symmetric. There is no interval (`method` is empty)
+        for fewer than 10 replications.
     """
     check_level(level)
     values = np.asarray(samples, dtype=np.float64)
@@ -279,7 +282,7 @@ def percentile_t(
     *,
     symmetric: bool = False,
 ) -> tuple[Floats, Floats, Floats]:
-    """Percentile-t intervals of many studies at once.
+    """Returns percentile-t intervals of many studies.
 
     Args:
         samples: Shape (studies, replications, quantities), without NaN.
@@ -290,7 +293,7 @@ def percentile_t(
         symmetric: As for `function_of_means`.
 
     Returns:
-        Estimates, lower and upper ends, each of shape (studies,); infinite where there is no end.
+        Estimates, lower and upper ends, each of shape (studies,); infinite if there is no end.
     """
     _, n, quantities = samples.shape
     weights = _draws(n, resamples)
@@ -311,14 +314,14 @@ def percentile_t(
         slope = gradient(at) * scale
         product = "...i,...ij,...j->..."
         variance = np.einsum(product, slope, covariance, slope)
-        # What cancels down to rounding is none: both means are proportional.
+        # A spread of the order of rounding errors is zero: both means are proportional.
         terms = np.einsum(product, np.abs(slope), np.abs(covariance), np.abs(slope))
         return np.asarray(np.sqrt(np.where(variance > 1e-12 * terms, variance, 0.0) / n))
 
     value, sigma = function(centre), error(centre, own)
     means = centre + drawn * scale
     errors = error(means, spread)
-    # As good as infinitely far.
+    # Effectively infinite.
     tiny = errors <= LEAST_SPREAD * sigma
     with np.errstate(divide="ignore", invalid="ignore"):
         away = (function(means) - value) / np.where(tiny, 0.0, errors)
@@ -346,10 +349,10 @@ def _quotient_slope(means: Floats) -> Floats:
 
 
 def ratio(numerator: ArrayLike, denominator: ArrayLike, *, level: float = CONFIDENCE) -> Confidence:
-    """Ratio of two means over the same replications, by the bootstrap of the pairs.
+    """Returns the ratio of two means over the same replications, by the bootstrap of pairs.
 
-    Such as the gain of a protocol over another one with common random numbers, or the losses of all
-    replications over the packets of all. A mean of ratios is something else.
+    Examples are the gain of a protocol over another one with common random numbers, or the losses
+    of all replications over the packets of all. It differs from a mean of ratios.
 
     Args:
         numerator: Shape (replications,).
@@ -366,8 +369,8 @@ def ratio(numerator: ArrayLike, denominator: ArrayLike, *, level: float = CONFID
     below = np.asarray(denominator, dtype=np.float64)
     if above.shape != below.shape or above.ndim != 1:
         raise ValueError(
-            f"numerator and denominator: found shapes {above.shape} and {below.shape}; "
-            "allowed: two one-dimensional samples of one length"
+            f"invalid shapes {above.shape} and {below.shape} of `numerator` and `denominator`: "
+            "expected one-dimensional samples of equal length"
         )
     pairs = np.stack([above, below], axis=-1)
     pairs = pairs[~np.isnan(pairs).any(axis=1)]
@@ -377,16 +380,16 @@ def ratio(numerator: ArrayLike, denominator: ArrayLike, *, level: float = CONFID
 
 
 def jain_index(rates: ArrayLike, axis: int = -1) -> Floats:
-    """Jain's fairness index (sum x)^2 / (k sum x^2) of k flows: 1 if all get the same, 1/k if one
-    gets all; NaN if none gets anything.
+    """Returns Jain's fairness index (sum x)^2 / (k sum x^2) of k flows.
 
-    Of each replication it is one number, with an interval as for any other metric (`confidence`,
-    which sees that it is skewed near 1); the index of mean rates is something else.
+    The index is 1 for equal rates, 1/k if one flow has the whole rate, NaN if all rates are 0. It
+    is one number per replication, with an interval as for other metrics (`confidence` detects its
+    skewness near 1); it differs from the index of mean rates.
 
     Args:
-        rates: Any shape, not negative; NaN (no such flow) is left out.
-        axis: The one along the flows.
-    """  # noqa: D205 - one sentence that needs two lines
+        rates: Any shape, not negative; NaN (no such flow) is ignored.
+        axis: Axis of the flows.
+    """
     values = np.asarray(rates, dtype=np.float64)
     k = np.count_nonzero(~np.isnan(values), axis=axis)
     total, squares = np.nansum(values, axis=axis), np.nansum(values**2, axis=axis)

@@ -1,19 +1,19 @@
-"""How many replications are enough: until an interval is narrow, valid although it was looked at.
+"""Sequential sampling up to a target half-width, corrected for the interim analyses.
 
-Looks happen at fixed numbers of replications, each half as many again as the one before. At a look
-with n replications of mean m and deviation s the interval is
+Interim analyses take place at fixed numbers of replications, each 1.5 times the previous one. For n
+replications with mean m and standard deviation s, the interval is
 
-    m ± t(0.975, n - 1) s / sqrt(n - 3),
+    m ± t(0.975, n - 1) s / sqrt(n - 3).
 
-and it is enough at the first look where its half-width is at most the one asked for. As it becomes
-narrow, the coverage of such a rule goes to the nominal one for any distribution with finite
-variance (Chow and Robbins, Annals of Mathematical Statistics 36, 1965; half-widths relative to the
-mean: Nádas, same journal 40, 1969). Before that it falls a little short, by about 1 % at worst,
-because a sample whose deviation is small by chance stops early. For normal samples deviation and
+Sampling stops at the first interim analysis at which the half-width is at most the target. For
+narrow targets, the coverage of this rule approaches the nominal one for any distribution with
+finite variance (Chow and Robbins, Annals of Mathematical Statistics 36, 1965; relative half-widths:
+Nádas, same journal 40, 1969). For wide targets it would be up to about 1 % lower, because a sample
+with a small standard deviation by chance stops early. For normal samples, standard deviation and
 mean are independent, so that the coverage at the stop is E[2 Φ(h sqrt(N) / σ) - 1] over the
-stopping number N and half-width h there; n - 3 in place of n restores 95 % for every ratio of σ to
-the width asked for (`tests/test_statistics_coverage.py` computes it). Samples that are skewed must
-also obey Cochran's rule, n >= 25 skewness^2, so that the normal law is near enough.
+stopping number N and half-width h; n - 3 instead of n restores 95 % for every ratio of σ to the
+target (`tests/test_statistics_coverage.py` computes it). Skewed samples must also satisfy Cochran's
+rule, n >= 25 skewness^2, so that the normal approximation is accurate enough.
 """
 
 from __future__ import annotations
@@ -38,27 +38,27 @@ from lasthop.evaluating.statistics.resampling import COCHRAN, skewness
 __all__ = ["FIRST", "LEAST", "MOST", "Look", "SequentialPlan"]
 
 FIRST = 20
-"""Replications before the first look, if not told otherwise."""
+"""Default number of replications before the first interim analysis."""  # prose: ignore
 
 LEAST = 10
-"""Fewest replications before the first look: with fewer, deviations are too uncertain."""
+"""Minimum replications before the initial analysis, for a usable standard deviation."""
 
 MOST = 1000
-"""Replications at most, if not told otherwise."""
+"""Default replication limit."""
 
 GROWTH = 1.5
 PRICE = 3
-"""Replications that looking repeatedly costs."""
+"""Correction of n for the interim analyses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a look says.
+    """Result of an interim analysis.
 
     Attributes:
-        more: How many more replications to run; 0 if it is time to stop.
-        interval: Mean, half-width (corrected for repeated tests) and number of samples.
-        reached: Whether it is as narrow as asked for. False at a stop: the cap came first.
+        more: Number of further replications to run; 0 to stop.
+        interval: Mean, half-width (corrected for interim analyses) and number of samples.
+        reached: Whether the target half-width is reached; `False` at a stop: limit reached.
     """
 
     more: int
@@ -73,7 +73,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class SequentialPlan:
-    """Replications until an interval is narrow.
+    """Plan of replications up to a target half-width.
 
     ::
 
@@ -81,14 +81,15 @@ class SequentialPlan:
         while not (look := plan.look(samples)).enough:
             samples += run(look.more)
 
-    The plan has no state: what it says depends on the samples alone, so that a stored run can be
-    continued. It is valid if looked at from the first look on and stopped at the first `enough`.
+    The plan has no state: results depend only on the samples, so that a stored run can be resumed.
+    The coverage requires that all interim analyses are made and sampling stops at the first
+    `enough`.
 
     Attributes:
-        width: Half-width asked for: relative to the mean, or in the samples' unit.
-        relative: Whether it is relative.
-        first: Replications before the first look.
-        most: Replications at which it stops in any case.
+        width: Target half-width: relative to the mean, or in the samples' unit.
+        relative: Whether the half-width is relative.
+        first: Replications before the initial analysis.
+        most: Maximum number of replications.
         level: Confidence.
 
     Raises:
@@ -103,15 +104,17 @@ class SequentialPlan:
 
     def __post_init__(self) -> None:
         if not (self.width > 0.0 and math.isfinite(self.width)):
-            raise ValueError(f"width: found {self.width}; allowed: above 0")
+            raise ValueError(f"invalid value `{self.width}` for `width`: expected above 0")
         if self.first < LEAST:
-            raise ValueError(f"first: found {self.first}; allowed: {LEAST} or more")
+            raise ValueError(f"invalid value `{self.first}` for `first`: expected {LEAST} or more")
         if self.most < self.first:
-            raise ValueError(f"most: found {self.most}; allowed: {self.first} or more")
+            raise ValueError(
+                f"invalid value `{self.most}` for `most`: expected {self.first} or more"
+            )
         check_level(self.level)
 
     def looks(self) -> Iterator[int]:
-        """The numbers of replications at which it looks, the last being `most`."""
+        """Returns the numbers of replications at interim analyses; the last one is `most`."""
         n = self.first
         while n < self.most:
             yield n
@@ -119,11 +122,11 @@ class SequentialPlan:
         yield self.most
 
     def look(self, samples: ArrayLike) -> Look:
-        """Says whether these are enough.
+        """Returns the result of an interim analysis.
 
         Args:
-            samples: One number per replication, in order; those with NaN were run and count towards
-                the schedule, but say nothing.
+            samples: One number per replication, in order; NaN counts towards the schedule, but is
+                otherwise ignored.
         """
         n = np.asarray(samples).size
         due = next((at for at in self.looks() if at >= n), self.most)

@@ -1,8 +1,8 @@
 """One long run: regular series from events, warm-up, and batch means.
 
-Successive values of a series (queue lengths, bits delivered a second) depend on each other, so that
-mean ± t over them is far too narrow. Means of batches much longer than the memory of the process
-are nearly independent; first, what the start of the run still shows is cut off.
+Successive values of a series (queue length, delivered bit/s) are correlated, so that mean ± t over
+them is far too narrow. Means of batches much longer than the correlation time of the process are
+nearly independent. The warm-up at the start of the run is excluded.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ __all__ = ["BatchMeans", "batch_means", "step_averages", "totals", "warm_up"]
 
 BATCHES = 20
 FINER = 4
-"""How many times finer the batches are on which independence is checked."""
+"""Ratio of batch lengths for the check of independence."""
 
 MOST_CORRELATION = 0.2
-"""Between successive finer batches. Batches four times as long have about a quarter of it, which
-leaves the interval 5 % too narrow."""
+"""Maximum correlation of successive shorter batches. Batches 4 times as long have about a quarter
+of it, which makes the interval 5 % too narrow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +30,14 @@ class BatchMeans:
     """A steady-state mean from one long run.
 
     Attributes:
-        mean: Mean after the warm-up; values at the end that fill no batch are left out.
-        ci95: Half-width of its interval, t over the batches.
-        batches: Their number.
-        batch: Values in each.
-        warm_up: Values that were cut off at the start.
-        correlation: Of successive means of batches a quarter as long.
-        independent: Whether that is low enough (0.2) to trust the interval. Independent values
-            fail this in 3 to 4 % of cases.
+        mean: Mean after the warm-up, without the last incomplete batch.
+        ci95: Half-width of the interval, by t over the batches.
+        batches: Number of batches.
+        batch: Values per batch.
+        warm_up: Number of excluded values at the start.
+        correlation: Correlation of successive means of batches a quarter as long.
+        independent: Whether this correlation is at most 0.2, so that the interval is valid.
+            Independent values fail this check with a probability of 3 to 4 %.
     """
 
     mean: float
@@ -52,18 +52,18 @@ class BatchMeans:
 def _regular(times: ArrayLike, edges: ArrayLike) -> tuple[Floats, Floats]:
     when, bins = np.asarray(times, dtype=np.float64), np.asarray(edges, dtype=np.float64)
     if bins.ndim != 1 or bins.size < 2 or np.any(np.diff(bins) <= 0.0):
-        raise ValueError("edges: allowed: two or more times, each later than the one before")
+        raise ValueError("invalid `edges`: expected 2 or more ascending times")
     if when.ndim != 1 or np.any(np.diff(when) < 0.0):
-        raise ValueError("times: allowed: one dimension, none earlier than the one before")
+        raise ValueError("invalid `times`: expected one dimension in ascending order")
     return when, bins
 
 
 def step_averages(times: ArrayLike, values: ArrayLike, edges: ArrayLike) -> Floats:
-    """Time averages of a quantity that keeps its value until the next event, such as a queue.
+    """Returns time averages of a quantity that is constant between events, such as a queue length.
 
     Args:
-        times: Shape (events,): when it changed, in order, seconds.
-        values: Shape (events,): what it was from then on; before the first event it is NaN.
+        times: Shape (events,): times of changes in seconds, ascending.
+        values: Shape (events,): value after each change; NaN before the first event.
         edges: Shape (bins + 1,): limits of the bins, seconds.
 
     Returns:
@@ -85,7 +85,7 @@ def step_averages(times: ArrayLike, values: ArrayLike, edges: ArrayLike) -> Floa
 
 
 def totals(times: ArrayLike, amounts: ArrayLike, edges: ArrayLike) -> Floats:
-    """Sums of what events bring, such as bytes delivered, in each bin [edge, next edge).
+    """Returns sums of amounts of events, such as delivered bytes, in each bin [edge, next edge).
 
     Args:
         times: Shape (events,), in order, seconds.
@@ -104,18 +104,18 @@ def totals(times: ArrayLike, amounts: ArrayLike, edges: ArrayLike) -> Floats:
 
 
 def warm_up(series: ArrayLike) -> int | None:
-    """Where the warm-up ends, by MSER-5.
+    """Returns the end of the warm-up by MSER-5.
 
-    Cutting more removes bias and costs values; the cut minimises the squared standard error of what
-    remains, computed on means of five values each (White, Simulation 69, 1997; White, Cobb and
-    Spratt, Winter Simulation Conference 2000).
+    A longer warm-up removes bias, but leaves fewer values. The method minimises the squared
+    standard error of the remaining values, computed on means of 5 values (White, Simulation 69,
+    1997; White, Cobb and Spratt, Winter Simulation Conference 2000).
 
     Args:
         series: Shape (values,), regular in time.
 
     Returns:
-        How many values to cut off; None if the best cut is in the second half, which says that the
-        run is too short, or if there are fewer than 20 values.
+        Number of values to exclude; None if the run is too short: if the end is in the second half,
+        or if there are fewer than 20 values.
     """
     values = np.asarray(series, dtype=np.float64)
     count = values.size // 5
@@ -127,7 +127,7 @@ def warm_up(series: ArrayLike) -> int | None:
     first = np.cumsum(means[::-1])[::-1]
     second = np.cumsum(means[::-1] ** 2)[::-1]
     error = (second - first**2 / remaining) / remaining**2
-    # With only a few means left, they are alike by chance.
+    # A few remaining means may be close by chance.
     cut = int(np.argmin(error[: count - min(5, count // 2)]))
     return 5 * cut if cut <= count // 2 else None
 
@@ -139,12 +139,12 @@ def batch_means(
     cut: int | None = None,
     level: float = CONFIDENCE,
 ) -> BatchMeans:
-    """Mean of a steady series with its interval, by batch means.
+    """Returns the mean of a stationary series with its interval, by batch means.
 
     Args:
         series: Shape (values,), regular in time, without NaN.
-        batches: Their number: few, so that they are long; 20 cost little in the quantile of t.
-        cut: Values to cut off at the start; by `warm_up` if None.
+        batches: Number of batches; few batches are long, and 20 cost little in the quantile of t.
+        cut: Number of values to exclude at the start; None: by `warm_up`.
         level: Confidence.
 
     Raises:
@@ -154,17 +154,17 @@ def batch_means(
     check_level(level)
     values = np.asarray(series, dtype=np.float64)
     if batches < 2:
-        raise ValueError(f"batches: found {batches}; allowed: 2 or more")
+        raise ValueError(f"invalid value `{batches}` for `batches`: expected 2 or more")
     if cut is None:
         cut = warm_up(values)
         if cut is None:
-            raise ValueError("series: found no end of the warm-up in its first half; run longer")
+            raise ValueError("the warm-up does not end in the first half of the series; run longer")
     rest = values[cut:]
     batch = rest.size // (batches * FINER) * FINER
     if batch == 0:
         raise ValueError(
-            f"series: found {rest.size} values after the warm-up; "
-            f"allowed: {batches * FINER} or more for {batches} batches"
+            f"{rest.size} values after the warm-up: expected {batches * FINER} or more for "
+            f"{batches} batches"
         )
     rest = rest[: batches * batch]
     means = rest.reshape(batches, batch).mean(axis=1)
@@ -181,7 +181,7 @@ def batch_means(
 
 
 def _lag_one(values: Floats) -> float:
-    """Correlation of successive values; 0 if they are all the same."""
+    """Returns the correlation of successive values; 0 if all are equal."""
     away = values - values.mean()
     squares = float(away @ away)
     # Its expectation is -1/n for independent values.

@@ -1,8 +1,8 @@
-"""Results against theory: where a closed form applies, what it says beside what was simulated.
+"""Comparison of results with theory, where a closed form applies.
 
-`network` is what rules see of a scenario; `rules` say where which formula of `lasthop.analysis`
-applies, with `segments` (links that cut packets up) and `tcp`; `comparison` puts predictions
-beside results.
+`network` presents a resolved scenario to the rules; `rules` determine which formula of
+`lasthop.analysis` applies, with `segments` (links that segment packets) and `tcp`; `comparison`
+compares predictions with results.
 """
 
 from lasthop.evaluating.theory.comparison import (

@@ -1,4 +1,4 @@
-"""Results against theory: where a closed form applies, what it says beside what was simulated."""
+"""Comparison of results with theory, where a closed form applies."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from lasthop.scenarios.scenario import Scenario, as_scenario
 __all__ = ["Comparison", "compare", "compare_theory", "frame", "nothing_applies", "to_dict"]
 
 SAME = 1e-6
-"""Numbers this close, relative to theory, are the same: times are whole nanoseconds."""
+"""Relative difference below which values are equal: times are integer nanoseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A simulated value beside a theoretical one.
+    """A simulated value and a theoretical one.
 
     Attributes:
         point: Index of the point.
-        prediction: What theory says.
+        prediction: The theoretical value.
         simulated: Mean and interval of the metric.
     """
 
@@ -46,7 +46,7 @@ class Comparison:
 
     @property
     def percent(self) -> float | None:
-        """The difference in per cent of theory; None if theory says 0."""
+        """The difference in per cent of theory; None if theory is 0."""
         value = self.prediction.value
         return 100.0 * self.difference / value if value else None
 
@@ -67,7 +67,7 @@ class Comparison:
 
     @property
     def _reach(self) -> float:
-        """How far the interval reaches towards theory."""
+        """Length of the interval on the side of theory."""
         found = self.simulated
         return found.mean - found.low if self.difference > 0.0 else found.high - found.mean
 
@@ -82,7 +82,7 @@ class Comparison:
 
     @property
     def broken(self) -> list[Hypothesis]:
-        """Hypotheses that the scenario does not meet."""
+        """Hypotheses that the scenario violates."""
         return [one for one in self.prediction.hypotheses if one.status == "broken"]
 
     @property
@@ -94,7 +94,7 @@ class Comparison:
 
     @property
     def kind(self) -> str:
-        """What theory gives: `exact`, `upper bound`, or its accuracy such as `± 15 %`."""
+        """Kind of the value: `exact`, `upper bound`, or its accuracy such as `± 15 %`."""
         if self.prediction.is_bound:
             return "upper bound"
         accuracy = self.prediction.accuracy
@@ -102,7 +102,7 @@ class Comparison:
 
 
 def compare(results: Results, scenario: Scenario | None = None) -> list[Comparison]:
-    """Every comparison that theory allows, point by point.
+    """Returns all comparisons for which a closed form applies.
 
     Args:
         results: Results of a scenario.
@@ -116,7 +116,7 @@ def compare(results: Results, scenario: Scenario | None = None) -> list[Comparis
     hashes = [f"{point.hash:016x}" for point in points]
     if hashes != [point.scenario_hash for point in results.points]:
         raise ValueError(
-            "scenario: found one that gave other results; allowed: that of the results"
+            "the scenario does not match the results: expected the scenario of the results"
         )
     found = []
     for index, point in enumerate(points):
@@ -163,7 +163,7 @@ def frame(results: Results, comparisons: list[Comparison]) -> pl.DataFrame:
 
 
 def _values(one: Comparison) -> dict[str, Any]:
-    """What tables and JSON have of a comparison."""
+    """Returns the columns of a comparison for tables and JSON."""
     return {
         "rule": one.prediction.rule,
         "metric": one.prediction.metric,
@@ -184,7 +184,7 @@ def _words(hypothesis: Hypothesis) -> str:
 
 
 def to_dict(comparisons: list[Comparison], point: int) -> list[dict[str, Any]]:
-    """What `lasthop run --compare-theory --format json` has of a point under `theory`."""
+    """Returns `theory` of a point for `lasthop run --compare-theory --format json`."""
     return [
         {
             **_values(one),
@@ -213,7 +213,7 @@ def compare_theory(
     seed: int | None = None,
     jobs: int = 0,
 ) -> pl.DataFrame:
-    """Holds results against theory, wherever a closed form applies.
+    """Compares results with theory, where a closed form applies.
 
     Args:
         given: Results, or a scenario to run: the object, its tables, or a file's path.

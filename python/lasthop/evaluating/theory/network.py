@@ -1,4 +1,4 @@
-"""A resolved scenario as formulas see it: hops, frames, losses, times, and what was measured."""
+"""A resolved scenario for formulas: hops, frames, losses, times and measured values."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ SIZE_MATTERS = ("bit", "exponential-bits", "two-state")
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """Something that a formula needs.
+    """A hypothesis of a formula.
 
     Attributes:
-        text: What it needs.
-        status: Whether the scenario meets it: `met`, `nearly`, `broken`, `unknown`.
-        detail: What the scenario has.
+        text: The hypothesis.
+        status: Whether the scenario satisfies it: `met`, `nearly`, `broken`, `unknown`.
+        detail: Properties of the scenario.
     """
 
     text: str
@@ -33,15 +33,15 @@ class Hypothesis:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What one formula says about one metric.
+    """Prediction of one metric by one formula.
 
     Attributes:
         rule: Name of the rule.
         metric: Full name of the metric.
-        value: What the formula gives, in the metric's unit.
-        hypotheses: What the formula needs.
+        value: Predicted value in the metric's unit.
+        hypotheses: Hypotheses of the formula.
         is_bound: Whether the value is an upper bound.
-        accuracy: Relative error that the formula is known for; 0 if it is exact.
+        accuracy: Known relative error of the formula; 0 if it is exact.
     """
 
     rule: str
@@ -84,7 +84,7 @@ def frame_loss(errors: Mapping[str, Any], frame_bytes: int, rate_bps: float) -> 
 
 
 def _channel(errors: Mapping[str, Any]) -> analysis.Channel:
-    """The chain of a resolved error process, whatever it steps with."""
+    """Returns the chain of a resolved error process, per frame or in time."""
     if errors["kind"] == "slotted-gilbert-elliott":
         change = (1.0 - errors["stay_good"], 1.0 - errors["stay_bad"])
     else:

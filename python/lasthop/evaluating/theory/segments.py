@@ -29,14 +29,14 @@ SEGMENTING = ("ideal-sr", "rlc-am")
 
 
 class Residual(NamedTuple):
-    """What a hop loses for good: share, and what that needs."""
+    """Residual loss of a hop, and the hypotheses."""
 
     loss: float
     hypotheses: tuple[Hypothesis, ...] = ()
 
 
 class Throughput(NamedTuple):
-    """What a saturated hop does: packets/s that it takes from its queue and that it delivers."""
+    """Throughput of a saturated hop: packets/s taken from its queue and delivered."""
 
     taken: float
     delivered: float
@@ -65,7 +65,7 @@ def segments_residual(network: Network, hop: Hop, flow: str) -> Residual | None:
 
 
 def segments_limit(hop: Hop) -> int | None:
-    """Most transmissions of a segment."""
+    """Returns the maximum transmissions per segment."""
     limit = hop.protocol["max_transmissions"]
     return None if limit == "unlimited" else int(limit)
 
@@ -87,7 +87,7 @@ def spacing(hop: Hop) -> int:
 
 
 def _reports(hop: Hop, status: Status) -> tuple[Hypothesis, ...]:
-    """What a loss of reports does to a protocol that has them."""
+    """Returns the hypothesis that no report is lost, for protocols with reports."""
     if hop.kind != "rlc-am":
         return ()
     text = "no report is lost"

@@ -1,4 +1,4 @@
-"""What theory says of wireless LANs: Bianchi's model of saturated stations."""
+"""Rules for WLANs: Bianchi's model of saturated stations."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import { useMetrics } from "./quantity.js";
 import { decode, encode } from "./state.js";
 import { Take } from "./take.js";
 
-const VIEWS = [["play", "Play"], ["inside", "Look inside"], ["browse", "Browse"]];
+const VIEWS = [["play", "Live view"], ["inside", "Trace view"], ["browse", "Browse"]];
 
 class Page extends Component {
   constructor(props) {
@@ -31,7 +31,7 @@ class Page extends Component {
   }
 
   componentDidUpdate() {
-    const heading = { play: "Play", inside: "Look inside", browse: "Browse" }[this.state.shown.view];
+    const heading = { play: "Live view", inside: "Trace view", browse: "Browse" }[this.state.shown.view];
     document.title = `${heading} – Lasthop`;
   }
 
@@ -55,12 +55,12 @@ class Page extends Component {
     const views = { play: Play, inside: Inside, browse: Browse };
     const View = views[shown.view] || Play;
     return html`
-      <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.getElementById("main").focus(); }}>To the results</a>
+      <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.getElementById("main").focus(); }}>Skip to results</a>
       <header>
         <h1>Lasthop</h1>
         <nav aria-label="Views">${VIEWS.map(([key, name]) => html`<button type="button" aria-current=${shown.view === key ? "page" : undefined}
           onClick=${() => this.set({ ...shown, view: key })}>${name}</button>`)}</nav>
-        <button type="button" class="take" aria-expanded=${isTaking} aria-controls="take" onClick=${() => this.setState({ isTaking: !isTaking })}>Take away</button>
+        <button type="button" class="take" aria-expanded=${isTaking} aria-controls="take" onClick=${() => this.setState({ isTaking: !isTaking })}>Export</button>
       </header>
       <main id="main" tabindex="-1">
         ${isTaking && html`<${Take} state=${shown} player=${this.player} onClose=${() => this.setState({ isTaking: false })} />`}
@@ -72,7 +72,7 @@ class Page extends Component {
 
 /** Without a token: says so, and takes one. */
 const Locked = ({ error }) => html`<main class="locked"><h1>Lasthop</h1>
-  <p>${error || "This address lacks its token."} Open the address that <code>lasthop explore</code> has printed, or put it here:</p>
+  <p>${error || "This address lacks its token."} Open the address printed by <code>lasthop explore</code>, or enter it here:</p>
   <label for="token">address or token</label> <input id="token" autocomplete="off" onChange=${(event) => {
     const text = event.target.value.trim();
     const match = /token=([\w-]+)/.exec(text);
@@ -87,7 +87,7 @@ async function begin() {
     about = await ask("begin");
   } catch (error) {
     place.replaceChildren();
-    render(html`<${Locked} error=${error.status === 401 ? "The server does not know this token." : error.message} />`, place);
+    render(html`<${Locked} error=${error.status === 401 ? "The token is invalid." : error.message} />`, place);
     return;
   }
   look.colours = about.colours;

@@ -98,7 +98,7 @@ export class Browse extends Component {
   }
 
   render(_, { campaigns, about, figure, point, error }) {
-    if (!campaigns) return html`<p class="wait">Looking for campaigns …</p>`;
+    if (!campaigns) return html`<p class="wait">Searching for campaigns …</p>`;
     const usable = campaigns.filter((one) => one.runs.length);
     const { folder, run, kind = "line", facet, where = {} } = this.chosen;
     const option = (value, name, on) => html`<option value=${value} selected=${on}>${name}</option>`;
@@ -223,7 +223,7 @@ const Cdf = ({ panel, metric }) => {
   const tables = curves.map((one) => [one.values.map((value, index) => value / unit.per + index * 1e-9), one.values.map((_, index) => (100 * (index + 1)) / one.values.length)]);
   const options = () => ({
     scales: { x: { time: false }, y: { range: [0, 100] } }, legend: { show: false },
-    axes: [axis({ label: `${metricLabel(metric)}${unit.name ? ` (${unit.name})` : ""}` }), axis({ label: "Share of replications (%)", size: 46 })],
+    axes: [axis({ label: `${metricLabel(metric)}${unit.name ? ` (${unit.name})` : ""}` }), axis({ label: "Fraction of replications (%)", size: 46 })],
     series: [{}, ...curves.map((one, index) => ({ label: one.label, stroke: colour(index), width: 2, dash: DASHES[index % 6], spanGaps: true, paths: uPlot.paths.stepped({ align: 1 }), points: { show: false } }))],
   });
   return html`<figure class="panel-plot">${panel.title && html`<figcaption><b>${panel.title}</b></figcaption>`}
@@ -240,7 +240,7 @@ class Point extends Component {
     return html`<section class="panel" aria-label="The point">
       <h2 tabindex="-1" ref=${(place) => { this.heading = place; }}>${Object.entries(point.parameters).map(([key, value]) => `${key} = ${words(value)}`).join(", ") || "as in the scenario"}</h2>
       <p class="soft">${point.metric}, ${point.replications.length} replications, seed ${point.seed}, scenario ${point.hash}</p>
-      <div class="wide" tabindex="0" role="region" aria-label="Replications"><table><thead><tr><th scope="col">replication</th><th scope="col">${metricLabel(point.metric)}</th><th scope="col">look</th></tr></thead>
+      <div class="wide" tabindex="0" role="region" aria-label="Replications"><table><thead><tr><th scope="col">replication</th><th scope="col">${metricLabel(point.metric)}</th><th scope="col">trace</th></tr></thead>
         <tbody>${point.replications.slice(0, 200).map((number, index) => html`<tr key=${number}><th scope="row">${number}</th><td>${digits(point.values[index])}</td>
           <td>${point.scenario ? html`<button type="button" class="small" aria-label="trace replication ${number}" onClick=${() => onTrace(number)}>trace</button>` : ""}</td></tr>`)}</tbody></table></div>
     </section>`;

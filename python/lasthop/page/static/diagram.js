@@ -270,7 +270,7 @@ export function panels(look, link) {
     found.push({
       key: `sequence.${number}`, title: `Sequence numbers, ${name}`, height: 300,
       options: plain((plot) => { shade(plot, columns, number); drawSequence(plot, columns, number); }, top, "Sequence (kB)"),
-      legend: [["sent", "segment sent"], ["again", "sent again"], ["bad", "lost ×"], ["ack", "acknowledged, ticks: duplicates"], ["sack", "SACK block"]],
+      legend: [["sent", "segment sent"], ["again", "retransmitted"], ["bad", "lost ×"], ["ack", "acknowledged, ticks: duplicates"], ["sack", "SACK block"]],
     });
     found.push({
       key: `window.${number}`, title: `Windows, ${name}`, height: 170,
@@ -340,7 +340,7 @@ export function panels(look, link) {
     found.push({
       key: `ladder.${link}`, title: `Frames of ${link}: ${own[0].from} above, ${own[0].to} below`, height: 220,
       options: plain((plot) => { plot.control = control; drawLadder(plot, columns, sides); }, () => [0, 1], `${own[0].to} – ${own[0].from}`, { values: () => [], grid: { show: false } }),
-      legend: [["sent", "frame"], ["again", "sent again"], ["control", "control frame"], ["bad", "lost ×"]],
+      legend: [["sent", "frame"], ["again", "retransmitted"], ["control", "control frame"], ["bad", "lost ×"]],
     });
   }
   return found;

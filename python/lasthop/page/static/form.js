@@ -66,7 +66,7 @@ class Field extends Component {
       control = html`<select id=${id} aria-describedby="${id}-about" ...${marks}
         onChange=${(event) => this.set(event.target.value || undefined)}>
         ${!required && html`<option value="" selected=${value === undefined}>
-          ${schema.default === undefined ? "as usual" : `${schema.default} (usual)`}</option>`}
+          ${schema.default === undefined ? "default" : `${schema.default} (default)`}</option>`}
         ${schema.enum.map((word) => html`<option value=${word} selected=${value === word}>${word}</option>`)}
       </select>`;
     } else if (schema.type === "boolean") {
@@ -78,7 +78,7 @@ class Field extends Component {
       const text = JSON.stringify(value);
       return html`<div class="field"><p class="about">${title(name)}:
         ${text.length > LONGEST_LIST ? `${text.slice(0, LONGEST_LIST)} …` : text}.
-        The page has no control for a list; change it in the scenario file.</p></div>`;
+        This page cannot edit lists; edit the scenario file.</p></div>`;
     } else {
       control = html`<${Quantity} ...${{ id, schema, value: shown, given: value, marks, name }}
         onValue=${(found) => this.set(found)} />`;
@@ -127,7 +127,7 @@ class Quantity extends Component {
       ${slider}
       <input type="text" id=${id} value=${typed ?? value ?? ""} autocomplete="off" spellcheck=${false}
         inputmode=${kind === "integer" ? "numeric" : "text"} aria-describedby="${id}-about" ...${marks}
-        placeholder=${limits.words[0] || "as usual"}
+        placeholder=${limits.words[0] || "default"}
         onInput=${(event) => this.setState({ typed: event.target.value })}
         onChange=${(event) => this.typed(event)}
         list=${limits.words.length ? `${id}-words` : undefined} />
@@ -167,7 +167,7 @@ const Union = ({ name, schema, value, path, onChange, errors, id, marks, error, 
         const chosen = forms.find((one) => kindOf(one) === event.target.value);
         onChange(path, chosen ? fresh(chosen) : undefined);
       }}>
-      ${!required && html`<option value="" selected=${!kind}>${usual ? `${usual} (usual)` : "none"}</option>`}
+      ${!required && html`<option value="" selected=${!kind}>${usual ? `${usual} (default)` : "none"}</option>`}
       ${forms.map((one) => html`<option value=${kindOf(one)} selected=${kindOf(one) === kind}>${kindOf(one)}</option>`)}
     </select>
     ${error && html`<p class="error" id="${id}-error">${error}</p>`}

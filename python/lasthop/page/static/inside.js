@@ -216,15 +216,15 @@ export class Inside extends Component {
           <label>at <select onChange=${(event) => this.setState({ speed: Number(event.target.value) })}>
             ${SPEEDS.map(([value, name]) => html`<option value=${value} selected=${value === speed}>${name}</option>`)}</select> of real time</label>
           <button type="button" onClick=${() => this.step(-1)} aria-label="one event back">◂ event</button>
-          <button type="button" onClick=${() => this.step(1)} aria-label="one event on">event ▸</button>
+          <button type="button" onClick=${() => this.step(1)} aria-label="next event">event ▸</button>
           <button type="button" onClick=${() => this.zoom(0.5)} aria-label="zoom in">+</button>
           <button type="button" onClick=${() => this.zoom(2)} aria-label="zoom out">−</button>
           <button type="button" onClick=${() => this.pan(-0.5)} aria-label="earlier">←</button>
           <button type="button" onClick=${() => this.pan(0.5)} aria-label="later">→</button>
-          <button type="button" onClick=${() => this.show(0, look.end_s)}>all of it</button>
+          <button type="button" onClick=${() => this.show(0, look.end_s)}>show all</button>
         </p>
         <${Summary} look=${look} />
-        <p class="soft hint">Drag over a diagram to zoom, hold Ctrl and turn the wheel, or use the keys + − ← → , . and p. All diagrams show the same time.</p>
+        <p class="soft hint">To zoom, drag over a diagram, use Ctrl and the mouse wheel, or the keys + − ← → , . and p. All diagrams show the same period.</p>
         ${all.map((panel) => html`<figure key=${panel.key} class="panel-plot">
           <figcaption><b>${panel.title}</b> <span class="legend">${panel.legend.map(([tone, name]) => html`<span>${typeof tone === "number"
             ? html`<svg width="12" height="12" aria-hidden="true"><rect width="12" height="12" fill=${colour(tone)} /></svg>`
@@ -251,13 +251,13 @@ const sum = (values) => {
   return found;
 };
 
-/** What happened, in words. */
+/** Summary of the events as text. */
 const Summary = ({ look }) => html`<div class="summary">
   ${look.until_s !== null && html`<p class="banner">So many events: the diagrams end after ${look.until_s} s.</p>`}
   ${look.transfers.map((name, number) => {
     const of = (one) => look.columns[`${one}.${number}`];
     const counts = [
-      [of("sent.time").length, "segments sent"], [sum(of("sent.repeated")), "sent again"], [sum(of("sent.lost")), "lost"],
+      [of("sent.time").length, "segments sent"], [sum(of("sent.repeated")), "retransmitted"], [sum(of("sent.lost")), "lost"],
       [sum(of("ack.duplicate")), "duplicate ACKs"], [of("sack.time").length, "SACK blocks"],
       [of("phase.kind").filter((kind) => kind === 0).length, "fast recoveries"], [of("timeout.time").length, "timeouts"],
     ];
@@ -275,7 +275,7 @@ const Events = ({ look, at, onPick }) => {
   for (let index = first; index < Math.min(middle + NEAR + 1, times.length); index += 1) rows.push(index);
   const shown = (value) => (Number.isFinite(value) ? Number(value.toPrecision(6)) : "");
   return html`<section aria-label="Events"><h2>Events around ${at.toFixed(6)} s</h2>
-    <div class="wide" tabindex="0" role="region" aria-label="Events around the cursor"><table class="events"><thead><tr><th scope="col">time (s)</th><th scope="col">who</th><th scope="col">what</th><th scope="col">sequence</th><th scope="col">value</th></tr></thead>
+    <div class="wide" tabindex="0" role="region" aria-label="Events around the cursor"><table class="events"><thead><tr><th scope="col">time (s)</th><th scope="col">source</th><th scope="col">event</th><th scope="col">sequence</th><th scope="col">value</th></tr></thead>
     <tbody>${rows.map((index) => html`<tr key=${index} class=${index === middle ? "on" : ""}>
       <td><button type="button" class="plain" onClick=${() => onPick(times[index])}>${times[index].toFixed(6)}</button></td>
       <td>${look.entities[own["event.entity"][index]]}</td><td>${look.events[own["event.what"][index]].replaceAll("_", " ")}</td>

@@ -110,7 +110,7 @@ export class Play extends Component {
             onChange=${(event) => set({ ...state, seed: Math.max(0, Math.floor(Number(event.target.value) || 0)) })} />
         </div>
       </section>
-      <section class="results" aria-label="What it delivers">
+      <section class="results" aria-label="Results">
         ${error && html`<p class="error banner" role="alert">${error.alternative !== null && state.alternatives[error.alternative] ? `${state.alternatives[error.alternative].label}: ` : ""}${error.message}</p>`}
         ${answer ? html`<${Answer} ...${{ state, set, answer }} stale=${Boolean(error)} />` : !error && html`<p class="wait">Computing …</p>`}
       </section>
@@ -141,12 +141,12 @@ const Presets = ({ state, set, about }) => {
     set({ ...state, scenario, preset: name, edit: -1 });
   };
   return html`<div class="presets">
-    <label for="preset">link like</label>
+    <label for="preset">preset</label>
     <select id="preset" onChange=${(event) => apply(event.target.value)}>
-      <option value="" selected=${!chosen}>choose a real link …</option>
+      <option value="" selected=${!chosen}>select a link …</option>
       ${about.presets.map((one) => html`<option value=${one.name} selected=${chosen === one}>${one.name}</option>`)}
     </select>
-    ${chosen && html`<p class="about"><b>From:</b> ${chosen.source}. <b>Chosen here:</b> ${chosen.chosen}.</p>`}
+    ${chosen && html`<p class="about"><b>Source:</b> ${chosen.source}. <b>Our choice:</b> ${chosen.chosen}.</p>`}
   </div>`;
 };
 
@@ -163,7 +163,7 @@ const Alternatives = ({ state, set }) => {
     if (wanted && wanted !== alternatives[edit].label) set(replaced(state, edit, { label: freshLabel(state, wanted) }));
   };
   return html`<fieldset class="alternatives">
-    <legend>change it for</legend>
+    <legend>apply to</legend>
     <div class="chips">
       <label class="chip ${edit < 0 ? "on" : ""}"><input type="radio" name="edit" checked=${edit < 0} onChange=${() => set({ ...state, edit: -1 })} />all</label>
       ${alternatives.map((one, index) => html`<label key=${index} class="chip ${edit === index ? "on" : ""}">
@@ -172,10 +172,10 @@ const Alternatives = ({ state, set }) => {
       ${alternatives.length < MOST && html`<button type="button" class="small" onClick=${add}>+ alternative</button>`}
     </div>
     ${edit >= 0 && html`<div class="edit">
-      <label for="label">called</label> <input id="label" value=${alternatives[edit].label} maxlength="60" onChange=${rename} />
+      <label for="label">name</label> <input id="label" value=${alternatives[edit].label} maxlength="60" onChange=${rename} />
       ${alternatives.length > 1 && html`<button type="button" class="small" onClick=${remove}>remove</button>`}
       ${Object.keys(alternatives[edit].changes).length > 0 && html`<ul class="changes">${Object.entries(alternatives[edit].changes).map(([key, value]) => html`<li><code>${key}</code> = ${words(value)}
-        <button type="button" class="small" aria-label="take back ${key}" onClick=${() => {
+        <button type="button" class="small" aria-label="reset ${key}" onClick=${() => {
           const { [key]: _, ...changes } = alternatives[edit].changes;
           set(replaced(state, edit, { changes }));
         }}>×</button></li>`)}</ul>`}
@@ -200,17 +200,17 @@ const Answer = ({ state, set, answer, stale }) => {
         const own = answer.delays[index] && answer.delays[index].flows[flow];
         return own ? [{ label, index, values: own.quantiles_s }] : [];
       });
-      return html`<div class="delays" key=${flow}><h2>How long data take <span class="soft">${flow}, replication 0</span></h2>
+      return html`<div class="delays" key=${flow}><h2>Delay distribution <span class="soft">${flow}, replication 0</span></h2>
         <${Distribution} curves=${curves} unit="s" label="Delay to the application" /></div>`;
     })}
-    <details class="all"><summary>Every metric</summary><${Table} ...${{ state, set, answer, metrics }} /></details>
+    <details class="all"><summary>All metrics</summary><${Table} ...${{ state, set, answer, metrics }} /></details>
   </div>`;
 };
 
 const Table = ({ state, set, answer, metrics }) => {
   const names = [...new Set(answer.estimates.flatMap((one) => Object.keys(one)))];
   const toggle = (name) => set({ ...state, metrics: metrics.includes(name) ? metrics.filter((one) => one !== name) : [...metrics, name] });
-  return html`<div class="wide" tabindex="0" role="region" aria-label="Every metric"><table>
+  return html`<div class="wide" tabindex="0" role="region" aria-label="All metrics"><table>
     <thead><tr><th scope="col">shown</th><th scope="col">metric</th>${answer.labels.map((one) => html`<th scope="col">${one}</th>`)}</tr></thead>
     <tbody>${names.map((name) => html`<tr key=${name}>
       <td><input type="checkbox" aria-label="show ${name}" checked=${metrics.includes(name)} onChange=${() => toggle(name)} /></td>

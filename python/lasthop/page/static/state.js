@@ -1,4 +1,4 @@
-// What the page shows, as one value. It fits into the part of the address behind "#", so that an
+// State of the page, as one value. It fits into the part of the address behind "#", so that an
 // address shows the same on another machine.
 
 const VERSION = "1.";
@@ -84,7 +84,7 @@ export function replaced(state, number, what) {
   return { ...state, alternatives };
 }
 
-/** What the server is asked. */
+/** Request to the server. */
 export const question = (state) => ({
   scenario: state.scenario,
   alternatives: state.alternatives,

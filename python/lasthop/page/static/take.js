@@ -74,16 +74,16 @@ export class Take extends Component {
     const option = (value, name, chosen) => html`<option value=${value} selected=${value === chosen}>${name}</option>`;
     return html`<section id="take" class="panel" aria-labelledby="take-title">
       <button type="button" class="close" aria-label="close" onClick=${onClose}>×</button>
-      <h2 id="take-title" tabindex="-1" ref=${(place) => { this.heading = place; }}>Take away</h2>
+      <h2 id="take-title" tabindex="-1" ref=${(place) => { this.heading = place; }}>Export</h2>
       <div class="chips" role="group" aria-label="as">${FORMS.map(([key, name]) => html`<button type="button" class="chip ${form === key ? "on" : ""}" aria-pressed=${form === key} onClick=${() => this.setState({ form: key, note: "" })}>${name}</button>`)}</div>
       ${error ? html`<p class="error" role="alert">${error}</p>` : html`<pre tabindex="0" role="region" aria-label="The scenario as ${form}"><code>${text}</code></pre>`}
       <p>
         <button type="button" onClick=${copy} disabled=${!text}>Copy</button>
         ${form === "toml" && html` <button type="button" disabled=${!text} onClick=${() => save(new Blob([text]), "scenario.toml")}>Save as scenario.toml</button>`}
         ${form === "python" && html` <button type="button" disabled=${!text} onClick=${() => save(new Blob([text]), "scenario.py")}>Save as scenario.py</button>`}
-        ${form === "address" && html` <span class="soft">It has no token: <code>lasthop explore 'ADDRESS'</code> shows the same elsewhere.</span>`}
+        ${form === "address" && html` <span class="soft">The address has no token; <code>lasthop explore 'ADDRESS'</code> opens it on another machine.</span>`}
       </p>
-      <h3>A figure for print</h3>
+      <h3>Figure for print</h3>
       <p class="row">
         <label>of <select onChange=${(event) => this.setState({ kind: event.target.value })}>
           ${option("line", "means", kind)}${option("cdf", "distribution over replications", kind)}${option("series", "windows and queues", kind)}${option("sequence", "sequence numbers", kind)}${option("ladder", "frames of a link", kind)}</select></label>

@@ -1,8 +1,7 @@
-"""Results that are kept: folders that are resumed, extended and asked.
+"""Campaigns: folders of stored results that can be resumed, extended and queried.
 
-`campaign` is the folder as its user sees it; `planning` what a run is asked for and costs; `ledger`
-what the database holds, `database` the database itself; `store` the folder with its parts and
-lock.
+`campaign` has the public class, `planning` requests and their cost, `ledger` the contents of the
+database, `database` the database, and `store` the folder with its parts and lock.
 """
 
 from lasthop.running.campaign.campaign import Campaign

@@ -1,11 +1,12 @@
-"""Campaigns: sweeps whose results are kept in a folder and survive whatever happens.
+"""Campaigns: sweeps whose results are stored in a folder and survive crashes.
 
     campaign = lasthop.Campaign("results/loss")
     results = campaign.run("scenario.toml", replications=100)
 
-Running the same again takes what is there; more replications, points or metrics run only what is
-missing. A process may be killed at any instant: what it had recorded counts, the rest is run again
-with the same numbers, since point, seed and replication alone decide them.
+Running the same request again reuses stored results; requests for more replications, points or
+metrics run only the missing replications. A process may be killed at any time: recorded results
+remain valid, and the others are recomputed with identical values, which depend only on point, seed
+and replication.
 """
 
 from __future__ import annotations
@@ -46,18 +47,18 @@ if TYPE_CHECKING:
 
 __all__ = ["Campaign", "CampaignError", "Plan", "StoredRun"]
 
-# A part is written when it is so old or so large; and not so often that writing takes more than a
-# fiftieth of the time, on however slow a disk.
+# Maximum age (seconds) and size (rows) of a part before it is written. At most 1/PART_SHARE of the
+# time is spent on writing, even on a slow disk.
 PART_S, PART_ROWS, PART_SHARE = 5.0, 50_000, 50.0
 
 
 class Campaign:
-    """A folder that keeps what was run; see the head of this module.
+    """A folder of stored results; see the module's docstring.
 
-    Several processes may read it while one writes.
+    Several processes may read the folder while one writes.
 
     Attributes:
-        notes: What the last run had to put right in the folder.
+        notes: Problems in the folder that the last run repaired.
     """
 
     def __init__(
@@ -67,14 +68,14 @@ class Campaign:
         accept_version: bool = False,
         cluster: Cluster | Client | None = None,
     ) -> None:
-        """Takes a folder; the first run makes it.
+        """Sets the folder, which the first run creates.
 
         Args:
-            folder: Where results are kept.
-            accept_version: Go on with what another version of the engine has computed. Each row
-                says which it was. It need not be said again.
-            cluster: Where replications run: from `lasthop.cluster.connect`, or a Dask client; here
-                if None.
+            folder: Folder of the results.
+            accept_version: Whether to extend results of another engine version. Each row records
+                its version. The choice is stored in the folder.
+            cluster: Cluster that runs replications: from `lasthop.cluster.connect`, or a Dask
+                client; None runs them in this process.
         """
         self._store = Store(Path(folder))
         self._accept_version = accept_version
@@ -90,7 +91,7 @@ class Campaign:
 
     @property
     def folder(self) -> Path:
-        """Where results are kept."""
+        """Folder of the results."""
         return self._store.folder
 
     # Running.
@@ -106,29 +107,30 @@ class Campaign:
         max_replications: int | None = None,
         progress: Progress | None = None,
     ) -> Results:
-        """Runs what is missing of a scenario, and returns all of it.
+        """Runs the missing replications of a scenario and returns all results.
 
         Args:
             scenario: As for `lasthop.run`.
             replications: Replications per point, from replication 0; a sequence gives each point
-                its own number; what the scenario says if None.
+                its own number; None: the scenario's.
             seed: As for `lasthop.run`.
             jobs: As for `lasthop.run`.
             until: As for `lasthop.run`.
             max_replications: As for `lasthop.run`.
-            progress: Called with (replications done, replications that were missing).
+            progress: Called with (finished replications, missing replications at the start).
 
         Returns:
-            The results of all replications asked for, also of those that were there; after Ctrl-C
-            of those that are finished, with `complete` False.
+            The results of all requested replications, new and stored; after Ctrl-C, of the
+            finished ones, with `complete` False.
 
         Raises:
-            CampaignError: If another process writes into the folder, or another version of the
-                engine has; or if the folder is no campaign.
-            OSError: If the disk is full, for instance. What was recorded stays.
+            CampaignError: If another process writes to the folder, if it has results of another
+                engine version, or if it is not a campaign.
+            OSError: If the folder cannot be written, for example because the disk is full.
+                Recorded results remain.
             lasthop.ScenarioError: If the scenario is refused.
             lasthop.RunError: If a replication cannot be finished.
-            KeyError: If no metric has the name that `until` says.
+            KeyError: If no metric matches `until`.
             ValueError: If a number is out of range.
         """
         if until is not None:
@@ -137,7 +139,7 @@ class Campaign:
                 scenario, until, replications, max_replications, seed, jobs, progress
             )
         if max_replications is not None:
-            raise ArgumentError("max_replications: found no until; allowed: with until")
+            raise ArgumentError("`max_replications` requires `until`")
         request = planning.request(scenario, replications, seed)
         return self._run(request, jobs, progress)
 
@@ -152,7 +154,7 @@ class Campaign:
         progress: Progress | None,
     ) -> Results:
         if not (replications is None or isinstance(replications, int)):
-            raise ArgumentError("replications: found a list; allowed: one number with until")
+            raise ArgumentError("invalid list for `replications`: expected one number with `until`")
         points = len(scenario.points())
 
         def run_counts(counts: Sequence[int]) -> Results:
@@ -177,14 +179,14 @@ class Campaign:
         jobs: int = 0,
         progress: Progress | None = None,
     ) -> Results:
-        """As `run`, of points that need not come from one scenario.
+        """Like `run`, for points that need not belong to one scenario.
 
         Args:
-            points: What to run.
+            points: The points to run.
             replications: As for `run`.
             seed: As for `run`.
-            scenario: What the results say they are results of.
-            parameters: What to call the points by, if not by their sweep.
+            scenario: Scenario to store with the results.
+            parameters: Labels of the points, if not those of their sweep.
             jobs: As for `run`.
             progress: As for `run`.
         """
@@ -200,7 +202,7 @@ class Campaign:
         jobs: int = 0,
         progress: Progress | None = None,
     ) -> bool:
-        """As `run`, but leaves the results in the folder: for more than fit into memory.
+        """Like `run`, but does not load the results, which may exceed the memory.
 
         Args:
             scenario: As for `run`.
@@ -210,7 +212,7 @@ class Campaign:
             progress: As for `run`.
 
         Returns:
-            Whether all is there now; False after Ctrl-C.
+            `True` if all replications are finished; `False` after Ctrl-C.
         """
         _, state = self._record(planning.request(scenario, replications, seed), jobs, progress)
         return state == "complete"
@@ -224,27 +226,27 @@ class Campaign:
         jobs: int = 0,
         progress: Progress | None = None,
     ) -> Results:
-        """Runs further replications of a scenario's points: the step of one's own procedure.
+        """Runs additional replications of a scenario's points, as a step of a custom procedure.
 
             results = campaign.extend(scenario, [10, 0, 30])
             results.samples("flow.transfer.goodput_bps", 2)
 
         Args:
             scenario: As for `run`.
-            further: How many more for each point than it has, for all points or one by one.
+            further: Additional replications: one number for all points, or one per point.
             seed: As for `run`.
             jobs: As for `run`.
             progress: As for `run`.
 
         Returns:
-            The results of all replications of these points, old and new.
+            The results of all replications of these points, stored and new.
         """
         request = planning.request(scenario, 1, seed)
         counts = planning.counts("further", further, len(request.points), least=0)
         done = ledger.done(self._store, request)
         totals = []
         for name, count in zip(request.hashes, counts, strict=True):
-            # Up to the first gap, which an interrupted run may have left.
+            # Count up to the first gap, which an interrupted run may have left.
             gaps = missing(done.get(name, []), 1 << 62)
             totals.append(gaps[0][0] + count)
         return self._run(replace(request, replications=totals), jobs, progress)
@@ -257,14 +259,14 @@ class Campaign:
         seed: int | None = None,
         jobs: int = 0,
     ) -> Plan:
-        """Says what `run` would do, without writing anything.
+        """Returns the plan of `run` without writing anything.
 
-        What replications cost comes from the ledger; if it knows none of the points, from a pilot
-        of a few seconds whose results are thrown away.
+        The cost of replications is taken from the ledger; if it has none of the points, from a
+        pilot of a few seconds whose results are discarded.
 
         Raises:
-            CampaignError: If another version of the engine has written into the folder, or if the
-                folder is no campaign.
+            CampaignError: If the folder has results of another engine version, or is not a
+                campaign.
             lasthop.ScenarioError: If the scenario is refused.
             ValueError: If a number is out of range.
         """
@@ -273,7 +275,7 @@ class Campaign:
     def plan_points(
         self, points: Sequence[_lasthop.Point], *, replications: int, seed: int, jobs: int = 0
     ) -> Plan:
-        """As `plan`, of points that need not come from one scenario."""
+        """Like `plan`, for points that need not belong to one scenario."""
         return self._plan(planning.request_points(points, replications, seed, {}, None), jobs)
 
     def _plan(self, request: Request, jobs: int) -> Plan:
@@ -291,7 +293,7 @@ class Campaign:
         )
 
     def _record(self, request: Request, jobs: int, progress: Progress | None) -> tuple[int, str]:
-        """Runs what is missing; the number of the run, and its state."""
+        """Runs the missing replications; returns number and state of the run."""
         check_least("jobs", jobs, 0)
         known = self._known(request)
         if known is not None:
@@ -316,7 +318,7 @@ class Campaign:
                 state = "interrupted"
                 raise
             finally:
-                # A run that cannot say how it ended, on a full disk, is put right by the next.
+                # If the disk is full, the next run corrects the state.
                 with (
                     contextlib.suppress(OSError, CampaignError),
                     self._store.ledger.write() as entries,
@@ -325,7 +327,7 @@ class Campaign:
         return run, state
 
     def _known(self, request: Request) -> int | None:
-        """The number of this very run, if it is complete in a folder that cannot be written."""
+        """Returns the number of an identical complete run in a read-only folder, if any."""
         folder = self.folder
         if not self._store.ledger.is_there or os.access(folder, os.W_OK):
             return None
@@ -382,13 +384,13 @@ class Campaign:
                     if is_interrupted():
                         stream.stop()
             finally:
-                # Also what was finished before something failed is recorded.
+                # Record finished replications also after an error.
                 stream.stop()
                 writer.flush()
         return "complete" if writer.rows == total else "interrupted"
 
     def _check_engine(self, entries: sqlite3.Connection) -> list[int]:
-        """The ledger's numbers of other engines whose results are newly accepted."""
+        """Returns the numbers of engines whose results are accepted for the first time."""
         running = engine()
         others = entries.execute(
             "SELECT id, version, build FROM engine "
@@ -401,16 +403,16 @@ class Campaign:
         if others and not self._accept_version:
             found = ", ".join(str(Engine(version, build)) for _, version, build in others)
             raise CampaignError(
-                f"{self.folder}: found results of lasthop {found}, and this is {running}; "
-                "allowed: the same engine, another folder, or --accept-version (in Python "
-                "accept_version=True) to go on with both; each row says which computed it"
+                f"{self.folder}: has results of lasthop {found}, but this is {running}; use the "
+                "same engine, another folder, or `--accept-version` (in Python "
+                "accept_version=True) to extend them; each row records its version"
             )
         return [number for number, _, _ in others]
 
     # Reading.
 
     def runs(self) -> list[StoredRun]:
-        """What was asked for, in the order of the last start.
+        """Returns the runs in the order of their last start.
 
         Raises:
             CampaignError: If there is no campaign in the folder.
@@ -425,13 +427,13 @@ class Campaign:
         replications: int | None = None,
         seed: int | None = None,
     ) -> Results:
-        """What is there of a run, complete or not.
+        """Returns the stored results of a run, complete or not.
 
         Args:
-            scenario: Results of this scenario, whatever run they come from.
-            run: Number of a run, from `runs`; the one last started if None.
-            replications: Only so many of each point; all there are if None.
-            seed: With `scenario`: master seed; what the scenario says if None.
+            scenario: Selects the results of this scenario from all runs.
+            run: Number of a run, from `runs`; None: the one started last.
+            replications: Maximum number of replications per point; None: all.
+            seed: With `scenario`: master seed; None: the scenario's.
 
         Raises:
             CampaignError: If there is no campaign in the folder, or no such run.
@@ -448,22 +450,22 @@ class Campaign:
         runs = self.runs()
         chosen = [one for one in runs if run in (None, one.id)]
         if not chosen:
-            allowed = ", ".join(str(one.id) for one in runs) or "none, there is no run yet"
-            raise CampaignError(f"run: found {run}; allowed: {allowed}")
+            allowed = ", ".join(str(one.id) for one in runs) or "a campaign with a run"
+            raise CampaignError(f"invalid value `{run}` for `run`: expected {allowed}")
         one = chosen[-1]
         counts = None if replications is None else [replications] * len(one.points)
         results = ledger.results_of(self._store, one.points, counts, one.seed, one.scenario)
         return results if one.state == "complete" else replace(results, complete=False)
 
     def frame(self, metrics: str | Sequence[str] = "*") -> pl.LazyFrame:
-        """Everything in the folder, one row per replication; nothing is read before `collect`.
+        """Returns all results in the folder, one row per replication, as a lazy frame.
 
-        Columns: `point` (its number in the ledger), `scenario_hash`, `seed`, `replication`,
+        Columns: `point` (number in the ledger), `scenario_hash`, `seed`, `replication`,
         `engine_version`, `cost_s` (processor seconds), the swept keys of all runs, then metrics
-        by their full names, null where one does not apply.
+        by their full names; null if a metric does not apply.
 
         Args:
-            metrics: Which metrics, by names or patterns with `*` and `?`.
+            metrics: Names or patterns of metrics, with `*` and `?`.
 
         Raises:
             CampaignError: If there is no campaign in the folder.
@@ -471,13 +473,13 @@ class Campaign:
         return ledger.frame(self._store, metrics)
 
     def query(self, sql: str) -> pl.DataFrame:
-        """Asks in SQL; the table `results` is `frame()`.
+        """Runs an SQL query; the table `results` is `frame()`.
 
             campaign.query('SELECT point, avg("flow.transfer.goodput_bps") FROM results '
                            'GROUP BY point')
 
         Raises:
-            polars.exceptions.PolarsError: If the question is wrong.
+            polars.exceptions.PolarsError: If the query is invalid.
         """
         with pl.SQLContext(results=self.frame(), eager=True) as context:
             found: pl.DataFrame = context.execute(sql)
@@ -485,7 +487,7 @@ class Campaign:
 
 
 class _Writer:
-    """Gathers finished replications into parts."""
+    """Collects finished replications into parts."""
 
     def __init__(
         self,
@@ -504,7 +506,7 @@ class _Writer:
         self._due = time.monotonic() + PART_S
 
     def add(self, batch: _lasthop.Batch | Batch) -> None:
-        """Takes what was finished, and writes a part if it is time."""
+        """Adds finished replications; writes a part if it is large or old enough."""
         if batch.rows:
             point = self._ids[np.frombuffer(batch.point, dtype=np.uint32)]
             values = np.frombuffer(batch.values, dtype=np.float64)
@@ -522,11 +524,11 @@ class _Writer:
             self.flush()
 
     def flush(self) -> None:
-        """Writes what there is."""
+        """Writes the collected replications as a part."""
         start = time.monotonic()
         if self._batches:
             rows = Rows.concat(self._batches)
-            # Before it is written: what fails once would fail again.
+            # Cleared before writing: a failed write would fail again.
             self._batches, self._waiting = [], 0
             self._store.add_part(rows, self._metrics, seed=self._seed, engine=self._engine)
         now = time.monotonic()
@@ -535,9 +537,9 @@ class _Writer:
 
 @contextlib.contextmanager
 def _interrupts() -> Iterator[Any]:
-    """Turns the first Ctrl-C into an answer, so that what is finished can be recorded.
+    """Yields a function that returns `True` after the first Ctrl-C, so that results are recorded.
 
-    The second one interrupts at once. In other threads than the main one, nothing can.
+    The second Ctrl-C interrupts immediately. Threads other than the main one receive no signals.
     """
     seen = threading.Event()
     if threading.current_thread() is not threading.main_thread():
@@ -554,6 +556,6 @@ def _interrupts() -> Iterator[Any]:
     try:
         yield seen.is_set
     finally:
-        # None if the handler is not Python's, which then cannot be put back.
+        # A handler that was not installed by Python (None) cannot be restored.
         if before is not None:
             signal.signal(signal.SIGINT, before)

@@ -1,8 +1,8 @@
-"""The ledger of a campaign: an SQLite database that says what is wrong with it.
+"""The ledger of a campaign: an SQLite database with a checksum and clear errors.
 
-It keeps a rollback journal, not a write-ahead log: either survives a kill, but the log needs shared
-memory, which network file systems do not have and which a full disk takes away under a running
-process. Each transaction seals all tables with a checksum, as SQLite itself does not notice bits.
+The database uses a rollback journal instead of a write-ahead log. Both survive a killed process.
+The log needs shared memory, which network file systems lack and a full disk can revoke. Each
+transaction stores a checksum of all tables, because SQLite does not detect flipped bits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["CampaignError", "Ledger"]
 
 FORMAT = 3
 
-# How long one process waits for another to let go of the ledger, in seconds.
+# Maximum time in seconds to wait until another process releases the ledger.
 WAIT_S = 60.0
 
 SCHEMA = """
@@ -31,45 +31,45 @@ CREATE TABLE engine (
     build TEXT NOT NULL,            -- hash of the compiled engine
     UNIQUE (version, build)
 );
-CREATE TABLE accepted (             -- results of one engine that another may go on with
+CREATE TABLE accepted (             -- engines whose results another engine may extend
     stored INTEGER NOT NULL REFERENCES engine,
     running INTEGER NOT NULL REFERENCES engine,
     PRIMARY KEY (stored, running)
 ) WITHOUT ROWID;
 CREATE TABLE point (
     id INTEGER PRIMARY KEY,
-    hash TEXT NOT NULL UNIQUE,      -- of all that decides its results but the seed
-    scenario TEXT NOT NULL,         -- JSON, resolved: enough to run it again
+    hash TEXT NOT NULL UNIQUE,      -- of all inputs of its results except the seed
+    scenario TEXT NOT NULL,         -- JSON, resolved: sufficient to rerun it
     metrics TEXT NOT NULL           -- JSON, names in the engine's order
 );
 CREATE TABLE part (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     file TEXT NOT NULL UNIQUE,      -- in the folder parts
-    level INTEGER NOT NULL,         -- how often it was merged
+    level INTEGER NOT NULL,         -- number of merges
     rows INTEGER NOT NULL,
     bytes INTEGER NOT NULL,
     crc32 INTEGER NOT NULL,         -- of the file
-    metrics TEXT NOT NULL           -- JSON, its columns besides those that all parts have
+    metrics TEXT NOT NULL           -- JSON, its columns in addition to the common ones
 );
-CREATE TABLE span (                 -- replications that are done
+CREATE TABLE span (                 -- finished replications
     part INTEGER NOT NULL REFERENCES part ON DELETE CASCADE,
     point INTEGER NOT NULL REFERENCES point,
     seed INTEGER NOT NULL,
     engine INTEGER NOT NULL REFERENCES engine,
     first INTEGER NOT NULL,         -- index of the first replication
     count INTEGER NOT NULL,
-    cost_s REAL NOT NULL            -- processor seconds of all
+    cost_s REAL NOT NULL            -- total processor seconds
 );
 CREATE INDEX span_of_part ON span (part);
 CREATE INDEX span_of_point ON span (point, seed);
-CREATE TABLE run (                  -- what was asked for
+CREATE TABLE run (                  -- requests
     id INTEGER PRIMARY KEY,
-    digest TEXT NOT NULL UNIQUE,    -- of what makes two requests the same
+    digest TEXT NOT NULL UNIQUE,    -- of the request without replications
     name TEXT NOT NULL,
-    scenario TEXT NOT NULL,         -- JSON, as its author gave it
+    scenario TEXT NOT NULL,         -- JSON, as given
     seed INTEGER NOT NULL,
     state TEXT NOT NULL,            -- running, complete, interrupted, failed
-    turn INTEGER NOT NULL,          -- the largest was started last
+    turn INTEGER NOT NULL,          -- order of the last start
     started TEXT NOT NULL,          -- UTC
     ended TEXT
 );
@@ -81,14 +81,14 @@ CREATE TABLE run_point (            -- the points of a run in their order
     run INTEGER NOT NULL REFERENCES run ON DELETE CASCADE,
     place INTEGER NOT NULL,
     point INTEGER NOT NULL REFERENCES point,
-    parameters TEXT NOT NULL,       -- JSON, what the run calls it by
+    parameters TEXT NOT NULL,       -- JSON, label in this run
     replications INTEGER NOT NULL,
     PRIMARY KEY (run, place)
 ) WITHOUT ROWID;
 """
 
 
-# Not a part of the format: ledgers without it get it when they are next written.
+# Not part of the format: added to older ledgers when they are next written.
 GUARD = """
 CREATE TRIGGER IF NOT EXISTS no_replication_twice BEFORE INSERT ON span
 WHEN EXISTS (
@@ -98,23 +98,23 @@ WHEN EXISTS (
 BEGIN SELECT RAISE(ABORT, 'two parts with the same replications'); END
 """
 
-# Not a part of the format: there where a scenario plays recorded losses.
+# Not part of the format: exists if a scenario replays recorded losses.
 RECORDINGS = """
 CREATE TABLE IF NOT EXISTS recording (
     point INTEGER NOT NULL REFERENCES point,
     direction TEXT NOT NULL,        -- link.NAME.forward
-    frames INTEGER NOT NULL,        -- that the recording of its losses has
+    frames INTEGER NOT NULL,        -- length of the recording
     PRIMARY KEY (point, direction)
 ) WITHOUT ROWID
 """
 
 
 class CampaignError(Refused):
-    """A campaign's folder is refused: what was found and what is allowed."""
+    """The folder of a campaign, or a request to it, is refused."""
 
 
 def _seal(ledger: sqlite3.Connection) -> int:
-    """A checksum of what is in a ledger."""
+    """Returns a checksum of all tables of a ledger."""
     value = 0
     kind, ledger.text_factory = ledger.text_factory, bytes
     try:
@@ -123,7 +123,7 @@ def _seal(ledger: sqlite3.Connection) -> int:
         ).fetchall()
         for name, sql in tables:
             value = zlib.crc32(sql, value)
-            # As the table has them, not an index.
+            # Read from the table, not from an index.
             query = f'SELECT * FROM "{name.decode()}" NOT INDEXED'  # noqa: S608 - its own name
             for row in ledger.execute(query):
                 texts = [cell for cell in row if isinstance(cell, bytes)]
@@ -135,30 +135,30 @@ def _seal(ledger: sqlite3.Connection) -> int:
 
 
 def _is_empty(ledger: sqlite3.Connection) -> bool:
-    """Whether there is no table: a file of no length, too, is a database."""
+    """Returns `True` if there is no table; an empty file is a valid database."""
     return ledger.execute("SELECT 1 FROM sqlite_master").fetchone() is None
 
 
 class Ledger:
-    """The database of one campaign; see the head of this file."""
+    """The database of one campaign; see the module's docstring."""
 
     def __init__(self, path: Path) -> None:
-        """Takes a file, which need not be there."""
+        """Sets the file, which need not exist."""
         self.path = path
-        # The last seal that was found right or made.
+        # The last checksum that was verified or stored.
         self._sealed: int | None = None
 
     @property
     def is_there(self) -> bool:
-        """Whether anything was ever run here."""
+        """Whether the database file exists."""
         return self.path.exists()
 
     @contextlib.contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
-        """A connection that sees one state of the ledger.
+        """Yields a connection with a consistent view of the ledger.
 
         Raises:
-            CampaignError: If there is none.
+            CampaignError: If there is no ledger, or if it is damaged.
         """
         if not self.is_there:
             raise self._none()
@@ -170,7 +170,7 @@ class Ledger:
 
     @contextlib.contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
-        """A transaction: all of it or nothing."""
+        """Yields a connection in a transaction, which is rolled back after an error."""
         with self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
             seal = self._sealed
@@ -195,37 +195,36 @@ class Ledger:
             raise self._refusal(error) from error
 
     def _refusal(self, error: Exception) -> Exception:
-        """What a failure of the database means."""
+        """Returns the exception for a failure of the database."""
         match getattr(error, "sqlite_errorcode", 0) & 0xFF:
             case sqlite3.SQLITE_FULL:
                 return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
             case sqlite3.SQLITE_IOERR:
                 return OSError(errno.EIO, str(error), str(self.path))
             case sqlite3.SQLITE_BUSY:
-                # A writer waits for readers.
+                # Writers wait for readers.
                 return CampaignError(
-                    f"{self.path}: found it in use by another process for {WAIT_S:g} s; "
-                    "allowed: one that goes on or ends, such as a `lasthop report` that was stopped"
+                    f"{self.path}: locked by another process for {WAIT_S:g} s; resume or end that "
+                    "process, for example a stopped `lasthop report`"
                 )
             case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
-                # Reading writes, too, where a process that was killed has left a journal.
+                # A reader must roll back the journal of a killed process.
                 return CampaignError(
-                    f"{self.path}: {error}; allowed: a ledger that can be written, or one "
-                    "without a journal beside it"
+                    f"{self.path}: {error}: expected a writable ledger, or one without a journal"
                 )
         return CampaignError(
-            f"{self.path}: found a file that is no ledger of a campaign ({error}); "
-            "allowed: a folder that `lasthop run --store` has written, or an empty one"
+            f"{self.path}: not the ledger of a campaign ({error}): expected a folder written by "
+            "`lasthop run --store`, or an empty one"
         )
 
     def _connect(self) -> sqlite3.Connection:
-        # A reader must be able to write, too: a process that was killed may have left a
-        # journal, which the next to open the ledger rolls back.
-        # By its whole path, as the parts, too: `file:` at its beginning would make it an address.
+        # Readers need write access, too: the next process that opens the ledger rolls back the
+        # journal of a killed process. An absolute path cannot begin with `file:`, which would
+        # make it a URI.
         path = self.path.absolute()
         if path.exists() and not path.is_file():
-            # SQLite would wait for a pipe.
-            raise CampaignError(f"{path}: found no regular file; allowed: a campaign's ledger")
+            # SQLite would block on a pipe.
+            raise CampaignError(f"{path}: not a regular file: expected the ledger of a campaign")
         connection = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None)
         connection.execute("PRAGMA journal_mode = DELETE")
         connection.execute("PRAGMA synchronous = EXTRA")
@@ -234,17 +233,17 @@ class Ledger:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it is not there, or a database without tables."""
+        """Whether the file does not exist or has no tables."""
         if not self.is_there:
             return True
         with self._connection() as connection:
             return _is_empty(connection)
 
     def make(self) -> None:
-        """Makes it, or checks it if it is there.
+        """Creates the ledger, or checks an existing one.
 
         Raises:
-            CampaignError: If it is no ledger, or a damaged one.
+            CampaignError: If the file is not a ledger, or is damaged.
         """
         with self.write() as ledger:
             if not _is_empty(ledger):
@@ -258,23 +257,23 @@ class Ledger:
 
     def _none(self) -> CampaignError:
         return CampaignError(
-            f"{self.path.parent}: found no campaign; allowed: a folder that `lasthop run --store` "
-            "has written"
+            f"{self.path.parent}: not a campaign: expected a folder written by "
+            "`lasthop run --store`"
         )
 
     def _check(self, ledger: sqlite3.Connection) -> None:
-        """Looks at all of the ledger, once for each state: SQLite itself does not notice bits."""
+        """Verifies the checksum of the ledger, once per state."""
         if _is_empty(ledger):
             raise self._none()
         (version,) = ledger.execute("PRAGMA user_version").fetchone()
         if version == 0:
             raise CampaignError(
-                f"{self.path}: found the database of another program; allowed: a folder "
-                "that `lasthop run --store` has written, or an empty one"
+                f"{self.path}: database of another program: expected a folder written by "
+                "`lasthop run --store`, or an empty one"
             )
         if version != FORMAT:
             raise CampaignError(
-                f"{self.path}: found format {version}; allowed: {FORMAT}, that of this "
+                f"{self.path}: unsupported format {version}: expected {FORMAT}, the format of this "
                 "version of lasthop"
             )
         found = ledger.execute("SELECT crc32 FROM seal").fetchall()
@@ -283,7 +282,7 @@ class Ledger:
         is_sound = ledger.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         if not (is_sound and found == [(_seal(ledger),)]):
             raise CampaignError(
-                f"{self.path}: found that it is damaged; allowed: what lasthop has written, "
-                "from a copy, or another folder"
+                f"{self.path}: the ledger is damaged; restore it from a backup or use another "
+                "folder"
             )
         ((self._sealed,),) = found

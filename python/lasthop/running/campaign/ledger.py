@@ -1,4 +1,4 @@
-"""What is in the ledger of a campaign and in its parts: entering, finding, reading."""
+"""Contents of the ledger and parts of a campaign: writing, lookup, reading."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ _RUNS = "SELECT id, name, scenario, seed, state, started, ended FROM run"
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """What was asked for once.
+    """A request that was run.
 
     Attributes:
-        id: Its number; the newest has the largest.
-        name: What its scenario calls itself.
+        id: Number of the run, ascending.
+        name: Name of the scenario.
         scenario: The scenario as nested tables, with its sweep.
         seed: Master seed.
         state: `running`, `complete`, `interrupted` or `failed`.
-        started: When it was last started, UTC.
-        ended: When it ended, UTC.
-        points: Its points.
-        replications: Replications asked for, of each point.
+        started: Time of the last start, UTC.
+        ended: Time of the end, UTC.
+        points: The points.
+        replications: Requested replications per point.
     """
 
     id: int
@@ -75,7 +75,7 @@ def _now() -> str:
 
 
 def engine_number(ledger: sqlite3.Connection, one: Engine) -> int:
-    """The ledger's number of an engine."""
+    """Returns the number of an engine, adding it to the ledger if necessary."""
     ledger.execute(
         "INSERT OR IGNORE INTO engine (version, build) VALUES (?, ?)", (one.version, one.build)
     )
@@ -86,7 +86,7 @@ def engine_number(ledger: sqlite3.Connection, one: Engine) -> int:
 
 
 def enter_points(ledger: sqlite3.Connection, request: Request) -> dict[str, int]:
-    """The ledger's numbers of the points, by hash."""
+    """Returns the numbers of the points by hash, adding them to the ledger if necessary."""
     known = {
         name: (number, json.loads(metrics))
         for number, name, metrics in ledger.execute("SELECT id, hash, metrics FROM point")
@@ -103,7 +103,7 @@ def enter_points(ledger: sqlite3.Connection, request: Request) -> dict[str, int]
             continue
         places[name], before = known[name]
         if before != metrics:
-            # Another version of the engine: old rows may have metrics that are no more.
+            # Another engine version: old rows may have metrics that no longer exist.
             union = list(dict.fromkeys([*metrics, *before]))
             ledger.execute(
                 "UPDATE point SET metrics = ? WHERE id = ?", (json.dumps(union), places[name])
@@ -115,7 +115,7 @@ def enter_points(ledger: sqlite3.Connection, request: Request) -> dict[str, int]
 def _enter_recordings(
     ledger: sqlite3.Connection, request: Request, places: Mapping[str, int]
 ) -> None:
-    """Notes how long recorded losses are, which their files may not say when results are read."""
+    """Stores the lengths of loss recordings, whose files may change before results are read."""
     recorded = recorded_frames(request.scenario, request.points)
     if any(recorded):
         ledger.execute(RECORDINGS)
@@ -130,7 +130,7 @@ def _enter_recordings(
 
 
 def _recordings(ledger: sqlite3.Connection) -> dict[int, dict[str, int]]:
-    """Frames of recorded losses by direction, by number of the point."""
+    """Returns the number of recorded frames per direction, by number of the point."""
     table = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'recording'"
     if ledger.execute(table).fetchone() is None:
         return {}
@@ -143,9 +143,9 @@ def _recordings(ledger: sqlite3.Connection) -> dict[int, dict[str, int]]:
 
 
 def enter_run(ledger: sqlite3.Connection, request: Request, places: Mapping[str, int]) -> int:
-    """The ledger's number of a run, which is running from now on."""
+    """Enters a run in state `running`; returns its number."""
     digest = request.digest
-    # Not by the clock, which may be set back.
+    # The order does not depend on the clock, which may be set back.
     (turn,) = ledger.execute("SELECT coalesce(max(turn), 0) + 1 FROM run").fetchone()
     found = ledger.execute("SELECT id FROM run WHERE digest = ?", (digest,)).fetchone()
     if found:
@@ -182,7 +182,7 @@ def enter_run(ledger: sqlite3.Connection, request: Request, places: Mapping[str,
 
 
 def end_run(ledger: sqlite3.Connection, run: int, state: str) -> None:
-    """Notes how a run ended."""
+    """Stores the final state of a run."""
     ledger.execute("UPDATE run SET state = ?, ended = ? WHERE id = ?", (state, _now(), run))
 
 
@@ -190,14 +190,14 @@ def end_run(ledger: sqlite3.Connection, run: int, state: str) -> None:
 
 
 def stored_runs(store: Store) -> list[StoredRun]:
-    """All runs, in the order of the last start."""
+    """Returns all runs in the order of their last start."""
     with store.ledger.read() as ledger:
         rows = ledger.execute(f"{_RUNS} ORDER BY turn").fetchall()
         return [_stored_run(ledger, row) for row in rows]
 
 
 def stored_run(store: Store, run: int) -> StoredRun:
-    """The run of a number."""
+    """Returns the run with the given number."""
     with store.ledger.read() as ledger:
         return _stored_run(ledger, ledger.execute(f"{_RUNS} WHERE id = ?", (run,)).fetchone())
 
@@ -218,7 +218,7 @@ def _stored_run(ledger: sqlite3.Connection, row: Sequence[Any]) -> StoredRun:
 
 
 def done(store: Store, request: Request) -> dict[str, list[tuple[int, int]]]:
-    """What is there of each point: first and count of replications, by hash."""
+    """Returns first index and count of stored replications, by hash of the point."""
     if not store.ledger.is_there:
         return {}
     wanted = set(request.hashes)
@@ -235,7 +235,7 @@ def done(store: Store, request: Request) -> dict[str, list[tuple[int, int]]]:
 
 
 def costs(store: Store) -> dict[str, float]:
-    """Mean processor seconds of a replication, by hash."""
+    """Returns the mean processor seconds per replication, by hash of the point."""
     if not store.ledger.is_there:
         return {}
     with store.ledger.read() as ledger:
@@ -254,14 +254,14 @@ def results_of(
     seed: int,
     scenario: Mapping[str, Any],
 ) -> Results:
-    """The rows of points, in their order.
+    """Returns the results of points, in their order.
 
     Args:
-        store: Where they are.
-        points: The points; one that is not there has no rows.
-        replications: How many of each point, from replication 0; all there are if None.
+        store: Folder of the campaign.
+        points: The points; a point that is not stored has no rows.
+        replications: Maximum number per point, from replication 0; None: all.
         seed: Master seed.
-        scenario: What the results say they are results of.
+        scenario: Scenario to store with the results.
     """
     with store.ledger.read() as ledger:
         known = {
@@ -321,7 +321,7 @@ def results_of(
 def _engine_points(
     scenario: Mapping[str, Any], points: Sequence[Point]
 ) -> Sequence[_lasthop.Point]:
-    """The engine's points of a stored scenario; none if it is refused now, as a file is gone."""
+    """Returns the engine's points of a stored scenario; none if it is refused (missing file)."""
     try:
         built = {f"{point.hash:016x}": point for point in Scenario(scenario).points()}
         return [built[point.scenario_hash] for point in points]
@@ -330,7 +330,7 @@ def _engine_points(
 
 
 def frame(store: Store, metrics: str | Sequence[str] = "*") -> pl.LazyFrame:
-    """Everything in a folder, one row per replication; see `Campaign.frame`."""
+    """Returns all results in a folder, one row per replication; see `Campaign.frame`."""
     patterns = [metrics] if isinstance(metrics, str) else list(metrics)
     with store.ledger.read() as ledger:
         stored = ledger.execute("SELECT id, hash, metrics FROM point ORDER BY id").fetchall()
@@ -375,13 +375,13 @@ def frame(store: Store, metrics: str | Sequence[str] = "*") -> pl.LazyFrame:
 
 
 def _engines(ledger: sqlite3.Connection) -> dict[int, Engine]:
-    """The engines that the ledger knows, by its numbers."""
+    """Returns the engines in the ledger, by number."""
     known = ledger.execute("SELECT id, version, build FROM engine ORDER BY id")
     return {number: Engine(version, build) for number, version, build in known}
 
 
 def _columns(labels: Sequence[Mapping[str, Any]]) -> dict[str, pl.Series]:
-    """Parameters as columns of a table with one row for each label."""
+    """Returns parameters as columns of a table with one row per label."""
     columns = {}
     for name in dict.fromkeys(name for label in labels for name in label):
         cells = [plain(label.get(name)) for label in labels]

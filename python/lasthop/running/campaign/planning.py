@@ -1,4 +1,4 @@
-"""What a run is asked for, and what it would cost."""
+"""Requests for runs and their expected cost."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from lasthop.scenarios.scenario import Scenario, as_scenario
 
 __all__ = ["TICK_S", "Plan", "Request", "counts", "plan", "request", "request_points"]
 
-# How long the engine is left alone.
+# Interval in seconds between checks of a running engine.
 TICK_S = 0.1
 
-# How long a pilot may take, and how many points it tries.
+# Maximum duration in seconds and number of points of a pilot.
 PILOT_S, PILOT_POINTS = 5.0, 8
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a run would do.
+    """Plan of a run.
 
     Attributes:
-        points: Points asked for.
-        replications: Replications of all points.
-        stored: How many of them are there already.
-        cost_s: Processor seconds of the others; None if unknown.
-        longest_s: Processor seconds of the longest of them; None if unknown.
-        jobs: Threads.
-        cores: Cores that these can use.
-        source: Where the seconds come from.
+        points: Number of points requested.
+        replications: Number of replications of all points.
+        stored: Number of these replications that are stored already.
+        cost_s: Processor seconds of the missing replications; None if unknown.
+        longest_s: Processor seconds of the longest missing replication; None if unknown.
+        jobs: Number of threads.
+        cores: Number of available cores.
+        source: Origin of the estimates.
     """
 
     points: int
@@ -52,25 +52,25 @@ class Plan:
 
     @property
     def missing(self) -> int:
-        """Replications that would be run."""
+        """Number of replications to run."""
         return self.replications - self.stored
 
     @property
     def duration_s(self) -> float | None:
-        """Seconds that it would take: with all cores busy, but no less than one replication."""
+        """Expected duration in seconds with all cores busy, at least the longest replication."""
         if self.cost_s is None or self.longest_s is None:
             return None
         return max(self.cost_s / min(self.jobs, self.cores), self.longest_s)
 
     def to_dict(self) -> dict[str, Any]:
-        """What `lasthop run --dry-run --format json` prints."""
+        """Returns the object that `lasthop run --dry-run --format json` prints."""
         names = ("points", "replications", "stored", "missing", "cost_s", "duration_s", "jobs")
         return {name: getattr(self, name) for name in (*names, "source")}
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is to be run: points with their labels, and how often each."""
+    """A request: points with their labels and numbers of replications."""
 
     points: Sequence[_lasthop.Point]
     hashes: Sequence[str]
@@ -81,7 +81,7 @@ class Request:
 
     @property
     def wanted(self) -> dict[str, int]:
-        """Replications by hash: two points of a sweep may be the same scenario."""
+        """Replications by hash; two points of a sweep may be identical scenarios."""
         wanted: dict[str, int] = {}
         for name, count in zip(self.hashes, self.replications, strict=True):
             wanted[name] = max(count, wanted.get(name, 0))
@@ -89,7 +89,7 @@ class Request:
 
     @property
     def digest(self) -> str:
-        """The same for two requests that differ in nothing but the number of replications."""
+        """Hash of the request, independent of the number of replications."""
         scenario = dict(self.scenario)
         if isinstance(scenario.get("run"), dict):
             counts = ("replications", "seed")
@@ -103,7 +103,7 @@ def request(
     replications: int | Sequence[int] | None,
     seed: int | None,
 ) -> Request:
-    """A request for a scenario; what is None is what the scenario says.
+    """Returns a request for a scenario; None selects the scenario's own values.
 
     Raises:
         ArgumentError: If a number is out of range.
@@ -127,7 +127,7 @@ def request_points(
     scenario: Mapping[str, Any],
     parameters: Iterable[Mapping[str, Any]] | None,
 ) -> Request:
-    """A request for points, called by their sweep or else by `parameters`.
+    """Returns a request for points, labelled by their sweep or by `parameters`.
 
     Raises:
         ArgumentError: If a number is out of range.
@@ -144,14 +144,16 @@ def request_points(
 
 
 def counts(what: str, given: int | Sequence[int], points: int, *, least: int) -> list[int]:
-    """One number for each point, where one or one each was given.
+    """Returns a number per point, given one number for all or one per point.
 
     Raises:
-        ArgumentError: If there are too many or too few, or one is out of range.
+        ArgumentError: If the count is wrong, or a number is out of range.
     """
     found = [given] * points if isinstance(given, int) else list(given)
     if len(found) != points:
-        raise ArgumentError(f"{what}: found {len(found)} numbers; allowed: {points}, one a point")
+        raise ArgumentError(
+            f"invalid length {len(found)} of `{what}`: expected {points}, one number per point"
+        )
     for count in found:
         check_least(what, count, least)
     return found
@@ -163,14 +165,14 @@ def plan(
     done: Mapping[str, Sequence[tuple[int, int]]],
     costs: Mapping[str, float],
 ) -> Plan:
-    """What a run of a request would do.
+    """Returns the plan of a request.
 
     Args:
-        request: What is to be run.
-        jobs: Threads; 0 for all cores.
-        done: What is there of each point: first and count of replications, by hash.
-        costs: Processor seconds of a replication, by hash, as far as they are known. If none are,
-            a pilot of a few seconds finds some.
+        request: The request.
+        jobs: Number of threads; 0 for all cores.
+        done: First index and count of stored replications, by hash of the point.
+        costs: Processor seconds per replication, by hash, of points that are known. If none is
+            known, a pilot of a few seconds measures some.
     """
     cores = _lasthop.cores()
     jobs = jobs or cores
@@ -179,14 +181,14 @@ def plan(
         name: sum(length for _, length in missing(done.get(name, []), count))
         for name, count in wanted.items()
     }
-    source = "what was measured in this campaign"
+    source = "measured in this campaign"
     unknown = {name: count for name, count in left.items() if count and name not in known}
     if unknown and not any(name in known for name in wanted):
         known = _pilot(request, unknown, jobs)
-        source = f"a pilot of {len(known)} of {len(wanted)} points"
+        source = f"measured in a pilot of {len(known)} of {len(wanted)} points"
     elif unknown:
         own = sum(name in known for name in wanted)
-        source += f" at {own} of {len(wanted)} points; the others taken as their mean"
+        source += f" at {own} of {len(wanted)} points; their mean is assumed for the others"
     own_costs = [known[name] for name in wanted if name in known]
     cost = longest = None
     if own_costs or not any(left.values()):
@@ -195,22 +197,22 @@ def plan(
         cost = sum(left[name] * seconds for name, seconds in each.items())
         longest = max(each.values(), default=0.0)
     else:
-        source = f"no replication was finished within {PILOT_S:g} s"
+        source = f"no replication finished within {PILOT_S:g} s"
     total = sum(wanted.values())
     stored = total - sum(left.values())
     return Plan(len(request.points), total, stored, cost, longest, jobs, cores, source)
 
 
 def _pilot(request: Request, left: Mapping[str, int], jobs: int) -> dict[str, float]:
-    """Mean processor seconds of a replication of some points, by hash, spread over the sweep.
+    """Measures mean processor seconds per replication at some points of the sweep, by hash.
 
-    Each point is tried once, and what is short again until a tick is over: the first replication of
-    a point is slower than the others, by several times if it takes microseconds.
+    Each point is run once; short replications are repeated until the end of a tick, because the
+    first replication of a point is several times slower if it takes only microseconds.
 
     Args:
-        request: What is to be run.
-        left: Replications by hash that are to be run.
-        jobs: Threads.
+        request: The request.
+        left: Missing replications by hash.
+        jobs: Number of threads.
     """
     points = dict(zip(request.hashes, request.points, strict=True))
     names = list(left)

@@ -1,12 +1,12 @@
-"""The folder of a campaign: a ledger of what was run, parts with the numbers, a lock.
+"""The folder of a campaign: ledger, parts with the results, and lock.
 
-    DIR/ledger.sqlite            what was asked for, what was run, in which part it is
+    DIR/ledger.sqlite            requests, finished replications and their parts
     DIR/parts/part-00000001.parquet   one row per replication
-    DIR/lock                     held by the process that writes
+    DIR/lock                     held by the writing process
 
-A part is written under a temporary name, synced, renamed and then entered into the ledger in one
-transaction together with the replications that it holds. Only what the ledger names counts: what a
-process left that was killed before the entry is removed by the next one that writes.
+A part is written under a temporary name, synced and renamed. One transaction then enters the part
+and its replications into the ledger. Only parts in the ledger are valid: files of a killed process
+without an entry are removed by the next writer.
 """
 
 from __future__ import annotations
@@ -48,22 +48,22 @@ KEYS: Mapping[str, Any] = {
     "cost_s": pl.Float64,
 }
 
-# So many parts of one level are merged into one of the next, so that there are never many.
+# Number of parts of one level that are merged into one part of the next level.
 FAN = 16
 MERGED_ROWS = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Replications of one point that are done, one after the other.
+    """Consecutive finished replications of one point.
 
     Attributes:
-        point: Ledger's number of the point.
+        point: Number of the point in the ledger.
         seed: Master seed.
-        engine: Ledger's number of the engine.
-        first: Index of the first.
-        count: How many.
-        cost_s: Processor seconds of all.
+        engine: Number of the engine in the ledger.
+        first: Index of the first replication.
+        count: Number of replications.
+        cost_s: Total processor seconds.
     """
 
     point: int
@@ -76,10 +76,10 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Finished replications on their way into a part.
+    """Finished replications to be written to a part.
 
     Attributes:
-        point: Shape (rows,): ledger's number of the point.
+        point: Shape (rows,): number of the point in the ledger.
         replication: Shape (rows,).
         cost_s: Shape (rows,).
         values: Shape (rows, metrics); NaN where a metric does not apply.
@@ -92,7 +92,7 @@ class Rows:
 
     @classmethod
     def concat(cls, batches: Sequence[Rows]) -> Rows:
-        """All rows, by point, then by replication."""
+        """Returns the rows of all batches, ordered by point and replication."""
         point = np.concatenate([batch.point for batch in batches])
         replication = np.concatenate([batch.replication for batch in batches])
         order = np.lexsort((replication, point))
@@ -104,7 +104,7 @@ class Rows:
         )
 
     def spans(self, seed: int, engine: int) -> list[Span]:
-        """Of rows in order: runs of replications without a gap."""
+        """Returns the spans of consecutive replications; the rows must be ordered."""
         breaks = np.flatnonzero((np.diff(self.point) != 0) | (np.diff(self.replication) != 1)) + 1
         bounds = [0, *breaks.tolist(), self.point.size]
         return [
@@ -121,7 +121,7 @@ class Rows:
 
 
 def merged(spans: Iterable[Span]) -> list[Span]:
-    """The same replications in as few spans as they can be told in."""
+    """Returns the replications in the minimum number of spans."""
     out: list[Span] = []
     for span in sorted(spans, key=lambda s: (s.point, s.seed, s.engine, s.first)):
         last = out[-1] if out else None
@@ -139,7 +139,7 @@ def merged(spans: Iterable[Span]) -> list[Span]:
 
 
 def missing(done: Iterable[tuple[int, int]], count: int) -> list[tuple[int, int]]:
-    """The gaps of `done`, (first, count) each, among the replications below `count`."""
+    """Returns the gaps of `done` below `count` as pairs (first, count)."""
     gaps = []
     start = 0
     for first, length in sorted(done):
@@ -155,12 +155,12 @@ def missing(done: Iterable[tuple[int, int]], count: int) -> list[tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A file of rows, as the ledger has it.
+    """Ledger entry of a file of rows.
 
     Attributes:
-        file: Its name.
-        size: In bytes.
-        crc32: Of its bytes.
+        file: File name.
+        size: Size in bytes.
+        crc32: Checksum of the file.
     """
 
     file: str
@@ -177,12 +177,12 @@ def _crc32(path: Path) -> int:
 
 
 def parts_of(ledger: sqlite3.Connection) -> list[Part]:
-    """The parts that the ledger names, the oldest first."""
+    """Returns the parts in the ledger, oldest first."""
     return [Part(*row) for row in ledger.execute("SELECT file, bytes, crc32 FROM part ORDER BY id")]
 
 
 def overlapping(ledger: sqlite3.Connection) -> list[tuple[int, str]]:
-    """Parts, by number and file, that hold replications which an earlier one holds."""
+    """Returns number and file of parts that repeat replications of an earlier part."""
     taken: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
     found = []
     for number, file in ledger.execute("SELECT id, file FROM part ORDER BY id").fetchall():
@@ -203,26 +203,26 @@ def overlapping(ledger: sqlite3.Connection) -> list[tuple[int, str]]:
 
 
 class Store:
-    """One campaign's folder; see the head of this file."""
+    """The folder of one campaign; see the module's docstring."""
 
     def __init__(self, folder: Path) -> None:
-        """Takes a folder, which need not be there.
+        """Sets the folder, which need not exist.
 
         Raises:
             CampaignError: If there is a file of that name.
         """
         if folder.is_file():
-            raise CampaignError(f"{folder}: found a file; allowed: the folder of a campaign")
+            raise CampaignError(f"{folder}: is a file: expected the folder of a campaign")
         self.folder = folder
         self.parts = folder / PARTS
         self.ledger = Ledger(folder / LEDGER)
         self._superseded: list[Path] = []
-        # Parts whose every byte was looked at, and when they had been written.
+        # Parts whose checksum was verified, with their modification times.
         self._sound: set[tuple[Part, int]] = set()
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[list[str]]:
-        """Makes this process the only one that writes; yields what it had to put right.
+        """Locks the folder for writing; yields notes on repaired problems.
 
         Raises:
             CampaignError: If another process writes, or the folder is not a campaign's.
@@ -236,17 +236,17 @@ class Store:
                 raise
             where = error.filename or self.folder
             raise CampaignError(
-                f"{where}: {error.strerror or error}; allowed: a folder that can be written"
+                f"cannot write `{where}`: {error.strerror or error}: expected a writable folder"
             ) from None
         try:
             try:
-                # The kernel gives it back when the process ends, however it ends.
+                # The kernel releases the lock when the process ends, for any reason.
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 holder = os.pread(descriptor, 200, 0).decode("utf-8", "replace").strip()
                 raise CampaignError(
-                    f"{self.folder}: found it in use by {holder or 'another process'}; allowed: "
-                    "one process at a time, so wait until that one ends, or stop it"
+                    f"{self.folder}: in use by {holder or 'another process'}; only one process "
+                    "may write: wait until it ends, or stop it"
                 ) from None
             holder = f"process {os.getpid()} on {socket.gethostname()}\n"
             try:
@@ -265,9 +265,9 @@ class Store:
 
     @contextlib.contextmanager
     def _ledger_locked(self) -> Iterator[None]:
-        """Locks the ledger's file, too: somebody may have deleted the lock of who writes.
+        """Also locks the ledger file, in case the lock file of a writer was deleted.
 
-        It does not meet SQLite's own locks, which are of the other kind (`fcntl`).
+        This lock is independent of SQLite's own locks, which use `fcntl`.
         """
         descriptor = os.open(self.folder / LEDGER, os.O_RDWR | os.O_CLOEXEC)
         try:
@@ -275,25 +275,26 @@ class Store:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise CampaignError(
-                    f"{self.folder}: found it in use by a process whose file {LOCK} was deleted; "
-                    "allowed: one process at a time, so wait until that one ends, or stop it"
+                    f"{self.folder}: in use by a process whose file {LOCK} was deleted; only one "
+                    "process may write: wait until it ends, or stop it"
                 ) from None
             yield
         finally:
             os.close(descriptor)
 
     def _refuse_orphans(self) -> None:
-        """Parts that no ledger names would be taken for what a killed process left."""
+        """Refuses parts without a ledger, which would be removed as files of a killed process."""
         if any(self.parts.glob("part-*.parquet")):
             raise CampaignError(
-                f"{self.folder}: found parts without their {LEDGER}; allowed: a campaign with its "
-                "ledger, or an empty folder"
+                f"{self.folder}: parts without {LEDGER}: expected a campaign with its ledger, or "
+                "an empty folder"
             )
 
     def _put_right(self) -> list[str]:
-        """Removes parts without entry, and entries without part, whose replications run again.
+        """Removes files without an entry and entries without a valid file; returns notes.
 
-        So it does with the later one of two parts that hold the same replications.
+        The later one of two parts with the same replications is removed. The next run recomputes
+        removed replications.
         """
         notes = []
         with self.ledger.write() as ledger:
@@ -303,12 +304,12 @@ class Store:
                 if wrong is None:
                     known.add(part.file)
                     continue
-                notes.append(f"{self.parts / part.file} {wrong}; its replications are run again")
+                notes.append(f"{self.parts / part.file} {wrong}; its replications are recomputed")
                 ledger.execute("DELETE FROM part WHERE file = ?", (part.file,))
             for number, file in overlapping(ledger):
                 notes.append(
-                    f"{self.parts / file} holds replications that another part has; what it alone "
-                    "has is run again"
+                    f"{self.parts / file} repeats replications of another part; its other "
+                    "replications are recomputed"
                 )
                 ledger.execute("DELETE FROM part WHERE id = ?", (number,))
                 known.discard(file)
@@ -319,17 +320,17 @@ class Store:
         return notes
 
     def _wrong(self, part: Part, *, is_thorough: bool) -> str | None:
-        """What is wrong with a part; None if nothing is.
+        """Returns the problem of a part; None if it is valid.
 
         Args:
             part: The part.
-            is_thorough: Also look at each byte, once: disks and copies go wrong.
+            is_thorough: Whether the checksum is verified, once per part.
         """
         path = self.parts / part.file
         try:
             found = path.stat()
         except FileNotFoundError:
-            return "is gone"
+            return "is missing"
         if found.st_size != part.size:
             return f"has {found.st_size} bytes instead of {part.size}"
         version = (part, found.st_mtime_ns)
@@ -342,10 +343,10 @@ class Store:
     def add_part(
         self, rows: Rows, metrics: Sequence[str], *, seed: int, engine: int, level: int = 0
     ) -> None:
-        """Writes rows, which are in order, as one part.
+        """Writes ordered rows as one part.
 
         Raises:
-            OSError: If there is no room; the campaign is then as before.
+            OSError: If the disk is full; the campaign is then unchanged.
         """
         count = rows.point.size
         columns: dict[str, NDArray[Any]] = {
@@ -355,7 +356,7 @@ class Store:
             "engine": np.full(count, engine, dtype=np.uint16),
             "cost_s": rows.cost_s,
         }
-        # Metrics that none of these points has need no column.
+        # Metrics without any value need no column.
         used = np.flatnonzero(~np.isnan(rows.values).all(axis=0)).tolist()
         names = [metrics[index] for index in used]
         frame = pl.DataFrame(
@@ -428,7 +429,7 @@ class Store:
         )
 
     def _compact(self) -> None:
-        """Merges parts where there are many of one level."""
+        """Merges parts of a level that has many parts."""
         with self.ledger.read() as ledger:
             parts = ledger.execute(
                 "SELECT level, id, file, rows, metrics, bytes, crc32 FROM part ORDER BY level, id"
@@ -444,7 +445,7 @@ class Store:
             fits = np.cumsum([rows for _, rows, _, _ in own]) <= MERGED_ROWS
             chosen = own[: min(int(fits.sum()), FAN)]
             if len(chosen) > FAN // 4:
-                # Merging is a service: without room for it the campaign is as good as before.
+                # Merging is optional: without space for it, the campaign remains valid.
                 with contextlib.suppress(OSError, CampaignError, pl.exceptions.PolarsError):
                     self._merge(level + 1, chosen)
                 return
@@ -479,7 +480,7 @@ class Store:
                 ledger.execute("DELETE FROM part WHERE id = ?", (number,))
             count = sum(rows for _, rows, _, _ in chosen)
             self._enter(ledger, whole, level, count, names, merged(spans))
-        # A reader may be about to open them at this moment.
+        # Removed later: a reader may be about to open them.
         self._superseded = [self.parts / part.file for *_, part in chosen]
 
     def _remove_superseded(self) -> None:
@@ -490,15 +491,15 @@ class Store:
     def scan(
         self, parts: Sequence[Part], metrics: Sequence[str], *, is_thorough: bool
     ) -> pl.LazyFrame:
-        """Rows of some parts with these metrics, null where a part has none.
+        """Returns the rows of parts with the given metrics; null if a part lacks a metric.
 
         Args:
             parts: The parts.
             metrics: The metrics.
-            is_thorough: Look at each byte of a part beforehand, not at its size only.
+            is_thorough: Whether the checksums are verified, not only the sizes.
 
         Raises:
-            CampaignError: If a part is gone, cut or damaged.
+            CampaignError: If a part is missing, truncated or damaged.
         """
         schema = pl.Schema({**KEYS, **dict.fromkeys(metrics, pl.Float64)})
         if not parts:
@@ -507,13 +508,13 @@ class Store:
             wrong = self._wrong(part, is_thorough=is_thorough)
             if wrong:
                 raise CampaignError(
-                    f"{self.parts / part.file}: found that it {wrong}; allowed: the part that the "
-                    "ledger names. The next run into this folder computes it again"
+                    f"{self.parts / part.file}: the part {wrong}; run the same command with "
+                    "`--store` to recompute its replications"
                 )
         return pl.scan_parquet(
             [(self.parts / part.file).absolute() for part in parts],
             schema=schema,
-            # Their names mean nothing else, whatever the folder is called.
+            # File names have no other meaning, regardless of the folder's name.
             glob=False,
             hive_partitioning=False,
             missing_columns="insert",

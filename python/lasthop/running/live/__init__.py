@@ -1,5 +1,5 @@
-"""Live links: real programs behind the links of a scenario, on Linux.
+"""Live links: programs over the emulated links of a scenario, on Linux.
 
-- `session`: starts a run and tells what its links do.
-- `process`: the launcher and the driver, which the engine is.
+- `session`: starts a run and yields its messages.
+- `process`: the processes of the launcher and the driver, which the engine implements.
 """

@@ -1,4 +1,4 @@
-"""A kernel's TCP behind live links against the same transfers simulated, paired by replication."""
+"""Comparison of the kernel's TCP over live links with simulated transfers, by replication."""
 
 from __future__ import annotations
 
@@ -19,43 +19,44 @@ from lasthop.scenarios.scenario import Scenario
 
 __all__ = ["METRICS", "compare", "table"]
 
-# What both tell, by the name of the metric of a simulated flow.
+# Metrics that both report, by their names in a simulated flow.
 METRICS = ("goodput_bps", "timeouts", "tail_probes", "retransmissions")
 
-# Goodputs that differ by no more agree; so do means that lie within each other's 95 % interval.
+# Maximum relative difference of goodputs that agree; means within each other's 95 % confidence
+# interval agree, too.
 TOLERANCE = 0.05
 
-# Congestion control of the kernel, by variant.
+# Congestion control algorithm of the kernel, by variant.
 CONGESTION = {"reno": "reno", "newreno": "reno", "sack": "reno"}
 
 Progress = Callable[[int, int], None]
 
 
 class Cell:
-    """One point of a scenario: its kernel's parameters and its transfer."""
+    """One point of a scenario: kernel parameters and transfer."""
 
     def __init__(self, point: _lasthop.Point, base: str) -> None:
-        """Takes the first flow of the point, which must be a file over TCP."""
+        """Uses the first flow of the point, which must be a file over TCP."""
         self.parameters: dict[str, Any] = json.loads(point.parameters)
         tables = json.loads(point.to_json())
         name, flow = next(iter(tables["flow"].items()))
         transport, app = flow["transport"], flow["app"]
         if transport["kind"] != "tcp" or app["kind"] != "file":
             raise _lasthop.ScenarioError(
-                f"flow.{name}: found {app['kind']!r} over {transport['kind']}; allowed: a file "
-                "over tcp as the first flow, which a kernel sends too"
+                f"invalid first flow `{name}`, {app['kind']} over {transport['kind']}: expected "
+                "a file over tcp, for the comparison with the kernel"
             )
         self.flow, self.sender, self.receiver = name, flow["from"], flow["to"]
-        # The engine alone knows units; its resolved numbers have the file in bytes.
+        # The engine prints sizes with units.
         self.size = _bytes(app["size"])
         self.congestion, self.sysctls = kernel(f"flow.{name}.transport", transport)
         transport["profile"] = "linux"
         if transport.get("receive_window") is None and transport.get("autotuning") is not False:
-            # The devices of live links take one segment at a time.
+            # The devices of live links do not accept GSO segments.
             transport["segmentation_offload"] = False
         tables["flow"] = {name: flow}
         resolved = json.loads(Scenario(tables, base=base).points()[0].resolved())
-        # The kernel fills packets up to the MTU: those of the simulation are as large.
+        # The kernel fills packets up to the MTU, which is set to the simulated packet size.
         packet = resolved["flows"][name]["packets"][0]
         for link, keys in tables.get("link", {}).items():
             keys["mtu"] = f"{min(packet, resolved['links'][link]['mtu'])} B"
@@ -63,16 +64,16 @@ class Cell:
 
 
 def _bytes(text: str) -> int:
-    """A size as the engine prints it: a number and its unit."""
+    """Parses a size printed by the engine: number and unit."""
     number, unit = text.split()
     return round(float(number) * {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}[unit])
 
 
 def kernel(path: str, transport: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
-    """The congestion control and the parameters of a kernel whose TCP is this one.
+    """Returns the kernel's congestion control algorithm and parameters for a transport.
 
     Raises:
-        lasthop.ScenarioError: If it has none such.
+        lasthop.ScenarioError: If the kernel lacks the algorithm.
     """
     variant = transport["variant"]
     wanted = CONGESTION.get(variant, variant)
@@ -80,8 +81,8 @@ def kernel(path: str, transport: Mapping[str, Any]) -> tuple[str, dict[str, str]
     known = listed.read_text("ascii").split() if listed.exists() else []
     if wanted not in known:
         raise _lasthop.ScenarioError(
-            f"{path}.variant: found {variant!r}, which this kernel does not have; allowed: "
-            f"{', '.join(sorted(known))}"
+            f"invalid value `{variant}` for `{path}.variant`: expected a congestion control "
+            f"algorithm of this kernel: {', '.join(sorted(known))}"
         )
     chosen = {}
     for key, name in (("sack", "tcp_sack"), ("timestamps", "tcp_timestamps"), ("ecn", "tcp_ecn")):
@@ -91,14 +92,14 @@ def kernel(path: str, transport: Mapping[str, Any]) -> tuple[str, dict[str, str]
 
 
 def transfer(cell: Cell, replication: int, seed: int | None) -> dict[str, Any]:
-    """One transfer by the kernel: what the sender counted, and how late the links were.
+    """Runs one transfer by the kernel; returns the sender's counters and the links' lateness.
 
     Raises:
-        LiveError: If it did not finish, or the file was not the same.
+        LiveError: If the transfer did not finish, or the file was corrupted.
     """
     program = (sys.executable, "-P", "-m", "lasthop.running.live.transfer")
     size, number = str(cell.size), str(replication)
-    with tempfile.TemporaryFile() as told:
+    with tempfile.TemporaryFile() as output:
         session = Session(
             cell.scenario,
             [
@@ -110,11 +111,11 @@ def transfer(cell: Cell, replication: int, seed: int | None) -> dict[str, Any]:
             seed=seed,
             replication=replication,
             sysctls=cell.sysctls,
-            output=told.fileno(),
+            output=output.fileno(),
         )
         messages = list(session.run())
-        told.seek(0)
-        text = told.read().decode("utf-8", "replace")
+        output.seek(0)
+        text = output.read().decode("utf-8", "replace")
     found = next((line for line in text.splitlines() if line.startswith("{")), None)
     if found is None or messages[-1]["code"] != 0:
         raise LiveError(f"replication {replication}: the transfer failed: {text.strip()[-300:]}")
@@ -135,21 +136,22 @@ def compare(
     jobs: int = 4,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Runs every point of a scenario both ways.
+    """Runs every point of a scenario live and simulated.
 
     Args:
-        scenario: Its first flow is a file over TCP; the profile is taken to be `linux`.
-        replications: Transfers a point; replication k of both meets the same losses.
-        seed: Master seed; by default the scenario's.
-        jobs: Live runs at a time: they take as long as they take, but little of a processor.
-        progress: Told how many transfers are finished, and how many there are.
+        scenario: Scenario whose first flow is a file over TCP; its profile is set to `linux`.
+        replications: Transfers per point; replication k has the same losses in both.
+        seed: Master seed; default: the scenario's.
+        jobs: Number of concurrent live runs, which need little processor time.
+        progress: Called with (finished transfers, total transfers).
 
     Returns:
-        Who measured and when, which transfers failed and why, and for each point its
-        replications and their summary, as `docs/live.md` describes it.
+        Environment and date, failed transfers with reasons, and the replications and summary of
+        each point, as described in `docs/live.md`.
 
     Raises:
-        lasthop.ScenarioError: If a kernel has no such TCP, or a link has no form on real packets.
+        lasthop.ScenarioError: If the kernel lacks the TCP variant, or a link cannot process real
+            packets.
     """
     from lasthop.running.replications import run
 
@@ -168,7 +170,7 @@ def compare(
                 try:
                     lives[futures[future]] = future.result()
                 except LiveError as error:
-                    # The others go on; what failed is told, and no part of any mean.
+                    # The others continue; failures are reported and excluded from means.
                     failures.append(str(error))
                 if progress is not None:
                     progress(done, len(futures))
@@ -208,7 +210,7 @@ def compare(
 
 
 def _summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Means with intervals of both, and of their difference, by metric."""
+    """Returns means with 95 % confidence intervals of both and of their difference, by metric."""
     from lasthop.evaluating.statistics.means import difference, interval
 
     summary = {}
@@ -228,7 +230,7 @@ def _summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def table(result: Mapping[str, Any]) -> str:
-    """The comparison as a Markdown table: a row a point, * where goodputs do not agree."""
+    """Returns the comparison as a Markdown table: a row per point, * if goodputs disagree."""
     names = list(dict.fromkeys(key for point in result["points"] for key in point["parameters"]))
     heads = [name.rpartition(".")[2] for name in names]
     heads += [
@@ -237,7 +239,7 @@ def table(result: Mapping[str, Any]) -> str:
         "difference",
         "timeouts",
         "tail probes",
-        "sent again",
+        "retransmissions",
     ]
     lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     for point in result["points"]:
@@ -259,7 +261,7 @@ def _mbps(estimate: Mapping[str, float]) -> str:
 
 
 def _word(value: object) -> str:
-    """A swept value in a cell of the table: of a table its kind."""
+    """Returns a swept value for a cell; a table by its kind."""
     if isinstance(value, Mapping):
         return str(value.get("kind", dict(value)))
     return str(value)

@@ -1,7 +1,6 @@
-"""The page of a live run: what its links do, drawn second by second in a browser.
+"""Web page of a live run: the state of its links, updated every second.
 
-Serves on 127.0.0.1 in a thread, behind the same guard as the page of `lasthop explore`, whose style
-and charts it has.
+Served on 127.0.0.1 by a thread, with the guard, style and charts of the page of `lasthop explore`.
 """
 
 from __future__ import annotations
@@ -24,22 +23,22 @@ from lasthop.page.server import listen, serve
 
 __all__ = ["Page"]
 
-# Seconds that are kept: a day.
+# Number of seconds that are kept: one day.
 MOST_TICKS = 86_400
 
 
 class Page:
-    """What a browser is shown of one run."""
+    """Web page of one run."""
 
     def __init__(self, scenario: Mapping[str, Any], port: int = 0) -> None:
-        """Begins to serve.
+        """Starts the server.
 
         Args:
-            scenario: Its tables.
-            port: Where, on 127.0.0.1; any free one if 0.
+            scenario: Tables of the scenario.
+            port: Port on 127.0.0.1; 0: any free port.
 
         Raises:
-            OSError: If the port is taken.
+            OSError: If the port is in use.
         """
         self._state: dict[str, Any] = {
             "name": scenario["name"],
@@ -62,7 +61,7 @@ class Page:
         started.wait(timeout=10)
 
     def tell(self, message: Mapping[str, Any]) -> None:
-        """Takes what the run tells."""
+        """Processes a message of the run."""
         if message["kind"] == "tick" and len(self._ticks) < MOST_TICKS:
             self._ticks.append({"time": message["time"], "links": message["links"]})
         elif message["kind"] == "end":
@@ -81,7 +80,8 @@ class Page:
             try:
                 since = int(read_json(await request.body())["since"])
             except (ValueError, KeyError, TypeError):
-                return JSONResponse({"error": "since: allowed: a number of seconds"}, 422)
+                error = "invalid value for `since`: expected a number of seconds"
+                return JSONResponse({"error": error}, 422)
             return JSONResponse({**self._state, "ticks": self._ticks[max(since, 0) :]})
 
         routes = [

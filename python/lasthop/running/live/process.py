@@ -2,7 +2,7 @@
 
 Started as `python -m lasthop.running.live.process FILES`.
 
-Imports the engine alone: a process with threads gets no user namespace.
+Imports only the engine: a process with threads cannot create a user namespace.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from lasthop import _lasthop
 
 
 def main(arguments: list[str]) -> int:
-    """Becomes the launcher, or the driver where the second argument says so."""
+    """Runs the launcher, or the role given by the second argument."""
     request, control, status = (int(number) for number in arguments[0].split(","))
     role = arguments[1] if len(arguments) > 1 else "launcher"
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        # Ctrl-C is for the program. A handler, since it would inherit that the signal is ignored.
+        # Ctrl-C is meant for the program, which would inherit an ignored signal, but no handler.
         signal.signal(signal.SIGINT, lambda _number, _frame: None)
     return _lasthop.live_process(role, (request, control, status))
 

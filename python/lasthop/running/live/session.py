@@ -1,4 +1,4 @@
-"""A live run as its user sees it: what it is asked for, and what it tells while it lasts."""
+"""A live run: its request and its messages."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from lasthop.scenarios.scenario import Scenario
 
 __all__ = ["LiveError", "Program", "Session", "client", "point_of", "with_flow"]
 
-# The flow that stands for the programs where a scenario has none.
+# Name of the placeholder flow of a scenario without flows.
 NO_FLOW = "programs"
 
 
 class LiveError(RuntimeError):
-    """A live run that cannot start, or was ended from outside."""
+    """A live run cannot start, or was killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ class Program:
     """A program to run.
 
     Attributes:
-        host: Where.
-        argv: The program and its arguments.
+        host: Host that runs the program.
+        argv: Program and arguments.
     """
 
     host: str
@@ -39,21 +39,22 @@ class Program:
 
 
 def point_of(scenario: Scenario) -> _lasthop.Point:
-    """The one parameter point of a scenario.
+    """Returns the only point of a scenario.
 
     Raises:
-        lasthop.ScenarioError: If it sweeps something, or has no form on real packets.
+        lasthop.ScenarioError: If the scenario has a sweep, or cannot process real packets.
     """
     points = scenario.points()
     if len(points) != 1:
         raise _lasthop.ScenarioError(
-            f"sweep: found {len(points)} points; allowed: one, by --set KEY=VALUE of each swept key"
+            f"the sweep has {len(points)} points: expected one; use `--set KEY=VALUE` for each "
+            "swept key"
         )
     return points[0]
 
 
 def client(scenario: Mapping[str, Any]) -> str | None:
-    """Where a program runs by default: where the first flow leads to, else the host `client`."""
+    """Returns the default host of programs: the first flow's receiver, or the host `client`."""
     flows = scenario.get("flow") or {}
     for name, flow in flows.items():
         if name != NO_FLOW:
@@ -63,9 +64,9 @@ def client(scenario: Mapping[str, Any]) -> str | None:
 
 
 def with_flow(tables: Mapping[str, Any]) -> dict[str, Any]:
-    """The tables of a scenario without flows, with one that is never sent: the model wants one.
+    """Adds a placeholder flow, which the scenario format requires, to a scenario without flows.
 
-    The programs of a live run are its traffic, and its links do not look at flows.
+    The flow is never sent: the traffic of a live run consists of its programs.
     """
     sender, receiver = next(iter(tables["link"].values()))["between"]
     app = {"kind": "on-off", "rate": "1 kbps", "on": "1 s", "off": "1 s", "packet": "60 B"}
@@ -82,16 +83,16 @@ class Session:
     """One live run.
 
     Attributes:
-        scenario: Its links.
-        programs: What runs, in this order; the run ends with the last one.
-        seed: Master seed; by default the scenario's.
-        replication: The links meet the losses of this replication.
-        mtu: The largest packet in bytes; by default 1500, or what a link takes.
-        sysctls: Parameters of the kernel in all hosts.
-        outside: The host that is the machine itself.
-        record: Where arrivals and what came of them are written.
-        pcap: Where the packets at both ends of each link are written.
-        output: Where programs write: files of the operating system, by default as this process.
+        scenario: Scenario with the links.
+        programs: Programs in order of start; the run ends with the last one.
+        seed: Master seed; default: the scenario's.
+        replication: Replication whose random numbers the links use.
+        mtu: Maximum packet size in bytes; default: 1500, or the maximum of a link.
+        sysctls: Kernel parameters of all hosts.
+        outside: Host that is this machine itself.
+        record: File for arriving packets and their outcomes.
+        pcap: File for the packets at both ends of each link.
+        output: File descriptor for the programs' output; default: inherited.
     """
 
     scenario: Scenario
@@ -108,10 +109,10 @@ class Session:
     _control: int | None = None
 
     def request(self) -> dict[str, Any]:
-        """What the launcher is asked for.
+        """Returns the request to the launcher.
 
         Raises:
-            lasthop.ScenarioError: If something in the scenario has no form on real packets.
+            lasthop.ScenarioError: If a part of the scenario cannot process real packets.
         """
         point = point_of(self.scenario)
         _lasthop.live_check(point, self.mtu)
@@ -129,17 +130,19 @@ class Session:
         }
 
     def run(self) -> Generator[dict[str, Any]]:
-        """Starts it, and yields what it tells: `start`, a `tick` a second, `end`.
+        """Starts the run and yields its messages: `start`, `tick` every second, `end`.
 
         Raises:
-            LiveError: If the system does not allow it, or its driver was killed.
+            LiveError: If the system does not permit it, or the driver was killed.
         """
         if sys.platform != "linux":
-            raise LiveError(f"live: found {sys.platform}; allowed: Linux, which has namespaces")
+            raise LiveError(
+                f"live links require the network namespaces of Linux: this system is {sys.platform}"
+            )
         request = self.request()
         asked = os.memfd_create("lasthop-request")
         control, self._control = os.pipe()
-        told, status = os.pipe()
+        messages, status = os.pipe()
         files = f"{asked},{control},{status}"
         interpreter = [sys.executable, "-P", "-m", "lasthop.running.live.process", files]
         os.write(asked, json.dumps({**request, "interpreter": interpreter}).encode())
@@ -154,7 +157,7 @@ class Session:
             )
             os.close(status)
             status = -1
-            with os.fdopen(told, "rb", closefd=False) as lines:
+            with os.fdopen(messages, "rb", closefd=False) as lines:
                 for line in lines:
                     message = json.loads(line)
                     if message["kind"] == "error":
@@ -164,12 +167,12 @@ class Session:
             code = self._process.wait()
             if not has_ended:
                 raise LiveError(
-                    f"the driver of the links was killed (exit code {code}): its hosts, devices "
-                    "and programs are gone"
+                    f"the driver of the links was killed (exit code {code}): hosts, devices and "
+                    "programs are removed"
                 )
         finally:
             self.stop()
-            for number in (asked, control, told, status):
+            for number in (asked, control, messages, status):
                 if number >= 0:
                     os.close(number)
             if self._process is not None:
@@ -179,7 +182,7 @@ class Session:
                 self._process.wait()
 
     def stop(self) -> None:
-        """Ends all programs, and with them the run."""
+        """Ends all programs and the run."""
         if self._control is not None:
             os.close(self._control)
             self._control = None

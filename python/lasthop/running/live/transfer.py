@@ -1,7 +1,7 @@
-"""A file over a kernel's TCP, checked to the byte: `python -m lasthop.running.live.transfer`.
+"""File transfer over the kernel's TCP, with a checksum: `python -m lasthop.running.live.transfer`.
 
-`receive` listens, takes the file and says whether it is whole; `send` opens the connection, as the
-sender of a simulated transfer does, and prints what the kernel counted.
+`receive` listens, receives the file and reports whether it is complete. `send` opens the
+connection, like the sender of a simulated transfer, and prints the kernel's counters.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from pathlib import Path
 __all__ = ["PORT"]
 
 PORT = 5001
-PATIENCE_S = 300.0
-# How often the sender asks whether everything has been acknowledged.
-LOOK_S = 0.000_5
+TIMEOUT_S = 300.0
+# Interval between the sender's checks whether all data is acknowledged.
+POLL_S = 0.000_5
 OPENING_S = 10.0
 
-# What the kernel counts, by the name of the metric of a simulated flow.
+# Counters of the kernel, by the corresponding metric of a simulated flow.
 COUNTS = {
     "timeouts": "TCPTimeouts",
     "tail_probes": "TCPLossProbes",
@@ -34,12 +34,12 @@ COUNTS = {
 
 
 def contents(size: int, seed: int) -> bytes:
-    """The file number `seed`."""
+    """Returns the contents of the file number `seed`."""
     return random.Random(seed).randbytes(size)  # noqa: S311 - a file to send
 
 
 def counters() -> dict[str, int]:
-    """The counters of this network namespace."""
+    """Returns the counters of this network namespace."""
     found: dict[str, int] = {}
     for table in ("snmp", "netstat"):
         lines = Path(f"/proc/thread-self/net/{table}").read_text("ascii").splitlines()
@@ -50,11 +50,11 @@ def counters() -> dict[str, int]:
 
 
 def receive(size: int, seed: int) -> int:
-    """Takes one file, and tells its sender whether it is the right one."""
+    """Receives one file and reports to its sender whether it is correct."""
     with socket.create_server(("", PORT)) as server:
         connection, _ = server.accept()
         with connection:
-            connection.settimeout(PATIENCE_S)
+            connection.settimeout(TIMEOUT_S)
             digest, received = hashlib.sha256(), 0
             while data := connection.recv(1 << 16):
                 digest.update(data)
@@ -65,20 +65,20 @@ def receive(size: int, seed: int) -> int:
 
 
 def unacknowledged(connection: socket.socket) -> int:
-    """Bytes that the other end has not acknowledged."""
+    """Returns the number of bytes that are not acknowledged."""
     number: int = struct.unpack("i", fcntl.ioctl(connection, termios.TIOCOUTQ, b"\0" * 4))[0]
     return number
 
 
 def opened(host: str, congestion: str | None) -> tuple[socket.socket, float]:
-    """A connection, and when its opening began; the other end may be a moment late."""
+    """Opens a connection, retrying until the receiver listens; returns it and its start time."""
     give_up = time.monotonic() + OPENING_S
     while True:
         connection = socket.socket()
         if congestion is not None:
-            # Root of a namespace may choose any that the kernel has, which a sysctl refuses.
+            # The root of a namespace may select any available algorithm, unlike with a sysctl.
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, congestion.encode())
-        connection.settimeout(PATIENCE_S)
+        connection.settimeout(TIMEOUT_S)
         start = time.monotonic()
         try:
             connection.connect((host, PORT))
@@ -92,21 +92,21 @@ def opened(host: str, congestion: str | None) -> tuple[socket.socket, float]:
 
 
 def send(host: str, size: int, seed: int, congestion: str | None = None) -> int:
-    """Sends the file, and prints how long it took until all of it was acknowledged."""
+    """Sends the file and prints the time until all data is acknowledged."""
     data = contents(size, seed)
     before = counters()
     connection, start = opened(host, congestion)
     with connection:
         connection.sendall(data)
         while unacknowledged(connection):
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
         seconds = time.monotonic() - start
         after = counters()
         connection.shutdown(socket.SHUT_WR)
         is_whole = connection.recv(16) == b"whole"
-    told: dict[str, float] = {name: after[key] - before[key] for name, key in COUNTS.items()}
-    told |= {"duration_s": seconds, "goodput_bps": 8 * size / seconds, "whole": is_whole}
-    sys.stdout.write(json.dumps(told) + "\n")
+    result: dict[str, float] = {name: after[key] - before[key] for name, key in COUNTS.items()}
+    result |= {"duration_s": seconds, "goodput_bps": 8 * size / seconds, "whole": is_whole}
+    sys.stdout.write(json.dumps(result) + "\n")
     return 0 if is_whole else 1
 
 

@@ -1,4 +1,4 @@
-"""What a live run tells, in words."""
+"""Messages of a live run as text."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 __all__ = ["rate", "second", "summary"]
 
-# Directions in a line a second, the busiest first.
+# Number of directions in the line of a second, the busiest first.
 SHOWN = 4
 
 
 def rate(bps: float) -> str:
-    """A rate in the unit that fits."""
+    """Returns a rate in a suitable unit."""
     for size, unit in ((1e9, "Gbps"), (1e6, "Mbps"), (1e3, "kbps")):
         if bps >= size:
             return f"{bps / size:.2f} {unit}"
@@ -20,7 +20,7 @@ def rate(bps: float) -> str:
 
 
 def second(tick: Mapping[str, Any], before: Mapping[str, Any] | None) -> str:
-    """The line of a second: what happened since the one before."""
+    """Returns the line of a second: differences from the previous message."""
     old = {} if before is None else {_key(one): one for one in before["links"]}
     length = tick["time"] - (0.0 if before is None else before["time"])
     parts = []
@@ -37,7 +37,7 @@ def second(tick: Mapping[str, Any], before: Mapping[str, Any] | None) -> str:
         for name, word in (
             ("drops", "dropped"),
             ("lost", "lost"),
-            ("retransmissions", "sent again"),
+            ("retransmissions", "retransmitted"),
         ):
             if new[name]:
                 text += f", {new[name]} {word}"
@@ -53,7 +53,7 @@ def _key(one: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def summary(end: Mapping[str, Any]) -> str:
-    """What came of a run: a line a direction, lateness, warnings."""
+    """Returns the summary of a run: a line per direction, lateness, warnings."""
     metrics = dict(end["metrics"])
     lines = [f"{end['time']:.3f} s"]
     directions = [
@@ -68,14 +68,15 @@ def summary(end: Mapping[str, Any]) -> str:
         lines.append(
             f"  {name}: {rate(of['goodput_bps'])}, {of['packets_delivered']:.0f} packets; "
             f"{of['frames_sent']:.0f} frames, {of['frames_lost']:.0f} lost, "
-            f"{of['retransmissions']:.0f} sent again; {of['queue_drops']:.0f} dropped by the queue"
+            f"{of['retransmissions']:.0f} retransmitted; {of['queue_drops']:.0f} dropped by the "
+            "queue"
         )
     late = end["lateness"]
     if late["deliveries"]:
         lines.append(
             f"  lateness: p50 {late['p50_s'] * 1e6:.0f} us, p90 {late['p90_s'] * 1e6:.0f} us, "
-            f"p99 {late['p99_s'] * 1e6:.0f} us, at most {late['max_s'] * 1e6:.0f} us; processor "
-            f"{end['processor_per_packet_s'] * 1e6:.1f} us a packet"
+            f"p99 {late['p99_s'] * 1e6:.0f} us, maximum {late['max_s'] * 1e6:.0f} us; processor "
+            f"time {end['processor_per_packet_s'] * 1e6:.1f} us per packet"
         )
     lines += [f"  warning: {text}" for text in end["notes"]]
     return "\n".join(lines)

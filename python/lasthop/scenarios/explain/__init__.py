@@ -1,6 +1,6 @@
-"""What a scenario is, in words and a small picture, with every default filled in.
+"""Explanation of a scenario in text and a diagram, with all defaults.
 
-All numbers come from the engine's resolved scenario; losses of frames from the closed forms of
+Numbers are taken from the engine's resolved scenario, frame loss rates from the closed forms of
 `lasthop.analysis`.
 """
 
@@ -38,11 +38,11 @@ STANDARD = "  "
 
 
 def explain(scenario: Scenario, *, point: int = 0) -> str:
-    """The text that `lasthop explain` prints.
+    """Returns the text that `lasthop explain` prints.
 
     Args:
-        scenario: What to explain.
-        point: Which point of its sweep the numbers are those of.
+        scenario: The scenario.
+        point: Point of the sweep whose numbers are shown.
 
     Raises:
         lasthop.ScenarioError: If the scenario is refused.
@@ -74,7 +74,7 @@ def explain(scenario: Scenario, *, point: int = 0) -> str:
 
 
 def rate_limits(resolved: Table) -> dict[str, tuple[float, str]]:
-    """Returns what bounds metrics apart from the network.
+    """Returns the limits of metrics that are not due to the network.
 
     These are windows, files that end within slow start, and timeouts in bursts that are counted in
     frames.
@@ -83,8 +83,8 @@ def rate_limits(resolved: Table) -> dict[str, tuple[float, str]]:
         resolved: A resolved scenario.
 
     Returns:
-        By metric (`flow.NAME.goodput_bps`, `flow.NAME.timeouts`, `link.NAME.SIDE.utilization`) the
-        value from whose 80 % on a note is due, and the note.
+        Limit and explanation, by metric (`flow.NAME.goodput_bps`, `flow.NAME.timeouts`,
+        `link.NAME.SIDE.utilization`); the explanation applies from 80 % of the limit.
     """
     links = resolved["links"]
     for name, radio in resolved["radios"].items():
@@ -110,8 +110,8 @@ def rate_limits(resolved: Table) -> dict[str, tuple[float, str]]:
             _, frame = _frames(link, direction["largest_packet"])
             if rate := _window_rate(direction, frame):
                 words = (
-                    f"limited by the window of {count_text(direction['window'], 'frame')} of the "
-                    f"link protocol to {rate_text(rate)}, not by the link's "
+                    f"limited to {rate_text(rate)} by the link protocol's window of "
+                    f"{count_text(direction['window'], 'frame')}, not by the link rate of "
                     f"{rate_text(direction['rate'])}; set a larger `protocol.window`"
                 )
                 found[f"link.{name}.{side}.utilization"] = (rate / direction["rate"], words)
@@ -128,7 +128,7 @@ def _queue(queue: Table) -> str:
 
 
 def _own_queue(queue: Any) -> str:
-    """The queue of a service: a limit, or a discipline with its keys."""
+    """Returns the queue of a service: a limit, or a discipline with its keys."""
     return _with(queue) if isinstance(queue, Mapping) else str(queue)
 
 
@@ -140,12 +140,12 @@ def _radio(name: str, radio: Table) -> list[str]:
         f"Radio {name}: {radio['base']} and {', '.join(radio['stations'])}",
         f"  frames of {time_text(radio['frame'])} with slots of {size_text(radio['slot'])}: "
         f"{radio['uplink']} to {radio['base']}, {radio['downlink']} from it, "
-        "shared by who has something to send",
+        "shared by the stations with queued packets",
     ]
 
 
 def _share_slots(links: dict[str, Any], name: str, radio: Table) -> None:
-    """Notes at a radio's links what they share: the duration of a frame, slots each way."""
+    """Adds the radio's shared resources to its links: frame duration, slots per direction."""
     for station in radio["stations"]:
         links[f"{name}.{station}"]["radio"] = {
             "frame": radio["frame"],
@@ -155,7 +155,7 @@ def _share_slots(links: dict[str, Any], name: str, radio: Table) -> None:
 
 
 def _wlan(name: str, wlan: Table) -> list[str]:
-    """The stations, their access point, and what its MAC does."""
+    """Returns a diagram of the stations and their access point, and the MAC parameters."""
     stations = wlan["stations"]
     shown = [*stations[:8], *(["..."] if len(stations) > 8 else [])]
     point = wlan["access_point"]
@@ -176,17 +176,17 @@ def _wlan(name: str, wlan: Table) -> list[str]:
         f"  slots of {time_text(wlan['slot'])}, SIFS {time_text(wlan['sifs'])}, DIFS {difs}, "
         f"EIFS {eifs}, "
         f"contention windows {wlan['cw_min']} to {wlan['cw_max']}",
-        f"  at most {count_text(wlan['short_retry_limit'], 'attempt')} of a short frame, "
-        f"{wlan['long_retry_limit']} of a long one; {rts}",
+        f"  at most {count_text(wlan['short_retry_limit'], 'attempt')} per short frame, "
+        f"{wlan['long_retry_limit']} per long frame; {rts}",
     ]
 
 
 MAP_WIDTH, MAP_HEIGHT = 60, 12
-"""Largest map of a channel, in characters and lines, which are twice as high as wide."""
+"""Maximum size of the map of a channel in characters, which are twice as high as wide."""
 
 
 def _hosts(wlans: Mapping[str, Table], channel: str) -> dict[str, tuple[float, float]]:
-    """Where the hosts of a channel stand, in metres, access points before their stations."""
+    """Returns the positions in metres of the hosts of a channel, access points first."""
     places: dict[str, tuple[float, float]] = {}
     for wlan in wlans.values():
         if wlan["channel"] == channel and "x" in wlan:
@@ -198,7 +198,7 @@ def _hosts(wlans: Mapping[str, Table], channel: str) -> dict[str, tuple[float, f
 
 
 def _map(places: Mapping[str, tuple[float, float]]) -> list[str]:
-    """Where hosts stand, to scale: each a number, the key below."""
+    """Returns a map to scale; hosts are numbered as in the list below it."""
     easts, norths = zip(*places.values(), strict=True)
     width, height = max(easts) - min(easts), max(norths) - min(norths)
     scale = max(width / MAP_WIDTH, height / MAP_HEIGHT / 2, 1e-9)
@@ -219,20 +219,20 @@ def _distance(metres: float) -> str:
 
 
 def _places(name: str, wlan: Table, wlans: Mapping[str, Table]) -> list[str]:
-    """Where the hosts of a WLAN's channel stand, and who does not sense whom."""
+    """Returns the positions of the hosts of a WLAN's channel, and pairs of hidden hosts."""
     if "x" not in wlan:
         return []
     sensed = wlan["carrier_sense_range"]
     disturbed = wlan.get("interference_range", sensed)
     lines = [
-        f"  frames are read up to {_distance(wlan['transmission_range'])}, sensed up to "
-        f"{_distance(sensed)}, disturb up to {_distance(disturbed)}",
-        f"  a frame {wlan['capture_threshold']:g} dB stronger than what disturbs it is read; power "
-        f"falls with distance^{wlan['path_loss_exponent']:g} beyond {_distance(wlan['crossover'])}",
+        f"  transmission range {_distance(wlan['transmission_range'])}, carrier-sense range "
+        f"{_distance(sensed)}, interference range {_distance(disturbed)}",
+        f"  capture threshold {wlan['capture_threshold']:g} dB; power falls with "
+        f"distance^{wlan['path_loss_exponent']:g} beyond {_distance(wlan['crossover'])}",
     ]
     sharing = [other for other in wlans if wlans[other]["channel"] == wlan["channel"]]
     if sharing[0] != name:
-        return [*lines, f"  the map of the channel stands at WLAN {sharing[0]}"]
+        return [*lines, f"  see WLAN {sharing[0]} for the map of the channel"]
     places = _hosts(wlans, wlan["channel"])
     lines += _map(places)
     lines += [
@@ -262,8 +262,8 @@ SHARES = {
 
 
 def _with(table: Table) -> str:
-    """A kind and its parameters."""
-    told = []
+    """Returns a kind and its parameters."""
+    parameters = []
     for key, value in table.items():
         if key == "kind":
             continue
@@ -277,12 +277,12 @@ def _with(table: Table) -> str:
             shown = list_text([_value(key, one) for one in value])
         else:
             shown = _value(key, value)
-        told.append(f"{spaced(key)} {shown}")
-    return f"{table['kind']}{': ' if told else ''}{', '.join(told)}"
+        parameters.append(f"{spaced(key)} {shown}")
+    return f"{table['kind']}{': ' if parameters else ''}{', '.join(parameters)}"
 
 
 def _value(key: str, value: object) -> str:
-    """A value in the unit that its key says."""
+    """Returns a value in the unit of its key."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int | float):
@@ -298,7 +298,7 @@ def _value(key: str, value: object) -> str:
 
 
 def _without(table: Table, key: str) -> Table:
-    """A table but for one of its keys."""
+    """Returns a table without one of its keys."""
     return {name: value for name, value in table.items() if name != key}
 
 
@@ -310,8 +310,7 @@ def _link(name: str, link: Table) -> list[str]:
         lines.append("  protocol: services, by fair queueing")
         for service, own in services.items():
             queue = f", queue {_own_queue(own['queue'])}" if "queue" in own else ""
-            told = f"weight {own['weight']}, {_with(own['protocol'])}{queue}"
-            lines.append(f"    {service}: {told}")
+            lines.append(f"    {service}: weight {own['weight']}, {_with(own['protocol'])}{queue}")
     elif layers := protocol.get("layers"):
         lines.append("  protocol: stacked layers, the uppermost first")
         for layer in layers:
@@ -335,16 +334,16 @@ def _link(name: str, link: Table) -> list[str]:
 
 
 def _header(link: Table) -> int:
-    """Of a frame; on a link of several services the largest."""
+    """Returns the frame header in bytes; on a link with several services, the largest one."""
     services = link["protocol"].get("service", {}).values()
     own = max((service["header"] for service in services), default=0)
     return int(link["header"] + own + link["protocol"].get("identifier", 0))
 
 
 def _frames(link: Table, packet: int) -> tuple[int, int]:
-    """Into how many frames a packet is cut, and the size of the largest."""
+    """Returns the number of frames per packet and the size of the largest one."""
     if layers := link["forward"].get("layers"):
-        # The first layer that cuts packets up decides; those below it carry its frames whole.
+        # The first layer that segments packets decides; lower layers do not segment its frames.
         cuts = (layer["payload"] for layer in link["protocol"]["layers"] if "payload" in layer)
         return max(1, -(-packet // next(cuts, packet))), layers[-1]["largest_frame"]
     payload = link["protocol"].get("payload", packet) or packet
@@ -361,14 +360,14 @@ def _direction(title: str, link: Table, side: Table) -> list[str]:
         return lines
     pieces, frame = _frames(link, packet)
     airtime = 0.0 if side["rate"] == UNLIMITED_BPS else frame * 8 / side["rate"]
-    told = f"largest frame {size_text(frame)}: {time_text(airtime)} on the air"
+    text = f"largest frame {size_text(frame)}: transmission time {time_text(airtime)}"
     if pieces > 1:
-        told = f"a packet of {size_text(packet)} takes {pieces} frames of {size_text(frame)}"
-        told += "" if "radio" in link else f": {time_text(airtime)} on the air"
+        text = f"a packet of {size_text(packet)} takes {pieces} frames of {size_text(frame)}"
+        text += "" if "radio" in link else f": transmission time {time_text(airtime)}"
     loss = frame_loss(side["errors"], frame, side["rate"])
     if loss:
-        told += f", lost with probability {share_text(loss)}"
-    lines.append(f"    {told}")
+        text += f", loss probability {share_text(loss)}"
+    lines.append(f"    {text}")
     if side["timeout"]:
         lines.append(f"    retransmission timeout {time_text(side['timeout'])}")
     for layer in side.get("layers") or ():
@@ -379,7 +378,7 @@ def _direction(title: str, link: Table, side: Table) -> list[str]:
 
 
 def _window(side: Table, frame: int) -> list[str]:
-    """That a link's window is smaller than what is on the way before the first acknowledgment."""
+    """Returns a note if a link's window is smaller than its bandwidth-delay product."""
     limit = _window_rate(side, frame)
     if not limit:
         return []
@@ -393,7 +392,7 @@ def _window(side: Table, frame: int) -> list[str]:
 
 
 def _window_rate(side: Table, frame: int) -> float:
-    """The rate to which a link's window limits it; 0 if it does not."""
+    """Returns the rate to which a link is limited by its window; 0 if it is not limited."""
     window, trip = side["window"], side["round_trip"]
     if not window or side["rate"] == UNLIMITED_BPS or window * frame * 8 >= side["rate"] * trip:
         return 0.0
@@ -410,12 +409,12 @@ def _flow(name: str, flow: Table, links: Table) -> list[str]:
     tcp = flow["tcp"]
     if tcp:
         window = _receive_window(flow)
-        told = "a window that grows"
+        limit = "an autotuned receive window"
         if math.isfinite(window):
-            told = f"window {tcp['receive_window']:.4g} segments ({size_text(window)})"
+            limit = f"window {tcp['receive_window']:.4g} segments ({size_text(window)})"
         lines.append(
             f"  TCP {tcp['variant']}, profile {tcp['profile']}: segments of "
-            f"{size_text(tcp['segment'])}, {told}, initial window "
+            f"{size_text(tcp['segment'])}, {limit}, initial window "
             f"{tcp['initial_window']:.4g}, delayed ACKs "
             f"{'off' if tcp['delayed_ack'] is None else time_text(tcp['delayed_ack'])}, "
             f"minimum RTO {time_text(tcp['min_rto'])}"
@@ -432,18 +431,18 @@ def _flow(name: str, flow: Table, links: Table) -> list[str]:
     if not tcp:
         away = [_path_time(flow["route"], there, links, most) for most in (False, True)]
         lines.append(
-            f"  over {hops}: a packet of {size_text(there)} takes {span_text(*away)} at least"
+            f"  over {hops}: minimum delay of a packet of {size_text(there)}: {span_text(*away)}"
         )
         return lines
     trips = _round_trips(flow, links)
     trip = trips[1]
     lines.append(
-        f"  over {hops}: {span_text(*trips)} round trip for a full segment and its acknowledgment, "
+        f"  over {hops}: RTT {span_text(*trips)} for a full segment and its acknowledgment, "
         "queues empty"
     )
     if rate == UNLIMITED_BPS:
         limit = f", to {rate_text(8 * window / trip)}" if math.isfinite(window) else ""
-        lines.append(f"  the window alone limits the rate{limit}")
+        lines.append(f"  only the window limits the rate{limit}")
         return lines
     product = rate * trip / 8
     lines.append(
@@ -460,7 +459,7 @@ def _flow(name: str, flow: Table, links: Table) -> list[str]:
 
 
 def _receive_window(flow: Table) -> float:
-    """The receive window of a flow in bytes; infinite if it grows, or without TCP."""
+    """Returns the receive window of a flow in bytes; infinite if autotuned or without TCP."""
     tcp = flow["tcp"]
     if not tcp or tcp["autotuning"]:
         return math.inf
@@ -468,7 +467,7 @@ def _receive_window(flow: Table) -> float:
 
 
 def _round_trips(flow: Table, links: Table) -> list[float]:
-    """Shortest and longest round trip of a full segment and its answer, queues empty."""
+    """Returns minimum and maximum RTT of a full segment and its response, queues empty."""
     there, back = flow["packets"]
     tcp = flow["tcp"]
     answer = tcp["ack"] if tcp and flow["app"]["kind"] != "web" else back
@@ -480,7 +479,7 @@ def _round_trips(flow: Table, links: Table) -> list[float]:
 
 
 def _needed_window(flow: Table, links: Table, trip: float) -> float:
-    """The bytes of data in the bandwidth-delay product of a flow's path; 0 without a rate."""
+    """Returns the payload bytes of the path's bandwidth-delay product; 0 without a rate."""
     rate = min(float(links[name][side]["rate"]) for name, side, *_ in flow["route"])
     if rate == UNLIMITED_BPS or not flow["tcp"]:
         return 0.0
@@ -506,10 +505,10 @@ def _counted_bursts(flow: Table, links: Table) -> str:
 
 
 def _short_file(flow: Table, links: Table, trip: float) -> tuple[float, str] | None:
-    """The rate of a file that ends before slow start fills the path, and that it is the limit.
+    """Returns rate and explanation for a file that ends before slow start fills the path.
 
-    The window begins at the initial one, at most the receive window, and doubles in each round trip
-    until that window. A handshake takes another round trip.
+    The window starts at the initial window and doubles every RTT up to the receive window. The
+    handshake takes another RTT.
     """
     app, tcp = flow["app"], flow["tcp"]
     if app["kind"] != "file" or app["size"] >= _needed_window(flow, links, trip):
@@ -525,24 +524,24 @@ def _short_file(flow: Table, links: Table, trip: float) -> tuple[float, str] | N
     if trips < 2:
         return None
     return rate, (
-        f"limited by the application to {rate_text(rate)}, not by the network: "
-        f"{size_text(app['size'])} take {trips} round trips of handshake and slow start; set a "
-        "larger `app.size` to measure the path"
+        f"limited to {rate_text(rate)} by the application, not by the network: "
+        f"{size_text(app['size'])} take {trips} RTT of handshake and slow start; set a larger "
+        "`app.size` to measure the path"
     )
 
 
 def _receive_limit(flow: Table, rate: float) -> str:
-    """That the receive window limits a flow to a rate, and what to change."""
+    """Returns a note on a flow that is limited by its receive window, and the remedy."""
     tcp = flow["tcp"]
-    other = "leave it out" if tcp["profile"] == "linux" else 'take profile "linux" without it'
+    other = "omit it" if tcp["profile"] == "linux" else 'use profile "linux" without it'
     return (
-        f"limited by the receive window of {tcp['receive_window']:.4g} segments to "
-        f"{rate_text(rate)}, not by the network; set a larger `receive_window` or {other}"
+        f"limited to {rate_text(rate)} by the receive window of {tcp['receive_window']:.4g} "
+        f"segments, not by the network; set a larger `receive_window` or {other}"
     )
 
 
 def _unmarked(flow: Table, links: Table) -> list[str]:
-    """That LT-TCP hears of no congestion where queues drop without a mark."""
+    """Returns a note if LT-TCP detects no congestion because queues drop without ECN marks."""
     from lasthop.evaluating.notes import unmarked_links, unmarked_words
 
     silent = unmarked_links(flow, links)
@@ -550,9 +549,9 @@ def _unmarked(flow: Table, links: Table) -> list[str]:
 
 
 def _path_time(route: Iterable[list[str]], packet: int, links: Table, most: bool) -> float:
-    """Transmission and propagation over every hop, link headers included.
+    """Returns transmission and propagation time over all hops, including link headers.
 
-    Where delays change, they are the shortest, or the longest if `most`.
+    Variable delays have their minimum, or their maximum if `most`.
     """
     total = 0.0
     for name, side, *_ in route:
@@ -560,10 +559,10 @@ def _path_time(route: Iterable[list[str]], packet: int, links: Table, most: bool
         direction = link[side]
         pieces, _ = _frames(link, packet)
         if link["wlan"]:
-            # Back-off, preamble and acknowledgment are not counted.
+            # Excluding backoff, preamble and acknowledgment.
             total += (packet + _header(link)) * 8 / direction["rate"]
         elif radio := link.get("radio"):
-            # What is sent in a frame of slots arrives at its end.
+            # Data arrives at the end of the frame of slots.
             total += -(-pieces // radio[side]) * radio["frame"]
         else:
             total += (packet + pieces * _header(link)) * 8 / direction["rate"]
@@ -588,7 +587,7 @@ def _app(app: Table) -> str:
             return (
                 f"packets of {size_text(app['packet'])} at {rate_text(app['rate'])}, talk "
                 f"{law_text(app['talk'])}, silence {law_text(app['silence'])}: {mean} on average; "
-                f"played {time_text(app['deadline'])} after they were sent"
+                f"playout {time_text(app['deadline'])} after transmission"
             )
     return _with(app)
 
@@ -597,7 +596,7 @@ def _mean_rate(rate: float, on: float, off: float) -> str:
     return rate_text(rate * on / (on + off))
 
 
-# --- How often
+# --- Sweep and replications
 
 
 def _sweep(labels: Sequence[Table], here: Table) -> list[str]:
@@ -611,7 +610,7 @@ def _sweep(labels: Sequence[Table], here: Table) -> list[str]:
     # Zipped keys take their values together.
     is_grid = len(counts) > 1 and math.prod(counts) == len(labels)
     grid = f"{' x '.join(map(str, counts))} = " if is_grid else ""
-    lines = [f"Sweep: {grid}{len(labels)} points; above is the one marked *"]
+    lines = [f"Sweep: {grid}{len(labels)} points; the point above is marked *"]
     for key, values in axes.items():
         shown = [value_text(value) + ("*" if value == here.get(key) else "") for value in values]
         lines.append(f"  {key}: {list_text(shown)}")
@@ -626,7 +625,7 @@ def _run(resolved: Table, points: int) -> list[str]:
     else:
         end = (
             "Each ends when every file is acknowledged, "
-            f"or is given up at {time_text(run['max_time'])}."
+            f"at the latest at {time_text(run['max_time'])}."
         )
     return [
         f"Runs: {count_text(points, 'point')} x {count_text(replications, 'replication')} = "

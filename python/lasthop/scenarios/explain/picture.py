@@ -1,4 +1,4 @@
-"""The picture of a scenario: its hosts in a row, facts below each link, and the flows."""
+"""Diagram of a scenario: hosts in a row, parameters below each link, and flows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lasthop.scenarios.explain.quantities import Table, delay_text, list_text, r
 
 
 def picture(resolved: Table) -> list[str]:
-    """Hosts in a row where the links make one; otherwise link by link."""
+    """Draws the hosts in a row if the links form a chain, otherwise link by link."""
     links: Table = resolved["links"]
     chain = _chain(links)
     if chain is None:
@@ -34,7 +34,7 @@ Hop = tuple[str, Table, str]
 
 
 def _chain(links: Table) -> tuple[list[str], list[Hop]] | None:
-    """The hosts in a row, and for each hop its link and the direction from left to right."""
+    """Returns the hosts of a chain, and link and direction (left to right) of each hop."""
     ends: dict[str, list[str]] = {}
     for name, link in links.items():
         for host in link["between"]:
@@ -55,7 +55,7 @@ def _chain(links: Table) -> tuple[list[str], list[Hop]] | None:
 
 
 def _facts(link: Table, side: str) -> list[str]:
-    """What stands below a link; where the directions differ, that from left to right first."""
+    """Returns the parameters below a link; if directions differ, left to right first."""
     ways = [link[side], link["reverse" if side == "forward" else "forward"]]
 
     def both(texts: list[str]) -> str:
@@ -72,7 +72,7 @@ def _facts(link: Table, side: str) -> list[str]:
 
 
 def _errors(errors: Table) -> str:
-    """An error process below a link; of listed losses, which frames."""
+    """Returns the error model below a link; listed losses with their frames."""
     if errors["kind"] != "listed":
         return f"errors {errors['kind']}"
     return f"loses {list_text(list(map(str, errors['lose'])))}"
@@ -84,7 +84,7 @@ def _hop_width(hop: Hop) -> int:
 
 
 def _edges(hosts: list[str], hops: list[Hop]) -> list[int]:
-    """The column of each host's middle."""
+    """Returns the middle column of each host."""
     edges: list[int] = []
     column = 0
     for host, hop in itertools.zip_longest(hosts, hops):

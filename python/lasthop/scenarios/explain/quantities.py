@@ -1,4 +1,4 @@
-"""Rates, sizes, times and lists in words, each with the unit in which it reads best."""
+"""Rates, sizes, times and lists as text, in suitable units."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 Table = Mapping[str, Any]
 
 MOST_LISTED = 8
-"""Values of a list that are shown; of more the first ones and the last."""
+"""Number of values shown of a longer list, in addition to the last one."""
 
 
 def scaled_text(value: float, units: Iterable[tuple[float, str]]) -> str:
-    """With the largest unit in which the value is at least 1; units from large to small."""
+    """Returns a value in the largest unit in which it is at least 1; units in descending order."""
     units = list(units)
     fitting = (size for size, _ in units if abs(value) >= size * (1 - 1e-9))
     size = next(fitting, units[-1][0])
@@ -21,37 +21,37 @@ def scaled_text(value: float, units: Iterable[tuple[float, str]]) -> str:
 
 
 UNLIMITED_BPS = 2**64 - 1
-"""What the engine calls a rate that takes no time."""
+"""The engine's value for an unlimited rate."""
 
 
 def rate_text(bps: float) -> str:
-    """In bits a second, or that it takes no time."""
+    """Returns a rate in bit/s, or `unlimited`."""
     if bps == UNLIMITED_BPS:
         return "unlimited"
     return scaled_text(bps, [(1e9, "Gbps"), (1e6, "Mbps"), (1e3, "kbps"), (1, "bps")])
 
 
 def size_text(octets: float) -> str:
-    """In bytes."""
+    """Returns a size in bytes."""
     if octets < 10_000:
         return f"{octets:.4g} B"
     return scaled_text(octets, [(1e9, "GB"), (1e6, "MB"), (1e3, "kB")])
 
 
 def time_text(seconds: float) -> str:
-    """In seconds or less."""
+    """Returns a duration in s, ms, us or ns."""
     if seconds == 0:
         return "0 s"
     return scaled_text(seconds, [(1, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")])
 
 
 def share_text(probability: float) -> str:
-    """In per cent."""
+    """Returns a probability in per cent."""
     return f"{100 * probability:.3g} %"
 
 
 def law_text(law: Table) -> str:
-    """How a duration is drawn."""
+    """Returns the distribution of a duration."""
     if law["mean"] == 0:
         return "0 s"
     if law["law"] == "pareto":
@@ -62,24 +62,24 @@ def law_text(law: Table) -> str:
 
 
 def count_text(number: int, thing: str) -> str:
-    """So many things."""
+    """Returns a number and its noun, in the plural if needed."""
     return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 def delay_text(side: Table) -> str:
-    """The delay of a direction; of one that changes, from where to where."""
+    """Returns the delay of a direction; the range if it is variable."""
     return span_text(*side["delays"])
 
 
 def span_text(shortest: float, longest: float) -> str:
-    """From where to where a time goes."""
+    """Returns a range of times, or one time if both ends are equal."""
     if shortest == longest:
         return time_text(longest)
     return f"{time_text(shortest)} to {time_text(longest)}"
 
 
 def list_text(texts: Sequence[str]) -> str:
-    """A list; of a long one its first values, its last one and how many there are."""
+    """Returns a list of values; of a long list the first ones, the last one and their number."""
     if len(texts) <= MOST_LISTED + 2:
         return ", ".join(texts)
     return f"{', '.join(texts[:MOST_LISTED])}, …, {texts[-1]} ({len(texts)} values)"

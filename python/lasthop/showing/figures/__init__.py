@@ -1,9 +1,9 @@
-"""Figures: of results, of one replication, of theory, of studies.
+"""Figures of results, of one replication, of analytical models and of studies.
 
-`sources` reads what `lasthop.plot` is given, `selection` decides what is shown; `results`,
-`traces`, `sequence` and `ladder` draw it. `studies`,
-`overview` and `analysis` draw what their commands ask for; `style` is the look of all. Only
-`sources` and `selection` can be imported without matplotlib.
+`sources` reads the argument of `lasthop.plot`, `selection` selects the data; `results`, `traces`,
+`sequence` and `ladder` draw it. `studies`, `overview` and `analysis` draw the figures of their
+commands; `style` defines the common style. Only `sources` and `selection` can be imported without
+matplotlib.
 """
 
 from lasthop.showing.figures.selection import plot

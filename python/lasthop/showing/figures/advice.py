@@ -1,4 +1,4 @@
-"""The picture of advice: what is wanted most over what is bounded, candidate by candidate."""
+"""The figure of advice: the first objective over the constraints, for each candidate."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["draw_advice"]
 
 
 NOTE = (
-    "bars: intervals of 95 % that hold at all looks and for all candidates together; "
-    "hollow: ruled out"
+    "bars: 95 % confidence intervals, simultaneous for all candidates and interim analyses; "
+    "hollow: eliminated"
 )
-FRONT = "; grey: no candidate is better in both"
+FRONT = "; grey: Pareto-optimal"
 
 
 def draw_advice(advice: Advice) -> Figure:
@@ -58,7 +58,7 @@ def _unit(advice: Advice, name: str) -> style.Unit:
 def _draw(
     axes: Axes, advice: Advice, name: str, unit: style.Unit, look: dict[str, style.Style]
 ) -> bool:
-    """Draws the candidates of one panel; says whether it has a front of several."""
+    """Draws the candidates of one panel; returns `True` if several are Pareto-optimal."""
     across = _unit(advice, name)
     flow = f", {name.split('.')[1]}" if name.startswith("flow.") else ""
     axes.set_xlabel(f"{across.label(style.metric_label(name))}{flow}")
@@ -120,7 +120,7 @@ def _draw(
 
 
 def _front(places: list[tuple[float, float]], *, is_small_good: bool) -> list[tuple[float, float]]:
-    """Places that no other one beats both ways, from left to right; upwards is better."""
+    """Returns the Pareto-optimal places from left to right; higher is better."""
     found: list[tuple[float, float]] = []
     sign = 1.0 if is_small_good else -1.0
     for x, y in sorted(places, key=lambda place: (sign * place[0], -place[1])):
@@ -140,7 +140,7 @@ def _limit(axes: Axes, constraint: Constraint, name: str, advice: Advice) -> Non
     across = _unit(advice, name)
     value = constraint.limit / across.per
     axes.axvline(value, color=style.BLACK, linewidth=0.8, linestyle="--")
-    # Beside the line, on the side that keeps the bound.
+    # Next to the line, on the side that satisfies the constraint.
     axes.annotate(
         f"{'<' if constraint.is_upper else '>'} {value:g}{across.name and f' {across.name}'}",
         (value, 0.0),

@@ -1,4 +1,4 @@
-"""Pictures of the analytic models."""
+"""Figures of the analytical models."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def draw_arq(
     target: float | None = None,
     frame_s: float | None = None,
 ) -> Figure:
-    """Draws residual loss, delay of what arrives and energy ratio over the limit.
+    """Draws residual loss, delay of delivered SDUs and energy ratio over the limit.
 
     Args:
         channel: The channel.
-        largest: Largest limit to show; at least 8 are.
-        pdus: PDUs an SDU.
-        spacing: Frames from a transmission of a PDU to the next.
+        largest: Maximum limit to show, at least 8.
+        pdus: PDUs per SDU.
+        spacing: Frames between transmissions of a PDU.
         target: Residual loss to mark.
         frame_s: Duration of a frame; delays are in frames without it.
     """
@@ -69,18 +69,18 @@ def draw_arq(
     delay.set_ylim(bottom=0.0)
     energy.axhline(1.0, color="black", linewidth=0.6)
     for column, label, colour, line in (
-        ("energy_ratio", "TCP sends again long after", GREEN, "-"),
-        ("energy_ratio_at_once", "TCP sends again at once", PURPLE, "--"),
+        ("energy_ratio", "TCP retransmits much later", GREEN, "-"),
+        ("energy_ratio_at_once", "TCP retransmits immediately", PURPLE, "--"),
     ):
         energy.plot(table["limit"], table[column], color=colour, linestyle=line, label=label)
     energy.set_ylabel("Retransmissions,\nrelative to no limit")
-    energy.set_xlabel("Limit: most transmissions of a PDU")
+    energy.set_xlabel("Limit: maximum transmissions per PDU")
     for axes in (loss, delay, energy):
         _dress(axes)
-    again = "every frame" if spacing == 1 else f"every {spacing} frames"
+    again = "after 1 frame" if spacing == 1 else f"after {spacing} frames"
     units = "1 PDU" if pdus == 1 else f"{pdus} PDUs"
     loss.set_title(
-        f"{units} an SDU, loss rate of PDUs {channel.loss_rate:.3g}, sent again {again}",
+        f"{units} per SDU, PDU loss rate {channel.loss_rate:.3g}, retransmitted {again}",
         fontsize=9,
     )
     return figure
@@ -96,12 +96,12 @@ def _mark_target(
 
 
 def draw_tcp(curves: pl.DataFrame, points: pl.DataFrame, round_trip_s: float) -> Figure:
-    """Draws throughput over loss by every formula, on logarithmic axes.
+    """Draws throughput over loss rate for every formula, on logarithmic axes.
 
     Args:
         curves: `loss` and a column in bit/s for each formula.
-        points: The same at losses to mark.
-        round_trip_s: For the title.
+        points: Same columns at the loss rates to mark.
+        round_trip_s: RTT in seconds, for the title.
     """
     figure = Picture(figsize=(6.0, 4.4), layout="constrained")
     axes = figure.subplots()
@@ -120,7 +120,7 @@ def draw_tcp(curves: pl.DataFrame, points: pl.DataFrame, round_trip_s: float) ->
     )
     axes.set_xlabel("Packet loss probability")
     axes.set_ylabel("Throughput (kbps)")
-    axes.set_title(f"TCP Reno, round trip {1000.0 * round_trip_s:g} ms", fontsize=9)
+    axes.set_title(f"TCP Reno, RTT {1000.0 * round_trip_s:g} ms", fontsize=9)
     _dress(axes)
     return figure
 
@@ -132,11 +132,11 @@ def _dress(axes: Axes) -> None:
 
 
 def draw_notification_load(limits: Sequence[int], ratio: float) -> Figure:
-    """Draws the load of loss notification over the loss of an attempt: figure 3 of Yun (2009).
+    """Draws the load of loss notification over the loss per attempt: figure 3 of Yun (2009).
 
     Args:
-        limits: Attempts of a frame, a colour each.
-        ratio: Length of a message over that of a frame.
+        limits: Maximum attempts per frame, one colour each.
+        ratio: Ratio of message length to frame length.
     """
     losses = [0.3 * step / 60 for step in range(1, 61)]
     table = analysis.notification_load(losses, limits, ratio=ratio)
@@ -152,7 +152,7 @@ def draw_notification_load(limits: Sequence[int], ratio: float) -> Figure:
             "ersn_printed": ("ERSN as printed", ":"),
         }
         for column, (label, line) in columns.items():
-            # With one attempt nothing is sent again.
+            # With one attempt, there are no retransmissions.
             if limit > 1 or column == "eln":
                 axes.plot(
                     100.0 * own["loss"],
@@ -161,8 +161,8 @@ def draw_notification_load(limits: Sequence[int], ratio: float) -> Figure:
                     linestyle=line,
                     label=f"{label}, {limit} attempt{'s' if limit > 1 else ''}",
                 )
-    axes.set_xlabel("Loss of an attempt (%)")
-    axes.set_ylabel("Load of messages, of the wireless rate (%)")
+    axes.set_xlabel("Loss per attempt (%)")
+    axes.set_ylabel("Load of messages, relative to the wireless rate (%)")
     axes.set_ylim(bottom=0.0)
     _dress(axes)
     return figure

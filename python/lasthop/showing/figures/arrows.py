@@ -1,4 +1,4 @@
-"""The frames of one link as arrows: how each kind looks, and what it says."""
+"""The frames of one link as arrows: style and label of each kind."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from lasthop.scenarios.arguments import ArgumentError
+from lasthop.scenarios.arguments import ArgumentError, unknown
 from lasthop.showing.figures.style import BLUE, GREEN, ORANGE, PURPLE, RED, SKY
 
 if TYPE_CHECKING:
@@ -41,22 +41,22 @@ SIDES = ("forward", "reverse")
 
 @dataclass(frozen=True)
 class Look:
-    """How a kind of frame is drawn."""
+    """Style of a kind of frame."""
 
     name: str
     label: str
     colour: str
     dashes: tuple[float, ...]
     priority: int
-    """Where labels have no room for all, those of the lowest priority stay."""
+    """Priority of the label if labels overlap; the lowest number is kept."""
 
 
 LOOKS = {
     "data": Look("data", "{}", BLUE, (), 2),
     "segment": Look("segment", "{}", BLUE, (), 2),
-    "skip": Look("given up", "given up before {}", RED, (), 0),
-    "copy": Look("data, sent again", "{}", ORANGE, (), 1),
-    "needless": Look("sent again, not needed", "{} again", SKY, (4, 1.5), 1),
+    "skip": Look("discarded", "discarded before {}", RED, (), 0),
+    "copy": Look("data, retransmitted", "{}", ORANGE, (), 1),
+    "needless": Look("spurious retransmission", "{} again", SKY, (4, 1.5), 1),
     "nack": Look("NACK", "NACK {}", RED, (4, 1.5), 0),
     "ack": Look("ACK", "ACK {}", GREY, (), 4),
     "duplicate": Look("duplicate ACK", "dup ACK {}", PURPLE, (), 1),
@@ -65,10 +65,10 @@ LOOKS = {
     "mac-ack": Look("MAC acknowledgment", "ACK", GREY, (), 5),
     "keepalive": Look("keep-alive", "keep-alive {}", GREEN, (4, 1.5), 3),
     "parity": Look("parity", "parity {}", PURPLE, (), 1),
-    "segment copy": Look("segment, sent again", "{}", ORANGE, (), 1),
+    "segment copy": Look("segment, retransmitted", "{}", ORANGE, (), 1),
     "status": Look("status", "status {}", GREY, (), 3),
     "block": Look("block", "block {}", BLUE, (), 1),
-    "block copy": Look("block, sent again", "block {}", ORANGE, (), 1),
+    "block copy": Look("block, retransmitted", "block {}", ORANGE, (), 1),
     "feedback": Look("answer", "answer {}", GREY, (), 3),
     "skip-ack": Look("skipped", "skipped before {}", GREEN, (4, 1.5), 0),
     "reset": Look("reset", "reset {}", RED, (4, 1.5), 0),
@@ -76,13 +76,13 @@ LOOKS = {
 }
 
 DATA = ("data", "copy", "needless", "segment", "segment copy", "block", "block copy")
-"""Looks of frames with packets, or pieces of them, in them."""
+"""Kinds of frames that contain packets or parts of packets."""
 
 ACKS = ("ack", "duplicate")
-"""Looks of segments that only acknowledge."""
+"""Kinds of pure ACKs."""
 
 COPIES = {"data": "copy", "segment": "segment copy", "block": "block copy"}
-"""How a kind of frame looks when it is sent again."""
+"""Kind of the retransmission of a frame, by kind."""
 
 
 TEXT = {
@@ -95,32 +95,32 @@ TEXT = {
     "parity": "#A0507C",
     "duplicate": "#A0507C",
 }
-"""Colours of labels that would be too pale on white."""
+"""Colours of labels whose arrows are too pale for text."""
 
 
 @dataclass(frozen=True)
 class Arrow:
-    """A frame from one time line to the other, times in seconds."""
+    """A frame between the two time lines; times in seconds."""
 
     forward: bool
     service: str
-    """Of a link that several share; else empty."""
+    """Service on a link with several services; otherwise empty."""
     look: str
     frame: int
-    """Its number, as events tell it."""
+    """Sequence number in events."""
     sequence: int
-    """The number that it is shown with."""
+    """Number shown in the label."""
     count: int
     start: float
     end: float
     arrival: float
     lost: bool
     sacked: str = ""
-    """The segments in its SACK blocks, newest block first."""
+    """Segments in the SACK blocks, most recent block first."""
 
     @property
     def text(self) -> str:
-        """What its label says."""
+        """Returns the text of the label."""
         label = LOOKS[self.look].label.format(numbers(range(self.sequence, self._last() + 1)))
         sacked = f", SACK {self.sacked}" if self.sacked else ""
         return f"{self.service} {label}{sacked}".lstrip()
@@ -129,16 +129,16 @@ class Arrow:
         return self.sequence + self.count - 1
 
     def x(self, share: float) -> float:
-        """Where it is after a share of its way; hosts are at 0 and 1."""
+        """Returns the horizontal position after a fraction of the path; hosts are at 0 and 1."""
         return share if self.forward else 1.0 - share
 
     def at(self, share: float) -> float:
-        """When it is there."""
+        """Returns the time at a fraction of the path."""
         return self.start + share * (self.arrival - self.start)
 
 
 def numbers(values: Iterable[int]) -> str:
-    """Numbers in words: `5`, `5, 6`, `5–9`, `5, 7–9`."""
+    """Formats numbers as ranges: `5`, `5, 6`, `5–9`, `5, 7–9`."""
     runs: list[list[int]] = []
     for value in values:
         if runs and value == runs[-1][-1] + 1:
@@ -151,23 +151,22 @@ def numbers(values: Iterable[int]) -> str:
 
 
 def frames_of(trace: Trace, link: str) -> list[Arrow]:
-    """All frames of a link; refuses a link that is not there, or carries none."""
+    """Returns all frames of a link; refuses an unknown or unused link."""
     if link not in trace.hosts:
-        allowed = ", ".join(trace.hosts)
-        raise ArgumentError(f"link: found {link!r}; allowed: one of {allowed}")
+        raise ArgumentError(unknown("link", link, trace.hosts))
     arrows = list(_arrows(trace, link))
     if not arrows:
         raise ArgumentError(
-            f"link: found no frame on {link!r} in this replication; allowed: a link in use (an "
-            'on-off source on a link without protocol needs replay = "per-packet")'
+            f"link `{link}` has no frames in this replication (frames of an on-off source on a "
+            'link without protocol require replay = "per-packet")'
         )
     return arrows
 
 
 def _arrows(trace: Trace, link: str) -> Iterable[Arrow]:
-    """All frames of a link, by the start of their transmission.
+    """Yields all frames of a link by the start of their transmission.
 
-    Frames without link protocol are shown as the TCP segments that they carry.
+    On a link without protocol, frames are shown as the TCP segments that they contain.
     """
     sent = sent_over(trace, link)
     delay = sent.group_by("side").agg((pl.col("arrival_s") - pl.col("end_s")).max())
@@ -177,7 +176,7 @@ def _arrows(trace: Trace, link: str) -> Iterable[Arrow]:
     copies = _Copies.of(trace)
     seen: set[tuple[str, int]] = set()
     newest: dict[str, int] = {}
-    """The highest acknowledgment sent in a direction."""
+    """Highest acknowledgment sent in each direction."""
     for row in sent.iter_rows(named=True):
         arrival = row["arrival_s"]
         own = delays[row["side"]]
@@ -195,7 +194,7 @@ def _arrows(trace: Trace, link: str) -> Iterable[Arrow]:
         elif segments and row["segment_ack"] is not None:
             there = other_side(row["side"])
             number = segments.number(there, row["segment_ack"])
-            # RFC 5681, section 2: no data, and nothing new acknowledged.
+            # RFC 5681, section 2: no data and no new acknowledgment.
             look = "duplicate" if newest.get(row["side"]) == row["segment_ack"] else "ack"
             newest[row["side"]] = max(newest.get(row["side"], 0), row["segment_ack"])
             sacked = segments.blocks(there, row["sack"])
@@ -215,7 +214,7 @@ def _arrows(trace: Trace, link: str) -> Iterable[Arrow]:
 
 
 def sent_over(trace: Trace, link: str) -> pl.DataFrame:
-    """The transmissions of a link, with `side` and `service`."""
+    """Returns the transmissions of a link, with `side` and `service`."""
     side = pl.col("entity").str.strip_prefix(f"link.{link}.").str.splitn(".", 2)
     return (
         trace.transmissions.filter(is_of(link, *SIDES))
@@ -226,20 +225,20 @@ def sent_over(trace: Trace, link: str) -> pl.DataFrame:
 
 
 def other_side(side: str) -> str:
-    """The opposite direction."""
+    """Returns the opposite direction."""
     return SIDES[side == SIDES[0]]
 
 
 @dataclass(frozen=True)
 class Segments:
-    """Numbers of TCP segments, by the direction in which they travel: the SYN is 0."""
+    """Numbers of TCP segments, by direction; the SYN is segment 0."""
 
     firsts: Mapping[str, Sequence[int]]
     """First bytes of all segments, in order."""
 
     @classmethod
     def of(cls, sent: pl.DataFrame) -> Segments | None:
-        """None where there is not exactly one connection: the numbers of several are the same."""
+        """Returns None unless there is exactly one connection: several would share numbers."""
         known = sent.filter(pl.col("connection").is_not_null())
         if known.height < sent.height or known.n_unique(["connection", "incarnation"]) != 1:
             return None
@@ -247,11 +246,11 @@ class Segments:
         return cls({side: sorted(values) for side, values in firsts.iter_rows()})
 
     def number(self, side: str, byte: int) -> int:
-        """How many segments begin before this byte."""
+        """Returns the number of segments that begin before a byte."""
         return bisect_left(self.firsts.get(side, ()), byte)
 
     def blocks(self, side: str, text: str | None) -> str:
-        """The segments in SACK blocks, such as `7–9, 5`."""
+        """Returns the segments in SACK blocks, such as `7–9, 5`."""
         blocks = [block.split("-") for block in (text or "").split()]
         return ", ".join(
             numbers(range(self.number(side, int(first)), self.number(side, int(end))))
@@ -261,17 +260,17 @@ class Segments:
 
 @dataclass(frozen=True)
 class _Copies:
-    """When senders sent each segment, by its first byte, and which copies were not needed."""
+    """Transmission times of each segment, by its first byte, and spurious retransmissions."""
 
     sent: Mapping[int, Sequence[float]]
     needless: frozenset[tuple[int, float]]
 
     @classmethod
     def of(cls, trace: Trace) -> _Copies:
-        told = trace.frame.select("event", "sequence", "time_s").drop_nulls("sequence")
-        needless = told.filter(event="spurious_retransmission")
+        events = trace.frame.select("event", "sequence", "time_s").drop_nulls("sequence")
+        needless = events.filter(event="spurious_retransmission")
         bytes_of = set(needless["sequence"])
-        copies = told.filter(pl.col("sequence").is_in(list(bytes_of)), event="segment_sent")
+        copies = events.filter(pl.col("sequence").is_in(list(bytes_of)), event="segment_sent")
         times: dict[int, list[float]] = {}
         for byte, time in copies.select("sequence", "time_s").iter_rows():
             times.setdefault(int(byte), []).append(time)
@@ -279,9 +278,9 @@ class _Copies:
         return cls(times, frozenset((int(byte), time) for byte, time in found))
 
     def is_needless(self, byte: int, start: float) -> bool:
-        """Was the copy that is on the air from `start` on sent in vain?
+        """Returns `True` if the copy whose frame starts at `start` is a spurious retransmission.
 
-        It is the latest that had left its sender by then.
+        This copy is the last one sent by the endpoint until then.
         """
         times = self.sent.get(byte, ())
         place = bisect_right(times, start)
@@ -289,9 +288,9 @@ class _Copies:
 
 
 def endpoints(trace: Trace, link: str) -> dict[str, str]:
-    """The ends of the one TCP connection on a link that sit at this very link, by direction.
+    """Returns the endpoints of the only TCP connection that are attached to this link.
 
-    An end does if its first segment is on the air at once: before other links it would wait.
+    An endpoint is attached to the link if its first segment is transmitted on it immediately.
     """
     sent = sent_over(trace, link)
     if Segments.of(sent) is None:
@@ -309,7 +308,7 @@ def endpoints(trace: Trace, link: str) -> dict[str, str]:
 
 
 def is_of(link: str, *sides: str) -> pl.Expr:
-    """Is an entity one of these directions of a link, or a service in one of them?"""
+    """Returns an expression: whether an entity is a direction of a link or a service in it."""
     names = [f"link.{link}.{side}" for side in sides]
     return pl.any_horizontal(
         pl.col("entity").is_in(names),

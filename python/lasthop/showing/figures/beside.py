@@ -1,8 +1,8 @@
-"""Figures of a study drawn on several cores.
+"""Parallel drawing of the figures of a study.
 
-Helpers are processes that import what they draw with while the study is being simulated. Each reads
-pickles from its standard input, one a figure, and answers with what it has written, or with the
-error that kept it from that. It ends when its input does.
+Helpers are processes that import Matplotlib while the study is simulated. Each reads one pickle per
+figure from its standard input and returns the names of the files, or the error. A helper exits at
+the end of its input.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ __all__ = ["Painters"]
 FORMATS = ("png", "pdf")
 
 EACH = 4
-"""Figures for which one more process is worth its start, which takes as long as two."""
+"""Figures per additional process, whose start takes as long as 2 figures."""
 
 
 class Painters:
-    """Draws the figures of a study here and in helpers; a context that ends these."""
+    """Draws the figures of a study in this process and in helpers; a context manager."""
 
     def __init__(self, figures: int, jobs: int) -> None:
-        """Starts helpers, if so many figures are worth any.
+        """Starts helpers if there are enough figures.
 
         Args:
-            figures: How many will be drawn.
-            jobs: Processes that may draw at a time; 0 for as many as there are cores.
+            figures: Number of figures.
+            jobs: Maximum number of processes; 0: number of cores.
         """
         count = min((jobs or _lasthop.cores()) - 1, (figures - 1) // EACH)
         self._helpers = [_start() for _ in range(count)]
@@ -51,7 +51,7 @@ class Painters:
         self._written: dict[int, list[Path] | OSError] = {}
 
     def begin(self, report: Report, folder: Path) -> None:
-        """Lets the helpers draw the figures of a report into a folder."""
+        """Submits the figures of a report to the helpers."""
         self._report, self._folder = report, folder
         figures = [artefact for artefact in report.artefacts if artefact.kind == "figure"]
         self._left.extend(enumerate(figures))
@@ -60,7 +60,7 @@ class Painters:
             thread.start()
 
     def finish(self) -> list[Path]:
-        """Draws what is left, waits for the helpers, and tells what all have written, in order.
+        """Draws the remaining figures, waits for the helpers and returns all files in order.
 
         Raises:
             OSError: If a file cannot be written.
@@ -68,7 +68,7 @@ class Painters:
         self._draw_left()
         for thread in self._threads:
             thread.join()
-        # What a helper could not draw, whatever befell it.
+        # Figures that a helper could not draw, for any reason.
         self._draw_left()
         paths: list[Path] = []
         for _, written in sorted(self._written.items()):
@@ -89,7 +89,7 @@ class Painters:
             self._written[number] = _draw(artefact, self._report.cells, self._folder)
 
     def _feed(self, helper: subprocess.Popen[bytes]) -> None:
-        """Hands one figure after the other to a helper; one that it fails at is left to others."""
+        """Submits figures to a helper one by one; failed figures remain."""
         assert helper.stdin is not None and helper.stdout is not None  # noqa: S101, PT018
         while taken := self._take():
             number, artefact = taken
@@ -120,15 +120,15 @@ def _start() -> subprocess.Popen[bytes]:
         [sys.executable, "-P", "-m", "lasthop.showing.figures.beside"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        # A figure that it fails at is drawn here, where it fails again, aloud.
+        # A failed figure is drawn in the main process, which reports the error.
         stderr=subprocess.DEVNULL,
-        # Ctrl-C is for who asked for the figures.
+        # Ctrl-C is handled by the main process.
         start_new_session=True,
     )
 
 
-def _send(to: BinaryIO | Any, told: object) -> None:
-    pickle.dump(told, to)
+def _send(to: BinaryIO | Any, message: object) -> None:
+    pickle.dump(message, to)
     to.flush()
 
 
@@ -143,12 +143,12 @@ def _draw(artefact: Artefact, cells: Sequence[ReportCell], folder: Path) -> list
 
 
 def _help() -> None:
-    """What a helper does."""
-    # Imported while nothing is asked for.
+    """Runs a helper."""
+    # Imported before the first figure is requested.
     from lasthop.showing.figures import studies as _  # noqa: F401
     from lasthop.studies import studies
 
-    # As in the command itself: what imports make stays.
+    # As in the command: objects created by imports persist.
     gc.disable()
     known = studies()
     with contextlib.suppress(EOFError, BrokenPipeError):

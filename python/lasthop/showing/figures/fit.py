@@ -1,4 +1,4 @@
-"""Pictures of a fit: run lengths, correlation and loss over time, measured beside the models."""
+"""Figures of a fit: run lengths, correlation and loss over time, measured and by the models."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from lasthop.showing.figures import style
 
 __all__ = ["draw_fit", "draw_rates"]
 
-# Frames drawn from each model for its curve, and models shown besides the best one.
+# Frames sampled from each model for its curve, and models shown in addition to the best one.
 DRAWN, OTHERS = 400_000, 2
 PARTS = 100
 
 
 def draw_fit(fit: Fit) -> Figure:
-    """Draws what was measured as dots and the models as lines, in four panels."""
+    """Draws measurements as dots and models as lines, in four panels."""
     with style.sheet():
         figure = Figure(figsize=(style.FULL, 4.8), layout="constrained")
         bursts, gaps, correlation, parts = (style.clean(a) for a in figure.subplots(2, 2).ravel())
@@ -50,15 +50,15 @@ def draw_fit(fit: Fit) -> Figure:
                 axes.plot(*_tail(run_lengths(drawn, of=of)), label=name, **line)
             correlation.plot(lags, autocorrelation(drawn, lags), **line)
         for axes, label in (
-            (bursts, "Length of a burst of losses (frames)"),
-            (gaps, "Length of a run of arrivals (frames)"),
+            (bursts, "Length of loss bursts (frames)"),
+            (gaps, "Length of runs of arrivals (frames)"),
         ):
             axes.set_xscale("log")
             axes.set_yscale("log")
             axes.xaxis.set_major_formatter(ScalarFormatter())
             axes.xaxis.set_minor_formatter(NullFormatter())
             axes.set_xlabel(label)
-            axes.set_ylabel("Share as long or longer")
+            axes.set_ylabel("Complementary distribution")
         correlation.set_xscale("log")
         correlation.xaxis.set_major_formatter(ScalarFormatter())
         correlation.set_xlabel("Distance (frames)")
@@ -70,22 +70,22 @@ def draw_fit(fit: Fit) -> Figure:
 
 
 def _shown(fit: Fit) -> list[Fitted]:
-    """The best model, and the next best of other kinds."""
+    """Returns the best model and the next best ones of other kinds."""
     worse = [one for one in fit.fitted[1:] if one.bic - fit.best.bic > 2.0]
     return [fit.best, *worse[:OTHERS]]
 
 
 def _tail(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Distinct lengths, and the share of runs at least so long."""
+    """Returns distinct lengths and the fraction of runs of at least this length."""
     distinct, counts = np.unique(lengths, return_counts=True)
     reached = counts[::-1].cumsum()[::-1] / max(counts.sum(), 1)
-    # A tail of single runs is noise as wide as the picture.
+    # Omit the noisy tail of single runs.
     kept = reached * counts.sum() >= 5
     return distinct[kept], reached[kept]
 
 
 def _spread(lengths: np.ndarray) -> np.ndarray:
-    """Indices of lengths about evenly spaced on a logarithmic axis, so that dots stay dots."""
+    """Returns indices of lengths that are approximately evenly spaced on a logarithmic axis."""
     if lengths.size == 0:
         return np.zeros(0, dtype=int)
     wanted = np.geomspace(lengths[0], lengths[-1], 40)
@@ -106,7 +106,7 @@ def _over_time(axes: Axes, fit: Fit) -> None:
 
 
 def draw_rates(rates: Rates) -> Figure:
-    """Draws the rate over time, its mean, and the share of time below each rate."""
+    """Draws the rate over time, its mean, and the fraction of time below each rate."""
     with style.sheet():
         figure = Figure(figsize=(style.FULL, 2.6), layout="constrained")
         over_time, shares = (
@@ -117,12 +117,12 @@ def draw_rates(rates: Rates) -> Figure:
         over_time.step(times, rates.bins_bps / unit.per, where="post", color=style.BLUE, lw=0.7)
         over_time.axhline(rates.mean_bps / unit.per, color=style.RED, linewidth=0.9, label="mean")
         over_time.set_xlabel("Time (s)")
-        over_time.set_ylabel(unit.label("Rate in a tenth of a second"))
+        over_time.set_ylabel(unit.label("Rate over 100 ms"))
         over_time.set_ylim(bottom=0.0)
         over_time.legend(frameon=False, loc="upper right")
         ordered = np.sort(rates.bins_bps) / unit.per
         shares.plot(ordered, np.arange(1, ordered.size + 1) / ordered.size, color=style.BLUE)
         shares.set_xlabel(unit.label("Rate"))
-        shares.set_ylabel("Share of time below")
+        shares.set_ylabel("Fraction of time below")
         shares.set_ylim(0.0, 1.0)
     return figure

@@ -1,4 +1,4 @@
-"""The time sequence of one link: frames as arrows between two time lines, time running down."""
+"""Time-sequence diagram of one link: frames as arrows between two time lines, downwards."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ if TYPE_CHECKING:
 __all__ = ["MOST_FRAMES", "draw_link"]
 
 MOST_FRAMES = 120
-"""Frames that a picture may hold; more cannot be told apart on a page."""
+"""Maximum number of frames in a diagram."""
 
 WIDTH = 6.2
 WIDE = 5.4
-"""Inches of each of several ladders side by side."""
+"""Width in inches of each of several adjacent diagrams."""
 FONT = 7.5
-"""Points of the labels."""
+"""Font size of the labels in points."""
 
 FADE = 0.62
-"""How far along its way a lost frame ends."""
+"""Fraction of the path at which the arrow of a lost frame ends."""
 
 
 def draw_link(
@@ -60,7 +60,7 @@ def draw_link(
 ) -> Figure:
     """Draws the frames of `link` from `start` to `end`; see `Trace.plot_link`.
 
-    Several traces stand side by side on one time axis, which is by default that of the first one.
+    Several traces are adjacent on one time axis, by default that of the first trace.
     """
     known = [frames_of(trace, link) for trace in traces]
     first, last = window(traces[0], link, known[0])
@@ -68,27 +68,28 @@ def draw_link(
         start = first if end is None else max(end - (last - first), 0.0)
     end = start + (last - first) if end is None else end
     if not 0.0 <= start < end:
-        raise ArgumentError(f"from: found {start:g} s; allowed: from 0 s to before {end:g} s")
+        raise ArgumentError(
+            f"invalid value `{start:g} s` for `from`: expected 0 s to before {end:g} s"
+        )
     shown = [[one for one in own if one.start <= end and one.arrival >= start] for own in known]
     if not any(shown):
         used = f"{known[0][0].start:g} s to {known[0][-1].arrival:g} s"
         raise ArgumentError(
-            f"from: found no frame from {start:g} s to {end:g} s; allowed: {link!r} sends from "
-            f"{used}"
+            f"no frame between {start:g} s and {end:g} s: link `{link}` sends from {used}"
         )
     most = max(map(len, shown))
     if most > MOST_FRAMES:
         raise ArgumentError(
-            f"from: found {most} frames from {start:g} s to {end:g} s; allowed: at most "
-            f"{MOST_FRAMES}: choose a shorter time with --from and --to"
+            f"{most} frames from {start:g} s to {end:g} s: expected at most {MOST_FRAMES}; choose "
+            "a shorter time with --from and --to"
         )
     height = min(max(1.6 + 0.2 * most, 3.4), 9.0)
     width = WIDTH if size is None else SIZES[size][0]
-    # Side by side they need more than the width of a page.
+    # Adjacent diagrams need more than the width of a page.
     width = width if len(traces) == 1 else WIDE * len(traces)
     figure = Picture(figsize=(width, height), layout="constrained")
     panels = figure.subplots(1, len(traces), squeeze=False)[0]
-    # Seconds that a line of text takes.
+    # Height of a line of text in seconds.
     line = 1.15 * FONT / 72.0 * (end - start) / (height - 1.0)
     ladders = [
         _Ladder(axes, trace, link, own, arrows, start, end, line, width / len(traces))
@@ -105,22 +106,21 @@ def draw_link(
             axes.set_ylabel("")
     if title is None:
         title = f"{name}: {link}" if name != link else link
-        # Of a sweep the picture says which point it shows.
+        # Show the point of a sweep.
         title += f"\n{points[0]}" if len(traces) == 1 and points[0] else ""
     figure.suptitle(title, fontsize=9, color=INK)
     return figure
 
 
 def window(trace: Trace, link: str, arrows: Sequence[Arrow]) -> tuple[float, float]:
-    """From a little before the first loss, of a data frame if there is one, to its end.
+    """Returns the time from shortly before the first loss, preferably of a data frame, to its end.
 
-    Its end is that the frame goes up or is given up; where neither happens, the third packet
-    thereafter.
+    The end is the delivery or discarding of the frame; without either, the third packet after it.
     """
     lost = [arrow for arrow in arrows if arrow.lost]
     data = [arrow for arrow in lost if arrow.look in DATA]
     if not lost:
-        # Nothing to repair: what fits.
+        # Without a loss, as much as fits.
         return max(arrows[0].start, 0.0), arrows[min(len(arrows), 13) - 1].arrival
     loss = (data or lost)[0]
     sides = SIDES if loss.forward else SIDES[::-1]
@@ -145,7 +145,7 @@ def window(trace: Trace, link: str, arrows: Sequence[Arrow]) -> tuple[float, flo
     before = [arrow for arrow in arrows if arrow.forward == loss.forward][:-1]
     before = [arrow for arrow in before if arrow.start < loss.start][-2:]
     start = max(before[0].start, loss.start - 0.5 * span) if before else loss.start
-    # What comes of the repair: the next frame on the way back.
+    # Include the result of the recovery: the next frame in the opposite direction.
     answers = [a.arrival for a in arrows if a.forward != loss.forward and a.start >= end]
     end = max(end + 0.06 * span, min(answers[0], end + 0.3 * span) if answers else end)
     margin = 0.03 * (end - start)
@@ -153,7 +153,7 @@ def window(trace: Trace, link: str, arrows: Sequence[Arrow]) -> tuple[float, flo
 
 
 class _Ladder:
-    """The picture, while it is drawn."""
+    """State of a diagram while it is drawn."""
 
     def __init__(
         self,
@@ -170,7 +170,7 @@ class _Ladder:
         self.start, self.end = start, end
         self.segments = Segments.of(sent_over(trace, link))
         self.endpoints = endpoints(trace, link)
-        # What is in a frame that is told by its number.
+        # Contents of a frame, by its number.
         self.content = {(arrow.forward, arrow.frame): arrow for arrow in known}
         self.scale, self.unit = (1e3, "ms") if end < 100.0 and end - start < 10.0 else (1.0, "s")
         self.axes = axes
@@ -181,7 +181,7 @@ class _Ladder:
         self.has_nav = self._draw_reserved(trace, link)
         services = sorted({arrow.service for arrow in arrows})
         spoken = [self._mark_events(trace, link, host, services) for host in (0, 1)]
-        # The way from host to host is 1 wide; the axis of time takes half an inch of the panel.
+        # The distance between hosts is 1; the time axis takes half an inch of the panel.
         letter = 0.58 * FONT / 72.0 / (width - 0.5)
         whole = 1.14 / (1.0 - min(letter * sum(spoken), 0.7))
         self.letter = letter * whole
@@ -190,11 +190,11 @@ class _Ladder:
         self._label(arrows)
 
     def y(self, time: float) -> float:
-        """A time in the unit of the axis."""
+        """Returns a time in the unit of the axis."""
         return time * self.scale
 
     def has_room(self, time: float) -> bool:
-        """Can text be written there?"""
+        """Returns `True` if there is space for text."""
         return self.start + self.line / 2 <= time <= self.end - self.line / 2
 
     def _frame_axes(self, hosts: tuple[str, str]) -> None:
@@ -213,7 +213,7 @@ class _Ladder:
 
     def _draw(self, arrow: Arrow) -> None:
         look = LOOKS[arrow.look]
-        # The transmission, on the sender's side of its line.
+        # The transmission time, on the sender's side of its line.
         width = 0.014
         left = -width if arrow.forward else 1.0
         bar = Rectangle(
@@ -251,19 +251,19 @@ class _Ladder:
             )
 
     def _draw_reserved(self, trace: Trace, link: str) -> bool:
-        """Shades the time for which frames of 802.11 reserve the air (NAV); is there any?"""
-        told = trace.frame.filter(is_of(link, *SIDES) & (pl.col("event") == "nav"))
-        spans = [(end, end + length) for end, length in told.select("sequence", "value").rows()]
+        """Shades the time reserved by 802.11 frames (NAV); returns `True` if any exists."""
+        reserved = trace.frame.filter(is_of(link, *SIDES) & (pl.col("event") == "nav"))
+        spans = [(end, end + length) for end, length in reserved.select("sequence", "value").rows()]
         inside = [span for span in spans if span[0] < self.end and span[1] > self.start]
         for first, last in inside:
             self.axes.axhspan(self.y(first), self.y(last), color=GREY, alpha=0.18, lw=0, zorder=0.5)
         return bool(inside)
 
     def _label(self, arrows: Sequence[Arrow]) -> None:
-        """Writes on each arrow what it is, near its start, where there is room."""
+        """Writes the label of each arrow near its start if there is space."""
 
         def place(arrow: Arrow) -> float:
-            """Where its middle is: a long one begins behind the line of its host."""
+            """Returns the middle of a label; a long one begins at the line of its host."""
             return max(0.14, 0.03 + 0.5 * self.letter * len(arrow.text))
 
         for forward in (True, False):
@@ -299,8 +299,10 @@ class _Ladder:
         return chosen
 
     def _mark_events(self, trace: Trace, link: str, host: int, services: Sequence[str]) -> int:
-        """What goes up at a host, and what its endpoint says, beside its line; most letters."""
-        # At the first host is the endpoint that transmits forward.
+        """Writes deliveries and endpoint events next to a host's line; returns the longest text.
+
+        The endpoint that sends in the forward direction is at the first host.
+        """
         own, other = SIDES[::-1] if host else SIDES
         inside = trace.frame.filter(pl.col("time_s").is_between(self.start, self.end))
         texts: list[tuple[float, str, str]] = []
@@ -308,12 +310,12 @@ class _Ladder:
             here, there = (f"link.{link}.{side}.{service}".rstrip(".") for side in (own, other))
             said = inside.filter(pl.col("entity") == here)
             came = inside.filter((pl.col("entity") == there) & (pl.col("event") == "delivered"))
-            # 802.11: the draw before a frame, and frames of several at once.
+            # 802.11: the backoff before a frame, and collisions.
             draws = said.filter(pl.col("event") == "backoff").select("time_s", "sequence", "value")
-            texts += [(at, f"back-off {n:.0f} of {most:.0f}", GREY) for at, n, most in draws.rows()]
+            texts += [(at, f"backoff {n:.0f} of {most:.0f}", GREY) for at, n, most in draws.rows()]
             clashes = said.filter(pl.col("event") == "collided")["time_s"]
             texts += [(time, "collision", RED) for time in clashes]
-            # First the cause, then what it lets go.
+            # The cause first, then the frames that it releases.
             for event, word in (("timed_out", "timeout"), ("abandoned", "gave up")):
                 for time, which in _by_time(said.filter(pl.col("event") == event)).items():
                     texts.append((time, f"{service} {word} {numbers(which)}".lstrip(), RED))
@@ -322,7 +324,7 @@ class _Ladder:
                 self._mark(host, time)
                 if self.segments:
                     carried = [self.content[host == 1, up] for up in ups]
-                    # An acknowledgment says on its arrow what it is.
+                    # Acknowledgments are labelled on their arrows.
                     ups = [arrow.sequence for arrow in carried if arrow.look not in ACKS]
                     if not ups:
                         continue
@@ -341,11 +343,11 @@ class _Ladder:
         return max((len(text) for _, text, _ in texts), default=0)
 
     def _agent_texts(self, said: pl.DataFrame, own: str) -> list[tuple[float, str, str]]:
-        """What an agent that sends in direction `own` reports, in its order."""
+        """Returns the events of an agent that sends in direction `own`, in order."""
         words = {
             "suppressed_ack": "suppressed ACK {}",
             "local_timeout": "timeout of {}",
-            "local_retransmission": "sends {} again",
+            "local_retransmission": "retransmits {}",
             "eln": "ELN {}",
             "ersn": "ERSN {}",
             "marked_ack": "marks ACK {}",
@@ -372,7 +374,7 @@ class _Ladder:
     def _write_beside(self, host: int, texts: list[tuple[float, str, str]]) -> None:
         last = -math.inf
         for time, text, colour in sorted(texts, key=lambda known: known[0]):
-            # A little lower if another text is there; not at all if that would mislead.
+            # Slightly lower if the place is taken; omitted if that would be misleading.
             place = max(time, last + self.line)
             if place - time > 1.5 * self.line or not self.has_room(place):
                 continue
@@ -399,7 +401,7 @@ def _legend(figure: Figure, arrows: Sequence[Arrow], has_nav: bool) -> None:
     if any(arrow.lost for arrow in arrows):
         handles.append(Line2D([], [], color=INK, marker="x", linestyle="none", label="lost"))
     if has_nav:
-        label = "air reserved (NAV)"
+        label = "medium reserved (NAV)"
         handles.append(Line2D([], [], color=GREY, alpha=0.3, lw=6, label=label))
     figure.legend(
         handles=handles,
@@ -413,7 +415,7 @@ def _legend(figure: Figure, arrows: Sequence[Arrow], has_nav: bool) -> None:
 
 
 def _by_time(events: pl.DataFrame) -> dict[float, list[int]]:
-    """Numbers of events, in order of time."""
+    """Returns the numbers of events in order of time."""
     found: dict[float, list[int]] = {}
     for time, number in events.select("time_s", "sequence").iter_rows():
         own = found.setdefault(time, [])

@@ -1,7 +1,7 @@
-"""What a figure shows, as numbers that a page can draw again.
+"""Data of a figure, for an interactive chart.
 
-A figure is drawn once, by Matplotlib; its curves, intervals and axes are read off it, so that a
-page that zooms and a picture that is printed cannot differ.
+A figure is drawn once, by Matplotlib. The data of the chart is read from that figure, so that the
+interactive chart and the printed picture agree.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from matplotlib.lines import Line2D
 
 __all__ = ["chart"]
 
-# Where a label ends and what the bars are begins: `words.bars_note` under the label of an x-axis.
+# Separates the label of an x-axis from the note on error bars (`words.bars_note`).
 BARS = r"(^|\n)(?=((thin|thick) )?(bars|band): )"
 DASHES = {"--": [8, 4], "-.": [10, 3, 2, 3], ":": [2, 3]}
 
 
 def chart(figure: Figure) -> dict[str, Any] | None:
-    """The curves of a figure's first panel.
+    """Returns the curves of a figure's first panel.
 
     Returns:
-        `xlabel`, `ylabel`, `note` (what the label of the x-axis says of the bars), `xlog`, `ylog`,
-        `words` (of an x-axis without numbers: place and word) and `curves`, each with `label`,
-        `colour`, `dash`, `points` (are they marked?), `line` (are they joined?), `x`, `y`, `low`,
-        `high`; None if there is no curve.
+        `xlabel`, `ylabel`, `note` (on the error bars), `xlog`, `ylog`, `words` (place and word of
+        an x-axis without numbers) and `curves`, each with `label`, `colour`, `dash`, `points`
+        (whether points are marked), `line` (whether they are joined), `x`, `y`, `low`, `high`; None
+        if there is no curve.
     """
     if not figure.axes:
         return None
@@ -91,7 +91,7 @@ def _with_bars(axes: Axes) -> list[dict[str, Any]]:
 
 
 def _plain(axes: Axes) -> list[dict[str, Any]]:
-    """Curves without bars; a band behind one is its interval. Single points are left out."""
+    """Yields curves without bars; a band is the interval of its curve. Omits single points."""
     barred = {
         part
         for container in axes.containers
@@ -118,7 +118,7 @@ def _plain(axes: Axes) -> list[dict[str, Any]]:
 
 
 def _words(axes: Axes) -> list[list[Any]] | None:
-    """Places and words of an x-axis that has words."""
+    """Returns places and words of an x-axis with words."""
     words: list[list[Any]] = [
         [float(place), " ".join(text.get_text().split())]
         for place, text in zip(axes.get_xticks(), axes.get_xticklabels(), strict=False)
@@ -131,10 +131,10 @@ def _words(axes: Axes) -> list[list[Any]] | None:
             return False
         return True
 
-    told = [word for word in words if word[1]]
-    if not told or any(is_number(word[1]) for word in told) or any("$" in w[1] for w in told):
+    shown = [word for word in words if word[1]]
+    if not shown or any(is_number(word[1]) for word in shown) or any("$" in w[1] for w in shown):
         return None
-    return told
+    return shown
 
 
 def _numbers(values: Any) -> list[float | None]:

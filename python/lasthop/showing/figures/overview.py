@@ -1,4 +1,4 @@
-"""The picture of `lasthop trace`: windows, sequence numbers, queues and link events over time."""
+"""The figure of `lasthop trace`: windows, sequence numbers, queues and link events over time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["draw_trace"]
 
 
 def draw_trace(trace: Trace) -> Figure:
-    """Draws one replication: congestion windows, sequence numbers, queues, losses, over time."""
+    """Draws congestion windows, sequence numbers, queues and losses of a replication over time."""
     panels = [
         ("Congestion window (segments)", _draw_windows),
         ("Sequence number (kB)", _draw_sequences),
@@ -32,7 +32,7 @@ def draw_trace(trace: Trace) -> Figure:
         axes.spines[["top", "right"]].set_visible(False)
         handles, names = axes.get_legend_handles_labels()
         if handles:
-            # Above the panel, where it hides nothing; one entry a name.
+            # Above the panel, where it hides nothing; one entry per name.
             named = dict(zip(names, handles, strict=True))
             axes.legend(
                 named.values(),
@@ -51,14 +51,14 @@ def draw_trace(trace: Trace) -> Figure:
 
 
 def _of_data_senders(frame: pl.DataFrame) -> pl.DataFrame:
-    """Without the TCP ends that send no data: their windows and their ACKs' numbers say nothing."""
+    """Removes TCP endpoints that send no data, whose windows and numbers are not informative."""
     senders = frame.filter((pl.col("event") == "segment_sent") & (pl.col("value") > 0))["entity"]
     is_link = pl.col("entity").str.starts_with("link.")
     return frame.filter(is_link | pl.col("entity").is_in(senders.unique().implode()))
 
 
 def _entities(frame: pl.DataFrame, event: str) -> Iterable[tuple[str, pl.DataFrame, str]]:
-    """Per entity that has such events: its name, the events, a colour."""
+    """Yields name, events and colour of each entity with events of a kind."""
     own = frame.filter(pl.col("event") == event)
     colours = (BLUE, RED, GREEN, PURPLE, ORANGE, SKY)
     for index, entity in enumerate(own["entity"].unique(maintain_order=True)):
@@ -103,9 +103,9 @@ def _draw_link_events(axes: Axes, frame: pl.DataFrame) -> None:
         "frame_lost": ("frame lost", "x", RED),
         "drop": ("dropped by the queue", "v", PURPLE),
         "nack_sent": ("NACK sent", "1", ORANGE),
-        "retransmitted": ("frame sent again", ".", BLUE),
+        "retransmitted": ("frame retransmitted", ".", BLUE),
         "timed_out": ("link timeout", "|", GREEN),
-        "abandoned": ("frame given up", "s", SKY),
+        "abandoned": ("frame discarded", "s", SKY),
     }
     own = frame.filter(pl.col("event").is_in(list(shown)))
     rows = {entity: row for row, entity in enumerate(sorted(own["entity"].unique()))}
@@ -113,7 +113,7 @@ def _draw_link_events(axes: Axes, frame: pl.DataFrame) -> None:
         events = own.filter(pl.col("event") == event)
         if events.is_empty():
             continue
-        # A little apart, so that a loss and what repairs it can both be seen.
+        # Slightly offset, so that a loss and its recovery are both visible.
         offset = 0.12 * (index - 2)
         axes.plot(
             events["time_s"],

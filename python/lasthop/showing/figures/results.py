@@ -23,25 +23,25 @@ __all__ = ["draw_cdf", "draw_line"]
 
 MOST_CURVES, MOST_IN_PANEL = 48, 12
 MOST_TOGETHER = 6
-"""Curves in one panel, where two things or more tell them apart."""
+"""Maximum number of curves per panel that two or more keys distinguish."""
 
 MOST_TICKS = 8
 MOST_BARS = 24
-"""Points of a curve with an error bar each; of more the interval is a band along the curve."""
+"""Maximum number of points with error bars; longer curves have a band."""
 LINE = 0.13
-"""Inches of a line under the axis."""
+"""Height in inches of a line below the axis."""
 
 MOST_SLANTED = 18
-"""Letters of a word under the axis that may be slanted; longer ones are folded."""
+"""Maximum length of slanted words below the axis; longer ones are wrapped."""
 
 LEAST_FOLDED = 10
-"""Letters that a line of a folded word must have room for, or it stands upright."""
+"""Minimum line length of wrapped words; otherwise they are vertical."""
 
 DECADES = 100.0
-"""Largest over smallest value from which on an axis is logarithmic unless it is stated."""
+"""Minimum ratio of the largest to the smallest value for a logarithmic axis by default."""
 
 LEAST_GAP = 0.07
-"""Of the width of an axis, between ticks whose labels must not touch."""
+"""Minimum distance of labelled ticks, as a fraction of the axis."""
 
 
 def draw_line(
@@ -57,7 +57,7 @@ def draw_line(
 ) -> Figure:
     """Draws means over a parameter with 95 % intervals; arguments as for `lasthop.plot`."""
     if across is None:
-        raise PlotError("x: found nothing; allowed: a swept key")
+        raise PlotError("missing `x`: expected a swept key")
     _check(curves)
     with style.sheet():
         panels = _panels(curves) if ax is None else [("", list(curves))]
@@ -116,13 +116,13 @@ def _curve(
     look: style.Style,
     is_line: bool,
 ) -> None:
-    """Means with their intervals, as bars or, of many points, as a band."""
+    """Draws means with intervals as bars or, for many points, as a band."""
     colour, marker, line = look
     value, low, high = (
         np.array([getattr(one, name) for one in points]) / unit.per
         for name in ("value", "low", "high")
     )
-    # Where there is no interval, there is no bar.
+    # Points without an interval have no bar.
     off = np.nan_to_num(np.maximum([value - low, high - value], 0.0))
     if is_line and at.size > MOST_BARS:
         axes.plot(at, value, label=label or None, color=colour, linestyle=line)
@@ -136,7 +136,7 @@ def _curve(
         label=label or None,
         color=colour,
         marker=marker,
-        # Between words there is nothing that a line could show.
+        # No lines between words.
         linestyle=line if is_line else "none",
         markerfacecolor="white",
         markeredgewidth=0.9,
@@ -165,7 +165,7 @@ def draw_cdf(
         pooled = np.concatenate([samples for curve in curves for samples in curve.samples])
         unit = style.scaled(style.metric_unit(metric), pooled)
         if "x" in log and pooled.min() <= 0.0:
-            raise PlotError(f"log: found {metric} of 0 or less; allowed: values above 0")
+            raise PlotError(f"cannot use a logarithmic axis: {metric} has values of 0 or less")
         looks = _looks(curves)
         for curve in curves:
             colour, _, line = looks[curve.words]
@@ -189,24 +189,24 @@ def draw_cdf(
             axes.set_ylim(0.0, 1.02)
         xlabel = unit.label(style.metric_label(metric)) if xlabel is None else xlabel
         xlabel = _with_notes(xlabel, curves)
-        ylabel = "Share of replications" if ylabel is None else ylabel
+        ylabel = "Fraction of replications" if ylabel is None else ylabel
         _finish(figure, axes, xlabel, ylabel, title, is_own=ax is None)
     return figure
 
 
 def _place(size: str, ax: Axes | None) -> tuple[Figure, Axes]:
-    """A figure of our own, or the one that the axes are in."""
+    """Returns a new figure, or the figure of the given axes."""
     if ax is None:
         figure, (axes,) = style.new_figure(size)
         return figure, axes
     found = ax.get_figure(root=True)
     if found is None:
-        raise PlotError("ax: found axes of no figure; allowed: axes in a figure")
+        raise PlotError("invalid axes for `ax`: expected axes in a figure")
     return found, style.clean(ax)
 
 
 def _scales(across: Parameter, means: Sequence[float]) -> str:
-    """Axes of which a reader could not tell the small values on a linear scale."""
+    """Returns axes whose small values could not be distinguished on a linear scale."""
 
     def spans(values: Sequence[float]) -> bool:
         known = [value for value in values if math.isfinite(value)]
@@ -219,14 +219,14 @@ def _scales(across: Parameter, means: Sequence[float]) -> str:
 def _aside(
     across: Parameter, along: Unit, log: str, number: int, curves: int
 ) -> Callable[[Floats], Floats]:
-    """Moves the points of a curve a little aside, so that error bars do not hide each other."""
+    """Offsets the points of a curve slightly, so that error bars do not overlap."""
     positions = across.positions / along.per
     is_log = "x" in log and bool(positions[0] > 0.0)
     scale = np.log(positions) if is_log else positions
     room = 0.3 if across.words is not None else 0.0
     if positions.size > 1:
         gap = float(np.diff(scale).min())
-        # Beside words there is room; between numbers a line must still run through them.
+        # There is space next to words; points at numbers must remain close to their values.
         words = across.words is not None
         room = 0.5 * gap if words else min(0.15 * gap, 0.03 * float(np.ptp(scale)))
     offset = room / max(curves - 1, 1) * (number - (curves - 1) / 2)
@@ -234,10 +234,10 @@ def _aside(
 
 
 def _panels(curves: Sequence[Curve]) -> list[tuple[str, list[Curve]]]:
-    """Curves by panel; one panel if there are few.
+    """Assigns curves to panels; few curves share one panel.
 
-    Inside a panel what has colours of its own (protocols, TCPs) is told apart, with whatever else
-    there is room for; the panels tell the rest apart.
+    Within a panel, curves are distinguished by keys with their own colours (protocols, TCPs) and by
+    other keys as long as there is space. Panels distinguish the remaining keys.
     """
     words = [curve.words for curve in curves]
     values = [list(dict.fromkeys(column)) for column in zip(*words, strict=True)]
@@ -259,7 +259,7 @@ def _panels(curves: Sequence[Curve]) -> list[tuple[str, list[Curve]]]:
 
 
 def _places(size: str, panels: int, ax: Axes | None) -> tuple[Figure, list[Axes]]:
-    """Axes of panels beside and below each other, which share their scales."""
+    """Returns a grid of axes that share their scales."""
     if panels == 1:
         figure, axes = _place(size, ax)
         return figure, [axes]
@@ -269,28 +269,28 @@ def _places(size: str, panels: int, ax: Axes | None) -> tuple[Figure, list[Axes]
 
 
 def _with_notes(xlabel: str, curves: Sequence[Curve], bars: str = "") -> str:
-    """A label under the axis, and under that what a reader has to know."""
+    """Sets the label of the axis with the notes below it."""
     notes = dict.fromkeys(curve.note for curve in curves if curve.note)
     return "\n".join(filter(None, [xlabel, *notes, bars]))
 
 
 def _check(curves: Sequence[Curve]) -> None:
     if not curves:
-        raise PlotError("y: found no numbers; allowed: a metric of finished replications")
+        raise PlotError("the metric for `y` has no values")
     if len(curves) > MOST_CURVES:
         raise PlotError(
-            f"by: found {len(curves)} curves; allowed: at most {MOST_CURVES}, chosen with where"
+            f"{len(curves)} curves: expected at most {MOST_CURVES}; select points with `where`"
         )
     for _, own in _panels(curves):
         if len(own) > MOST_IN_PANEL:
             raise PlotError(
-                f"by: found {len(own)} curves in one panel; allowed: at most {MOST_IN_PANEL}, "
-                "chosen with where"
+                f"{len(own)} curves in one panel: expected at most {MOST_IN_PANEL}; select points "
+                "with `where`"
             )
 
 
 def _looks(curves: Sequence[Curve]) -> dict[tuple[str, ...], style.Style]:
-    """The style of each curve by its words: the same in every panel."""
+    """Returns the style of each curve by its labels, equal in every panel."""
     words = list(dict.fromkeys(curve.words for curve in curves))
     return dict(zip(words, style.curve_looks(words), strict=True))
 
@@ -308,7 +308,7 @@ def _finish(
     width, height = figure.get_size_inches()
     label = style.folded(xlabel, 0.9 * width)
     axes.set_xlabel(label)
-    # Notes under the axis are not at the cost of the picture.
+    # The figure grows by the height of the notes below the axis.
     figure.set_figheight(height + LINE * label.count("\n"))
     axes.set_ylabel(style.folded(ylabel, 0.8 * height))
     if title is not None:
@@ -320,19 +320,19 @@ def _scale_x(figure: Figure, axes: Axes, across: Parameter, unit: Unit, log: str
     positions = across.positions / unit.per
     if across.words is not None:
         if "x" in log:
-            raise PlotError("log: found words on the x-axis; allowed: numbers")
+            raise PlotError("cannot use a logarithmic x-axis: its values are words")
         _word_ticks(figure, axes, positions, across.words)
         axes.set_xlim(-0.4, len(positions) - 0.6)
         return
     if "x" in log:
         if positions[0] <= 0.0:
-            raise PlotError(f"log: found {positions[0]:g} on the x-axis; allowed: above 0")
+            raise PlotError(f"cannot use a logarithmic x-axis: it has the value {positions[0]:g}")
         axes.set_xscale("log")
     _ticks(axes, positions, is_log="x" in log)
 
 
 def _word_ticks(figure: Figure, axes: Axes, positions: np.ndarray, words: Sequence[str]) -> None:
-    """Words under the axis: flat if they have room, else slanted, folded or upright."""
+    """Sets words below the axis: horizontal if they fit, else slanted, wrapped or vertical."""
     letter, line = 0.06, 0.12
     width, height = figure.get_size_inches()
     room = 0.8 * width / len(words)
@@ -343,10 +343,10 @@ def _word_ticks(figure: Figure, axes: Axes, positions: np.ndarray, words: Sequen
                 text.set(rotation=25, ha="right", rotation_mode="anchor")
         return
     is_flat = room >= LEAST_FOLDED * letter
-    # Upright ones have as many lines as stand beside each other.
+    # Vertical words have as many lines as fit next to each other.
     upright = 1.2 * letter * max(map(len, words)) / max(int(room / line), 1)
     most = room if is_flat else max(upright, 0.5 * height)
-    # Words of several lines are hardly ever as wide as their letters may be.
+    # Lines of wrapped words are usually narrower than the limit.
     lines = [style.folded(word, most, 0.85 * letter) for word in words]
     axes.set_xticks(positions, lines)
     if is_flat:
@@ -355,12 +355,12 @@ def _word_ticks(figure: Figure, axes: Axes, positions: np.ndarray, words: Sequen
         more = letter * max(len(part) for text in lines for part in text.split("\n"))
         for text in axes.get_xticklabels():
             text.set(rotation=90)
-    # Long words are not at the cost of the picture.
+    # The figure grows by the height of long words.
     figure.set_figheight(height + more)
 
 
 def _ticks(axes: Axes, positions: np.ndarray, *, is_log: bool) -> None:
-    """Ticks at the values themselves where they have room."""
+    """Sets ticks at the values if they fit."""
     places = np.log(positions) if is_log else positions
     gaps = np.diff(places) / np.ptp(places) if positions.size > 1 else np.ones(1)
     if positions.size <= MOST_TICKS and gaps.min() >= LEAST_GAP:
@@ -374,16 +374,16 @@ def _scale_y(axes: Axes, values: Sequence[float], log: str) -> None:
     known = [value for value in values if math.isfinite(value)]
     if "y" in log:
         if not known or min(known) <= 0.0:
-            raise PlotError("log: found a mean of 0 or less; allowed: means above 0")
+            raise PlotError("cannot use a logarithmic y-axis: a mean is 0 or less")
         axes.set_yscale("log")
         _plain(axes, "y")
     elif known and 0.0 <= min(known) <= 0.6 * max(known):
-        # A scale that shows how much it is, unless only differences could be seen.
+        # Start at 0 unless that would hide the differences.
         axes.set_ylim(bottom=0.0)
 
 
 def _plain(axes: Axes, which: str) -> None:
-    """Numbers rather than powers of ten, where they are short."""
+    """Formats short values as numbers instead of powers of ten."""
     axis = axes.xaxis if which == "x" else axes.yaxis
     low, high = sorted(axes.get_xlim() if which == "x" else axes.get_ylim())
     if low >= 1e-3 and high <= 1e5:

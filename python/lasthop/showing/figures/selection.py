@@ -1,4 +1,4 @@
-"""What a figure shows: which numbers of a table, by which parameters."""
+"""Selection of the data of a figure from a table of results."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from lasthop.evaluating.statistics import Confidence, Floats
 from lasthop.evaluating.swept import Parameter, names_of, parameter, same_quantity
 from lasthop.running.replications import run
 from lasthop.running.tracing import Trace, trace
+from lasthop.scenarios.arguments import unknown
 from lasthop.scenarios.scenario import Scenario
 from lasthop.showing.figures.sources import KINDS, OF_TRACES, HasFrame, PlotError, read
 
@@ -46,36 +47,37 @@ def plot(
     end: float | None = None,
     ax: Axes | None = None,
 ) -> Figure:
-    """Draws results or the course of one replication, ready for print.
+    """Plots results or one replication over time, in the style of a paper.
 
     Args:
-        data: Results (or their tidy table, or the file or folder where `lasthop run --out` wrote
-            it), a trace (or the folder of `lasthop trace`), or a scenario (or its file), which is
-            run. Several traces of one scenario stand on one time axis, by `sequence` or `ladder`.
-        x: A swept key, or the end of one; the one with numbers if there is just one.
-        y: A metric by its full name, the end of one (`goodput_bps`), or a pattern with `*`; of a
-            trace `cwnd`, `queue`, or the name of a flow (`sequence`). The first metric if None.
-        by: Swept keys that distinguish curves; those that are not `x` if None.
-        where: Swept keys and the value that points must have to be drawn.
-        kind: `line` (mean over `x`, with 95 % intervals), `cdf` (distribution over replications);
-            of a trace `series` (window and queues over time), `sequence` (sequence numbers over
-            time) or `ladder` (frames of a link as arrows). By default `line` or `series`.
-        log: Axes with a logarithmic scale: `x`, `y`, `xy` or `none`. If it is not said, lines
-            have one where values span two decades.
+        data: Results (or their tidy table, or the file or folder written by `lasthop run --out`),
+            a trace (or the folder of `lasthop trace`), or a scenario (or its file), which is run.
+            `sequence` and `ladder` draw several traces of one scenario on one time axis.
+        x: Swept key, or its last components; None: the only numeric one.
+        y: Full name of a metric, its last component (`goodput_bps`), or a pattern with `*`; of a
+            trace: `cwnd`, `queue`, or the name of a flow (`sequence`). None: the first metric.
+        by: Swept keys that distinguish curves; None: all except `x`.
+        where: Swept keys and values that select points.
+        kind: `line` (mean over `x`, with 95 % confidence intervals), `cdf` (distribution over
+            replications); of a trace: `series` (window and queues over time), `sequence` (sequence
+            numbers over time) or `ladder` (frames of a link as arrows). Default: `line` or
+            `series`.
+        log: Logarithmic axes: `x`, `y`, `xy` or `none`; default: axes of lines whose values span
+            two decades.
         size: `column` (3.4 inches wide) or `full` (7 inches).
-        xlabel: Instead of what the key says.
-        ylabel: Instead of what the metric says.
-        title: Above the figure; papers have captions instead.
-        link: Of a ladder: which link.
-        start: Of a trace: from when, in seconds.
-        end: Of a trace: until when.
-        ax: Draw lines or distributions into these axes of a figure of one's own.
+        xlabel: Label of the x-axis; None: label of the key.
+        ylabel: Label of the y-axis; None: label of the metric.
+        title: Title above the figure; papers use captions instead.
+        link: Of a ladder: name of the link.
+        start: Of a trace: start time in seconds.
+        end: Of a trace: end time in seconds.
+        ax: Existing axes for lines or distributions.
 
     Returns:
-        The figure; notebooks show it as it is.
+        The figure, which notebooks display.
 
     Raises:
-        PlotError: If there is nothing of that name, or the table does not say how to draw it.
+        PlotError: If a name is unknown, or the table cannot be drawn.
         lasthop.ScenarioError: If the scenario is refused.
         OSError: If a file cannot be read.
     """
@@ -83,17 +85,17 @@ def plot(
     from lasthop.showing.figures import results, traces
 
     if kind is not None and kind not in KINDS:
-        raise PlotError(f"kind: found {kind!r}; allowed: {', '.join(KINDS)}")
+        raise PlotError(f"invalid value `{kind}` for `kind`: expected {', '.join(KINDS)}")
     if log not in ("", "x", "y", "xy", "none"):
-        raise PlotError(f"log: found {log!r}; allowed: x, y, xy, none")
+        raise PlotError(f"invalid value `{log}` for `log`: expected x, y, xy, none")
     if isinstance(data, (str, Path)):
         data = read(Path(data), kind)
     several = list(data) if isinstance(data, (list, tuple)) else []
     if not all(isinstance(one, Trace) for one in several):
-        raise PlotError("data: found a list of other things; allowed: traces of one scenario")
+        raise PlotError("invalid list for `data`: expected traces of one scenario")
     if kind in OF_TRACES or several or isinstance(data, Trace):
         if ax is not None:
-            raise PlotError("ax: found axes; allowed: of kind line and cdf")
+            raise PlotError("`ax` requires kind line or cdf")
         others: dict[str, Any] = {
             "x": x,
             "by": by,
@@ -101,21 +103,23 @@ def plot(
             "xlabel": xlabel,
             "ylabel": ylabel,
         }
-        of = dict.fromkeys(others, "line and cdf")
+        of = dict.fromkeys(others, "line or cdf")
     else:
         others = {"from": start, "to": end}
-        of = dict.fromkeys(others, ", ".join(OF_TRACES))
+        of = dict.fromkeys(others, " or ".join(OF_TRACES))
     if kind != "ladder":
         others["link"], of["link"] = link, "ladder"
     for name, value in others.items():
         if value not in (None, (), [], {}):
-            raise PlotError(f"{name}: found {value!r}; allowed: of kind {of[name]}")
+            raise PlotError(f"`{name}` requires kind {of[name]}")
     if isinstance(data, Scenario):
         data = trace(data) if kind in OF_TRACES else run(data)
     if isinstance(data, (Trace, list, tuple)):
         kind = kind or "series"
         if kind not in OF_TRACES:
-            raise PlotError(f"kind: found {kind} of a trace; allowed: {', '.join(OF_TRACES)}")
+            raise PlotError(
+                f"invalid value `{kind}` for `kind`: expected {', '.join(OF_TRACES)} for a trace"
+            )
         return traces.draw(
             [data] if isinstance(data, Trace) else several,
             kind,
@@ -130,8 +134,8 @@ def plot(
     kind = kind or "line"
     if kind in OF_TRACES:
         raise PlotError(
-            f"kind: found {kind} of a results table; allowed: a scenario, or the folder that "
-            "lasthop trace wrote"
+            f"kind {kind} requires a scenario, or a folder written by `lasthop trace`, not a table "
+            "of results"
         )
     table = Table(data if isinstance(data, pl.DataFrame) else data.frame).where(where or {})
     across, curves = table.curves(x, y, by, over_x=kind == "line")
@@ -143,16 +147,17 @@ def plot(
 
 @dataclass(frozen=True)
 class Curve:
-    """What is drawn in one colour.
+    """A curve.
 
     Attributes:
-        metric: Its metric by its full name.
-        label: What the legend says; empty if it is the only one.
-        words: What tells it from the others, one for each thing that does.
+        metric: Full name of the metric.
+        label: Label in the legend; empty for a single curve.
+        words: Labels of the keys that distinguish it from other curves.
         places: Shape (points,): indices of values of the x-axis.
-        samples: For each of them, one number per replication, without NaN.
-        points: Their numbers in the table.
-        complete: Of a flow with transfers that were not: how many were, and how many there were.
+        samples: For each point, one number per replication, without NaN.
+        points: Numbers of the points in the table.
+        complete: Number of complete transfers and of all transfers, for a flow with incomplete
+            ones.
     """
 
     metric: str
@@ -165,15 +170,15 @@ class Curve:
 
     @property
     def note(self) -> str:
-        """What a reader of the figure has to know: how many transfers of the flow were complete."""
+        """Note on the number of complete transfers of the flow."""
         if self.complete is None:
             return ""
         done, total = self.complete
-        left_out = ", others left out" if self.metric.endswith(".duration_s") else ""
+        left_out = ", others excluded" if self.metric.endswith(".duration_s") else ""
         return f"{done} of {total} transfers complete{left_out}"
 
     def estimates(self) -> list[Confidence]:
-        """Means with the intervals that suit the samples."""
+        """Means with intervals by a method suitable for the samples."""
         bounds = metric_bounds(self.metric)
         return [statistics.confidence(samples).within(bounds) for samples in self.samples]
 
@@ -182,13 +187,13 @@ class Table:
     """A tidy table of results."""
 
     def __init__(self, frame: pl.DataFrame) -> None:
-        """Takes a table with the columns of `Results.frame`."""
+        """Wraps a table with the columns of `Results.frame`."""
         needed = ("point", "replication", "scenario_hash", "kind", "name")
         missing = [name for name in needed if name not in frame.columns]
         if missing:
             raise PlotError(
-                f"table: found no column {missing[0]!r}; allowed: what lasthop run --out or "
-                "Results.frame gives"
+                f"the table has no column `{missing[0]}`: expected a table written by "
+                "`lasthop run --out`, or `Results.frame`"
             )
         columns = frame.columns
         self.complete: dict[str, tuple[int, int]] = {}
@@ -199,7 +204,7 @@ class Table:
                 if done < part.height:
                     self.complete[f"flow.{name}"] = done, part.height
             if "duration_s" in columns:
-                # Of the others it is only known that they are longer.
+                # Durations of incomplete transfers are unknown.
                 longer = pl.col("complete") == 0.0
                 frame = frame.with_columns(
                     pl.when(longer).then(None).otherwise(pl.col("duration_s")).alias("duration_s")
@@ -215,17 +220,21 @@ class Table:
         ]
 
     def key(self, name: str, what: str) -> str:
-        """A swept key by its name or the end of it."""
+        """Returns a swept key, given its name or last components."""
         if name in self.keys:
             return name
         found = [key for key in self.keys if key.endswith(f".{name}")]
         if len(found) != 1:
-            allowed = ", ".join(found or self.keys) or "none: nothing is swept"
-            raise PlotError(f"{what}: found {name!r}; allowed: {allowed}")
+            if not self.keys:
+                raise PlotError(f"`{what}` requires a sweep: the results have a single point")
+            if found:
+                expected = ", ".join(found)
+                raise PlotError(f"ambiguous swept key `{name}` for `{what}`: expected {expected}")
+            raise PlotError(unknown("swept key", name, self.keys, what))
         return found[0]
 
     def where(self, wanted: Mapping[str, Any]) -> Table:
-        """The part of it where swept keys have these values."""
+        """Returns the points at which swept keys have the given values."""
         frame = self.frame
         for name, value in wanted.items():
             key = self.key(name, "where")
@@ -239,19 +248,21 @@ class Table:
                 or same_quantity(number, quantity_of(cell))
             ]
             if not found:
-                allowed = ", ".join(dict.fromkeys(map(str, cells.values())))
-                raise PlotError(f"where: found {name}={value}; allowed: {allowed}")
+                expected = ", ".join(dict.fromkeys(map(str, cells.values())))
+                raise PlotError(
+                    f"invalid value `{value}` of `{name}` for `where`: expected {expected}"
+                )
             frame = frame.filter(pl.col("point").is_in(found))
         return Table(frame)
 
     def metric(self, name: str) -> list[str]:
-        """Metrics by a name, the end of a name, or a pattern."""
+        """Returns metrics, given a full name, last component or pattern."""
         found = [m for m in self.metrics if fnmatchcase(m, name)]
         found = found or [m for m in self.metrics if fnmatchcase(m, f"*.{name}")]
         if not found:
             quantity = name.rpartition(".")[2]
             near = [m for m in self.metrics if quantity and quantity in m] or self.metrics
-            raise PlotError(f"y: found {name!r}; allowed: such as {', '.join(near[:4])}")
+            raise PlotError(unknown("metric", name, near, "y"))
         return found
 
     def curves(
@@ -262,15 +273,16 @@ class Table:
         *,
         over_x: bool,
     ) -> tuple[Parameter | None, list[Curve]]:
-        """What a figure shows: the x-axis (if it is a parameter), and the curves."""
+        """Returns the x-axis, if it is a parameter, and the curves."""
         if not self.metrics:
-            raise PlotError("table: found no numbers; allowed: finished replications")
+            raise PlotError("the table has no finished replications")
         wanted = [self.metrics[0]] if y is None else [y] if isinstance(y, str) else list(y)
         metrics = list(dict.fromkeys(m for name in wanted for m in self.metric(name)))
         quantities = {m.rpartition(".")[2] for m in metrics}
         if len(quantities) > 1:
             raise PlotError(
-                f"y: found {', '.join(sorted(quantities))}; allowed: one quantity a figure"
+                f"several quantities for `y`, {', '.join(sorted(quantities))}: expected one per "
+                "figure"
             )
         cells = {key: self._cells(key) for key in self.keys}
         chosen_by = None if by is None else [by] if isinstance(by, str) else list(by)
@@ -282,8 +294,8 @@ class Table:
         left = [key for key in left if len(set(map(str, cells[key].values()))) > 1]
         if left:
             raise PlotError(
-                f"by: found nothing about {left[0]}, which varies too; allowed: by it, or one of "
-                "its values with where"
+                f"missing key `{left[0]}` for `by`, which varies too; add it, or select one of its "
+                "values with `where`"
             )
         axis = None
         place: dict[int, int] = {}
@@ -292,7 +304,7 @@ class Table:
         return axis, self._group(metrics, groups, cells, place, over_x=over_x)
 
     def _cells(self, key: str) -> dict[int, Any]:
-        """The value of a swept key at each point."""
+        """Returns the value of a swept key at each point."""
         rows = self.frame.select("point", key).unique("point", maintain_order=True)
         return dict(rows.sort("point").iter_rows())
 
@@ -307,10 +319,10 @@ class Table:
             if len(found) == 1:
                 return found[0]
         if groups and not free:
-            allowed = f"{', '.join(self.keys)}, one of them not in by; or kind cdf"
+            expected = f"one of {', '.join(self.keys)} that is not used for `by`, or kind cdf"
         else:
-            allowed = ", ".join(free) or "kind cdf, since nothing is swept"
-        raise PlotError(f"x: found nothing; allowed: {allowed}")
+            expected = ", ".join(free) or "a sweep, or kind cdf"
+        raise PlotError(f"missing `x`: expected {expected}")
 
     def _group(
         self,
@@ -344,8 +356,8 @@ class Table:
                 places = tuple(place.get(point, 0) for point in own)
                 if len(set(places)) < len(places):
                     raise PlotError(
-                        f"{'x' if over_x else 'by'}: found several points at one place of "
-                        f"{label or metric}; allowed: keys that tell all points apart"
+                        f"several points of curve {label or metric} have the same place; add keys "
+                        f"for `{'x' if over_x else 'by'}` that distinguish all points"
                     )
                 found_samples = tuple(samples[p] for p in own)
                 complete = self.complete.get(entity)

@@ -1,6 +1,6 @@
-"""Sequence numbers over time: what was sent, lost, sent again and acknowledged; one or more points.
+"""Sequence numbers over time: segments sent, lost, retransmitted and acknowledged.
 
-Drawn as tcptrace does: segments as points, the acknowledged edge as a stair, SACK blocks as bars.
+As in tcptrace, segments are points, cumulative acknowledgments a staircase and SACK blocks bars.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ __all__ = ["draw_sequence", "end_of", "senders", "window_of"]
 
 
 def end_of(trace: Trace) -> float:
-    """The time of its last event."""
+    """Returns the time of the last event of a trace."""
     last = trace.frame["time_s"].max()
     return float(last) if isinstance(last, (int, float)) else 0.0
 
 
 def senders(frame: pl.DataFrame) -> list[str]:
-    """TCP ends that send data, in the order of their names."""
+    """Returns the TCP endpoints that send data, ordered by name."""
     sent = frame.filter((pl.col("event") == "segment_sent") & (pl.col("value") > 0))
     return sorted(sent["entity"].unique())
 
 
 def window_of(events: pl.DataFrame, start: float, end: float) -> pl.DataFrame:
-    """What happens from start to end, with the last event before it, whose value still holds."""
+    """Returns the events from start to end, preceded by the last earlier one, which still holds."""
     before = events.filter(pl.col("time_s") < start).tail(1).with_columns(time_s=pl.lit(start))
     inside = events.filter(pl.col("time_s").is_between(start, end))
-    # And up to the end of the picture.
+    # Extend the last value to the end of the figure.
     both = pl.concat([before, inside])
     return pl.concat([both, both.tail(1).with_columns(time_s=pl.lit(end))])
 
@@ -45,7 +45,7 @@ def window_of(events: pl.DataFrame, start: float, end: float) -> pl.DataFrame:
 def draw_sequence(
     traces: Sequence[Trace], y: str | Sequence[str] | None, size: str, start: float, end: float
 ) -> Figure:
-    """Draws the segments of one flow; of several traces one panel each, on the same axes."""
+    """Draws the segments of one flow; several traces have one panel each, with equal axes."""
     entities = [_chosen(trace, y) for trace in traces]
     shown = []
     for trace, entity in zip(traces, entities, strict=True):
@@ -54,9 +54,7 @@ def draw_sequence(
         if not inside.any():
             name = entity.removeprefix("flow.")
             where = f" ({trace.point})" if len(traces) > 1 else ""
-            raise PlotError(
-                f"from: found no segment of {name}{where} from {start:g} s to {end:g} s"
-            )
+            raise PlotError(f"no segment of {name}{where} between {start:g} s and {end:g} s")
         shown.append(own.sequence[inside])
     unit = style.scaled("bytes", np.concatenate(shown))
     height = style.SIZES[size][1] + 0.2 + 1.5 * (len(traces) - 1)
@@ -79,13 +77,13 @@ def draw_sequence(
 
 
 def _chosen(trace: Trace, y: str | Sequence[str] | None) -> str:
-    """The flow that is asked for; the first one if none is."""
+    """Returns the requested flow, by default the first one."""
     known = [name.removeprefix("flow.") for name in senders(trace.frame)]
     if not known:
-        raise PlotError("kind: found no TCP sender in this trace; allowed: a flow over TCP")
+        raise PlotError("the trace has no TCP sender: expected a flow over TCP")
     name = known[0] if y is None else y if isinstance(y, str) else y[0]
     if name.removeprefix("flow.") not in known:
-        raise PlotError(f"y: found {name!r}; allowed: {', '.join(known)}")
+        raise PlotError(f"invalid value `{name}` for `y`: expected {', '.join(known)}")
     return f"flow.{name.removeprefix('flow.')}"
 
 
@@ -99,7 +97,7 @@ def _draw(axes: Axes, trace: Trace, entity: str, unit: Unit, start: float, end: 
     many = int(shown.sum())
     looks = (
         (~repeated, "sent", BLUE, ".", 2.2 if many > 300 else 4.0, 2),
-        (repeated, "sent again", RED, "x", 3.2, 3),
+        (repeated, "retransmitted", RED, "x", 3.2, 3),
         (missed, "lost", BLACK, "o", 6.0, 4),
     )
     for chosen, label, colour, marker, points, order in looks:

@@ -1,4 +1,4 @@
-"""Where a figure's numbers come from: a table, a trace or a scenario, in a file or folder."""
+"""Sources of a figure's data: a table, a trace or a scenario, in a file or folder."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ OF_TRACES = KINDS[2:]
 
 
 class PlotError(Refused):
-    """A figure that cannot be drawn; the message says what was found and what is allowed."""
+    """A figure cannot be drawn."""
 
 
 class HasFrame(Protocol):
-    """Results, or whatever else has their tidy table."""
+    """Results, or another object with their tidy table."""
 
     @property
     def frame(self) -> pl.DataFrame:
-        """One row per (point, replication, flow or link); see `lasthop.Results.frame`."""
+        """Tidy table: one row per (point, replication, flow or link); see `Results.frame`."""
 
 
 def read(path: Path, kind: str | None) -> pl.DataFrame | Trace | Scenario | HasFrame:
-    """A table, a trace or a scenario from a file or folder."""
+    """Reads a table, a trace or a scenario from a file or folder."""
     if path.is_dir():
         is_trace = (path / "cwnd.csv").is_file()
         if kind in OF_TRACES and not is_trace:
             raise PlotError(
-                f"kind: found {kind} of {path}; allowed: of a scenario file, or of a folder that "
-                "lasthop trace wrote"
+                f"kind {kind} requires a scenario file, or a folder written by `lasthop trace`, "
+                f"not {path}"
             )
         if is_trace and kind not in KINDS[:2]:
             try:
@@ -52,13 +52,13 @@ def read(path: Path, kind: str | None) -> pl.DataFrame | Trace | Scenario | HasF
 
 
 def read_table(path: Path) -> pl.DataFrame:
-    """The tidy table that `lasthop run --out` or `--format csv|parquet` wrote.
+    """Reads the tidy table written by `lasthop run --out` or `--format csv|parquet`.
 
     Args:
         path: The file, or the folder with `replications.parquet`.
 
     Raises:
-        PlotError: If there is none.
+        PlotError: If there is no such table.
         OSError: If it cannot be read.
     """
     if path.is_dir():
@@ -66,7 +66,7 @@ def read_table(path: Path) -> pl.DataFrame:
         if not stored.is_file():
             return _read_campaign(path)
         path = stored
-    # Opened here, so that a missing file is told like any other one.
+    # Opened here, so that a missing file is reported like any other.
     with open_regular(path) as file:
         try:
             if path.suffix.lower() == ".parquet":
@@ -75,29 +75,29 @@ def read_table(path: Path) -> pl.DataFrame:
             file.seek(0)
             return pl.read_csv(file, infer_schema_length=None)
         except pl.exceptions.PolarsError as error:
-            raise PlotError(f"{path}: found no table ({error}); allowed: Parquet or CSV") from None
+            raise PlotError(f"{path}: not a table ({error}): expected Parquet or CSV") from None
 
 
 def _refuse_columns_twice(path: Path, header: bytes) -> None:
-    """Polars would give the second one another name, so that the first one alone is drawn."""
+    """Refuses duplicate columns, of which Polars would rename the second one."""
     names = next(csv.reader([header.decode("utf-8-sig", "replace")]), [])
     twice = next((one for one in names if names.count(one) > 1), None)
     if twice is not None:
         raise PlotError(
-            f"{path}: found {names.count(twice)} columns {twice!r}; allowed: one of a name"
+            f"{path}: {names.count(twice)} columns are named `{twice}`: expected unique names"
         )
 
 
 def _read_campaign(path: Path) -> pl.DataFrame:
-    """The last run of a campaign in this folder."""
+    """Returns the last run of a campaign in this folder."""
     from lasthop.running.campaign import Campaign
 
     try:
         return Campaign(path).results().frame
     except ValueError as error:
         if (path / "ledger.sqlite").exists():
-            # A campaign, but a damaged one.
+            # A damaged campaign.
             raise PlotError(str(error)) from None
         raise PlotError(
-            f"{path}: found no results; allowed: a folder that lasthop run wrote"
+            f"{path}: no results: expected a folder written by `lasthop run`"
         ) from error

@@ -1,4 +1,4 @@
-"""The figures of studies: what was simulated, with intervals, and what theory says of it."""
+"""The figures of studies: simulated values with intervals, and theory."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ OTHERS = (
     (RED, "D", "-"),
     (BLACK, "s", "--"),
 )
-"""Colours, markers and lines of curves whose names have none of their own."""
+"""Colours, markers and lines of curves without an assigned style."""
 
 CROSS: dict[str, Any] = {"marker": "x", "markersize": 5.5, "markeredgewidth": 1.2}
 BOLD: dict[str, Any] = {
@@ -49,37 +49,37 @@ BOLD: dict[str, Any] = {
     "markeredgecolor": BLACK,
     "markeredgewidth": 0.8,
 }
-"""Published values, and those from which ours differ by more than chance."""
+"""Markers of published values, and of those from which ours differ significantly."""
 
 THEORY = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
-"""Lines of model curves that have no points beside them, one after the other."""
+"""Lines of model curves without points, in order of use."""
 
 LONG_NAME = 26
-"""Letters of the longest name with which a legend has three columns."""
+"""Maximum length of names in a legend with three columns."""
 
 MOST_INSIDE = 5
-"""Curves that a legend between them can name without hiding points."""
+"""Maximum number of curves with a legend inside the axes."""
 
 HIDES = 0.03
-"""Of the range of all values: curves that are nowhere further apart hide each other."""
+"""Maximum distance of curves that hide each other, as a fraction of the range of all values."""
 
 MOST_TICKS = 9
-"""Points of an x-axis that each have a tick."""
+"""Maximum number of points of an x-axis with a tick each."""
 
 
 def draw_figure(artefact: Artefact, cells: Sequence[ReportCell]) -> Figure:
-    """Draws a quantity over a coordinate, one curve a column, with 95 % intervals.
+    """Draws a quantity over a coordinate, one curve per column, with 95 % confidence intervals.
 
-    Theory is a line without markers. Where a column has its model beside it, only markers show what
-    was simulated.
+    Theory is a line without markers. Simulated values of a column with a model are shown only as
+    markers.
 
-    Where the artefact shows the spread, thin bars with caps are plus and minus one standard
-    deviation, thick ones the 95 % interval of the mean; markers are hollow, so that curves that
-    coincide all show.
+    If the artefact shows the spread, thin bars with caps are plus and minus one standard deviation,
+    thick bars the 95 % confidence interval of the mean. Markers are hollow, so that coinciding
+    curves remain visible.
 
     Args:
         artefact: The figure.
-        cells: The report's cells; those of other artefacts are left out.
+        cells: Cells of the report; those of other artefacts are ignored.
     """
     spread = artefact.spread
     figure = Picture(
@@ -99,7 +99,7 @@ def draw_figure(artefact: Artefact, cells: Sequence[ReportCell]) -> Figure:
         for name in columns
         if name not in theory
     }
-    # Beside a model, points stay where the model says; hollow ones with a spread all show.
+    # Points with a model are not offset; hollow ones with a spread remain visible.
     aside = {} if theory or modelled - {""} or spread else _aside(artefact, list(drawn))
     for column, points in drawn.items():
         colour, marker, line = styles[column]
@@ -137,7 +137,7 @@ def draw_figure(artefact: Artefact, cells: Sequence[ReportCell]) -> Figure:
     axes.set_title(_pretty(_wrapped(artefact.title)), fontsize=9)
     outside = spread or bool(theory) or len(columns) > MOST_INSIDE
     if columns and outside:
-        # Outside, where it hides no curve.
+        # Outside the axes, where it hides no curve.
         shown = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
         order = [_pretty(one.name) for one in artefact.series if _pretty(one.name) in shown]
         shown = {name: shown[name] for name in order}
@@ -160,7 +160,7 @@ def draw_figure(artefact: Artefact, cells: Sequence[ReportCell]) -> Figure:
 
 
 def _noted(artefact: Artefact, cells: Sequence[ReportCell]) -> str:
-    """The label of the x-axis, and under it what the bars are."""
+    """Returns the label of the x-axis with the note on error bars."""
     note = bars_note(("t", cell.n) for cell in cells if cell.n > 1 and math.isfinite(cell.ci95))
     if artefact.spread and note:
         note = "thin bars: ± one standard deviation; thick " + note
@@ -168,7 +168,7 @@ def _noted(artefact: Artefact, cells: Sequence[ReportCell]) -> str:
 
 
 def _aside(artefact: Artefact, columns: Sequence[str]) -> dict[str, Callable[[float], float]]:
-    """Moves each curve a little along the x-axis, so that equal points all show."""
+    """Offsets each curve slightly along the x-axis, so that equal points remain visible."""
     is_log = artefact.axis.scale == "log"
     rows = [math.log(row) if is_log else row for row in map(float, artefact.rows)]
     gaps = [after - before for before, after in itertools.pairwise(sorted(rows))]
@@ -182,7 +182,7 @@ def _aside(artefact: Artefact, columns: Sequence[str]) -> dict[str, Callable[[fl
 
 
 def _is_covered(column: str, drawn: Mapping[str, Sequence[ReportCell]]) -> bool:
-    """Does a curve that is drawn later run along this one? Then this one is drawn wider."""
+    """Returns `True` if a curve drawn later coincides with this one, which is then wider."""
     names = list(drawn)
     own = {cell.row: cell.value for cell in drawn[column]}
     values = [cell.value for points in drawn.values() for cell in points]
@@ -196,7 +196,7 @@ def _is_covered(column: str, drawn: Mapping[str, Sequence[ReportCell]]) -> bool:
 def _draw_published(
     axes: Axes, points: Sequence[ReportCell], colour: str, move: Callable[[float], float]
 ) -> None:
-    """Draws what the paper prints of these points, bold where ours differ from it."""
+    """Draws published values, with a ring if ours differ significantly."""
     for cell in points:
         if cell.published is not None:
             place = move(float(cell.row)), cell.published
@@ -204,19 +204,17 @@ def _draw_published(
 
 
 def _published_handles(cells: Sequence[ReportCell]) -> dict[str, Line2D]:
-    """What a legend says of published values, where there are some."""
+    """Returns the legend entries of published values, if any."""
     handles = {}
     if any(cell.published is not None for cell in cells):
         handles["published"] = Line2D([], [], color="0.5", linestyle="none", **CROSS)
     if any(cell.misses for cell in cells):
-        handles["differs by more than chance"] = Line2D(
-            [], [], color="0.5", linestyle="none", **BOLD
-        )
+        handles["significantly different"] = Line2D([], [], color="0.5", linestyle="none", **BOLD)
     return handles
 
 
 def _styles(artefact: Artefact, columns: Sequence[str]) -> dict[str, tuple[str, str, Any]]:
-    """Colour, marker and line of each column; a model curve has the colour of what it is beside."""
+    """Returns the style of each column; a model curve has the colour of its simulated column."""
     spare = iter(OTHERS * len(columns))
     lines = iter(THEORY * len(columns))
     styles: dict[str, tuple[str, str, Any]] = {}
@@ -233,7 +231,7 @@ def _styles(artefact: Artefact, columns: Sequence[str]) -> dict[str, tuple[str, 
 def _draw_curves(
     axes: Axes, artefact: Artefact, styles: Mapping[str, tuple[str, str, Any]]
 ) -> None:
-    """Draws what theory says."""
+    """Draws the theoretical curve."""
     for one in artefact.series:
         if one.is_model and one.name in styles:
             colour, _, line = styles[one.name]
@@ -243,7 +241,7 @@ def _draw_curves(
 
 
 def _scale(axes: Axes, artefact: Artefact) -> None:
-    """Scales and ticks of both axes."""
+    """Sets scales and ticks of both axes."""
     rows = artefact.rows
     axes.set_xscale(artefact.axis.scale)
     if len(rows) <= MOST_TICKS:
@@ -255,7 +253,7 @@ def _scale(axes: Axes, artefact: Artefact) -> None:
 
 
 def _wrapped(title: str) -> str:
-    """A title in lines that do not part a value from its name and unit."""
+    """Wraps a title without separating a value from its name and unit."""
     return textwrap.fill(re.sub(r" = ([\d.]+)( m?s\b)?", _whole, title), 68)
 
 
@@ -264,5 +262,5 @@ def _whole(value: re.Match[str]) -> str:
 
 
 def _pretty(text: str) -> str:
-    """Names such as M_t with a true index."""
+    """Returns names such as M_t with a subscript."""
     return re.sub(r"\b([A-Za-z])_([A-Za-z])\b", r"$\1_\2$", text)

@@ -1,8 +1,8 @@
-"""The look of every figure: colours, markers, sizes, units on axes, files.
+"""Common style of figures: colours, markers, sizes, units on axes, files.
 
-Colours are those of Okabe and Ito, which people with any common colour blindness can tell apart.
-Each link protocol, each TCP and each published combination has one colour, marker and line, the
-same in every figure. Sizes are those of papers: a column is 3.4 inches wide, a page 7.
+Colours are those of Okabe and Ito, which are distinguishable with common colour blindness. Each
+link protocol, TCP and published combination has the same colour, marker and line in every figure.
+Sizes are those of papers: a column is 3.4 inches wide, a page 7 inches.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ SPARE: tuple[Style, ...] = (
     (ORANGE, "v", "--"),
     (SKY, "P", "-."),
     (BLACK, "x", ":"),
-    # Colours again, with other markers and lines.
+    # Repeated colours with other markers and lines.
     (BLUE, "v", "--"),
     (RED, "^", ":"),
     (GREEN, "s", "--"),
@@ -113,17 +113,17 @@ SPARE: tuple[Style, ...] = (
 )
 
 LINES = (("o", "-"), ("s", "--"), ("^", "-."), ("D", ":"))
-"""Marker and line of the second of two things that tell curves apart."""
+"""Markers and lines for the second key that distinguishes curves."""
 
 FORMATS: dict[str, dict[str, str | None]] = {
     "png": {"Software": None},
     "pdf": {"CreationDate": None},
     "svg": {"Date": None},
 }
-"""What a picture can be written as, and what has to be left out for the same bytes each time."""
+"""File formats, and the metadata to omit for reproducible files."""
 
 COLUMN, FULL = 3.4, 7.0
-"""Widths in inches: of a column, and of a page."""
+"""Width and height in inches of a column and of a page."""
 
 SIZES: Mapping[str, tuple[float, float]] = {"column": (COLUMN, 2.5), "full": (FULL, 3.2)}
 
@@ -148,7 +148,7 @@ SHEET: Any = {
     "grid.linewidth": 0.4,
     "grid.alpha": 0.35,
     "axes.axisbelow": True,
-    # Numbers as they are, not as what is to be added to another one.
+    # No offsets on axes.
     "axes.formatter.useoffset": False,
 }
 
@@ -157,13 +157,13 @@ DOTS = {"column": 300, "full": 200}
 
 @contextlib.contextmanager
 def sheet() -> Iterator[None]:
-    """Draws in this look, whatever the user's own settings are."""
+    """Applies this style, independent of the user's settings."""
     with rc_context(SHEET):
         yield
 
 
 class Picture(Figure):
-    """A figure that notebooks show without asking Matplotlib for a backend."""
+    """A figure that notebooks display without a Matplotlib backend."""
 
     def _repr_png_(self) -> bytes:
         picture = io.BytesIO()
@@ -174,18 +174,18 @@ class Picture(Figure):
 def new_figure(
     size: str, rows: int = 1, *, height: float | None = None
 ) -> tuple[Figure, list[Axes]]:
-    """A figure of `size` with panels below each other that share their x-axis.
+    """Returns a figure of `size` with panels below each other that share their x-axis.
 
     Args:
         size: `column` or `full`.
-        rows: Panels.
-        height: Inches; by default that of the size.
+        rows: Number of panels.
+        height: Height in inches; default: by the size.
 
     Raises:
         ValueError: If there is no such size.
     """
     if size not in SIZES:
-        raise ValueError(f"size: found {size!r}; allowed: {', '.join(SIZES)}")
+        raise ValueError(f"invalid value `{size}` for `size`: expected {', '.join(SIZES)}")
     width, usual = SIZES[size]
     figure = Picture(figsize=(width, usual if height is None else height), layout="constrained")
     figure.get_layout_engine().set(w_pad=0.02, h_pad=0.02)  # type: ignore[union-attr, call-arg]
@@ -195,13 +195,13 @@ def new_figure(
 
 
 def grid(size: str, rows: int, columns: int, panels: int) -> tuple[Figure, list[Axes]]:
-    """A figure of `size` with so many panels in rows, which share both scales.
+    """Returns a figure of `size` with a grid of panels that share both scales.
 
     Raises:
         ValueError: If there is no such size.
     """
     if size not in SIZES:
-        raise ValueError(f"size: found {size!r}; allowed: {', '.join(SIZES)}")
+        raise ValueError(f"invalid value `{size}` for `size`: expected {', '.join(SIZES)}")
     width, _ = SIZES[size]
     tall = 0.72 * width / columns + 0.35
     figure = Picture(figsize=(width, rows * tall + 0.4), layout="constrained")
@@ -216,16 +216,16 @@ def grid(size: str, rows: int, columns: int, panels: int) -> tuple[Figure, list[
 
 
 def clean(axes: Axes) -> Axes:
-    """A light grid, and no frame where there is no scale."""
+    """Adds a light grid and removes the frame on sides without a scale."""
     axes.grid(visible=True)
     axes.spines[["top", "right"]].set_visible(False)
     return axes
 
 
 def looks(labels: Iterable[str]) -> list[Style]:
-    """The style of each label: its own if it names what has one, otherwise one that is free.
+    """Returns the style of each label: the assigned one if any, otherwise a free one.
 
-    Of several words with commas the first that names something decides: `transfer, reno`.
+    In a label with commas, the first word with an assigned style decides: `transfer, reno`.
     """
     names = list(labels)
     known = {_word(name): style for name, style in STYLES.items()}
@@ -240,11 +240,10 @@ def looks(labels: Iterable[str]) -> list[Style]:
         if style is None or style in taken:
             used = [*taken, *(s for s in own if s is not None)]
             free = [s for s in SPARE if s not in used]
-            # First those whose colour is not in the figure yet, then those whose line is not:
-            # distributions have no markers.
+            # Prefer unused colours, then unused lines: distributions have no markers.
             colours, lines = {s[0] for s in used}, {(s[0], s[2]) for s in used}
             free.sort(key=lambda s: (s[0] in colours, (s[0], s[2]) in lines))
-            # So many that they repeat: better than no picture.
+            # Too many labels: styles repeat.
             style = free[0] if free else SPARE[len(taken) % len(SPARE)]
         taken.append(style)
         found.append(style)
@@ -252,13 +251,13 @@ def looks(labels: Iterable[str]) -> list[Style]:
 
 
 def curve_looks(words: Sequence[tuple[str, ...]]) -> list[Style]:
-    """The style of curves that one or several things tell apart.
+    """Returns the style of curves that one or several keys distinguish.
 
-    Of two things, such as a TCP and a loss rate, one decides the colour (the one whose values have
-    colours of their own, else the first) and the other the marker and the line.
+    Of two keys, such as TCP and loss rate, one decides the colour (the one whose values have
+    assigned colours, otherwise the first) and the other the marker and line.
 
     Args:
-        words: Of each curve, its value of each thing.
+        words: Labels of the keys, for each curve.
     """
     things = [column for column in zip(*words, strict=True) if len(set(column)) > 1]
     if len(things) != 2:
@@ -278,7 +277,7 @@ def curve_looks(words: Sequence[tuple[str, ...]]) -> list[Style]:
 
 
 def have_looks(names: Sequence[str]) -> bool:
-    """Whether each of these has a style of its own."""
+    """Returns `True` if every label has an assigned style."""
     known = {_word(name) for name in STYLES} | set(ALIASES)
     return all(_word(name) in known for name in names)
 
@@ -288,20 +287,20 @@ def _word(name: str) -> str:
 
 
 def folded(text: str, inches: float, letter: float = 0.064) -> str:
-    """Text in lines of at most so many inches, at a mean width of a letter of 8 points."""
+    """Wraps text to a width in inches, assuming the mean width of an 8-point letter."""
     most = max(int(inches / letter), 1)
     return "\n".join(textwrap.fill(line, most) for line in text.split("\n"))
 
 
 def columns(names: Collection[str], room: float) -> int:
-    """How many columns of a legend with these names fit into so many inches."""
+    """Returns the number of legend columns with these names that fit a width in inches."""
     # A letter of 7 points is about 0.06 inches wide.
     widths = [max(map(len, name.split("\n"))) * 0.058 + 0.45 for name in names]
     return len(names) if sum(widths) <= room else max(1, int(room / max(widths)))
 
 
 def legend(figure: Figure, *panels: Axes, width: float | None = None) -> None:
-    """One row or more of labels above the figure, where they hide nothing."""
+    """Adds a legend in one or more rows above the figure, where it hides nothing."""
     found = [axes.get_legend_handles_labels() for axes in panels]
     handles = [handle for own, _ in found for handle in own]
     names = [name for _, own in found for name in own]
@@ -309,17 +308,17 @@ def legend(figure: Figure, *panels: Axes, width: float | None = None) -> None:
         return
     room = figure.get_figwidth() if width is None else width
     names = [folded(name, room - 0.45, 0.05) for name in names]
-    # One entry a name.
+    # One entry per name.
     named: dict[str, Artist] = dict(zip(names, handles, strict=True))
     ncols = columns(named, room)
     rows = math.ceil(len(named) / ncols) + sum(name.count("\n") for name in named)
-    # Further rows are not at the cost of the picture, of which they are never a quarter.
+    # The figure grows by the height of further rows, by at most a quarter.
     tall = 0.145 * rows + 0.06
     figure.set_figheight(max(figure.get_figheight() + 0.145 * (rows - 1), tall / 0.24))
     figure.legend(
         list(named.values()),
         list(named),
-        # Where a title stands above, labels stand below.
+        # The legend is below a figure with a title.
         loc="outside lower center" if figure.get_suptitle() else "outside upper center",
         ncols=ncols,
         frameon=False,
@@ -331,14 +330,14 @@ def legend(figure: Figure, *panels: Axes, width: float | None = None) -> None:
 
 
 def save(figure: Figure, path: Path, *formats: str) -> list[Path]:
-    """Writes a figure as `path` with each format's suffix; the same figure, the same bytes.
+    """Writes a figure as `path` with the suffix of each format; files are reproducible.
 
     Raises:
         OSError: If a file cannot be written.
     """
     figure.draw_without_rendering()
-    # Laid out once, not once a format. "none" would leave a stand-in, for which each format is
-    # drawn twice.
+    # Computes the layout once for all formats. "none" would leave a placeholder engine, with which
+    # each format is drawn twice.
     figure.set_layout_engine(None)
     written = []
     for suffix in formats:

@@ -1,4 +1,4 @@
-"""Figures of one replication: window and queues over time; what else there is, by its kind.
+"""Figures of one replication: window and queues over time, and dispatch by kind.
 
 `sequence` draws sequence numbers, `ladder` the frames of a link.
 """
@@ -27,7 +27,7 @@ PANELS = {
     "queue": "Queue (packets)",
 }
 SCALE = 0.7
-"""Inches that labels and numbers of a vertical axis take."""
+"""Width in inches of labels and numbers of a vertical axis."""
 
 
 def draw(
@@ -42,28 +42,29 @@ def draw(
     start: float | None,
     end: float | None,
 ) -> Figure:
-    """Draws traces, several ones on one time axis; arguments as for `lasthop.plot`."""
+    """Draws traces on one time axis; arguments as for `lasthop.plot`."""
     trace = traces[0]
     if len(traces) > 1 and (kind == "series" or len({one.name for one in traces}) > 1):
         raise PlotError(
-            f"point: found {len(traces)} replications of kind {kind}; allowed: several points of "
-            "one scenario, of kind sequence and ladder"
+            f"cannot draw {len(traces)} replications with kind {kind}; use kind sequence or ladder "
+            "with several points of one scenario"
         )
     if kind == "ladder":
         if link is None:
-            raise PlotError(f"link: found nothing; allowed: {', '.join(trace.hosts)}")
+            raise PlotError(f"missing `link`: expected {', '.join(trace.hosts)}")
         if log:
-            raise PlotError(f"log: found {log} of a ladder; allowed: of line, cdf and series")
+            raise PlotError("`log` requires kind line, cdf or series")
         try:
             return draw_link(traces, link, start, end, title=title, size=size)
         except ValueError as error:
             raise PlotError(str(error)) from None
     if log not in ("", "none") and (kind != "series" or log != "y"):
-        raise PlotError(f"log: found {log} of {kind}; allowed: y of series, or of line and cdf")
+        expected = "y or none" if kind == "series" else "none"
+        raise PlotError(f"invalid value `{log}` for `log`: expected {expected} for kind {kind}")
     first = 0.0 if start is None else start
     until = max(end_of(one) for one in traces) if end is None else end
     if not first < until:
-        raise PlotError(f"from: found {first:g} s; allowed: before {until:g} s")
+        raise PlotError(f"invalid value `{first:g} s` for `from`: expected before {until:g} s")
     with style.sheet():
         if kind == "series":
             figure = _series(trace.frame, y, size, first, until)
@@ -73,12 +74,12 @@ def draw(
             for axes in figure.axes:
                 axes.set_yscale("log")
                 axes.set_ylim(bottom=0.9)
-        # Of a sweep the picture says which point it shows.
+        # Show the point of a sweep.
         if title is None:
             title = trace.point if len(traces) == 1 else ""
         if title:
             text = style.folded(title, 0.9 * figure.get_figwidth())
-            # A legend above the figure leaves no room for a title of it.
+            # A legend above the figure leaves no space for its title.
             if figure.legends:
                 figure.axes[0].set_title(text)
             else:
@@ -93,9 +94,9 @@ def _series(
     wanted = [y] if isinstance(y, str) else list(y or [n for n in ("cwnd", "queue") if n in known])
     for name in wanted:
         if name not in known:
-            raise PlotError(f"y: found {name!r}; allowed: {', '.join(known)}")
+            raise PlotError(f"invalid value `{name}` for `y`: expected {', '.join(known)}")
     if not wanted:
-        raise PlotError("y: found neither windows nor queues; allowed: a run that has them")
+        raise PlotError("the trace has neither windows nor queues")
     figure, panels = style.new_figure(size, len(wanted), height=0.5 + 1.35 * len(wanted))
     for name, axes in zip(wanted, panels, strict=True):
         _draw_panel(axes, frame, name, start, end)
@@ -120,7 +121,7 @@ def _series(
 def _draw_panel(axes: Axes, frame: pl.DataFrame, event: str, start: float, end: float) -> None:
     own = frame.filter(pl.col("event") == event)
     if event == "queue":
-        # Directions that never hold more than what they are sending say nothing.
+        # Omit directions that never queue a packet behind the one being sent.
         busy = own.group_by("entity").agg(pl.col("value").max()).filter(pl.col("value") > 1)
         entities = sorted(busy["entity"]) or sorted(own["entity"].unique())
     else:
@@ -128,7 +129,7 @@ def _draw_panel(axes: Axes, frame: pl.DataFrame, event: str, start: float, end: 
     for entity, (colour, _, _) in zip(entities, style.looks(entities), strict=True):
         values = own.filter(pl.col("entity") == entity)
         label = entity.partition(".")[2]
-        # The window of a finished flow is no window.
+        # A finished flow has no window.
         last = frame.filter(pl.col("entity") == entity)["time_s"][-1] if event != "queue" else end
         events = window_of(values, start, min(end, max(last, start)))
         finite = events.filter(pl.col("value").is_finite())
@@ -145,7 +146,7 @@ def _draw_panel(axes: Axes, frame: pl.DataFrame, event: str, start: float, end: 
 
 
 def _recoveries(axes: Axes, frame: pl.DataFrame, entity: str, start: float, end: float) -> None:
-    """Shades the time in which a sender recovers from losses, told apart by how it began."""
+    """Shades loss recovery of a sender, distinguishing fast recovery and timeouts."""
     own = transfers_of(frame).get(entity)
     last = frame["time_s"].max()
     if own is None or not isinstance(last, (int, float)):
@@ -174,7 +175,7 @@ def _threshold(
     times: tuple[float, float],
     most: float,
 ) -> None:
-    """The slow start threshold beside the window; at first it is far above and not shown."""
+    """Draws the slow start threshold; its high initial value is not shown."""
     events = frame.filter((pl.col("event") == "ssthresh") & (pl.col("entity") == entity))
     shown = window_of(events, *times).with_columns(
         value=pl.when(pl.col("value") <= 1.5 * most).then(pl.col("value"))

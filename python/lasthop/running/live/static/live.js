@@ -1,5 +1,5 @@
-// The page of a live run: what the links did in each second, drawn as it comes. The state is fetched
-// once a second; counters are those since the start, and the page takes their differences.
+// The page of a live run: one value per second and direction. The state is fetched every second; its
+// counters are cumulative, and the page computes differences.
 
 import { html, render } from "../view.js";
 import { ask, findToken } from "../api.js";
@@ -7,17 +7,17 @@ import { Plot, axis, colour } from "../charts.js";
 
 const PERIOD = 1000;
 
-/** Panels of a link: title, and the value of a second from two states of a direction. */
+/** Panels of a link: title and function that computes the value of a second from two states. */
 const PANELS = [
   ["Goodput (Mbps)", (now, before, seconds) => ((now.delivered_bytes - before.delivered_bytes) * 8) / seconds / 1e6],
   ["Queue (packets)", (now) => now.queue],
-  ["Frames lost on the air (%)", (now, before) => (now.frames > before.frames ? (100 * (now.lost - before.lost)) / (now.frames - before.frames) : 0)],
-  ["Frames sent again (1/s)", (now, before, seconds) => (now.retransmissions - before.retransmissions) / seconds],
+  ["Frame loss (%)", (now, before) => (now.frames > before.frames ? (100 * (now.lost - before.lost)) / (now.frames - before.frames) : 0)],
+  ["Retransmissions (1/s)", (now, before, seconds) => (now.retransmissions - before.retransmissions) / seconds],
 ];
 
 const NOTHING = { delivered_bytes: 0, frames: 0, lost: 0, retransmissions: 0 };
 
-/** The columns of a panel: times, then one for each direction. */
+/** Returns the columns of a panel: times, then values of each direction. */
 function columns(ticks, link, value) {
   const times = [];
   const ways = [[], []];
@@ -52,7 +52,7 @@ const options = (title) => () => ({
 });
 
 const Link = ({ name, between, ticks }) => html`<section>
-  <h3>${name} <span class="soft">${between[0]} – ${between[1]}; forward leads to ${between[1]}</span></h3>
+  <h3>${name} <span class="soft">${between[0]} – ${between[1]}; forward: to ${between[1]}</span></h3>
   <div class="live-panels">
     ${PANELS.map(([title, value]) => html`<${Plot} options=${options(title)} data=${columns(ticks, name, value)} height=${220} shape=${name + title} label="${title} of ${name} over time" />`)}
   </div>
@@ -72,13 +72,13 @@ let known = null;
 
 async function follow() {
   try {
-    // Seconds that are known already are not sent again.
+    // Only fetch new seconds.
     const since = known ? known.ticks.length : 0;
     const more = await ask("state", { since });
     known = { ...more, ticks: [...(known ? known.ticks : []), ...more.ticks] };
     draw(known, null);
   } catch (error) {
-    if (known) draw(known, known.end ? null : "the run is over, or its page is gone");
+    if (known) draw(known, known.end ? null : "the run has ended, or its server does not respond");
     else document.getElementById("app").textContent = `${error.message}`;
     return;
   }
