@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 import lasthop
-from lasthop.showing.words import value_name
+from lasthop.showing.labels import value_name
 
 HERE = Path(__file__).parent
 GREY, BLUE = "#999999", "#0072B2"

@@ -12,8 +12,8 @@ import lasthop
 from lasthop import advise
 from lasthop.commands import _main
 from lasthop.evaluating.advise.intervals import confidence_sequence
+from lasthop.evaluating.advise.objectives import parse
 from lasthop.evaluating.advise.space import PROTOCOLS
-from lasthop.evaluating.advise.wants import parse
 from lasthop.scenarios.arguments import ArgumentError
 from lasthop.scenarios.catalogue import catalogue
 from lasthop.scenarios.starter import template

@@ -13,7 +13,7 @@ from lasthop import commands as cli
 from lasthop.commands import campaigns
 from lasthop.commands.app import COMMANDS
 from lasthop.commands.values import as_folder, as_path, as_picture
-from lasthop.showing import words
+from lasthop.showing import labels
 
 
 def test_run_prints_the_json_that_scripts_rely_on(small: Path) -> None:
@@ -189,7 +189,7 @@ def test_tables_have_units_of_people_and_fit_a_terminal(
 def test_a_mean_has_as_many_places_as_its_interval(
     mean: float, ci95: float | None, text: str
 ) -> None:
-    assert words.measured(mean, ci95, words.Unit("Mbps", 1e6)) == text
+    assert labels.measured(mean, ci95, labels.Unit("Mbps", 1e6)) == text
 
 
 def test_metric_filters_every_format(small: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ from lasthop.evaluating.metric import metric_bounds
 from lasthop.scenarios.explain import explain
 from lasthop.showing import terminal
 from lasthop.showing.figures.selection import Table
-from lasthop.showing.words import measured, scaled
+from lasthop.showing.labels import measured, scaled
 
 PATH = """
 name = "path"

@@ -22,7 +22,7 @@ from lasthop import statistics
 from lasthop.evaluating.results import Point, Results
 from lasthop.evaluating.statistics import Floats
 from lasthop.showing.figures import style
-from lasthop.showing.words import bars_note
+from lasthop.showing.labels import bars_note
 
 DELAY = "link.radio.delay"
 VARIANT = "flow.transfer.transport.variant"

@@ -10,7 +10,7 @@ import pytest
 import lasthop
 from lasthop.evaluating.cells import value_text
 from lasthop.evaluating.results import Point, Results
-from lasthop.showing.words import Unit, measured_row
+from lasthop.showing.labels import Unit, measured_row
 
 VARIANT = "flow.transfer.transport.variant"
 GOODPUT = "flow.transfer.goodput_bps"

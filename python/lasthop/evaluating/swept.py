@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lasthop.evaluating.cells import quantity_of, value_text
-from lasthop.showing.words import key_words, spaced, value_name
+from lasthop.showing.labels import key_words, spaced, value_name
 
 if TYPE_CHECKING:
     from lasthop.evaluating.results import Point

@@ -25,7 +25,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
 from lasthop import _lasthop
-from lasthop.page import browse, take
+from lasthop.page import browse, export
 from lasthop.page.connections import MOST_CONNECTIONS, bounded
 from lasthop.page.cores import Cores
 from lasthop.page.inside import MOST_EVENTS, inside, pack, trace_most
@@ -272,11 +272,11 @@ class Server:
                     jobs=1,
                     parameters=[{"alternative": one.label} for one in question.alternatives],
                 )
-                return take.draw(wanted, results)
+                return export.draw(wanted, results)
             number = _whole(body, "alternative", len(question.alternatives) - 1)
             replication = _whole(body, "replication", 2**31)
             found, _ = self._trace(question, number, replication, None)
-            return take.draw_trace(found, wanted)
+            return export.draw_trace(found, wanted)
 
         picture = await self._compute(work)
         kind = {"svg": "image/svg+xml", "pdf": "application/pdf", "png": "image/png"}
@@ -288,9 +288,9 @@ class Server:
         count = _whole(body, "replications", MOST_REPLICATIONS, least=1)
         return JSONResponse(
             {
-                "toml": take.to_toml(question, count),
-                "python": take.to_python(question, count),
-                "command": take.to_command(question, count),
+                "toml": export.to_toml(question, count),
+                "python": export.to_python(question, count),
+                "command": export.to_command(question, count),
             }
         )
 

@@ -16,7 +16,7 @@ from typing import TypeAlias
 import numpy as np
 
 from lasthop.evaluating.results import Results, Stopped
-from lasthop.evaluating.statistics import Look, SequentialPlan, interval
+from lasthop.evaluating.statistics import InterimResult, SequentialPlan, interval
 from lasthop.evaluating.statistics.sequential import FIRST, LEAST, MOST
 from lasthop.scenarios.arguments import ArgumentError, UnknownMetric, unknown
 
@@ -215,7 +215,7 @@ def _looks(
     wanted: Sequence[Target],
     plans: Sequence[SequentialPlan],
     done: int,
-) -> Iterable[tuple[str, Look]]:
+) -> Iterable[tuple[str, InterimResult]]:
     """Yields the interim result of each target metric at a point."""
     for target, plan in zip(wanted, plans, strict=True):
         for metric in _metrics(results, target):

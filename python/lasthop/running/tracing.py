@@ -17,7 +17,7 @@ from lasthop.running.writing import remove_partial, write_file
 from lasthop.scenarios.arguments import ArgumentError, check_least, check_point
 from lasthop.scenarios.files import read_bytes
 from lasthop.scenarios.scenario import Scenario, as_scenario
-from lasthop.showing.words import point_label
+from lasthop.showing.labels import point_label
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

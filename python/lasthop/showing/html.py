@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from lasthop.evaluating.cells import value_text
 from lasthop.evaluating.metric import metric_unit
 from lasthop.evaluating.swept import point_words
+from lasthop.showing.labels import interval_note, key_labels, measured_row, scaled
 from lasthop.showing.terminal import HEADLINES, metric_heading
-from lasthop.showing.words import interval_note, key_labels, measured_row, scaled
 
 if TYPE_CHECKING:
     from lasthop.evaluating.results import Results

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from lasthop.evaluating.metric import metric_label, metric_unit
 from lasthop.evaluating.swept import point_words
+from lasthop.showing.labels import key_labels, measured_row, scaled, value_name
 from lasthop.showing.terminal import HEADLINES
-from lasthop.showing.words import key_labels, measured_row, scaled, value_name
 
 if TYPE_CHECKING:
     from lasthop.evaluating.results import Results

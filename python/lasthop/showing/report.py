@@ -33,7 +33,7 @@ from lasthop.scenarios.explain import explain
 from lasthop.scenarios.scenario import Scenario
 from lasthop.showing import study_tables, terminal
 from lasthop.showing.figures import PlotError, plot
-from lasthop.showing.words import interval_note, key_labels, measured_row, scaled
+from lasthop.showing.labels import interval_note, key_labels, measured_row, scaled
 from lasthop.studies.verdicts import tally
 
 if TYPE_CHECKING:

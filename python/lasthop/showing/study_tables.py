@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from lasthop.showing.words import Unit, measured
+from lasthop.showing.labels import Unit, measured
 
 if TYPE_CHECKING:
     from lasthop.studies import Report, ReportCell

@@ -17,7 +17,7 @@ from rich.text import Text
 from lasthop.evaluating.cells import number, value_text
 from lasthop.evaluating.metric import metric_label, metric_unit
 from lasthop.evaluating.swept import point_words
-from lasthop.showing.words import Unit, interval_note, key_labels, measured, measured_row, scaled
+from lasthop.showing.labels import Unit, interval_note, key_labels, measured, measured_row, scaled
 
 if TYPE_CHECKING:
     import polars as pl

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from lasthop.evaluating.advise.intervals import Interval
+from lasthop.evaluating.advise.objectives import Objectives
 from lasthop.evaluating.advise.space import Candidate
-from lasthop.evaluating.advise.wants import Wants
 
 __all__ = ["MOST", "TOLERANCE", "TRIALS", "Advice", "Options", "Standing"]
 
@@ -87,7 +87,7 @@ class Advice:
         link: The link.
     """
 
-    wants: Wants
+    wants: Objectives
     standings: tuple[Standing, ...]
     choice: Standing | None
     refused: tuple[tuple[str, str], ...]

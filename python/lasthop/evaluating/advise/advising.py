@@ -28,7 +28,7 @@ def advise(
 
     Args:
         scenario: Link and traffic, without a sweep.
-        want: Objectives and constraints; see `lasthop.advise.wants`.
+        want: Objectives and constraints; see `lasthop.advise.objectives`.
         campaign: Campaign that stores the replications.
         link: Link to optimise; None: the only one that loses frames.
         options: Options of the race.

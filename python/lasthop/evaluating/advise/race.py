@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from lasthop.evaluating.advise.advice import Advice, Options, Standing
 from lasthop.evaluating.advise.intervals import confidence_sequence
+from lasthop.evaluating.advise.objectives import Objectives, parse
 from lasthop.evaluating.advise.reasons import in_units, reasons, warnings
 from lasthop.evaluating.advise.search import search
 from lasthop.evaluating.advise.space import (
@@ -38,7 +39,6 @@ from lasthop.evaluating.advise.space import (
     kind_of,
     ranges,
 )
-from lasthop.evaluating.advise.wants import Wants, parse
 from lasthop.evaluating.results import Results
 from lasthop.running.campaign import Campaign
 from lasthop.scenarios.arguments import ArgumentError
@@ -415,7 +415,7 @@ class Race:
         )
 
 
-def _mark_front(standings: Sequence[Standing], wants: Wants) -> None:
+def _mark_front(standings: Sequence[Standing], wants: Objectives) -> None:
     """Marks candidates that are Pareto-optimal in the means of objectives and constraints."""
     rows = []
     for one in standings:

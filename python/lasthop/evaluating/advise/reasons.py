@@ -8,13 +8,13 @@ import numpy as np
 
 from lasthop.evaluating.advise.advice import Standing
 from lasthop.evaluating.advise.intervals import Interval
-from lasthop.evaluating.advise.wants import Wants
+from lasthop.evaluating.advise.objectives import Objectives
 
 __all__ = ["in_units", "reasons", "warnings"]
 
 
 def reasons(
-    choice: Standing | None, standings: Sequence[Standing], wants: Wants, within: float
+    choice: Standing | None, standings: Sequence[Standing], wants: Objectives, within: float
 ) -> list[str]:
     """Returns the explanation: metrics of the choice, close candidates, eliminated ones."""
     lines: list[str] = []
@@ -65,7 +65,7 @@ def reasons(
     return lines
 
 
-def warnings(choice: Standing | None, wants: Wants, errors: str) -> list[str]:
+def warnings(choice: Standing | None, wants: Objectives, errors: str) -> list[str]:
     """Returns limitations of the model; `errors` is the kind of the link's error model."""
     lines = []
     if choice is None:

@@ -27,7 +27,7 @@ from lasthop.evaluating.statistics.resampling import (
     ratio,
     skewness,
 )
-from lasthop.evaluating.statistics.sequential import Look, SequentialPlan
+from lasthop.evaluating.statistics.sequential import InterimResult, SequentialPlan
 from lasthop.evaluating.statistics.series import (
     BatchMeans,
     batch_means,
@@ -43,8 +43,8 @@ __all__ = [
     "Difference",
     "Estimate",
     "Floats",
+    "InterimResult",
     "Interval",
-    "Look",
     "SequentialPlan",
     "batch_means",
     "bonferroni",

@@ -35,7 +35,7 @@ from lasthop.evaluating.statistics.means import (
 )
 from lasthop.evaluating.statistics.resampling import COCHRAN, skewness
 
-__all__ = ["FIRST", "LEAST", "MOST", "Look", "SequentialPlan"]
+__all__ = ["FIRST", "LEAST", "MOST", "InterimResult", "SequentialPlan"]
 
 FIRST = 20
 """Default number of replications before the first interim analysis."""  # prose: ignore
@@ -52,7 +52,7 @@ PRICE = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class InterimResult:
     """Result of an interim analysis.
 
     Attributes:
@@ -121,7 +121,7 @@ class SequentialPlan:
             n = math.ceil(n * GROWTH)
         yield self.most
 
-    def look(self, samples: ArrayLike) -> Look:
+    def look(self, samples: ArrayLike) -> InterimResult:
         """Returns the result of an interim analysis.
 
         Args:
@@ -132,13 +132,13 @@ class SequentialPlan:
         due = next((at for at in self.looks() if at >= n), self.most)
         found = self._interval(samples)
         if n < due:
-            return Look(due - n, found, reached=False)
+            return InterimResult(due - n, found, reached=False)
         wanted = self.width * abs(found.mean) if self.relative else self.width
         is_normal = found.n >= COCHRAN * skewness(samples) ** 2
         reached = found.n >= min(LEAST, n) and found.ci95 <= wanted and is_normal
         if reached or n >= self.most:
-            return Look(0, found, reached)
-        return Look(next(at for at in self.looks() if at > n) - n, found, reached=False)
+            return InterimResult(0, found, reached)
+        return InterimResult(next(at for at in self.looks() if at > n) - n, found, reached=False)
 
     def _interval(self, samples: ArrayLike) -> Interval:
         plain = interval(samples)

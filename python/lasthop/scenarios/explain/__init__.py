@@ -30,7 +30,7 @@ from lasthop.scenarios.explain.quantities import (
     time_text,
 )
 from lasthop.scenarios.scenario import Scenario
-from lasthop.showing.words import spaced
+from lasthop.showing.labels import spaced
 
 __all__ = ["explain", "rate_limits"]
 

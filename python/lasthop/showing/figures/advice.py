@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from lasthop.evaluating.advise import Advice, Constraint
 from lasthop.evaluating.advise.intervals import Interval
 from lasthop.showing.figures import style
-from lasthop.showing.words import value_name
+from lasthop.showing.labels import value_name
 
 __all__ = ["draw_advice"]
 

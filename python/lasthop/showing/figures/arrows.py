@@ -24,7 +24,7 @@ __all__ = [
     "SIDES",
     "TEXT",
     "Arrow",
-    "Look",
+    "ArrowStyle",
     "Segments",
     "endpoints",
     "frames_of",
@@ -40,7 +40,7 @@ SIDES = ("forward", "reverse")
 
 
 @dataclass(frozen=True)
-class Look:
+class ArrowStyle:
     """Style of a kind of frame."""
 
     name: str
@@ -52,27 +52,27 @@ class Look:
 
 
 LOOKS = {
-    "data": Look("data", "{}", BLUE, (), 2),
-    "segment": Look("segment", "{}", BLUE, (), 2),
-    "skip": Look("discarded", "discarded before {}", RED, (), 0),
-    "copy": Look("data, retransmitted", "{}", ORANGE, (), 1),
-    "needless": Look("spurious retransmission", "{} again", SKY, (4, 1.5), 1),
-    "nack": Look("NACK", "NACK {}", RED, (4, 1.5), 0),
-    "ack": Look("ACK", "ACK {}", GREY, (), 4),
-    "duplicate": Look("duplicate ACK", "dup ACK {}", PURPLE, (), 1),
-    "rts": Look("RTS", "RTS", GREEN, (4, 1.5), 3),
-    "cts": Look("CTS", "CTS", GREEN, (), 3),
-    "mac-ack": Look("MAC acknowledgment", "ACK", GREY, (), 5),
-    "keepalive": Look("keep-alive", "keep-alive {}", GREEN, (4, 1.5), 3),
-    "parity": Look("parity", "parity {}", PURPLE, (), 1),
-    "segment copy": Look("segment, retransmitted", "{}", ORANGE, (), 1),
-    "status": Look("status", "status {}", GREY, (), 3),
-    "block": Look("block", "block {}", BLUE, (), 1),
-    "block copy": Look("block, retransmitted", "block {}", ORANGE, (), 1),
-    "feedback": Look("answer", "answer {}", GREY, (), 3),
-    "skip-ack": Look("skipped", "skipped before {}", GREEN, (4, 1.5), 0),
-    "reset": Look("reset", "reset {}", RED, (4, 1.5), 0),
-    "reset-ack": Look("reset acknowledged", "reset {} done", GREEN, (4, 1.5), 0),
+    "data": ArrowStyle("data", "{}", BLUE, (), 2),
+    "segment": ArrowStyle("segment", "{}", BLUE, (), 2),
+    "skip": ArrowStyle("discarded", "discarded before {}", RED, (), 0),
+    "copy": ArrowStyle("data, retransmitted", "{}", ORANGE, (), 1),
+    "needless": ArrowStyle("spurious retransmission", "{} again", SKY, (4, 1.5), 1),
+    "nack": ArrowStyle("NACK", "NACK {}", RED, (4, 1.5), 0),
+    "ack": ArrowStyle("ACK", "ACK {}", GREY, (), 4),
+    "duplicate": ArrowStyle("duplicate ACK", "dup ACK {}", PURPLE, (), 1),
+    "rts": ArrowStyle("RTS", "RTS", GREEN, (4, 1.5), 3),
+    "cts": ArrowStyle("CTS", "CTS", GREEN, (), 3),
+    "mac-ack": ArrowStyle("MAC acknowledgment", "ACK", GREY, (), 5),
+    "keepalive": ArrowStyle("keep-alive", "keep-alive {}", GREEN, (4, 1.5), 3),
+    "parity": ArrowStyle("parity", "parity {}", PURPLE, (), 1),
+    "segment copy": ArrowStyle("segment, retransmitted", "{}", ORANGE, (), 1),
+    "status": ArrowStyle("status", "status {}", GREY, (), 3),
+    "block": ArrowStyle("block", "block {}", BLUE, (), 1),
+    "block copy": ArrowStyle("block, retransmitted", "block {}", ORANGE, (), 1),
+    "feedback": ArrowStyle("answer", "answer {}", GREY, (), 3),
+    "skip-ack": ArrowStyle("skipped", "skipped before {}", GREEN, (4, 1.5), 0),
+    "reset": ArrowStyle("reset", "reset {}", RED, (4, 1.5), 0),
+    "reset-ack": ArrowStyle("reset acknowledged", "reset {} done", GREEN, (4, 1.5), 0),
 }
 
 DATA = ("data", "copy", "needless", "segment", "segment copy", "block", "block copy")

@@ -21,7 +21,7 @@ from matplotlib.lines import Line2D
 
 __all__ = ["chart"]
 
-# Separates the label of an x-axis from the note on error bars (`words.bars_note`).
+# Separates the label of an x-axis from the note on error bars (`labels.bars_note`).
 BARS = r"(^|\n)(?=((thin|thick) )?(bars|band): )"
 DASHES = {"--": [8, 4], "-.": [10, 3, 2, 3], ":": [2, 3]}
 

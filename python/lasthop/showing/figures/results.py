@@ -17,7 +17,7 @@ from lasthop.showing.figures import style
 from lasthop.showing.figures.selection import Curve
 from lasthop.showing.figures.sources import PlotError
 from lasthop.showing.figures.style import Unit
-from lasthop.showing.words import bars_note
+from lasthop.showing.labels import bars_note
 
 __all__ = ["draw_cdf", "draw_line"]
 

@@ -24,7 +24,7 @@ from lasthop.showing.figures.style import (
     STYLES,
     Picture,
 )
-from lasthop.showing.words import bars_note
+from lasthop.showing.labels import bars_note
 
 if TYPE_CHECKING:
     from lasthop.studies import Artefact, ReportCell

@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 
 from lasthop.evaluating.metric import metric_label, metric_unit
 from lasthop.running.writing import write_file
-from lasthop.showing.words import Unit, scaled
+from lasthop.showing.labels import Unit, scaled
 
 __all__ = [
     "COLUMN",

@@ -22,7 +22,7 @@ from lasthop.evaluating.metric import bare_name, metric_of
 from lasthop.evaluating.results import Results
 from lasthop.scenarios.arguments import ArgumentError
 
-__all__ = ["Constraint", "Objective", "Wants", "parse"]
+__all__ = ["Constraint", "Objective", "Objectives", "parse"]
 
 # Kinds of quantities, by the unit of a metric.
 QUANTITIES = {"bps": "rate", "s": "duration", "bytes": "size"}
@@ -70,7 +70,7 @@ class Constraint:
 
 
 @dataclass(frozen=True, slots=True)
-class Wants:
+class Objectives:
     """Objectives, in order of importance, and constraints."""
 
     objectives: tuple[Objective, ...]
@@ -83,7 +83,7 @@ class Wants:
         return tuple(dict.fromkeys([*names, *(one.metric for one in self.constraints)]))
 
 
-def parse(text: str, known: Sequence[str]) -> Wants:
+def parse(text: str, known: Sequence[str]) -> Objectives:
     """Parses objectives and constraints.
 
     Args:
@@ -118,7 +118,7 @@ def parse(text: str, known: Sequence[str]) -> Wants:
         raise ArgumentError(
             f"missing objective in `{text}` for `want`: expected at least one metric"
         )
-    return Wants(tuple(objectives), tuple(constraints))
+    return Objectives(tuple(objectives), tuple(constraints))
 
 
 def _matching(word: str, known: Sequence[str]) -> tuple[str, ...]:
