@@ -23,7 +23,7 @@ pub(super) struct Ecn {
     /// What marks are to tell.
     marks: Marks,
     /// Do both ends know ECN?
-    is_agreed: bool,
+    is_negotiated: bool,
     /// Did the peer's SYN ask for it?
     is_asked: bool,
     /// Has a segment come that could be marked?
@@ -59,12 +59,12 @@ impl Ecn {
 
     /// Both ends are known to use it: their SYN were exchanged elsewhere.
     pub fn agree(&mut self) {
-        self.is_agreed = true;
+        self.is_negotiated = true;
     }
 
     /// Is ECN in use, and has a segment come that could be marked?
     pub fn state(&self) -> (bool, bool) {
-        (self.is_agreed, self.has_seen)
+        (self.is_negotiated, self.has_seen)
     }
 
     /// Are marks echoed?
@@ -73,7 +73,7 @@ impl Ecn {
     }
 
     fn is_exact(&self) -> bool {
-        self.is_agreed && self.marks != Marks::Classic
+        self.is_negotiated && self.marks != Marks::Classic
     }
 
     /// A segment arrived. Returns whether it echoes a mark.
@@ -82,10 +82,10 @@ impl Ecn {
         if segment.flags & flags::SYN != 0 {
             let is_answer = segment.flags & flags::ACK != 0;
             self.is_asked = !is_answer && both == flags::ECE | flags::CWR;
-            self.is_agreed |= self.is_asked || is_answer && both == flags::ECE;
+            self.is_negotiated |= self.is_asked || is_answer && both == flags::ECE;
             return false;
         }
-        if !self.is_agreed {
+        if !self.is_negotiated {
             return false;
         }
         self.has_seen |= segment.ecn != Codepoint::NotEct;
@@ -121,7 +121,7 @@ impl Ecn {
             };
             return;
         }
-        if !self.is_agreed {
+        if !self.is_negotiated {
             return;
         }
         if self.echoes && header.flags & flags::ACK != 0 {
@@ -161,12 +161,12 @@ mod tests {
         let answer = stamped(&mut acceptor, SYN | ACK, 0, false, 0);
         assert_eq!(answer.flags, SYN | ACK | ECE);
         opener.on_segment(&answer);
-        assert!(opener.is_agreed && acceptor.is_agreed);
+        assert!(opener.is_negotiated && acceptor.is_negotiated);
         for (asked, answered) in [(SYN, SYN | ACK), (SYN | ECE, SYN | ACK)] {
             let mut acceptor = Ecn::default();
             acceptor.on_segment(&TcpHeader { flags: asked, ..TcpHeader::default() });
             let answer = stamped(&mut acceptor, SYN | ACK, 0, false, 0);
-            assert_eq!((answer.flags, acceptor.is_agreed), (answered, false));
+            assert_eq!((answer.flags, acceptor.is_negotiated), (answered, false));
             let data = stamped(&mut acceptor, ACK, 100, true, 1);
             assert_eq!((data.flags, data.ecn), (ACK, Codepoint::NotEct));
         }
@@ -175,7 +175,7 @@ mod tests {
     /// RFC 8257, section 3.2: each acknowledgment echoes what it answers, and a change ends a run.
     #[test]
     fn an_exact_echo_follows_the_marks() {
-        let mut receiver = Ecn { is_agreed: true, ..Ecn::new(Marks::Share) };
+        let mut receiver = Ecn { is_negotiated: true, ..Ecn::new(Marks::Share) };
         for (ecn, ends, echo) in [
             (Codepoint::Ect0, None, false),
             (Codepoint::Ce, Some((7, false)), true),
@@ -190,9 +190,9 @@ mod tests {
             receiver.on_segment(&TcpHeader { flags: ACK | CWR, ..TcpHeader::default() });
             assert_eq!(stamped(&mut receiver, ACK, 0, false, 0).flags & ECE != 0, echo);
         }
-        let mut sender = Ecn { is_agreed: true, ..Ecn::new(Marks::Scalable) };
+        let mut sender = Ecn { is_negotiated: true, ..Ecn::new(Marks::Scalable) };
         assert_eq!(stamped(&mut sender, ACK, 100, true, 0).ecn, Codepoint::Ect1);
-        let mut classic = Ecn { is_agreed: true, ..Ecn::default() };
+        let mut classic = Ecn { is_negotiated: true, ..Ecn::default() };
         let marked = TcpHeader { payload: 1, ecn: Codepoint::Ce, ..TcpHeader::default() };
         assert!(!classic.ends_run(&marked, 7));
     }
@@ -200,7 +200,7 @@ mod tests {
     /// Sections 6.1.2 and 6.1.3: a mark is echoed until CWR arrives, which tells of a reduction once.
     #[test]
     fn a_mark_is_echoed_until_the_window_is_reduced() {
-        let agreed = Ecn { is_agreed: true, ..Ecn::default() };
+        let agreed = Ecn { is_negotiated: true, ..Ecn::default() };
         let (mut sender, mut receiver) = (agreed, agreed);
         let ack = |end: &mut Ecn| stamped(end, ACK, 0, false, 0).flags & ECE != 0;
         let mut data = stamped(&mut sender, ACK, 100, true, 0);

@@ -31,7 +31,7 @@ impl Delivered {
             end,
             lost,
             prior_lost: self.lost,
-            in_flight_then: self.in_flight,
+            in_flight_at_send: self.in_flight,
             is_app_limited: self.is_app_limited,
         }
     }
@@ -107,7 +107,7 @@ impl DeliveryRate {
             interval,
             prior_delivered: before.bytes,
             prior_lost: before.lost,
-            in_flight_then: before.in_flight,
+            in_flight_at_send: before.in_flight,
             is_app_limited: before.is_app_limited,
         })
     }

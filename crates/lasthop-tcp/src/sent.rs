@@ -119,7 +119,7 @@ impl SentSegments {
     }
 
     /// Bytes a second that were delivered last, and whether the application limited that.
-    pub fn told_rate(&self) -> Option<(f64, bool)> {
+    pub fn last_delivery_rate(&self) -> Option<(f64, bool)> {
         self.told.map(|rate| (rate.rate(), rate.is_app_limited))
     }
 

@@ -13,11 +13,11 @@ use lasthop_base::units::Instant;
 impl Connection {
     /// Had something of the segment that left last been sent before? Until [`Self::note_copy`] takes note of it.
     #[inline(always)]
-    pub fn has_resent(&self) -> bool {
+    pub fn has_retransmitted(&self) -> bool {
         self.sender.flight.resent != Resent::Nothing
     }
 
-    /// The segment of `header`, which leaves now, [was sent before](Self::has_resent); `peer` stands at the other end.
+    /// The segment of `header`, which leaves now, [was sent before](Self::has_retransmitted); `peer` stands at the other end.
     /// Returns its ordinal among the copies of its bytes, from 1, which the peer has to be told when it arrives.
     pub fn note_copy<X>(&mut self, now: Instant, header: &Header<X>, peer: &mut Connection) -> u8 {
         let resent = std::mem::replace(&mut self.sender.flight.resent, Resent::Nothing);

@@ -128,7 +128,7 @@ impl<A: Admission> Endpoint<A> {
     ) {
         let control = segment.flags & (flags::SYN | flags::FIN) != 0;
         if self.receiver.reads_at_once {
-            self.owes_ack |= segment.flags & flags::SYN != 0 && self.role == Role::Opener;
+            self.is_ack_pending |= segment.flags & flags::SYN != 0 && self.role == Role::Opener;
         }
         let before = self.receiver.rcv_nxt;
         let timers = &mut self.sender.flight.timers;
@@ -179,7 +179,7 @@ impl<A: Admission> Endpoint<A> {
         header: &mut TcpHeader,
     ) -> Option<u32> {
         let sent_to = self.sender.flight.snd_max;
-        if std::mem::take(&mut self.owes_ack) {
+        if std::mem::take(&mut self.is_ack_pending) {
             self.receiver.challenge();
             return self.fill_in(now, header, None, sent_to);
         }

@@ -92,7 +92,7 @@ pub struct Endpoint<A: Admission = Trusting> {
     full_bytes: u32,
     ack_bytes: u32,
     /// The SYN of the peer is to be acknowledged by itself, before any data (Linux).
-    owes_ack: bool,
+    is_ack_pending: bool,
     burst: Burst,
     /// Its own state.
     host: A,
@@ -133,7 +133,7 @@ impl<A: Admission> Endpoint<A> {
             full_bytes: config.wire_bytes(config.segment.get() as u32, 0),
             ack_bytes: config.wire_bytes(0, 0),
             blocks,
-            owes_ack: false,
+            is_ack_pending: false,
             burst: Burst::default(),
             host,
         }

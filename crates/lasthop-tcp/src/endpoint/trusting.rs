@@ -30,7 +30,7 @@ impl Connection {
         if self.config.autotuning {
             self.advertised_window = self.config.first_window() as u32;
         }
-        self.owes_ack = false;
+        self.is_ack_pending = false;
         self.burst.clear();
         self.ecn = self.config.ecn.then(|| Ecn::new(self.config.marks));
         if let Some(blocks) = &mut self.blocks {

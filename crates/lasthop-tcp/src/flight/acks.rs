@@ -56,7 +56,7 @@ impl Flight {
             Kept::Rates(departures) => {
                 let delivery = departures.on_ack(now, una, blocks);
                 self.on_delivered(delivery);
-                if self.law.lowers_rate_on_purpose() {
+                if self.law.is_self_limited() {
                     self.on_app_limited();
                 }
             }

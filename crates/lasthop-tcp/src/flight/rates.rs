@@ -29,7 +29,7 @@ impl Flight {
     /// The rate at which data were delivered last, bytes a second, and whether the application limited it.
     pub(crate) fn delivery_rate(&self) -> Option<(f64, bool)> {
         match &self.kept {
-            Kept::Records(records) => records.told_rate(),
+            Kept::Records(records) => records.last_delivery_rate(),
             _ => None,
         }
     }

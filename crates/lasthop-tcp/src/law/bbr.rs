@@ -90,7 +90,7 @@ struct Recovery {
     /// It ends when this byte is acknowledged.
     end: u64,
     /// Does the window follow what is delivered?
-    conserves: bool,
+    packet_conservation: bool,
 }
 
 /// BBR's window and rate.
@@ -332,11 +332,11 @@ impl Bbr {
     fn set_window(&mut self, delivery: &Delivery, is_round_over: bool) {
         let delivered = self.segments(delivery.delivered);
         if let Some(recovery) = &mut self.recovery {
-            recovery.conserves &= !is_round_over;
+            recovery.packet_conservation &= !is_round_over;
             if delivery.snd_una >= recovery.end {
                 self.recovery = None;
                 self.cwnd = self.cwnd.max(self.prior_cwnd);
-            } else if recovery.conserves {
+            } else if recovery.packet_conservation {
                 let in_flight = delivery.in_flight as f64 / self.segment;
                 self.cwnd = self.cwnd.max(in_flight + delivered);
                 return;
@@ -382,7 +382,7 @@ impl CongestionLaw for Bbr {
     fn on_congestion(&mut self, _now: Instant, _congestion: Congestion, _in_use: f64) {
         let Some(latest) = self.latest else { return };
         self.remember_window();
-        self.recovery = Some(Recovery { end: latest.snd_max, conserves: true });
+        self.recovery = Some(Recovery { end: latest.snd_max, packet_conservation: true });
         self.next_round = latest.total;
         let outstanding = latest.outstanding as f64 / self.segment;
         self.cwnd = self.cwnd.min(outstanding.max(1.0));
@@ -393,7 +393,7 @@ impl CongestionLaw for Bbr {
             self.remember_window();
         }
         let end = self.latest.map_or(0, |latest| latest.snd_max);
-        self.recovery = Some(Recovery { end, conserves: true });
+        self.recovery = Some(Recovery { end, packet_conservation: true });
         self.full_bw = 0.0;
         self.cwnd = 1.0;
     }

@@ -118,7 +118,7 @@ pub struct BbrLinux {
     is_full: bool,
     cycle: usize,
     cycle_began: Instant,
-    conserves: bool,
+    packet_conservation: bool,
     prior_state: RecoveryState,
     /// Bytes a second; zero before the first round trip.
     rate: u64,
@@ -153,7 +153,7 @@ impl BbrLinux {
             is_full: false,
             cycle: 0,
             cycle_began: Instant::ZERO,
-            conserves: false,
+            packet_conservation: false,
             prior_state: RecoveryState::Open,
             rate: 0,
             excess: Excess::default(),
@@ -218,7 +218,7 @@ impl BbrLinux {
             self.next_round = control.delivery.total;
             self.rounds += 1;
             self.is_round_start = true;
-            self.conserves = false;
+            self.packet_conservation = false;
         }
         let segments = sample.delivered.div_ceil(self.segment);
         let bandwidth = (segments << BW_SCALE) / micros(sample.interval).max(1);
@@ -370,18 +370,18 @@ impl BbrLinux {
             self.cwnd = self.cwnd.saturating_sub(control.losses).max(1);
         }
         if state == RecoveryState::Recovery && before != RecoveryState::Recovery {
-            self.conserves = true;
+            self.packet_conservation = true;
             self.next_round = control.delivery.total;
             self.cwnd = control.in_flight + control.delivered;
         } else if before >= RecoveryState::Recovery && state < RecoveryState::Recovery {
             self.cwnd = self.cwnd.max(self.prior_cwnd);
-            self.conserves = false;
+            self.packet_conservation = false;
         }
         self.prior_state = state;
-        if self.conserves {
+        if self.packet_conservation {
             self.cwnd = self.cwnd.max(control.in_flight + control.delivered);
         }
-        self.conserves
+        self.packet_conservation
     }
 
     fn set_window(&mut self, control: &Control, gain: u64) {
@@ -462,7 +462,7 @@ impl CongestionLaw for BbrLinux {
         true
     }
 
-    fn lowers_rate_on_purpose(&self) -> bool {
+    fn is_self_limited(&self) -> bool {
         self.mode == Mode::ProbeRtt
     }
 

@@ -159,7 +159,7 @@ pub trait CongestionLaw {
     fn on_control(&mut self, _control: &Control) {}
 
     /// Does the law send less than it could, so that rates do not tell of the path?
-    fn lowers_rate_on_purpose(&self) -> bool {
+    fn is_self_limited(&self) -> bool {
         false
     }
 
@@ -290,7 +290,7 @@ impl CongestionLaw for Law {
             slow_start_to(cwnd: f64, ssthresh: f64);
         }
         ref {
-            lowers_rate_on_purpose() -> bool;
+            is_self_limited() -> bool;
             keeps_window_in_recovery() -> bool;
             #[inline]
             cwnd() -> f64;

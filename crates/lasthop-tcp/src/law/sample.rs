@@ -101,7 +101,7 @@ pub struct RateSample {
     /// Bytes that had been declared lost by then.
     pub prior_lost: u64,
     /// Bytes in flight after it left, itself included.
-    pub in_flight_then: u64,
+    pub in_flight_at_send: u64,
     /// Did the application, not the network, limit what was in flight then?
     pub is_app_limited: bool,
 }
@@ -118,7 +118,7 @@ pub struct LostSegment {
     /// Declared lost by the time at which it left.
     pub prior_lost: u64,
     /// In flight after it left, itself included.
-    pub in_flight_then: u64,
+    pub in_flight_at_send: u64,
     /// Did the application, not the network, limit what was in flight then?
     pub is_app_limited: bool,
 }

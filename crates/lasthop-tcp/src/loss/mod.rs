@@ -5,15 +5,15 @@
 //! | duplicate ACKs | RFC 5681, 6582 | `duplicates.rs` |
 //! | SACK scoreboard of ns-2's Sack1 | ns-2 | `sack_ns2.rs` |
 //! | SACK scoreboard of RFC 6675 | RFC 6675, section 4 | `sack_rfc6675.rs` |
-//! | the same with patience: TCP-DCR, NCR | Bhandarkar and others 2005, RFC 4653 | `patience.rs` |
+//! | the same with a tolerance of reordering: TCP-DCR, NCR | Bhandarkar and others 2005, RFC 4653 | `delayed_detection.rs` |
 //! | RACK, by time | RFC 8985, section 6 | `rack.rs` |
 //! | tail loss probe | RFC 8985, section 7 | `tail_probe.rs` |
 //!
 //! A detector keeps what ACKs tell and answers questions. What is sent in answer is decided by
 //! [`recovery`](super::recovery).
 
+pub(super) mod delayed_detection;
 pub(super) mod duplicates;
-pub(super) mod patience;
 pub(super) mod rack;
 pub(super) mod sack_ns2;
 pub(super) mod sack_rfc6675;

@@ -60,7 +60,7 @@ impl TailProbe {
     }
 
     /// Is old data outstanding that it has sent again?
-    pub fn has_resent(&self) -> bool {
+    pub fn has_retransmitted(&self) -> bool {
         self.end.is_some() && self.is_retransmission
     }
 

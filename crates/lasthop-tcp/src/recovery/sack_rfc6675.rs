@@ -10,7 +10,7 @@
 //! A duplicate is any segment whose SACK blocks bring something new, "even if it carries new data,
 //! changes the advertised window, or moves the cumulative acknowledgment point" (section 2).
 //!
-//! How long what is missing may be only late is a [`Patience`]: DupThresh duplicates, or TCP-DCR's and NCR's ways.
+//! How long what is missing may be only late is a [`ReorderTolerance`]: DupThresh duplicates, or TCP-DCR's and NCR's ways.
 //!
 //! IsLost() and SetPipe() are the scoreboard's (`loss/sack_rfc6675.rs`), NextSeg() is here. After a
 //! timeout the scoreboard is kept and segments that the receiver holds are not resent.
@@ -19,8 +19,8 @@ use super::super::config::{Config, LossDetection};
 use super::super::flight::Flight;
 use super::super::info::Outstanding;
 use super::super::law::CongestionLaw;
+use super::super::loss::delayed_detection::ReorderTolerance;
 use super::super::loss::duplicates::Duplicate;
-use super::super::loss::patience::Patience;
 use super::super::loss::sack_rfc6675::Scoreboard;
 use super::super::timers::Timer;
 use super::LossRecovery;
@@ -37,7 +37,7 @@ pub struct Sack {
     rescue_rxt: u64,
     scoreboard: Scoreboard,
     /// Beyond DupThresh; none if that is all.
-    patience: Option<Box<Patience>>,
+    tolerance: Option<Box<ReorderTolerance>>,
     retransmit: Option<u64>,
     /// A duplicate outside recovery allows new segments while `cwnd - pipe` does (step 3).
     limited_transmit: bool,
@@ -45,15 +45,15 @@ pub struct Sack {
 
 impl Sack {
     pub fn new(config: &Config) -> Self {
-        let patience = Patience::new(config);
-        let is_patient = config.loss_detection != LossDetection::Duplicates;
+        let tolerance = ReorderTolerance::new(config);
+        let has_tolerance = config.loss_detection != LossDetection::Duplicates;
         Sack {
             in_recovery: false,
             recover: 0,
             high_rxt: 0,
             rescue_rxt: 0,
-            scoreboard: Scoreboard::new(patience.threshold(), config.segment.get()),
-            patience: is_patient.then(|| Box::new(patience)),
+            scoreboard: Scoreboard::new(tolerance.threshold(), config.segment.get()),
+            tolerance: has_tolerance.then(|| Box::new(tolerance)),
             retransmit: None,
             limited_transmit: false,
         }
@@ -63,7 +63,7 @@ impl Sack {
     fn on_duplicate(&mut self, flight: &mut Flight, now: Instant) {
         let una = flight.snd_una;
         let mut is_early = flight.duplicates.add() == Duplicate::Early;
-        if self.patience.is_some() {
+        if self.tolerance.is_some() {
             self.wait(flight, now);
             is_early = true;
         }
@@ -81,8 +81,8 @@ impl Sack {
     fn begin(&mut self, flight: &mut Flight, now: Instant) {
         let una = flight.snd_una;
         if una >= self.recover {
-            if let Some(patience) = &mut self.patience {
-                patience.on_lost(&mut self.scoreboard);
+            if let Some(tolerance) = &mut self.tolerance {
+                tolerance.on_lost(&mut self.scoreboard);
                 flight.timers.stop(Timer::Reordering);
             }
             self.limited_transmit = false;
@@ -98,10 +98,10 @@ impl Sack {
     /// A duplicate for what may be late only.
     #[cold]
     fn wait(&mut self, flight: &mut Flight, now: Instant) {
-        let Some(patience) = &mut self.patience else { return };
+        let Some(tolerance) = &mut self.tolerance else { return };
         let outstanding = flight.snd_max - flight.snd_una;
-        let is_first = patience.on_duplicate(&mut self.scoreboard, outstanding, flight.mss);
-        if is_first && patience.is_timed() {
+        let is_first = tolerance.on_duplicate(&mut self.scoreboard, outstanding, flight.mss);
+        if is_first && tolerance.is_timed() {
             let srtt = flight.rtt.srtt();
             let delay = if srtt > Duration::ZERO { srtt } else { flight.rtt.rto() };
             flight.timers.set(Timer::Reordering, now + delay);
@@ -111,12 +111,12 @@ impl Sack {
     /// SND.UNA moves: what was missing there has come.
     #[cold]
     fn on_filled(&mut self, flight: &mut Flight) {
-        let Some(patience) = &mut self.patience else { return };
+        let Some(tolerance) = &mut self.tolerance else { return };
         flight.timers.stop(Timer::Reordering);
         if self.in_recovery {
             return;
         }
-        if let Some(before) = patience.on_filled(&mut self.scoreboard) {
+        if let Some(before) = tolerance.on_filled(&mut self.scoreboard) {
             // RFC 4653, section 3.3: no burst, but back to where the flight was.
             let before = before as f64 / flight.mss as f64;
             let window = before.min(flight.outstanding_segments() as f64 + 1.0);
@@ -127,15 +127,16 @@ impl Sack {
     }
 
     fn end_patience(&mut self) {
-        if let Some(patience) = &mut self.patience {
-            patience.reset(&mut self.scoreboard);
+        if let Some(tolerance) = &mut self.tolerance {
+            tolerance.reset(&mut self.scoreboard);
         }
     }
 
     /// (cwnd - pipe) >= 1 SMSS.
     fn has_room(&self, flight: &Flight) -> bool {
         let pipe = self.scoreboard.pipe(flight.snd_una, flight.snd_max, self.high_rxt);
-        let skipped = self.patience.as_ref().map_or(0, |patience| patience.skipped() * flight.mss);
+        let skipped =
+            self.tolerance.as_ref().map_or(0, |tolerance| tolerance.skipped() * flight.mss);
         pipe + skipped + flight.mss <= flight.law.window()
     }
 
@@ -201,7 +202,7 @@ impl LossRecovery for Sack {
             } else {
                 flight.grow_window(now, acked);
             }
-            if self.patience.is_some() {
+            if self.tolerance.is_some() {
                 self.on_filled(flight);
             }
         }

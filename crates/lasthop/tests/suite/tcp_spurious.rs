@@ -144,7 +144,7 @@ fn copies_behind_one_that_arrives_are_spurious() {
             }
             let mut segment = TcpHeader::default();
             assert!(sender.poll_transmit(now, &mut segment).is_some());
-            assert_eq!(sender.has_resent(), !sent.is_empty());
+            assert_eq!(sender.has_retransmitted(), !sent.is_empty());
             let ordinal =
                 if sent.is_empty() { 0 } else { sender.note_copy(now, &segment, &mut receiver) };
             assert_eq!(usize::from(ordinal), sent.len());
@@ -243,7 +243,8 @@ fn compare(variant: Variant, profile: Profile, writes: &[u64], fates: &[Fate]) -
             let mut segment = TcpHeader::default();
             while ends[from].poll_transmit(now, &mut segment).is_some() {
                 let (end, peer) = both(&mut ends, from);
-                let ordinal = if end.has_resent() { end.note_copy(now, &segment, peer) } else { 0 };
+                let ordinal =
+                    if end.has_retransmitted() { end.note_copy(now, &segment, peer) } else { 0 };
                 let control = segment.flags & (flags::SYN | flags::FIN) != 0;
                 let (first, log) = (u64::from(segment.seq), &mut written[from]);
                 let end = first + u64::from(segment.payload) + u64::from(control);

@@ -186,7 +186,7 @@ impl Transport for Tcp {
         let mut header = TcpHeader::default();
         let Some(bytes) = this.poll_transmit(now, &mut header) else { return false };
         *packet = Descriptor { hop: 0, incarnation: 0, bytes, tcp: X::narrow(&header) };
-        if this.has_resent() {
+        if this.has_retransmitted() {
             self.mark_copy(now, end, packet);
         }
         true

@@ -336,7 +336,7 @@ impl CongestionLaw for Bbr3 {
         true
     }
 
-    fn lowers_rate_on_purpose(&self) -> bool {
+    fn is_self_limited(&self) -> bool {
         self.phase.is_probe_rtt()
     }
 

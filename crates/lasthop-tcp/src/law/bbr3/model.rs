@@ -239,7 +239,7 @@ impl Bbr3 {
 
     fn is_ack_too_high(&self, ack: &Ack<'_>) -> bool {
         let lost = ack.delivery.lost.saturating_sub(ack.sample.prior_lost);
-        self.is_too_high(lost, ack.sample.in_flight_then)
+        self.is_too_high(lost, ack.sample.in_flight_at_send)
     }
 
     /// AdaptLongTermModel(). Says whether the phase has changed.
@@ -263,7 +263,7 @@ impl Bbr3 {
             }
         }
         if self.inflight_longterm.is_finite() && !self.is_ack_too_high(ack) {
-            let in_flight = real(ack.sample.in_flight_then);
+            let in_flight = real(ack.sample.in_flight_at_send);
             self.inflight_longterm = larger(self.inflight_longterm, in_flight);
             if self.phase == Phase::Up {
                 self.probe_upward(ack.delivery);
@@ -309,7 +309,7 @@ impl Bbr3 {
         self.losses.ranges += u32::from(lost.start != self.losses.range_end);
         self.losses.range_end = lost.end;
         if self.probe.has_samples
-            && self.is_too_high(lost.lost - lost.prior_lost, lost.in_flight_then)
+            && self.is_too_high(lost.lost - lost.prior_lost, lost.in_flight_at_send)
         {
             self.fall(in_flight_at_loss(lost), lost.is_app_limited);
         }
@@ -343,7 +343,7 @@ impl Bbr3 {
 /// InflightAtLoss(): what was in flight where losses passed 2 % of it, in bytes.
 pub(super) fn in_flight_at_loss(lost: &LostSegment) -> f64 {
     let size = lost.end - lost.start;
-    let before = real(lost.in_flight_then.saturating_sub(size));
+    let before = real(lost.in_flight_at_send.saturating_sub(size));
     let lost_before = real((lost.lost - lost.prior_lost).saturating_sub(size));
     before + (LOSS_THRESHOLD * before - lost_before) / (1.0 - LOSS_THRESHOLD)
 }

@@ -39,7 +39,7 @@ fn ack(number: u64, now: Instant, in_flight: u64, lost: u64) -> Delivery {
             interval: Duration::from_millis(40),
             prior_delivered: total - 1_000_000,
             prior_lost: 0,
-            in_flight_then: in_flight * SEGMENT,
+            in_flight_at_send: in_flight * SEGMENT,
             is_app_limited: false,
         }),
         is_marked: false,
@@ -55,7 +55,7 @@ fn loss(place: u64, lost: u64, in_flight: u64) -> LostSegment {
         end: (place + 1) * SEGMENT,
         lost: lost * SEGMENT,
         prior_lost: 0,
-        in_flight_then: in_flight * SEGMENT,
+        in_flight_at_send: in_flight * SEGMENT,
         is_app_limited: false,
     }
 }
@@ -92,7 +92,7 @@ fn probe_rtt_comes_every_five_seconds() {
     for _ in 0..100 {
         path.run(&mut bbr, 0.01);
         longest += u32::from(bbr.phase.is_probe_rtt());
-        assert_eq!(bbr.lowers_rate_on_purpose(), bbr.phase.is_probe_rtt());
+        assert_eq!(bbr.is_self_limited(), bbr.phase.is_probe_rtt());
     }
     assert!((20..=32).contains(&longest), "200 ms and a round trip or two: {longest} times 10 ms");
     assert_eq!(bbr.phase, Phase::Cruise);
@@ -253,7 +253,7 @@ fn a_probe_after_a_lossy_one_is_careful() {
     ] {
         let mut delivery = ack(number, at(40 * number), in_flight, 0);
         // What is acknowledged left before the probe.
-        delivery.rate.as_mut().unwrap().in_flight_then = 40 * SEGMENT;
+        delivery.rate.as_mut().unwrap().in_flight_at_send = 40 * SEGMENT;
         bbr.on_delivery(&delivery);
         assert_eq!(
             (bbr.phase, bbr.probe.was_precautionary),

@@ -145,7 +145,7 @@ impl RackTlp {
             news.acked += 1;
             is_within = !(record.ends_piece || record.ends_record);
             if record.was_resent() {
-                news.has_resent = true;
+                news.has_retransmitted = true;
             } else if !record.is_sacked {
                 let first = news.acked_sent.map_or(record.sent, |(first, _)| first);
                 news.acked_sent = Some((first, record.sent));
@@ -175,7 +175,7 @@ impl RackTlp {
             self.counted = self.counted.saturating_sub(news.acked - 1);
             self.limit_counted(flight, news.acked);
             // What was sent again may have been acknowledged for its original.
-            news.has_original &= !news.has_resent;
+            news.has_original &= !news.has_retransmitted;
         }
     }
 
@@ -190,7 +190,7 @@ impl RackTlp {
         (news.has_acked, news.acked) = (true, news.acked + fewer);
         news.delivered += if self.has_sack { fewer } else { 0 };
         if first.was_resent() {
-            news.has_resent = true;
+            news.has_retransmitted = true;
         } else {
             let oldest = news.acked_sent.map_or(first.sent, |(oldest, _)| oldest);
             news.acked_sent = Some((oldest, first.sent));
@@ -218,7 +218,7 @@ impl RackTlp {
         news: &mut News,
     ) -> Option<Duration> {
         let now = arrival.now;
-        let acked = news.acked_sent.filter(|_| !news.has_resent);
+        let acked = news.acked_sent.filter(|_| !news.has_retransmitted);
         let mut for_law = acked.map(|(_, last)| now - last);
         let mut sample = acked.map(|(first, _)| now - first);
         // Beside a retransmission that is acknowledged, the report of what is SACKed may be an old one: the ACKs

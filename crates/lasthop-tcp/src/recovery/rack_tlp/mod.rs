@@ -126,7 +126,7 @@ struct News {
     /// Segments that were never sent again and left before the end were delivered.
     has_original: bool,
     /// Segments that had been sent again were acknowledged.
-    has_resent: bool,
+    has_retransmitted: bool,
     /// The timer is to start anew.
     sets_timer: bool,
     /// Segments delivered, and found lost.
@@ -229,7 +229,7 @@ impl RackTlp {
     }
 
     /// Is anything sent again outstanding?
-    fn has_resent(flight: &Flight) -> bool {
+    fn has_retransmitted(flight: &Flight) -> bool {
         let records = flight.records();
         records.marks().resent > 0 || records.get(0).is_some_and(|oldest| oldest.was_resent())
     }
@@ -320,7 +320,7 @@ impl RackTlp {
             state,
             until_departure: flight.until_departure(delivery.now),
         });
-        if flight.law.lowers_rate_on_purpose() {
+        if flight.law.is_self_limited() {
             flight.records_mut().on_app_limited();
         }
     }

@@ -190,7 +190,7 @@ impl RackTlp {
             self.rack.on_recovered();
         }
         if flight.snd_una == self.end && !self.has_sack {
-            if !Self::has_resent(flight) {
+            if !Self::has_retransmitted(flight) {
                 self.resent_at = None;
             }
             return true;
@@ -219,7 +219,7 @@ impl RackTlp {
         if flight.records().marks().resent > 0 {
             return true;
         }
-        if !Self::has_resent(flight) {
+        if !Self::has_retransmitted(flight) {
             self.resent_at = None;
         }
         self.take_back(flight, true);
@@ -228,7 +228,7 @@ impl RackTlp {
     }
 
     pub(super) fn try_to_open(&mut self, flight: &mut Flight, arrival: &Arrival, news: &News) {
-        if !Self::has_resent(flight) {
+        if !Self::has_retransmitted(flight) {
             self.resent_at = None;
         }
         if arrival.has_echo_of_mark && self.phase < Phase::Reduced {
@@ -245,7 +245,7 @@ impl RackTlp {
     pub(super) fn keep_open(&mut self, flight: &Flight) {
         let left = self.sacked(flight) + flight.records().marks().lost;
         let phase =
-            if left > 0 || Self::has_resent(flight) { Phase::Disorder } else { Phase::Open };
+            if left > 0 || Self::has_retransmitted(flight) { Phase::Disorder } else { Phase::Open };
         if self.phase != phase {
             self.phase = phase;
             self.end = flight.snd_max;
@@ -272,7 +272,7 @@ impl RackTlp {
     /// A reduction can be taken back once all that is outstanding a second time is reported as duplicate, a probe of the tail
     /// included.
     pub(super) fn mark_reduction(&mut self, flight: &Flight) {
-        let probe = u32::from(self.probe.has_resent());
+        let probe = u32::from(self.probe.has_retransmitted());
         self.duplicated.on_reduction(flight.snd_una, flight.records().marks().resent + probe);
     }
 

@@ -1,4 +1,4 @@
-//! Patience: how long what is missing may be only late, where recovery goes by SACK blocks.
+//! Delayed loss detection: how long what is missing may be only late, where recovery goes by SACK blocks.
 //!
 //! ```text
 //!   duplicates   lost after DupThresh of them                             RFC 6675
@@ -22,7 +22,7 @@ const LEAST_THRESHOLD: u64 = 3;
 
 /// How long is waited, and what has been seen meanwhile.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
+pub struct ReorderTolerance {
     kind: LossDetection,
     /// DupThresh of the host.
     threshold: u32,
@@ -39,11 +39,11 @@ struct Wait {
     count: u64,
 }
 
-impl Patience {
+impl ReorderTolerance {
     /// Nothing is missing.
     pub fn new(config: &Config) -> Self {
         let threshold = config.dupack_threshold;
-        Patience { kind: config.loss_detection, threshold, wait: None }
+        ReorderTolerance { kind: config.loss_detection, threshold, wait: None }
     }
 
     /// DupThresh of a scoreboard while nothing is missing: DCR goes by time only.
