@@ -1,6 +1,6 @@
 //! The parameters of a TCP connection, fixed at its construction.
 
-use super::law::{LawKind, Marks};
+use super::congestion_control::{CongestionControlKind, Marks};
 pub use super::receiver::AckCompression;
 use super::receiver::Memory;
 use super::wheel::Wheel;
@@ -127,7 +127,7 @@ pub struct Config {
     /// What tells that a segment is lost; only with [`RecoveryKind::Sack6675`].
     pub loss_detection: LossDetection,
     /// How the congestion window moves.
-    pub law: LawKind,
+    pub law: CongestionControlKind,
     /// Does HyStart++ (RFC 9406) end slow start?
     pub hystart: bool,
     /// Are segments paced?
@@ -243,7 +243,7 @@ impl Config {
 
     /// Whether blocks of an erasure code are sent.
     pub fn sends_blocks(&self) -> bool {
-        matches!(self.law, LawKind::LtTcp(_))
+        matches!(self.law, CongestionControlKind::LtTcp(_))
     }
 
     /// The window that a host advertises first, bytes.

@@ -5,7 +5,7 @@
 //!
 //! Segments lie in the order of the sequence space without gaps: each begins where the one before it ends.
 
-use super::law::{Delivery, RateSample};
+use super::congestion_control::{Delivery, RateSample};
 use super::rate::{Delivered, DeliveryRate, Newest};
 use lasthop_base::units::{Duration, Instant};
 use std::collections::VecDeque;

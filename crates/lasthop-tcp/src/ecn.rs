@@ -14,7 +14,7 @@
 //!
 //! Pure ACKs, retransmissions, SYN and FIN without data are not ECT.
 
-use super::law::Marks;
+use super::congestion_control::Marks;
 use lasthop_base::packet::{Ecn as Codepoint, TcpHeader, flags};
 
 /// What one end knows.

@@ -1,7 +1,7 @@
 //! The state of a connection for who only looks: what Linux's `tcp_info` tells, in plain units.
 
+use super::congestion_control::CongestionControl;
 use super::endpoint::{Admission, Connection, Endpoint};
-use super::law::CongestionLaw;
 use super::timers::Timer;
 use lasthop_base::units::{Duration, Instant};
 

@@ -5,7 +5,7 @@
 //! 2. *What is lost?* `loss`: duplicate ACKs, SACK scoreboards of ns-2 and of RFC 6675.
 //! 3. *What goes out next?* [`recovery`]: Reno, NewReno (RFC 6582), SACK as ns-2's Sack1 and as
 //!    RFC 6675; or `blocks` of an erasure code (LT-TCP), which find losses by themselves.
-//! 4. *How much may be outstanding?* [`law`]: Reno, CUBIC (RFC 9438); HyStart++ (RFC 9406), pacing.
+//! 4. *How much may be outstanding?* [`congestion_control`]: Reno, CUBIC (RFC 9438); HyStart++ (RFC 9406), pacing.
 //! 5. *When to give up waiting, and was it a mistake?* [`rtt`]: RFC 6298 with clock granularity,
 //!    minimum and back-off; `undo`: Eifel (RFC 3522).
 //!
@@ -25,13 +25,13 @@ mod forward;
 
 mod blocks;
 pub mod config;
+pub mod congestion_control;
 pub mod copies;
 mod departures;
 mod ecn;
 pub mod endpoint;
 mod flight;
 pub mod info;
-pub mod law;
 mod loss;
 mod pacer;
 pub mod presets;

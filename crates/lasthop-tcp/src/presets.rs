@@ -4,12 +4,12 @@ use super::config::{
     Config, Conventions, Ersn, LossDetection, Notices, RecoveryKind, TIMESTAMPS, UndoKind,
     WritePolicy,
 };
-use super::law::{LawKind, Marks, Parts, RenoKeys};
+use super::congestion_control::{CongestionControlKind, Marks, Parts, RenoKeys};
 use super::receiver::AckCompression;
 use lasthop_base::schema::keys::choice;
 use lasthop_base::units::{Bytes, Duration};
 
-pub use super::law::Variant;
+pub use super::congestion_control::Variant;
 
 impl Variant {
     /// Does it use selective acknowledgments?
@@ -52,7 +52,7 @@ pub struct Overrides {
     /// See [`Config::loss_detection`].
     pub loss_detection: Option<LossDetection>,
     /// See [`Config::law`].
-    pub law: Option<LawKind>,
+    pub law: Option<CongestionControlKind>,
     /// See [`Config::hystart`].
     pub hystart: Option<bool>,
     /// See [`Config::pacing`].
@@ -121,7 +121,7 @@ const NS2: Config = Config {
     conventions: Conventions::Ns2,
     recovery: RecoveryKind::Reno,
     loss_detection: LossDetection::Duplicates,
-    law: LawKind::Reno(RenoKeys {}),
+    law: CongestionControlKind::Reno(RenoKeys {}),
     hystart: false,
     pacing: false,
     undo: UndoKind::Off,
@@ -171,7 +171,7 @@ const RFC: Config = Config {
     conventions: Conventions::Rfc,
     recovery: RecoveryKind::Reno,
     loss_detection: LossDetection::Duplicates,
-    law: LawKind::Reno(RenoKeys {}),
+    law: CongestionControlKind::Reno(RenoKeys {}),
     hystart: false,
     pacing: false,
     undo: UndoKind::Off,
@@ -265,8 +265,8 @@ pub fn config(variant: Variant, profile: Profile, set: &Overrides) -> Config {
         // There SACK is an option of the host, whatever law it has.
         Profile::Linux => (base.recovery, set.sack.unwrap_or(base.sack)),
     };
-    let sends_blocks = matches!(law, LawKind::LtTcp(_));
-    let hystart = profile == Profile::Linux && matches!(law, LawKind::Cubic(_));
+    let sends_blocks = matches!(law, CongestionControlKind::LtTcp(_));
+    let hystart = profile == Profile::Linux && matches!(law, CongestionControlKind::Cubic(_));
     // Another recovery is without the ear for news of the link.
     let own = if profile == Profile::Ns2 { ns2 } else { rfc };
     let recovery = set.sack_recovery.filter(|_| sack).unwrap_or(recovery);

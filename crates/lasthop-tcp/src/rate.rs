@@ -3,7 +3,7 @@
 //! What was delivered since the newest segment of an ACK left, over the longer of the times that sending and acknowledging
 //! it took. Each segment remembers what had been delivered when it left; who keeps segments keeps that with them.
 
-use super::law::{LostSegment, RateSample};
+use super::congestion_control::{LostSegment, RateSample};
 use lasthop_base::units::{Duration, Instant};
 
 /// How much was delivered, as a segment that leaves remembers it.

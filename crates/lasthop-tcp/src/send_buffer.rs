@@ -13,7 +13,7 @@
 //! more; the time that an application takes to wake.
 
 use super::config::Config;
-use super::law::LawKind;
+use super::congestion_control::CongestionControlKind;
 use std::collections::VecDeque;
 
 /// `net.ipv4.tcp_wmem`: the largest buffer.
@@ -80,7 +80,7 @@ pub(super) struct SendBuffer {
 impl SendBuffer {
     /// An empty one.
     pub fn new(config: &Config) -> Self {
-        let windows = if matches!(config.law, LawKind::Bbr(_)) { 3 } else { 2 };
+        let windows = if matches!(config.law, CongestionControlKind::Bbr(_)) { 3 } else { 2 };
         SendBuffer::empty(config.segment.get(), config.offload, windows, 0)
     }
 

@@ -1,9 +1,9 @@
 //! The sending half of a connection.
 
 use super::config::{Config, Conventions};
+use super::congestion_control::{CongestionControl, Passage};
 use super::flight::Flight;
 use super::info::{Outstanding, RecoveryState};
-use super::law::{CongestionLaw, Passage};
 use super::recovery::{Arrival, LossRecovery, RackTlp, Recovery, SegmentCounts};
 use super::send_buffer::Fill;
 use super::timers::Timer;

@@ -7,7 +7,7 @@
 //! A record also has the marks of loss detection on whole segments (RFC 8985, section 5.2): SACKed, lost, sent
 //! again. How many records have each mark is counted, so that the number in flight is a subtraction.
 
-use super::law::{Delivery, RateSample};
+use super::congestion_control::{Delivery, RateSample};
 use super::rate::{Delivered, DeliveryRate};
 use lasthop_base::units::{Duration, Instant};
 use std::collections::VecDeque;

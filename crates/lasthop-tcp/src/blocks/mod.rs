@@ -1,6 +1,6 @@
 //! Connections that send blocks of an erasure code: LT-TCP.
 //!
-//! Source: see [`super::law::lt_tcp`]. A window is a block: its data are K segments, or *units*, of one size, to which
+//! Source: see [`super::congestion_control::lt_tcp`]. A window is a block: its data are K segments, or *units*, of one size, to which
 //! P parity units are added. Any K of the N = K + P give the data back. What is lost besides is made up for by more parity,
 //! never sent again.
 //!
@@ -27,7 +27,7 @@ pub(super) use receiver::BlockReceiver;
 pub(super) use sender::BlockSender;
 
 use super::config::Config;
-use super::law::LawKind;
+use super::congestion_control::CongestionControlKind;
 use lasthop_base::packet::TcpHeader;
 
 /// Bytes of the option that names a unit.
@@ -46,7 +46,7 @@ pub(super) struct Blocks {
 impl Blocks {
     /// Of a connection whose law asks for them.
     pub fn new(config: &Config) -> Option<Box<Self>> {
-        let LawKind::LtTcp(keys) = config.law else { return None };
+        let CongestionControlKind::LtTcp(keys) = config.law else { return None };
         let (sender, receiver) = (BlockSender::new(config, keys), BlockReceiver::default());
         Some(Box::new(Blocks { sender, receiver }))
     }

@@ -1,9 +1,9 @@
 //! The sending half: blocks, what of them is in flight and what is lost, and how much parity that asks for.
 
 use super::super::config::Config;
+use super::super::congestion_control::lt_tcp::LtTcpKeys;
+use super::super::congestion_control::{AckSample, Congestion, CongestionControl};
 use super::super::flight::Flight;
-use super::super::law::lt_tcp::LtTcpKeys;
-use super::super::law::{AckSample, Congestion, CongestionLaw};
 use super::super::timers::Timer;
 use super::Unit;
 use lasthop_base::units::Instant;

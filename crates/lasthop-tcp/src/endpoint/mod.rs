@@ -29,8 +29,8 @@ pub use trusting::{Connection, Trusting};
 
 use super::blocks::Blocks;
 use super::config::{Config, Conventions, WritePolicy};
+use super::congestion_control::Passage;
 use super::ecn::Ecn;
-use super::law::Passage;
 use super::receiver::Receiver;
 use super::sender::{Outgoing, Sender, SenderCounters};
 use super::timers::Timer;

@@ -2,7 +2,7 @@
 
 use super::Flight;
 use super::kept::Kept;
-use crate::law::{AckSample, CongestionLaw, Delivery};
+use crate::congestion_control::{AckSample, CongestionControl, Delivery};
 use crate::timers::Timer;
 use lasthop_base::units::{Duration, Instant};
 

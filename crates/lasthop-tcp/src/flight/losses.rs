@@ -3,7 +3,7 @@
 use super::Flight;
 use super::kept::Kept;
 use crate::config::{Conventions, Notices};
-use crate::law::{Congestion, CongestionLaw};
+use crate::congestion_control::{Congestion, CongestionControl};
 use crate::random::is_out;
 use crate::timers::Timer;
 use lasthop_base::units::Instant;

@@ -9,7 +9,7 @@ mod sending;
 mod writing;
 
 use crate::config::{Config, Conventions, UndoKind, WritePolicy};
-use crate::law::{CongestionLaw, Law, Passage};
+use crate::congestion_control::{CongestionControl, Law, Passage};
 use crate::loss::duplicates::DuplicateAcks;
 use crate::pacer::Pacer;
 use crate::rtt::RttEstimator;

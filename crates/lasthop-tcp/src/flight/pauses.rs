@@ -9,7 +9,7 @@
 
 use super::Flight;
 use crate::config::Conventions;
-use crate::law::{AckSample, CongestionLaw};
+use crate::congestion_control::{AckSample, CongestionControl};
 use crate::validation::Repair;
 use lasthop_base::units::Instant;
 

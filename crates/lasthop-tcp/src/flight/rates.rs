@@ -2,7 +2,7 @@
 
 use super::Flight;
 use super::kept::Kept;
-use crate::law::CongestionLaw;
+use crate::congestion_control::CongestionControl;
 use crate::pacer::Pacer;
 use lasthop_base::units::Duration;
 

@@ -2,7 +2,7 @@
 
 use super::kept::Kept;
 use super::{Flight, Resent, has_send_fast_path};
-use crate::law::CongestionLaw;
+use crate::congestion_control::CongestionControl;
 use crate::pacer::Pacer;
 use crate::recovery::{LossRecovery, Recovery};
 use crate::sent::SentSegment;

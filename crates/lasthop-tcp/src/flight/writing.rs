@@ -2,7 +2,7 @@
 
 use super::Flight;
 use crate::config::{Config, WritePolicy};
-use crate::law::CongestionLaw;
+use crate::congestion_control::CongestionControl;
 use crate::send_buffer::Fill;
 use std::collections::VecDeque;
 

@@ -32,8 +32,8 @@
 //! holds the timer for a second at most, or twice its time-out, in case the ELN that follows is lost.
 
 use super::super::config::{Config, Ersn};
+use super::super::congestion_control::CongestionControl;
 use super::super::flight::Flight;
-use super::super::law::CongestionLaw;
 use super::super::loss::duplicates::Duplicate;
 use super::super::loss::sack_ns2::Scoreboard;
 use super::super::timers::Timer;

@@ -20,9 +20,9 @@
 //! can be read is a key of the error process.
 
 use super::super::config::Config;
+use super::super::congestion_control::CongestionControl;
 use super::super::flight::Flight;
 use super::super::info::Outstanding;
-use super::super::law::CongestionLaw;
 use super::LossRecovery;
 use lasthop_base::units::Instant;
 use std::collections::VecDeque;

@@ -11,8 +11,8 @@
 //! holes may end in a timeout. ns-2 sends at most two segments per ACK inside recovery.
 
 use super::super::config::{Config, Conventions};
+use super::super::congestion_control::CongestionControl;
 use super::super::flight::Flight;
-use super::super::law::CongestionLaw;
 use super::super::loss::duplicates::Duplicate;
 use super::{CutGuard, LossRecovery};
 use lasthop_base::units::Instant;

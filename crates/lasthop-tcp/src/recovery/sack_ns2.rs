@@ -13,8 +13,8 @@
 //! duplicates are ignored until the next new ACK.
 
 use super::super::config::Config;
+use super::super::congestion_control::CongestionControl;
 use super::super::flight::Flight;
-use super::super::law::CongestionLaw;
 use super::super::loss::duplicates::Duplicate;
 use super::super::loss::sack_ns2::Scoreboard;
 use super::{CutGuard, LossRecovery};

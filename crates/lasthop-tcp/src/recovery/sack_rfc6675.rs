@@ -16,9 +16,9 @@
 //! timeout the scoreboard is kept and segments that the receiver holds are not resent.
 
 use super::super::config::{Config, LossDetection};
+use super::super::congestion_control::CongestionControl;
 use super::super::flight::Flight;
 use super::super::info::Outstanding;
-use super::super::law::CongestionLaw;
 use super::super::loss::delayed_detection::ReorderTolerance;
 use super::super::loss::duplicates::Duplicate;
 use super::super::loss::sack_rfc6675::Scoreboard;

@@ -11,8 +11,8 @@
 //! There is no other state. What the receiver holds beyond the hole is sent again until an ACK says that it is there.
 
 use super::super::config::Config;
+use super::super::congestion_control::CongestionControl;
 use super::super::flight::Flight;
-use super::super::law::CongestionLaw;
 use super::super::loss::duplicates::Duplicate;
 use super::{CutGuard, LossRecovery};
 use lasthop_base::units::Instant;

@@ -2,7 +2,7 @@
 
 use lasthop_base::packet::{Ecn, TcpHeader, TcpOptions};
 use lasthop_base::units::{Bytes, Duration, Instant};
-use lasthop_tcp::law::LawKind;
+use lasthop_tcp::congestion_control::CongestionControlKind;
 use lasthop_tcp::{Connection, Overrides, Profile, Role, Variant, presets};
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -244,11 +244,11 @@ proptest! {
         pattern in prop::collection::vec(
             prop_oneof![4 => Just(1u8), 3 => Just(0u8), 1 => Just(2u8)], 0..400),
     ) {
-        let LawKind::LtTcp(keys) = config(ten()).law else { panic!("its own law") };
-        let keys = lasthop_tcp::law::lt_tcp::LtTcpKeys {
+        let CongestionControlKind::LtTcp(keys) = config(ten()).law else { panic!("its own law") };
+        let keys = lasthop_tcp::congestion_control::lt_tcp::LtTcpKeys {
             full_repair, timeout_is_congestion, granularity, ..keys
         };
-        let law = Some(LawKind::LtTcp(keys));
+        let law = Some(CongestionControlKind::LtTcp(keys));
         let set = Overrides { handshake: Some(handshake), law, ..ten() };
         let fate = |from: usize, count: u64| {
             pattern.get(2 * count as usize + from).copied().unwrap_or(1)
@@ -278,10 +278,13 @@ fn random_losses_of_a_third_close_no_window() {
 /// A drop-tail queue of 200 units before a link that takes 1.2 ms for a unit, 40 ms each way: the window is five times what fits. Returns
 /// units delivered in 20 s, and the counters of the sender.
 fn overflow(unmarked_congestion: &str) -> (u64, lasthop_tcp::SenderCounters) {
-    let LawKind::LtTcp(keys) = config(ten()).law else { panic!("its own law") };
+    let CongestionControlKind::LtTcp(keys) = config(ten()).law else { panic!("its own law") };
     let unmarked_congestion = unmarked_congestion.parse().expect("a probability");
     let law =
-        Some(LawKind::LtTcp(lasthop_tcp::law::lt_tcp::LtTcpKeys { unmarked_congestion, ..keys }));
+        Some(CongestionControlKind::LtTcp(lasthop_tcp::congestion_control::lt_tcp::LtTcpKeys {
+            unmarked_congestion,
+            ..keys
+        }));
     let set = Overrides { receive_window: Some(1000.0), law, ..ten() };
     let mut pair = Pair::new(set, 1_000_000_000);
     let service = Duration::from_nanos(1_200_000);

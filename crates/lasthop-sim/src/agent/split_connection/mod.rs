@@ -48,7 +48,7 @@ use lasthop_base::schema::metrics::{Metric, Report, metrics};
 use lasthop_base::schema::quantity::Window;
 use lasthop_base::units::{Bytes, Instant};
 use lasthop_tcp::config::RecoveryKind;
-use lasthop_tcp::law::{LawKind, Marks};
+use lasthop_tcp::congestion_control::{CongestionControlKind, Marks};
 use lasthop_tcp::{Config, Conventions, Overrides, Profile, Variant, presets};
 use std::collections::VecDeque;
 
@@ -130,7 +130,7 @@ impl AgentKeys for SplitConnectionKeys {
                 "flows that keep to the advertised window: profile \"rfc\" or \"linux\"",
             );
         }
-        if matches!(flow.law, LawKind::LtTcp(_)) {
+        if matches!(flow.law, CongestionControlKind::LtTcp(_)) {
             let found = "\"split-connection\" on the route of a flow of variant \"lt-tcp\"";
             return refuse("kind", found, "flows that send bytes, not blocks of a code");
         }
@@ -140,7 +140,10 @@ impl AgentKeys for SplitConnectionKeys {
         }
         let Some(variant) = self.variant else { return Ok(()) };
         let own = self.over_link(flow);
-        let is_own_kind = matches!(own.law, LawKind::LtTcp(_) | LawKind::IdealBandwidth(_));
+        let is_own_kind = matches!(
+            own.law,
+            CongestionControlKind::LtTcp(_) | CongestionControlKind::IdealBandwidth(_)
+        );
         if is_own_kind || !variant.is_of_hosts() {
             let found = format!("{:?}, which needs more than its own end", variant.word());
             return Err(Refusal::new(

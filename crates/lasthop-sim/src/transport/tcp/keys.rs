@@ -10,7 +10,7 @@ use lasthop_base::schema::numbers::seconds;
 use lasthop_base::schema::quantity::{DelayedAck, Window};
 use lasthop_base::units::{Bytes, Duration};
 use lasthop_tcp::config::{Ersn, LossDetection, RecoveryKind, UndoKind};
-use lasthop_tcp::law::LawKind;
+use lasthop_tcp::congestion_control::CongestionControlKind;
 use lasthop_tcp::{Config, Overrides, Profile, Variant, presets};
 use serde_json::{Value, json};
 
@@ -51,7 +51,7 @@ table! {
         /// Loss detection, for loss recovery based on SACK as in RFC 6675.
         loss_detection: Option<LossDetection>;
         /// Congestion control algorithm, instead of that of the variant.
-        law: Option<LawKind>;
+        law: Option<CongestionControlKind>;
         /// HyStart++ (RFC 9406): end slow start when the RTT grows; default: off.
         hystart: Option<bool>;
         /// Pace segments instead of sending the whole window immediately; default: off, except with
@@ -188,7 +188,7 @@ impl TcpKeys {
     /// bandwidth estimate is given unless the scenario sets them.
     pub(crate) fn config_on(&self, path: PathShare<'_>) -> Config {
         let mut config = self.config();
-        if let LawKind::IdealBandwidth(mut keys) = config.law {
+        if let CongestionControlKind::IdealBandwidth(mut keys) = config.law {
             let wire = |payload| Bytes::new(config.wire_bytes(payload, 0).into());
             let data = wire(config.segment.get() as u32);
             let sizes = Sizes { payload: config.segment, data, ack: wire(0) };
@@ -196,7 +196,7 @@ impl TcpKeys {
                 keys.bandwidth.get_or_insert(bandwidth);
                 keys.round_trip.get_or_insert(round_trip);
             }
-            config.law = LawKind::IdealBandwidth(keys);
+            config.law = CongestionControlKind::IdealBandwidth(keys);
         }
         config
     }

@@ -5,7 +5,7 @@ use lasthop_base::schema::error::ScenarioError;
 use lasthop_base::schema::keys::Limits;
 use lasthop_base::schema::quantity::Window;
 use lasthop_tcp::config::{LossDetection, RecoveryKind, UndoKind};
-use lasthop_tcp::law::LawKind;
+use lasthop_tcp::congestion_control::CongestionControlKind;
 use lasthop_tcp::{Config, Profile};
 
 /// TCP keys of the scenario, and the resulting parameters.
@@ -153,8 +153,10 @@ const RULES: &[Rule] = &[
     Rule {
         key: "abe",
         violated: |at| {
-            let knows = matches!(at.config.law, LawKind::Reno(_) | LawKind::Cubic(_))
-                && at.is(Profile::Rfc)
+            let knows = matches!(
+                at.config.law,
+                CongestionControlKind::Reno(_) | CongestionControlKind::Cubic(_)
+            ) && at.is(Profile::Rfc)
                 && at.config.ecn;
             (at.config.abe && !knows).then(|| "true without what it changes".to_owned())
         },
@@ -186,7 +188,8 @@ const RULES: &[Rule] = &[
     Rule {
         key: "byte_counting",
         violated: |at| {
-            let knows = at.is(Profile::Rfc) && matches!(at.config.law, LawKind::Reno(_));
+            let knows =
+                at.is(Profile::Rfc) && matches!(at.config.law, CongestionControlKind::Reno(_));
             let most = at.config.byte_counting.filter(|_| !knows)?;
             Some(format!(
                 "{} and congestion control {:?}",
@@ -240,7 +243,7 @@ impl Subject<'_> {
 
     /// Returns a violation for LT-TCP with another profile, or with a FIN.
     fn coded_elsewhere(&self) -> Option<String> {
-        let is_coded = matches!(self.config.law, LawKind::LtTcp(_));
+        let is_coded = matches!(self.config.law, CongestionControlKind::LtTcp(_));
         match self.tcp.profile {
             _ if !is_coded => None,
             Profile::Rfc => self.config.fin.then(|| "\"lt-tcp\" with fin = true".to_owned()),

@@ -20,8 +20,8 @@
 
 use super::path::{HEADERS, LEAST_SEGMENT};
 use super::{Endpoint, Host, MtuProbing, TIMESTAMPS_BYTES};
+use crate::congestion_control::CongestionControl;
 use crate::flight::Flight;
-use crate::law::CongestionLaw;
 use lasthop_base::packet::TcpHeader;
 use lasthop_base::units::Instant;
 

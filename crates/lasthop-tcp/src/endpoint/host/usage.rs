@@ -1,7 +1,7 @@
 //! How long a connection has had something to send, and what it waited for.
 
 use super::{Endpoint, Host};
-use crate::law::CongestionLaw;
+use crate::congestion_control::CongestionControl;
 use lasthop_base::units::{Duration, Instant};
 
 /// Segments and bytes that crossed the border of a socket.

@@ -1,8 +1,8 @@
 //! What an ACK tells: duplicates, what is SACKed and acknowledged, round trips, the answer to a probe.
 
 use super::super::super::config::Conventions;
+use super::super::super::congestion_control::Congestion;
 use super::super::super::flight::Flight;
-use super::super::super::law::Congestion;
 use super::super::super::loss::tail_probe::Verdict;
 use super::super::super::sent::SentSegment;
 use super::{Arrival, MAX_REORDERING, News, Phase, RackTlp};

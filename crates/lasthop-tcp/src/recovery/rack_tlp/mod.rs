@@ -35,8 +35,8 @@ mod sending;
 mod timers;
 
 use super::super::config::{Config, Conventions, UndoKind};
+use super::super::congestion_control::{AckSample, CongestionControl, Control, Delivery};
 use super::super::flight::Flight;
-use super::super::law::{AckSample, CongestionLaw, Control, Delivery};
 use super::super::loss::rack::Rack;
 use super::super::loss::tail_probe::TailProbe;
 use super::super::timers::Timer;

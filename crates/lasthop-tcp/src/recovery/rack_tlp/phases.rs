@@ -1,8 +1,8 @@
 //! From phase to phase: what is lost, when the window is reduced, and when a reduction is taken back.
 
 use super::super::super::config::{Conventions, UndoKind};
+use super::super::super::congestion_control::{Congestion, CongestionControl};
 use super::super::super::flight::Flight;
-use super::super::super::law::{Congestion, CongestionLaw};
 use super::super::super::loss::rack::Found;
 use super::super::super::timers::Timer;
 use super::super::super::undo::frto;

@@ -1,9 +1,9 @@
 //! What goes out next, and what the sender makes of its window.
 
 use super::super::super::config::{Config, Conventions};
+use super::super::super::congestion_control::CongestionControl;
 use super::super::super::flight::Flight;
 use super::super::super::info::{Outstanding, RecoveryState};
-use super::super::super::law::CongestionLaw;
 use super::super::super::timers::Timer;
 use super::super::LossRecovery;
 use super::{Forced, Phase, RackTlp, Resend, Usage};

@@ -1,8 +1,8 @@
 //! The three timers of which one runs.
 
 use super::super::super::config::{Conventions, UndoKind};
+use super::super::super::congestion_control::CongestionControl;
 use super::super::super::flight::Flight;
-use super::super::super::law::CongestionLaw;
 use super::super::super::loss::tail_probe;
 use super::super::super::timers::Timer;
 use super::super::LossRecovery;

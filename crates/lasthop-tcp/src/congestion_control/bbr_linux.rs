@@ -1,0 +1,536 @@
+//! BBR version 1 as Linux computes it (`tcp_bbr.c`; `bbr.rs` tells the same law in real numbers, and draws its states).
+//!
+//! ```text
+//!   bandwidth   segments a microsecond, in 2^-24; its maximum over 10 round trips is kept by three samples
+//!   target      ceil(gain bw min_rtt) + extra + 3 bursts, rounded up to an even number, 2 more in the phase of 1.25
+//!   burst       what leaves in one piece: 1 ms at the pacing rate, at least 2 segments (1 below 1.2 Mbps)
+//!   extra       by how much ACKs came ahead of the bandwidth, the most of 5 to 10 round trips, at most 100 ms of it
+//!   recovery    entered: window = in flight + delivered; a round trip of conservation; left: the window from before
+//!   each loss   takes a segment off the window
+//! ```
+//!
+//! Gains are in 256ths. What was paced out for later counts as outside of the network when a phase is about to end.
+//!
+//! *Not modelled*: the model of policers (`lt_bw`), which needs a fifth of all segments lost; the start of the cycle is
+//! taken from the time, not drawn.
+
+use super::super::config::Config;
+use super::{AckSample, Congestion, CongestionControl, Control};
+use crate::info::RecoveryState;
+use lasthop_base::units::{Duration, Instant};
+
+const BW_SCALE: u32 = 24;
+const UNIT: u64 = 256;
+const HIGH_GAIN: u64 = UNIT * 2885 / 1000 + 1;
+const DRAIN_GAIN: u64 = UNIT * 1000 / 2885;
+const CWND_GAIN: u64 = 2 * UNIT;
+const CYCLE: [u64; 8] = [320, 192, UNIT, UNIT, UNIT, UNIT, UNIT, UNIT];
+const BW_ROUNDS: u32 = 10;
+const MIN_RTT_LIFE: Duration = Duration::from_secs(10);
+const PROBE_RTT_TIME: Duration = Duration::from_millis(200);
+const LEAST: u32 = 4;
+const INITIAL_WINDOW: u32 = 10;
+const FULL_BW_ROUNDS: u32 = 3;
+/// Rounds for which the most of the excess of ACKs counts, twice.
+const EXTRA_ROUNDS: u32 = 5;
+/// The excess counts up to so many microseconds of the bandwidth.
+const EXTRA_TIME: u64 = 100_000;
+/// Below this many bytes a second bursts are single segments: 1.2 Mbps.
+const SINGLE_BELOW: u64 = 150_000;
+/// Window of the connection before it has any round trip: 1 ms.
+const NOMINAL_RTT: u64 = 1_000;
+
+/// The greatest of the samples of a window of rounds, by the three best (Kathleen Nichols' windowed filter).
+#[derive(Clone, Copy, Debug, Default)]
+struct Greatest {
+    best: [(u32, u64); 3],
+}
+
+impl Greatest {
+    fn get(&self) -> u64 {
+        self.best[0].1
+    }
+
+    fn add(&mut self, round: u32, value: u64) {
+        let new = (round, value);
+        let [first, second, third] = &mut self.best;
+        if value >= first.1 || round - third.0 > BW_ROUNDS {
+            self.best = [new; 3];
+            return;
+        }
+        if value >= second.1 {
+            (*second, *third) = (new, new);
+        } else if value >= third.1 {
+            *third = new;
+        }
+        let age = round - first.0;
+        if age > BW_ROUNDS {
+            self.best = [*second, *third, new];
+            if round - self.best[0].0 > BW_ROUNDS {
+                self.best = [self.best[1], self.best[2], new];
+            }
+        } else if second.0 == first.0 && age > BW_ROUNDS / 4 {
+            (*second, *third) = (new, new);
+        } else if third.0 == second.0 && age > BW_ROUNDS / 2 {
+            *third = new;
+        }
+    }
+}
+
+/// Where BBR is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Startup,
+    Drain,
+    ProbeBw,
+    ProbeRtt,
+}
+
+/// How far ACKs run ahead of the bandwidth.
+#[derive(Clone, Copy, Debug, Default)]
+struct Excess {
+    since: Instant,
+    acked: u64,
+    most: [u64; 2],
+    place: usize,
+    rounds: u32,
+}
+
+/// BBR's window and rate.
+#[derive(Clone, Copy, Debug)]
+pub struct BbrLinux {
+    /// SMSS in bytes.
+    segment: u64,
+    cwnd: u32,
+    prior_cwnd: u32,
+    mode: Mode,
+    bandwidth: Greatest,
+    rounds: u32,
+    is_round_start: bool,
+    /// A round trip ends when a segment is acknowledged that left after so many bytes had been delivered.
+    next_round: u64,
+    min_rtt: Option<Duration>,
+    min_rtt_at: Instant,
+    probe_rtt_until: Option<Instant>,
+    probe_rtt_round_done: bool,
+    full_bw: u64,
+    full_bw_rounds: u32,
+    is_full: bool,
+    cycle: usize,
+    cycle_began: Instant,
+    packet_conservation: bool,
+    prior_state: RecoveryState,
+    /// Bytes a second; zero before the first round trip.
+    rate: u64,
+    excess: Excess,
+    is_idle: bool,
+    restarts: bool,
+}
+
+/// Microseconds.
+fn micros(duration: Duration) -> u64 {
+    duration.as_nanos() / 1_000
+}
+
+impl BbrLinux {
+    /// `cwnd` segments to begin with.
+    pub fn new(config: &Config, cwnd: f64) -> Self {
+        BbrLinux {
+            segment: config.segment.get(),
+            cwnd: cwnd as u32,
+            prior_cwnd: 0,
+            mode: Mode::Startup,
+            bandwidth: Greatest::default(),
+            rounds: 0,
+            is_round_start: false,
+            next_round: 0,
+            min_rtt: None,
+            min_rtt_at: Instant::ZERO,
+            probe_rtt_until: None,
+            probe_rtt_round_done: false,
+            full_bw: 0,
+            full_bw_rounds: 0,
+            is_full: false,
+            cycle: 0,
+            cycle_began: Instant::ZERO,
+            packet_conservation: false,
+            prior_state: RecoveryState::Open,
+            rate: 0,
+            excess: Excess::default(),
+            is_idle: false,
+            restarts: false,
+        }
+    }
+
+    /// Gains of pacing and window.
+    fn gains(&self) -> (u64, u64) {
+        match self.mode {
+            Mode::Startup => (HIGH_GAIN, HIGH_GAIN),
+            Mode::Drain => (DRAIN_GAIN, HIGH_GAIN),
+            Mode::ProbeBw => (CYCLE[self.cycle], CWND_GAIN),
+            Mode::ProbeRtt => (UNIT, UNIT),
+        }
+    }
+
+    /// Bytes a second for a bandwidth and a gain: a hundredth below.
+    fn bytes_a_second(&self, bandwidth: u64, gain: u64) -> u64 {
+        let rate = u128::from(bandwidth * self.segment * gain / UNIT);
+        ((rate * 990_000) >> BW_SCALE) as u64
+    }
+
+    fn burst(&self) -> u32 {
+        let least = if self.rate < SINGLE_BELOW { 1 } else { 2 };
+        ((self.rate >> 10).min(65_000) / self.segment).clamp(least, 127) as u32
+    }
+
+    fn product(&self, gain: u64) -> u32 {
+        let Some(min_rtt) = self.min_rtt else { return INITIAL_WINDOW };
+        let product = self.bandwidth.get() * micros(min_rtt);
+        (product * gain / UNIT).div_ceil(1 << BW_SCALE) as u32
+    }
+
+    /// Room for what the hosts hold in one piece.
+    fn with_bursts(&self, window: u32) -> u32 {
+        let even = (window + 3 * self.burst()).next_multiple_of(2);
+        even + if self.mode == Mode::ProbeBw && self.cycle == 0 { 2 } else { 0 }
+    }
+
+    fn target(&self, gain: u64) -> u32 {
+        self.with_bursts(self.product(gain))
+    }
+
+    /// Segments in the network when the next one leaves.
+    fn at_departure(&self, control: &Control, in_flight: u32) -> u32 {
+        let delivered = (self.bandwidth.get() * micros(control.until_departure)) >> BW_SCALE;
+        let more = if self.gains().0 > UNIT { self.burst() } else { 0 };
+        (in_flight + more).saturating_sub(delivered as u32)
+    }
+
+    fn save_window(&mut self) {
+        let is_reduced = self.prior_state >= RecoveryState::Recovery || self.mode == Mode::ProbeRtt;
+        self.prior_cwnd = if is_reduced { self.prior_cwnd.max(self.cwnd) } else { self.cwnd };
+    }
+
+    fn update_bandwidth(&mut self, control: &Control) {
+        self.is_round_start = false;
+        let Some(sample) = &control.delivery.rate else { return };
+        if sample.prior_delivered >= self.next_round {
+            self.next_round = control.delivery.total;
+            self.rounds += 1;
+            self.is_round_start = true;
+            self.packet_conservation = false;
+        }
+        let segments = sample.delivered.div_ceil(self.segment);
+        let bandwidth = (segments << BW_SCALE) / micros(sample.interval).max(1);
+        if !sample.is_app_limited || bandwidth >= self.bandwidth.get() {
+            self.bandwidth.add(self.rounds, bandwidth);
+        }
+    }
+
+    fn update_excess(&mut self, control: &Control) {
+        if control.delivered == 0 || control.delivery.rate.is_none() {
+            return;
+        }
+        let excess = &mut self.excess;
+        if self.is_round_start {
+            excess.rounds += 1;
+            if excess.rounds >= EXTRA_ROUNDS {
+                excess.rounds = 0;
+                excess.place ^= 1;
+                excess.most[excess.place] = 0;
+            }
+        }
+        let now = control.delivery.now;
+        let mut expected = (self.bandwidth.get() * micros(now - excess.since)) >> BW_SCALE;
+        if excess.acked <= expected {
+            (excess.acked, excess.since, expected) = (0, now, 0);
+        }
+        excess.acked += u64::from(control.delivered);
+        let extra = (excess.acked - expected).min(self.cwnd.into());
+        excess.most[excess.place] = excess.most[excess.place].max(extra);
+    }
+
+    fn extra(&self) -> u32 {
+        if !self.is_full {
+            return 0;
+        }
+        let most = self.excess.most[0].max(self.excess.most[1]);
+        most.min((self.bandwidth.get() * EXTRA_TIME) >> BW_SCALE) as u32
+    }
+
+    fn update_cycle(&mut self, control: &Control) {
+        if self.mode != Mode::ProbeBw {
+            return;
+        }
+        let now = control.delivery.now;
+        let lasted = self.min_rtt.is_some_and(|min_rtt| now - self.cycle_began > min_rtt);
+        let gain = CYCLE[self.cycle];
+        let in_flight = self.at_departure(control, control.prior_in_flight);
+        let is_over = match gain.cmp(&UNIT) {
+            std::cmp::Ordering::Equal => lasted,
+            // Until the path holds it, or loses some of it.
+            std::cmp::Ordering::Greater => {
+                lasted && (control.losses > 0 || in_flight >= self.target(gain))
+            }
+            std::cmp::Ordering::Less => lasted || in_flight <= self.target(UNIT),
+        };
+        if is_over {
+            self.cycle = (self.cycle + 1) % CYCLE.len();
+            self.cycle_began = now;
+        }
+    }
+
+    fn enter_probe_bw(&mut self, now: Instant) {
+        self.mode = Mode::ProbeBw;
+        // Any phase but that of 0.75, which stands at 1.
+        let drawn = (now.as_nanos() / 1_000 % (CYCLE.len() as u64 - 1)) as usize;
+        self.cycle = if drawn == 0 { 0 } else { drawn + 1 };
+        self.cycle_began = now;
+    }
+
+    fn check_full(&mut self, control: &Control) {
+        let is_limited = control.delivery.rate.is_some_and(|sample| sample.is_app_limited);
+        if self.is_full || !self.is_round_start || is_limited {
+            return;
+        }
+        if self.bandwidth.get() >= self.full_bw * 5 / 4 {
+            (self.full_bw, self.full_bw_rounds) = (self.bandwidth.get(), 0);
+        } else {
+            self.full_bw_rounds += 1;
+            self.is_full = self.full_bw_rounds >= FULL_BW_ROUNDS;
+        }
+    }
+
+    fn check_drain(&mut self, control: &Control) {
+        if self.mode == Mode::Startup && self.is_full {
+            self.mode = Mode::Drain;
+        }
+        if self.mode == Mode::Drain
+            && self.at_departure(control, control.in_flight) <= self.target(UNIT)
+        {
+            self.enter_probe_bw(control.delivery.now);
+        }
+    }
+
+    fn update_min_rtt(&mut self, control: &Control) {
+        let now = control.delivery.now;
+        let is_old = now > self.min_rtt_at + MIN_RTT_LIFE;
+        if let Some(rtt) = control.delivery.rtt
+            && (is_old || self.min_rtt.is_none_or(|least| rtt <= least))
+        {
+            (self.min_rtt, self.min_rtt_at) = (Some(rtt), now);
+        }
+        if is_old && !self.restarts && self.mode != Mode::ProbeRtt {
+            self.mode = Mode::ProbeRtt;
+            self.save_window();
+            self.probe_rtt_until = None;
+        }
+        if self.mode == Mode::ProbeRtt {
+            match self.probe_rtt_until {
+                None if control.in_flight <= LEAST => {
+                    self.probe_rtt_until = Some(now + PROBE_RTT_TIME);
+                    self.probe_rtt_round_done = false;
+                    self.next_round = control.delivery.total;
+                }
+                Some(until) => {
+                    self.probe_rtt_round_done |= self.is_round_start;
+                    if self.probe_rtt_round_done && now > until {
+                        self.end_probe_rtt(now);
+                    }
+                }
+                None => {}
+            }
+        }
+        if control.delivery.rate.is_some_and(|sample| sample.delivered > 0) {
+            self.restarts = false;
+        }
+    }
+
+    fn end_probe_rtt(&mut self, now: Instant) {
+        self.min_rtt_at = now;
+        self.cwnd = self.cwnd.max(self.prior_cwnd);
+        if self.is_full {
+            self.enter_probe_bw(now);
+        } else {
+            self.mode = Mode::Startup;
+        }
+    }
+
+    fn set_rate(&mut self, gain: u64) {
+        let rate = self.bytes_a_second(self.bandwidth.get(), gain);
+        if self.is_full || rate > self.rate {
+            self.rate = rate;
+        }
+    }
+
+    /// The window while losses are repaired, and whether it stays so.
+    fn recover(&mut self, control: &Control) -> bool {
+        let (before, state) = (self.prior_state, control.state);
+        if control.losses > 0 {
+            self.cwnd = self.cwnd.saturating_sub(control.losses).max(1);
+        }
+        if state == RecoveryState::Recovery && before != RecoveryState::Recovery {
+            self.packet_conservation = true;
+            self.next_round = control.delivery.total;
+            self.cwnd = control.in_flight + control.delivered;
+        } else if before >= RecoveryState::Recovery && state < RecoveryState::Recovery {
+            self.cwnd = self.cwnd.max(self.prior_cwnd);
+            self.packet_conservation = false;
+        }
+        self.prior_state = state;
+        if self.packet_conservation {
+            self.cwnd = self.cwnd.max(control.in_flight + control.delivered);
+        }
+        self.packet_conservation
+    }
+
+    fn set_window(&mut self, control: &Control, gain: u64) {
+        if control.delivered > 0 && !self.recover(control) {
+            let target = self.with_bursts(self.product(gain) + self.extra());
+            if self.is_full {
+                self.cwnd = (self.cwnd + control.delivered).min(target);
+            } else if self.cwnd < target
+                || control.delivery.total < u64::from(INITIAL_WINDOW) * self.segment
+            {
+                self.cwnd += control.delivered;
+            }
+            self.cwnd = self.cwnd.max(LEAST);
+        }
+        if self.mode == Mode::ProbeRtt {
+            self.cwnd = self.cwnd.min(LEAST);
+        }
+    }
+}
+
+impl CongestionControl for BbrLinux {
+    fn on_ack(&mut self, _sample: &AckSample) {}
+
+    fn on_established(&mut self, now: Instant, rtt: Option<Duration>) {
+        self.min_rtt = rtt;
+        self.min_rtt_at = now;
+        self.excess.since = now;
+        let micros = rtt.map_or(NOMINAL_RTT, micros).max(1);
+        let bandwidth = (u64::from(self.cwnd) << BW_SCALE) / micros;
+        self.rate = self.bytes_a_second(bandwidth, HIGH_GAIN);
+    }
+
+    fn on_control(&mut self, control: &Control) {
+        self.is_idle = control.in_flight == 0;
+        self.update_bandwidth(control);
+        self.update_excess(control);
+        self.update_cycle(control);
+        self.check_full(control);
+        self.check_drain(control);
+        self.update_min_rtt(control);
+        let (pacing, window) = self.gains();
+        self.set_rate(pacing);
+        self.set_window(control, window);
+    }
+
+    fn on_congestion(&mut self, _now: Instant, _congestion: Congestion, _in_use: f64) {
+        self.save_window();
+    }
+
+    fn on_timeout(&mut self, _now: Instant, in_use: Option<f64>) {
+        if in_use.is_some() {
+            self.save_window();
+        }
+        self.prior_state = RecoveryState::Loss;
+        self.full_bw = 0;
+        self.is_round_start = true;
+    }
+
+    fn on_spurious(&mut self) {
+        (self.full_bw, self.full_bw_rounds) = (0, 0);
+    }
+
+    fn on_sent(&mut self, now: Instant, _bytes: u64) {
+        if std::mem::take(&mut self.is_idle) {
+            self.restarts = true;
+            (self.excess.since, self.excess.acked) = (now, 0);
+            if self.mode == Mode::ProbeBw {
+                self.set_rate(UNIT);
+            } else if self.mode == Mode::ProbeRtt
+                && self.probe_rtt_until.is_some_and(|until| now > until)
+            {
+                self.end_probe_rtt(now);
+            }
+        }
+    }
+
+    fn keeps_window_in_recovery(&self) -> bool {
+        true
+    }
+
+    fn is_self_limited(&self) -> bool {
+        self.mode == Mode::ProbeRtt
+    }
+
+    fn window(&self) -> u64 {
+        u64::from(self.cwnd) * self.segment
+    }
+
+    fn cwnd(&self) -> f64 {
+        self.cwnd.into()
+    }
+
+    fn ssthresh(&self) -> f64 {
+        f64::INFINITY
+    }
+
+    fn set_cwnd(&mut self, cwnd: f64) {
+        self.cwnd = cwnd as u32;
+    }
+
+    fn pacing_rate(&self, _srtt: Duration) -> f64 {
+        self.rate as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::presets::{Overrides, Profile, Variant, config};
+
+    fn bbr() -> BbrLinux {
+        let set = Overrides { timestamps: Some(false), ..Overrides::default() };
+        let config = config(Variant::Bbr, Profile::Linux, &set);
+        BbrLinux::new(&config, 10.0)
+    }
+
+    /// Linux 6.18 told a pacing rate of 1,026,626 B/s after a handshake of 40.639 ms, and had a window of 26 segments in
+    /// STARTUP over a path of one segment in 6 ms.
+    #[test]
+    fn rate_and_window_of_a_kernel() {
+        let mut bbr = bbr();
+        let rtt = Duration::from_nanos(40_639_000);
+        bbr.on_established(Instant::ZERO, Some(rtt));
+        assert_eq!(bbr.rate, 1_026_626);
+        bbr.bandwidth.add(1, (1 << BW_SCALE) / 6_000);
+        // 2.887 * 40.639 / 6 = 19.6, rounded up, and three bursts of two.
+        assert_eq!(bbr.target(HIGH_GAIN), 26);
+        // 6.8, and six; in the phase of 1.25 two more.
+        assert_eq!(bbr.target(UNIT), 14);
+        (bbr.mode, bbr.cycle) = (Mode::ProbeBw, 0);
+        assert_eq!(bbr.target(UNIT), 16);
+    }
+
+    /// Rounds and samples; the greatest of the last ten rounds.
+    #[test]
+    fn the_greatest_of_ten_rounds() {
+        let mut greatest = Greatest::default();
+        for (round, value, expected) in [
+            (1, 50, 50),
+            (2, 40, 50),
+            (5, 45, 50),
+            (11, 30, 50),
+            // The sample of round 1 is too old.
+            (12, 20, 45),
+            (16, 10, 30),
+            (40, 5, 5),
+        ] {
+            greatest.add(round, value);
+            assert_eq!(greatest.get(), expected, "round {round}");
+        }
+    }
+}

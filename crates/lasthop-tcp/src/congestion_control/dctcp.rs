@@ -1,0 +1,122 @@
+//! DCTCP (RFC 8257): a mark reduces the window by the share of segments that were marked.
+//!
+//! ```text
+//!   at the end of a window   alpha = (1 - g) alpha + g M       M: share of bytes that were marked (`mark_share.rs`)
+//!   marks, once a window     ssthresh = cwnd = cwnd (1 - alpha/2)
+//!   loss, timeout            as Reno
+//!   growth                   as Reno
+//! ```
+//!
+//! For queues that mark every segment above a low threshold (`step`). The receiver tells of each
+//! segment whether it was marked (`tcp/ecn.rs`), and ECN is on.
+//!
+//! *Not modelled*: marks on SYN and on retransmissions; section 3.5's back-off of a timer at a window of two segments.
+
+use super::super::config::Config;
+use super::Congestion;
+use super::family::{LawKeys, Marks};
+use super::mark_share::{GAIN, MarkShare};
+use super::sample::{AckSample, Delivery};
+use super::window::{Cause, Window, WindowLaw};
+use lasthop_base::schema::keys::table;
+use lasthop_base::units::Instant;
+
+table! {
+    /// DCTCP (RFC 8257): marks reduce the window by the share of segments that carry them.
+    pub struct DctcpKeys as "dctcp" {}
+}
+
+impl Copy for DctcpKeys {}
+
+impl LawKeys for DctcpKeys {
+    type Machine = Dctcp;
+
+    const MARKS: Marks = Marks::Share;
+
+    fn build(&self, config: &Config, cwnd: f64) -> Dctcp {
+        Dctcp { window: Window::new(config, cwnd), share: MarkShare::new(GAIN), end: 0 }
+    }
+}
+
+/// DCTCP's window.
+#[derive(Clone, Copy, Debug)]
+pub struct Dctcp {
+    window: Window,
+    share: MarkShare,
+    /// The window in hand ends when this byte is acknowledged.
+    end: u64,
+}
+
+impl WindowLaw for Dctcp {
+    fn state(&self) -> &Window {
+        &self.window
+    }
+
+    fn state_mut(&mut self) -> &mut Window {
+        &mut self.window
+    }
+
+    fn grow(&mut self, sample: &AckSample) {
+        self.window.reno(sample);
+    }
+
+    fn threshold(&mut self, _now: Instant, cause: Cause, in_use: f64) -> f64 {
+        match cause {
+            Cause::Congestion(Congestion::Ecn) => {
+                self.window.cwnd() * (1.0 - self.share.alpha / 2.0)
+            }
+            Cause::Congestion(Congestion::Loss) | Cause::Timeout => in_use / 2.0,
+        }
+    }
+
+    fn measure(&mut self, delivery: &Delivery) {
+        self.share.add(delivery);
+        if delivery.snd_una > self.end {
+            self.share.end();
+            self.end = delivery.snd_max;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::CongestionControl;
+    use super::super::testing::{Acks, avoid, law, ms};
+    use super::*;
+
+    /// By hand: alpha falls by a sixteenth in each window without marks, and comes to the share of marks where that is
+    /// steady: one segment in four, a window of 20 falls to 17.5.
+    #[test]
+    fn alpha_is_the_share_of_marks() {
+        let mut law = law::<DctcpKeys>(20.0);
+        avoid(&mut law, 20.0);
+        let mut acks = Acks::new();
+        for windows in 1..=20 {
+            let end = law.end;
+            while law.end == end {
+                acks.ack(&mut law, 100.0, 5.0);
+                law.set_cwnd(20.0);
+            }
+            let by_hand = (15.0f64 / 16.0).powi(windows);
+            assert!((law.share.alpha - by_hand).abs() < 1e-12, "{windows}: {}", law.share.alpha);
+        }
+        for segment in 0..4_000 {
+            acks.is_marked = segment % 4 == 0;
+            acks.ack(&mut law, 100.0, 5.0);
+            law.set_cwnd(20.0);
+        }
+        assert!((law.share.alpha - 0.25).abs() < 0.01, "{}", law.share.alpha);
+        law.on_congestion(ms(acks.now), Congestion::Ecn, 20.0);
+        assert!((law.cwnd() - 17.5).abs() < 0.1 && law.cwnd() == law.ssthresh());
+        law.on_congestion(ms(acks.now), Congestion::Loss, 16.0);
+        assert_eq!(law.cwnd(), 8.0);
+    }
+
+    /// Section 3.3: alpha is 1 at first, so that the first mark halves.
+    #[test]
+    fn the_first_mark_halves() {
+        let mut law = law::<DctcpKeys>(20.0);
+        law.on_congestion(ms(0.0), Congestion::Ecn, 20.0);
+        assert_eq!((law.cwnd(), law.ssthresh()), (10.0, 10.0));
+    }
+}

@@ -1,0 +1,244 @@
+//! HyStart++: leaves slow start when the round-trip time grows (RFC 9406, section 4.2).
+//!
+//! ```text
+//!               round trips of this round >= those of the last + RttThresh
+//!   SLOW START ----------------------------------------------------------> CSS: a quarter of the growth
+//!        ^                                                                  |  |
+//!        +----- round trips of a CSS round below the baseline --------------+  | CSS_ROUNDS rounds
+//!                                                                              v
+//!                                                                     congestion avoidance
+//! ```
+//!
+//! A round ends when the byte that was next at its beginning (windowEnd) is acknowledged; its round-trip time is the least of
+//! its samples, and at least eight must have been taken. Used in every slow start (the RFC: at least in the
+//! first), each of which begins afresh: what rounds before a loss or a timeout told says nothing of it.
+
+use super::AckSample;
+use lasthop_base::units::Duration;
+
+const MIN_RTT_THRESH: Duration = Duration::from_millis(4);
+const MAX_RTT_THRESH: Duration = Duration::from_millis(16);
+const MIN_RTT_DIVISOR: u64 = 8;
+const N_RTT_SAMPLE: u32 = 8;
+const CSS_GROWTH_DIVISOR: f64 = 4.0;
+const CSS_ROUNDS: u32 = 5;
+/// Segments by which an ACK grows the window at most, without pacing.
+const L: f64 = 8.0;
+
+/// Conservative Slow Start, while it lasts.
+#[derive(Clone, Copy, Debug)]
+struct Css {
+    /// cssBaselineMinRtt.
+    baseline: Duration,
+    /// Rounds begun in it, the one in which it began included.
+    rounds: u32,
+}
+
+/// State of HyStart++; no sample is `None`, where the RFC says infinity.
+#[derive(Clone, Copy, Debug)]
+pub struct HyStart {
+    /// windowEnd.
+    window_end: u64,
+    last_round_min: Option<Duration>,
+    current_round_min: Option<Duration>,
+    samples: u32,
+    css: Option<Css>,
+    /// Growth of an ACK at most, in segments.
+    limit: f64,
+}
+
+impl HyStart {
+    /// Before the first ACK.
+    pub fn new(is_paced: bool) -> Self {
+        HyStart {
+            window_end: 0,
+            last_round_min: None,
+            current_round_min: None,
+            samples: 0,
+            css: None,
+            limit: if is_paced { f64::INFINITY } else { L },
+        }
+    }
+
+    /// Slow start is over for a loss, a mark or a timeout; the next one begins afresh.
+    pub fn reset(&mut self) {
+        *self = HyStart { limit: self.limit, ..HyStart::new(false) };
+    }
+
+    /// Is growth slowed down?
+    #[cfg(test)]
+    pub fn is_conservative(&self) -> bool {
+        self.css.is_some()
+    }
+
+    /// An ACK arrived in slow start: by how many segments the window grows, and whether slow start is
+    /// over.
+    pub fn on_ack(&mut self, sample: &AckSample, segment: u64) -> (f64, bool) {
+        let mut is_over = false;
+        if sample.snd_una > self.window_end {
+            is_over = self.end_round();
+            self.window_end = sample.snd_max;
+        }
+        if let Some(rtt) = sample.rtt {
+            self.current_round_min =
+                Some(self.current_round_min.map_or(rtt, |least| least.min(rtt)));
+            self.samples += 1;
+        }
+        self.look();
+        let growth = (sample.acked as f64 / segment as f64).min(self.limit);
+        (if self.css.is_some() { growth / CSS_GROWTH_DIVISOR } else { growth }, is_over)
+    }
+
+    /// Begins a round. Says whether that ends slow start.
+    fn end_round(&mut self) -> bool {
+        self.last_round_min = self.current_round_min.take();
+        self.samples = 0;
+        let Some(css) = &mut self.css else { return false };
+        css.rounds += 1;
+        let is_over = css.rounds > CSS_ROUNDS;
+        if is_over {
+            self.css = None;
+        }
+        is_over
+    }
+
+    /// Compares this round with the last.
+    fn look(&mut self) {
+        let (Some(current), true) = (self.current_round_min, self.samples >= N_RTT_SAMPLE) else {
+            return;
+        };
+        match (self.css, self.last_round_min) {
+            (Some(css), _) if current < css.baseline => self.css = None,
+            (None, Some(last)) => {
+                let eighth = Duration::from_nanos(last.as_nanos() / MIN_RTT_DIVISOR);
+                if current >= last + eighth.min(MAX_RTT_THRESH).max(MIN_RTT_THRESH) {
+                    self.css = Some(Css { baseline: current, rounds: 1 });
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{CongestionControl, Law};
+    use super::*;
+    use crate::presets::{Overrides, Profile, Variant, config};
+    use lasthop_base::units::Instant;
+
+    /// Rounds of eight segments; each row is the round-trip time of a round in ms, what the window
+    /// grows by in its last ACK (in eighths of a segment, so that a quarter of one is 2), and whether
+    /// slow start ended with its first.
+    fn play(rows: &[(u64, u64, bool)]) -> HyStart {
+        let mut hystart = HyStart::new(false);
+        let mut una = 0;
+        for (round, &(millis, eighths, over)) in rows.iter().enumerate() {
+            let mut ended = false;
+            let mut growth = 0.0;
+            for _ in 0..8 {
+                una += 1000;
+                let sample = AckSample {
+                    now: Instant::ZERO,
+                    acked: 1000,
+                    delivered_segments: 1,
+                    is_window_limited: true,
+                    prior_in_flight: 8000,
+                    snd_una: una,
+                    // Byte `snd_max` of the first ACK is acknowledged by the ninth.
+                    snd_max: una + 7000,
+                    rtt: Some(Duration::from_millis(millis)),
+                    srtt: Duration::ZERO,
+                };
+                let (grows, is_over) = hystart.on_ack(&sample, 1000);
+                growth = grows;
+                ended |= is_over;
+            }
+            assert_eq!((growth * 8.0, ended), (eighths as f64, over), "round {round}");
+        }
+        hystart
+    }
+
+    #[test]
+    fn a_round_trip_that_grows_by_an_eighth_ends_slow_start_after_five_rounds() {
+        let hystart = play(&[
+            (80, 8, false),
+            (89, 8, false),  // 80/8 = 10 ms more would be needed.
+            (101, 2, false), // 89 + 11.125: conservative from the eighth sample on, round 1.
+            (101, 2, false),
+            (110, 2, false),
+            (110, 2, false),
+            (110, 2, false),
+            (110, 8, true), // The sixth: over, and nothing is slowed down any more.
+        ]);
+        assert!(!hystart.is_conservative());
+    }
+
+    /// A timeout in the second round, while growth is slowed down: the slow start after it begins afresh.
+    #[test]
+    fn slow_start_after_a_timeout_begins_afresh() {
+        let set = Overrides { hystart: Some(true), ..Overrides::default() };
+        for variant in [Variant::Reno, Variant::Cubic] {
+            let mut law = Law::new(&config(variant, Profile::Rfc, &set), 10.0);
+            let ack = |law: &mut Law, una: u64, millis: u64| {
+                let before = law.cwnd();
+                law.on_ack(&AckSample {
+                    now: Instant::ZERO,
+                    acked: 1460,
+                    delivered_segments: 1,
+                    is_window_limited: true,
+                    prior_in_flight: 1_000_000,
+                    snd_una: 1460 * una,
+                    snd_max: 1460 * (una + 7),
+                    rtt: Some(Duration::from_millis(millis)),
+                    srtt: Duration::ZERO,
+                });
+                law.cwnd() - before
+            };
+            for una in 1..16 {
+                ack(&mut law, una, if una <= 8 { 80 } else { 100 });
+            }
+            assert_eq!(ack(&mut law, 16, 100), 0.25, "{variant:?}");
+            law.on_timeout(Instant::ZERO, Some(40.0));
+            assert_eq!(ack(&mut law, 17, 100), 1.0, "{variant:?}");
+        }
+    }
+
+    #[test]
+    fn a_round_trip_that_falls_again_resumes_slow_start() {
+        let hystart = play(&[(80, 8, false), (100, 2, false), (99, 8, false), (99, 8, false)]);
+        assert!(!hystart.is_conservative());
+    }
+
+    #[test]
+    fn the_threshold_lies_between_4_and_16_ms() {
+        for (base, quiet, loud) in [(8, 11, 12), (40, 44, 45), (400, 415, 416)] {
+            assert!(!play(&[(base, 8, false), (quiet, 8, false)]).is_conservative(), "{base}");
+            assert!(play(&[(base, 8, false), (loud, 2, false)]).is_conservative(), "{base}");
+        }
+    }
+
+    #[test]
+    fn seven_samples_decide_nothing_and_an_ack_counts_for_eight_segments() {
+        let mut hystart = HyStart::new(false);
+        let mut sample = AckSample {
+            now: Instant::ZERO,
+            acked: 20_000,
+            delivered_segments: 1,
+            is_window_limited: true,
+            prior_in_flight: 20_000,
+            snd_una: 1,
+            snd_max: 100,
+            rtt: Some(Duration::from_millis(10)),
+            srtt: Duration::ZERO,
+        };
+        assert_eq!(hystart.on_ack(&sample, 1000), (8.0, false));
+        assert_eq!(HyStart::new(true).on_ack(&sample, 1000), (20.0, false));
+        (sample.snd_una, sample.snd_max) = (101, 200);
+        sample.rtt = Some(Duration::from_millis(50));
+        for count in 1..=8 {
+            let (growth, _) = hystart.on_ack(&sample, 1000);
+            assert_eq!(growth, if count < 8 { 8.0 } else { 2.0 });
+        }
+    }
+}

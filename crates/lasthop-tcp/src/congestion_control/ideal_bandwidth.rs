@@ -1,0 +1,98 @@
+//! The ideal bandwidth estimate (Capone, Fratta, Martignon, "Bandwidth Estimation Schemes for TCP over Wireless Networks",
+//! IEEE Trans. Mobile Computing 3(2), 2004; Yun, EURASIP JWCN 2009, section 5): a bound for schemes that estimate.
+//!
+//! ```text
+//!   growth       as Reno
+//!   congestion   ssthresh = BW RTT_min / segment; cwnd = min(cwnd, ssthresh)
+//!   timeout      ssthresh the same; cwnd = 1
+//! ```
+//!
+//! BW and RTT_min are known, not measured. What a scenario does not give comes from its links: BW is the payload that the
+//! narrowest link carries, divided by the TCP flows that cross it the same way; RTT_min is that of a full segment and its
+//! acknowledgment through empty queues.
+//!
+//! *Not modelled*: what other flows leave from moment to moment; retransmissions of the link and contention for the air
+//! in BW.
+
+use super::super::config::{Config, RecoveryKind};
+use super::family::LawKeys;
+use super::sample::AckSample;
+use super::window::{Cause, Window, WindowLaw};
+use lasthop_base::schema::keys::{Limits, table};
+use lasthop_base::units::{Duration, Instant, Rate};
+
+table! {
+    /// Ideal bandwidth estimation: after a loss the threshold is what the flow's share of the narrowest link carries.
+    pub struct IdealBandwidthKeys as "ideal-bandwidth" {
+        /// The share, in payload; by default that of the links of the scenario.
+        bandwidth: Option<Rate>;
+        /// Round trip without queueing; by default that of the links of the scenario.
+        round_trip: Option<Duration>, Limits::POSITIVE;
+    }
+}
+
+impl Copy for IdealBandwidthKeys {}
+
+impl LawKeys for IdealBandwidthKeys {
+    type Machine = IdealBandwidth;
+
+    const RECOVERY: [RecoveryKind; 2] = [RecoveryKind::NewReno; 2];
+
+    const MEASURES: bool = false;
+
+    fn build(&self, config: &Config, cwnd: f64) -> IdealBandwidth {
+        let carried = self.bandwidth.zip(self.round_trip).map(|(bandwidth, round_trip)| {
+            bandwidth.as_bps() as f64 / 8.0 * round_trip.as_secs_f64() / config.segment.get() as f64
+        });
+        IdealBandwidth { window: Window::new(config, cwnd), carried }
+    }
+}
+
+/// A window whose threshold is known.
+#[derive(Clone, Copy, Debug)]
+pub struct IdealBandwidth {
+    window: Window,
+    /// BW RTT_min in segments; none if nobody knows.
+    carried: Option<f64>,
+}
+
+impl WindowLaw for IdealBandwidth {
+    fn state(&self) -> &Window {
+        &self.window
+    }
+
+    fn state_mut(&mut self) -> &mut Window {
+        &mut self.window
+    }
+
+    fn grow(&mut self, sample: &AckSample) {
+        self.window.reno(sample);
+    }
+
+    fn threshold(&mut self, _now: Instant, _cause: Cause, in_use: f64) -> f64 {
+        self.carried.unwrap_or(in_use / 2.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{any_config, ms};
+    use super::super::{Congestion, CongestionControl};
+    use super::*;
+
+    /// By hand: 1 Mbps over 100 ms is 12.5 segments of 1000 B, however often the window is reduced.
+    #[test]
+    fn losses_in_a_row_leave_the_threshold_where_it_is() {
+        let keys = IdealBandwidthKeys {
+            bandwidth: Some(Rate::from_bps(1_000_000)),
+            round_trip: Some(Duration::from_millis(100)),
+        };
+        let mut law = keys.build(&any_config(), 40.0);
+        for _ in 0..3 {
+            law.on_congestion(ms(0.0), Congestion::Loss, 40.0);
+            assert_eq!((law.cwnd(), law.ssthresh()), (12.5, 12.5));
+        }
+        law.on_timeout(ms(0.0), Some(12.5));
+        assert_eq!((law.cwnd(), law.ssthresh()), (1.0, 12.5));
+    }
+}

@@ -1,0 +1,151 @@
+//! Laws against ns-2's Linux TCP (`tools/ns2/laws.py`), acknowledgment by acknowledgment.
+//!
+//! Each file holds the acknowledgments that reached a sender of ns-2 which runs a congestion module of Linux 2.6, and its
+//! window after each. Ours hears of the same acknowledgments. At each loss it takes over their window, and its threshold
+//! must be theirs; where the recovery ends it takes over their window once more, and in the avoidance that follows its
+//! window must stay with theirs. Theirs is a whole number.
+//!
+//! What is not compared, and why:
+//! - slow start, in which these modules differ from their descendants of today (Vegas, Hybla with its first threshold);
+//! - the threshold of Westwood, whose module reduces at the end of a recovery;
+//! - Illinois, whose module ns-2 asks more than once for the threshold of a loss (200 segments fall to 75 by way of 121,
+//!   which is ours; 90 to 16), so that it leaves a loss with another state than ours.
+
+use super::family::LawKeys;
+use super::sample::{AckSample, Delivery};
+use super::testing::{SEGMENT, law, ms};
+use super::{Congestion, CongestionControl};
+use lasthop_base::units::Duration;
+use std::path::Path;
+
+/// An acknowledgment and what the sender of ns-2 made of it.
+struct Row {
+    now: f64,
+    acked: u64,
+    rtt: f64,
+    highest: u64,
+    cwnd: f64,
+    ssthresh: f64,
+}
+
+fn rows(module: &str) -> Vec<Row> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../tools/ns2/reference/laws")
+        .join(format!("{module}.csv"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let mut now = 0.0;
+    text.lines()
+        .skip(1)
+        .map(|line| {
+            let cells: Vec<f64> = line.split(',').map(|cell| cell.parse().unwrap()).collect();
+            now += cells[0] / 1e3;
+            Row {
+                now,
+                acked: cells[1] as u64,
+                rtt: cells[2] / 1e3,
+                highest: cells[3] as u64,
+                cwnd: cells[4],
+                ssthresh: cells[5],
+            }
+        })
+        .collect()
+}
+
+/// How far ours was from theirs.
+struct Found {
+    /// Acknowledgments compared.
+    compared: usize,
+    /// The largest difference of the windows beyond [`SLACK`], as a share of theirs.
+    worst: f64,
+    /// Thresholds at the losses, ours and theirs.
+    thresholds: Vec<(f64, f64)>,
+}
+
+/// Segments by which windows may differ: theirs is rounded down, and round trips may end an ACK apart.
+const SLACK: f64 = 2.0;
+
+fn replay<K: LawKeys>(module: &str) -> Found {
+    let rows = rows(module);
+    let mut law = law::<K>(2.0);
+    let (mut una, mut recover) = (0u64, None);
+    let mut found = Found { compared: 0, worst: 0.0, thresholds: Vec::new() };
+    let mut prior = (2.0, rows[0].ssthresh);
+    for row in &rows {
+        una += row.acked;
+        // ns-2 numbers packets from 0.
+        let snd_max = (row.highest + 1).max(una) * SEGMENT;
+        let outstanding = snd_max - una * SEGMENT;
+        let rtt = (row.rtt > 0.0).then(|| Duration::from_nanos((row.rtt * 1e6) as u64));
+        law.on_delivery(&Delivery {
+            now: ms(row.now),
+            acked: row.acked * SEGMENT,
+            delivered: SEGMENT,
+            total: una * SEGMENT,
+            in_flight: outstanding,
+            rtt,
+            snd_una: una * SEGMENT,
+            snd_max,
+            rate: None,
+            is_marked: false,
+            passage: None,
+            lost: 0,
+        });
+        let is_open = recover.is_none_or(|recover| una > recover);
+        if is_open && recover.take().is_some() {
+            // Theirs leaves recovery with this.
+            law.set_cwnd(row.cwnd);
+        } else if recover.is_none() && row.acked == 0 && (row.cwnd, row.ssthresh) != prior {
+            recover = Some(row.highest + 1);
+            law.set_cwnd(prior.0);
+            law.on_congestion(ms(row.now), Congestion::Loss, prior.0);
+            found.thresholds.push((law.ssthresh(), row.ssthresh));
+        } else if recover.is_none() && row.acked > 0 {
+            law.on_ack(&AckSample {
+                now: ms(row.now),
+                acked: row.acked * SEGMENT,
+                delivered_segments: row.acked as u32,
+                is_window_limited: true,
+                prior_in_flight: outstanding + row.acked * SEGMENT,
+                snd_una: una * SEGMENT,
+                snd_max,
+                rtt,
+                srtt: rtt.unwrap_or(Duration::ZERO),
+            });
+            if found.thresholds.is_empty() {
+                // Slow start.
+                prior = (row.cwnd, row.ssthresh);
+                law.set_cwnd(row.cwnd);
+                continue;
+            }
+            found.compared += 1;
+            let beyond = ((law.cwnd() - row.cwnd).abs() - SLACK).max(0.0) / row.cwnd;
+            found.worst = found.worst.max(beyond);
+        }
+        prior = (row.cwnd, row.ssthresh);
+    }
+    found
+}
+
+#[test]
+fn windows_stay_with_those_of_linux_modules_in_ns2() {
+    use super::{bic, htcp, hybla, vegas, veno, westwood};
+    // The share by which windows may differ. BIC's is for Linux's correction for delayed ACKs, which takes one ACK a segment
+    // for 31/16 at first.
+    for (module, found, share, has_thresholds) in [
+        ("bic", replay::<bic::BicKeys>("bic"), 0.04, true),
+        ("htcp", replay::<htcp::HtcpKeys>("htcp"), 0.01, true),
+        ("hybla", replay::<hybla::HyblaKeys>("hybla"), 0.01, true),
+        ("vegas", replay::<vegas::VegasKeys>("vegas"), 0.01, true),
+        ("veno", replay::<veno::VenoKeys>("veno"), 0.01, true),
+        ("westwood", replay::<westwood::WestwoodPlusKeys>("westwood"), 0.01, false),
+    ] {
+        let Found { compared, worst, thresholds } = found;
+        println!("{module}: {compared} compared, worst {worst:.4}, thresholds {thresholds:?}");
+        assert!(compared > 2_000, "{module}: {compared}");
+        assert!(worst <= share, "{module}: {worst}");
+        assert_eq!(thresholds.len(), 2, "{module}");
+        for (ours, theirs) in thresholds {
+            assert!(!has_thresholds || (ours - theirs).abs() < 1.0, "{module}: {ours} {theirs}");
+        }
+    }
+}

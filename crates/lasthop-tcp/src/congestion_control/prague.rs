@@ -1,0 +1,151 @@
+//! A scalable response to L4S (RFC 9331) in the manner of Prague (draft-briscoe-iccrg-prague-congestion-control-04).
+//!
+//! ```text
+//!   R = max(srtt, 25 ms)       virtual round trip: short paths take no more than their share
+//!   every R                    alpha = 15/16 alpha + 1/16 M        M: share of bytes that were marked (`mark_share.rs`)
+//!   ACK without a mark         slow start, or cwnd += (srtt/R)^2 / cwnd
+//!   marks, once a round trip   ssthresh = cwnd = cwnd (1 - alpha/2)
+//!   loss, timeout              as Reno
+//! ```
+//!
+//! Segments are ECT(1), which asks a dual queue for its shallow marks; the receiver tells of each segment whether it was
+//! marked (`tcp/ecn.rs`), ECN is on, and segments are paced.
+//!
+//! *Not modelled*: the counters of accurate ECN on the wire (RFC 9768); the fall-back at a queue that marks as RFC 3168 has it;
+//! windows below two segments.
+
+use super::super::config::Config;
+use super::Congestion;
+use super::family::{LawKeys, Marks};
+use super::mark_share::{GAIN, MarkShare};
+use super::sample::{AckSample, Delivery};
+use super::window::{Cause, Window, WindowLaw};
+use lasthop_base::schema::keys::{Limits, table};
+use lasthop_base::units::{Duration, Instant};
+
+table! {
+    /// A scalable response in the manner of Prague: ECT(1), marks reduce the window by their share, and short round trips
+    /// take no more than longer ones.
+    pub struct PragueKeys as "prague" {
+        /// Round trips below this count as this.
+        virtual_round_trip: Duration = "25 ms", Limits::POSITIVE;
+    }
+}
+
+impl Copy for PragueKeys {}
+
+impl LawKeys for PragueKeys {
+    type Machine = Prague;
+
+    const MARKS: Marks = Marks::Scalable;
+
+    const PACES: bool = true;
+
+    fn build(&self, config: &Config, cwnd: f64) -> Prague {
+        Prague {
+            virtual_rtt: self.virtual_round_trip,
+            window: Window::new(config, cwnd),
+            share: MarkShare::new(GAIN),
+            update: Instant::ZERO,
+            rtt: Duration::ZERO,
+            is_marked: false,
+        }
+    }
+}
+
+/// Prague's window.
+#[derive(Clone, Copy, Debug)]
+pub struct Prague {
+    virtual_rtt: Duration,
+    window: Window,
+    share: MarkShare,
+    /// When alpha is due.
+    update: Instant,
+    /// The latest sample.
+    rtt: Duration,
+    /// Did the latest ACK echo a mark?
+    is_marked: bool,
+}
+
+impl WindowLaw for Prague {
+    fn state(&self) -> &Window {
+        &self.window
+    }
+
+    fn state_mut(&mut self) -> &mut Window {
+        &mut self.window
+    }
+
+    fn grow(&mut self, sample: &AckSample) {
+        if self.is_marked || self.window.slow_start(sample) {
+            return;
+        }
+        let least = self.virtual_rtt.as_secs_f64();
+        let rtt = sample.srtt.as_secs_f64();
+        let scale = if rtt > 0.0 { (rtt / rtt.max(least)).powi(2) } else { 1.0 };
+        self.window.avoid(sample, self.window.cwnd() / scale);
+    }
+
+    fn threshold(&mut self, _now: Instant, cause: Cause, in_use: f64) -> f64 {
+        match cause {
+            Cause::Congestion(Congestion::Ecn) => {
+                self.window.cwnd() * (1.0 - self.share.alpha / 2.0)
+            }
+            Cause::Congestion(Congestion::Loss) | Cause::Timeout => in_use / 2.0,
+        }
+    }
+
+    fn measure(&mut self, delivery: &Delivery) {
+        self.rtt = delivery.rtt.unwrap_or(self.rtt);
+        self.is_marked = delivery.is_marked;
+        self.share.add(delivery);
+        if delivery.now >= self.update {
+            self.share.end();
+            self.update = delivery.now + self.rtt.max(self.virtual_rtt);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::CongestionControl;
+    use super::super::testing::{Acks, avoid, law, ms};
+    use super::*;
+
+    /// By hand: at 25 ms and beyond a segment a window; at 5 ms (5/25)^2 of one.
+    #[test]
+    fn short_round_trips_grow_slowly() {
+        for (rtt, growth) in [(100.0, 1.0), (25.0, 1.0), (5.0, 0.04)] {
+            let mut law = law::<PragueKeys>(100.0);
+            avoid(&mut law, 100.0);
+            Acks::new().round(&mut law, rtt);
+            assert!((law.cwnd() - 100.0 - growth).abs() < 0.006, "{rtt}: {}", law.cwnd());
+        }
+    }
+
+    /// Alpha moves once in 25 ms where round trips are 5 ms, and ACKs that echo marks add nothing.
+    #[test]
+    fn marks_count_by_their_share() {
+        let mut law = law::<PragueKeys>(20.0);
+        avoid(&mut law, 20.0);
+        let mut acks = Acks::new();
+        acks.ack(&mut law, 5.0, 0.0);
+        let alpha = law.share.alpha;
+        for _ in 0..49 {
+            acks.ack(&mut law, 5.0, 0.5);
+        }
+        assert_eq!(law.share.alpha, alpha);
+        acks.ack(&mut law, 5.0, 0.5);
+        assert_eq!(law.share.alpha, alpha * 15.0 / 16.0);
+        acks.is_marked = true;
+        for _ in 0..5_000 {
+            acks.ack(&mut law, 5.0, 0.5);
+        }
+        law.set_cwnd(20.0);
+        acks.ack(&mut law, 5.0, 0.5);
+        assert_eq!(law.cwnd(), 20.0);
+        assert!(law.share.alpha > 0.99);
+        law.on_congestion(ms(acks.now), Congestion::Ecn, 20.0);
+        assert!((law.cwnd() - 10.0).abs() < 0.1);
+    }
+}

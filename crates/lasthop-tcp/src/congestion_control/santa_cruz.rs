@@ -1,0 +1,262 @@
+//! Santa Cruz (Parsa, Garcia-Luna-Aceves, "Improving TCP Congestion Control over Internets with Heterogeneous Transmission
+//! Media", ICNP 1999; "Differentiating Congestion vs. Random Loss", WCNC 2000; US patents 7,020,083 and 7,200,111).
+//!
+//! ```text
+//!   D = (R_j - R_i) - (S_j - S_i)      relative delay of two segments on the way there
+//!   M = sum of D over a window / time that the bottleneck takes for a segment         N = max(N + M, 0)
+//!
+//!   slow start                as TCP, until a loss or N > n
+//!   once a window, N < n - d  cwnd += 1
+//!                  N > n + d  cwnd -= 1
+//!
+//!            M > 0      M > 0                                  (M <= 0: back to 0)
+//!   GROWTH 0 -----> 1 ---------> 2 --+ M > 0
+//!                                ^---+
+//!   loss at 2                 congestion: 1/2 of what was in use, growth 0
+//!   loss at 0 or 1            random: nothing but the retransmission
+//!   timeout at 2              as Reno
+//!   timeout at 0 or 1         the window stays, unless `close_at_timeout`
+//! ```
+//!
+//! N is how many of the connection's segments wait at the bottleneck; n (`queued`) and d, a half, are what the paper ran.
+//! Delays on the way back do not count. The time for a segment is taken from arrivals of segments that queued (D > 0), or of
+//! all if none did. How growth 2 ends is not in the sources at hand: our choice.
+//!
+//! When segments arrived the timestamps tell that the receiver puts on its acknowledgments; they stand for the fields of
+//! the paper.
+//!
+//! *Not modelled*: its own retransmission by copy numbers, for which SACK stands.
+
+use super::super::config::Config;
+use super::Congestion;
+use super::family::LawKeys;
+use super::sample::{AckSample, Delivery, Passage};
+use super::window::{Cause, Window, WindowLaw};
+use lasthop_base::schema::keys::{Limits, table};
+use lasthop_base::units::Instant;
+
+/// Segments by which N may differ from n.
+const SLACK: f64 = 0.5;
+
+table! {
+    /// Santa Cruz: keeps some segments queued by delays on the way there; a loss is congestion only if the queue has
+    /// grown over two windows.
+    pub struct SantaCruzKeys as "santa-cruz" {
+        /// Segments to keep in queues.
+        queued: u32 = "4", Limits::range(1, 1_000);
+        /// Whether a timeout without congestion takes the window down to a segment, as one with congestion does.
+        close_at_timeout: bool = "false";
+    }
+}
+
+impl Copy for SantaCruzKeys {}
+
+impl LawKeys for SantaCruzKeys {
+    type Machine = SantaCruz;
+
+    const READS_ARRIVALS: bool = true;
+
+    fn build(&self, config: &Config, cwnd: f64) -> SantaCruz {
+        SantaCruz {
+            keys: *self,
+            window: Window::new(config, cwnd),
+            queue: Queue::default(),
+            growth: 0,
+            step: 0.0,
+            after_timeout: 1.0,
+        }
+    }
+}
+
+/// What is known of the bottleneck's queue.
+#[derive(Clone, Copy, Debug, Default)]
+struct Queue {
+    /// The window in hand ends when this byte is acknowledged.
+    end: u64,
+    last: Option<Passage>,
+    /// Sum of D in the window in hand, seconds.
+    delay: f64,
+    /// Seconds between arrivals and bytes that arrived: of segments that queued, and of all.
+    queued: (f64, f64),
+    all: (f64, f64),
+    /// N, in segments.
+    length: f64,
+}
+
+impl Queue {
+    /// Takes in an ACK. M in segments, if it ends a window.
+    fn add(&mut self, delivery: &Delivery, segment: f64) -> Option<f64> {
+        if let Some(passage) = delivery.passage {
+            if let Some(last) = self.last.filter(|last| passage.received > last.received) {
+                let received = (passage.received - last.received).as_secs_f64();
+                // A segment that was sent again may answer after a later one.
+                let sent = passage.sent.as_nanos() as i64 - last.sent.as_nanos() as i64;
+                let delay = (passage.received - last.received).as_nanos() as i64 - sent;
+                let (delay, bytes) = (delay as f64 / 1e9, delivery.acked as f64);
+                self.delay += delay;
+                self.all = (self.all.0 + received, self.all.1 + bytes);
+                if delay > 0.0 {
+                    self.queued = (self.queued.0 + received, self.queued.1 + bytes);
+                }
+            }
+            self.last = Some(passage);
+        }
+        if delivery.snd_una <= self.end {
+            return None;
+        }
+        self.end = delivery.snd_max;
+        let (time, bytes) = if self.queued.1 > 0.0 { self.queued } else { self.all };
+        let change = if time > 0.0 { self.delay * bytes / (segment * time) } else { 0.0 };
+        (self.delay, self.queued, self.all) = (0.0, (0.0, 0.0), (0.0, 0.0));
+        self.length = (self.length + change).max(0.0);
+        Some(change)
+    }
+}
+
+/// Santa Cruz's window.
+#[derive(Clone, Copy, Debug)]
+pub struct SantaCruz {
+    keys: SantaCruzKeys,
+    window: Window,
+    queue: Queue,
+    /// Windows in a row over which the queue has grown, up to 2.
+    growth: u32,
+    /// What the window moves by at its end, in segments.
+    step: f64,
+    /// The window after the next expiry of the timer.
+    after_timeout: f64,
+}
+
+impl WindowLaw for SantaCruz {
+    fn state(&self) -> &Window {
+        &self.window
+    }
+
+    fn state_mut(&mut self) -> &mut Window {
+        &mut self.window
+    }
+
+    fn grow(&mut self, sample: &AckSample) {
+        if self.queue.length > f64::from(self.keys.queued) && self.window.is_in_slow_start() {
+            self.window.ssthresh = self.window.cwnd();
+        }
+        let step = std::mem::take(&mut self.step);
+        if !self.window.slow_start(sample) {
+            self.window.set((self.window.cwnd() + step).max(2.0));
+        }
+    }
+
+    fn threshold(&mut self, _now: Instant, cause: Cause, in_use: f64) -> f64 {
+        let is_congested = self.growth == 2;
+        let half = in_use / 2.0;
+        match cause {
+            _ if is_congested => self.growth = 0,
+            // The window stays, but slow start ends.
+            Cause::Congestion(Congestion::Loss) => return self.window.cwnd(),
+            Cause::Congestion(Congestion::Ecn) => {}
+            Cause::Timeout if self.keys.close_at_timeout => {}
+            Cause::Timeout => {
+                self.after_timeout = self.window.cwnd();
+                return self.window.unchanged();
+            }
+        }
+        half
+    }
+
+    fn after_timeout(&mut self) -> f64 {
+        std::mem::replace(&mut self.after_timeout, 1.0)
+    }
+
+    fn measure(&mut self, delivery: &Delivery) {
+        let Some(change) = self.queue.add(delivery, self.window.segment() as f64) else { return };
+        self.growth = if change > 0.0 { (self.growth + 1).min(2) } else { 0 };
+        let (length, wanted) = (self.queue.length, f64::from(self.keys.queued));
+        self.step = if length < wanted - SLACK {
+            1.0
+        } else if length > wanted + SLACK {
+            -1.0
+        } else {
+            0.0
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::CongestionControl;
+    use super::super::testing::{Acks, avoid, law, ms};
+    use super::*;
+
+    /// `count` segments that leave `left` ms apart and arrive `arrived` ms apart.
+    fn pass(law: &mut SantaCruz, acks: &mut Acks, count: u32, left: f64, arrived: f64) {
+        (0..count).for_each(|_| acks.pass(law, 100.0, left, arrived));
+    }
+
+    /// By hand: ten segments sent every 8 ms are received every 10 ms: D = 2 ms each, 20 ms a window, two segments'
+    /// service. After that, ten sent every 12 ms take it back.
+    #[test]
+    fn the_queue_is_the_sum_of_relative_delays() {
+        let mut law = law::<SantaCruzKeys>(10.0);
+        avoid(&mut law, 10.0);
+        let mut acks = Acks::new();
+        // The first ACK ends a window of nothing, the next ten make one.
+        pass(&mut law, &mut acks, 1, 10.0, 10.0);
+        law.set_cwnd(10.0);
+        pass(&mut law, &mut acks, 10, 8.0, 10.0);
+        assert!((law.queue.length - 2.0).abs() < 1e-9, "{}", law.queue.length);
+        law.set_cwnd(10.0);
+        pass(&mut law, &mut acks, 10, 12.0, 10.0);
+        assert!(law.queue.length.abs() < 1e-9, "{}", law.queue.length);
+    }
+
+    /// The window moves by a segment a window towards four segments in the queue, give or take a half.
+    #[test]
+    fn the_window_keeps_the_queue_at_four_segments() {
+        for (length, step) in [(3.4, 1.0), (3.6, 0.0), (4.4, 0.0), (4.6, -1.0)] {
+            let mut law = law::<SantaCruzKeys>(10.0);
+            avoid(&mut law, 10.0);
+            let mut acks = Acks::new();
+            pass(&mut law, &mut acks, 1, 10.0, 10.0);
+            law.queue.length = length;
+            law.set_cwnd(10.0);
+            pass(&mut law, &mut acks, 10, 10.0, 10.0);
+            assert_eq!(law.cwnd(), 10.0 + step, "{length}");
+        }
+    }
+
+    /// The counter of the patents: 0, 1, 2; a loss at 2 halves.
+    #[test]
+    fn a_loss_is_congestion_once_the_queue_has_grown_twice() {
+        let mut law = law::<SantaCruzKeys>(10.0);
+        avoid(&mut law, 10.0);
+        let mut acks = Acks::new();
+        pass(&mut law, &mut acks, 1, 10.0, 10.0);
+        for (left, growth, cwnd) in
+            [(8.0, 1, 10.0), (10.0, 0, 10.0), (8.0, 1, 10.0), (9.0, 2, 5.0), (8.0, 1, 10.0)]
+        {
+            law.set_cwnd(10.0);
+            // As many as end a window whatever the step before was.
+            let end = law.queue.end;
+            while law.queue.end == end {
+                pass(&mut law, &mut acks, 1, left, 10.0);
+            }
+            assert_eq!(law.growth, growth, "{left}");
+            law.set_cwnd(10.0);
+            law.window.ssthresh = 2.0;
+            law.on_congestion(ms(acks.now), Congestion::Loss, 10.0);
+            assert_eq!(law.cwnd(), cwnd, "{left}");
+        }
+    }
+
+    #[test]
+    fn a_timeout_without_congestion_keeps_the_window() {
+        for (close_at_timeout, growth, cwnd) in [(false, 1, 10.0), (false, 2, 1.0), (true, 1, 1.0)]
+        {
+            let keys = SantaCruzKeys { queued: 4, close_at_timeout };
+            let mut law = keys.build(&super::super::testing::any_config(), 10.0);
+            law.growth = growth;
+            law.on_timeout(ms(0.0), Some(10.0));
+            assert_eq!(law.cwnd(), cwnd);
+        }
+    }
+}

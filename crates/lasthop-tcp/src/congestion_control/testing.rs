@@ -1,0 +1,181 @@
+//! Trains of acknowledgments for the unit tests of laws.
+
+use super::family::LawKeys;
+use super::sample::{AckSample, Delivery, Passage};
+use super::{CongestionControl, CongestionControlKind, Variant, defaults};
+use crate::Config;
+use crate::presets::{Overrides, Profile, config};
+use crate::sent::SentSegments;
+use lasthop_base::units::{Bytes, Duration, Instant};
+use std::collections::VecDeque;
+
+/// SMSS in bytes.
+pub const SEGMENT: u64 = 1000;
+
+/// `millis` after the start.
+pub fn ms(millis: f64) -> Instant {
+    Instant::from_nanos((millis * 1e6).round() as u64)
+}
+
+/// A configuration of the profile `rfc` with small segments; its law does not matter.
+pub fn any_config() -> Config {
+    let set = Overrides { segment: Some(Bytes::new(SEGMENT)), ..Overrides::default() };
+    config(Variant::Reno, Profile::Rfc, &set)
+}
+
+/// The law of these keys at their defaults, with a window of `cwnd` segments.
+pub fn law<K: LawKeys>(cwnd: f64) -> K::Machine {
+    defaults::<K>().build(&any_config(), cwnd)
+}
+
+/// A sender whose window is always in use and whose every segment is acknowledged.
+pub struct Acks {
+    /// Milliseconds.
+    pub now: f64,
+    una: u64,
+    /// Does the next one say that the network marked what it answers?
+    pub is_marked: bool,
+    /// Milliseconds at which what it answers left.
+    sent: f64,
+}
+
+impl Acks {
+    pub fn new() -> Self {
+        Acks { now: 0.0, una: 0, is_marked: false, sent: 0.0 }
+    }
+
+    /// One ACK of one segment that took `rtt` ms, `gap` ms after the last.
+    pub fn ack(&mut self, law: &mut impl CongestionControl, rtt: f64, gap: f64) {
+        self.pass(law, rtt, gap, gap);
+    }
+
+    /// One ACK of one segment that took `rtt` ms, left `left` ms after the last and arrived `arrived` ms after it.
+    pub fn pass(&mut self, law: &mut impl CongestionControl, rtt: f64, left: f64, arrived: f64) {
+        self.now += arrived;
+        self.sent += left;
+        self.una += SEGMENT;
+        let in_flight = law.cwnd().floor().max(1.0) as u64 * SEGMENT;
+        let rtt = Duration::from_nanos((rtt * 1e6).round() as u64);
+        let snd_max = self.una + in_flight - SEGMENT;
+        law.on_delivery(&Delivery {
+            now: ms(self.now),
+            acked: SEGMENT,
+            delivered: SEGMENT,
+            total: self.una,
+            in_flight: in_flight - SEGMENT,
+            rtt: Some(rtt),
+            snd_una: self.una,
+            snd_max,
+            rate: None,
+            is_marked: self.is_marked,
+            passage: Some(Passage { sent: ms(self.sent), received: ms(self.now) }),
+            lost: 0,
+        });
+        law.on_ack(&AckSample {
+            now: ms(self.now),
+            acked: SEGMENT,
+            delivered_segments: 1,
+            is_window_limited: true,
+            prior_in_flight: in_flight,
+            snd_una: self.una,
+            snd_max,
+            rtt: Some(rtt),
+            srtt: rtt,
+        });
+    }
+
+    /// A window of ACKs over a round trip of `rtt` ms.
+    pub fn round(&mut self, law: &mut impl CongestionControl, rtt: f64) {
+        let window = law.cwnd().floor();
+        for _ in 0..window as u64 {
+            self.ack(law, rtt, rtt / window);
+        }
+    }
+
+    /// Windows of ACKs.
+    pub fn rounds(&mut self, law: &mut impl CongestionControl, rtt: f64, count: u32) {
+        for _ in 0..count {
+            self.round(law, rtt);
+        }
+    }
+}
+
+/// A path of 1 MB/s and 40 ms without queueing, 40 segments, whose queue never overflows.
+pub struct Path {
+    pub now: Instant,
+    sent: SentSegments,
+    /// When each ACK arrives, in order.
+    acks: VecDeque<Instant>,
+    link_free: Instant,
+    next_send: Instant,
+    pub snd_una: u64,
+    snd_nxt: u64,
+    pub least_in_flight: u64,
+    pub longest_rtt: Duration,
+}
+
+impl Path {
+    pub fn new() -> Self {
+        Path {
+            now: Instant::ZERO,
+            sent: SentSegments::new(),
+            acks: VecDeque::new(),
+            link_free: Instant::ZERO,
+            next_send: Instant::ZERO,
+            snd_una: 0,
+            snd_nxt: 0,
+            least_in_flight: u64::MAX,
+            longest_rtt: Duration::ZERO,
+        }
+    }
+
+    /// Runs a sender that always has data for `seconds`.
+    pub fn run(&mut self, law: &mut impl CongestionControl, seconds: f64) {
+        let end = self.now + Duration::from_nanos((seconds * 1e9) as u64);
+        (self.least_in_flight, self.longest_rtt) = (u64::MAX, Duration::ZERO);
+        loop {
+            let is_open = self.snd_nxt + SEGMENT - self.snd_una <= law.window();
+            let send = if is_open { self.next_send.max(self.now) } else { Instant::NEVER };
+            let ack = self.acks.front().copied().unwrap_or(Instant::NEVER);
+            self.now = send.min(ack);
+            if self.now > end {
+                self.now = end;
+                return;
+            }
+            if ack <= send {
+                self.acks.pop_front();
+                self.snd_una += SEGMENT;
+                let delivery = self.sent.on_ack(self.now, self.snd_una, &[]);
+                self.longest_rtt = self.longest_rtt.max(delivery.rtt.unwrap());
+                self.least_in_flight = self.least_in_flight.min(delivery.in_flight / SEGMENT);
+                law.on_delivery(&delivery);
+            } else {
+                self.sent.on_sent(self.now, self.snd_nxt, self.snd_nxt + SEGMENT);
+                law.on_sent(self.now, SEGMENT);
+                self.snd_nxt += SEGMENT;
+                let rate = law.pacing_rate(Duration::from_millis(40));
+                let gap = Duration::from_nanos((SEGMENT as f64 / rate * 1e9) as u64);
+                self.next_send = self.now + gap;
+                self.link_free = self.link_free.max(self.now) + Duration::from_millis(1);
+                self.acks.push_back(self.link_free + Duration::from_millis(39));
+            }
+        }
+    }
+}
+
+/// In avoidance from here on, at this window.
+pub fn avoid(law: &mut impl CongestionControl, cwnd: f64) {
+    law.on_congestion(Instant::ZERO, super::Congestion::Loss, 4.0);
+    law.set_cwnd(cwnd);
+}
+
+/// The word of a law is that of the TCP named after it.
+#[test]
+fn every_named_tcp_has_the_law_of_its_name() {
+    for &variant in Variant::ALL {
+        let law = variant.parts().law;
+        if !matches!(law, CongestionControlKind::Reno(_)) {
+            assert_eq!(variant.word(), law.kind());
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! Westwood (Mascolo, Casetti, Gerla, Sanadidi, Wang, "TCP Westwood: Bandwidth Estimation for Enhanced Transport over
+//! Wireless Links", MobiCom 2001) and Westwood+ (Grieco, Mascolo, "Performance Evaluation and Comparison of Westwood+,
+//! New Reno, and Vegas TCP Congestion Control", CCR 34(2), 2004).
+//!
+//! ```text
+//!   every ACK     b_k = what it acknowledges over the time since the last   (Westwood)
+//!                 b_k = what a round trip acknowledged over its length      (Westwood+)
+//!                 bwe = filter(b_k)
+//!   new ACK       as Reno
+//!   congestion    ssthresh = bwe * rtt_min / segment, at least 2; cwnd = min(cwnd, ssthresh)
+//!   timeout       the same threshold; cwnd = 1
+//! ```
+//!
+//! Filters: Westwood+ bwe = 0.9 bwe + 0.1 b_k. Westwood the Tustin approximation of a low-pass,
+//! bwe = ((2T - dt) bwe + dt (b_k + b_(k-1))) / (2T + dt) with T = 1 s as in its ns-2 module (0.5 s in the paper); each
+//! T/2 of silence feeds a sample of zero. A duplicate acknowledges one segment; when a later ACK covers segments whose
+//! duplicates were counted, they do not count again (AckedCount of the paper). As in the ns-2 module, an ACK counts for
+//! at most two segments under Westwood, so that lost ACKs bias the estimate low.
+//!
+//! *Not modelled*: a coarse clock for rtt_min; other filters of the ns-2 module.
+
+use super::super::config::{Config, RecoveryKind};
+use super::bandwidth::MinRtt;
+use super::family::LawKeys;
+use super::sample::{AckSample, Delivery};
+use super::window::{Cause, Window, WindowLaw};
+use lasthop_base::schema::keys::{Limits, table};
+use lasthop_base::units::{Duration, Instant};
+
+table! {
+    /// Westwood+: after a loss the threshold is what a bandwidth estimate of one sample a round trip carries.
+    pub struct WestwoodPlusKeys as "westwood-plus" {}
+}
+
+table! {
+    /// Westwood: after a loss the threshold is what a bandwidth estimate of one sample an ACK carries.
+    pub struct WestwoodKeys as "westwood" {
+        /// Time constant of the filter.
+        time_constant: Duration = "1 s", Limits::POSITIVE;
+    }
+}
+
+impl Copy for WestwoodPlusKeys {}
+impl Copy for WestwoodKeys {}
+
+impl LawKeys for WestwoodPlusKeys {
+    type Machine = Westwood<PerRound>;
+
+    /// As its authors ran it.
+    const RECOVERY: [RecoveryKind; 2] = [RecoveryKind::NewReno; 2];
+
+    fn build(&self, config: &Config, cwnd: f64) -> Westwood<PerRound> {
+        Westwood::new(config, cwnd, PerRound::default())
+    }
+}
+
+impl LawKeys for WestwoodKeys {
+    type Machine = Westwood<PerAck>;
+
+    /// As its authors ran it.
+    const RECOVERY: [RecoveryKind; 2] = [RecoveryKind::NewReno; 2];
+
+    fn build(&self, config: &Config, cwnd: f64) -> Westwood<PerAck> {
+        Westwood::new(config, cwnd, PerAck::new(self.time_constant))
+    }
+}
+
+/// A bandwidth estimator; rates are in bytes a second.
+pub trait Estimator {
+    /// Segments that an ACK counts for at most.
+    const MOST: u64;
+
+    /// An ACK counts for `bytes`; `rtt` is the latest round trip.
+    fn add(&mut self, now: Instant, bytes: u64, rtt: Duration);
+
+    /// The estimate; zero before the first sample.
+    fn rate(&self) -> f64;
+}
+
+/// One sample a round trip (Westwood+).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PerRound {
+    rate: f64,
+    bytes: u64,
+    began: Option<Instant>,
+}
+
+impl Estimator for PerRound {
+    const MOST: u64 = u64::MAX;
+
+    fn add(&mut self, now: Instant, bytes: u64, rtt: Duration) {
+        let Some(began) = self.began else {
+            self.began = Some(now);
+            return;
+        };
+        self.bytes += bytes;
+        let interval = now - began;
+        if interval >= rtt && interval > Duration::ZERO {
+            let sample = self.bytes as f64 / interval.as_secs_f64();
+            self.rate = if self.rate == 0.0 { sample } else { 0.9 * self.rate + 0.1 * sample };
+            (self.bytes, self.began) = (0, Some(now));
+        }
+    }
+
+    fn rate(&self) -> f64 {
+        self.rate
+    }
+}
+
+/// One sample an ACK (Westwood).
+#[derive(Clone, Copy, Debug)]
+pub struct PerAck {
+    /// Seconds.
+    time_constant: f64,
+    rate: f64,
+    last_sample: f64,
+    last: Option<Instant>,
+    /// Bytes of ACKs of the same instant as the last.
+    pending: u64,
+}
+
+impl PerAck {
+    /// Before the first ACK.
+    pub fn new(time_constant: Duration) -> Self {
+        let time_constant = time_constant.as_secs_f64();
+        PerAck { time_constant, rate: 0.0, last_sample: 0.0, last: None, pending: 0 }
+    }
+
+    fn filter(&mut self, sample: f64, interval: f64) {
+        let twice = 2.0 * self.time_constant;
+        let sum = interval * (sample + self.last_sample);
+        self.rate = ((twice - interval) * self.rate + sum) / (twice + interval);
+        self.last_sample = sample;
+    }
+}
+
+impl Estimator for PerAck {
+    const MOST: u64 = 2;
+
+    fn add(&mut self, now: Instant, bytes: u64, _rtt: Duration) {
+        let Some(last) = self.last else {
+            self.last = Some(now);
+            return;
+        };
+        self.pending += bytes;
+        let mut interval = (now - last).as_secs_f64();
+        if interval == 0.0 {
+            return;
+        }
+        let half = self.time_constant / 2.0;
+        while interval > half && self.rate > f64::MIN_POSITIVE {
+            self.filter(0.0, half);
+            interval -= half;
+        }
+        let sample = self.pending as f64 / (now - last).as_secs_f64();
+        self.filter(sample, interval.min(half));
+        (self.last, self.pending) = (Some(now), 0);
+    }
+
+    fn rate(&self) -> f64 {
+        self.rate
+    }
+}
+
+/// How many segments an ACK acknowledges that have not been counted (AckedCount).
+#[derive(Clone, Copy, Debug, Default)]
+struct AckedCount {
+    /// Segments counted at duplicates.
+    accounted: u64,
+}
+
+impl AckedCount {
+    /// `acked`: segments by which SND.UNA moves; none for a duplicate.
+    fn count(&mut self, acked: u64) -> u64 {
+        if acked == 0 {
+            self.accounted += 1;
+            return 1;
+        }
+        if acked == 1 {
+            return 1;
+        }
+        if self.accounted >= acked {
+            self.accounted -= acked;
+            return 1;
+        }
+        let count = acked - self.accounted;
+        self.accounted = 0;
+        count
+    }
+}
+
+/// Westwood's window with a bandwidth estimator.
+#[derive(Clone, Copy, Debug)]
+pub struct Westwood<E> {
+    window: Window,
+    estimator: E,
+    acked_count: AckedCount,
+    min_rtt: MinRtt,
+    rtt: Duration,
+}
+
+impl<E: Estimator> Westwood<E> {
+    fn new(config: &Config, cwnd: f64, estimator: E) -> Self {
+        Westwood {
+            window: Window::new(config, cwnd),
+            estimator,
+            acked_count: AckedCount::default(),
+            min_rtt: MinRtt::default(),
+            rtt: Duration::ZERO,
+        }
+    }
+}
+
+impl<E: Estimator> WindowLaw for Westwood<E> {
+    fn state(&self) -> &Window {
+        &self.window
+    }
+
+    fn state_mut(&mut self) -> &mut Window {
+        &mut self.window
+    }
+
+    fn grow(&mut self, sample: &AckSample) {
+        self.window.reno(sample);
+    }
+
+    fn threshold(&mut self, _now: Instant, _cause: Cause, in_use: f64) -> f64 {
+        let carried = self.min_rtt.segments_at(self.estimator.rate(), self.window.segment());
+        carried.filter(|_| self.estimator.rate() > 0.0).unwrap_or(in_use / 2.0)
+    }
+
+    fn measure(&mut self, delivery: &Delivery) {
+        self.min_rtt.add(delivery.rtt);
+        self.rtt = delivery.rtt.unwrap_or(self.rtt);
+        let segment = self.window.segment();
+        let count = self.acked_count.count(delivery.acked.div_ceil(segment)).min(E::MOST);
+        self.estimator.add(delivery.now, count * segment, self.rtt);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEGMENT: u64 = 1000;
+
+    fn ms(millis: f64) -> Instant {
+        Instant::from_nanos((millis * 1e6).round() as u64)
+    }
+
+    /// The estimate after ACKs of `bytes` each at these times in ms; the round trip is 100 ms.
+    fn estimate(
+        estimator: &mut impl Estimator,
+        times: impl Iterator<Item = f64>,
+        bytes: u64,
+    ) -> f64 {
+        for at in times {
+            estimator.add(ms(at), bytes, Duration::from_millis(100));
+        }
+        estimator.rate()
+    }
+
+    /// 1 kB every 10 ms is 100 kB/s for both.
+    #[test]
+    fn a_constant_rate_is_found() {
+        let times = || (0..2000).map(|index| 10.0 * f64::from(index));
+        let plus = estimate(&mut PerRound::default(), times(), SEGMENT);
+        assert!((plus / 1e5 - 1.0).abs() < 1e-9, "{plus}");
+        let original = estimate(&mut PerAck::new(Duration::from_secs(1)), times(), SEGMENT);
+        assert!((original / 1e5 - 1.0).abs() < 1e-6, "{original}");
+    }
+
+    /// Westwood+ by hand: rounds of 100 ms with 10 kB, then with 20 kB: after n of these
+    /// 200 - 100 * 0.9^n kB/s.
+    #[test]
+    fn a_step_is_followed_by_a_tenth_a_round() {
+        let mut plus = PerRound::default();
+        estimate(&mut plus, (0..=100).map(|index| 10.0 * f64::from(index)), SEGMENT);
+        for round in 1..=20 {
+            let base = 1000.0 + 100.0 * f64::from(round - 1);
+            let rate = estimate(&mut plus, (1..=20).map(|k| base + 5.0 * f64::from(k)), SEGMENT);
+            let by_hand = 2e5 - 1e5 * 0.9f64.powi(round);
+            assert!((rate - by_hand).abs() < 1e-3, "{round}: {rate} {by_hand}");
+        }
+    }
+
+    /// ACKs that come in bunches of ten, 0.1 ms apart, once in 100 ms: the rate stays 100 kB/s. An estimator with a
+    /// sample an ACK takes the bunches for the path, one with a sample a round trip does not.
+    #[test]
+    fn ack_compression_misleads_the_sample_an_ack_only() {
+        let times = || (0..3000).map(|k| f64::from(k / 10) * 100.0 + f64::from(k % 10) * 0.1);
+        let plus = estimate(&mut PerRound::default(), times(), SEGMENT);
+        assert!((plus / 1e5 - 1.0).abs() < 0.02, "{plus}");
+        let mut original = PerAck::new(Duration::from_millis(10));
+        let highest = times().fold(0.0f64, |highest, at| {
+            original.add(ms(at), SEGMENT, Duration::from_millis(100));
+            highest.max(original.rate())
+        });
+        assert!(highest > 2e5, "{highest}");
+    }
+
+    /// 30 % of ACKs lost, so that those that come acknowledge two or more: what is capped is lost.
+    #[test]
+    fn lost_acks_bias_the_capped_count_low() {
+        let (mut plus, mut original) = (PerRound::default(), PerAck::new(Duration::from_secs(1)));
+        let mut missing = 0;
+        for index in 0..5000u64 {
+            missing += 1;
+            // Three in ten, in a row.
+            if index % 10 < 3 {
+                continue;
+            }
+            let (now, rtt) = (ms(10.0 * index as f64), Duration::from_millis(100));
+            plus.add(now, missing * SEGMENT, rtt);
+            original.add(now, missing.min(PerAck::MOST) * SEGMENT, rtt);
+            missing = 0;
+        }
+        assert!((plus.rate() / 1e5 - 1.0).abs() < 0.05, "{}", plus.rate());
+        assert!(original.rate() < 0.9e5, "{}", original.rate());
+    }
+
+    /// Silence feeds zeros: T/2 each, by hand (2 - 0.5) / (2 + 0.5) = 3/5 and a fifth of the last sample.
+    #[test]
+    fn silence_lowers_the_estimate() {
+        let mut original = PerAck::new(Duration::from_secs(1));
+        estimate(&mut original, (0..2000).map(|index| 10.0 * f64::from(index)), SEGMENT);
+        original.filter(0.0, 0.5);
+        assert!((original.rate() - (0.6e5 + 0.2e5)).abs() < 1.0, "{}", original.rate());
+        original.filter(0.0, 0.5);
+        assert!((original.rate() - 0.48e5).abs() < 1.0, "{}", original.rate());
+    }
+
+    /// Four segments of which the first is lost: three duplicates count one each, the ACK of four the fourth.
+    #[test]
+    fn what_duplicates_counted_does_not_count_again() {
+        let mut count = AckedCount::default();
+        let counts: Vec<_> =
+            [1, 0, 0, 0, 4, 1, 2, 0, 0, 2].map(|acked| count.count(acked)).to_vec();
+        assert_eq!(counts, [1, 1, 1, 1, 1, 1, 2, 1, 1, 1]);
+    }
+
+    /// 100 kB/s over 50 ms are five segments: the window of 20 falls to 5, that of 4 stays.
+    #[test]
+    fn the_threshold_is_what_the_estimate_carries() {
+        use crate::congestion_control::{Congestion, CongestionControl};
+        use crate::presets::{Overrides, Profile, Variant, config};
+        use lasthop_base::units::Bytes;
+        let set = Overrides { segment: Some(Bytes::new(SEGMENT)), ..Overrides::default() };
+        let config = config(Variant::WestwoodPlus, Profile::Rfc, &set);
+        let mut law = WestwoodPlusKeys {}.build(&config, 20.0);
+        for index in 0..=1000u64 {
+            law.measure(&Delivery {
+                now: ms(10.0 * index as f64),
+                acked: SEGMENT,
+                delivered: SEGMENT,
+                total: index * SEGMENT,
+                in_flight: 5 * SEGMENT,
+                rtt: Some(Duration::from_millis(50)),
+                snd_una: index * SEGMENT,
+                snd_max: (index + 5) * SEGMENT,
+                rate: None,
+                is_marked: false,
+                passage: None,
+                lost: 0,
+            });
+        }
+        law.on_congestion(ms(10_000.0), Congestion::Loss, 20.0);
+        assert!((law.cwnd() - 5.0).abs() < 1e-6 && law.cwnd() == law.ssthresh());
+        law.set_cwnd(4.0);
+        law.on_congestion(ms(10_000.0), Congestion::Loss, 4.0);
+        assert!(law.cwnd() == 4.0 && (law.ssthresh() - 5.0).abs() < 1e-6);
+        law.on_timeout(ms(11_000.0), Some(4.0));
+        assert!(law.cwnd() == 1.0 && (law.ssthresh() - 5.0).abs() < 1e-6);
+    }
+}
