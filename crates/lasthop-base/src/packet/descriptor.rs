@@ -62,6 +62,11 @@ impl<X: Extension> Descriptor<X> {
         }
     }
 
+    /// Returns the number of the link frame in which it arrived, if the descriptor [keeps it](super::Watched).
+    pub fn frame(&self) -> Option<u64> {
+        self.tcp.options.frame()
+    }
+
     /// A packet of another transport than TCP, which finds by this number what it carries: for example its bytes in
     /// [`Buffers`](super::Buffers). Like [`Self::datagram`], without a time.
     pub fn numbered(bytes: u32, number: u64) -> Self {

@@ -44,7 +44,7 @@ id! {
 }
 
 id! {
-    /// A TCP connection: both its ends.
+    /// A connection: both its ends.
     pub ConnectionId
 }
 

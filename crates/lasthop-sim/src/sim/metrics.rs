@@ -22,7 +22,7 @@ metrics! {
 }
 
 metrics! {
-    /// Several file transfers over TCP.
+    /// Several transfers.
     pub struct SharingMetrics {
         /// Time until the flows share fairly.
         convergence_time_s: "Convergence time", Seconds, Lower, Mean;

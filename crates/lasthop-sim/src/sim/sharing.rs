@@ -1,4 +1,4 @@
-//! How long several TCP flows take until they share fairly.
+//! How long several flows with transfers take until they share fairly.
 //!
 //! Of flows with a file each: the clock starts when the last of them has its first data acknowledged, and stops at the
 //! beginning of the first [`HOLD`] steps of [`STEP`] in a row in each of which Jain's index of the bytes that were

@@ -225,7 +225,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         packet: &Descriptor<X>,
     ) {
         let direction = self.lines[id.index()].direction(side.other());
-        self.record_delivery(direction, packet, packet.tcp.options.frame());
+        self.record_delivery(direction, packet, packet.frame());
     }
 
     /// Tells the events of an endpoint as they happen: otherwise they wait for its transmitter.
