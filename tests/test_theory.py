@@ -66,7 +66,7 @@ def test_what_a_run_measured_counts_as_a_hypothesis() -> None:
     one = row(table, "residual loss")
     assert one["hypotheses"] == "broken"
     assert one["broken"].startswith("queues refuse nothing (")
-    assert row(table, "delay")["broken"].startswith("packets come no faster than any link sends")
+    assert row(table, "delay")["broken"].startswith("packets do not arrive faster than any")
 
 
 def test_the_interval_decides() -> None:
@@ -189,7 +189,7 @@ def test_the_command_line_prints_all_three_forms(
     [
         ("reno", ["RACK-TLP has fewer timeouts", "reno over RACK-TLP, profile linux"]),
         ("sack", ["RACK-TLP has fewer timeouts", "sack over RACK-TLP, profile linux"]),
-        ("cubic", ["CUBIC's window follows another law"] * 2),
+        ("cubic", ["CUBIC's window follows another function"] * 2),
     ],
 )
 def test_under_linux_no_variant_is_reno_as_formulas_have_it(

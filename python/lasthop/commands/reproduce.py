@@ -285,8 +285,8 @@ def _readings(
 def _print_readings(report: ReadingsReport, output: ReportFormat) -> None:
     match output:
         case ReportFormat.json:
-            told = report.to_dict()
-            print_line(json.dumps(told, allow_nan=False, ensure_ascii=False, indent=2))
+            tables = report.to_dict()
+            print_line(json.dumps(tables, allow_nan=False, ensure_ascii=False, indent=2))
         case ReportFormat.markdown:
             print_line(markdown.readings(report))
         case ReportFormat.text:
@@ -321,8 +321,8 @@ def _every(
     with nothing_lost() as step:
         match output:
             case ReportFormat.json:
-                told = [report.to_dict() for report in reports]
-                step(lambda: print_line(json.dumps(told, ensure_ascii=False, indent=2)))
+                tables = [report.to_dict() for report in reports]
+                step(lambda: print_line(json.dumps(tables, ensure_ascii=False, indent=2)))
             case ReportFormat.markdown:
                 step(lambda: print_line(markdown.every_report(reports)))
             case ReportFormat.text:

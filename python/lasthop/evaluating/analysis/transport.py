@@ -12,7 +12,7 @@ from lasthop.evaluating.analysis.channels import Channel, law_of, limit_of, whol
 
 
 def tcp_window(loss: float, max_window: int | None = None) -> pl.DataFrame:
-    """Stationary law of Reno's window: `window` in packets, `probability`.
+    """Returns the stationary distribution of Reno's window: `window` in packets, `probability`.
 
     Args:
         loss: Packet loss probability.
@@ -53,17 +53,17 @@ def tcp_over_arq(
     wired_round_trip_s: float,
     spacing: int = 1,
 ) -> pl.DataFrame:
-    """Reno over a selective-repeat link with a lossy wired path behind it, a row a limit.
+    """Computes Reno over a selective-repeat link and a lossy wired path, one row per limit.
 
     Args:
         channel: The channel of the radio link.
-        limits: Most transmissions of a PDU; None for no limit.
-        pdus: PDUs a packet.
+        limits: Maximum transmissions per PDU; None: no limit.
+        pdus: PDUs per packet.
         frame_s: Duration of a radio frame.
-        capacity_per_s: Packets per second that the radio sends, retransmissions among them.
+        capacity_per_s: Packets per second that the radio sends, including retransmissions.
         wired_loss: Loss probability of the wired path.
-        wired_round_trip_s: Its round trip.
-        spacing: Frames from a transmission of a PDU to the next.
+        wired_round_trip_s: RTT of the wired path in seconds.
+        spacing: Frames between transmissions of a PDU.
 
     Returns:
         `limit`, `radio_loss`, `loss`, `transmissions_per_pdu`, `round_trip_s`, `capacity_per_s`
@@ -141,11 +141,11 @@ def mathis(
         loss: Loss probability.
         round_trip_s: Round trip.
         segments_per_ack: 1, or 2 with delayed ACKs.
-        window: Largest window in segments.
-        independent: Losses independent of one another, rather than at regular distance.
+        window: Maximum window in segments.
+        independent: Whether losses are independent; otherwise they occur at regular distances.
     """
     acks = whole("segments_per_ack", segments_per_ack)
-    # The law knows no timeouts: any will do.
+    # The formula has no timeouts: the value is not used.
     found = _lasthop.tcp_formulas(loss, round_trip_s, 1.0, acks, window)
     return found[1 if independent else 0]
 

@@ -35,17 +35,17 @@ def dcf_saturation(
         rate_bps: Rate of data frames; by default the standard's highest.
         control_rate_bps: Rate of MAC acknowledgments, RTS and CTS; by default the highest
             basic rate.
-        packet: Bytes of a packet, which count for throughput.
-        header: What a data frame adds to them.
-        rts: Whether RTS and CTS come first.
-        cw_min: Contention window of a first attempt in slots; by default the standard's.
-        cw_max: The largest one.
-        limit: Attempts after which a frame is given up; None for no limit.
-        counting: Whether back-offs count idle slots only, as the standard says, or every slot, as
-            Bianchi's chain of 2000 does.
+        packet: Packet size in bytes, which counts for throughput.
+        header: Header of a data frame in bytes.
+        rts: Whether RTS and CTS are used.
+        cw_min: Minimum contention window in slots; default: the standard's.
+        cw_max: Maximum contention window in slots; default: the standard's.
+        limit: Maximum attempts per frame; None: no limit.
+        counting: `idle`: backoff counts only idle slots, as in the standard; otherwise every slot,
+            as in Bianchi's model of 2000.
 
     Returns:
-        `stations`, `throughput_bps` of all together, `collision_probability` of an attempt,
+        `stations`, total `throughput_bps`, `collision_probability` of an attempt,
         `transmission_probability` in a slot, `drop_probability` of a frame, `delay_s` from the head
         of the queue to the acknowledgment, shares of time `success`, `collision` and `idle` (spaces
         and timeouts belong to what they follow), `fair_frames` over which the mean of Jain's index
@@ -54,7 +54,7 @@ def dcf_saturation(
     rates = [None if rate is None else round(rate) for rate in (rate_bps, control_rate_bps)]
     rows = []
     for count in stations:
-        told, (success, collision, idle) = _lasthop.dcf_saturation(
+        means, (success, collision, idle) = _lasthop.dcf_saturation(
             whole("stations", count),
             standard,
             short_preamble,
@@ -65,7 +65,7 @@ def dcf_saturation(
             limit,
             counting == "idle",
         )
-        throughput, collides, _, transmits, dropped, delay = told
+        throughput, collides, _, transmits, dropped, delay = means
         rows.append(
             {
                 "stations": count,

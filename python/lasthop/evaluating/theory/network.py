@@ -294,7 +294,7 @@ class Network:
     # Hypotheses that several rules share.
 
     def refuse_nothing(self, hops: Sequence[Hop]) -> Hypothesis:
-        """No queue on the way is full."""
+        """Returns the hypothesis that no queue on the path is full."""
         text = "queues refuse nothing"
         drops = [self.measured.get(f"link.{hop.name}.{hop.side}.queue_drops") for hop in hops]
         if any(one is None for one in drops):
@@ -302,11 +302,11 @@ class Network:
         total = sum(one or 0.0 for one in drops)
         if total == 0.0:
             return Hypothesis(text, "met")
-        return Hypothesis(text, "broken", f"{total:.4g} packets a run were refused")
+        return Hypothesis(text, "broken", f"{total:.4g} packets per run were refused")
 
     def alone(self, hops: Sequence[Hop], flow: str) -> Hypothesis:
         """No other flow sends in these directions."""
-        text = "no other traffic on the way"
+        text = "no other traffic on the path"
         others = sorted({name for hop in hops for name in self.users(hop)} - {flow})
         if others:
             return Hypothesis(text, "broken", f"{', '.join(others)} too")

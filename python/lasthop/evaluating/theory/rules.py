@@ -133,7 +133,7 @@ def _frame_loss(network: Network) -> Iterator[Prediction]:
             text = "times of sending do not depend on losses"
             reacts = [name for name in network.users(hop) if network.flows[name]["tcp"]]
             if hop.kind not in ("raw", "xor-fec"):
-                hypotheses.append(Hypothesis(text, "broken", f"{hop.kind} sends again"))
+                hypotheses.append(Hypothesis(text, "broken", f"{hop.kind} retransmits"))
             elif reacts:
                 hypotheses.append(Hypothesis(text, "broken", f"TCP of {', '.join(reacts)} does"))
             else:
@@ -217,7 +217,7 @@ def _tail(network: Network, hop: Hop, flow: str) -> Hypothesis:
 
 
 def _horizon(hop: Hop, packet: int) -> Hypothesis:
-    text = "the last copy comes within 128 numbers"
+    text = "the last copy arrives within 128 numbers"
     wait = hop.protocol["nack_timeout"]
     if wait == "auto":
         data = 2.0 * hop.airtime(hop.frame(packet))
@@ -262,7 +262,7 @@ def _residual_loss(network: Network) -> Iterator[Prediction]:
                 continue
             if metric.endswith(".loss") and any(hop.kind != "raw" for hop in route):
                 detail = "those count as lost"
-                hypotheses.append(Hypothesis("nothing is under way at the end", "nearly", detail))
+                hypotheses.append(Hypothesis("no packet is in flight at the end", "nearly", detail))
             yield Prediction("", metric, 1.0 - arrives, tuple(dict.fromkeys(hypotheses)))
 
 
@@ -301,7 +301,7 @@ def _media_delay(network: Network) -> Iterator[Prediction]:
         times = [hop.airtime(hop.frame(packet)) for hop in route]
         value = sum(times) + sum(hop.delay for hop in route)
         interval = 8.0 * packet / float(flow["app"]["rate"])
-        text = "packets come no faster than any link sends"
+        text = "packets do not arrive faster than any link sends"
         pace = Hypothesis(text, "met")
         if max(times) > interval:
             detail = f"every {1e3 * interval:.4g} ms, but one takes {1e3 * max(times):.4g} ms"
@@ -340,7 +340,7 @@ def _throughput(network: Network, hop: Hop, packet: int) -> Throughput | None:
         return Throughput(taken, taken * (1.0 - residual), (independent, full))
     if back is None or max(loss, back) >= 1.0:
         return None
-    idle = Hypothesis("nothing is sent on the way back but control frames", "met")
+    idle = Hypothesis("only control frames are sent in the reverse direction", "met")
     if network.users(hop.back):
         detail = f"{', '.join(sorted(network.users(hop.back)))} too"
         idle = replace(idle, status="broken", detail=detail)
@@ -362,7 +362,7 @@ def _throughput(network: Network, hop: Hop, packet: int) -> Throughput | None:
             window = int(protocol["window"])
             recovery = max(timeout, round_trip) / frame
             if window >= recovery:
-                # The timer fires while a frame is on the air, which goes on to its end.
+                # The timer expires during a transmission, which is completed.
                 recovery = math.ceil(recovery - 1e-9)
             table = analysis.arq_efficiency(
                 [loss],
@@ -413,7 +413,7 @@ def _selective_repeat(
     if window < needed:
         detail = f"a window of {window}, {math.ceil(needed)} would be needed"
         stall = replace(stall, status="broken", detail=detail)
-    timer = Hypothesis("the timer waits for frames behind a hole", "met")
+    timer = Hypothesis("the timer waits for frames after a gap", "met")
     if hop.protocol["timer"] == "per-frame" and loss > 0.0:
         least = (losses + 1) * round_trip + 2.0 * frame
         if float(hop.own["timeout"]) < least:
@@ -437,7 +437,7 @@ def _saturated(network: Network) -> Iterator[Prediction]:
         known = [one for one in hops if one is not None]
         if len(known) < len(hops):
             continue
-        # What arrives at each hop, hop by hop, until one takes less.
+        # Arrival rate at each hop, up to the first bottleneck.
         arriving, narrow = 1.0 / interval, None
         hypotheses: list[Hypothesis] = []
         is_bound = False
@@ -449,7 +449,7 @@ def _saturated(network: Network) -> Iterator[Prediction]:
                 if ratio <= 1.02:
                     pace = Hypothesis(text, "nearly", f"by {100.0 * (ratio - 1.0):.1f} %")
                 narrow = hop
-                # What comes from a link before is known as well as that link is.
+                # Arrivals from a previous link are as accurate as the prediction of that link.
                 behind = [need for need in hypotheses if need.text != text]
                 hypotheses = [pace, network.alone([hop], name), *behind, *one.hypotheses]
                 arriving, is_bound = one.delivered, is_bound or one.is_bound
@@ -488,7 +488,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "mean transmissions",
-        "segments that ideal-sr or rlc-am send again",
+        "segments retransmitted by ideal-sr or rlc-am",
         mean_transmissions,
     ),
     Rule("loss bursts", "losses in a row of a media flow over lossy raw links", _loss_bursts),

@@ -136,7 +136,7 @@ def segments_throughput(hop: Hop, packet: int) -> Throughput | None:
 
 
 def mean_transmissions(network: Network) -> Iterator[Prediction]:
-    """Segments sent again, from how often one is sent on average and how many there were."""
+    """Yields retransmitted segments: mean transmissions per segment times segments."""
     for hop in network.hops():
         frames = network.measured.get(f"link.{hop.name}.{hop.side}.data_frames", 0.0)
         if hop.kind not in SEGMENTING or frames == 0.0 or hop.errors["kind"] == "none":

@@ -100,7 +100,7 @@ def tcp_limit(network: Network) -> Iterator[Prediction]:
 
 
 class Formula(NamedTuple):
-    """One TCP formula: segments/s, its relative accuracy, what it needs besides."""
+    """One TCP formula: segments/s, relative accuracy, further hypotheses."""
 
     segments_per_s: float
     accuracy: float
@@ -236,7 +236,7 @@ def _evaluate(name: str, one: Greedy, tcp: dict[str, object]) -> Formula:
     if linux:
         reno = replace(reno, status="nearly", detail=f"{variant} over RACK-TLP, profile linux")
     if variant == "cubic":
-        reno = replace(reno, status="broken", detail="CUBIC's window follows another law")
+        reno = replace(reno, status="broken", detail="CUBIC's window follows another function")
     if name == "mathis":
         rate = analysis.mathis(
             loss, one.round_trip, segments_per_ack=every, window=window, independent=True
@@ -259,7 +259,7 @@ def _evaluate(name: str, one: Greedy, tcp: dict[str, object]) -> Formula:
         capacity_per_s=one.segments_per_s,
         max_window=max(1, math.floor(window)),
     )
-    at_once = Hypothesis("every segment is acknowledged at once", "met")
+    at_once = Hypothesis("every segment is acknowledged immediately", "met")
     if every == 2:
         at_once = replace(at_once, status="broken", detail="delayed acknowledgments")
     return Formula(chain, CHAIN_ACCURACY, (reno, rare, at_once))

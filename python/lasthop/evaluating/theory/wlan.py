@@ -68,19 +68,19 @@ def _uplinks(network: Network, name: str, wlan: Mapping[str, Any]) -> list[str] 
     """
     sources: dict[str, str] = {}
     packets = set()
-    for flow, told in network.flows.items():
+    for flow, about in network.flows.items():
         hops = [*network.route(flow), *network.way_back(flow)]
         if not any(hop.link["wlan"] == name for hop in hops):
             continue
         first = network.route(flow)[0]
         crossings = [hop for hop in network.route(flow) if hop.link["wlan"] == name]
         uplink = len(crossings) == 1 and first.link["wlan"] == name and first.side == "forward"
-        if told["tcp"] is not None or network.interval(flow) is None or not uplink:
+        if about["tcp"] is not None or network.interval(flow) is None or not uplink:
             return None
-        if told["from"] in sources or told["to"] != wlan["access_point"]:
+        if about["from"] in sources or about["to"] != wlan["access_point"]:
             return None
-        sources[told["from"]] = flow
-        packets.add(told["app"]["packet"])
+        sources[about["from"]] = flow
+        packets.add(about["app"]["packet"])
     if set(sources) != set(wlan["stations"]) or len(packets) != 1:
         return None
     return list(sources.values())

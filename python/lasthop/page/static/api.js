@@ -1,6 +1,6 @@
-// Requests to the server. The token comes with the address; it is kept for this tab and taken out
-// of the address bar, so that an address that is shown or sent does not hand it out. A tab without
-// one asks the other tabs of this server.
+// Requests to the server. The token is part of the address; it is stored for this tab and removed from
+// the address bar, so that a shared address does not contain it. A tab without a token requests it
+// from the other tabs of this server.
 
 const KEY = "lasthop-token";
 const CHANNEL = "lasthop";
@@ -30,13 +30,13 @@ export async function findToken() {
   return token;
 }
 
-/** Takes a token that somebody has typed. */
+/** Sets a token entered by the user. */
 export function useToken(found) {
   token = found;
   sessionStorage.setItem(KEY, found);
 }
 
-/** A refusal of the server: `key` and `alternative` say what it is about. */
+/** A refusal by the server; `key` and `alternative` locate its cause. */
 export class Refusal extends Error {
   constructor({ error, key = null, alternative = null }, status) {
     super(error);
@@ -54,13 +54,13 @@ async function send(path, body, signal) {
     signal,
   });
   if (!answer.ok) {
-    let told = { error: `${answer.status} ${answer.statusText}` };
+    let reason = { error: `${answer.status} ${answer.statusText}` };
     try {
-      told = await answer.json();
+      reason = await answer.json();
     } catch {
       // Not from our server: the status has to do.
     }
-    throw new Refusal(told, answer.status);
+    throw new Refusal(reason, answer.status);
   }
   return answer;
 }

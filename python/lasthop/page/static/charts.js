@@ -51,14 +51,14 @@ export const Estimates = ({ metric, labels, estimates, differences }) => {
   const most = roof(Math.max(...ends) / unit.per);
   const at = (value) => 4 + ((WIDTH - 8) * value) / unit.per / most;
   const height = labels.length * ROW + 18;
-  const told = labels.map((label, index) => {
+  const texts = labels.map((label, index) => {
     const [mean, half] = found[index];
     return mean === null ? `${label}: none` : `${label}: ${number(mean, half, unit)}`;
   });
   return html`<figure class="estimates">
     <figcaption><b>${metricLabel(metric)}</b>${unit.name ? ` (${unit.name})` : ""} <span class="soft">${metric.slice(0, metric.lastIndexOf("."))}</span></figcaption>
     <div class="pair">
-      <svg viewBox="0 0 ${WIDTH} ${height}" role="img" aria-label="${metricLabel(metric)}. ${told.join("; ")}">
+      <svg viewBox="0 0 ${WIDTH} ${height}" role="img" aria-label="${metricLabel(metric)}. ${texts.join("; ")}">
         ${[0, 0.5, 1].map((part) => html`<g class="tick">
           <line x1=${4 + (WIDTH - 8) * part} x2=${4 + (WIDTH - 8) * part} y1="0" y2=${height - 16} />
           <text x=${4 + (WIDTH - 8) * part} y=${height - 4} text-anchor=${part === 0 ? "start" : part === 1 ? "end" : "middle"}>${Number((most * part).toPrecision(3))}</text></g>`)}

@@ -1,8 +1,8 @@
-"""What all models of a record of losses have in common.
+"""Common base of all models of a record of losses.
 
-A model is a hidden Markov model: it gives each kind of event a matrix of N × N (N states), and the
-law of the state before the first event. Its parameters are probabilities or times; estimation
-works with their logits and logarithms, which know no bounds.
+A model is a hidden Markov model: it defines an N × N matrix (N states) for each kind of event, and
+the distribution of the state before the first event. Its parameters are probabilities or times;
+estimation uses their logits and logarithms, which are unbounded.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["Array", "Model", "Parameter", "chain_matrices", "stationary"]
 
 Array = NDArray[np.float64]
 
-# Logits and logarithms beyond are 0, 1 or endless as far as a record of 10^7 frames can tell.
+# Maximum logit or logarithm: beyond it, a record of 10^7 frames cannot distinguish values.
 BOUND = 30.0
 
 
@@ -37,26 +37,26 @@ class Parameter:
     unit: str
 
     def free(self, value: float) -> float:
-        """The coordinate without bounds: logit or logarithm."""
+        """Returns the unbounded coordinate: logit or logarithm."""
         if self.unit == "s":
             return float(np.log(value))
         inside = min(max(value, 1e-13), 1.0 - 1e-13)
         return float(np.log(inside / (1.0 - inside)))
 
     def value(self, free: float) -> float:
-        """The parameter from its coordinate."""
+        """Returns the parameter, given its coordinate."""
         if self.unit == "s":
             return float(np.exp(np.clip(free, -BOUND, BOUND)))
         return float(1.0 / (1.0 + np.exp(-np.clip(free, -BOUND, BOUND))))
 
 
 class Model(ABC):
-    """A family of error processes; see the head of this file.
+    """A family of error models; see the module's docstring.
 
     Attributes:
-        name: What tables call it.
-        parameters: Its free parameters.
-        derived: Names and units of what follows from them.
+        name: Name in tables.
+        parameters: Free parameters.
+        derived: Names and units of derived values.
     """
 
     name: str
@@ -65,38 +65,38 @@ class Model(ABC):
 
     @abstractmethod
     def events(self, record: Record) -> NDArray[np.uint32]:
-        """Which matrix each frame takes: an even number if it arrived, the next one if lost."""
+        """Returns the matrix index of each frame: even if it arrived, the next one if lost."""
 
     @abstractmethod
     def matrices(self, values: Array) -> tuple[Array, Array]:
-        """The law of the first state (N) and the matrices (events × N × N) at parameters."""
+        """Returns the initial distribution (N) and the matrices (events × N × N)."""
 
     @abstractmethod
     def starts(self, record: Record) -> list[Array]:
-        """Parameters to begin the search at."""
+        """Returns starting points of the search."""
 
     @abstractmethod
     def errors(self, values: Mapping[str, float]) -> str:
-        """The `errors` table of a scenario in TOML."""
+        """Returns the `errors` table of a scenario in TOML."""
 
     def derive(self, values: Array) -> Array:  # noqa: ARG002 - most need them
-        """The derived values, in the order of `derived`."""
+        """Returns the derived values, in the order of `derived`."""
         return np.empty(0)
 
     def bound(self, record: Record) -> Model:  # noqa: ARG002 - for those that need it
-        """The model for a record: one whose matrices depend on sizes and times takes them here."""
+        """Returns the model bound to the sizes and times of a record."""
         return self
 
     def applies(self, record: Record) -> str:  # noqa: ARG002
-        """Why the model cannot be fitted to a record; empty if it can."""
+        """Returns the reason why the model cannot be fitted to a record; empty if it can."""
         return ""
 
     def reestimated(self, values: Array, counts: Array) -> Array | None:  # noqa: ARG002
-        """The step of Baum and Welch: parameters from expected counts, if there is a closed form.
+        """Returns the parameters of a Baum–Welch step, if there is a closed form.
 
         Args:
-            values: The parameters that the counts are expected under.
-            counts: How often each event goes with each change of state (events × N × N).
+            values: Parameters with which the counts were computed.
+            counts: Expected counts of each event and state transition (events × N × N).
         """
         return None
 
@@ -117,11 +117,11 @@ class Model(ABC):
 
 
 def stationary(transition: Array) -> Array:
-    """The stationary law of a chain of two or three states."""
+    """Returns the stationary distribution of a chain of two or three states."""
     if len(transition) == 2:
         leave = np.array([transition[0, 1], transition[1, 0]])
         return leave[::-1] / leave.sum() if leave.sum() > 0.0 else np.full(2, 0.5)
-    # The weight of a state: products along all trees of ways into it.
+    # The weight of a state is the sum over spanning trees directed to it.
     q = transition
     law = np.array(
         [
@@ -134,6 +134,6 @@ def stationary(transition: Array) -> Array:
 
 
 def chain_matrices(transition: Array, loss: Array) -> tuple[Array, Array]:
-    """Law and matrices of a chain that loses by the state it meets, and then steps."""
+    """Returns distribution and matrices of a chain: loss by the current state, then a step."""
     arrived = (1.0 - loss)[:, None] * transition
     return stationary(transition), np.stack([arrived, loss[:, None] * transition])

@@ -1,8 +1,8 @@
 """Gilbert–Elliott: a two-state chain that steps once per frame, and its two special cases.
 
 `errors = { kind = "gilbert-elliott", … }`, docs/channels.md. Special cases have fewer parameters,
-so that a record decides whether it needs more: *simple Gilbert* loses nothing in good and
-everything in bad (bursts are geometric); *Gilbert* loses nothing in good.
+so that a record determines whether more are needed: *simple Gilbert* has a loss rate of 0 in the
+good state and 1 in the bad one (geometric bursts); *Gilbert* has a loss rate of 0 in the good one.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class GilbertElliott(Model):
         return found
 
     def own(self, values: Array) -> Array:
-        """Of the four parameters those that are free."""
+        """Returns the free parameters."""
         return values
 
     def reestimated(self, values: Array, counts: Array) -> Array:  # noqa: ARG002
@@ -85,7 +85,7 @@ class GilbertElliott(Model):
 
 
 class Gilbert(GilbertElliott):
-    """Nothing is lost in good."""
+    """The loss rate in the good state is 0."""
 
     name = "gilbert"
     parameters = (P, R, BAD)
@@ -100,7 +100,7 @@ class Gilbert(GilbertElliott):
 
 
 class SimpleGilbert(GilbertElliott):
-    """Nothing is lost in good, everything in bad: the state is seen, bursts are geometric."""
+    """Loss rates are 0 and 1: the state is visible, and bursts are geometric."""
 
     name = "simple-gilbert"
     parameters = (P, R)

@@ -1,6 +1,6 @@
-"""Three states: a chain that steps once per frame, with a loss probability of its own in each.
+"""Three states: a chain that steps once per frame, with one loss probability per state.
 
-What links with two kinds of trouble need, short bursts of interference and long fades.
+For links with two kinds of disturbance, such as short bursts of interference and long fades.
 `errors = { kind = "markov-chain", … }`, docs/channels.md.
 """
 
@@ -18,10 +18,10 @@ __all__ = ["ThreeState"]
 
 
 class ThreeState(Model):
-    """Nine parameters: two ways out of each state, as shares, and three loss probabilities.
+    """Nine parameters: two transitions from each state and three loss probabilities.
 
-    A state i is left with `leave_i` a frame, and then goes to the next one (1→2, 2→3, 3→1) with
-    `next_i`: coordinates that are free of each other.
+    State i is left with probability `leave_i` per frame, then changes to the next state (1→2, 2→3,
+    3→1) with probability `next_i`. These coordinates are independent of each other.
     """
 
     name = "three-state"
@@ -79,7 +79,7 @@ class ThreeState(Model):
         rows = []
         for state, row in enumerate(transition):
             written = [float(f"{share:.6g}") for share in row]
-            # What is left of 1, so that the row adds up however few digits the others have.
+            # The rest up to 1, so that rounding of the others does not change the sum.
             written[state] = max(round(1.0 - sum(written) + written[state], 12), 0.0)
             rows.append(f"[{', '.join(f'{share:.12g}' for share in written)}]")
         losses = ", ".join(f"{share:.6g}" for share in loss[order])

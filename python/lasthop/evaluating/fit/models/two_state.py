@@ -2,8 +2,8 @@
 
 `errors = { kind = "two-state", … }`, docs/channels.md. A frame of L bits and air time T is exposed
 to the state in each instant: with Q the generator of the states and G = L/T ln(1 − BER) on the
-diagonal besides, it survives with the matrix e^{(Q + G) T}; idle time passes with e^{Q g}. So the
-record must say how long frames take and how many bits they have.
+added to the diagonal, the matrix of its survival is e^{(Q + G) T}; the matrix of idle time g is
+e^{Q g}. The record must therefore contain durations and sizes of frames.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lasthop.evaluating.fit.records import Record
 
 __all__ = ["TwoState"]
 
-# Distinct (bits, air time, gap) that are told apart; beyond, gaps are rounded more.
+# Maximum number of distinct (bits, duration, gap); above, gaps are rounded more coarsely.
 CLASSES = 4096
 
 
@@ -74,7 +74,7 @@ class TwoState(Model):
 
     def starts(self, record: Record) -> list[Array]:
         """Bad periods as long as bursts with idle times and without, and longer ones."""
-        assert record.bits is not None  # noqa: S101 - `applies` has said so
+        assert record.bits is not None  # noqa: S101 - checked by `applies`
         assert record.air_s is not None  # noqa: S101
         step = max(record.duration_s / record.lost.size, 1e-9)
         bits = float(np.mean(record.bits))
@@ -114,7 +114,7 @@ def _exponential(a: Array) -> Array:
 
 def _classes(record: Record) -> tuple[NDArray[np.uint32], Array, Array, Array]:
     """Which of the distinct (bits, air time, gap after) each frame is, and these."""
-    assert record.bits is not None  # noqa: S101 - `applies` has said so
+    assert record.bits is not None  # noqa: S101 - checked by `applies`
     assert record.air_s is not None  # noqa: S101
     gaps = record.gap_s
     scale = max(float(record.air_s.mean()), 1e-9)
