@@ -183,7 +183,7 @@ def figures(results: Results, body: Mapping[str, Any]) -> dict[str, Any]:
     """A figure's numbers: one panel for each value of the key `facet`.
 
     Args:
-        results: What was run.
+        results: The results.
         body: `kind` (`line`, `bar` or `cdf`), `x`, `y`, `by` (a list), `facet`, `where`.
 
     Returns:
@@ -191,8 +191,8 @@ def figures(results: Results, body: Mapping[str, Any]) -> dict[str, Any]:
         points, places, mean, low, high, n, and the numbers themselves.
 
     Raises:
-        PlotError: If the table does not say how to draw it.
-        Refused: If a value is of no use.
+        PlotError: If the table cannot be drawn.
+        Refused: If a value is invalid.
     """
     kind = body.get("kind", "line")
     if kind not in ("line", "bar", "cdf"):
@@ -283,7 +283,7 @@ def point_of(results: Results, body: Mapping[str, Any], root: Path) -> dict[str,
 
 
 def _scenario(results: Results, number: int, root: Path) -> dict[str, Any] | None:
-    """The scenario of a point by itself; None where it cannot be told from the run."""
+    """Returns the scenario of a point; None if it cannot be derived from the run."""
     tables = dict(results.scenario)
     if "flow" not in tables:
         study = studies().get(str(tables.get("name")))

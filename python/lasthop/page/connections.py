@@ -72,7 +72,7 @@ def bounded(has_token: Callable[[Headers], bool]) -> type[H11Protocol]:
             is_begun = state is h11.SEND_BODY or (
                 state is h11.IDLE and bool(self.conn.trailing_data[0])
             )
-            # Nothing has come on a new connection: its time is running already.
+            # The timer of a new connection is already running.
             if is_begun:
                 self._start()
             elif self.cycle is not None:

@@ -38,10 +38,10 @@ class Cores:
 
     @asynccontextmanager
     async def lend(self, most: int) -> AsyncIterator[int]:
-        """Waits for a core, and lends up to `most` of them if nobody else waits.
+        """Waits for a core; allocates up to `most` cores if there are no other requests.
 
         Yields:
-            How many are lent.
+            The number of allocated cores.
         """
         if self._free == 0 or self._waiting:
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -67,10 +67,10 @@ class Cores:
     async def compute(
         self, work: Callable[[int], T], *, most: int = 1, stopped: threading.Event | None = None
     ) -> T:
-        """Runs `work` in a thread, on the cores that it is told the number of.
+        """Runs `work` in a thread; its argument is the number of allocated cores.
 
-        Who asked may be cancelled; then `stopped` is set, and the cores are given back when the
-        thread has ended.
+        If the caller is cancelled, `stopped` is set, and the cores are released at the end of the
+        thread.
         """
         async with self.lend(most) as lent:
             task = asyncio.ensure_future(asyncio.to_thread(work, lent))

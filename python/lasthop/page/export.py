@@ -52,7 +52,7 @@ def to_toml(question: Question, replications: int) -> str:
     """The scenario with its alternatives as a file; it runs as `lasthop run FILE`."""
     tables = combined(question, replications)
     text = "\n".join(_document(tables)) + "\n"
-    # What is handed out is what the engine reads.
+    # Check that the engine accepts the exported text.
     Scenario.from_toml(text, base=question.alternatives[0].scenario._base)
     return text
 

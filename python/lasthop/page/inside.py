@@ -29,7 +29,7 @@ EVENTS_PER_FRAME = 8.0
 """About how many events a trace has for each frame on the air."""
 
 TRIES = 3
-"""Recordings of one look at most."""
+"""Maximum number of recordings per request."""
 
 Columns = dict[str, "np.ndarray[Any, np.dtype[Any]]"]
 
@@ -43,10 +43,10 @@ def trace_most(
     most: int,
     until: float | None = None,
 ) -> tuple[Trace, float | None]:
-    """Records a replication, or as much of its beginning as has about `most` events.
+    """Records a replication, or its beginning with about `most` events.
 
-    How many events there are is first guessed from its frames; where background traffic is not
-    seen packet by packet there are fewer, and it is recorded again for longer.
+    The number of events is estimated from the frames. If background traffic is not simulated per
+    packet, there are fewer events, and a longer recording is made.
 
     Args:
         scenario: Without a sweep.
@@ -108,10 +108,10 @@ def trace_until(
 
 
 def delays(found: Trace) -> dict[str, Floats]:
-    """By flow: how long its data take to the application, in seconds.
+    """Returns the delays of data to the application in seconds, by flow.
 
-    Of TCP from when a segment is sent for the first time until it and all before it have arrived;
-    of UDP from sending to arrival.
+    For TCP: from the first transmission of a segment until it and all earlier ones have arrived;
+    for UDP: from transmission to arrival.
     """
     collected: dict[str, list[Floats]] = {}
     for entity, own in transfers_of(found.frame).items():
@@ -123,7 +123,7 @@ def delays(found: Trace) -> dict[str, Floats]:
         both, mine, theirs = np.intersect1d(sequences, there, return_indices=True)
         if both.size == 0:
             continue
-        # A gap in what arrived ends what can be handed up.
+        # Data after a gap cannot be delivered.
         gapless = np.flatnonzero(mine != np.arange(len(mine)))
         until = int(gapless[0]) if gapless.size else len(mine)
         up = np.maximum.accumulate(arrived[theirs])[:until]
@@ -221,7 +221,7 @@ def _transfer_columns(number: int, own: Transfer, events: pl.DataFrame, end: flo
     for name in ("cwnd", "ssthresh"):
         series = events.filter(event=name)
         values = series["value"].fill_null(math.nan).to_numpy()
-        # A value stands until the next one: repetitions say nothing.
+        # A value holds until the next one: repetitions are redundant.
         new = np.concatenate([[True], values[1:] != values[:-1]]) if len(values) else slice(None)
         found[f"{name}.time"] = series["time_s"].to_numpy()[new]
         found[f"{name}.value"] = values[new]

@@ -47,7 +47,7 @@ TRACED = 60_000
 
 @dataclass
 class Samples:
-    """What has been run so far.
+    """Results so far.
 
     Attributes:
         metrics: Names of the metrics.
@@ -92,9 +92,9 @@ class Samples:
 
 
 async def answer(question: Question, cores: Cores) -> AsyncGenerator[dict[str, Any], None]:
-    """Answers a question again and again, each time more precisely.
+    """Yields answers to a request with increasing precision.
 
-    Closing the iterator gives up what is at work.
+    Closing the iterator aborts the running work.
 
     Yields:
         `estimate` after each round and `delay` once for each alternative; the last one says in
@@ -120,7 +120,7 @@ async def answer(question: Question, cores: Cores) -> AsyncGenerator[dict[str, A
                     found = await cores.compute(read)
                     yield {"event": "delay", "alternative": number, **found}
             each = max(samples.cost_s / samples.count, 1e-6)
-            # At most twice as many in all, so that the intervals are seen to shrink.
+            # At most double the total, so that the intervals shrink visibly.
             count = max(1, min(int(ROUND_S * cores.total / each), samples.count))
             count = min(count, MOST - samples.count)
     finally:
@@ -148,9 +148,9 @@ def run_round(
     """Runs more replications of every point.
 
     Args:
-        points: What to run.
-        samples: What has been run; the new ones are added.
-        count: How many more of each.
+        points: The points to run.
+        samples: Results so far, to which the new ones are added.
+        count: Further replications per point.
         seed: Master seed.
         jobs: Threads.
         stopped: Aborts the round once set.

@@ -58,9 +58,9 @@ def starting_point() -> dict[str, Any]:
 
 
 def split(scenario: Scenario) -> dict[str, Any]:
-    """A scenario as a page shows it: the first values of what it sweeps first are alternatives.
+    """Splits a scenario for the page: values of the first swept key become alternatives.
 
-    Of the other keys that it sweeps, the first value holds.
+    Other swept keys have their first value.
     """
     tables = scenario.to_dict()
     sweep = tables.pop("sweep", {})
@@ -82,7 +82,7 @@ def split(scenario: Scenario) -> dict[str, Any]:
                 own |= sweep["case"][label]
             if not first:
                 first = own
-            # What differs from the first point in the first swept key only.
+            # Points that differ from the first one only in the first swept key.
             varying = [key for key in own if own[key] != first.get(key)]
             if alternatives and not (
                 label or (keys and varying == [keys[0]]) or (not keys and varying)

@@ -79,8 +79,8 @@ def read_question(body: Any, root: Path) -> Question:
         root: Folder that files of scenarios must be in; relative names start there.
 
     Raises:
-        Refused: If it is no question, or names a file elsewhere.
-        lasthop.ScenarioError: If the engine refuses the common scenario by itself.
+        Refused: If the request is invalid, or names a file outside the folder.
+        lasthop.ScenarioError: If the engine refuses the common scenario.
     """
     if not isinstance(body, dict) or not isinstance(body.get("scenario"), dict):
         raise Refused("missing `scenario`: expected an object with a scenario")

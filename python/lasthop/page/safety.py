@@ -40,7 +40,7 @@ HEADERS: Mapping[str, str] = {
 
 
 def new_token() -> str:
-    """A token that nobody guesses: 192 random bits."""
+    """Returns a token of 192 random bits."""
     return secrets.token_urlsafe(24)
 
 

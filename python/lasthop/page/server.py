@@ -49,7 +49,7 @@ LONGEST_S = 1e9
 """Maximum time in seconds up to which a replication is recorded."""
 
 MOST_REPLICATIONS = 1_000
-"""Of a figure or of what is taken away."""
+"""Maximum number of replications of a figure or an export."""
 
 REFUSALS = (
     _lasthop.ScenarioError,
@@ -202,7 +202,7 @@ class Server:
         return await self.cores.compute(lambda _cores: work())
 
     async def check(self, body: Any) -> Response:
-        """Says in words what each alternative is."""
+        """Returns the explanation of each alternative."""
         question = await self._question(body)
 
         def work() -> list[dict[str, Any]]:
@@ -238,7 +238,7 @@ class Server:
     def _trace(
         self, question: Question, number: int, replication: int, until: float | None
     ) -> tuple[Any, float | None]:
-        """A trace of at most so many events; first without one, to know what it will cost."""
+        """Returns a trace with a limited number of events, estimated by a run without a trace."""
         chosen = question.alternatives[number]
         samples = Samples()
         run_round([chosen.point()], samples, 1, question.seed, 1, first_replication=replication)
@@ -326,7 +326,7 @@ class Server:
 
 
 def colours() -> list[str]:
-    """Those of `lasthop plot`, in its order."""
+    """Returns the colours of `lasthop plot`, in its order."""
     # As in figures.style.SPARE, without the quarter of a second that Matplotlib takes.
     return ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"]
 

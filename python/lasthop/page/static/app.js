@@ -1,4 +1,4 @@
-// The page: which view is shown, what is in the address.
+// The page: selected view, and state in the address.
 
 import { html, render, Component } from "./view.js";
 import { ask, findToken, useToken } from "./api.js";
@@ -39,7 +39,7 @@ class Page extends Component {
     this.setState({ shown }, () => this.follow());
   }
 
-  /** Asks for what is shown now, and puts it into the address. */
+  /** Requests the data of the current view and stores the state in the address. */
   follow() {
     const { shown } = this.state;
     if (shown.view === "play") this.player.ask(question(shown));
@@ -70,7 +70,7 @@ class Page extends Component {
   }
 }
 
-/** Without a token: says so, and takes one. */
+/** Shown without a valid token: reports the problem and accepts a token. */
 const Locked = ({ error }) => html`<main class="locked"><h1>Lasthop</h1>
   <p>${error || "This address lacks its token."} Open the address printed by <code>lasthop explore</code>, or enter it here:</p>
   <label for="token">address or token</label> <input id="token" autocomplete="off" onChange=${(event) => {

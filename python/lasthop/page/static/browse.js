@@ -68,7 +68,7 @@ export class Browse extends Component {
     }
   }
 
-  /** What is drawn: as chosen, or the first key with several numbers, by the others. */
+  /** Axes: as selected, by default the first key with several numbers, grouped by the others. */
   axes(about) {
     const { x, y, by, facet, where = {}, kind = "line" } = this.chosen;
     const varied = about.keys.filter((one) => one.values.length > 1 && !(one.key in where));
@@ -169,7 +169,7 @@ const Means = ({ panel, kind, unit, isWords, names, scaleX, metric, onPick }) =>
   const { curves, x } = panel;
   const all = curves.flatMap((one) => [...one.mean, ...one.high].filter((value) => value !== null)).map((value) => value / unit.per);
   const lows = curves.flatMap((one) => one.low.filter((value) => value !== null)).map((value) => value / unit.per);
-  // What has no negative mean is not drawn below zero, however wide its interval.
+  // Without a negative mean, the axis does not extend below 0, even if an interval does.
   const isPositive = curves.every((one) => one.mean.every((value) => value === null || value >= 0));
   const ticksY = ticks(isPositive ? 0 : Math.min(0, ...lows), Math.max(...all, 1e-12), 5);
   const [y0, y1] = [Math.min(0, ticksY[0]), Math.max(ticksY[ticksY.length - 1], ...all)];

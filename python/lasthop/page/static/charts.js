@@ -88,7 +88,7 @@ function number(mean, half, unit, named = true) {
   return `${text}${width > 0 ? ` ± ${digits(width, width)}` : ""}${named && unit.name ? ` ${unit.name}` : ""}`;
 }
 
-/** A paired difference in words: by how much, in per cent of the first one where that says more. */
+/** A paired difference as text, in per cent of the first value if that is more readable. */
 function difference([mean, half, p], base, unit) {
   if (mean === 0 && half === 0) return "same";
   const part = base ? 100 / Math.abs(base) : null;
@@ -122,7 +122,7 @@ export const axis = (more = {}) => ({
 const dark = matchMedia("(prefers-color-scheme: dark)");
 dark.addEventListener("change", () => tones.clear());
 
-/** A uPlot as wide as its place. Drawn anew when `shape` changes; `data` is set otherwise. */
+/** A uPlot with the width of its container. Recreated if `shape` changes; otherwise `data` is set. */
 export class Plot extends Component {
   constructor(props) {
     super(props);

@@ -1,6 +1,6 @@
-// Diagrams of one replication, drawn on uPlot's canvas. Columns are sorted by time, so that what is
-// in view is found by bisection, and marks that would fall on the same pixel are drawn once: a
-// diagram costs as much as it has pixels, not as it has events.
+// Diagrams of one replication, drawn on uPlot's canvas. Columns are sorted by time, so that the visible
+// part is found by bisection. Marks on the same pixel are drawn once: the cost depends on the number of
+// pixels, not of events.
 
 import { axis, colour, css, DASHES } from "./charts.js";
 
@@ -68,7 +68,7 @@ function drawSequence(plot, columns, number) {
   const of = (name) => columns[`${name}.${number}`];
   const at = lens(plot);
   clipped(plot, (ctx, dot) => {
-    // What receivers hold beyond the cumulative acknowledgment.
+    // Data held by receivers above the cumulative acknowledgment.
     const [sackTime, first, held] = [of("sack.time"), of("sack.first"), of("sack.size")];
     ctx.fillStyle = css("--sack");
     let before = "";
@@ -178,7 +178,7 @@ function drawLadder(plot, columns, directions) {
       const [y0, y1] = side ? [down, up] : [up, down];
       const of = (name) => columns[`frame.${name}.${number}`];
       const [start, end, arrival, kind, repeated] = ["start", "end", "arrival", "kind", "repeated"].map(of);
-      // A frame that began before may still be on its way.
+      // A frame that began earlier may still be in transit.
       let longest = 0;
       for (let index = 0; index < start.length; index += Math.max(start.length >> 6, 1)) {
         if (arrival[index] > 0) longest = Math.max(longest, arrival[index] - start[index]);
@@ -232,7 +232,7 @@ function drawLadder(plot, columns, directions) {
   });
 }
 
-/** Least and greatest of the values in view. */
+/** Minimum and maximum of the visible values. */
 function extent(times, values, from, to) {
   let [low, high] = [Infinity, -Infinity];
   for (let index = Math.max(lower(times, from) - 1, 0); index < times.length && times[index] <= to; index += 1) {

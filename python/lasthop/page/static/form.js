@@ -33,7 +33,7 @@ export function fresh(form) {
   for (const key of form.required || []) {
     if (key !== "kind") table[key] = filled(form.properties[key]);
   }
-  // Either of two pairs of keys has to be there.
+  // One of two pairs of keys is required.
   if (table.kind === "gilbert-elliott") Object.assign(table, { mean_loss: "2 %", mean_burst: 3 });
   return table;
 }

@@ -99,7 +99,7 @@ export class Inside extends Component {
     for (const plot of this.plots.values()) plot.setScale("x", { min: from, max: to });
   }
 
-  /** Puts what is shown into the address, and the events around the cursor into the list. */
+  /** Stores the visible period in the address and lists the events around the cursor. */
   keep() {
     const { state, set } = this.props;
     const { from, to, at } = this.window;

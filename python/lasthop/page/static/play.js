@@ -1,4 +1,4 @@
-// Play: sliders on one side, what follows from them on the other.
+// Live view: controls on one side, results on the other.
 
 import { html, Component } from "./view.js";
 import { events } from "./api.js";
@@ -9,8 +9,8 @@ import { change, effective, freshLabel, put, question, replaced } from "./state.
 
 const MOST = 6;
 
-/** Time that an answer has to come before work for it is given up for a newer question. */
-const PATIENCE_MS = 150;
+/** Minimum time for an answer before its work is aborted for a newer request. */
+const ANSWER_MS = 150;
 
 const DEFAULTS = [
   /^flow\..*\.goodput_bps$/, /^flow\..*\.duration_s$/, /^flow\..*\.delay_p95_s$/,
@@ -38,7 +38,7 @@ export class Player {
     if (!this.running) this.start();
     else if (this.running.isTold) this.running.stop.abort();
     // A moving slider must not keep every answer from being seen.
-    else setTimeout(() => this.running && this.waiting && this.running.stop.abort(), PATIENCE_MS);
+    else setTimeout(() => this.running && this.waiting && this.running.stop.abort(), ANSWER_MS);
   }
 
   async start() {

@@ -4,7 +4,7 @@ const RATE = { bps: 1, kbps: 1e3, Mbps: 1e6, Gbps: 1e9 };
 const DURATION = { ns: 1e-9, us: 1e-6, "µs": 1e-6, ms: 1e-3, s: 1, min: 60, h: 3600 };
 const SIZE = { B: 1, kB: 1e3, MB: 1e6, GB: 1e9, KiB: 1024, MiB: 1024 ** 2, GiB: 1024 ** 3 };
 
-/** What sliders of each kind range over, and the units that values are written in. */
+/** Range of the sliders of each kind, and units of the values. */
 export const KINDS = {
   rate: { units: RATE, write: ["bps", "kbps", "Mbps", "Gbps"], range: [300, 1e9] },
   duration: { units: DURATION, write: ["us", "ms", "s"], range: [1e-5, 100] },
@@ -61,7 +61,7 @@ const SAMPLES = {
   bits: "2 bits", size: "1 kB", probability: "1 %",
 };
 
-/** What a key's schema takes: kinds of quantities, words, and limits. */
+/** Values that a key's schema accepts: kinds of quantities, words, and limits. */
 export function describe(schema) {
   const forms = schema.anyOf || [schema];
   const kinds = [];
@@ -134,7 +134,7 @@ export function useMetrics(list) {
   declared = new Map(list.map((one) => [`${one.entity}.${one.name}`, one]));
 }
 
-/** What the engine declares of "flow.web.goodput_bps", or its name alone. */
+/** The engine's declaration of "flow.web.goodput_bps", or only its name. */
 function about(metric) {
   const name = metric.slice(metric.lastIndexOf(".") + 1);
   const kind = metric.slice(0, metric.indexOf("."));

@@ -13,7 +13,7 @@ export async function encode(state) {
   return VERSION + btoa(text).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
 }
 
-/** Unpacks it; null if it is none of ours. */
+/** Decodes the state; null if it is invalid. */
 export async function decode(text) {
   if (!text.startsWith(VERSION)) return null;
   try {
@@ -27,7 +27,7 @@ export async function decode(text) {
   }
 }
 
-/** The value at a path of keys; undefined if there is none. */
+/** The value at a path of keys; undefined if missing. */
 export function get(tables, path) {
   let found = tables;
   for (const key of path) {
