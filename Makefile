@@ -9,7 +9,7 @@ PYTHON_SOURCES := python tests tools docs benches examples
 SOURCES := $(shell find crates Cargo.toml Cargo.lock -type f ! -path '*/target/*')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test test-rust test-python bench instructions compare-ns2 compare-kernel docs wheel wheel-check \
+.PHONY: help setup demo check test test-rust test-python bench instructions compare-ns2 compare-kernel reproduce-check docs wheel wheel-check \
     golden golden-diff lint-package check-minimum-rust check-targets lint-workflows release man clean
 
 help:
@@ -21,6 +21,7 @@ help:
 	@echo "make instructions instructions of a replication, as JSON (needs valgrind)"
 	@echo "make compare-ns2  results against ns-2 (needs ns)"
 	@echo "make compare-kernel  profile linux against a kernel's table"
+	@echo "make reproduce-check  stored results of all studies at 3 replications; CHECK=--full: all of them"
 	@echo "make docs         the documentation, in docs/_build/html"
 	@echo "make golden       writes the golden metrics anew; make golden-diff explains the changes"
 	@echo "make man          man pages, in docs/_build/man"
@@ -94,6 +95,10 @@ compare-ns2: setup
 
 compare-kernel: setup
 	$(BIN)/python tools/compare_kernel.py
+
+# `make reproduce-check CHECK=--full` computes every results.md again and compares byte for byte.
+reproduce-check: setup
+	$(BIN)/python tools/reproduce_check.py $(CHECK)
 
 docs: $(VENV)/.dev
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html

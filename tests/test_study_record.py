@@ -17,6 +17,22 @@ from lasthop.studies.verdicts import judge, tally
 PAPERS = Path(__file__).parent.parent / "python" / "lasthop" / "papers"
 
 
+def test_results_have_no_empty_cells() -> None:
+    """A number that is missing prints as `–`; only the published half of a cell may be missing."""
+    for study in studies().values():
+        text = (PAPERS / study.key / "results.md").read_text(encoding="utf-8")
+        for number, line in enumerate(text.splitlines(), 1):
+            assert "– ± –" not in line, f"{study.key}, line {number}"
+            if not line.startswith("| ") or line.startswith("| id "):
+                continue
+            cells = [cell.strip() for cell in line.replace("\\|", "¦").strip("|").split("|")]
+            if cells[0].rstrip("0123456789abcdefghijklmnopqrstuvwxyz") in "SCVWM":
+                continue
+            for cell in cells:
+                assert cell, f"{study.key}, line {number}: an empty cell"
+                assert not cell.startswith("–"), f"{study.key}, line {number}: {line}"
+
+
 def test_words_are_defined_once_and_tests_use_them() -> None:
     """Each vague word has one number, and no expression names a word that is not defined."""
     tables = tomllib.loads((PAPERS / "words.toml").read_text(encoding="utf-8"))
