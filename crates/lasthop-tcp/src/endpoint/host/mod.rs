@@ -19,7 +19,7 @@
 //!
 //! # Contract
 //!
-//! That of [`Endpoint`]: non-decreasing `now`; after any input [`Endpoint::poll`] until it returns
+//! That of [`Endpoint`]: non-decreasing `now`; after any input `poll_transmit` until it returns
 //! `None`, then [`Endpoint::next_timeout`]; a spurious [`Endpoint::handle_timeout`] changes nothing.
 //!
 //! *Not modelled*: urgent data, IP options, SYN cookies, Fast Open, ports (all segments
