@@ -1,6 +1,6 @@
 """Power and false positives of the tests of `lasthop fit`, over all tests of a fit together.
 
-    .venv/bin/python benches/fit_misfits.py [--records 500] [--frames 100000] [--jobs 2]
+    .venv/bin/python benches/fit_misfits.py [--records 500] [--frames 300000] [--jobs 2]
 
 Fits logs of three kinds as the command does, with the choice of the model by BIC, and prints the
 fraction of fits in which a test rejects the chosen model: `right` has the six families in turn,
@@ -71,7 +71,7 @@ def main() -> None:
     """Prints a line per kind, every 50 records."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--records", type=int, default=500)
-    parser.add_argument("--frames", type=int, default=100_000)
+    parser.add_argument("--frames", type=int, default=300_000)
     parser.add_argument("--kind", action="append", choices=KINDS)
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()

@@ -194,8 +194,8 @@ def test_retry_bits_tell_which_copies_were_lost(tmp_path: Path) -> None:
     assert again.start_s == pytest.approx(record.start_s)
     with pytest.raises(fit.FitError, match="invalid value `0` for `transmitter`: expected 02:00"):
         fit.read(path, transmitter="0")
-    path.write_bytes(capture(packets, kind=1))
-    with pytest.raises(fit.FitError, match="invalid link type 1: expected 127"):
+    path.write_bytes(capture(packets, kind=105))
+    with pytest.raises(fit.FitError, match="invalid link type 105: expected 127"):
         fit.read(path)
     path.write_bytes(capture(packets)[:60])
     with pytest.raises(fit.FitError, match=r"broken capture|no unicast data frame"):
@@ -436,7 +436,7 @@ def test_a_short_record_is_called_short() -> None:
     lost = np.zeros(500, dtype=bool)
     lost[[20, 21, 300]] = True
     found = fit.fit(lost)
-    assert any(told.startswith("too short: 2 bursts") for told in found.warnings)
+    assert any(told.startswith("record too short: 2 loss bursts") for told in found.warnings)
 
 
 def test_autocorrelation_of_a_chain_is_its_eigenvalue_to_the_power() -> None:
@@ -549,7 +549,7 @@ def test_a_live_recording_is_read(tmp_path: Path) -> None:
     path.write_bytes(recording(lost, end=False)[:-3])
     short = fit.read(path, entity="link.radio.reverse")
     assert short.lost.size == 3
-    assert "cut off" in short.notes[0]
+    assert "truncated" in short.notes[0]
 
 
 @pytest.mark.parametrize(

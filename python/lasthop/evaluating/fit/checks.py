@@ -26,7 +26,7 @@ __all__ = ["LAGS", "Check", "autocorrelation", "checks", "draw", "warnings"]
 # Number of samples for clear cases, and for all others.
 FEW, MANY, CLEAR = 99, 299, 0.1
 # Maximum number of frames compared with samples.
-COMPARED = 100_000
+COMPARED = 300_000
 LAGS = np.array([1, 2, 3, 4, 5, 7, 10, 14, 20, 30, 50, 100, 200, 500])
 WINDOWS = 20
 # Shortest window of the test of windows, in frames, and the ratio of successive windows.

@@ -2,8 +2,10 @@
 
 | format | frame |
 |---|---|
-| text | a line: `0` or `ok` (arrived), `1` or `lost`; lines that start with `#` are comments |
-| CSV | a line; a column `lost` with these words, or `true` and `false`; optional `bytes`, `time_s`, `duration_s`, `rate_bps` |
+| text | a line: `0` or `ok` (arrived), `1`, `lost` or `timeout`; lines that start with `#` are comments |
+| CSV, separated by commas, semicolons or tabs | a line; a column `lost` with these words, or `true` and `false`; optional `bytes`, `time_s`, `duration_s`, `rate_bps` |
+| text or CSV with a column `seq` | sequence numbers of received packets |
+| `ping`, irtt, Flent, captures with RTP | see `lasthop.fit.programs` |
 | JSON lines | an object with the same keys |
 | `frames.csv` | a line, written by `lasthop trace`: lost if it has no `arrival_s` |
 | recording of `lasthop live` | a frame of one direction of a link |
@@ -22,16 +24,28 @@ from typing import Any
 import numpy as np
 
 from lasthop.evaluating.fit.live import MAGIC, read_recording
+from lasthop.evaluating.fit.programs import (
+    GZIP,
+    from_sequence,
+    read_flent,
+    read_json,
+    read_ping,
+)
 from lasthop.evaluating.fit.records import FitError, Record
 from lasthop.scenarios.files import named, quoted, read_bytes
 
 __all__ = ["read"]
 
 WORDS = {
-    **dict.fromkeys(("0", "ok", "false", "no", "received", "arrived"), False),
-    **dict.fromkeys(("1", "lost", "true", "yes"), True),
+    **dict.fromkeys(("0", "ok", "false", "no", "received", "arrived", "delivered"), False),
+    **dict.fromkeys(("success", "ack", "reply"), False),
+    **dict.fromkeys(("1", "lost", "true", "yes", "timeout", "timed out", "dropped"), True),
+    **dict.fromkeys(("missing", "failed", "nack"), True),
 }
-ALLOWED = "0, ok or false (arrived), 1, lost or true"
+# Columns with sequence numbers of received packets.
+SEQUENCES = ("seq", "sequence", "sequence_number")
+SEPARATORS = (",", ";", "\t")
+ALLOWED = "0, ok or false (arrived), 1, lost, timeout or true"
 NUMBERS = ("bytes", "time_s", "duration_s", "rate_bps")
 CAPTURE = (b"\n\r\r\n", b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4", b"\x4d\x3c\xb2\xa1")
 
@@ -74,6 +88,8 @@ def _read(
         return read_capture(data, name, transmitter)
     if data.startswith(MAGIC) and column is None and transmitter is None:
         return read_recording(data, name, entity)
+    if data.startswith(GZIP):
+        return read_flent(data, name)
     if transmitter is not None:
         raise FitError(f"`transmitter` requires a capture (pcap, pcapng): {name} is not one")
     plain = _plain_text(data)
@@ -88,8 +104,11 @@ def _read(
         ) from None
     first = next((line for line in text.splitlines() if line.strip()), "")
     if first.lstrip().startswith("{"):
+        if column is None and (found := read_json(text, name)):
+            return found
         return _table(_json_lines(text, name), name, column)
-    header = [cell.strip() for cell in first.split(",")]
+    separator = max(SEPARATORS, key=first.count)
+    header = [cell.strip() for cell in first.split(separator)]
     if {"entity", "arrival_s", "start_s"} <= set(header) and column is None:
         return _frames(text, name, entity)
     if entity is not None:
@@ -97,8 +116,16 @@ def _read(
             f"`entity` requires frames.csv of a trace, or a recording of `lasthop live`: {name} "
             "is neither"
         )
-    if column is not None or "lost" in header or "," in first:
-        return _table(_csv(text, name), name, column)
+    if column is None and "lost" not in header:
+        if sequence := next((cell for cell in header if cell.lower() in SEQUENCES), None):
+            cells = [(where, row[sequence]) for where, row in _csv(text, name, separator)]
+            return from_sequence([_integer(cell, where) for where, cell in cells], name)
+        if first.lstrip().startswith("PING ") and (found := read_ping(text, name)):
+            return found
+    if column is not None or "lost" in header or separator in first:
+        return _table(_csv(text, name, separator), name, column)
+    if (numbers := _sequence(text)) is not None:
+        return from_sequence(numbers, name)
     return Record(np.fromiter(_words(text, name), dtype=bool), source=name)
 
 
@@ -130,9 +157,25 @@ def _is_lost(cell: object, where: str) -> bool:
     return found
 
 
-def _rows(text: str, name: str) -> csv.DictReader[str]:
+def _sequence(text: str) -> list[int] | None:
+    """Returns lines of integers, most of them above 1, as sequence numbers; else None."""
+    lines = [line.strip() for line in text.splitlines() if not line.lstrip().startswith("#")]
+    if not all(line.isascii() and line.isdecimal() and len(line) < 19 for line in lines if line):
+        return None
+    numbers = [int(line) for line in lines if line]
+    return numbers if 2 * sum(number > 1 for number in numbers) > len(numbers) else None
+
+
+def _integer(cell: object, where: str) -> int:
+    text = str(cell).strip()
+    if not (text.isascii() and text.isdecimal() and len(text) < 19):
+        raise FitError(f"{where}: {quoted(text)}: expected a sequence number")
+    return int(text)
+
+
+def _rows(text: str, name: str, separator: str = ",") -> csv.DictReader[str]:
     """Yields lines of CSV as tables; refuses duplicate columns."""
-    reader = csv.DictReader(io.StringIO(text), skipinitialspace=True)
+    reader = csv.DictReader(io.StringIO(text), skipinitialspace=True, delimiter=separator)
     names = list(reader.fieldnames or ())
     twice = next((one for one in names if names.count(one) > 1), None)
     if twice is not None:
@@ -142,8 +185,8 @@ def _rows(text: str, name: str) -> csv.DictReader[str]:
     return reader
 
 
-def _csv(text: str, name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    reader = _rows(text, name)
+def _csv(text: str, name: str, separator: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    reader = _rows(text, name, separator)
     for row in reader:
         yield f"{name}:{reader.line_num}", row
 

@@ -1,4 +1,4 @@
-"""Losses from a capture of IEEE 802.11 in monitor mode, by the Retry bit.
+"""Losses from a capture: of IEEE 802.11 in monitor mode, by the Retry bit; else of RTP.
 
 A station retransmits a unicast data frame, with the same sequence number and the Retry bit set,
 until it is acknowledged or discarded at the retry limit. A transmission that is followed by another
@@ -17,11 +17,11 @@ from __future__ import annotations
 import io
 import struct
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from lasthop.evaluating.fit.programs import LINKS, read_rtp
 from lasthop.evaluating.fit.records import FitError, Record
 
 __all__ = ["read_capture"]
@@ -56,7 +56,15 @@ def read_capture(data: bytes, name: str, transmitter: str | None) -> Record:
     Raises:
         FitError: If it is not an 802.11 capture with radiotap headers, or has no such frame.
     """
-    frames = list(_data_frames(data, name))
+    kind, packets = _packets(data, name)
+    if kind in LINKS and transmitter is None:
+        return read_rtp([packet for _, packet in packets], kind, name)
+    if kind != RADIOTAP:
+        raise FitError(
+            f"{name}: invalid link type {kind}: expected {RADIOTAP}, IEEE 802.11 with radiotap "
+            "headers, as recorded in monitor mode, or Ethernet or IP with RTP"
+        )
+    frames = [found for one in packets if (found := _data_frame(*one)) is not None]
     stations = Counter(frame.transmitter for frame in frames)
     if not stations:
         raise FitError(f"{name}: no unicast data frame of IEEE 802.11: expected at least one")
@@ -94,27 +102,17 @@ def read_capture(data: bytes, name: str, transmitter: str | None) -> Record:
     return Record(np.array(lost), bits, air, times - times[0], f"{name}", tuple(notes))
 
 
-def _data_frames(data: bytes, name: str) -> Iterator[_Sent]:
-    """Yields unicast data frames, excluding those marked with a wrong checksum."""
+def _packets(data: bytes, name: str) -> tuple[int, list[tuple[float, bytes]]]:
+    """Returns the link type of a capture, and its packets with their times in seconds."""
     try:
         import dpkt  # type: ignore[import-untyped]
     except ImportError:
         raise FitError(f"{name}: needs dpkt: run `pip install 'lasthop[pcap]'`") from None
     try:
         reader = (dpkt.pcapng if data[:4] == b"\n\r\r\n" else dpkt.pcap).Reader(io.BytesIO(data))
-        kind = reader.datalink()
-        packets = list(reader)
+        return reader.datalink(), [(float(time_s), packet) for time_s, packet in reader]
     except (ValueError, dpkt.Error, struct.error) as error:
         raise FitError(f"{name}: invalid capture ({error}): expected pcap, pcapng") from None
-    if kind != RADIOTAP:
-        raise FitError(
-            f"{name}: invalid link type {kind}: expected {RADIOTAP}, IEEE 802.11 with radiotap "
-            "headers, as recorded in monitor mode"
-        )
-    for time_s, packet in packets:
-        frame = _data_frame(float(time_s), packet)
-        if frame is not None:
-            yield frame
 
 
 def _data_frame(time_s: float, packet: bytes) -> _Sent | None:

@@ -1,0 +1,108 @@
+"""`lasthop fit` reads sequence numbers and the output of measuring programs."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import struct
+from pathlib import Path
+
+import pytest
+
+from lasthop import fit
+from test_fit import capture
+
+PING = """PING 10.0.0.1 (10.0.0.1) 56(84) bytes of data.
+64 bytes from 10.0.0.1: icmp_seq=1 ttl=64 time=20.1 ms
+64 bytes from 10.0.0.1: icmp_seq=2 ttl=64 time=20.3 ms
+no answer yet for icmp_seq=3
+64 bytes from 10.0.0.1: icmp_seq=4 ttl=64 time=20.2 ms
+
+--- 10.0.0.1 ping statistics ---
+6 packets transmitted, 3 received, 50% packet loss, time 5012ms
+rtt min/avg/max/mdev = 20.1/20.2/20.3/0.1 ms
+"""
+IRTT = {
+    "version": {},
+    "round_trips": [
+        {"seqno": 0, "lost": "false"},
+        {"seqno": 1, "lost": "true_down"},
+        {"seqno": 2, "lost": "true"},
+        {"seqno": 3, "lost": "false"},
+    ],
+}
+FLENT = {
+    "raw_values": {
+        "TCP upload": [{"t": 1.0, "val": 5.0}],
+        "Ping (ms) ICMP": [{"seq": 4, "val": 1.0}, {"seq": 5, "val": 1.0}, {"seq": 8, "val": 1.0}],
+    }
+}
+
+
+def rtp(number: int, source: int = 7, port: int = 5004, version: int = 2) -> bytes:
+    """An Ethernet frame with an RTP packet."""
+    payload = struct.pack(">BBHII", version << 6, 96, number, 160 * number, source) + bytes(20)
+    datagram = struct.pack(">HHHH", 40000, port, 8 + len(payload), 0) + payload
+    header = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(datagram), 0, 0, 64, 17, 0)
+    return bytes(12) + b"\x08\x00" + header + bytes(8) + datagram
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "lost", "told"),
+    [
+        ("semicolons.csv", b"time_s;lost\n0;ok\n1;timeout\n2;lost\n", [0, 1, 1], ""),
+        ("tabs.tsv", b"seq\tlost\n1\tack\n2\tnack\n", [0, 1], ""),
+        ("status.txt", b"reply\ntimed out\nreply\n", [0, 1, 0], ""),
+        ("numbers.txt", b"4\n5\n7\n6\n9\n9\n", [0, 0, 0, 0, 1, 0], "1 duplicates ignored"),
+        ("numbers.csv", b"seq,delay\n10,1\n12,1\n", [0, 1, 0], "sequence numbers 10 to 12"),
+        ("ping.txt", PING.encode(), [0, 0, 1, 0, 1, 1], "2 requests after the last reply"),
+        (
+            "irtt.json",
+            json.dumps(IRTT).encode(),
+            [0, 1, 1, 0],
+            "lost from the server",
+        ),
+        ("run.flent", json.dumps(FLENT).encode(), [0, 0, 1, 1, 0], "Ping (ms) ICMP"),
+        ("run.flent.gz", gzip.compress(json.dumps(FLENT).encode()), [0, 0, 1, 1, 0], "ICMP"),
+    ],
+)
+def test_logs_of_programs_are_read(
+    name: str, data: bytes, lost: list[int], told: str, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(data)
+    record = fit.read(path)
+    assert record.lost.astype(int).tolist() == lost
+    assert told in "; ".join(record.notes)
+
+
+def test_rtp_numbers_wrap_and_the_busiest_stream_is_taken(tmp_path: Path) -> None:
+    pytest.importorskip("dpkt")
+    numbers = [65534, 65535, 0, 2, 1, 5]
+    packets = [rtp(number) for number in numbers] + [rtp(1, source=9), rtp(3, version=1)]
+    path = tmp_path / "call.pcap"
+    path.write_bytes(capture([*packets, b"\0" * 9, bytes(60)], kind=1))
+    record = fit.read(path)
+    # 65534 to 65541: 65539 and 65540 are missing.
+    assert record.lost.astype(int).tolist() == [0, 0, 0, 0, 0, 1, 1, 0]
+    assert record.notes[0] == "RTP stream 0x00000007, 6 of 7 RTP packets"
+    assert "1 reordered packets" in record.notes[-1]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "told"),
+    [
+        ("iperf.json", b'{"start": {}, "intervals": [], "end": {}}', "per interval"),
+        ("numbers.txt", b"5\n7\n900000000000\n", "a range of at most"),
+        ("run.flent.gz", gzip.compress(b"{}"), "no series with sequence numbers"),
+        ("broken.gz", gzip.compress(b"{}" * 99)[:-12], "invalid Flent data"),
+        ("numbers.csv", b"seq,delay\n10,1\nx,1\n", ":3: "),
+    ],
+)
+def test_logs_that_hold_no_record_are_refused(
+    name: str, data: bytes, told: str, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(data)
+    with pytest.raises(fit.FitError, match=told):
+        fit.read(path)
