@@ -119,7 +119,7 @@ pub struct Interface<E, P: Payload> {
     outlet: Outlet<P>,
 }
 
-impl<P: Payload, E: Endpoint<P>> Interface<E, P> {
+impl<P: Payload, E: Endpoint<P, Control = FrameKind>> Interface<E, P> {
     /// `queue` before `endpoint`, whose frames leave by `transmitter`.
     pub fn new(endpoint: E, queue: Queue<P>, transmitter: Transmitter) -> Self {
         Interface { endpoint, outlet: Outlet { queue, transmitter } }

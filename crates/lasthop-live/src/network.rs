@@ -258,6 +258,12 @@ fn build(scenario: &Scenario, index: usize, streams: Streams, mtu: u32) -> Resul
         let endpoint: LinkEndpoint<Vec<u8>> = match &link.protocol {
             LinkProtocol::One(protocol) => protocol.build(&site),
             LinkProtocol::Stack(layers) => layers.build(&site),
+            LinkProtocol::Own(own) => {
+                return Err(refused(&format!(
+                    "found the protocol {:?} of another crate; allowed: protocols with a byte form",
+                    own.name()
+                )));
+            }
             LinkProtocol::Services(set) => {
                 let place = (&streams, component.clone());
                 service_endpoints(set, own, &vec![site; set.services.len()], place)

@@ -90,6 +90,42 @@ fn cargo(copy: &Path) -> Command {
     cargo
 }
 
+/// Runs a program of the copy, and returns its standard output.
+fn printed(copy: &Path, program: &[&str]) -> String {
+    let output = cargo(copy)
+        .args(["run", "--quiet", "--offline"])
+        .args(program)
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Returns the value of a metric that a program has printed.
+fn metric(out: &str, name: &str) -> f64 {
+    let line = out.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no {name} in {out}"))
+}
+
+/// Builds a crate outside the workspace, whose link protocol has frames of its own kind, and runs its simulation.
+fn a_protocol_of_another_crate_runs(copy: &Path) {
+    let folder = "docs/examples/own_protocol";
+    // The versions of the workspace: there is no network.
+    fs::copy(copy.join("Cargo.lock"), copy.join(folder).join("Cargo.lock")).expect("a lock file");
+    let out = printed(copy, &["--manifest-path", &format!("{folder}/Cargo.toml")]);
+    let forward = |name: &str| metric(&out, &format!("link.air.forward.{name}"));
+    assert_eq!(metric(&out, "flow.transfer.delivered_bytes"), 200_000.0);
+    // The link repairs every loss, so that TCP has nothing to retransmit.
+    assert_eq!(metric(&out, "flow.transfer.retransmissions"), 0.0);
+    // A transmission fails with q = 1 - (1 - p)^2, frame or ACK. The failures of a packet have the mean q / (1 - q) and the
+    // variance q / (1 - q)^2: 5 standard deviations of three replications, false-positive rate below 1e-6.
+    let q = 1.0 - 0.9 * 0.9;
+    let sent = forward("data_frames");
+    let deviation = (q / ((1.0 - q) * (1.0 - q)) / (3.0 * sent)).sqrt();
+    let found = forward("retransmissions") / sent;
+    assert!((found - q / (1.0 - q)).abs() < 5.0 * deviation, "{found} {deviation}");
+}
+
 /// Copies the crates, follows the page step by step, builds the copy and runs a scenario with both
 /// examples.
 #[test]
@@ -144,17 +180,8 @@ fn the_recipes_apply_build_and_run() {
             .expect("git runs");
         assert!(done.success(), "{patch} does not apply");
     }
-    let output = cargo(&copy)
-        .args(["run", "--quiet", "--offline", "-p", "lasthop", "--bin", "extended"])
-        .output()
-        .expect("cargo runs");
-    let (out, err) =
-        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{err}");
-    let metric = |name: &str| -> f64 {
-        let line = out.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        line.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no {name} in {out}"))
-    };
+    let out = printed(&copy, &["-p", "lasthop", "--bin", "extended"]);
+    let metric = |name: &str| metric(&out, name);
     assert_eq!(metric("flow.transfer.complete"), 1.0);
     assert_eq!(metric("flow.transfer.delivered_bytes"), 200_000.0);
     assert!(metric("flow.transfer.fast_retransmits") >= 1.0, "{out}");
@@ -188,4 +215,5 @@ fn the_recipes_apply_build_and_run() {
         ["data_sent", "data_retransmitted"].map(|name| metric(&format!("flow.bytes.{name}")));
     assert!(again > 0.0 && sent == 100.0 + again, "{out}");
     assert_eq!(metric("flow.bytes.bytes_wrong"), 0.0, "{out}");
+    a_protocol_of_another_crate_runs(&copy);
 }

@@ -18,7 +18,7 @@ use super::harq::wire::HarqWireError;
 use super::rlc_wire::RlcWireError;
 use super::rlp_wire::RlpWireError;
 use super::wire::WireError;
-use super::{Frame, Services, Stack};
+use super::{Frame, OwnEndpoint, Services, Stack};
 
 /// Why a frame has no byte form, or bytes no frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -69,6 +69,9 @@ pub(crate) trait ByteFormat {
         Err(BytesError::NoFormat)
     }
 }
+
+/// Protocols of other crates have no byte form here.
+impl ByteFormat for OwnEndpoint<Vec<u8>> {}
 
 impl ByteFormat for Stack<Vec<u8>> {
     fn encode(&self, frame: &Frame<Vec<u8>>, bytes: &mut Vec<u8>) -> Result<(), BytesError> {

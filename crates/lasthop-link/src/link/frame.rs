@@ -5,9 +5,9 @@ use lasthop_base::packet::Payload;
 
 /// What crosses the air.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Frame<P> {
+pub struct Frame<P, C = FrameKind> {
     /// What the frame is.
-    pub kind: FrameKind,
+    pub kind: C,
     /// Cumulative acknowledgment for the opposite direction: the next sequence number expected.
     pub ack: Option<u64>,
     /// The packet carried; `None` in control frames.
@@ -21,6 +21,51 @@ pub struct Frame<P> {
 impl<P> Default for Frame<P> {
     fn default() -> Self {
         Frame { kind: FrameKind::default(), ack: None, payload: None, bytes: 0, service: 0 }
+    }
+}
+
+impl<P, C> Frame<P, C> {
+    /// A frame of no length without a packet and an acknowledgment.
+    pub fn control(kind: C) -> Self {
+        Frame { kind, ack: None, payload: None, bytes: 0, service: 0 }
+    }
+}
+
+/// The content of a protocol's frames other than packet, acknowledgment and length. In-tree protocols share [`FrameKind`]; a
+/// protocol of another crate has a type of its own, which it stores in [`FrameKind::Other`] for media and observers.
+pub trait Control: Copy {
+    /// What media and observers see of it.
+    fn kind(self) -> FrameKind;
+
+    /// The content that [`Self::kind`] has stored; `None` if it has stored no such kind.
+    fn from_kind(kind: FrameKind) -> Option<Self>;
+}
+
+impl Control for FrameKind {
+    #[inline(always)]
+    fn kind(self) -> FrameKind {
+        self
+    }
+
+    #[inline(always)]
+    fn from_kind(kind: FrameKind) -> Option<Self> {
+        Some(kind)
+    }
+}
+
+impl<P, C: Control> Frame<P, C> {
+    /// The frame as media and observers see it.
+    #[inline(always)]
+    pub fn on_air(self) -> Frame<P> {
+        let Frame { kind, ack, payload, bytes, service } = self;
+        Frame { kind: kind.kind(), ack, payload, bytes, service }
+    }
+
+    /// The frame that a medium has carried; `None` if it is of another protocol.
+    #[inline(always)]
+    pub fn from_air(frame: Frame<P>) -> Option<Self> {
+        let Frame { kind, ack, payload, bytes, service } = frame;
+        Some(Frame { kind: C::from_kind(kind)?, ack, payload, bytes, service })
     }
 }
 
@@ -134,6 +179,15 @@ pub enum FrameKind {
         /// What the answered frame said.
         index: u64,
     },
+    /// A frame of a protocol outside this crate, as its [`Control`] has stored it.
+    Other {
+        /// Its number, or the number that it is about; less than 2^56.
+        number: u64,
+        /// Whether it carries a packet, or a part of one.
+        has_packet: bool,
+        /// What else its protocol stores.
+        fields: [u64; 2],
+    },
 }
 
 impl FrameKind {
@@ -143,7 +197,8 @@ impl FrameKind {
         match *self {
             FrameKind::Data { sequence }
             | FrameKind::Segment { sequence, .. }
-            | FrameKind::Block { sequence, .. } => Some(sequence),
+            | FrameKind::Block { sequence, .. }
+            | FrameKind::Other { number: sequence, has_packet: true, .. } => Some(sequence),
             _ => None,
         }
     }
@@ -177,6 +232,9 @@ impl FrameKind {
             FrameKind::SkipAck { next } => [tagged(11, next), 0, 0],
             FrameKind::Reset { index } => [tagged(12, index), 0, 0],
             FrameKind::ResetAck { index } => [tagged(13, index), 0, 0],
+            FrameKind::Other { number, has_packet, fields: [first, second] } => {
+                [tagged(if has_packet { 15 } else { 14 }, number), first, second]
+            }
         }
     }
 
@@ -203,6 +261,9 @@ impl FrameKind {
             11 => FrameKind::SkipAck { next: number },
             12 => FrameKind::Reset { index: number },
             13 => FrameKind::ResetAck { index: number },
+            tag @ (14 | 15) => {
+                FrameKind::Other { number, has_packet: tag == 15, fields: [second, third] }
+            }
             _ => return None,
         };
         (kind.pack() == [first, second, third]).then_some(kind)
@@ -237,12 +298,14 @@ mod tests {
             FrameKind::SkipAck { next: 9 },
             FrameKind::Reset { index: 10 },
             FrameKind::ResetAck { index: 11 },
+            FrameKind::Other { number: 12, has_packet: false, fields: [1, u64::MAX] },
+            FrameKind::Other { number: NUMBER, has_packet: true, fields: [0; 2] },
         ];
         for kind in kinds {
             assert_eq!(FrameKind::unpack(kind.pack()), Some(kind));
         }
         // No kind, and fields that its kind does not have.
-        for words in [[0; 3], [14 << TAG_SHIFT, 0, 0], [2 << TAG_SHIFT, 1, 0]] {
+        for words in [[0; 3], [16 << TAG_SHIFT, 0, 0], [2 << TAG_SHIFT, 1, 0]] {
             assert_eq!(FrameKind::unpack(words), None);
         }
     }

@@ -305,6 +305,8 @@ impl<P> GoBackN<P> {
 }
 
 impl<P: Payload + Clone> Endpoint<P> for GoBackN<P> {
+    type Control = FrameKind;
+
     fn retransmission_timeout(&self) -> Option<Duration> {
         Some(self.parameters.timeout)
     }

@@ -352,6 +352,8 @@ impl<P: Payload + Clone> IdealSr<P> {
 }
 
 impl<P: Payload + Clone> Endpoint<P> for IdealSr<P> {
+    type Control = FrameKind;
+
     fn counts_packets(&self) -> bool {
         true
     }

@@ -35,6 +35,7 @@ pub mod fec_wire;
 mod frame;
 mod number_set;
 mod numbered;
+mod own;
 mod protocol;
 mod rlc_receiver;
 mod rlc_sender;
@@ -51,7 +52,7 @@ pub use bytes::BytesError;
 pub use error::LinkError;
 use error::{check_header, check_parameters, check_sizes};
 pub use events::{LinkCounters, LinkEvent, PacketMetrics, ReceiverMetrics, SenderMetrics};
-pub use frame::{Frame, FrameKind};
+pub use frame::{Control, Frame, FrameKind};
 pub use go_back_n::{GoBackN, GoBackNParameters};
 pub use harq::{
     Deviation, Erasures, Feedback, Harq, HarqMode, HarqParameters, LARGEST_HARQ_WINDOW, MOST_UNITS,
@@ -59,6 +60,7 @@ pub use harq::{
 };
 pub use ideal_sr::{IdealSr, IdealSrParameters};
 pub use number_set::NumberSet;
+pub use own::{Own, OwnEndpoint, OwnProtocol};
 pub use protocol::{Air, Site};
 pub use raw::Raw;
 pub use rlc::{AtLimit, LARGEST_RLC_WINDOW, RLC_PAYLOAD, Rlc, RlcParameters};
@@ -127,6 +129,9 @@ impl<P: Payload, E: Endpoint<P>> Writer<P> for &mut E {
 
 /// One end of a link-layer protocol that carries packets of type `P`.
 pub trait Endpoint<P: Payload> {
+    /// The content of its frames other than packet, acknowledgment and length.
+    type Control: Control;
+
     /// Does it code packets, so that the units of its frames are lost one by one?
     const CODES_UNITS: bool = false;
 
@@ -136,13 +141,13 @@ pub trait Endpoint<P: Payload> {
     fn enqueue(&mut self, now: Instant, packet: P);
     /// The transmitter is idle: the next frame, control frames first, then retransmissions, then
     /// new data. Its transmission starts at `now`.
-    fn poll_transmit(&mut self, now: Instant) -> Option<Frame<P>>;
+    fn poll_transmit(&mut self, now: Instant) -> Option<Frame<P, Self::Control>>;
     /// The same, written into a place that still holds an old one; false if there is none.
     #[inline(always)]
     fn write_next(&mut self, now: Instant, frame: &mut Frame<P>) -> bool {
         match self.poll_transmit(now) {
             Some(next) => {
-                *frame = next;
+                *frame = next.on_air();
                 true
             }
             None => false,
@@ -152,7 +157,7 @@ pub trait Endpoint<P: Payload> {
     /// there is none? Lets a driver sleep through an idle transmitter.
     fn has_frame(&self) -> bool;
     /// A frame came in undamaged.
-    fn receive(&mut self, now: Instant, frame: Frame<P>);
+    fn receive(&mut self, now: Instant, frame: Frame<P, Self::Control>);
     /// The next packet that may go up.
     fn poll_deliver(&mut self) -> Option<P>;
     /// The next event for agents and probes.
@@ -203,7 +208,11 @@ pub trait Endpoint<P: Payload> {
     /// What a driver does with an idle transmitter: hands `packet` down if one is wanted, and
     /// polls. One dispatch instead of three.
     #[inline]
-    fn poll_frame(&mut self, now: Instant, packet: impl FnOnce() -> Option<P>) -> Option<Frame<P>> {
+    fn poll_frame(
+        &mut self,
+        now: Instant,
+        packet: impl FnOnce() -> Option<P>,
+    ) -> Option<Frame<P, Self::Control>> {
         if self.wants_packet()
             && let Some(packet) = packet()
         {
@@ -273,7 +282,9 @@ pub trait Endpoint<P: Payload> {
     /// frame's own, which mostly is the same; returns whether there may be more. One dispatch instead of three.
     #[inline]
     fn accept(&mut self, now: Instant, frame: &mut Frame<P>) -> bool {
-        self.receive(now, frame.take());
+        if let Some(frame) = Frame::from_air(frame.take()) {
+            self.receive(now, frame);
+        }
         frame.payload = self.poll_deliver();
         true
     }
@@ -349,6 +360,8 @@ impl LinkEndpoint<Vec<u8>> {
 /// What is called for every frame and does little is always inlined: with so many protocols the
 /// compiler would rather make a function of the choice between them.
 impl<P: CarriesFrames> Endpoint<P> for LinkEndpoint<P> {
+    type Control = FrameKind;
+
     #[inline(always)]
     fn wants_packet(&self) -> bool {
         dispatch!(self, endpoint => endpoint.wants_packet())

@@ -162,6 +162,8 @@ macro_rules! link_protocols {
             Services(Box<Services<P>>),
             /// Stacked layers, each with a protocol of its own.
             Stack(Box<Stack<P>>),
+            /// A protocol of another crate.
+            Own(OwnEndpoint<P>),
         }
 
         /// Calls the machine inside.
@@ -171,6 +173,7 @@ macro_rules! link_protocols {
                     $($(LinkEndpoint::$kind($d endpoint) => $d call,)+)*
                     LinkEndpoint::Services($d endpoint) => $d call,
                     LinkEndpoint::Stack($d endpoint) => $d call,
+                    LinkEndpoint::Own($d endpoint) => $d call,
                 }
             };
         }

@@ -64,6 +64,8 @@ impl<P> Default for Raw<P> {
 }
 
 impl<P: Payload> Endpoint<P> for Raw<P> {
+    type Control = FrameKind;
+
     #[inline]
     fn wants_packet(&self) -> bool {
         self.waiting.is_none()

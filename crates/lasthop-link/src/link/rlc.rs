@@ -398,6 +398,8 @@ impl<P: Payload + Clone> Rlc<P> {
 }
 
 impl<P: Payload + Clone> Endpoint<P> for Rlc<P> {
+    type Control = FrameKind;
+
     fn counts_packets(&self) -> bool {
         true
     }

@@ -40,7 +40,9 @@
 //! Not modelled: pre-emption, borrowing of queue space, reservation or admission of services,
 //! fragments.
 
-use super::{CarriesFrames, Endpoint, Frame, LinkCounters, LinkEndpoint, LinkError, LinkEvent};
+use super::{
+    CarriesFrames, Endpoint, Frame, FrameKind, LinkCounters, LinkEndpoint, LinkError, LinkEvent,
+};
 use crate::queue::{FairQueue, Queue, Transmitter};
 use lasthop_base::packet::{LinkFate, Payload};
 use lasthop_base::units::{Bytes, Duration, Instant, Rate};
@@ -278,6 +280,8 @@ impl<P: CarriesFrames> Services<P> {
 
 /// Out of line: what calls an endpoint of any kind stays small, and fast for the other kinds.
 impl<P: CarriesFrames> Endpoint<P> for Services<P> {
+    type Control = FrameKind;
+
     fn keep_fates(&mut self) {
         self.services.iter_mut().for_each(|service| service.endpoint.keep_fates());
     }

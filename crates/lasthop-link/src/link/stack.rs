@@ -310,6 +310,8 @@ impl<P: CarriesFrames> Stack<P> {
 
 /// Out of line, as of services.
 impl<P: CarriesFrames> Endpoint<P> for Stack<P> {
+    type Control = FrameKind;
+
     /// The frames of the lowest layer may have units.
     const CODES_UNITS: bool = true;
 

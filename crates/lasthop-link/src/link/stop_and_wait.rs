@@ -223,6 +223,8 @@ impl<P> StopAndWait<P> {
 }
 
 impl<P: Payload + Clone> Endpoint<P> for StopAndWait<P> {
+    type Control = FrameKind;
+
     fn retransmission_timeout(&self) -> Option<Duration> {
         Some(self.parameters.timeout)
     }

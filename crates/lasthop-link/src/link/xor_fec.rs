@@ -435,6 +435,8 @@ impl<P: Payload + Clone> XorFec<P> {
 }
 
 impl<P: Payload + Clone> Endpoint<P> for XorFec<P> {
+    type Control = FrameKind;
+
     #[inline]
     fn wants_packet(&self) -> bool {
         self.parities_due == 0 && self.waiting.is_none()

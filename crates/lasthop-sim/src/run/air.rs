@@ -15,7 +15,7 @@ pub struct Transmission {
     /// it, and arrives when that delivers it.
     pub entity: String,
     /// What it was: `data`, `ack`, `nack`, `keepalive` or `parity`; of rlc-am `segment`, `status`,
-    /// `skip`, `skip-ack`, `reset` or `reset-ack`; of a WLAN `rts`, `cts` and `mac-ack` too.
+    /// `skip`, `skip-ack`, `reset` or `reset-ack`; of a protocol of another crate `data` or `control`; of a WLAN `rts`, `cts` and `mac-ack` too.
     pub kind: &'static str,
     /// Its number: of `data` its own, of `ack` the next one expected, of `nack` the missing one, of
     /// `keepalive` the next new one, of `parity` the first of its block, of `status` the first that
@@ -65,6 +65,8 @@ impl Transmission {
             FrameKind::SkipAck { next } => ("skip-ack", next, 1),
             FrameKind::Reset { index } => ("reset", index, 1),
             FrameKind::ResetAck { index } => ("reset-ack", index, 1),
+            FrameKind::Other { number, has_packet: true, .. } => ("data", number, 1),
+            FrameKind::Other { number, .. } => ("control", number, 1),
         };
         if matches!(label.kind, FrameKind::Reset { .. } | FrameKind::ResetAck { .. }) {
             *next = 0;

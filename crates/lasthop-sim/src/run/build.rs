@@ -80,6 +80,7 @@ pub(super) fn build<X: Extension>(
             let end = match &link.protocol {
                 LinkProtocol::One(protocol) => protocol.build(&site(None)),
                 LinkProtocol::Stack(layers) => layers.build(&site(None)),
+                LinkProtocol::Own(own) => own.build(&site(None)),
                 LinkProtocol::Services(set) => {
                     let all = 0..set.services.len();
                     let side = if is_forward { "forward" } else { "reverse" };

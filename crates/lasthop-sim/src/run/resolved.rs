@@ -98,7 +98,7 @@ fn link(scenario: &Scenario, plan: &Plan, index: usize, link: &Link) -> Result<V
                 let trip = window.map(|_| seconds(site.timing(control).round_trip()));
                 (end.retransmission_timeout().map(seconds), window, trip)
             }
-            LinkProtocol::Services(_) | LinkProtocol::Stack(_) => (None, None, None),
+            _ => (None, None, None),
         };
         let site = plan.site(scenario, (index, is_forward), None);
         let layers = link.protocol.layers().map(|layers| self::layers(layers, &site)).transpose();
@@ -128,7 +128,7 @@ fn link(scenario: &Scenario, plan: &Plan, index: usize, link: &Link) -> Result<V
         "mtu": link.mtu.map(|mtu| mtu.get()),
         "control": match &link.protocol {
             LinkProtocol::One(protocol) => protocol.control().map(|size| size.get()),
-            LinkProtocol::Services(_) | LinkProtocol::Stack(_) => None,
+            _ => None,
         },
         "protocol": match link.wlan {
             // What its MAC does is not that of any link protocol.
@@ -190,6 +190,7 @@ fn protocol_numbers(protocol: &LinkProtocol) -> Value {
     };
     match protocol {
         LinkProtocol::One(protocol) => fill(&mut value, protocol),
+        LinkProtocol::Own(_) => {}
         LinkProtocol::Stack(layers) => {
             for (index, (layer, name)) in layers.protocols().iter().zip(layers.names()).enumerate()
             {

@@ -62,6 +62,7 @@ impl Link {
         let (protocol, limits_transmissions, payload) = match &self.protocol {
             LinkProtocol::One(one) => (one.kind(), one.limits_transmissions(), one.payload()),
             LinkProtocol::Services(_) => ("services", false, None),
+            LinkProtocol::Own(own) => (own.name(), false, None),
             LinkProtocol::Stack(layers) => {
                 let limited = layers.limited().map(|layer| &layers.protocols()[layer]);
                 (self.protocol.kind(), limited.is_some(), limited.and_then(Protocol::payload))
@@ -69,6 +70,7 @@ impl Link {
         };
         let reports_fates = match &self.protocol {
             LinkProtocol::One(one) => one.reports_fates(),
+            LinkProtocol::Own(_) => false,
             LinkProtocol::Stack(layers) => {
                 layers.protocols().first().is_some_and(Protocol::reports_fates)
             }

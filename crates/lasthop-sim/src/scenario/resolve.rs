@@ -49,6 +49,7 @@ impl Table for Link {
             (LinkProtocol::One(protocol), header) => header.unwrap_or(protocol.default_header()),
             (LinkProtocol::Services(_), None) => Bytes::default(),
             (LinkProtocol::Stack(layers), None) => layers.header(),
+            (LinkProtocol::Own(own), _) => own.header(),
             (LinkProtocol::Stack(_), Some(header)) => {
                 let found = format!("{header} with a list of protocols");
                 let allowed = "no header: that of each layer has its default length";
@@ -108,6 +109,7 @@ impl Table for Link {
                 protocol.check(&path, Bytes::default(), airs)?;
             }
             LinkProtocol::Stack(layers) => layers.check(&path, airs)?,
+            LinkProtocol::Own(_) => {}
             LinkProtocol::Services(set) => {
                 for service in &set.services {
                     let path = format!("{path}.service.{}.protocol", service.name);

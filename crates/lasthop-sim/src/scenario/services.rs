@@ -11,7 +11,7 @@ use lasthop_base::schema::named::Named;
 use lasthop_base::schema::shorthand::OrShort;
 use lasthop_base::units::{Bytes, Duration};
 use lasthop_link::channel::listed::FrameNumbers;
-use lasthop_link::link::{CLASSES, MAX_SERVICES, Protocol};
+use lasthop_link::link::{CLASSES, MAX_SERVICES, Own, Protocol};
 use lasthop_link::queue::Discipline;
 use serde_json::{Map, Value};
 
@@ -24,6 +24,8 @@ pub enum LinkProtocol {
     Services(Services),
     /// Each layer has its own protocol.
     Stack(Layers),
+    /// A protocol of another crate, which no scenario file can name.
+    Own(Own),
 }
 
 /// A link shared by services.
@@ -147,7 +149,7 @@ impl LinkProtocol {
     /// Returns the names of the services, in order; empty if all packets have the same protocol.
     pub fn service_names(&self) -> impl Iterator<Item = &str> {
         let services = match self {
-            LinkProtocol::One(_) | LinkProtocol::Stack(_) => [].as_slice(),
+            LinkProtocol::One(_) | LinkProtocol::Stack(_) | LinkProtocol::Own(_) => [].as_slice(),
             LinkProtocol::Services(set) => &set.services,
         };
         services.iter().map(|service| service.name.as_str())
@@ -165,7 +167,7 @@ impl LinkProtocol {
     pub fn layers(&self) -> Option<&Layers> {
         match self {
             LinkProtocol::Stack(layers) => Some(layers),
-            LinkProtocol::One(_) | LinkProtocol::Services(_) => None,
+            _ => None,
         }
     }
 
@@ -175,6 +177,7 @@ impl LinkProtocol {
             LinkProtocol::One(protocol) => protocol.kind(),
             LinkProtocol::Services(_) => KIND,
             LinkProtocol::Stack(_) => "stack",
+            LinkProtocol::Own(own) => own.name(),
         }
     }
 
@@ -214,6 +217,9 @@ impl Field for LinkProtocol {
         match self {
             LinkProtocol::One(protocol) => protocol.write(),
             LinkProtocol::Stack(layers) => layers.write(),
+            LinkProtocol::Own(own) => {
+                Map::from_iter([("kind".to_owned(), own.name().into())]).into()
+            }
             LinkProtocol::Services(services) => {
                 let mut map = Map::from_iter([("kind".to_owned(), KIND.into())]);
                 map.extend(services.write());

@@ -69,6 +69,8 @@ impl<P> AlternatingBit<P> {
 }
 
 impl<P: Payload + Clone> Endpoint<P> for AlternatingBit<P> {
+    type Control = FrameKind;
+
     fn wants_packet(&self) -> bool {
         self.packet.is_none()
     }

@@ -1,7 +1,7 @@
 //! A minimal driver: two endpoints, a lossy line in each direction, and a clock.
 
 use lasthop::channel::Channel;
-use lasthop::link::{Endpoint, Frame};
+use lasthop::link::{Endpoint, Frame, FrameKind};
 use lasthop::packet::Payload;
 use lasthop::queue::Transmitter;
 use lasthop::units::{Duration, Instant, Rate};
@@ -23,7 +23,7 @@ impl Air {
 
 /// Carries `offered` from end 0 to end 1; returns the received packets and the time of the last
 /// event.
-pub fn carry<P: Payload, E: Endpoint<P>>(
+pub fn carry<P: Payload, E: Endpoint<P, Control = FrameKind>>(
     ends: &mut [E; 2],
     mut offered: VecDeque<P>,
     air: &mut Air,

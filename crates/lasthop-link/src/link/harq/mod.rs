@@ -393,6 +393,8 @@ impl<P> Harq<P> {
 }
 
 impl<P: Payload + Clone> Endpoint<P> for Harq<P> {
+    type Control = FrameKind;
+
     const CODES_UNITS: bool = true;
 
     #[inline]

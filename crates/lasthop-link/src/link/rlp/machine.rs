@@ -385,6 +385,8 @@ impl<P: Payload + Clone> Rlp<P> {
 }
 
 impl<P: Payload + Clone> Endpoint<P> for Rlp<P> {
+    type Control = FrameKind;
+
     #[inline]
     fn wants_packet(&self) -> bool {
         self.nacks == 0 && !self.has_queued && self.filled == self.next

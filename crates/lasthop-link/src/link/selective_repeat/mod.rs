@@ -368,6 +368,8 @@ impl<P: Payload + Clone> Writer<P> for Looked<'_, P> {
 }
 
 impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
+    type Control = FrameKind;
+
     fn retransmission_timeout(&self) -> Option<Duration> {
         Some(self.parameters.timeout)
     }

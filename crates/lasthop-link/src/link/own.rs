@@ -1,0 +1,286 @@
+//! Link protocols of other crates: endpoints behind a trait object, with frames of their own kind.
+//!
+//! A protocol of this crate is dispatched statically, and its frames are [`FrameKind`]s. A protocol of another crate implements
+//! [`Endpoint`] with any [`Control`] and [`OwnProtocol`]; [`Own`] carries it into a scenario and [`OwnEndpoint`] into a link. It
+//! costs one dynamic call for each call of the driver, and nothing where it is not used.
+
+use super::{CarriesFrames, Endpoint, Frame, FrameKind, LinkCounters, LinkEndpoint, LinkError};
+use super::{LinkEvent, Site};
+use lasthop_base::packet::{Descriptor, LinkFate, Payload, TcpOptions, Watched};
+use lasthop_base::units::{Bytes, Instant};
+use std::any::Any;
+use std::fmt::{Debug, Formatter, Result as Formatted};
+use std::sync::Arc;
+
+/// An endpoint of any type, whose frames media see as [`FrameKind::Other`].
+trait AnyEndpoint<P: Payload>: Debug + Send + Sync {
+    fn copy(&self) -> Box<dyn AnyEndpoint<P>>;
+    fn wants_packet(&self) -> bool;
+    fn enqueue(&mut self, now: Instant, packet: P);
+    fn poll_transmit(&mut self, now: Instant) -> Option<Frame<P>>;
+    fn has_frame(&self) -> bool;
+    fn receive(&mut self, now: Instant, frame: Frame<P>);
+    fn poll_deliver(&mut self) -> Option<P>;
+    fn poll_event(&mut self) -> Option<LinkEvent>;
+    fn next_timeout(&self) -> Instant;
+    fn handle_timeout(&mut self, now: Instant);
+    fn counters(&self) -> LinkCounters;
+    fn limit_transmissions(&mut self, limit: Option<u32>);
+    fn keep_fates(&mut self);
+    fn poll_fate(&mut self) -> Option<(LinkFate, P)>;
+}
+
+impl<P: Payload, E: Endpoint<P> + Clone + Debug + Send + Sync + 'static> AnyEndpoint<P> for E {
+    fn copy(&self) -> Box<dyn AnyEndpoint<P>> {
+        Box::new(self.clone())
+    }
+
+    fn wants_packet(&self) -> bool {
+        Endpoint::wants_packet(self)
+    }
+
+    fn enqueue(&mut self, now: Instant, packet: P) {
+        Endpoint::enqueue(self, now, packet);
+    }
+
+    fn poll_transmit(&mut self, now: Instant) -> Option<Frame<P>> {
+        Endpoint::poll_transmit(self, now).map(Frame::on_air)
+    }
+
+    fn has_frame(&self) -> bool {
+        Endpoint::has_frame(self)
+    }
+
+    /// A frame of another kind is dropped.
+    fn receive(&mut self, now: Instant, frame: Frame<P>) {
+        if let Some(frame) = Frame::from_air(frame) {
+            Endpoint::receive(self, now, frame);
+        }
+    }
+
+    fn poll_deliver(&mut self) -> Option<P> {
+        Endpoint::poll_deliver(self)
+    }
+
+    fn poll_event(&mut self) -> Option<LinkEvent> {
+        Endpoint::poll_event(self)
+    }
+
+    fn next_timeout(&self) -> Instant {
+        Endpoint::next_timeout(self)
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        Endpoint::handle_timeout(self, now);
+    }
+
+    fn counters(&self) -> LinkCounters {
+        Endpoint::counters(self)
+    }
+
+    fn limit_transmissions(&mut self, limit: Option<u32>) {
+        Endpoint::limit_transmissions(self, limit);
+    }
+
+    fn keep_fates(&mut self) {
+        Endpoint::keep_fates(self);
+    }
+
+    fn poll_fate(&mut self) -> Option<(LinkFate, P)> {
+        Endpoint::poll_fate(self)
+    }
+}
+
+/// The endpoint of a protocol of another crate.
+#[derive(Debug)]
+pub struct OwnEndpoint<P>(Box<dyn AnyEndpoint<P>>);
+
+impl<P: Payload> OwnEndpoint<P> {
+    /// An endpoint of any type.
+    pub fn new(endpoint: impl Endpoint<P> + Clone + Debug + Send + Sync + 'static) -> Self {
+        OwnEndpoint(Box::new(endpoint))
+    }
+}
+
+impl<P: Payload> Clone for OwnEndpoint<P> {
+    fn clone(&self) -> Self {
+        OwnEndpoint(self.0.copy())
+    }
+}
+
+/// Out of line, as of services.
+impl<P: Payload> Endpoint<P> for OwnEndpoint<P> {
+    type Control = FrameKind;
+
+    #[inline(never)]
+    fn wants_packet(&self) -> bool {
+        self.0.wants_packet()
+    }
+
+    #[inline(never)]
+    fn enqueue(&mut self, now: Instant, packet: P) {
+        self.0.enqueue(now, packet);
+    }
+
+    #[inline(never)]
+    fn poll_transmit(&mut self, now: Instant) -> Option<Frame<P>> {
+        self.0.poll_transmit(now)
+    }
+
+    #[inline(never)]
+    fn has_frame(&self) -> bool {
+        self.0.has_frame()
+    }
+
+    #[inline(never)]
+    fn receive(&mut self, now: Instant, frame: Frame<P>) {
+        self.0.receive(now, frame);
+    }
+
+    #[inline(never)]
+    fn poll_deliver(&mut self) -> Option<P> {
+        self.0.poll_deliver()
+    }
+
+    #[inline(never)]
+    fn poll_event(&mut self) -> Option<LinkEvent> {
+        self.0.poll_event()
+    }
+
+    #[inline(never)]
+    fn next_timeout(&self) -> Instant {
+        self.0.next_timeout()
+    }
+
+    #[inline(never)]
+    fn handle_timeout(&mut self, now: Instant) {
+        self.0.handle_timeout(now);
+    }
+
+    fn counters(&self) -> LinkCounters {
+        self.0.counters()
+    }
+
+    fn limit_transmissions(&mut self, limit: Option<u32>) {
+        self.0.limit_transmissions(limit);
+    }
+
+    fn keep_fates(&mut self) {
+        self.0.keep_fates();
+    }
+
+    fn poll_fate(&mut self) -> Option<(LinkFate, P)> {
+        self.0.poll_fate()
+    }
+}
+
+/// A link protocol of another crate: its name, and what its endpoints are built from.
+pub trait OwnProtocol: Debug + Send + Sync + 'static {
+    /// One end of a link.
+    type Endpoint<P: CarriesFrames + Debug + Send + Sync + 'static>: Endpoint<P>
+        + Clone
+        + Debug
+        + Send
+        + Sync
+        + 'static;
+
+    /// What the protocol is called.
+    fn name(&self) -> &'static str;
+
+    /// Length of the frame header of a data frame.
+    fn header(&self) -> Bytes;
+
+    /// The endpoint at `site`.
+    ///
+    /// # Errors
+    /// If parameters contradict each other or the link.
+    fn build<P: CarriesFrames + Debug + Send + Sync + 'static>(
+        &self,
+        site: &Site,
+    ) -> Result<Self::Endpoint<P>, LinkError>;
+}
+
+/// A protocol of any type, for each type of packet that a simulation has.
+trait AnyProtocol: Debug + Send + Sync {
+    fn name(&self) -> &'static str;
+    fn header(&self) -> Bytes;
+    fn plain(&self, site: &Site) -> Result<LinkEndpoint<Descriptor<()>>, LinkError>;
+    fn with_options(&self, site: &Site) -> Result<LinkEndpoint<Descriptor<TcpOptions>>, LinkError>;
+    fn watched(&self, site: &Site) -> Result<LinkEndpoint<Descriptor<Watched>>, LinkError>;
+}
+
+impl<T: OwnProtocol> AnyProtocol for T {
+    fn name(&self) -> &'static str {
+        OwnProtocol::name(self)
+    }
+
+    fn header(&self) -> Bytes {
+        OwnProtocol::header(self)
+    }
+
+    fn plain(&self, site: &Site) -> Result<LinkEndpoint<Descriptor<()>>, LinkError> {
+        self.build(site).map(|end| LinkEndpoint::Own(OwnEndpoint::new(end)))
+    }
+
+    fn with_options(&self, site: &Site) -> Result<LinkEndpoint<Descriptor<TcpOptions>>, LinkError> {
+        self.build(site).map(|end| LinkEndpoint::Own(OwnEndpoint::new(end)))
+    }
+
+    fn watched(&self, site: &Site) -> Result<LinkEndpoint<Descriptor<Watched>>, LinkError> {
+        self.build(site).map(|end| LinkEndpoint::Own(OwnEndpoint::new(end)))
+    }
+}
+
+/// A link protocol of another crate, as a scenario holds it. Two of them are equal if they are the same one.
+#[derive(Clone)]
+pub struct Own(Arc<dyn AnyProtocol>);
+
+impl Own {
+    /// A protocol of any type.
+    pub fn new(protocol: impl OwnProtocol) -> Self {
+        Own(Arc::new(protocol))
+    }
+
+    /// What the protocol is called.
+    pub fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    /// Length of the frame header of a data frame.
+    pub fn header(&self) -> Bytes {
+        self.0.header()
+    }
+
+    /// The endpoint at `site`, for packets of a simulation.
+    ///
+    /// # Errors
+    /// If parameters contradict each other or the link.
+    ///
+    /// # Panics
+    /// If `P` is not a descriptor of a packet.
+    pub fn build<P: CarriesFrames + 'static>(
+        &self,
+        site: &Site,
+    ) -> Result<LinkEndpoint<P>, LinkError> {
+        let site = &Site { header: self.0.header(), ..*site };
+        let ends: [Box<dyn Any>; 3] = [
+            Box::new(self.0.plain(site)?),
+            Box::new(self.0.with_options(site)?),
+            Box::new(self.0.watched(site)?),
+        ];
+        let end = ends.into_iter().find_map(|end| end.downcast::<LinkEndpoint<P>>().ok());
+        Ok(*end.expect("a simulation has packets of these three types"))
+    }
+}
+
+impl Debug for Own {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Formatted {
+        self.0.fmt(f)
+    }
+}
+
+impl PartialEq for Own {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
