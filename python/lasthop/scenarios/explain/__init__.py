@@ -316,7 +316,8 @@ def _link(name: str, link: Table) -> list[str]:
         for layer in layers:
             shown = {key: value for key, value in layer.items() if key not in ("name", "header")}
             header = size_text(layer["header"])
-            lines.append(f"    {layer['name']}: {_with(shown)}; frame header {header}")
+            name = "" if layer["name"] == layer["kind"] else f"{layer['name']}: "
+            lines.append(f"    {name}{_with(shown)}; frame header {header}")
     else:
         control = f", control frame {size_text(link['control'])}" if link["control"] else ""
         lines.append(
