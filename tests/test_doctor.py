@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shutil
 
 import pytest
 
@@ -33,7 +34,7 @@ def test_a_missing_extra_has_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_table_names_what_is_missing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
     monkeypatch.setattr(doctor, "_live", list)
     assert run_command(["doctor"]) == 0
     assert "package tshark" in capsys.readouterr().out

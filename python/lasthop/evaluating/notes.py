@@ -194,7 +194,7 @@ def rate_limits_of(points: Sequence[_lasthop.Point]) -> tuple[dict[str, tuple[fl
     Args:
         points: The points; only the first 200 are examined, which takes 1 ms each.
     """
-    from lasthop.scenarios.explain import rate_limits
+    from lasthop.scenarios.explain.limits import rate_limits
 
     examined = points[:MOST_EXAMINED]
     return tuple(rate_limits(json.loads(point.resolved())) for point in examined)

@@ -9,12 +9,24 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lasthop.evaluating.cells import value_text
 from lasthop.evaluating.theory.network import frame_loss
 from lasthop.scenarios.arguments import check_point
+from lasthop.scenarios.explain.limits import (
+    counted_bursts,
+    frames,
+    needed_window,
+    path_time,
+    receive_limit,
+    receive_window,
+    round_trips,
+    share_slots,
+    short_file,
+    window_rate,
+)
 from lasthop.scenarios.explain.picture import picture
 from lasthop.scenarios.explain.quantities import (
     UNLIMITED_BPS,
@@ -32,7 +44,7 @@ from lasthop.scenarios.explain.quantities import (
 from lasthop.scenarios.scenario import Scenario
 from lasthop.showing.labels import spaced
 
-__all__ = ["explain", "rate_limits"]
+__all__ = ["explain"]
 
 STANDARD = "  "
 
@@ -53,7 +65,7 @@ def explain(scenario: Scenario, *, point: int = 0) -> str:
     resolved: Table = json.loads(points[point].resolved())
     said = scenario.to_dict()
     for name, radio in resolved["radios"].items():
-        _share_slots(resolved["links"], name, radio)
+        share_slots(resolved["links"], name, radio)
     parts = [[resolved["name"] or "(without a name)"]]
     if about := said.get("description"):
         parts[0].append(str(about))
@@ -71,51 +83,6 @@ def explain(scenario: Scenario, *, point: int = 0) -> str:
         parts.append(_sweep(labels, labels[point]))
     parts.append(_run(resolved, len(points)))
     return "\n\n".join("\n".join(line.rstrip() for line in part) for part in parts)
-
-
-def rate_limits(resolved: Table) -> dict[str, tuple[float, str]]:
-    """Returns the limits of metrics that are not due to the network.
-
-    These are windows, files that end within slow start, and timeouts in bursts that are counted in
-    frames.
-
-    Args:
-        resolved: A resolved scenario.
-
-    Returns:
-        Limit and explanation, by metric (`flow.NAME.goodput_bps`, `flow.NAME.timeouts`,
-        `link.NAME.SIDE.utilization`); the explanation applies from 80 % of the limit.
-    """
-    links = resolved["links"]
-    for name, radio in resolved["radios"].items():
-        _share_slots(links, name, radio)
-    found = {}
-    for name, flow in resolved["flows"].items():
-        if not flow["tcp"]:
-            continue
-        window = _receive_window(flow)
-        trip = _round_trips(flow, links)[1]
-        if short := _short_file(flow, links, trip):
-            found[f"flow.{name}.goodput_bps"] = short
-        elif window < _needed_window(flow, links, trip):
-            rate = 8 * window / trip
-            found[f"flow.{name}.goodput_bps"] = (rate, _receive_limit(flow, rate))
-        if words := _counted_bursts(flow, links):
-            found[f"flow.{name}.timeouts"] = (1.0, words)
-    for name, link in links.items():
-        for side in ("forward", "reverse"):
-            direction = link[side]
-            if not direction["largest_packet"]:
-                continue
-            _, frame = _frames(link, direction["largest_packet"])
-            if rate := _window_rate(direction, frame):
-                words = (
-                    f"limited to {rate_text(rate)} by the link protocol's window of "
-                    f"{count_text(direction['window'], 'frame')}, not by the link rate of "
-                    f"{rate_text(direction['rate'])}; set a larger `protocol.window`"
-                )
-                found[f"link.{name}.{side}.utilization"] = (rate / direction["rate"], words)
-    return found
 
 
 # --- Queues
@@ -142,16 +109,6 @@ def _radio(name: str, radio: Table) -> list[str]:
         f"{radio['uplink']} to {radio['base']}, {radio['downlink']} from it, "
         "shared by the stations with queued packets",
     ]
-
-
-def _share_slots(links: dict[str, Any], name: str, radio: Table) -> None:
-    """Adds the radio's shared resources to its links: frame duration, slots per direction."""
-    for station in radio["stations"]:
-        links[f"{name}.{station}"]["radio"] = {
-            "frame": radio["frame"],
-            "forward": radio["uplink"],
-            "reverse": radio["downlink"],
-        }
 
 
 def _wlan(name: str, wlan: Table) -> list[str]:
@@ -334,23 +291,6 @@ def _link(name: str, link: Table) -> list[str]:
     return lines
 
 
-def _header(link: Table) -> int:
-    """Returns the frame header in bytes; on a link with several services, the largest one."""
-    services = link["protocol"].get("service", {}).values()
-    own = max((service["header"] for service in services), default=0)
-    return int(link["header"] + own + link["protocol"].get("identifier", 0))
-
-
-def _frames(link: Table, packet: int) -> tuple[int, int]:
-    """Returns the number of frames per packet and the size of the largest one."""
-    if layers := link["forward"].get("layers"):
-        # The first layer that segments packets decides; lower layers do not segment its frames.
-        cuts = (layer["payload"] for layer in link["protocol"]["layers"] if "payload" in layer)
-        return max(1, -(-packet // next(cuts, packet))), layers[-1]["largest_frame"]
-    payload = link["protocol"].get("payload", packet) or packet
-    return max(1, -(-packet // payload)), min(packet, payload) + _header(link)
-
-
 def _direction(title: str, link: Table, side: Table) -> list[str]:
     lines = [
         f"  {title}: {rate_text(side['rate'])}, {delay_text(side)}, "
@@ -359,7 +299,7 @@ def _direction(title: str, link: Table, side: Table) -> list[str]:
     packet = side["largest_packet"]
     if not packet:
         return lines
-    pieces, frame = _frames(link, packet)
+    pieces, frame = frames(link, packet)
     airtime = 0.0 if side["rate"] == UNLIMITED_BPS else frame * 8 / side["rate"]
     text = f"largest frame {size_text(frame)}: transmission time {time_text(airtime)}"
     if pieces > 1:
@@ -380,7 +320,7 @@ def _direction(title: str, link: Table, side: Table) -> list[str]:
 
 def _window(side: Table, frame: int) -> list[str]:
     """Returns a note if a link's window is smaller than its bandwidth-delay product."""
-    limit = _window_rate(side, frame)
+    limit = window_rate(side, frame)
     if not limit:
         return []
     product = side["rate"] * side["round_trip"] / 8
@@ -392,14 +332,6 @@ def _window(side: Table, frame: int) -> list[str]:
     ]
 
 
-def _window_rate(side: Table, frame: int) -> float:
-    """Returns the rate to which a link is limited by its window; 0 if it is not limited."""
-    window, trip = side["window"], side["round_trip"]
-    if not window or side["rate"] == UNLIMITED_BPS or window * frame * 8 >= side["rate"] * trip:
-        return 0.0
-    return float(window * frame * 8 / trip)
-
-
 # --- Flows
 
 
@@ -409,7 +341,7 @@ def _flow(name: str, flow: Table, links: Table) -> list[str]:
     lines = [f"Flow {name}: {flow['from']} to {flow['to']}{start}", f"  {_app(app)}"]
     tcp = flow["tcp"]
     if tcp:
-        window = _receive_window(flow)
+        window = receive_window(flow)
         limit = "an autotuned receive window"
         if math.isfinite(window):
             limit = f"window {tcp['receive_window']:.4g} segments ({size_text(window)})"
@@ -430,12 +362,12 @@ def _flow(name: str, flow: Table, links: Table) -> list[str]:
     narrowest = min(flow["route"], key=lambda hop: links[hop[0]][hop[1]]["rate"])
     rate = links[narrowest[0]][narrowest[1]]["rate"]
     if not tcp:
-        away = [_path_time(flow["route"], there, links, most) for most in (False, True)]
+        away = [path_time(flow["route"], there, links, most) for most in (False, True)]
         lines.append(
             f"  over {hops}: minimum delay of a packet of {size_text(there)}: {span_text(*away)}"
         )
         return lines
-    trips = _round_trips(flow, links)
+    trips = round_trips(flow, links)
     trip = trips[1]
     lines.append(
         f"  over {hops}: RTT {span_text(*trips)} for a full segment and its acknowledgment, "
@@ -450,95 +382,13 @@ def _flow(name: str, flow: Table, links: Table) -> list[str]:
         f"  bandwidth-delay product {rate_text(rate)} ({narrowest[0]}) x {time_text(trip)} = "
         f"{size_text(product)}, {product / there:.1f} full packets"
     )
-    if words := _counted_bursts(flow, links):
+    if words := counted_bursts(flow, links):
         lines.append(f"  {words}")
-    if short := _short_file(flow, links, trip):
+    if short := short_file(flow, links, trip):
         lines.append(f"  {short[1]}")
-    elif window < _needed_window(flow, links, trip):
-        lines.append(f"  {_receive_limit(flow, 8 * window / trip)}")
+    elif window < needed_window(flow, links, trip):
+        lines.append(f"  {receive_limit(flow, 8 * window / trip)}")
     return lines
-
-
-def _receive_window(flow: Table) -> float:
-    """Returns the receive window of a flow in bytes; infinite if autotuned or without TCP."""
-    tcp = flow["tcp"]
-    if not tcp or tcp["autotuning"]:
-        return math.inf
-    return float(tcp["receive_window"] * tcp["segment"])
-
-
-def _round_trips(flow: Table, links: Table) -> list[float]:
-    """Returns minimum and maximum RTT of a full segment and its response, queues empty."""
-    there, back = flow["packets"]
-    tcp = flow["tcp"]
-    answer = tcp["ack"] if tcp and flow["app"]["kind"] != "web" else back
-    return [
-        _path_time(flow["route"], there, links, most)
-        + _path_time(flow["back"], answer, links, most)
-        for most in (False, True)
-    ]
-
-
-def _needed_window(flow: Table, links: Table, trip: float) -> float:
-    """Returns the payload bytes of the path's bandwidth-delay product; 0 without a rate."""
-    rate = min(float(links[name][side]["rate"]) for name, side, *_ in flow["route"])
-    if rate == UNLIMITED_BPS or not flow["tcp"]:
-        return 0.0
-    return float(rate * trip / 8 * flow["tcp"]["segment"] / flow["packets"][0])
-
-
-def _counted_bursts(flow: Table, links: Table) -> str:
-    """A warning if an error process on the path steps per frame, so that no timer outlasts a burst.
-
-    Empty if there is none, or if its bad state lasts less than two frames on average.
-    """
-    for name, side, *_ in flow["route"]:
-        errors = links[name][side]["errors"]
-        kind = errors["kind"]
-        is_burst = kind == "gilbert-elliott" and errors["p_bad_to_good"] < 0.5
-        if is_burst or kind == "markov-chain":
-            return (
-                f"errors of kind {kind} on link {name} step per frame, not in time: a burst does "
-                "not end during a retransmission timeout, so backoff is longer than on a real "
-                "link; for bursts in time set `errors.kind` to two-state or on-off"
-            )
-    return ""
-
-
-def _short_file(flow: Table, links: Table, trip: float) -> tuple[float, str] | None:
-    """Returns rate and explanation for a file that ends before slow start fills the path.
-
-    The window starts at the initial window and doubles every RTT up to the receive window. The
-    handshake takes another RTT.
-    """
-    app, tcp = flow["app"], flow["tcp"]
-    if app["kind"] != "file" or app["size"] >= _needed_window(flow, links, trip):
-        return None
-    most = _receive_window(flow)
-    window, sent, trips = min(tcp["initial_window"] * tcp["segment"], most), 0.0, 0
-    while sent < app["size"]:
-        sent += window
-        window = min(2 * window, most)
-        trips += 1
-    trips += tcp["handshake"]
-    rate = 8 * app["size"] / (trips * trip)
-    if trips < 2:
-        return None
-    return rate, (
-        f"limited to {rate_text(rate)} by the application, not by the network: "
-        f"{size_text(app['size'])} take {trips} RTT of handshake and slow start; set a larger "
-        "`app.size` to measure the path"
-    )
-
-
-def _receive_limit(flow: Table, rate: float) -> str:
-    """Returns a note on a flow that is limited by its receive window, and the remedy."""
-    tcp = flow["tcp"]
-    other = "omit it" if tcp["profile"] == "linux" else 'use profile "linux" without it'
-    return (
-        f"limited to {rate_text(rate)} by the receive window of {tcp['receive_window']:.4g} "
-        f"segments, not by the network; set a larger `receive_window` or {other}"
-    )
 
 
 def _unmarked(flow: Table, links: Table) -> list[str]:
@@ -547,28 +397,6 @@ def _unmarked(flow: Table, links: Table) -> list[str]:
 
     silent = unmarked_links(flow, links)
     return [f"  {unmarked_words(silent)}"] if silent else []
-
-
-def _path_time(route: Iterable[list[str]], packet: int, links: Table, most: bool) -> float:
-    """Returns transmission and propagation time over all hops, including link headers.
-
-    Variable delays have their minimum, or their maximum if `most`.
-    """
-    total = 0.0
-    for name, side, *_ in route:
-        link = links[name]
-        direction = link[side]
-        pieces, _ = _frames(link, packet)
-        if link["wlan"]:
-            # Excluding backoff, preamble and acknowledgment.
-            total += (packet + _header(link)) * 8 / direction["rate"]
-        elif radio := link.get("radio"):
-            # Data arrives at the end of the frame of slots.
-            total += -(-pieces // radio[side]) * radio["frame"]
-        else:
-            total += (packet + pieces * _header(link)) * 8 / direction["rate"]
-        total += direction["delays"][most]
-    return total
 
 
 def _app(app: Table) -> str:

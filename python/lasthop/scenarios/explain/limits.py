@@ -1,0 +1,216 @@
+"""What bounds the rates of flows and links below that of the network, and path times.
+
+Computed from the engine's resolved scenario: windows, files that end within slow start, and bursts
+that are counted in frames.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from lasthop.scenarios.explain.quantities import (
+    UNLIMITED_BPS,
+    Table,
+    count_text,
+    rate_text,
+    size_text,
+)
+
+__all__ = [
+    "counted_bursts",
+    "frames",
+    "needed_window",
+    "path_time",
+    "rate_limits",
+    "receive_limit",
+    "receive_window",
+    "round_trips",
+    "share_slots",
+    "short_file",
+    "window_rate",
+]
+
+
+def rate_limits(resolved: Table) -> dict[str, tuple[float, str]]:
+    """Returns the limits of metrics that are not due to the network.
+
+    These are windows, files that end within slow start, and timeouts in bursts that are counted in
+    frames.
+
+    Args:
+        resolved: A resolved scenario.
+
+    Returns:
+        Limit and explanation, by metric (`flow.NAME.goodput_bps`, `flow.NAME.timeouts`,
+        `link.NAME.SIDE.utilization`); the explanation applies from 80 % of the limit.
+    """
+    links = resolved["links"]
+    for name, radio in resolved["radios"].items():
+        share_slots(links, name, radio)
+    found = {}
+    for name, flow in resolved["flows"].items():
+        if not flow["tcp"]:
+            continue
+        window = receive_window(flow)
+        trip = round_trips(flow, links)[1]
+        if short := short_file(flow, links, trip):
+            found[f"flow.{name}.goodput_bps"] = short
+        elif window < needed_window(flow, links, trip):
+            rate = 8 * window / trip
+            found[f"flow.{name}.goodput_bps"] = (rate, receive_limit(flow, rate))
+        if words := counted_bursts(flow, links):
+            found[f"flow.{name}.timeouts"] = (1.0, words)
+    for name, link in links.items():
+        for side in ("forward", "reverse"):
+            direction = link[side]
+            if not direction["largest_packet"]:
+                continue
+            _, frame = frames(link, direction["largest_packet"])
+            if rate := window_rate(direction, frame):
+                words = (
+                    f"limited to {rate_text(rate)} by the link protocol's window of "
+                    f"{count_text(direction['window'], 'frame')}, not by the link rate of "
+                    f"{rate_text(direction['rate'])}; set a larger `protocol.window`"
+                )
+                found[f"link.{name}.{side}.utilization"] = (rate / direction["rate"], words)
+    return found
+
+
+def share_slots(links: dict[str, Any], name: str, radio: Table) -> None:
+    """Adds the radio's shared resources to its links: frame duration, slots per direction."""
+    for station in radio["stations"]:
+        links[f"{name}.{station}"]["radio"] = {
+            "frame": radio["frame"],
+            "forward": radio["uplink"],
+            "reverse": radio["downlink"],
+        }
+
+
+def header(link: Table) -> int:
+    """Returns the frame header in bytes; on a link with several services, the largest one."""
+    services = link["protocol"].get("service", {}).values()
+    own = max((service["header"] for service in services), default=0)
+    return int(link["header"] + own + link["protocol"].get("identifier", 0))
+
+
+def frames(link: Table, packet: int) -> tuple[int, int]:
+    """Returns the number of frames per packet and the size of the largest one."""
+    if layers := link["forward"].get("layers"):
+        # The first layer that segments packets decides; lower layers do not segment its frames.
+        cuts = (layer["payload"] for layer in link["protocol"]["layers"] if "payload" in layer)
+        return max(1, -(-packet // next(cuts, packet))), layers[-1]["largest_frame"]
+    payload = link["protocol"].get("payload", packet) or packet
+    return max(1, -(-packet // payload)), min(packet, payload) + header(link)
+
+
+def window_rate(side: Table, frame: int) -> float:
+    """Returns the rate to which a link is limited by its window; 0 if it is not limited."""
+    window, trip = side["window"], side["round_trip"]
+    if not window or side["rate"] == UNLIMITED_BPS or window * frame * 8 >= side["rate"] * trip:
+        return 0.0
+    return float(window * frame * 8 / trip)
+
+
+def receive_window(flow: Table) -> float:
+    """Returns the receive window of a flow in bytes; infinite if autotuned or without TCP."""
+    tcp = flow["tcp"]
+    if not tcp or tcp["autotuning"]:
+        return math.inf
+    return float(tcp["receive_window"] * tcp["segment"])
+
+
+def round_trips(flow: Table, links: Table) -> list[float]:
+    """Returns minimum and maximum RTT of a full segment and its response, queues empty."""
+    there, back = flow["packets"]
+    tcp = flow["tcp"]
+    answer = tcp["ack"] if tcp and flow["app"]["kind"] != "web" else back
+    return [
+        path_time(flow["route"], there, links, most) + path_time(flow["back"], answer, links, most)
+        for most in (False, True)
+    ]
+
+
+def needed_window(flow: Table, links: Table, trip: float) -> float:
+    """Returns the payload bytes of the path's bandwidth-delay product; 0 without a rate."""
+    rate = min(float(links[name][side]["rate"]) for name, side, *_ in flow["route"])
+    if rate == UNLIMITED_BPS or not flow["tcp"]:
+        return 0.0
+    return float(rate * trip / 8 * flow["tcp"]["segment"] / flow["packets"][0])
+
+
+def counted_bursts(flow: Table, links: Table) -> str:
+    """A warning if an error process on the path steps per frame, so that no timer outlasts a burst.
+
+    Empty if there is none, or if its bad state lasts less than two frames on average.
+    """
+    for name, side, *_ in flow["route"]:
+        errors = links[name][side]["errors"]
+        kind = errors["kind"]
+        is_burst = kind == "gilbert-elliott" and errors["p_bad_to_good"] < 0.5
+        if is_burst or kind == "markov-chain":
+            return (
+                f"errors of kind {kind} on link {name} step per frame, not in time: a burst does "
+                "not end during a retransmission timeout, so backoff is longer than on a real "
+                "link; for bursts in time set `errors.kind` to two-state or on-off"
+            )
+    return ""
+
+
+def short_file(flow: Table, links: Table, trip: float) -> tuple[float, str] | None:
+    """Returns rate and explanation for a file that ends before slow start fills the path.
+
+    The window starts at the initial window and doubles every RTT up to the receive window. The
+    handshake takes another RTT.
+    """
+    app, tcp = flow["app"], flow["tcp"]
+    if app["kind"] != "file" or app["size"] >= needed_window(flow, links, trip):
+        return None
+    most = receive_window(flow)
+    window, sent, trips = min(tcp["initial_window"] * tcp["segment"], most), 0.0, 0
+    while sent < app["size"]:
+        sent += window
+        window = min(2 * window, most)
+        trips += 1
+    trips += tcp["handshake"]
+    rate = 8 * app["size"] / (trips * trip)
+    if trips < 2:
+        return None
+    return rate, (
+        f"limited to {rate_text(rate)} by the application, not by the network: "
+        f"{size_text(app['size'])} take {trips} RTT of handshake and slow start; set a larger "
+        "`app.size` to measure the path"
+    )
+
+
+def receive_limit(flow: Table, rate: float) -> str:
+    """Returns a note on a flow that is limited by its receive window, and the remedy."""
+    tcp = flow["tcp"]
+    other = "omit it" if tcp["profile"] == "linux" else 'use profile "linux" without it'
+    return (
+        f"limited to {rate_text(rate)} by the receive window of {tcp['receive_window']:.4g} "
+        f"segments, not by the network; set a larger `receive_window` or {other}"
+    )
+
+
+def path_time(route: Iterable[list[str]], packet: int, links: Table, most: bool) -> float:
+    """Returns transmission and propagation time over all hops, including link headers.
+
+    Variable delays have their minimum, or their maximum if `most`.
+    """
+    total = 0.0
+    for name, side, *_ in route:
+        link = links[name]
+        direction = link[side]
+        pieces, _ = frames(link, packet)
+        if link["wlan"]:
+            # Excluding backoff, preamble and acknowledgment.
+            total += (packet + header(link)) * 8 / direction["rate"]
+        elif radio := link.get("radio"):
+            # Data arrives at the end of the frame of slots.
+            total += -(-pieces // radio[side]) * radio["frame"]
+        else:
+            total += (packet + pieces * header(link)) * 8 / direction["rate"]
+        total += direction["delays"][most]
+    return total
