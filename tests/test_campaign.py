@@ -256,7 +256,7 @@ def test_a_pilot_does_not_judge_a_point_by_its_first_replication(
 
     monkeypatch.setattr(_lasthop, "Stream", Fake)
     plan = Campaign(tmp_path / "c").plan(small, replications=40)
-    assert plan.source == "a pilot of 2 of 2 points"
+    assert plan.source == "measured in a pilot of 2 of 2 points"
     assert plan.cost_s == pytest.approx(80 * 0.19)
 
 

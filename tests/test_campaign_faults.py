@@ -166,7 +166,7 @@ def test_a_real_full_disk(small: Path, tmp_path: Path) -> None:
         run = [*COMMAND, "run", str(small), "--store", str(disk / "c"), "--replications"]
         filled = subprocess.run([*run, "20000"], capture_output=True, text=True, check=False)
         assert filled.returncode == 1
-        assert filled.stderr.startswith(f"lasthop: {disk}")
+        assert filled.stderr.startswith(f"lasthop: cannot write `{disk}")
         assert "No space left on device" in filled.stderr
         assert filled.stderr.count("\n") == 1
         subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)

@@ -126,7 +126,7 @@ def test_a_recording_shorter_than_a_run_is_told(tmp_path: Path) -> None:
     file = tmp_path / "path.toml"
     file.write_text(text.replace("17 s", "100 s"))
     found = lasthop.run(file)
-    told = [note for note in found.notes if "recorded losses" in note]
+    told = [note for note in found.notes if "loss recording" in note]
     assert len(told) == 2, "of both directions"
     assert "100 frames" in told[0]
     # Replications start at frames of their own, the same for both protocols.
@@ -180,7 +180,7 @@ replications = 2
     file.write_text(text)
     (note,) = lasthop.run(file).notes
     assert note.startswith("flow.transfer (lt-tcp): lt-tcp detects congestion only by ECN marks")
-    assert note.endswith("nothing: wireless")
+    assert note.endswith("set none: wireless")
     red = 'rate = "1 Mbps"\nqueue = { kind = "red", ecn = true }'
     file.write_text(text.replace('rate = "1 Mbps"', red))
     assert lasthop.run(file).notes == ()
