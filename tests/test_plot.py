@@ -256,7 +256,7 @@ def test_figures_that_cannot_be_drawn(arguments: dict[str, object], message: str
 
 
 def test_too_many_curves_are_refused() -> None:
-    with pytest.raises(lasthop.PlotError, match="13 curves .*expected at most"):
+    with pytest.raises(lasthop.PlotError, match=r"13 curves .*expected at most"):
         lasthop.plot(made(variants=[f"v{n}" for n in range(13)]))
 
 
