@@ -189,7 +189,7 @@ def test_a_constraint_rules_out_and_the_rest_is_told_apart(tmp_path: Path) -> No
     assert found.choice is not None
     assert found.choice.candidate.protocol == "selective-repeat"
     by_name = {one.candidate.name: one for one in found.standings}
-    assert by_name["raw"].ruled_out.startswith("breaks residual_loss < 1.5 %")
+    assert by_name["raw"].ruled_out.startswith("violates residual_loss < 1.5 %")
     # It is far behind: an interval that holds at all looks rules it out before the last one.
     assert "has a better transfer.goodput" in by_name["stop-and-wait"].ruled_out
     assert by_name["stop-and-wait"].replications < 60

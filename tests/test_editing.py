@@ -314,6 +314,16 @@ def properties(node: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any],
                 yield from properties(item, f"{path}.{name}")
 
 
+def _allows(schema: dict[str, Any], text: str) -> bool:
+    """Whether a schema allows a text, by a word, a pattern or one of its alternatives."""
+    return (
+        text in schema.get("enum", ())
+        or text == schema.get("const")
+        or bool(re.search(schema.get("pattern", "$^"), text))
+        or any(_allows(one, text) for key in ("anyOf", "oneOf") for one in schema.get(key, ()))
+    )
+
+
 def test_the_schema_describes_every_key() -> None:
     keys = list(properties(lasthop.schema()))
     assert len(keys) > 100
@@ -332,17 +342,7 @@ def test_the_schema_describes_every_key() -> None:
         # A default is a value that the key may have.
         default = known.get("default")
         if isinstance(default, str):
-            if "enum" in known:
-                assert default in known["enum"], path
-            elif "pattern" in known:
-                assert re.search(pattern, default), path
-            else:
-                options = known["anyOf"]
-                assert any(
-                    default == option.get("const")
-                    or re.search(option.get("pattern", "^$"), default)
-                    for option in options
-                ), path
+            assert _allows(known, default), path
         elif isinstance(default, dict) and default:
             kinds = [option["properties"]["kind"]["const"] for option in variants(known)]
             assert default["kind"] in kinds, path

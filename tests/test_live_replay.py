@@ -62,7 +62,7 @@ def test_a_truncated_recording_fails(tmp_path: Path, capsys: pytest.CaptureFixtu
     path = tmp_path / "cut.rec"
     path.write_bytes(decoded("raw")[:-9])
     assert run_command(["live", "--replay", str(path)]) == 1
-    assert "the recording is truncated" in capsys.readouterr().err
+    assert "truncated recording" in capsys.readouterr().err
 
 
 def test_what_is_no_recording_is_refused(
@@ -134,5 +134,5 @@ def test_the_summary_tells_lateness_and_warnings() -> None:
     lines = summary(end).splitlines()
     assert lines[1].startswith("  link.air.forward: 4 bps, 4 packets; 4 frames, 4 lost")
     assert "p99 1000 us" in lines[2]
-    assert "3.8 us a packet" in lines[2]
+    assert "3.8 us per packet" in lines[2]
     assert lines[3] == "  warning: something is wrong"

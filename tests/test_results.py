@@ -81,9 +81,9 @@ def test_differences_refuse_what_is_not_there() -> None:
     results = synthetic()
     with pytest.raises(KeyError, match="goodput"):
         results.differences("goodput", by=VARIANT, baseline="reno")
-    with pytest.raises(KeyError, match="not swept"):
+    with pytest.raises(KeyError, match="unknown swept key"):
         results.differences(GOODPUT, by="delay", baseline="reno")
-    with pytest.raises(ValueError, match=r"'vegas'.*reno, sack"):
+    with pytest.raises(ValueError, match=r"`vegas`.*reno, sack"):
         results.differences(GOODPUT, by=VARIANT, baseline="vegas")
 
 

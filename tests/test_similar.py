@@ -117,7 +117,7 @@ def test_all_prints_each(tmp_path: Path) -> None:
     few = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "flow.f0…f10.goodput_bps" in few.stdout
     assert "flow.f3.goodput_bps" not in few.stdout
-    assert "flow.f0…f10 stands for 11 similar flows or links; --all prints each" in few.stderr
+    assert "flow.f0…f10 summarises 11 similar flows or links; --all prints each" in few.stderr
     every = subprocess.run([*command, "--all"], capture_output=True, text=True, check=True)
     assert "flow.f3.goodput_bps" in every.stdout
     assert "similar" not in every.stdout + every.stderr

@@ -150,6 +150,6 @@ def test_a_ladder_shows_backoff_collisions_and_reserved_air() -> None:
     (axes,) = figure.axes
     words = [text.get_text() for text in axes.texts]
     assert "collision" in words
-    assert any(word.startswith("back-off") for word in words)
+    assert any(word.startswith("backoff") for word in words)
     (legend,) = figure.legends
     assert "medium reserved (NAV)" in [text.get_text() for text in legend.get_texts()]
