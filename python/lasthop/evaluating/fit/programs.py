@@ -148,8 +148,9 @@ def read_flent(found: bytes | dict[str, Any], name: str) -> Record:
         if not isinstance(samples, list):
             continue
         numbers = [one.get("seq") for one in samples if isinstance(one, dict)]
-        if numbers and all(type(number) is int and 0 <= number < 2**62 for number in numbers):
-            return from_sequence(numbers, name, notes=[f"series {title!r}"])
+        known = [number for number in numbers if type(number) is int and 0 <= number < 2**62]
+        if known and len(known) == len(numbers):
+            return from_sequence(known, name, notes=[f"series {title!r}"])
     raise FitError(f"{name}: no series with sequence numbers (`raw_values`, `seq`)")
 
 
