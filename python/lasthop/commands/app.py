@@ -169,7 +169,7 @@ COMMANDS = (
         "doctor",
         ("doctor", "doctor"),
         INSTALLATION,
-        "Report what is installed and what is missing.",
+        "Report installed and missing parts.",
     ),
 )
 _HOMES = {command.name: command.home for command in COMMANDS}

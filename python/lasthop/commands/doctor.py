@@ -129,7 +129,7 @@ def doctor(
         TableOrJson, typer.Option("--format", help="Output format of the result.")
     ] = TableOrJson.table,
 ) -> int:
-    """Report what is installed and what is missing."""
+    """Report installed and missing parts."""
     found = findings()
     if output is TableOrJson.json:
         print_line(json.dumps([asdict(one) for one in found], indent=2))

@@ -360,7 +360,7 @@ class Study:
         return self.report(artefacts, cells, results, judge_at)
 
     def replications_of(self, cell: Cell) -> int:
-        """Replications of a cell that the paper ran: more where `[[more]]` says so."""
+        """Replications of a cell that the paper ran: more where `[[more]]` has them."""
         for table in self._data.get("more", ()):
             if matches(table["when"], dict(cell)):
                 return int(table["replications"])

@@ -1,4 +1,4 @@
-"""What bounds the rates of flows and links below that of the network, and path times.
+"""Bounds on the rates of flows and links apart from the network, and path times.
 
 Computed from the engine's resolved scenario: windows, files that end within slow start, and bursts
 that are counted in frames.
