@@ -159,7 +159,7 @@ const Union = ({ name, schema, value, path, onChange, errors, id, marks, error, 
   const table = typeof value === "string" ? { kind: value } : value;
   const kind = table ? table.kind : "";
   const form = forms.find((one) => kindOf(one) === kind);
-  const usual = schema.default && schema.default.kind;
+  const usual = schema.default && (schema.default.kind || schema.default);
   return html`<fieldset class="union ${own ? "own" : ""}">
     <legend>${title(name)}${own ? html` <span class="tag">own</span>` : ""}</legend>
     <select id=${id} aria-label="kind of ${title(name)}" ...${marks}
