@@ -417,13 +417,15 @@ impl Sender {
         Some((rack.in_flight(&self.flight), rack.reordering()))
     }
 
-    /// The next segments have `bytes` less, for more options.
-    pub(super) fn shorten_segments(&mut self, bytes: u64) {
-        self.flight.mss = self.flight.mss.saturating_sub(bytes).max(1);
+    /// Shortens the next segments by `bytes`, for more options, and returns the bytes that were removed: 1 B of data stays.
+    pub(super) fn shorten_segments(&mut self, bytes: u64) -> u64 {
+        let removed = bytes.min(self.flight.mss.saturating_sub(1));
+        self.flight.mss -= removed;
         self.refresh();
+        removed
     }
 
-    /// No more: they have `bytes` more again.
+    /// Lengthens the next segments by what [`Self::shorten_segments`] has removed.
     pub(super) fn lengthen_segments(&mut self, bytes: u64) {
         self.flight.mss += bytes;
         self.refresh();

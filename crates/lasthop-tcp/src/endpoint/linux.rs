@@ -187,16 +187,14 @@ impl<A: Admission> Endpoint<A> {
         let known = self.burst.reported.filter(|&(at, _)| at == now);
         let reported = known.map_or_else(|| self.block_bytes(), |(_, bytes)| bytes);
         self.burst.reported = Some((now, reported));
-        if reported > 0 {
-            self.sender.shorten_segments(reported);
-        }
+        let removed = if reported > 0 { self.sender.shorten_segments(reported) } else { 0 };
         let mut out = self.sender.poll_as_host(now);
         if out.is_none() && self.sender.write_waiting() {
             out = self.sender.poll_as_host(now);
         }
         let bytes = self.fill_in(now, header, out, sent_to);
-        if reported > 0 {
-            self.sender.lengthen_segments(reported);
+        if removed > 0 {
+            self.sender.lengthen_segments(removed);
         }
         if bytes.is_none() {
             self.burst.reported = None;
