@@ -394,9 +394,11 @@ impl<P: Probe, X: Extension> World<P, X> {
         match &flow.app {
             App::Streams(app) => {
                 let Streams { application, streams, .. } = &**app;
+                // A proxy on the path acknowledges what has not arrived yet.
                 let acknowledged = |stream: &Stream| {
                     let (connection, end) = stream.place(End::Opener);
-                    self.connections[connection.index()].transport.acknowledged(end)
+                    let transport = &self.connections[connection.index()].transport;
+                    transport.acknowledged(end).min(transport.read(end.other()))
                 };
                 let delivered = application.delivered_bytes(streams.iter().map(acknowledged).sum());
                 let until = application.measured_until(self.now);

@@ -115,6 +115,17 @@ fn browsers_get_their_replies_through_one_proxy_and_two() {
     }
 }
 
+/// The run ends while most of the file waits at the proxy: what has been delivered has crossed the link of 4 Mbps.
+#[test]
+fn bytes_that_wait_at_the_proxy_are_not_delivered() {
+    let text = satellite(HYBLA, SACK, r#"{ kind = "file", size = "50 MB" }"#, DOWN, "0 %");
+    let text = text.replace("max_time = \"2000 s\"", "duration = \"1 s\"");
+    let rows = scenarios::metrics(&scenario(&text), 1, 1);
+    let delivered = rows[0]["flow.f.delivered_bytes"];
+    assert!(delivered > 0.0 && delivered * 8.0 <= 4e6 * (1.0 - 0.27), "{delivered}");
+    assert!(rows[0]["agent.satellite.unconfirmed_bytes"] > 5.0 * delivered);
+}
+
 #[test]
 fn flows_that_cannot_be_split_are_refused() {
     for (agent, transport, error) in [
