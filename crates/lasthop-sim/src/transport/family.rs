@@ -1,4 +1,4 @@
-//! What a transport declares beside its machine, and what the list of them becomes.
+//! Declarations of a transport in addition to its machine, and the types that are generated from their list.
 //!
 //! A transport is one file (or folder) of this folder: its keys (`table! { … as "kind" }`), their [`TransportKeys`], the
 //! alias `Machine` of its machine, and the machine, a [`Transport`](super::Transport). A line in the list in

@@ -6,7 +6,7 @@ use crate::congestion_control::CongestionControl;
 use crate::send_buffer::Fill;
 use std::collections::VecDeque;
 
-/// What the application has written, and how it becomes segments.
+/// Data written by the application, and its segmentation.
 #[derive(Clone, Debug)]
 pub(crate) struct Stream {
     /// Where the FIN stands, once the application has closed.

@@ -266,7 +266,7 @@ pub struct HarqParameters {
     pub sample_probes: bool,
     /// When an undecodable transmission is answered.
     pub feedback: Feedback,
-    /// What tells the sender of an erased transmission.
+    /// Feedback that reports an erased transmission to the sender.
     pub erasures: Erasures,
     /// Whether packets are delivered in order.
     pub in_order: bool,

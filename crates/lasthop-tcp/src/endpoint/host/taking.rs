@@ -1,5 +1,4 @@
-//! What a socket does with a segment that has passed the checks: it goes to the connection, and as in Linux is looked at in
-//! full or only for what is expected (header prediction).
+//! Processing of a segment that has passed the checks: in full, or only as expected by header prediction (Linux).
 
 use super::{Endpoint, Host};
 use crate::timers::Timer;
