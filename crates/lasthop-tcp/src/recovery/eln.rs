@@ -1,25 +1,30 @@
-//! What a sender makes of the news that a link, not congestion, has lost a segment, over a recovery that knows nothing of it.
+//! Reactions of a sender to explicit loss notifications (ELN), which report a segment lost on a
+//! link and not by congestion. They extend a recovery scheme that has no support for ELN.
 //!
 //! ```text
-//!                      over       ELN(s): s was damaged or given up              duplicates that ask for such a segment
-//!   hack               RFC 6675   send s again at once; no window is cut         count as always
-//!   hack-fixed         RFC 6675   the same                                       do not count until it is there
-//!   ewln               Reno       the same                                       count as always
-//!   tcp-eln            NewReno    the same; duplicates begin anew                count as always
-//!   balakrishnan-eln   Reno       nothing: its news are marks on duplicates      a marked one sends the segment again,
-//!                                                                                once, and does not count
+//!                      extends    ELN(s): s damaged or discarded      duplicate ACKs for s
+//!   hack               RFC 6675   retransmit s, keep the window       counted
+//!   hack-fixed         RFC 6675   as hack                             not counted
+//!   ewln               Reno       as hack                             counted
+//!   tcp-eln            NewReno    as hack; clear the duplicates       counted
+//!   balakrishnan-eln   Reno       none: ELN is a mark on duplicates   if marked: not counted, the first
+//!                                                                     one retransmits the segment
 //! ```
 //!
-//! Sources: Balan, Lee, Kumar, Jacob, Seah, Ananda, "TCP HACK: TCP Header Checksum Option to Improve Performance over Lossy
-//! Links", INFOCOM 2001; Yun, EURASIP JWCN 2009 (HACK-fixed); Zhang, Shirazi, "Explicit Wireless Loss Notification",
-//! 2003; Buchholcz, Ziegler, Do, "TCP-ELN", WWIC 2005; Balakrishnan, Katz, GLOBECOM 1998 and ns-2's `tcp_eln`.
+//! Sources: Balan, Lee, Kumar, Jacob, Seah, Ananda, "TCP HACK: TCP Header Checksum Option to
+//! Improve Performance over Lossy Links", INFOCOM 2001; Yun, EURASIP JWCN 2009 (HACK-fixed); Zhang,
+//! Shirazi, "Explicit Wireless Loss Notification", 2003; Buchholcz, Ziegler, Do, "TCP-ELN", WWIC
+//! 2005; Balakrishnan, Katz, GLOBECOM 1998 and ns-2's `tcp_eln`.
 //!
-//! The news of the first four is a message with the number of the segment ([`flags::ELN`](lasthop_base::packet::flags)): from a
-//! receiver that got a damaged segment with a readable header, or from an agent at a link. A second one for the same segment
-//! within a smoothed round trip is ignored, and so is one for what is not outstanding or has been SACKed. How HACK-fixed
-//! ignores duplicates is our reading: Yun's article names it only.
+//! In the first four schemes the ELN is a message with the sequence number of the segment
+//! ([`flags::ELN`](lasthop_base::packet::flags)). It is sent by a receiver that got a damaged
+//! segment with a readable header, or by an agent at a link. The sender ignores a second ELN for
+//! the same segment within one SRTT. It also ignores an ELN for a segment that is not outstanding
+//! or has been SACKed. Yun's article only names HACK-fixed; which duplicates it ignores is our
+//! interpretation.
 //!
-//! *Not modelled*: the cumulative number that HACK's message repeats; EWLN over SACK, which is `hack`.
+//! *Not modelled*: the cumulative acknowledgment number in HACK's message; EWLN over SACK, which is
+//! identical to `hack`.
 
 use super::super::config::{Config, Notices};
 use super::super::flight::Flight;
@@ -32,9 +37,9 @@ use std::collections::VecDeque;
 pub struct ElnRecovery {
     base: Recovery,
     notices: Notices,
-    /// First bytes of segments to be sent again now.
+    /// First bytes of segments to be retransmitted now.
     due: VecDeque<u64>,
-    /// First bytes of segments of which there was news, and when it came.
+    /// First bytes of segments reported lost, each with the time of the notification.
     known: Vec<(u64, Instant)>,
 }
 

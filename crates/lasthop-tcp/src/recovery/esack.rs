@@ -1,35 +1,42 @@
-//! ELSN-capable SACK, ESACK (Yun, "Cross-Layer Explicit Link Status Notification to Improve TCP Performance in
-//! Wireless Networks", EURASIP JWCN 2009, section 4): ns-2's [`Sack1`], and what it does about explicit
-//! notifications of a link.
+//! ELSN-capable SACK, ESACK (Yun, "Cross-Layer Explicit Link Status Notification to Improve TCP
+//! Performance in Wireless Networks", EURASIP JWCN 2009, section 4): ns-2's [`Sack1`] with support
+//! for explicit notifications of a link.
 //!
 //! ```text
-//!   as Sack1, and anywhere
-//!     ELN(s)     send s again at once, and put it last in the order of sending; no window is cut
-//!     ERSN(s)    the timer does not fire for s: it starts anew instead, until s is settled
+//!   as Sack1; in every state
+//!     ELN(s)     retransmit s immediately and put it last in transmission order; the window is not reduced
+//!     ERSN(s)    the timer is restarted instead of expiring for s, until s is settled
 //!
-//!   OPEN, a duplicate that brings new SACK information, F the first segment not SACKed in the order of sending:
-//!     F is what the ACK asks for          duplicates + 1
+//!   OPEN, a duplicate with new SACK information; F is the first segment not SACKed in transmission order:
+//!     F is the segment at SND.UNA         duplicates + 1
 //!     F < the highest byte SACKed         1 if F has changed, else duplicates + 1
-//!     what the ACK asks for is SACKed     send it again: the receiver has dropped it
+//!     the segment at SND.UNA is SACKed    retransmit it: the receiver has dropped it
 //!     otherwise                           F waits for its own acknowledgment: one new segment for each
-//!                                         that left, as far as the window allows
-//!   third duplicate --> RECOVERY as in Sack1, with F in place of the oldest segment
+//!                                         that was delivered, as far as the window allows
+//!   third duplicate --> RECOVERY as in Sack1, with F instead of the oldest segment
 //!
-//!   more than N ELNs in a row, nothing arrived in between --> DISCONNECTED: only every other ELN is answered,
-//!     the timer sends a probe and cuts nothing
-//!   ACK with news --> what was left out is sent again, all goes on as before
+//!   more than N successive ELNs --> DISCONNECTED: only every other ELN is answered,
+//!     the timer sends a probe and does not reduce the window
+//!   ACK with new information --> segments of unanswered ELNs are retransmitted; normal operation
 //! ```
 //!
-//! The order of sending is that of the sequence space except for segments that were sent again for an ELN. Those are
-//! kept with what had been sent by then: an original segment stands before one of them if it had been sent. Without
-//! ELN the list is empty and each step is that of Sack1.
+//! The transmission order is the order of sequence numbers, except for segments that were
+//! retransmitted because of an ELN. Each of these is recorded with SND.MAX at that time: original
+//! segments below it precede the retransmission. Without ELN the list is empty, and each step
+//! equals that of Sack1.
 //!
-//! Choices where the paper is silent. While an ELN is outstanding the scoreboard outlives new ACKs (its segments have
-//! flags), and new data may leave while fewer segments are in the network than the window has; an ELN for what has been
-//! acknowledged or SACKed, or was never sent, is ignored; a retransmission for the oldest segment starts the timer anew,
-//! and one of the timed segment is not timed (Karn's rule); "successive" ELNs are those between which no ACK has
-//! brought news; in DISCONNECTED the first ELN is left out, the next answered, and so on; a notice that retransmission has started
-//! holds the timer for a second at most, or twice its time-out, in case the ELN that follows is lost.
+//! Choices where the paper is silent:
+//!
+//! - While a segment retransmitted because of an ELN is outstanding, ACKs for new data do not clear
+//!   the scoreboard (the paper's segments have flags). New data may then be sent while the number
+//!   of segments in the network is below the window.
+//! - An ELN is ignored if its segment has been acknowledged or SACKed, or was never sent.
+//! - A retransmission of the oldest segment restarts the timer. A retransmission of the timed
+//!   segment cancels its RTT sample (Karn's algorithm).
+//! - ELNs are successive if no ACK with new information arrives between them.
+//! - In DISCONNECTED the first ELN is not answered, the second is, and so on.
+//! - An ERSN holds the timer for 1 s or two RTOs, whichever is longer, in case the ELN that follows
+//!   is lost.
 
 use super::super::config::{Config, Ersn};
 use super::super::congestion_control::CongestionControl;
@@ -42,36 +49,37 @@ use super::sack_ns2::Sack1;
 use lasthop_base::units::{Duration, Instant};
 use std::collections::VecDeque;
 
-/// How long a notice that retransmission has started counts at least.
+/// Minimum time for which an ERSN is valid.
 const HOLD: Duration = Duration::from_secs(1);
 
-/// A segment that was sent again for an ELN.
+/// A segment that was retransmitted because of an ELN.
 #[derive(Clone, Copy, Debug)]
 struct Resent {
     start: u64,
     end: u64,
-    /// One past the highest byte sent by then: its place in the order of sending.
+    /// SND.MAX at the time of the retransmission, which determines its place in transmission order.
     after: u64,
 }
 
 #[derive(Clone, Debug)]
 pub struct Esack {
     sack: Sack1,
-    /// In the order of sending.
+    /// In transmission order.
     resent: VecDeque<Resent>,
-    /// First bytes of segments to be sent again now.
+    /// First bytes of segments to be retransmitted now.
     due: VecDeque<u64>,
-    /// The first segment not SACKed in the order of sending, at the latest duplicate.
+    /// First segment in transmission order that was not SACKed at the latest duplicate.
     first_unsacked: u64,
-    /// Consecutive ELNs that noise can cause at most.
+    /// Maximum number of successive ELNs attributed to noise; more of them mean a disconnection.
     filter: Option<u32>,
-    /// ELNs since the latest news.
+    /// Number of ELNs since the latest ACK with new information.
     run: u32,
     is_disconnected: bool,
-    /// ELNs that were not answered.
+    /// First bytes of segments whose ELN was not answered.
     left_out: VecDeque<u64>,
     ersn: Ersn,
-    /// Segments that the link sends again, and until when that is believed.
+    /// First bytes of segments that a link is retransmitting, each with the end of the ERSN's
+    /// validity.
     retrying: Vec<(u64, Instant)>,
 }
 
@@ -91,7 +99,7 @@ impl Esack {
         }
     }
 
-    /// Everything is going to be sent again in the order of the sequence space.
+    /// Clears the list; all segments will be retransmitted in order of sequence numbers.
     fn forget(&mut self) {
         self.resent.clear();
         self.due.clear();
@@ -99,7 +107,8 @@ impl Esack {
         self.first_unsacked = u64::MAX;
     }
 
-    /// A duplicate, while a segment that was sent again for an ELN is outstanding: Algorithm 1.
+    /// Handles a duplicate while a segment retransmitted because of an ELN is outstanding
+    /// (Algorithm 1).
     fn on_duplicate(&mut self, flight: &mut Flight, now: Instant) {
         let una = flight.snd_una;
         let first = self.first_unsacked(flight);
@@ -130,7 +139,8 @@ impl Esack {
         }
     }
 
-    /// The first byte of the first segment in the order of sending that is not known to have arrived.
+    /// Returns the start of the first segment in transmission order that is not known to have
+    /// arrived.
     fn first_unsacked(&self, flight: &Flight) -> u64 {
         let scoreboard = &self.sack.scoreboard;
         let mut resent = self.resent.iter().filter(|known| !scoreboard.has(known.start));
@@ -141,7 +151,7 @@ impl Esack {
         }
     }
 
-    /// The lowest byte from `from` on that has neither arrived nor been sent again.
+    /// Returns the lowest byte at or above `from` that has neither arrived nor been retransmitted.
     fn original_hole(&self, flight: &Flight, from: u64) -> Option<u64> {
         let mut at = from;
         while at < flight.snd_max {
@@ -154,13 +164,13 @@ impl Esack {
         None
     }
 
-    /// Segments in the network: sent and not SACKed, each once.
+    /// Number of segments in the network: sent and not SACKed, each counted once.
     fn in_network(&self, flight: &Flight) -> i64 {
         let sacked = self.sack.scoreboard.bytes();
         (flight.snd_max - flight.snd_una).saturating_sub(sacked).div_ceil(flight.mss) as i64
     }
 
-    /// An ACK has shown that something arrived: the way is open.
+    /// Ends DISCONNECTED after an ACK that reports a delivery.
     fn on_news(&mut self, flight: &Flight) {
         self.run = 0;
         if std::mem::take(&mut self.is_disconnected) {
@@ -197,7 +207,7 @@ impl LossRecovery for Esack {
             self.retrying.retain(|&(seq, _)| seq >= ack);
             self.sack.scoreboard.keep_on_ack(!self.resent.is_empty());
             self.sack.on_ack(flight, now, ack, blocks);
-            // What Sack1 does not look at in the ACK of new data.
+            // Sack1 ignores the SACK blocks of an ACK for new data.
             if !self.resent.is_empty() {
                 self.sack.scoreboard.update(blocks);
             }
@@ -323,8 +333,8 @@ impl LossRecovery for Esack {
     }
 }
 
-/// The lowest hole from `from` on that counts as lost in recovery: not a segment that was sent again for an ELN,
-/// unless something sent later has arrived.
+/// Returns the lowest hole at or above `from` that is lost in recovery. A segment retransmitted
+/// because of an ELN is lost only if a byte sent after the retransmission has arrived.
 fn next_lost(scoreboard: &Scoreboard, resent: &VecDeque<Resent>, from: u64) -> Option<u64> {
     let mut at = from;
     loop {

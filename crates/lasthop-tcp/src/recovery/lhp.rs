@@ -1,23 +1,26 @@
-//! The packet list of LHP (Gao, Diggavi, Muthukrishnan, "LHP: An End-to-End Reliable Transport Protocol over Wireless Data
-//! Networks", ICC 2003; Yun, EURASIP JWCN 2009, section 2), with the acknowledgments of SMART (Keshav, Morgan, INFOCOM 1997).
+//! The packet list of LHP (Gao, Diggavi, Muthukrishnan, "LHP: An End-to-End Reliable Transport
+//! Protocol over Wireless Data Networks", ICC 2003; Yun, EURASIP JWCN 2009, section 2), with the
+//! acknowledgments of SMART (Keshav, Morgan, INFOCOM 1997).
 //!
 //! ```text
-//!   list: what is outstanding, in the order of sending, each entry with a count
+//!   list: outstanding segments in transmission order, each entry with a count
 //!
-//!   ACK(cumulative, trigger)   entries below the cumulative number and the trigger leave the list;
-//!                              entries before the trigger: count + 1
-//!   a count of 3               reduce the window, send the entry again, put it last with count 0: for each entry
-//!   ELN(s)                     send s again, put it last with count 0; no window is cut
-//!   timeout                    as Reno; the list is empty
+//!   ACK(cumulative, trigger)   remove entries below the cumulative number, and the trigger;
+//!                              count + 1 for entries before the trigger
+//!   a count of 3               reduce the window, retransmit the segment, put it last with count 0:
+//!                              for each such entry
+//!   ELN(s)                     retransmit s, put it last with count 0; the window is not reduced
+//!   timeout                    as Reno; clear the list
 //!   sending                    new data while the list is shorter than the window
 //! ```
 //!
-//! The trigger is the segment that made the receiver acknowledge: its only SACK block, or, where the cumulative number
-//! moves, the segment that had been missing there. One reduction for each lost segment is LHP's own. The window is not
-//! inflated: what leaves the list makes room.
+//! The trigger is the segment that caused the receiver to send the ACK. It is the segment of the
+//! only SACK block or, if the cumulative number advances, the segment that was missing at SND.UNA.
+//! LHP reduces the window once for each lost segment. The window is not inflated: entries removed
+//! from the list make room.
 //!
-//! *Not modelled*: the fragments of its link, of which the first holds the header: whether the header of a damaged segment
-//! can be read is a key of the error process.
+//! *Not modelled*: the fragments of its link, of which the first contains the header. Whether the
+//! header of a damaged segment is readable is a key of the error process.
 
 use super::super::config::Config;
 use super::super::congestion_control::CongestionControl;
@@ -27,7 +30,7 @@ use super::LossRecovery;
 use lasthop_base::units::Instant;
 use std::collections::VecDeque;
 
-/// Later segments that arrive before an entry is lost.
+/// Number of later segments whose arrival indicates the loss of an entry.
 const THRESHOLD: u32 = 3;
 
 #[derive(Clone, Copy, Debug)]
@@ -39,9 +42,9 @@ struct Entry {
 
 #[derive(Clone, Debug, Default)]
 pub struct Lhp {
-    /// In the order of sending.
+    /// In transmission order.
     list: VecDeque<Entry>,
-    /// First bytes of segments to be sent again now.
+    /// First bytes of segments to be retransmitted now.
     due: VecDeque<u64>,
 }
 
@@ -51,7 +54,7 @@ impl Lhp {
         self.due.clear();
     }
 
-    /// The entry goes out again, last in the order of sending.
+    /// Schedules the retransmission of the entry and puts it last in transmission order.
     fn again(&mut self, entry: Entry) {
         self.list.push_back(Entry { count: 0, ..entry });
         self.due.push_back(entry.start);
@@ -63,7 +66,7 @@ impl LossRecovery for Lhp {
         self.clear();
     }
 
-    /// Segments are counted, not bytes.
+    /// Always `false`: the window is compared with the number of entries, not with bytes.
     fn is_plain(&self, _: &Flight) -> bool {
         false
     }

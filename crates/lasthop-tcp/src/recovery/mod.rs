@@ -1,7 +1,7 @@
-//! What is lost, and what goes out next?
+//! Loss recovery schemes: detection of lost segments and selection of the next segment to send.
 //!
-//! One file a scheme. A scheme sees each ACK and each timeout, and names the next segment when the
-//! connection may send; all sequence and timer state that they share lives in
+//! One file per scheme. A scheme processes each ACK and each timeout. It returns the next segment
+//! when the connection may send. The sequence numbers and timers common to all schemes are in
 //! `Flight`.
 
 mod eln;
@@ -30,13 +30,13 @@ pub(super) enum Recovery {
     Tahoe(tahoe::Tahoe),
     NewReno(newreno::NewReno),
     SackNs2(sack_ns2::Sack1),
-    /// Apart from the others in memory: it is several times their size.
+    /// Boxed because it is several times as large as the other variants.
     RackTlp(Box<rack_tlp::RackTlp>),
-    /// The same.
+    /// Boxed for the same reason as [`Self::RackTlp`].
     Esack(Box<esack::Esack>),
     Sack6675(sack_rfc6675::Sack),
     Lhp(Box<lhp::Lhp>),
-    /// One of them, with explicit notifications of a link.
+    /// Another scheme with support for explicit loss notifications (ELN).
     Eln(Box<eln::ElnRecovery>),
 }
 
@@ -50,7 +50,7 @@ impl Recovery {
         }
     }
 
-    /// The recovery that takes no notice of [`Config::notices`].
+    /// Returns the recovery scheme selected by [`Config::recovery`]; ignores [`Config::notices`].
     fn without_notices(config: &Config) -> Self {
         match config.recovery {
             RecoveryKind::Reno => Recovery::Reno(reno::Reno::new(config)),
@@ -65,13 +65,14 @@ impl Recovery {
     }
 }
 
-/// One recovery scheme.
+/// Interface of a recovery scheme.
 pub(super) trait LossRecovery {
-    /// Begins anew, without allocation.
+    /// Resets the state for a new connection, without allocation.
     fn reset(&mut self, config: &Config);
 
-    /// Whether an ACK with SACK blocks matters whatever else it says. RFC 6675, section 5: "Upon the
-    /// receipt of any ACK containing SACK information, the scoreboard MUST be updated".
+    /// Returns `true` if every ACK with SACK blocks is to be processed, even an old one. RFC 6675,
+    /// section 5: "Upon the receipt of any ACK containing SACK information, the scoreboard MUST be
+    /// updated".
     fn wants_every_sack(&self) -> bool {
         false
     }
@@ -83,63 +84,69 @@ pub(super) trait LossRecovery {
         false
     }
 
-    /// An ACK for new data, a duplicate of `snd_una` or older, or one whose SACK blocks matter.
+    /// Processes an ACK for new data, a duplicate ACK for `snd_una`, or an ACK with relevant SACK
+    /// blocks.
     fn on_ack(&mut self, flight: &mut Flight, now: Instant, ack: u64, blocks: &[(u64, u64)]);
 
-    /// The retransmission timer fired; called before the window closes and `snd_nxt` goes back.
+    /// Handles the expiry of the retransmission timer. It is called before the congestion window is
+    /// reduced and `snd_nxt` goes back.
     fn on_timeout(&mut self, flight: &mut Flight);
 
     /// Handles an explicit loss notification (ELN) for the segment starting at `seq`.
     fn on_explicit_loss(&mut self, _flight: &mut Flight, _now: Instant, _seq: u64) {}
 
-    /// Whether the receiver has reported the byte at `seq`, above a hole.
+    /// Returns `true` if the receiver has reported the byte at `seq` as received above a hole.
     fn has_arrived(&self, _seq: u64) -> bool {
         false
     }
 
-    /// A duplicate that asks for what is known to be lost on a link: what it reports counts, it does not.
+    /// Processes a duplicate ACK for a segment that was reported lost on a link. Its SACK blocks
+    /// are used, but it is not counted as a duplicate.
     fn on_uncounted_duplicate(&mut self, _flight: &Flight, _blocks: &[(u64, u64)]) {}
 
-    /// A link retransmits the segment that begins with `seq` (ERSN).
+    /// Handles an explicit retransmission start notification (ERSN): a link has begun to retransmit
+    /// the segment that starts at `seq`.
     fn on_retransmission_started(&mut self, _flight: &mut Flight, _now: Instant, _seq: u64) {}
 
-    /// Whether the retransmission timer, which is due, has to wait for what a link has reported. Then it has been
-    /// restarted.
+    /// Returns `true` if the expired retransmission timer has to wait because of a notification
+    /// from a link. The timer has then been restarted.
     fn holds_timer(&mut self, _flight: &mut Flight, _now: Instant) -> bool {
         false
     }
 
-    /// The time has come at which missing segments count as lost.
+    /// Handles the end of the delay after which missing segments are declared lost.
     fn on_reorder_timeout(&mut self, _flight: &mut Flight, _now: Instant) {}
 
-    /// The application has written.
+    /// Handles a send call of the application.
     fn on_written(&mut self) {}
 
-    /// The reduction that began recovery, or the timeout, was spurious: there is nothing to recover.
+    /// Ends recovery because the reduction that began it, or the timeout, was spurious.
     fn on_spurious(&mut self);
 
-    /// Segments by which duplicate ACKs open the window beyond that of the congestion control.
+    /// Number of segments by which duplicate ACKs inflate the congestion window.
     #[inline]
     fn inflation(&self) -> u32 {
         0
     }
 
-    /// Whether the window alone decides what is sent next, new data from `snd_nxt` on.
+    /// Returns `true` if the window alone determines the next transmissions, and these are the
+    /// segments from `snd_nxt` onwards.
     fn is_plain(&self, flight: &Flight) -> bool;
 
-    /// Whether losses are being repaired.
+    /// Returns `true` if losses are being repaired.
     fn in_recovery(&self) -> bool {
         false
     }
 
-    /// What is known of the segments outstanding. By default each duplicate stands for a segment that has arrived.
+    /// Numbers of outstanding segments by state. By default, each duplicate ACK represents one
+    /// segment that has arrived.
     fn known(&self, flight: &Flight) -> Outstanding {
         let repaired = u64::from(self.in_recovery());
         let sacked = u64::from(flight.duplicates.count());
         Outstanding { sacked, lost: repaired, retransmitted: repaired }
     }
 
-    /// The phase, and what is known of the segments outstanding.
+    /// State of recovery and numbers of outstanding segments by state.
     fn outstanding(&self, flight: &Flight) -> (RecoveryState, Outstanding) {
         let known = self.known(flight);
         let state = match () {
@@ -151,15 +158,15 @@ pub(super) trait LossRecovery {
         (state, known)
     }
 
-    /// Segments that are believed to be in transit.
+    /// Estimated number of segments in flight.
     fn in_flight(&self, flight: &Flight) -> u32 {
         flight.outstanding_segments() as u32
     }
 
-    /// First byte of the segment to send now, if any.
+    /// Returns the first byte of the segment to send now, if any.
     fn next_segment(&mut self, flight: &mut Flight, now: Instant) -> Option<u64>;
 
-    /// The segment at `seq` that it named is sent.
+    /// Records that the segment at `seq`, returned by [`Self::next_segment`], was sent.
     #[inline]
     fn on_sent(&mut self, _flight: &mut Flight, _now: Instant, _seq: u64) {}
 }
@@ -215,14 +222,14 @@ impl LossRecovery for Recovery {
     }
 }
 
-/// One reduction for each window of data: a third duplicate at or below the point that the last
-/// reduction had reached reports the same congestion again (RFC 6582, section 3.2).
+/// Limits reductions to one per window of data. A third duplicate ACK at or below the highest byte
+/// sent at the last reduction reports the same congestion (RFC 6582, section 3.2).
 #[derive(Clone, Copy, Debug)]
 struct CutGuard {
     /// One past the highest byte sent at the last reduction.
     recover: u64,
-    /// Below this byte the guard does not hold: ns-2 makes an exception while nothing but the SYN was
-    /// ever acknowledged (`bugfix_ss_`).
+    /// SND.UNA below which the limit does not apply. ns-2 exempts the time until data beyond the
+    /// SYN is acknowledged (`bugfix_ss_`).
     unguarded: u64,
 }
 
@@ -239,7 +246,7 @@ impl CutGuard {
         self.recover = 0;
     }
 
-    /// The window is reduced after everything below `snd_max` was sent.
+    /// Records a reduction at the time when SND.MAX is `snd_max`.
     fn cut_at(&mut self, snd_max: u64) {
         self.recover = snd_max;
     }

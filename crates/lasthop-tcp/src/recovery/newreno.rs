@@ -1,14 +1,15 @@
-//! NewReno: partial ACKs retransmit the next hole (RFC 6582; ns-2 `Agent/TCP/Newreno`).
+//! NewReno: a partial ACK triggers the retransmission of the next hole (RFC 6582; ns-2
+//! `Agent/TCP/Newreno`).
 //!
 //! ```text
 //!             third duplicate, snd_una > recover
-//!   OPEN ------------------------------------------> RECOVERY --+ partial ACK: resend snd_una,
+//!   OPEN ------------------------------------------> RECOVERY --+ partial ACK: retransmit at snd_una,
 //!    ^                                                   |  ^---+ deflate, timer on the first only
 //!    +------------------ ACK >= recover -----------------+
 //! ```
 //!
-//! The timer restarts at the first partial ACK only (the "impatient" variant), so a long series of
-//! holes may end in a timeout. ns-2 sends at most two segments per ACK inside recovery.
+//! Only the first partial ACK restarts the timer (the "Impatient" variant of RFC 6582), so that a
+//! long series of holes may end in a timeout. ns-2 sends at most two segments per ACK in recovery.
 
 use super::super::config::{Config, Conventions};
 use super::super::congestion_control::CongestionControl;
@@ -17,32 +18,34 @@ use super::super::loss::duplicates::Duplicate;
 use super::{CutGuard, LossRecovery};
 use lasthop_base::units::Instant;
 
-/// ns-2: `maxburst` inside recovery.
+/// Maximum number of segments sent per ACK in recovery by ns-2 (`maxburst`).
 const NS2_RECOVERY_BURST: u32 = 2;
 
-/// What the full ACK does to the window.
+/// Change of the window on the full ACK, which ends recovery.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Exit {
-    /// It grows, as with any ACK (ns-2).
+    /// The window grows as on any ACK for new data (ns-2).
     Grow,
-    /// min(ssthresh, max(flight, SMSS) + SMSS): no burst (RFC 6582, section 3.2, step 3, option 1).
+    /// The window is set to min(ssthresh, max(flight, SMSS) + SMSS) to avoid a burst (RFC 6582,
+    /// section 3.2, step 3, option 1).
     Clamp,
 }
 
 #[derive(Clone, Debug)]
 pub struct NewReno {
     in_recovery: bool,
-    /// The losses of this recovery were held for random so far, and the window is whole (Casablanca, Ifrane).
+    /// Whether all losses of this recovery were classified as random so far, so that the window was
+    /// not reduced (Casablanca, Ifrane).
     skips_reduction: bool,
     seen_partial: bool,
-    /// Duplicate ACKs that inflate the window.
+    /// Number of duplicate ACKs that inflate the window.
     inflation: u32,
     guard: CutGuard,
     retransmit: Option<u64>,
-    /// Segments that this ACK may still release.
+    /// Number of segments that may still be sent for this ACK.
     burst: u32,
     exit: Exit,
-    /// Segments that an ACK releases in recovery at most.
+    /// Maximum number of segments sent per ACK in recovery.
     recovery_burst: u32,
 }
 
@@ -101,7 +104,7 @@ impl NewReno {
             self.skips_reduction = false;
             self.guard.cut_at(flight.snd_max);
         }
-        // Deflate by what was acknowledged, add one segment back.
+        // Deflate by the number of acknowledged segments, then add one segment back.
         let acked = (ack - flight.snd_una).div_ceil(flight.mss) as u32;
         if self.inflation > acked {
             self.inflation -= acked - 1;

@@ -1,35 +1,37 @@
-//! Proportional rate reduction: how much an ACK lets out while the window shrinks (RFC 9937, which replaces
-//! RFC 6937).
+//! Proportional rate reduction (PRR): the number of segments that an ACK permits to be sent during
+//! a reduction of the window (RFC 9937, which replaces RFC 6937).
 //!
 //! ```text
-//!   pipe > ssthresh    sndcnt = ceil(prr_delivered * ssthresh / RecoverFS) - prr_out
-//!   otherwise          sndcnt = max(prr_delivered - prr_out, delivered), one more if the ACK is safe,
-//!                      at most ssthresh - pipe
-//!   nothing out yet    at least one segment
+//!   pipe > ssthresh     sndcnt = ceil(prr_delivered * ssthresh / RecoverFS) - prr_out
+//!   otherwise           sndcnt = max(prr_delivered - prr_out, delivered), one more if the ACK is safe,
+//!                       at most ssthresh - pipe
+//!   nothing sent yet    at least one segment
 //!   cwnd = pipe + sndcnt
 //! ```
 //!
-//! An ACK is safe if it moves SND.UNA and tells of no further loss (section 6.1). All counts are in segments.
+//! An ACK is safe if it advances SND.UNA and reports no further loss (section 6.1). All counts are
+//! in segments.
 
-/// The counts of one reduction.
+/// State of one reduction, in segments.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Prr {
     ssthresh: u32,
-    /// What was in flight at the beginning (RecoverFS).
+    /// Segments in flight at the start of the reduction (RecoverFS).
     recover_fs: u32,
-    /// Delivered since (prr_delivered).
+    /// Segments delivered since the start (prr_delivered).
     delivered: u32,
-    /// Sent since (prr_out).
+    /// Segments sent since the start (prr_out).
     out: u32,
 }
 
 impl Prr {
-    /// A reduction to `ssthresh` begins with `recover_fs` in flight.
+    /// Starts a reduction to `ssthresh` with `recover_fs` segments in flight.
     pub fn begin(&mut self, ssthresh: u32, recover_fs: u32) {
         *self = Prr { ssthresh, recover_fs: recover_fs.max(1), delivered: 0, out: 0 };
     }
 
-    /// An ACK delivers `delivered` more and leaves `pipe` in flight: how many may go out.
+    /// Processes an ACK that delivers `delivered` segments, after which `pipe` are in flight.
+    /// Returns the number of segments that may be sent.
     pub fn on_ack(&mut self, delivered: u32, pipe: u32, is_safe: bool) -> u32 {
         self.delivered += delivered;
         let count = if pipe > self.ssthresh {
@@ -42,7 +44,7 @@ impl Prr {
         count.max(u32::from(self.out == 0))
     }
 
-    /// A segment leaves.
+    /// Records that a segment was sent.
     pub fn on_sent(&mut self) {
         self.out += 1;
     }
@@ -52,8 +54,8 @@ impl Prr {
 mod tests {
     use super::*;
 
-    /// Plays ACKs of (delivered, newly lost, safe) and sends all that may go out. Returns the counts and what
-    /// is in flight in the end.
+    /// Processes ACKs given as (delivered, newly lost, safe) and sends all permitted segments.
+    /// Returns the numbers permitted and the number in flight at the end.
     fn play(
         ssthresh: u32,
         in_flight: u32,
@@ -83,23 +85,24 @@ mod tests {
     #[test]
     fn one_loss_under_reno_by_hand() {
         let (counts, pipe) = play(10, 18, 1, &[SACK; 16]);
-        // ceil(10 k / 18), k = 1 ..: 1 2 2 3 3 4 4 5 5 6 7 7 8 8, less what was sent before. With the 15th the pipe
-        // has come down to 17 - 15 + 8 = 10, and from there on what leaves it may go out.
+        // ceil(10 k / 18), k = 1 ..: 1 2 2 3 3 4 4 5 5 6 7 7 8 8, minus the number already sent. At
+        // the 15th ACK the pipe is 17 - 15 + 8 = 10. From then onwards each delivered segment
+        // permits another.
         assert_eq!(counts, [1, 1, 0, 1, 0, 1, 0, 1, 0, 1, 1, 0, 1, 0, 0, 1]);
         assert_eq!(pipe, 10);
     }
 
-    /// The same under CUBIC, beta 0.7: 14 of 20.
+    /// One loss of 20 under CUBIC, beta 0.7: reduction to 14.
     #[test]
     fn one_loss_under_cubic_by_hand() {
         let (counts, pipe) = play(14, 18, 1, &[SACK; 9]);
-        // ceil(14 k / 18): 1 2 3 4 4 5 6 7 7; the pipe stays above 14 all the time.
+        // ceil(14 k / 18): 1 2 3 4 4 5 6 7 7; the pipe always remains above 14.
         assert_eq!(counts, [1, 1, 1, 1, 0, 1, 1, 1, 0]);
         assert_eq!(pipe, 17 - 9 + 7);
     }
 
-    /// Many losses at once leave the pipe below ssthresh: packet conservation while ACKs are not safe, slow start
-    /// when they are (section 6.2).
+    /// Many losses in one window reduce the pipe below ssthresh: packet conservation while ACKs are
+    /// not safe, slow start when they are (section 6.2).
     #[test]
     fn heavy_losses_by_hand() {
         // 20 in flight, 15 lost: pipe 5, ssthresh 10.
@@ -109,25 +112,25 @@ mod tests {
         let (counts, pipe) = play(10, 20, 15, &[SACK, safe, safe, safe, safe, safe, safe]);
         assert_eq!(counts, [1, 2, 2, 2, 2, 2, 1], "one more each, up to ssthresh");
         assert_eq!(pipe, 10);
-        // An ACK that tells of a further loss does not add.
+        // An ACK that reports a further loss adds no segment.
         let (counts, pipe) = play(10, 20, 15, &[SACK, (1, 1, false), safe]);
         assert_eq!((counts, pipe), (vec![1, 1, 2], 5));
     }
 
-    /// What the bound left unsent may go out later: prr_delivered - prr_out.
+    /// Permitted segments that were not sent may be sent later: prr_delivered - prr_out.
     #[test]
     fn credit_is_kept() {
         let mut prr = Prr::default();
         prr.begin(10, 20);
         assert_eq!(prr.on_ack(6, 14, false), 3);
         prr.on_sent();
-        // Two were not sent, for want of data: 7 * 10 / 20 - 1.
+        // Two were not sent because no data was available: 7 * 10 / 20 - 1.
         assert_eq!(prr.on_ack(1, 14, false), 3);
         // Below ssthresh: 8 delivered, 1 sent.
         assert_eq!(prr.on_ack(1, 3, false), 7);
     }
 
-    /// The first ACK sends at least the segment that is known to be lost.
+    /// The first ACK permits at least the retransmission of the lost segment.
     #[test]
     fn recovery_begins_with_a_retransmission() {
         let mut prr = Prr::default();

@@ -7,9 +7,9 @@
 //!    +------------------- any new ACK -------------------+
 //! ```
 //!
-//! A timeout anywhere returns to OPEN with `recover` at the highest byte sent, so that duplicates
-//! of resent segments do not cut again. A second hole in the same window therefore waits for three
-//! more duplicates above `recover`, or for the timer.
+//! A timeout in any state returns to OPEN with `recover` at the highest byte sent, so that
+//! duplicate ACKs caused by retransmissions do not reduce the window again. A second hole in the
+//! same window therefore waits for three more duplicates above `recover`, or for the timer.
 
 use super::super::config::{Config, Conventions};
 use super::super::flight::Flight;
@@ -20,11 +20,11 @@ use lasthop_base::units::Instant;
 #[derive(Clone, Debug)]
 pub struct Reno {
     in_recovery: bool,
-    /// Duplicate ACKs that inflate the window (ns-2: `dupwnd_`).
+    /// Number of duplicate ACKs that inflate the window (ns-2: `dupwnd_`).
     inflation: u32,
     guard: CutGuard,
     retransmit: Option<u64>,
-    /// Does the ACK that ends recovery grow the window? ns-2's does.
+    /// Whether the ACK that ends recovery grows the window, as in ns-2.
     grows_at_exit: bool,
 }
 
@@ -73,7 +73,8 @@ impl LossRecovery for Reno {
             let was_in_recovery = std::mem::take(&mut self.in_recovery);
             self.inflation = 0;
             let acked = flight.new_ack(now, ack);
-            // RFC 5681, step 6: deflate to ssthresh, which is where the window stands.
+            // RFC 5681, step 6: deflate to ssthresh. Without the inflation, the window equals
+            // ssthresh.
             if !was_in_recovery || self.grows_at_exit {
                 flight.grow_window(now, acked);
             }

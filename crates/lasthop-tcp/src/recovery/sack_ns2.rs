@@ -1,16 +1,16 @@
-//! SACK as ns-2's `Agent/TCP/Sack1` does it.
+//! SACK recovery of ns-2's `Agent/TCP/Sack1`.
 //!
 //! ```text
-//!             third duplicate that brings new SACK information, snd_una > recover
-//!   OPEN -------------------------------------------------------> RECOVERY: pipe counts what
-//!    ^                                                               |      is in the network
+//!             third duplicate with new SACK information, snd_una > recover
+//!   OPEN -------------------------------------------------------> RECOVERY: pipe counts the
+//!    ^                                                               |      segments in the network
 //!    +--------------------------- ACK >= recover -------------------+
 //! ```
 //!
-//! In recovery every ACK lowers `pipe` by one and a partial ACK by two; while `pipe` is below the
-//! window the lowest hole under the highest SACKed byte goes out, each hole once, then new data. A
-//! retransmission that is lost again waits for the timer. A timeout forgets the scoreboard, and
-//! duplicates are ignored until the next new ACK.
+//! In recovery every ACK lowers `pipe` by one and a partial ACK by two. While `pipe` is below the
+//! window, the lowest hole below the highest SACKed byte is retransmitted, each hole once, followed
+//! by new data. A retransmission that is lost waits for the timer. A timeout clears the scoreboard,
+//! and duplicates are ignored until the next ACK for new data.
 
 use super::super::config::Config;
 use super::super::congestion_control::CongestionControl;
@@ -23,9 +23,9 @@ use lasthop_base::units::Instant;
 #[derive(Clone, Debug)]
 pub struct Sack1 {
     in_recovery: bool,
-    /// Duplicates are ignored from a timeout to the next new ACK.
+    /// Whether duplicates are ignored: from a timeout to the next ACK for new data.
     after_timeout: bool,
-    /// Estimate of the segments in the network; may fall below zero.
+    /// Estimated number of segments in the network; may be negative.
     pipe: i64,
     guard: CutGuard,
     pub(super) scoreboard: Scoreboard,
@@ -65,8 +65,8 @@ impl Sack1 {
         }
     }
 
-    /// The segment at `lost` is lost to congestion, with so many others in the network. False if the window was cut
-    /// for this congestion before.
+    /// Enters recovery because of the loss of the segment at `lost`, with `in_network` segments in
+    /// the network. Returns `false` if the window was already reduced for this congestion.
     pub(super) fn enter_recovery(
         &mut self,
         flight: &mut Flight,
@@ -113,12 +113,13 @@ impl Sack1 {
         }
     }
 
-    /// Has there been no new ACK since a timeout?
+    /// Returns `true` if no ACK for new data has arrived since a timeout.
     pub(super) fn is_after_timeout(&self) -> bool {
         self.after_timeout
     }
 
-    /// The same in recovery; `next_hole` names the lowest lost segment from a byte on.
+    /// Like [`LossRecovery::next_segment`], for RECOVERY. `next_hole` returns the lowest lost
+    /// segment at or above a byte.
     pub(super) fn next_in_recovery(
         &mut self,
         flight: &mut Flight,

@@ -7,13 +7,15 @@
 //!    +------------------ ACK >= RecoveryPoint ---------------------------+
 //! ```
 //!
-//! A duplicate is any segment whose SACK blocks bring something new, "even if it carries new data,
-//! changes the advertised window, or moves the cumulative acknowledgment point" (section 2).
+//! A duplicate is any segment whose SACK blocks contain new information, "even if it carries new
+//! data, changes the advertised window, or moves the cumulative acknowledgment point" (section 2).
 //!
-//! How long what is missing may be only late is a [`ReorderTolerance`]: DupThresh duplicates, or TCP-DCR's and NCR's ways.
+//! A [`ReorderTolerance`] determines when a missing segment is declared lost: after DupThresh
+//! duplicates, or later as in TCP-DCR and NCR.
 //!
-//! IsLost() and SetPipe() are the scoreboard's (`loss/sack_rfc6675.rs`), NextSeg() is here. After a
-//! timeout the scoreboard is kept and segments that the receiver holds are not resent.
+//! The scoreboard implements IsLost() and SetPipe() (`loss/sack_rfc6675.rs`); NextSeg() is
+//! implemented here. A timeout preserves the scoreboard, and segments that the receiver holds are
+//! not retransmitted.
 
 use super::super::config::{Config, LossDetection};
 use super::super::congestion_control::CongestionControl;
@@ -36,10 +38,11 @@ pub struct Sack {
     /// RescueRxt: one past the highest byte sent by a rescue retransmission.
     rescue_rxt: u64,
     scoreboard: Scoreboard,
-    /// Beyond DupThresh; none if that is all.
+    /// Delayed loss detection; `None` if DupThresh duplicates suffice.
     tolerance: Option<Box<ReorderTolerance>>,
     retransmit: Option<u64>,
-    /// A duplicate outside recovery allows new segments while `cwnd - pipe` does (step 3).
+    /// Whether a duplicate outside recovery permits new segments while `cwnd - pipe` has room (step
+    /// 3).
     limited_transmit: bool,
 }
 
@@ -59,7 +62,8 @@ impl Sack {
         }
     }
 
-    /// Section 5, steps 1 to 4, "regardless of its status as a cumulative acknowledgment".
+    /// Handles a duplicate: section 5, steps 1 to 4, "regardless of its status as a cumulative
+    /// acknowledgment".
     fn on_duplicate(&mut self, flight: &mut Flight, now: Instant) {
         let una = flight.snd_una;
         let mut is_early = flight.duplicates.add() == Duplicate::Early;
@@ -76,8 +80,9 @@ impl Sack {
         }
     }
 
-    /// What is missing is lost. Below `recover` a timeout has reduced the window already: section 5.1, "a new recovery
-    /// phase MUST NOT be initiated until HighACK is greater than or equal to the new value of RecoveryPoint".
+    /// Enters recovery because the segment at SND.UNA is lost. Below `recover` a timeout has
+    /// already reduced the window: section 5.1, "a new recovery phase MUST NOT be initiated until
+    /// HighACK is greater than or equal to the new value of RecoveryPoint".
     fn begin(&mut self, flight: &mut Flight, now: Instant) {
         let una = flight.snd_una;
         if una >= self.recover {
@@ -95,7 +100,7 @@ impl Sack {
         }
     }
 
-    /// A duplicate for what may be late only.
+    /// Handles a duplicate for a segment that may only be delayed.
     #[cold]
     fn wait(&mut self, flight: &mut Flight, now: Instant) {
         let Some(tolerance) = &mut self.tolerance else { return };
@@ -108,7 +113,7 @@ impl Sack {
         }
     }
 
-    /// SND.UNA moves: what was missing there has come.
+    /// Handles the arrival of the missing segment: SND.UNA advances.
     #[cold]
     fn on_filled(&mut self, flight: &mut Flight) {
         let Some(tolerance) = &mut self.tolerance else { return };
@@ -117,7 +122,8 @@ impl Sack {
             return;
         }
         if let Some(before) = tolerance.on_filled(&mut self.scoreboard) {
-            // RFC 4653, section 3.3: no burst, but back to where the flight was.
+            // RFC 4653, section 3.3: avoids a burst, and restores the previous flight size by slow
+            // start.
             let before = before as f64 / flight.mss as f64;
             let window = before.min(flight.outstanding_segments() as f64 + 1.0);
             if window < flight.law.cwnd() {
@@ -132,7 +138,7 @@ impl Sack {
         }
     }
 
-    /// (cwnd - pipe) >= 1 SMSS.
+    /// Returns `true` if (cwnd - pipe) >= 1 SMSS.
     fn has_room(&self, flight: &Flight) -> bool {
         let pipe = self.scoreboard.pipe(flight.snd_una, flight.snd_max, self.high_rxt);
         let skipped =
@@ -140,7 +146,8 @@ impl Sack {
         pipe + skipped + flight.mss <= flight.law.window()
     }
 
-    /// Step 3.3: "there exists previously unsent data, and the receiver's advertised window allows".
+    /// Returns a new segment if step 3.3 permits it: "there exists previously unsent data, and the
+    /// receiver's advertised window allows".
     #[cold]
     fn limited_transmit_segment(&self, flight: &mut Flight) -> Option<u64> {
         let is_unsent = flight.snd_nxt == flight.snd_max;
@@ -148,7 +155,7 @@ impl Sack {
             .then(|| flight.advance_limited())
     }
 
-    /// NextSeg(): a lost hole, new data, any hole, or once the rescue.
+    /// NextSeg(): returns a lost hole, new data, any hole, or one rescue retransmission.
     fn next_seg(&mut self, flight: &mut Flight) -> Option<u64> {
         let hole = self.scoreboard.next_hole(self.high_rxt.max(flight.snd_una));
         let lost = hole.filter(|&hole| hole < self.scoreboard.lost_edge());
@@ -160,7 +167,7 @@ impl Sack {
             self.high_rxt = flight.segment_end(hole);
             return Some(hole);
         }
-        // Rule 4: the last unSACKed segment, so that its ACK keeps the clock running.
+        // Rule 4: the last segment that is not SACKed, so that its ACK keeps the ACK clock running.
         let mut last = self.scoreboard.highest().unwrap_or(flight.snd_una).max(flight.snd_una);
         if self.rescue_rxt > flight.snd_una || last >= flight.snd_max {
             return None;
@@ -237,7 +244,8 @@ impl LossRecovery for Sack {
 
     fn known(&self, flight: &Flight) -> Outstanding {
         let (una, max) = (flight.snd_una, flight.snd_max);
-        // After a timeout everything sent by then is lost, and what lies below SND.NXT went again.
+        // After a timeout all segments sent before it are lost. Those below SND.NXT have been
+        // retransmitted.
         let (edge, repaired) = if una < flight.losses.timed_out_to {
             (flight.losses.timed_out_to, flight.snd_nxt.min(flight.losses.timed_out_to))
         } else {
@@ -288,7 +296,7 @@ impl LossRecovery for Sack {
                 }
                 self.limited_transmit = false;
             }
-            // Going back after a timeout, step over what the receiver holds.
+            // While going back after a timeout, skip segments that the receiver holds.
             if flight.snd_nxt < flight.snd_max {
                 flight.snd_nxt = self.scoreboard.end_of_range_at(flight.snd_nxt);
             }

@@ -1,14 +1,15 @@
-//! Tahoe: fast retransmit, and slow start from there on (Jacobson, "Congestion Avoidance and Control", SIGCOMM 1988;
-//! ns-2 `Agent/TCP`).
+//! Tahoe: fast retransmit followed by slow start (Jacobson, "Congestion Avoidance and Control",
+//! SIGCOMM 1988; ns-2 `Agent/TCP`).
 //!
 //! ```text
-//!         +-- third duplicate, snd_una > recover: ssthresh = half, cwnd = 1, everything from snd_una on goes again
-//!   OPEN -+
+//!         +-- third duplicate, snd_una > recover: ssthresh = half, cwnd = 1,
+//!   OPEN -+   retransmit everything from snd_una onwards
 //!    ^    |
 //!    +----+
 //! ```
 //!
-//! There is no other state. What the receiver holds beyond the hole is sent again until an ACK says that it is there.
+//! There is no other state. Segments that the receiver holds above the hole are also retransmitted
+//! until an ACK reports their arrival.
 
 use super::super::config::Config;
 use super::super::congestion_control::CongestionControl;
@@ -59,7 +60,7 @@ impl LossRecovery for Tahoe {
         self.guard.reset();
     }
 
-    /// `snd_nxt` tells everything.
+    /// Always `true`: `snd_nxt` alone determines the next segment.
     fn is_plain(&self, _: &Flight) -> bool {
         true
     }
