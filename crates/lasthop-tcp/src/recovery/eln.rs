@@ -7,8 +7,8 @@
 //!   hack-fixed         RFC 6675   as hack                             not counted
 //!   ewln               Reno       as hack                             counted
 //!   tcp-eln            NewReno    as hack; clear the duplicates       counted
-//!   balakrishnan-eln   Reno       none: ELN is a mark on duplicates   if marked: not counted, the first
-//!                                                                     one retransmits the segment
+//!   balakrishnan-eln   Reno       none: ELN is a mark on duplicates   if marked: not counted; the
+//!                                                                     first one retransmits s
 //! ```
 //!
 //! Sources: Balan, Lee, Kumar, Jacob, Seah, Ananda, "TCP HACK: TCP Header Checksum Option to

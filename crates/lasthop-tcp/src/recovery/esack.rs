@@ -4,15 +4,15 @@
 //!
 //! ```text
 //!   as Sack1; in every state
-//!     ELN(s)     retransmit s immediately and put it last in transmission order; the window is not reduced
+//!     ELN(s)     retransmit s immediately and put it last in transmission order; same window
 //!     ERSN(s)    the timer is restarted instead of expiring for s, until s is settled
 //!
-//!   OPEN, a duplicate with new SACK information; F is the first segment not SACKed in transmission order:
+//!   OPEN, a duplicate with new SACK information; F: first unSACKed segment in transmission order
 //!     F is the segment at SND.UNA         duplicates + 1
 //!     F < the highest byte SACKed         1 if F has changed, else duplicates + 1
 //!     the segment at SND.UNA is SACKed    retransmit it: the receiver has dropped it
-//!     otherwise                           F waits for its own acknowledgment: one new segment for each
-//!                                         that was delivered, as far as the window allows
+//!     otherwise                           F waits for its own acknowledgment: one new segment for
+//!                                         each one delivered, as far as the window allows
 //!   third duplicate --> RECOVERY as in Sack1, with F instead of the oldest segment
 //!
 //!   more than N successive ELNs --> DISCONNECTED: only every other ELN is answered,
@@ -27,9 +27,9 @@
 //!
 //! Choices where the paper is silent:
 //!
-//! - While a segment retransmitted because of an ELN is outstanding, ACKs for new data do not clear
-//!   the scoreboard (the paper's segments have flags). New data may then be sent while the number
-//!   of segments in the network is below the window.
+//! - While a segment retransmitted because of an ELN is outstanding, an ACK for new data does not
+//!   clear the scoreboard (the paper's segments have flags). New data may then be sent while the
+//!   number of segments in the network is below the window.
 //! - An ELN is ignored if its segment has been acknowledged or SACKed, or was never sent.
 //! - A retransmission of the oldest segment restarts the timer. A retransmission of the timed
 //!   segment cancels its RTT sample (Karn's algorithm).

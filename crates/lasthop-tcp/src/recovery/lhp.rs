@@ -7,9 +7,9 @@
 //!
 //!   ACK(cumulative, trigger)   remove entries below the cumulative number, and the trigger;
 //!                              count + 1 for entries before the trigger
-//!   a count of 3               reduce the window, retransmit the segment, put it last with count 0:
-//!                              for each such entry
-//!   ELN(s)                     retransmit s, put it last with count 0; the window is not reduced
+//!   a count of 3               for each such entry: reduce the window, retransmit the segment,
+//!                              put it last with count 0
+//!   ELN(s)                     retransmit s, put it last with count 0; same window
 //!   timeout                    as Reno; clear the list
 //!   sending                    new data while the list is shorter than the window
 //! ```

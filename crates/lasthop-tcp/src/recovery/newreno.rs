@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!             third duplicate, snd_una > recover
-//!   OPEN ------------------------------------------> RECOVERY --+ partial ACK: retransmit at snd_una,
+//!   OPEN ------------------------------------------> RECOVERY --+ partial ACK: retransmit snd_una,
 //!    ^                                                   |  ^---+ deflate, timer on the first only
 //!    +------------------ ACK >= recover -----------------+
 //! ```

@@ -3,8 +3,8 @@
 //!
 //! ```text
 //!   pipe > ssthresh     sndcnt = ceil(prr_delivered * ssthresh / RecoverFS) - prr_out
-//!   otherwise           sndcnt = max(prr_delivered - prr_out, delivered), one more if the ACK is safe,
-//!                       at most ssthresh - pipe
+//!   otherwise           sndcnt = max(prr_delivered - prr_out, delivered), one more if the ACK is
+//!                       safe, at most ssthresh - pipe
 //!   nothing sent yet    at least one segment
 //!   cwnd = pipe + sndcnt
 //! ```

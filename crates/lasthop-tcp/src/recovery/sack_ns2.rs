@@ -3,7 +3,7 @@
 //! ```text
 //!             third duplicate with new SACK information, snd_una > recover
 //!   OPEN -------------------------------------------------------> RECOVERY: pipe counts the
-//!    ^                                                               |      segments in the network
+//!    ^                                                               |   segments in the network
 //!    +--------------------------- ACK >= recover -------------------+
 //! ```
 //!
