@@ -1,4 +1,4 @@
-//! The receiving half of a connection: reassembly and when to acknowledge.
+//! The receiving half of a connection: reassembly and acknowledgments.
 
 mod compression;
 mod copies;
@@ -30,39 +30,41 @@ pub(super) struct Receiver {
     /// Next byte expected (RFC 9293: RCV.NXT).
     pub rcv_nxt: u64,
     out_of_order: Ranges,
-    /// Of a host that reports only these.
+    /// Most recently received blocks, for a host that reports only these.
     recent: Option<Box<RecentBlocks>>,
-    /// Counts out-of-order arrivals, to report the newest block first.
+    /// Number of out-of-order arrivals. It orders the blocks, so that the newest is reported first.
     arrivals: u64,
-    /// In-order segments not yet acknowledged.
+    /// Number of in-order segments not yet acknowledged.
     unacked: u32,
     ack_due: bool,
-    /// The segment that the next acknowledgment reports before all others: a repeated one (RFC 2883), or with SMART
-    /// the one that makes it acknowledge.
+    /// Segment that the next acknowledgment reports first: a duplicate (RFC 2883) or, with SMART,
+    /// the segment that triggers the acknowledgment.
     duplicate: Option<(u64, u64)>,
-    /// A segment that came damaged and was not announced yet, and whether an acknowledgment was due besides.
+    /// First byte of a segment received with errors and not yet reported, and whether an
+    /// acknowledgment was also due.
     damaged: Option<(u64, bool)>,
-    /// What the newest acknowledgment said (RFC 7323: Last.ACK.sent).
+    /// Acknowledgment number sent last (RFC 7323: Last.ACK.sent).
     last_ack_sent: u64,
     /// Timestamp to echo (RFC 7323: TS.Recent).
     pub ts_recent: u32,
-    /// Segments that brought nothing new.
+    /// Number of segments without new data.
     pub duplicates: u64,
-    /// What the peer has sent again, once it has.
+    /// Retransmissions of the peer; `None` before the first.
     copies: Option<Box<Copies>>,
-    /// One past the highest byte that was, while an original is received; 0 else.
+    /// One past the highest byte that the peer has retransmitted; 0 before the first, and while a
+    /// retransmission is received.
     copied_to: u64,
-    /// Segments that came above a hole.
+    /// Number of segments received above a hole.
     pub out_of_order_count: u64,
     quick: QuickAcks,
     compression: Compression,
-    /// The round trip, of a socket.
+    /// RTT estimate of the receiver, for a socket.
     rtt: Option<Box<ReceiverRtt>>,
-    /// The window to advertise, of a host whose window is not constant.
+    /// Advertised window, for a host whose window is not constant.
     pub window: Option<Box<ReceiveWindow>>,
-    /// Whether the application reads at once, as a simulated one does.
+    /// Whether the application reads data immediately, as a simulated one does.
     pub reads_at_once: bool,
-    /// The timestamp that the peer's data echoed last.
+    /// Timestamp echoed by the latest data segment of the peer.
     echoed: u32,
 }
 
@@ -93,7 +95,8 @@ impl Receiver {
         .of_host(config)
     }
 
-    /// A new incarnation, in place; only counts of duplicates and of copies go on.
+    /// Resets the state in place for a new connection instance. Only the counts of duplicates and
+    /// of copies are kept.
     pub fn reset(&mut self, config: &Config) {
         if self.copies.is_some() {
             self.with_copies(|copies, has| copies.end_incarnation(has));
@@ -137,19 +140,21 @@ impl Receiver {
         }
     }
 
-    /// The peer's SYN has arrived, with the timestamp that is to be echoed: whoever admitted it answers.
+    /// Records the arrival of the peer's SYN with timestamp `stamp`, which is to be echoed. The
+    /// component that accepts the connection sends the acknowledgment.
     pub fn take_syn(&mut self, stamp: u32) {
         (self.rcv_nxt, self.last_ack_sent, self.ts_recent) = (1, 1, stamp);
     }
 
-    /// Unwraps a 32-bit number near the next expected byte.
+    /// Unwraps a 32-bit sequence number near the next expected byte.
     #[inline]
     pub fn unwrap(&self, wire: u32) -> u64 {
         self.rcv_nxt.wrapping_add_signed(i64::from(wire.wrapping_sub(self.rcv_nxt as u32) as i32))
     }
 
-    /// Data arrived at a receiver that acknowledges every segment at once: if they are the next ones,
-    /// after a SYN, and none are missing, they are taken and count as acknowledged.
+    /// Processes data at a receiver that acknowledges every segment immediately. Returns `true` if
+    /// the data is the next expected after a SYN and no data is missing. It then counts as received
+    /// and acknowledged.
     #[inline]
     pub fn take_next(&mut self, seq: u32, payload: u32) -> bool {
         let is_next = payload > 0
@@ -163,7 +168,7 @@ impl Receiver {
         is_next
     }
 
-    /// Sequence space `[seq, end)` arrived.
+    /// Processes the arrival of the sequence numbers `[seq, end)`.
     #[inline]
     pub fn receive(
         &mut self,
@@ -178,7 +183,7 @@ impl Receiver {
         let in_order = seq <= self.rcv_nxt && end > self.rcv_nxt;
         let had_holes = !self.out_of_order.is_empty();
         if config.dsack && (seq != self.rcv_nxt || !self.out_of_order.is_empty()) {
-            // A FIN in order ends it: there is nothing left to repeat.
+            // A FIN in order ends the stream, so that no duplicate is reported.
             let ends = in_order && is_syn_or_fin;
             self.duplicate = self.repeated(seq, end).filter(|_| !ends);
         }
@@ -186,7 +191,7 @@ impl Receiver {
         if in_order {
             self.rcv_nxt = end;
             if had_holes {
-                // Filling a hole is acknowledged at once (RFC 5681, section 4.2).
+                // A segment that fills a hole is acknowledged immediately (RFC 5681, section 4.2).
                 immediate = true;
                 while let Some(end) = self.out_of_order.take_in_order(self.rcv_nxt) {
                     self.rcv_nxt = self.rcv_nxt.max(end);
@@ -207,14 +212,14 @@ impl Receiver {
             if config.recovery == RecoveryKind::Lhp {
                 self.duplicate = Some((seq, end));
             }
-            // Mostly it follows what came last.
+            // The segment usually follows the highest one received.
             if !self.out_of_order.extend_highest(seq, end, self.arrivals)
                 && (end <= self.rcv_nxt || !self.out_of_order.insert(seq, end, self.arrivals))
             {
                 self.duplicates += 1;
             }
         }
-        // A segment of more than one full size was several on the way.
+        // A segment longer than the MSS was several segments on the network.
         self.unacked += 1 + u32::from(end - seq > config.segment.get());
         if config.quick_acks > 0 && seq > 0 {
             if let Some(full) = self.quick.take_size(end - seq - u64::from(is_syn_or_fin)) {
@@ -240,7 +245,8 @@ impl Receiver {
         }
     }
 
-    /// Is the ACK of a segment held back, as something is missing below what has arrived?
+    /// Returns `true` if the ACK of a segment is held back by ACK compression because data below it
+    /// is missing.
     #[cold]
     fn holds_back(&mut self, config: &Config, timers: &mut Timers, now: Instant) -> bool {
         let above = config.ack_compression.filter(|_| !self.out_of_order.is_empty());
@@ -259,14 +265,15 @@ impl Receiver {
             None => false,
             Some(None) => true,
             Some(Some(fires)) => {
-                // No other ACK waits above a hole.
+                // No other delayed ACK is pending above a hole.
                 timers.set(Timer::DelayedAck, fires);
                 true
             }
         }
     }
 
-    /// A socket's ACK is delayed. What waits already is not put off, and leaves at once if it would leave soon.
+    /// Delays an ACK of a socket. A pending ACK is not deferred further. It is sent immediately if
+    /// its deadline is near.
     #[cold]
     fn delay_ack(&mut self, timers: &mut Timers, now: Instant) {
         let wait = self.quick.wait();
@@ -281,7 +288,7 @@ impl Receiver {
         }
     }
 
-    /// The first part of a segment that had arrived before (RFC 2883).
+    /// Returns the first part of a segment that had been received before (RFC 2883).
     fn repeated(&self, seq: u64, end: u64) -> Option<(u64, u64)> {
         if seq < self.rcv_nxt {
             return Some((seq, end.min(self.rcv_nxt)));
@@ -291,7 +298,8 @@ impl Receiver {
         Some((range.start.max(seq), range.end.min(end)))
     }
 
-    /// Is a segment that has arrived acknowledged at once under [`Config::quick_acks`]?
+    /// Returns `true` if a received segment is acknowledged immediately under
+    /// [`Config::quick_acks`].
     #[cold]
     fn is_quick(
         &mut self,
@@ -321,11 +329,11 @@ impl Receiver {
             }
         }
         quick.is_interactive |= is_fin;
-        // Without data there is no delay known to wait for.
+        // The delay is unknown before the first data.
         quick.data_at.is_none() || quick.left > 0 && !quick.is_interactive
     }
 
-    /// Data leave.
+    /// Records that data is sent.
     #[inline]
     pub fn data_sent(&mut self, config: &Config, now: Instant) {
         if config.quick_acks > 0 {
@@ -335,7 +343,7 @@ impl Receiver {
         }
     }
 
-    /// The application wants ACKs at once, or not (Linux's `TCP_QUICKACK`).
+    /// Turns immediate ACKs on or off at the request of the application (Linux: `TCP_QUICKACK`).
     pub fn set_quick(&mut self, is_quick: bool) {
         self.quick.is_interactive = !is_quick;
         if is_quick {
@@ -343,14 +351,15 @@ impl Receiver {
         }
     }
 
-    /// Do data flow one way only, as far as ACKs are concerned?
+    /// Returns `true` if the connection is not interactive, i.e. data flows in one direction only.
     pub fn has_quick_acks(&self) -> bool {
         !self.quick.is_interactive
     }
 
-    /// A segment with data and `flags` arrived at an end that knows ECN; is it the first one marked since marks were
-    /// echoed? Linux tells of that at once, and acknowledges at once what says that the window was reduced, as that may be
-    /// all that the sender may send.
+    /// Handles a data segment with `segment_flags` at an endpoint that supports ECN. `is_first`:
+    /// whether it is the first marked segment since marks were last echoed. Linux acknowledges such
+    /// a segment immediately. It also acknowledges CWR immediately, since the window of the sender
+    /// may permit no other segment.
     #[cold]
     pub fn on_mark(&mut self, is_first: bool, segment_flags: u8) {
         if is_first {
@@ -360,10 +369,10 @@ impl Receiver {
         self.ack_due |= segment_flags & flags::CWR != 0;
     }
 
-    /// RFC 7323, section 4.3: the echo is that of the earliest unacknowledged segment, so that a
-    /// delayed ACK's wait is part of the round trip.
+    /// Updates the timestamp to echo. It is the one of the earliest unacknowledged segment, so that
+    /// the RTT includes the delay of a delayed ACK (RFC 7323, section 4.3).
     pub fn on_timestamp(&mut self, seq: u64, value: u32) {
-        // 0 is none yet: a clock may start in the upper half of its range.
+        // 0 means that no timestamp was received. A clock may start in the upper half of its range.
         let is_newer = self.ts_recent == 0 || value.wrapping_sub(self.ts_recent) as i32 >= 0;
         if seq <= self.last_ack_sent && is_newer {
             self.ts_recent = value;
@@ -376,7 +385,8 @@ impl Receiver {
             if self.compression.is_holding() {
                 return;
             }
-            // No answer came for the ACK to ride on: Linux counts on none any more, and waits for longer if it did not.
+            // The ACK was not piggybacked on data. Linux then regards the connection as not
+            // interactive, or doubles the delay if it already was not.
             let quick = &mut self.quick;
             quick.delay = match quick.is_interactive {
                 true => quick.least,
@@ -386,12 +396,13 @@ impl Receiver {
         }
     }
 
-    /// Whether a segment that ends at `end` lies below what the newest acknowledgment said.
+    /// Returns `true` if a segment that ends at `end` lies below the acknowledgment number sent
+    /// last.
     pub fn is_old(&self, end: u64) -> bool {
         end < self.last_ack_sent
     }
 
-    /// What the newest acknowledgment said.
+    /// Acknowledgment number sent last.
     pub fn last_ack_sent(&self) -> u64 {
         self.last_ack_sent
     }
@@ -401,13 +412,13 @@ impl Receiver {
         self.ack_due
     }
 
-    /// Has the byte at `seq` come?
+    /// Returns `true` if the byte at `seq` has been received.
     pub fn has(&self, seq: u64) -> bool {
         seq < self.rcv_nxt
             || self.out_of_order.iter().any(|range| (range.start..range.end).contains(&seq))
     }
 
-    /// The segment at `seq` has come damaged.
+    /// Handles the arrival of the segment at `seq` with errors.
     #[cold]
     pub fn on_damaged(&mut self, seq: u64) {
         if !self.has(seq) {
@@ -416,19 +427,19 @@ impl Receiver {
         }
     }
 
-    /// The damaged segment that is to be announced now.
+    /// Returns the first byte of the damaged segment that is to be reported now, if any.
     pub fn take_damaged(&mut self) -> Option<u64> {
         let (seq, was_due) = self.damaged.take()?;
         self.ack_due = was_due;
         Some(seq)
     }
 
-    /// Has a segment arrived in order that no acknowledgment has told of?
+    /// Returns `true` if a segment received in order has not been acknowledged.
     pub fn is_ack_waiting(&self) -> bool {
         self.unacked > 0
     }
 
-    /// An acknowledgment leaves, alone or on data.
+    /// Records that an acknowledgment is sent, alone or piggybacked on data.
     #[inline]
     pub fn ack_sent(&mut self, timers: &mut Timers) {
         self.last_ack_sent = self.rcv_nxt;
@@ -443,24 +454,25 @@ impl Receiver {
         timers.stop(Timer::DelayedAck);
     }
 
-    /// An acknowledgment is due although the segment that asks for it was dropped (RFC 9293,
-    /// section 3.10.7.4).
+    /// Schedules an acknowledgment in response to a segment that was dropped (RFC 9293, section
+    /// 3.10.7.4).
     pub fn challenge(&mut self) {
         self.ack_due = true;
     }
 
-    /// The peer's SYN has come twice: that is acknowledged, and reported if duplicates are.
+    /// Handles a retransmitted SYN of the peer: acknowledges it and, with DSACK, reports it as a
+    /// duplicate.
     pub fn repeat_syn(&mut self, config: &Config) {
         self.repeat(config, (0, 1));
     }
 
-    /// The same of numbers without data.
+    /// Acknowledges the duplicate sequence numbers `numbers` and, with DSACK, reports them.
     pub fn repeat(&mut self, config: &Config, numbers: (u64, u64)) {
         self.ack_due = true;
         self.duplicate = config.dsack.then_some(numbers);
     }
 
-    /// Nothing can follow the peer's FIN, which has arrived: what lies above it is dropped (Linux).
+    /// Drops data above the peer's FIN, which has been received (Linux).
     pub fn forget_above(&mut self) {
         self.duplicate = None;
         self.out_of_order.clear();
@@ -469,14 +481,14 @@ impl Receiver {
         }
     }
 
-    /// Has all from `start` to `end` come?
+    /// Returns `true` if all bytes in `[start, end)` have been received.
     pub fn has_all(&self, start: u64, end: u64) -> bool {
         let holds = |range: &Range| range.start <= start && end <= range.end;
         end <= self.rcv_nxt || self.out_of_order.iter().any(holds)
     }
 
-    /// Fills in SACK blocks and returns their number: a repeated segment (RFC 2883, section 4), then
-    /// what lies beyond holes, most recently received first (RFC 2018, section 4).
+    /// Fills in SACK blocks and returns their number: first a duplicate segment (RFC 2883, section
+    /// 4), then data above holes, most recently received first (RFC 2018, section 4).
     pub fn sack_blocks(&self, blocks: &mut [(u32, u32)]) -> usize {
         let mut count = 0;
         if let (Some((start, end)), Some(first)) = (self.duplicate, blocks.first_mut()) {
@@ -505,7 +517,8 @@ impl Receiver {
         count
     }
 
-    /// Is what is missing next lost at random, as far as the segments tell that queues drop first?
+    /// Returns `true` if the next missing segment was lost at random, judged by the loss of
+    /// segments that queues drop first.
     #[cold]
     pub fn is_random_loss(&self, config: &Config) -> bool {
         let Some(end) = self.out_of_order.highest() else { return false };
@@ -518,17 +531,17 @@ impl Receiver {
         !is_out(config, self.rcv_nxt) && 2 * missing <= all
     }
 
-    /// One past the last byte beyond a hole, if there is one.
+    /// One past the highest byte received above a hole, if any.
     pub fn highest(&self) -> Option<u64> {
         self.out_of_order.highest()
     }
 
-    /// Is anything beyond a hole?
+    /// Returns `true` if data was received above a hole.
     pub fn has_holes(&self) -> bool {
         !self.out_of_order.is_empty()
     }
 
-    /// Does an acknowledgment have anything to report in SACK blocks?
+    /// Returns `true` if an acknowledgment has SACK blocks to report.
     pub fn has_blocks(&self) -> bool {
         !self.out_of_order.is_empty() || self.duplicate.is_some()
     }

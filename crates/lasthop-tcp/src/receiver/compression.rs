@@ -1,49 +1,50 @@
-//! ACKs of what arrives above a hole, held back for a moment so that one tells what several would (Linux: compressed
-//! ACKs, `tcp_comp_sack_*`).
+//! ACK compression: ACKs for segments above a hole are held back briefly, so that one ACK replaces
+//! several (Linux: `tcp_comp_sack_*`).
 //!
 //! ```text
-//!   RCV.NXT moves --three duplicates go at once--> the next is held back --a twentieth of a round trip, at most the delay,
-//!                                                  ^       |               or as many as may be held--> one ACK for all
-//!                                                  +-------+
+//!   RCV.NXT advances --> three duplicate ACKs are sent immediately --> the next one is held back
+//!                        until RTT / 20 or `delay` has passed, or `most` are held --> one ACK
 //! ```
 //!
-//! Nothing of what SACK reports is lost: the ACK that goes has the blocks of all. While ACKs are quick, none is held back.
+//! No SACK information is lost, since the ACK contains the blocks of all. No ACK is held back in
+//! quick ACK mode.
 //!
-//! *Not modelled*: the ACK that leaves early so that a fifth block does not push out the oldest.
+//! *Not modelled*: the early ACK that prevents a fifth block from displacing the oldest one.
 
 use lasthop_base::units::{Duration, Instant};
 
-/// How ACKs are held back.
+/// Parameters of ACK compression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AckCompression {
-    /// The longest that one is (`tcp_comp_sack_delay_ns`), and how much later the timer fires
-    /// (`tcp_comp_sack_slack_ns`).
+    /// Maximum delay of a held-back ACK (`tcp_comp_sack_delay_ns`).
     pub delay: Duration,
-    /// See above.
+    /// Additional delay of the timer (`tcp_comp_sack_slack_ns`).
     pub slack: Duration,
-    /// Most ACKs that one stands for (`tcp_comp_sack_nr`).
+    /// Maximum number of ACKs replaced by one (`tcp_comp_sack_nr`).
     pub most: u32,
 }
 
-/// Duplicates that go at once: a sender takes three for a loss (RFC 5681, section 3.2).
+/// Number of duplicate ACKs that are sent immediately: the third one triggers fast retransmit (RFC
+/// 5681, section 3.2).
 const AT_ONCE: u32 = 3;
 
-/// Parts of a round trip in which ACKs are held back.
+/// Divisor of the RTT that yields the delay.
 const PARTS: u64 = 20;
 
-/// What is held back.
+/// State of ACK compression.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Compression {
-    /// RCV.NXT of the duplicates that have gone at once.
+    /// RCV.NXT of the duplicate ACKs that were sent immediately, and their number in `told`.
     rcv_nxt: u64,
     told: u32,
-    /// ACKs that wait.
+    /// Number of ACKs held back.
     held: u32,
 }
 
 impl Compression {
-    /// A segment above a hole asks for an ACK. `None` if it goes at once, or when the timer of those that wait is to fire,
-    /// if it does not run yet.
+    /// Handles a segment above a hole. Returns `None` if its ACK is to be sent immediately.
+    /// Otherwise the ACK is held back, and the inner value is the deadline of the timer to start,
+    /// or `None` if the timer is already running.
     pub fn hold(
         &mut self,
         how: AckCompression,
@@ -70,12 +71,12 @@ impl Compression {
         Some((self.held == 1).then(|| now + delay + how.slack))
     }
 
-    /// Do ACKs wait?
+    /// Returns `true` if ACKs are held back.
     pub fn is_holding(&self) -> bool {
         self.held > 0
     }
 
-    /// An ACK leaves, and tells all.
+    /// Records that an ACK is sent, which replaces those held back.
     pub fn ack_sent(&mut self) {
         self.held = 0;
     }
@@ -103,7 +104,7 @@ mod tests {
         }
         acks.ack_sent();
         assert_eq!(acks.hold(HOW, now, 1, rtt), Some(fires));
-        // Something of the hole has come: three more go at once.
+        // A part of the hole was received: the next three ACKs are sent immediately.
         acks.ack_sent();
         assert_eq!(acks.hold(HOW, now, 9, rtt), None);
     }

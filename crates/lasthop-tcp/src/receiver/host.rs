@@ -1,4 +1,4 @@
-//! The receiver of a Linux host: what it measures, its window, and what it tells an application.
+//! The receiver of a Linux host: measurements, window and reports to the application.
 
 use super::Receiver;
 use super::memory::Reading;
@@ -6,25 +6,26 @@ use super::window::ReceiveWindow;
 use crate::config::{Config, Conventions};
 use lasthop_base::units::{Duration, Instant};
 
-/// A segment that is received next, as a host sees it.
+/// Properties of the segment that is received next, at a host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arriving {
     pub seq: u64,
-    /// Bytes of data, and of the TCP options.
+    /// Bytes of data, and of the TCP options in `options`.
     pub payload: u64,
     pub options: u64,
-    /// The timestamp that it echoes, and the round trip that this tells.
+    /// Echoed timestamp, and the RTT computed from it.
     pub echo: Option<(u32, Duration)>,
     pub is_pushed: bool,
-    /// The smoothed round trip and the RTO of the sender of this end.
+    /// SRTT of the sender of this endpoint, and its RTO in `rto`.
     pub srtt: Duration,
     pub rto: Duration,
-    /// The window of a host whose window is constant.
+    /// Advertised window of a host whose window is constant.
     pub advertised: u64,
 }
 
 impl Receiver {
-    /// A Linux host remembers few SACK blocks, and measures round trips and full segments.
+    /// Configures the receiver for a Linux host, which stores few SACK blocks and measures the RTT
+    /// and the size of full segments.
     pub(super) fn of_host(mut self, config: &Config) -> Self {
         if config.conventions == Conventions::Linux {
             (self.recent, self.rtt) = (Some(Box::default()), Some(Box::default()));
@@ -39,7 +40,7 @@ impl Receiver {
         self.quick.longest = longest;
     }
 
-    /// Takes note of a segment that is received next.
+    /// Records the properties of the segment that is received next.
     pub fn expect(&mut self, config: &Config, now: Instant, segment: &Arriving) {
         let (seq, payload) = (segment.seq, segment.payload);
         let (end, rcv_nxt) = (seq + payload, self.rcv_nxt);
@@ -51,7 +52,7 @@ impl Receiver {
                 if is_new
                     && memory.on_data(numbers, segment.options, seq <= rcv_nxt, config.sack, latest)
                 {
-                    // The window may open: the next ACK is to tell.
+                    // The window may open: the next ACK is to report it.
                     self.quick.is_opening = true;
                 }
                 full = memory.full();
@@ -73,7 +74,8 @@ impl Receiver {
         (self.quick.is_edge_fixed, self.quick.says_push) = (!moves_edge, segment.is_pushed);
     }
 
-    /// The application has read `read` bytes in all; if it `listens`, the peer hears of a window that opens.
+    /// Handles a read call, after which the application has read `read` bytes in total; `is_all`:
+    /// no data is left unread. If `listens`, an ACK reports that the window has opened.
     pub fn read_up_to(&mut self, now: Instant, read: u64, is_all: bool, listens: bool) {
         let (rcv_nxt, rtt) = (self.rcv_nxt, self.rtt());
         let above = self.highest().unwrap_or(0).saturating_sub(rcv_nxt);
@@ -87,25 +89,26 @@ impl Receiver {
         self.on_read(is_all);
     }
 
-    /// The window that a segment advertises that is sent now.
+    /// Returns the window to advertise in the segment that is sent now.
     pub fn advertise(&mut self) -> Option<u32> {
         let window = self.window.as_mut()?;
         let offered = window.offer(self.rcv_nxt);
         window.on_advertised(self.rcv_nxt, offered);
         if window.bounds().is_some_and(|memory| memory.is_tight()) {
-            // No ACK is quick any more.
+            // Leave quick ACK mode.
             self.quick.left = 0;
         }
         Some(offered)
     }
 
-    /// The round trip, of a socket, as far as it is known.
+    /// RTT estimate of the receiver, for a socket, once available.
     pub fn rtt(&self) -> Option<Duration> {
         self.rtt.as_ref().and_then(|rtt| rtt.get())
     }
 
-    /// Data of `payload` bytes arrive at a socket, up to `end` if in order; `echo` is the round trip that their timestamp
-    /// tells, if it is another than before, and the peer may send `window` bytes more.
+    /// Measures the RTT from `payload` bytes of data that arrive at a socket, up to `in_order_to` if in
+    /// order. `echo` is the RTT from their timestamp if it differs from the previous one. `window`
+    /// is the window that was advertised last.
     fn measure(
         &mut self,
         now: Instant,
@@ -123,13 +126,14 @@ impl Receiver {
         }
     }
 
-    /// How long a socket delays an ACK, once data have come.
+    /// Delay of an ACK at a socket, once data has arrived.
     pub fn delay(&self) -> Duration {
         self.quick.delay
     }
 
-    /// Something is read, or all of it. More than a full segment is acknowledged at once; and who only listens hears at once
-    /// that a short segment was read (Linux: `tcp_cleanup_rbuf`).
+    /// Handles a read call; `is_all`: no data is left unread. More than a full segment is
+    /// acknowledged immediately. Once all data is read, so is a short segment if the connection is
+    /// not interactive, or a second short segment in any case (Linux: `tcp_cleanup_rbuf`).
     fn on_read(&mut self, is_all: bool) {
         let Some(full) = self.quick.full.filter(|_| self.unacked > 0) else { return };
         let quick = &self.quick;
@@ -147,8 +151,8 @@ mod tests {
     use crate::wheel::Wheel;
     use lasthop_base::units::Bytes;
 
-    /// Receives `count` segments of `length` bytes in order, each 6 ms after the one before. Returns the windows of the ACKs,
-    /// of which each segment gets one.
+    /// Receives `count` segments of `length` bytes in order, at intervals of 6 ms. Returns the
+    /// windows of the ACKs, one per segment.
     fn windows(length: u64, count: u64) -> Vec<u32> {
         let set = Overrides { segment: Some(Bytes::new(length)), ..Overrides::default() };
         let config = config(Variant::Reno, Profile::Linux, &set);
@@ -171,8 +175,9 @@ mod tests {
         windows.collect()
     }
 
-    /// What Linux 6.18 advertised behind a link of 2 Mbps and 20 ms (6 ms a segment, no loss), in units of 1 KiB.
-    /// Segments of 1460 bytes take 2304 bytes: a share of 162/256, 82,944 bytes of the first buffer.
+    /// Windows advertised by Linux 6.18 over a link of 2 Mbps and 20 ms (6 ms per segment, no
+    /// loss), in units of 1 KiB. Segments of 1460 bytes take 2304 bytes of memory: a ratio of
+    /// 162/256, 82,944 bytes of the first buffer.
     #[test]
     fn the_window_of_a_kernel() {
         let kib: Vec<u32> = windows(1460, 50).into_iter().map(|window| window >> 10).collect();
@@ -180,7 +185,7 @@ mod tests {
         assert_eq!(kib[43..], [80, 80, 83, 86, 89, 91, 94]);
     }
 
-    /// The memory of a segment of 1 or 2 bytes is more than 256 times its length: 1/256 of memory is data.
+    /// A segment of 1 or 2 bytes takes more than 256 times its length: 1/256 of memory is data.
     #[test]
     fn segments_of_few_bytes_open_a_window() {
         for length in 1..=3 {

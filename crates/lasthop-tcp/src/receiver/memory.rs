@@ -1,72 +1,80 @@
-//! The memory behind the receive window of a Linux host (`tcp_input.c`, `__tcp_select_window`).
+//! Memory of the receive buffer of a Linux host, which determines its receive window
+//! (`tcp_input.c`, `__tcp_select_window`).
 //!
 //! ```text
-//!   size    bytes of memory (SO_RCVBUF doubled, or the second of net.ipv4.tcp_rmem)
-//!   used    what the segments cost that have arrived and are not read, with their descriptions
-//!   ratio   256ths of memory that are taken for data: 128, then those of the first segment of a new size
-//!   clamp   bytes that the window has at most: ratio of size less a segment, or TCP_WINDOW_CLAMP
-//!   limit   bytes that it may have now; it grows with what arrives, where segments cost no more than they hold
+//!   size    bytes of memory (SO_RCVBUF doubled, or the second value of net.ipv4.tcp_rmem)
+//!   used    memory of the segments that have arrived and are not read, with their descriptors
+//!   ratio   256ths of memory that are used for data: 128, then the ratio of the first segment of a
+//!           new size
+//!   clamp   maximum window, bytes: ratio of size less a segment, or TCP_WINDOW_CLAMP
+//!   limit   current maximum, bytes; it grows with the data that arrives, if segments take no more
+//!           memory than is used for data
 //!
-//!   window = ratio of (size - used), at most limit; nothing if that is less than a segment, or a sixteenth of all
+//!   window = ratio of (size - used), at most limit; 0 if less than a segment, or 1/16 of all
 //! ```
 //!
-//! Size grows with what is read in a round trip (`tcp_rcv_space_adjust`), up to the third of `net.ipv4.tcp_rmem`: for n
-//! bytes, where the most before were m, to a window of 2 n + 4 n (n - m) / m and what waits above holes. What waits to be
-//! read counts against n. A read looks at this behind each segment.
+//! The size grows with the bytes read per RTT (`tcp_rcv_space_adjust`), up to the third value of
+//! `net.ipv4.tcp_rmem`. If n bytes were read and the previous maximum was m, the new window is 2 n
+//! + 4 n (n - m) / m plus the bytes waiting above holes. Unread bytes are subtracted from n. A read
+//! call repeats this adjustment after each segment that it reads.
 //!
-//! *Not modelled*: what is dropped or packed anew for want of memory; a host under memory pressure.
+//! *Not modelled*: data that is dropped or repacked for lack of memory; a host under memory
+//! pressure.
 
 use lasthop_base::units::{Duration, Instant};
 use std::collections::VecDeque;
 
-/// 256ths of memory for data, before anything has arrived.
+/// 256ths of memory used for data, before the first segment.
 const FIRST_RATIO: u64 = 128;
-/// The size of the peer's segments, before anything has arrived (`TCP_MSS_DEFAULT`).
+/// Size of the peer's full segments before the first one, bytes (`TCP_MSS_DEFAULT`).
 const FIRST_SEGMENT: u64 = 536;
-/// Segments that count as read in the round trip before the first.
+/// Segments that are assumed to have been read in the RTT before the first.
 const INITIAL_ROUND: u64 = 10;
-/// Data shorter than that open nothing.
+/// Minimum bytes of data in an in-order segment that opens the window.
 const LEAST_GROWTH: u64 = 128;
-/// Bytes of the description of a segment, and of what lies behind its data.
+/// Bytes of the descriptor of a segment; `TRAILER`: bytes reserved after its data.
 const DESCRIPTION: u64 = 256;
 const TRAILER: u64 = 320;
-/// Bytes before the headers, and of those of IP and TCP.
+/// Bytes before the headers; `HEADERS`: bytes of the IP and TCP headers.
 const HEADROOM: u64 = 64;
 const HEADERS: u64 = 40;
-/// Data and headers lie in a unit of one of these sizes; what is more in pages.
+/// Sizes of the allocation that holds headers and data; larger segments use additional pages.
 const UNITS: [u64; 5] = [576, 1024, 2048, 4096, 8192];
 const PAGE: u64 = 4096;
 
-/// Memory of a host that nobody has configured (`net.ipv4.tcp_rmem`), and the window scale that goes with the largest.
+/// Memory of a host with default settings (`net.ipv4.tcp_rmem`); `DEFAULT_SHIFT`: the window scale
+/// that follows from its maximum.
 const DEFAULT_MEMORY: ReceiveMemory =
     ReceiveMemory { size: 131_072, most: 33_554_432, clamp: None, grows: true };
 const DEFAULT_SHIFT: u8 = 10;
 
-/// What an application asks of a receive buffer.
+/// Settings of a receive buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiveMemory {
     /// Bytes of memory.
     pub size: u64,
-    /// Bytes of memory that it may have one day (the third of `net.ipv4.tcp_rmem`).
+    /// Maximum bytes of memory (the third value of `net.ipv4.tcp_rmem`).
     pub most: u64,
-    /// Bytes that the window has at most (`TCP_WINDOW_CLAMP`).
+    /// Maximum window, bytes (`TCP_WINDOW_CLAMP`).
     pub clamp: Option<u64>,
-    /// Does it grow with what is read (`net.ipv4.tcp_moderate_rcvbuf`, unless `SO_RCVBUF` was set)?
+    /// Whether the memory grows with the data read (`net.ipv4.tcp_moderate_rcvbuf`, unless
+    /// `SO_RCVBUF` was set).
     pub grows: bool,
 }
 
-/// What a read that may let memory grow sees.
+/// State of the receiver at a read call, which may increase the memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reading {
     pub now: Instant,
-    /// The round trip as the receiver knows it.
+    /// RTT estimate of the receiver.
     pub rtt: Option<Duration>,
     pub rcv_nxt: u64,
-    /// Bytes from there to the highest that has come.
+    /// Bytes from `rcv_nxt` to the highest byte received.
     pub above: u64,
 }
 
-/// What a segment with so many bytes of data and options costs, and how much fits behind its data.
+/// Returns the memory of a segment with `payload` bytes of data and `options` bytes of options, and
+/// the free bytes after its data.
 fn cost(payload: u64, options: u64) -> (u64, u64) {
     let length = HEADROOM + HEADERS + options + payload;
     let fits = |unit: &&u64| length.next_multiple_of(64) + TRAILER <= **unit;
@@ -80,7 +88,7 @@ fn cost(payload: u64, options: u64) -> (u64, u64) {
     }
 }
 
-/// See the head of this file.
+/// Memory of a receive buffer, described at the top of this file.
 #[derive(Clone, Debug)]
 pub(crate) struct Memory {
     size: u64,
@@ -89,30 +97,32 @@ pub(crate) struct Memory {
     ratio: u64,
     clamp: u64,
     limit: u64,
-    /// Bytes of the peer's full segments (Linux: `rcv_mss`), and of ours.
+    /// Bytes of the peer's full segments (Linux: `rcv_mss`), and of ours in `ours`.
     full: u64,
     ours: u64,
     shift: u8,
-    /// Where segments end that are not read, in order, and what they cost.
+    /// End and memory of each unread segment, in order.
     segments: VecDeque<(u64, u64)>,
-    /// The end of the newest segment in order, and how much fits behind its data.
+    /// End of the newest segment in order, and the free bytes after its data.
     tail: (u64, u64),
     grows: bool,
-    /// Most bytes that were read in a round trip (Linux: `rcvq_space`), how far had been read when this one began, and when.
+    /// Maximum number of bytes read in an RTT (Linux: `rcvq_space`). `read` is the end of the data
+    /// read at the start of the current RTT, `since` its start.
     most_read: u64,
     read: u64,
     since: Instant,
 }
 
 impl Memory {
-    /// That of a host with default settings, which receives segments of `segment` bytes; and its first window.
+    /// Returns the memory of a host with default settings that receives segments of `segment`
+    /// bytes, and its first window.
     pub fn of_host(segment: u64) -> (Self, u64) {
         let mut memory = Memory::new(DEFAULT_MEMORY);
         let window = memory.open(segment, segment, DEFAULT_SHIFT);
         (memory, window)
     }
 
-    /// The memory that an application has asked for.
+    /// Creates memory with the settings of the application.
     pub fn new(asked: ReceiveMemory) -> Self {
         Memory {
             size: asked.size,
@@ -133,7 +143,7 @@ impl Memory {
         }
     }
 
-    /// Memory changes its size.
+    /// Sets the size of the memory and stops its growth.
     pub fn resize(&mut self, size: u64) {
         self.size = size;
         self.grows = false;
@@ -144,13 +154,13 @@ impl Memory {
         self.size
     }
 
-    /// Most bytes that were read in a round trip.
+    /// Maximum number of bytes read in an RTT.
     pub fn most_read(&self) -> u64 {
         self.most_read
     }
 
-    /// The connection is open, with segments of `segment` bytes and windows that are shifted by `shift`. The first window
-    /// counts in segments of `first` bytes. Returns the window that counts as advertised.
+    /// Opens the connection with segments of `segment` bytes and a window scale of `shift`. The
+    /// first window is a multiple of `first` bytes. Returns the window that counts as advertised.
     pub fn open(&mut self, segment: u64, first: u64, shift: u8) -> u64 {
         let whole = self.data(self.size);
         let space = whole.min(self.clamp);
@@ -165,12 +175,12 @@ impl Memory {
         window
     }
 
-    /// The connection is open at `now`: the first round trip begins.
+    /// Starts the first RTT at `now`, when the connection opens.
     pub fn begin(&mut self, now: Instant) {
         self.since = now;
     }
 
-    /// Bytes of data that so much memory is taken for.
+    /// Bytes of data for which `memory` bytes of memory are used.
     fn data(&self, memory: u64) -> u64 {
         memory * self.ratio / 256
     }
@@ -183,39 +193,40 @@ impl Memory {
         self.clamp.min(self.data(self.size))
     }
 
-    /// Is a segment with so much data and options paid for by what is left of the pages of memory that the socket has? Sending
-    /// has `charged` bytes of them (Linux: `sk_forward_alloc`). Otherwise Linux looks at the segment in full.
+    /// Returns `true` if a segment fits into the unused part of the pages allocated to the socket.
+    /// Sending takes `charged` bytes of these pages (Linux: `sk_forward_alloc`). Otherwise Linux
+    /// checks the full memory of the segment.
     pub fn has_reserve(&self, payload: u64, options: u64, charged: u64) -> bool {
         let rest = (charged + self.used) % PAGE;
         cost(payload, options).0 <= if rest > 0 { PAGE - rest } else { 0 }
     }
 
-    /// Is less than half free, so that no ACK is quick?
+    /// Returns `true` if less than half of the window is free, so that all ACKs are delayed.
     pub fn is_tight(&self) -> bool {
         self.free() < self.full_space() / 2
     }
 
-    /// Bytes that a window counts in.
+    /// Unit of the advertised window, bytes.
     pub fn unit(&self) -> u64 {
         1 << self.shift
     }
 
-    /// Bytes that the window has at most.
+    /// Maximum window, bytes.
     pub fn clamp(&self) -> u64 {
         self.clamp
     }
 
-    /// The same for now.
+    /// Current maximum of the window, bytes.
     pub fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// Bytes of a full segment of the peer.
+    /// Bytes of the peer's full segments.
     pub fn full(&self) -> u64 {
         self.full
     }
 
-    /// The window to advertise after one of `latest` bytes (`__tcp_select_window`).
+    /// Returns the window to advertise after one of `latest` bytes (`__tcp_select_window`).
     pub fn select(&self, latest: u64) -> u64 {
         let mut free = self.free();
         let full_space = self.full_space();
@@ -242,7 +253,7 @@ impl Memory {
         }
     }
 
-    /// The application bounds the window, or the ratio does.
+    /// Sets the maximum window, on request of the application or for a new ratio.
     pub fn set_clamp(&mut self, bytes: u64, latest: u64) {
         if bytes < self.clamp {
             self.limit = self.limit.min(bytes);
@@ -252,9 +263,9 @@ impl Memory {
         self.clamp = bytes;
     }
 
-    /// Data from `start` to `end` have arrived with so many bytes of options: in order, or above a hole, which a
-    /// receiver that reports blocks takes for as good. `latest`: the window that was advertised last. Says whether the
-    /// window may open.
+    /// Processes the data `[start, end)` with `options` bytes of options, in order or above a hole.
+    /// `reports`: whether the receiver sends SACK blocks, so that data above a hole also opens the
+    /// window. `latest`: the window advertised last. Returns `true` if the window may open.
     pub fn on_data(
         &mut self,
         (start, end): (u64, u64),
@@ -288,7 +299,7 @@ impl Memory {
         (in_order && payload >= LEAST_GROWTH || !in_order && reports) && self.grow(payload, cost)
     }
 
-    /// The place of the segment that ends at `end`, or the one where it belongs.
+    /// Returns the index of the segment that ends at `end`, or the index at which to insert it.
     fn place_of(&self, end: u64) -> Result<usize, usize> {
         // Usually the last segment.
         match self.segments.back() {
@@ -312,7 +323,7 @@ impl Memory {
         }
     }
 
-    /// More of the same fits: the window may open (`tcp_grow_window`).
+    /// Raises the limit of the window if more segments of this size fit (`tcp_grow_window`).
     fn grow(&mut self, payload: u64, cost: u64) -> bool {
         let room = self.clamp.min(self.free()).saturating_sub(self.limit);
         let more = if self.data(cost) <= payload {
@@ -330,7 +341,7 @@ impl Memory {
         more > 0 && room > 0
     }
 
-    /// All below `to` has been read.
+    /// Records that all bytes below `to` have been read.
     pub fn on_read(&mut self, to: u64, reading: Reading) {
         let mut cost_of_read = 0;
         while let Some(&(end, cost)) = self.segments.front().filter(|&&(end, _)| end <= to) {
@@ -342,7 +353,8 @@ impl Memory {
         self.used -= cost_of_read;
     }
 
-    /// All below `to` has been read: has more been in a round trip than in any before?
+    /// Adjusts the memory if more bytes were read in an RTT than in any before; all bytes below
+    /// `to` have been read.
     fn adjust(&mut self, to: u64, reading: Reading) {
         let Some(rtt) = reading.rtt.filter(|rtt| *rtt > Duration::ZERO) else { return };
         if reading.now - self.since < rtt {
@@ -368,7 +380,7 @@ impl Memory {
 mod tests {
     use super::*;
 
-    /// What Linux 6.18 counted of segments that came from a TUN device.
+    /// Memory charged by Linux 6.18 for segments from a TUN device.
     #[test]
     fn what_segments_cost() {
         for (payload, expected) in [
@@ -396,8 +408,8 @@ mod tests {
         memory
     }
 
-    /// The same of `SK_MEMINFO` and `tcp_info`: a buffer of 540,000 bytes and two segments of one size; memory used, clamp and
-    /// limit after each.
+    /// Values of `SK_MEMINFO` and `tcp_info` on Linux 6.18 with a buffer of 540,000 bytes and two
+    /// segments of one size: memory used, clamp and limit after each.
     #[test]
     fn what_windows_become() {
         for (payload, first, second) in [
@@ -425,8 +437,9 @@ mod tests {
         Reading { now, rtt: rtt.map(Duration::from_millis), rcv_nxt, above: 0 }
     }
 
-    /// By hand from the rule: 14,600 bytes count as read before the first round trip, and a segment of 1460 bytes that costs
-    /// 2304 makes the ratio 162. 40,000 bytes let the window become 80,000 + 160,000 * 25,400 / 14,600, and memory 256/162 of it.
+    /// Computed by hand: 14,600 bytes are assumed read before the first RTT. A segment of 1460
+    /// bytes takes 2304 bytes, so that the ratio is 162. After 40,000 bytes the window is 80,000 +
+    /// 160,000 * 25,400 / 14,600, and the memory is 256/162 of it.
     #[test]
     fn memory_grows_with_what_is_read() {
         let mut memory = memory(131_072);
@@ -435,7 +448,7 @@ mod tests {
         for (millis, rtt, to, rcv_nxt, most, size) in [
             (200, None, 40_001, 40_001, 14_600, 131_072),
             (50, Some(100), 40_001, 40_001, 14_600, 131_072),
-            // 20,000 of 40,000 bytes were unread: as much as was read counts less that.
+            // 20,000 of 40,000 bytes are unread and are subtracted from the bytes read.
             (100, Some(100), 20_001, 40_001, 14_600, 131_072),
             (150, Some(100), 60_001, 60_001, 14_600, 131_072),
             (200, Some(100), 60_001, 60_001, 40_000, 566_290),

@@ -1,35 +1,39 @@
-//! Which ACKs are not delayed, and for how long the others are, as in Linux.
+//! Quick ACK mode and the delay of delayed ACKs, as in Linux.
 
 use crate::config::{Config, Conventions};
 use lasthop_base::units::{Duration, Instant};
 
-/// Linux's ACKs at the start of a connection: the first are not delayed, unless the application
-/// answers what it gets. Only under [`Config::quick_acks`].
+/// State of quick ACK mode: the first ACKs of a connection are not delayed unless the application
+/// answers the data that it receives. Used only under [`Config::quick_acks`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct QuickAcks {
-    /// ACKs that will not be delayed.
+    /// Number of further ACKs that are not delayed.
     pub left: u32,
-    /// Data flow both ways (Linux: pingpong): an ACK is likely to ride on an answer.
+    /// Whether the connection is interactive, i.e. data flows in both directions, so that an ACK is
+    /// likely to be piggybacked (Linux: pingpong mode).
     pub is_interactive: bool,
-    /// When data arrived last, once any did.
+    /// Time of the latest arrival of data, if any.
     pub data_at: Option<Instant>,
-    /// Bytes of the peer's full segments, as far as they tell, of a Linux host (`rcv_mss`).
+    /// Estimated bytes of the peer's full segments, for a Linux host (`rcv_mss`).
     pub full: Option<u64>,
-    /// Bytes of the latest shorter one.
+    /// Bytes of the latest segment shorter than a full one.
     pub short: u64,
-    /// A short segment has come since the latest ACK, or a full one that says PSH; and another short one after it.
+    /// 1 if a short segment, or a full one with PSH, has arrived since the latest ACK; 2 if another
+    /// short one has followed.
     pub pushes: u8,
-    /// Does the segment that arrives say PSH?
+    /// Whether the arriving segment has PSH set.
     pub says_push: bool,
-    /// An ACK would not move the right edge of the window: who reads late is to send it.
+    /// Whether an ACK would leave the right edge of the window unchanged. The ACK is then left to a
+    /// later read call.
     pub is_edge_fixed: bool,
-    /// Of a socket: how long an ACK is delayed (Linux: `ato`), once data have come.
+    /// For a socket: delay of an ACK (Linux: `ato`), once data has arrived.
     pub delay: Duration,
-    /// The least that it is ([`Config::delayed_ack`]).
+    /// Minimum delay ([`Config::delayed_ack`]).
     pub least: Duration,
-    /// The same: the most that it is delayed, if the application has set that.
+    /// For a socket: maximum delay, if set by the application.
     pub longest: Option<Duration>,
-    /// The same: most ACKs that are not delayed, whether the window may open, and the times of the sender.
+    /// For a socket: maximum number of ACKs that are not delayed. `is_opening`: whether the window
+    /// may open. `srtt` and `rto`: times of the sender.
     pub most: u32,
     pub is_opening: bool,
     pub srtt: Duration,
@@ -37,7 +41,7 @@ pub(super) struct QuickAcks {
 }
 
 impl QuickAcks {
-    /// Before anything has arrived.
+    /// Creates the state before the first segment.
     pub fn of(config: &Config) -> Self {
         let is_linux = config.conventions == Conventions::Linux;
         QuickAcks {
@@ -47,7 +51,8 @@ impl QuickAcks {
         }
     }
 
-    /// One of them leaves. Of a socket the delay begins anew with the last one.
+    /// Records that a quick ACK is sent. For a socket, the last one resets the delay to its
+    /// minimum.
     #[inline(never)]
     pub fn spend(&mut self) {
         if self.left == 1 && self.full.is_some() {
@@ -56,13 +61,15 @@ impl QuickAcks {
         self.left -= 1;
     }
 
-    /// ACKs are quick for a while: as many as half of the window has full segments.
+    /// Enters quick ACK mode for [`Config::quick_acks`] ACKs. For a socket, the maximum is the
+    /// number of full segments in half the window.
     pub fn begin(&mut self, config: &Config) {
         let most = if self.full.is_some() { self.most } else { config.quick_acks };
         self.left = self.left.max(config.quick_acks.min(most));
     }
 
-    /// Data have come in order at a socket: the delay follows the time between them (`tcp_event_data_recv`).
+    /// Adapts the delay to the interval between in-order data segments at a socket
+    /// (`tcp_event_data_recv`).
     pub fn follow(&mut self, config: &Config, since: Option<Duration>) {
         let Some(since) = since.filter(|_| self.delay > Duration::ZERO) else {
             self.begin(config);
@@ -79,7 +86,7 @@ impl QuickAcks {
         }
     }
 
-    /// How long the next ACK is delayed (`tcp_send_delayed_ack`).
+    /// Returns the delay of the next ACK (`tcp_send_delayed_ack`).
     pub fn wait(&self) -> Duration {
         let mut delay = self.delay;
         if delay > self.least {
@@ -93,7 +100,8 @@ impl QuickAcks {
         delay.min(self.longest.unwrap_or(LONGEST_WAIT.max(self.least)))
     }
 
-    /// Data of so many bytes arrive. Returns the size of a full segment, of a socket.
+    /// Records the arrival of `payload` bytes of data. Returns the size of a full segment, for a
+    /// socket.
     pub fn take_size(&mut self, payload: u64) -> Option<u64> {
         let full = self.full.as_mut()?;
         if payload >= *full {
@@ -110,11 +118,12 @@ impl QuickAcks {
     }
 }
 
-/// Payload bytes of a segment of who names none (RFC 9293, section 3.7.1).
+/// Default MSS, bytes, if the peer sends no MSS option (RFC 9293, section 3.7.1).
 pub(super) const DEFAULT_SEGMENT: u64 = 536;
 
-/// Linux's `TCP_ATO_MIN`: an answer within this time makes a connection interactive.
+/// Linux's `TCP_ATO_MIN`: an answer within this time makes the connection interactive.
 pub(super) const ANSWER_TIME: Duration = Duration::from_millis(40);
-/// An ACK is delayed for so long at most, and for less where an answer is likely (Linux: `TCP_DELACK_MAX`).
+/// Maximum delay of an ACK. `LONGEST_WAIT` applies if an answer is likely (Linux:
+/// `TCP_DELACK_MAX`).
 const LONGEST_DELAY: Duration = Duration::from_millis(500);
 const LONGEST_WAIT: Duration = Duration::from_millis(200);

@@ -1,5 +1,5 @@
-//! The receive window: what is not read closes it, its right edge never moves back, and it does not
-//! open by little (RFC 9293, section 3.8.6.2.2).
+//! The receive window: unread data closes it, its right edge never moves back, and it opens only in
+//! large steps (silly window avoidance, RFC 9293, section 3.8.6.2.2).
 
 use super::memory::Memory;
 
@@ -8,21 +8,21 @@ use super::memory::Memory;
 pub(crate) struct ReceiveWindow {
     /// Bytes of the buffer.
     buffer: u64,
-    /// The largest window that the header can say.
+    /// Maximum window that the header can represent.
     largest: u64,
     /// Bytes of a full segment.
     segment: u64,
-    /// One past the last byte that was allowed to the peer.
+    /// Right edge: one past the highest byte that the peer may send.
     right: u64,
-    /// The window that was advertised last.
+    /// Window advertised last.
     latest: u64,
-    /// Is what the scale cannot say rounded up, as in Linux, or down?
+    /// Whether a window that the scale cannot represent is rounded up, as in Linux, or down.
     rounds_up: bool,
-    /// What bounds it in place of the buffer, as in Linux.
+    /// Memory that limits the window instead of `buffer`, as in Linux.
     memory: Option<Memory>,
-    /// How far it is shifted on the wire.
+    /// Window scale: shift of the window field.
     shift: u8,
-    /// Bytes that the application has read.
+    /// Number of bytes that the application has read.
     pub read: u64,
 }
 
@@ -42,7 +42,8 @@ impl ReceiveWindow {
         }
     }
 
-    /// That of a Linux host with default settings, which receives segments of `segment` bytes.
+    /// Returns the window of a Linux host with default settings that receives segments of `segment`
+    /// bytes.
     pub fn of_host(segment: u64) -> Self {
         let (memory, latest) = Memory::of_host(segment);
         ReceiveWindow {
@@ -58,34 +59,34 @@ impl ReceiveWindow {
         }
     }
 
-    /// What bounds it as in Linux.
+    /// Memory that limits the window, as in Linux.
     pub fn memory(&mut self) -> Option<&mut Memory> {
         self.memory.as_mut()
     }
 
-    /// The same, to look at.
+    /// Like [`Self::memory`], but read-only.
     pub fn bounds(&self) -> Option<&Memory> {
         self.memory.as_ref()
     }
 
-    /// Bytes that a step of the scale comes to.
+    /// Unit of the window field, bytes.
     pub fn unit(&self) -> u64 {
         1 << self.shift
     }
 
-    /// Bytes of the window that was advertised last.
+    /// Window advertised last, bytes.
     pub fn latest(&self) -> u64 {
         self.latest
     }
 
-    /// The buffer changes its size.
+    /// Sets the size of the buffer.
     pub fn resize(&mut self, buffer: u32) {
         self.buffer = buffer.into();
     }
 
-    /// The connection is open; `syn_window` bytes were advertised with the SYN, later windows are shifted
-    /// by `shift`. The peer's segments have `theirs` bytes at most, if it fills them, and those that the first window
-    /// counts in have `first`.
+    /// Opens the connection. The SYN advertised `syn_window` bytes; later windows are shifted by
+    /// `shift`. `theirs` is the size of the peer's full segments, and the first window is a
+    /// multiple of `first`.
     pub fn open(&mut self, segment: u32, (theirs, first): (u32, u32), syn_window: u32, shift: u8) {
         (self.segment, self.shift) = (segment.into(), shift);
         self.largest = u64::from(u16::MAX) << shift;
@@ -97,20 +98,21 @@ impl ReceiveWindow {
         }
     }
 
-    /// Bytes that the peer may send from `rcv_nxt` on, by what it was told.
+    /// Bytes that the peer may send from `rcv_nxt` onwards, by the windows advertised.
     pub fn allowed(&self, rcv_nxt: u64) -> u64 {
         self.right.saturating_sub(rcv_nxt)
     }
 
-    /// The right edge that could be advertised.
+    /// Right edge that can be advertised.
     fn edge(&self, rcv_nxt: u64) -> u64 {
         let unread = (rcv_nxt - 1).saturating_sub(self.read);
         let free = self.buffer.saturating_sub(unread).min(self.largest);
-        // No silly window: nothing, until a segment or half of the buffer is free.
+        // Silly window avoidance: the window is closed until a segment or half of the buffer is
+        // free.
         if free < self.segment.min(self.buffer / 2) { rcv_nxt } else { rcv_nxt + free }
     }
 
-    /// The window to advertise now, which the peer learns in units of its scale.
+    /// Returns the window to advertise now, rounded to units of the scale.
     pub fn offer(&self, rcv_nxt: u64) -> u32 {
         let shift = self.shift;
         if let Some(memory) = &self.memory {
@@ -121,28 +123,31 @@ impl ReceiveWindow {
         let open = edge.saturating_sub(rcv_nxt);
         let unit = self.unit();
         let window = if self.rounds_up { open.div_ceil(unit) } else { open / unit } * unit;
-        // What was allowed stays so (RFC 9293, section 3.8.6): rounded up where the scale rounds.
+        // The right edge does not move back (RFC 9293, section 3.8.6); it is rounded up to units of
+        // the scale.
         let right = self.right.max(rcv_nxt + window);
         let kept = right.saturating_sub(rcv_nxt).div_ceil(unit) * unit;
         kept.min(self.largest) as u32
     }
 
-    /// The window that `memory` has room for; what was allowed stays so, rounded up where the scale rounds
+    /// Returns the window for which `memory` has room, without moving the right edge back. If it
+    /// would move back, the previous window is rounded up to units of the scale
     /// (`tcp_select_window`).
     fn keep(&self, rcv_nxt: u64, memory: &Memory) -> u64 {
         let (kept, new) = (self.allowed(rcv_nxt), memory.select(self.latest));
         if new < kept { kept.next_multiple_of(memory.unit()) } else { new }
     }
 
-    /// A segment leaves that advertises `window` from `rcv_nxt` on.
+    /// Records that a segment advertises `window` from `rcv_nxt` onwards.
     pub fn on_advertised(&mut self, rcv_nxt: u64, window: u32) {
-        // Linux goes by what it would say if it could.
+        // Linux stores the window before it is limited by the header.
         let kept = self.memory.as_ref().map(|memory| self.keep(rcv_nxt, memory));
         self.latest = kept.unwrap_or(window.into());
         self.right = self.right.max(rcv_nxt + self.latest);
     }
 
-    /// Is there as much room from `rcv_nxt` on as was advertised last, so that an acknowledgment moves the right edge?
+    /// Returns `true` if the free space from `rcv_nxt` onwards is at least the window advertised
+    /// last, so that an acknowledgment advances the right edge.
     pub fn moves_edge(&self, rcv_nxt: u64) -> bool {
         if let Some(memory) = &self.memory {
             return memory.select(self.latest) >= self.latest;
@@ -150,8 +155,8 @@ impl ReceiveWindow {
         self.edge(rcv_nxt).saturating_sub(rcv_nxt) >= self.latest.min(self.largest)
     }
 
-    /// Has reading opened the window so far that the peer should hear of it? Linux's rule: it has
-    /// doubled, and it was at most half of the buffer.
+    /// Returns `true` if reading has opened the window enough for a window update. Linux's rule: it
+    /// has doubled, and it was at most half of the buffer.
     pub fn has_opened(&self, rcv_nxt: u64) -> bool {
         let now = self.allowed(rcv_nxt);
         if let Some(memory) = &self.memory {
@@ -171,7 +176,7 @@ mod tests {
     fn reads_move_the_right_edge_and_nothing_moves_it_back() {
         let mut window = ReceiveWindow::new(4000, false, None);
         window.open(1000, (1000, 1000), 4000, 0);
-        // Arrived and read so far; what is advertised; is an update due before that?
+        // RCV.NXT, bytes read, whether a window update is due, and the window advertised.
         for (rcv_nxt, read, update, advertised) in [
             (1, 0, false, 4000),
             (1001, 0, false, 3000),
