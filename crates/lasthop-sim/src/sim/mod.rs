@@ -1,20 +1,22 @@
-//! The simulator: a virtual clock that turns the sans-IO machines.
+//! The discrete-event simulator: a virtual clock that drives sans-IO state machines.
 //!
-//! - [`builder`]: links and flows become a world.
-//! - [`deadlines`]: one deadline per machine, earliest first, ties by insertion; `tournament`: of many machines.
-//! - [`direction`]: one direction of a link; those without protocol, which are computed.
-//! - `line`: links that a protocol drives, with an interface at each end.
+//! - [`builder`]: builds a world from links and flows.
+//! - [`deadlines`]: one deadline per machine, ordered by time and then by insertion; `tournament`:
+//!   the tree for many machines.
+//! - [`direction`]: one direction of a link. Directions without a link protocol are computed.
+//! - `line`: driven links, which have a protocol endpoint and an interface at each end.
 //! - [`ids`]: typed indices.
-//! - [`metrics`]: what is counted of flows and links.
-//! - `hops`: where a packet goes next, compiled to one record a hop.
+//! - [`metrics`]: counters and metrics of flows and links.
+//! - `hops`: routes, compiled to one record per hop.
 //! - [`world`]: hosts, routes, connections, applications and the event loop.
-//! - `horizon`: what the loop sees to besides events; `telling`: what probes are told.
-//! - [`radio`]: frames of slots that a base and its stations share.
-//! - `agents`: what looks into packets where a direction begins.
-//! - `sharing`: how long several flows take until they share fairly.
-//! - [`senders`]: whose packets are on which path.
-//! - `wlan`: the air that stations of 802.11 share.
-//! - [`probe`]: observation that costs nothing when absent.
+//! - `horizon`: periodic work of the event loop between events.
+//! - `telling`: probe events of computed directions.
+//! - [`radio`]: framed radio whose slots are shared by a base and its stations.
+//! - `agents`: packet inspectors at the start of a direction.
+//! - `sharing`: convergence time to fairness of several flows.
+//! - [`senders`]: the sender of the packets on each path.
+//! - `wlan`: the 802.11 medium shared by stations.
+//! - [`probe`]: observation without cost if no observer is attached.
 
 mod agents;
 pub mod builder;

@@ -1,4 +1,4 @@
-//! The world: hosts joined by links, connections between hosts, and the loop that runs them.
+//! The world: hosts, the links between them, the connections between hosts, and the event loop.
 
 use super::agents::Seat;
 use super::deadlines::{Deadlines, Due, MachineId};
@@ -23,50 +23,52 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The machine that a deadline belongs to.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Machine {
-    /// The first packet on its way over a FIFO arrives.
+    /// Arrival of the first packet in transit over a computed FIFO.
     Arrival(DirectionId),
-    /// A line, or the timers of a radio's station.
+    /// A driven link, or the endpoint timers of a radio's station.
     Line(LineId),
-    /// A radio's next frame, or what has come of an earlier one.
+    /// A radio: start of its next frame, or arrival of an earlier one.
     Radio(RadioId),
-    /// The air of a WLAN.
+    /// The medium of a WLAN.
     Air(AirId),
     /// One end of a connection.
     Transport { connection: ConnectionId, end: ConnectionEnd },
-    /// The next flow starts.
+    /// Start of the next flow.
     Start,
     /// A source of datagrams.
     Datagrams(FlowId),
-    /// An application that writes streams.
+    /// An application that writes to streams.
     Application(FlowId),
     /// An agent.
     Agent(SeatId),
 }
 
-/// A connection and what belongs to it.
+/// A connection, its flow and its place in the network.
 #[derive(Clone, Debug)]
 pub(super) struct Connection {
     pub transport: TransportMachine,
-    /// First hops of the opener's and of the acceptor's packets. An end that sends none has the hop of its peer.
+    /// First hops of the opener's and of the acceptor's packets. An end that sends no packets has
+    /// its peer's hop.
     pub first_hops: [u32; 2],
-    /// Instance: packets of earlier ones are stale.
+    /// Number of the connection instance. Packets of earlier instances are stale.
     pub instance: u32,
-    /// Whether its opener is at the host that the flow comes from.
+    /// Whether the opener runs at the flow's source host.
     pub is_opened_by_source: bool,
-    /// The flow it belongs to, and which of its streams.
+    /// The flow of the connection, and the index of its stream in that flow.
     pub flow: FlowId,
     pub slot: u32,
-    /// Its number among the connections that carry streams, or among those that carry datagrams.
+    /// Number among the connections that carry streams, or among those that carry datagrams.
     pub ordinal: u32,
-    /// Whether that flow progresses only when all that the opener sends has been acknowledged.
+    /// Whether the flow progresses only when all data that the opener has sent is acknowledged.
     pub waits_for_acks: bool,
-    /// Deadlines of opener and acceptor; none of an end without timers.
+    /// Deadlines of opener and acceptor; `None` for an end without timers.
     pub machines: [Option<MachineId>; 2],
 }
 
 impl Connection {
-    /// A packet reaches the acceptor, which only answers, at `at`, which may lie ahead of the clock; the packet becomes its
-    /// answer, if there is one.
+    /// Processes a packet that reaches an acceptor whose only reaction is to answer. `at`, the time
+    /// of arrival, may be later than the clock. Replaces `packet` by the answer. Returns `false` if
+    /// the acceptor sends no answer.
     #[inline(always)]
     fn answer<X: Extension>(&mut self, at: Instant, packet: &mut Descriptor<X>) -> bool {
         if packet.incarnation != self.instance {
@@ -79,7 +81,7 @@ impl Connection {
         true
     }
 
-    /// Like [`Self::answer`], of a packet that is marked as a copy, or stale.
+    /// Like [`Self::answer`], for a packet that is marked as a copy or is stale.
     #[cold]
     #[inline(never)]
     fn answer_copy<X: Extension>(&mut self, at: Instant, packet: &mut Descriptor<X>) -> bool {
@@ -91,63 +93,69 @@ impl Connection {
     }
 }
 
-/// How a run ended.
+/// The reason why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Every transfer was complete.
+    /// All transfers were complete.
     Complete,
-    /// The stop time was reached, whatever was left to happen.
+    /// The stop time was reached; further events may have been pending.
     Stopped,
-    /// Somebody asked for it.
+    /// The interrupt flag was set.
     Interrupted,
 }
 
-/// Hosts, links, connections and applications of one replication, whose packets have the extension `X`.
+/// Hosts, links, connections and applications of one replication. Its packets have the extension
+/// `X`.
 pub struct World<P: Probe, X: Extension = TcpOptions> {
     pub(super) now: Instant,
-    /// The ticket of the event at hand.
+    /// The ticket of the event being handled.
     pub(super) ticket: u64,
     pub(super) deadlines: Deadlines,
     pub(super) machines: Vec<Machine>,
     pub(super) directions: Vec<Direction<X>>,
     pub(super) lines: Vec<Line<X>>,
-    /// The hops of all paths, path by path.
+    /// The hops of all paths, one path after the other.
     pub(super) hops: Vec<Hop>,
     pub(super) connections: Vec<Connection>,
     pub(super) flows: Vec<Flow>,
-    /// Where there are several files: how they share.
+    /// Measures the time to fairness; `None` with fewer than two file transfers.
     pub(super) sharing: Option<Box<Sharing>>,
     pub(super) agents: Vec<Seat<X>>,
     pub(super) radios: Vec<Radio>,
     pub(super) airs: Vec<Air<X>>,
-    /// Flows that have not started, latest first.
+    /// Flows that have not started, ordered by start time, the latest first.
     pub(super) starts: Vec<FlowId>,
-    /// Flows whose completion ends the run.
+    /// Number of flows whose completion is still required to end the run.
     pub(super) unfinished: u32,
-    /// From this time on, something besides the next event must be seen to; at once when a flow is complete.
+    /// Events later than this time require the checks at the start of the loop. Set to zero when a
+    /// flow completes, so that the next event runs them.
     pub(super) attention: Instant,
-    /// Packets that came over the line at hand damaged, and may go up as they are.
+    /// Packets that were received with errors in the current frame and may be delivered to the
+    /// upper layer nevertheless.
     pub(super) damaged: VecDeque<Descriptor<X>>,
-    /// Background traffic and channels have been replayed until here at least, and are again after
-    /// so much simulated time even if nobody looks at them: see `sim/horizon.rs`.
+    /// Background traffic and channels have been replayed at least until this time. They are
+    /// replayed again after `replay_slice`, even if no packet needs their state: see
+    /// `sim/horizon.rs`.
     pub(super) caught_up: Instant,
     pub(super) replay_slice: Duration,
-    /// Later than this, the horizon of the counters is found out anew.
+    /// After this time, the horizon of the counters is recomputed.
     pub(super) horizon_due: Instant,
-    /// The interrupt flag is looked at after so many events, and again after each `look_interval`.
+    /// Number of events until the interrupt flag is checked. It is reset to `look_interval`, the
+    /// number of events between two checks.
     pub(super) until_look: u64,
     pub(super) look_interval: u64,
     pub(super) probe: P,
-    /// Of each computed direction the frames that the probe has been told of; empty where nobody observes.
+    /// Number of frames per computed direction that have been reported to the probe; empty if no
+    /// observer is attached.
     pub(super) told: Vec<u64>,
-    /// Events when the flag was last looked at.
+    /// Number of events handled up to the last check of the interrupt flag.
     pub(super) looked_at: u64,
 }
 
 impl<P: Probe, X: Extension> World<P, X> {
-    /// Runs until `stop`, which comes before the end of time, or, if `until_complete`, until every
-    /// file transfer is complete. Where nothing is left to happen, the clock goes on to `stop`.
-    /// `interrupt` is looked at now and then.
+    /// Runs until `stop`, which must be earlier than [`Instant::NEVER`]. If `until_complete` is
+    /// set, the run ends earlier when all file transfers are complete. If no events are pending,
+    /// the clock advances to `stop`. The flag `interrupt` is checked regularly.
     pub fn run(&mut self, stop: Instant, until_complete: bool, interrupt: &AtomicBool) -> End {
         debug_assert!(stop < Instant::NEVER, "a run ends");
         if P::ACTIVE {
@@ -182,7 +190,7 @@ impl<P: Probe, X: Extension> World<P, X> {
                 self.attention = horizon + Duration::from_nanos(1);
             }
             (self.now, self.ticket) = (at, due.ticket());
-            // Counted down: a comparison with zero is part of the subtraction.
+            // The counter counts down: the comparison with zero is part of the subtraction.
             self.until_look -= 1;
             if self.until_look == 0 && self.look_for_interrupt(interrupt) {
                 break End::Interrupted;
@@ -210,7 +218,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// Tells what transports know only now.
+    /// Reports events that transports can only determine at the end of the run.
     fn tell_past(&mut self) {
         for connection in (0..self.connections.len()).map(ConnectionId::new) {
             if self.is_end_to_end(connection) {
@@ -223,7 +231,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// Tells of one end of a connection.
+    /// Reports the events of one end of a connection to the probe.
     pub(super) fn tell(
         &mut self,
         at: Instant,
@@ -238,23 +246,23 @@ impl<P: Probe, X: Extension> World<P, X> {
         });
     }
 
-    /// The clock.
+    /// Returns the simulated time.
     pub fn now(&self) -> Instant {
         self.now
     }
 
-    /// The deadline of the event at hand.
+    /// Returns the deadline of the event being handled.
     #[inline(always)]
     pub(super) fn current(&self) -> Due {
         Due::new(self.now, self.ticket)
     }
 
-    /// Events handled so far.
+    /// Returns the number of events handled so far.
     pub fn events(&self) -> u64 {
         self.looked_at + (self.look_interval - self.until_look)
     }
 
-    /// Does the interrupt flag ask for the end?
+    /// Returns `true` if the interrupt flag is set. Called once per `look_interval` events.
     #[cold]
     fn look_for_interrupt(&mut self, interrupt: &AtomicBool) -> bool {
         self.looked_at += self.look_interval;
@@ -262,7 +270,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         interrupt.load(Ordering::Relaxed)
     }
 
-    /// Names of each connection's opener and acceptor.
+    /// Returns the names of each connection's opener and acceptor.
     pub fn connection_names(&self) -> Vec<[String; 2]> {
         let names = self.connections.iter().map(|known| {
             let Connection { ordinal, .. } = known;
@@ -278,23 +286,24 @@ impl<P: Probe, X: Extension> World<P, X> {
         names.collect()
     }
 
-    /// The probe.
+    /// Returns the probe.
     pub fn probe(&self) -> &P {
         &self.probe
     }
 
-    /// The same, after a run.
+    /// Returns the probe after a run and drops the world.
     pub fn into_probe(self) -> P {
         self.probe
     }
 
-    /// A packet enters the direction of its hop now; what is left of it is of no use.
+    /// Sends a packet over the direction of its hop now. The contents of `packet` are unspecified
+    /// afterwards.
     #[inline(always)]
     pub(super) fn send(&mut self, packet: &mut Descriptor<X>) {
         self.enter(packet.hop, packet);
     }
 
-    /// A packet enters the direction of `hop` now, whatever hop the packet says.
+    /// Sends a packet over the direction of `hop` now; `packet.hop` is ignored.
     #[inline(always)]
     pub(super) fn enter(&mut self, hop: u32, packet: &mut Descriptor<X>) {
         let known = &self.hops[hop as usize];
@@ -313,7 +322,8 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// The same of a packet that the agents there have let pass.
+    /// Like [`Self::send`], for a packet that the agents at the start of the direction have
+    /// forwarded.
     pub(super) fn enter_past_agents(&mut self, packet: &Descriptor<X>) {
         let Hop { direction, service, .. } = self.hops[packet.hop as usize];
         let entry = self.directions[direction.index()].medium.entry();
@@ -335,9 +345,10 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// A packet enters a computed direction now, and goes on as far as its fate can be computed: over
-    /// directions that are chained to it, which no agent watches, and as the answer of an acceptor
-    /// that only acknowledges. All of this is one function, which the compiler keeps tight.
+    /// Sends a packet over a computed direction now and follows it as far as its outcome can be
+    /// computed. That includes directions that are chained to the first one, where no agent
+    /// inspects packets, and the answer of an acceptor that only acknowledges. This is a single
+    /// function because the compiler generates faster code for it.
     #[inline(never)]
     fn compute(&mut self, hop: u32, packet: &mut Descriptor<X>) {
         let clock = self.now;
@@ -366,7 +377,7 @@ impl<P: Probe, X: Extension> World<P, X> {
                 Then::Chain => continue,
                 Then::Forward => {}
                 Then::Arrive => match known.listener {
-                    // Nobody acts on its arrival: its fate is all there is to know.
+                    // No machine reacts to the arrival, so that its outcome can be recorded now.
                     Listener::Absorbing { connection } => {
                         return self.absorb(connection, at, packet);
                     }
@@ -393,7 +404,8 @@ impl<P: Probe, X: Extension> World<P, X> {
         unreachable!("a path ends where somebody waits")
     }
 
-    /// The same of a direction at whose end the packet must be handled in its time, where nobody watches.
+    /// Like [`Self::compute`], for a direction at whose end the packet must be handled at its time
+    /// of arrival. Without a probe, it takes a shorter path.
     #[inline(never)]
     fn compute_hop(&mut self, direction: DirectionId, packet: &mut Descriptor<X>) {
         if P::ACTIVE {
@@ -407,7 +419,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// The first packet on its way over a FIFO arrives.
+    /// Handles the arrival of the first packet in transit over a computed FIFO.
     #[inline]
     fn on_arrival(&mut self, machine: MachineId, direction: DirectionId) {
         let Medium::Fifo(fifo) = &mut self.directions[direction.index()].medium else {
@@ -419,14 +431,15 @@ impl<P: Probe, X: Extension> World<P, X> {
         self.forward(&mut packet);
     }
 
-    /// A packet has crossed the direction of its hop and leaves its far end for wherever it goes
-    /// next; what is left of it is of no use.
+    /// Forwards a packet that has crossed the direction of its hop: to the agents at the far end,
+    /// then to the next hop or its destination. The contents of `packet` are unspecified
+    /// afterwards.
     #[inline(always)]
     pub(super) fn forward(&mut self, packet: &mut Descriptor<X>) {
         self.pass_on(packet, false);
     }
 
-    /// The same; a packet that an agent has let pass goes by it.
+    /// Like [`Self::forward`]; skips the agents if `has_passed` is set.
     #[inline(always)]
     pub(super) fn pass_on(&mut self, packet: &mut Descriptor<X>, has_passed: bool) {
         let Hop { far_agent, then, listener, .. } = self.hops[packet.hop as usize];
@@ -441,7 +454,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// A packet is at its destination.
+    /// Delivers a packet at its destination.
     #[inline(always)]
     fn deliver(&mut self, listener: Listener, packet: &mut Descriptor<X>) {
         match listener {
@@ -458,7 +471,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// A packet is at an acceptor that only answers.
+    /// Delivers a packet to an acceptor whose only reaction is to answer.
     #[inline(never)]
     fn deliver_to_acceptor(&mut self, connection: ConnectionId, packet: &mut Descriptor<X>) {
         if P::ACTIVE {
@@ -473,7 +486,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// Like [`Self::deliver_to_acceptor`], of a packet that is marked as a copy, or stale.
+    /// Like [`Self::deliver_to_acceptor`], for a packet that is marked as a copy or is stale.
     #[cold]
     #[inline(never)]
     fn deliver_copy_to_acceptor(&mut self, connection: ConnectionId, packet: &mut Descriptor<X>) {
@@ -482,7 +495,8 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// A packet is at one end of its connection, the opener or the acceptor; compiled for each.
+    /// Delivers a packet to one end of its connection. It is compiled separately for opener and
+    /// acceptor.
     #[inline(never)]
     fn deliver_to<const OPENER: bool>(&mut self, connection: ConnectionId, packet: &Descriptor<X>) {
         let end = if OPENER { ConnectionEnd::Opener } else { ConnectionEnd::Acceptor };
@@ -503,7 +517,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// Like [`Self::deliver_to`], of a packet that is marked as a copy, or stale.
+    /// Like [`Self::deliver_to`], for a packet that is marked as a copy or is stale.
     #[cold]
     #[inline(never)]
     fn deliver_copy(
@@ -529,7 +543,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         self.on_progress(connection, end);
     }
 
-    /// A deadline of one end of a connection has come.
+    /// Handles the timeout of one end of a connection.
     fn on_timeout(&mut self, connection: ConnectionId, end: ConnectionEnd) {
         let transport = &mut self.connections[connection.index()].transport;
         let has_expired = transport.handle_timeout(self.now, end);
@@ -539,13 +553,14 @@ impl<P: Probe, X: Extension> World<P, X> {
         self.pump(connection, end);
     }
 
-    /// Sends what one end has to send, and notes its next deadline.
+    /// Sends all packets that one end is ready to send, and updates its deadline.
     pub(super) fn pump(&mut self, connection: ConnectionId, end: ConnectionEnd) {
         self.pump_in_place(connection, end);
     }
 
-    /// Like [`Self::pump`], compiled into its caller. Returns `true` if its flow may have progressed further than to one more
-    /// packet.
+    /// Like [`Self::pump`], but inlined. Returns `true` if the flow may have progressed. A flow
+    /// that waits for acknowledgments has not progressed while data of the opener is
+    /// unacknowledged.
     #[inline(always)]
     fn pump_in_place(&mut self, connection: ConnectionId, end: ConnectionEnd) -> bool {
         let mut known = &mut self.connections[connection.index()];
