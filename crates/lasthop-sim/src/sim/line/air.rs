@@ -1,4 +1,5 @@
-//! What becomes of the frames of one end of a line: the channel, what was counted, whom a damaged frame is told to.
+//! Outcomes of the frames of one end of a line: channel errors, counters, and reception of damaged
+//! frames.
 
 use lasthop_base::packet::{Descriptor, Extension};
 use lasthop_base::units::Instant;
@@ -7,23 +8,24 @@ use lasthop_link::interface::expose;
 use lasthop_link::link::{Endpoint, Frame, LinkEndpoint};
 use lasthop_link::queue::{Ahead, QueueCounters};
 
-/// What becomes of the frames of one end.
+/// The channel of one end of a line, with counters of its frames.
 #[derive(Clone, Debug)]
 pub(in crate::sim) struct Air {
     pub(super) channel: Channel,
-    /// Which damaged frames the endpoint at the other end is told of.
+    /// Damaged frames that the endpoint at the other end processes.
     pub(super) far_hears: Hearing,
     pub(super) counters: QueueCounters,
-    /// On a radio, the slots that were filled last.
+    /// On a radio, the slots that were filled last and may not have begun.
     pub(super) slots: Option<Box<Ahead>>,
-    /// Of these, when each damaged frame begins whose header can be read.
+    /// Start times of those slots whose frame is damaged and has a readable header.
     pub(super) readable_ahead: Vec<Instant>,
-    /// Empty where the endpoint is one protocol.
+    /// Per-service state; empty if the endpoint is a single protocol.
     pub services: ServiceTable,
 }
 
 impl Air {
-    /// A frame is on the air, whose units are lost one by one if it has some: is nothing of it left?
+    /// Exposes a frame to the channel. The units of a frame with units are lost independently.
+    /// Returns `true` if the whole frame is lost.
     #[inline(never)]
     pub(super) fn expose_units<X>(
         &mut self,
@@ -42,7 +44,7 @@ impl Air {
         is_lost
     }
 
-    /// Is the other end told of the latest frame, which was damaged?
+    /// Returns `true` if the other end processes the latest frame, which was damaged.
     #[inline]
     pub(super) fn tells_of_damage(&self) -> bool {
         match self.far_hears {
@@ -52,13 +54,14 @@ impl Air {
         }
     }
 
-    /// Frames that have begun by `now`, were damaged and whose header could be read; `None` where there can be none.
+    /// Number of damaged frames with readable header that were sent by `now`; `None` if the channel
+    /// leaves no headers readable.
     pub fn readable_headers(&self, now: Instant) -> Option<u64> {
         let ahead = self.readable_ahead.iter().filter(|&&start| start > now).count() as u64;
         Some(self.channel.readable_headers()? - ahead)
     }
 
-    /// The same of a frame without units, on a link of one service.
+    /// Like [`Self::expose_units`], for a frame without units on a link with a single service.
     #[inline(always)]
     pub(super) fn expose(&mut self, airtime: Airtime) -> bool {
         let is_lost = self.channel.is_lost(airtime);
@@ -69,17 +72,17 @@ impl Air {
     }
 }
 
-/// What an end knows of the services that share it, by their index.
+/// State of the services that share an end, by service index.
 #[derive(Clone, Debug, Default)]
 pub(in crate::sim) struct ServiceTable {
     pub names: Vec<String>,
     pub counters: Vec<QueueCounters>,
-    /// Whose frame is on the air.
+    /// Service of the frame sent last, which may still be in transmission.
     pub(super) on_air: u8,
 }
 
 impl ServiceTable {
-    /// A frame of `service` is on the air.
+    /// Counts a transmitted frame of `service`.
     #[inline]
     fn count(&mut self, service: u8, airtime: Airtime, is_lost: bool) {
         let counters = &mut self.counters[usize::from(service)];
@@ -90,13 +93,13 @@ impl ServiceTable {
     }
 }
 
-/// Damaged frames that an endpoint is told of.
+/// Damaged frames that an endpoint processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hearing {
     Nothing,
-    /// Those whose header could be read.
+    /// Frames with a readable header.
     Headers,
-    /// All: it is ideal.
+    /// All frames: the endpoint is an ideal protocol.
     All,
 }
 

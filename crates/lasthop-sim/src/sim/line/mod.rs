@@ -1,4 +1,4 @@
-//! Lines: links that a protocol drives, with an interface at each end.
+//! Driven links ("lines"): links with a protocol endpoint and an interface at each end.
 //!
 //! ```text
 //!      forward end                                     reverse end
@@ -6,12 +6,14 @@
 //!   deliver <- [interface] receive <== ring <== channel <== [interface] <- offer
 //! ```
 //!
-//! Both ends are one machine with one deadline, the earliest of four: the frame that arrives next at
-//! either end, and the moment at which either end is to be served: its transmitter falls idle while
-//! something waits, or its endpoint's timer is due. Ties go by ticket, as among machines.
+//! Both ends form one machine. Its deadline is the earliest of four: per end, the arrival of the
+//! first frame in transit to it, and the time at which it must be serviced. An end is serviced when
+//! its transmitter becomes idle while packets or frames wait, or when its endpoint's timer expires.
+//! Ties are broken by ticket, as among machines.
 //!
-//! The station of a [radio](crate::sim::radio) and its base are a line too. Its frames take slots of the
-//! radio, which sees to their arrival; of the four deadlines only the endpoints' timers are used.
+//! A [radio](crate::sim::radio) station and its base also form a line. Their frames are sent in
+//! slots of the radio, which handles the arrivals. Of the four deadlines, only those of the
+//! endpoints' timers are then used.
 
 mod air;
 mod turns;
@@ -32,42 +34,45 @@ use lasthop_link::link::{Endpoint, Frame, LayerEvent, LinkCounters, LinkEndpoint
 use lasthop_link::queue::{PropagationDelay, Queue, QueueCounters, Ring, Transmitter};
 use std::collections::VecDeque;
 
-/// A frame of a link protocol on its way.
+/// A frame of a link protocol in transit.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::sim) struct Crossing<X: Extension> {
     pub frame: Frame<Descriptor<X>>,
-    /// Arrives all the same, where an endpoint wants to be told.
+    /// Whether the channel damaged the frame. Damaged frames are in transit only if the receiving
+    /// endpoint processes them.
     pub is_damaged: bool,
 }
 
-/// One end of a line: its interface, and the air that its frames cross.
+/// One end of a driven link: its interface, and the channel over which its frames are sent.
 #[derive(Clone, Debug)]
 pub(in crate::sim) struct LineEnd<X: Extension> {
     pub interface: Interface<LinkEndpoint<Descriptor<X>>, Descriptor<X>>,
     pub air: Air,
     propagation: PropagationDelay,
-    /// Frames that arrive at the other end.
+    /// Frames in transit to the other end.
     pub ring: Ring<InFlight<Crossing<X>>>,
-    /// The computed direction of which all packets come here, if there is one. While others wait here, they
-    /// change nothing when they come: they join the queue, each at its time, when this end is looked at.
+    /// The computed direction from which all packets of this end arrive, if any. While packets wait
+    /// in the queue of this end, a new arrival affects nothing else. Arrivals are therefore held in
+    /// the ring of the feeder and join the queue, each with its own arrival time, when this end is
+    /// serviced.
     pub feeder: Option<DirectionId>,
-    /// Do others wait, so that it is held back?
+    /// Whether packets wait in the queue, so that the feeder holds back its arrivals.
     holds_back: bool,
-    /// Names of its stacked layers, the uppermost first; none where one protocol serves the link.
+    /// Names of the stacked layers, the uppermost first; empty if the link has a single protocol.
     pub layers: Vec<String>,
     /// See [`Endpoint::sleeps_while_busy`].
     sleeps_while_busy: bool,
-    /// Has it one queue and a transmitter of its own: neither services nor a radio?
+    /// Whether the end has a single queue and its own transmitter: neither services nor a radio.
     is_plain: bool,
 }
 
-/// The air while an interface is turned.
+/// State needed to send frames while an interface is polled.
 struct Transmission<'a, P, X: Extension> {
     air: &'a mut Air,
     propagation: &'a mut PropagationDelay,
     ring: &'a mut Ring<InFlight<Crossing<X>>>,
     direction: DirectionId,
-    /// When the first frame on the air arrives.
+    /// Arrival of the first frame in transit.
     arrival: &'a mut Due,
     deadlines: &'a mut Deadlines,
     probe: &'a mut P,
@@ -122,7 +127,7 @@ impl<P: Probe, X: Extension> Carrier<Descriptor<X>> for Transmission<'_, P, X> {
     }
 }
 
-/// What took a slot of a radio.
+/// A frame that was sent in a slot of a radio.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sim) struct Sent<X: Extension> {
     pub frame: Frame<Descriptor<X>>,
@@ -130,7 +135,7 @@ pub(in crate::sim) struct Sent<X: Extension> {
 }
 
 impl<X: Extension> Sent<X> {
-    /// Does it take no time, so that it cannot be lost?
+    /// Returns `true` for a frame of zero length, which takes no slot and cannot be lost.
     pub fn is_free(&self) -> bool {
         self.frame.bytes == 0
     }
@@ -174,7 +179,7 @@ impl<X: Extension> LineEnd<X> {
         }
     }
 
-    /// Would a packet that arrives now leave room for another one like it?
+    /// Returns `true` if a packet that arrives now leaves room for another packet of equal size.
     pub fn has_spare_room(&self, now: Instant, service: u8, packet: &Descriptor<X>) -> bool {
         if let LinkEndpoint::Services(services) = &self.interface.endpoint {
             let busy = self.interface.transmitter().is_busy(now);
@@ -183,8 +188,8 @@ impl<X: Extension> LineEnd<X> {
         self.interface.has_spare_room(now, packet.bytes)
     }
 
-    /// A packet joins the interface queue; false: dropped. Frames held in the endpoint's window
-    /// have left the queue.
+    /// Adds a packet to the interface queue. Returns `false` if it is dropped. Frames in the
+    /// endpoint's window are no longer in the queue.
     #[inline]
     pub fn offer(&mut self, now: Instant, service: u8, packet: &Descriptor<X>) -> bool {
         if !self.air.services.counters.is_empty() {
@@ -193,13 +198,14 @@ impl<X: Extension> LineEnd<X> {
         self.interface.enqueue_copy(now, packet)
     }
 
-    /// May a packet of `bytes` that comes now go past the interface queue?
+    /// Returns `true` if a packet of `bytes` that arrives now can bypass the interface queue.
     #[inline(always)]
     fn lets_pass(&self, now: Instant, bytes: u32) -> bool {
         self.is_plain && self.interface.lets_pass(now, bytes)
     }
 
-    /// A packet joins the queue of its service, which the endpoint holds; false: dropped.
+    /// Adds a packet to the queue of its service, which belongs to the endpoint. Returns `false` if
+    /// it is dropped.
     #[inline(never)]
     fn offer_to_service(&mut self, now: Instant, service: usize, packet: Descriptor<X>) -> bool {
         let busy = self.interface.transmitter().is_busy(now);
@@ -209,12 +215,12 @@ impl<X: Extension> LineEnd<X> {
         services.offer(now, service, packet, busy)
     }
 
-    /// Counters of the endpoint.
+    /// Returns the counters of the endpoint.
     pub fn link_counters(&self) -> LinkCounters {
         self.interface.endpoint.counters()
     }
 
-    /// Packets in the queue, the frame in transmission included.
+    /// Returns the number of packets in the queue, including the frame in transmission.
     pub fn length(&self, now: Instant) -> u64 {
         let queued = match &self.interface.endpoint {
             LinkEndpoint::Services(services) => services.queued(),
@@ -223,7 +229,7 @@ impl<X: Extension> LineEnd<X> {
         queued + u64::from(self.interface.transmitter().is_busy(now))
     }
 
-    /// The endpoint's next event and the service or the layer that it belongs to.
+    /// Returns the next event of the endpoint, with the index of its service or layer.
     #[inline]
     pub fn poll_event(&mut self) -> Option<(u8, LayerEvent)> {
         let (part, event) = match &mut self.interface.endpoint {
@@ -234,7 +240,8 @@ impl<X: Extension> LineEnd<X> {
         Some((part, LayerEvent::Link(event)))
     }
 
-    /// The endpoint and the counters of a layer: those of the link, where it has no stacked layers.
+    /// Returns the endpoint and the counters of a layer. Without stacked layers, these are the
+    /// endpoint and counters of the link.
     pub fn layer(&self, layer: usize) -> (&LinkEndpoint<Descriptor<X>>, LinkCounters) {
         match &self.interface.endpoint {
             LinkEndpoint::Stack(stack) => (stack.endpoint(layer), stack.layer_counters(layer)),
@@ -242,7 +249,7 @@ impl<X: Extension> LineEnd<X> {
         }
     }
 
-    /// Counters of the layer in which an agent can limit transmissions.
+    /// Returns the counters of the layer in which an agent can limit transmissions.
     pub fn limited_counters(&self) -> LinkCounters {
         match &self.interface.endpoint {
             LinkEndpoint::Stack(stack) => stack.limited_counters(),
@@ -250,7 +257,7 @@ impl<X: Extension> LineEnd<X> {
         }
     }
 
-    /// Counters of the endpoint of `service`.
+    /// Returns the counters of the endpoint of `service`.
     pub fn service_link_counters(&self, service: usize) -> LinkCounters {
         match &self.interface.endpoint {
             LinkEndpoint::Services(services) => services.endpoint(service).counters(),
@@ -258,7 +265,7 @@ impl<X: Extension> LineEnd<X> {
         }
     }
 
-    /// The queue of `service`, where services share the link.
+    /// Returns the queue of `service`; `None` if the link is not shared by services.
     pub fn service_queue(&self, service: usize) -> Option<&Queue<Descriptor<X>>> {
         match &self.interface.endpoint {
             LinkEndpoint::Services(services) => Some(services.queue(service)),
@@ -266,31 +273,33 @@ impl<X: Extension> LineEnd<X> {
         }
     }
 
-    /// Counters of the queue and of the frames of `service`.
+    /// Returns the counters of the queue and of the frames of `service`.
     pub fn service_counters(&self, service: usize) -> QueueCounters {
         let drops = self.service_queue(service).map_or(0, |queue| queue.counters().drops());
         QueueCounters { drops, ..self.air.services.counters[service] }
     }
 
-    /// Is the frame on the air, if there is one, of `service`?
+    /// Returns `true` if the frame sent last, which may still be in transmission, belongs to
+    /// `service`.
     pub fn is_last_of(&self, service: usize) -> bool {
         usize::from(self.air.services.on_air) == service
     }
 
-    /// May a computed direction be its feeder: has it a queue of its own, which nobody else looks at?
+    /// Returns `true` if a computed direction can become the feeder of this end. It must have no
+    /// feeder yet and a single queue, which only this end services.
     pub fn may_be_fed(&self) -> bool {
         self.feeder.is_none() && self.is_plain
     }
 
-    /// Does the packet that joined last stand behind others?
+    /// Returns `true` if other packets wait in the queue before the packet that joined last.
     #[inline]
     pub fn has_backlog(&self) -> bool {
         self.interface.queued() > 1
     }
 
-    /// The next frame takes a slot of a radio, from `start` to `end`; none is slower than that.
-    /// `on_dequeue` sees the queue if a packet has been taken from it; the slot is remembered if it ends
-    /// after the `horizon`.
+    /// Sends the next frame in a slot of a radio, from `start` to `end`. The slot is long enough
+    /// for any frame. `on_dequeue` is called with the queue if a packet is taken from it. The slot
+    /// is recorded if it ends after `horizon`. Returns `None` if there is no frame.
     #[inline]
     pub fn poll_slot(
         &mut self,
@@ -317,27 +326,28 @@ impl<X: Extension> LineEnd<X> {
         Some(Sent { frame, is_lost })
     }
 
-    /// Is it on its way to somebody: arrives, or is awaited although it is damaged?
+    /// Returns `true` if the other end processes the frame: it is intact, or the endpoint processes
+    /// damaged frames.
     #[inline]
     pub fn arrives(&self, sent: &Sent<X>) -> bool {
         !sent.is_lost || self.air.tells_of_damage()
     }
 
-    /// Would the endpoint send something, had it a slot?
+    /// Returns `true` if the endpoint would send a frame in the next slot.
     #[inline]
     pub fn has_something(&self) -> bool {
         let Interface { endpoint, .. } = &self.interface;
         endpoint.has_frame() || self.interface.queued() > 0 && endpoint.wants_packet()
     }
 
-    /// The first of its frames that has arrived at the other end by `now`.
+    /// Removes and returns the first frame that has arrived at the other end by `now`.
     pub fn take_arrived(&mut self, now: Instant) -> Option<Crossing<X>> {
         self.ring.front().filter(|first| first.due.at() <= now)?;
         self.ring.pop().map(|arrived| arrived.item)
     }
 
-    /// A frame of the other end has come.
-    /// `damaged` takes what may go up damaged.
+    /// Receives a frame from the other end. Packets with errors that may be delivered nevertheless
+    /// are added to `damaged`.
     #[inline]
     pub fn receive(
         &mut self,
@@ -351,7 +361,8 @@ impl<X: Extension> LineEnd<X> {
         self.interface.receive(now, arrived.frame);
     }
 
-    /// The same of a damaged one.
+    /// Like [`Self::receive`], for a damaged frame. Returns the packet if it may be delivered with
+    /// errors.
     #[cold]
     fn receive_damaged(
         &mut self,
@@ -361,17 +372,18 @@ impl<X: Extension> LineEnd<X> {
         self.interface.receive_damaged(now, frame)
     }
 
-    /// Replays the changes of the channel up to and including `until`.
+    /// Replays the state changes of the channel up to and including `until`.
     pub fn catch_up(&mut self, until: Instant) {
         self.air.channel.catch_up(until);
     }
 
-    /// Steps that such a replay takes for a second of simulated time.
+    /// Number of replay steps of [`Self::catch_up`] per second of simulated time.
     pub fn replay_rate(&self) -> f64 {
         self.air.channel.replay_rate()
     }
 
-    /// Counters of its transmissions: of slots filled ahead, those that have begun.
+    /// Returns the counters of its transmissions. Radio slots that were filled in advance count
+    /// when they have begun.
     pub fn counters(&self, now: Instant) -> QueueCounters {
         let services = 0..self.air.services.names.len();
         let drops = services.filter_map(|service| self.service_queue(service));
@@ -384,7 +396,7 @@ impl<X: Extension> LineEnd<X> {
         }
     }
 
-    /// Bits of the frame on the air at `now` that are not out.
+    /// Number of bits of the frame in transmission that have not been sent by `now`.
     pub fn unsent_bits(&self, now: Instant) -> f64 {
         match &self.air.slots {
             Some(slots) => slots.unsent_bits(now),
@@ -393,30 +405,30 @@ impl<X: Extension> LineEnd<X> {
     }
 }
 
-/// A link with an endpoint at each end.
+/// A driven link, with an endpoint at each end.
 #[derive(Clone, Debug)]
 pub(in crate::sim) struct Line<X: Extension> {
-    /// Its number among all links.
+    /// Index of the link among all links.
     link: usize,
     ends: [LineEnd<X>; 2],
-    /// By [`Cause`]: when the first frame of each end's ring arrives, and when each end is to be
-    /// served.
+    /// Deadlines by [`Cause`]: the first arrival from each end, and the next service of each end.
     dues: [Due; 4],
-    /// The earliest of these, as told last, and whether one has changed since.
+    /// Index of the earliest of these when it was last scheduled, and whether one has changed since.
     next: usize,
     is_stale: bool,
-    /// Does an agent want to hear what becomes of packets?
+    /// Whether an agent requires delivery reports of packets.
     pub is_watched: bool,
-    /// Has an end ever a frame of no length?
+    /// Whether an end can send frames of zero length.
     pub exchanges_free: bool,
-    /// Ends that have been served since a frame arrived, and need not be asked again.
+    /// Ends that have been serviced since a frame arrived and need not be serviced again.
     served: [bool; 2],
-    /// Its place on a radio whose slots it shares.
+    /// The place of the link on the radio whose slots it shares.
     pub station: Option<Station>,
     pub machine: MachineId,
 }
 
-/// What a line's deadline is for, and at which end: the one that sent the frame, or is to be served.
+/// The cause of a line's deadline. The side is the end that sent the arriving frame, or the end to
+/// be serviced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
     Arrival(Side),
@@ -424,7 +436,7 @@ enum Cause {
 }
 
 impl Cause {
-    /// Where its deadline stands.
+    /// Returns the index of its deadline in the table.
     #[inline]
     const fn place(self) -> usize {
         match self {
@@ -433,7 +445,7 @@ impl Cause {
         }
     }
 
-    /// The cause whose deadline stands there.
+    /// Returns the cause whose deadline has the index `place`.
     #[inline]
     const fn at(place: usize) -> Self {
         let side = if place & 1 == 0 { Side::Forward } else { Side::Reverse };
@@ -442,7 +454,7 @@ impl Cause {
 }
 
 impl<X: Extension> Line<X> {
-    /// The ends transmit on the forward and on the reverse direction of link number `link`.
+    /// Creates the line of link `link`, whose ends transmit on its forward and reverse direction.
     pub fn new(
         link: usize,
         ends: [(DirectionParameters<X>, LinkEndpoint<Descriptor<X>>); 2],
@@ -467,7 +479,8 @@ impl<X: Extension> Line<X> {
         }
     }
 
-    /// Its frames take slots of a radio, which are filled ahead of their time.
+    /// Attaches the link to a radio. Its frames are then sent in slots, which are filled in
+    /// advance.
     pub fn join(&mut self, station: Station) {
         self.station = Some(station);
         for end in &mut self.ends {
@@ -476,13 +489,13 @@ impl<X: Extension> Line<X> {
         }
     }
 
-    /// The endpoint of `side` keeps what it learns of its packets, for agents.
+    /// Makes the endpoint of `side` keep delivery reports of its packets, for agents.
     pub fn watch(&mut self, side: Side) {
         self.is_watched = true;
         self.end_mut(side).interface.endpoint.keep_fates();
     }
 
-    /// The direction on which an end transmits.
+    /// Returns the direction on which an end transmits.
     #[inline]
     pub fn direction(&self, side: Side) -> DirectionId {
         DirectionId::of(self.link, side)
@@ -506,7 +519,7 @@ impl<X: Extension> Line<X> {
         &mut self.ends
     }
 
-    /// An end and the other one.
+    /// Returns the end `side` and the other end.
     #[inline]
     pub fn both(&mut self, side: Side) -> [&mut LineEnd<X>; 2] {
         let [forward, reverse] = &mut self.ends;
@@ -516,7 +529,7 @@ impl<X: Extension> Line<X> {
         }
     }
 
-    /// An end is to be served at `at`; an unchanged time keeps its ticket.
+    /// Sets the time at which an end is serviced next. An unchanged time keeps its ticket.
     #[inline]
     pub fn serve_at(&mut self, side: Side, at: Instant, deadlines: &mut Deadlines) {
         let known = &mut self.dues[Cause::Service(side).place()];
@@ -526,7 +539,7 @@ impl<X: Extension> Line<X> {
         }
     }
 
-    /// [`Self::schedule`], if something has changed.
+    /// Calls [`Self::schedule`] if a deadline has changed.
     #[inline(always)]
     pub fn schedule_if_stale(&mut self, deadlines: &mut Deadlines) {
         if self.is_stale {
@@ -534,7 +547,7 @@ impl<X: Extension> Line<X> {
         }
     }
 
-    /// Tells its earliest deadline.
+    /// Schedules the earliest deadline of the line.
     #[inline(always)]
     pub fn schedule(&mut self, deadlines: &mut Deadlines) {
         let dues = &self.dues;

@@ -1,4 +1,5 @@
-//! What the world does with a line: packets that enter it, frames that arrive, timers, and turns of its ends.
+//! Event handlers of driven links: packets that enter, frames that arrive, timers, and service of
+//! the ends.
 
 use super::{Cause, Crossing, Line, LineEnd, Transmission};
 use crate::sim::deadlines::{Deadlines, Due};
@@ -11,7 +12,8 @@ use lasthop_base::packet::{Descriptor, Extension};
 use lasthop_link::link::{Endpoint, LayerEvent, LinkEndpoint};
 
 impl<X: Extension> LineEnd<X> {
-    /// What its feeder has held back joins the queue, as far as it comes before the event at hand.
+    /// Moves the packets that the feeder has held back, and whose arrival precedes `event`, into
+    /// the interface queue.
     #[inline(always)]
     fn absorb(&mut self, event: Due, directions: &mut [Direction<X>]) {
         let feeder = self.feeder.expect("what is held back comes from somewhere");
@@ -25,7 +27,8 @@ impl<X: Extension> LineEnd<X> {
         }
     }
 
-    /// What arrives over its feeder needs no event while others wait here.
+    /// Holds back the arrivals of the feeder while packets wait at this end, or releases them. Held
+    /// arrivals cause no events.
     #[inline(never)]
     fn hold_back(
         &mut self,
@@ -43,7 +46,7 @@ impl<X: Extension> LineEnd<X> {
 }
 
 impl<P: Probe, X: Extension> World<P, X> {
-    /// A line's deadline has come.
+    /// Handles a line's deadline.
     #[inline]
     pub(in crate::sim) fn on_line(&mut self, id: LineId) {
         let line = &self.lines[id.index()];
@@ -54,7 +57,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// The first frame that `side` has on the air arrives at the other end.
+    /// Handles the arrival of the first frame in transit from `side` at the other end.
     #[inline]
     fn on_frame(&mut self, id: LineId, side: Side) {
         let now = self.now;
@@ -89,7 +92,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         self.serve_after_arrival(id, side.other());
     }
 
-    /// The same of a damaged frame, of which the other end is told.
+    /// Like [`Self::on_frame`], for a damaged frame that the other end processes.
     #[cold]
     fn on_damaged_frame(&mut self, id: LineId, side: Side) {
         let line = &mut self.lines[id.index()];
@@ -105,7 +108,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         self.serve(id, side.other());
     }
 
-    /// A packet enters the direction of a line now, which is its `hop`.
+    /// Sends a packet over the direction of a line now. `packet.hop` is the hop of that direction.
     #[inline(always)]
     pub(in crate::sim) fn enter_line(
         &mut self,
@@ -121,7 +124,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         self.join_queue(id, direction, service, packet);
     }
 
-    /// The same where others may wait.
+    /// Like [`Self::enter_line`], if other packets may wait.
     #[inline(never)]
     fn join_queue(
         &mut self,
@@ -145,20 +148,20 @@ impl<P: Probe, X: Extension> World<P, X> {
                 self.probe.record(now, dropped);
             }
         }
-        // Behind others, it changes nothing until the head of the queue moves.
+        // Behind other packets, it has no effect until the head of the queue advances.
         if !end.has_backlog() {
             self.serve(id, direction.side());
         }
     }
 
-    /// A frame that `side` has sent reaches the other end.
+    /// Receives a frame from `side` at the other end, and forwards the packets that it releases.
     #[inline]
     pub(in crate::sim) fn take_in(&mut self, id: LineId, side: Side, arrived: &mut Crossing<X>) {
         self.receive_frame(id, side, arrived);
         self.hand_up(id, side.other());
     }
 
-    /// The same, but what may go up does not yet.
+    /// Like [`Self::take_in`], but does not forward packets yet.
     #[inline]
     pub(in crate::sim) fn receive_frame(
         &mut self,
@@ -176,7 +179,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// What the endpoint of `side` lets go up does.
+    /// Forwards the packets that the endpoint of `side` delivers to the upper layer.
     #[inline]
     pub(in crate::sim) fn hand_up(&mut self, id: LineId, side: Side) {
         self.hand_up_damaged();
@@ -188,13 +191,13 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// The next packet that the endpoint of `side` lets go up.
+    /// Returns the next packet that the endpoint of `side` delivers to the upper layer.
     #[inline(always)]
     pub(in crate::sim) fn poll_deliver(&mut self, id: LineId, side: Side) -> Option<Descriptor<X>> {
         self.lines[id.index()].end_mut(side).interface.poll_deliver()
     }
 
-    /// The timer of an endpoint is due.
+    /// Handles the timer of an endpoint.
     #[cold]
     pub(in crate::sim) fn on_link_timer(&mut self, id: LineId, side: Side) {
         let now = self.now;
@@ -205,7 +208,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         self.hand_up(id, side);
     }
 
-    /// Tells that a packet that has crossed `direction` goes up.
+    /// Reports to the probe the delivery of a packet that has crossed `direction`.
     pub(in crate::sim) fn record_delivery(
         &mut self,
         direction: DirectionId,
@@ -217,7 +220,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         self.probe.record(self.now, delivered);
     }
 
-    /// The same for a line whose end `side` lets it go up.
+    /// Like [`Self::record_delivery`], for a packet that end `side` of a line delivers.
     pub(in crate::sim) fn record_line_delivery(
         &mut self,
         id: LineId,
@@ -228,7 +231,8 @@ impl<P: Probe, X: Extension> World<P, X> {
         self.record_delivery(direction, packet, packet.frame());
     }
 
-    /// Tells the events of an endpoint as they happen: otherwise they wait for its transmitter.
+    /// Reports an endpoint's events to the probe as they occur, instead of at its next
+    /// transmission.
     pub(in crate::sim) fn record_link_events(&mut self, id: LineId, side: Side) {
         let line = &mut self.lines[id.index()];
         let direction = line.direction(side);
@@ -256,7 +260,8 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// Tells agents what the endpoint of `side` has learnt of the packets that went down past them.
+    /// Passes the delivery reports of the endpoint of `side` to the agents that its packets have
+    /// passed.
     #[cold]
     pub(in crate::sim) fn tell_fates(&mut self, id: LineId, side: Side) {
         let direction = self.lines[id.index()].direction(side);
@@ -267,8 +272,8 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// The same after a frame has arrived, mostly at a busy transmitter: then nothing happens but that
-    /// there may be something to send when it falls idle.
+    /// Like [`Self::serve`], after a frame has arrived. The transmitter is usually busy: the end is
+    /// then serviced when it becomes idle.
     #[inline]
     fn serve_after_arrival(&mut self, id: LineId, side: Side) {
         let mut line = &mut self.lines[id.index()];
@@ -276,12 +281,12 @@ impl<P: Probe, X: Extension> World<P, X> {
             self.tell_fates(id, side);
             line = &mut self.lines[id.index()];
         }
-        // What went up may have been answered, and the end served for it.
+        // The peer may have answered a forwarded packet, so that the end has already been serviced.
         if !line.served[side as usize] {
             let end = line.end(side);
             let free_at = end.interface.free_at();
             let known = line.dues[Cause::Service(side).place()].at();
-            // Mostly it is looked at then in any case.
+            // Usually the end is scheduled for that time already.
             if !(end.sleeps_while_busy && known == free_at && free_at > self.now) {
                 let next = end.interface.next_timeout_while_busy();
                 if free_at <= self.now || next <= self.now {
@@ -296,13 +301,13 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// An end may have something to send, or its timer is due.
+    /// Services an end: handles its timer if it has expired, and sends the next frame, if any.
     #[inline(never)]
     pub(in crate::sim) fn serve(&mut self, id: LineId, side: Side) {
         self.serve_with::<false>(id, side, None);
     }
 
-    /// The same where a packet has come that [passes straight](LineEnd::lets_pass).
+    /// Like [`Self::serve`], with a packet that [can bypass the queue](LineEnd::lets_pass).
     #[inline(never)]
     fn serve_fresh(&mut self, id: LineId, side: Side, fresh: &Descriptor<X>) {
         self.serve_with::<true>(id, side, Some(fresh));
@@ -359,7 +364,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// The same for all ends.
+    /// Moves the packets held back by the feeders of all ends into their queues.
     pub(in crate::sim) fn absorb_all(&mut self) {
         let current = self.current();
         for line in &mut self.lines {
@@ -371,7 +376,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// The timer of an end is due, and is seen to before anything else.
+    /// Handles the expired timer of an end before servicing it.
     #[cold]
     fn serve_after_timer(&mut self, id: LineId, side: Side) {
         self.on_link_timer(id, side);
