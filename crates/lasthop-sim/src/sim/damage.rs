@@ -1,8 +1,9 @@
-//! Damaged packets whose header could be read: who sees them.
+//! Reception of damaged packets with readable headers.
 //!
-//! A link without protocol and a WLAN hand them up as what they are. The agents at its far end see them, from the link upwards,
-//! as far as each lets them pass; then the transport, if the packet is at its end. A host that forwards packets drops
-//! damaged ones: the next link would carry a payload that is known to be wrong.
+//! A link without a protocol and a WLAN deliver such packets and mark them as damaged. The agents
+//! at the far end receive them, starting at the link, until one of them suppresses the packet. The
+//! transport receives them if the packet is at its destination. A host that forwards packets drops
+//! damaged ones, because the next link would carry a payload that is known to be wrong.
 
 use super::hops::{Hop, Listener, Then};
 use super::probe::Probe;
@@ -12,7 +13,7 @@ use crate::transport::Transport;
 use lasthop_base::packet::{Descriptor, Extension};
 
 impl<P: Probe, X: Extension> World<P, X> {
-    /// What came over the line or the air at hand damaged goes up.
+    /// Forwards the packets that the current line or medium has received with errors.
     #[cold]
     pub(super) fn hand_up_damaged(&mut self) {
         while let Some(packet) = self.damaged.pop_front() {
@@ -20,7 +21,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// A packet has crossed the direction of its hop, and only its header is as it was sent.
+    /// Forwards a packet that has crossed the direction of its hop; only its header is intact.
     fn forward_damaged(&mut self, packet: &Descriptor<X>) {
         let Hop { direction, then, listener, path, .. } = self.hops[packet.hop as usize];
         let mut next = self.directions[direction.index()].far_agent;
@@ -49,7 +50,7 @@ impl<P: Probe, X: Extension> World<P, X> {
                     self.on_progress(connection, end);
                 }
             }
-            // They do nothing but answer packets that arrive intact.
+            // These ends only answer packets that arrive intact.
             Listener::Answering { .. } | Listener::Sink { .. } => {}
             Listener::Absorbing { connection } => self.absorb_damaged(connection, packet),
         }

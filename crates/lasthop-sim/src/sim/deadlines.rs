@@ -1,13 +1,15 @@
-//! The set of deadlines: at most one per machine.
+//! Timers of all state machines, at most one per machine.
 //!
-//! *Brisk* machines move their deadline with every packet: arrivals, lines, radios. While there are a handful, they
-//! stand in a flat table, which each look scans. *Patient* ones are timers, which are put off again and again and seldom fire. Of all
-//! of them one lower bound is known: the earliest that was set since they were last looked at. They are looked at only when the clock
-//! comes to it, in a table of their own while there are a handful. More machines of either kind stand in a
-//! tree (`tournament`). Ties go by insertion sequence, then by machine; the flat table is scanned by time alone,
-//! and again where two are due at the same time.
+//! Frequent timers (arrivals, links, radios) are kept in a flat array that is scanned for every
+//! event. Rare timers (retransmission, delayed ACK) are usually rescheduled before they expire.
+//! Only a lower bound of their deadlines is maintained; they are scanned when the clock reaches it.
+//! Above [`FLAT_LIMIT`] timers of either kind, a tree (`tournament`) is used.
 //!
-//! The tree need not know of a deadline that is put off until the one before it has come to the top.
+//! Ties are broken by insertion order, then by machine index. The flat array is scanned by time
+//! alone, and scanned again by insertion order if two timers expire at the same time.
+//!
+//! A deadline in the tree that is deferred is not updated immediately, but when its former value
+//! becomes the earliest one.
 
 use super::tournament::Tournament;
 use lasthop_base::units::Instant;
@@ -22,14 +24,14 @@ impl MachineId {
         MachineId(index as u32)
     }
 
-    /// Its place in the table.
+    /// Returns its index in the table.
     #[inline]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// When something is due, and its ticket, by which ties go.
+/// A deadline, and the ticket that breaks ties.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Due {
     at: Instant,
@@ -37,40 +39,40 @@ pub struct Due {
 }
 
 impl Due {
-    /// Nothing is due.
+    /// No deadline.
     pub const NEVER: Due = Due { at: Instant::NEVER, ticket: u64::MAX };
 
-    /// After all that is due by `at`.
+    /// A deadline after all others up to and including `at`.
     #[inline]
     pub const fn after(at: Instant) -> Self {
         Due { at, ticket: u64::MAX }
     }
 
-    /// At `at`, after all of smaller tickets.
+    /// A deadline at `at`, after those at the same time with smaller tickets.
     #[inline]
     pub const fn new(at: Instant, ticket: u64) -> Self {
         Due { at, ticket }
     }
 
-    /// When.
+    /// Time of the deadline.
     #[inline]
     pub const fn at(self) -> Instant {
         self.at
     }
 
-    /// Its ticket.
+    /// Ticket of the deadline.
     #[inline]
     pub const fn ticket(self) -> u64 {
         self.ticket
     }
 
-    /// One number to compare: one subtraction with borrow instead of two comparisons.
+    /// A single number for comparison: one subtraction with borrow instead of two comparisons.
     #[inline]
     pub(super) fn key(self) -> u128 {
         u128::from(self.at.as_nanos()) << 64 | u128::from(self.ticket)
     }
 
-    /// What has this [`key`](Self::key).
+    /// The deadline with this [`key`](Self::key).
     #[inline]
     pub(super) fn of_key(key: u128) -> Self {
         Due { at: Instant::from_nanos((key >> 64) as u64), ticket: key as u64 }
@@ -96,29 +98,33 @@ impl Ord for Due {
     }
 }
 
-/// Machines up to which a linear scan beats a tree.
+/// Maximum number of machines for which a linear scan is faster than a tree.
 pub const FLAT_LIMIT: usize = 16;
 
-/// What the bound is at most. It comes before [`Due::NEVER`], so that machines without deadline are no tie with it.
+/// Upper limit of the bound. It is earlier than [`Due::NEVER`], so that machines without deadlines
+/// do not tie with it.
 const LATEST: Due = Due::after(Instant::from_nanos(u64::MAX - 1));
 
 /// Deadlines by machine index.
 #[derive(Clone, Debug)]
 pub struct Deadlines {
-    /// Of the first `ahead` machines, which each look scans: the brisk ones, while they are a handful.
+    /// Deadlines of the first `ahead` machines, which are scanned for every event: the frequent
+    /// ones, up to [`FLAT_LIMIT`].
     flat: [Due; FLAT_LIMIT],
     ahead: usize,
-    /// None of the others is due before this.
+    /// Lower bound of the deadlines of all other machines.
     bound: Due,
     inserted: u64,
-    /// By machine; those of `flat` have an unused place.
+    /// Deadlines by machine; the entries of machines in `flat` are unused.
     dues: Vec<Due>,
-    /// The others, beyond the limit: the deadline of each, or an earlier one that it had before.
+    /// With more than [`FLAT_LIMIT`] other machines: their deadlines, or earlier ones that have
+    /// been deferred since.
     tree: Option<Tournament>,
 }
 
 impl Deadlines {
-    /// Machines without deadlines: `brisk` ones, and after them `patient` ones.
+    /// Creates the table of `brisk` machines with frequent timers, followed by `patient` machines
+    /// with rare timers. None has a deadline.
     pub fn new(brisk: usize, patient: usize) -> Self {
         let ahead = if brisk > FLAT_LIMIT { 0 } else { brisk };
         let machines = brisk + patient;
@@ -127,15 +133,15 @@ impl Deadlines {
             flat: [Due::NEVER; FLAT_LIMIT],
             ahead,
             bound: LATEST,
-            // Every number is larger than that of a machine: see `put_first`.
+            // Tickets are larger than all machine indices: see `put_first`.
             inserted: u64::from(u32::MAX),
             dues: vec![Due::NEVER; machines],
             tree: (behind > FLAT_LIMIT).then(|| Tournament::new(behind)),
         }
     }
 
-    /// The next insertion sequence number, for entries that wait elsewhere (in a link's ring)
-    /// until they become a deadline.
+    /// Returns the next insertion sequence number, for entries that wait elsewhere (in a link's
+    /// ring) until they become a deadline.
     #[inline]
     pub fn ticket(&mut self) -> u64 {
         self.inserted += 1;
@@ -143,7 +149,7 @@ impl Deadlines {
     }
 
     /// Sets a machine's deadline, inserted now; [`Instant::NEVER`] removes it. An unchanged
-    /// deadline keeps its place.
+    /// deadline keeps its ticket.
     #[inline]
     pub fn set(&mut self, machine: MachineId, at: Instant) {
         if self.due_of(machine).at != at {
@@ -152,7 +158,7 @@ impl Deadlines {
         }
     }
 
-    /// Machine `last`, the last one, will never have a deadline again.
+    /// Removes the machine with the largest index, which will never have a deadline again.
     pub fn forget(&mut self, last: MachineId) {
         self.set(last, Instant::NEVER);
         if self.tree.is_none() && last.index() >= self.ahead {
@@ -170,13 +176,15 @@ impl Deadlines {
         }
     }
 
-    /// The same of what goes before everything that has a ticket, and else by machine.
+    /// Sets a machine's deadline at `at`, before all deadlines with a ticket at that time. Ties
+    /// with others set by this function are broken by machine index.
     #[inline]
     pub fn put_first(&mut self, machine: MachineId, at: Instant) {
         self.put(machine, Due::new(at, u64::from(machine.0)));
     }
 
-    /// The bound follows a machine that is due before it, and so does the tree; one that is put off can wait.
+    /// Sets the deadline of a machine outside `flat`. The bound and the tree are updated only if
+    /// the deadline is earlier.
     #[inline]
     fn put_behind(&mut self, machine: MachineId, due: Due) {
         self.dues[machine.index()] = due;
@@ -197,7 +205,8 @@ impl Deadlines {
         }
     }
 
-    /// The earliest deadline and its machine; at [`Instant::NEVER`] if there is none.
+    /// Returns the earliest deadline and its machine; a deadline at [`Instant::NEVER`] if there is
+    /// none.
     #[inline]
     pub fn first(&mut self) -> (Due, MachineId) {
         match self.first_of_flat() {
@@ -209,12 +218,13 @@ impl Deadlines {
         }
     }
 
-    /// The same, if it is one of the flat table and alone at its time.
+    /// Like [`Self::first`], if the earliest deadline is in `flat` and no other has the same time;
+    /// otherwise `None`.
     #[inline(always)]
     fn first_of_flat(&self) -> Option<(Due, MachineId)> {
         let (mut at, mut machine) = (self.bound.at, FLAT_LIMIT);
         for (number, due) in self.flat.iter().enumerate().take(self.ahead) {
-            // A jump, not a choice between two values: the processor goes on with what it expects to be next.
+            // A branch, not a conditional move: the processor predicts it and continues.
             if due.at <= at {
                 if due.at == at {
                     return None;
@@ -226,17 +236,18 @@ impl Deadlines {
         Some((Due::new(at, first.ticket), MachineId::new(machine)))
     }
 
-    /// The deadline of a machine.
+    /// Returns the deadline of a machine.
     #[inline]
     fn due_of(&self, machine: MachineId) -> Due {
         match machine.index() {
             place if place < self.ahead => self.flat[place % FLAT_LIMIT],
-            // None without machines.
+            // The table is empty if there are no machines.
             place => self.dues.get(place).copied().unwrap_or(Due::NEVER),
         }
     }
 
-    /// The machine of the earliest deadline, where the clock comes to the bound, or tickets decide.
+    /// Returns the machine of the earliest deadline if the clock has reached the bound, or if
+    /// tickets must be compared.
     #[inline(never)]
     fn first_of_all(&mut self) -> MachineId {
         let scanned = earliest_of(self.flat[..self.ahead].iter(), 0);
@@ -252,12 +263,13 @@ impl Deadlines {
         if scanned.0 < behind.0 { scanned.1 } else { behind.1 }
     }
 
-    /// When the earliest deadline is, found by looking at all.
+    /// Returns the time of the earliest deadline, from a scan of all deadlines.
     pub fn next(&self) -> Instant {
         self.flat.iter().chain(&self.dues).map(|due| due.at).min().unwrap_or(Instant::NEVER)
     }
 
-    /// The tree hears of what has been put off until its first one is as early as it says.
+    /// Returns the earliest deadline in the tree. Deferred deadlines at the top of the tree are
+    /// updated until the top is current.
     fn first_of_tree(&mut self) -> (Due, MachineId) {
         let tree = self.tree.as_mut().expect("asked for where there is one");
         loop {
@@ -272,10 +284,10 @@ impl Deadlines {
     }
 }
 
-/// The earliest of the deadlines of machines with successive numbers from `machine` on.
+/// Returns the earliest of `dues`, the deadlines of consecutive machines starting with `machine`.
 fn earliest_of<'a>(dues: impl Iterator<Item = &'a Due>, machine: usize) -> (Due, MachineId) {
     let numbered = dues.zip(machine..).map(|(&due, number)| (due, MachineId::new(number)));
-    // Of equal ones, all of which are never due, the first.
+    // Only deadlines that never expire can be equal; the first of them is returned.
     numbered.min_by_key(|&(due, _)| due).unwrap_or((Due::NEVER, MachineId::new(machine)))
 }
 
@@ -285,7 +297,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Table and tree agree with a plain search, ties included, whatever happens between two looks.
+        /// Table and tree agree with a linear search, including ties, for any changes between two
+        /// queries.
         #[test]
         fn earliest_first(
             brisk in prop_oneof![0usize..FLAT_LIMIT, FLAT_LIMIT + 1..100],

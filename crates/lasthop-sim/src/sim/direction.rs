@@ -1,9 +1,9 @@
-//! One direction of a link, as the packets see it that enter it.
+//! One direction of a link, as seen by the packets that enter it.
 //!
-//! A direction without link protocol is a *FIFO*, which is computed: its queue knows a packet's
-//! departure and fate when the packet is offered, and only arrivals that somebody must handle wait in
-//! its ring. Any other is driven by the endpoints of a line or is part of the
-//! air of a WLAN.
+//! A direction without a link protocol is a *FIFO*, which is computed: its queue determines the
+//! departure time and the outcome of a packet when the packet is offered. Its ring holds only
+//! arrivals that must be handled as events. Other directions are driven by the endpoints of a line
+//! or belong to the medium of a WLAN.
 
 use super::deadlines::{Deadlines, Due, MachineId};
 use super::hops::Entry;
@@ -14,7 +14,7 @@ use lasthop_base::units::{Bytes, Instant};
 use lasthop_link::channel::Channel;
 use lasthop_link::queue::{ComputedFifo, PropagationDelay, Queue, Ring, Transmitter};
 
-/// Something on its way, and when it arrives.
+/// An item in transit, with the deadline of its arrival.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct InFlight<T> {
     pub due: Due,
@@ -24,31 +24,32 @@ pub(super) struct InFlight<T> {
 /// Parameters of one direction.
 #[derive(Clone, Debug)]
 pub struct DirectionParameters<X: Extension = TcpOptions> {
-    /// What sends its frames, at which rate.
+    /// The transmitter of its frames, with its rate.
     pub transmitter: Transmitter,
-    /// How long its frames are on their way.
+    /// Propagation delay of its frames.
     pub propagation: PropagationDelay,
-    /// The interface queue; drop-tail where the direction is computed.
+    /// The interface queue; drop-tail if the direction is computed.
     pub queue: Queue<Descriptor<X>>,
-    /// Link header of each frame. Endpoints of ARQ links add it themselves.
+    /// Length of the link header of each frame. Endpoints of ARQ links add their headers
+    /// themselves.
     pub header: Bytes,
-    /// What destroys frames.
+    /// The error model of the channel.
     pub channel: Channel,
 }
 
-/// A direction without link protocol.
+/// A computed direction, without a link protocol.
 #[derive(Clone, Debug)]
 pub(super) struct Fifo<X: Extension> {
     pub queue: ComputedFifo,
-    /// Packets that have been computed and not yet handled, in order of arrival.
+    /// Packets whose outcome has been computed and whose arrival is pending, in order of arrival.
     pub ring: Ring<InFlight<Descriptor<X>>>,
-    /// The deadline of its arrivals, if any must be handled.
+    /// The machine of its arrivals, if any must be handled.
     pub machine: Option<MachineId>,
-    /// What arrives waits here until the end of the line that takes all of it looks: see
+    /// Whether arrivals wait in the ring until the line that takes all of them is serviced: see
     /// [`LineEnd::feeder`](super::line::LineEnd).
     pub is_held_back: bool,
-    /// Everything that enters comes from one computed direction, in order: packets can be handed
-    /// on as soon as that direction has computed them.
+    /// Whether all packets arrive in order from one computed direction. They can then be forwarded
+    /// as soon as that direction has computed them.
     pub is_chained: bool,
 }
 
@@ -67,7 +68,7 @@ impl<X: Extension> Fifo<X> {
         }
     }
 
-    /// A packet that survives arrives at `at`, and is to be handled then.
+    /// Puts a packet in transit, which arrives at `at` and must be handled then.
     #[inline(always)]
     pub fn put_on_way(&mut self, at: Instant, packet: &Descriptor<X>, deadlines: &mut Deadlines) {
         let due = Due::new(at, deadlines.ticket());
@@ -81,7 +82,7 @@ impl<X: Extension> Fifo<X> {
     }
 }
 
-/// Who carries the packets of a direction.
+/// The carrier of the packets of a direction.
 #[derive(Clone, Debug)]
 #[expect(clippy::large_enum_variant, reason = "few directions, and FIFOs are the hot path")]
 #[repr(u8)]
@@ -89,12 +90,12 @@ pub(super) enum Medium<X: Extension> {
     Fifo(Fifo<X>),
     /// The end of a line that transmits on this direction.
     Line(LineId),
-    /// Of a station of a WLAN: the air does all.
+    /// A direction of a WLAN station, handled by the medium.
     Shared(Shared),
 }
 
 impl<X: Extension> Medium<X> {
-    /// Who takes a packet that no agent stops.
+    /// Returns the entry for packets that no agent takes.
     pub fn entry(&self) -> Entry {
         match *self {
             Medium::Fifo(_) => Entry::Fifo,
@@ -108,7 +109,7 @@ impl<X: Extension> Medium<X> {
 #[derive(Clone, Debug)]
 pub(super) struct Direction<X: Extension> {
     pub medium: Medium<X>,
-    /// The first agent that packets meet where it begins, and where it ends.
+    /// The first agents at the start and at the end of the direction.
     pub near_agent: Option<SeatId>,
     pub far_agent: Option<SeatId>,
 }
@@ -118,7 +119,7 @@ impl<X: Extension> Direction<X> {
         Direction { medium, near_agent: None, far_agent: None }
     }
 
-    /// The same, to change it.
+    /// Returns the FIFO for modification; `None` if the direction is not computed.
     #[inline]
     pub fn fifo_mut(&mut self) -> Option<&mut Fifo<X>> {
         match &mut self.medium {
@@ -127,7 +128,7 @@ impl<X: Extension> Direction<X> {
         }
     }
 
-    /// The FIFO, if it has no link protocol.
+    /// Returns the FIFO; `None` if the direction is not computed.
     pub fn fifo(&self) -> Option<&Fifo<X>> {
         match &self.medium {
             Medium::Fifo(fifo) => Some(fifo),

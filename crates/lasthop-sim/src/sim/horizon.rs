@@ -1,5 +1,5 @@
-//! What the loop sees to besides events: how far ahead counters may have to look, and that no event replays for so long
-//! that an interrupt goes unheard.
+//! Work of the event loop between events: the horizon of the counters, the replay of background
+//! traffic and channels, and the checks of the interrupt flag.
 
 use super::direction::Medium;
 use super::hops::Then;
@@ -14,33 +14,34 @@ use lasthop_base::packet::Extension;
 use lasthop_base::units::{Duration, Instant, Rate};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Events between two looks at the interrupt flag: a millisecond or so.
+/// Maximum number of events between two checks of the interrupt flag: about 1 ms.
 const INTERRUPT_EVENTS: u64 = 1 << 10;
 
-/// Stations that radios see to between two looks at the interrupt flag: each frame of a radio is one event, which
-/// sees to all of its stations. Some 40 ms.
+/// Number of radio stations serviced between two checks of the interrupt flag: about 40 ms. Each
+/// frame of a radio is a single event, which services all its stations.
 const INTERRUPT_STATIONS: u64 = 1 << 18;
 
-/// Steps that are replayed between two looks at the interrupt flag, packets of background traffic
-/// and changes of channels: some 10 ms.
+/// Number of replay steps between two checks of the interrupt flag: about 10 ms. Steps are packets
+/// of background traffic and state changes of channels.
 const REPLAY_STEPS: f64 = 2e5;
 
-/// Simulated time that is replayed between two looks at the interrupt flag where a second takes
-/// `steps`.
+/// Returns the simulated time to be replayed between two checks of the interrupt flag, if one
+/// second takes `steps` steps.
 pub(super) fn replay_slice(steps: f64) -> Duration {
-    // From infinity, without steps, the conversion saturates.
+    // Without steps, the quotient is infinite and the conversion saturates.
     Duration::from_nanos((REPLAY_STEPS / steps * 1e9) as u64).max(Duration::from_nanos(1))
 }
 
-/// Events between two looks at the interrupt flag, where an event sees to `stations` stations at most.
+/// Returns the number of events between two checks of the interrupt flag, if an event services up
+/// to `stations` stations.
 pub(super) fn look_interval(stations: usize) -> u64 {
     let events = INTERRUPT_STATIONS / (stations as u64).max(1);
     events.clamp(1, INTERRUPT_EVENTS).next_power_of_two().min(INTERRUPT_EVENTS)
 }
 
 impl<P: Probe, X: Extension> World<P, X> {
-    /// No transfer can be complete sooner than the slowest link on its way has carried once what
-    /// has not been sent by now.
+    /// Returns a lower bound of the time at which all transfers are complete: the slowest link of
+    /// each path must still carry all data that has not been sent once.
     pub(super) fn earliest_completion(&self) -> Instant {
         let completion = |flow: &Flow| {
             let App::Streams(app) = &flow.app else { return Instant::ZERO };
@@ -61,7 +62,7 @@ impl<P: Probe, X: Extension> World<P, X> {
                 true => known.transport.unsent(End::Opener),
                 false => application.size(),
             };
-            // The rate of a radio is rounded down.
+            // Radio rates are rounded down.
             let rate = u128::from(slowest.as_bps()) + 1;
             let nanos = u128::from(unsent) * 8 * 1_000_000_000 / rate;
             let nanos = u64::try_from(nanos).unwrap_or(u64::MAX);
@@ -71,8 +72,8 @@ impl<P: Probe, X: Extension> World<P, X> {
         self.flows.iter().map(completion).max().unwrap_or_default()
     }
 
-    /// The run goes on beyond the time at which it could have been complete: finds out when it can be
-    /// now. Each time waits for longer, so that a transfer that stalls does not ask again and again.
+    /// Recomputes the horizon when the run exceeds it. The interval until the next computation
+    /// grows with time, so that a stalled transfer does not cause frequent computations.
     #[cold]
     pub(super) fn raise_horizon(&mut self, stop: Instant) {
         let horizon = self.earliest_completion().min(stop);
@@ -81,7 +82,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         self.horizon_due = horizon.max(self.now + pause);
     }
 
-    /// Counters will not be asked for what they were before `horizon`.
+    /// Sets the horizon: counters will not be read for earlier times.
     pub(super) fn set_horizon(&mut self, horizon: Instant) {
         for direction in &mut self.directions {
             if let Medium::Fifo(fifo) = &mut direction.medium {
@@ -98,14 +99,15 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// When background traffic and channels must be replayed at the latest.
+    /// Returns the time by which background traffic and channels must be replayed.
     pub(super) fn catch_up_due(&self) -> Instant {
         let slice = self.replay_slice.as_nanos();
         Instant::from_nanos(self.caught_up.as_nanos().saturating_add(slice))
     }
 
-    /// Replays background traffic and changes of channels up to and including `until`, before which
-    /// nothing enters a direction any more; false if it was interrupted.
+    /// Replays background traffic and state changes of channels up to and including `until`. No
+    /// packet may enter a direction before that time afterwards. Returns `false` if the run is
+    /// interrupted.
     #[cold]
     pub(super) fn catch_up(&mut self, until: Instant, interrupt: &AtomicBool) -> bool {
         loop {
@@ -131,7 +133,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// The highest rate that a direction ever has.
+    /// Returns the maximum rate of a direction over the whole run.
     fn fastest(&self, direction: DirectionId) -> Rate {
         match &self.directions[direction.index()].medium {
             Medium::Fifo(fifo) => fifo.queue.transmitter().fastest(),

@@ -1,5 +1,5 @@
-//! Metrics that the simulator counts: those of flows, and those of links that no other module counts; and the list of
-//! all metrics of a simulation.
+//! Metrics counted by the simulator: those of flows, and those of links that no other module
+//! counts. Also the list of all metrics of a simulation.
 
 use crate::agent::AgentKind;
 use crate::app::App;
@@ -53,7 +53,8 @@ metrics! {
     }
 }
 
-/// The metrics of each kind of entity, `link` of `link.wireless.forward.retransmissions`, by what reports them.
+/// The metrics of each kind of entity, grouped by the component that reports them. The kind is the
+/// first part of the entity name: `link` in `link.wireless.forward.retransmissions`.
 pub fn groups() -> [(&'static str, Vec<&'static [Metric]>); 5] {
     let [streams, datagrams] = [Carries::Streams, Carries::Datagrams].map(TransportKind::metrics);
     let link = [
@@ -76,7 +77,7 @@ pub fn groups() -> [(&'static str, Vec<&'static [Metric]>); 5] {
     ]
 }
 
-/// Whether `metric` of `entity` is in the list.
+/// Returns `true` if `metric` of `entity` is in the list.
 pub(crate) fn is_listed(entity: &str, metric: &Metric) -> bool {
     let kind = entity.split('.').next();
     let own = groups().into_iter().filter(|&(one, _)| Some(one) == kind);

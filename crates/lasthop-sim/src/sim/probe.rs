@@ -1,8 +1,8 @@
-//! Observation: what a run may tell while it goes on.
+//! Observation: the events that a run can report.
 //!
-//! A [`Probe`] is a type parameter of the world. With [`Silent`] every call compiles to nothing.
-//! A computed link knows a frame's fate before its time has come, so that events arrive in the
-//! order of their computation: sort by time before use.
+//! A [`Probe`] is a type parameter of the world. With [`Silent`], every call compiles to nothing.
+//! The outcome of a frame on a computed link is known before it arrives. Events are therefore
+//! reported in the order of their computation and must be sorted by time before use.
 
 use super::ids::{ConnectionId, DirectionId};
 use crate::agent::AgentEvent;
@@ -13,21 +13,22 @@ use lasthop_link::link::{CarriesFrames, Frame, FrameKind, LinkEvent, packet_with
 use lasthop_wlan::dcf::{AirFate, AirFrame};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What a frame of a link protocol was.
+/// Description of a frame of a link protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameLabel {
     /// Kind and number.
     pub kind: FrameKind,
     /// Cumulative acknowledgment that it carried.
     pub ack: Option<u64>,
-    /// Service that it belongs to, on a link of several, or its layer, of a frame of an upper one; else 0.
+    /// Service of the frame on a link with several services; layer of the frame if an upper layer
+    /// sent it; otherwise 0.
     pub service: u8,
-    /// Number of the frame of the layer above that it carries, as [`Event::LayerSent`] has it.
+    /// Number of the frame of the layer above that it carries, as in [`Event::LayerSent`].
     pub carries: Option<u32>,
 }
 
 impl FrameLabel {
-    /// A data frame of this number, where that is all there is to it.
+    /// Describes a data frame that has only a number.
     pub(super) fn data(sequence: u64) -> Self {
         FrameLabel { kind: FrameKind::Data { sequence }, ack: None, service: 0, carries: None }
     }
@@ -50,7 +51,7 @@ pub struct SegmentLabel {
     pub numbers: Numbers,
 }
 
-/// Something that happened.
+/// An event that can be reported.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Event {
     /// A transport reports about one end of a connection.
@@ -59,95 +60,101 @@ pub enum Event {
         connection: ConnectionId,
         /// Which end.
         end: End,
-        /// What happened.
+        /// The event.
         event: TransportEvent,
     },
-    /// Length of an interface queue just after an arrival, the packet in transmission included.
+    /// Length of an interface queue just after an arrival, including the packet in transmission.
     Queue {
         /// Direction index.
         direction: DirectionId,
         /// Packets.
         packets: u64,
-        /// The one that came.
+        /// The packet that arrived.
         packet: Packet,
     },
-    /// The same just after the endpoint chose what is sent next, for which it may take packets.
+    /// Length of an interface queue just after the endpoint selected the next frame, for which it
+    /// may take packets.
     QueueServed {
         /// Direction index.
         direction: DirectionId,
         /// Packets.
         packets: u64,
     },
-    /// A packet was dropped: by a full queue, or by a discipline that wants a shorter one.
+    /// A packet was dropped: the queue was full, or the queue discipline dropped it.
     Dropped {
         /// Direction index.
         direction: DirectionId,
-        /// What was refused.
+        /// The dropped packet.
         packet: Packet,
-        /// When it would have left, if that is known: where nothing chooses the next frame.
+        /// Time at which its transmission would have started; `None` where a link protocol selects
+        /// the next frame.
         turn: Option<Instant>,
     },
-    /// A frame went on the air; the time is the end of its transmission.
+    /// A frame was sent; the time of the event is the end of its transmission.
     FrameSent {
         /// Direction index.
         direction: DirectionId,
-        /// What it was. Where there is no link protocol, frames are numbered in the order of their transmission.
+        /// Description of the frame. Without a link protocol, frames are numbered in transmission
+        /// order.
         label: FrameLabel,
-        /// The segment that it carried; `None` of other packets, and where there is a link
-        /// protocol: its frames have numbers of their own.
+        /// The segment that it carried. `None` for other packets, and with a link protocol, whose
+        /// frames have their own numbers.
         segment: Option<SegmentLabel>,
-        /// The packet that it carried, a piece of it or units of its block; `None` in control frames and parity.
+        /// The packet that it carried, whole or in part (a segment, or units of its block); `None`
+        /// for control frames and parity.
         packet: Option<Packet>,
         /// Length on the air in bytes, link header included.
         bytes: u32,
-        /// When its first bit left.
+        /// Start of its transmission.
         start: Instant,
-        /// When its last bit arrives; `None` if the channel destroyed it.
+        /// Arrival of its last bit; `None` if the channel destroyed the frame.
         arrival: Option<Instant>,
     },
-    /// A frame of 802.11 was on the air, which began at the time of the event.
+    /// An IEEE 802.11 frame was sent; the time of the event is the start of its transmission.
     OnAir {
-        /// Index of the direction of the exchange: a CTS or an acknowledgment went against it.
+        /// Direction of the frame exchange. CTS and acknowledgment frames are sent in the opposite
+        /// direction.
         direction: DirectionId,
-        /// What it was.
+        /// Type of the frame.
         kind: AirFrame,
-        /// What became of it.
+        /// Outcome of the frame.
         fate: AirFate,
-        /// What it carried.
+        /// The packet that it carried.
         packet: Option<Packet>,
-        /// When it ended.
+        /// End of its transmission.
         end: Instant,
-        /// How long it reserved the medium for what followed.
+        /// Duration for which it reserved the medium for the frames that follow.
         reserves: Duration,
     },
-    /// A station of a WLAN has drawn a back-off, whose slots count from the time of the event.
+    /// A WLAN station has sampled a backoff; its slots count from the time of the event.
     Backoff {
-        /// Index of the direction of the frame that waits for it.
+        /// Direction of the frame that waits for the end of the backoff.
         direction: DirectionId,
-        /// How many slots.
+        /// Number of slots.
         slots: u32,
-        /// From how many they were drawn: 0 to this.
+        /// Contention window: the number of slots was sampled from 0 to this.
         window: u32,
     },
-    /// A packet that came over a link went up.
+    /// A packet that was received over a link is delivered to the upper layer.
     Delivered {
-        /// Index of the direction over which it came.
+        /// Direction over which it was received.
         direction: DirectionId,
-        /// Service that it belongs to, on a link of several; else 0.
+        /// Service of the packet on a link with several services; otherwise 0.
         service: u8,
-        /// Number of the frame in which it came, of the last one if it came in pieces, or in whose place it was
-        /// computed; `None` where packets do not [keep it](lasthop_base::packet::Watched).
+        /// Number of the frame that carried it: of the last one if it was segmented, or of the
+        /// frame that was reconstructed by decoding. `None` if packets do not [record
+        /// it](lasthop_base::packet::Watched).
         number: Option<u64>,
-        /// What goes up.
+        /// The delivered packet.
         packet: Packet,
     },
-    /// A link endpoint reports.
+    /// A link endpoint reports an event.
     Link {
         /// Direction in which the endpoint transmits.
         direction: DirectionId,
-        /// Service of the endpoint, on a link of several; else 0.
+        /// Service of the endpoint on a link with several services; otherwise 0.
         service: u8,
-        /// What happened.
+        /// The event.
         event: LinkEvent,
     },
     /// A layer of a link has passed a frame to the layer below.
@@ -156,31 +163,32 @@ pub enum Event {
         direction: DirectionId,
         /// Number of the frame in transmission order of its layer, modulo 2^32.
         number: u32,
-        /// What the frame is, and its layer.
+        /// Description of the frame, and its layer.
         label: FrameLabel,
-        /// Length in bytes, header of the layer included.
+        /// Length in bytes, including the header of the layer.
         bytes: u32,
     },
-    /// A layer of a link has got a frame from the layer below.
+    /// A layer of a link has received a frame from the layer below.
     LayerReceived {
-        /// Direction over which the frame came.
+        /// Direction over which the frame was received.
         direction: DirectionId,
-        /// The layer, the uppermost being 0.
+        /// Index of the layer; the uppermost is 0.
         layer: u8,
-        /// Number that its sender gave it.
+        /// Number that its sender assigned.
         number: u32,
     },
-    /// An agent reports.
+    /// An agent reports an event.
     Agent {
-        /// Direction that begins where the agent sits.
+        /// Direction at whose start the agent is attached.
         direction: DirectionId,
-        /// What happened.
+        /// The event.
         event: AgentEvent,
     },
 }
 
 impl Event {
-    /// A link protocol has sent a frame, which arrives at `at` unless it is lost.
+    /// Creates the event of a frame sent by a link protocol, which arrives at `at` unless `is_lost`
+    /// is set.
     pub(super) fn frame_sent<X: Extension>(
         direction: DirectionId,
         frame: &Frame<Descriptor<X>>,
@@ -202,13 +210,13 @@ impl Event {
 
 /// Receives events.
 pub trait Probe {
-    /// Are events worth preparing at all?
+    /// Whether events must be prepared at all.
     const ACTIVE: bool;
-    /// Something happened at `at`.
+    /// Records an event that occurred at `at`.
     fn record(&mut self, at: Instant, event: Event);
 }
 
-/// Nobody watches.
+/// The probe of unobserved runs, which ignores all events.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 
@@ -218,8 +226,8 @@ impl Probe for Silent {
     fn record(&mut self, _at: Instant, _event: Event) {}
 }
 
-/// Events that may still be kept. When they are used up the run is interrupted, so that a long run
-/// ends with a message and not with the machine's memory.
+/// Limit of the number of recorded events. When it is reached, the run is interrupted, so that a long
+/// run ends with an error message instead of exhausting the memory.
 #[derive(Debug)]
 pub struct Room<'a> {
     left: usize,
@@ -227,12 +235,12 @@ pub struct Room<'a> {
 }
 
 impl<'a> Room<'a> {
-    /// Room for `most` events of the run that `interrupt` ends.
+    /// Creates room for `most` events. If it is exhausted, `interrupt` is set to end the run.
     pub fn new(most: usize, interrupt: &'a AtomicBool) -> Self {
         Room { left: most, interrupt }
     }
 
-    /// Takes the place of one event; false if there is none.
+    /// Takes the room of one event. Returns `false` and interrupts the run if none is left.
     pub fn take(&mut self) -> bool {
         let Some(left) = self.left.checked_sub(1) else {
             self.interrupt.store(true, Ordering::Relaxed);
@@ -243,14 +251,14 @@ impl<'a> Room<'a> {
     }
 }
 
-/// Keeps everything, or what is wanted of it, as long as there is room.
+/// Records all events, or the wanted ones, as long as there is room.
 #[derive(Debug)]
 pub struct Recorder<'a> {
     /// Events in the order of their computation.
     pub events: Vec<(Instant, Event)>,
-    /// When the first event came that had no room.
+    /// Time of the first event without room.
     pub full: Option<Instant>,
-    /// Were there more events than are kept, so that none is?
+    /// Whether more than the maximum number of events occurred, so that none is kept.
     pub only_counts: bool,
     most_kept: usize,
     room: Room<'a>,
@@ -258,17 +266,18 @@ pub struct Recorder<'a> {
 }
 
 impl<'a> Recorder<'a> {
-    /// A recorder for as many events.
+    /// Creates a recorder of all events within `room`.
     pub fn new(room: Room<'a>) -> Self {
         Recorder::only(room, |_| true)
     }
 
-    /// The same, but of more events than `most_kept` none is kept: there is no memory for all of a run that may be refused.
+    /// Like [`Self::new`], but keeps no events if more than `most_kept` occur. This limits the
+    /// memory of a run whose result may be rejected.
     pub fn keeping(most_kept: usize, room: Room<'a>) -> Self {
         Recorder { most_kept, ..Recorder::new(room) }
     }
 
-    /// The same for events that are wanted alone.
+    /// Like [`Self::new`], but records only events for which `is_wanted` returns `true`.
     pub fn only(room: Room<'a>, is_wanted: fn(&Event) -> bool) -> Self {
         Recorder {
             events: Vec::new(),

@@ -4,30 +4,33 @@
 //!              frame k                  frame k + 1
 //!   |---------------------------|---------------------------|--> time
 //!   fill: each way gives its    fill
-//!   slots to who has something  |
+//!   slots to ready stations     |
 //!   |  |  |  |  |  |  |  |      +-- + delay --> all of frame k arrives
 //! ```
 //!
-//! Frame k is the time from k to k + 1 frames. At its start each way (uplink: stations to base;
-//! downlink) shares its slots among the stations that have something to send, one slot at a time
-//! in rotation; the rotation goes on from frame to frame. The link protocol of a station chooses
-//! what goes into a slot, one link frame each. Slot i of n lasts from i/n to (i + 1)/n of the
-//! frame, which is when its channel is looked at; all that was sent arrives together, at the end of
-//! the frame and a delay later. At one instant, arrivals are handled before the next frame is
-//! filled.
+//! Frame k is the time from k to k + 1 frame durations. At its start, each way (uplink: stations to
+//! base; downlink: base to stations) assigns its slots to the stations that have something to send,
+//! one slot at a time in rotation. The rotation continues from frame to frame. The link protocol of
+//! a station selects the link frame that is sent in each of its slots.
 //!
-//! A radio knows which stations have something to send and which have something on its way, so that
-//! a frame costs nothing for the others. It has one deadline, and none while nobody has anything to send. Its directions have no
-//! arrivals and no transmitter of their own, but a deadline for the timer of the endpoint.
+//! Slot i of n lasts from i/n to (i + 1)/n of the frame. The error model of the station's channel
+//! is evaluated for that interval. All link frames of a frame arrive together, one propagation
+//! delay after the end of the frame. If arrivals and the start of a frame coincide, the arrivals
+//! are handled first.
 //!
-//! Frames of no length, ideal feedback, take no slot and arrive at once: both ends of a link
-//! exchange them until there are none.
+//! A radio tracks which stations have something to send and which have link frames in transit, so
+//! that a frame costs nothing for the others. It has one deadline, and none while no station has
+//! anything to send or receive. Its directions have no arrivals and no transmitters, but a deadline
+//! for the timer of the endpoint.
+//!
+//! Link frames of zero length (ideal feedback) take no slot and arrive immediately. Both ends of a
+//! link exchange them until none is left.
 //!
 //! Source: the TDD frame of F. Vacirca, A. De Vendictis, A. Baiocchi, "Investigating Interactions
 //! between ARQ Mechanisms and TCP over Wireless Links", section 3.
 //!
-//! Not modelled: requests for slots and their grant, random access, slots that move from one way
-//! to the other, priorities, adaptive modulation.
+//! Not modelled: requests and grants of slots, random access, slots that change between uplink and
+//! downlink, priorities, adaptive modulation.
 
 use super::deadlines::{Due, MachineId};
 use super::direction::InFlight;
@@ -50,41 +53,41 @@ pub struct RadioParameters {
     pub uplink: u32,
     /// Slots of a frame from the base to the stations, at least 1.
     pub downlink: u32,
-    /// From the end of a frame to the arrival of what was sent in it.
+    /// Delay from the end of a frame to the arrival of its link frames.
     pub propagation: PropagationDelay,
 }
 
-/// A line's place on a radio.
+/// The place of a line on a radio.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Station {
     pub radio: RadioId,
-    /// Among the stations of that radio.
+    /// Index among the stations of that radio.
     pub number: u64,
 }
 
-/// A radio and who shares it.
+/// A radio and the stations that share it.
 #[derive(Clone, Debug)]
 pub(super) struct Radio {
     parameters: RadioParameters,
-    /// Stations: their lines, on whose forward direction they transmit.
+    /// Lines of the stations, which transmit on the forward direction.
     pub stations: Vec<LineId>,
-    /// The station whose turn it is: uplink, downlink.
+    /// The station that is served first in the next frame: uplink, downlink.
     turns: [u64; 2],
-    /// Stations of whose line an end has something to send: uplink, downlink.
+    /// Stations with something to send: uplink, downlink.
     wanting: [NumberSet; 2],
-    /// Stations of whose line a frame may be on its way: uplink, downlink.
+    /// Stations whose line may have link frames in transit: uplink, downlink.
     awaited: [NumberSet; 2],
     /// End of the last frame that was filled.
     filled_until: Instant,
-    /// Start of the next frame that somebody has something for.
+    /// Start of the next frame to be filled; [`Instant::NEVER`] if no station has anything to send.
     due: Instant,
-    /// When what was sent arrives: the earliest first.
+    /// Times at which the filled frames arrive, the earliest first.
     arrivals: Ring<Instant>,
     /// Stations that still want slots of the frame that is being filled.
     ready: Vec<u64>,
-    /// Nobody asks for counters as they were before this.
+    /// Counters are not read for times before this.
     pub horizon: Instant,
-    /// Its deadline.
+    /// The machine of its deadline.
     pub machine: MachineId,
 }
 
@@ -106,13 +109,14 @@ impl Radio {
         }
     }
 
-    /// Adds a station, which transmits on the forward direction of `line`; its number.
+    /// Adds a station, which transmits on the forward direction of `line`. Returns its index.
     pub fn add_station(&mut self, line: LineId) -> u64 {
         self.stations.push(line);
         self.count() - 1
     }
 
-    /// All stations are there; its deadline is that of `machine`.
+    /// Completes the setup after all stations were added. `machine` holds the deadline of the
+    /// radio.
     pub fn close(&mut self, machine: MachineId) {
         let count = self.count();
         self.machine = machine;
@@ -129,7 +133,7 @@ impl Radio {
         self.stations[station as usize]
     }
 
-    /// A station's end `way` has something to send now, or has no longer.
+    /// Records whether a station has something to send on `way`.
     #[inline]
     fn note(&mut self, station: u64, way: Side, has_something: bool) {
         let wanting = &mut self.wanting[way as usize];
@@ -140,7 +144,7 @@ impl Radio {
         }
     }
 
-    /// Stations that want slots of `way` become those that are ready, from the one whose turn it is.
+    /// Collects the stations that want slots of `way`, in rotation order.
     fn gather(&mut self, way: Side) {
         let (wanting, turn) = (&self.wanting[way as usize], self.turns[way as usize]);
         self.ready.clear();
@@ -152,7 +156,7 @@ impl Radio {
         }
     }
 
-    /// The first station from `from` on of whose line a frame may be on its way.
+    /// Returns the first station at or after `from` whose line may have link frames in transit.
     #[inline]
     fn next_awaited(&self, from: u64) -> Option<u64> {
         let [up, down] = &self.awaited;
@@ -164,7 +168,7 @@ impl Radio {
         down.or(up)
     }
 
-    /// Somebody has something to send: the first frame that can still be filled is due.
+    /// Schedules the first frame that can still be filled, if none is scheduled.
     fn wake(&mut self, now: Instant) {
         if self.due == Instant::NEVER {
             let frame = self.parameters.frame.as_nanos();
@@ -179,12 +183,12 @@ impl Radio {
 }
 
 impl<P: Probe, X: Extension> World<P, X> {
-    /// A radio's deadline has come.
+    /// Handles a radio's deadline.
     pub(super) fn on_radio(&mut self, id: RadioId) {
         let now = self.now;
         let radio = &mut self.radios[id.index()];
         if radio.arrivals.front() == Some(&now) {
-            // Where the delay falls, several frames arrive at once.
+            // If the delay decreases, several frames arrive at the same time.
             while radio.arrivals.front() == Some(&now) {
                 radio.arrivals.pop();
             }
@@ -212,7 +216,8 @@ impl<P: Probe, X: Extension> World<P, X> {
                 let arrival = radio.parameters.propagation.arrival(radio.filled_until);
                 radio.arrivals.push(arrival);
             }
-            // Who still has something needs the next frame.
+            // Stations that still have something to send use the next frame: see the end of this
+            // function.
             radio.due = Instant::NEVER;
         }
         let radio = &mut self.radios[id.index()];
@@ -232,7 +237,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         self.deadlines.set(radio.machine, radio.next_deadline());
     }
 
-    /// All that the end `side` of a station's line has sent in one frame arrives at the other end.
+    /// Receives all link frames that the end `side` of a station's line has sent in one frame.
     fn take_in_frame(&mut self, line: LineId, side: Side) {
         let now = self.now;
         let far = side.other();
@@ -241,7 +246,8 @@ impl<P: Probe, X: Extension> World<P, X> {
             return;
         }
         if P::ACTIVE {
-            // What goes up is told at once, but goes on when all has come, as without observation.
+            // Packets are reported immediately, but forwarded after all link frames were received,
+            // as without observation.
             let mut up = Vec::new();
             while let Some(mut arrived) = self.lines[line.index()].end_mut(side).take_arrived(now) {
                 self.receive_frame(line, side, &mut arrived);
@@ -253,7 +259,7 @@ impl<P: Probe, X: Extension> World<P, X> {
             self.hand_up_damaged();
             up.iter_mut().for_each(|packet| self.forward(packet));
         } else {
-            // The same, without a look at what goes up after each frame.
+            // As above, without polling for deliveries after each link frame.
             let [near, far_end] = self.lines[line.index()].both(side);
             while let Some(arrived) = near.ring.front().filter(|first| first.due.at() <= now) {
                 far_end.receive(now, &arrived.item, &mut self.damaged);
@@ -268,7 +274,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         self.settle_station(line, far);
     }
 
-    /// [`Self::exchange_free`], where there may be something to exchange or to tell.
+    /// Calls [`Self::exchange_free`] if there may be link frames to exchange or outcomes to report.
     #[inline]
     fn exchange_free_if_any(&mut self, line: LineId, side: Side) {
         let known = &self.lines[line.index()];
@@ -277,8 +283,8 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// Hands the frames of no length of both ends of a line over, until there are none; the end
-    /// other than `side` is asked first.
+    /// Exchanges the zero-length frames of both ends of a line until none is left. The end other
+    /// than `side` is polled first.
     fn exchange_free(&mut self, line: LineId, side: Side) {
         let now = self.now;
         let (mut way, mut idle) = (side.other(), 0);
@@ -300,7 +306,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// A frame of no length is sent and arrives.
+    /// Sends a link frame of zero length, which arrives immediately.
     fn hand_over(&mut self, line: LineId, side: Side, mut free: Crossing<X>) {
         if P::ACTIVE {
             let direction = self.lines[line.index()].direction(side);
@@ -310,7 +316,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         self.take_in(line, side, &mut free);
     }
 
-    /// Notes the timer of an endpoint, and tells or drops its events.
+    /// Updates the timer of an endpoint, and reports or discards its events.
     fn settle_station(&mut self, id: LineId, side: Side) {
         if P::ACTIVE {
             self.record_link_events(id, side);
@@ -329,7 +335,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         self.note_station(id, side);
     }
 
-    /// Its radio is to know whether an end of a station's line has something to send.
+    /// Records at the radio whether an end of a station's line has something to send.
     #[inline]
     fn note_station(&mut self, id: LineId, side: Side) {
         let line = &self.lines[id.index()];
@@ -337,8 +343,8 @@ impl<P: Probe, X: Extension> World<P, X> {
         self.radios[radio.index()].note(number, side, line.end(side).has_something());
     }
 
-    /// Gives the slots of one way (that on which the stations' ends `way` transmit) of the frame
-    /// that starts now to those who want them; false if there is nobody.
+    /// Assigns the slots of one way in the frame that starts now. The ends `way` of the stations'
+    /// lines transmit in it. Returns `false` if no station has anything to send.
     fn fill(&mut self, id: RadioId, way: Side) -> bool {
         let now = self.now;
         let radio = &mut self.radios[id.index()];
@@ -346,7 +352,8 @@ impl<P: Probe, X: Extension> World<P, X> {
         let slots = u64::from([uplink, downlink][way as usize]);
         radio.gather(way);
         let mut ready = std::mem::take(&mut radio.ready);
-        // How many are ready, and whether each of them is asked again before the slots run out.
+        // Number of ready stations, and whether each of them is polled again before the slots run
+        // out.
         let (mut count, mut comes_again) = (ready.len() as u64, true);
         let (mut slot, mut start, mut last) = (0, now, None);
         while slot < slots && !ready.is_empty() {
@@ -365,7 +372,8 @@ impl<P: Probe, X: Extension> World<P, X> {
                     last = Some(station);
                     (slot, start) = (slot + 1, end);
                     comes_again &= slots - slot >= count;
-                    // Who has nothing more is asked again at once, while the cache still has its line.
+                    // A station without further frames is polled again immediately, while its line
+                    // is in the cache.
                     if !comes_again || self.lines[line.index()].end(way).has_something() {
                         return true;
                     }
@@ -384,7 +392,8 @@ impl<P: Probe, X: Extension> World<P, X> {
         last.is_some()
     }
 
-    /// The next frame of a station's end `way` takes the slot from `start` to `end`; false if it has none.
+    /// Sends the next frame of a station's end `way` in the slot from `start` to `end`. Returns
+    /// `false` if the end has no frame.
     fn fill_slot(
         &mut self,
         (id, station): (RadioId, u64),
@@ -410,7 +419,8 @@ impl<P: Probe, X: Extension> World<P, X> {
                 self.exchange_free(line, way);
                 continue;
             }
-            // That something is sent makes this a frame that arrives; both ways ask for the same time.
+            // A frame that is sent makes [`Self::on_radio`] schedule an arrival for the same time.
+            // Uplink and downlink obtain an identical time here.
             let radio = &mut self.radios[id.index()];
             let RadioParameters { frame, ref mut propagation, .. } = radio.parameters;
             let at = propagation.arrival(now + frame);
@@ -429,8 +439,9 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// The timer of an endpoint on a radio is due. It is handled here only: a packet that enters at
-    /// the same instant, while others still go up, must not let more of them go up in between.
+    /// Handles the timer of a radio endpoint. It is not handled elsewhere: a packet that enters at
+    /// the same instant, while other packets are being delivered, must not cause further deliveries
+    /// in between.
     pub(super) fn on_station_timer(&mut self, line: LineId, side: Side) {
         if self.lines[line.index()].end(side).interface.endpoint.next_timeout() <= self.now {
             self.on_link_timer(line, side);
@@ -441,8 +452,9 @@ impl<P: Probe, X: Extension> World<P, X> {
         self.wake_radio(line, side.other());
     }
 
-    /// If an end of a station's line has something to send, the next frame is due. Its endpoint may
-    /// also have a new timer, even one whose time is over, when somebody has set another limit.
+    /// Schedules the next frame if an end of a station's line has something to send. Also updates
+    /// the timer of its endpoint. That timer may already have expired if an agent has changed the
+    /// transmission limit.
     pub(super) fn wake_radio(&mut self, id: LineId, side: Side) {
         let line = &mut self.lines[id.index()];
         let Station { radio, number } = line.station.expect("a station has its radio");
@@ -472,7 +484,7 @@ mod tests {
             downlink: 1,
             propagation: PropagationDelay::default(),
         };
-        // Now, end of the last frame filled, due.
+        // Current time, end of the last filled frame, expected start of the next frame (in ms).
         for (now, filled, due) in [(0, 0, 0), (1, 0, 10), (20, 20, 20), (20, 30, 30), (25, 30, 30)]
         {
             let mut radio = Radio::new(parameters.clone());

@@ -1,4 +1,4 @@
-//! What a probe is told of packets that enter a computed direction.
+//! Probe events of packets that enter a computed direction.
 
 use super::direction::Fifo;
 use super::hops::{Hop, Listener};
@@ -10,7 +10,7 @@ use lasthop_base::packet::{Descriptor, Extension, Packet};
 use lasthop_base::units::Instant;
 use lasthop_link::queue::{Fate, Queue};
 
-/// Tells which waiting packets a discipline has just dropped.
+/// Reports the waiting packets that a queue discipline has just dropped.
 pub(super) fn record_dropped<P: Probe, X: Extension>(
     probe: &mut P,
     direction: DirectionId,
@@ -23,9 +23,9 @@ pub(super) fn record_dropped<P: Probe, X: Extension>(
     }
 }
 
-/// Tells what becomes of a packet that has entered a computed direction. `times`: of its arrival,
-/// and when its transmission starts;
-/// `told`: how many frames the probe has been told of; with the packet, the segment that it is.
+/// Reports the outcome of a packet that has entered a computed direction. `at` is the time of its
+/// arrival there and `start` the start of its transmission. `told` is the number of frames reported
+/// to the probe so far. `segment` describes the segment in the packet.
 pub(super) fn record_fate<P: Probe, X: Extension>(
     probe: &mut P,
     hop: &Hop,
@@ -61,7 +61,7 @@ pub(super) fn record_fate<P: Probe, X: Extension>(
     }
 }
 
-/// The segment that a packet is, which `listener` waits for.
+/// Describes the segment in a packet that is addressed to `listener`.
 pub(super) fn segment_label(
     connections: &[Connection],
     listener: Listener,

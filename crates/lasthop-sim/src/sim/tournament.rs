@@ -1,47 +1,48 @@
-//! The earliest of many deadlines: a tree in which each node knows the earliest of its four children.
+//! A tournament tree for the earliest of many deadlines: each node stores the earliest of its four
+//! children.
 //!
 //! ```text
 //!                     node 0
-//!        1         2         3         4       node k knows of its children
-//!     5 6 7 8  9 ..                            4k + 1 to 4k + 4 is in group k
+//!        1         2         3         4       the children of node k,
+//!     5 6 7 8  9 ..                            4k + 1 to 4k + 4, are stored in group k
 //! ```
 //!
-//! Machines are the leaves, in their order. A change at a leaf is played again on its way to the top:
-//! four deadlines that stand together are compared on each level, without a branch that depends on
-//! them, and nothing moves to another place.
+//! Machines are the leaves, in index order. When a leaf changes, the comparisons on its path to the
+//! root are repeated. On each level, four adjacent deadlines are compared without data-dependent
+//! branches, and no entry moves.
 
 use super::deadlines::Due;
 
 /// Children of a node.
 const CHILDREN: usize = 4;
 
-/// Of each child of a node the earliest deadline below it, and its leaf.
+/// The earliest deadline below each child of a node, and its leaf.
 #[derive(Clone, Copy, Debug)]
 struct Group {
     dues: [Due; CHILDREN],
     leaves: [u32; CHILDREN],
 }
 
-/// Deadlines of leaves that are numbered from 0.
+/// Deadlines of leaves, which are numbered from 0.
 #[derive(Clone, Debug)]
 pub(super) struct Tournament {
-    /// By node.
+    /// Groups by node.
     groups: Box<[Group]>,
-    /// The node that is leaf 0.
+    /// The node of leaf 0.
     first_leaf: usize,
     /// The earliest deadline and its leaf.
     top: (Due, u32),
 }
 
 impl Tournament {
-    /// So many leaves, at least two, none of which has a deadline.
+    /// Creates a tree of `count` leaves, at least 2, without deadlines.
     pub fn new(count: usize) -> Self {
         debug_assert!(count > 1, "one leaf needs no tree");
         let mut first_leaf = 0;
         while first_leaf * (CHILDREN - 1) + 1 < count {
             first_leaf = first_leaf * CHILDREN + 1;
         }
-        // The first leaf below a node stands for it while none has a deadline.
+        // Below a node without deadlines, the first leaf is recorded.
         let leaf_below = |mut node: usize| {
             while node < first_leaf {
                 node = node * CHILDREN + 1;
@@ -56,13 +57,13 @@ impl Tournament {
         Tournament { groups: (0..groups).map(group).collect(), first_leaf, top: (Due::NEVER, 0) }
     }
 
-    /// The earliest deadline and its leaf.
+    /// Returns the earliest deadline and its leaf.
     #[inline]
     pub fn first(&self) -> (Due, usize) {
         (self.top.0, self.top.1 as usize)
     }
 
-    /// The deadline of a leaf.
+    /// Returns the deadline of a leaf.
     #[inline]
     pub fn due_of(&self, leaf: usize) -> Due {
         self.due(self.first_leaf + leaf)
@@ -73,7 +74,7 @@ impl Tournament {
         self.groups[parent(node)].dues[place(node)]
     }
 
-    /// The deadline of a leaf is earlier than it was.
+    /// Moves the deadline of a leaf forward to `due`.
     pub fn advance(&mut self, leaf: usize, due: Due) {
         let mut node = self.first_leaf + leaf;
         debug_assert!(due <= self.due(node), "a leaf moves up");
@@ -95,7 +96,7 @@ impl Tournament {
         }
     }
 
-    /// The deadline of the first leaf is another now.
+    /// Replaces the deadline of the first leaf, which may become earlier or later.
     pub fn replace_first(&mut self, due: Due) {
         let (mut due, mut leaf) = (due, self.top.1);
         let mut node = self.first_leaf + leaf as usize;
@@ -113,19 +114,20 @@ impl Tournament {
     }
 }
 
-/// The node above another one than the top.
+/// The parent of a node, which must not be the root.
 #[inline]
 fn parent(node: usize) -> usize {
     (node - 1) / CHILDREN
 }
 
-/// Where it stands among its siblings.
+/// The index of a node among its siblings.
 #[inline]
 fn place(node: usize) -> usize {
     (node - 1) % CHILDREN
 }
 
-/// The earliest of four and its place. Which one it is cannot be predicted: conditional moves.
+/// Returns the earliest of four deadlines and its index. The result is unpredictable, so that
+/// conditional moves are used.
 #[inline(always)]
 fn earliest(dues: &[Due; CHILDREN]) -> (Due, usize) {
     let [a, b, c, d] = dues.map(Due::key);
@@ -142,7 +144,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// As a search of all leaves finds it, however many there are.
+        /// The tree agrees with a linear search, for any number of leaves.
         #[test]
         fn earliest_first(
             count in 2usize..300,
