@@ -1,9 +1,9 @@
-//! Agents in the world: where packets meet them.
+//! Agents in the world: the packets that they inspect and send.
 //!
-//! Agents sit where a direction begins. Packets enter that direction through them, in their order,
-//! and packets that came over the opposite one pass them in the opposite order before they go on.
-//! Both must happen in the order of time, so that nothing is computed past an agent: see
-//! [`Builder::build`](super::builder::Builder).
+//! Agents are attached to the start of a direction. Packets that enter the direction pass them in
+//! order, from the uppermost to the lowest. Packets that were received over the opposite direction
+//! pass them in reverse order before they are forwarded. Both must happen in time order, so that no
+//! packet is computed past an agent: see [`Builder::build`](super::builder::Builder).
 
 use super::deadlines::MachineId;
 use super::direction::Medium;
@@ -18,28 +18,28 @@ use lasthop_base::packet::{Descriptor, Extension};
 use lasthop_base::schema::metrics::ReportFor;
 use lasthop_link::link::{Endpoint, LinkCounters};
 
-/// An agent and where it sits.
+/// An agent and its place in the network.
 #[derive(Clone, Debug)]
 pub(super) struct Seat<X: Extension> {
     pub agent: AgentMachine<Descriptor<X>>,
-    /// What it is called in results.
+    /// Its name in results.
     pub name: String,
-    /// The direction that begins here.
+    /// The direction at whose start it is attached.
     pub direction: DirectionId,
-    /// Its deadline.
+    /// The machine of its deadline.
     pub machine: MachineId,
-    /// The agent that packets meet next on their way into the direction.
+    /// The next agent for packets that enter the direction.
     pub below: Option<SeatId>,
-    /// The agent that packets from the opposite direction meet next.
+    /// The next agent for packets received over the opposite direction.
     pub above: Option<SeatId>,
-    /// The connection that each path belongs to, by the agent's numbers.
+    /// The connection number of each path, as the agent numbers connections.
     pub connections: Vec<Option<u32>>,
-    /// The senders whose losses it is given.
+    /// The senders whose losses it receives.
     pub senders: Vec<(ConnectionId, End)>,
 }
 
 impl<P: Probe, X: Extension> World<P, X> {
-    /// A packet meets agent `seat` on its way into the direction that begins there.
+    /// Passes a packet that enters a direction through agent `seat`.
     #[cold]
     pub(super) fn send_past(&mut self, seat: SeatId, packet: &Descriptor<X>) {
         let now = self.now;
@@ -58,7 +58,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         self.settle(seat);
     }
 
-    /// A packet that agent `seat` lets pass or sends itself goes on towards the link.
+    /// Forwards a packet towards the link. Agent `seat` has forwarded or created it.
     fn send_below(&mut self, seat: SeatId, packet: &Descriptor<X>) {
         match self.agents[seat.index()].below {
             Some(below) => self.send_past(below, packet),
@@ -66,7 +66,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// A packet that came over the direction that ends at agent `seat` meets it.
+    /// Passes a packet received over the direction that ends at agent `seat` through that agent.
     #[cold]
     pub(super) fn forward_past(&mut self, seat: SeatId, packet: &Descriptor<X>) {
         let now = self.now;
@@ -83,7 +83,8 @@ impl<P: Probe, X: Extension> World<P, X> {
         self.settle(seat);
     }
 
-    /// The link layer reports on a packet that went down `direction`.
+    /// Passes a delivery report of the link layer to the agents at the start of `direction` that
+    /// have inspected the packet.
     #[cold]
     pub(super) fn report_fate(
         &mut self,
@@ -105,8 +106,8 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// What an agent sends over `wanted` or has got over it, and has made from a packet that crosses its link the other way, takes
-    /// the way back of that packet's path from there on.
+    /// Moves a packet that an agent created from one of the opposite direction to the direction
+    /// `wanted`. Its hop becomes that of the reverse path on `wanted`.
     fn turn_around(&self, wanted: DirectionId, packet: &mut Descriptor<X>) {
         let Hop { direction, listener, .. } = self.hops[packet.hop as usize];
         if direction == wanted {
@@ -121,7 +122,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         packet.hop = hop;
     }
 
-    /// A packet that agent `seat` lets pass or sends itself goes on from the link.
+    /// Forwards a packet received from the link. Agent `seat` has forwarded or created it.
     fn forward_above(&mut self, seat: SeatId, packet: &Descriptor<X>) {
         match self.agents[seat.index()].above {
             Some(above) => self.forward_past(above, packet),
@@ -129,14 +130,14 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// An agent's deadline may have come.
+    /// Handles an agent's deadline, which may have expired.
     #[cold]
     pub(super) fn on_agent_timer(&mut self, seat: SeatId) {
         self.agents[seat.index()].agent.handle_timeout(self.now);
         self.settle(seat);
     }
 
-    /// Does what an agent wants done.
+    /// Executes the pending actions of an agent: its events, packets and transmission limit.
     pub(super) fn settle(&mut self, seat: SeatId) {
         let now = self.now;
         let has_changed_limit = self.agents[seat.index()].agent.wants_losses();
@@ -163,13 +164,13 @@ impl<P: Probe, X: Extension> World<P, X> {
             }
         }
         if has_changed_limit {
-            // The endpoint may have given something up, and may want to say so.
+            // The endpoint may have discarded frames, and may have to notify its peer.
             let direction = self.agents[seat.index()].direction;
             self.serve(self.line_of(direction), direction.side());
         }
     }
 
-    /// The line of an agent that asks for losses.
+    /// Returns the line of an agent that uses loss counts.
     fn line_of(&self, direction: DirectionId) -> LineId {
         match self.directions[direction.index()].medium {
             Medium::Line(line) => line,
@@ -179,7 +180,8 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// Would a packet that enters a direction now leave room for another one like it?
+    /// Returns `true` if a packet that enters a direction now leaves room for another packet of
+    /// equal size.
     fn has_spare_room(
         &mut self,
         direction: DirectionId,
@@ -198,7 +200,8 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// Tells an agent what transports and the link have lost, and the link's endpoint its new limit.
+    /// Passes the losses of transports and of the link to an agent, and its new transmission limit
+    /// to the endpoint of the link.
     fn tell_losses(&mut self, seat: SeatId) {
         let direction = self.agents[seat.index()].direction;
         let line = self.line_of(direction);

@@ -205,8 +205,8 @@ impl Deadlines {
         }
     }
 
-    /// Returns the earliest deadline and its machine; a deadline at [`Instant::NEVER`] if there is
-    /// none.
+    /// Returns the earliest deadline and its machine; [`Due::NEVER`] if no machine has
+    /// one.
     #[inline]
     pub fn first(&mut self) -> (Due, MachineId) {
         match self.first_of_flat() {

@@ -1,4 +1,4 @@
-//! Typed indices into the world's tables: a number of one table cannot be taken for one of another.
+//! Typed indices into the world's tables, so that an index of one table cannot be used for another.
 
 /// Declares an index type.
 macro_rules! id {
@@ -14,7 +14,7 @@ macro_rules! id {
                 $name(index as u32)
             }
 
-            /// Where its entry stands in its table.
+            /// Returns the index of the entry in its table.
             #[inline]
             pub const fn index(self) -> usize {
                 self.0 as usize
@@ -29,7 +29,7 @@ id! {
 }
 
 id! {
-    /// A link that a protocol drives: both ends.
+    /// A driven link: both ends.
     pub(super) LineId
 }
 
@@ -39,7 +39,7 @@ id! {
 }
 
 id! {
-    /// A flow, as a scenario numbers them.
+    /// A flow, in the order of the scenario.
     pub FlowId
 }
 
@@ -49,21 +49,21 @@ id! {
 }
 
 id! {
-    /// The air that the stations of WLANs share.
+    /// A medium shared by the stations of WLANs.
     pub AirId
 }
 
 id! {
-    /// An agent on its seat.
+    /// An attached agent.
     pub(super) SeatId
 }
 
 id! {
-    /// A way through the network.
+    /// A route through the network.
     pub(super) PathId
 }
 
-/// Which end of a link transmits: the one that does so on its forward direction, or the other.
+/// An end of a link, named after the direction on which it transmits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// Transmits on the forward direction.

@@ -1,4 +1,5 @@
-//! Whose packets take which hop: what an observer needs to give a packet its addresses.
+//! The sender of the packets on each hop, from which an observer determines the addresses of a
+//! packet.
 
 use super::ids::{ConnectionId, FlowId};
 use super::probe::Probe;
@@ -6,7 +7,7 @@ use super::world::World;
 use crate::transport::End;
 use lasthop_base::packet::Extension;
 
-/// Whose packets take a hop.
+/// The sender of the packets on a hop.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sender {
     /// Flow index.
@@ -15,12 +16,12 @@ pub struct Sender {
     pub connection: ConnectionId,
     /// The end of the connection.
     pub end: End,
-    /// Whether it is at the host that the flow comes from.
+    /// Whether this end is at the flow's source host.
     pub is_source: bool,
 }
 
 impl<P: Probe, X: Extension> World<P, X> {
-    /// For each [`hop`](lasthop_base::packet::Packet::hop), whose packets take it.
+    /// Returns the sender of the packets on each [`hop`](lasthop_base::packet::Packet::hop).
     pub fn senders(&self) -> Vec<Sender> {
         let senders = self.hops.iter().map(|hop| {
             let (connection, listener) = hop.listener.end();

@@ -1,53 +1,55 @@
-//! How long several flows with transfers take until they share fairly.
+//! Time until several flows with transfers share the capacity fairly.
 //!
-//! Of flows with a file each: the clock starts when the last of them has its first data acknowledged, and stops at the
-//! beginning of the first [`HOLD`] steps of [`STEP`] in a row in each of which Jain's index of the bytes that were
-//! acknowledged to the flows is at least [`LEVEL`]. Steps after the first flow's last acknowledgment do not count. There is no
-//! such time in a run in which that never comes.
+//! It is defined for several flows with one file each. The time starts when the first data of the
+//! last flow is acknowledged. It ends at the beginning of the first [`HOLD`] consecutive steps of
+//! length [`STEP`] in which Jain's index of the bytes acknowledged to the flows is at least
+//! [`LEVEL`]. Steps after the last acknowledgment of the flow that completes first do not count. If
+//! no such steps exist, the time is undefined.
 //!
-//! The index: Jain, Chiu, Hawe, "A Quantitative Measure of Fairness and Discrimination", DEC-TR-301, 1984. Time, level and
-//! steps are those of `lasthop.convergence` in Python, which takes others and computes the same from a trace.
+//! The index: Jain, Chiu, Hawe, "A Quantitative Measure of Fairness and Discrimination",
+//! DEC-TR-301, 1984. `lasthop.convergence` in Python has identical defaults and computes the time
+//! from a trace, also with other parameters.
 
 use super::ids::ConnectionId;
 use lasthop_base::units::{Duration, Instant};
 
-/// Over how long goodput is averaged.
+/// Interval over which goodput is averaged.
 const STEP: Duration = Duration::from_secs(1);
-/// The index from which on a step is fair.
+/// Minimum index of a fair step.
 const LEVEL: f64 = 0.9;
-/// Fair steps in a row that count.
+/// Required number of consecutive fair steps.
 const HOLD: u32 = 5;
 
-/// A flow as its sender knows it.
+/// Progress of a flow, as seen by its sender.
 #[derive(Clone, Copy, Debug)]
 struct Member {
-    /// Bytes acknowledged, and when the latest acknowledgment came.
+    /// Bytes acknowledged, and time of the latest acknowledgment.
     acked: u64,
     latest: Instant,
-    /// Bytes acknowledged when the step began.
+    /// Bytes acknowledged at the start of the current step.
     before: u64,
 }
 
-/// What has been seen of several flows.
+/// Measurement of the time to fairness.
 #[derive(Clone, Debug)]
 pub(super) struct Sharing {
     members: Vec<Member>,
-    /// By connection, which of them is its sender.
+    /// Index in `members` by connection.
     places: Vec<Option<usize>>,
-    /// How many have had data acknowledged.
+    /// Number of flows with acknowledged data.
     active: usize,
-    /// When all of them were active first.
+    /// Time at which all flows were first active.
     began: Option<Instant>,
-    /// When the step in hand ends.
+    /// End of the current step.
     step_end: Instant,
-    /// Fair steps in a row before it.
+    /// Number of consecutive fair steps before it.
     fair: u32,
-    /// End of the steps that were fair.
+    /// End of the required fair steps.
     found: Option<Instant>,
 }
 
 impl Sharing {
-    /// Of flows over these connections; none if there is nobody to share with.
+    /// Creates the measurement for flows over these connections; `None` for fewer than two flows.
     pub fn of(connections: impl Iterator<Item = ConnectionId>) -> Option<Box<Self>> {
         let mut places = Vec::new();
         let mut members = Vec::new();
@@ -69,7 +71,8 @@ impl Sharing {
         })
     }
 
-    /// An acknowledgment came to the sender of a connection, to which `acked` bytes have been acknowledged by now.
+    /// Processes an acknowledgment at the sender of a connection, to which `acked` bytes have been
+    /// acknowledged in total.
     pub fn on_ack(&mut self, now: Instant, connection: ConnectionId, acked: u64) {
         while now >= self.step_end && self.found.is_none() {
             self.end_step();
@@ -85,7 +88,7 @@ impl Sharing {
             for member in &mut self.members {
                 member.before = member.acked;
             }
-            // The ACK at hand is of the first step.
+            // The ACK being processed belongs to the first step.
             self.members[place].before = 0;
         }
     }
@@ -95,7 +98,7 @@ impl Sharing {
         let sum: f64 = self.members.iter().map(bytes).sum();
         let squares: f64 = self.members.iter().map(|member| bytes(member).powi(2)).sum();
         let index = sum * sum / (self.members.len() as f64 * squares);
-        // Not a number where nobody got anything.
+        // The index is NaN if no flow received anything.
         let is_fair = index >= LEVEL;
         self.fair = if is_fair { self.fair + 1 } else { 0 };
         if self.fair == HOLD {
@@ -107,7 +110,7 @@ impl Sharing {
         self.step_end += STEP;
     }
 
-    /// Seconds until the flows shared fairly; NaN if they did not.
+    /// Returns the time to fairness in seconds; NaN if the flows did not share fairly.
     pub fn time(&self) -> f64 {
         let last = self.members.iter().map(|member| member.latest).min();
         match (self.began, self.found) {
@@ -123,7 +126,8 @@ impl Sharing {
 mod tests {
     use super::*;
 
-    /// Two flows that are acknowledged every 100 ms: so many kB in each second, from when on.
+    /// Two flows with an acknowledgment every 100 ms. Each is given by its start in seconds and the
+    /// kB acknowledged per 100 ms in each second.
     fn time(flows: [(u64, &[u64]); 2]) -> f64 {
         let ids = [ConnectionId::new(0), ConnectionId::new(1)];
         let mut sharing = Sharing::of(ids.into_iter()).unwrap();
@@ -142,7 +146,8 @@ mod tests {
         sharing.time()
     }
 
-    /// By hand: 9:1 has the index 100/164 = 0.61, 6:4 has 100/104 = 0.96.
+    /// Expected values: the ratio 9:1 has the index 100/164 = 0.61, the ratio 6:4 has 100/104 =
+    /// 0.96.
     #[test]
     fn it_is_when_the_first_fair_steps_begin() {
         let first = [10, 10, 10, 10, 9, 9, 9, 6, 6, 6, 6, 6, 6, 6, 6];
@@ -156,7 +161,7 @@ mod tests {
         assert_eq!(time([(0, &[5; 20]), (0, &second)]), 7.0);
         assert!(time([(0, &[5; 20]), (0, &second[..7])]).is_nan());
         assert!(time([(0, &[9; 20]), (0, &[1; 20])]).is_nan());
-        // Four fair seconds and a part of the fifth, when the first flow ends.
+        // Four fair seconds, and a part of the fifth: the first flow then ends.
         assert!(time([(0, &[5; 20]), (0, &[5; 5])]).is_nan());
         assert_eq!(time([(0, &[5; 20]), (0, &[5; 6])]), 0.0);
     }

@@ -1,4 +1,4 @@
-//! Flows: how applications drive connections, and what they report.
+//! Flows: applications on top of connections, and their metrics.
 
 use super::deadlines::MachineId;
 use super::direction::Medium;
@@ -17,12 +17,12 @@ use lasthop_base::units::{Bytes, Instant};
 use lasthop_link::link::{Endpoint, PacketMetrics, ReceiverMetrics, SenderMetrics};
 use lasthop_link::queue::{DisciplineMetrics, Queue, QueueCounters, QueueMetrics};
 
-/// What a flow does.
+/// The traffic of a flow.
 #[derive(Clone, Debug)]
 pub(super) enum App {
     /// Streams.
     Streams(Box<Streams>),
-    /// Datagrams, an event each.
+    /// Datagrams, one event each.
     Datagrams(Box<Datagrams>),
     /// Datagrams that the queue of one direction replays.
     Background { direction: DirectionId, index: usize, packet: Bytes },
@@ -34,13 +34,13 @@ pub(super) struct Streams {
     pub application: StreamMachine,
     /// Its deadline, if it has timers.
     pub machine: Option<MachineId>,
-    /// By number.
+    /// Streams by number.
     pub streams: Vec<Stream>,
-    /// Whether the run waits for its end.
+    /// Whether the run is complete only when the application is.
     pub is_awaited: bool,
 }
 
-/// A stream, and how it maps to connections.
+/// A stream and its mapping to connections.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stream {
     /// The connections on which the opener and the acceptor write: the same, or two one-way connections.
@@ -52,17 +52,17 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Over these connections.
+    /// Creates a stream over these connections.
     pub fn new(connections: [ConnectionId; 2]) -> Self {
         Stream { connections, due: [None; 2], renews: [false; 2] }
     }
 
-    /// Whether two one-way connections carry it.
+    /// Returns `true` if the stream uses two one-way connections.
     fn is_split(&self) -> bool {
         self.connections[0] != self.connections[1]
     }
 
-    /// The connection on which `writer` writes, and its end there.
+    /// Returns the connection on which `writer` writes, and its end of it.
     fn place(&self, writer: End) -> (ConnectionId, End) {
         let end = if self.is_split() { End::Opener } else { writer };
         (self.connections[writer.index()], end)
@@ -82,13 +82,14 @@ pub(super) struct Datagrams {
 pub(super) struct Flow {
     pub name: String,
     pub start: Instant,
-    /// The service that it asks for, on links that have one of this name.
+    /// The service of the flow on links that have a service of this name.
     pub service: Option<String>,
     pub app: App,
 }
 
 impl<P: Probe, X: Extension> World<P, X> {
-    /// A packet is at `at`, which may lie ahead of the clock, at an acceptor that sends nothing.
+    /// Receives a packet at an acceptor that sends nothing. `at`, the time of arrival, may be later
+    /// than the clock.
     #[inline]
     pub(super) fn absorb(&mut self, connection: ConnectionId, at: Instant, packet: &Descriptor<X>) {
         let transport = &mut self.connections[connection.index()].transport;
@@ -96,14 +97,14 @@ impl<P: Probe, X: Extension> World<P, X> {
         self.deliver_datagrams(connection, at);
     }
 
-    /// Like [`Self::absorb`], of a packet with a damaged payload, which arrives now.
+    /// Like [`Self::absorb`], for a packet with a damaged payload that arrives now.
     pub(super) fn absorb_damaged(&mut self, connection: ConnectionId, packet: &Descriptor<X>) {
         let transport = &mut self.connections[connection.index()].transport;
         transport.receive_damaged(self.now, End::Acceptor, packet);
         self.deliver_datagrams(connection, self.now);
     }
 
-    /// Gives the application the datagrams that arrive at `at`.
+    /// Delivers the datagrams that arrive at `at` to the application.
     #[inline]
     fn deliver_datagrams(&mut self, connection: ConnectionId, at: Instant) {
         let Connection { transport, flow, .. } = &mut self.connections[connection.index()];
@@ -120,7 +121,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// The flows whose time has come start.
+    /// Starts the flows whose start time has been reached.
     pub(super) fn on_start(&mut self) {
         while let Some(&index) = self.starts.last()
             && self.flows[index.index()].start <= self.now
@@ -149,20 +150,20 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// A datagram is due.
+    /// Sends the next datagram of a source.
     pub(super) fn on_datagram(&mut self, index: FlowId) {
         let App::Datagrams(datagrams) = &mut self.flows[index.index()].app else {
             unreachable!("only sources of datagrams have this deadline")
         };
         let datagram = datagrams.source.send(self.now);
         let connection = datagrams.connection;
-        // At a tie datagrams come first, as in the lazy replay.
+        // Datagrams precede other events at the same time, as in a replay.
         self.deadlines.put_first(datagrams.machine, datagrams.source.next_at());
         self.connections[connection.index()].transport.send(self.now, datagram);
         self.pump(connection, End::Opener);
     }
 
-    /// A timer of an application may be due.
+    /// Handles a timer of an application, which may have expired.
     pub(super) fn on_application_timer(&mut self, index: FlowId) {
         let App::Streams(app) = &mut self.flows[index.index()].app else {
             unreachable!("only applications that write streams have this deadline")
@@ -171,8 +172,8 @@ impl<P: Probe, X: Extension> World<P, X> {
         self.act(index);
     }
 
-    /// `end` of a connection was given a packet, or has received an acknowledgment: everything that one end of its stream has
-    /// written may be delivered.
+    /// Handles the progress of a connection, after `end` received a packet. All data that one end
+    /// of its stream has written may now be delivered.
     #[inline(always)]
     pub(super) fn on_progress(&mut self, connection: ConnectionId, end: End) {
         let Connection { transport, flow, slot, waits_for_acks, .. } =
@@ -182,7 +183,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         let (writer, is_delivered) = if *waits_for_acks {
             let is_first = connection == stream.connections[End::Opener.index()];
             let writer = if is_first { End::Opener } else { End::Acceptor };
-            // A proxy on the path acknowledges what has not arrived yet.
+            // A proxy on the path acknowledges data before it arrives.
             let has_arrived = transport.read(End::Acceptor) >= transport.acknowledged(End::Opener);
             (writer, has_arrived && transport.is_all_acknowledged(End::Opener))
         } else {
@@ -197,7 +198,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// Does what the application of a flow asks for.
+    /// Executes the actions of the application of a flow.
     fn act(&mut self, index: FlowId) {
         loop {
             let App::Streams(app) = &mut self.flows[index.index()].app else {
@@ -229,7 +230,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// An end of a stream writes a message.
+    /// Writes a message to a stream.
     fn write(&mut self, index: FlowId, write: Write) {
         let Write { stream, end: writer, bytes, opens, closes } = write;
         let App::Streams(app) = &mut self.flows[index.index()].app else {
@@ -262,8 +263,8 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// Reports every metric of the run as (entity, metric, value); values are in SI units, NaN
-    /// where a metric does not apply. The order depends on the scenario alone.
+    /// Reports all metrics of the run as (entity, metric, value). Values are in SI units, and NaN
+    /// if a metric does not apply. The order depends only on the scenario.
     pub fn metrics(&self, link_names: &[String], report: &mut ReportFor<'_>) {
         for flow in &self.flows {
             self.flow_metrics(flow, report);
@@ -279,11 +280,12 @@ impl<P: Probe, X: Extension> World<P, X> {
             let entity = format!("link.{}.{side}", link_names[direction.link()]);
             let counters = self.direction_counters(direction);
             let capacity = self.capacity(direction);
-            // The frame on the air has been counted, but is not out.
+            // The frame in transmission is counted, but not sent completely.
             let unsent = self.unsent_bits(direction);
             let sent = (counters.bits_sent as f64 - unsent).max(0.0);
             QueueMetrics::from(&counters).report_for(&entity, report);
-            // The rate of a radio is rounded down to whole bits per second, and so are times.
+            // Radio rates are rounded down to whole bits per second, and times to whole
+            // nanoseconds.
             let load = |sent: f64| LoadMetrics { utilization: (sent / capacity).min(1.0) };
             load(sent).report_for(&entity, report);
             let line = match &self.directions[direction.index()].medium {
@@ -295,14 +297,15 @@ impl<P: Probe, X: Extension> World<P, X> {
                 }
             };
             let ends = |side| self.lines[line.index()].end(side);
-            // What came over this direction is known to the endpoint that transmits the other way.
+            // Frames that arrive over this direction are counted by the endpoint that transmits on
+            // the other one.
             let (sender, receiver) = (ends(direction.side()), ends(direction.side().other()));
             if let Some(readable) = sender.air.readable_headers(self.now) {
                 HeaderMetrics { headers_readable: readable as f64 }.report_for(&entity, report);
             }
             let queue = sender.interface.queue();
             if queue.detects_early() {
-                // With services packets wait in their queues.
+                // With services, packets wait in the queues of the services.
                 let services = 0..sender.air.services.names.len();
                 let services = services.filter_map(|service| sender.service_queue(service));
                 let all = services.map(Queue::counters).chain([queue.counters()]).sum();
@@ -346,7 +349,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         self.agent_metrics(report);
     }
 
-    /// Bits that a direction could have sent by now.
+    /// Number of bits that a direction could have sent by now.
     fn capacity(&self, direction: DirectionId) -> f64 {
         match &self.directions[direction.index()].medium {
             Medium::Fifo(fifo) => fifo.queue.transmitter().capacity(self.now),
@@ -358,8 +361,8 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// Counters of the queue and transmitter of a direction now, background traffic included: of
-    /// what was computed, frames that have started.
+    /// Returns the counters of the queue and transmitter of a direction, including background
+    /// traffic. Computed frames count when their transmission starts.
     fn direction_counters(&self, direction: DirectionId) -> QueueCounters {
         match &self.directions[direction.index()].medium {
             Medium::Fifo(fifo) => fifo.queue.counters(self.now),
@@ -368,7 +371,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// Bits of the frame on the air of a direction that are not out.
+    /// Number of bits of the frame in transmission that have not been sent.
     fn unsent_bits(&self, direction: DirectionId) -> f64 {
         match &self.directions[direction.index()].medium {
             Medium::Fifo(fifo) => fifo.queue.unsent_bits(self.now),
@@ -394,7 +397,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         match &flow.app {
             App::Streams(app) => {
                 let Streams { application, streams, .. } = &**app;
-                // A proxy on the path acknowledges what has not arrived yet.
+                // A proxy on the path acknowledges data before it arrives.
                 let acknowledged = |stream: &Stream| {
                     let (connection, end) = stream.place(End::Opener);
                     let transport = &self.connections[connection.index()].transport;
@@ -432,7 +435,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// Whether no agent terminates a connection on its path.
+    /// Returns `true` if no agent terminates the connection on its path.
     pub(super) fn is_end_to_end(&self, connection: ConnectionId) -> bool {
         let known = &self.connections[connection.index()];
         let path = self.hops[known.first_hops[0] as usize].path;
@@ -442,7 +445,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         })
     }
 
-    /// Reports the metrics of the transport of a flow, by its connections.
+    /// Reports the transport metrics of a flow with these connections.
     fn transport_metrics(
         &self,
         entity: &str,

@@ -1,8 +1,8 @@
-//! 802.11 in the world: the air that stations share, and where their packets enter and leave it.
+//! IEEE 802.11 in the world: the medium that stations share, and the directions of their links.
 //!
-//! Each direction of a station's link is a pair of transmitter and receiver of a [`Medium`], which has the
-//! one deadline of all of them; the directions have none. What comes over a pair leaves at the far end of
-//! its direction.
+//! Each direction of a station's link is a pair of transmitter and receiver of a [`Medium`]. The
+//! medium has one deadline for all its pairs; the directions have none. Packets delivered by a pair
+//! are forwarded at the far end of its direction.
 
 use super::deadlines::MachineId;
 use super::direction;
@@ -20,30 +20,30 @@ use lasthop_wlan::dcf::{
     PairId, PairMetrics,
 };
 
-/// The air of some stations.
+/// The medium shared by some stations.
 #[derive(Clone, Debug)]
 pub(super) struct Air<X: Extension> {
     pub medium: Medium<Descriptor<X>>,
-    /// Its deadline.
+    /// The machine of its deadline.
     pub machine: MachineId,
     /// The direction of each pair.
     pub directions: Vec<DirectionId>,
-    /// Does an agent want to hear what becomes of packets?
+    /// Whether an agent requires delivery reports of packets.
     pub has_watchers: bool,
-    /// The WLANs on it, and whose pairs are whose.
+    /// The WLANs on the medium: their names and pairs.
     pub wlans: Vec<(String, Vec<PairId>)>,
 }
 
 /// A direction of a station's link.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shared {
-    /// Which air.
+    /// Index of the medium.
     pub air: AirId,
     pub pair: PairId,
     pub rate: Rate,
 }
 
-/// What a direction's counters are called everywhere.
+/// Converts the counters of a pair to those of any direction.
 fn queue_counters(pair: &PairCounters) -> QueueCounters {
     QueueCounters {
         drops: pair.drops,
@@ -54,7 +54,7 @@ fn queue_counters(pair: &PairCounters) -> QueueCounters {
 }
 
 impl<P: Probe, X: Extension> World<P, X> {
-    /// A packet enters a direction of a WLAN.
+    /// Sends a packet over a direction of a WLAN.
     pub(super) fn enter_air(&mut self, direction: DirectionId, packet: &Descriptor<X>) {
         let direction::Medium::Shared(shared) = self.directions[direction.index()].medium else {
             unreachable!("its hops say so")
@@ -72,7 +72,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         self.settle_air(air);
     }
 
-    /// The deadline of an air has come.
+    /// Handles the deadline of a medium.
     pub(super) fn on_air(&mut self, air: AirId) {
         self.airs[air.index()].medium.handle_timeout(self.now);
         loop {
@@ -92,7 +92,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         self.settle_air(air);
     }
 
-    /// Notes the deadline of an air, and tells what has happened on it.
+    /// Updates the deadline of a medium, and reports its outcomes and events.
     fn settle_air(&mut self, air: AirId) {
         let Air { medium, machine, .. } = &mut self.airs[air.index()];
         self.deadlines.set(*machine, medium.next_timeout());
@@ -104,7 +104,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// Tells agents what has become of the packets that went down past them.
+    /// Passes the delivery reports of the medium to the agents that the packets have passed.
     #[cold]
     fn tell_outcomes(&mut self, air: AirId) {
         loop {
@@ -115,7 +115,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// Tells an observer what has happened on an air.
+    /// Reports the events of a medium to the probe.
     fn record_air(&mut self, air: AirId) {
         let Air { medium, directions, .. } = &mut self.airs[air.index()];
         while let Some(event) = medium.poll_event() {
@@ -152,7 +152,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// Reports what is known of each WLAN: collisions on its air, and what that was used for.
+    /// Reports the metrics of each WLAN: collisions and use of airtime on its medium.
     pub(super) fn air_metrics(&self, report: &mut ReportFor<'_>) {
         let elapsed = self.now.as_secs_f64();
         for Air { medium, wlans, .. } in &self.airs {
@@ -179,7 +179,7 @@ impl<P: Probe, X: Extension> World<P, X> {
                     airtime_idle: 1.0 - success - collision - error,
                 };
                 metrics.report_for(&entity, report);
-                // The access point's queue is that of all its pairs.
+                // All pairs of the access point share its queue.
                 let mut queues: Vec<_> =
                     pairs.iter().filter_map(|&pair| medium.early(pair)).collect();
                 queues.sort_unstable_by_key(|(station, _)| station.index());
@@ -192,7 +192,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// Reports what the MAC knows of a direction.
+    /// Reports the MAC metrics of a direction.
     pub(super) fn shared_metrics(&self, entity: &str, shared: &Shared, report: &mut ReportFor<'_>) {
         let medium = &self.airs[shared.air.index()].medium;
         let pair = medium.pair_counters(shared.pair);
@@ -214,7 +214,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// Counters of a direction of a WLAN.
+    /// Returns the counters of a direction of a WLAN.
     pub(super) fn shared_counters(&self, shared: &Shared) -> QueueCounters {
         let medium = &self.airs[shared.air.index()].medium;
         queue_counters(&medium.pair_counters(shared.pair))

@@ -1,4 +1,4 @@
-//! The last step: who has a deadline, and the world.
+//! The last step of construction: assignment of timers, and the world.
 
 use super::Builder;
 use crate::app::StreamApplication;
@@ -18,13 +18,13 @@ use lasthop_base::units::Instant;
 use std::collections::VecDeque;
 
 impl<X: Extension> Builder<X> {
-    /// The finished world.
+    /// Builds the world.
     pub fn build<P: Probe>(mut self, probe: P) -> World<P, X> {
         self.find_chains();
         self.find_sinks();
         self.find_ahead();
         let hops = self.compile_hops();
-        // Directions over which something comes that must be handled in its time.
+        // Directions with arrivals that must be handled as events.
         let mut surfaces = vec![false; self.directions.len()];
         for hop in &hops {
             surfaces[hop.direction.index()] |= match hop.then {
@@ -36,7 +36,8 @@ impl<X: Extension> Builder<X> {
         if !P::ACTIVE {
             self.find_feeders(&hops);
         }
-        // Only who can ever have a deadline gets a place in the table, those that every packet moves before timers.
+        // Only machines that can have a deadline are in the table; those that every packet
+        // reschedules precede the timers.
         let mut machines = Vec::new();
         let mut place = |machine| {
             machines.push(machine);
@@ -103,7 +104,7 @@ impl<X: Extension> Builder<X> {
                 app.machine = Some(place(Machine::Application(FlowId::new(index))));
             }
         }
-        // The last one, so that the table can forget it when every flow has started.
+        // The last machine, so that it can be removed when every flow has started.
         let start = place(Machine::Start);
         let mut starts: Vec<_> = (0..self.flows.len()).map(FlowId::new).collect();
         starts.sort_by_key(|&index| std::cmp::Reverse((self.flows[index.index()].start, index)));

@@ -1,4 +1,5 @@
-//! Assembling a [`World`](super::world::World): first links, then flows, then [`Builder::build`].
+//! Construction of a [`World`](super::world::World): first links, then flows, then
+//! [`Builder::build`].
 
 mod finish;
 mod routes;
@@ -23,7 +24,8 @@ use lasthop_link::link::{Endpoint, LinkEndpoint};
 use lasthop_link::queue::{OnOff, Queue};
 use lasthop_wlan::dcf::{self, MacParameters, StationId, Waiting};
 
-/// A way through the network, fixed for the run: the range of its hops among all, at least one.
+/// A route through the network, fixed for the run: its range in the table of all hops, at least
+/// one.
 #[derive(Clone, Copy, Debug)]
 struct Path {
     first: u32,
@@ -31,16 +33,17 @@ struct Path {
     listener: Listener,
 }
 
-/// The directions of a path and of the way back.
+/// The directions of a path and of the reverse path.
 #[derive(Clone, Copy, Debug)]
 pub struct RoundTrip<'a> {
     /// From the near end to the far end.
     pub there: &'a [DirectionId],
-    /// Back.
+    /// From the far end to the near end.
     pub back: &'a [DirectionId],
 }
 
-/// Builds a connection whose hosts' clocks have phases from the given random numbers.
+/// Creates a connection. Its argument is the random number stream for the phases of the hosts'
+/// clocks.
 pub type Connect<'a> = &'a dyn Fn(rng::Stream) -> TransportMachine;
 
 /// Whether the acceptor sends nothing.
@@ -48,14 +51,14 @@ fn is_absorbed(transport: &TransportMachine) -> bool {
     transport.reaction(End::Acceptor) == Reaction::Absorbs
 }
 
-/// A world in the making. Links are numbered in the order in which they are added; paths are lists
-/// of their directions, in order. Packets are descriptors with the extension `X`.
+/// A world under construction. Links are numbered in the order in which they are added. Paths are
+/// lists of their directions, in order. Packets are descriptors with the extension `X`.
 pub struct Builder<X: Extension = TcpOptions> {
     streams: rng::Streams,
     directions: Vec<Direction<X>>,
     lines: Vec<Line<X>>,
     connections: Vec<Connection>,
-    /// The directions of all paths, path by path.
+    /// The directions of all paths, one path after the other.
     hops: Vec<DirectionId>,
     paths: Vec<Path>,
     /// Paths of each connection's opener and acceptor.
@@ -68,14 +71,15 @@ pub struct Builder<X: Extension = TcpOptions> {
 }
 
 impl Builder {
-    /// Nothing yet; all random numbers will come from `streams`, and packets may have any options.
+    /// Creates a builder without links or flows. All random numbers are sampled from `streams`;
+    /// packets may have any TCP options.
     pub fn new(streams: rng::Streams) -> Self {
         Builder::carrying(streams)
     }
 }
 
 impl<X: Extension> Builder<X> {
-    /// The same, for packets with this extension: `()` where no segment has options.
+    /// Like [`Builder::new`], for packets with the extension `X`: `()` if no segment has options.
     pub fn carrying(streams: rng::Streams) -> Self {
         Builder {
             streams,
@@ -93,14 +97,14 @@ impl<X: Extension> Builder<X> {
         }
     }
 
-    /// A link without protocol.
+    /// Adds a link without a protocol.
     pub fn raw_link(&mut self, forward: DirectionParameters<X>, reverse: DirectionParameters<X>) {
         for parameters in [forward, reverse] {
             self.directions.push(Direction::new(Medium::Fifo(Fifo::new(parameters))));
         }
     }
 
-    /// A link with an endpoint at each end; `forward` transmits on the forward direction.
+    /// Adds a link with an endpoint at each end; `forward` transmits on the forward direction.
     pub fn arq_link(
         &mut self,
         forward: (DirectionParameters<X>, LinkEndpoint<Descriptor<X>>),
@@ -121,14 +125,14 @@ impl<X: Extension> Builder<X> {
         id
     }
 
-    /// A radio without stations.
+    /// Adds a radio without stations.
     pub fn radio(&mut self, parameters: RadioParameters) -> RadioId {
         self.radios.push(Radio::new(parameters));
         RadioId::new(self.radios.len() - 1)
     }
 
-    /// A station of a radio: a link, with an endpoint at each end, whose forward direction leads to
-    /// the base. Its rates count for metrics only, its delays not at all.
+    /// Adds a station of a radio: a link with an endpoint at each end, whose forward direction
+    /// leads to the base. Its rates are used for metrics only; its delays are ignored.
     pub fn radio_link(
         &mut self,
         radio: RadioId,
@@ -140,7 +144,7 @@ impl<X: Extension> Builder<X> {
         self.lines[line.index()].join(Station { radio, number });
     }
 
-    /// An air without stations.
+    /// Adds a WLAN medium without stations.
     pub fn air(&mut self, medium: dcf::Medium<Descriptor<X>>) -> AirId {
         let machine = MachineId::default();
         self.airs.push(Air {
@@ -153,12 +157,14 @@ impl<X: Extension> Builder<X> {
         AirId::new(self.airs.len() - 1)
     }
 
-    /// A WLAN on an air: names it for what is reported of the links that are added next.
+    /// Adds a WLAN to a medium. Metrics of the links that are added to it are reported under
+    /// `name`.
     pub fn wlan(&mut self, air: AirId, name: &str) {
         self.airs[air.index()].wlans.push((name.to_owned(), Vec::new()));
     }
 
-    /// A station at `host` of the WLAN `wlan` on an air.
+    /// Adds a station at `host` to the WLAN `wlan` on a medium. `away`: the interval in which it is
+    /// out of range, if any.
     pub fn wlan_station(
         &mut self,
         air: AirId,
@@ -174,7 +180,7 @@ impl<X: Extension> Builder<X> {
         station
     }
 
-    /// Gives the stations of an air their places, in the order in which they were added.
+    /// Sets the positions of the stations of a medium, in the order in which they were added.
     pub fn place(
         &mut self,
         air: AirId,
@@ -184,9 +190,10 @@ impl<X: Extension> Builder<X> {
         self.airs[air.index()].medium.place(propagation, positions);
     }
 
-    /// The link of a station of a WLAN, which is number `wlan` on its air: `ends` are the station and the
-    /// access point, forward leads to the latter. `control`: rate of control frames; `is_shared`: the
-    /// error process of the forward direction serves both.
+    /// Adds the link between a station and its access point, `ends`, in WLAN number `wlan` of a
+    /// medium. The forward direction leads to the access point. `control` is the rate of control
+    /// frames. If `is_shared` is set, both directions use the error process of the forward
+    /// direction.
     pub fn wlan_link(
         &mut self,
         (air, wlan): (AirId, usize),
@@ -211,7 +218,7 @@ impl<X: Extension> Builder<X> {
         }
     }
 
-    /// Names the services of the link that was added last, in their order.
+    /// Names the services of the link that was added last, in order.
     ///
     /// # Panics
     /// If that link has no protocol.
@@ -232,16 +239,16 @@ impl<X: Extension> Builder<X> {
         line.ends_mut().iter_mut().for_each(|end| end.layers = names.to_vec());
     }
 
-    /// Gives the flow that was added last the service of this name, on every link that has it; on
-    /// the others, as without a name, it has the first.
+    /// Assigns the named service to the flow that was added last, on every link with a service of
+    /// this name. On other links, and without a name, the flow has the first service.
     pub fn choose_service(&mut self, name: &str) {
         if let Some(flow) = self.flows.last_mut() {
             flow.service = Some(name.to_owned());
         }
     }
 
-    /// A connection of the flow that is added next, for its stream `slot`: the opener's packets take the directions of `there`,
-    /// the acceptor's the directions of `back`.
+    /// Adds a connection for stream `slot` of the flow that is added next. The opener's packets use
+    /// the directions of `there`, the acceptor's the directions of `back`.
     fn connection(
         &mut self,
         transport: TransportMachine,
@@ -289,12 +296,13 @@ impl<X: Extension> Builder<X> {
         PathId::new(self.paths.len() - 1)
     }
 
-    /// The directions of a path.
+    /// Returns the directions of a path.
     fn directions_of(&self, path: &Path) -> &[DirectionId] {
         &self.hops[path.first as usize..=path.last as usize]
     }
 
-    /// A flow over connections that `connect` makes: `path.there` leads from its source to its destination.
+    /// Adds a flow over connections created by `connect`. `path.there` leads from its source to its
+    /// destination.
     pub fn flow(
         &mut self,
         name: &str,
@@ -313,8 +321,8 @@ impl<X: Extension> Builder<X> {
         self.flows.push(Flow { name, start, service, app });
     }
 
-    /// The streams of the flow that is added next. If both hosts send, its destination opens them. If it ends, the run is not
-    /// over before.
+    /// Creates the streams of the flow that is added next. If both hosts send, its destination
+    /// opens them. If `ends` is set, the run is complete only when the flow is.
     fn streams(
         &mut self,
         name: &str,
@@ -348,8 +356,9 @@ impl<X: Extension> Builder<X> {
         App::Streams(Box::new(Streams { application, machine: None, streams, is_awaited: ends }))
     }
 
-    /// A source of datagrams, replayed by the queue of its only link, if it may be, has just one and that
-    /// is raw; the results are the same.
+    /// Creates a source of datagrams. If its path is a single link without a protocol, the queue of
+    /// that link replays the source, provided that the source supports it. The results are
+    /// identical.
     fn datagrams(
         &mut self,
         name: &str,
@@ -369,7 +378,8 @@ impl<X: Extension> Builder<X> {
         })
     }
 
-    /// Lets the queue of `direction` replay `source`, unless that is driven by a protocol.
+    /// Adds `source` to the queue of `direction`, which replays it. Returns `None` if the direction
+    /// is not computed.
     fn background(&mut self, direction: DirectionId, source: &OnOff) -> Option<App> {
         let fifo = match &mut self.directions[direction.index()].medium {
             Medium::Fifo(fifo) => fifo,
@@ -379,9 +389,9 @@ impl<X: Extension> Builder<X> {
         Some(App::Background { direction, index, packet: source.packet() })
     }
 
-    /// The connection of each path as an agent numbers it, and how many numbers there are. `groups`:
-    /// the connections of flows with equal numbers share one state (as those between a pair of hosts
-    /// in ns-2); without it, each connection has its own.
+    /// Returns the connection number of each path for an agent, and the number of connection
+    /// numbers. With `groups`, connections of flows with equal numbers share one state, like the
+    /// connections between a pair of hosts in ns-2. Without it, each connection has its own state.
     pub fn agent_connections(&self, groups: Option<&[u32]>) -> (Vec<Option<u32>>, usize) {
         let connection = |path: &Path| {
             let Connection { transport, flow, ordinal, .. } =
@@ -394,8 +404,9 @@ impl<X: Extension> Builder<X> {
         (connections, count)
     }
 
-    /// The flow of each connection that goes on at the host where `direction` begins, by the numbers of `connections`, which
-    /// those that end there lose.
+    /// Returns the flow of each connection that the host at the start of `direction` forwards, by
+    /// connection number. Removes the numbers of the connections that start or end at that host
+    /// from `connections`.
     pub fn passing(
         &self,
         direction: DirectionId,
@@ -424,9 +435,10 @@ impl<X: Extension> Builder<X> {
         flows
     }
 
-    /// Puts an agent where `direction` begins, above those that sit there already; call it when all
-    /// flows are there. `name` is its in results; `connections`: see [`Self::agent_connections`]; `controlled`: the senders
-    /// whose losses it is given, those whose data begin or end their way on that direction.
+    /// Attaches an agent to the start of `direction`, above those already attached; call it after
+    /// all flows were added. `name` is its name in results. `connections` is described at
+    /// [`Self::agent_connections`]. `controlled` selects the senders whose losses the agent
+    /// receives: those whose path begins or ends with `direction`.
     pub fn agent(
         &mut self,
         direction: DirectionId,
@@ -473,7 +485,7 @@ impl<X: Extension> Builder<X> {
         let below = self.directions[direction.index()].near_agent.replace(seat);
         if agent.inspects_received() {
             let far = &mut self.directions[direction.opposite().index()].far_agent;
-            // On the way up the lowest of those that look that way comes first.
+            // Received packets pass the agents that inspect them from the lowest to the uppermost.
             match *far {
                 None => *far = Some(seat),
                 Some(lowest) => {

@@ -1,5 +1,5 @@
-//! What follows from the paths of all flows: which directions are chained, which acceptors are computed, and the
-//! records of hops.
+//! Properties derived from the paths of all flows: chained directions, computed acceptors, feeders,
+//! and the hop records.
 
 use super::{Builder, Path};
 use crate::app::StreamApplication;
@@ -11,7 +11,7 @@ use crate::sim::world::Connection;
 use crate::transport::{End, Reaction, Transport};
 use lasthop_base::packet::Extension;
 
-/// What feeds a direction with packets.
+/// The source of the packets of a direction; in [`Builder::find_feeders`], their destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Feeder {
     Nothing,
@@ -20,17 +20,18 @@ enum Feeder {
     Others,
 }
 
-/// Who uses a direction as the first of its way.
+/// Users of a direction as the first of their path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Users {
     Nobody,
-    /// Only acceptors that may be computed, whose data come over this one direction.
+    /// Only acceptors that can be computed and whose data arrives over this single direction.
     Acceptors(DirectionId),
     Others,
 }
 
 impl<X: Extension> Builder<X> {
-    /// Finds out which directions are chained: all that enters comes out of one computed direction.
+    /// Finds the chained directions: all packets that enter them have crossed one computed
+    /// direction.
     pub(super) fn find_chains(&mut self) {
         let mut feeders = vec![Feeder::Nothing; self.directions.len()];
         for (feeder, direction) in feeders.iter_mut().zip(&self.directions) {
@@ -66,15 +67,17 @@ impl<X: Extension> Builder<X> {
         }
     }
 
-    /// Turns acceptors of transfers that only answer into [`Listener::Sink`]s where every packet that
-    /// enters their way back is such an acceptor's, and all they receive comes over one computed
-    /// direction: then acknowledgments enter the way back in order. There may be no agent at the
-    /// acceptor, who would have to see them in the order of time.
+    /// Replaces the listeners of transfer acceptors that only answer by [`Listener::Sink`]. This
+    /// requires that all packets entering the reverse path are answers of such acceptors, and that
+    /// these receive all packets over one computed direction. Acknowledgments then enter the
+    /// reverse path in order. No agent may be attached at the acceptor, because it would have to
+    /// inspect the packets in time order.
     pub(super) fn find_sinks(&mut self) {
         let fifo = |direction: DirectionId| self.directions[direction.index()].fifo();
         let direction = |index: DirectionId| &self.directions[index.index()];
         let ends = |path: &Path| [path.first, path.last].map(|hop| self.hops[hop as usize]);
-        // The directions over which the data of such an acceptor come and its answers leave.
+        // The last direction of the data and the first direction of the answers of such an
+        // acceptor.
         let candidate = |(known, &[there, back]): (&Connection, &[PathId; 2])| {
             let [[_, last], [first, _]] = [there, back].map(|path| ends(&self.paths[path.index()]));
             let app = &self.flows[known.flow.index()].app;
@@ -114,8 +117,9 @@ impl<X: Extension> Builder<X> {
         }
     }
 
-    /// Directions that are offered packets ahead of the clock remember what became of the newest:
-    /// chained ones, and the first of the way back from a [`Listener::Sink`].
+    /// Finds the directions that are offered packets ahead of the clock, which must keep the
+    /// outcomes of the latest packets. These are the chained ones, and the first on the reverse
+    /// path of a [`Listener::Sink`].
     pub(super) fn find_ahead(&mut self) {
         let is_chained =
             |direction: &Direction<X>| direction.fifo().is_some_and(|fifo| fifo.is_chained);
@@ -133,8 +137,8 @@ impl<X: Extension> Builder<X> {
         }
     }
 
-    /// Finds the computed directions of which all packets go on into the same end of a line, where
-    /// no agent meets them.
+    /// Finds the computed directions whose packets all continue to the same end of a line, without
+    /// an agent in between.
     pub(super) fn find_feeders(&mut self, hops: &[Hop]) {
         let mut fed = vec![Feeder::Nothing; self.directions.len()];
         for (place, hop) in hops.iter().enumerate() {
@@ -164,7 +168,7 @@ impl<X: Extension> Builder<X> {
         }
     }
 
-    /// One record a hop.
+    /// Creates one record per hop.
     pub(super) fn compile_hops(&self) -> Vec<Hop> {
         let is_chained = |direction: DirectionId| {
             self.directions[direction.index()].fifo().is_some_and(|fifo| fifo.is_chained)
@@ -212,7 +216,7 @@ impl<X: Extension> Builder<X> {
         hops
     }
 
-    /// The service that packets of a flow take on each direction, by name.
+    /// Returns the index of the service that the packets of a flow use on a direction.
     fn service(&self, direction: DirectionId, listener: Listener) -> u8 {
         let Medium::Line(line) = self.directions[direction.index()].medium else { return 0 };
         let end = self.lines[line.index()].end(direction.side());
