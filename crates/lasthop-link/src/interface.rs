@@ -1,20 +1,21 @@
-//! An interface: the queue of packets that wait for a link endpoint, the endpoint, and the
-//! transmitter that its frames share.
+//! An interface: the queue in front of a link endpoint, the endpoint, and the transmitter for its
+//! frames.
 //!
-//! Sans-IO like the endpoint inside, and generic in what it carries, so that one type serves every
-//! driver: the simulator with descriptors of packets, a live link with bytes.
+//! Sans-IO like the endpoint inside, and generic over the packet type. The same type serves the
+//! simulator (packet descriptors) and a live link (bytes).
 //!
 //! # Contract
 //!
 //! All calls carry `now`, which never decreases.
 //!
-//! - A packet for the link goes into [`Interface::enqueue`], which tells whether the queue takes it.
-//! - After that, after every other call, and at [`Interface::next_timeout`] (where it calls
-//!   [`Interface::handle_timeout`] first), the driver takes [`Interface::poll_transmit`] until
-//!   there is nothing: each frame is on the air for the time that it says.
-//! - A frame that survives goes into the peer's [`Interface::receive`], a damaged one whose header could be read into
-//!   [`Interface::receive_damaged`].
-//! - After `receive` and `handle_timeout` it drains [`Interface::poll_deliver`] and
+//! - The driver passes each packet for the link to [`Interface::enqueue`], which returns whether
+//!   the queue accepts it.
+//! - After that, after every other call, and at [`Interface::next_timeout`] (where it first calls
+//!   [`Interface::handle_timeout`]), the driver calls [`Interface::poll_transmit`] until it returns
+//!   `None`. Each frame occupies the channel for its [`Transmission::airtime`].
+//! - The driver passes a frame received without errors to the peer's [`Interface::receive`], and
+//!   one received with errors but with a readable header to [`Interface::receive_damaged`].
+//! - After `receive` and `handle_timeout` the driver drains [`Interface::poll_deliver`] and
 //!   [`Interface::poll_event`].
 //!
 //! ```text
@@ -22,8 +23,8 @@
 //!   poll_deliver <----------- endpoint <------------------ receive
 //! ```
 //!
-//! What waits, what is dropped and what is marked is up to the [`Queue`] and its discipline; limits
-//! count the frame on the air as queued, and sizes count each packet with its link header.
+//! Dropping, marking and scheduling are up to the [`Queue`] and its discipline. Limits count the
+//! frame in transmission as queued, and sizes count each packet with its link header.
 
 use crate::channel::{Airtime, Channel, ErrorProcess};
 use crate::link::{Endpoint, Frame, FrameKind, LinkEvent, Port, Writer};
@@ -34,15 +35,15 @@ use lasthop_base::units::Instant;
 /// A frame that an interface sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmission<P> {
-    /// What is sent.
+    /// The frame.
     pub frame: Frame<P>,
-    /// When it is on the air; `None` of a frame of no length, ideal feedback that arrives at once and
-    /// is never lost.
+    /// Time interval of the transmission. `None` for a frame of length 0: ideal feedback, which
+    /// arrives immediately and is never lost.
     pub airtime: Option<Airtime>,
 }
 
-/// A frame is on the air: which of its units are lost, of a frame that has some? True if nothing of it is
-/// left.
+/// Exposes `frame` to the error process `channel` during `airtime`. Of a frame with several units
+/// it clears the bits of the lost units. Returns `true` if nothing of the frame survives.
 pub fn expose<P>(channel: &mut Channel, airtime: Airtime, frame: &mut Frame<P>) -> bool {
     let FrameKind::Block { units, intact, .. } = &mut frame.kind else {
         return channel.is_lost(airtime);
@@ -51,23 +52,24 @@ pub fn expose<P>(channel: &mut Channel, airtime: Airtime, frame: &mut Frame<P>) 
     *intact == 0
 }
 
-/// Takes the frames of an interface that a medium turns.
+/// Receives the frames of an interface that is attached to a shared medium.
 pub trait Carrier<P: Payload> {
-    /// Does anybody listen to the endpoint's events and to what the queue drops?
+    /// Whether the events of the endpoint and the drops of the queue are observed.
     const LISTENS: bool;
 
-    /// A packet has been taken from `queue`, which shows what it dropped meanwhile.
+    /// Called after a packet has been removed from `queue`, which reports the packets dropped by
+    /// that call.
     fn on_dequeue(&mut self, now: Instant, queue: &Queue<P>);
 
-    /// The frame of `writer`, if it has one, leaves by `transmitter`, which is idle.
+    /// Sends the frame of `writer`, if any, by the idle `transmitter`.
     fn carry<W: Writer<P>>(&mut self, now: Instant, writer: W, transmitter: &mut Transmitter);
 }
 
-/// What an endpoint sees of its interface and of what takes its frames.
+/// An endpoint's access to the queue, the transmitter and the carrier of its interface.
 struct Gate<'a, P: Payload, C, const FRESH: bool> {
     now: Instant,
     outlet: &'a mut Outlet<P>,
-    /// A packet that has just come and has nothing before it: what waits first, if `FRESH`.
+    /// A packet that arrives with this call at an empty queue; it is taken first. Only if `FRESH`.
     fresh: Option<&'a P>,
     carrier: &'a mut C,
 }
@@ -104,7 +106,7 @@ impl<P: Payload + Clone, C: Carrier<P>, const FRESH: bool> Port<P> for Gate<'_, 
     }
 }
 
-/// The queue before an endpoint and the transmitter behind it.
+/// The queue in front of an endpoint and the transmitter after it.
 #[derive(Clone, Debug)]
 struct Outlet<P: Payload> {
     queue: Queue<P>,
@@ -120,19 +122,18 @@ pub struct Interface<E, P: Payload> {
 }
 
 impl<P: Payload, E: Endpoint<P, Control = FrameKind>> Interface<E, P> {
-    /// `queue` before `endpoint`, whose frames leave by `transmitter`.
+    /// Connects `queue` to `endpoint`, and `endpoint` to `transmitter`.
     pub fn new(endpoint: E, queue: Queue<P>, transmitter: Transmitter) -> Self {
         Interface { endpoint, outlet: Outlet { queue, transmitter } }
     }
 
-    /// A packet joins the queue; false: it is full, or its discipline wants fewer, and the packet is
-    /// dropped.
+    /// Enqueues `packet`; returns `false` if it is dropped.
     #[inline]
     pub fn enqueue(&mut self, now: Instant, packet: P) -> bool {
         self.outlet.queue.enqueue(now, packet, &self.outlet.transmitter)
     }
 
-    /// The same of a copy of a packet.
+    /// Like [`Self::enqueue`], for a copy of `packet`.
     #[inline(always)]
     pub fn enqueue_copy(&mut self, now: Instant, packet: &P) -> bool
     where
@@ -141,17 +142,17 @@ impl<P: Payload, E: Endpoint<P, Control = FrameKind>> Interface<E, P> {
         self.outlet.queue.enqueue_copy(now, packet, &self.outlet.transmitter)
     }
 
-    /// Would a packet of `bytes` that comes now leave room for another one like it?
+    /// Returns `true` if the queue has room for a packet of `bytes` and for another one like it.
     pub fn has_spare_room(&self, now: Instant, bytes: u32) -> bool {
         self.outlet.queue.has_room(now, bytes, 2, &self.outlet.transmitter)
     }
 
-    /// What [`Self::poll_transmit`] and [`Self::next_timeout`] do, with one dispatch: hands the next
-    /// frame, if there is one, to `carrier`. Returns when the interface must be seen to again, or
-    /// `None` if the endpoint's timer is due, which must be handled first.
+    /// Combines [`Self::poll_transmit`] and [`Self::next_timeout`] in one dispatch: passes the next
+    /// frame, if any, to `carrier`. Returns the time of the next call, or `None` if the endpoint's
+    /// timer has expired and must be handled first.
     ///
-    /// A packet that [passes straight](Self::lets_pass) may come with it (`FRESH`): the endpoint takes it from where it is,
-    /// or it joins the queue.
+    /// With `FRESH`, a packet that can bypass the queue ([`Self::lets_pass`]) may be passed in
+    /// `fresh`. The endpoint takes it directly, or else it is enqueued.
     #[inline(always)]
     pub fn turn<const FRESH: bool>(
         &mut self,
@@ -171,16 +172,18 @@ impl<P: Payload, E: Endpoint<P, Control = FrameKind>> Interface<E, P> {
         next
     }
 
-    /// Does a packet of `bytes` that comes now find neither a frame on the air nor another packet, and is there room for
-    /// it? Then [`Self::turn`] with it does what [`Self::enqueue`] and then [`Self::turn`] would.
+    /// Returns `true` if a packet of `bytes` that arrives now would certainly be enqueued, with no
+    /// frame in transmission and no other packet queued. Then [`Self::turn`] with this packet is
+    /// equivalent to [`Self::enqueue`] followed by [`Self::turn`].
     #[inline(always)]
     pub fn lets_pass(&self, now: Instant, bytes: u32) -> bool {
         let Outlet { queue, transmitter } = &self.outlet;
         !transmitter.is_busy(now) && queue.lets_pass(now, bytes, transmitter)
     }
 
-    /// The endpoint's next frame, whoever puts it on the air; the endpoint is offered the head of the
-    /// queue. `on_dequeue` sees the queue after a packet has been taken from it.
+    /// Polls the endpoint for its next frame, regardless of the component that transmits it. The
+    /// endpoint may take packets from the queue; `on_dequeue` is called with the queue after each
+    /// of them.
     #[inline(always)]
     pub fn next_frame(
         &mut self,
@@ -195,7 +198,7 @@ impl<P: Payload, E: Endpoint<P, Control = FrameKind>> Interface<E, P> {
         })
     }
 
-    /// The next frame to send; `None` if there is none, or while one is on the air.
+    /// The next frame to send. `None` if no frame is ready or one is in transmission.
     #[inline(always)]
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmission<P>> {
         if self.outlet.transmitter.is_busy(now) {
@@ -206,14 +209,15 @@ impl<P: Payload, E: Endpoint<P, Control = FrameKind>> Interface<E, P> {
         Some(Transmission { frame, airtime })
     }
 
-    /// A frame came in undamaged.
+    /// Processes a frame that was received without errors.
     #[inline]
     pub fn receive(&mut self, now: Instant, frame: Frame<P>) {
         self.endpoint.receive(now, frame);
     }
 
-    /// A frame came in damaged, of which the endpoint is to be told: one of which only the header could be read, or any
-    /// where it [wants damaged frames](Endpoint::wants_damaged). Returns the packet, if it is to go up damaged.
+    /// Processes a frame that was received with errors. Call this only if its header could be read,
+    /// or if the endpoint [wants damaged frames](Endpoint::wants_damaged). Returns the packet if it
+    /// is to be delivered with errors.
     pub fn receive_damaged(&mut self, now: Instant, frame: Frame<P>) -> Option<P> {
         if self.endpoint.wants_damaged() {
             self.endpoint.receive_damaged(now, frame);
@@ -222,7 +226,7 @@ impl<P: Payload, E: Endpoint<P, Control = FrameKind>> Interface<E, P> {
         self.endpoint.receive_header(now, frame)
     }
 
-    /// The next packet that may go up.
+    /// The next packet to deliver to the upper layer.
     #[inline]
     pub fn poll_deliver(&mut self) -> Option<P> {
         self.endpoint.poll_deliver()
@@ -234,21 +238,21 @@ impl<P: Payload, E: Endpoint<P, Control = FrameKind>> Interface<E, P> {
         self.endpoint.poll_event()
     }
 
-    /// When the driver must call again: the endpoint's timer, or the end of the frame on the air if
-    /// something waits.
+    /// Time of the next call: the endpoint's timeout, or the end of the frame in transmission if
+    /// packets are queued.
     #[inline]
     pub fn next_timeout(&self) -> Instant {
         self.endpoint.next_poll(self.free_at(), !self.outlet.queue.is_empty())
     }
 
-    /// The same while a frame is on the air; where nothing is known to wait, the end of that frame is
-    /// soon enough to ask.
+    /// Like [`Self::next_timeout`], while a frame is in transmission. If nothing is known to wait,
+    /// the end of that frame may be returned.
     #[inline]
     pub fn next_timeout_while_busy(&self) -> Instant {
         self.endpoint.next_poll_while_busy(self.free_at(), !self.outlet.queue.is_empty())
     }
 
-    /// The endpoint's timer, if it is due, has run out; an early or repeated call changes nothing.
+    /// Handles the endpoint's timeout if it has expired. Early or repeated calls have no effect.
     #[inline]
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.endpoint.next_timeout() <= now {
@@ -256,7 +260,7 @@ impl<P: Payload, E: Endpoint<P, Control = FrameKind>> Interface<E, P> {
         }
     }
 
-    /// When the frame on the air has left.
+    /// Time at which the transmitter becomes idle.
     #[inline]
     pub fn free_at(&self) -> Instant {
         self.outlet.transmitter.free_at().instant()
@@ -267,13 +271,13 @@ impl<P: Payload, E: Endpoint<P, Control = FrameKind>> Interface<E, P> {
         &self.outlet.transmitter
     }
 
-    /// Packets in the queue, without the frame on the air.
+    /// Number of packets in the queue, excluding the frame in transmission.
     #[inline]
     pub fn queued(&self) -> usize {
         self.outlet.queue.len()
     }
 
-    /// The queue: its counters, and what its discipline dropped.
+    /// The queue, for its counters and the packets dropped by its discipline.
     pub fn queue(&self) -> &Queue<P> {
         &self.outlet.queue
     }

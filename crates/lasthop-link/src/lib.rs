@@ -12,7 +12,7 @@ pub mod interface;
 pub mod link;
 pub mod queue;
 
-/// Its examples are tested.
+/// Tests the examples of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

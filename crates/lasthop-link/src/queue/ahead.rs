@@ -1,19 +1,19 @@
-//! What has been counted before its time has come.
+//! Corrections for frames that are counted before they are sent.
 //!
-//! A computed direction learns the fate of a packet before its frame starts: a chained one is
-//! offered packets that have not even arrived, and a framed radio fills all slots of a frame at
-//! its start. Counters count at once. So that they tell what has happened by the end of a run, the
-//! newest frames are remembered here, and those that start later are taken back. What is over before
-//! the run can possibly end, the *horizon*, need not be remembered.
+//! A computed direction determines the outcome of a packet before its frame starts. A link of a
+//! chain is offered packets that have not yet arrived, and a framed radio fills all slots of a
+//! frame at its start. They are counted immediately. To correct the counters at the end of a run,
+//! this module keeps the newest frames; those that start later are subtracted. Frames that end
+//! before the earliest possible end of the run, the *horizon*, are not kept.
 
 use super::QueueCounters;
 use crate::channel::Airtime;
 use lasthop_base::units::{Duration, ExactTime, Instant, Rate};
 
-/// Room for entries at first, a power of two.
+/// Initial number of slots, a power of two.
 const FIRST_SLOTS: usize = 8;
 
-/// Something that is over at some time.
+/// An entry with an end time.
 pub trait Ends {
     fn end(&self) -> Instant;
 }
@@ -25,19 +25,19 @@ impl Ends for Instant {
     }
 }
 
-/// The newest entries: the oldest is overwritten if it is over, otherwise there is room for more.
-/// Entries that are over at the horizon are not put.
+/// The newest entries. The oldest entry is overwritten if it has ended; otherwise the buffer grows.
+/// Entries that end by the horizon are not stored.
 #[derive(Clone, Debug)]
 pub struct Newest<T> {
-    /// A power of two.
+    /// Its length is a power of two.
     slots: Box<[T]>,
-    /// Count of entries ever put.
+    /// Number of entries ever stored.
     count: usize,
     horizon: Instant,
 }
 
 impl<T: Copy + Default> Default for Newest<T> {
-    /// No entry.
+    /// Without entries.
     fn default() -> Self {
         Newest {
             slots: vec![T::default(); FIRST_SLOTS].into_boxed_slice(),
@@ -48,12 +48,12 @@ impl<T: Copy + Default> Default for Newest<T> {
 }
 
 impl<T: Copy + Default + Ends> Newest<T> {
-    /// What is over by then will not be asked for.
+    /// Sets the horizon: entries that end by then are not stored.
     pub fn set_horizon(&mut self, horizon: Instant) {
         self.horizon = horizon;
     }
 
-    /// One more; the clock is at `now`.
+    /// Stores an entry; the current time is `now`.
     #[inline]
     pub fn put(&mut self, now: Instant, entry: T) {
         if entry.end() <= self.horizon {
@@ -67,7 +67,7 @@ impl<T: Copy + Default + Ends> Newest<T> {
         self.count = self.count.wrapping_add(1);
     }
 
-    /// All entries are newer than any that is over.
+    /// Doubles the buffer; no stored entry has ended.
     #[cold]
     #[inline(never)]
     fn grow(&mut self, entry: T) {
@@ -79,13 +79,14 @@ impl<T: Copy + Default + Ends> Newest<T> {
         self.slots = slots.into_boxed_slice();
     }
 
-    /// Those that are over may be among them; what was never put ends at the start of the run.
+    /// All slots. Ended entries may be among them; unused slots contain the default entry, which
+    /// ended at the start of the run.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.slots.iter()
     }
 }
 
-/// What becomes of a packet that is counted ahead of the clock.
+/// Outcome of a packet that is counted ahead of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Outcome {
     #[default]
@@ -94,7 +95,7 @@ enum Outcome {
     Sent,
 }
 
-/// A frame, or a packet that is dropped, `start` then being when that happens.
+/// A frame, or a packet that is dropped at `start`.
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
     start: Instant,
@@ -110,19 +111,19 @@ impl Ends for Entry {
     }
 }
 
-/// The newest frames of one direction.
+/// The newest frames and drops of one direction.
 #[derive(Clone, Debug, Default)]
 pub struct Ahead {
     entries: Newest<Entry>,
 }
 
 impl Ahead {
-    /// What is over by then will not be asked for.
+    /// Sets the horizon: frames that end by then are not kept.
     pub fn set_horizon(&mut self, horizon: Instant) {
         self.entries.set_horizon(horizon);
     }
 
-    /// A frame that has been counted is on the air as `airtime` says; the clock is at `now`.
+    /// Records a counted frame that is in transmission during `airtime`; the current time is `now`.
     #[inline]
     pub fn send(&mut self, now: Instant, airtime: Airtime, is_lost: bool) {
         let Airtime { start, end, bits } = airtime;
@@ -131,14 +132,14 @@ impl Ahead {
         self.entries.put(now, Entry { start, end, bits: bits as u32, outcome });
     }
 
-    /// A packet that has been counted finds the queue full at `at`.
+    /// Records a counted packet that is dropped at `at` because the queue is full.
     #[inline]
     pub fn refuse(&mut self, now: Instant, at: Instant) {
         let entry = Entry { start: at, end: at, bits: 0, outcome: Outcome::Dropped };
         self.entries.put(now, entry);
     }
 
-    /// Of what has been counted, what happens later than `now`.
+    /// Counters of the counted events that occur later than `now`.
     pub fn after(&self, now: Instant) -> QueueCounters {
         let mut after = QueueCounters::default();
         for entry in self.entries.iter().filter(|entry| entry.start > now) {
@@ -151,7 +152,7 @@ impl Ahead {
         after
     }
 
-    /// Bits of the frame on the air at `now` that are not out yet.
+    /// Number of bits of the frame in transmission at `now` that are not yet sent.
     pub fn unsent_bits(&self, now: Instant) -> f64 {
         let on_air = self.entries.iter().filter(|entry| entry.start <= now && now < entry.end);
         let left = on_air.map(|Entry { start, end, bits, .. }| {
@@ -162,7 +163,7 @@ impl Ahead {
     }
 }
 
-/// Departures of equal distance.
+/// Equally spaced departures.
 #[derive(Clone, Copy, Debug, Default)]
 struct Departures {
     first: ExactTime,
@@ -178,7 +179,7 @@ impl Ends for Departures {
     }
 }
 
-/// The times of a source's frames.
+/// Spacing of a source's frames.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     /// Bits of a packet and rate of the source.
@@ -194,12 +195,12 @@ impl Departures {
         if !self.is_spaced {
             return time;
         }
-        // Each finds the transmitter idle, so that its frame starts on a whole nanosecond.
+        // Every packet finds the transmitter idle, so that its frame starts on a whole nanosecond.
         let (bits, rate) = pace.link;
         ExactTime::from(time).after(bits, rate).instant()
     }
 
-    /// How many come later than `now`, `delay` after they depart.
+    /// Number of packets that arrive later than `now`, `delay` after they depart.
     fn after(&self, now: Instant, delay: Duration, pace: &Pace) -> u64 {
         let (mut low, mut high) = (0, u64::from(self.count));
         while low < high {
@@ -210,55 +211,55 @@ impl Departures {
     }
 }
 
-/// The newest packets of one replayed source that survive, those of a block in one entry.
+/// The newest surviving packets of one replayed source, one entry per block.
 #[derive(Clone, Debug)]
 pub(super) struct UnderWay {
     entries: Newest<Departures>,
-    /// From a departure to the arrival.
+    /// Time from departure to arrival.
     delay: Duration,
     pace: Pace,
 }
 
 impl UnderWay {
-    /// No packet.
+    /// Without packets.
     pub fn new(delay: Duration, pace: Pace) -> Self {
         UnderWay { entries: Newest::default(), delay, pace }
     }
 
-    /// What has arrived by then will not be asked for.
+    /// Sets the horizon: packets that arrive by then are not kept.
     pub fn set_horizon(&mut self, horizon: Instant) {
         self.entries.set_horizon(self.arrived(horizon));
     }
 
-    /// What left by then has arrived at `now`.
+    /// Departure time of packets that arrive at `now`.
     #[inline]
     fn arrived(&self, now: Instant) -> Instant {
         Instant::from_nanos(now.as_nanos().saturating_sub(self.delay.as_nanos()))
     }
 
-    /// A packet departs at `end`; the clock is at `now`.
+    /// Records a packet that departs at `end`; the current time is `now`.
     #[inline]
     pub fn one(&mut self, now: Instant, end: Instant) {
         let entry = Departures { first: end.into(), last: end, count: 1, is_spaced: false };
         self.entries.put(self.arrived(now), entry);
     }
 
-    /// `count` packets depart back to back from `first` to `last`.
+    /// Records `count` packets that depart back to back, from `first` to `last`.
     #[inline]
     pub fn back_to_back(&mut self, now: Instant, first: ExactTime, last: Instant, count: u64) {
         let entry = Departures { first, last, count: count as u32, is_spaced: false };
         self.entries.put(self.arrived(now), entry);
     }
 
-    /// `count` packets arrive at an idle transmitter from `first` on, at the rate of the source;
-    /// the last departs at `last`.
+    /// Records `count` packets that arrive at an idle transmitter at the rate of the source, from
+    /// `first` onwards. The last one departs at `last`.
     #[inline]
     pub fn spaced(&mut self, now: Instant, first: ExactTime, last: Instant, count: u64) {
         let entry = Departures { first, last, count: count as u32, is_spaced: true };
         self.entries.put(self.arrived(now), entry);
     }
 
-    /// Packets that arrive later than `now`.
+    /// Number of packets that arrive later than `now`.
     pub fn after(&self, now: Instant) -> u64 {
         let later = |entry: &Departures| entry.after(now, self.delay, &self.pace);
         self.entries.iter().map(later).sum()
@@ -303,7 +304,8 @@ mod tests {
 
     #[test]
     fn departures_of_a_block_are_counted_one_by_one() {
-        // Every 2000 bits at 3 Mbps: 666,666.67 ns; frames of 2016 bits at 10 Mbps take 201,600 ns.
+        // One packet of 2000 bits at 3 Mbps every 666,666.67 ns; frames of 2016 bits at 10 Mbps
+        // take 201,600 ns.
         let source = (2000, Rate::from_bps(3_000_000));
         let link = (2016, Rate::from_bps(10_000_000));
         let mut under_way = UnderWay::new(Duration::from_nanos(50), Pace { source, link });

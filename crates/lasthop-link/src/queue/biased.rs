@@ -1,4 +1,5 @@
-//! Biased queue management: a full queue drops the packets first that their senders have marked for it.
+//! Biased queue management: a full queue first drops packets that their senders have marked as
+//! droppable.
 //!
 //! ```text
 //!   a packet finds room         it joins
@@ -6,11 +7,12 @@
 //!   it is "out", the queue full it is dropped
 //! ```
 //!
-//! Source: S. Biaz, N. Vaidya, IEEE/ACM Trans. Networking 13(3), 2005, the idea; which packet makes room is our choice. "Out" is what
-//! [`Payload::is_out`] says: a mark of the TCPs `casablanca` and `ifrane`, a drop precedence of RFC 2597 in real bytes. The
-//! packet in transmission counts as queued.
+//! Source: S. Biaz, N. Vaidya, IEEE/ACM Trans. Networking 13(3), 2005. The paper does not specify
+//! which packet makes room; the choice of the last one is ours. "Out" packets are those for which
+//! [`Payload::is_out`] returns `true`: marked by the TCPs `casablanca` and `ifrane`, with a drop
+//! precedence of RFC 2597 in real bytes. The packet in transmission counts as queued.
 //!
-//! States: the packets that wait.
+//! State: the queued packets.
 //!
 //! Not modelled: thresholds below the limit.
 
@@ -22,16 +24,16 @@ use lasthop_base::schema::quantity::QueueLimit;
 use lasthop_base::units::Instant;
 
 table! {
-    /// Biased queue management: when the queue is full, packets go first that their senders have marked to be dropped, as
-    /// the TCPs Casablanca and Ifrane do.
+    /// Biased queue management: a full queue first drops packets that their senders have marked as
+    /// droppable. The TCPs Casablanca and Ifrane set such marks.
     pub struct BiasedKeys as "biased" {
-        /// What the queue holds, the packet in transmission included; a size counts packets with the
-        /// frame header.
+        /// Maximum queue length, including the packet in transmission. A limit in bytes counts
+        /// packets with their frame headers.
         limit: QueueLimit = "50 packets";
     }
 }
 
-/// The machine.
+/// The state machine.
 pub type Machine<P> = Box<Biased<P>>;
 
 impl DisciplineKeys for BiasedKeys {
@@ -46,13 +48,13 @@ impl DisciplineKeys for BiasedKeys {
 #[derive(Clone, Debug)]
 pub struct Biased<P> {
     fifo: Fifo<P>,
-    /// By the last call.
+    /// Packets dropped by the last call.
     dropped: Vec<P>,
     counters: DisciplineCounters,
 }
 
 impl<P: Payload> Biased<P> {
-    /// Drops marked packets of `fifo` first.
+    /// Creates a queue that first drops marked packets of `fifo`.
     pub fn new(fifo: Fifo<P>) -> Self {
         let counters = DisciplineCounters::default();
         Biased { fifo, dropped: Vec::with_capacity(16), counters }
@@ -106,7 +108,8 @@ mod tests {
     use lasthop_base::packet::{Packet, flags};
     use lasthop_base::units::{Bytes, Rate};
 
-    /// A queue of four packets: which are dropped and which leave, by hand. Capital letters are "out".
+    /// Dropped and remaining packets of a queue of four packets, computed by hand. Upper-case
+    /// letters are "out".
     #[test]
     fn marked_packets_make_room() {
         for (arrivals, dropped, left) in [

@@ -1,10 +1,10 @@
-//! Drop-tail: packets go in order of arrival, and one that finds the queue full is dropped.
+//! Drop-tail: a FIFO that drops arriving packets while it is full.
 //!
-//! The limit counts the packet in transmission, as that of ns-2's `DropTail` does. Before a link
-//! without protocol this queue is computed instead of driven: see
+//! The limit includes the packet in transmission, as in ns-2's `DropTail`. In front of a link
+//! without protocol this queue is computed instead of driven by events: see
 //! [`ComputedFifo`](super::ComputedFifo).
 //!
-//! States: the packets that wait.
+//! State: the queued packets.
 //!
 //! Not modelled: priorities.
 
@@ -16,16 +16,16 @@ use lasthop_base::schema::quantity::QueueLimit;
 use lasthop_base::units::{Bytes, Instant};
 
 table! {
-    /// Packets go in order of arrival, and one that finds the queue full is dropped. Its limit alone
-    /// says the same: queue = "50 packets".
+    /// A FIFO that drops arriving packets while it is full. Its limit alone is equivalent: queue =
+    /// "50 packets".
     pub struct DropTailKeys as "drop-tail" {
-        /// What the queue holds, the packet in transmission included; a size counts packets with the
-        /// frame header.
+        /// Maximum queue length, including the packet in transmission. A limit in bytes counts
+        /// packets with their frame headers.
         limit: QueueLimit = "50 packets";
     }
 }
 
-/// The machine.
+/// The state machine.
 pub type Machine<P> = DropTail<P>;
 
 impl DisciplineKeys for DropTailKeys {
@@ -36,7 +36,7 @@ impl DisciplineKeys for DropTailKeys {
     }
 }
 
-/// A queue that drops what finds it full.
+/// A FIFO that drops arriving packets while it is full.
 #[derive(Clone, Debug)]
 pub struct DropTail<P> {
     fifo: Fifo<P>,
@@ -44,17 +44,17 @@ pub struct DropTail<P> {
 }
 
 impl<P: Payload> DropTail<P> {
-    /// An empty queue of `limit`, which counts each packet with its link header.
+    /// Creates an empty queue with `limit`; each packet counts with its link header.
     pub fn new(limit: Limit, header: Bytes) -> Self {
         DropTail { fifo: Fifo::new(limit, header), drops: 0 }
     }
 
-    /// What it holds at most.
+    /// Maximum queue length.
     pub fn limit(&self) -> Limit {
         self.fifo.limit()
     }
 
-    /// The same as [`QueueDiscipline::enqueue`] of a copy of a packet, which is copied only if there is room.
+    /// Like [`QueueDiscipline::enqueue`], but copies the packet, and only if there is room.
     #[inline(always)]
     pub(super) fn enqueue_copy(
         &mut self,
@@ -74,7 +74,7 @@ impl<P: Payload> DropTail<P> {
         has_room
     }
 
-    /// A packet for which there is room joins.
+    /// Enqueues a packet for which there is room.
     pub(super) fn push(&mut self, packet: P) {
         self.fifo.push(packet);
     }

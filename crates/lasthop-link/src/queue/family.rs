@@ -1,10 +1,10 @@
-//! What a queue discipline declares beside its machine, and what the list of them becomes.
+//! Declaration of a queue discipline, and the macro that expands the list of disciplines.
 //!
-//! A discipline is one file of this folder: its keys (`table! { … as "kind" }`), their
-//! [`DisciplineKeys`], the alias `Machine` of its machine, and the machine, a [`QueueDiscipline`](super::QueueDiscipline). A line in the
-//! list in `queue/mod.rs` makes it a variant of [`Queue`](super::Queue) and of
-//! [`Discipline`](super::Discipline), and with it a branch of the JSON Schema, a row of `lasthop list`
-//! and a section of the reference page.
+//! Each discipline is one file of this folder. It contains the keys (`table! { … as "kind" }`) and
+//! their [`DisciplineKeys`], the alias `Machine` of the state machine, and the state machine, a
+//! [`QueueDiscipline`](super::QueueDiscipline). A line in the list in `queue/mod.rs` makes it a
+//! variant of [`Queue`](super::Queue) and of [`Discipline`](super::Discipline). From these follow a
+//! branch of the JSON Schema, a row of `lasthop list` and a section of the reference page.
 
 use super::QueueDiscipline;
 use lasthop_base::packet::Payload;
@@ -12,36 +12,35 @@ use lasthop_base::rng::Streams;
 use lasthop_base::schema::keys::{Kind, Read, Table};
 use lasthop_base::units::Bytes;
 
-/// What a queue is built for.
+/// Properties of the link that a queue is built for.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueSite<'a> {
-    /// Where its random numbers come from.
+    /// Source of the random number streams.
     pub streams: &'a Streams,
-    /// Name of the direction of the link that it stands before: its random numbers are of this
-    /// component.
+    /// Name of the link direction, which is the component name of its random number streams.
     pub component: &'a str,
-    /// Link header, which sizes count with each packet.
+    /// Length of the link header, which sizes count with each packet.
     pub header: Bytes,
-    /// The largest packet that crosses the link.
+    /// Maximum packet length on the link.
     pub packet: Bytes,
 }
 
-/// The keys of a queue discipline, and how its machine is built.
+/// The keys of a queue discipline, and the constructor of its state machine.
 pub(crate) trait DisciplineKeys: Table + Kind {
-    /// The machine.
+    /// The state machine.
     type Machine<P: Payload>: QueueDiscipline<P>;
 
-    /// The empty queue at `site`.
+    /// Creates the empty queue at `site`.
     fn build<P: Payload>(&self, site: &QueueSite<'_>) -> Self::Machine<P>;
 
-    /// Checks what concerns several keys: `path` is theirs in the scenario.
+    /// Checks constraints between keys. `path` is the path of the keys in the scenario.
     fn check(&self, _path: &str) -> Read<()> {
         Ok(())
     }
 }
 
-/// From one line a discipline: its module, the union of all keys and the enum of all machines, with
-/// what each of them can be asked.
+/// Expands each line of the list into a module, a variant of the enum of all keys and a variant of
+/// the enum of all queues, and implements the common functions.
 macro_rules! queue_disciplines {
     ($($module:ident: $kind:ident($keys:ident);)*) => {
         queue_disciplines! { @declare ($) $($module: $kind($keys);)* }
@@ -50,7 +49,7 @@ macro_rules! queue_disciplines {
         $(pub mod $module;)*
 
         kinds! {
-            /// Which packet goes next, which are dropped and which are marked.
+            /// Queue discipline: the order of packets, and which packets are dropped or marked.
             pub enum Discipline {
                 $($kind($module::$keys),)*
             }
@@ -65,7 +64,7 @@ macro_rules! queue_disciplines {
             )*
         }
 
-        /// Calls the machine inside.
+        /// Forwards the call to the queue of the variant.
         macro_rules! dispatch {
             ($d self:expr, $d queue:ident => $d call:expr) => {
                 match $d self { $(Queue::$kind($d queue) => $d call,)* }
@@ -73,12 +72,12 @@ macro_rules! queue_disciplines {
         }
 
         impl Discipline {
-            /// The empty queue of this discipline at `site`.
+            /// Creates the empty queue of this discipline at `site`.
             pub fn build<P: Payload>(&self, site: &QueueSite<'_>) -> Queue<P> {
                 match self { $(Discipline::$kind(keys) => Queue::$kind(keys.build(site)),)* }
             }
 
-            /// Checks what concerns several keys; `path` is theirs in the scenario.
+            /// Checks constraints between keys. `path` is the path of the keys in the scenario.
             pub fn check(&self, path: &str) -> Read<()> {
                 match self { $(Discipline::$kind(keys) => keys.check(path),)* }
             }

@@ -1,19 +1,19 @@
-//! Packets in order of arrival, and how many of them there may be.
+//! A bounded FIFO of packets.
 
 use super::{Ring, Transmitter};
 use lasthop_base::packet::Payload;
 use lasthop_base::schema::quantity::QueueLimit;
 use lasthop_base::units::{Bytes, Instant};
 
-/// Packets that there is room for at first; it grows.
+/// Initial capacity in packets; it grows.
 const CAPACITY: usize = 8;
 
-/// What a queue holds, the packet in transmission included.
+/// Maximum queue length, including the packet in transmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// So many packets.
+    /// In packets.
     Packets(u64),
-    /// So many bytes.
+    /// In bytes, link headers included.
     Bytes(Bytes),
 }
 
@@ -26,25 +26,25 @@ impl From<QueueLimit> for Limit {
     }
 }
 
-/// A queue in order of arrival, with its limit: what disciplines are made of.
+/// A FIFO with its limit: the building block of the disciplines.
 #[derive(Clone, Debug)]
 pub struct Fifo<P> {
-    /// Each place in use has one.
+    /// Every slot in use is `Some`.
     packets: Ring<Option<P>>,
-    /// Of the packets, link headers included.
+    /// Total length of the packets, link headers included.
     bytes: u64,
     limit: Limit,
     header: u64,
 }
 
 impl<P: Payload> Fifo<P> {
-    /// An empty queue of `limit`, which counts each packet with its link header.
+    /// Creates an empty queue with `limit`; each packet counts with its link header.
     pub fn new(limit: Limit, header: Bytes) -> Self {
         let packets = Ring::with_capacity(CAPACITY);
         Fifo { packets, bytes: 0, limit, header: header.get() }
     }
 
-    /// What it holds at most.
+    /// Maximum queue length.
     pub fn limit(&self) -> Limit {
         self.limit
     }
@@ -55,7 +55,8 @@ impl<P: Payload> Fifo<P> {
         u64::from(packet.wire_bytes()) + self.header
     }
 
-    /// Is there room for `count` packets of `bytes` each beside the frame on the air?
+    /// Returns `true` if the queue has room for `count` packets of `bytes` each, in addition to the
+    /// frame in transmission.
     #[inline(always)]
     pub fn has_room(
         &self,
@@ -75,14 +76,14 @@ impl<P: Payload> Fifo<P> {
         }
     }
 
-    /// A packet joins at the end.
+    /// Appends a packet.
     #[inline]
     pub fn push(&mut self, packet: P) {
         self.bytes += self.frame_bytes(&packet);
         self.packets.push(Some(packet));
     }
 
-    /// A copy of it joins.
+    /// Appends a copy of `packet`.
     #[inline(always)]
     pub fn push_copy(&mut self, packet: &P)
     where
@@ -93,7 +94,7 @@ impl<P: Payload> Fifo<P> {
         *place = Some(packet.clone());
     }
 
-    /// The packet at the head leaves.
+    /// Removes and returns the packet at the head.
     #[inline]
     pub fn pop(&mut self) -> Option<P> {
         let mut packet = None;
@@ -101,12 +102,12 @@ impl<P: Payload> Fifo<P> {
         packet
     }
 
-    /// The same, put where it is wanted; false if there is none.
+    /// Like [`Self::pop`], but stores the packet in `place` and returns whether it did.
     #[inline(always)]
     pub fn pop_into(&mut self, place: &mut Option<P>) -> bool {
         *place = None;
         let Some(first) = self.packets.front_mut() else { return false };
-        // In one piece, which `take` is not.
+        // `swap` copies the value in one piece, unlike `take`.
         std::mem::swap(place, first);
         self.packets.next_front();
         if let Some(packet) = place {
@@ -115,7 +116,7 @@ impl<P: Payload> Fifo<P> {
         true
     }
 
-    /// Takes out the last packet for which `is_wanted` holds.
+    /// Removes the last packet for which `is_wanted` returns `true`.
     pub fn take_last(&mut self, is_wanted: impl Fn(&P) -> bool) -> Option<P> {
         let is_wanted = |packet: &Option<P>| packet.as_ref().is_some_and(&is_wanted);
         let packet = self.packets.remove_last(is_wanted)??;
@@ -123,19 +124,19 @@ impl<P: Payload> Fifo<P> {
         Some(packet)
     }
 
-    /// Packets that wait.
+    /// Number of queued packets.
     #[inline]
     pub fn len(&self) -> usize {
         self.packets.len()
     }
 
-    /// Is there none?
+    /// Returns `true` if no packets are queued.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.packets.is_empty()
     }
 
-    /// Bytes of the packets that wait, link headers included.
+    /// Total length of the queued packets in bytes, link headers included.
     #[inline]
     pub fn bytes(&self) -> u64 {
         self.bytes

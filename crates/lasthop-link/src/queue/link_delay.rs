@@ -1,4 +1,4 @@
-//! The propagation delay of a link as a scenario has it: constant, from a list, or from a recording.
+//! The propagation delay of a link in a scenario: constant, from a list, or from a recording.
 
 use super::PropagationDelay;
 use lasthop_base::schema::ScenarioError;
@@ -19,7 +19,7 @@ kinds! {
 }
 
 table! {
-    /// Always the same delay. The delay alone says the same: delay = "50 ms".
+    /// A constant delay. A delay alone is equivalent: delay = "50 ms".
     pub struct ConstantDelayKeys as "constant" {
         /// Propagation delay, one way.
         delay: Duration;
@@ -27,12 +27,12 @@ table! {
 }
 
 table! {
-    /// A delay that changes at given times, as on satellites that come and go. A frame takes the one
-    /// that holds when its last bit leaves; frames keep their order.
+    /// A delay that changes at given times, as at a handover between satellites. The delay at the
+    /// end of a transmission applies to the whole frame. Frames stay in order.
     pub struct DelayStepsKeys as "steps" {
-        /// Pairs of a time, the first "0 s", and the delay from then on.
+        /// Pairs of a time and the delay from this time onwards. The first time is "0 s".
         at: Steps<Duration>;
-        /// Time after which the list begins again; without it the last delay stays.
+        /// Time after which the list is repeated. Without it, the last delay applies to the end.
         repeat: Option<Duration>, Limits::POSITIVE;
     }
 }
@@ -40,11 +40,13 @@ table! {
 table! {
     /// Keys of a recorded delay.
     struct TraceKeys {
-        /// The recording, relative to the scenario file: lines of a time in seconds and the one-way delay
-        /// from then on in seconds, separated by a comma; the first time is 0. A line of column names may
-        /// come first. Lines that begin with # are comments.
+        /// File name of the recording, relative to the scenario file. The file contains lines of a
+        /// time in seconds and the one-way delay from this time onwards in seconds, separated by a
+        /// comma. The first time is 0. The first line may contain column names. Lines that begin
+        /// with # are comments.
         file: String;
-        /// Time after which the recording begins again; without it its last delay stays.
+        /// Time after which the recording is repeated. Without it, its last delay applies to the
+        /// end.
         repeat: Option<Duration>, Limits::POSITIVE;
     }
 }
@@ -52,18 +54,18 @@ table! {
 /// A recorded delay.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DelayTraceKeys {
-    /// The file as the scenario names it.
+    /// File name as given in the scenario.
     pub file: String,
-    /// Time after which it begins again.
+    /// Time after which the recording is repeated.
     pub repeat: Option<Duration>,
-    /// What the file says.
+    /// Contents of the file.
     record: StepList<Duration>,
 }
 
 const PAIR_ALLOWED: &str = "a time in seconds, a comma and a delay in seconds, up to 1 h; times from 0 \
      on, each after the one before";
 
-/// The longest recorded delay, in seconds: light takes less to Jupiter.
+/// Maximum of a recorded delay, in seconds: the one-way delay to Jupiter is shorter.
 const LONGEST_DELAY_SECONDS: f64 = 3_600.0;
 
 /// A delay in seconds.
@@ -95,7 +97,7 @@ impl Table for DelayTraceKeys {
 }
 
 impl DelayKeys {
-    /// Times in nanoseconds with the delays from then on, and when they begin again.
+    /// The steps (time in nanoseconds and delay) and the period.
     fn steps(&self) -> (StepList<Duration>, Option<Duration>) {
         match self {
             DelayKeys::Constant(keys) => ([(0, keys.delay)].into(), None),
@@ -107,31 +109,31 @@ impl DelayKeys {
         }
     }
 
-    /// The delay in one number: of one that changes, its long-run mean.
+    /// The long-run mean delay.
     pub fn mean(&self) -> Duration {
         let (steps, repeat) = self.steps();
         Duration::from_nanos(mean(&steps, repeat, Duration::as_nanos))
     }
 
-    /// The shortest and the longest delay; timers are set for the latter.
+    /// The minimum and the maximum delay. Timers are set for the maximum.
     pub fn range(&self) -> [Duration; 2] {
         let (steps, _) = self.steps();
         let delays = || steps.iter().map(|&(_, delay)| delay);
         [delays().min(), delays().max()].map(Option::unwrap_or_default)
     }
 
-    /// They themselves, if the delay changes.
+    /// Returns a copy of the keys if they are not a plain delay.
     pub fn changes(&self) -> Option<DelayKeys> {
         self.to_short().is_none().then(|| self.clone())
     }
 
-    /// The propagation of one direction.
+    /// The propagation delay of one direction.
     pub fn propagation(&self) -> PropagationDelay {
         let (steps, repeat) = self.steps();
         PropagationDelay::changing(steps, repeat.map(Duration::as_nanos))
     }
 
-    /// What the file holds that they name, for a scenario's hash.
+    /// Contents of the recording, for the hash of the scenario.
     pub fn contents(&self) -> Vec<u8> {
         match self {
             DelayKeys::Trace(keys) => {
@@ -143,7 +145,7 @@ impl DelayKeys {
     }
 }
 
-/// A delay alone is a constant one.
+/// A delay alone specifies a constant delay.
 impl Shorthand for DelayKeys {
     type Short = Duration;
 

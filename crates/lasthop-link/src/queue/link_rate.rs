@@ -1,4 +1,4 @@
-//! The transmission rate of a link as a scenario has it: constant, from a list, or from a recording.
+//! The transmission rate of a link in a scenario: constant, from a list, or from a recording.
 
 use super::{Opportunities, RateSchedule, RateSteps, Transmitter};
 use lasthop_base::schema::ScenarioError;
@@ -21,7 +21,7 @@ kinds! {
 }
 
 table! {
-    /// Always the same rate. The rate alone says the same: rate = "64 kbps".
+    /// A constant rate. A rate alone is equivalent: rate = "64 kbps".
     pub struct ConstantRateKeys as "constant" {
         /// Transmission rate.
         rate: LinkRate;
@@ -29,24 +29,25 @@ table! {
 }
 
 table! {
-    /// A rate that changes at given times; a frame on the air goes on at the new rate. At "0 bps" the
-    /// link is down, and holds the frame.
+    /// A rate that changes at given times. A frame in transmission continues at the new rate. At "0
+    /// bps" the link is down and pauses the frame.
     pub struct RateStepsKeys as "steps" {
-        /// Pairs of a time, the first "0 s", and the rate from then on.
+        /// Pairs of a time and the rate from this time onwards. The first time is "0 s".
         at: Steps<Rate>;
-        /// Time after which the list begins again; without it the last rate stays.
+        /// Time after which the list is repeated. Without it, the last rate applies to the end.
         repeat: Option<Duration>, Limits::POSITIVE;
     }
 }
 
 choice! {
-    /// What a recorded rate is written as.
+    /// File format of a recorded rate.
     pub enum RateFormat {
-        /// A line each opportunity to deliver, in whole milliseconds from the start, as mahimahi's link
-        /// shell has it; several lines may name the same millisecond. Begins again after the last.
+        /// The format of mahimahi's link shell: one line per delivery opportunity, in whole
+        /// milliseconds from the start. Several lines may name the same millisecond. The recording
+        /// is repeated after its last line.
         Mahimahi = "mahimahi",
-        /// Lines of a time in seconds and the rate from then on in bits per second, separated by a
-        /// comma; the first time is 0. A line of column names may come first.
+        /// Lines of a time in seconds and the rate from this time onwards in bits per second,
+        /// separated by a comma. The first time is 0. The first line may contain column names.
         Csv = "csv",
     }
 }
@@ -54,14 +55,16 @@ choice! {
 table! {
     /// Keys of a recorded rate.
     struct TraceKeys {
-        /// The recording, relative to the scenario file. Lines that begin with # are comments.
+        /// File name of the recording, relative to the scenario file. Lines that begin with # are
+        /// comments.
         file: String;
-        /// What it is written as.
+        /// File format.
         format: RateFormat;
-        /// Bytes that an opportunity of format "mahimahi" takes, frame headers included. mahimahi's own
-        /// link shell takes 1504 B, and counts each packet with 4 B.
+        /// Bytes per opportunity of format "mahimahi", frame headers included. mahimahi's own link
+        /// shell uses 1504 B, and counts each packet with 4 B.
         opportunity: Bytes = "1500 B", Limits::PACKET;
-        /// Time after which a recording of format "csv" begins again; without it its last rate stays.
+        /// Time after which a recording of format "csv" is repeated. Without it, its last rate
+        /// applies to the end.
         repeat: Option<Duration>, Limits::POSITIVE;
     }
 }
@@ -69,19 +72,19 @@ table! {
 /// A recorded rate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RateTraceKeys {
-    /// The file as the scenario names it.
+    /// File name as given in the scenario.
     pub file: String,
-    /// What it is written as.
+    /// File format.
     pub format: RateFormat,
-    /// What an opportunity takes.
+    /// Bytes per opportunity.
     pub opportunity: Bytes,
-    /// Time after which a recording of rates begins again.
+    /// Time after which a recording of rates is repeated.
     pub repeat: Option<Duration>,
-    /// What the file says.
+    /// Contents of the file.
     record: Record,
 }
 
-/// What a recording says, times in nanoseconds.
+/// Contents of a recording; times in nanoseconds.
 #[derive(Clone, Debug, PartialEq)]
 enum Record {
     /// Times of opportunities.
@@ -130,7 +133,7 @@ impl Table for RateTraceKeys {
     }
 }
 
-/// The list must begin again after its last step, and no frame may wait for ever.
+/// Checks that `repeat`, if any, is after the last step, and that no frame waits forever.
 fn check(steps: &[(u64, Rate)], repeat: Option<Duration>, node: &Node<'_>, list: &str) -> Read<()> {
     check_repeat(steps, repeat, node)?;
     let (_, last_rate) = steps[steps.len() - 1];
@@ -147,7 +150,7 @@ fn check(steps: &[(u64, Rate)], repeat: Option<Duration>, node: &Node<'_>, list:
 }
 
 impl RateKeys {
-    /// The rate in one number: of one that changes, its long-run mean.
+    /// The long-run mean rate.
     pub fn mean(&self) -> Rate {
         match self.steps() {
             Some((steps, repeat)) => {
@@ -169,14 +172,15 @@ impl RateKeys {
         }
     }
 
-    /// The lowest rate above 0, for which timers are set; of opportunities the mean.
+    /// The minimum rate above 0, used to set timers; for opportunities, the mean.
     pub fn slowest(&self) -> Rate {
         let steps = self.steps().into_iter().flat_map(|(steps, _)| steps.to_vec());
         let rates = steps.map(|(_, rate)| rate).filter(|&rate| rate > Rate::default());
         rates.min().unwrap_or_else(|| self.mean())
     }
 
-    /// Times in nanoseconds with the rates from then on, and when they begin again.
+    /// The steps (time in nanoseconds and rate) and the period. `None` for a constant rate and for
+    /// opportunities.
     fn steps(&self) -> Option<(StepList<Rate>, Option<Duration>)> {
         match self {
             RateKeys::Steps(keys) => {
@@ -190,7 +194,7 @@ impl RateKeys {
         }
     }
 
-    /// An idle transmitter of this rate. One whose steps are all the same is that of a constant rate.
+    /// Creates an idle transmitter. Steps of equal rates are treated as a constant rate.
     pub fn transmitter(&self) -> Transmitter {
         let rate = self.mean();
         match (self, self.steps()) {
@@ -212,7 +216,7 @@ impl RateKeys {
         }
     }
 
-    /// Checks what concerns several keys; `node` is theirs in the scenario.
+    /// Checks constraints between keys. `node` is the node of the keys in the scenario.
     pub fn check(&self, node: &Node<'_>) -> Read<()> {
         match (self, self.steps()) {
             (RateKeys::Steps(_), Some((steps, repeat))) => check(&steps, repeat, node, "at"),
@@ -220,7 +224,7 @@ impl RateKeys {
         }
     }
 
-    /// What the file holds that they name, for a scenario's hash.
+    /// Contents of the recording, for the hash of the scenario.
     pub fn contents(&self) -> Vec<u8> {
         match self {
             RateKeys::Trace(keys) => match &keys.record {
@@ -237,7 +241,7 @@ impl RateKeys {
     }
 }
 
-/// A rate alone is a constant one.
+/// A rate alone specifies a constant rate.
 impl Shorthand for RateKeys {
     type Short = LinkRate;
 

@@ -1,28 +1,31 @@
-//! Queues: what waits before a transmitter, what is dropped, what is marked and what goes next; and
+//! Queues in front of a transmitter: queue disciplines (scheduling, dropping and ECN marking) and
 //! fair sharing of a transmitter.
 //!
 //! # Contract of a discipline
 //!
-//! All calls carry `now`, which never decreases. The driver (an [`Interface`](crate::interface::Interface), a
-//! station of a WLAN, a [service](crate::link::Services)) owns the transmitter:
+//! All calls carry `now`, which never decreases. The driver (an
+//! [`Interface`](crate::interface::Interface), a station of a WLAN, a
+//! [service](crate::link::Services)) owns the transmitter:
 //!
-//! - Each packet for the link is passed to [`QueueDiscipline::enqueue`], which returns whether the packet joins.
-//!   A packet that joins may be dropped within the same call, as others are: FQ-CoDel drops from the longest queue.
-//! - When the link accepts its next packet, the driver calls [`QueueDiscipline::dequeue`]. A discipline may drop
-//!   any number of packets there, all of them included.
-//! - After either call, whatever it returned, [`QueueDiscipline::dropped`] contains the other packets that it dropped,
-//!   until the next of these calls. The driver reads them once.
+//! - The driver passes each packet for the link to [`QueueDiscipline::enqueue`], which returns
+//!   whether the packet is enqueued. The same call may drop enqueued packets, this one included:
+//!   FQ-CoDel drops from the longest queue.
+//! - When the link accepts its next packet, the driver calls [`QueueDiscipline::dequeue`]. This
+//!   call may drop any number of packets, up to all of them.
+//! - After either call, regardless of its return value, [`QueueDiscipline::dropped`] contains the
+//!   other packets that the call dropped, until the next of these calls. The driver reads them
+//!   once.
 //!
-//! Therefore **a queue that holds packets need not return one**: only the return value of `dequeue` is a packet.
-//! [`QueueDiscipline::is_empty`] and the return value of `enqueue` are hints on when to call `dequeue`. Conversely
-//! a discipline returns `None` only if it is empty afterwards: a driver that has received `None` calls again after the
-//! next `enqueue`, and needs no timer.
+//! Therefore **a non-empty queue need not return a packet**: only the return value of `dequeue`
+//! counts. [`QueueDiscipline::is_empty`] and the return value of `enqueue` are hints on when to
+//! call `dequeue`. Conversely, a discipline returns `None` only if it is empty afterwards. After
+//! `None`, the driver calls `dequeue` again after the next `enqueue`, and needs no timer.
 //!
-//! A discipline has no timer: what a specification does regularly, it does in the next call, for the
-//! state of the queue does not change between calls.
+//! A discipline has no timer. Periodic updates of a specification are made up for in the next call,
+//! because the state of the queue does not change between calls.
 //!
-//! A drop-tail queue before a link without protocol is not driven at all but computed
-//! ([`ComputedFifo`]); any other discipline makes the link a driven one.
+//! A drop-tail queue in front of a link without protocol is not driven by events but computed
+//! ([`ComputedFifo`]). Any other discipline makes the link a driven link.
 
 mod ahead;
 mod computed;
@@ -64,14 +67,14 @@ use lasthop_base::schema::quantity::QueueLimit;
 use lasthop_base::schema::shorthand::Shorthand;
 use lasthop_base::units::{Bytes, Instant};
 
-/// Always-on counters of what a discipline did to packets.
+/// Counters of the packets dropped and marked by a discipline; always enabled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DisciplineCounters {
     /// Packets dropped because the queue was full.
     pub tail_drops: u64,
-    /// Packets dropped because the discipline wants a shorter queue.
+    /// Packets dropped by the discipline to shorten the queue.
     pub early_drops: u64,
-    /// Packets that got a congestion mark.
+    /// Packets that were marked (ECN).
     pub marks: u64,
 }
 
@@ -98,7 +101,7 @@ impl From<&DisciplineCounters> for DisciplineMetrics {
 }
 
 impl DisciplineCounters {
-    /// Packets dropped, whatever for.
+    /// Packets dropped for any reason.
     pub fn drops(&self) -> u64 {
         self.tail_drops + self.early_drops
     }
@@ -114,48 +117,49 @@ impl std::iter::Sum for DisciplineCounters {
     }
 }
 
-/// What waits before a transmitter; the contract is the top comment of this module.
+/// A queue discipline in front of a transmitter. Its contract is in the [module head](self).
 pub trait QueueDiscipline<P: Payload> {
-    /// Does it drop or mark packets of a queue that is not full?
+    /// Whether the discipline drops or marks packets of a queue that is not full.
     const DETECTS_EARLY: bool = true;
 
-    /// A packet arrives; false: it is dropped. The transmitter's frame on the air counts as queued. `true` does not
-    /// mean that a packet waits: the same call may drop it in favour of others, as [`Self::dropped`] shows.
+    /// Enqueues `packet`, which arrives now; returns `false` if it is dropped. The frame in
+    /// transmission counts as queued. After `true` the packet may still have been dropped within
+    /// this call in favour of others, as reported by [`Self::dropped`].
     fn enqueue(&mut self, now: Instant, packet: P, transmitter: &Transmitter) -> bool;
 
-    /// The packet that goes next; `None` only if the queue is empty afterwards. A queue that held packets may drop all
-    /// of them and return `None`.
+    /// Removes and returns the next packet to send. Returns `None` only if the queue is empty
+    /// afterwards, which includes a queue whose packets were all dropped in this call.
     fn dequeue(&mut self, now: Instant) -> Option<P>;
 
-    /// The same, put where it is wanted; false if there is none.
+    /// Like [`Self::dequeue`], but stores the packet in `place` and returns whether it did.
     #[inline(always)]
     fn dequeue_into(&mut self, now: Instant, place: &mut Option<P>) -> bool {
         *place = self.dequeue(now);
         place.is_some()
     }
 
-    /// Packets that wait.
+    /// Number of queued packets.
     fn len(&self) -> usize;
 
-    /// Is there none?
+    /// Returns `true` if no packets are queued.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Is there room for `count` packets of `bytes` each?
+    /// Returns `true` if the queue has room for `count` packets of `bytes` each.
     fn has_room(&self, now: Instant, bytes: u32, count: u64, transmitter: &Transmitter) -> bool;
 
-    /// What it did so far.
+    /// Counters of dropped and marked packets since the start.
     fn counters(&self) -> DisciplineCounters;
 
-    /// Packets that the last call dropped, that of [`Self::enqueue`] itself apart.
+    /// Packets dropped by the last call, except the argument of [`Self::enqueue`].
     fn dropped(&self) -> &[P] {
         &[]
     }
 }
 
-// The list of queue disciplines: the file of each, its machine, and the keys and so the `kind` that it
-// has in scenarios.
+// The list of queue disciplines: module, variant, and the keys, which define the `kind` in
+// scenarios.
 queue_disciplines! {
     drop_tail: DropTail(DropTailKeys);
     red: Red(RedKeys);
@@ -173,7 +177,7 @@ impl From<QueueLimit> for Discipline {
     }
 }
 
-/// A limit alone is a drop-tail queue.
+/// A limit alone specifies a drop-tail queue.
 impl Shorthand for Discipline {
     type Short = QueueLimit;
 
@@ -190,12 +194,12 @@ impl Shorthand for Discipline {
 }
 
 impl<P: Payload> Queue<P> {
-    /// An empty drop-tail queue of `limit`, which counts each packet with its link header.
+    /// Creates an empty drop-tail queue with `limit`; each packet counts with its link header.
     pub fn drop_tail(limit: Limit, header: Bytes) -> Self {
         Queue::DropTail(DropTail::new(limit, header))
     }
 
-    /// Does its discipline drop or mark packets of a queue that is not full?
+    /// Returns `true` if the discipline drops or marks packets of a queue that is not full.
     pub fn detects_early(&self) -> bool {
         fn of<P: Payload, Q: QueueDiscipline<P>>(_: &Q) -> bool {
             Q::DETECTS_EARLY
@@ -203,7 +207,7 @@ impl<P: Payload> Queue<P> {
         dispatch!(self, queue => of(queue))
     }
 
-    /// A packet arrives; false: it is dropped.
+    /// Enqueues `packet`; returns `false` if it is dropped.
     #[inline(always)]
     pub fn enqueue(&mut self, now: Instant, packet: P, transmitter: &Transmitter) -> bool {
         match self {
@@ -212,7 +216,7 @@ impl<P: Payload> Queue<P> {
         }
     }
 
-    /// The same of a copy of a packet.
+    /// Like [`Self::enqueue`], for a copy of `packet`.
     #[inline(always)]
     pub fn enqueue_copy(&mut self, now: Instant, packet: &P, transmitter: &Transmitter) -> bool
     where
@@ -224,7 +228,8 @@ impl<P: Payload> Queue<P> {
         }
     }
 
-    /// Is it plain that a packet of `bytes` that comes now would be admitted, and go next?
+    /// Returns `true` if a packet of `bytes` that arrives now would certainly be enqueued and be
+    /// the next to be sent.
     #[inline(always)]
     pub fn lets_pass(&self, now: Instant, bytes: u32, transmitter: &Transmitter) -> bool {
         match self {
@@ -235,13 +240,13 @@ impl<P: Payload> Queue<P> {
         }
     }
 
-    /// A packet that [could pass](Self::lets_pass) has to wait.
+    /// Enqueues a packet for which [`Self::lets_pass`] returned `true`.
     pub fn push_admitted(&mut self, packet: P) {
         let Queue::DropTail(queue) = self else { unreachable!("another queue lets nothing pass") };
         queue.push(packet);
     }
 
-    /// The packet that goes next.
+    /// Removes and returns the next packet to send.
     #[inline(always)]
     pub fn dequeue(&mut self, now: Instant) -> Option<P> {
         let mut packet = None;
@@ -249,7 +254,7 @@ impl<P: Payload> Queue<P> {
         packet
     }
 
-    /// The same, put where it is wanted; false if there is none.
+    /// Like [`Self::dequeue`], but stores the packet in `place` and returns whether it did.
     #[inline(always)]
     pub fn dequeue_into(&mut self, now: Instant, place: &mut Option<P>) -> bool {
         match self {
@@ -258,7 +263,7 @@ impl<P: Payload> Queue<P> {
         }
     }
 
-    /// Packets that wait.
+    /// Number of queued packets.
     #[inline(always)]
     pub fn len(&self) -> usize {
         match self {
@@ -267,13 +272,13 @@ impl<P: Payload> Queue<P> {
         }
     }
 
-    /// Is there none?
+    /// Returns `true` if no packets are queued.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    // Most queues are drop-tail: one comparison settles what would be a jump through a table.
+    // Drop-tail is the most frequent discipline: one comparison saves a jump table.
 
     #[inline(never)]
     fn enqueue_to_other(&mut self, now: Instant, packet: P, transmitter: &Transmitter) -> bool {
@@ -290,7 +295,7 @@ impl<P: Payload> Queue<P> {
         dispatch!(self, queue => queue.len())
     }
 
-    /// Is there room for `count` packets of `bytes` each?
+    /// Returns `true` if the queue has room for `count` packets of `bytes` each.
     pub fn has_room(
         &self,
         now: Instant,
@@ -301,12 +306,12 @@ impl<P: Payload> Queue<P> {
         dispatch!(self, queue => queue.has_room(now, bytes, count, transmitter))
     }
 
-    /// What its discipline did so far.
+    /// Counters of dropped and marked packets since the start.
     pub fn counters(&self) -> DisciplineCounters {
         dispatch!(self, queue => queue.counters())
     }
 
-    /// Packets that the last call dropped, that of [`Self::enqueue`] itself apart.
+    /// Packets dropped by the last call, except the argument of [`Self::enqueue`].
     pub fn dropped(&self) -> &[P] {
         dispatch!(self, queue => queue.dropped())
     }

@@ -1,32 +1,31 @@
 //! The propagation delay of one direction of a link, constant or changing with time.
 //!
-//! A frame takes the delay that holds when its last bit leaves, `end`. Frames keep their order: where
-//! the delay falls, one that would overtake an earlier one arrives at the same time as it, right after
-//! it. Only what arrives holds others back, not what the channel destroys:
-//!
+//! The delay at the end of the transmission, `end`, applies to the whole frame. Frames stay in
+//! order: if the delay decreases, a frame that would overtake an earlier one arrives at the same
+//! time, directly after it. Frames that the channel destroys do not delay others:
 //! ```text
-//!   arrival = max(end + delay(end), arrival of the frame before that arrives)
+//!   arrival = max(end + delay(end), arrival of the previous surviving frame)
 //! ```
 //!
-//! That is what a queue does that hands over from one path to the next, and what endpoints rely on:
-//! selective repeat, RLP and RLC take a gap for a loss.
+//! A queue that is handed over from one path to the next behaves like this. Link endpoints rely on
+//! it: selective repeat, RLP and RLC treat a gap as a loss.
 //!
-//! Not modelled: frames that overtake each other, losses at a change (an error process can have them),
-//! a delay that changes while a frame is on its way.
+//! Not modelled: frames that overtake each other, losses at a change (use an error process), a
+//! delay that changes while a frame is in transit.
 
 use lasthop_base::timeline::Timeline;
 use lasthop_base::units::{Duration, Instant};
 use std::sync::Arc;
 
-/// How long frames are on their way from one end to the other.
+/// Propagation delay of frames.
 #[derive(Clone, Debug, Default)]
 pub struct PropagationDelay {
-    /// Where it does not change.
+    /// The delay if it is constant.
     delay: Duration,
     changes: Option<Box<Changes>>,
 }
 
-/// A delay that changes.
+/// A time-varying delay.
 #[derive(Clone, Debug)]
 struct Changes {
     delays: Timeline<Duration>,
@@ -41,8 +40,9 @@ impl From<Duration> for PropagationDelay {
 }
 
 impl PropagationDelay {
-    /// A delay that changes: `steps` by their beginnings in nanoseconds, the first of which is 0; after
-    /// `period`, if there is one, the list begins again. A list of one delay is a constant delay.
+    /// Creates a time-varying delay from `steps` (start in nanoseconds and delay), the first of
+    /// which starts at 0. The list is repeated after `period`, if any. Steps of equal delays are
+    /// treated as a constant delay.
     pub fn changing(steps: Arc<[(u64, Duration)]>, period: Option<u64>) -> Self {
         let first = steps[0].1;
         if steps.iter().all(|&(_, delay)| delay == first) {
@@ -52,13 +52,13 @@ impl PropagationDelay {
         PropagationDelay { delay: Duration::ZERO, changes: Some(Box::new(changes)) }
     }
 
-    /// The delay, if it is always the same.
+    /// The delay, if it is constant.
     pub fn constant(&self) -> Option<Duration> {
         self.changes.is_none().then_some(self.delay)
     }
 
-    /// When a frame arrives whose last bit leaves at `end`; asked of every frame that arrives, in the
-    /// order of their ends. Asked twice for one frame, it says the same.
+    /// Returns the arrival time of a frame whose transmission ends at `end`. Call it for every
+    /// surviving frame, in transmission order. Repeating the call for the same frame is harmless.
     #[inline(always)]
     pub fn arrival(&mut self, end: Instant) -> Instant {
         match &mut self.changes {

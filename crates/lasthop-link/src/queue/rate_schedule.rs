@@ -1,19 +1,18 @@
-//! Transmission rates that change with time: from a list of steps, or from recorded opportunities to
-//! deliver.
+//! Time-varying transmission rates, from a list of steps or from recorded delivery opportunities.
 //!
-//! *Steps*: a rate holds until the next one begins; a frame on the air at a change goes on at the new
-//! rate. Bits are integrated in whole numbers (1e-9 bit), so that a frame within one step ends at the
-//! same nanosecond as at a constant rate. At a rate of 0 the link is down: the transmitter holds the
-//! frame and goes on with it later; nothing is lost.
+//! *Steps*: a rate applies until the next step begins. A frame in transmission at that time
+//! continues at the new rate. Bits are integrated in integers (units of 1e-9 bit), so that a frame
+//! within one step ends at the same nanosecond as at a constant rate. At a rate of 0 the link is
+//! down: the transmitter pauses the frame and resumes it later; nothing is lost.
 //!
 //! *Opportunities* (the format of mahimahi's link shell: R. Netravali et al., "Mahimahi: Accurate
-//! record-and-replay for HTTP", USENIX ATC 2015): at each of the recorded times so many bytes may
-//! leave. A frame that needs more takes several opportunities; what one frame leaves of an
-//! opportunity, the frames that wait behind it may use at the same time; what nobody uses is lost. A
-//! frame takes no opportunity that is not after its arrival. After its last time the recording begins
-//! again.
+//! record-and-replay for HTTP", USENIX ATC 2015): a given number of bytes may be sent at each of
+//! the recorded times. A frame that needs more takes several opportunities. The frames queued
+//! behind a frame may use the rest of its opportunity at the same time; otherwise the rest is lost.
+//! A frame takes only opportunities after its arrival. The recording is repeated after its last
+//! time.
 //!
-//! Not modelled: a rate that depends on what is sent.
+//! Not modelled: a rate that depends on the data sent.
 
 use lasthop_base::timeline::Timeline;
 use lasthop_base::units::{Bytes, ExactTime, Instant, Rate};
@@ -21,18 +20,18 @@ use std::sync::Arc;
 
 const SECOND: u128 = 1_000_000_000;
 
-/// A rate that changes with time, and how far it has been used.
+/// A time-varying rate, and the position reached in it.
 #[derive(Clone, Debug)]
 pub enum RateSchedule {
-    /// From a list of steps.
+    /// A list of steps.
     Steps(RateSteps),
-    /// From recorded opportunities.
+    /// Recorded delivery opportunities.
     Opportunities(Opportunities),
 }
 
 impl RateSchedule {
-    /// A frame of `bits` is sent as soon as the air, free from `free_at` on, allows it, not before
-    /// `now`; when it starts and ends.
+    /// Sends a frame of `bits` as soon as possible, neither before `free_at`, the end of the
+    /// previous frame, nor before `now`. Returns its start and end.
     pub fn send(&mut self, free_at: ExactTime, now: Instant, bits: u64) -> [ExactTime; 2] {
         let start = if free_at.instant() >= now { free_at } else { now.into() };
         match self {
@@ -44,7 +43,7 @@ impl RateSchedule {
         }
     }
 
-    /// Bits that could have been sent by then.
+    /// Number of bits that can be sent from the start until `until`.
     pub fn capacity(&self, until: Instant) -> f64 {
         match self {
             RateSchedule::Steps(steps) => steps.capacity(until),
@@ -52,7 +51,8 @@ impl RateSchedule {
         }
     }
 
-    /// Bits of accepted frames, the last of which ends at `free_at`, that are not out at `now`.
+    /// Number of bits of accepted frames, the last of which ends at `free_at`, that are not yet
+    /// sent at `now`.
     pub fn unsent_bits(&self, now: Instant, free_at: Instant) -> f64 {
         if free_at <= now {
             return 0.0;
@@ -61,14 +61,15 @@ impl RateSchedule {
         match self {
             RateSchedule::Steps(_) => left,
             RateSchedule::Opportunities(recorded) => {
-                // Opportunities at the very end that have not been used do not count.
+                // Unused opportunities at `free_at` do not count.
                 let unused = recorded.passed(free_at) - recorded.used();
                 left - (recorded.left + unused * recorded.size) as f64
             }
         }
     }
 
-    /// The highest rate that it ever has; unlimited of opportunities, of which several may be at once.
+    /// The maximum of the rate over time; unlimited for opportunities, several of which may
+    /// coincide.
     pub fn fastest(&self) -> Rate {
         match self {
             RateSchedule::Steps(steps) => {
@@ -79,13 +80,14 @@ impl RateSchedule {
     }
 }
 
-/// Steps of a rate, at that of the last frame.
+/// Steps of a rate; the current step is the one that contains the end of the last frame.
 #[derive(Clone, Debug)]
 pub struct RateSteps(Timeline<Rate>);
 
 impl RateSteps {
-    /// `steps` by their beginnings, the first of which is 0; after `period`, if there is one, the list
-    /// begins again. Some rate that comes again or stays is above 0.
+    /// Creates the schedule from `steps` (start in nanoseconds and rate), the first of which starts
+    /// at 0. The list is repeated after `period`, if any. A rate above 0 must occur in the repeated
+    /// part or be the last one.
     pub fn new(steps: Arc<[(u64, Rate)]>, period: Option<u64>) -> Self {
         RateSteps(Timeline::new(steps, period))
     }
@@ -93,7 +95,7 @@ impl RateSteps {
     fn end(&mut self, start: ExactTime, bits: u64) -> ExactTime {
         self.0.go_to(start.nanos);
         let mut at = start;
-        // In units of 1e-9 bit, as is a nanosecond times a rate.
+        // In units of 1e-9 bit: the unit of one nanosecond times a rate in bit/s.
         let mut work = u128::from(bits) * SECOND;
         loop {
             let rate = u128::from(self.0.value().as_bps());
@@ -109,7 +111,7 @@ impl RateSteps {
         }
     }
 
-    /// Bits of the whole list, up to `until` of its time.
+    /// Number of bits of the list without repetition, from its start until `until`.
     fn capacity_of_list(&self, until: u64) -> f64 {
         let ends = self.0.steps().iter().skip(1).map(|&(begin, _)| begin).chain([u64::MAX]);
         let steps = self.0.steps().iter().zip(ends);
@@ -131,23 +133,23 @@ impl RateSteps {
     }
 }
 
-/// Recorded opportunities to deliver.
+/// Recorded delivery opportunities.
 #[derive(Clone, Debug)]
 pub struct Opportunities {
-    /// When they come, in nanoseconds, in order; the last is the period.
+    /// Times in nanoseconds, ascending. The last one is the period.
     times: Arc<[u64]>,
-    /// Bits that each takes.
+    /// Bits per opportunity.
     size: u64,
-    /// The next one: its index, and how often the recording has been through.
+    /// The next opportunity: its index, and the number of completed repetitions.
     index: usize,
     cycle: u64,
-    /// Bits of the last one used that are left.
+    /// Bits left of the last opportunity used.
     left: u64,
 }
 
 impl Opportunities {
-    /// `times` in order, of which the last, above 0, is also when the recording begins again; `size` may
-    /// leave at each.
+    /// Creates the schedule from ascending `times`, the last of which must be above 0 and is also
+    /// the period. `size` bytes may be sent at each time.
     pub fn new(times: Arc<[u64]>, size: Bytes) -> Self {
         debug_assert!(times.last().is_some_and(|&last| last > 0), "a recording takes time");
         Opportunities { times, size: size.bits(), index: 0, cycle: 0, left: 0 }
@@ -162,11 +164,11 @@ impl Opportunities {
         let (cycles, rest) = (now.as_nanos() / self.period(), now.as_nanos() % self.period());
         let count = self.times.len() as u64;
         let passed = |rest| self.times.partition_point(|&time| time <= rest) as u64;
-        // What ends a repetition comes at the instant that begins the next.
+        // The end of a repetition coincides with the start of the next one.
         cycles * count + passed(rest)
     }
 
-    /// Opportunities before the next one.
+    /// Number of opportunities before the next one.
     fn used(&self) -> u64 {
         self.cycle * self.times.len() as u64 + self.index as u64
     }
@@ -222,7 +224,8 @@ mod tests {
         RateSchedule::Opportunities(Opportunities::new(times, Bytes::new(size)))
     }
 
-    /// Sends frames of (arrival in ms, bytes); the milliseconds at which they have left.
+    /// Sends frames given as (arrival in ms, bytes). Returns the milliseconds at which their
+    /// transmission ends.
     fn departures(schedule: RateSchedule, frames: &[(u64, u64)]) -> Vec<f64> {
         let mut transmitter = Transmitter::scheduled(Rate::from_bps(1), schedule);
         let send = |&(at, bytes): &(u64, u64)| {
@@ -238,25 +241,27 @@ mod tests {
         let list = [(0, 1_000_000), (10, 0), (15, 500_000)];
         assert_eq!(departures(steps(&list, None), &[(0, 1250), (0, 125)]), [10.0, 17.0]);
         assert_eq!(departures(steps(&list, None), &[(5, 1250), (12, 125)]), [25.0, 27.0]);
-        // Again after 20 ms: 12.5 kbit a time.
+        // Repeated after 20 ms: 12.5 kbit per repetition.
         let frames = [(0, 1250), (0, 1250), (43, 125), (1_000_007, 500)];
         assert_eq!(departures(steps(&list, Some(20)), &frames), [10.0, 27.5, 44.0, 1_000_017.0]);
         let schedule = steps(&list, Some(20));
         assert_eq!(schedule.capacity(Instant::from_nanos(47 * MILLI)), 32_000.0);
     }
 
-    /// Times and sizes after mahimahi's link shell: an opportunity takes several small packets, a
-    /// packet several opportunities, unused ones are lost.
+    /// Semantics of mahimahi's link shell: several small packets share an opportunity, a large
+    /// packet takes several, and unused opportunities are lost.
     #[test]
     fn opportunities_are_used_to_the_byte() {
         let times = [5, 5, 8, 20];
-        // 1500 B an opportunity: two at 5 ms, what the first leaves is used.
+        // 1500 B per opportunity: two at 5 ms; the second frame uses the rest of the first
+        // opportunity.
         let frames = [(0, 1000), (0, 1000), (0, 1000), (0, 1)];
         assert_eq!(departures(opportunities(&times, 1500), &frames), [5.0, 5.0, 5.0, 8.0]);
-        // One that arrives at an opportunity waits for the next; the recording repeats after 20 ms.
+        // A frame that arrives at an opportunity waits for the next one. The recording repeats
+        // after 20 ms.
         let frames = [(5, 1500), (9, 3000), (30, 1500), (45, 100)];
         assert_eq!(departures(opportunities(&times, 1500), &frames), [8.0, 25.0, 40.0, 48.0]);
-        // What is left of the opportunity at 8 ms is lost for who comes later.
+        // The rest of the opportunity at 8 ms is lost to later arrivals.
         let frames = [(6, 100), (10, 100), (10, 1400), (10, 100)];
         assert_eq!(departures(opportunities(&times, 1500), &frames), [8.0, 20.0, 20.0, 25.0]);
         let schedule = opportunities(&times, 1500);
@@ -264,7 +269,7 @@ mod tests {
     }
 
     proptest! {
-        /// A list whose rate does not change gives the times of the plain rate, to the fraction.
+        /// A list of equal rates yields the times of the constant rate, including the fraction.
         #[test]
         fn equal_steps_are_a_constant_rate(
             bps in 1_000u64..10_000_000,
@@ -274,7 +279,7 @@ mod tests {
             let list: Vec<_> = [0].into_iter().chain(begins).map(|at| (at, bps)).collect();
             let rate = Rate::from_bps(bps);
             let mut plain = Transmitter::new(rate);
-            // A step may end within a frame, where a fraction of a nanosecond is exact as well.
+            // A step may end within a frame, where fractions of a nanosecond are exact as well.
             let mut scheduled = Transmitter::scheduled(rate, steps(&list, Some(600)));
             let mut now = 0;
             for (gap, bytes) in frames {
@@ -285,7 +290,7 @@ mod tests {
             }
         }
 
-        /// Times do not decrease, and no more bits leave than the steps carry.
+        /// Times do not decrease, and frames take exactly the capacity of the steps.
         #[test]
         fn what_leaves_fits_the_steps(
             rates in prop::collection::vec(0u64..1_000_000, 1..6),

@@ -1,13 +1,13 @@
 //! A growable ring buffer for the hot path.
 //!
-//! `VecDeque` would do; this one has a power-of-two capacity, so that an index is one mask, and no
-//! iterator machinery between the simulator and a slot.
+//! Unlike `VecDeque`, its capacity is a power of two, so that an index is computed with one mask,
+//! and slots are accessed without iterators.
 
-/// First in, first out; grows when full and never shrinks.
+/// A FIFO of items; it grows when full and never shrinks.
 #[derive(Clone, Debug)]
 pub struct Ring<T> {
     slots: Box<[T]>,
-    /// Counts of items ever taken and ever put; they wrap.
+    /// Numbers of items ever removed and ever added; they wrap around.
     head: usize,
     tail: usize,
 }
@@ -36,7 +36,7 @@ impl<T: Default> Ring<T> {
         self.head == self.tail
     }
 
-    /// Empties it; what comes next takes the slots that were used last, which the cache still has.
+    /// Removes all items. The next ones reuse the first slots, which are likely to be cached.
     #[inline]
     pub fn clear(&mut self) {
         (self.head, self.tail) = (0, 0);
@@ -48,7 +48,7 @@ impl<T: Default> Ring<T> {
         *self.push_slot() = item;
     }
 
-    /// Room for one more item, to be filled in place; it still holds an old one.
+    /// Adds an item and returns its slot, to be filled in place. The slot still holds an old value.
     #[inline(always)]
     pub fn push_slot(&mut self) -> &mut T {
         if self.len() == self.slots.len() {
@@ -59,7 +59,7 @@ impl<T: Default> Ring<T> {
         &mut self.slots[slot]
     }
 
-    /// The same of an item that [`Self::push_next`] adds, if it turns out to be wanted.
+    /// Returns the slot of the next item without adding it; [`Self::push_next`] adds it.
     #[inline(always)]
     pub fn next_slot(&mut self) -> &mut T {
         if self.len() == self.slots.len() {
@@ -69,7 +69,7 @@ impl<T: Default> Ring<T> {
         &mut self.slots[slot]
     }
 
-    /// The item in [`Self::next_slot`] joins.
+    /// Adds the item in [`Self::next_slot`].
     #[inline(always)]
     pub fn push_next(&mut self) {
         debug_assert!(self.len() < self.slots.len(), "there is a place");
@@ -87,7 +87,7 @@ impl<T: Default> Ring<T> {
         Some(item)
     }
 
-    /// Forgets the first item, if there is one.
+    /// Removes the first item, if any.
     #[inline]
     pub fn drop_front(&mut self) {
         if !self.is_empty() {
@@ -95,7 +95,7 @@ impl<T: Default> Ring<T> {
         }
     }
 
-    /// Forgets the first item; the one behind it, if there is one.
+    /// Removes the first item and returns the next one, if any.
     #[inline(always)]
     pub fn next_front(&mut self) -> Option<&T> {
         debug_assert!(!self.is_empty(), "there is a first item");
@@ -109,14 +109,14 @@ impl<T: Default> Ring<T> {
         (!self.is_empty()).then(|| &self.slots[self.slot(self.head)])
     }
 
-    /// The first item, to be changed.
+    /// The first item, mutable.
     #[inline]
     pub fn front_mut(&mut self) -> Option<&mut T> {
         let slot = self.slot(self.head);
         (self.head != self.tail).then(|| &mut self.slots[slot])
     }
 
-    /// Takes out the last item for which `is_wanted` holds; those behind it move up.
+    /// Removes the last item for which `is_wanted` returns `true`. Later items move forward by one.
     pub fn remove_last(&mut self, is_wanted: impl Fn(&T) -> bool) -> Option<T> {
         let place = |ring: &Self, count: usize| ring.slot(ring.head.wrapping_add(count));
         let found = (0..self.len()).rfind(|&count| is_wanted(&self.slots[place(self, count)]))?;
@@ -172,7 +172,7 @@ mod tests {
             assert_eq!((ring.len(), ring.front()), (model.len(), model.front()));
         }
         assert!(ring.iter().eq(model.iter()));
-        // The last of those that are divisible by 5, until there is none.
+        // Remove the last item that is divisible by 5, until no such item is left.
         let is_wanted = |item: &u64| item.is_multiple_of(5);
         while let Some(place) = model.iter().rposition(is_wanted) {
             assert_eq!(ring.remove_last(is_wanted), model.remove(place));

@@ -1,18 +1,19 @@
-//! Step marking: every packet that finds the queue above a threshold is marked, and none below it.
+//! Step marking: every packet that arrives while the queue is above a threshold is marked.
 //!
 //! ```text
 //!   avg := (1 - w) avg + w q      at each arrival; q is the queue that it finds; w = 1: avg = q
 //!   avg > threshold: mark, if the transport of the packet knows ECN
 //! ```
 //!
-//! With w = 1 this is what DCTCP asks of a queue (RFC 8257, section 3.1); with a smaller one it is the congestion warning of
-//! Jersey's routers (Xu, Tian, Ansari, JSAC 22(4), 2004): RED with one threshold and probability 1. Nothing is dropped before
-//! the queue is full. The packet in transmission counts as queued.
+//! With w = 1 this is the marking that DCTCP expects of a queue (RFC 8257, section 3.1). With a
+//! smaller weight it is the congestion warning of the routers of TCP Jersey (Xu, Tian, Ansari, JSAC
+//! 22(4), 2004): RED with one threshold and probability 1. Packets are dropped only if the queue is
+//! full. The packet in transmission counts as queued.
 //!
-//! States: the packets that wait; the average.
+//! State: the queued packets; the average.
 //!
-//! Not modelled: thresholds in time ([`pie`](super::pie) and [`codel`](super::codel) measure it); the decay of the average
-//! over idle times.
+//! Not modelled: thresholds of the delay (see [`pie`](super::pie) and [`codel`](super::codel)); the
+//! decay of the average over idle times.
 
 use super::family::{DisciplineKeys, QueueSite};
 use super::{DisciplineCounters, Fifo, QueueDiscipline, Transmitter};
@@ -23,20 +24,21 @@ use lasthop_base::schema::quantity::QueueLimit;
 use lasthop_base::units::{Instant, Probability};
 
 table! {
-    /// Step marking: packets that find the queue above a threshold are marked if their transport knows ECN, as DCTCP and
-    /// Jersey ask of routers.
+    /// Step marking: a packet that arrives while the queue is above a threshold is marked if its
+    /// transport supports ECN, as DCTCP and TCP Jersey expect of routers.
     pub struct StepKeys as "step" {
-        /// What the queue holds, the packet in transmission included; a size counts packets with the
-        /// frame header.
+        /// Maximum queue length, including the packet in transmission. A limit in bytes counts
+        /// packets with their frame headers.
         limit: QueueLimit = "250 packets";
-        /// Queue above which packets are marked; packets or a size.
+        /// Queue length above which packets are marked, in packets or bytes.
         threshold: QueueLimit = "20 packets";
-        /// Weight of the newest queue in the average that is compared with the threshold, above 0.
+        /// Weight of the current queue length in the average that is compared with the threshold,
+        /// above 0.
         weight: Probability = "100 %";
     }
 }
 
-/// The machine.
+/// The state machine.
 pub type Machine<P> = Box<Step<P>>;
 
 impl DisciplineKeys for StepKeys {
@@ -62,19 +64,21 @@ pub struct Step<P> {
     fifo: Fifo<P>,
     threshold: QueueLimit,
     weight: f64,
-    /// In the unit of the threshold.
+    /// Average queue length in the unit of the threshold.
     average: f64,
     counters: DisciplineCounters,
 }
 
 impl<P: Payload> Step<P> {
-    /// Marks what `fifo` takes in above `threshold`; the average gives the newest queue this `weight`.
+    /// Marks packets that are enqueued in `fifo` above `threshold`. `weight` is the weight of the
+    /// current queue length in the average.
     pub fn new(fifo: Fifo<P>, threshold: QueueLimit, weight: f64) -> Self {
         let counters = DisciplineCounters::default();
         Step { fifo, threshold, weight, average: 0.0, counters }
     }
 
-    /// Is the average above the threshold, with what a packet finds now?
+    /// Updates the average with the queue length at the arrival of a packet. Returns `true` if it
+    /// is above the threshold.
     fn is_above(&mut self, now: Instant, transmitter: &Transmitter) -> bool {
         let (queued, threshold) = match self.threshold {
             QueueLimit::Packets(packets) => {
@@ -127,7 +131,8 @@ mod tests {
     use lasthop_base::packet::{Ecn, Packet};
     use lasthop_base::units::{Bytes, Rate};
 
-    /// Which of `count` packets that come at once to an idle transmitter are marked.
+    /// Returns the numbers of the marked packets if `count` packets arrive simultaneously at an
+    /// idle transmitter.
     fn marked(threshold: QueueLimit, weight: f64, ecn: Ecn, count: u32) -> Vec<u32> {
         let fifo = Fifo::new(Limit::Packets(8), Bytes::default());
         let mut queue = Box::new(Step::new(fifo, threshold, weight));
@@ -148,7 +153,7 @@ mod tests {
         marked
     }
 
-    /// The packet numbered n finds n in the queue.
+    /// Packet n arrives at a queue of n packets.
     #[test]
     fn every_packet_above_the_threshold_is_marked() {
         let packets = QueueLimit::Packets;

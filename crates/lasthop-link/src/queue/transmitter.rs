@@ -1,27 +1,27 @@
-//! The transmitter of one direction of a link: one frame at a time, at a constant rate or one that
-//! changes with time.
+//! The transmitter of one direction of a link: one frame at a time, at a constant or time-varying
+//! rate.
 
 use super::RateSchedule;
 use crate::channel::Airtime;
 use lasthop_base::units::{ExactTime, Instant, Rate};
 
-/// When the air is free, and how long frames take.
+/// The transmission rate, and the time at which the transmitter becomes idle.
 #[derive(Clone, Debug)]
 pub struct Transmitter {
     rate: Rate,
     free_at: ExactTime,
-    /// Length of the frame that was sent last, and at a rate that never changes its exact air time: most
-    /// frames have the length of the one before.
+    /// Length of the last frame in bits and, at a constant rate, its exact transmission time. The
+    /// previous frame usually has the same length.
     last_bits: u64,
     last_time: ExactTime,
-    /// Packets that count as queued while it is busy: the frame on the air, unless it stands in for
-    /// something else.
+    /// Packets that count as queued while the transmitter is busy: 1 for the frame in transmission;
+    /// other servers may count several, see [`Self::standing_in`].
     frames: u64,
     schedule: Option<Box<RateSchedule>>,
 }
 
 impl Transmitter {
-    /// An idle transmitter.
+    /// Creates an idle transmitter.
     pub fn new(rate: Rate) -> Self {
         Transmitter {
             rate,
@@ -33,30 +33,32 @@ impl Transmitter {
         }
     }
 
-    /// What a queue sees of a server that is no transmitter of its own, such as a station of a WLAN: it
-    /// serves `frames` packets of `bytes` in all, headers included, until `until`, at a rate of `rate`
-    /// while it serves them.
+    /// Represents, for a queue, a server that is not a transmitter, such as a station of a WLAN. It
+    /// serves `frames` packets, `bytes` in total with headers, until `until`. Its service rate is
+    /// `rate`.
     pub fn standing_in(rate: Rate, frames: u64, bytes: u64, until: Instant) -> Self {
         let (free_at, last_bits) = (until.into(), bytes * 8);
         Transmitter { free_at, last_bits, frames, ..Transmitter::new(rate) }
     }
 
-    /// The same with a rate that changes; `rate` is what stands for it where one number is asked for.
+    /// Creates an idle transmitter with a time-varying rate. `rate` is its single representative
+    /// value.
     pub fn scheduled(rate: Rate, schedule: RateSchedule) -> Self {
         Transmitter { schedule: Some(Box::new(schedule)), ..Transmitter::new(rate) }
     }
 
-    /// Is its rate always the same?
+    /// Returns `true` if the rate is constant.
     pub fn is_steady(&self) -> bool {
         self.schedule.is_none()
     }
 
-    /// The highest rate that it ever has.
+    /// The maximum of the rate over time.
     pub fn fastest(&self) -> Rate {
         self.schedule.as_ref().map_or(self.rate, |schedule| schedule.fastest())
     }
 
-    /// Bits that it could have sent by then; infinite of an unlimited rate.
+    /// Number of bits that can be sent from the start until `until`; infinite for an unlimited
+    /// rate.
     pub fn capacity(&self, until: Instant) -> f64 {
         match &self.schedule {
             Some(schedule) => schedule.capacity(until),
@@ -65,18 +67,18 @@ impl Transmitter {
         }
     }
 
-    /// Its rate.
+    /// The rate; for a time-varying rate, its representative value.
     pub fn rate(&self) -> Rate {
         self.rate
     }
 
-    /// When everything accepted so far has been sent.
+    /// Time at which all accepted frames have been sent.
     #[inline]
     pub fn free_at(&self) -> ExactTime {
         self.free_at
     }
 
-    /// Bits that have been accepted and are not out at `now`.
+    /// Number of accepted bits that are not yet sent at `now`.
     pub fn unsent_bits(&self, now: Instant) -> f64 {
         if let Some(schedule) = &self.schedule {
             return schedule.unsent_bits(now, self.free_at.instant());
@@ -85,32 +87,32 @@ impl Transmitter {
         left.as_secs_f64() * self.rate.as_bps() as f64
     }
 
-    /// Is a frame on the air? One that ends now is not.
+    /// Returns `true` if a frame is in transmission; `false` if it ends at `now`.
     #[inline]
     pub fn is_busy(&self, now: Instant) -> bool {
         self.free_at.instant() > now
     }
 
-    /// Length of the frame that was sent last.
+    /// Length of the last frame in bits.
     #[inline]
     pub(super) fn last_bits(&self) -> u64 {
         self.last_bits
     }
 
-    /// Packets that it serves now: the frame on the air.
+    /// Packets that are being served at `now` and count as queued.
     #[inline]
     pub fn on_air_frames(&self, now: Instant) -> u64 {
         if self.is_busy(now) { self.frames } else { 0 }
     }
 
-    /// Length of the frame on the air in bytes; 0 if there is none.
+    /// Length in bytes of the frame in transmission, 0 if the transmitter is idle.
     #[inline]
     pub fn on_air_bytes(&self, now: Instant) -> u64 {
         if self.is_busy(now) { self.last_bits / 8 } else { 0 }
     }
 
-    /// Sends a frame of `bits` as soon as the air is free, not before `now`. Only back-to-back
-    /// frames inherit a fraction of a nanosecond.
+    /// Sends a frame of `bits` after all accepted frames, not before `now`. Only a frame sent back
+    /// to back inherits a fraction of a nanosecond.
     #[inline(always)]
     pub fn send(&mut self, now: Instant, bits: u64) -> Airtime {
         if self.schedule.is_some() {
@@ -120,7 +122,7 @@ impl Transmitter {
         if self.is_busy(now) { self.repeat_behind() } else { self.repeat_idle(now) }
     }
 
-    /// Sends a frame of `bytes` with nothing on the air; one of no length takes no time.
+    /// Sends a frame of `bytes` on an idle transmitter. An empty frame takes no time.
     #[inline(always)]
     pub fn send_now(&mut self, now: Instant, bytes: u32) -> Option<Airtime> {
         debug_assert!(!self.is_busy(now), "one frame at a time");
@@ -135,7 +137,7 @@ impl Transmitter {
         Some(self.repeat_idle(now))
     }
 
-    /// Frames of `bits` come now; the rate never changes.
+    /// Prepares for frames of `bits`. The rate must be constant.
     #[inline(always)]
     pub(super) fn expect(&mut self, bits: u64) {
         if bits != self.last_bits {
@@ -144,14 +146,14 @@ impl Transmitter {
         }
     }
 
-    /// Sends another frame of the same length behind what has been accepted.
+    /// Sends another frame of the same length after all accepted frames.
     #[inline(always)]
     pub(super) fn repeat_behind(&mut self) -> Airtime {
         self.repeat_from(self.free_at)
     }
 
-    /// Sends another frame of the same length with nothing on the air at `now`; what has just left may
-    /// hand its fraction on.
+    /// Sends another frame of the same length on a transmitter that is idle at `now`. If the last
+    /// frame ends at `now`, its fraction of a nanosecond is inherited.
     #[inline(always)]
     pub(super) fn repeat_idle(&mut self, now: Instant) -> Airtime {
         let is_behind = self.free_at.instant() == now;
@@ -159,7 +161,7 @@ impl Transmitter {
         self.repeat_from(ExactTime { fraction, ..now.into() })
     }
 
-    /// Sends another frame of the same length at `start`.
+    /// Sends another frame of the same length, starting at `start`.
     #[inline(always)]
     pub(super) fn repeat_from(&mut self, start: ExactTime) -> Airtime {
         debug_assert!(self.is_steady(), "what a frame takes depends on nothing but its length");
@@ -173,7 +175,7 @@ impl Transmitter {
         Airtime { start, end, bits }
     }
 
-    /// The same; two registers hold what it returns.
+    /// Like [`Self::send_scheduled`], but the result fits into two registers.
     #[cold]
     fn send_by_schedule(&mut self, now: Instant, bits: u64) -> (Instant, Instant) {
         let Some(schedule) = &mut self.schedule else { unreachable!("asked for before") };
@@ -182,13 +184,13 @@ impl Transmitter {
         (start.instant(), end.instant())
     }
 
-    /// The air is taken until `end`, behind what has been accepted; the rate never changes.
+    /// Occupies the transmitter until `end`, after all accepted frames. The rate must be constant.
     #[inline]
     pub(super) fn send_until(&mut self, end: ExactTime) {
         self.free_at = end;
     }
 
-    /// An idle transmitter sends a frame at `start` that takes `time`.
+    /// Sends a frame of duration `time` at `start` on an idle transmitter.
     #[inline]
     pub(super) fn send_at(&mut self, start: Instant, time: ExactTime) {
         self.free_at = ExactTime::from(start).plus(time, self.rate);
