@@ -1,37 +1,37 @@
-//! Why a link endpoint cannot be built.
+//! Parameter errors of link endpoints.
 
 use lasthop_base::units::{Bytes, Duration};
 
-/// Why a link endpoint cannot be built from its parameters.
+/// Reason why a link endpoint cannot be built from its parameters.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LinkError {
-    /// The window does not fit the one-byte numbers.
+    /// The window is 0 or too large for the sequence number range.
     #[error("{protocol}: found a window of {found} frames; allowed: 1 to {largest}")]
     Window {
         /// Name of the protocol.
         protocol: &'static str,
-        /// Window asked for, in frames.
+        /// Requested window, in frames.
         found: u32,
         /// Largest window, in frames.
         largest: u32,
     },
-    /// Frames would be sent again before they have left.
+    /// A timeout of 0 expires before the frame is sent.
     #[error("{protocol}: found a timeout of 0 s; allowed: any duration above 0 s")]
     Timeout {
         /// Name of the protocol.
         protocol: &'static str,
     },
-    /// More copies than make sense of a frame.
+    /// The retransmission limit exceeds the protocol's maximum.
     #[error("{protocol}: found {found} retransmissions; allowed: 0 to {largest}")]
     Retransmissions {
         /// Name of the protocol.
         protocol: &'static str,
-        /// Limit asked for.
+        /// Requested limit.
         found: u32,
         /// Largest limit.
         largest: u32,
     },
-    /// Keep-alives without pause, or none of them.
+    /// Keep-alives are enabled with interval 0 or count 0.
     #[error(
         "{protocol}: found a keep-alive interval of 0 s or 0 keep-alives; allowed: any duration \
          above 0 s, at least 1, or keep-alives switched off"
@@ -40,17 +40,17 @@ pub enum LinkError {
         /// Name of the protocol.
         protocol: &'static str,
     },
-    /// The block does not fit the one-byte numbers, or is empty.
+    /// The block size is 0 or exceeds the protocol's maximum.
     #[error("{protocol}: found a block of {found} frames; allowed: 1 to {largest}")]
     Block {
         /// Name of the protocol.
         protocol: &'static str,
-        /// Block asked for, in frames.
+        /// Requested block size, in frames.
         found: u32,
         /// Largest block, in frames.
         largest: u32,
     },
-    /// So many blocks together do not fit the numbers, or there is none.
+    /// The interleaving depth is 0, or the interleaved blocks exceed the sequence number range.
     #[error(
         "{protocol}: found interleave {found} with blocks of {block} frames; allowed: 1 to {largest}, \
          64 frames together"
@@ -58,98 +58,99 @@ pub enum LinkError {
     Interleave {
         /// Name of the protocol.
         protocol: &'static str,
-        /// Blocks at a time.
+        /// Requested number of interleaved blocks.
         found: u32,
-        /// Frames of a block.
+        /// Frames per block.
         block: u32,
-        /// Blocks at a time at most.
+        /// Maximum number of interleaved blocks.
         largest: u32,
     },
-    /// No packet would be sent, or more would take turns than a block can have parts.
+    /// The number of interleaved packets is 0 or exceeds the maximum number of units per block.
     #[error("{protocol}: found interleave {found}; allowed: 1 to {largest}")]
     Turns {
         /// Name of the protocol.
         protocol: &'static str,
-        /// Packets that take turns.
+        /// Requested number of interleaved packets.
         found: u32,
-        /// So many at most.
+        /// Maximum number of interleaved packets.
         largest: u32,
     },
-    /// A stack of one layer is a protocol, and packets have room for the headers of so many layers.
+    /// A stack has fewer than two layers, or more layers than a packet has room for headers.
     #[error("stack: found {found} layers; allowed: 2 to {largest}")]
     Layers {
-        /// Layers asked for.
+        /// Requested number of layers.
         found: usize,
         /// Maximum number of layers.
         largest: usize,
     },
-    /// A layer of a stack does not see the medium.
+    /// A layer of a stack consists of services or needs ideal feedback: only the lowest layer uses
+    /// the medium.
     #[error(
         "stack: found a layer of services or one that needs ideal feedback; allowed: other protocols"
     )]
     Layer,
-    /// Segments would carry nothing, or more than a packet can have.
+    /// The segment size is 0 or exceeds the maximum packet length.
     #[error("{protocol}: found segments of {found}; allowed: 1 to 65535 B")]
     Payload {
         /// Name of the protocol.
         protocol: &'static str,
-        /// Size asked for.
+        /// Requested size.
         found: Bytes,
     },
-    /// Nothing would ever be sent.
+    /// The transmission limit is 0, or too large to be stored.
     #[error(
         "{protocol}: found at most {found} transmissions; allowed: 1 to 2147483645, or no limit"
     )]
     Transmissions {
         /// Name of the protocol.
         protocol: &'static str,
-        /// Limit asked for.
+        /// Requested limit.
         found: u32,
     },
-    /// No header is this long.
+    /// The header or control frame length does not fit 16 bits.
     #[error("{protocol}: found {found} of link header; allowed: at most 65535 B")]
     Header {
         /// Name of the protocol.
         protocol: &'static str,
-        /// Size asked for.
+        /// Requested length.
         found: Bytes,
     },
-    /// No status report fits, or no length indicator tells the length.
+    /// The payload is too short for a status report, or too long for a length indicator.
     #[error("{protocol}: found a payload of {found}; allowed: {least} B to {largest} B")]
     Pdu {
         /// Name of the protocol.
         protocol: &'static str,
-        /// Size asked for.
+        /// Requested payload.
         found: Bytes,
-        /// Least payload, in bytes.
+        /// Minimum payload, in bytes.
         least: u32,
-        /// Largest payload, in bytes.
+        /// Maximum payload, in bytes.
         largest: u32,
     },
-    /// A link has some services, and their identifiers are small.
+    /// The number of services is 0 or exceeds [`MAX_SERVICES`](super::MAX_SERVICES).
     #[error("services: found {found} services; allowed: 1 to 16")]
     Services {
-        /// How many there are.
+        /// Requested number of services.
         found: usize,
     },
-    /// A traffic class belongs to a service that there is not.
+    /// A traffic class is assigned to a service that does not exist.
     #[error("services: found service {found} for a class; allowed: less than {services}")]
     Class {
         /// Index of the service.
         found: u8,
-        /// How many there are.
+        /// Number of services.
         services: usize,
     },
-    /// Nothing is offered in no time.
+    /// The measurement interval of services is 0.
     #[error("services: found an interval of 0 s; allowed: any duration above 0 s")]
     Interval,
-    /// A service has one protocol.
+    /// A service consists of services.
     #[error("services: found services within services; allowed: any other protocol")]
     Nested,
 }
 
-/// What the numbered protocols have to check; returns header and control bytes as frames count
-/// them.
+/// Checks the parameters of protocols with a window. Returns the header and control frame lengths
+/// in the type that frames use.
 pub(super) fn check_parameters(
     protocol: &'static str,
     window: u32,
@@ -167,7 +168,7 @@ pub(super) fn check_parameters(
     check_sizes(protocol, header, control)
 }
 
-/// Header and control bytes as frames count them.
+/// Returns the header and control frame lengths in the type that frames use.
 pub(super) fn check_sizes(
     protocol: &'static str,
     header: Bytes,
@@ -176,7 +177,7 @@ pub(super) fn check_sizes(
     Ok((check_header(protocol, header)?, check_header(protocol, control)?))
 }
 
-/// The length of a header or a control frame as frames count it.
+/// Returns the length of a header or control frame in the type that frames use.
 pub(super) fn check_header(protocol: &'static str, header: Bytes) -> Result<u32, LinkError> {
     match u16::try_from(header.get()) {
         Ok(small) => Ok(u32::from(small)),

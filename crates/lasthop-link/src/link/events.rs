@@ -1,43 +1,44 @@
-//! What endpoints tell of: events as they happen, and counters of them.
+//! Events and counters of link endpoints.
 
 use lasthop_base::schema::metrics::metrics;
 
-/// What cross-layer agents and probes listen to.
+/// Event of a link endpoint, for cross-layer agents and probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkEvent {
-    /// A frame was sent again.
+    /// A frame was retransmitted.
     Retransmitted {
         /// Sequence number of the frame.
         sequence: u64,
     },
-    /// The retransmission timer of a frame fired.
+    /// The retransmission timer of a frame expired.
     TimedOut {
         /// Sequence number of the frame.
         sequence: u64,
     },
-    /// A missing frame was reported to the peer.
+    /// A negative acknowledgment for a missing frame was sent.
     NackSent {
         /// Sequence number of the missing frame.
         sequence: u64,
     },
-    /// A frame was given up, by its sender or by its receiver.
+    /// A frame was discarded by its sender or receiver, for example after the retry limit.
     Abandoned {
         /// Sequence number of the frame.
         sequence: u64,
     },
-    /// A lost frame was computed from parity.
+    /// A lost frame was recovered from redundancy.
     Recovered {
         /// Sequence number of the frame.
         sequence: u64,
     },
-    /// Nothing arrives any more: the sender goes over to single transmissions.
+    /// The sender detected a disruption: frames are lost entirely, and only one frame at a time is
+    /// sent.
     Disrupted {
-        /// Sequence number of the frame of which nothing arrived.
+        /// Sequence number of the last of these frames.
         sequence: u64,
     },
-    /// Something arrives again.
+    /// A frame was received again at least in part; the disruption is over.
     Restored {
-        /// Sequence number of the frame of which something arrived.
+        /// Sequence number of this frame.
         sequence: u64,
     },
 }
@@ -47,7 +48,7 @@ pub enum LinkEvent {
 pub struct LinkCounters {
     /// Data frames sent for the first time.
     pub data_frames: u64,
-    /// Data frames sent again.
+    /// Data frames retransmitted.
     pub retransmissions: u64,
     /// Stand-alone acknowledgments sent.
     pub acks: u64,
@@ -55,32 +56,32 @@ pub struct LinkCounters {
     pub nacks: u64,
     /// Expiries of a retransmission timer.
     pub timeouts: u64,
-    /// Data frames received that had been received before.
+    /// Data frames received more than once.
     pub duplicates: u64,
-    /// Data frames dropped on arrival because they were out of sequence or beyond the window.
+    /// Data frames dropped by the receiver: out of sequence or beyond the window.
     pub discarded: u64,
-    /// Frames given up by their sender.
+    /// Frames discarded by their sender.
     pub abandoned: u64,
-    /// Missing frames that the receiver no longer waits for.
+    /// Missing frames for which the receiver no longer waits.
     pub skipped: u64,
     /// Keep-alives sent.
     pub keepalives: u64,
     /// Parity frames sent.
     pub parities: u64,
-    /// Frames computed from parity.
+    /// Frames recovered from redundancy.
     pub recovered: u64,
     /// Status reports sent.
     pub statuses: u64,
     /// Requests for a status report sent.
     pub polls: u64,
-    /// Packets that are finished at their sender: known to have arrived, or given up.
+    /// Packets acknowledged or discarded by their sender.
     pub packets: u64,
-    /// Packets given up by their sender, among `packets`.
+    /// Packets discarded by their sender, included in `packets`.
     pub packets_abandoned: u64,
 }
 
 metrics! {
-    /// What a link endpoint sends over its direction.
+    /// Counters of the sending half of a link endpoint.
     pub struct SenderMetrics {
         /// Data frames sent for the first time.
         data_frames: "Data frames", Count, Neither, Sum;
@@ -102,7 +103,7 @@ metrics! {
 }
 
 metrics! {
-    /// What a link endpoint that segments packets knows of them.
+    /// Counters of a link endpoint that segments packets.
     pub struct PacketMetrics {
         /// Packets acknowledged or discarded.
         packets: "Packets", Count, Neither, Sum;
@@ -116,13 +117,13 @@ metrics! {
 }
 
 metrics! {
-    /// What a link endpoint receives over the direction.
+    /// Counters of the receiving half of a link endpoint.
     pub struct ReceiverMetrics {
         /// Frames received more than once.
         duplicates: "Duplicates", Count, Lower, Sum;
         /// Data frames dropped by the receiver: out of sequence or beyond the window.
         discarded: "Discarded", Count, Lower, Sum;
-        /// Frames computed from parity.
+        /// Frames recovered from redundancy.
         recovered: "Recovered", Count, Neither, Sum;
         /// Missing frames for which the receiver no longer waits.
         skipped: "Skipped", Count, Lower, Sum;
@@ -167,7 +168,7 @@ impl From<&LinkCounters> for ReceiverMetrics {
 }
 
 impl LinkCounters {
-    /// The sums of two endpoints' counters.
+    /// Returns the sums of the counters of two endpoints.
     pub fn plus(self, other: Self) -> Self {
         LinkCounters {
             data_frames: self.data_frames + other.data_frames,

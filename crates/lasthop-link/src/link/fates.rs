@@ -1,16 +1,16 @@
-//! What a sender learns of its packets, kept for agents that ask.
+//! Delivery reports of packets, buffered for agents that request them.
 
 use lasthop_base::packet::LinkFate;
 use std::collections::VecDeque;
 
-/// Fates of packets, in the order in which they become known. Nothing is kept until somebody asks.
+/// Delivery reports in the order in which they become known. Empty until reports are requested.
 #[derive(Clone, Debug)]
 pub(super) struct Fates<P>(Option<Box<Kept<P>>>);
 
 #[derive(Clone, Debug)]
 struct Kept<P> {
     fates: VecDeque<(LinkFate, P)>,
-    /// Numbers of packets that are sent again, and are not finished.
+    /// Numbers of packets that are being retransmitted and are neither acknowledged nor discarded.
     retrying: Vec<u64>,
 }
 
@@ -21,19 +21,19 @@ impl<P> Default for Fates<P> {
 }
 
 impl<P> Fates<P> {
-    /// Somebody asks from now on.
+    /// Enables delivery reports.
     pub fn keep(&mut self) {
         self.0
             .get_or_insert_with(|| Box::new(Kept { fates: VecDeque::new(), retrying: Vec::new() }));
     }
 
-    /// Does somebody ask?
+    /// Returns `true` if delivery reports are enabled.
     #[inline(always)]
     pub fn are_kept(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Packet `number` is sent again; that is told the first time.
+    /// Reports the first retransmission of packet `number`; later ones are not reported.
     #[inline(always)]
     pub fn retry(&mut self, number: u64, packet: &P)
     where
@@ -57,7 +57,7 @@ impl<P> Fates<P> {
         }
     }
 
-    /// Packet `number` is acknowledged or given up.
+    /// Reports the acknowledgment or discard of packet `number`.
     #[inline(always)]
     pub fn finish(&mut self, number: u64, fate: LinkFate, packet: Option<P>) {
         if self.are_kept() {
@@ -73,7 +73,7 @@ impl<P> Fates<P> {
         }
     }
 
-    /// The fate that became known first, and is told now.
+    /// Returns the oldest report.
     pub fn poll(&mut self) -> Option<(LinkFate, P)> {
         self.0.as_mut()?.fates.pop_front()
     }

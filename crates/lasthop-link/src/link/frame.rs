@@ -1,20 +1,21 @@
-//! What crosses the air.
+//! Link-layer frames and their kinds.
 
 use lasthop_base::coding::CodedUnits;
 use lasthop_base::packet::Payload;
 
-/// What crosses the air.
+/// A link-layer frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<P, C = FrameKind> {
-    /// What the frame is.
+    /// Kind of the frame, with its fields.
     pub kind: C,
     /// Cumulative acknowledgment for the opposite direction: the next sequence number expected.
     pub ack: Option<u64>,
     /// The packet carried; `None` in control frames.
     pub payload: Option<P>,
-    /// Length on the air in bytes: link header plus packet.
+    /// Length on the medium in bytes: link header and packet.
     pub bytes: u32,
-    /// Identifier of the service that it belongs to, on a link of several ([`Services`](super::Services)); else 0.
+    /// Identifier of the service of the frame, on a link with several
+    /// ([`Services`](super::Services)); otherwise 0.
     pub service: u8,
 }
 
@@ -25,19 +26,21 @@ impl<P> Default for Frame<P> {
 }
 
 impl<P, C> Frame<P, C> {
-    /// A frame of no length without a packet and an acknowledgment.
+    /// Returns a frame of length 0 without packet and acknowledgment.
     pub fn control(kind: C) -> Self {
         Frame { kind, ack: None, payload: None, bytes: 0, service: 0 }
     }
 }
 
-/// The content of a protocol's frames other than packet, acknowledgment and length. In-tree protocols share [`FrameKind`]; a
-/// protocol of another crate has a type of its own, which it stores in [`FrameKind::Other`] for media and observers.
+/// The content of a protocol's frames other than packet, acknowledgment and length. The protocols
+/// of this crate share [`FrameKind`]. A protocol of another crate has its own type, stored in
+/// [`FrameKind::Other`] for media and observers.
 pub trait Control: Copy {
-    /// What media and observers see of it.
+    /// Returns the kind that media and observers see.
     fn kind(self) -> FrameKind;
 
-    /// The content that [`Self::kind`] has stored; `None` if it has stored no such kind.
+    /// Returns the content stored by [`Self::kind`]; `None` if `kind` was stored by another
+    /// protocol.
     fn from_kind(kind: FrameKind) -> Option<Self>;
 }
 
@@ -54,14 +57,14 @@ impl Control for FrameKind {
 }
 
 impl<P, C: Control> Frame<P, C> {
-    /// The frame as media and observers see it.
+    /// Converts the frame to the form that media and observers see.
     #[inline(always)]
     pub fn on_air(self) -> Frame<P> {
         let Frame { kind, ack, payload, bytes, service } = self;
         Frame { kind: kind.kind(), ack, payload, bytes, service }
     }
 
-    /// The frame that a medium has carried; `None` if it is of another protocol.
+    /// Converts a frame received from a medium; `None` if it belongs to another protocol.
     #[inline(always)]
     pub fn from_air(frame: Frame<P>) -> Option<Self> {
         let Frame { kind, ack, payload, bytes, service } = frame;
@@ -70,7 +73,7 @@ impl<P, C: Control> Frame<P, C> {
 }
 
 impl<P: Payload> Frame<P> {
-    /// Its packet keeps its number: see [`Payload::keep_frame`].
+    /// Stores the sequence number of the frame in its packet: see [`Payload::keep_frame`].
     pub fn number_packet(&mut self) {
         if let (Some(number), Some(packet)) = (self.kind.packet_number(), &mut self.payload) {
             packet.keep_frame(number);
@@ -79,7 +82,7 @@ impl<P: Payload> Frame<P> {
 }
 
 impl<P> Frame<P> {
-    /// The frame, whose packet is taken out of it.
+    /// Moves the frame out, leaving one without a packet.
     #[inline]
     pub fn take(&mut self) -> Self {
         let Frame { kind, ack, bytes, service, .. } = *self;
@@ -87,7 +90,8 @@ impl<P> Frame<P> {
     }
 }
 
-/// Kinds of frame. Sequence numbers are unwrapped; the wire format carries them modulo 256.
+/// Kinds of frame. Sequence numbers are unwrapped; on the medium they are modulo the number range
+/// of the protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FrameKind {
     /// A packet with its sequence number.
@@ -98,100 +102,102 @@ pub enum FrameKind {
     /// Stand-alone cumulative acknowledgment (in [`Frame::ack`]).
     #[default]
     Ack,
-    /// Negative acknowledgment: this frame is missing.
+    /// Negative acknowledgment of a missing frame.
     Nack {
         /// Sequence number of the missing frame.
         sequence: u64,
     },
-    /// Nothing new: all numbers before `next` have been sent.
+    /// Keep-alive: all frames before `next` have been sent.
     Keepalive {
-        /// Number of the next new frame.
+        /// Sequence number of the next new frame.
         next: u64,
     },
-    /// Exclusive or of the packets of `count` data frames from `first` on.
+    /// Exclusive or of the packets of `count` data frames, starting at `first`.
     Parity {
         /// Sequence number of the first frame of the block.
         first: u64,
-        /// Frames in the block.
+        /// Number of frames in the block.
         count: u16,
         /// Exclusive or of the packets' lengths in bytes.
         lengths: u32,
     },
-    /// A piece of a packet, from a protocol that cuts packets up.
+    /// A segment of a packet, of a protocol that segments packets.
     Segment {
         /// Sequence number, from 0.
         sequence: u64,
-        /// Does it end its packet?
+        /// Whether this is the last segment of its packet.
         is_last: bool,
-        /// Is the peer to answer with a [`FrameKind::Status`]?
+        /// Whether the peer must reply with a [`FrameKind::Status`].
         poll: bool,
     },
-    /// Units of the block that a packet has become, from a protocol that codes packets.
+    /// Units of an erasure-coded packet.
     Block {
         /// Sequence number of the packet, from 0.
         sequence: u64,
-        /// Which units these are.
+        /// The range of units in the frame.
         units: CodedUnits,
-        /// A bit for each unit of the frame: set until the air destroys it.
+        /// One bit per unit of the frame; the medium clears the bits of lost units.
         intact: u64,
-        /// Nothing that is further behind is to be waited for.
+        /// Distance to the sender's oldest outstanding packet: the receiver no longer waits for
+        /// packets before `sequence - behind`.
         behind: u16,
     },
-    /// Answer to a [`FrameKind::Block`] of which something arrived; [`Frame::ack`] is the next number
-    /// that is to go up.
+    /// Reply to a [`FrameKind::Block`] that was received at least in part. [`Frame::ack`] is the
+    /// next number to deliver.
     Feedback {
         /// Sequence number of the packet.
         sequence: u64,
-        /// Number of the first unit of the frame that is answered.
+        /// Number of the first unit of the acknowledged frame.
         first: u8,
-        /// How many of its units have arrived.
+        /// Number of units of that frame received.
         received: u8,
-        /// Units that are still needed; 0: the packet is decoded.
+        /// Number of units still needed; 0 if the packet is decoded.
         needed: u8,
     },
-    /// Which segments have arrived: all before `first` have; [`Frame::ack`] is the number after the
-    /// highest that has; of the 128 numbers from `first` on, bit k of `missing` (least significant
-    /// first) says that `first + k` has not. Where more is missing a further frame of the same
-    /// report follows, without [`Frame::ack`]: it speaks of its 128 numbers only.
+    /// Status report. All segments before `first` have been received, and [`Frame::ack`] is the
+    /// highest number received plus one. Bit k of `missing` (least significant first) is set if
+    /// segment `first + k` is missing, for 128 numbers. Longer reports continue in further frames
+    /// without [`Frame::ack`], each valid for its 128 numbers only.
     Status {
-        /// Number that the first bit stands for.
+        /// Sequence number of the first bit.
         first: u64,
-        /// One bit a number.
+        /// One bit per number, set if the segment is missing.
         missing: [u64; 2],
     },
-    /// The receiver is to wait for nothing before `next`: it has been given up.
+    /// Move receiving window: segments before `next` have been discarded by the sender.
     Skip {
-        /// First number that is still to be expected.
+        /// First number that can still be received.
         next: u64,
     },
-    /// Answer to [`FrameKind::Skip`].
+    /// Acknowledgment of [`FrameKind::Skip`].
     SkipAck {
-        /// What the answered frame said.
+        /// `next` of the acknowledged frame.
         next: u64,
     },
-    /// Both ends are to forget everything and start again from 0.
+    /// Reset: both ends restart with sequence number 0.
     Reset {
-        /// Which reset this is, counted from 0.
+        /// Index of the reset, counted from 0.
         index: u64,
     },
-    /// Answer to [`FrameKind::Reset`].
+    /// Acknowledgment of [`FrameKind::Reset`].
     ResetAck {
-        /// What the answered frame said.
+        /// `index` of the acknowledged frame.
         index: u64,
     },
-    /// A frame of a protocol outside this crate, as its [`Control`] has stored it.
+    /// A frame of a protocol of another crate, as stored by its [`Control`].
     Other {
-        /// Its number, or the number that it is about; less than 2^56.
+        /// Sequence number of the frame, or of the frame to which it refers; less than 2^56.
         number: u64,
-        /// Whether it carries a packet, or a part of one.
+        /// Whether the frame carries a packet or a part of one.
         has_packet: bool,
-        /// What else its protocol stores.
+        /// Further fields of the protocol.
         fields: [u64; 2],
     },
 }
 
 impl FrameKind {
-    /// The number of a frame that carries a packet, a piece of one or units of its block.
+    /// Returns the sequence number of a frame that carries a packet, a segment or units of a
+    /// packet.
     #[inline]
     pub fn packet_number(&self) -> Option<u64> {
         match *self {
@@ -203,7 +209,8 @@ impl FrameKind {
         }
     }
 
-    /// The kind and its fields as words, for a packet of the layer below that stands for the frame. Numbers have 56 bits.
+    /// Packs the kind and its fields into words, for a packet of the layer below that represents
+    /// the frame. Numbers have 56 bits.
     pub(super) fn pack(&self) -> [u64; 3] {
         let tagged = |tag: u64, number: u64| tag << TAG_SHIFT | number & NUMBER;
         match *self {
@@ -238,7 +245,7 @@ impl FrameKind {
         }
     }
 
-    /// The kind that [`Self::pack`] has packed; `None` if it has packed no such words.
+    /// Unpacks a kind packed by [`Self::pack`]; `None` for any other words.
     pub(super) fn unpack([first, second, third]: [u64; 3]) -> Option<Self> {
         let number = first & NUMBER;
         let [a, b, c, d, low, high, ..] = second.to_le_bytes();
@@ -270,7 +277,7 @@ impl FrameKind {
     }
 }
 
-/// Above it stands the tag of a packed kind, below it a number.
+/// Position of the tag in the first word of a packed kind; the bits below hold a number.
 const TAG_SHIFT: u32 = 56;
 
 const NUMBER: u64 = (1 << TAG_SHIFT) - 1;
@@ -304,7 +311,7 @@ mod tests {
         for kind in kinds {
             assert_eq!(FrameKind::unpack(kind.pack()), Some(kind));
         }
-        // No kind, and fields that its kind does not have.
+        // An unknown tag, and a field that the kind does not have.
         for words in [[0; 3], [16 << TAG_SHIFT, 0, 0], [2 << TAG_SHIFT, 1, 0]] {
             assert_eq!(FrameKind::unpack(words), None);
         }
@@ -312,7 +319,7 @@ mod tests {
 
     #[test]
     fn frames_stay_small() {
-        // They are copied on the hot path.
+        // Frames are copied in the most frequent operations.
         assert_eq!([size_of::<Frame<Descriptor<()>>>(), size_of::<Frame<Packet>>()], [88, 120]);
     }
 }

@@ -2,30 +2,31 @@
 //!
 //! # Contract
 //!
-//! All calls carry `now`, which never decreases. The driver owns the interface queue and the
-//! transmitter:
+//! Every call receives the current time `now`, which never decreases. The driver owns the interface
+//! queue and the transmitter:
 //!
-//! - whenever the transmitter is idle it asks [`Endpoint::wants_packet`]; if so and the queue is
-//!   not empty it hands the head down with [`Endpoint::enqueue`]; then it calls
-//!   [`Endpoint::poll_transmit`] and puts the frame, if any, on the air starting at `now`;
-//! - a frame that survives the channel goes into the peer's [`Endpoint::receive`], after which the
-//!   driver drains [`Endpoint::poll_deliver`] and [`Endpoint::poll_event`] and polls an idle
-//!   transmitter again;
-//! - at [`Endpoint::next_timeout`] it calls [`Endpoint::handle_timeout`]; an early or repeated call
-//!   changes nothing; then it drains [`Endpoint::poll_deliver`] again: what waited for a frame that
-//!   is now given up may go up;
-//! - an endpoint with queues of its own ([`Services`]) always wants packets: the driver hands each
-//!   down when it comes, and says to which service;
-//! - a frame of no length is ideal feedback: it takes no time on the air and is never lost; an
-//!   endpoint that sends such frames may want damaged ones too ([`Endpoint::wants_damaged`]);
-//! - a damaged frame is lost, unless its header could be read and the endpoint asks for such frames
-//!   ([`Endpoint::wants_headers`]): then it goes into [`Endpoint::receive_header`];
-//! - once somebody has called [`Endpoint::keep_fates`], what becomes of packets waits for
-//!   [`Endpoint::poll_fate`] in the same way;
-//! - a packet that an endpoint computes in place of a lost one is told that one's number
-//!   ([`Payload::keep_frame`]), which packets that arrive are told by the driver;
-//! - events also come from [`Endpoint::poll_transmit`] and [`Endpoint::handle_timeout`]; they wait,
-//!   in memory, until they are drained.
+//! - When the transmitter is idle and [`Endpoint::wants_packet`] returns `true`, the driver passes
+//!   the head of the queue, if any, to [`Endpoint::enqueue`]. It then calls
+//!   [`Endpoint::poll_transmit`] and transmits the returned frame, if any, starting at `now`.
+//! - The driver passes a frame received without errors to [`Endpoint::receive`] of the peer. It
+//!   then drains [`Endpoint::poll_deliver`] and [`Endpoint::poll_event`], and polls the transmitter
+//!   if idle.
+//! - At [`Endpoint::next_timeout`] the driver calls [`Endpoint::handle_timeout`]. An early or
+//!   repeated call has no effect. It then drains [`Endpoint::poll_deliver`]: packets held for a
+//!   frame that is now discarded may have become deliverable.
+//! - An endpoint with internal queues ([`Services`]) wants packets at any time. The driver passes
+//!   each packet to it on arrival, together with its service.
+//! - A frame of length 0 is ideal feedback: its transmission takes no time, and it is never lost.
+//!   Endpoints that use such frames may also process frames received with errors
+//!   ([`Endpoint::wants_damaged`]).
+//! - A frame received with errors is lost, unless its header is readable and the endpoint processes
+//!   such frames ([`Endpoint::wants_headers`]). It is then passed to [`Endpoint::receive_header`].
+//! - After a call of [`Endpoint::keep_fates`], the driver also drains [`Endpoint::poll_fate`], the
+//!   delivery reports of packets.
+//! - The driver stores the frame number in each received packet ([`Payload::keep_frame`]). An
+//!   endpoint that decodes a lost packet from parity stores the number of the lost frame.
+//! - [`Endpoint::poll_transmit`] and [`Endpoint::handle_timeout`] also generate events. Events are
+//!   buffered until they are drained.
 
 mod bytes;
 mod error;
@@ -78,34 +79,35 @@ use lasthop_base::units::{Bytes, Duration, Instant};
 use protocol::{ProtocolKeys, link_protocols};
 
 choice! {
-    /// How acknowledgments of a link travel.
+    /// How acknowledgments are sent.
     pub enum Acknowledgment {
-        /// In the header of a data frame if one is waiting, otherwise in a frame of their own.
+        /// In the header of a data frame if one is waiting, otherwise in a control frame.
         Piggyback = "piggybacked",
-        /// Always in a frame of their own.
+        /// Always in a control frame.
         StandAlone = "stand-alone",
     }
 }
 
-/// What a driver has for an endpoint: the queue of packets before it and the transmitter behind it.
+/// A driver as seen by an endpoint: the packet queue and the transmitter.
 pub trait Port<P> {
-    /// Does anybody listen to the endpoint's events? Otherwise they are dropped.
+    /// Whether an observer is attached to the endpoint's events. If not, events are dropped.
     const LISTENS: bool;
 
-    /// When the frame on the air has left.
+    /// Returns the time at which the current transmission ends.
     fn free_at(&self) -> Instant;
-    /// Does a packet wait?
+    /// Returns `true` if a packet is queued.
     fn has_packet(&self) -> bool;
-    /// The packet that waits first, put where it is wanted; false if there is none.
+    /// Moves the first queued packet to `place`. Returns `false` if the queue is empty.
     fn take_packet_into(&mut self, place: &mut Option<P>) -> bool;
-    /// The packet that waits first.
+    /// Removes and returns the first queued packet.
     #[inline(always)]
     fn take_packet(&mut self) -> Option<P> {
         let mut packet = None;
         self.take_packet_into(&mut packet);
         packet
     }
-    /// The frame of `writer`, if it has one, goes on the air now; nothing else is there.
+    /// Transmits the frame of `writer`, if any, starting at `now`. Call only when the transmitter
+    /// is idle.
     fn transmit<W: Writer<P>>(&mut self, now: Instant, writer: W);
 }
 
@@ -114,7 +116,8 @@ pub trait Writer<P> {
     /// See [`Endpoint::CODES_UNITS`].
     const CODES_UNITS: bool = false;
 
-    /// Writes the frame that leaves now into a place that still holds an old one; false if there is none.
+    /// Writes the next frame to `frame`, which still holds an earlier one. Returns `false` if no
+    /// frame is ready.
     fn write(self, now: Instant, frame: &mut Frame<P>) -> bool;
 }
 
@@ -129,20 +132,21 @@ impl<P: Payload, E: Endpoint<P>> Writer<P> for &mut E {
 
 /// One end of a link-layer protocol that carries packets of type `P`.
 pub trait Endpoint<P: Payload> {
-    /// The content of its frames other than packet, acknowledgment and length.
+    /// The frame content other than packet, acknowledgment and length.
     type Control: Control;
 
-    /// Does it code packets, so that the units of its frames are lost one by one?
+    /// Whether packets are erasure-coded, so that the units of a frame can be lost individually.
     const CODES_UNITS: bool = false;
 
-    /// Would the next transmission be a new packet, had the endpoint one?
+    /// Returns `true` if the endpoint would now send a new packet, if given one.
     fn wants_packet(&self) -> bool;
-    /// The network layer hands a packet down. Call only when [`Self::wants_packet`].
+    /// Accepts a packet from the network layer. Call only if [`Self::wants_packet`] returns `true`.
     fn enqueue(&mut self, now: Instant, packet: P);
-    /// The transmitter is idle: the next frame, control frames first, then retransmissions, then
-    /// new data. Its transmission starts at `now`.
+    /// Returns the next frame to send on an idle transmitter: control frames first, then
+    /// retransmissions, then new data. The transmission starts at `now`.
     fn poll_transmit(&mut self, now: Instant) -> Option<Frame<P, Self::Control>>;
-    /// The same, written into a place that still holds an old one; false if there is none.
+    /// Like [`Self::poll_transmit`], but writes the frame to `frame`, which still holds an earlier
+    /// one. Returns `false` if no frame is ready.
     #[inline(always)]
     fn write_next(&mut self, now: Instant, frame: &mut Frame<P>) -> bool {
         match self.poll_transmit(now) {
@@ -153,60 +157,62 @@ pub trait Endpoint<P: Payload> {
             None => false,
         }
     }
-    /// Would [`Self::poll_transmit`] return a frame, or must it be called once more to see that
-    /// there is none? Lets a driver sleep through an idle transmitter.
+    /// Returns `true` if [`Self::poll_transmit`] would return a frame, or must be called once more
+    /// to end a busy period. A driver need not poll an idle transmitter otherwise.
     fn has_frame(&self) -> bool;
-    /// A frame came in undamaged.
+    /// Processes a frame received without errors.
     fn receive(&mut self, now: Instant, frame: Frame<P, Self::Control>);
-    /// The next packet that may go up.
+    /// Returns the next packet to deliver to the network layer.
     fn poll_deliver(&mut self) -> Option<P>;
-    /// The next event for agents and probes.
+    /// Returns the next event for agents and probes.
     fn poll_event(&mut self) -> Option<LinkEvent>;
-    /// The one earliest deadline, [`Instant::NEVER`] if none.
+    /// Returns the earliest deadline of all timers, [`Instant::NEVER`] if none is running.
     fn next_timeout(&self) -> Instant;
-    /// The deadline has come.
+    /// Handles all timers that have expired at `now`.
     fn handle_timeout(&mut self, now: Instant);
-    /// Counters since the start.
+    /// Returns the counters since the start.
     fn counters(&self) -> LinkCounters;
 
-    /// A frame came in damaged, but it is known which it was. Only an ideal protocol may listen:
-    /// a real receiver does not know what it has lost.
+    /// Processes a frame received with errors whose identity is nevertheless known. For ideal
+    /// protocols only: a real receiver cannot identify the frame.
     fn receive_damaged(&mut self, _now: Instant, _frame: Frame<P>) {}
 
-    /// Does it listen to [`Self::receive_damaged`]?
+    /// Returns `true` if the endpoint processes frames by [`Self::receive_damaged`].
     fn wants_damaged(&self) -> bool {
         false
     }
 
-    /// A frame came in damaged, but its header could be read. Returns the packet, if it is to go up as it is: to
-    /// agents and transports that read the headers of damaged packets. By default such a frame is lost.
+    /// Processes a frame received with payload errors but with a readable header. Returns the
+    /// packet if it is to be delivered with its errors, for agents and transports that read the
+    /// headers of damaged packets. By default the frame is lost.
     fn receive_header(&mut self, _now: Instant, _frame: Frame<P>) -> Option<P> {
         None
     }
 
-    /// Does it listen to [`Self::receive_header`]? Not beside [`Self::wants_damaged`].
+    /// Returns `true` if the endpoint processes frames by [`Self::receive_header`]. Excludes
+    /// [`Self::wants_damaged`].
     fn wants_headers(&self) -> bool {
         false
     }
 
-    /// The next frame of no length: ideal feedback, which takes no time on the air and is never
-    /// lost. [`Self::poll_transmit`] returns such frames too, before all others; a driver with
-    /// another way for them takes them from here first.
+    /// Returns the next frame of length 0: ideal feedback, whose transmission takes no time and is
+    /// never lost. [`Self::poll_transmit`] also returns such frames, before all others. A driver
+    /// that transports them in another way drains them here first.
     fn poll_free(&mut self, _now: Instant) -> Option<Frame<P>> {
         None
     }
 
-    /// Does [`Self::poll_free`] ever return one?
+    /// Returns `true` if [`Self::poll_free`] can ever return a frame.
     fn sends_free(&self) -> bool {
         false
     }
 
-    /// Transmissions of a frame at most from now on, `None` for no limit; a protocol that has no
-    /// such limit ignores it.
+    /// Sets the maximum number of transmissions per frame from now on; `None` means no limit.
+    /// Ignored by protocols without such a limit.
     fn limit_transmissions(&mut self, _limit: Option<u32>) {}
 
-    /// What a driver does with an idle transmitter: hands `packet` down if one is wanted, and
-    /// polls. One dispatch instead of three.
+    /// Services an idle transmitter in one dispatch instead of three: enqueues `packet` if the
+    /// endpoint wants one, and polls.
     #[inline]
     fn poll_frame(
         &mut self,
@@ -221,8 +227,8 @@ pub trait Endpoint<P: Payload> {
         self.poll_transmit(now)
     }
 
-    /// When a driver whose transmitter falls idle at `free_at`, and that has packets or not, must
-    /// see to the endpoint again.
+    /// Returns the time at which the driver must next service the endpoint. The transmitter becomes
+    /// idle at `free_at`; `has_packets` specifies whether packets are queued.
     #[inline(always)]
     fn next_poll(&self, free_at: Instant, has_packets: bool) -> Instant {
         let has_frame = self.has_frame() || has_packets && self.wants_packet();
@@ -230,22 +236,23 @@ pub trait Endpoint<P: Payload> {
         if has_frame { timeout.min(free_at) } else { timeout }
     }
 
-    /// The same while a frame is on the air until `free_at`. By default the end of that frame is soon
-    /// enough to ask what comes next.
+    /// Like [`Self::next_poll`], while a transmission is in progress until `free_at`. By default
+    /// the endpoint is polled when that transmission ends.
     #[inline]
     fn next_poll_while_busy(&self, free_at: Instant, _has_packets: bool) -> Instant {
         self.next_timeout().min(free_at)
     }
 
-    /// Is it the same by [`Self::next_poll_while_busy`] as by [`Self::next_poll`], and brings no frame that arrives a timer
-    /// forward? Then a driver that has just asked, or is to look in when the transmitter falls idle, need not ask again.
+    /// Returns `true` if [`Self::next_poll_while_busy`] and [`Self::next_poll`] return the same
+    /// time and received frames never advance a timer. A driver that has computed this time, or
+    /// will poll when the transmitter becomes idle, then need not compute it again.
     fn sleeps_while_busy(&self) -> bool {
         false
     }
 
-    /// All that a driver does where the transmitter may be idle, in one dispatch: sends the next frame
-    /// if there is one. Returns when the endpoint must be seen to again, or `None` if its timer is
-    /// due, which must be handled first.
+    /// Services the endpoint in one dispatch: sends the next frame, if any, if the transmitter is
+    /// idle. Returns the time of the next service, or `None` if a timer has expired, which must be
+    /// handled first.
     #[inline(always)]
     fn turn<Q: Port<P>>(&mut self, now: Instant, port: &mut Q) -> Option<Instant>
     where
@@ -269,8 +276,8 @@ pub trait Endpoint<P: Payload> {
         Some(self.next_poll(port.free_at(), port.has_packet()))
     }
 
-    /// Takes the packet that waits first, if there is one, as [`Self::enqueue`] does. Call only when
-    /// [`Self::wants_packet`].
+    /// Enqueues the first packet of the port, if any. Call only if [`Self::wants_packet`] returns
+    /// `true`.
     #[inline(always)]
     fn load<Q: Port<P>>(&mut self, now: Instant, port: &mut Q) {
         if let Some(packet) = port.take_packet() {
@@ -278,8 +285,9 @@ pub trait Endpoint<P: Payload> {
         }
     }
 
-    /// A frame came in undamaged. The packet that goes up first, if there is one, takes the place of the
-    /// frame's own, which mostly is the same; returns whether there may be more. One dispatch instead of three.
+    /// Processes a frame received without errors in one dispatch instead of three. Replaces the
+    /// payload of `frame` by the first deliverable packet, if any, usually the same packet. Returns
+    /// `true` if more packets may be deliverable.
     #[inline]
     fn accept(&mut self, now: Instant, frame: &mut Frame<P>) -> bool {
         if let Some(frame) = Frame::from_air(frame.take()) {
@@ -289,38 +297,40 @@ pub trait Endpoint<P: Payload> {
         true
     }
 
-    /// From now on it keeps what it learns of the packets that it sends, for [`Self::poll_fate`]. A
-    /// protocol whose sender learns nothing ignores it.
+    /// Enables delivery reports ([`Self::poll_fate`]) for packets. Ignored by protocols whose
+    /// sender receives no feedback.
     fn keep_fates(&mut self) {}
 
-    /// What has become of the next packet: sent again for the first time, acknowledged, or given up.
+    /// Returns the next delivery report: first retransmission, acknowledgment, or discard of a
+    /// packet.
     fn poll_fate(&mut self) -> Option<(LinkFate, P)> {
         None
     }
 
-    /// Does it cut packets up, so that it counts them beside its frames?
+    /// Returns `true` if packets are segmented, so that packets are counted in addition to frames.
     fn counts_packets(&self) -> bool {
         false
     }
 
-    /// The timeout after which a frame is sent again, of protocols that have one for all frames.
+    /// Returns the retransmission timeout, for protocols with one timeout for all frames.
     fn retransmission_timeout(&self) -> Option<Duration> {
         None
     }
 
-    /// Frames that may be outstanding, of protocols with a window of frames.
+    /// Returns the maximum number of outstanding frames, for protocols with a window of frames.
     fn window(&self) -> Option<u32> {
         None
     }
 
-    /// Drops the events that nobody listens to.
+    /// Drops events if no observer is attached.
     #[inline]
     fn drop_events(&mut self) {
         while self.poll_event().is_some() {}
     }
 }
 
-// The list of link protocols: the file of each, and the keys and so the `kind` that it has in scenarios.
+// The link protocols: module, variant and keys of each. The `kind` in scenarios is that of the
+// keys.
 link_protocols! {
     raw: Raw(RawKeys);
     go_back_n: GoBackN(GoBackNKeys);
@@ -334,31 +344,31 @@ link_protocols! {
 }
 
 impl LinkEndpoint<Vec<u8>> {
-    /// Can its frames be written as bytes?
+    /// Returns `true` if the frames have a byte form.
     pub fn has_byte_form(&self) -> bool {
-        // A codec reads any bytes as a frame or as none of its own.
+        // Any bytes are decoded as a frame or as an error other than `NoFormat`.
         self.decode(&[]) != Err(BytesError::NoFormat)
     }
 
-    /// Appends the byte form of a frame of this endpoint, or of its peer, to `bytes`.
+    /// Appends the byte form of a frame of this endpoint or its peer to `bytes`.
     ///
     /// # Errors
-    /// If the frame has no byte form.
+    /// Returns an error if the frame has no byte form.
     pub fn encode(&self, frame: &Frame<Vec<u8>>, bytes: &mut Vec<u8>) -> Result<(), BytesError> {
         dispatch!(self, endpoint => endpoint.encode(frame, bytes))
     }
 
-    /// Reads one frame that has come from the peer; any bytes are a frame or an error.
+    /// Decodes one frame received from the peer. Any bytes yield a frame or an error.
     ///
     /// # Errors
-    /// If no frame has these bytes.
+    /// Returns an error if the bytes are not a valid frame.
     pub fn decode(&self, bytes: &[u8]) -> Result<Frame<Vec<u8>>, BytesError> {
         dispatch!(self, endpoint => endpoint.decode(bytes))
     }
 }
 
-/// What is called for every frame and does little is always inlined: with so many protocols the
-/// compiler would rather make a function of the choice between them.
+/// Short methods called for every frame are always inlined: with many protocols, the compiler would
+/// otherwise emit a call for the match on the protocol.
 impl<P: CarriesFrames> Endpoint<P> for LinkEndpoint<P> {
     type Control = FrameKind;
 

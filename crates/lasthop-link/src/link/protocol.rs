@@ -1,10 +1,11 @@
-//! What a link protocol declares beside its machine, and what its endpoints are built from.
+//! Declaration of link protocols: their keys, and the link properties that their endpoints are
+//! built from.
 //!
-//! A protocol is one file of this folder: its keys (`table! { … as "kind" }`), their
-//! [`ProtocolKeys`], the alias `Machine` of its machine, the machine, and its [`ByteFormat`] where it
-//! has one. A line in the list in `link/mod.rs` makes it a variant of [`LinkEndpoint`] and of
-//! [`Protocol`], and with it a row of `lasthop list`, a branch of the JSON Schema and a section of
-//! the reference page.
+//! A protocol is one file of this folder. It contains the keys (`table! { … as "kind" }`), their
+//! [`ProtocolKeys`], the alias `Machine`, the state machine, and an optional [`ByteFormat`].
+//! A line in the list in `link/mod.rs` adds a variant to [`LinkEndpoint`] and to [`Protocol`]. From
+//! this follow a row of `lasthop list`, a branch of the JSON Schema and a section of the reference
+//! page.
 
 use super::{LinkError, LinkTiming};
 use lasthop_base::packet::Payload;
@@ -15,17 +16,19 @@ use lasthop_base::units::{Bytes, Duration, Rate};
 #[cfg(doc)]
 use super::{ByteFormat, LinkEndpoint, Protocol};
 
-/// Header of a data frame with its number and an acknowledgment, a byte each: the default of
+/// Header of a data frame with sequence number and acknowledgment, one byte each: the default of
 /// protocols that have both.
 pub(super) const ARQ_HEADER: Bytes = Bytes::new(2);
 
-/// Header of a data frame with its number alone: the default of protocols without acknowledgments.
+/// Header of a data frame with the sequence number only: the default of protocols without
+/// acknowledgments.
 pub(super) const NUMBER_HEADER: Bytes = Bytes::new(1);
 
-/// Retransmissions of a packet for which timers of the layer above allow, where a protocol permits more.
+/// Maximum number of retransmissions per packet for which "auto" timers of the layer above allow,
+/// even if the protocol permits more.
 pub(super) const MOST_REPAIRS: u32 = 3;
 
-/// One direction of a link: how long frames take.
+/// Bit rate and propagation delay of one direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Air {
     /// Bit rate.
@@ -34,36 +37,37 @@ pub struct Air {
     pub delay: Duration,
 }
 
-/// What an endpoint is built for: its link, and what crosses it as far as "auto" timers depend on
-/// it.
+/// Link properties from which an endpoint is built and its "auto" timers are derived.
 #[derive(Clone, Copy, Debug)]
 pub struct Site {
-    /// The direction on which it transmits.
+    /// The direction in which the endpoint transmits.
     pub own: Air,
-    /// The direction on which it receives.
+    /// The direction in which the endpoint receives.
     pub other: Air,
-    /// On a framed radio, its radio frame.
+    /// Length of a radio frame, on a radio interface with frames.
     pub radio_frame: Option<Duration>,
     /// The largest packet, in either direction.
     pub packet: Bytes,
-    /// The longest time between the packets of a constant-rate flow in its own direction.
+    /// Maximum interval between packets of constant-rate flows in the endpoint's own direction.
     pub interval: Option<Duration>,
-    /// Frame header of the protocol.
+    /// Length of the frame header of the protocol.
     pub header: Bytes,
-    /// What each frame carries besides, to name its service.
+    /// Length of the service identifier in each frame, in addition to the header.
     pub identifier: Bytes,
-    /// How long frames of the other direction may have to wait for those of other services.
+    /// Maximum waiting time of a frame of the other direction for frames of other services.
     pub wait: Duration,
-    /// The same for a frame of its own direction.
+    /// Maximum waiting time of a frame of the own direction for frames of other services.
     pub own_wait: Duration,
-    /// By how much two of them in a row may be kept apart by those of other services.
+    /// Maximum additional interval, caused by other services, between consecutive frames of the
+    /// other direction.
     pub turn: Duration,
-    /// By how much layers below may delay a frame because they repair a loss: of its own direction, and of the other one.
+    /// Maximum additional delay of a frame due to loss recovery in lower layers: in the own
+    /// direction and in the other one.
     pub repair: [Duration; 2],
 }
 
 impl Site {
-    /// The times of the link for a protocol whose control frames have `control` bytes.
+    /// Returns the link times for a protocol whose control frames have `control` bytes.
     pub fn timing(&self, control: Bytes) -> LinkTiming {
         let Site { own, other, packet, header, identifier, wait, repair, .. } = *self;
         LinkTiming {
@@ -77,66 +81,71 @@ impl Site {
     }
 }
 
-/// The keys of a link protocol, and what follows from them.
+/// Keys of a link protocol, with the properties derived from them.
 pub(crate) trait ProtocolKeys: Table + Kind {
-    /// The machine of one end.
+    /// The state machine of one end.
     type Machine<P: Payload + Clone>;
 
-    /// Can an agent limit how often a packet is sent?
+    /// Whether an agent can limit the number of transmissions per packet.
     const LIMITS_TRANSMISSIONS: bool = false;
 
-    /// Does its sender learn what becomes of its packets ([`Endpoint::poll_fate`](super::Endpoint::poll_fate))?
+    /// Whether the sender provides delivery reports
+    /// ([`Endpoint::poll_fate`](super::Endpoint::poll_fate)).
     const REPORTS_FATES: bool = false;
 
-    /// The endpoint at `site`.
+    /// Builds the endpoint at `site`.
     fn build<P: Payload + Clone>(&self, site: &Site) -> Result<Self::Machine<P>, LinkError>;
 
-    /// Frame header of a link or service that does not set its own.
+    /// Returns the length of the frame header of links and services that do not set their own.
     fn default_header(&self) -> Bytes;
 
-    /// What a frame takes of a packet, if packets are cut up.
+    /// Returns the payload length of a segment, for protocols that segment packets.
     fn payload(&self) -> Option<Bytes> {
         None
     }
 
-    /// Size of control frames, if they have one of their own.
+    /// Returns the length of control frames, for protocols with a parameter for it.
     fn control(&self) -> Option<Bytes> {
         None
     }
 
-    /// Whether the protocol needs feedback that no real medium has, so that it cannot be a layer of a stack.
+    /// Whether the protocol requires ideal feedback, which no real medium provides. Such a protocol
+    /// cannot be a layer of a stack.
     const IS_IDEAL: bool = false;
 
-    /// Length of the longest frame that carries a packet of `packet` bytes, or a part of it, with headers of `header`.
+    /// Returns the length of the longest frame that carries a packet of `packet` bytes, or a
+    /// segment of it, with headers of `header`.
     fn largest_frame(&self, packet: Bytes, header: Bytes) -> Bytes {
         Bytes::new(packet.get() + header.get())
     }
 
-    /// Length of all frames that carry a packet of `packet` bytes without retransmissions and parity.
+    /// Returns the total length of the frames that carry a packet of `packet` bytes, without
+    /// retransmissions and parity.
     fn framed(&self, packet: Bytes, header: Bytes) -> Bytes {
         self.largest_frame(packet, header)
     }
 
-    /// By how much repairs delay a packet, as far as "auto" timers of a layer above allow for it: one retransmission, or
-    /// as many as a protocol with a limit permits, at most [`MOST_REPAIRS`].
+    /// Returns the additional delay of a packet due to retransmissions for which "auto" timers of
+    /// the layer above allow. Counts one retransmission, or with a retry limit as many as
+    /// permitted, up to [`MOST_REPAIRS`].
     fn repair_time(&self, _site: &Site) -> Duration {
         Duration::ZERO
     }
 
-    /// Holds these keys against the link: `path` is theirs in the scenario, each frame carries
-    /// `identifier` besides.
+    /// Checks these keys against the link. `path` is their path in the scenario, `identifier` the
+    /// length of the service identifier in each frame.
     fn check(&self, _path: &str, _identifier: Bytes, _directions: [Air; 2]) -> Read<()> {
         Ok(())
     }
 }
 
-/// Why keys do not go with a link; see [`ProtocolKeys::check`].
+/// Returns the error for keys that do not fit the link; see [`ProtocolKeys::check`].
 pub(super) fn refuse(path: String, found: String, allowed: String) -> Read<()> {
     Err(ScenarioError::new(path, found, allowed))
 }
 
-/// From one line a protocol: its module, the union of all keys ([`Protocol`]) and the enum of all
-/// machines ([`LinkEndpoint`]), with what each of them can be asked.
+/// Generates from one line per protocol: its module, the union of all keys ([`Protocol`]), the enum
+/// of all state machines ([`LinkEndpoint`]), and the methods of both.
 macro_rules! link_protocols {
     ($($module:ident: $($kind:ident($keys:ident)),+;)*) => {
         link_protocols! { @declare ($) $($module: $($kind($keys)),+;)* }
@@ -145,28 +154,28 @@ macro_rules! link_protocols {
         $(pub mod $module;)*
 
         kinds! {
-            /// A link-layer protocol and its parameters, as a scenario has them.
+            /// A link-layer protocol and its parameters, as in a scenario.
             pub enum Protocol {
                 $($($kind($module::$keys),)+)*
             }
         }
 
-        /// Every link protocol, dispatched statically.
+        /// A link protocol, dispatched statically.
         #[derive(Clone, Debug)]
         pub enum LinkEndpoint<P: Payload> {
             $($(
                 #[doc = concat!("See [`", stringify!($module), "`].")]
                 $kind($module::Machine<P>),
             )+)*
-            /// Several services, each with a protocol of its own.
+            /// Several services, each with its own protocol.
             Services(Box<Services<P>>),
-            /// Stacked layers, each with a protocol of its own.
+            /// Stacked layers, each with its own protocol.
             Stack(Box<Stack<P>>),
             /// A protocol of another crate.
             Own(OwnEndpoint<P>),
         }
 
-        /// Calls the machine inside.
+        /// Calls the state machine of the variant.
         macro_rules! dispatch {
             ($d self:expr, $d endpoint:ident => $d call:expr) => {
                 match $d self {
@@ -179,10 +188,10 @@ macro_rules! link_protocols {
         }
 
         impl Protocol {
-            /// The endpoint of this protocol at `site`.
+            /// Builds the endpoint of this protocol at `site`.
             ///
             /// # Errors
-            /// If parameters contradict each other or the link.
+            /// Returns an error if the parameters are inconsistent or do not fit the link.
             pub fn build<P: Payload + Clone>(
                 &self,
                 site: &Site,
@@ -192,22 +201,23 @@ macro_rules! link_protocols {
                 }
             }
 
-            /// Frame header of a link or service that does not set its own.
+            /// Returns the length of the frame header of links and services that do not set their
+            /// own.
             pub fn default_header(&self) -> Bytes {
                 match self { $($(Protocol::$kind(keys) => keys.default_header(),)+)* }
             }
 
-            /// What a frame takes of a packet, if packets are cut up.
+            /// Returns the payload length of a segment, for protocols that segment packets.
             pub fn payload(&self) -> Option<Bytes> {
                 match self { $($(Protocol::$kind(keys) => keys.payload(),)+)* }
             }
 
-            /// Size of control frames, if they have one of their own.
+            /// Returns the length of control frames, for protocols with a parameter for it.
             pub fn control(&self) -> Option<Bytes> {
                 match self { $($(Protocol::$kind(keys) => keys.control(),)+)* }
             }
 
-            /// Can an agent limit how often a packet is sent?
+            /// Returns `true` if an agent can limit the number of transmissions per packet.
             pub fn limits_transmissions(&self) -> bool {
                 match self {
                     $($(Protocol::$kind(_) => {
@@ -216,36 +226,40 @@ macro_rules! link_protocols {
                 }
             }
 
-            /// Does its sender learn what becomes of its packets?
+            /// Returns `true` if the sender provides delivery reports.
             pub fn reports_fates(&self) -> bool {
                 match self {
                     $($(Protocol::$kind(_) => <$module::$keys as ProtocolKeys>::REPORTS_FATES,)+)*
                 }
             }
 
-            /// Whether the protocol needs feedback that no real medium has.
+            /// Returns `true` if the protocol requires ideal feedback, which no real medium
+            /// provides.
             pub fn is_ideal(&self) -> bool {
                 match self {
                     $($(Protocol::$kind(_) => <$module::$keys as ProtocolKeys>::IS_IDEAL,)+)*
                 }
             }
 
-            /// Length of the longest frame that carries a packet of `packet` bytes, or a part of it.
+            /// Returns the length of the longest frame that carries a packet of `packet` bytes, or
+            /// a segment of it.
             pub fn largest_frame(&self, packet: Bytes, header: Bytes) -> Bytes {
                 match self { $($(Protocol::$kind(keys) => keys.largest_frame(packet, header),)+)* }
             }
 
-            /// Length of all frames that carry a packet of `packet` bytes without retransmissions and parity.
+            /// Returns the total length of the frames that carry a packet of `packet` bytes,
+            /// without retransmissions and parity.
             pub fn framed(&self, packet: Bytes, header: Bytes) -> Bytes {
                 match self { $($(Protocol::$kind(keys) => keys.framed(packet, header),)+)* }
             }
 
-            /// By how much repairs delay a packet, as far as timers of a layer above allow for it.
+            /// Returns the additional delay of a packet due to retransmissions for which timers of
+            /// the layer above allow.
             pub fn repair_time(&self, site: &Site) -> Duration {
                 match self { $($(Protocol::$kind(keys) => keys.repair_time(site),)+)* }
             }
 
-            /// Holds the keys at `path` against the link.
+            /// Checks the keys at `path` against the link.
             pub fn check(
                 &self,
                 path: &str,
