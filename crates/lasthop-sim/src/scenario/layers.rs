@@ -1,4 +1,4 @@
-//! Stacked link layers of a link: reading, writing, and what each layer is built for.
+//! Stacked link layers: reading, writing, and the environment of each layer.
 
 use lasthop_base::packet::MAX_LAYERS;
 use lasthop_base::schema::keys::{Field, Limits, Node, Read};
@@ -6,8 +6,8 @@ use lasthop_base::units::Bytes;
 use lasthop_link::link::{Air, CarriesFrames, LinkEndpoint, LinkError, Protocol, Site, stack};
 use serde_json::Value;
 
-/// The protocols of a link whose layers are stacked, the uppermost first: `protocol = [{ kind = "rlc-am" }, { kind = "harq" }]`.
-/// Frame headers have the default length of their protocol.
+/// The protocols of a link with stacked layers, the uppermost first: `protocol = [{ kind = "rlc-am"
+/// }, { kind = "harq" }]`. Frame headers have the default length of their protocol.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Layers(Vec<Protocol>);
 
@@ -34,17 +34,18 @@ impl Layers {
         items.iter().enumerate().map(item).collect::<Read<_>>().map(Layers)
     }
 
-    /// The list, as [`Self::read`] takes it.
+    /// Returns the list in the format that [`Self::read`] accepts.
     pub(super) fn write(&self) -> Value {
         self.0.iter().map(Field::write).collect()
     }
 
-    /// The protocols, the uppermost layer first.
+    /// Returns the protocols, the uppermost layer first.
     pub fn protocols(&self) -> &[Protocol] {
         &self.0
     }
 
-    /// Names of the layers: the kinds of their protocols, from the second one of a kind on with the number of the layer.
+    /// Returns the names of the layers: the kinds of their protocols. From the second layer of a
+    /// kind onwards, the number of the layer is appended.
     pub fn names(&self) -> Vec<String> {
         let name = |(index, protocol): (usize, &Protocol)| {
             let is_known = self.0[..index].iter().any(|other| other.kind() == protocol.kind());
@@ -56,12 +57,12 @@ impl Layers {
         self.0.iter().enumerate().map(name).collect()
     }
 
-    /// Frame headers of all layers, each once.
+    /// Returns the total length of the frame headers of all layers.
     pub fn header(&self) -> Bytes {
         Bytes::new(self.0.iter().map(|layer| layer.default_header().get()).sum())
     }
 
-    /// The uppermost layer whose transmissions can be limited.
+    /// Returns the uppermost layer whose transmissions can be limited.
     pub fn limited(&self) -> Option<usize> {
         self.0.iter().position(Protocol::limits_transmissions)
     }
@@ -98,10 +99,9 @@ impl Layers {
         sites
     }
 
-    /// The endpoint at `site` of the link.
+    /// Builds the endpoint at `site` of the link.
     ///
-    /// # Errors
-    /// If keys of a layer contradict each other or the link.
+    /// # Errors If keys of a layer contradict each other or the link.
     pub fn build<P: CarriesFrames>(&self, site: &Site) -> Result<LinkEndpoint<P>, LinkError> {
         let layers = self.0.iter().zip(self.sites(site));
         let layers = layers.map(|(layer, site)| layer.build(&site)).collect::<Result<_, _>>()?;

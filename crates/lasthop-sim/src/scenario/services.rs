@@ -155,7 +155,8 @@ impl LinkProtocol {
         services.iter().map(|service| service.name.as_str())
     }
 
-    /// The names of the services, or of the layers, the uppermost first; none where one protocol serves all packets.
+    /// Returns the names of the services, or of the layers, the uppermost first; empty with a
+    /// single protocol.
     pub fn part_names(&self) -> Vec<String> {
         match self {
             LinkProtocol::Stack(layers) => layers.names(),
@@ -163,7 +164,7 @@ impl LinkProtocol {
         }
     }
 
-    /// The stacked layers, if there are several.
+    /// Returns the stacked layers, if any.
     pub fn layers(&self) -> Option<&Layers> {
         match self {
             LinkProtocol::Stack(layers) => Some(layers),

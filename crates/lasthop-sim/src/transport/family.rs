@@ -1,10 +1,12 @@
-//! Declarations of a transport in addition to its machine, and the types that are generated from their list.
+//! Declarations of a transport in addition to its machine, and the types generated from the list of
+//! transports.
 //!
-//! A transport is one file (or folder) of this folder: its keys (`table! { … as "kind" }`), their [`TransportKeys`], the
-//! alias `Machine` of its machine, and the machine, a [`Transport`](super::Transport). A line in the list in
-//! `transport/mod.rs` makes it a variant of [`TransportKind`](super::TransportKind) and of
-//! [`TransportMachine`](super::TransportMachine), and with it a branch of the JSON Schema, a row of `lasthop list` and a
-//! section of the reference page.
+//! A transport is a file or folder in this directory: its keys (`table! { … as "kind" }`), their
+//! [`TransportKeys`], the alias `Machine` and the state machine, a [`Transport`](super::Transport).
+//! A line in the list in `transport/mod.rs` makes it a variant of
+//! [`TransportKind`](super::TransportKind) and of [`TransportMachine`](super::TransportMachine). It
+//! is then also a branch of the JSON Schema, a row of `lasthop list` and a section of the reference
+//! page.
 
 use super::Transport;
 use lasthop_base::rng::Stream;
@@ -14,16 +16,16 @@ use lasthop_base::schema::metrics::Metric;
 use lasthop_base::units::{Bytes, Duration, Rate};
 use serde_json::Value;
 
-/// What a transport carries.
+/// Type of data that a transport carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carries {
-    /// Streams of bytes, reliably.
+    /// Reliable byte streams.
     Streams,
     /// Datagrams.
     Datagrams,
 }
 
-/// What an application sends, as far as the packets of its transport depend on it.
+/// Properties of an application's traffic that determine the packets of its transport.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     /// Size of its datagrams, headers included; `None` if it writes streams.
@@ -32,38 +34,38 @@ pub struct Load {
     pub sends_back: bool,
 }
 
-/// The packets of a transport, as far as its fair share of a path depends on them.
+/// Packet sizes of a transport, which determine its fair share of a path.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
     /// Payload of a full packet.
     pub payload: Bytes,
-    /// A full packet, headers included.
+    /// A full packet, including headers.
     pub data: Bytes,
     /// An acknowledgment.
     pub ack: Bytes,
 }
 
-/// What a transport is built for.
+/// Environment for which a connection is built.
 pub struct TransportSite<'a> {
-    /// The random numbers from which the phases of the hosts' clocks are drawn.
+    /// Random number stream for the phases of the hosts' clocks.
     pub clock: Stream,
     /// The path of the connection.
     pub path: PathShare<'a>,
 }
 
-/// The fair share of a path's rate and its round-trip time without queues, for packets of some sizes. `None` if no link of the
-/// path has a finite rate.
+/// Returns the fair share of a path's rate and its round-trip time without queueing, for packets of
+/// some sizes. `None` if no link of the path has a finite rate.
 pub type PathShare<'a> = &'a dyn Fn(Sizes) -> Option<(Rate, Duration)>;
 
-/// The keys of a transport, and what follows from them.
+/// Keys of a transport, and the properties derived from them.
 pub(crate) trait TransportKeys: Table + Kind {
-    /// The machine.
+    /// State machine of a connection.
     type Machine: Transport;
 
-    /// What it carries.
+    /// Type of data that it carries.
     const CARRIES: Carries;
 
-    /// The metrics of its connections.
+    /// Metrics of its connections.
     const METRICS: &'static [&'static [Metric]];
 
     /// Checks conditions on several keys; `path` is the path of the transport.
@@ -71,31 +73,34 @@ pub(crate) trait TransportKeys: Table + Kind {
         Ok(())
     }
 
-    /// The largest packets from the source of the flow to its destination, and back.
+    /// Returns the sizes of the largest packets from the source of the flow to its destination, and
+    /// back.
     fn largest_packets(&self, load: Load) -> [Bytes; 2];
 
-    /// The packets that a link may be too narrow for: the key that limits them, the largest packet, and whether it is sent
-    /// on the way back.
+    /// Returns the packets that may exceed the maximum packet length of a link: the key that
+    /// determines their size, the size of the largest packet, and whether it is sent on the reverse
+    /// path.
     fn limits(&self, load: Load) -> Vec<(&'static str, Bytes, bool)> {
         let [there, _] = self.largest_packets(load);
         vec![("app.packet", there, false)]
     }
 
-    /// Whether its packets have options, for which descriptors need room.
+    /// Returns `true` if its packets have TCP options, for which descriptors need space.
     fn writes_options(&self) -> bool {
         false
     }
 
-    /// Its parameters as numbers in SI units, defaults filled in; null if it has none.
+    /// Returns its parameters as numbers in SI units, including defaults; null without parameters.
     fn resolved(&self) -> Value {
         Value::Null
     }
 
-    /// A connection at `site`, before its first packet.
+    /// Builds a connection at `site`, before its first packet.
     fn build(&self, site: TransportSite<'_>) -> Self::Machine;
 }
 
-/// From one line a transport: its module, the union of all keys, and the enum of all machines.
+/// Generates from one line per transport: the modules, the union of all keys, and the enum of all
+/// state machines.
 macro_rules! transports {
     ($($module:ident: $kind:ident($keys:ident);)*) => {
         $(pub mod $module;)*
@@ -107,7 +112,7 @@ macro_rules! transports {
         }
 
         impl TransportKind {
-            /// The kinds that carry streams, or datagrams.
+            /// Returns the kinds that carry this type of data.
             pub(crate) fn carrying(carries: Carries) -> Vec<&'static str> {
                 let all = [$((
                     <$module::$keys as TransportKeys>::CARRIES,
@@ -116,7 +121,7 @@ macro_rules! transports {
                 all.into_iter().filter(|one| one.0 == carries).map(|(_, kind)| kind).collect()
             }
 
-            /// The metrics of the kinds that carry streams, or datagrams.
+            /// Returns the metrics of the kinds that carry this type of data.
             pub(crate) fn metrics(carries: Carries) -> Vec<&'static [Metric]> {
                 let all = [$((
                     <$module::$keys as TransportKeys>::CARRIES,
@@ -126,7 +131,7 @@ macro_rules! transports {
                 own.flat_map(|(_, metrics)| metrics).copied().collect()
             }
 
-            /// What it carries.
+            /// Returns the type of data that it carries.
             pub fn carries(&self) -> Carries {
                 match self {
                     $(TransportKind::$kind(_) => <$module::$keys as TransportKeys>::CARRIES,)*
@@ -138,28 +143,31 @@ macro_rules! transports {
                 match self { $(TransportKind::$kind(keys) => keys.check(path),)* }
             }
 
-            /// The largest packets from the source of the flow to its destination, and back.
+            /// Returns the sizes of the largest packets from the source of the flow to its
+            /// destination, and back.
             pub(crate) fn largest_packets(&self, load: Load) -> [Bytes; 2] {
                 match self { $(TransportKind::$kind(keys) => keys.largest_packets(load),)* }
             }
 
-            /// The packets that a link may be too narrow for: the key that limits them, the largest packet, and whether
-            /// it is sent on the way back.
+            /// Returns the packets that may exceed the maximum packet length of a link: the key
+            /// that determines their size, the size of the largest packet, and whether it is sent
+            /// on the reverse path.
             pub(crate) fn limits(&self, load: Load) -> Vec<(&'static str, Bytes, bool)> {
                 match self { $(TransportKind::$kind(keys) => keys.limits(load),)* }
             }
 
-            /// Whether its packets have options, for which descriptors need room.
+            /// Returns `true` if its packets have TCP options, for which descriptors need space.
             pub(crate) fn writes_options(&self) -> bool {
                 match self { $(TransportKind::$kind(keys) => keys.writes_options(),)* }
             }
 
-            /// Its parameters as numbers in SI units, defaults filled in; null if it has none.
+            /// Returns its parameters as numbers in SI units, including defaults; null without
+            /// parameters.
             pub(crate) fn resolved(&self) -> Value {
                 match self { $(TransportKind::$kind(keys) => keys.resolved(),)* }
             }
 
-            /// A connection at `site`, before its first packet.
+            /// Builds a connection at `site`, before its first packet.
             pub fn build(&self, site: TransportSite<'_>) -> TransportMachine {
                 match self {
                     $(TransportKind::$kind(keys) => TransportMachine::$kind(keys.build(site)),)*
@@ -167,7 +175,7 @@ macro_rules! transports {
             }
         }
 
-        /// Every transport, dispatched statically.
+        /// State machine of a connection with any transport, dispatched statically.
         #[derive(Clone, Debug)]
         #[allow(clippy::large_enum_variant, reason = "most connections are of the largest one")]
         pub enum TransportMachine {
@@ -240,7 +248,8 @@ macro_rules! transports {
         transports! { @dispatch $kinds fn $method $generics
             [&mut self] [&mut TransportMachine] self ($($argument: $type),*) ($($argument),*) $result }
     };
-    // The first transport of the list is that of most packets: it is compiled into the caller, the others are not.
+    // The first transport of the list carries most packets. It is inlined into the caller, the
+    // others are not.
     (@dispatch [$first:ident $($kind:ident)*] fn $method:ident [$($generics:tt)*]
         [$($receiver:tt)*] [$reference:ty] $self:ident
         ($($argument:ident: $type:ty),*) $arguments:tt [$($result:tt)*]) => {

@@ -25,7 +25,8 @@
 
 mod family;
 
-// The list of transports: the file of each, its name, and the keys and so the `kind` that it has in scenarios.
+// The list of transports: the module of each, and its keys, which determine its `kind` in
+// scenarios.
 transports! {
     tcp: Tcp(TcpKeys);
     udp: Udp(UdpKeys);
@@ -43,7 +44,8 @@ use serde_json::Value;
 pub use family::{Carries, Load, PathShare, Sizes, TransportSite};
 
 impl TransportKind {
-    /// The keys of TCP; `None` of another transport. For agents, which read TCP headers, and captures, which write them.
+    /// Returns the keys of TCP; `None` for another transport. Used by agents, which read TCP
+    /// headers, and by captures, which write them.
     pub(crate) fn tcp(&self) -> Option<&TcpKeys> {
         match self {
             TransportKind::Tcp(keys) => Some(keys),
@@ -55,9 +57,9 @@ impl TransportKind {
 /// One of the two ends of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Opens the connection; of datagrams, sends them.
+    /// Opens the connection; with datagrams, sends them.
     Opener,
-    /// Accepts the connection; of datagrams, receives them.
+    /// Accepts the connection; with datagrams, receives them.
     Acceptor,
 }
 
@@ -65,13 +67,13 @@ impl End {
     /// Both ends.
     pub const BOTH: [End; 2] = [End::Opener, End::Acceptor];
 
-    /// Its place in a pair.
+    /// Returns its index in a pair.
     #[inline(always)]
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// The peer.
+    /// Returns the peer.
     #[inline(always)]
     pub const fn other(self) -> Self {
         match self {
@@ -81,7 +83,7 @@ impl End {
     }
 }
 
-/// How an end responds to packets.
+/// Response of an end to packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reaction {
     /// It may send any number of packets, set timers and wake its application.
@@ -106,11 +108,11 @@ pub struct Datagram {
 pub struct Arrival {
     /// The number of the datagram.
     pub number: u64,
-    /// When it was sent.
+    /// Time at which it was sent.
     pub sent_at: Instant,
 }
 
-/// Data packets of an end.
+/// Counters of the data packets of an end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
     /// First transmissions.
@@ -119,7 +121,7 @@ pub struct Losses {
     pub lost: u64,
 }
 
-/// When an observer is told about an end.
+/// Occasions on which the events of an end are reported to an observer.
 #[derive(Clone, Copy, Debug)]
 pub enum Moment<'a> {
     /// A packet was sent.
@@ -132,19 +134,19 @@ pub enum Moment<'a> {
     Settled,
 }
 
-/// What an observer is told about an end. Names are those of the rows of a trace.
+/// Event of an end that is reported to an observer. Names are those of the rows of a trace.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum TransportEvent {
-    /// Something happened.
+    /// An event at a point in time.
     Single {
-        /// What.
+        /// Name of the event.
         name: &'static str,
-        /// The number of the segment or datagram that it is about.
+        /// Number of the segment or datagram concerned.
         number: Option<u64>,
         /// Its length in bytes, or its delay in seconds.
         value: Option<f64>,
     },
-    /// Two quantities have these values from now on.
+    /// New values of two quantities.
     State {
         /// The quantities.
         names: [&'static str; 2],
@@ -154,7 +156,7 @@ pub enum TransportEvent {
 }
 
 impl TransportEvent {
-    /// Something happened to the segment or datagram of this number.
+    /// Creates an event that concerns the segment or datagram with this number.
     pub(crate) fn numbered(name: &'static str, number: u64, value: f64) -> Self {
         TransportEvent::Single { name, number: Some(number), value: Some(value) }
     }
@@ -167,26 +169,28 @@ pub struct Numbers {
     pub instance: u32,
     /// First byte of its data. `None` if it has no data.
     pub sequence: Option<u32>,
-    /// Cumulative acknowledgment; `None` if it has none.
+    /// Cumulative acknowledgment number, if any.
     pub ack: Option<u32>,
-    /// Blocks acknowledged selectively: the first byte of each and the one after its last.
+    /// Selectively acknowledged blocks: the first byte of each, and the byte after its last.
     pub blocks: [Option<(u32, u32)>; MAX_SACK_BLOCKS],
 }
 
-/// Both ends of a connection; the contract is the top comment of this module.
+/// A state machine of both ends of a connection. The contract is described at the top of this
+/// module.
 pub trait Transport {
-    /// Whether data is sent from the opener to the acceptor only. A dialogue then takes two connections.
+    /// Returns `true` if data is sent from the opener to the acceptor only. Data in both directions
+    /// then requires two connections.
     fn is_simplex(&self) -> bool {
         false
     }
 
-    /// How `end` responds to packets.
+    /// Returns the response of `end` to packets.
     fn reaction(&self, end: End) -> Reaction;
 
-    /// Whether `end` has timers.
+    /// Returns `true` if `end` has timers.
     fn has_timers(&self, end: End) -> bool;
 
-    /// Whether agents can read the headers of its packets.
+    /// Returns `true` if agents can read the headers of its packets.
     fn is_inspectable(&self) -> bool {
         false
     }
@@ -204,7 +208,7 @@ pub trait Transport {
         unreachable!("it carries no streams")
     }
 
-    /// Ends the stream of `end`.
+    /// Closes the stream of `end`.
     fn close(&mut self, _end: End) {
         unreachable!("it carries no streams")
     }
@@ -229,13 +233,13 @@ pub trait Transport {
         unreachable!("it carries no datagrams")
     }
 
-    /// Returns the next datagram that is delivered at the acceptor.
+    /// Returns the next datagram to be delivered at the acceptor.
     fn read_datagram(&mut self) -> Option<Arrival> {
         unreachable!("it carries no datagrams")
     }
 
-    /// Stores the next packet that `end` sends now in `packet`. Returns `false` if there is none. The driver fills in the first
-    /// hop and the instance.
+    /// Stores the next packet that `end` sends now in `packet`. Returns `false` if no packet is to
+    /// be sent. The driver sets the first hop and the instance.
     fn poll_transmit<X: Extension>(
         &mut self,
         now: Instant,
@@ -243,60 +247,64 @@ pub trait Transport {
         packet: &mut Descriptor<X>,
     ) -> bool;
 
-    /// A packet arrived at `end` intact.
+    /// Processes a packet that has arrived intact at `end`.
     fn receive<X: Extension>(&mut self, now: Instant, end: End, packet: &Descriptor<X>);
 
-    /// Like [`Self::receive`], of a packet that is [marked as a copy](Descriptor::set_copy).
+    /// Like [`Self::receive`], for a packet that is [marked as a copy](Descriptor::set_copy).
     fn receive_copy<X: Extension>(&mut self, now: Instant, end: End, packet: &Descriptor<X>) {
         self.receive(now, end, packet);
     }
 
-    /// A packet arrived at `end` with an intact header and a damaged payload. Transports whose checksum covers the payload
-    /// drop it.
+    /// Processes a packet that has arrived at `end` with an intact header and a damaged payload.
+    /// Transports whose checksum covers the payload drop it.
     fn receive_damaged<X: Extension>(&mut self, _now: Instant, _end: End, _packet: &Descriptor<X>) {
     }
 
-    /// [`Self::receive`] and [`Self::poll_transmit`] in one call, at an acceptor that [answers](Reaction::Answers). `packet`
-    /// becomes the answer, except its hop. Returns `false` if there is none.
+    /// Combines [`Self::receive`] and [`Self::poll_transmit`] at an acceptor that
+    /// [answers](Reaction::Answers). Replaces `packet` by the answer, except its hop. Returns
+    /// `false` if no answer is sent.
     fn answer<X: Extension>(&mut self, _at: Instant, _packet: &mut Descriptor<X>) -> bool {
         unreachable!("its acceptor acts")
     }
 
-    /// Like [`Self::answer`], of a packet that is marked as a copy.
+    /// Like [`Self::answer`], for a packet that is marked as a copy.
     fn answer_copy<X: Extension>(&mut self, at: Instant, packet: &mut Descriptor<X>) -> bool {
         self.answer(at, packet)
     }
 
-    /// The earliest deadline of `end`; [`Instant::NEVER`] if it has none.
+    /// Returns the earliest deadline of `end`; [`Instant::NEVER`] without a deadline.
     fn next_timeout(&self, _end: End) -> Instant {
         Instant::NEVER
     }
 
-    /// A deadline of `end` has come. Returns `true` if the peer is considered not to have received something.
+    /// Handles a deadline of `end`. Returns `true` if a timeout occurred, after which the peer is
+    /// assumed not to have received data.
     fn handle_timeout(&mut self, _now: Instant, _end: End) -> bool {
         false
     }
 
-    /// Data packets of `end`, and its losses.
+    /// Returns the numbers of data packets sent by `end`, and of those declared lost.
     fn losses(&self, _end: End) -> Losses {
         Losses::default()
     }
 
-    /// The run is going to be observed.
+    /// Enables observation, before the run starts.
     fn start_observation(&mut self) {}
 
-    /// Tells an observer about `end`.
+    /// Reports the events of `end` at `moment` to an observer.
     fn observe(&self, _end: End, _moment: Moment<'_>, _tell: &mut dyn FnMut(TransportEvent)) {}
 
-    /// Tells an observer at the end of the run what is known only then, with the time of each event.
+    /// Reports the events that can only be determined at the end of the run, each with its time.
     fn observe_past(&mut self, _tell: &mut dyn FnMut(Instant, End, TransportEvent)) {}
 
-    /// The numbers in one of its packets; `None` if it has none that an observer shows.
+    /// Returns the numbers in one of its packets; `None` if the packet has no numbers to be
+    /// observed.
     fn numbers(&self, _packet: &Packet) -> Option<Numbers> {
         None
     }
 
-    /// Reports the metrics of the connections of a flow. `is_end_to_end`: no agent terminates connections on the path.
+    /// Reports the metrics of the connections of a flow. `is_end_to_end`: no agent terminates them
+    /// on the path.
     fn report(connections: &[&Self], is_end_to_end: bool, report: &mut Report<'_>)
     where
         Self: Sized;

@@ -1,4 +1,4 @@
-//! UDP (RFC 768): datagrams, each in a packet of its own, without acknowledgments or retransmissions.
+//! UDP (RFC 768): datagrams, one per packet, without acknowledgments or retransmissions.
 //!
 //! ```text
 //!   send --> packet --> receive --> read_datagram        a damaged packet is dropped
@@ -39,9 +39,9 @@ impl TransportKeys for UdpKeys {
 /// A sender and a receiver of datagrams.
 #[derive(Clone, Debug, Default)]
 pub struct Udp {
-    /// Waits for the driver.
+    /// Datagram to be sent by the driver.
     ready: Option<(Datagram, Instant)>,
-    /// Waits for the application.
+    /// Datagram to be delivered to the application.
     arrived: Option<Arrival>,
 }
 

@@ -1,6 +1,7 @@
 //! UDP-Lite (RFC 3828): UDP whose checksum covers the headers only, so that packets with a damaged payload are delivered.
 //!
-//! A link may retransmit a datagram that was received with errors. The receiver counts one copy, and prefers an intact one.
+//! A link may retransmit a datagram that was received with errors. The receiver counts one copy,
+//! and prefers an intact copy.
 //!
 //! Not modelled: a checksum that covers a part of the payload.
 
@@ -49,8 +50,8 @@ pub struct UdpLite {
     udp: Udp,
     /// Datagrams of which only damaged copies have arrived.
     damaged: u64,
-    /// The datagram that arrived last, and whether it is counted in `damaged`. Copies of one datagram arrive one after the
-    /// other.
+    /// The datagram that arrived last, and whether it is counted in `damaged`. Copies of a datagram
+    /// arrive consecutively.
     last: Option<(u64, bool)>,
 }
 

@@ -1,5 +1,5 @@
-//! The keys of TCP, and its parameters: the one place where profiles fill in what a scenario leaves open. The checks and the
-//! simulator both ask here.
+//! The keys of TCP, and the parameters derived from them. Only this module applies the defaults of
+//! profiles, for both the checks and the simulator.
 
 use super::rules;
 use crate::transport::family::{Carries, Load, PathShare, Sizes, TransportKeys, TransportSite};
@@ -14,7 +14,7 @@ use lasthop_tcp::congestion_control::CongestionControlKind;
 use lasthop_tcp::{Config, Overrides, Profile, Variant, presets};
 use serde_json::{Value, json};
 
-/// Tick of a host, up to 100 ms.
+/// Tick of a host's timers, up to 100 ms.
 const TICK: Limits = Limits::range(0, 100_000_000);
 
 table! {
@@ -184,8 +184,8 @@ impl TcpKeys {
         presets::config(variant, profile, &overrides)
     }
 
-    /// Like [`Self::config`], on a path with this fair share and round-trip time, which the congestion control with the ideal
-    /// bandwidth estimate is given unless the scenario sets them.
+    /// Like [`Self::config`], on a path with this fair share and round-trip time. The congestion
+    /// control with the ideal bandwidth estimate uses them unless the scenario sets these values.
     pub(crate) fn config_on(&self, path: PathShare<'_>) -> Config {
         let mut config = self.config();
         if let CongestionControlKind::IdealBandwidth(mut keys) = config.law {
@@ -202,7 +202,7 @@ impl TcpKeys {
     }
 }
 
-/// Sizes of the largest packets of each kind that a TCP sends, including headers and options.
+/// Sizes of the largest packets of each type that a TCP sends, including headers and options.
 pub(super) struct Packets {
     /// A full-sized segment.
     pub data: Bytes,

@@ -1,8 +1,8 @@
-//! TCP, both ends of a connection between simulated hosts: a pair of [`Connection`]s with the same parameters.
+//! TCP between simulated hosts: a pair of [`Connection`]s with identical parameters.
 //!
-//! The pair accounts for spurious retransmissions: only who has both ends knows what arrived
-//! ([`copies`](lasthop_tcp::copies)). A packet that retransmits is marked as a copy, and the receiving end is given its
-//! ordinal.
+//! The pair detects spurious retransmissions, because it has access to both ends
+//! ([`copies`](lasthop_tcp::copies)). A packet that retransmits data is marked as a copy, and its
+//! ordinal is passed to the receiving end.
 
 mod keys;
 mod rules;
@@ -63,21 +63,22 @@ pub type Machine = Tcp;
 /// Both ends of a TCP connection.
 #[derive(Clone, Debug)]
 pub struct Tcp {
-    /// Opener, acceptor.
+    /// Opener and acceptor.
     ends: [Connection; 2],
     config: Config,
-    /// Phase of the hosts' clocks.
+    /// Random number stream for the phases of the hosts' clocks.
     clock: Stream,
 }
 
-/// The phase of a host's clock within its tick.
+/// Samples the phase of a host's clock within its tick.
 fn boot_offset(clock: &mut Stream, config: &Config) -> Duration {
     let period = config.clock_period().as_nanos();
     Duration::from_nanos((clock.uniform() * period as f64) as u64)
 }
 
 impl Tcp {
-    /// A connection whose ends have these parameters; `clock` draws the phases of their clocks.
+    /// Creates a connection whose ends have these parameters. The phases of their clocks are
+    /// sampled from `clock`.
     pub fn new(config: &Config, mut clock: Stream) -> Self {
         let ends = [Role::Opener, Role::Acceptor]
             .map(|role| Connection::new(config, role, boot_offset(&mut clock, config)));
@@ -94,7 +95,7 @@ impl Tcp {
         &mut self.ends[end.index()]
     }
 
-    /// An end, and its peer.
+    /// Returns an end and its peer.
     fn end_and_peer(&mut self, end: End) -> (&mut Connection, &mut Connection) {
         let [opener, acceptor] = &mut self.ends;
         match end {
@@ -103,7 +104,7 @@ impl Tcp {
         }
     }
 
-    /// `end` has sent at least a part of `packet` before.
+    /// Marks a packet as a copy: `end` has sent at least a part of it before.
     #[cold]
     #[inline(never)]
     fn mark_copy<X: Extension>(&mut self, now: Instant, end: End, packet: &mut Descriptor<X>) {
@@ -288,7 +289,7 @@ impl Transport for Tcp {
                     Cause::Retransmission => ("spurious_retransmission", Some(length.into())),
                     Cause::Timeout => ("spurious_timeout", None),
                 };
-                // As other events have it: the number on the wire.
+                // The 32-bit number on the wire, as in other events.
                 let number = Some(u64::from(sequence as u32));
                 tell(at, end, TransportEvent::Single { name, number, value });
             }
@@ -311,11 +312,12 @@ impl Transport for Tcp {
         })
     }
 
-    /// Spurious retransmissions are not known of units of an erasure code, any of which can stand for another; nor behind an
-    /// agent that terminates connections, where another sender's transmissions arrive.
+    /// Spurious retransmissions cannot be counted for units of an erasure code, which are
+    /// interchangeable. They cannot be counted either if an agent terminates connections, because
+    /// the receiver gets the segments of another sender.
     fn report(connections: &[&Self], is_end_to_end: bool, report: &mut Report<'_>) {
         let (mut sent, mut again, mut fast, mut cuts, mut duplicates) = (0, 0, 0, 0, 0);
-        // Of openers and of acceptors.
+        // Timeouts of openers and of acceptors.
         let mut timeouts = [0; 2];
         let (mut probes, mut taken_back) = (0, 0);
         let (mut mistaken, mut needless) = (0, 0);
