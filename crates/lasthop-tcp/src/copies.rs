@@ -1,78 +1,82 @@
-//! Retransmissions and timeouts that were not needed, counted by who knows what arrives.
+//! Counts of spurious retransmissions and timeouts, based on the segments that actually arrive.
 //!
-//! Of the transmissions of a byte, in the order of sending, let *k* be the first that ever arrives. Those behind *k* are
-//! spurious, since the byte had not been lost, whether or not they arrive themselves; those up to *k* are not, and if none
-//! arrives, none is. A retransmission is judged by its first byte; a timeout as a retransmission of the oldest byte outstanding
-//! that leaves when the timer fires (RFC 3522, section 1: a timeout or fast retransmit is spurious if the original was not lost).
+//! Consider the transmissions of a byte in transmission order, and let *k* be the first one that
+//! arrives. Transmissions after *k* are spurious, since the byte had not been lost, whether or not
+//! they arrive. Transmissions up to *k* were needed. If none arrives, none is spurious. A
+//! retransmission is judged by its first byte. A timeout is judged like a retransmission of the
+//! oldest outstanding byte at the expiry of the timer (RFC 3522, section 1: a timeout or fast
+//! retransmit is spurious if the original was not lost).
 //!
 //! ```text
-//!   sent while its first byte is there                    spurious
-//!   else UNDECIDED; an earlier transmission arrives   --> spurious
-//!                   it or a later one arrives         --> needed, unless an earlier one comes yet
+//!   sent after its first byte has arrived                    spurious
+//!   otherwise UNDECIDED; an earlier transmission arrives --> spurious
+//!                        it or a later one arrives       --> needed, unless an earlier one follows
 //! ```
 //!
-//! Each retransmission carries its ordinal among those of its bytes; what has none is an original. An original that comes
-//! in its order is not looked at: it has come if the byte is there and no retransmission brought it.
+//! Each retransmission carries its ordinal among the retransmissions of its bytes; an original has
+//! none. An original that arrives in order is not inspected. It has arrived if the byte has been
+//! received and no retransmission delivered it.
 //!
-//! Not modelled: copies told apart beyond the 255th of the same bytes; arrivals more than `LIFETIME` after a copy was sent, or
-//! `SETTLED` after one whose byte is there, may not be looked at for it.
+//! *Not modelled*: retransmissions beyond the 255th of the same bytes are not distinguished. An
+//! arrival may be ignored for a copy that was sent more than `LIFETIME` before, or more than
+//! `SETTLED` before if its first byte has been received.
 
 use lasthop_base::units::{Duration, Instant};
 
-/// No transmission is under way for longer: twice the maximum segment lifetime (RFC 9293, section 3.4.2).
+/// Maximum time in transit: twice the maximum segment lifetime (RFC 9293, section 3.4.2).
 const LIFETIME: Duration = Duration::from_secs(240);
 
-/// Once a byte has come, nor is its original for longer than this.
+/// Maximum time in transit of an original after a copy of its byte was received.
 const SETTLED: Duration = Duration::from_secs(10);
 
-/// So many are remembered before the first look for what can be forgotten, and room is made for so many at first.
+/// Number of entries at which old ones are removed for the first time; `FIRST`: initial capacity.
 const FEW: usize = 256;
 const FIRST: usize = 32;
 
-/// So many are looked at one by one.
+/// Number of the last entries that are searched linearly.
 const NEAR: usize = 8;
 
-/// What can turn out not to have been needed.
+/// Type of event that can be spurious.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// A segment all of which had been sent before.
+    /// A segment of which all bytes had been sent before.
     Retransmission,
     /// An expiry of the retransmission timer.
     Timeout,
 }
 
-/// A retransmission or a timeout that was not needed.
+/// A spurious retransmission or timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spurious {
-    /// Which of them.
+    /// Type of the event.
     pub cause: Cause,
-    /// Its first byte, or the oldest one outstanding.
+    /// First byte of the retransmission, or oldest outstanding byte at the timeout.
     pub sequence: u64,
-    /// Sequence space from there on; 0 of a timeout.
+    /// Length in sequence numbers; 0 for a timeout.
     pub length: u32,
-    /// When it was sent, or fired.
+    /// Time of the transmission or timeout.
     pub at: Instant,
 }
 
-/// How many of a sender's retransmissions and timeouts were not needed.
+/// Numbers of spurious retransmissions and timeouts of a sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpuriousCounts {
-    /// Segments that were sent again.
+    /// Spurious retransmissions.
     pub retransmissions: u64,
-    /// Expiries of the retransmission timer.
+    /// Spurious expiries of the retransmission timer.
     pub timeouts: u64,
 }
 
-/// A segment that had left before, in part or as a whole, or a timeout.
+/// A segment that was retransmitted, in part or as a whole, or a timeout.
 #[derive(Clone, Copy, Debug)]
 struct Copy {
     first: u64,
     length: u32,
     ordinal: u8,
-    /// `None`: it has bytes besides that were never sent, so that it is no retransmission.
+    /// `None` if it also has bytes that were never sent, so that it is not a retransmission.
     cause: Option<Cause>,
     is_spurious: bool,
-    /// It or another copy has brought its first byte.
+    /// Whether it or another copy has delivered its first byte.
     is_reached: bool,
     sent: Instant,
 }
@@ -83,30 +87,30 @@ impl Copy {
     }
 }
 
-/// The copies that one end of a connection sends, kept at the other end.
+/// The copies that one endpoint of a connection sends, stored at the other endpoint.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Copies {
-    /// By first byte; of equal ones in the order of sending.
+    /// In order of first bytes; equal ones in transmission order.
     log: Vec<Copy>,
-    /// When so many are there, old ones are forgotten.
+    /// Number of entries at which old ones are removed.
     full_at: usize,
-    /// Length of the longest, and one past the highest byte of all.
+    /// Length of the longest copy, and one past the highest byte of all copies.
     longest: u64,
     highest: u64,
     findings: Findings,
 }
 
-/// What was found spurious.
+/// Spurious events found.
 #[derive(Clone, Debug, Default)]
 struct Findings {
-    /// Over all incarnations.
+    /// Counts over all connection instances.
     counts: SpuriousCounts,
-    /// One by one, where somebody observes.
+    /// Individual events, if an observer is attached.
     list: Option<Vec<Spurious>>,
 }
 
 impl Findings {
-    /// `copy` is spurious, if that is not known yet.
+    /// Records that `copy` is spurious, unless already recorded.
     fn add(&mut self, copy: &mut Copy) {
         let is_new = !std::mem::replace(&mut copy.is_spurious, true);
         let Some(cause) = copy.cause.filter(|_| is_new) else { return };
@@ -120,7 +124,8 @@ impl Findings {
         }
     }
 
-    /// Finds out whether the original of `copy` has come, of which nothing may have told. `has`: what has arrived.
+    /// Determines whether the original of `copy` has arrived, which may not have been reported.
+    /// `has` returns whether a byte has been received.
     fn settle(&mut self, copy: &mut Copy, has: impl Fn(u64) -> bool) {
         if !copy.is_reached && has(copy.first) {
             self.add(copy);
@@ -129,8 +134,9 @@ impl Findings {
 }
 
 impl Copies {
-    /// `[seq, end)` leaves at `now`, with bytes that have left before; `is_whole`: all of them. `has`: what has arrived.
-    /// Returns its ordinal, 255 from the 255th copy on.
+    /// Records the transmission of `[seq, end)` at `now`, which includes bytes sent before;
+    /// `is_whole`: all of them were. `has` returns whether a byte has been received. Returns the
+    /// ordinal of the copy, 255 from the 255th copy onwards.
     pub fn on_sent(
         &mut self,
         now: Instant,
@@ -149,14 +155,14 @@ impl Copies {
         ordinal
     }
 
-    /// The timer fires for the byte at `seq`.
+    /// Records an expiry of the timer for the byte at `seq`.
     pub fn on_timeout(&mut self, now: Instant, seq: u64, has: impl Fn(u64) -> bool) {
         let ordinal = self.next_ordinal(seq, seq + 1);
         self.highest = self.highest.max(seq + 1);
         self.add(now, (seq, 0), ordinal, Some(Cause::Timeout), has);
     }
 
-    /// The ordinal of what leaves next of `[seq, end)`.
+    /// Ordinal of the next copy of `[seq, end)`.
     fn next_ordinal(&self, seq: u64, end: u64) -> u8 {
         if seq >= self.highest {
             return 1;
@@ -192,7 +198,8 @@ impl Copies {
         }
     }
 
-    /// Where the copies stand whose first byte is `seq` or later: mostly it is one of the last.
+    /// Index of the first copy whose first byte is `seq` or higher, which is usually one of the
+    /// last.
     #[inline]
     fn place(&self, seq: u64) -> usize {
         let all = self.log.len();
@@ -208,7 +215,8 @@ impl Copies {
         }
     }
 
-    /// The transmission of that ordinal of `[seq, end)` arrives; 0: the original. `has`: what had arrived before.
+    /// Records the arrival of the transmission of `[seq, end)` with this ordinal; 0 for the
+    /// original. `has` returns whether a byte had been received before.
     pub fn on_arrival(&mut self, seq: u64, end: u64, ordinal: u8, has: impl Fn(u64) -> bool) {
         let from = self.place(seq);
         for copy in self.log[from..].iter_mut().take_while(|copy| copy.first < end) {
@@ -219,7 +227,7 @@ impl Copies {
         }
     }
 
-    /// Forgets copies of which nothing more can be learned.
+    /// Removes old copies, which are assumed to be settled.
     #[cold]
     fn forget_old(&mut self, now: Instant, has: impl Fn(u64) -> bool) {
         let findings = &mut self.findings;
@@ -234,12 +242,13 @@ impl Copies {
         self.full_at = 2 * self.log.len();
     }
 
-    /// One past the highest byte that was sent again.
+    /// One past the highest byte that was retransmitted.
     pub fn highest(&self) -> u64 {
         self.highest
     }
 
-    /// Those found spurious so far, originals included that nothing has told of.
+    /// Numbers of spurious events so far, including those found by unreported arrivals of
+    /// originals.
     pub fn counts(&self, has: impl Fn(u64) -> bool) -> SpuriousCounts {
         let mut all = Findings { counts: self.findings.counts, list: None };
         for copy in &self.log {
@@ -248,7 +257,7 @@ impl Copies {
         all.counts
     }
 
-    /// Nothing more arrives of what was sent so far.
+    /// Settles and removes all copies at the end of a connection instance.
     pub fn end_incarnation(&mut self, has: impl Fn(u64) -> bool) {
         for mut copy in self.log.drain(..) {
             self.findings.settle(&mut copy, &has);
@@ -256,12 +265,12 @@ impl Copies {
         self.highest = 0;
     }
 
-    /// Keeps from now on what is found, for [`Self::take_found`].
+    /// Starts to record individual events for [`Self::take_found`].
     pub fn observe(&mut self) {
         self.findings.list.get_or_insert_default();
     }
 
-    /// What has been found since the last call.
+    /// Returns the events found since the last call.
     pub fn take_found(&mut self, has: impl Fn(u64) -> bool) -> Vec<Spurious> {
         for copy in &mut self.log {
             self.findings.settle(copy, &has);

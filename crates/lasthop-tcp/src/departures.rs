@@ -1,24 +1,28 @@
-//! When segments left: for laws that measure round trips, deliveries and perhaps rates.
+//! Send times of segments, for congestion control algorithms that measure RTTs, deliveries and
+//! possibly rates.
 //!
-//! A connection that asks for no more than that has this ring in place of the records of `sent.rs`, which are larger and
-//! know of losses. It tells the same of an ACK; the rate only if segments [remember](Memory) what rates need.
+//! A connection that requires nothing else has this ring instead of the records of `sent.rs`, which
+//! are larger and support loss detection. Both return the same [`Delivery`] for an ACK. It includes
+//! a rate only if segments [store](Memory) the data for rates.
 //!
-//! Segments lie in the order of the sequence space without gaps: each begins where the one before it ends.
+//! Segments are in order of sequence numbers without gaps: each starts where the previous one ends.
 
 use super::congestion_control::{Delivery, RateSample};
 use super::rate::{Delivered, DeliveryRate, Newest};
 use lasthop_base::units::{Duration, Instant};
 use std::collections::VecDeque;
 
-/// What segments remember besides when they left: nothing, or what a [`DeliveryRate`] needs.
+/// Data that segments store in addition to their send time: nothing, or the data for a
+/// [`DeliveryRate`].
 pub(super) trait Memory: Default {
-    /// What one segment does.
+    /// Data stored per segment.
     type Page: Copy + Default;
 
-    /// `bytes` leave, with `in_flight` on their way.
+    /// Records that `bytes` are sent, with `in_flight` bytes in flight.
     fn on_sent(&mut self, now: Instant, in_flight: u64, bytes: u64) -> Self::Page;
 
-    /// An ACK delivers `bytes`, of which the segment that left last remembers `newest`.
+    /// Processes an ACK that delivers `bytes`. `newest`: data of the delivered segment that was
+    /// sent last.
     fn on_ack(
         &mut self,
         now: Instant,
@@ -66,32 +70,32 @@ impl Memory for DeliveryRate {
     }
 }
 
-/// A segment that is outstanding.
+/// An outstanding segment.
 #[derive(Clone, Copy, Debug)]
 struct Departure<P> {
     /// One past the last byte.
     end: u64,
-    /// When its latest copy left.
+    /// Time of the latest transmission.
     sent: Instant,
-    /// What was known then.
+    /// Data stored at that time.
     page: P,
-    /// Was it sent more than once?
+    /// Whether it was retransmitted.
     was_resent: bool,
-    /// Has the receiver reported it above a hole?
+    /// Whether the receiver has reported it above a hole.
     is_sacked: bool,
 }
 
-/// The ring of segments that are outstanding, and how much was delivered.
+/// The ring of outstanding segments, and the data delivered.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Departures<M: Memory> {
     ring: VecDeque<Departure<M::Page>>,
-    /// What they remember is taken from it.
+    /// Source of the data that segments store.
     pub memory: M,
-    /// First byte of the oldest.
+    /// First byte of the oldest segment.
     start: u64,
     /// One past the newest byte.
     end: u64,
-    /// Bytes of those that are SACKed.
+    /// Bytes of SACKed segments.
     sacked: u64,
     /// Bytes delivered (acknowledged or SACKed) since the connection began.
     total: u64,
@@ -99,14 +103,14 @@ pub(super) struct Departures<M: Memory> {
 }
 
 impl<M: Memory> Departures<M> {
-    /// Forgets everything but the room that was taken.
+    /// Clears all state but keeps the allocated memory.
     pub fn reset(&mut self) {
         self.ring.clear();
         let ring = std::mem::take(&mut self.ring);
         *self = Departures { ring, ..Departures::default() };
     }
 
-    /// Least round trip so far.
+    /// Minimum RTT so far.
     pub fn min_rtt(&self) -> Option<Duration> {
         self.min_rtt
     }
@@ -122,19 +126,19 @@ impl<M: Memory> Departures<M> {
         if index == 0 { self.start } else { self.ring[index - 1].end }
     }
 
-    /// End of the segment that begins with `seq`, if it is outstanding.
+    /// End of the segment that starts at `seq`, if it is outstanding.
     pub fn end_of(&self, seq: u64) -> Option<u64> {
         let index = self.ring.partition_point(|segment| segment.end <= seq);
         self.ring.get(index).filter(|_| self.start_of(index) == seq).map(|segment| segment.end)
     }
 
-    /// End of the segment that holds the byte `seq`, and what it remembers, if it is outstanding.
+    /// End of the segment with the byte `seq` and the data that it stores, if it is outstanding.
     pub fn page_of(&self, seq: u64) -> Option<(u64, &M::Page)> {
         let index = self.ring.partition_point(|segment| segment.end <= seq);
         self.ring.get(index).map(|segment| (segment.end, &segment.page))
     }
 
-    /// The bytes from `start` to `end` leave.
+    /// Records the transmission of the bytes `[start, end)`.
     #[inline]
     pub fn on_sent(&mut self, now: Instant, start: u64, end: u64) {
         if self.ring.is_empty() {
@@ -161,8 +165,9 @@ impl<M: Memory> Departures<M> {
         }
     }
 
-    /// Everything below `una` is acknowledged, and what lies in `blocks` has been received. The round-trip time is that of
-    /// the latest segment below `una`, unless one that is acknowledged now was sent twice (Karn's rule).
+    /// Processes an ACK for all data below `una`, with SACK `blocks`. The RTT is measured with the
+    /// latest segment below `una`, unless a newly acknowledged one was retransmitted (Karn's
+    /// algorithm).
     #[inline(always)]
     pub fn on_ack(&mut self, now: Instant, una: u64, blocks: &[(u64, u64)]) -> Delivery {
         match self.ring.front() {
@@ -173,7 +178,7 @@ impl<M: Memory> Departures<M> {
         }
     }
 
-    /// The bulk: an ACK of the oldest segment and no other.
+    /// Fast path: an ACK of exactly the oldest segment.
     #[inline(always)]
     fn on_ack_of_first(&mut self, now: Instant, una: u64) -> Delivery {
         let bytes = una - self.start;
@@ -191,7 +196,8 @@ impl<M: Memory> Departures<M> {
     fn on_any_ack(&mut self, now: Instant, una: u64, blocks: &[(u64, u64)]) -> Delivery {
         let before = if self.ring.is_empty() { una } else { self.start };
         let (mut latest, mut is_ambiguous, mut delivered) = (None, false, 0);
-        // Of the ring: how many are acknowledged in full, and the one delivered that left last.
+        // Number of segments acknowledged in full, and index of the delivered segment that was sent
+        // last.
         let (mut gone, mut newest) = (0, None);
         while let Some(first) = self.ring.get(gone)
             && self.start < una
@@ -227,7 +233,7 @@ impl<M: Memory> Departures<M> {
         self.delivery(now, una, acked, delivered, rtt, rate)
     }
 
-    /// What an ACK tells that moved the left edge by `acked` bytes to `una`.
+    /// Returns the data delivered by an ACK that advanced SND.UNA by `acked` bytes to `una`.
     #[inline(always)]
     fn delivery(
         &mut self,
@@ -255,7 +261,8 @@ impl<M: Memory> Departures<M> {
         }
     }
 
-    /// Marks the segments in `blocks`, from the one at `from` on. Returns how many bytes are new.
+    /// Marks the segments in `blocks` as SACKed, from index `from` onwards. Returns the number of
+    /// new bytes.
     #[cold]
     fn take_blocks(
         &mut self,
@@ -265,7 +272,8 @@ impl<M: Memory> Departures<M> {
     ) -> u64 {
         let before = self.sacked;
         for &(start, end) in blocks {
-            // The first that begins at or above `start`: the one behind the first that ends there.
+            // Index of the first segment that starts at or above `start`: it follows the first that
+            // ends there.
             let ends_below = self.ring.partition_point(|segment| segment.end < start);
             let mut index = if self.start < start { ends_below + 1 } else { from };
             while let Some(segment) = self.ring.get(index).filter(|segment| segment.end <= end) {
@@ -281,7 +289,7 @@ impl<M: Memory> Departures<M> {
         self.sacked - before
     }
 
-    /// The one of two in the ring that left last.
+    /// Index of the one of two segments that was sent last.
     #[inline]
     fn later(&self, newest: Option<usize>, index: usize) -> Option<usize> {
         let is_older = |known: usize| self.ring[index].sent < self.ring[known].sent;
@@ -289,7 +297,7 @@ impl<M: Memory> Departures<M> {
     }
 }
 
-/// The least round trip, with another sample.
+/// Minimum RTT after another sample.
 #[inline]
 fn least(known: Option<Duration>, sample: Option<Duration>) -> Option<Duration> {
     match (known, sample) {
@@ -304,14 +312,15 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What an ACK tells that the ring without a memory cannot tell is left out.
+    /// Removes the values of an ACK that are unavailable without stored data.
     fn without_rate(delivery: Delivery) -> Delivery {
         Delivery { rate: None, lost: 0, ..delivery }
     }
 
     proptest! {
-        /// Whatever is sent, sent again over other borders, acknowledged and SACKed, by an application that has too
-        /// little to send at times: what an ACK tells is what full records tell, and segments end where records do.
+        /// For random transmissions, retransmissions with other segment boundaries, ACKs and SACK
+        /// blocks, and an application that is sometimes idle: both rings return the same values as
+        /// full records, and have the same segment boundaries.
         #[test]
         fn an_ack_tells_what_records_tell(
             steps in prop::collection::vec((0u8..8, 0u64..60, 1u64..25), 1..80),
@@ -326,7 +335,8 @@ mod tests {
                 let high = (low + length).min(max);
                 match kind {
                     0..=2 => {
-                        // New data, or again from somewhere in flight on, perhaps beyond what was sent.
+                        // New data, or a retransmission that may extend above the highest byte
+                        // sent.
                         let start = if kind < 2 { max } else { low };
                         light.on_sent(now, start, start + length);
                         rated.on_sent(now, start, start + length);

@@ -1,6 +1,8 @@
-//! How an enumeration of the members of a trait is one itself: each method forwards to the member.
+//! Implementation of a trait by an enumeration of its implementors: each method calls the method of
+//! the variant.
 
-/// Methods that forward by `dispatch`: those that change the member, and those that read it.
+/// Defines methods that forward by `dispatch`: `mut` methods take `&mut self`, `ref` methods
+/// `&self`.
 macro_rules! forward {
     (
         $dispatch:ident:

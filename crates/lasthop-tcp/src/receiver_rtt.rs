@@ -1,16 +1,17 @@
-//! The round trip as a receiver knows it (Linux: `rcv_rtt_est`): what an echoed timestamp tells, smoothed by an eighth
-//! upwards, or the time in which a whole window arrives, whichever is less.
+//! RTT estimate of a receiver (Linux: `rcv_rtt_est`): the RTT from echoed timestamps, of which
+//! increases are smoothed with weight 1/8, or the time in which a whole window arrives, whichever
+//! is less.
 
 use lasthop_base::units::{Duration, Instant};
 
-/// A round trip in the making: it ends when this byte has arrived.
+/// An RTT measurement in progress, which ends with the arrival of all bytes below `end`.
 #[derive(Clone, Copy, Debug)]
 struct Round {
     end: u64,
     began: Instant,
 }
 
-/// No window arrives in less.
+/// Minimum sample from the arrival of a window.
 const LEAST: Duration = Duration::from_nanos(1_000);
 
 /// The estimate.
@@ -21,12 +22,12 @@ pub(super) struct ReceiverRtt {
 }
 
 impl ReceiverRtt {
-    /// The estimate, if there is one.
+    /// The estimate, if any.
     pub fn get(&self) -> Option<Duration> {
         self.rtt
     }
 
-    /// An echo tells of a round trip.
+    /// Processes an RTT sample from an echoed timestamp.
     pub fn on_echo(&mut self, sample: Duration) {
         self.rtt = Some(match self.rtt {
             Some(rtt) if sample >= rtt => {
@@ -36,7 +37,8 @@ impl ReceiverRtt {
         });
     }
 
-    /// All below `rcv_nxt` has arrived, and the peer may send `window` bytes more.
+    /// Records that all bytes below `rcv_nxt` have arrived and the peer may send `window` more
+    /// bytes.
     pub fn on_data(&mut self, now: Instant, rcv_nxt: u64, window: u64) {
         if let Some(round) = self.round {
             if rcv_nxt < round.end {

@@ -1,21 +1,22 @@
-//! What a Linux host remembers of the segments above holes to report them (`tp->selective_acks`): four blocks, the
-//! latest first. What is forgotten is reported again only if something is added to it.
+//! SACK blocks stored by a Linux host (`tp->selective_acks`): four blocks, the latest first. Other
+//! received data is reported again only when its block is extended.
 //!
 //! ```text
-//!   a segment above a hole    touches a block: extends it, which comes first and takes in what it now touches
-//!                             touches none:    a block of its own comes first; a fifth is forgotten
-//!   RCV.NXT moves             blocks at or below it go
+//!   a segment above a hole    adjacent to a block: the block is extended, moves to the front and
+//!                             merges with blocks that it now reaches
+//!                             otherwise: a new block is put first; a fifth block is dropped
+//!   RCV.NXT advances          blocks at or below it are removed
 //! ```
 
-/// Blocks that are remembered (`TCP_NUM_SACKS`).
+/// Number of blocks stored (`TCP_NUM_SACKS`).
 const REMEMBERED: usize = 4;
 
-/// Half-open ranges, the one that was touched last first.
+/// Half-open ranges, the most recently changed one first.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RecentBlocks(Vec<(u64, u64)>);
 
 impl RecentBlocks {
-    /// A segment `[seq, end)` has arrived above a hole.
+    /// Records the arrival of a segment `[seq, end)` above a hole.
     pub fn add(&mut self, seq: u64, end: u64) {
         let mut first = (seq, end);
         let touches =
@@ -35,12 +36,12 @@ impl RecentBlocks {
         self.0.insert(0, first);
     }
 
-    /// Everything below `rcv_nxt` has arrived.
+    /// Removes blocks at or below `rcv_nxt`, where all data has arrived.
     pub fn remove_below(&mut self, rcv_nxt: u64) {
         self.0.retain(|block| block.0 > rcv_nxt);
     }
 
-    /// The blocks, the one that was touched last first.
+    /// Iterates over the blocks, the most recently changed one first.
     pub fn iter(&self) -> impl Iterator<Item = &(u64, u64)> {
         self.0.iter()
     }
@@ -50,7 +51,7 @@ impl RecentBlocks {
 mod tests {
     use super::*;
 
-    /// As Linux 6.18 reports them.
+    /// Blocks reported by Linux 6.18.
     #[test]
     fn the_fifth_block_is_forgotten() {
         let mut blocks = RecentBlocks::default();

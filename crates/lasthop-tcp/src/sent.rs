@@ -1,11 +1,12 @@
-//! What was sent: one record for each outstanding segment.
+//! Records of sent data: one per outstanding segment.
 //!
-//! Only a connection whose loss detection looks back has this ring (`Config::keeps_records`).
-//! Records lie in the order of the sequence space, as segments are first sent in that order. A
-//! retransmission updates the records that it covers.
+//! Only a connection whose loss detection needs per-segment records has this ring
+//! (`Config::keeps_records`). Records are in order of sequence numbers, in which segments are first
+//! sent. A retransmission updates the records that it covers.
 //!
-//! A record also has the marks of loss detection on whole segments (RFC 8985, section 5.2): SACKed, lost, sent
-//! again. How many records have each mark is counted, so that the number in flight is a subtraction.
+//! A record also has the flags of loss detection on whole segments (RFC 8985, section 5.2): SACKed,
+//! lost, retransmitted. The records with each flag are counted, so that the number of segments in
+//! flight is a subtraction.
 
 use super::congestion_control::{Delivery, RateSample};
 use super::rate::{Delivered, DeliveryRate};
@@ -14,45 +15,46 @@ use std::collections::VecDeque;
 
 mod cuts;
 
-/// A segment that is outstanding.
+/// An outstanding segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SentSegment {
     /// First byte.
     pub start: u64,
     /// One past the last byte.
     pub end: u64,
-    /// When its latest copy left.
+    /// Time of the latest transmission.
     pub sent: Instant,
-    /// How many transmissions there were before that: which of two left first, although both did at the same instant.
+    /// Number of transmissions of the connection up to this one. It orders transmissions at the
+    /// same time.
     pub order: u64,
-    /// Transmissions, the first included.
+    /// Number of transmissions, including the first.
     pub copies: u32,
-    /// Which of the bursts of a write it left in.
+    /// Number of the burst of a send call in which it was sent.
     pub burst: u32,
-    /// Has the receiver reported it above a hole?
+    /// Whether the receiver has reported it above a hole.
     pub is_sacked: bool,
-    /// Does it count as lost?
+    /// Whether it has been declared lost.
     pub is_lost: bool,
-    /// Is a retransmission of it outstanding?
+    /// Whether a retransmission of it is outstanding.
     pub is_resent: bool,
-    /// Should the receiver hand it up at once?
+    /// Whether PSH is set: the receiver should deliver it immediately.
     pub is_pushed: bool,
-    /// Does it end what left in one piece?
+    /// Whether it ends a GSO segment.
     pub ends_piece: bool,
-    /// Does it end a record that the application keeps apart from others?
+    /// Whether it ends a record that the application keeps separate from others.
     pub ends_record: bool,
-    /// What was known when its latest copy left.
+    /// Delivery state at the time of the latest transmission.
     pub before: Delivered,
 }
 
 impl SentSegment {
-    /// Was it ever sent again?
+    /// Returns `true` if it was retransmitted.
     pub fn was_resent(&self) -> bool {
         self.copies > 1
     }
 }
 
-/// Numbers of records with a mark.
+/// Numbers of records with each flag.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Marks {
     /// SACKed.
@@ -63,30 +65,31 @@ pub(super) struct Marks {
     pub resent: u32,
 }
 
-/// The ring of records, and how much was delivered.
+/// The ring of records, and the data delivered.
 #[derive(Clone, Debug)]
 pub(super) struct SentSegments {
     ring: VecDeque<SentSegment>,
     marks: Marks,
     pieces: u32,
-    /// Linux: a first copy that is lost beside its retransmission leaves that outstanding.
+    /// Linux: whether a retransmission remains outstanding when the original is declared lost
+    /// later.
     keeps_copies: bool,
-    /// Where the oldest segment began and ends, if a part of it is acknowledged (Linux).
+    /// Original start and end of the oldest segment, if part of it is acknowledged (Linux).
     cut_at: Option<(u64, u64)>,
-    /// Bursts so far.
+    /// Number of bursts so far.
     burst: u32,
-    /// Transmissions so far.
+    /// Number of transmissions so far.
     transmissions: u64,
     rate: DeliveryRate,
-    /// What the ACK in hand delivers.
+    /// Data delivered by the ACK being processed.
     news: News,
-    /// Bytes of records that are SACKed.
+    /// Bytes of SACKed records.
     sacked: u64,
-    /// Least round trip so far.
+    /// Minimum RTT so far.
     min_rtt: Option<Duration>,
     /// First bytes of the records that were marked as lost since [`Self::take_lost`].
     lost: Vec<u64>,
-    /// The latest delivery rate that tells of the path.
+    /// Latest delivery rate that is valid for the path.
     told: Option<RateSample>,
 }
 
@@ -109,7 +112,7 @@ impl SentSegments {
         }
     }
 
-    /// Forgets everything but the room that was taken.
+    /// Clears all state but keeps the allocated memory.
     pub fn reset(&mut self) {
         self.ring.clear();
         self.lost.clear();
@@ -118,35 +121,38 @@ impl SentSegments {
         *self = SentSegments { ring, keeps_copies, lost, ..SentSegments::new() };
     }
 
-    /// Bytes a second that were delivered last, and whether the application limited that.
+    /// Latest delivery rate in bytes per second, and whether the application limited it.
     pub fn last_delivery_rate(&self) -> Option<(f64, bool)> {
         self.told.map(|rate| (rate.rate(), rate.is_app_limited))
     }
 
-    /// The same that counts retransmissions as Linux does: one that is outstanding although its original does not count as
-    /// lost stays so if that does later, and counts again if it goes again.
+    /// Like [`Self::new`], but counts retransmissions as Linux does. A retransmission whose
+    /// original has not been declared lost remains outstanding if that happens later, and counts
+    /// twice if the segment is retransmitted once more.
     pub fn as_linux() -> Self {
         SentSegments { keeps_copies: true, ..SentSegments::new() }
     }
 
-    /// What leaves from now on leaves later than what has left, be it at the same instant.
+    /// Starts a burst: orders subsequent transmissions after all earlier ones, even at the same
+    /// time.
     pub fn begin_burst(&mut self) {
         self.burst = self.burst.wrapping_add(1);
     }
 
-    /// Nothing is outstanding: retransmissions that were counted twice are forgotten.
+    /// Clears the counts of flags if no segment is outstanding, since retransmissions may have been
+    /// counted twice.
     pub fn settle(&mut self) {
         if self.ring.is_empty() {
             self.marks = Marks::default();
         }
     }
 
-    /// Outstanding segments.
+    /// Number of outstanding segments.
     pub fn len(&self) -> u32 {
         self.ring.len() as u32
     }
 
-    /// Numbers of marks.
+    /// Numbers of records with each flag.
     pub fn marks(&self) -> Marks {
         self.marks
     }
@@ -166,13 +172,14 @@ impl SentSegments {
         self.ring.partition_point(|record| record.end <= seq)
     }
 
-    /// End of the record that begins with `seq`, if there is one.
+    /// End of the record that starts at `seq`, if any.
     pub fn end_of(&self, seq: u64) -> Option<u64> {
         let record = self.ring.get(self.index_of(seq))?;
         (record.start == seq).then_some(record.end)
     }
 
-    /// The first lost record, in the order of the sequence space, that has not been sent again since.
+    /// Returns the first lost record, in order of sequence numbers, that has not been retransmitted
+    /// since.
     pub fn first_to_resend(&self) -> Option<&SentSegment> {
         let has_one = self.marks.lost > 0;
         let mut records = self.ring.iter();
@@ -199,8 +206,8 @@ impl SentSegments {
         Some(first)
     }
 
-    /// A SACK block covers the record at `index`. What was lost and sent again is neither any more; a
-    /// retransmission of what never counted as lost stays outstanding.
+    /// Marks the record at `index` as SACKed. If it was lost, its lost and retransmitted flags are
+    /// cleared. Otherwise a retransmission of it remains outstanding.
     pub fn mark_sacked(&mut self, index: usize) {
         let record = &mut self.ring[index];
         debug_assert!(!record.is_sacked, "a record is SACKed once");
@@ -215,8 +222,8 @@ impl SentSegments {
         }
     }
 
-    /// The record at `index` is lost: its retransmission, if one is outstanding, otherwise its first
-    /// copy. Returns whether the first copy was not known to be lost.
+    /// Marks the record at `index` as lost: its outstanding retransmission if any, otherwise the
+    /// original. Returns `true` if the original was not marked before.
     pub fn mark_lost(&mut self, index: usize) -> bool {
         let record = &mut self.ring[index];
         debug_assert!(!record.is_sacked, "what arrived is not lost");
@@ -231,7 +238,8 @@ impl SentSegments {
         is_new
     }
 
-    /// First byte, end and memory of the records whose first copy was marked as lost since the last call.
+    /// Returns first byte, end and delivery state of the records whose original was marked as lost
+    /// since the last call.
     pub fn take_lost(&mut self) -> impl Iterator<Item = (u64, u64, Delivered)> {
         let SentSegments { ring, lost, .. } = self;
         lost.drain(..).filter_map(|start| {
@@ -240,13 +248,14 @@ impl SentSegments {
         })
     }
 
-    /// A retransmission of the record at `index` is known to have arrived beside its original.
+    /// Records that a retransmission of the record at `index` has arrived in addition to its
+    /// original.
     pub fn unmark_resent(&mut self, index: usize) {
         let record = &mut self.ring[index];
         self.marks.resent -= u32::from(std::mem::take(&mut record.is_resent));
     }
 
-    /// What was SACKed is not there any more.
+    /// Clears all SACKed flags because the receiver has dropped the data.
     pub fn unmark_sacked(&mut self) {
         for record in &mut self.ring {
             record.is_sacked = false;
@@ -255,7 +264,7 @@ impl SentSegments {
         self.sacked = 0;
     }
 
-    /// Nothing counts as lost any more.
+    /// Clears all lost flags.
     pub fn unmark_lost(&mut self) {
         for record in &mut self.ring {
             record.is_lost = false;
@@ -263,7 +272,7 @@ impl SentSegments {
         self.marks.lost = 0;
     }
 
-    /// The bytes from `start` to `end` leave.
+    /// Records the transmission of the bytes `[start, end)`.
     pub fn on_sent(&mut self, now: Instant, start: u64, end: u64) {
         let before = self.rate.on_sent(now, self.in_flight(), end - start);
         let known = self.ring.back().map_or(start, |last| last.end);
@@ -304,7 +313,8 @@ impl SentSegments {
         }
     }
 
-    /// The newest segment ends what leaves in one piece; `is_pushed`: the receiver should hand it up at once.
+    /// Ends the GSO segment with the newest segment. `is_pushed`: whether the receiver should
+    /// deliver it immediately.
     pub fn end_piece(&mut self, is_pushed: bool) {
         if let Some(newest) = self.ring.back_mut() {
             newest.is_pushed = is_pushed;
@@ -313,29 +323,29 @@ impl SentSegments {
         }
     }
 
-    /// The newest segment ends a record.
+    /// Ends an application record with the newest segment.
     pub fn end_record(&mut self) {
         if let Some(newest) = self.ring.back_mut() {
             newest.ends_record = true;
         }
     }
 
-    /// Pieces that are outstanding.
+    /// Number of outstanding GSO segments.
     pub fn pieces(&self) -> u32 {
         self.pieces
     }
 
-    /// Least round trip so far.
+    /// Minimum RTT so far.
     pub fn min_rtt(&self) -> Option<Duration> {
         self.min_rtt
     }
 
-    /// The application has nothing more to send, although the windows would let it.
+    /// Records that the application, not the windows, limits transmission.
     pub fn on_app_limited(&mut self) {
         self.rate.on_app_limited(self.in_flight());
     }
 
-    /// Bytes declared lost so far.
+    /// Sets the number of bytes declared lost so far.
     pub fn on_losses(&mut self, lost: u64) {
         self.rate.on_losses(lost);
     }
@@ -350,8 +360,9 @@ impl SentSegments {
         outstanding - self.sacked
     }
 
-    /// Everything below `una` is acknowledged, and what lies in `blocks` has been received. The round-trip time is
-    /// that of the latest segment below `una`, unless one that is acknowledged now was sent twice (Karn's rule).
+    /// Processes an ACK for all data below `una`, with SACK `blocks`. The RTT is measured with the
+    /// latest segment below `una`, unless a newly acknowledged one was retransmitted (Karn's
+    /// algorithm).
     pub fn on_ack(&mut self, now: Instant, una: u64, blocks: &[(u64, u64)]) -> Delivery {
         let (mut rtt, mut is_ambiguous) = (None, false);
         let outstanding = self.ring.front().map_or(una, |first| first.start);
@@ -381,7 +392,7 @@ impl SentSegments {
         self.delivery(now, una, acked, rtt.filter(|_| !is_ambiguous))
     }
 
-    /// The part of the oldest record below `una` is acknowledged.
+    /// Removes the part of the oldest record below `una`, which is acknowledged.
     pub fn trim(&mut self, una: u64) {
         if let Some(first) = self.ring.front_mut()
             && first.start < una
@@ -396,7 +407,8 @@ impl SentSegments {
         }
     }
 
-    /// What the ACK in hand delivered: it moved SND.UNA by `acked` bytes to `una`, and tells the round trip `rtt`.
+    /// Returns the data delivered by the ACK being processed. It advanced SND.UNA by `acked` bytes
+    /// to `una` and yields the RTT sample `rtt`.
     pub fn delivery(
         &mut self,
         now: Instant,
@@ -410,7 +422,7 @@ impl SentSegments {
             self.min_rtt = Some(self.min_rtt.map_or(rtt, |least| least.min(rtt)));
         }
         let rate = self.rate.on_ack(now, news.bytes, newest, self.min_rtt);
-        // What the application has limited counts if it is faster (Linux: `tcp_rate_gen`).
+        // A sample limited by the application is used if it is higher (Linux: `tcp_rate_gen`).
         let tells = |rate: &RateSample| {
             !rate.is_app_limited || self.told.is_none_or(|told| rate.rate() >= told.rate())
         };
@@ -432,11 +444,11 @@ impl SentSegments {
     }
 }
 
-/// What an ACK delivers.
+/// Data delivered by an ACK.
 #[derive(Clone, Copy, Debug, Default)]
 struct News {
     bytes: u64,
-    /// When the segment of these that left last did, and what was known then.
+    /// Time of the latest transmission among these segments, and the delivery state at that time.
     newest: Option<(Instant, Delivered)>,
 }
 
@@ -467,13 +479,14 @@ mod tests {
         for (at, start) in [(0, 0), (1, 10), (2, 20), (3, 30)] {
             sent.on_sent(ms(at), start, start + 10);
         }
-        // The first is acknowledged by itself: its round trip.
+        // An ACK of the first segment only yields its RTT.
         assert_eq!(sent.on_ack(ms(100), 10, &[]).rtt, Some(millis(100)));
-        // The second goes again; what acknowledges it tells no round trip, nor does what else it
-        // acknowledges.
+        // The second segment is retransmitted. An ACK that covers it yields no RTT sample, even if
+        // it covers others.
         sent.on_sent(ms(110), 10, 20);
         assert_eq!(sent.on_ack(ms(150), 30, &[]).rtt, None);
-        // Half of the last, then the rest; a new one has what was delivered before it left.
+        // Half of the last segment is acknowledged, then the rest. A new segment stores the data
+        // delivered before it was sent.
         assert_eq!(sent.on_ack(ms(160), 35, &[]).rtt, Some(millis(157)));
         sent.on_sent(ms(165), 40, 50);
         let delivery = sent.on_ack(ms(170), 40, &[]);
@@ -485,7 +498,7 @@ mod tests {
         assert_eq!(sent.on_ack(ms(210), 50, &[]).rtt, None, "nothing is outstanding");
     }
 
-    /// Other borders than those of the first transmission.
+    /// The retransmission has other segment boundaries than the first transmission.
     #[test]
     fn a_retransmission_may_cover_parts() {
         let mut sent = SentSegments::new();
@@ -496,7 +509,8 @@ mod tests {
         assert_eq!(copies, [(0, 10, 2), (10, 20, 2), (20, 25, 1)]);
     }
 
-    /// What is SACKed counts when it is, once, and what is acknowledged later does not count again.
+    /// SACKed data counts once, when it is SACKed. A later cumulative acknowledgment does not count
+    /// it again.
     #[test]
     fn sacked_bytes_are_delivered_once() {
         let mut sent = SentSegments::new();
@@ -515,14 +529,14 @@ mod tests {
         assert_eq!((seen(last), last.rtt), ((30, 10, 40, 0), None));
     }
 
-    /// Two segments every 10 ms over a round trip of 30 ms: 2 kB in 10 ms, whatever ACKs do.
+    /// Two segments every 10 ms with an RTT of 30 ms: 2 kB per 10 ms, however ACKs arrive.
     #[test]
     fn the_rate_is_that_of_the_bottleneck_even_if_acks_come_together() {
         let mut sent = SentSegments::new();
         let mut una = 0;
         let mut rates = Vec::new();
         for slot in 0..20u64 {
-            // ACKs of three slots come together.
+            // One ACK covers three slots.
             if slot >= 3 && slot % 3 == 0 {
                 una = (slot - 2) * 2_000;
                 rates.push(sent.on_ack(ms(10 * slot), una, &[]).rate.unwrap().rate());
@@ -545,7 +559,7 @@ mod tests {
         sent.on_app_limited();
         sent.on_sent(ms(1), 1_000, 2_000);
         assert!(!sent.on_ack(ms(20), 1_000, &[]).rate.unwrap().is_app_limited);
-        // Sent while the first was all there was.
+        // Sent when the application had provided no other data than the first segment.
         let marked = sent.on_ack(ms(21), 2_000, &[]).rate.unwrap();
         assert!(marked.is_app_limited);
         sent.on_sent(ms(30), 2_000, 3_000);

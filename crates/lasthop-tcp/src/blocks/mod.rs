@@ -1,22 +1,24 @@
 //! Connections that send blocks of an erasure code: LT-TCP.
 //!
-//! Source: see [`super::congestion_control::lt_tcp`]. A window is a block: its data are K segments, or *units*, of one size, to which
-//! P parity units are added. Any K of the N = K + P give the data back. What is lost besides is made up for by more parity,
-//! never sent again.
+//! Source: see [`super::congestion_control::lt_tcp`]. A window is a block. Its data consists of K
+//! segments, or *units*, of equal size, to which P parity units are added. Any K of the N = K + P
+//! units are sufficient to decode the data. Further losses are repaired by more parity units, never
+//! by retransmissions.
 //!
 //! ```text
 //!            window - in flight >= a unit           N sent            K have arrived
 //!   (none) ----------------------------> sending ------------> sent -----------------> done
 //!                                            |                  ^ |
-//!                                            +------------------+ | units are lost: parity for what they leave
-//!                                                               +-+ missing, before anything new
+//!                                            +------------------+ | units are lost: send the parity
+//!                                                               +-+ units required, before new data
 //! ```
 //!
-//! In the descriptor of a segment the option of a block stands where timestamps would: which unit, K, size of a unit, and the
-//! length of the block; a data unit has the sequence number of its first byte, a parity unit that of its block. An
-//! ACK names the unit that it answers in the same place, and in place of SACK blocks the blocks that
-//! are not complete, each with how many units of it have arrived. On the wire both options have 12 bytes and a report
-//! 8 and 4 for all of them.
+//! In the descriptor of a segment, the block option replaces the timestamps. It has the number of
+//! the unit, K, the size of a unit and the length of the block. The sequence number of a data unit
+//! is that of its first byte, the one of a parity unit is that of its block. An ACK has the unit
+//! that it acknowledges in the same place. Instead of SACK blocks it has the incomplete blocks,
+//! each with the number of its units that have arrived. On the wire both options have 12 bytes; a
+//! report has 8, plus 4 for all reports.
 //!
 //! *Not modelled*: the bytes of the option; a FIN; pacing; a window of several paths.
 
@@ -30,13 +32,13 @@ use super::config::Config;
 use super::congestion_control::CongestionControlKind;
 use lasthop_base::packet::TcpHeader;
 
-/// Bytes of the option that names a unit.
+/// Bytes of the option that identifies a unit.
 pub(super) const OPTION: u32 = 12;
 
-/// Blocks that an ACK reports at most.
+/// Maximum number of blocks reported per ACK.
 pub(super) const MOST_REPORTS: usize = 3;
 
-/// Both halves of one end.
+/// Sending and receiving half of one endpoint.
 #[derive(Clone, Debug)]
 pub(super) struct Blocks {
     pub sender: BlockSender,
@@ -44,7 +46,8 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// Of a connection whose law asks for them.
+    /// Returns the state for a connection with LT-TCP, and `None` for other congestion control
+    /// algorithms.
     pub fn new(config: &Config) -> Option<Box<Self>> {
         let CongestionControlKind::LtTcp(keys) = config.law else { return None };
         let (sender, receiver) = (BlockSender::new(config, keys), BlockReceiver::default());
@@ -52,14 +55,14 @@ impl Blocks {
     }
 }
 
-/// A unit as its header names it.
+/// A unit as identified by its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Unit {
     /// First byte of its block in the sequence space.
     pub start: u64,
     /// Data bytes of the block.
     pub length: u64,
-    /// Its number: from K on it is parity.
+    /// Number of the unit; K and above are parity units.
     pub number: u8,
     /// K.
     pub data: u8,
@@ -68,7 +71,7 @@ pub(super) struct Unit {
 }
 
 impl Unit {
-    /// First byte in the sequence space that its header names.
+    /// Sequence number in its header.
     fn sequence(&self) -> u64 {
         let is_data = self.number < self.data;
         self.start + if is_data { u64::from(self.number) * u64::from(self.size) } else { 0 }
@@ -83,7 +86,7 @@ impl Unit {
         (self.length - u64::from(self.number) * size).min(size) as u32
     }
 
-    /// Puts it into a header.
+    /// Writes it into a header.
     pub fn write(&self, header: &mut TcpHeader) {
         header.seq = self.sequence() as u32;
         header.payload = self.payload();
@@ -92,7 +95,8 @@ impl Unit {
         header.options.timestamps = (numbers | u32::from(self.size) << 16, self.length as u32);
     }
 
-    /// From a header; `seq` is its sequence number, unwrapped. None if it is no unit.
+    /// Reads a unit from a header; `seq` is its sequence number, unwrapped. Returns `None` if the
+    /// header is not that of a unit.
     pub fn read(header: &TcpHeader, seq: u64) -> Option<Self> {
         let (numbers, length) = header.options.timestamps;
         let [number, data, low, high] = numbers.to_le_bytes();

@@ -1,10 +1,10 @@
-//! The receiving half: gathers units of blocks, which go up in order.
+//! The receiving half: collects units of blocks, which are delivered in order.
 
 use super::{MOST_REPORTS, Unit};
 use lasthop_base::coding::UnitSet;
 use std::collections::VecDeque;
 
-/// A block that has not gone up.
+/// A block that has not been delivered.
 #[derive(Clone, Copy, Debug)]
 struct Arriving {
     start: u64,
@@ -13,12 +13,12 @@ struct Arriving {
     units: UnitSet,
 }
 
-/// The receiving half of one end.
+/// Receiving half of one endpoint.
 #[derive(Clone, Debug, Default)]
 pub(in super::super) struct BlockReceiver {
-    /// By their first bytes.
+    /// Blocks in order of their first bytes.
     blocks: VecDeque<Arriving>,
-    /// The unit that arrived last, until it is acknowledged.
+    /// Start of the block and number of the latest unit that arrived, until it is acknowledged.
     echo: Option<(u64, u8)>,
 }
 
@@ -28,8 +28,8 @@ impl BlockReceiver {
         self.echo = None;
     }
 
-    /// A unit arrived. Moves `next`, the byte expected next, over what goes up; false if the unit brings
-    /// nothing new.
+    /// Processes the arrival of a unit. Advances `next`, the next expected byte, over blocks that
+    /// are delivered. Returns `false` if the unit contains no new information.
     pub fn on_unit(&mut self, unit: &Unit, next: &mut u64) -> bool {
         self.echo = Some((unit.start, unit.number));
         if unit.start < *next {
@@ -51,13 +51,14 @@ impl BlockReceiver {
         is_new
     }
 
-    /// The unit that the next acknowledgment answers.
+    /// Returns the unit to which the next acknowledgment responds, if any.
     pub fn take_echo(&mut self) -> Option<(u64, u8)> {
         self.echo.take()
     }
 
-    /// What the next acknowledgment reports: the first bytes of blocks that have not gone up, oldest first, each with the
-    /// number of its units that have arrived.
+    /// Fills in the reports of the next acknowledgment and returns their number: first bytes of
+    /// blocks that have not been delivered, oldest first, each with the number of its units that
+    /// have arrived.
     pub fn reports(&self, reports: &mut [(u32, u32); MOST_REPORTS]) -> usize {
         for (report, block) in reports.iter_mut().zip(&self.blocks) {
             *report = (block.start as u32, u32::from(block.units.len()));

@@ -1,4 +1,5 @@
-//! The sending half: blocks, what of them is in flight and what is lost, and how much parity that asks for.
+//! The sending half: blocks, their units in flight and lost, and the parity units that are
+//! required.
 
 use super::super::config::Config;
 use super::super::congestion_control::lt_tcp::LtTcpKeys;
@@ -9,71 +10,73 @@ use super::Unit;
 use lasthop_base::units::Instant;
 use std::collections::VecDeque;
 
-/// Units of a block at most: their numbers are a byte.
+/// Maximum number of units per block: unit numbers are one byte.
 const MOST_UNITS: u64 = 255;
 
-/// Units of a block whose lost fraction may reveal congestion; that of fewer units is mostly noise.
+/// Minimum number of units of a block whose loss fraction may indicate congestion. The fraction of
+/// fewer units is mainly noise.
 const LEAST_SAMPLE: u32 = 32;
 
-/// A block that is not known to have arrived, or whose units are not all accounted for.
+/// A block that is not known to have arrived, or has units with unknown outcome.
 #[derive(Clone, Copy, Debug)]
 struct Block {
     start: u64,
     length: u64,
     size: u16,
     data: u8,
-    /// Units of the first transmission, N.
+    /// Number of units of the first transmission, N.
     first: u8,
-    /// Units sent so far; the number of the next one, modulo 256.
+    /// Number of units sent so far; modulo 256, the number of the next one.
     sent: u32,
-    /// Parity units that are to be sent for what was lost.
+    /// Number of parity units to send because of losses.
     due: u32,
-    /// Distinct units known to have arrived: acknowledged one by one, or reported.
+    /// Number of distinct units known to have arrived: acknowledged individually or reported.
     received: u32,
-    /// Distinct units that were acknowledged one by one.
+    /// Number of distinct units that were acknowledged individually.
     acknowledged: u32,
-    /// Units on their way.
+    /// Number of units in flight.
     in_flight: u32,
-    /// Of the first transmission: units accounted for, and those of them that were lost.
+    /// Number of units of the first transmission with known outcome; `lost`: those that were lost.
     settled: u32,
     lost: u32,
-    /// Has any unit been lost since parity was last asked for?
+    /// Whether a unit has been lost since parity units were last scheduled.
     has_lost: bool,
     is_done: bool,
 }
 
-/// A unit on its way.
+/// A unit in flight.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     start: u64,
     number: u8,
     is_first: bool,
-    /// Has it been acknowledged?
+    /// Whether it has been acknowledged.
     is_settled: bool,
     bytes: u32,
     at: Instant,
 }
 
-/// The sending half of one end.
+/// Sending half of one endpoint.
 #[derive(Clone, Debug)]
 pub(in super::super) struct BlockSender {
     keys: LtTcpKeys,
-    /// Bytes of the largest units.
+    /// Maximum size of a unit, bytes.
     most: u64,
     blocks: VecDeque<Block>,
     /// First byte of the next block.
     next_start: u64,
-    /// Units on their way, in order; the first of them is number `base` of all that were ever sent.
+    /// Units in flight, in transmission order. The first is number `base` of all units ever sent.
     sent: VecDeque<Sent>,
     base: u64,
     in_flight: u64,
-    /// One beyond the newest unit that was acknowledged.
+    /// One past the number of the newest unit that was acknowledged.
     newest: u64,
-    /// No mark counts that answers an older unit: one reduction a round trip.
+    /// Number of the first unit for which a mark reduces the window again: one reduction per RTT.
     reduced_to: u64,
     /// Whether any mark has been echoed.
     has_marks: bool,
-    /// No block that begins before counts as lost to congestion: one reduction a window.
+    /// First byte of the first block whose losses may indicate congestion again: one reduction per
+    /// window.
     congested_to: u64,
     loss: f64,
     variance: f64,
@@ -106,8 +109,8 @@ impl BlockSender {
         *self = BlockSender { blocks, sent, ..BlockSender::new(config, self.keys) };
     }
 
-    /// The unit to send now, if the windows allow one: parity for what was lost, then what is left of the newest
-    /// block, then the next block.
+    /// Returns the unit to send now, if the windows allow one: parity for losses, then the rest of
+    /// the newest block, then the next block.
     pub fn poll(&mut self, flight: &mut Flight, now: Instant) -> Option<Unit> {
         self.next_start = self.next_start.max(flight.snd_una.min(1));
         let window = flight.law.window().min(flight.peer_window);
@@ -150,7 +153,8 @@ impl BlockSender {
         Some(unit)
     }
 
-    /// Makes a block of the next window of data; false if there is nothing to send, or no room for a unit of it.
+    /// Starts a block with the next window of data. Returns `false` if there is no data to send, or
+    /// no room for a unit.
     fn begin(&mut self, flight: &Flight, window: u64) -> bool {
         let end = flight.write_end.min(flight.snd_una + flight.peer_window);
         let waiting = end.saturating_sub(self.next_start);
@@ -164,14 +168,14 @@ impl BlockSender {
         let spread = f64::from(self.keys.deviations) * self.variance.sqrt();
         let share = (self.loss + spread).min(1.0);
         let parity = ((units as f64 * share - 1e-9).ceil() as u64).min(units - 1);
-        // Less data than a block holds have their share of its parity.
+        // Less data than a full block gets a proportional number of parity units.
         let data = (units - parity).min(waiting.div_ceil(size));
         let parity = (parity * data).div_ceil(units - parity).min(MOST_UNITS - data);
         let length = waiting.min(data * size);
         self.blocks.push_back(Block {
             start: self.next_start,
             length,
-            // Parity is no longer than the data.
+            // Parity units are not longer than the data.
             size: size.min(length) as u16,
             data: data as u8,
             first: (data + parity) as u8,
@@ -189,8 +193,9 @@ impl BlockSender {
         true
     }
 
-    /// An acknowledgment: all before `ack` has gone up at the peer; `echo` names the unit that it answers, `reports` how much
-    /// of later blocks has arrived; `is_marked`: it echoes a mark of the network.
+    /// Processes an acknowledgment. All data below `ack` was delivered by the peer. `echo` is the
+    /// unit acknowledged, `reports` has the number of units that arrived of later blocks, and
+    /// `is_marked`: whether it echoes a congestion mark.
     pub fn on_ack(
         &mut self,
         flight: &mut Flight,
@@ -238,12 +243,13 @@ impl BlockSender {
         self.forget(flight, now);
     }
 
-    /// Is there a block that has not arrived?
+    /// Returns `true` if a block is not known to have arrived.
     fn is_owed(&self) -> bool {
         self.blocks.iter().any(|block| !block.is_done)
     }
 
-    /// The unit of this number of this block has arrived; returns which of all units it was.
+    /// Records the arrival of a unit, given by the start of its block and its number. Returns its
+    /// number among all units sent, or `None` if it was not in flight.
     fn settle(
         &mut self,
         flight: &mut Flight,
@@ -273,7 +279,7 @@ impl BlockSender {
         if let Some(block) = self.block(start) {
             block.in_flight -= 1;
             block.settled += u32::from(is_first);
-            // Beyond 256 units numbers repeat, and only the receiver knows which are new.
+            // After 256 units the numbers repeat, and only the receiver can distinguish new units.
             block.acknowledged += u32::from(block.sent <= 256);
             block.received = block.received.max(block.acknowledged);
             block.is_done |= block.received >= u32::from(block.data);
@@ -285,7 +291,8 @@ impl BlockSender {
         self.blocks.iter_mut().find(|block| block.start == start)
     }
 
-    /// Takes out what has been acknowledged, and what so many later units have overtaken.
+    /// Removes acknowledged units, and units declared lost because `loss_threshold` later ones have
+    /// overtaken them.
     fn lose(&mut self, flight: &mut Flight) {
         let threshold = u64::from(self.keys.loss_threshold);
         while let Some(&first) = self.sent.front() {
@@ -313,13 +320,14 @@ impl BlockSender {
         }
     }
 
-    /// Asks for parity where what is on its way will not do.
+    /// Schedules parity units for blocks for which the units in flight are not sufficient.
     fn repair(&mut self) {
         let kept = (1.0 - self.loss).max(0.01);
         let is_full = self.keys.full_repair;
         for block in &mut self.blocks {
             let unsent = u32::from(block.first).saturating_sub(block.sent);
-            // All that was sent is accounted for, and did not suffice: repeated numbers bring nothing.
+            // The outcome of all units is known, and they did not suffice: repeated numbers had no
+            // effect.
             let is_stranded = block.in_flight + unsent == 0;
             if block.is_done || block.due > 0 || !(block.has_lost || is_stranded) {
                 continue;
@@ -336,13 +344,13 @@ impl BlockSender {
         }
     }
 
-    /// Samples the loss of blocks that are accounted for, and forgets those that are done.
+    /// Samples the loss of blocks whose outcome is known, and removes those that are done.
     fn forget(&mut self, flight: &mut Flight, now: Instant) {
         while let Some(&block) = self.blocks.front()
             && block.is_done
             && (block.settled >= block.sent.min(u32::from(block.first)))
         {
-            // A lost acknowledgment is not a lost unit: no more can be lost than have not arrived.
+            // Note that a lost acknowledgment is not a lost unit.
             let sent = f64::from(block.settled.max(1));
             let lost = f64::from(block.lost) / sent;
             let error = lost - self.loss;
@@ -351,7 +359,7 @@ impl BlockSender {
             let weight = weight.get();
             self.loss += weight * error;
             self.variance = (1.0 - weight) * (self.variance + weight * error * error);
-            // Without marks such losses are those of a queue that overflows.
+            // Without marks, such a loss fraction indicates an overflowing queue.
             let most = self.keys.unmarked_congestion.get();
             if !self.has_marks
                 && block.settled >= LEAST_SAMPLE
@@ -366,8 +374,8 @@ impl BlockSender {
         }
     }
 
-    /// The retransmission timer fired: what was in flight is lost, and each block that has not arrived gets the
-    /// parity that it lacks.
+    /// Handles the expiry of the retransmission timer. Units in flight are lost, and the parity
+    /// units required are scheduled for each block that has not arrived.
     pub fn on_timeout(&mut self, flight: &mut Flight, now: Instant) {
         flight.counters.timeouts += 1;
         let in_use = self.in_flight as f64 / self.most as f64;
@@ -378,7 +386,7 @@ impl BlockSender {
             }
         }
         self.newest = self.base;
-        // The timeout has reduced the window for what it takes for lost.
+        // The timeout has already reduced the window for these losses.
         self.congested_to = self.next_start;
         flight.law.on_timeout(now, Some(in_use));
         flight.counters.window_cuts += u64::from(self.keys.timeout_is_congestion);

@@ -1,15 +1,16 @@
-//! How what has left is cut when it goes again: into other segments than before, if those have other options or the path
-//! takes smaller ones (Linux: `tcp_fragment`, `tcp_retrans_try_collapse`, `tcp_send_loss_probe`).
+//! Resegmentation of retransmitted data, if segments have other options or the path has a smaller
+//! MTU (Linux: `tcp_fragment`, `tcp_retrans_try_collapse`, `tcp_send_loss_probe`). A *piece* is a
+//! GSO segment.
 
 use super::{Marks, SentSegment, SentSegments};
 use lasthop_base::units::Instant;
 
 impl SentSegments {
-    /// The record at `index` is about to go again: short ones behind it join it, as long as all of them have `most` bytes
-    /// at most.
+    /// Merges short records into the one at `index`, which precedes them, before its
+    /// retransmission. Merged records have at most `most` bytes in total.
     pub fn join_short(&mut self, index: usize, most: u64) {
         while let (Some(first), Some(next)) = (self.ring.get(index), self.ring.get(index + 1)) {
-            // A part of a larger piece stays with it.
+            // A part of a larger piece remains in it.
             let is_whole = next.ends_piece || next.ends_record || index + 2 == self.ring.len();
             let joins = next.end - first.start <= most && !next.is_sacked && !first.ends_record;
             let joins = joins && is_whole;
@@ -31,8 +32,9 @@ impl SentSegments {
         }
     }
 
-    /// The record at `index` is about to go again, with `most` bytes at most: what is beyond them becomes a piece of its
-    /// own, with what has left in the same piece and fared alike, and is cut anew into full segments.
+    /// Cuts the record at `index` to at most `most` bytes before its retransmission. The rest
+    /// becomes a separate piece of segments of `full` bytes, together with the following segments
+    /// of the same piece if they are in the same state.
     pub fn cut(&mut self, index: usize, most: u64, full: u64) {
         let Some(&whole) = self.ring.get(index) else { return };
         let length = whole.end - whole.start;
@@ -73,8 +75,8 @@ impl SentSegments {
         }
     }
 
-    /// The newest piece is about to be probed: what of it does not fit into all of its segments but the last, in full ones,
-    /// becomes a piece of its own, whose start is returned (Linux: `tcp_send_loss_probe`).
+    /// Resegments the newest piece into segments of `full` bytes before a tail loss probe. Its last
+    /// segment becomes a separate piece, whose start is returned (Linux: `tcp_send_loss_probe`).
     pub fn part_tail(&mut self, full: u64) -> Option<u64> {
         let last = *self.ring.back()?;
         let mut first = self.ring.len() - 1;
@@ -99,9 +101,10 @@ impl SentSegments {
         Some(tail)
     }
 
-    /// The part of the oldest record below `una` is acknowledged, of a host that sends pieces: what is left of its piece is
-    /// cut anew from there on (Linux: `tcp_trim_head`). `is_within`: segments before it of that piece are acknowledged
-    /// too. Returns how many segments fewer that makes.
+    /// Handles the acknowledgment of the part of the oldest record below `una`. At a host that
+    /// sends pieces, the rest of its piece is resegmented from there onwards (Linux:
+    /// `tcp_trim_head`). `is_within`: whether earlier segments of that piece are also acknowledged.
+    /// Returns by how many the number of segments decreases.
     pub fn trim_as_piece(&mut self, una: u64, is_within: bool) -> u32 {
         let Some(&first) = self.ring.front().filter(|first| first.start < una) else { return 0 };
         let full = first.end - first.start;
@@ -132,7 +135,7 @@ impl SentSegments {
             return 0;
         }
         for index in needed.max(1)..count {
-            // The last one of the piece tells what it was.
+            // The last segment of the piece has its flags.
             let last = self.ring.remove(needed.max(1));
             let Some(last) = last else { break };
             self.unmark(&last);
@@ -150,12 +153,14 @@ impl SentSegments {
         (count - needed) as u32
     }
 
-    /// Where a segment began and ends of which a part was acknowledged before.
+    /// Returns the original start and end of the segment that was partly acknowledged before, if
+    /// any.
     pub fn take_cut(&mut self) -> Option<(u64, u64)> {
         self.cut_at.take()
     }
 
-    /// Has a part of a piece just gone again, but not what follows next?
+    /// Returns `true` if a part of a piece was just retransmitted, but not the lost part that
+    /// follows.
     pub fn is_resending_piece(&self, now: Instant) -> bool {
         let is_next = |one: &SentSegment| one.is_lost && !one.is_resent;
         let next = self.ring.iter().position(is_next).unwrap_or(0);
@@ -165,7 +170,8 @@ impl SentSegments {
         })
     }
 
-    /// Segments of the oldest piece, of a host that sends pieces; those of it that have fared alike.
+    /// Number of segments of the oldest piece that are in the same state, for a host that sends
+    /// pieces; otherwise 1.
     pub fn first_piece(&self) -> usize {
         let Some(first) = self.ring.front().filter(|_| self.keeps_copies) else { return 1 };
         let fares =
@@ -176,15 +182,15 @@ impl SentSegments {
         alike.min(whole).max(1)
     }
 
-    /// A record is taken out of the ring.
+    /// Updates the counts of flags for a record that is removed.
     fn unmark(&mut self, record: &SentSegment) {
         self.marks.sacked -= u32::from(record.is_sacked);
         self.marks.lost -= u32::from(record.is_lost);
         self.marks.resent -= u32::from(record.is_resent);
     }
 
-    /// No segment may have more than `most` bytes any more: each piece with larger ones, if nothing of it has arrived, is
-    /// cut anew and counts as lost. Returns how many segments newly do.
+    /// Limits segments to `most` bytes. Each piece with larger segments of which none has arrived
+    /// is resegmented and declared lost. Returns the number of segments newly declared lost.
     pub fn split(&mut self, most: u64) -> u32 {
         let before = self.marks.lost;
         let old = std::mem::take(&mut self.ring);
@@ -204,7 +210,8 @@ impl SentSegments {
         self.marks.lost.saturating_sub(before)
     }
 
-    /// The segments of a piece go back to the ring, in sizes of `most` bytes if one of them is larger.
+    /// Returns the segments of a piece to the ring, resegmented to `most` bytes if one of them is
+    /// larger.
     fn keep_piece(&mut self, piece: &mut Vec<SentSegment>, most: u64) {
         let is_large = |record: &SentSegment| record.end - record.start > most && !record.is_sacked;
         if let (true, Some(first), Some(last)) =
