@@ -1,33 +1,36 @@
-//! Random losses told from congestion by queues that drop some segments first (Biaz, Vaidya, "De-Randomizing Congestion
-//! Losses to Improve TCP Performance over Wired-Wireless Networks", IEEE/ACM Trans. Networking 13(3), 2005).
+//! Random losses distinguished from congestion by queues that drop some segments first (Biaz,
+//! Vaidya, "De-Randomizing Congestion Losses to Improve TCP Performance over Wired-Wireless
+//! Networks", IEEE/ACM Trans. Networking 13(3), 2005).
 //!
 //! ```text
-//!   sender     marks every fifth segment "out"; a congested queue (`queue/biased.rs`) drops these first
-//!   verdict    a lost segment was "out"                         congestion
-//!              it was "in"                                      random: it goes again, the window stays
-//!              it was "in", and most of the "out" are missing   congestion: a queue with none of them left drops all
-//!   Casablanca the receiver gives the verdict, by a mark on its ACKs
-//!   Ifrane     the sender does
+//!   sender      marks every fifth segment "out"; a congested queue drops these first
+//!   verdict     an "out" segment is lost           congestion
+//!               an "in" segment is lost            random: retransmitted, same window
+//!               an "in" segment is lost, and       congestion: a queue without "out"
+//!               most "out" segments are missing    segments drops all segments
+//!   Casablanca  the receiver decides, and reports it by a mark on its ACKs
+//!   Ifrane      the sender decides
 //! ```
 //!
-//! Each hole of a window is judged, the first at its third duplicate, the others as partial ACKs show them. The first that
-//! means congestion cuts the window.
+//! Each hole of a window is classified: the first one at its third duplicate, the others by partial
+//! ACKs. The first one classified as congestion reduces the window.
 //!
-//! Both ends know which segments are "out" by their numbers. Ifrane's sender knows of one loss at a time: an "in" segment
-//! counts for congestion if an "out" one was lost within the last smoothed round trip. The share of "out" and both rules for
-//! heavy congestion are our choice, as the sources at hand have the idea only.
+//! Both endpoints determine the "out" segments by sequence numbers. Ifrane's sender detects one
+//! loss at a time: an "in" segment indicates congestion if an "out" segment was lost within the
+//! last SRTT. The fraction of "out" segments and both rules for heavy congestion are our choice,
+//! since the available sources describe only the idea.
 
 use super::config::Config;
 
-/// One segment in so many is "out".
+/// One of this number of segments is "out".
 const SHARE: u64 = 5;
 
-/// Is the segment that begins with `seq` one that queues drop first?
+/// Returns `true` if the segment that starts at `seq` is "out", i.e. dropped first by queues.
 pub(super) fn is_out(config: &Config, seq: u64) -> bool {
     seq.saturating_sub(1) / config.segment.get() % SHARE == SHARE - 1
 }
 
-/// First bytes of the "out" segments of `config` from `from` to `to`.
+/// Returns the first bytes of the "out" segments in `[from, to)`.
 pub(super) fn outs(config: &Config, from: u64, to: u64) -> impl Iterator<Item = u64> {
     let segment = config.segment.get();
     let first = from.saturating_sub(1) / segment / SHARE * SHARE + SHARE - 1;

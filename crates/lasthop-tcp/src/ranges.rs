@@ -26,7 +26,7 @@ impl Ranges {
         self.0.iter()
     }
 
-    /// Adds `[start, end)` if it begins where the highest range ends; false if it does not.
+    /// Adds `[start, end)` if it starts at the end of the highest range; otherwise returns `false`.
     #[inline]
     pub fn extend_highest(&mut self, start: u64, end: u64, touched: u64) -> bool {
         let Some(highest) = self.0.last_mut().filter(|highest| highest.end == start) else {
@@ -36,12 +36,13 @@ impl Ranges {
         true
     }
 
-    /// Adds `[start, end)` and says whether that brought anything new.
+    /// Adds `[start, end)`. Returns `true` if it contains bytes that were not in the set.
     pub fn insert(&mut self, start: u64, end: u64, touched: u64) -> bool {
         if start >= end {
             return false;
         }
-        // Ranges before `first` end before `start`; ranges from `last` on begin after `end`.
+        // Ranges before index `first` end before `start`; ranges at or above `last` start after
+        // `end`.
         let first = self.0.partition_point(|range| range.end < start);
         let last = first + self.0[first..].iter().take_while(|range| range.start <= end).count();
         if first == last {
@@ -61,7 +62,7 @@ impl Ranges {
         !covered
     }
 
-    /// Forgets everything below `bound`.
+    /// Removes all bytes below `bound`.
     #[inline]
     pub fn remove_below(&mut self, bound: u64) {
         if !self.0.is_empty() {
@@ -88,7 +89,7 @@ impl Ranges {
         self.0.last().map(|range| range.end)
     }
 
-    /// The lowest byte at or above `from` that lies in a hole below some range, if any.
+    /// Returns the lowest byte at or above `from` that is in a hole below a range, if any.
     pub fn next_hole(&self, from: u64) -> Option<u64> {
         let mut at = from;
         for range in &self.0 {
@@ -100,7 +101,7 @@ impl Ranges {
         None
     }
 
-    /// The lowest byte at or above `at` that is not in the set.
+    /// Returns the lowest byte at or above `at` that is not in the set.
     pub fn end_of_range_at(&self, at: u64) -> u64 {
         let next = self.0.partition_point(|range| range.end <= at);
         self.0.get(next).filter(|range| range.start <= at).map_or(at, |range| range.end)

@@ -14,7 +14,7 @@ use lasthop_base::units::{Duration, Instant};
 pub struct SenderCounters {
     /// Segments sent, first transmissions and retransmissions, SYN and FIN included.
     pub segments_sent: u64,
-    /// Of these, segments that had been sent before.
+    /// Of these, retransmissions.
     pub retransmissions: u64,
     /// Expiries of the retransmission timer.
     pub timeouts: u64,
@@ -23,20 +23,21 @@ pub struct SenderCounters {
     /// Window reductions, by fast retransmit or timeout.
     pub window_cuts: u64,
     /// Segments declared lost, each at most once: by a fast retransmit, by a partial ACK or SACK
-    /// hole in recovery, or by the timer, which declares the oldest one only. What goes back after
-    /// a timeout sends again besides is not counted, as it need not be lost.
+    /// hole in recovery, or by the timer, which declares only the oldest one. Other segments
+    /// retransmitted after a timeout are not counted, since they may not be lost.
     pub losses_declared: u64,
-    /// Window reductions that were found spurious and taken back.
+    /// Window reductions that were undone because they were spurious.
     pub spurious_reductions: u64,
     /// Tail loss probes (RFC 8985, section 7).
     pub tail_probes: u64,
-    /// Losses of which a link told (ELN), of segments that were outstanding.
+    /// Outstanding segments reported lost by a link (ELN).
     pub explicit_losses: u64,
-    /// Expiries of the retransmission timer that came to nothing, as a link was sending the segment again (ERSN).
+    /// Expiries of the retransmission timer without effect because a link was retransmitting the
+    /// segment (ERSN).
     pub timeouts_held: u64,
 }
 
-/// A segment that the sender wants on the wire.
+/// A segment to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Outgoing {
     pub seq: u64,
@@ -46,14 +47,16 @@ pub(super) struct Outgoing {
     pub fin: bool,
 }
 
-/// The sending half.
+/// Sending half of a connection.
 #[derive(Clone, Debug)]
 pub struct Sender {
     pub(super) flight: Flight,
     recovery: Recovery,
-    /// What had been sent at the latest reduction for a mark: one for each window of data.
+    /// SND.MAX at the latest reduction for a mark, which limits reductions to one per window of
+    /// data.
     marked_to: u64,
-    /// Doublings of the time between probes of the peer's window; Linux counts them with those of the RTO.
+    /// Number of doublings of the interval between window probes. Linux counts them with those of
+    /// the RTO.
     pub(super) probe_back_off: u32,
 }
 
@@ -66,17 +69,18 @@ impl Sender {
         sender
     }
 
-    /// Windows may have changed.
+    /// Updates derived state after a change of the windows.
     #[inline(always)]
     pub(super) fn refresh(&mut self) {
         let is_plain = self.recovery.is_plain(&self.flight);
         self.flight.refresh(self.recovery.inflation(), is_plain);
     }
 
-    /// A new incarnation.
+    /// Resets the state for a new connection instance.
     pub(super) fn reset(&mut self, boot_offset: Duration) {
         if self.flight.is_unused() {
-            // That of a receiver which only acknowledges: there is nothing to begin anew but its clock.
+            // The sender of an endpoint that only acknowledges has no state to reset, except its
+            // clock.
             self.flight.restart_clock(boot_offset);
             return;
         }
@@ -86,13 +90,14 @@ impl Sender {
         self.refresh();
     }
 
-    /// The SYN that `before` has sent is this sender's, whose parameters were negotiated with it.
+    /// Takes over the SYN sent by `before`, with which the parameters of this sender were
+    /// negotiated.
     pub(super) fn adopt_handshake(&mut self, before: Sender) {
         self.flight.adopt_handshake(before.flight);
         self.refresh();
     }
 
-    /// The SYN becomes due.
+    /// Schedules the SYN for transmission.
     pub(super) fn open(&mut self) {
         if self.flight.write_end == 0 {
             self.flight.extend(1);
@@ -100,22 +105,21 @@ impl Sender {
         }
     }
 
-    /// The SYN that was sent goes out once more, as the peer's has come again.
+    /// Retransmits the SYN because the peer has retransmitted its own.
     #[cold]
     pub(super) fn send_syn_again(&mut self, now: Instant) {
         self.flight.send_oldest_again(now);
         self.refresh();
     }
 
-    /// The peer's SYN has crossed ours, which is sent again with an ACK and a doubled timeout.
+    /// Handles simultaneous open: retransmits the SYN with an ACK and a doubled timeout.
     pub(super) fn answer_syn(&mut self, now: Instant) {
         self.flight.config.linear_syns = 0;
         self.flight.rtt.back_off();
         self.send_syn_again(now);
     }
 
-    /// The application writes `bytes`; the last segment of the write is a short one unless the
-    /// profile pads it.
+    /// Handles a send call of `bytes`. Its last segment is a short one unless the profile pads it.
     pub(super) fn write(&mut self, bytes: u64) {
         let flight = &mut self.flight;
         let length = if flight.config.pad_segments {
@@ -139,11 +143,12 @@ impl Sender {
         }
     }
 
-    /// A segment numbered `seq` that acknowledges `ack` advertises a window of `bytes`. Says whether
-    /// that is the window that was known (RFC 5681, section 2, (e)).
+    /// Processes the window of `bytes` advertised by segment `seq`, which acknowledges `ack`.
+    /// Returns `true` if the window is unchanged (RFC 5681, section 2, (e)).
     ///
-    /// RFC 9293, section 3.10.7.4: an acknowledgment below SND.UNA updates nothing, nor does a segment
-    /// that was sent before the one that updated last (SND.WL1, SND.WL2).
+    /// Old segments do not update the window: RFC 9293, section 3.10.7.4, excludes an
+    /// acknowledgment below SND.UNA and a segment sent before the one of the latest update
+    /// (SND.WL1, SND.WL2).
     #[inline]
     pub(super) fn update_peer_window(&mut self, seq: u64, ack: u64, bytes: u64) -> bool {
         let flight = &mut self.flight;
@@ -159,32 +164,32 @@ impl Sender {
         is_same
     }
 
-    /// Is `ack` the number of a byte that was sent, or the one behind?
+    /// Returns `true` if `ack` is at most SND.MAX.
     #[inline]
     pub(super) fn has_sent(&self, ack: u64) -> bool {
         ack <= self.flight.snd_max
     }
 
-    /// Has everything written been acknowledged?
+    /// Returns `true` if all data of the application has been acknowledged.
     #[inline]
     pub(super) fn is_all_acked(&self) -> bool {
         self.flight.is_idle()
     }
 
-    /// Unwraps a 32-bit number near the left edge.
+    /// Unwraps a 32-bit sequence number near SND.UNA.
     #[inline]
     pub(super) fn unwrap(&self, wire: u32) -> u64 {
         let una = self.flight.snd_una;
         una.wrapping_add_signed(i64::from(wire.wrapping_sub(una as u32) as i32))
     }
 
-    /// An ACK arrived that says nothing else, at a sender of one-way transfers.
+    /// Processes an ACK without other information, at a sender of one-way transfers.
     #[inline(always)]
     pub(super) fn on_plain_ack(&mut self, now: Instant, ack: u64) {
         let flight = &mut self.flight;
         let is_new = ack > flight.snd_una && ack <= flight.snd_max;
         if is_new && !flight.is_watched() && self.recovery.has_ack_fast_path() {
-            // The bulk: what `on_ack` comes to where nothing is amiss.
+            // Fast path: equivalent to `on_ack` if there is no loss or other special case.
             let acked = flight.new_ack(now, ack);
             flight.grow_window(now, acked);
             flight.refresh_calm();
@@ -193,9 +198,9 @@ impl Sender {
         }
     }
 
-    /// An ACK arrived. `is_pure`: it carried no payload and did not update the window, so it may count
-    /// as a duplicate (RFC 5681, section 2). `sent` is when the segment that triggered it left, if the timestamps
-    /// option tells.
+    /// Processes an ACK. `is_pure`: whether it has no payload and leaves the window unchanged, so
+    /// that it may count as a duplicate (RFC 5681, section 2). `sent`: send time of the segment
+    /// that triggered it, from the timestamps option.
     #[inline(always)]
     pub(super) fn on_ack(
         &mut self,
@@ -244,7 +249,8 @@ impl Sender {
         self.refresh();
     }
 
-    /// A link reports on the segment that begins with `seq`: it was given up, or is being sent again.
+    /// Handles a notification of a link about the segment that starts at `seq`: it was discarded
+    /// (`is_lost`) or is being retransmitted.
     #[cold]
     pub(super) fn on_notice(&mut self, now: Instant, seq: u64, is_lost: bool) {
         if is_lost {
@@ -255,7 +261,7 @@ impl Sender {
         self.refresh();
     }
 
-    /// The same, compiled once for all but the bulk of acknowledgments.
+    /// Like [`Self::on_ack`], but not inlined: for all ACKs outside the fast path.
     #[inline(never)]
     pub(super) fn on_any_ack(
         &mut self,
@@ -268,18 +274,19 @@ impl Sender {
         self.on_ack(now, ack, blocks, is_pure, sent);
     }
 
-    /// The segment whose acknowledgment comes next echoes a mark.
+    /// Records that the segment whose acknowledgment is processed next echoes a mark.
     pub(super) fn on_echo_of_mark(&mut self) {
         self.flight.hints.has_echo_of_mark = true;
     }
 
-    /// The segment whose acknowledgment comes next tells when the one that it answers left and arrived.
+    /// Records the send and arrival times reported by the segment whose acknowledgment is processed
+    /// next.
     pub(super) fn on_passage(&mut self, passage: Passage) {
         self.flight.hints.passage = Some(passage);
     }
 
-    /// RFC 3168, section 6.1.2: as for a loss, but nothing is sent again, and not in a window of data in which the
-    /// window was reduced already.
+    /// Reduces the window as for a loss, but without retransmission, and only once per window of
+    /// data (RFC 3168, section 6.1.2).
     #[cold]
     fn reduce_for_mark(&mut self, now: Instant) {
         let (state, _) = self.recovery.outstanding(&self.flight);
@@ -290,7 +297,7 @@ impl Sender {
         }
     }
 
-    /// The next segment to send now.
+    /// Returns the next segment to send now, if any.
     #[inline(always)]
     pub(super) fn poll_transmit(&mut self, now: Instant) -> Option<Outgoing> {
         let (seq, end) = self.flight.poll(now, &mut self.recovery)?;
@@ -300,21 +307,21 @@ impl Sender {
         if u64::from(payload) < self.flight.mss {
             self.flight.note_short(end);
             if self.flight.stream.has_nagle {
-                // Another short one may have to wait for it.
+                // Another short segment may have to wait for the ACK of this one.
                 self.refresh();
             }
         }
         Some(Outgoing { seq, payload, syn, fin })
     }
 
-    /// The next segment to send now, of a host whose buffers grow: out of line, so that the other stays in line.
+    /// Like [`Self::poll_transmit`], but not inlined: for a host whose buffers grow.
     #[inline(never)]
     pub(super) fn poll_as_host(&mut self, now: Instant) -> Option<Outgoing> {
         self.poll_transmit(now)
     }
 
-    /// Nothing more can be sent now: starts the persist timer if data waits for the peer's window and nothing is
-    /// outstanding, and stops it otherwise (RFC 9293, section 3.8.6.1).
+    /// Starts the persist timer if data waits for the peer's window and no data is outstanding, and
+    /// stops it otherwise (RFC 9293, section 3.8.6.1). Called when no more can be sent.
     pub(super) fn watch_window(&mut self, now: Instant) {
         let flight = &self.flight;
         let waits = flight.snd_una == flight.snd_max && flight.snd_una < flight.write_end;
@@ -322,7 +329,7 @@ impl Sender {
             self.flight.timers.stop(Timer::Persist);
             self.probe_back_off = 0;
         } else if !flight.timers.is_running(Timer::Persist) {
-            // Linux: the first probe waits for an RTO, which has been backed off already.
+            // Linux: the first probe is sent after one RTO, including backoff.
             let delay = match flight.config.conventions {
                 Conventions::Linux => flight.rtt.rto(),
                 _ => self.persist_interval(),
@@ -331,7 +338,7 @@ impl Sender {
         }
     }
 
-    /// Time between two probes of the peer's window.
+    /// Interval between window probes.
     pub(super) fn persist_interval(&self) -> Duration {
         let rtt = &self.flight.rtt;
         let count = match self.flight.config.conventions {
@@ -341,11 +348,12 @@ impl Sender {
         (rtt.rto() * (1 << count.min(20))).min(rtt.longest())
     }
 
-    /// The persist timer has expired and the peer's window is open: sends the part of the next segment that fits.
+    /// Sends the part of the next segment that fits into the peer's window, after expiry of the
+    /// persist timer.
     pub(super) fn send_what_fits(&mut self) {
         let is_linux = self.flight.config.conventions == Conventions::Linux;
         if is_linux {
-            // Data is not a probe.
+            // Data does not count as a probe.
             self.flight.rtt.forget_doublings();
         }
         self.flight.cut_to_window();
@@ -353,22 +361,24 @@ impl Sender {
         self.refresh();
     }
 
-    /// The recovery that counts whole segments, if it is the connection's.
+    /// Returns the recovery that counts whole segments, if the connection uses it.
     fn rack(&self) -> Option<&RackTlp> {
         if let Recovery::RackTlp(rack) = &self.recovery { Some(rack) } else { None }
     }
 
-    /// Segments outstanding, and what became of the others, of a recovery that counts whole segments.
+    /// Returns the number of outstanding segments and the counts of the others, for a recovery that
+    /// counts whole segments.
     pub(super) fn whole_segments(&self) -> Option<(u64, SegmentCounts)> {
         self.rack().map(|rack| (self.flight.records().len().into(), rack.counts()))
     }
 
-    /// How full the send buffer is.
+    /// Fill level of the send buffer.
     pub(super) fn fill(&self) -> Fill {
         self.flight.fill(self.recovery.in_flight(&self.flight))
     }
 
-    /// Nothing more may leave: an application that waits for room in the send buffer may write. Says whether it has.
+    /// Lets an application that waits for room in the send buffer write, after all permitted
+    /// segments were sent. Returns `true` if it has written.
     #[cold]
     pub(super) fn write_waiting(&mut self) -> bool {
         if !self.flight.has_waiting() {
@@ -382,42 +392,45 @@ impl Sender {
         has_written
     }
 
-    /// Do new data wait for an ACK, or for more to be written?
+    /// Returns whether new data waits for an ACK or a send call, and whether a timer has expired
+    /// since the last one.
     pub(super) fn deferral(&self) -> (bool, bool) {
         self.rack().map_or((false, false), RackTlp::deferral)
     }
 
-    /// They wait as before.
+    /// Restores the state returned by [`Self::deferral`].
     pub(super) fn restore_deferral(&mut self, deferral: (bool, bool)) {
         if let Recovery::RackTlp(rack) = &mut self.recovery {
             rack.restore_deferral(deferral);
         }
     }
 
-    /// The first data follow a SYN that was lost, of a connection without SACK.
+    /// Prepares for the first data after a SYN that was lost, on a connection without SACK.
     pub(super) fn begin_after_lost_syn(&mut self) {
         if let Recovery::RackTlp(rack) = &mut self.recovery {
             rack.begin_after_lost_syn();
         }
     }
 
-    /// Has the timer fired since anything was acknowledged, and not by mistake?
+    /// Returns `true` if the timer has expired since the last acknowledgment, and not spuriously.
     pub(super) fn has_timed_out(&self) -> bool {
         self.rack().is_some_and(RackTlp::has_timed_out)
     }
 
-    /// Is a lost segment to go again now?
+    /// Returns `true` if a lost segment is to be retransmitted now.
     pub(super) fn has_to_resend(&self, now: Instant) -> bool {
         self.rack().is_some_and(|rack| rack.next_resend(&self.flight, now).is_some())
     }
 
-    /// Segments in flight, and duplicates that mean a loss, if nothing is to be sent but new data.
+    /// Returns the number of segments in flight and the duplicate threshold, if only new data is to
+    /// be sent.
     pub(super) fn calm(&self) -> Option<(u32, u32)> {
         let rack = self.rack().filter(|rack| rack.is_calm())?;
         Some((rack.in_flight(&self.flight), rack.reordering()))
     }
 
-    /// Shortens the next segments by `bytes`, for more options, and returns the bytes that were removed: 1 B of data stays.
+    /// Shortens the next segments by `bytes` to make room for options, and returns the bytes
+    /// removed. At least 1 B of data remains.
     pub(super) fn shorten_segments(&mut self, bytes: u64) -> u64 {
         let removed = bytes.min(self.flight.mss.saturating_sub(1));
         self.flight.mss -= removed;
@@ -425,21 +438,21 @@ impl Sender {
         removed
     }
 
-    /// Lengthens the next segments by what [`Self::shorten_segments`] has removed.
+    /// Lengthens the next segments by the bytes that [`Self::shorten_segments`] has removed.
     pub(super) fn lengthen_segments(&mut self, bytes: u64) {
         self.flight.mss += bytes;
         self.refresh();
     }
 
-    /// Full segments have `bytes` from now on.
+    /// Sets the size of full segments, bytes.
     pub(super) fn set_segment(&mut self, bytes: u64) {
         self.flight.mss = bytes;
         self.flight.law.set_segment(bytes);
         self.refresh();
     }
 
-    /// Of what is outstanding, what is larger than a segment may be now goes again in smaller ones; the congestion window
-    /// stays (RFC 1191, section 6.5).
+    /// Retransmits outstanding segments that exceed the new maximum size, in smaller segments. The
+    /// congestion window is unchanged (RFC 1191, section 6.5).
     pub(super) fn resend_too_large(&mut self) {
         match &mut self.recovery {
             Recovery::RackTlp(rack) => rack.resend_too_large(&mut self.flight),
@@ -448,7 +461,8 @@ impl Sender {
         self.refresh();
     }
 
-    /// What goes again was not lost for congestion: the latest doubling of the RTO is undone (RFC 6069, section 4).
+    /// Undoes the latest doubling of the RTO because the retransmitted segment was not lost to
+    /// congestion (RFC 6069, section 4).
     pub(super) fn take_back_off_back(&mut self, now: Instant) {
         if self.has_timed_out() && self.flight.rtt.take_back_off_back() {
             RackTlp::restart_from_oldest(&mut self.flight, now);
@@ -477,27 +491,27 @@ impl Sender {
         }
     }
 
-    /// The phase of loss recovery, and what it knows of the segments outstanding.
+    /// State of loss recovery, and numbers of outstanding segments by state.
     pub(super) fn outstanding(&self) -> (RecoveryState, Outstanding) {
         self.recovery.outstanding(&self.flight)
     }
 
-    /// Duplicates that mean a loss.
+    /// Number of duplicates that indicate a loss.
     pub(super) fn reordering(&self) -> u32 {
         self.rack().map_or(self.flight.config.dupack_threshold, RackTlp::reordering)
     }
 
-    /// Congestion window in segments, inflation apart.
+    /// Congestion window in segments, without inflation.
     pub fn congestion_window(&self) -> f64 {
         self.flight.law.cwnd()
     }
 
-    /// Sent and not acknowledged, in segments, rounded up.
+    /// Outstanding data in segments, rounded up.
     pub fn outstanding_segments(&self) -> u64 {
         self.flight.outstanding_segments()
     }
 
-    /// The retransmission timeout, back-off included.
+    /// Retransmission timeout, including backoff.
     pub fn rto(&self) -> Duration {
         self.flight.rtt.rto()
     }
