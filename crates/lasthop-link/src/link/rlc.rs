@@ -1,37 +1,39 @@
-//! RLC acknowledged mode: selective repeat by status reports, as UMTS has it.
+//! RLC acknowledged mode (AM) of UMTS: selective repeat ARQ with polling and status reports.
 //!
-//! Source: 3GPP TS 25.322, with the options of Vacirca, De Vendictis and Baiocchi; what its clauses
-//! leave to a configuration of TS 25.331 is a parameter.
+//! Source: 3GPP TS 25.322, with the options of Vacirca, De Vendictis and Baiocchi. Values that its
+//! clauses leave to configuration by TS 25.331 are parameters.
 //!
-//! A packet (SDU) is cut into PDUs of one size; the sender asks for a report now and then (a
-//! *poll*), the receiver says which PDUs have arrived, and those missing are sent again. The
-//! states of a PDU are drawn in `rlc_sender.rs` and `rlc_receiver.rs`; those of an endpoint:
+//! A packet (SDU) is segmented into PDUs of fixed size. The sender requests status reports by a
+//! poll bit in PDUs, the receiver reports which PDUs have been received, and missing ones are
+//! retransmitted. The states of a PDU are drawn in `rlc_sender.rs` and `rlc_receiver.rs`. The
+//! states of an endpoint are:
 //!
 //! ```text
-//!                MaxDAT with "reset", or Skip not answered: RESET
+//!                MaxDAT with "reset", or Skip unanswered: RESET
 //!          +----------------------------------------------------------+
 //!          |                                                          v
-//!       working  <-- RESET: all forgotten, RESET_ACK --> (same)   resetting <-- Timer_RST: RESET
+//!       working  <-- RESET: state cleared, RESET_ACK --> (same)  resetting <-- Timer_RST: RESET
 //!          ^                                                          |
 //!          +----------------------------------------------------------+
 //!                                   RESET_ACK
 //! ```
 //!
-//! Out goes, in this order: RESET_ACK and RESET, Skip (the MRW of the standard) and SkipAck,
-//! STATUS, PDUs reported missing with the lowest number first, new PDUs while the window is open, and
-//! an old PDU if a poll has nothing else to ride on. Every frame is as long as a full PDU.
+//! Transmission order: RESET_ACK and RESET; Skip (MRW of the standard) and SkipAck; STATUS; PDUs
+//! reported missing, lowest number first; new PDUs while the window is open. If a poll is pending
+//! and none of these can be sent, an old PDU is retransmitted with it. Every frame has the length
+//! of a full PDU.
 //!
-//! *When to believe that a PDU is missing.* A report cannot know of a PDU that was sent less than
-//! the shortest round trip ago: from the start of the PDU to the end of a report that is made as
-//! the PDU arrives. Such a NACK is ignored. As frames neither overtake one another nor wait
-//! after they are made, any other NACK is true: no PDU is sent twice in a round trip, and none is
-//! kept back.
+//! *Valid NACKs.* A report generated when a PDU arrives can be received at the earliest one minimum
+//! round trip after the PDU was sent. A NACK for a PDU sent more recently cannot refer to this
+//! transmission and is ignored. Frames are not reordered and not delayed after they are generated,
+//! so every other NACK is valid. No PDU is therefore retransmitted twice per round trip, and no
+//! valid NACK is ignored.
 //!
-//! Timers count from the start of a transmission (the machine does not know the rate).
+//! Timers start at the beginning of a transmission, since the state machine does not know the rate.
 //!
-//! Not modelled: several SDUs in one PDU (each begins a new one, the last of an SDU is padded),
-//! STATUS inside data PDUs, WINDOW and POLL fields, MaxRST (RESET goes on until it is answered: there is
-//! no RRC to tell), ciphering, reordering by the channel, PDU sizes that change.
+//! Not modelled: several SDUs in one PDU (each SDU begins a new PDU, and the last one is padded),
+//! piggybacked STATUS, WINDOW and POLL fields, MaxRST (without RRC, RESET is repeated until it is
+//! acknowledged), ciphering, reordering by the channel, changes of the PDU size.
 
 use super::protocol::{ProtocolKeys, Site};
 use super::rlc_receiver::Receiver;
@@ -46,73 +48,73 @@ use lasthop_base::schema::{Every, LinkTimeout, OptionalTimer, Transmissions};
 use lasthop_base::units::{Bytes, Duration, Instant};
 use std::collections::VecDeque;
 
-/// Largest window: both ends can be that far apart in numbers modulo 4096.
+/// Maximum window in PDUs: sequence numbers are modulo 4096, and either end may be ahead by a
+/// window.
 pub const LARGEST_RLC_WINDOW: u32 = 2047;
 
-/// Least and largest payload of a PDU, in bytes: the least holds a status report, the largest lies
-/// within what a length indicator can say.
+/// Minimum and maximum payload of a PDU, in bytes. The minimum holds a status report; the maximum
+/// is within the range of a length indicator.
 pub const RLC_PAYLOAD: [u32; 2] = [20, 4000];
 
 /// Header of a PDU in acknowledged mode, without extensions.
 const RLC_HEADER: Bytes = Bytes::new(2);
 
 table! {
-    /// RLC acknowledged mode of UMTS: packets are cut into PDUs of one size, the sender polls for
-    /// status reports, missing PDUs are sent again; a packet is given up after so many
-    /// transmissions of one of its PDUs, or never.
+    /// RLC acknowledged mode of UMTS: packets are segmented into PDUs of fixed size, the sender
+    /// polls for status reports, and missing PDUs are retransmitted. A packet is discarded when one
+    /// of its PDUs reaches the transmission limit, if any.
     pub struct RlcAmKeys as "rlc-am" {
-        /// Data bytes of a PDU; each packet begins a new PDU, and its last is padded.
+        /// Payload of a PDU; each packet begins a new PDU, and its last PDU is padded.
         payload: Bytes = "40 B", Limits::range(RLC_PAYLOAD[0] as u64, RLC_PAYLOAD[1] as u64);
-        /// PDUs that may be outstanding.
+        /// Maximum number of outstanding PDUs.
         window: u32 = "1024", Limits::range(1, LARGEST_RLC_WINDOW as u64);
-        /// Transmissions of a PDU at most, the first among them: MaxDAT of the standard less one.
+        /// Maximum number of transmissions per PDU, including the first: MaxDAT of the standard
+        /// minus 1.
         max_transmissions: Transmissions = "unlimited", Limits::range(1, 1000);
-        /// What happens when a PDU may not be sent again.
+        /// Action when a PDU reaches the transmission limit.
         at_limit: AtLimit = "discard";
-        /// Age at which a packet is given up, counted from when the protocol takes it from the
-        /// queue.
+        /// Maximum age of a packet before it is discarded, counted from its removal from the queue.
         discard_timer: OptionalTimer = "off";
-        /// A report is asked for with the last PDU of every so many packets.
+        /// Poll with the last PDU of every n-th packet.
         poll_sdu: Every = "1", Limits::range(1, 1000);
-        /// A report is asked for with every so many PDUs.
+        /// Poll with every n-th PDU.
         poll_pdu: Every = "off", Limits::range(1, 1000);
-        /// A report is asked for with each PDU while this share of the window is in use, in per
-        /// cent.
+        /// Poll with each PDU while at least this percentage of the window is in use.
         poll_window: Every = "off", Limits::range(1, 100);
-        /// Time after which a report is asked for again; "auto" is 100 ms, or 1.5 times what an
-        /// answer takes on a slower link.
+        /// Time after which an unanswered poll is repeated; "auto" is 100 ms, or 1.5 times the
+        /// response time on slower links.
         timer_poll: LinkTimeout = "auto";
-        /// Least time from one request for a report to the next.
+        /// Minimum interval between polls.
         timer_poll_prohibit: OptionalTimer = "off";
-        /// A report is asked for every so often while PDUs are unacknowledged.
+        /// Interval between periodic polls while PDUs are outstanding.
         timer_poll_periodic: OptionalTimer = "off";
-        /// Whether a receiver reports at once when it sees that a PDU is missing.
+        /// Whether the receiver sends a report as soon as it detects a missing PDU.
         status_on_gap: bool = "true";
-        /// Least time from one report to the next.
+        /// Minimum interval between reports.
         timer_status_prohibit: OptionalTimer = "off";
-        /// A report is sent every so often while PDUs come or are missing.
+        /// Interval between periodic reports while PDUs arrive or are missing.
         timer_status_periodic: OptionalTimer = "off";
-        /// Time after which the receiver is told again to skip what was given up; "auto" as for
-        /// timer_poll.
+        /// Time after which an unacknowledged request to skip discarded PDUs is repeated; "auto" as
+        /// for timer_poll.
         timer_mrw: LinkTimeout = "auto";
-        /// Times it is told so without an answer; then the link is reset.
+        /// Maximum number of such requests before the link is reset.
         max_mrw: u32 = "32", Limits::range(1, 1000);
-        /// Time after which a reset is asked for again; "auto" as for timer_poll.
+        /// Time after which an unacknowledged reset is repeated; "auto" as for timer_poll.
         timer_rst: LinkTimeout = "auto";
     }
 }
 
 choice! {
-    /// What happens when a PDU of RLC acknowledged mode may not be sent again.
+    /// Action when a PDU of RLC acknowledged mode reaches the transmission limit.
     pub enum AtLimit {
-        /// Its packet is given up, and the receiver is told to skip it.
+        /// Its packet is discarded, and the receiver is requested to skip it.
         Discard = "discard",
-        /// The link is reset: both ends give up all packets that are in flight.
+        /// The link is reset: both ends discard all packets in flight.
         Reset = "reset",
     }
 }
 
-/// The machine of one end.
+/// The state machine of one end.
 pub type Machine<P> = Box<Rlc<P>>;
 
 impl ProtocolKeys for RlcAmKeys {
@@ -126,20 +128,21 @@ impl ProtocolKeys for RlcAmKeys {
         let pdu = Bytes::new(self.payload.get() + header.get() + site.identifier.get());
         let timing = site.timing(Bytes::default());
         let timing = LinkTiming { data_frame: pdu, control_frame: pdu, ..timing };
-        // A report does not wait once it is made, so the guard counts no other services.
+        // A report is generated when its transmission starts, so the guard time excludes waiting
+        // for other services.
         let alone = LinkTiming { back_delay: site.other.delay + site.repair[1], ..timing };
         let guard = site.radio_frame.map_or(alone.round_trip(), |frame| {
-            // A PDU arrives one radio frame and the delay after the start of its own, and the
-            // report leaves at the start of the next one.
+            // A PDU arrives one radio frame and the delay after the start of its radio frame. The
+            // report is sent at the start of the next radio frame.
             let nanos = (frame + site.own.delay).as_nanos();
             let answer = nanos.next_multiple_of(frame.as_nanos().max(1));
             Duration::from_nanos(answer) + frame + site.other.delay
         });
         let auto = RlcParameters::for_link(&timing, self.payload);
-        // On a framed radio the round trip is longer than the rate says.
+        // With radio frames the round trip is longer than computed from the rate.
         let longest = auto.poll_timeout.max(guard * 2);
         let prohibit = self.timer_status_prohibit.get();
-        // A report that is asked for may have to wait for the one before it.
+        // A requested report may be delayed by Timer_Status_Prohibit.
         let answer = longest + prohibit.unwrap_or_default();
         let end = Rlc::new(RlcParameters {
             header,
@@ -165,7 +168,7 @@ impl ProtocolKeys for RlcAmKeys {
         Ok(Box::new(end))
     }
 
-    /// A PDU has the payload of the keys, whatever the packet.
+    /// The length of a PDU does not depend on the packet.
     fn largest_frame(&self, _packet: Bytes, header: Bytes) -> Bytes {
         Bytes::new(self.payload.get() + header.get())
     }
@@ -175,7 +178,7 @@ impl ProtocolKeys for RlcAmKeys {
         Bytes::new(packet.get() + pdus * header.get())
     }
 
-    /// The PDU is reported missing, and retransmitted.
+    /// Time until a PDU is reported missing and retransmitted.
     fn repair_time(&self, site: &Site) -> Duration {
         let packet = self.largest_frame(site.packet, site.header);
         Site { packet, ..*site }.timing(packet).longest_turnaround()
@@ -193,50 +196,53 @@ impl ProtocolKeys for RlcAmKeys {
 /// Parameters of the acknowledged mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RlcParameters {
-    /// Data bytes of a PDU, [`RLC_PAYLOAD`].
+    /// Payload of a PDU, within [`RLC_PAYLOAD`].
     pub payload: Bytes,
-    /// Header of a PDU, in bytes (default 2).
+    /// Header of a PDU (default 2 B).
     pub header: Bytes,
-    /// PDUs that may be outstanding, 1 to [`LARGEST_RLC_WINDOW`].
+    /// Maximum number of outstanding PDUs, 1 to [`LARGEST_RLC_WINDOW`].
     pub window: u32,
-    /// Transmissions of a PDU at most, at least 1: MaxDAT - 1; `None`: no limit.
+    /// Maximum number of transmissions per PDU, at least 1: MaxDAT - 1; `None`: no limit.
     pub max_transmissions: Option<u32>,
-    /// What happens then.
+    /// Action at this limit.
     pub at_limit: AtLimit,
-    /// Age at which an SDU is given up, counted from when the endpoint took it (Timer_Discard).
+    /// Maximum age of an SDU before it is discarded, counted from [`Endpoint::enqueue`]
+    /// (Timer_Discard).
     pub discard_after: Option<Duration>,
-    /// A poll with every so many SDUs (Poll_SDU).
+    /// Poll with the last PDU of every n-th SDU (Poll_SDU).
     pub poll_sdu: Option<u32>,
-    /// A poll with every so many PDUs (Poll_PDU).
+    /// Poll with every n-th PDU (Poll_PDU).
     pub poll_pdu: Option<u32>,
-    /// A poll with every PDU while this share of the window, in per cent, is used (Poll_Window).
+    /// Poll with every PDU while at least this percentage of the window is in use (Poll_Window).
     pub poll_window: Option<u32>,
     /// Time after which an unanswered poll is repeated (Timer_Poll), above 0.
     pub poll_timeout: Duration,
-    /// Least time between polls (Timer_Poll_Prohibit).
+    /// Minimum interval between polls (Timer_Poll_Prohibit).
     pub poll_prohibit: Option<Duration>,
-    /// A poll every so often while something is unacknowledged (Timer_Poll_Periodic).
+    /// Interval between periodic polls while PDUs are outstanding (Timer_Poll_Periodic).
     pub poll_periodic: Option<Duration>,
-    /// Is a report sent when a gap is first seen?
+    /// Whether a report is sent when a gap is first detected.
     pub status_on_gap: bool,
-    /// Least time between reports (Timer_Status_Prohibit).
+    /// Minimum interval between reports (Timer_Status_Prohibit).
     pub status_prohibit: Option<Duration>,
-    /// A report every so often while segments come or are missing (Timer_Status_Periodic).
+    /// Interval between periodic reports while segments arrive or are missing
+    /// (Timer_Status_Periodic).
     pub status_periodic: Option<Duration>,
     /// Time after which an unanswered Skip is repeated (Timer_MRW), above 0.
     pub skip_timeout: Duration,
-    /// Skips without answer after which the link is reset (MaxMRW), at least 1.
+    /// Maximum number of unanswered Skips before the link is reset (MaxMRW), at least 1.
     pub max_skips: u32,
     /// Time after which an unanswered RESET is repeated (Timer_RST), above 0.
     pub reset_timeout: Duration,
-    /// A NACK is ignored if its PDU was sent less than this ago: the shortest round trip.
+    /// Minimum age of the last transmission of a PDU for a NACK to be valid: the minimum round
+    /// trip.
     pub nack_guard: Duration,
 }
 
 impl RlcParameters {
-    /// Defaults for a link, whose data and control frames are PDUs: window 1024, no limit, a poll with
-    /// each SDU, a report at each gap, timers of 100 ms or 1.5 (RTT_L + T_f') if that is longer, guard
-    /// RTT_L. `timing` has the PDU with its header in `data_frame`.
+    /// Defaults for a link whose data and control frames are PDUs: window 1024, no transmission
+    /// limit, a poll with each SDU, a report at each gap, timers of max(100 ms, 1.5 (RTT_L +
+    /// T_f')), guard RTT_L. `timing.data_frame` is the length of a PDU with its header.
     pub fn for_link(timing: &LinkTiming, payload: Bytes) -> Self {
         let answer = Duration::from_nanos(timing.turnaround().as_nanos() / 2 * 3);
         let timeout = answer.max(Duration::from_millis(100));
@@ -292,34 +298,34 @@ impl RlcParameters {
     }
 }
 
-/// What both halves tell.
+/// Counters and events of both halves.
 #[derive(Clone, Debug)]
 pub(super) struct Log {
     pub counters: LinkCounters,
     pub events: VecDeque<LinkEvent>,
 }
 
-/// One end of a link in acknowledged mode.
+/// One end of a link in RLC acknowledged mode.
 #[derive(Clone, Debug)]
 pub struct Rlc<P> {
     parameters: RlcParameters,
     payload: u32,
     sender: Sender<P>,
     receiver: Receiver<P>,
-    /// The reset that waits for its answer.
+    /// Index of the reset that awaits its acknowledgment.
     resetting: Option<u64>,
     reset_due: bool,
     reset_deadline: Instant,
-    /// Resets begun by this end.
+    /// Number of resets started by this end.
     resets: u64,
-    /// The last reset of the peer.
+    /// Index of the last reset of the peer.
     peer_reset: Option<u64>,
     reset_ack: Option<u64>,
     log: Log,
 }
 
 impl<P: Clone> Rlc<P> {
-    /// An idle endpoint; refuses sizes, windows, times and limits that make no sense.
+    /// Creates an idle endpoint. Returns an error if a parameter is out of range.
     pub fn new(parameters: RlcParameters) -> Result<Self, LinkError> {
         let (header, payload) = parameters.check()?;
         Ok(Rlc {
@@ -337,7 +343,7 @@ impl<P: Clone> Rlc<P> {
         })
     }
 
-    /// Where both directions stand, for the byte codec.
+    /// Returns the sequence number state of both directions, for encoding and decoding.
     pub fn wire_window(&self) -> RlcWireWindow {
         RlcWireWindow {
             expected: self.receiver.expected,
@@ -350,7 +356,7 @@ impl<P: Clone> Rlc<P> {
         }
     }
 
-    /// Begins the reset procedure.
+    /// Starts the reset procedure.
     #[cold]
     fn start_reset(&mut self) {
         self.forget();
@@ -383,10 +389,11 @@ impl<P: Clone> Rlc<P> {
 }
 
 impl<P: Payload + Clone> Rlc<P> {
-    /// RESET_ACK or RESET.
+    /// Returns the next RESET_ACK or RESET to send.
     #[cold]
     fn transmit_reset(&mut self, now: Instant) -> Option<Frame<P>> {
-        // The answer first: two ends that reset at once, with short timers, would only ask.
+        // RESET_ACK first: two ends that reset simultaneously with short timers would otherwise
+        // send only RESETs.
         if let Some(index) = self.reset_ack.take() {
             return Some(self.sender.frame(FrameKind::ResetAck { index }, None));
         }
@@ -404,8 +411,8 @@ impl<P: Payload + Clone> Endpoint<P> for Rlc<P> {
         true
     }
 
-    /// Also with one PDU to send: only with the next packet at hand it knows whether that is the
-    /// last for now.
+    /// Also returns `true` while one PDU is unsent: whether that PDU is the last one is known only
+    /// when no further packet is available.
     #[inline]
     fn wants_packet(&self) -> bool {
         self.sender.wants_packet(&self.parameters)
@@ -447,7 +454,7 @@ impl<P: Payload + Clone> Endpoint<P> for Rlc<P> {
         match (frame.kind, frame.payload) {
             (FrameKind::Reset { index }, _) => return self.on_reset(index),
             (FrameKind::ResetAck { index }, _) => return self.on_reset_ack(index),
-            // Numbers of before the reset, or of after it at the other end.
+            // Numbers from before the reset, or from after the reset at the peer.
             _ if self.resetting.is_some() => return,
             (FrameKind::Segment { sequence, is_last, poll }, Some(piece)) => {
                 let what = (sequence, is_last, poll);
@@ -513,8 +520,8 @@ impl<P: Payload + Clone> Endpoint<P> for Rlc<P> {
         self.log.counters
     }
 
-    /// A PDU that has been sent so often already may be on its way once more; it is given up when
-    /// it is missing the next time.
+    /// A PDU that has already reached the new limit may be queued for one more retransmission. It
+    /// is discarded when it is next reported missing.
     fn limit_transmissions(&mut self, limit: Option<u32>) {
         self.sender.limit(limit, &self.parameters);
     }

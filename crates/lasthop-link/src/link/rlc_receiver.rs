@@ -1,12 +1,12 @@
-//! Receiving half of the acknowledged mode: window, reassembly, status reports.
+//! Receiving half of RLC acknowledged mode: window, reassembly, status reports.
 //!
-//! A number at the receiver:
+//! States of a sequence number:
 //!
 //! ```text
-//!              a later one arrives            arrives           all before are in
+//!              later number received        received          all before received
 //!   not seen -----------------------> missing ---------> held ---------------------> assembled
 //!      |                                 |                                              ^
-//!      | arrives, all before are in      | Skip beyond it                               |
+//!      | received, all before received   | Skip beyond it                               |
 //!      |                                 v                                              |
 //!      |                              skipped                                           |
 //!      +--------------------------------------------------------------------------------+
@@ -22,39 +22,39 @@ use lasthop_base::packet::Payload;
 use lasthop_base::units::Instant;
 use std::collections::VecDeque;
 
-/// Numbers that one status report speaks of.
+/// Sequence numbers covered by one frame of a status report.
 const REPORTED: u64 = 128;
 
 /// Timers of the receiver: Timer_Status_Prohibit and Timer_Status_Periodic.
 const PROHIBIT: usize = 0;
 const PERIODIC: usize = 1;
 
-/// VR(...) of TS 25.322, and the packets on their way up.
+/// State variables VR(…) of TS 25.322, and the reassembled packets.
 #[derive(Clone, Debug)]
 pub(super) struct Receiver<P> {
     /// VR(R): next number to assemble.
     pub expected: u64,
-    /// VR(H): one beyond the highest number seen.
+    /// VR(H): highest number received plus 1.
     seen: u64,
-    /// Numbers held behind a missing one.
+    /// Numbers received out of order.
     held: NumberSet,
-    /// Among them those that end their packet.
+    /// Numbers in `held` whose segment ends its packet.
     ends: NumberSet,
     pieces: Numbered<Option<P>>,
-    /// The packet whose pieces come before `expected`.
+    /// Packet reassembled from the segments before `expected`, not yet complete.
     partial: Option<P>,
     pub up: VecDeque<P>,
 
-    /// A report is to go out.
+    /// Whether a report is to be sent.
     status_due: bool,
-    /// A report was asked for while it was prohibited.
+    /// Whether a report was triggered while reports were prohibited.
     status_held: bool,
     status_prohibited: bool,
-    /// Where the report that has begun goes on.
+    /// First number of the next frame of a report in progress.
     report_from: Option<u64>,
-    /// Has a segment come since the last periodic report?
+    /// Whether a segment has been received since the last periodic report.
     is_active: bool,
-    /// Answer to Skip.
+    /// Acknowledgment of Skip to send.
     skip_ack: Option<u64>,
     pub timers: Timers<2>,
 }
@@ -79,7 +79,7 @@ impl<P> Receiver<P> {
         }
     }
 
-    /// Forgets everything but what may go up.
+    /// Clears the state, except packets that are ready for delivery.
     pub fn reset(&mut self) {
         for number in self.expected..self.seen {
             self.pieces[number] = None;
@@ -96,13 +96,13 @@ impl<P> Receiver<P> {
 }
 
 impl<P: Payload> Receiver<P> {
-    /// Is there a control frame to send?
+    /// Returns `true` if a control frame is to be sent.
     #[inline]
     pub fn has_frame(&self) -> bool {
         self.status_due || self.report_from.is_some() || self.skip_ack.is_some()
     }
 
-    /// The next control frame: kind and acknowledgment.
+    /// Returns the next control frame: kind and acknowledgment.
     #[inline]
     pub fn transmit(
         &mut self,
@@ -122,11 +122,12 @@ impl<P: Payload> Receiver<P> {
             return Some(self.report(self.expected, Some(self.seen), log));
         }
         let from = self.report_from?;
-        // Whole within what has been seen: a further frame has no end of its own.
+        // Ends at the highest number received at the latest: further frames of a report contain no
+        // end.
         Some(self.report(from.min(self.seen - REPORTED), None, log))
     }
 
-    /// One frame of a report.
+    /// Returns one frame of a report, starting at `first`.
     fn report(&mut self, first: u64, ack: Option<u64>, log: &mut Log) -> (FrameKind, Option<u64>) {
         log.counters.statuses += 1;
         let mut missing = [0; 2];
@@ -147,7 +148,7 @@ impl<P: Payload> Receiver<P> {
         (FrameKind::Status { first, missing }, ack)
     }
 
-    /// A report is asked for.
+    /// Triggers a report, unless reports are prohibited.
     #[inline]
     fn trigger(&mut self) {
         if self.status_prohibited {
@@ -157,7 +158,7 @@ impl<P: Payload> Receiver<P> {
         }
     }
 
-    /// A segment has arrived.
+    /// Processes a received segment.
     #[inline]
     pub fn on_segment(
         &mut self,
@@ -184,7 +185,8 @@ impl<P: Payload> Receiver<P> {
         self.out_of_turn(sequence, is_last, piece, set, log);
     }
 
-    /// A segment behind a missing one, one that was missing, or one that is not wanted.
+    /// Processes a segment that is out of order, fills a gap, is a duplicate or is outside the
+    /// window.
     fn out_of_turn(
         &mut self,
         sequence: u64,
@@ -198,7 +200,7 @@ impl<P: Payload> Receiver<P> {
             return;
         };
         if offset >= u64::from(set.window) {
-            // A correct sender cannot be there.
+            // A correct sender does not exceed the window.
             log.counters.discarded += 1;
             return;
         }
@@ -226,7 +228,7 @@ impl<P: Payload> Receiver<P> {
         self.shorten_report();
     }
 
-    /// What was held behind the number that has just come is no longer.
+    /// Assembles the segments held behind a gap that has just been filled.
     fn release(&mut self) {
         while self.held.remove(self.expected) {
             let piece = self.pieces[self.expected].take();
@@ -240,11 +242,11 @@ impl<P: Payload> Receiver<P> {
         self.shorten_report();
     }
 
-    /// The rest of a report has no more to say of what has come meanwhile.
+    /// Skips numbers received in the meantime in the remainder of a report.
     fn shorten_report(&mut self) {
         if let Some(from) = self.report_from {
             self.report_from = self.held.first_absent(from.max(self.expected), self.seen);
-            // All that is missing fits into a frame of its own.
+            // All missing numbers fit into one frame: a new report replaces the remainder.
             if self.report_from.is_some() && self.seen - self.expected <= REPORTED {
                 self.report_from = None;
                 self.trigger();
@@ -252,7 +254,7 @@ impl<P: Payload> Receiver<P> {
         }
     }
 
-    /// The next piece in order.
+    /// Appends the next segment in order.
     #[inline]
     fn assemble(&mut self, piece: P, is_last: bool) {
         let packet = match self.partial.take() {
@@ -269,7 +271,7 @@ impl<P: Payload> Receiver<P> {
         }
     }
 
-    /// The peer has given up all before `next`.
+    /// Processes a Skip: the peer has discarded all PDUs before `next`.
     pub fn on_skip(&mut self, next: u64, set: &RlcParameters, log: &mut Log) {
         if next > self.expected + u64::from(set.window) + 1 {
             log.counters.discarded += 1;
@@ -279,7 +281,7 @@ impl<P: Payload> Receiver<P> {
         if next < self.expected {
             return;
         }
-        // A packet ends before `next`, whether it has come or not.
+        // A packet ends before `next`, whether or not that segment was received.
         self.partial = None;
         for number in self.expected..next {
             if self.held.remove(number) {
@@ -303,7 +305,7 @@ impl<P: Payload> Receiver<P> {
             && let Some(period) = set.status_periodic
             && (std::mem::take(&mut self.is_active) || self.seen > self.expected)
         {
-            // A report after a silence with nothing missing would say what the last one did.
+            // Without new or missing segments a report would repeat the last one.
             self.trigger();
             self.timers.set(PERIODIC, deadline(now, period));
         }

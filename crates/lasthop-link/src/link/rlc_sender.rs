@@ -1,19 +1,20 @@
-//! Sending half of the acknowledged mode: segmentation, window, polls, discard; one machine whose parts share its rings, so
-//! that it is one file.
+//! Sending half of RLC acknowledged mode: segmentation, window, polling and SDU discard. One file,
+//! since these parts share the same ring buffers.
 //!
 //! A PDU at the sender:
 //!
 //! ```text
-//!           sent           report: it has arrived
-//!  (none) --------> sent -------------------------> acknowledged --> (gone, when all before are)
+//!           sent           reported received
+//!  (none) --------> sent --------------------> acknowledged --> (removed, when all before are)
 //!                   ^  |
-//!              sent |  | report: it is missing, fewer than n transmissions
+//!              sent |  | reported missing, fewer than n transmissions
 //!                   |  v
-//!                  queued: lowest number first, ahead of new PDUs
+//!                  queued: lowest number first, before new PDUs
 //! ```
 //!
-//! At the n-th transmission, or when its time is over, its whole SDU is given up. SDUs before it
-//! are not: its numbers are skipped when they are all that the window waits for.
+//! When a PDU is missing after its n-th transmission, or when Timer_Discard expires, the whole SDU
+//! is discarded. Earlier SDUs are kept. Skip is sent for the numbers of discarded SDUs when the
+//! lower edge of the window reaches them.
 
 use super::fates::Fates;
 use super::number_set::{NumberSet, low_bits};
@@ -26,7 +27,8 @@ use lasthop_base::packet::{LinkFate, Payload};
 use lasthop_base::units::Instant;
 use std::collections::VecDeque;
 
-/// Timers of the sender: Timer_Poll, its prohibit and periodic ones, Timer_MRW, Timer_Discard.
+/// Timers of the sender: Timer_Poll, Timer_Poll_Prohibit, Timer_Poll_Periodic, Timer_MRW,
+/// Timer_Discard.
 const POLL: usize = 0;
 const POLL_PROHIBIT: usize = 1;
 const POLL_PERIODIC: usize = 2;
@@ -40,16 +42,17 @@ struct Pdu {
     sdu: u64,
     /// Start of its last transmission.
     sent: Instant,
-    /// VT(DAT), counted after each transmission.
+    /// VT(DAT), incremented after each transmission.
     transmissions: u32,
 }
 
-/// A packet and the numbers of its PDUs, `first` to before `end`, once the first has been sent.
+/// A packet and the sequence numbers of its PDUs, `first` to `end` (exclusive), set when the first
+/// one is sent.
 #[derive(Clone, Debug)]
 struct Sdu<P> {
     packet: P,
     bytes: u32,
-    /// PDUs that it needs.
+    /// Number of PDUs of the SDU.
     count: u64,
     first: u64,
     end: u64,
@@ -57,15 +60,15 @@ struct Sdu<P> {
     is_abandoned: bool,
 }
 
-/// VT(...) of TS 25.322, and the packets that are not finished.
+/// State variables VT(…) of TS 25.322, and the packets neither acknowledged nor discarded.
 #[derive(Clone, Debug)]
 pub(super) struct Sender<P> {
     payload: u32,
     frame_bytes: u32,
-    /// Transmissions of a PDU at most: MaxDAT - 1.
+    /// Maximum number of transmissions per PDU: MaxDAT - 1.
     limit: Option<u32>,
 
-    /// VT(A): oldest number that is not finished.
+    /// VT(A): oldest number neither acknowledged nor skipped.
     pub base: u64,
     /// VT(S): number of the next new PDU.
     pub next: u64,
@@ -76,14 +79,14 @@ pub(super) struct Sender<P> {
     sdus: VecDeque<Sdu<P>>,
     /// Number of the first of `sdus`.
     first_sdu: u64,
-    /// Number of the SDU that the next new PDU belongs to.
+    /// Number of the SDU of the next new PDU.
     sending: u64,
-    /// PDUs of that SDU that have been sent.
+    /// PDUs of that SDU sent so far.
     pieces_sent: u64,
-    /// PDUs that have never been sent, of all SDUs.
+    /// PDUs of all SDUs that have not been sent yet.
     unsent: u64,
 
-    /// A poll is to go out.
+    /// Whether a poll is to be sent.
     poll_pending: bool,
     poll_prohibited: bool,
     /// VT(S) when Timer_Poll was started.
@@ -92,14 +95,14 @@ pub(super) struct Sender<P> {
     pdus_since_poll: u32,
     sdus_since_poll: u32,
 
-    /// What the receiver is to be told to skip to.
+    /// First number after the PDUs that the receiver is requested to skip.
     skip: Option<u64>,
     skip_due: bool,
     skips_sent: u32,
-    /// The first SDU whose time is not over.
+    /// First SDU whose discard time has not expired.
     discard_from: u64,
     pub timers: Timers<5>,
-    /// What becomes of packets, where somebody asks.
+    /// Delivery reports, if enabled.
     pub fates: Fates<P>,
 }
 
@@ -144,7 +147,7 @@ impl<P: Clone> Sender<P> {
             && let Some(number) = self.highest_open()
             && self.is_at_limit(number)
         {
-            // What was to carry the poll may no longer: Timer_Poll sees to it.
+            // No PDU may carry the pending poll any longer: Timer_Poll resolves this.
             self.await_report(Instant::ZERO, number, set);
         }
     }
@@ -154,13 +157,14 @@ impl<P: Clone> Sender<P> {
         self.next < self.base + u64::from(set.window)
     }
 
-    /// May a new or a queued PDU go out?
+    /// Returns `true` if a new or a queued PDU can be sent.
     #[inline]
     fn has_pdu(&self, set: &RlcParameters) -> bool {
         !self.queued.is_empty() || self.unsent > 0 && self.window_open(set)
     }
 
-    /// Asks for a packet while at most one PDU is left, so that it knows whether that is the last.
+    /// Returns `true` while at most one PDU is unsent, so that the sender can detect the last PDU
+    /// before its buffer empties.
     #[inline]
     pub fn wants_packet(&self, set: &RlcParameters) -> bool {
         self.unsent <= 1 && !self.skip_due && self.queued.is_empty() && self.window_open(set)
@@ -171,13 +175,13 @@ impl<P: Clone> Sender<P> {
         self.skip_due || self.has_pdu(set) || self.carrier().is_some()
     }
 
-    /// Does Skip go out before anything else?
+    /// Returns `true` if Skip must be sent before anything else.
     #[inline]
     pub fn is_skip_due(&self) -> bool {
         self.skip_due
     }
 
-    /// The PDU that is sent again because a poll needs one.
+    /// Returns the PDU that is retransmitted only to carry a pending poll.
     #[inline]
     fn carrier(&self) -> Option<u64> {
         if !self.poll_pending || self.poll_prohibited {
@@ -186,7 +190,7 @@ impl<P: Clone> Sender<P> {
         self.highest_open().filter(|&number| !self.is_at_limit(number))
     }
 
-    /// The highest number that is sent, not acknowledged and not given up.
+    /// Returns the highest number sent that is neither acknowledged nor discarded.
     fn highest_open(&self) -> Option<u64> {
         let is_open = |&number: &u64| {
             !self.acknowledged.contains(number) && !self.sdu_of(number).is_abandoned
@@ -199,14 +203,14 @@ impl<P: Clone> Sender<P> {
         self.limit.is_some_and(|limit| sent >= limit)
     }
 
-    /// The SDU of a number in the window.
+    /// Returns the SDU of a number in the window.
     fn sdu_of(&self, number: u64) -> &Sdu<P> {
         &self.sdus[(self.pdus[number].sdu - self.first_sdu) as usize]
     }
 
-    /// The receiver has all before `first` or skips it; of the 128 numbers from there on, those
-    /// below `ack` are missing or not; without `ack`, all of them are. Returns whether the reset
-    /// procedure is to begin.
+    /// Processes a status report. The receiver has received or skipped all PDUs before `first`. Of
+    /// the 128 PDUs starting at `first`, the bits of `missing` apply to those below `ack`; without
+    /// `ack` to all 128. Returns `true` if the reset procedure must be started.
     pub fn on_status(
         &mut self,
         now: Instant,
@@ -216,7 +220,7 @@ impl<P: Clone> Sender<P> {
     ) -> bool {
         let end = ack.unwrap_or(first + 128);
         if first > end || end > self.next {
-            // A correct peer has not seen what was not sent.
+            // A correct peer does not acknowledge unsent PDUs.
             return false;
         }
         if ack.is_some() {
@@ -263,7 +267,8 @@ impl<P: Clone> Sender<P> {
         self.settle(now, set, log)
     }
 
-    /// The receiver says that it has skipped to `next`.
+    /// Processes a SkipAck: the receiver has skipped to `next`. Returns `true` if the reset
+    /// procedure must be started.
     pub fn on_skip_ack(
         &mut self,
         now: Instant,
@@ -278,7 +283,7 @@ impl<P: Clone> Sender<P> {
         self.settle(now, set, log)
     }
 
-    /// All before `number` are finished, and then what is acknowledged.
+    /// Advances VT(A) to `number` and then beyond all acknowledged PDUs.
     #[inline]
     fn finish_before(&mut self, number: u64) {
         let number = number.max(self.base);
@@ -290,7 +295,7 @@ impl<P: Clone> Sender<P> {
         }
     }
 
-    /// SDUs all of whose PDUs are finished.
+    /// Removes the SDUs whose PDUs are all finished.
     #[inline]
     fn drop_finished(&mut self, log: &mut Log) {
         while self.first_sdu < self.sending
@@ -308,8 +313,8 @@ impl<P: Clone> Sender<P> {
         }
     }
 
-    /// Puts in order what follows from a new VT(A) or an SDU given up. Returns whether the reset
-    /// procedure is to begin.
+    /// Updates the state after VT(A) has advanced or an SDU was discarded. Returns `true` if the
+    /// reset procedure must be started.
     fn settle(&mut self, now: Instant, set: &RlcParameters, log: &mut Log) -> bool {
         self.drop_finished(log);
         let finished = (self.sending - self.first_sdu) as usize;
@@ -328,15 +333,15 @@ impl<P: Clone> Sender<P> {
             && !self.has_pdu(set)
             && let Some(number) = self.highest_open()
         {
-            // What would have asked has been given up or acknowledged.
+            // The PDU that would have carried a poll was discarded or acknowledged.
             self.await_report(now, number, set);
         }
         self.restart_discard();
         self.resolve_poll(now, set, log)
     }
 
-    /// A report is asked for when the last transmission of this number is as old as a poll that
-    /// nobody has answered.
+    /// Schedules a poll for the time at which the last transmission of this number is as old as an
+    /// unanswered poll (Timer_Poll).
     fn await_report(&mut self, now: Instant, number: u64, set: &RlcParameters) {
         let due = deadline(self.pdus[number].sent, set.poll_timeout);
         self.poll_pending = due <= now;
@@ -346,9 +351,9 @@ impl<P: Clone> Sender<P> {
         }
     }
 
-    /// A poll that only a PDU at its limit could carry: that PDU's SDU is given up instead, as
-    /// VT(DAT) would reach MaxDAT, but not while a report of its last transmission may come.
-    /// Returns whether the reset procedure is to begin.
+    /// Handles a pending poll that only a PDU at its transmission limit could carry: VT(DAT) would
+    /// reach MaxDAT, so the SDU of that PDU is discarded. Waits as long as a report on its last
+    /// transmission can still arrive. Returns `true` if the reset procedure must be started.
     fn resolve_poll(&mut self, now: Instant, set: &RlcParameters, log: &mut Log) -> bool {
         while self.poll_pending && !self.poll_prohibited && !self.has_pdu(set) {
             match self.highest_open() {
@@ -370,8 +375,8 @@ impl<P: Clone> Sender<P> {
         false
     }
 
-    /// Gives up an SDU of which PDUs may be sent, acknowledged, queued or not yet made; then
-    /// `settle`.
+    /// Discards an SDU, whose PDUs may be acknowledged, outstanding, queued or unsent. Call
+    /// `settle` afterwards.
     fn abandon(&mut self, number: u64, log: &mut Log) {
         let index = (number - self.first_sdu) as usize;
         let Some(sdu) = self.sdus.get_mut(index) else { return };
@@ -386,8 +391,8 @@ impl<P: Clone> Sender<P> {
             (first, end) = (self.next - self.pieces_sent, self.next);
             self.unsent -= sdu.count - self.pieces_sent;
             if self.pieces_sent > 0 {
-                // A number that is never sent: without Skip the receiver cannot pass it, and take
-                // the next SDU for the rest of this one.
+                // Reserves a number that is never sent. The receiver cannot pass it without Skip,
+                // and therefore does not append the next SDU to the segments of this one.
                 self.pdus.reach(self.base, self.next);
                 self.pdus[self.next] = Pdu { sdu: number, sent: Instant::ZERO, transmissions: 0 };
                 self.next += 1;
@@ -406,7 +411,8 @@ impl<P: Clone> Sender<P> {
         }
     }
 
-    /// Forgets the numbers and every SDU of which something has been sent; what has not stays.
+    /// Resets the sequence numbers and discards every SDU of which a PDU has been sent. Unsent SDUs
+    /// are kept.
     pub fn reset(&mut self, log: &mut Log) {
         self.drop_finished(log);
         let started = self.sending + u64::from(self.pieces_sent > 0);
@@ -427,7 +433,7 @@ impl<P: Clone> Sender<P> {
         self.restart_discard();
     }
 
-    /// Timer_Discard belongs to the oldest SDU whose time is not over.
+    /// Sets Timer_Discard to the discard time of the oldest SDU for which it has not expired.
     #[inline]
     fn restart_discard(&mut self) {
         self.discard_from = self.discard_from.max(self.first_sdu);
@@ -438,7 +444,7 @@ impl<P: Clone> Sender<P> {
         }
     }
 
-    /// The time of the oldest SDUs is over. What has arrived as a whole is not given up.
+    /// Discards the oldest SDUs on expiry of Timer_Discard, except those acknowledged completely.
     fn discard(&mut self, now: Instant, log: &mut Log) {
         while let Some(sdu) = self.sdus.get((self.discard_from - self.first_sdu) as usize)
             && sdu.discard_at <= now
@@ -453,7 +459,7 @@ impl<P: Clone> Sender<P> {
         }
     }
 
-    /// Returns whether the reset procedure is to begin.
+    /// Handles expired timers. Returns `true` if the reset procedure must be started.
     pub fn handle_timeout(&mut self, now: Instant, set: &RlcParameters, log: &mut Log) -> bool {
         if self.timers.next() > now {
             return false;
@@ -542,7 +548,8 @@ impl<P: Payload + Clone> Sender<P> {
                 self.sdus_since_poll = 0;
             }
         }
-        // A window that closes would wait for ever for a report that nobody asks for.
+        // A poll with the last PDU that the window allows: otherwise no report would ever reopen
+        // it.
         self.poll_pending |= self.unsent == 0 || !self.window_open(set);
         let poll = self.poll(now, set, log);
         Some(self.frame(FrameKind::Segment { sequence, is_last, poll }, Some(piece)))
@@ -572,7 +579,7 @@ impl<P: Payload + Clone> Sender<P> {
         Some(self.frame(FrameKind::Segment { sequence, is_last, poll }, Some(piece)))
     }
 
-    /// Does the PDU that goes out now carry a poll?
+    /// Updates the poll triggers. Returns `true` if the PDU to be sent carries a poll.
     #[inline]
     fn poll(&mut self, now: Instant, set: &RlcParameters, log: &mut Log) -> bool {
         if let Some(every) = set.poll_pdu {
@@ -615,10 +622,10 @@ impl<P: Payload + Clone> Sender<P> {
     }
 }
 
-/// Does this PDU end its SDU, and what does it carry?
+/// Returns the segment with this number, and whether it is the last of its SDU.
 #[inline]
 fn piece<P: Payload>(sdu: &Sdu<P>, sequence: u64, payload: u32) -> (bool, P) {
-    // Within the packet, which is shorter than 2^32 bytes.
+    // Within the packet, whose length is below 2^32 bytes.
     let from = (sequence - sdu.first) as u32 * payload;
     let bytes = payload.min(sdu.bytes - from);
     (sequence + 1 == sdu.end, sdu.packet.slice(from, bytes))

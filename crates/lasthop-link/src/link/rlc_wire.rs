@@ -1,40 +1,40 @@
-//! Byte format of the acknowledged mode, after TS 25.322, clause 9.2. Every frame has the length of
-//! a full PDU, 2 bytes and the payload; what is left is padding.
+//! Byte format of RLC acknowledged mode, after TS 25.322, clause 9.2. Every frame has the length of
+//! a full PDU, a 2-byte header and the payload. The remainder of shorter contents is padding.
 //!
 //! ```text
-//!   data       | 1 | SN 12 | P | HE 2 |  length indicator  | piece ... | padding ...
+//!   data       | 1 | SN 12 | P | HE 2 |  length indicator  | segment ... | padding ...
 //!   STATUS     | 0 | 000 | BITMAP | ACK | NO_MORE |        padding ...
 //!   Skip       | 0 | 000 | MRW | NO_MORE |                 padding ...
 //!   SkipAck    | 0 | 000 | MRW_ACK | NO_MORE |             padding ...
 //!   RESET      | 0 | 001 | RSN 1 | 000 | HFNI 20 = 0 |     padding ...
 //!   RESET_ACK  | 0 | 010 | RSN 1 | 000 | HFNI 20 = 0 |     padding ...
 //!
-//!   HE         00: the piece fills the PDU. 01: a length indicator says how long it is, and it is the
-//!              last of its SDU. 10: it fills the PDU and is the last. 11: the last is one byte
-//!              shorter than the PDU (reserved in the standard, which says this in the next PDU)
+//!   HE         00: the segment fills the PDU. 01: last segment of its SDU, with length indicator.
+//!              10: last segment, fills the PDU. 11: last segment, one byte shorter than the PDU
+//!              (reserved in the standard, which encodes this in the next PDU)
 //!   length     7 bits and a 0 in a byte; 15 bits and a 0 in two, if the PDU has more than 126 bytes
-//!   BITMAP     | 0100 | 1111 | FSN 12 | 128 bits, 1 has arrived |       none, if nothing is missing
-//!   ACK        | 0010 | LSN 12 |       not in the further frames of a report
+//!   BITMAP     | 0100 | 1111 | FSN 12 | 128 bits, 1 = received |      absent if none is missing
+//!   ACK        | 0010 | LSN 12 |       absent in further frames of a report
 //!   NO_MORE    | 0000 |
 //!   MRW        | 0110 | 0001 | SN 12 | 0000 |
 //!   MRW_ACK    | 0111 | 0000 | SN 12 |
 //! ```
 //!
-//! Numbers are modulo 4096 and are unwrapped against the windows of the endpoint that receives
-//! them; whatever lies outside, and a field that has no meaning here, is an error, never a panic:
-//! these bytes come from the air. An endpoint that waits for RESET_ACK throws all else away, so its
-//! numbers are left as they are.
+//! Numbers are modulo 4096 and are unwrapped within the windows of the receiving endpoint. A number
+//! outside the window or a field with an undefined value yields an error, never a panic, since the
+//! bytes come from the medium. An endpoint that awaits RESET_ACK discards all other frames, so
+//! their numbers are not unwrapped.
 //!
-//! Not modelled: error detection; a damaged frame must be gone before it comes here. LIST, RLIST,
-//! WINDOW, POLL fields, extended length indicators, HFNI.
+//! Not modelled: error detection (damaged frames must be dropped before decoding), LIST, RLIST,
+//! WINDOW and POLL fields, extended length indicators, HFNI.
 
 use super::{Frame, FrameKind};
 
-/// Sequence numbers of twelve bits.
+/// Number of sequence numbers (12 bits).
 const MODULUS: u64 = 4096;
-/// Bytes before the payload.
+/// Length of the header in bytes.
 const HEADER: usize = 2;
-/// Largest PDU, in bytes, whose length indicator has one.
+/// Length of the largest PDU, in bytes, with a 1-byte length indicator.
 const SHORT: usize = 126;
 
 const STATUS: u64 = 0;
@@ -47,72 +47,72 @@ const BITMAP: u64 = 4;
 const MRW: u64 = 6;
 const MRW_ACK: u64 = 7;
 
-/// Where an endpoint stands: the context in which numbers make sense.
+/// Sequence number state of an endpoint, needed to unwrap received numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RlcWireWindow {
-    /// Next number this end expects, VR(R).
+    /// VR(R): next number expected by this end.
     pub expected: u64,
-    /// Oldest number of this end that is not finished, VT(A).
+    /// VT(A): oldest number of this end neither acknowledged nor skipped.
     pub base: u64,
-    /// Next new number of this end, VT(S).
+    /// VT(S): next new number of this end.
     pub next: u64,
-    /// Window in PDUs, at most 2047; the peer has the same.
+    /// Window in PDUs, at most 2047, equal at both ends.
     pub window: u32,
-    /// Data bytes of a PDU.
+    /// Payload of a PDU, in bytes.
     pub payload: u32,
-    /// The reset of this end that waits for its answer.
+    /// Index of the own reset that awaits its acknowledgment.
     pub resetting: Option<u64>,
-    /// The last reset of the peer.
+    /// Index of the last reset of the peer.
     pub peer_reset: Option<u64>,
 }
 
-/// Why a frame has no byte form, or bytes no frame.
+/// Error of encoding or decoding a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RlcWireError {
-    /// A piece that does not fit, or one in the middle of a packet that is not full.
+    /// A segment longer than the payload, or shorter although it does not end its packet.
     #[error("found a piece of {found} bytes; allowed: {payload}, or less if it ends its packet")]
     Piece {
-        /// Its length in bytes.
+        /// Length of the segment in bytes.
         found: usize,
-        /// Length of a full piece.
+        /// Payload of a PDU in bytes.
         payload: u32,
     },
-    /// The protocol has no such frame.
+    /// A frame kind that the protocol does not use.
     #[error("found a frame of another protocol; allowed: segment, status, skip, reset, answers")]
     Kind,
-    /// All frames are equally long.
+    /// A frame whose length differs from that of a PDU.
     #[error("found a frame of {found} bytes; allowed: {allowed}")]
     Length {
-        /// Its length in bytes.
+        /// Length of the frame in bytes.
         found: usize,
-        /// Length of a PDU.
+        /// Length of a PDU in bytes.
         allowed: usize,
     },
-    /// A field that says nothing that this protocol knows.
+    /// A field with an undefined value.
     #[error("found {found} as {field}; allowed: {allowed}")]
     Field {
-        /// Its name.
+        /// Name of the field.
         field: &'static str,
-        /// What it says.
+        /// Value found.
         found: u64,
-        /// What it may say.
+        /// Allowed values.
         allowed: &'static str,
     },
-    /// The number is not one the peer can mean now.
+    /// A number outside the window.
     #[error("found {field} {found}; allowed: from {least} on {span} numbers (modulo 4096)")]
     Number {
         /// Name of the field.
         field: &'static str,
         /// Number in the frame.
         found: u64,
-        /// The first that is allowed, modulo 4096.
+        /// First allowed number, modulo 4096.
         least: u64,
-        /// How many are allowed.
+        /// Number of allowed numbers.
         span: u64,
     },
 }
 
-/// Writes fields of some bits, most significant first.
+/// Writes bit fields, most significant bit first.
 struct Writer<'a> {
     bytes: &'a mut Vec<u8>,
     bits: u32,
@@ -132,14 +132,14 @@ impl Writer<'_> {
     }
 }
 
-/// Reads them.
+/// Reads bit fields, most significant bit first.
 struct Reader<'a> {
     bytes: &'a [u8],
     bits: usize,
 }
 
 impl Reader<'_> {
-    /// Beyond the end there are zeros: padding.
+    /// Reads a field of `bits` bits. Bits beyond the end are 0, as padding.
     fn take(&mut self, bits: u32) -> u64 {
         (0..bits).fold(0, |value, _| {
             let byte = self.bytes.get(self.bits / 8).copied().unwrap_or_default();
@@ -149,7 +149,7 @@ impl Reader<'_> {
         })
     }
 
-    /// A field that can say one thing only.
+    /// Reads a field that must have the given value.
     fn expect(
         &mut self,
         bits: u32,
@@ -164,7 +164,7 @@ impl Reader<'_> {
     }
 }
 
-/// Appends the byte form of `frame`, of a link with this payload, to `bytes`.
+/// Appends the byte form of `frame`, on a link with this payload, to `bytes`.
 pub fn encode(
     frame: &Frame<Vec<u8>>,
     payload: u32,
@@ -202,7 +202,7 @@ pub fn encode(
                 writer.put(15, 4);
                 writer.put(first % MODULUS, 12);
                 for word in missing {
-                    // The lowest number first.
+                    // Lowest number first.
                     writer.put((!word).reverse_bits(), 64);
                 }
             }
@@ -236,7 +236,8 @@ pub fn encode(
     Ok(())
 }
 
-/// The number that is `found` modulo 4096, of `span` numbers from `near - behind` on.
+/// Returns the number congruent to `found` modulo 4096 among the `span` numbers starting at `near -
+/// behind`.
 fn unwrap(
     field: &'static str,
     found: u64,
@@ -253,7 +254,7 @@ fn unwrap(
     (near + offset).checked_sub(behind).ok_or(error)
 }
 
-/// Reads one frame in the context of the endpoint that receives it.
+/// Decodes one frame in the context of the endpoint that receives it.
 pub fn decode(bytes: &[u8], window: &RlcWireWindow) -> Result<Frame<Vec<u8>>, RlcWireError> {
     let (payload, length) = (window.payload as usize, HEADER + window.payload as usize);
     if bytes.len() != length {
@@ -303,7 +304,7 @@ pub fn decode(bytes: &[u8], window: &RlcWireWindow) -> Result<Frame<Vec<u8>>, Rl
     Ok(frame)
 }
 
-/// A control PDU: kind and acknowledgment.
+/// Decodes a control PDU: kind and acknowledgment.
 fn decode_control(
     reader: &mut Reader<'_>,
     window: &RlcWireWindow,
@@ -314,7 +315,7 @@ fn decode_control(
         true => Ok(found),
         false => unwrap(field, found, base, 0, next - base + 1),
     };
-    // A repeated Skip, and its answer, may be older than what has come after it.
+    // A repeated Skip and its acknowledgment may be older than the current window.
     let near = |field, found, near| match is_raw {
         true => Ok(found),
         false => unwrap(field, found, near, MODULUS / 2 - 1, MODULUS),
@@ -327,7 +328,7 @@ fn decode_control(
             let error =
                 RlcWireError::Field { field: "RSN", found: bit, allowed: "one that is awaited" };
             if kind == RESET {
-                // The last one again, or the one after it.
+                // The last reset repeated, or the next one.
                 let last = window.peer_reset.map_or(0, |last| last + u64::from(last % 2 != bit));
                 return if last % 2 == bit {
                     Ok((FrameKind::Reset { index: last }, None))
@@ -335,7 +336,7 @@ fn decode_control(
                     Err(error)
                 };
             }
-            // Without a reset that waits, the answer to an old one, which means nothing any more.
+            // Without a pending reset, this acknowledges an earlier one and is ignored.
             let index = window.resetting.unwrap_or(bit);
             let index = if index % 2 == bit { Some(index) } else { index.checked_sub(1) };
             return Ok((FrameKind::ResetAck { index: index.ok_or(error)? }, None));
