@@ -12,7 +12,7 @@
 //!   HE         00: the segment fills the PDU. 01: last segment of its SDU, with length indicator.
 //!              10: last segment, fills the PDU. 11: last segment, one byte shorter than the PDU
 //!              (reserved in the standard, which encodes this in the next PDU)
-//!   length     7 bits and a 0 in a byte; 15 bits and a 0 in two, if the PDU has more than 126 bytes
+//!   length     7 bits and a 0 in a byte; 15 bits and a 0 in two, if the PDU exceeds 126 bytes
 //!   BITMAP     | 0100 | 1111 | FSN 12 | 128 bits, 1 = received |      absent if none is missing
 //!   ACK        | 0010 | LSN 12 |       absent in further frames of a report
 //!   NO_MORE    | 0000 |

@@ -1,8 +1,8 @@
-//! Estimate of the share of units that a transmission loses, and the parity that it asks for.
+//! Estimate of the fraction of units lost per transmission, and the parity derived from it.
 
 use super::Deviation;
 
-/// Exponentially weighted mean and variance of samples.
+/// Exponentially weighted moving average (EWMA) and variance of the fraction of units lost.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Estimate {
     weight: f64,
@@ -12,24 +12,24 @@ pub(super) struct Estimate {
 }
 
 impl Estimate {
-    /// Of no loss; a new sample counts with `weight`.
+    /// Creates an estimate of 0; new samples have weight `weight`.
     pub fn new(weight: f64, deviation: Deviation) -> Self {
         Estimate { weight, deviation, mean: 0.0, variance: 0.0 }
     }
 
-    /// A transmission of `units` units lost `lost` of them.
+    /// Adds the sample of a transmission of `units` units of which `lost` were lost.
     pub fn sample(&mut self, lost: u32, units: u32) {
         let error = f64::from(lost) / f64::from(units) - self.mean;
         self.mean += self.weight * error;
         self.variance = (1.0 - self.weight) * (self.variance + self.weight * error * error);
     }
 
-    /// The mean.
+    /// Returns the mean.
     pub fn mean(&self) -> f64 {
         self.mean
     }
 
-    /// The share of `units` units that is expected to be lost, and the deviation of it.
+    /// Returns the expected fraction of `units` units lost plus one standard deviation.
     fn with_deviation(&self, units: u32) -> f64 {
         self.mean
             + match self.deviation {
@@ -39,14 +39,14 @@ impl Estimate {
             }
     }
 
-    /// Parity units among `units`, so that as many may be lost; fewer than all of them.
+    /// Returns the number of parity units among `units` for this loss, at most `units - 1`.
     pub fn parity(&self, units: u32) -> u32 {
-        // Just above a whole number is that number: the mean is a rounded one.
+        // The tolerance absorbs rounding errors of the mean just above an integer.
         let parity = (f64::from(units) * self.with_deviation(units) - 1e-9).ceil();
         (parity.max(0.0) as u32).min(units - 1)
     }
 
-    /// Units to send so that `needed` of them arrive, at most `units`.
+    /// Returns the number of units to send so that `needed` of them are received, at most `units`.
     pub fn units_for(&self, needed: u32, units: u32) -> u32 {
         let kept = (1.0 - self.with_deviation(units)).max(1e-3);
         ((f64::from(needed) / kept - 1e-9).ceil() as u32).clamp(1, units)
@@ -61,8 +61,7 @@ mod tests {
         Estimate { mean: loss, ..Estimate::new(0.005, Deviation::Binomial) }
     }
 
-    /// Units of parity at these losses, and the chance that they do not suffice: section 3.1 of the
-    /// project's notes on the paper.
+    /// Parity units computed by hand for these losses.
     #[test]
     fn parity_is_the_expected_loss_and_a_deviation() {
         let parity = |units| [0.05, 0.1, 0.2, 0.3, 0.4, 0.5].map(|p| settled(p).parity(units));
@@ -76,7 +75,7 @@ mod tests {
 
     #[test]
     fn what_is_needed_is_sent_with_what_will_be_lost() {
-        // 0.2 and sqrt(0.16 / 20) leave 71 %: 3 / 0.7106 = 4.2.
+        // The loss of 0.2 plus sqrt(0.16 / 20) leaves 71 %: 3 / 0.7106 = 4.2.
         assert_eq!(settled(0.2).units_for(3, 20), 5);
         assert_eq!(settled(0.0).units_for(3, 20), 3);
         assert_eq!(settled(0.9).units_for(5, 20), 20);

@@ -1,52 +1,60 @@
-//! Hybrid FEC and ARQ with disruption detection: a packet is a block of N units of a Reed–Solomon code,
-//! any K of which give it back; units of all its transmissions count.
+//! Hybrid ARQ (HARQ) with disruption detection. A packet is encoded as a block of N units of a
+//! Reed–Solomon code and can be decoded from any K of them. Units of all its transmissions are
+//! combined (incremental redundancy).
 //!
-//! Source: Subramanian, Ramakrishnan and Kalyanaraman, "Disruption-tolerant link-level mechanisms for
-//! extreme wireless network environments", COMSWARE 2007, section IV. What it leaves open is a parameter;
-//! `docs/links/harq.md` says what was chosen and why.
+//! Source: Subramanian, Ramakrishnan and Kalyanaraman, "Disruption-tolerant link-level mechanisms
+//! for extreme wireless network environments", COMSWARE 2007, section IV. Choices that the paper
+//! leaves open are parameters; `docs/links/harq.md` explains their defaults.
 //!
-//! Modes of the sender (`mode = "adaptive"`; the others keep to one of them):
+//! Modes of the sender (with `mode = "adaptive"`; the other settings use one mode only):
 //!
 //! ```text
-//!                x transmissions in a row without any unit received
+//!                x consecutive transmissions without any unit received
 //!   +-----------+ ------------------------------------------------> +---------------+
 //!   | pipelined |                                                   | stop-and-wait |
 //!   +-----------+ <------------------------------------------------ +---------------+
 //!                          any unit is reported received
 //! ```
 //!
-//! Pipelined: what is to be sent again, oldest first, otherwise new packets, one after the other. In
-//! stop-and-wait one transmission, a probe, is outstanding at a time.
+//! In pipelined mode, retransmissions are sent first, the oldest packet first, then new packets. In
+//! stop-and-wait mode only one transmission, a probe, is outstanding.
 //!
-//! A packet at the sender (`sender`):
+//! States of a packet at the sender (`sender`):
 //!
 //! ```text
-//!         enqueue          sent           enough units are reported
+//!         enqueue          sent          reported: no more units needed
 //!  (none) -------> waiting -----> sent --------------------------------> resolved
-//!                          ^       |  too few are, or the timer fires         ^
+//!                          ^       |  more units needed, or timeout           ^
 //!                     sent |       v                                          |
-//!                         again? --------- no transmission is left -----------+
+//!                         queued ---------- transmission limit reached --------+
 //! ```
 //!
-//! At the receiver (`receiver`) a number gathers units until it is decoded, and goes up when all before
-//! it have gone up or been given up. Each frame of which any unit arrives is answered at once: how many units did, how
-//! many are still needed, and the number up to which all has gone up. A frame that is lost as a whole is
-//! noticed by the sender's timer, which has no back-off.
+//! The receiver (`receiver`) collects the units of a packet until it is decoded. It delivers the
+//! packet when all earlier ones have been delivered or discarded. Every frame of which any unit is
+//! received is acknowledged immediately: with the number of units received, the number of units
+//! still needed, and the next number to deliver. A frame that is lost entirely (erased) is detected
+//! by the sender's timer, which has no backoff.
 //!
-//! A frame on the air is the units of one transmission; the medium says which of them are lost. With `interleave` d > 1 the units of up
-//! to d packets take turns, d parts of each, a frame a part:
+//! A frame contains the units of one transmission; the medium decides which of them are lost. With
+//! `interleave` d > 1, each transmission is split into d parts, one frame each, and parts of up to
+//! d packets are interleaved:
 //!
 //! ```text
-//!   A1 B1 C1 A2 B2 C2 A3 D1 B3 E1 C3 F1 D2 ...      d = 3; who has sent all parts makes room for the next
+//!   A1 B1 C1 A2 B2 C2 A3 D1 B3 E1 C3 F1 D2 ...      d = 3; a completed packet is replaced by the next
 //! ```
 //!
-//! so that a burst of losses takes some units of each packet in place of all of one. Nobody waits for others: a packet alone sends its parts one after
-//! the other, and probes go out whole. The receiver answers each part; the answer to the last one, or the timer that runs from its end, ends the transmission.
+//! A burst of losses then affects some units of each packet instead of all units of one.
+//! Transmissions are never delayed for interleaving: the parts of a single packet are sent
+//! consecutively, and probes are sent as one frame. The receiver acknowledges each part. A
+//! transmission ends with the acknowledgment of its last part, or with the timeout counted from the
+//! end of that part.
 //!
-//! With `feedback = "next-frame"` the answer to a frame that cannot be decoded waits for its last unit or the end of a later frame of which a unit arrives.
+//! With `feedback = "next-frame"` the feedback for a frame that cannot be decoded is deferred. It
+//! is sent when the frame's last unit or any unit of a later frame is received.
 //!
-//! Not modelled: a channel that reorders; a receiver that reports a disruption by itself: with `erasures = "later-frame"` the sender infers from an answer that
-//! those before it were lost, which is when such a receiver would report them.
+//! Not modelled: reordering by the channel; receivers that report erased frames. With `erasures =
+//! "later-frame"` the sender infers them from feedback for a later frame, which is the time at
+//! which such a receiver would report them.
 
 mod estimate;
 mod receiver;
@@ -65,63 +73,65 @@ use lasthop_base::units::{Bytes, Duration, Instant, Probability, Rate};
 use receiver::Receiver;
 use sender::Sender;
 
-/// Units of a frame at most: a bit each says which have arrived.
+/// Maximum number of units per frame: a 64-bit mask records which have been received.
 pub const MOST_UNITS: u32 = 64;
 
-/// Packets outstanding at most: half of the numbers of two bytes.
+/// Maximum number of outstanding packets: half of the 2-byte sequence number range.
 pub const LARGEST_HARQ_WINDOW: u32 = 1 << 15;
 
 table! {
-    /// Hybrid FEC and ARQ: each packet is a block of coded units, with as many parity units as the
-    /// loss asks for; a disruption is noticed, and waited out with single packets.
+    /// Hybrid ARQ: each packet is a block of coded units, with parity units according to the
+    /// estimated loss. Disruptions are detected; during a disruption only one packet at a time is
+    /// sent.
     pub struct HarqKeys as "harq" {
-        /// Units of a transmission; with 1 packets go out whole, and uncoded.
+        /// Units per transmission; with 1, packets are sent whole and uncoded.
         units: u32 = "20", Limits::range(1, MOST_UNITS as u64);
-        /// Packets whose units take turns on the air, so many parts of each; with 1 a transmission is one
-        /// frame.
+        /// Number of packets whose units are interleaved, and of parts per transmission; with 1, a
+        /// transmission is one frame.
         interleave: u32 = "1", Limits::range(1, MOST_UNITS as u64);
         /// Parity units of the first transmission of a packet.
         proactive: Proactive = "adaptive";
-        /// What a packet is sent again with.
+        /// Contents of retransmissions.
         reactive: Reactive = "full";
         /// Weight of a new sample in the estimates of loss.
         estimate_weight: Probability = "0.005";
         /// Standard deviation of the loss that is added to its estimate.
         deviation: Deviation = "binomial";
-        /// Whether transmissions of which nothing arrived are left out of the estimates.
+        /// Whether erased transmissions (no unit received) are excluded from the loss estimates.
         skip_erased: bool = "true";
-        /// Whether transmissions in stop-and-wait are samples of the loss too.
+        /// Whether transmissions in stop-and-wait mode also contribute to the loss estimates.
         sample_probes: bool = "false";
-        /// When the receiver answers a transmission that it cannot decode.
+        /// Time at which the receiver acknowledges a transmission that it cannot decode.
         feedback: Feedback = "frame-end";
-        /// What tells the sender that a transmission was lost as a whole.
+        /// Method by which the sender detects erased transmissions.
         erasures: Erasures = "timer";
         /// Whether packets are delivered in order.
         in_order: bool = "true";
-        /// How many packets are outstanding.
+        /// Number of outstanding packets.
         mode: HarqMode = "adaptive";
-        /// Transmissions in a row without any unit received that are a disruption.
+        /// Number of consecutive erased transmissions after which the link is considered disrupted.
         detect: u32 = "1", Limits::range(1, 1000);
-        /// Transmissions of a packet at most, the first among them.
+        /// Maximum number of transmissions per packet, including the first.
         max_transmissions: Transmissions = "4", Limits::range(1, 1000);
-        /// Transmissions after which a packet is sent on its own, the others waiting for the answer.
+        /// Transmissions after which a packet is sent alone: no other packet is sent until it is
+        /// acknowledged.
         pipelined_transmissions: Transmissions = "unlimited", Limits::range(1, 1000);
-        /// Whether transmissions in stop-and-wait count against max_transmissions.
+        /// Whether transmissions in stop-and-wait mode count towards max_transmissions.
         probes_count: bool = "true";
-        /// Packets that may be outstanding or wait behind one that is missing.
+        /// Maximum number of packets that are outstanding or held behind a missing one.
         window: u32 = "512", Limits::range(1, LARGEST_HARQ_WINDOW as u64);
-        /// Time from the end of a transmission after which it is lost as a whole; "auto" derives it
-        /// from the link.
+        /// Time from the end of a transmission after which it is considered erased; "auto" derives
+        /// it from the link.
         timeout: LinkTimeout = "auto";
-        /// Size of the answer to a transmission.
+        /// Size of feedback frames.
         control: Bytes = "8 B", Limits::CONTROL;
     }
 }
 
 choice! {
-    /// Parity units of a packet's first transmission.
+    /// Parity units of the first transmission of a packet.
     pub enum Proactive {
-        /// The expected loss and one standard deviation of it.
+        /// The expected number of lost units plus one standard deviation.
         Adaptive = "adaptive",
         /// None.
         None = "none",
@@ -129,12 +139,12 @@ choice! {
 }
 
 choice! {
-    /// What a packet is sent again with.
+    /// Contents of retransmissions.
     pub enum Reactive {
-        /// As many units as the first time, all of them parity.
+        /// As many units as in the first transmission, all parity units.
         Full = "full",
-        /// As many as are needed at the estimated loss of such transmissions, one standard deviation
-        /// of it included.
+        /// The units needed divided by the expected fraction received at the estimated loss of
+        /// retransmissions plus one standard deviation.
         Needed = "needed",
     }
 }
@@ -142,48 +152,51 @@ choice! {
 choice! {
     /// Standard deviation of the loss of a transmission.
     pub enum Deviation {
-        /// Of a binomial count at the estimated loss.
+        /// Standard deviation of a binomial count at the estimated loss.
         Binomial = "binomial",
-        /// Of the samples, as a moving average.
+        /// Standard deviation of the samples, as a moving average.
         Samples = "samples",
-        /// None is added.
+        /// Not added.
         None = "none",
     }
 }
 
 choice! {
-    /// When the receiver answers a transmission that it cannot decode; one that it can is answered at its end.
+    /// Time at which the receiver acknowledges a transmission that it cannot decode. A decodable
+    /// one is acknowledged at its end.
     pub enum Feedback {
-        /// At its end.
+        /// At the end of the transmission.
         FrameEnd = "frame-end",
-        /// When its last unit or a unit of a later frame arrives. The timeout must allow for that frame.
+        /// When its last unit or a unit of a later frame is received. The timeout must include that
+        /// frame.
         NextFrame = "next-frame",
     }
 }
 
 choice! {
-    /// What tells the sender that a transmission was lost as a whole.
+    /// Method by which the sender detects erased transmissions.
     pub enum Erasures {
-        /// Its timer.
+        /// The retransmission timer.
         Timer = "timer",
-        /// The answer to a later transmission, as from a receiver that notices the gap; the timer where none follows.
+        /// Feedback for a later transmission, as from a receiver that detects the gap; the timer if
+        /// none follows.
         LaterFrame = "later-frame",
     }
 }
 
 choice! {
-    /// How many packets are outstanding.
+    /// Number of outstanding packets.
     pub enum HarqMode {
-        /// A window of them, and one at a time while the link is disrupted.
+        /// A window, reduced to one packet while the link is disrupted.
         Adaptive = "adaptive",
-        /// Always a window of them.
+        /// Always a window.
         Pipelined = "pipelined",
-        /// Always one.
+        /// Always one packet.
         StopAndWait = "stop-and-wait",
     }
 }
 
-/// The machine of one end.
+/// The state machine of one end.
 pub type Machine<P> = Box<Harq<P>>;
 
 impl ProtocolKeys for HarqKeys {
@@ -222,13 +235,13 @@ impl ProtocolKeys for HarqKeys {
         .map(Box::new)
     }
 
-    /// A header for each unit.
+    /// Each unit has a header.
     fn largest_frame(&self, packet: Bytes, header: Bytes) -> Bytes {
         Bytes::new(packet.get() + u64::from(self.units) * header.get())
     }
 
-    /// The answer or the timer asks for more units; a packet that is given up delays those behind it as long as all its
-    /// transmissions.
+    /// Retransmissions follow feedback or a timeout. A discarded packet delays later ones by all of
+    /// its transmissions.
     fn repair_time(&self, site: &Site) -> Duration {
         let data_frame = self.largest_frame(site.packet, site.header);
         let timing = LinkTiming { data_frame, ..site.timing(self.control) };
@@ -248,52 +261,53 @@ impl ProtocolKeys for HarqKeys {
 /// Parameters of hybrid FEC and ARQ.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HarqParameters {
-    /// Units of a transmission, 1 to 64.
+    /// Units per transmission, 1 to 64.
     pub units: u32,
-    /// Packets whose units take turns, 1 to 64.
+    /// Number of packets whose units are interleaved, 1 to 64.
     pub interleave: u32,
     /// Parity units of a first transmission.
     pub proactive: Proactive,
-    /// What a packet is sent again with.
+    /// Contents of retransmissions.
     pub reactive: Reactive,
     /// Weight of a new sample in the estimates of loss, 0 to 1.
     pub estimate_weight: f64,
-    /// What is added to the estimate.
+    /// Standard deviation added to the estimate.
     pub deviation: Deviation,
-    /// Do transmissions of which nothing arrived count for nothing?
+    /// Whether erased transmissions are excluded from the estimates.
     pub skip_erased: bool,
-    /// Whether transmissions in stop-and-wait are samples of the loss.
+    /// Whether transmissions in stop-and-wait mode contribute to the estimates.
     pub sample_probes: bool,
-    /// When an undecodable transmission is answered.
+    /// Time at which an undecodable transmission is acknowledged.
     pub feedback: Feedback,
-    /// Feedback that reports an erased transmission to the sender.
+    /// Method by which the sender detects erased transmissions.
     pub erasures: Erasures,
     /// Whether packets are delivered in order.
     pub in_order: bool,
-    /// Packets outstanding.
+    /// Number of outstanding packets.
     pub mode: HarqMode,
-    /// Transmissions in a row of which nothing arrived that are a disruption; at least 1.
+    /// Number of consecutive erased transmissions after which the link is considered disrupted; at
+    /// least 1.
     pub detect: u32,
-    /// Transmissions of a packet at most, at least 1; `None`: no limit.
+    /// Maximum number of transmissions per packet, at least 1; `None`: no limit.
     pub max_transmissions: Option<u32>,
-    /// Transmissions after which a packet is sent on its own; `None`: never.
+    /// Transmissions after which a packet is sent alone; `None`: never.
     pub pipelined_transmissions: Option<u32>,
-    /// Do transmissions in stop-and-wait count against `max_transmissions`?
+    /// Whether transmissions in stop-and-wait mode count towards `max_transmissions`.
     pub probes_count: bool,
-    /// Packets that may be outstanding, 1 to 32768.
+    /// Maximum number of outstanding packets, 1 to 32768.
     pub window: u32,
-    /// Time from the end of a transmission to the last moment at which its answer can come; above 0.
+    /// Maximum time from the end of a transmission to its feedback; above 0.
     pub timeout: Duration,
-    /// Rate by which the sender knows the end of a transmission.
+    /// Bit rate, from which the sender computes the end of a transmission.
     pub rate: Rate,
-    /// Header of each unit, in bytes (default 8).
+    /// Header of each unit (default 8 B).
     pub header: Bytes,
-    /// Length of an answer, in bytes (default 8).
+    /// Length of feedback frames (default 8 B).
     pub control: Bytes,
 }
 
 impl HarqParameters {
-    /// The defaults for a link: its answer may have to wait for one data frame of the other
+    /// Returns the defaults for a link, on which feedback may wait for one data frame of the other
     /// direction.
     pub fn for_link(timing: &LinkTiming, units: u32) -> Self {
         let after = timing.turnaround().as_nanos() - timing.frame_time().as_nanos();
@@ -323,7 +337,7 @@ impl HarqParameters {
     }
 }
 
-/// One end of a link with hybrid FEC and ARQ.
+/// One end of a link with hybrid ARQ.
 #[derive(Clone, Debug)]
 pub struct Harq<P> {
     sender: Sender<P>,
@@ -332,11 +346,11 @@ pub struct Harq<P> {
 }
 
 impl<P> Harq<P> {
-    /// An idle endpoint.
+    /// Creates an idle endpoint.
     ///
     /// # Errors
-    /// If a block has no unit or more than 64, as many packets take turns, a window is outside of 1 to 32768, a timeout is 0, or no
-    /// transmission is allowed.
+    /// Returns an error if `units` or `interleave` is outside 1 to 64, the window outside 1 to
+    /// 32768, the timeout 0, the transmission limit 0, or a header or control frame too long.
     pub fn new(parameters: HarqParameters) -> Result<Self, LinkError> {
         let HarqParameters { units, interleave, window, timeout, header, control, .. } = parameters;
         let protocol = "hybrid FEC and ARQ";
@@ -364,28 +378,28 @@ impl<P> Harq<P> {
         })
     }
 
-    /// What it was made with.
+    /// Returns the parameters of the endpoint.
     pub fn parameters(&self) -> &HarqParameters {
         self.sender.parameters()
     }
 
-    /// Is it in stop-and-wait?
+    /// Returns `true` if the sender is in stop-and-wait mode.
     pub fn is_stopped(&self) -> bool {
         self.sender.is_stopped()
     }
 
-    /// The loss of first transmissions as estimated.
+    /// Returns the estimated loss of first transmissions.
     pub fn estimated_loss(&self) -> f64 {
         self.sender.estimated_loss()
     }
 
-    /// Where both directions stand, for the byte codec.
+    /// Returns the sequence number state of both directions, for encoding and decoding.
     pub fn wire_window(&self) -> wire::HarqWireWindow {
         let (base, next) = self.sender.outstanding();
         wire::HarqWireWindow { expected: self.receiver.expected(), base, next }
     }
 
-    /// A frame without a packet, that also says what has gone up.
+    /// Returns a frame without a packet, with a cumulative acknowledgment.
     fn control_frame(&self, kind: FrameKind) -> Frame<P> {
         let ack = Some(self.receiver.expected());
         Frame { kind, ack, payload: None, bytes: self.control, service: 0 }

@@ -1,4 +1,5 @@
-//! The receiving half: gathers units, decodes, answers each transmission, delivers in order.
+//! Receiving half of hybrid ARQ: collects units, decodes packets, sends feedback for each
+//! transmission, and delivers in order.
 
 use super::super::numbered::Numbered;
 use super::super::{FrameKind, LinkCounters, LinkEvent};
@@ -7,11 +8,11 @@ use lasthop_base::coding::{CodedUnits, UnitSet};
 use lasthop_base::packet::Payload;
 use std::collections::VecDeque;
 
-/// What has come of a number.
+/// Units received of one packet.
 #[derive(Clone, Debug)]
 struct Held<P> {
     units: UnitSet,
-    /// What the units are kept in; once decoded, the packet.
+    /// The encoded units; after decoding, the packet.
     packet: Option<P>,
     is_decoded: bool,
 }
@@ -22,7 +23,7 @@ impl<P> Default for Held<P> {
     }
 }
 
-/// The receiving half of one end.
+/// Receiving half of one end.
 #[derive(Clone, Debug)]
 pub(super) struct Receiver<P> {
     window: u64,
@@ -31,9 +32,9 @@ pub(super) struct Receiver<P> {
     held: Numbered<Held<P>>,
     feedback: Feedback,
     is_in_order: bool,
-    /// Answer that waits for a later frame.
+    /// Feedback deferred until a later frame is received.
     deferred: Option<FrameKind>,
-    /// Answers that wait for the transmitter.
+    /// Feedback and Skip acknowledgments to send.
     answers: VecDeque<FrameKind>,
     up: VecDeque<P>,
     events: VecDeque<LinkEvent>,
@@ -96,16 +97,16 @@ impl<P> Receiver<P> {
         self.events.clear();
     }
 
-    /// The sender has given up what is missing before `next`.
+    /// Processes a Skip: the sender has discarded all packets missing before `next`.
     pub fn on_skip(&mut self, next: u64) {
-        // No correct sender is beyond the window.
+        // A correct sender does not exceed the window.
         if next <= self.expected + self.window {
             self.pass(next);
         }
         self.answers.push_back(FrameKind::SkipAck { next });
     }
 
-    /// Delivers what is there before `next`, and waits for nothing before it any more.
+    /// Delivers the decoded packets before `next` and skips the missing ones.
     fn pass(&mut self, next: u64) {
         while self.expected < next {
             let sequence = self.expected;
@@ -121,7 +122,7 @@ impl<P> Receiver<P> {
         self.deliver();
     }
 
-    /// Delivers what is next in order.
+    /// Delivers the packets that are next in order.
     #[inline]
     fn deliver(&mut self) {
         loop {
@@ -139,8 +140,8 @@ impl<P> Receiver<P> {
 }
 
 impl<P: Payload> Receiver<P> {
-    /// A transmission of which the units `intact` have come, at least one; nothing that is `behind`
-    /// `sequence` by more than that is to be waited for.
+    /// Processes a frame of whose units at least one was received: those in the mask `intact`.
+    /// Packets more than `behind` before `sequence` are no longer expected.
     #[inline]
     pub fn on_block(
         &mut self,
@@ -155,7 +156,7 @@ impl<P: Payload> Receiver<P> {
             self.pass(edge);
         }
         if sequence >= self.expected + self.window {
-            // A correct sender cannot be there.
+            // A correct sender does not exceed the window.
             self.counters.discarded += 1;
             return;
         }
@@ -173,7 +174,8 @@ impl<P: Payload> Receiver<P> {
         }
     }
 
-    /// Units that are still needed.
+    /// Stores the received units and decodes the packet if possible. Returns the number of units
+    /// still needed.
     #[inline]
     fn gather(&mut self, sequence: u64, units: CodedUnits, intact: u64, arrived: P) -> u8 {
         let expected = self.expected;

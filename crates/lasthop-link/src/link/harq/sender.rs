@@ -1,4 +1,4 @@
-//! The sending half: packets until they are resolved, the two modes, the estimates.
+//! Sending half of hybrid ARQ: unresolved packets, the two modes, loss estimates.
 
 use super::super::fates::Fates;
 use super::super::number_set::NumberSet;
@@ -12,29 +12,30 @@ use lasthop_base::packet::{LinkFate, Payload};
 use lasthop_base::units::{Bytes, Instant};
 use std::collections::VecDeque;
 
-/// Slots at first.
+/// Initial number of slots.
 const FIRST_SLOTS: usize = 8;
 
-/// A packet that is not resolved.
+/// State of a packet.
 #[derive(Clone, Debug)]
 struct Slot<P> {
-    /// `None`: resolved, or not used.
+    /// `None` if the packet is resolved (acknowledged or discarded) or the slot is unused.
     packet: Option<P>,
-    /// Units of the latest transmission; how many of them have left, and the place of the first one in the latest frame.
+    /// Units of the latest transmission. `sent` of them have been sent; the latest frame starts
+    /// with unit `part`.
     units: CodedUnits,
     sent: u8,
     part: u8,
-    /// How many of them have been reported received, and up to which place answers have come.
+    /// Number of units reported received, and the end of the units for which feedback was received.
     received: u8,
     answered: u8,
     transmissions: u32,
-    /// Those that count against the limit.
+    /// Transmissions that count towards the limit.
     counted: u32,
-    /// Units that the receiver lacked when it answered last.
+    /// Units needed according to the latest feedback.
     needed: u8,
-    /// Was the latest transmission the only one outstanding?
+    /// Whether the latest transmission was a probe, the only one outstanding.
     is_probe: bool,
-    /// Last moment at which the answer to it can come.
+    /// Latest time at which its feedback can arrive.
     deadline: Instant,
 }
 
@@ -56,46 +57,47 @@ impl<P> Default for Slot<P> {
     }
 }
 
-/// The sending half of one end. Slots of the ring are numbers modulo its power-of-two size; it grows with
-/// what is outstanding.
+/// Sending half of one end. A packet is stored in the slot of its sequence number modulo the number
+/// of slots, a power of two. The number of slots grows with the number of outstanding packets.
 #[derive(Clone, Debug)]
 pub(super) struct Sender<P> {
     parameters: HarqParameters,
     header: u32,
     control: u32,
 
-    /// Oldest number that is not resolved.
+    /// Sequence number of the oldest unresolved packet.
     base: u64,
     /// Number of the next new packet.
     next: u64,
-    /// End of the numbers that have a packet: `next`, or one more if a packet waits.
+    /// End of the sequence numbers with a packet: `next`, or one more if a new packet is waiting.
     filled: u64,
     slots: Box<[Slot<P>]>,
-    /// To be sent again.
+    /// Packets to retransmit.
     queued: NumberSet,
-    /// Those of which a part has left and another is still to leave, the next one first.
+    /// Packets of whose transmission some parts, but not all, have been sent, in transmission
+    /// order.
     turns: VecDeque<u64>,
-    /// Those that are on their way, in order of transmission.
+    /// Slots of complete transmissions in flight, in transmission order.
     order: TransmissionOrder,
 
     is_stopped: bool,
-    /// The transmission that everything waits for.
+    /// Sequence number of the outstanding probe.
     probe: Option<u64>,
-    /// Transmissions in a row of which nothing has arrived.
+    /// Number of consecutive erased transmissions.
     erased: u32,
-    /// Loss of first transmissions, and of others.
+    /// Loss of first transmissions, and of retransmissions.
     losses: [Estimate; 2],
 
-    /// What the peer has said that it expects.
+    /// Latest cumulative acknowledgment of the peer.
     peer_expected: u64,
-    /// One beyond the highest number that was given up.
+    /// Highest sequence number discarded, plus 1.
     given_up: u64,
-    /// What the peer has been told that `base` is.
+    /// Value of `base` last sent to the peer.
     told: u64,
     skip_deadline: Instant,
 
     events: VecDeque<LinkEvent>,
-    /// What becomes of packets, where somebody asks.
+    /// Delivery reports, if enabled.
     pub fates: Fates<P>,
     counters: LinkCounters,
 }
@@ -144,7 +146,7 @@ impl<P> Sender<P> {
         self.losses[0].mean()
     }
 
-    /// The oldest number that is not resolved and the next new one.
+    /// Returns the oldest unresolved sequence number and the next new one.
     pub fn outstanding(&self) -> (u64, u64) {
         (self.base, self.next)
     }
@@ -168,14 +170,14 @@ impl<P> Sender<P> {
         sequence as usize & (self.slots.len() - 1)
     }
 
-    /// The number from `base` on that has this slot.
+    /// Returns the sequence number, `base` or higher, that is stored in `slot`.
     #[inline]
     fn sequence_in(&self, slot: usize) -> u64 {
         let mask = self.slots.len() as u64 - 1;
         self.base + ((slot as u64).wrapping_sub(self.base) & mask)
     }
 
-    /// Makes room for more packets; timers keep their order.
+    /// Doubles the number of slots. The order of timers is preserved.
     #[cold]
     #[inline(never)]
     fn grow(&mut self) {
@@ -206,14 +208,15 @@ impl<P> Sender<P> {
         self.probe.is_none() && (has_part || !self.queued.is_empty() || self.filled > self.next)
     }
 
-    /// May another packet begin, beside those whose parts take turns? In stop-and-wait they come to their end first.
+    /// Returns `true` if another transmission can be interleaved with those in progress. In
+    /// stop-and-wait mode those must be completed first.
     #[inline]
     fn has_turn(&self) -> bool {
         let others = self.turns.len();
         others == 0 || !self.is_stopped && others < self.parameters.interleave as usize
     }
 
-    /// Does the peer wait for something that has been given up, and has not been told?
+    /// Returns `true` if the peer still waits for a discarded packet and has not been notified.
     #[inline]
     pub fn has_skip(&self) -> bool {
         self.given_up > self.peer_expected
@@ -221,7 +224,7 @@ impl<P> Sender<P> {
             && self.told < self.base
     }
 
-    /// The frame that tells the peer what to skip, if nothing else has.
+    /// Returns the Skip frame to send, unless a data frame has already notified the peer.
     #[inline]
     pub fn poll_skip(&mut self, now: Instant) -> Option<FrameKind> {
         if !self.has_skip() {
@@ -232,14 +235,14 @@ impl<P> Sender<P> {
         Some(FrameKind::Skip { next: self.base })
     }
 
-    /// Last moment at which a frame of `bytes` that leaves now is answered.
+    /// Returns the latest time of feedback for a frame of `bytes` that is sent now.
     #[inline]
     fn answer_deadline(&self, now: Instant, bytes: u32) -> Instant {
         let airtime = airtime(Bytes::new(u64::from(bytes)), self.parameters.rate);
         deadline(deadline(now, airtime), self.parameters.timeout)
     }
 
-    /// The peer has let all go up before this number.
+    /// Processes a cumulative acknowledgment.
     #[inline]
     pub fn on_expected(&mut self, ack: Option<u64>) {
         let ack = ack.unwrap_or(0).min(self.next);
@@ -249,8 +252,8 @@ impl<P> Sender<P> {
         }
     }
 
-    /// The peer answers the transmission of `sequence` that began with unit `first`: `received` of its
-    /// units have come, and `needed` more are.
+    /// Processes feedback for the frame of packet `sequence` that began with unit `first`:
+    /// `received` of its units were received, and `needed` more are needed.
     pub fn on_feedback(&mut self, sequence: u64, first: u8, received: u8, needed: u8) {
         if sequence >= self.next {
             return;
@@ -271,7 +274,7 @@ impl<P> Sender<P> {
             self.on_answer_to_later(at);
         }
         let slot = &mut self.slots[at];
-        // Of the latest transmission, and no repetition?
+        // Whether the feedback is for the latest transmission and not a duplicate.
         let place = first.wrapping_sub(slot.units.first);
         let is_sent = slot.sent == slot.units.units;
         let is_news =
@@ -299,7 +302,8 @@ impl<P> Sender<P> {
         }
     }
 
-    /// The latest transmission of a slot is over: what was lost of it is a sample, unless it was a probe.
+    /// Adds the completed latest transmission of a slot to the loss estimate, unless probes are
+    /// excluded.
     fn sample(&mut self, at: usize) {
         let slot = &self.slots[at];
         let is_single_by_mode = self.parameters.mode == HarqMode::StopAndWait;
@@ -311,7 +315,7 @@ impl<P> Sender<P> {
         self.losses[usize::from(slot.transmissions > 1)].sample(lost, units);
     }
 
-    /// The packet has arrived, or is given up.
+    /// Removes a packet that is acknowledged or discarded.
     fn resolve(&mut self, sequence: u64, fate: LinkFate) {
         let at = self.slot(sequence);
         let packet = self.slots[at].packet.take();
@@ -329,7 +333,7 @@ impl<P> Sender<P> {
         }
     }
 
-    /// The packet is sent again, or given up.
+    /// Queues the packet for retransmission, or discards it at the transmission limit.
     fn again(&mut self, sequence: u64) {
         let at = self.slot(sequence);
         let limit = self.parameters.max_transmissions.unwrap_or(u32::MAX);
@@ -362,7 +366,8 @@ impl<P> Sender<P> {
         }
     }
 
-    /// The transmission in slot `at` is answered: answers come in order, so that those before it were lost.
+    /// Handles feedback for the transmission in slot `at`. Feedback arrives in order, so all
+    /// earlier transmissions were lost.
     #[cold]
     fn on_answer_to_later(&mut self, at: usize) {
         while let Some(first) = self.order.first()
@@ -372,20 +377,20 @@ impl<P> Sender<P> {
         }
     }
 
-    /// Nothing has come of the last part of the latest transmission of this number.
+    /// Handles the timeout of the latest transmission of this packet.
     fn on_timeout(&mut self, sequence: u64) {
         self.counters.timeouts += 1;
         self.events.push_back(LinkEvent::TimedOut { sequence });
         self.on_erased(sequence);
     }
 
-    /// The last part of the latest transmission of this number was lost.
+    /// Handles the loss of the last part of the latest transmission of this packet.
     fn on_erased(&mut self, sequence: u64) {
         let at = self.slot(sequence);
         self.order.remove(at);
         let slot = &self.slots[at];
         if slot.received > 0 {
-            // Of the parts before something has.
+            // Units of earlier parts were received: the transmission was not erased.
             self.sample(at);
             return self.again(sequence);
         }
@@ -422,7 +427,7 @@ impl<P: Payload + Clone> Sender<P> {
         self.filled = self.next + 1;
     }
 
-    /// The next transmission, if one may leave.
+    /// Returns the next frame, if one can be sent.
     #[inline]
     pub fn poll_block(&mut self, now: Instant) -> Option<Frame<P>> {
         if self.probe.is_some() {
@@ -452,7 +457,7 @@ impl<P: Payload + Clone> Sender<P> {
         None
     }
 
-    /// Does a transmission begin next, in place of a part of one that has begun?
+    /// Returns `true` if the next frame begins a transmission, rather than continuing one.
     #[inline]
     fn begins(&self) -> bool {
         if self.turns.is_empty() {
@@ -462,19 +467,19 @@ impl<P: Payload + Clone> Sender<P> {
             0 => (self.filled > self.next).then_some(self.next),
             _ => self.queued.first(self.base, self.next),
         };
-        // One that has the link for itself waits for the others to end.
+        // A packet that must be sent alone waits for the transmissions in progress.
         let is_single = |next| self.is_single(self.slots[self.slot(next)].transmissions + 1);
         self.has_turn() && next.is_some_and(|next| !is_single(next))
     }
 
-    /// Does this transmission of a packet, counted from 1, have the link for itself?
+    /// Returns `true` if the given transmission of a packet, counted from 1, must be sent alone.
     #[inline]
     fn is_single(&self, transmission: u32) -> bool {
         let limit = self.parameters.pipelined_transmissions;
         self.is_stopped || limit.is_some_and(|limit| transmission > limit)
     }
 
-    /// Begins a transmission.
+    /// Starts a transmission.
     #[inline]
     fn transmit(&mut self, now: Instant, sequence: u64) -> Option<Frame<P>> {
         let at = self.slot(sequence);
@@ -521,7 +526,7 @@ impl<P: Payload + Clone> Sender<P> {
         self.transmit_part(now, sequence)
     }
 
-    /// Sends what comes next of a transmission: all of it, or its next part.
+    /// Returns the next frame of a transmission: all units, or the next part.
     #[inline]
     fn transmit_part(&mut self, now: Instant, sequence: u64) -> Option<Frame<P>> {
         let at = self.slot(sequence);
@@ -546,7 +551,7 @@ impl<P: Payload + Clone> Sender<P> {
             self.order.push(at);
         }
         self.told = self.base;
-        // The window is at most half of the numbers.
+        // Fits, as the window is at most half of the sequence number range.
         let behind = (sequence - self.base) as u16;
         let kind = FrameKind::Block { sequence, units, intact: units.all(), behind };
         Some(Frame { kind, ack: None, payload: Some(payload), bytes: length, service: 0 })

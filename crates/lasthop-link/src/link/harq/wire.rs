@@ -1,26 +1,27 @@
-//! Byte format of hybrid FEC and ARQ.
+//! Byte format of hybrid ARQ.
 //!
 //! ```text
-//!   block     unit, unit, unit ...       all of one length, one after the other
-//!   unit      | K | units | number (2) | which | padding | behind (2) | bytes of the unit ...
+//!   block     unit, unit, unit ...       all of equal length, consecutive
+//!   unit      | K | units | number (2) | index | padding | behind (2) | bytes of the unit ...
 //!   feedback  | 128 | first | number (2) | received | needed | ack (2) |
 //!   skip      | 129 | 0     | next (2)   | 0        | 0      | ack (2) |
 //!   skip ack  | 130 | 0     | next (2)   | 0        | 0      | ack (2) |
 //! ```
 //!
-//! K is the number of data units of the block and `units` that of the units in the frame; `which` is the
-//! number of the unit in the block, `padding` the bytes by which K units are longer than the packet, and
-//! `behind` how far the oldest number that may still come is behind this one. In the place of a unit that
-//! was lost are zeros: it has no K. Numbers are modulo 65536, most significant byte first, and are unwrapped against the
-//! window of the endpoint that receives them.
+//! K is the number of data units of the block, `units` the number of units in the frame, and
+//! `index` the number of the unit in the block. `padding` is the length of K units minus that of
+//! the packet, in bytes. `behind` is the distance from the oldest packet that can still be
+//! transmitted to this one. A lost unit is replaced by zeros, which is unambiguous since K is not
+//! 0. Numbers are modulo 65536, most significant byte first, and are unwrapped within the window of
+//! the receiving endpoint.
 //!
-//! Not modelled: error detection; a damaged unit must be gone before it comes here.
+//! Not modelled: error detection; damaged units must be zeroed before decoding.
 
 use super::super::{Frame, FrameKind};
 use lasthop_base::coding::CodedUnits;
 use lasthop_base::units::Bytes;
 
-/// Header of a unit.
+/// Length of the header of a unit.
 pub const UNIT_HEADER: Bytes = Bytes::new(8);
 
 /// Length of frames without units.
@@ -30,46 +31,46 @@ const FEEDBACK: u8 = 128;
 const SKIP: u8 = 129;
 const SKIP_ACK: u8 = 130;
 
-/// Where the two directions of an endpoint stand: the context in which numbers make sense.
+/// Sequence number state of an endpoint, needed to unwrap received numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HarqWireWindow {
-    /// Next number this end expects.
+    /// Next number expected by this end.
     pub expected: u64,
-    /// Oldest number of this end that is not resolved.
+    /// Oldest unresolved number of this end.
     pub base: u64,
     /// Next new number of this end.
     pub next: u64,
 }
 
-/// Why a frame has no byte form, or bytes no frame.
+/// Error of encoding or decoding a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HarqWireError {
-    /// The protocol has no such frame.
+    /// A frame kind that the protocol does not use, or a block without its units.
     #[error("found a frame of another protocol, or without its units; allowed: blocks, answers")]
     Kind,
-    /// The units do not make up the frame.
+    /// The length of the frame does not match its number of units.
     #[error("found {bytes} bytes of units; allowed: {units} units of one length, at least 9 bytes")]
     Length {
-        /// Bytes of the frame.
+        /// Length of the frame in bytes.
         bytes: usize,
-        /// Units that it says it has.
+        /// Number of units in the header.
         units: u8,
     },
-    /// Not one unit is left.
+    /// All units of a block are lost.
     #[error("found a block of which no unit is left; allowed: at least one")]
     Erased,
-    /// Units of one frame contradict each other, or are none.
+    /// The header of a unit is invalid or contradicts another unit of the frame.
     #[error("found the header {found:?} in a unit; allowed: that of unit {place} of its frame")]
     Unit {
         /// The header.
         found: [u8; 8],
-        /// Place in the frame, from 0.
+        /// Index of the unit in the frame, from 0.
         place: usize,
     },
-    /// There is no such control frame.
+    /// An unknown or malformed control frame.
     #[error("found {0:?} as a frame; allowed: the answers 128 to 130, 8 bytes, unused ones 0")]
     Control([u8; 8]),
-    /// The number is not one that a correct peer can have sent now.
+    /// A number that a correct peer cannot have sent.
     #[error("found number {0} (as on the air); allowed: one of the window")]
     Number(u16),
 }
@@ -77,7 +78,7 @@ pub enum HarqWireError {
 /// Appends the byte form of `frame` to `bytes`.
 ///
 /// # Errors
-/// If the protocol has no such frame.
+/// Returns an error if the frame has no byte form.
 pub fn encode(frame: &Frame<Vec<u8>>, bytes: &mut Vec<u8>) -> Result<(), HarqWireError> {
     let cut = |number: u64| (number as u16).to_be_bytes();
     let mut control = |tag, first, number: u64, counts: [u8; 2]| {
@@ -118,10 +119,10 @@ fn header(units: CodedUnits, place: u8, sequence: u64, behind: u16) -> [u8; 8] {
     [data, count, high, low, units.number(place), padding, behind_high, behind_low]
 }
 
-/// Reads one frame in the context of the endpoint that receives it.
+/// Decodes one frame in the context of the endpoint that receives it.
 ///
 /// # Errors
-/// If no frame has these bytes.
+/// Returns an error if the bytes are not a valid frame.
 pub fn decode(bytes: &[u8], window: &HarqWireWindow) -> Result<Frame<Vec<u8>>, HarqWireError> {
     let &[tag, second, high, low, received, needed, ack_high, ack_low] = bytes else {
         return decode_block(bytes, window);
@@ -145,14 +146,14 @@ pub fn decode(bytes: &[u8], window: &HarqWireWindow) -> Result<Frame<Vec<u8>>, H
     Ok(Frame { kind, ack: Some(ack), payload: None, bytes: 8, service: 0 })
 }
 
-/// The number nearest to `from` that is written so.
+/// Returns the number congruent to `number` modulo 65536 that is closest to `from`.
 fn near(number: u16, from: u64) -> Result<u64, HarqWireError> {
     let distance = number.wrapping_sub(from as u16) as i16;
     from.checked_add_signed(i64::from(distance)).ok_or(HarqWireError::Number(number))
 }
 
 fn decode_block(bytes: &[u8], window: &HarqWireWindow) -> Result<Frame<Vec<u8>>, HarqWireError> {
-    // Lost units are zeros from their first byte on, at the start of each the K of a unit that is not.
+    // Lost units are all zeros. The first nonzero byte is therefore K of the first unit received.
     let start = bytes.iter().position(|&byte| byte != 0).ok_or(HarqWireError::Erased)?;
     let too_short = HarqWireError::Length { bytes: bytes.len(), units: 0 };
     let first: [u8; 8] = bytes[start..].first_chunk().copied().ok_or(too_short)?;
