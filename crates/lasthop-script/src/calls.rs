@@ -11,25 +11,25 @@ use super::transfers::{Reading, Writing, write};
 use lasthop_base::units::{Duration, Instant};
 use lasthop_tcp::host::{EcnOffer, Socket, SocketError, State, WriteOptions};
 
-/// What a file descriptor stands for.
+/// Object of a file descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Descriptor {
     /// A socket that neither listens nor connects yet.
     Fresh(EndpointId),
-    /// One that waits for connections.
+    /// A listening socket.
     Listener(EndpointId),
     /// A connection.
     Connection(EndpointId),
-    /// What watches others (`epoll`).
+    /// An `epoll` instance.
     Watcher,
-    /// A file, and an end of a pipe, whose bytes are of no interest.
+    /// A file, whose contents are ignored.
     File,
-    /// See above.
+    /// An end of a pipe, whose contents are ignored.
     Pipe,
 }
 
 impl Descriptor {
-    /// The socket that it stands for.
+    /// The socket of the descriptor, if any.
     pub fn endpoint(self) -> Option<EndpointId> {
         match self {
             Descriptor::Fresh(id) | Descriptor::Listener(id) | Descriptor::Connection(id) => {
@@ -40,38 +40,38 @@ impl Descriptor {
     }
 }
 
-/// A system call that waits.
+/// A blocked system call.
 #[derive(Clone, Debug)]
 pub(super) struct Blocked {
     line: u32,
     endpoint: EndpointId,
     call: Call,
     expected: String,
-    /// When the script has it return.
+    /// Time at which it returns according to the script.
     pub end: Instant,
 }
 
-/// A call that may have to wait, and what it is asked.
+/// A call that may block, with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Call {
     Accept,
     Connect,
     Read(Reading),
     Write(Writing),
-    /// A close that waits until all is acknowledged (`SO_LINGER`).
+    /// A close that blocks until all data is acknowledged (`SO_LINGER`).
     Close,
-    /// The files of `poll`.
+    /// `poll` with its files.
     Poll(String),
-    /// The descriptor of `epoll`, and what the script says of the files.
+    /// `epoll_wait` with the descriptor and the events expected by the script.
     Events(i64, String),
 }
 
-/// What a call returns.
+/// Result of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Returned {
     Value(i64),
     Error(&'static str),
-    /// Nothing yet.
+    /// The call blocks.
     Waits,
 }
 
@@ -204,7 +204,7 @@ impl Player {
             "close" => {
                 let gone = descriptor.and_then(|file| self.descriptors.remove(&file));
                 let (now, resets) = (self.now, self.ends.resets_on_close);
-                // `dup` has given it another number.
+                // `dup` has created another descriptor.
                 let is_kept =
                     gone.is_some_and(|one| self.descriptors.values().any(|&kind| kind == one));
                 match gone.filter(|_| !is_kept) {
@@ -274,7 +274,7 @@ impl Player {
             settings.unsent_limit = unsent_limit(limit);
         }
         if law == "dctcp" {
-            // It needs marks (Linux: TCP_CONG_NEEDS_ECN).
+            // DCTCP requires ECN (Linux: TCP_CONG_NEEDS_ECN).
             settings.ecn = EcnOffer::Asks;
         }
         if self.environment.is_linux() {
@@ -298,7 +298,7 @@ impl Player {
         socket
     }
 
-    /// What a call may not do in the state that the connection is in.
+    /// Returns the error of a call that is invalid in the current state of the connection.
     fn refused(&self, name: &str, kind: Option<Descriptor>) -> Option<&'static str> {
         let state = self.ends.socket.as_ref().map(Socket::state);
         let is_reading = matches!(name, "read" | "recv" | "recvfrom" | "readv" | "recvmsg");
@@ -314,7 +314,7 @@ impl Player {
             (Descriptor::Listener(_), "connect") => Some("EISCONN"),
             (Descriptor::Connection(_), "connect") => match state? {
                 State::SynSent | State::SynReceived => Some("EALREADY"),
-                // The first call after the handshake tells of its end.
+                // The first call after the handshake returns its result.
                 State::Established if self.ends.has_connected => Some("EISCONN"),
                 _ => None,
             },
@@ -330,7 +330,7 @@ impl Player {
         Ok(self.open_file(result, Descriptor::Fresh(fresh)))
     }
 
-    /// A descriptor as the script says, which nothing is known of but its kind.
+    /// Adds the descriptor that the script returns, of the given kind.
     fn open_file(&mut self, result: &str, kind: Descriptor) -> Returned {
         let file = number_of(result).unwrap_or(0) as i64;
         self.descriptors.insert(file, kind);
@@ -343,7 +343,7 @@ impl Player {
         self.descriptors.extend(files.map(|file| (file, Descriptor::Pipe)));
     }
 
-    /// Makes a call that may wait; one that does blocks if the script says so.
+    /// Makes a call that may block. It blocks only if the script specifies so.
     fn wait(
         &mut self,
         line: u32,
@@ -355,7 +355,7 @@ impl Player {
         let returned = self.attempt(line, &mut call, expected, blocks.is_some())?;
         let Some(time) = blocks else {
             let now = match (returned, call) {
-                // A call that does not block says that it would.
+                // A non-blocking call returns the error for a call that would block.
                 (Returned::Waits, Call::Connect) => Returned::Error("EINPROGRESS"),
                 (Returned::Waits, Call::Poll(_) | Call::Events(..)) => Returned::Value(0),
                 (Returned::Waits, Call::Write(Writing { done: done @ 1.., .. })) => {
@@ -376,7 +376,7 @@ impl Player {
         self.returned(&blocked, &returned)
     }
 
-    /// What the call would return now.
+    /// Returns the result that the call has now.
     fn attempt(
         &mut self,
         line: u32,
@@ -445,7 +445,7 @@ impl Player {
                     return Ok(Returned::Waits);
                 }
                 let taken = if peeks { there } else { socket.read(now, bytes) };
-                // Linux counts the FIN, and its number stays unread (`tcp_inq_hint`).
+                // Linux counts an unread FIN as a byte (`tcp_inq_hint`).
                 let is_fin_counted = is_linux && socket.has_peer_closed();
                 let unread = socket.unread() + u64::from(is_fin_counted);
                 if let Some(left) = left.filter(|&left| left != unread) {
@@ -469,7 +469,7 @@ impl Player {
         })
     }
 
-    /// A call that blocks may return; `must` it?
+    /// Lets a blocked call return, if possible. `must`: whether it has to return now.
     pub(super) fn check_blocked(&mut self, must: bool) -> Result<(), ScriptError> {
         let Some(mut blocked) = self.blocked.take() else { return Ok(()) };
         let before = self.ends.focused();
@@ -513,7 +513,7 @@ impl Player {
     }
 }
 
-/// Calls of a descriptor that is closed fail.
+/// Calls that fail on a closed descriptor.
 const KNOWN_CALLS: &[&str] =
     &["write", "send", "sendto", "sendmsg", "writev", "read", "recv", "recvfrom", "shutdown"];
 
@@ -523,7 +523,7 @@ pub(super) fn number_of(text: &str) -> Option<u64> {
     value(word).and_then(|value| u64::try_from(value).ok())
 }
 
-/// `[104]` may be written as `[ECONNRESET]`.
+/// Returns the number of an error name: `[ECONNRESET]` is equivalent to `[104]`.
 pub(super) fn errno_number(text: &str) -> Option<i64> {
     use SocketError::{
         BrokenPipe, Forbidden, HostDown, HostUnreachable, NetworkUnreachable, NoNetwork,
@@ -547,7 +547,7 @@ pub(super) fn errno_number(text: &str) -> Option<i64> {
     all.into_iter().map(errno).find(|(known, _)| *known == name).map(|(_, number)| number)
 }
 
-/// Does a call return what the script says?
+/// Checks the result of a call against the script.
 fn compare(line: u32, expected: &str, returned: &Returned) -> Result<(), ScriptError> {
     let mut words = expected.split_whitespace();
     let first = words.next().unwrap_or_default();
@@ -556,7 +556,7 @@ fn compare(line: u32, expected: &str, returned: &Returned) -> Result<(), ScriptE
         Returned::Value(found) => value(first) == Some(*found),
         Returned::Error(name) => {
             let error = words.next();
-            // Linux has two names for one number.
+            // Both names have the same number in Linux.
             first == "-1"
                 && (error == Some(name) || *name == "EAGAIN" && error == Some("EWOULDBLOCK"))
         }

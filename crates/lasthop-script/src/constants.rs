@@ -1,8 +1,8 @@
-//! Linux's numbers for the names that scripts use, and errno by error.
+//! Linux's numbers for names used in scripts, and errno values of errors.
 
 use lasthop_tcp::host::SocketError;
 
-/// Names that stand for numbers, in calls and in conditions.
+/// Names for numbers, in calls and in conditions.
 const NUMBERS: &[(&str, i64)] = &[
     ("SOL_SOCKET", 1),
     ("SOL_IP", 0),
@@ -87,12 +87,13 @@ const NUMBERS: &[(&str, i64)] = &[
     ("TCP_INFINITE_SSTHRESH", 0x7fff_ffff),
 ];
 
-/// The number that a name stands for.
+/// Number of a name.
 pub(super) fn number(name: &str) -> Option<i64> {
     NUMBERS.iter().find(|(known, _)| *known == name).map(|&(_, value)| value)
 }
 
-/// A decimal or hexadecimal number, a name, or several joined by `|`; brackets around it do not count.
+/// Parses a decimal or hexadecimal number, a name, or several joined by `|`, with or without
+/// brackets.
 pub(super) fn value(text: &str) -> Option<i64> {
     let text = text.trim().trim_start_matches('[').trim_end_matches(']');
     text.split('|').try_fold(0, |bits, part| {
@@ -105,7 +106,7 @@ pub(super) fn value(text: &str) -> Option<i64> {
     })
 }
 
-/// The name and number of `errno` for an error.
+/// Name and number of `errno` for an error.
 pub(super) fn errno(error: SocketError) -> (&'static str, i64) {
     match error {
         SocketError::Reset => ("ECONNRESET", 104),

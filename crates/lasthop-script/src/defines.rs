@@ -1,15 +1,15 @@
-//! Names that a script or its user defines (`--define=NAME=VALUE`).
+//! Names defined by a script or its user (`--define=NAME=VALUE`).
 //!
-//! A value stands for its name wherever a word may stand: not in quotes, in shell commands and in statements, as in
-//! packetdrill.
+//! A name is replaced by its value wherever a word is allowed, except in quotes, shell commands and
+//! statements, as in packetdrill.
 
 use super::ScriptError;
 use super::parser::syntax;
 
-/// A name and what stands for it.
+/// A name and its value.
 pub(super) type Define = (String, String);
 
-/// `NAME=VALUE`, as a line of the script or the command line has it.
+/// Parses `NAME=VALUE` from a line of the script or the command line.
 pub(super) fn define(line: u32, text: &str) -> Result<Define, ScriptError> {
     let is_name = |name: &str| !name.is_empty() && name.bytes().all(is_word);
     match text.split_once('=') {
@@ -22,7 +22,7 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// The text with all names replaced.
+/// Returns the text with all names replaced.
 pub(super) fn replace(text: &str, defines: &[Define]) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,15 +1,18 @@
-//! The sockets of a script, and which of them a segment is for.
+//! The sockets of a script, and the assignment of segments to them.
 //!
 //! ```text
 //!   socket --connect--> the socket under test
 //!      |
-//!      +----listen----> the listener under test --SYN--> a child, the socket under test --handshake--> accept
+//!      +----listen----> the listener under test --SYN--> a child, the socket under test
+//!                                                           |
+//!                                                           +--handshake--> accept
 //! ```
 //!
-//! Segments without ports are those of the socket under test, as in packetdrill: the one that was connected, or whose SYN
-//! came, last. A SYN is for the listener once that is over. `4000 > 8080` names another by its ports, and a SYN from new
-//! ones opens another connection. Other sockets go on beside it; what they send is compared where the script names their
-//! ports, or not at all.
+//! Segments without ports belong to the socket under test, as in packetdrill: the one that was
+//! connected last or received a SYN last. Once that connection is over, a SYN is delivered to the
+//! listener. Ports as in `4000 > 8080` select another socket, and a SYN with new ports opens
+//! another connection. Other sockets remain active. Their segments are compared only if the script
+//! specifies their ports.
 
 use super::player::Player;
 use super::stamps::Stamps;
@@ -18,45 +21,46 @@ use lasthop_tcp::host::{Segment, Socket, State};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::{Deref, DerefMut};
 
-/// One of the sockets of a script.
+/// Index of a socket of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct EndpointId(usize);
 
-/// Ports of a connection: the peer's, and ours.
+/// Ports of a connection: the peer's and ours.
 pub(super) type Ports = (u16, u16);
 
-/// A socket, and what is known of it beside.
+/// A socket with additional state.
 #[derive(Default)]
 pub(super) struct Endpoint {
-    /// There is one once it listens or connects.
+    /// The socket, once it listens or connects.
     pub socket: Option<Socket>,
     /// Socket options that were set, by name.
     pub options: BTreeMap<String, i64>,
-    /// Name of its congestion law, if the application has chosen it.
+    /// Name of its congestion control algorithm, if chosen by the application.
     pub law: Option<String>,
-    /// Times of what was written.
+    /// Timestamps of writes.
     pub stamps_of_writes: Stamps,
-    /// How often something happened that wakes who waits for it.
+    /// Number of events that wake a waiting call.
     pub happened: u64,
-    /// Does somebody wait for room in the send buffer?
+    /// Whether a call waits for room in the send buffer.
     pub awaits_room: bool,
-    /// Has a call told of the end of the handshake, or that there is none?
+    /// Whether a call has reported the end of the handshake.
     pub has_connected: bool,
-    /// See above.
+    /// Whether a call has reported the failure of the handshake.
     pub has_failed: bool,
-    /// `SO_LINGER` without time: a close resets.
+    /// `SO_LINGER` with zero time: a close resets the connection.
     pub resets_on_close: bool,
-    /// The same with time: a close waits.
+    /// `SO_LINGER` with a positive time: a close blocks.
     pub lingers: bool,
-    /// What was sent and no line of the script has asked for yet.
+    /// Segments that were sent and have not been compared with the script yet.
     pub sent: VecDeque<(Instant, Segment)>,
-    /// Timestamps of the script and those of the connection that they stand for.
+    /// Timestamps of the script, each with the corresponding one of the connection.
     pub stamps: Vec<(u32, u32)>,
-    /// Those that the script names.
+    /// Ports specified by the script.
     ports: Option<Ports>,
-    /// Whose SYN it has answered.
+    /// The listener that created it.
     listener: Option<EndpointId>,
-    /// Of a listener: connections that may be accepted, the first that was open first.
+    /// For a listener: connections that can be accepted, in the order in which they were
+    /// established.
     ready: VecDeque<EndpointId>,
 }
 
@@ -65,17 +69,17 @@ impl Endpoint {
         self.socket.as_ref().map(Socket::state)
     }
 
-    /// When something happens in it without an arrival.
+    /// Time of the next timeout.
     pub fn next_timeout(&self) -> Instant {
         self.socket.as_ref().map_or(Instant::NEVER, |socket| socket.next_timeout())
     }
 
-    /// Is there a connection to accept?
+    /// Returns `true` if a connection can be accepted.
     pub fn has_ready(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// Takes all that it wants to send now.
+    /// Collects all segments that it sends now.
     pub fn pump(&mut self, now: Instant) {
         if let Some(socket) = &mut self.socket {
             while let Some(segment) = socket.poll_transmit(now) {
@@ -87,7 +91,8 @@ impl Endpoint {
     }
 }
 
-/// All of them. It stands for the one that is in focus: that of the call, the segment or the statement in hand.
+/// All sockets. Dereferences to the focused one: the socket of the current call, segment or
+/// statement.
 pub(super) struct Endpoints {
     all: Vec<Endpoint>,
     focus: usize,
@@ -109,12 +114,12 @@ impl DerefMut for Endpoints {
 }
 
 impl Endpoints {
-    /// Before the first call there is a place without a socket.
+    /// Creates the list. Before the first call it has one entry without a socket.
     pub fn new() -> Self {
         Endpoints { all: vec![Endpoint::default()], focus: 0, under_test: 0 }
     }
 
-    /// Adds a socket, which is in focus from now on.
+    /// Adds a socket and focuses it.
     pub fn open(&mut self) -> EndpointId {
         self.focus = self.all.len();
         self.all.push(Endpoint::default());
@@ -141,17 +146,17 @@ impl Endpoints {
         self.focus = self.under_test;
     }
 
-    /// Segments are for the one in focus from now on.
+    /// Makes the focused socket the one under test, which receives all further segments.
     pub fn test_focused(&mut self) {
         self.under_test = self.focus;
     }
 
-    /// The time of the next timer of any.
+    /// Time of the next timeout of any socket.
     pub fn next_timeout(&self) -> Instant {
         self.all.iter().map(Endpoint::next_timeout).min().unwrap_or(Instant::NEVER)
     }
 
-    /// Timers that are due at `now` fire, and all send what they may.
+    /// Handles the timers that are due at `now` and collects all segments sent.
     pub fn handle_timeouts(&mut self, now: Instant) {
         for one in &mut self.all {
             if one.next_timeout() <= now
@@ -169,14 +174,14 @@ impl Endpoints {
         }
     }
 
-    /// Takes the connection that may be accepted from the listener in focus.
+    /// Accepts a connection from the focused listener, if any.
     pub fn accept(&mut self) -> Option<EndpointId> {
         let child = self.ready.pop_front()?;
         self.all[child.0].has_connected = true;
         Some(child)
     }
 
-    /// A connection is open: its listener may hand it out.
+    /// Records that a connection is established, so that its listener can return it.
     fn note_open(&mut self, id: EndpointId) {
         if let Some(EndpointId(listener)) = self.all[id.0].listener {
             self.all[listener].ready.push_back(id);
@@ -184,7 +189,7 @@ impl Endpoints {
         }
     }
 
-    /// The listener in focus is closed: who has opened a connection to it and was not accepted is reset.
+    /// Closes the focused listener and resets its connections that were not accepted.
     pub fn close_listener(&mut self, now: Instant) {
         self.socket = None;
         let listener = self.focused();
@@ -200,7 +205,8 @@ impl Endpoints {
         }
     }
 
-    /// Children of the listener in focus whose handshake goes on, which share what is set for it.
+    /// Children of the focused listener whose handshake is in progress, and which share its
+    /// settings.
     pub fn unfinished(&self) -> Vec<EndpointId> {
         let listener = Some(self.focused());
         let waits =
@@ -208,22 +214,22 @@ impl Endpoints {
         (0..self.all.len()).filter(|&place| waits(&self.all[place])).map(EndpointId).collect()
     }
 
-    /// The listener that the socket under test is, or came from.
+    /// The listener that is the socket under test or created it.
     fn listener(&self) -> Option<usize> {
         let tested = &self.all[self.under_test];
         let place = tested.listener.map_or(self.under_test, |listener| listener.0);
         (self.all[place].state() == Some(State::Listen)).then_some(place)
     }
 
-    /// Is there nothing at `place` that a SYN could disturb?
+    /// Returns `true` if the socket at `place` has no connection that a SYN could affect.
     fn is_over(&self, place: usize) -> bool {
         matches!(self.all[place].state(), None | Some(State::Listen | State::Closed))
     }
 }
 
 impl Player {
-    /// Puts the socket into focus that a segment with `ports` arrives at, or leaves from; a SYN that opens a connection
-    /// makes one.
+    /// Focuses the socket that receives or sends a segment with `ports`. A SYN that opens a
+    /// connection creates one.
     pub(super) fn route(&mut self, ports: Option<Ports>, is_syn: bool) {
         let ends = &mut self.ends;
         let known = ends.all.iter().rposition(|one| ports.is_some() && one.ports == ports);
@@ -232,7 +238,7 @@ impl Player {
         let opens_another = is_syn && listener.is_some();
         let is_free = ports.is_none() || ends.all[tested].ports.is_none() && !opens_another;
         let place = known.or_else(|| is_free.then_some(tested));
-        // The socket of the listener itself refuses what opens nothing.
+        // The listener itself rejects segments that open no connection.
         if let Some(listener) = listener.filter(|_| place.is_none_or(|place| ends.is_over(place))) {
             ends.focus = if is_syn { listener } else { place.unwrap_or(listener) };
             if is_syn {
@@ -243,14 +249,14 @@ impl Player {
         }
         ends.focus = place.unwrap_or(tested);
         if place.is_none() {
-            // No connection has these ports.
+            // No socket has these ports.
             ends.open();
             self.ends.socket = Some(self.make_socket());
         }
         self.ends.ports = ports.or(self.ends.ports);
     }
 
-    /// A SYN has come to a listener: another socket answers it.
+    /// Creates the socket that answers a SYN to a listener.
     fn open_child(&mut self, listener: EndpointId) {
         let parent = self.ends.get(listener);
         let (options, law) = (parent.options.clone(), parent.law.clone());
@@ -271,7 +277,7 @@ impl Player {
         self.ends.socket = Some(socket);
     }
 
-    /// Hands a segment to the connection in focus, and wakes who waits for what it brings.
+    /// Delivers a segment to the focused connection, and wakes calls that wait for its effect.
     pub(super) fn deliver(&mut self, segment: &Segment) -> Result<(), super::ScriptError> {
         let now = self.now;
         let news = |socket: &Socket| {

@@ -1,4 +1,5 @@
-//! What a script's host is configured to: a profile, `net.ipv4.*`, and what becomes of them.
+//! Configuration of the host of a script: a profile, `net.ipv4.*` settings, and the resulting
+//! socket parameters.
 
 use super::Note;
 use super::parser::LONGEST;
@@ -14,20 +15,21 @@ use lasthop_tcp::{Config, Overrides, Profile, Variant, Wheel};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Bytes of a packet on a path without a smaller limit.
+/// Maximum packet size of a path without a smaller limit, bytes.
 const ETHERNET_MTU: u32 = 1500;
 
-/// Initial sequence number: the numbers of a script wrap around 32 bits in the first window, where no usual segment ends.
+/// Initial sequence number. Sequence numbers of a script wrap around 32 bits in the first window,
+/// at a point where usually no segment ends.
 pub(super) const INITIAL_SEQUENCE: u32 = u32::MAX - 1506;
 
-/// That of the peer.
+/// Initial sequence number of the peer.
 pub(super) const PEER_SEQUENCE: u32 = 0x7fff_ff00;
 
-/// Bytes of the headers of IPv4 and TCP, and of IPv6 and TCP.
+/// Bytes of the IPv4 and TCP headers; `IPV6_HEADERS`: bytes of the IPv6 and TCP headers.
 const IPV4_HEADERS: u32 = 40;
 const IPV6_HEADERS: u32 = 60;
 
-/// Of `net.ipv4`, with the values of the scripts' usual `defaults.sh`.
+/// Settings of `net.ipv4`, with the values of the `defaults.sh` of packetdrill's scripts.
 const DEFAULTS: &[(&str, &str)] = &[
     ("tcp_rmem", "4096 540000 15728640"),
     ("tcp_wmem", "4096 262144 4194304"),
@@ -63,11 +65,11 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("tcp_comp_sack_slack_ns", "100000"),
     ("tcp_comp_sack_nr", "44"),
     ("tcp_notsent_lowat", "4294967295"),
-    // What Linux has had before 6.17; in its bounds an application may set a buffer.
+    // Default before Linux 6.17; limits the buffer that an application may set.
     ("net.core.rmem_max", "212992"),
 ];
 
-/// Known, and of no consequence here.
+/// Known settings without effect.
 const WITHOUT_EFFECT: &[&str] = &[
     "tcp_adv_win_scale",
     "tcp_allowed_congestion_control",
@@ -93,7 +95,7 @@ const WITHOUT_EFFECT: &[&str] = &[
     "tcp_pacing_ca_ratio",
 ];
 
-/// What the SYN of a script says.
+/// Offer in the SYN of a script.
 #[derive(Clone, Debug)]
 pub(super) struct Offer {
     options: Options,
@@ -101,7 +103,7 @@ pub(super) struct Offer {
 }
 
 impl Offer {
-    /// From that SYN, alone or with an ACK.
+    /// Returns the offer of a SYN or SYN/ACK.
     pub fn of(syn: &Segment) -> Self {
         let ecn = match syn.flags & (flags::ECE | flags::CWR) {
             0 => EcnOffer::Never,
@@ -112,28 +114,28 @@ impl Offer {
     }
 }
 
-/// How the host is set up.
+/// Settings of the host.
 #[derive(Clone, Debug)]
 pub(super) struct Environment {
     profile: Profile,
     values: BTreeMap<&'static str, String>,
-    /// Bytes of the largest packet, and the MSS that is announced: less its headers.
+    /// MTU, bytes, and the MSS that is announced: the MTU without headers.
     mtu: u32,
     mss: u32,
-    /// Time between the ticks at which timers fire, and how long there were ticks before the script; scripts that name
-    /// none give the times of exact timers.
+    /// Interval between timer ticks, and time since boot at the start of the script. Scripts that
+    /// specify neither expect exact timers.
     ticks: [Duration; 2],
     /// `initcwnd` of the route, segments.
     initial_window: Option<f64>,
-    /// Has the script configured its host?
+    /// Whether the script has configured its host.
     is_configured: bool,
-    /// What the script's own SYN offers, which counts as long as nothing else configures the host.
+    /// Offer in the script's own SYN, which applies unless the host is configured otherwise.
     offer: Option<Offer>,
     pub notes: Vec<Note>,
 }
 
 impl Environment {
-    /// A host before any shell command; `offer` is what the script's own SYN offers.
+    /// Creates a host before any shell command. `offer` is the offer in the script's own SYN.
     pub fn new(profile: Profile, offer: Option<Offer>) -> Self {
         let owned = |&(name, value): &(&'static str, &str)| (name, value.to_owned());
         let mut values: BTreeMap<_, _> = DEFAULTS.iter().map(owned).collect();
@@ -155,7 +157,7 @@ impl Environment {
         }
     }
 
-    /// The path carries packets of `mtu` bytes at most, of IPv6 or IPv4.
+    /// Sets the MTU of the path, for IPv6 or IPv4.
     pub fn set_path(&mut self, mtu: Option<u64>, is_ipv6: bool) {
         let headers = if is_ipv6 { IPV6_HEADERS } else { IPV4_HEADERS };
         let mtu = mtu.map_or(ETHERNET_MTU, |mtu| mtu.min(65_535) as u32);
@@ -163,13 +165,13 @@ impl Environment {
         self.mss = mtu.saturating_sub(headers).max(1);
     }
 
-    /// Timers fire at the ticks of a kernel that has `hz` a second, of which there were `phase` before the script.
+    /// Sets the timer ticks of the kernel: `hz` per second, `phase` of them before the script.
     pub fn set_ticks(&mut self, hz: u64, phase: u64) {
         let tick = Duration::from_nanos(1_000_000_000 / hz);
         self.ticks = [tick, tick * (phase % Wheel::PERIOD)];
     }
 
-    /// Takes what a shell command sets; the rest is noted.
+    /// Applies the settings in a shell command; adds a note on all other commands.
     pub fn shell(&mut self, line: u32, command: &str) {
         // A backslash continues a line.
         let mut whole = String::new();
@@ -194,7 +196,7 @@ impl Environment {
         let words = shell_words(command);
         for (at, word) in words.iter().enumerate() {
             let assigned = word.split_once('=').map(|(name, value)| (name, value.to_owned()));
-            // `echo VALUE > /proc/sys/net/ipv4/NAME` has them the other way round.
+            // `echo VALUE > /proc/sys/net/ipv4/NAME` has the opposite order.
             let written = (words[0] == "echo" && at > 1 && word.starts_with("/proc/sys/"))
                 .then(|| (word.as_str(), words[1].clone()));
             let name = assigned.or(written);
@@ -239,17 +241,17 @@ impl Environment {
         parse(self.text(name)).or_else(|| default().and_then(parse)).unwrap_or(0)
     }
 
-    /// The value of a setting that is a number.
+    /// Value of a numeric setting.
     pub fn setting(&self, name: &str) -> u64 {
         self.number(name)
     }
 
-    /// Bytes of memory of a receive buffer that nobody has set.
+    /// Default memory of a receive buffer, bytes.
     pub fn default_receive_buffer(&self) -> i64 {
         self.sizes("tcp_rmem")[1] as i64
     }
 
-    /// Bytes of memory of a send buffer that nobody has set.
+    /// Default memory of a send buffer, bytes.
     pub fn default_send_buffer(&self) -> i64 {
         self.sizes("tcp_wmem")[1] as i64
     }
@@ -258,7 +260,7 @@ impl Environment {
         self.number(name) != 0
     }
 
-    /// The three sizes of a buffer: least, default, most.
+    /// The three sizes of a buffer: minimum, default, maximum.
     fn sizes(&self, name: &str) -> [u64; 3] {
         let mut sizes = [0; 3];
         for (size, word) in sizes.iter_mut().zip(self.text(name).split_whitespace()) {
@@ -267,8 +269,9 @@ impl Environment {
         sizes
     }
 
-    /// What a socket offers, with `receive_buffer` as `SO_RCVBUF` says, if it was set, the largest
-    /// segment as `TCP_MAXSEG` does, and the largest window as `TCP_WINDOW_CLAMP`.
+    /// Returns the settings of a socket. `receive_buffer` is the value of `SO_RCVBUF` if set,
+    /// `largest` the maximum segment size set by `TCP_MAXSEG`, and `clamp` the maximum window set
+    /// by `TCP_WINDOW_CLAMP`.
     pub fn settings(
         &self,
         receive_buffer: Option<u64>,
@@ -276,7 +279,8 @@ impl Environment {
         clamp: Option<u64>,
     ) -> Settings {
         let [_, default, most] = self.sizes("tcp_rmem");
-        // Linux: half of the buffer's memory is for data. A size that is set is doubled before.
+        // Linux: half of the memory of a buffer is for data. A size that the application sets is
+        // doubled first.
         let space = receive_buffer.unwrap_or(default / 2);
         let clamp = clamp.or(receive_buffer);
         let buffer = clamp.unwrap_or(u64::MAX).min(space);
@@ -338,7 +342,7 @@ impl Environment {
                 .map(|name| self.number(name) as u32),
             retries: self.number("tcp_retries2") as u32,
             orphan_retries: match self.number("tcp_orphan_retries") {
-                // As Linux has it.
+                // Default of Linux.
                 0 => 8,
                 retries => retries as u32,
             },
@@ -376,7 +380,7 @@ impl Environment {
         span(self.number("tcp_rto_max_ms"), 1_000_000)
     }
 
-    /// How an idle peer is probed, once an application asks for it.
+    /// Default keep-alive parameters.
     pub fn keep_alive(&self) -> KeepAlive {
         KeepAlive {
             idle: seconds(self.number("tcp_keepalive_time")),
@@ -385,17 +389,18 @@ impl Environment {
         }
     }
 
-    /// Is this a law that connections here have? The empty name is the profile's own.
+    /// Returns `true` if the congestion control algorithm is modelled. An empty name selects the
+    /// default of the profile.
     pub fn has_law(name: &str) -> bool {
         name.is_empty() || variant(name).is_some()
     }
 
-    /// The name of the congestion law.
+    /// Name of the configured congestion control algorithm; empty if none is configured.
     pub fn law(&self) -> &str {
         self.text("tcp_congestion_control").trim()
     }
 
-    /// The same; that of the profile where none is set.
+    /// Name of the congestion control algorithm, or of the default of the profile.
     pub fn law_or_default(&self) -> &str {
         match (self.law(), self.is_linux()) {
             ("", true) => "cubic",
@@ -404,7 +409,8 @@ impl Environment {
         }
     }
 
-    /// The parameters of a connection, from what its SYN agree on; `law` names its congestion law.
+    /// Returns the function that computes the parameters of a connection from the result of the
+    /// handshake. `law` is the name of its congestion control algorithm.
     pub fn configure(&self, law: &str) -> Configure {
         let (environment, law) = (self.clone(), law.to_owned());
         Arc::new(move |negotiated| environment.config(&law, negotiated))
@@ -419,7 +425,7 @@ impl Environment {
             delayed_ack: (!self.is_linux()).then_some(None),
             sack: Some(negotiated.sack),
             ecn: Some(negotiated.ecn),
-            // A socket has buffers of its own.
+            // A socket has its own buffers.
             autotuning: Some(false),
             timer_tick: Some(self.ticks[0]),
             writes: Some(WritePolicy::Stream { nagle: true }),
@@ -457,7 +463,7 @@ impl Environment {
     }
 }
 
-/// The law that has a name in Linux.
+/// Returns the variant for Linux's name of a congestion control algorithm.
 fn variant(law: &str) -> Option<Variant> {
     Some(match law {
         "reno" => Variant::Sack,
@@ -475,17 +481,17 @@ fn variant(law: &str) -> Option<Variant> {
     })
 }
 
-/// `count` times `unit` nanoseconds, at most what a script can wait for.
+/// `count` times `unit` nanoseconds, at most the longest time of a script.
 pub(super) fn span(count: u64, unit: u64) -> Duration {
     Duration::from_nanos(count.saturating_mul(unit).min(LONGEST))
 }
 
-/// The same of seconds.
+/// `count` seconds, at most the longest time of a script.
 pub(super) fn seconds(count: u64) -> Duration {
     span(count, 1_000_000_000)
 }
 
-/// The words of a command; quotes hold some together.
+/// Splits a command into words. Quoted text is one word.
 fn shell_words(command: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quote = None;

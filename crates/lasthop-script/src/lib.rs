@@ -1,8 +1,8 @@
-//! Plays conformance scripts against one end of a TCP connection.
+//! Runs conformance scripts against one endpoint of a TCP connection.
 //!
-//! The language is that of packetdrill (Cardwell and others, USENIX ATC 2013): each event has a time;
-//! `<` is a segment that reaches the connection, `>` one that must leave it, system calls stand for
-//! the application, and `%{ assert … }%` looks at the state as `tcp_info` shows it.
+//! The language is that of packetdrill (Cardwell and others, USENIX ATC 2013). Each event has a
+//! time. `<` is a segment that arrives at the connection, `>` one that it must send. System calls
+//! represent the application, and `%{ assert … }%` checks the state as reported by `tcp_info`.
 //!
 //! ```text
 //!    0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
@@ -12,16 +12,17 @@
 //!   +0 > . 1:1(0) ack 1
 //! ```
 //!
-//! Sequence numbers are relative to the initial ones, as everywhere in the language. A `>` may stand for several
-//! full segments in a row, and for a shorter last one. Options are compared by what they say, not by their
-//! order or padding; PSH is not compared, nor a timestamp's value unless `--tcp_ts_tick_usecs` gives its clock.
+//! Sequence numbers are relative to the initial ones, as always in this language. A `>` line may
+//! represent several full segments in a row, and a shorter last one. Options are compared by
+//! content, not by order or padding. PSH is not compared. The value of a timestamp is compared only
+//! if `--tcp_ts_tick_usecs` specifies its clock.
 //!
 //! The connection under test is a [`Socket`](lasthop_tcp::host::Socket) with the parameters of a
-//! [`Profile`]. Shell commands that set `net.ipv4.*` change them; other commands are noted and passed over.
+//! [`Profile`]. Shell commands that set `net.ipv4.*` change them; other commands are skipped with a
+//! note.
 //!
-//! *Not modelled*: urgent data, Fast Open, MD5, MPTCP, accurate ECN,
-//! automatic tuning of buffers, time stamps of arrivals, zero copy. A script that needs them gets
-//! [`ScriptError::NotModelled`].
+//! *Not modelled*: urgent data, Fast Open, MD5, MPTCP, accurate ECN, tunnels, UDP. A script that
+//! requires them fails with [`ScriptError::NotModelled`]. Timestamps of arrivals are not compared.
 
 mod calls;
 mod constants;
@@ -46,34 +47,35 @@ pub use recorder::Recorder;
 use lasthop_base::units::Duration;
 use lasthop_tcp::Profile;
 
-/// Something of a script that was passed over.
+/// A part of a script that was skipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     /// Line of the script, from 1.
     pub line: u32,
-    /// What it is.
+    /// Description of the skipped part.
     pub text: String,
 }
 
-/// What came of a script that was played.
+/// Result of running a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Played {
-    /// Does it hold? If not, the first reason.
+    /// `Ok` if the script passed, otherwise the first error.
     pub outcome: Result<(), ScriptError>,
-    /// What was passed over on the way.
+    /// Parts of the script that were skipped.
     pub notes: Vec<Note>,
 }
 
-/// How much earlier or later than a script says a segment may leave, unless it says so itself.
+/// Default tolerance for the send time of a segment, earlier or later, if the script specifies
+/// none.
 pub const DEFAULT_TOLERANCE: Duration = Duration::from_millis(4);
 
-/// Plays a script against a connection of `profile`; `tolerance` counts where the script has no
+/// Runs a script against a connection of `profile`. `tolerance` applies if the script has no
 /// `--tolerance_usecs`.
 pub fn play(text: &str, profile: Profile, tolerance: Duration) -> Played {
     play_with(text, profile, tolerance, &[])
 }
 
-/// The same with names that its user defines, `NAME=VALUE` each.
+/// Like [`play`], with names defined by the user, each as `NAME=VALUE`.
 pub fn play_with(text: &str, profile: Profile, tolerance: Duration, defined: &[String]) -> Played {
     match Script::parse_with(text, defined) {
         Ok(script) => player::play(&script, profile, tolerance),
@@ -81,40 +83,40 @@ pub fn play_with(text: &str, profile: Profile, tolerance: Duration, defined: &[S
     }
 }
 
-/// Why a script does not hold, or cannot be played.
+/// Reason why a script fails or cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScriptError {
-    /// The text is not in the language.
+    /// Syntax error.
     #[error("line {line}: found {found}, expected {expected}")]
     Syntax {
         /// Line of the script, from 1.
         line: u32,
-        /// What stands there.
+        /// Text found.
         found: String,
-        /// What may stand there.
+        /// Expected syntax.
         expected: &'static str,
     },
-    /// The script needs something that connections here do not have.
+    /// The script requires a feature that is not modelled.
     #[error("line {line}: {what} is not modelled")]
     NotModelled {
         /// Line of the script, from 1.
         line: u32,
-        /// What it is.
+        /// The feature.
         what: String,
     },
-    /// The connection behaved otherwise.
+    /// The connection behaved differently.
     #[error("line {line}: expected {expected}, found {found}")]
     Differs {
         /// Line of the script, from 1.
         line: u32,
-        /// What the script says.
+        /// Behaviour expected by the script.
         expected: String,
-        /// What happened.
+        /// Behaviour observed.
         found: String,
     },
 }
 
-/// Its examples are tested.
+/// Includes the examples of the README in the tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -9,7 +9,7 @@ use super::player::Player;
 use lasthop_base::units::Duration;
 use lasthop_tcp::host::{KeepAlive, Limits, Socket};
 
-/// Options that a socket has, with the values that they may have.
+/// Socket options that are modelled, with minimum and maximum value.
 const KNOWN: &[(&str, i64, i64)] = &[
     ("TCP_NODELAY", i64::MIN, i64::MAX),
     ("TCP_CORK", i64::MIN, i64::MAX),
@@ -39,7 +39,7 @@ const KNOWN: &[(&str, i64, i64)] = &[
     ("IPV6_RECVERR", i64::MIN, i64::MAX),
 ];
 
-/// Options that change nothing here.
+/// Options without effect.
 const WITHOUT_EFFECT: &[&str] = &[
     "SO_REUSEADDR",
     "SO_REUSEPORT",
@@ -84,46 +84,47 @@ const WITHOUT_EFFECT: &[&str] = &[
     "TCP_THIN_DUPACK",
 ];
 
-/// Options that an application may ask for only, and what it hears.
+/// Read-only options with their values.
 const ASKED: &[(&str, i64)] = &[("SO_TYPE", 1), ("SO_PROTOCOL", 6)];
 
-/// Congestion laws of Linux that no connection here has; every other name is unknown to it too.
+/// Congestion control algorithms of Linux that are not modelled. Any other name is unknown
+/// to Linux too.
 const OTHER_LAWS: &[&str] = &["cdg", "highspeed", "lp", "nv", "scalable", "yeah"];
 
-/// Options that are read as a structure, of which scripts say nothing.
+/// Options that return a structure, whose contents scripts do not check.
 const STRUCTURES: &[&str] = &["TCP_INFO", "TCP_CC_INFO", "TCP_SAVED_SYN"];
 
-/// Bytes of memory that a send buffer has at least, and of both buffers that an application may ask for at most
-/// (`net.core.wmem_max`), before they are doubled.
+/// Minimum memory of a send buffer, bytes, before it is doubled. `LARGEST_BUFFER`: maximum of both
+/// buffers (`net.core.wmem_max`).
 const LEAST_SEND_BUFFER: i64 = 2304;
 const LARGEST_BUFFER: i64 = 212_992;
-/// The same of the receive buffer.
+/// Minimum memory of a receive buffer, bytes, before it is doubled.
 const LEAST_RECEIVE_BUFFER: i64 = 1152;
 
-/// Microseconds that an ACK may be delayed (`TCP_DELACK_MAX`).
+/// Maximum delay of an ACK, microseconds (`TCP_DELACK_MAX`).
 const LONGEST_ACK_DELAY_MICROS: i64 = 200_000;
 
-/// Seconds that a closed socket may stay in FIN-WAIT-2 (`TCP_FIN_TIMEOUT_MAX`).
+/// Maximum time in FIN-WAIT-2 of a closed socket, seconds (`TCP_FIN_TIMEOUT_MAX`).
 const LONGEST_FIN_WAIT: i64 = 120;
 
 impl Endpoint {
-    /// Most bytes of memory of a buffer that an application may ask for.
+    /// Maximum memory of a buffer that an application may set, bytes.
     fn largest(&self, name: &str) -> i64 {
         let is_forced = self.options.contains_key(&format!("{name}_FORCED"));
         if is_forced { i64::from(i32::MAX / 2) } else { LARGEST_BUFFER }
     }
 
-    /// Bytes of memory that Linux makes of `SO_SNDBUF`.
+    /// Memory that Linux allocates for `SO_SNDBUF`, bytes.
     pub fn send_buffer(&self, asked: i64) -> u32 {
         (2 * asked.clamp(LEAST_SEND_BUFFER, self.largest("SO_SNDBUF"))) as u32
     }
 
-    /// Bytes of data that a receive buffer takes, as Linux takes `SO_RCVBUF`: half of its memory.
+    /// Data capacity of a receive buffer for `SO_RCVBUF` in Linux, bytes: half of its memory.
     pub fn receive_buffer(&self, asked: i64) -> u64 {
         asked.clamp(LEAST_RECEIVE_BUFFER, self.largest("SO_RCVBUF")) as u64
     }
 
-    /// What the application has bounded.
+    /// Limits set by the application.
     pub fn limits(&self) -> Limits {
         let option = |name: &str| self.options.get(name).map(|&value| value.max(0) as u64);
         Limits {
@@ -137,7 +138,7 @@ impl Endpoint {
 }
 
 impl Player {
-    /// The parameters of keep-alive that an application may have set one by one.
+    /// Keep-alive parameters, which an application may set individually.
     pub(super) fn keep_alive(&self) -> Option<KeepAlive> {
         let option = |name: &str| self.ends.options.get(name).map(|&value| value.max(1) as u64);
         (self.ends.options.get("SO_KEEPALIVE").copied().unwrap_or(0) != 0).then(|| {
@@ -150,7 +151,8 @@ impl Player {
         })
     }
 
-    /// Seconds that the socket in focus stays in FIN-WAIT-2 once it is closed; -1 if it resets in place of that.
+    /// Seconds that the focused socket stays in FIN-WAIT-2 once it is closed; -1 if it resets the
+    /// connection instead.
     pub(super) fn fin_wait(&self) -> i64 {
         match self.ends.options.get("TCP_LINGER2").copied().unwrap_or(0) {
             ..0 => -1,
@@ -193,17 +195,17 @@ impl Player {
             return Ok(Returned::Error("EINVAL"));
         }
         if name == "TCP_WINDOW_CLAMP" && to == 0 && self.ends.socket.is_some() {
-            // Only a socket without connection may lose its clamp.
+            // The clamp can be removed only without a connection.
             return Ok(Returned::Error("EINVAL"));
         }
         if let Some(name) = name.strip_suffix("FORCE") {
-            // As far as `net.core.rmem_max` and `wmem_max` do not count.
+            // Ignores `net.core.rmem_max` and `wmem_max`.
             self.ends.options.insert(format!("{name}_FORCED"), 1);
         }
         let name = name.strip_suffix("FORCE").unwrap_or(name);
         self.ends.options.insert(name.to_owned(), to);
         self.apply_option(name, to);
-        // Who is about to be accepted shares what the listener has.
+        // A connection that is being accepted shares the options of the listener.
         let listener = self.ends.focused();
         for child in self.ends.unfinished() {
             self.ends.focus(child);
@@ -214,7 +216,7 @@ impl Player {
         Ok(Returned::Value(0))
     }
 
-    /// Before there is a socket, options count when it is made.
+    /// Applies an option to the socket, if it exists; otherwise it takes effect on creation.
     fn apply_option(&mut self, name: &str, to: i64) {
         let (now, keep_alive) = (self.now, self.keep_alive());
         let sizes = (self.ends.receive_buffer(to), self.ends.send_buffer(to));
@@ -242,7 +244,7 @@ impl Player {
         }
     }
 
-    /// The name of the congestion law.
+    /// Name of the congestion control algorithm.
     pub(super) fn law(&self) -> &str {
         self.ends.law.as_deref().unwrap_or(self.environment.law_or_default())
     }
@@ -296,7 +298,7 @@ impl Player {
                 error.map_or(0, |error| errno(error).1)
             }
             "SO_SNDBUF" if set.is_some() => self.ends.send_buffer(set.unwrap_or(0)).into(),
-            // Linux doubles what is asked for.
+            // Linux doubles the value set.
             "SO_RCVBUF" if set.is_some() => 2 * self.ends.receive_buffer(set.unwrap_or(0)) as i64,
             "SO_RCVBUF" => {
                 let now = self.ends.socket.as_ref().and_then(Socket::receive_memory);
@@ -317,7 +319,7 @@ impl Player {
             "TCP_RTO_MAX_MS" => set.unwrap_or(self.environment.setting("tcp_rto_max_ms") as i64),
             "TCP_RTO_MIN_US" => set.unwrap_or(self.environment.setting("tcp_rto_min_us") as i64),
             "TCP_DELACK_MAX_US" => set.unwrap_or(LONGEST_ACK_DELAY_MICROS),
-            // ~0 is none, of as many bits as there are.
+            // ~0 means no limit, in any width.
             "SO_MAX_PACING_RATE" => set.unwrap_or(-1),
             "TCP_DEFER_ACCEPT" => defer_accept(set.unwrap_or(0)).1,
             "TCP_QUICKACK" => {
@@ -367,8 +369,8 @@ impl Player {
     }
 }
 
-/// SYN and ACK that are answered before data of the peer must have come, and the seconds that they take: what Linux makes of
-/// `TCP_DEFER_ACCEPT`.
+/// Number of retransmissions of SYN/ACK while Linux waits for the first data under
+/// `TCP_DEFER_ACCEPT`, and their total duration in seconds.
 pub(super) fn defer_accept(seconds: i64) -> (u32, i64) {
     let (mut count, mut period, mut timeout) = (0, 0, 1);
     while period < seconds && count < 255 {
@@ -379,17 +381,17 @@ pub(super) fn defer_accept(seconds: i64) -> (u32, i64) {
     (count, period)
 }
 
-/// Bytes that a window has at most, as Linux takes `TCP_WINDOW_CLAMP`.
+/// Maximum window for `TCP_WINDOW_CLAMP` in Linux, bytes.
 pub(super) fn window_clamp(bytes: i64) -> u64 {
     bytes.clamp(LEAST_RECEIVE_BUFFER, i64::from(i32::MAX)) as u64
 }
 
-/// Milliseconds, 0 for none.
+/// User timeout from milliseconds; 0 for none.
 pub(super) fn user_timeout(millis: i64) -> Option<Duration> {
     (millis > 0).then(|| environment::span(millis as u64, 1_000_000))
 }
 
-/// Bytes, 0 for none.
+/// Limit of unsent data, bytes; 0 for none.
 pub(super) fn unsent_limit(bytes: i64) -> Option<u32> {
     (bytes > 0).then_some(bytes.min(u32::MAX.into()) as u32)
 }

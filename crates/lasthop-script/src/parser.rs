@@ -1,15 +1,15 @@
-//! From the text of a script to its events. Nothing is played here.
+//! Parser: converts the text of a script to events. It does not run them.
 
 use super::ScriptError;
 use super::defines::{define, replace};
 use super::segments::{Message, Segment, packet};
 use std::collections::BTreeMap;
 
-/// A script, read.
+/// A parsed script.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Script {
     pub(super) events: Vec<Event>,
-    /// What the lines `--NAME=VALUE` at the beginning say.
+    /// Options from the lines `--NAME=VALUE` at the beginning.
     pub(super) options: BTreeMap<String, String>,
 }
 
@@ -18,21 +18,21 @@ pub struct Script {
 pub(super) struct Event {
     pub line: u32,
     pub time: Time,
-    /// How much later it may happen, nanoseconds: `0.1~0.2`.
+    /// Allowed delay after `time`, nanoseconds: `0.1~0.2`.
     pub span: u64,
-    /// How long a system call blocks, nanoseconds: `0.1...0.2`.
+    /// Time for which a system call blocks, nanoseconds: `0.1...0.2`.
     pub blocks: Option<u64>,
     pub what: What,
 }
 
-/// When an event happens, in nanoseconds.
+/// Time of an event, nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Time {
     /// Since the start of the script.
     At(u64),
-    /// Since the event before.
+    /// Since the previous event.
     After(u64),
-    /// Whenever it does.
+    /// Any time.
     Any,
 }
 
@@ -40,11 +40,11 @@ pub(super) enum Time {
 pub(super) enum What {
     /// `<`: a segment for the connection under test.
     Incoming(Segment),
-    /// `< icmp …`: a router or the peer's host says that a segment has not arrived.
+    /// `< icmp …`: a router or the peer's host reports that a segment was not delivered.
     Message(Message),
     /// `>`: a segment that it must send.
     Outgoing(Segment),
-    /// A system call: its name, what stands between the parentheses, its result.
+    /// A system call: its name, its arguments, its result.
     Call { name: String, arguments: Vec<String>, result: String },
     /// `%{ … }%`: statements.
     Code(String),
@@ -62,11 +62,8 @@ impl Script {
         Script::parse_with(text, &[])
     }
 
-    /// The same with what `--define` says on the command line, `NAME=VALUE` each, which counts more than what the script
-    /// defines.
-    ///
-    /// # Errors
-    /// See [`Self::parse`].
+    /// Like [`Self::parse`], with definitions `NAME=VALUE` from the command line. They take
+    /// precedence over those of the script.
     pub fn parse_with(text: &str, defined: &[String]) -> Result<Script, ScriptError> {
         let text = blank_comments(text);
         let mut reader = Reader { rest: &text, line: 1 };
@@ -99,7 +96,7 @@ impl Script {
                 return Ok(Script { events, options });
             }
             let line = reader.line;
-            // A shell command or statements may stand without a time: at once.
+            // A shell command or statements without a time follow the previous event immediately.
             let (time, span, blocks) = if reader.rest.starts_with(['`', '%']) {
                 (Time::After(0), 0, None)
             } else {
@@ -112,7 +109,7 @@ impl Script {
     }
 }
 
-/// Length of an option behind `--`: up to the first space outside of quotes.
+/// Length of an option after `--`: up to the first space outside quotes.
 fn option_length(option: &str) -> usize {
     let mut quote = None;
     for (place, character) in option.char_indices() {
@@ -126,8 +123,8 @@ fn option_length(option: &str) -> usize {
     option.len()
 }
 
-/// Comments become spaces, so that lines keep their numbers. Quoted text, statements and shell text
-/// have none.
+/// Replaces comments by spaces, so that line numbers are unchanged. Quoted text, statements and
+/// shell commands have no comments.
 fn blank_comments(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -138,7 +135,7 @@ fn blank_comments(text: &str) -> String {
             rest.find("*/").map_or(rest.len(), |end| end + 2)
         } else {
             let length = match first {
-                // Statements have comments and divisions of their own.
+                // Statements have their own comments and may contain divisions.
                 '%' if rest.starts_with("%{") => rest.find("}%").map_or(rest.len(), |end| end + 2),
                 '`' | '"' => rest[1..].find(first).map_or(rest.len(), |end| end + 2),
                 _ => first.len_utf8(),
@@ -166,7 +163,7 @@ impl<'a> Reader<'a> {
         self.take(end);
     }
 
-    /// Takes `length` bytes, which end at a character's end.
+    /// Takes `length` bytes, which must end at a character boundary.
     fn take(&mut self, length: usize) -> &'a str {
         let (taken, rest) = self.rest.split_at(length);
         self.line += taken.matches('\n').count() as u32;
@@ -174,13 +171,14 @@ impl<'a> Reader<'a> {
         taken
     }
 
-    /// Takes what is left of the line.
+    /// Takes the rest of the line.
     fn take_line(&mut self) -> &'a str {
         let end = self.rest.find('\n').unwrap_or(self.rest.len());
         self.take(end).trim()
     }
 
-    /// Takes a segment: the rest of the line, and the lines after it that go on with acknowledgment, window or options.
+    /// Takes a segment: the rest of the line, and the following lines that continue it with
+    /// acknowledgment, window or options.
     fn packet_text(&mut self) -> String {
         let mut text = self.take_line().to_owned();
         loop {
@@ -201,7 +199,7 @@ impl<'a> Reader<'a> {
         syntax(self.line, line, expected)
     }
 
-    /// Takes text up to `end` and the end itself.
+    /// Takes the text up to `end`, and `end` itself.
     fn until(&mut self, end: &str, expected: &'static str) -> Result<&'a str, ScriptError> {
         let Some(at) = self.rest.find(end) else { return Err(self.error(expected)) };
         let taken = self.take(at);
@@ -209,18 +207,18 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    /// Length of the word at `from`, which space, a shell command or a statement ends.
+    /// Length of the word at `from`. It ends at a space, a shell command or a statement.
     fn word_length(&self, from: usize) -> usize {
         let text = &self.rest[from..];
         text.find(|c: char| c.is_whitespace() || c == '`' || c == '%').unwrap_or(text.len())
     }
 
-    /// A time, how much later is as well, and how long a call blocks.
+    /// Parses a time, the allowed delay, and the time for which a call blocks.
     fn time(&mut self) -> Result<(Time, u64, Option<u64>), ScriptError> {
         const EXPECTED: &str = "a time such as 0.5, +.1, +.1~+.2, 0.1...0.2 or *";
         let line = self.line;
         let mut end = self.word_length(0);
-        // There may be space around what parts two times: `+.1 ... 0.2`.
+        // Space is allowed around the separator of two times: `+.1 ... 0.2`.
         let mark = self.rest[end..].trim_start();
         let after = mark.strip_prefix("...").or_else(|| mark.strip_prefix('~'));
         if let Some(after) = after.filter(|after| after.starts_with([' ', '\t'])) {
@@ -281,14 +279,15 @@ impl<'a> Reader<'a> {
         self.take(1);
         let mut result = self.take_line().to_owned();
         if self.rest.trim_start().starts_with('(') {
-            // What the error means may stand on a line of its own.
+            // The description of the error may be on a separate line.
             self.skip_space();
             result = format!("{result} {}", self.take_line());
         }
         Ok(What::Call { name: name.to_owned(), arguments, result })
     }
 
-    /// The arguments of a system call up to its closing parenthesis; only the outermost commas part.
+    /// Takes the arguments of a system call up to its closing parenthesis. Only commas on the
+    /// outermost level separate arguments.
     fn arguments(&mut self) -> Result<Vec<String>, ScriptError> {
         let (mut depth, mut start) = (0, 0);
         let mut arguments = Vec::new();
@@ -320,10 +319,10 @@ pub(super) fn syntax(line: u32, found: &str, expected: &'static str) -> ScriptEr
     ScriptError::Syntax { line, found, expected }
 }
 
-/// No time of a script lies further ahead: 31 years, in nanoseconds.
+/// Maximum time of a script: 31 years, in nanoseconds.
 pub(super) const LONGEST: u64 = 1_000_000_000_000_000_000;
 
-/// Seconds with up to nine decimal places, as nanoseconds.
+/// Parses seconds with up to nine decimal places, and returns nanoseconds.
 fn nanos(text: &str) -> Option<u64> {
     let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
     let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -377,7 +376,7 @@ mod tests {
         }
     }
 
-    /// What the language has and no connection here is told apart from what nobody knows.
+    /// Features of the language that are not modelled cause another error than unknown words.
     #[test]
     fn what_belongs_to_the_language_is_named() {
         for (text, what) in [

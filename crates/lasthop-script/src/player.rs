@@ -1,4 +1,5 @@
-//! Plays the events of a script: turns the clock, hands segments over, compares what leaves.
+//! Runs the events of a script: advances the clock, delivers segments, and compares the segments
+//! sent.
 
 use super::calls::{Blocked, Descriptor};
 use super::endpoints::Endpoints;
@@ -20,7 +21,8 @@ use std::collections::BTreeMap;
 /// Period of the timestamp clock of all profiles, microseconds.
 const TIMESTAMP_TICK_MICROS: u64 = 1000;
 
-/// Options of a script that mean something, or that concern a device, addresses and processes that there are none of here.
+/// Options of a script that are supported, or that configure devices, addresses and processes,
+/// which do not exist here.
 const OPTIONS: &[&str] = &[
     "tolerance_usecs",
     "tcp_ts_tick_usecs",
@@ -64,10 +66,10 @@ const OPTIONS: &[&str] = &[
     "wire_server_port",
 ];
 
-/// Versions of the protocol below, and the bytes of headers that go with them.
+/// Supported values of `--ip_version`, which determine the size of the headers.
 const IP_VERSIONS: &str = "--ip_version=ipv4, ipv6 or ipv4-mapped-ipv6";
 
-/// Plays `script` against a connection of `profile`.
+/// Runs `script` against a connection of `profile`.
 pub(super) fn play(script: &Script, profile: Profile, tolerance: Duration) -> Played {
     let mut player = match Player::new(script, profile, tolerance) {
         Ok(player) => player,
@@ -83,16 +85,16 @@ pub(super) fn play(script: &Script, profile: Profile, tolerance: Duration) -> Pl
 pub(super) struct Player {
     pub environment: Environment,
     pub ends: Endpoints,
-    /// The open files of the application.
+    /// Open files of the application.
     pub descriptors: BTreeMap<i64, Descriptor>,
-    /// What `epoll` watches, by descriptor.
+    /// Files watched by each `epoll` descriptor.
     pub watched: BTreeMap<i64, Watched>,
     /// A system call that has not returned.
     pub blocked: Option<Blocked>,
-    /// What statements have defined.
+    /// Variables defined by statements.
     pub variables: BTreeMap<String, Value>,
     pub now: Instant,
-    /// When the event before was to happen.
+    /// Scheduled time of the previous event.
     last: Instant,
     pub tolerance: Duration,
     /// Period of the script's timestamp clock in microseconds, if its values are compared.
@@ -171,7 +173,7 @@ impl Player {
         match &event.what {
             What::Incoming(segment) => {
                 let ports = segment.ports;
-                // Its numbers are relative to those of the connection that it is for.
+                // Its sequence numbers are relative to those of its connection.
                 let is_syn = segment.flags & (flags::SYN | flags::ACK | flags::RST) == flags::SYN;
                 self.route(ports, is_syn);
                 let segment = self.incoming(segment);
@@ -195,7 +197,7 @@ impl Player {
         self.pump()
     }
 
-    /// The last event is over: a call that blocks has its time to return.
+    /// Lets a blocked call return after the last event.
     fn finish(&mut self) -> Result<(), ScriptError> {
         if let Some(latest) = self.blocked.as_ref().map(|blocked| blocked.end + self.tolerance) {
             self.run_until(latest)?;
@@ -204,7 +206,7 @@ impl Player {
         Ok(())
     }
 
-    /// Takes from the connection all that it wants to send now, and lets a blocked call return.
+    /// Collects the segments that the connection sends now, and lets a blocked call return.
     pub fn pump(&mut self) -> Result<(), ScriptError> {
         self.ends.pump(self.now);
         if self.blocked.is_some() {
@@ -213,7 +215,7 @@ impl Player {
         Ok(())
     }
 
-    /// Turns the clock to `at`, with all deadlines on the way.
+    /// Advances the clock to `at` and handles all deadlines until then.
     fn run_until(&mut self, at: Instant) -> Result<(), ScriptError> {
         while self.ends.next_timeout() <= at {
             self.now = self.now.max(self.ends.next_timeout());
@@ -224,8 +226,8 @@ impl Player {
         Ok(())
     }
 
-    /// The connection sends `expected`, as one segment or several in a row. Returns the time that the
-    /// next event is relative to.
+    /// Waits for the connection to send `expected`, as one segment or several in a row. Returns the
+    /// time to which the next event is relative.
     fn expect(
         &mut self,
         line: u32,
@@ -261,7 +263,7 @@ impl Player {
                 return Err(differs(found));
             }
             if is_last {
-                // An event of its own time sets the clock of those that follow.
+                // An event with a specified time determines the time of those that follow.
                 return Ok(at.unwrap_or(sent));
             }
             seq = seq.wrapping_add(segment.payload);
@@ -269,8 +271,8 @@ impl Player {
         }
     }
 
-    /// Do flags, acknowledgment, window and options agree? A FIN stands on the last of several
-    /// segments.
+    /// Returns `true` if flags, acknowledgment, window and options agree. Of several segments, only
+    /// the last one has the FIN.
     fn has_fields(&mut self, found: &Segment, expected: &Segment, is_last: bool) -> bool {
         let flags = if is_last { expected.flags } else { expected.flags & !flags::FIN };
         let options = &expected.options;
@@ -288,7 +290,8 @@ impl Player {
             && has_options
     }
 
-    /// Do timestamps agree? What the value of the script stands for is remembered.
+    /// Returns `true` if the timestamps agree, and stores the value that corresponds to that of the
+    /// script.
     fn has_stamps(&mut self, found: Option<(u32, u32)>, expected: Option<(u32, u32)>) -> bool {
         let (Some((found, found_echo)), Some((value, echo))) = (found, expected) else {
             return found == expected;
@@ -307,7 +310,7 @@ impl Player {
         is_near && found_echo == echo
     }
 
-    /// The timestamp of the connection that one of the script stands for.
+    /// Returns the timestamp of the connection that corresponds to one of the script.
     fn live_stamp(&self, echo: u32) -> u32 {
         let known = self.ends.stamps.iter().rev().find(|(script, _)| *script == echo);
         match (known, self.ends.stamps.first()) {
@@ -319,7 +322,7 @@ impl Player {
         }
     }
 
-    /// A segment of the connection as scripts write it.
+    /// Converts a segment of the connection to that of a script.
     fn outgoing(&self, segment: &host::Segment) -> Segment {
         let header = &segment.header;
         let has_ack = header.flags & flags::ACK != 0;
@@ -353,7 +356,7 @@ impl Player {
         }
     }
 
-    /// An incoming segment as the connection sees it.
+    /// Converts an incoming segment of a script to one for the connection.
     fn incoming(&self, segment: &Segment) -> host::Segment {
         let has_ack = segment.flags & flags::ACK != 0;
         let mut header = TcpHeader {

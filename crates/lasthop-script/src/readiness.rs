@@ -1,4 +1,4 @@
-//! What an application may wait for: `poll` and `epoll`.
+//! Events for which an application can wait: `poll` and `epoll`.
 
 use super::ScriptError;
 use super::calls::{Descriptor, Returned};
@@ -8,23 +8,23 @@ use super::player::Player;
 use lasthop_tcp::host::State;
 use std::collections::BTreeMap;
 
-/// Edge-triggered, of the events of `epoll`.
+/// The `epoll` flag for edge-triggered events.
 const EDGE: &str = "EPOLLET";
 
-/// What an `epoll` descriptor watches.
+/// Files watched by an `epoll` descriptor.
 pub(super) type Watched = BTreeMap<i64, Watch>;
 
-/// One file of it.
+/// A watched file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Watch {
     events: i64,
-    /// Report only what is new.
+    /// Whether only new events are reported (edge-triggered).
     is_edge: bool,
-    /// How much had happened when it was looked at last, if ever.
+    /// Number of events at the latest check, if any.
     seen: Option<u64>,
 }
 
-/// The value of a field such as `fd=4` of a structure, without its braces.
+/// Value of a field such as `fd=4` of a structure, without its braces.
 fn field<'a>(structure: &'a str, name: &str) -> Option<&'a str> {
     let fields = structure.split(',').filter_map(|field| field.split_once('='));
     let mut fields = fields.map(|(known, value)| (known.trim(), value.trim()));
@@ -35,14 +35,14 @@ fn bit(name: &str) -> i64 {
     number(name).unwrap_or(0)
 }
 
-/// The insides of braces.
+/// Contents of each pair of braces.
 fn structures(text: &str) -> impl Iterator<Item = &str> {
     text.split('{').skip(1).map(|inside| inside.split('}').next().unwrap_or_default())
 }
 
 impl Player {
-    /// `[{fd=4, events=POLLIN|POLLOUT, revents=POLLIN}]`; nothing yet if no file is ready, but for a call that does not
-    /// wait.
+    /// Handles `poll([{fd=4, events=POLLIN|POLLOUT, revents=POLLIN}], …)`. The call blocks if no
+    /// file is ready and `waits` is set.
     pub(super) fn poll(
         &mut self,
         line: u32,
@@ -75,7 +75,7 @@ impl Player {
         }
     }
 
-    /// `epoll_ctl(5, EPOLL_CTL_ADD, 4, {events=EPOLLIN, fd=4})`.
+    /// Handles `epoll_ctl(5, EPOLL_CTL_ADD, 4, {events=EPOLLIN, fd=4})`.
     pub(super) fn watch(&mut self, arguments: &[String]) -> Returned {
         let argument = |at: usize| arguments.get(at).map_or("", |text| text.as_str());
         let (Some(set), Some(file)) = (value(argument(0)), value(argument(2))) else {
@@ -101,7 +101,8 @@ impl Player {
         Returned::Value(0)
     }
 
-    /// `epoll_wait(5, {events=EPOLLIN, fd=4}, 1, 0)`: what is ready, against what the script names.
+    /// Handles `epoll_wait(5, {events=EPOLLIN, fd=4}, 1, 0)`: compares the ready files with those
+    /// in the script.
     pub(super) fn wait_for_events(
         &mut self,
         line: u32,
@@ -150,7 +151,7 @@ impl Player {
         Ok(Returned::Value(found.len() as i64))
     }
 
-    /// What `poll` says of a file.
+    /// Events that `poll` reports for a file.
     fn readiness(&self, file: Option<i64>) -> i64 {
         let kind = file.and_then(|file| self.descriptors.get(&file)).copied();
         let is_fresh = matches!(kind, Some(Descriptor::Fresh(_)));
@@ -185,17 +186,18 @@ impl Player {
         bits
     }
 
-    /// The socket of a file that is polled.
+    /// Socket of a polled file.
     fn end_of(&self, file: Option<i64>) -> Option<EndpointId> {
         file.and_then(|file| self.descriptors.get(&file)).and_then(|kind| kind.endpoint())
     }
 
-    /// How often something happened that wakes who waits for a file.
+    /// Number of events that wake a call waiting for a file.
     fn happened(&self, file: i64) -> u64 {
         self.end_of(Some(file)).map_or(0, |id| self.ends.get(id).happened)
     }
 
-    /// Somebody has looked at a file that has `bits`: who finds no room waits for it.
+    /// Records a check of a file with events `bits`: without room in the send buffer, the caller
+    /// waits for it.
     fn note_room(&mut self, file: Option<i64>, bits: i64) {
         if let Some(id) = self.end_of(file) {
             self.ends.get_mut(id).awaits_room |= bits & bit("POLLOUT") == 0;

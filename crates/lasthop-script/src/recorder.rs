@@ -1,12 +1,5 @@
-//! Writes what a simulated host did as a conformance script. The script can be played against a socket or a kernel.
-//!
-//! ```text
-//!   opened, written, closed   system calls, at their times
-//!   sent                      `>` lines with sequence numbers, blocks and timestamps
-//!   received                  `<` lines
-//! ```
-//!
-//! *Not recorded*: explicit congestion notification, applications that wait for room in the send buffer.
+//! Records the behaviour of a simulated host as a conformance script. The script can be run against
+//! a socket or a kernel.
 
 use lasthop_base::packet::{TcpHeader, flags};
 use lasthop_base::units::Instant;
@@ -15,7 +8,7 @@ use std::fmt::Write as _;
 
 /// Bytes of the timestamps option with its padding.
 const TIMESTAMPS: u64 = 12;
-/// Scale of the window of a host whose buffers grow.
+/// Window scale of a host whose buffers grow.
 const SHIFT: u32 = 10;
 
 /// The script of one host.
@@ -26,8 +19,9 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Begins the script of a host with profile `linux` that opens a connection, with the congestion control that Linux
-    /// calls `name`. `phase`: ticks of the host before the script, of `hz` a second.
+    /// Starts the script of a host with profile `linux` that opens a connection. `name` is Linux's
+    /// name of the congestion control algorithm. `phase`: number of timer ticks of the host before
+    /// the script, of `hz` per second.
     pub fn opener(config: &Config, name: &str, hz: u64, phase: u64) -> Self {
         let mut text = format!("--timer_hz={hz}\n--timer_phase={phase}\n`../common/defaults.sh\n");
         for (key, value) in [
@@ -53,30 +47,30 @@ impl Recorder {
         let _ = write!(self.text, "{}.{:06} ", micros / 1_000_000, micros % 1_000_000);
     }
 
-    /// The application writes `bytes`.
+    /// Records that the application writes `bytes`.
     pub fn written(&mut self, now: Instant, bytes: u64) {
         self.at(now);
         let _ = writeln!(self.text, "write(3, ..., {bytes}) = {bytes}");
     }
 
-    /// The application reads `bytes`, all that there are.
+    /// Records that the application reads `bytes`, all available ones.
     pub fn read(&mut self, now: Instant, bytes: u64) {
         self.at(now);
         let _ = writeln!(self.text, "read(3, ..., {bytes}) = {bytes}");
     }
 
-    /// The application closes.
+    /// Records that the application closes.
     pub fn closed(&mut self, now: Instant) {
         self.at(now);
         self.text.push_str("shutdown(3, SHUT_WR) = 0\n");
     }
 
-    /// The host sends a segment.
+    /// Records that the host sends a segment.
     pub fn sent(&mut self, now: Instant, header: &TcpHeader) {
         self.segment(now, '>', header);
     }
 
-    /// The host receives a segment.
+    /// Records that the host receives a segment.
     pub fn received(&mut self, now: Instant, header: &TcpHeader) {
         self.segment(now, '<', header);
     }

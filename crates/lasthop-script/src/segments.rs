@@ -1,4 +1,4 @@
-//! Segments and messages as scripts write them, and how they are read.
+//! Segments and messages of scripts, and their parser.
 
 use super::ScriptError;
 use super::endpoints::Ports;
@@ -6,7 +6,7 @@ use super::parser::{What, syntax};
 use lasthop_base::packet::flags;
 use lasthop_tcp::host::{SocketError, Unreachable};
 
-/// A segment as scripts write it; numbers are relative to the initial ones.
+/// A segment of a script; sequence numbers are relative to the initial ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Segment {
     /// Bits of [`flags`].
@@ -16,15 +16,15 @@ pub(super) struct Segment {
     pub ack: Option<u32>,
     pub window: Option<u32>,
     pub options: Options,
-    /// `<...>`: whatever they are.
+    /// `<...>`: any options.
     pub any_options: bool,
-    /// The ECN field of the IP header, if it is named: 0 to 3.
+    /// ECN field of the IP header, if specified: 0 to 3.
     pub ecn: Option<u8>,
-    /// PSH, which counts only if it arrives.
+    /// PSH, which is used only for incoming segments.
     pub is_pushed: bool,
-    /// `[ect01]`: the field is either of the two that say that ECN is understood.
+    /// `[ect01]`: the ECN field is ECT(0) or ECT(1).
     pub is_ect: bool,
-    /// The peer's port and ours, if they are named.
+    /// The peer's port and ours, if specified.
     pub ports: Option<Ports>,
 }
 
@@ -50,7 +50,7 @@ fn missing<T>(line: u32, what: impl Into<String>) -> Result<T, ScriptError> {
     Err(ScriptError::NotModelled { line, what: what.into() })
 }
 
-/// What stands behind `<` or `>`: `[IP FIELDS] SEGMENT`, or a message.
+/// Parses the text after `<` or `>`: `[IP FIELDS] SEGMENT`, or a message.
 pub(super) fn packet(line: u32, is_incoming: bool, text: &str) -> Result<What, ScriptError> {
     let mut segment = Segment::default();
     let rest = ip_fields(line, text.trim(), is_incoming, &mut segment)?;
@@ -65,13 +65,14 @@ pub(super) fn packet(line: u32, is_incoming: bool, text: &str) -> Result<What, S
         _ => {}
     }
     let (ports, rest) = self::ports(line, rest)?;
-    // Source and destination: the peer's comes first if it sends.
+    // Source, then destination: the source is the peer for an incoming segment.
     segment.ports = ports.map(|(from, to)| if is_incoming { (from, to) } else { (to, from) });
     segment = self::segment(line, rest, segment)?;
     Ok(if is_incoming { What::Incoming(segment) } else { What::Outgoing(segment) })
 }
 
-/// `[FIELD, ...]` or `(FIELD, ...)` of the IP header, if there are any; returns the text behind them.
+/// Parses `[FIELD, ...]` or `(FIELD, ...)` of the IP header, if any, and returns the text after
+/// them.
 fn ip_fields<'a>(
     line: u32,
     text: &'a str,
@@ -102,7 +103,7 @@ fn ip_fields<'a>(
             (_, Some(("tos", value))) => {
                 hex(value).ok_or_else(|| syntax(line, field, EXPECTED))? & 3
             }
-            // They mark the way, not the connection.
+            // These fields do not affect the connection.
             (_, Some(("flowlabel" | "ttl", _))) => continue,
             _ => return Err(syntax(line, field, EXPECTED)),
         });
@@ -110,7 +111,7 @@ fn ip_fields<'a>(
     Ok(rest.trim_start())
 }
 
-/// `SOURCE > DESTINATION`, if they are there; returns the text behind them.
+/// Parses `SOURCE > DESTINATION`, if present, and returns the text after them.
 fn ports(line: u32, text: &str) -> Result<(Option<Ports>, &str), ScriptError> {
     let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
     let (from, rest) = text.split_at(digits(text));
@@ -124,7 +125,7 @@ fn ports(line: u32, text: &str) -> Result<(Option<Ports>, &str), ScriptError> {
     Ok((Some(pair.ok_or_else(wrong)?), rest.trim_start()))
 }
 
-/// `unreachable NAME [mtu N] [SEQ:END(LENGTH)]`, behind `icmp`.
+/// Parses `unreachable NAME [mtu N] [SEQ:END(LENGTH)]` after `icmp`.
 fn message(line: u32, text: &str) -> Result<Message, ScriptError> {
     const EXPECTED: &str = "a message such as unreachable frag_needed mtu 1200 [1:1001(1000)]";
     let wrong = || syntax(line, text, EXPECTED);
@@ -148,7 +149,7 @@ fn message(line: u32, text: &str) -> Result<Message, ScriptError> {
             Unreachable::TooLarge(mtu().ok_or_else(wrong)?)
         }
         ("unreachable", code) => Unreachable::Nobody(match code {
-            // Without a name it has the first code.
+            // No name selects the first code.
             ""
             | "net_unreachable"
             | "net_unknown"
@@ -176,7 +177,8 @@ fn message(line: u32, text: &str) -> Result<Message, ScriptError> {
     Ok(Message { seq, what })
 }
 
-/// `FLAGS SEQ:END(LENGTH) [ack N] [win N] [<OPTIONS>]`, of which the IP header is known.
+/// Parses `FLAGS SEQ:END(LENGTH) [ack N] [win N] [<OPTIONS>]` into `segment`, which has the fields
+/// of the IP header.
 fn segment(line: u32, text: &str, mut segment: Segment) -> Result<Segment, ScriptError> {
     if text.contains('{') {
         return missing(line, "a segment that is altered by chance");
@@ -231,10 +233,10 @@ fn flags_of(line: u32, letters: &str, text: &str) -> Result<u8, ScriptError> {
             '.' => flags::ACK,
             'E' => flags::ECE,
             'W' => flags::CWR,
-            // Whether PSH leaves hangs on how a host cuts its pieces.
+            // PSH depends on how a host segments its data.
             'P' | '-' => 0,
             'U' => return missing(line, "urgent data"),
-            // The counter of accurate ECN stands behind the dot.
+            // The counter of accurate ECN follows the dot.
             '0'..='9' if !letters.contains('.') => return wrong(),
             'A' | 'N' | '0'..='9' => return missing(line, "accurate ECN"),
             _ => return wrong(),
@@ -274,7 +276,8 @@ fn options(line: u32, text: &str) -> Result<Options, ScriptError> {
     Ok(options)
 }
 
-/// Options that scripts have and no connection here: Fast Open, authentication, accurate ECN, experiments and Multipath TCP.
+/// Returns `true` for options that are not modelled: Fast Open, authentication, accurate ECN,
+/// experiments and Multipath TCP.
 fn is_known(name: &str) -> bool {
     const MULTIPATH: &[&str] = &[
         "dss",

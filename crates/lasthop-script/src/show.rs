@@ -1,11 +1,11 @@
-//! Segments in the language of scripts, for messages.
+//! Formatting of segments in the language of scripts, for messages.
 
 use super::segments::{Options, Segment};
 use lasthop_base::packet::flags;
 use lasthop_base::units::Instant;
 use std::fmt::Write as _;
 
-/// What was seen instead of what a line expects.
+/// Segments that were sent instead of the expected ones.
 #[derive(Default)]
 pub(super) struct Found(pub String);
 
@@ -32,12 +32,12 @@ impl Found {
     }
 }
 
-/// A time for people.
+/// A time in seconds, for messages.
 pub(super) fn seconds(at: Instant) -> f64 {
     at.as_nanos() as f64 / 1e9
 }
 
-/// A segment that leaves, in the language of scripts.
+/// Formats a segment that was sent, in the language of scripts.
 pub(super) fn show(segment: &Segment) -> String {
     let mut text = String::from("> ");
     if let Some(ecn) = segment.ecn.filter(|&ecn| ecn > 0) {

@@ -1,14 +1,14 @@
-//! The error queue: when what was written left and was acknowledged (`SO_TIMESTAMPING`), and which writes the kernel no
-//! longer needs the memory of (`MSG_ZEROCOPY`).
+//! The error queue: send and acknowledgment times of written data (`SO_TIMESTAMPING`), and writes
+//! whose memory the kernel no longer needs (`MSG_ZEROCOPY`).
 //!
 //! ```text
-//!   WRITTEN --the last byte leaves--> SCHED, SND are reported --the last byte is acknowledged--> ACK is reported,
-//!                                                                                                the memory is free
+//!   WRITTEN --last byte is sent--> SCHED and SND are reported
+//!           --last byte is acknowledged--> ACK is reported, memory is free
 //! ```
 //!
-//! A write that joins one which has not left takes its place in what is stamped. Numbers of writes without copies that
-//! follow each other are reported as one range. *Not modelled*: times of arrivals, of hardware, and of the driver apart
-//! from that of the queue; what a device that needs no copy reports.
+//! A write that is merged with an unsent one replaces it for timestamping. Consecutive writes
+//! without copies are reported as one range. *Not modelled*: times of arrivals, times from
+//! hardware, separate times of the driver and the queue; reports of devices that require no copy.
 
 use super::ScriptError;
 use super::calls::Returned;
@@ -18,71 +18,72 @@ use super::show::seconds;
 use lasthop_base::units::Instant;
 use std::collections::VecDeque;
 
-/// Reports of one kind: the flag of the option that asks for it, its name, and its number.
+/// Kinds of reports: the flag of the option that requests it, its name, and its number.
 const KINDS: [(&str, &str, i64); 3] = [
     ("SOF_TIMESTAMPING_TX_SCHED", "SCM_TSTAMP_SCHED", 1),
     ("SOF_TIMESTAMPING_TX_SOFTWARE", "SCM_TSTAMP_SND", 0),
     ("SOF_TIMESTAMPING_TX_ACK", "SCM_TSTAMP_ACK", 2),
 ];
 
-/// Where reports come from: `SO_EE_ORIGIN_TIMESTAMPING`, `SO_EE_ORIGIN_ZEROCOPY`.
+/// Origins of reports: `SO_EE_ORIGIN_TIMESTAMPING`; `COPIES`: `SO_EE_ORIGIN_ZEROCOPY`.
 const TIMES: i64 = 4;
 const COPIES: i64 = 5;
 
-/// A write whose times are wanted.
+/// A write for which times are requested.
 #[derive(Clone, Copy, Debug)]
 struct Wanted {
-    /// Bytes written up to its end.
+    /// Bytes written up to and including this write.
     end: u64,
     has_left: bool,
 }
 
-/// A report that waits on the error queue.
+/// A report on the error queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Report {
-    /// A time, its kind, and the place of the last byte among those written since the option was set.
+    /// A time, its kind, and the offset of the last byte since the option was set.
     Stamp { kind: i64, at: Instant, place: u64 },
-    /// Writes without copies whose memory is free: the first and the last of them.
+    /// Writes without copies whose memory is free: numbers of the first and the last.
     Free { first: u64, last: u64 },
 }
 
-/// `SO_EE_CODE_ZEROCOPY_COPIED`: a TUN device copies all the same.
+/// `SO_EE_CODE_ZEROCOPY_COPIED`: a TUN device copies the data nevertheless.
 const COPIED: i64 = 1;
 
-/// What of a connection is reported.
+/// Timestamps and reports of a connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stamps {
     flags: i64,
-    /// Bytes written so far, and before the option was set.
+    /// Bytes written so far; `base`: bytes written before the option was set.
     written: u64,
     base: u64,
     wanted: VecDeque<Wanted>,
-    /// Writes without copies so far, and where those end whose memory is in use.
+    /// Number of writes without copies so far; `in_use`: end and number of those whose memory is in
+    /// use.
     uncopied: u64,
     in_use: VecDeque<(u64, u64)>,
     reports: VecDeque<Report>,
 }
 
 impl Stamps {
-    /// The option is set.
+    /// Sets the option.
     pub fn set(&mut self, flags: i64) {
         (self.flags, self.base) = (flags, self.written);
     }
 
-    /// `bytes` were written, of which `unsent` had not left by then, others before them included.
+    /// Records a write of `bytes`. `unsent`: bytes not yet sent, including earlier writes.
     pub fn on_written(&mut self, bytes: u64, unsent: u64) {
         self.written += bytes;
         if self.flags == 0 || bytes == 0 {
             return;
         }
-        // What has not left may be joined.
+        // Unsent data may be merged.
         if unsent > bytes && self.wanted.back().is_some_and(|last| !last.has_left) {
             self.wanted.pop_back();
         }
         self.wanted.push_back(Wanted { end: self.written, has_left: false });
     }
 
-    /// What was written last is not copied.
+    /// Marks the latest write as not copied.
     pub fn on_uncopied(&mut self) {
         self.in_use.push_back((self.written, self.uncopied));
         self.uncopied += 1;
@@ -95,7 +96,8 @@ impl Stamps {
         }
     }
 
-    /// Of what was written, `unacknowledged` bytes are not acknowledged, and `unsent` of them have not left.
+    /// Updates the reports: `unacknowledged` written bytes are not acknowledged, and `unsent` of
+    /// them not sent.
     pub fn look(&mut self, now: Instant, unacknowledged: u64, unsent: u64) {
         let sent = self.written.saturating_sub(unsent);
         let acked = self.written.saturating_sub(unacknowledged);
@@ -119,13 +121,13 @@ impl Stamps {
         }
     }
 
-    /// Does anything wait on the error queue?
+    /// Returns `true` if the error queue has a report.
     pub fn has_reports(&self) -> bool {
         !self.reports.is_empty()
     }
 }
 
-/// The text of a field of a structure such as `{a=1,b={c=2}}`.
+/// Text of a field of a structure such as `{a=1,b={c=2}}`.
 fn field<'a>(structure: &'a str, name: &str) -> Option<&'a str> {
     let (_, rest) = structure.split_once(name)?;
     let rest = rest.trim_start().strip_prefix('=')?;
@@ -133,7 +135,7 @@ fn field<'a>(structure: &'a str, name: &str) -> Option<&'a str> {
 }
 
 impl Player {
-    /// Takes the oldest report from the error queue, against what the script says of it.
+    /// Takes the oldest report from the error queue and compares it with the script.
     pub(super) fn read_report(&mut self, line: u32, wanted: &str) -> Result<Returned, ScriptError> {
         let Some(report) = self.ends.stamps_of_writes.reports.pop_front() else {
             return Ok(Returned::Error("EAGAIN"));
@@ -176,7 +178,7 @@ mod tests {
         let at = |seconds: u64| Instant::from_nanos(seconds * 1_000_000_000);
         stamps.on_written(100, 100);
         stamps.set(flags);
-        // Two writes, of which half of the second leaves; then all; then an acknowledgment of the first.
+        // Two writes: half of the second is sent, then the rest; then the first is acknowledged.
         stamps.on_written(1000, 1000);
         stamps.look(at(1), 1000, 0);
         stamps.on_written(2000, 2000);
@@ -188,7 +190,7 @@ mod tests {
             [(1, 1, 999), (1, 0, 999), (3, 1, 2999), (3, 0, 2999), (3, 2, 999), (4, 2, 2999)];
         let mut expected =
             expected.map(|(seconds, kind, place)| Report::Stamp { kind, at: at(seconds), place });
-        // Within one moment the order is that of the writes.
+        // Reports of the same time are in order of the writes.
         expected[2..5].rotate_right(1);
         assert_eq!(found, expected);
     }

@@ -1,4 +1,4 @@
-//! The state of the connection under the names of Linux's `tcp_info`, and the statements that look at it.
+//! State of the connection under the names of Linux's `tcp_info`, and the statements that check it.
 
 use super::ScriptError;
 use super::constants;
@@ -12,13 +12,13 @@ use std::fmt::Write as _;
 /// `tcpi_snd_ssthresh` before the first reduction (Linux's `TCP_INFINITE_SSTHRESH`).
 const INFINITE_SSTHRESH: f64 = 2_147_483_647.0;
 
-/// A rate without a bound (`~0`).
+/// A rate without limit (`~0`).
 const UNLIMITED: f64 = u64::MAX as f64;
 
 impl Player {
     /// Runs a block of statements.
     pub(super) fn run_code(&mut self, line: u32, text: &str) -> Result<(), ScriptError> {
-        // Names that blocks define count before all others.
+        // Names defined by blocks take precedence.
         let mut variables = std::mem::take(&mut self.variables);
         let look_up = |name: &str| {
             constants::number(name).map(|value| value as f64).or_else(|| self.state(name))
@@ -49,7 +49,7 @@ impl Player {
         }
     }
 
-    /// The state under the name that Linux's `tcp_info` gives it.
+    /// Value of the state with this name in Linux's `tcp_info`.
     fn state(&self, name: &str) -> Option<f64> {
         let socket = self.ends.socket.as_ref()?;
         let info: TcpInfo = socket.info();
@@ -58,7 +58,7 @@ impl Player {
         let millis = |at: Instant| (self.now - at).as_nanos() as f64 / 1e6;
         let micros = |duration: Duration| (duration.as_nanos() / 1_000) as f64;
         Some(match name {
-            // Who looks at a socket of Linux in TIME-WAIT sees a closed one.
+            // Linux reports a socket in TIME-WAIT as closed.
             "tcpi_state" => match (self.environment.is_linux(), socket.state()) {
                 (true, State::TimeWait) => f64::from(number(State::Closed)),
                 (_, state) => f64::from(number(state)),
@@ -104,7 +104,7 @@ impl Player {
             "tcpi_snd_wnd" => info.peer_window as f64,
             "tcpi_rcv_wnd" => info.receive_window as f64,
             "tcpi_total_retrans" => counters.retransmissions as f64,
-            // The SYN of who opens counts, as Linux has a record of it.
+            // The SYN of the active opener counts, since Linux has a record of it.
             "tcpi_bytes_acked" => {
                 let syn = self.environment.is_linux() && !socket.is_passive();
                 open?.acked_bytes() as f64 + f64::from(u8::from(syn))
@@ -142,7 +142,7 @@ impl Player {
         })
     }
 
-    /// `TCPI_OPT_*` of what was negotiated.
+    /// `TCPI_OPT_*` of the negotiated options.
     fn options(&self) -> u8 {
         let Some(socket) = &self.ends.socket else { return 0 };
         if !socket.is_open() {
@@ -158,7 +158,7 @@ impl Player {
             | u8::from(has_seen) << 4
     }
 
-    /// The values of the names in a condition.
+    /// Values of the names in a condition.
     fn describe(&self, condition: &str) -> String {
         let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let mut text = String::new();
@@ -173,7 +173,7 @@ impl Player {
     }
 }
 
-/// Linux's numbers of the states.
+/// Number of a state in Linux.
 fn number(state: State) -> u8 {
     match state {
         State::Established => 1,

@@ -1,4 +1,4 @@
-//! Calls that read and write: what they are asked, and how much of it is done.
+//! Calls that read and write: their arguments and progress.
 
 use super::ScriptError;
 use super::calls::{Returned, number_of};
@@ -7,27 +7,27 @@ use super::player::Player;
 use lasthop_base::units::Instant;
 use lasthop_tcp::host::{Socket, WriteOptions};
 
-/// What a read is asked.
+/// Arguments of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reading {
     pub bytes: u64,
-    /// Bytes that it waits for.
+    /// Minimum number of bytes for which it waits.
     pub least: u64,
-    /// Does it leave what it reads (`MSG_PEEK`)?
+    /// Whether it leaves the data unread (`MSG_PEEK`).
     pub peeks: bool,
-    /// What is to be unread afterwards, if the script says so (`TCP_CM_INQ`).
+    /// Expected number of unread bytes afterwards, if the script specifies it (`TCP_CM_INQ`).
     pub left: Option<u64>,
 }
 
-/// What a write is asked, and how far it is.
+/// Arguments and progress of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Writing {
     pub bytes: u64,
     pub done: u64,
     pub options: WriteOptions,
-    /// Has it found the buffer full?
+    /// Whether it has found the buffer full.
     pub has_waited: bool,
-    /// Is its memory used as it is (`MSG_ZEROCOPY`)?
+    /// Whether its memory is used without a copy (`MSG_ZEROCOPY`).
     pub is_uncopied: bool,
 }
 
@@ -38,7 +38,7 @@ impl Writing {
 }
 
 impl Player {
-    /// What a call that reads is asked.
+    /// Parses the arguments of a call that reads.
     pub(super) fn reading(
         &self,
         line: u32,
@@ -65,7 +65,7 @@ impl Player {
         Ok(Reading { bytes, least, peeks: has("MSG_PEEK"), left })
     }
 
-    /// What a call that writes is asked.
+    /// Parses the arguments of a call that writes.
     pub(super) fn writing(
         &self,
         line: u32,
@@ -93,7 +93,7 @@ impl Player {
     }
 }
 
-/// Writes as much as the send buffer has room for; what is left waits.
+/// Writes as much as the send buffer has room for; the rest waits.
 pub(super) fn write(socket: &mut Socket, now: Instant, writing: &mut Writing) -> Returned {
     let left = writing.bytes - writing.done;
     match socket.write_some(now, left, writing.options, !writing.has_waited) {
@@ -108,7 +108,7 @@ pub(super) fn write(socket: &mut Socket, now: Instant, writing: &mut Writing) ->
     Returned::Waits
 }
 
-/// Bytes of a vector: `[{..., 40}, {..., 20}]`, alone or within a message.
+/// Total bytes of a vector: `[{..., 40}, {..., 20}]`, alone or within a message.
 fn vector_bytes(text: &str) -> u64 {
     let inside = text.split_once("msg_iov").map_or(text, |(_, rest)| rest);
     let pieces = inside.split("...,").skip(1);

@@ -5,21 +5,18 @@ use super::values::Value;
 use super::{Error, Trouble};
 use std::collections::BTreeMap;
 
-/// Brackets and blocks within one another.
+/// Maximum nesting depth of brackets and blocks.
 const DEEPEST: u32 = 60;
 
-/// The world of a block.
+/// Environment of a block.
 pub(crate) struct Outside<'a> {
-    /// Numbers that a block does not define.
+    /// Lookup of numbers that a block does not define.
     pub look_up: &'a dyn Fn(&str) -> Option<f64>,
-    /// Variables that earlier blocks of the script defined.
+    /// Variables defined by earlier blocks of the script.
     pub variables: &'a mut BTreeMap<String, Value>,
 }
 
-/// Runs a block whose first line is `line`.
-///
-/// # Errors
-/// The line and its trouble.
+/// The line and the error.
 pub(crate) fn run(block: &str, line: u32, outside: &mut Outside<'_>) -> Result<(), Error> {
     let words = tokens(block, line)?;
     let mut run = Run { block, words: &words, at: 0, depth: 0, is_live: true, outside };
@@ -68,7 +65,7 @@ impl<'a> Run<'a, '_> {
         self.words[self.at].indent
     }
 
-    /// The rest of the line from the next word.
+    /// Rest of the line, from the next word.
     fn rest(&self) -> String {
         let rest =
             self.block[self.words[self.at].start..].lines().next().unwrap_or_default().trim();
@@ -96,7 +93,7 @@ impl<'a> Run<'a, '_> {
         if self.takes(operator) { Ok(()) } else { self.syntax() }
     }
 
-    /// Goes one level deeper, of which there are not many.
+    /// Runs `inside` one nesting level deeper, up to the maximum depth.
     fn deeper<T>(
         &mut self,
         inside: impl FnOnce(&mut Self) -> Result<T, Error>,
@@ -110,7 +107,7 @@ impl<'a> Run<'a, '_> {
         result
     }
 
-    /// Evaluates `inside` only if `is_live` holds.
+    /// Evaluates `inside` only if `is_live` is set.
     fn only<T>(
         &mut self,
         is_live: bool,
@@ -123,7 +120,7 @@ impl<'a> Run<'a, '_> {
         result
     }
 
-    /// The statements of a line, or an `if` with its blocks.
+    /// Parses the statements of a line, or an `if` with its blocks.
     fn statements(&mut self) -> Result<(), Error> {
         if self.takes("if") {
             return self.branches();
@@ -135,7 +132,7 @@ impl<'a> Run<'a, '_> {
                 return self.syntax();
             }
             self.at += 1;
-            // Behind `;`.
+            // After `;`.
             if self.line() > line || matches!(self.peek(), Word::Newline | Word::End) {
                 return Ok(());
             }
@@ -183,7 +180,8 @@ impl<'a> Run<'a, '_> {
         Err((line, Trouble::Asserted(text, said)))
     }
 
-    /// Conditions and blocks after `if`: the first branch whose condition holds is evaluated.
+    /// Parses the conditions and blocks after `if`, and evaluates the first branch whose condition
+    /// is true.
     fn branches(&mut self) -> Result<(), Error> {
         let indent = self.indent();
         let mut is_open = true;
@@ -206,7 +204,7 @@ impl<'a> Run<'a, '_> {
         Ok(())
     }
 
-    /// Statements behind a colon, or lines that are indented by more than `outer`.
+    /// Parses statements after a colon, or lines that are indented by more than `outer`.
     fn block(&mut self, outer: usize) -> Result<(), Error> {
         if !matches!(self.peek(), Word::Newline) {
             return self.statements();
@@ -271,7 +269,7 @@ impl<'a> Run<'a, '_> {
         }
     }
 
-    /// Operations, of which those of a higher `level` bind closer.
+    /// Parses binary operations. Those of a higher `level` have higher precedence.
     fn binary(&mut self, level: usize) -> Evaluated {
         const LEVELS: [&[&str]; 4] =
             [&["&", "|"], &["<<", ">>"], &["+", "-"], &["*", "//", "/", "%"]];
@@ -336,7 +334,7 @@ impl<'a> Run<'a, '_> {
         number.ok_or_else(|| (self.line(), Trouble::Unknown(name.to_owned())))
     }
 
-    /// Expressions up to `end`, and whether a comma stands among them.
+    /// Parses expressions up to `end`, and returns them and whether they form a list.
     fn list(&mut self, end: &str) -> Result<(Vec<Value>, bool), Error> {
         let mut list = Vec::new();
         let mut has_comma = false;

@@ -1,4 +1,5 @@
-//! Statements of scripts, written as in Python: `assert`, assignments and `if` over numbers, text and lists.
+//! Statements of scripts, in Python syntax: `assert`, assignments and `if` with numbers, text and
+//! lists.
 //!
 //! ```text
 //!   statement  := "assert" expression ["," expression] | NAME "=" expression | "pass"
@@ -14,8 +15,9 @@
 //!   unary      := "-" unary | NUMBER | TEXT | NAME | "(" list ")" | "[" list "]"
 //! ```
 //!
-//! A block is evaluated while it is parsed; parts that are not reached are parsed only. Numbers are floating.
-//! *Not modelled*: everything else of Python. Such a statement is an error that quotes it.
+//! A block is evaluated while it is parsed. Parts that are not reached are only parsed. Numbers are
+//! floating-point numbers. *Not modelled*: all other features of Python. Such a statement causes an
+//! error that quotes it.
 
 mod evaluate;
 #[cfg(test)]
@@ -26,16 +28,16 @@ mod values;
 pub(super) use evaluate::{Outside, run};
 pub(super) use values::Value;
 
-/// Why a block does not hold, or has no meaning.
+/// Reason why a block fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Trouble {
     /// Text that is not a statement.
     Syntax(String),
-    /// A statement of Python that is not modelled, or an unknown name.
+    /// A Python statement that is not modelled, or an unknown name.
     Unknown(String),
-    /// An operation that has no result, with its operands.
+    /// An operation without a result, with its operands.
     Failed(String),
-    /// A condition that does not hold: its text, and the script's message.
+    /// A condition that is false: its text, and the script's message.
     Asserted(String, Option<String>),
 }
 

@@ -1,10 +1,10 @@
-//! Tables of blocks: assertions, variables and errors.
+//! Tests of blocks: assertions, variables and errors.
 
 use super::evaluate::{Outside, run};
 use super::{Error, Trouble, Value};
 use std::collections::BTreeMap;
 
-/// Runs blocks one after the other; their variables, or the first trouble.
+/// Runs blocks in sequence. Returns their variables, or the first error.
 fn outcome(blocks: &[&str]) -> Result<BTreeMap<String, Value>, Error> {
     let look_up = |name: &str| (name == "cwnd").then_some(10.0);
     let mut variables = BTreeMap::new();
@@ -105,7 +105,7 @@ fn trouble_is_told_with_its_line() {
             other => panic!("{block}: {other:?}"),
         }
     }
-    // The statement is quoted.
+    // The error quotes the statement.
     let named = "for i in x: pass (statements: assert, NAME = …, if, pass)".to_owned();
     assert_eq!(outcome(&["for i in x: pass"]), Err((1, Trouble::Unknown(named))));
     let said = outcome(&["x = 3\nassert x == 4, (x, 'no')"]);

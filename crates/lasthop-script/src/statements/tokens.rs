@@ -1,4 +1,4 @@
-//! From the text of a block to words.
+//! Tokenizer: splits the text of a block into words.
 
 use super::{Error, Trouble};
 
@@ -14,7 +14,7 @@ pub(super) enum Word<'a> {
     End,
 }
 
-/// A word and its place.
+/// A word and its position.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Token<'a> {
     pub word: Word<'a>,
@@ -22,18 +22,19 @@ pub(super) struct Token<'a> {
     pub line: u32,
     /// Indent of its line.
     pub indent: usize,
-    /// Bytes of the block before it, and up to its end.
+    /// Byte offset of its start in the block; `end`: offset of its end.
     pub start: usize,
     pub end: usize,
 }
 
-/// The longest first, where one begins another.
+/// Operators. One that is a prefix of another follows it.
 const OPERATORS: [&str; 23] = [
     "==", "!=", "<=", ">=", "<<", ">>", "//", "<", ">", "+", "-", "*", "/", "%", "&", "|", "=",
     "(", ")", "[", "]", ",", ":",
 ];
 
-/// The words of a block whose first line is `line`. `;` is a [`Word::Newline`] within its line.
+/// Splits a block whose first line is `line` into words. `;` is a [`Word::Newline`] within its
+/// line.
 pub(super) fn tokens(block: &str, mut line: u32) -> Result<Vec<Token<'_>>, Error> {
     let mut tokens: Vec<Token<'_>> = Vec::new();
     let (mut at, mut depth, mut indent) = (0, 0_u32, 0);
@@ -95,7 +96,7 @@ pub(super) fn tokens(block: &str, mut line: u32) -> Result<Vec<Token<'_>>, Error
         }
         let is_end = word == Word::End;
         if is_end {
-            // The last line may end without a mark.
+            // The last line may end without a newline.
             tokens.push(Token { word: Word::Newline, line, indent, start: at, end: at });
         }
         tokens.push(Token { word, line, indent, start: at, end: at + length });

@@ -26,7 +26,7 @@ impl Value {
         }
     }
 
-    /// The order of numbers and of texts.
+    /// Order of two numbers or two texts.
     fn order(&self, other: &Value) -> Option<Ordering> {
         match (self, other) {
             (Value::Number(one), Value::Number(two)) => one.partial_cmp(two),
@@ -35,7 +35,7 @@ impl Value {
         }
     }
 
-    /// Whether a comparison holds; `None` if it has no meaning.
+    /// Result of a comparison; `None` if it is undefined.
     pub fn compare(&self, operator: &str, other: &Value) -> Option<bool> {
         Some(match (operator, other) {
             ("==", _) => self == other,
@@ -50,7 +50,7 @@ impl Value {
         })
     }
 
-    /// The result of an operation on numbers; `None` without one.
+    /// Result of an operation on numbers; `None` if it is undefined.
     pub fn combine(&self, operator: &str, other: &Value) -> Option<Value> {
         let (Value::Number(one), Value::Number(two)) = (self, other) else { return None };
         let (one, two) = (*one, *two);

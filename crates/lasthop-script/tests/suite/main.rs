@@ -1,4 +1,5 @@
-//! The tests of conformance scripts from outside, one module a subject, in one binary: it is linked once.
+//! Integration tests of conformance scripts, one module per subject, in one binary that is linked
+//! once.
 
 mod recorded;
 mod tcp_scripts;

@@ -1,4 +1,5 @@
-//! Simulated transfers, written as scripts and played: the socket of scripts does what a simulated connection does.
+//! Simulated transfers, recorded as scripts and run: the socket of scripts behaves like a simulated
+//! connection.
 
 use lasthop_base::packet::TcpHeader;
 use lasthop_base::units::{Bytes, Duration, Instant};
@@ -9,11 +10,11 @@ const HZ: u64 = 250;
 const DELAY: Duration = Duration::from_millis(40);
 const TOLERANCE: Duration = Duration::from_nanos(500_000);
 
-/// A generator of losses.
+/// Random generator of losses.
 struct Losses(u64);
 
 impl Losses {
-    /// Whether the next of the segments is lost: each with `percent`.
+    /// Returns `true` if the next segment is lost, with a probability of `percent`.
     fn next(&mut self, percent: u64) -> bool {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -21,8 +22,9 @@ impl Losses {
     }
 }
 
-/// A transfer between two simulated hosts over a link of 2 Mbps that loses `percent` of the segments: the script of the
-/// host that opens. `writes`: its own and those of its peer, by time in milliseconds.
+/// Records a transfer between two simulated hosts over a link of 2 Mbps that loses `percent` of the
+/// segments: returns the script of the host that opens. `writes`: its own writes and those of its
+/// peer, by time in milliseconds.
 fn record(
     sack: bool,
     timestamps: bool,
@@ -104,7 +106,7 @@ fn record(
     recorder.script().to_owned()
 }
 
-/// Replies to requests, as of browsing, and a file that fits into the send buffer.
+/// Responses to requests, as in browsing, and a file that fits into the send buffer.
 const WEB: [(u64, usize, u64); 7] = [
     (3_000, 0, 400),
     (3_300, 1, 9_000),

@@ -1,4 +1,5 @@
-//! The conformance scripts under `tests/tcp-scripts`: a folder a profile. Each says which sentence it holds.
+//! The conformance scripts under `tests/tcp-scripts`, one folder per profile. Each script quotes
+//! the sentence that it verifies.
 
 use lasthop_script::{DEFAULT_TOLERANCE, Played, ScriptError, play};
 use lasthop_tcp::Profile;
@@ -39,7 +40,7 @@ const OPEN: &str =
     +0 > . 1:1(0) ack 1
     +0 write(3, ..., 2000) = 2000\n";
 
-/// A player that accepts everything would hold every script.
+/// A player that accepts everything would pass every script.
 #[test]
 fn what_differs_is_told_with_its_line() {
     for (more, found) in [
