@@ -1,38 +1,39 @@
-//! Ideal selective repeat: packets are cut into segments, feedback is perfect and costs nothing.
+//! Ideal selective repeat: packets are segmented, feedback is perfect and uses no capacity.
 //!
-//! A segment at the sender:
+//! States of a segment at the sender:
 //!
 //! ```text
 //!        taken         sent            Ack beyond it
-//! (none) -----> new ----------> sent ----------------> (gone)
+//! (none) -----> new ----------> sent ----------------> (removed)
 //!                        ^       |                        ^
-//!                   sent |       | Nack, limit not met    | given up with its whole packet
+//!                   sent |       | Nack, below limit      | discarded with its packet
 //!                        |       v                        |
-//!                       failed -----> Nack, limit met ----+
+//!                       failed -----> Nack at the limit --+
 //! ```
 //!
-//! A number at the receiver:
+//! States of a sequence number at the receiver:
 //!
 //! ```text
-//!            damaged: Nack           arrives in turn, Ack
-//!  awaited -----------------> awaited -------------------> taken; with the last one of its packet
-//!     | arrives out of turn      | Skip beyond it             all go up as one
-//!     v                          v
-//!    held, until its turn     (gone)
+//!          received with errors: Nack      received in order: Ack
+//!  awaited -------------------------> awaited -----------------> assembled; with the last segment
+//!     | received out of order            | Skip beyond it          the packet is delivered
+//!     v                                  v
+//!    held, until in order              (skipped)
 //! ```
 //!
-//! The receiver is told of damaged frames ([`Endpoint::receive_damaged`]): it knows which they
-//! were. What it answers, and a sender's word of what it has given up, are frames of no length,
-//! which take no time on the air and are never lost ([`Endpoint::poll_free`]). Retransmissions go
-//! first, in order of number, then new segments. A segment that fails for the last time takes its
-//! whole packet with it, what of it has not been sent included. Packets go up in order; those
-//! given up are skipped. The window has no limit.
+//! The receiver can identify frames received with errors ([`Endpoint::receive_damaged`]). Its
+//! feedback, and the sender's Skip for discarded packets, are frames of length 0: their
+//! transmission takes no time, and they are never lost ([`Endpoint::poll_free`]). Retransmissions
+//! are sent first, by sequence number, then new segments. If the last permitted transmission of a
+//! segment fails, the whole packet is discarded, including its unsent segments. Packets are
+//! delivered in order; discarded packets are skipped. The window is unlimited.
 //!
 //! Source: the ideal link of F. Vacirca, A. De Vendictis, A. Baiocchi, "Investigating Interactions
-//! between ARQ Mechanisms and TCP over Wireless Links", section 4.1, with packets that follow one
-//! another; `analysis::IdealSr` is the same link outside the simulator.
+//! between ARQ Mechanisms and TCP over Wireless Links", section 4.1, for consecutive packets.
+//! `analysis::IdealSr` is the analytical model of the same link.
 //!
-//! Not modelled: a window, numbers that wrap, whatever tells a receiver which frame was damaged.
+//! Not modelled: a window, modulo sequence numbers, the means by which a receiver identifies
+//! damaged frames.
 
 use super::ByteFormat;
 use super::fates::Fates;
@@ -48,18 +49,18 @@ use std::collections::VecDeque;
 const SEGMENT_HEADER: Bytes = Bytes::new(2);
 
 table! {
-    /// Ideal selective repeat: packets are cut into segments, feedback is perfect and takes
-    /// neither time nor capacity; a segment that fails too often takes its whole packet with
-    /// it.
+    /// Ideal selective repeat: packets are segmented; feedback is perfect and takes neither time
+    /// nor capacity. When a segment reaches the transmission limit, its packet is discarded.
     pub struct IdealSrKeys as "ideal-sr" {
-        /// Transmissions of a segment at most, the first among them; then its packet is given up.
+        /// Maximum number of transmissions per segment, including the first; then its packet is
+        /// discarded.
         max_transmissions: Transmissions = "unlimited", Limits::range(1, 1_000);
-        /// Bytes of a packet that one segment carries.
+        /// Payload of a segment.
         payload: Bytes = "40 B", Limits::PACKET;
     }
 }
 
-/// The machine of one end.
+/// The state machine of one end.
 pub type Machine<P> = Box<IdealSr<P>>;
 
 impl ProtocolKeys for IdealSrKeys {
@@ -91,28 +92,28 @@ impl ProtocolKeys for IdealSrKeys {
 /// Parameters of an ideal selective-repeat endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdealSrParameters {
-    /// Transmissions of a segment at most, at least 1; `None` for no limit.
+    /// Maximum number of transmissions per segment, at least 1; `None` for no limit.
     pub max_transmissions: Option<u32>,
-    /// Bytes of a packet that one segment carries, at least 1.
+    /// Payload of a segment, at least 1 B.
     pub payload: Bytes,
     /// Header of each segment.
     pub header: Bytes,
 }
 
-/// A packet that is not finished.
+/// A packet neither acknowledged nor discarded.
 #[derive(Clone, Debug)]
 struct Outgoing<P> {
     packet: P,
-    /// Number of its first segment, and how many there are.
+    /// Sequence number of its first segment, and number of segments.
     first: u64,
     segments: u32,
     is_given_up: bool,
 }
 
-/// Transmissions of a segment whose last one is on its way.
+/// Flag in the transmission count of a segment whose last permitted transmission is in flight.
 const LAST: u32 = 1 << 31;
 
-/// Without limit.
+/// Value of `limit` without a limit.
 const UNLIMITED: u32 = LAST - 1;
 
 /// One end of an ideal selective-repeat link.
@@ -121,27 +122,28 @@ pub struct IdealSr<P> {
     limit: u32,
     payload: u32,
     header: u32,
-    /// Packets under way, in order.
+    /// Packets in progress, in order.
     packets: VecDeque<Outgoing<P>>,
-    /// Number of the first segment of the oldest of them.
+    /// Sequence number of the first segment of the oldest packet.
     base: u64,
-    /// Next segment to be sent for the first time, and the one after the last there is.
+    /// Next segment to be sent for the first time, and end of the segments.
     next: u64,
     end: u64,
-    /// What the receiver expects next.
+    /// Latest cumulative acknowledgment received.
     acked: u64,
-    /// Transmissions of the segments from `base` to `next`.
+    /// Number of transmissions of the segments from `base` to `next`.
     transmissions: VecDeque<u32>,
-    /// Segments to be sent again, in order.
+    /// Segments to retransmit, in order.
     failed: VecDeque<u64>,
-    /// Number before which the receiver is to wait for nothing, if it has to be told.
+    /// First number after discarded packets, if the receiver must be notified.
     skip: Option<u64>,
 
-    /// The segment whose turn it is to go up.
+    /// Next segment to assemble.
     expected: u64,
-    /// What has come of its packet.
+    /// Segments assembled of the current packet.
     pieces: Option<P>,
-    /// Segments from `expected` on that came out of turn, and whether each ends its packet.
+    /// Segments from `expected` onwards received out of order, each with a flag that marks the last
+    /// one of its packet.
     held: VecDeque<Option<(P, bool)>>,
     up: VecDeque<P>,
     nacks: VecDeque<u64>,
@@ -153,11 +155,11 @@ pub struct IdealSr<P> {
 }
 
 impl<P> IdealSr<P> {
-    /// An idle endpoint.
+    /// Creates an idle endpoint.
     ///
     /// # Errors
-    /// If the payload is empty or longer than 65 535 bytes, the limit is 0 or more than 2³¹ - 2, or
-    /// the header is too long.
+    /// Returns an error if the payload is 0 or above 65 535 bytes, the limit 0 or above 2³¹ - 2, or
+    /// the header too long.
     pub fn new(parameters: IdealSrParameters) -> Result<Self, LinkError> {
         const PROTOCOL: &str = "ideal-sr";
         let IdealSrParameters { max_transmissions, payload, header } = parameters;
@@ -194,9 +196,9 @@ impl<P> IdealSr<P> {
         })
     }
 
-    /// Place of the packet that a segment belongs to.
+    /// Returns the position in `packets` of the packet with this segment.
     fn place(&self, sequence: u64) -> usize {
-        // Mostly it is the oldest.
+        // Usually the oldest packet.
         match self.packets.get(1) {
             Some(second) if sequence >= second.first => {
                 self.packets.partition_point(|packet| packet.first <= sequence) - 1
@@ -205,14 +207,14 @@ impl<P> IdealSr<P> {
         }
     }
 
-    /// A segment has failed for the last time.
+    /// Discards the packet of a segment whose last permitted transmission has failed.
     fn give_up(&mut self, sequence: u64) {
         let place = self.place(sequence);
         let packet = &mut self.packets[place];
         packet.is_given_up = true;
         let numbers = packet.first..packet.first + u64::from(packet.segments);
         if self.next < numbers.end {
-            // Only the newest packet can have segments that were never sent.
+            // Only the newest packet can have unsent segments.
             self.next = numbers.end;
             self.transmissions.resize((self.next - self.base) as usize, 0);
         }
@@ -222,7 +224,7 @@ impl<P> IdealSr<P> {
         self.finish();
     }
 
-    /// Forgets the oldest packets as far as they have arrived or are given up.
+    /// Removes the oldest packets that are acknowledged or discarded.
     fn finish(&mut self) {
         while let Some(oldest) = self.packets.front() {
             let beyond = oldest.first + u64::from(oldest.segments);
@@ -243,7 +245,8 @@ impl<P> IdealSr<P> {
         }
     }
 
-    /// The sender learns that a segment failed.
+    /// Processes a Nack: queues the segment for retransmission, or discards its packet at the
+    /// limit.
     fn fail(&mut self, sequence: u64) {
         let Some(index) = sequence.checked_sub(self.base) else { return };
         let Some(&sent) = self.transmissions.get(index as usize) else { return };
@@ -264,12 +267,12 @@ impl<P> IdealSr<P> {
 }
 
 impl<P: Payload + Clone> IdealSr<P> {
-    /// A segment arrived undamaged.
+    /// Processes a segment received without errors.
     #[inline]
     fn take(&mut self, sequence: u64, piece: P, is_last: bool) {
         if sequence != self.expected || !self.held.is_empty() {
             let Some(index) = sequence.checked_sub(self.expected) else {
-                // Its packet was given up while it was on its way.
+                // Its packet was discarded while the segment was in flight.
                 self.counters.discarded += 1;
                 return;
             };
@@ -284,7 +287,7 @@ impl<P: Payload + Clone> IdealSr<P> {
         self.assemble(piece, is_last);
     }
 
-    /// Takes what was held and has its turn.
+    /// Assembles held segments that are now in order.
     fn take_held(&mut self) {
         while let Some(Some(_)) = self.held.front() {
             if let Some(Some((piece, is_last))) = self.held.pop_front() {
@@ -311,7 +314,7 @@ impl<P: Payload + Clone> IdealSr<P> {
         }
     }
 
-    /// The sender has given up what comes before `next`.
+    /// Processes a Skip: the sender has discarded the packets before `next`.
     fn pass_over(&mut self, next: u64) {
         if next <= self.expected {
             return;
@@ -327,7 +330,7 @@ impl<P: Payload + Clone> IdealSr<P> {
         self.take_held();
     }
 
-    /// Puts a segment on the air.
+    /// Returns the frame of a segment to transmit.
     #[inline]
     fn transmit(&mut self, sequence: u64) -> Option<Frame<P>> {
         let Outgoing { packet, first, segments, .. } = &self.packets[self.place(sequence)];
@@ -447,8 +450,9 @@ impl<P: Payload + Clone> Endpoint<P> for IdealSr<P> {
         true
     }
 
-    /// The new limit holds for segments that were not at the old one with their last transmission;
-    /// of those that wait to be sent again, who are at the new one are given up at once.
+    /// The new limit does not apply to segments whose last transmission under the old limit is in
+    /// flight. Segments queued for retransmission that have reached the new limit are discarded
+    /// immediately.
     fn limit_transmissions(&mut self, limit: Option<u32>) {
         self.limit = limit.map_or(UNLIMITED, |limit| limit.clamp(1, UNLIMITED));
         while let Some(&sequence) = self
@@ -503,5 +507,5 @@ impl<P> IdealSr<P> {
     }
 }
 
-/// Perfect feedback has no byte format.
+/// Ideal feedback has no byte format.
 impl ByteFormat for IdealSr<Vec<u8>> {}

@@ -1,37 +1,38 @@
-//! Selective repeat with multireject: a sliding window in which only lost frames are sent again.
+//! Selective repeat with multireject: sliding-window ARQ that retransmits only lost frames.
 //!
 //! Source: Xylomenos and Kokkinakis, "Multiple layer error control over wireless links"; after
 //! Brady, "Evaluation of multireject, selective reject, and other protocol enhancements", IEEE
-//! Trans. Commun. 35(6), 1987. Window, timeout and the rule of repeated NACKs are published
-//! nowhere: they are parameters (`docs/links/selective-repeat.md` says where their defaults come from).
+//! Trans. Commun. 35(6), 1987. Window, timeout and the rule for repeated NACKs are not published.
+//! They are parameters; `docs/links/selective-repeat.md` derives the defaults.
 //!
-//! A frame at the sender (`sender`):
+//! States of a frame at the sender (`sender`):
 //!
 //! ```text
 //!          enqueue         sent            ACK beyond it
-//!  (none) --------> new ----------> sent ----------------> (gone)
+//!  (none) --------> new ----------> sent ----------------> (removed)
 //!                                   ^  |                     ^
-//!                              sent |  | NACK or timer       | ACK beyond it
+//!                              sent |  | NACK or timeout     | ACK beyond it
 //!                                   |  v                     |
 //!                                  queued -------------------+
 //! ```
 //!
-//! A number at the receiver (`receiver`):
+//! States of a sequence number at the receiver (`receiver`):
 //!
 //! ```text
-//!              a later one arrives             arrives
+//!              later number received          received
 //!   not seen -----------------------> missing ---------> buffered
 //!      |                                 |                  |
-//!      | arrives, all before are in      | the same         | the hole is filled
+//!      | received, all before received   | likewise         | all before received
 //!      +-------------------------------->+----------------->+--> delivered, one ACK for the run
 //! ```
 //!
-//! Each missing number is NACKed when its gap is first seen, and again by [`Renack`]. The receiver
-//! has no timer: if nothing arrives the sender's timer is the backstop. Out goes, in this order:
-//! NACKs, retransmissions by number, new data, stand-alone ACKs. Nothing is ever given up.
+//! A NACK is sent for each missing number when its gap is detected, and repeated according to
+//! [`Renack`]. The receiver has no timer: if no frame arrives, the sender's timer recovers the
+//! loss. Transmission order: NACKs, retransmissions by number, new data, stand-alone ACKs. Frames
+//! are never discarded.
 //!
-//! Timers count from the start of a transmission (the machine does not know the rate), so they
-//! include the frame's own air time.
+//! Timers start at the beginning of a transmission, since the state machine does not know the rate.
+//! Timeouts therefore include the frame's own transmission time.
 //!
 //! Not modelled: reordering by the channel, adaptive timers, a limit on retransmissions, combined
 //! NACKs for several frames.
@@ -55,60 +56,62 @@ use receiver::{Arrival, Receiver};
 use sender::Sender;
 use std::collections::VecDeque;
 
-/// When a number that is still missing is NACKed again.
+/// Rule for repeating the NACK of a missing frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Renack {
-    /// Never: one NACK when the gap is first seen.
+    /// Never: one NACK when the gap is detected.
     OncePerGap,
-    /// On a data frame that reveals a new gap: everything still missing, older gaps too.
+    /// On a data frame that reveals a new gap, for all frames missing at that time.
     EveryGap,
-    /// On every data frame that arrives.
+    /// On every data frame received.
     EveryArrival,
-    /// On any arrival, once the last NACK for it is at least this old (in nanoseconds).
+    /// On any frame received, if the last NACK for the missing frame is at least this old (in
+    /// nanoseconds).
     AfterRoundTrip(Duration),
 }
 
 table! {
-    /// Selective-repeat ARQ: the receiver keeps what comes out of order and asks for what is
-    /// missing.
+    /// Selective-repeat ARQ: the receiver buffers frames received out of order and requests the
+    /// retransmission of missing ones.
     pub struct SelectiveRepeatKeys as "selective-repeat" {
-        /// Frames that may be outstanding.
+        /// Maximum number of outstanding frames.
         window: u32 = "8", Limits::range(1, NumberWidth::WIDEST_SELECTIVE as u64);
-        /// Time after which a frame is sent again; "auto" derives it from the link.
+        /// Retransmission timeout; "auto" derives it from the link.
         timeout: LinkTimeout = "auto";
-        /// Which frames have a retransmission timer.
+        /// Frames that have a retransmission timer.
         timer: TimerMode = "per-frame";
-        /// When the receiver asks again for a frame that is still missing.
+        /// Rule for repeating the negative acknowledgment of a missing frame.
         renack: RenackRule = "after-round-trip";
-        /// How acknowledgments travel.
+        /// How acknowledgments are sent.
         acks: Acknowledgment = "piggybacked";
-        /// Size of a stand-alone acknowledgment or negative acknowledgment, by default that of the
-        /// header: 2 B, with windows above 128 frames, whose numbers have two bytes, 4 B.
+        /// Size of a stand-alone acknowledgment or negative acknowledgment. The default is the
+        /// header size: 2 B, or 4 B with windows above 128 frames, which need two-byte sequence
+        /// numbers.
         control: Option<Bytes>, Limits::CONTROL;
     }
 }
 
 choice! {
-    /// Which frames have a retransmission timer.
+    /// Frames that have a retransmission timer.
     pub enum TimerMode {
-        /// Each outstanding frame has its own, as published. A frame buffered behind a hole is
-        /// acknowledged only when the hole is filled: a shorter timeout sends it needlessly.
+        /// Every outstanding frame, as published. A frame buffered behind a gap is acknowledged
+        /// only when the gap is filled, so a short timeout retransmits it unnecessarily.
         PerFrame = "per-frame",
-        /// Only the oldest outstanding frame has one.
+        /// Only the oldest outstanding frame.
         BaseOnly = "base-only",
     }
 }
 
 choice! {
-    /// When a receiver asks again for a frame that is still missing.
+    /// Rule for repeating the negative acknowledgment of a missing frame.
     pub enum RenackRule {
-        /// Never: once for each missing frame; then the sender's timer must help.
+        /// Never: one for each missing frame. Further losses are recovered by the sender's timer.
         OncePerGap = "once-per-gap",
-        /// With each data frame that reveals a new gap, for all frames that are still missing.
+        /// With each data frame that reveals a new gap, for all missing frames.
         EveryGap = "every-gap",
-        /// With each data frame that arrives.
+        /// With each data frame received, for all missing frames.
         EveryArrival = "every-arrival",
-        /// When the frame asked for has not come after a round trip.
+        /// If the retransmission has not been received after a round trip.
         AfterRoundTrip = "after-round-trip",
     }
 }
@@ -123,7 +126,7 @@ impl SelectiveRepeatKeys {
     }
 }
 
-/// The machine of one end.
+/// The state machine of one end.
 pub type Machine<P> = SelectiveRepeat<P>;
 
 impl ProtocolKeys for SelectiveRepeatKeys {
@@ -134,11 +137,11 @@ impl ProtocolKeys for SelectiveRepeatKeys {
     fn build<P: Payload + Clone>(&self, site: &Site) -> Result<Machine<P>, LinkError> {
         let timing = site.timing(self.control_size());
         let auto = SelectiveRepeatParameters::for_link(&timing, self.window);
-        // The first NACK for a frame may be the quickest, whatever layers below repair meanwhile.
+        // The first NACK for a frame can arrive without any delay by loss recovery in lower layers.
         let unrepaired = Site { repair: [Duration::ZERO; 2], ..*site };
         let nack_guard = unrepaired.timing(self.control_size()).round_trip();
         SelectiveRepeat::new(SelectiveRepeatParameters {
-            // The copy may have to wait for other services too.
+            // The retransmission may also wait for other services.
             timeout: self.timeout.or(auto.timeout + site.own_wait),
             renack: match self.renack {
                 RenackRule::OncePerGap => Renack::OncePerGap,
@@ -155,7 +158,7 @@ impl ProtocolKeys for SelectiveRepeatKeys {
         })
     }
 
-    /// The frame is reported missing or its timer expires, and it is retransmitted.
+    /// Time until the frame is reported missing or its timer expires, and it is retransmitted.
     fn repair_time(&self, site: &Site) -> Duration {
         site.timing(self.control_size()).longest_turnaround()
     }
@@ -172,37 +175,37 @@ impl ProtocolKeys for SelectiveRepeatKeys {
 /// Parameters of selective repeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SelectiveRepeatParameters {
-    /// Frames that may be outstanding, 1 to 32768 (half of the numbers of two bytes). Above 128
-    /// numbers need two bytes.
+    /// Maximum number of outstanding frames, 1 to 32768 (half of the two-byte sequence number
+    /// range). Windows above 128 need two-byte numbers.
     pub window: u32,
     /// Retransmission timeout from the start of a frame's transmission, in nanoseconds; above 0.
     pub timeout: Duration,
-    /// When to NACK again.
+    /// Rule for repeating NACKs.
     pub renack: Renack,
-    /// Which frames have a timer.
+    /// Frames that have a retransmission timer.
     pub timer: TimerMode,
-    /// A NACK is stale, and ignored, if the frame's last transmission started less than this ago
-    /// (in nanoseconds): the NACK left before that copy can have arrived.
+    /// Minimum age of a frame's last transmission for a NACK to be valid, in nanoseconds. A NACK
+    /// received earlier was sent before this transmission could arrive, and is ignored.
     pub nack_guard: Duration,
-    /// How acknowledgments travel.
+    /// How acknowledgments are sent.
     pub acknowledgment: Acknowledgment,
-    /// Link header of a data frame, in bytes (default 2: number and acknowledgment).
+    /// Link header of a data frame (default 2 B: number and acknowledgment).
     pub header: Bytes,
-    /// Length of an ACK or NACK frame, in bytes (default 2).
+    /// Length of an ACK or NACK frame (default 2 B).
     pub control: Bytes,
 }
 
-/// For how many copies the default timeout lets an acknowledgment wait: those of all frames of a
-/// window before it, but no more than in the default window. A longer burst of losses is rarer than
-/// a last frame that only the timer brings back.
+/// Returns the number of retransmissions for which the default timeout lets an acknowledgment wait:
+/// those of all earlier frames of the window, but at most 7 as in the default window. Longer loss
+/// bursts are rarer than the loss of a last frame, which only the timer recovers.
 fn copies_ahead(window: u32) -> u64 {
     u64::from(window.saturating_sub(1)).clamp(1, 7)
 }
 
 impl SelectiveRepeatParameters {
-    /// Defaults for a link and a window: as timeout [`LinkTiming::repaired_turnaround`] behind
-    /// the copies of the window before a frame, at most 7, NACK again after
-    /// [`LinkTiming::repair_time`], guard RTT_L, piggybacked acknowledgments.
+    /// Returns the defaults for a link and a window: timeout [`LinkTiming::repaired_turnaround`]
+    /// with the retransmissions of the earlier frames of the window, at most 7; NACKs repeated
+    /// after [`LinkTiming::repair_time`]; guard RTT_L; piggybacked acknowledgments.
     pub fn for_link(timing: &LinkTiming, window: u32) -> Self {
         SelectiveRepeatParameters {
             window,
@@ -230,7 +233,8 @@ pub struct SelectiveRepeat<P> {
 }
 
 impl<P> SelectiveRepeat<P> {
-    /// An idle endpoint; refuses a window outside 1 to 32768 and a timeout of 0.
+    /// Creates an idle endpoint. Returns an error if the window is outside 1 to 32768 or the
+    /// timeout is 0.
     pub fn new(parameters: SelectiveRepeatParameters) -> Result<Self, LinkError> {
         let SelectiveRepeatParameters { window, timeout, header, control, .. } = parameters;
         let widest = NumberWidth::WIDEST_SELECTIVE;
@@ -248,12 +252,12 @@ impl<P> SelectiveRepeat<P> {
         })
     }
 
-    /// What it was made with.
+    /// Returns the parameters of the endpoint.
     pub fn parameters(&self) -> &SelectiveRepeatParameters {
         &self.parameters
     }
 
-    /// Where both directions stand, for the byte codec.
+    /// Returns the sequence number state of both directions, for encoding and decoding.
     pub fn wire_window(&self) -> WireWindow {
         let SelectiveRepeatParameters { window, .. } = self.parameters;
         let width = NumberWidth::selective(window);
@@ -261,19 +265,19 @@ impl<P> SelectiveRepeat<P> {
         WireWindow { expected: self.receiver.expected(), base, next, window, width }
     }
 
-    /// Must an acknowledgment go out on its own before any data?
+    /// Returns `true` if a stand-alone acknowledgment must be sent before any data.
     #[inline(always)]
     fn ack_first(&self) -> bool {
         self.parameters.acknowledgment == Acknowledgment::StandAlone && self.receiver.ack_pending
     }
 
-    /// Does something go out before a new packet?
+    /// Returns `true` if a frame must be sent before new packets.
     #[inline(always)]
     fn has_urgent(&self) -> bool {
         self.receiver.has_nacks() || self.sender.has_copies() || self.ack_first()
     }
 
-    /// Writes a control frame, which carries the acknowledgment too.
+    /// Writes a control frame, which also contains the acknowledgment.
     fn write_control(&mut self, frame: &mut Frame<P>, kind: FrameKind) {
         self.receiver.ack_pending = false;
         let ack = Some(self.receiver.expected());
@@ -285,7 +289,7 @@ impl<P> SelectiveRepeat<P> {
         self.write_control(frame, FrameKind::Ack);
     }
 
-    /// Writes the next NACK, if one waits.
+    /// Writes the next NACK, if any.
     fn write_nack(&mut self, now: Instant, frame: &mut Frame<P>) -> bool {
         let Some(sequence) = self.receiver.take_nack(now) else { return false };
         self.counters.nacks += 1;
@@ -294,7 +298,8 @@ impl<P> SelectiveRepeat<P> {
         true
     }
 
-    /// A data frame has come that is not simply the next one.
+    /// Processes a data frame that is not the next one in order, or behind which frames are missing
+    /// or waiting.
     fn on_data(&mut self, sequence: u64, packet: P) {
         match self.receiver.on_data(sequence, packet) {
             Arrival::New => {}
@@ -305,7 +310,7 @@ impl<P> SelectiveRepeat<P> {
 }
 
 impl<P: Payload + Clone> SelectiveRepeat<P> {
-    /// Writes what goes out before new packets, if there is something.
+    /// Writes the next frame that must be sent before new packets, if any.
     #[cold]
     #[inline(never)]
     fn write_urgent(&mut self, now: Instant, frame: &mut Frame<P>) -> bool {
@@ -322,7 +327,7 @@ impl<P: Payload + Clone> SelectiveRepeat<P> {
         self.write_data(now, sequence, frame)
     }
 
-    /// Writes the new packet that waits, or else the acknowledgment that does.
+    /// Writes the waiting new packet, otherwise the pending acknowledgment, if any.
     #[inline(always)]
     fn write_new(&mut self, now: Instant, frame: &mut Frame<P>) -> bool {
         if self.sender.has_new() {
@@ -337,7 +342,7 @@ impl<P: Payload + Clone> SelectiveRepeat<P> {
         false
     }
 
-    /// Writes a data frame, whose timer starts; false if it has no packet.
+    /// Writes a data frame and starts its timer. Returns `false` if the frame has no packet.
     #[inline(always)]
     fn write_data(&mut self, now: Instant, sequence: u64, frame: &mut Frame<P>) -> bool {
         let Some(packet) = self.sender.send(now, sequence) else { return false };
@@ -353,7 +358,7 @@ impl<P: Payload + Clone> SelectiveRepeat<P> {
     }
 }
 
-/// An end of which it is known whether something goes out before a new packet.
+/// An endpoint for which [`SelectiveRepeat::has_urgent`] has been evaluated.
 struct Looked<'a, P> {
     machine: &'a mut SelectiveRepeat<P>,
     has_urgent: bool,
@@ -400,7 +405,7 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
         Looked { has_urgent: self.has_urgent(), machine: self }.write(now, frame)
     }
 
-    /// What goes out before new packets is looked for once: mostly there is none.
+    /// Like the default, but evaluates `has_urgent` only once; usually it is `false`.
     #[inline(always)]
     fn turn<Q: Port<P>>(&mut self, now: Instant, port: &mut Q) -> Option<Instant> {
         if self.next_timeout() <= now {
@@ -439,7 +444,7 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
         self.take_in(now, &mut frame);
     }
 
-    /// The packet of the next frame in order passes through.
+    /// The packet of the next frame in order is delivered without buffering.
     #[inline(always)]
     fn accept(&mut self, now: Instant, frame: &mut Frame<P>) -> bool {
         if let FrameKind::Data { sequence } = frame.kind
@@ -453,7 +458,7 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
         self.accept_other(now, frame)
     }
 
-    /// A new packet goes from the queue into its place.
+    /// Moves a new packet from the queue directly into its slot.
     #[inline(always)]
     fn load<Q: Port<P>>(&mut self, _now: Instant, port: &mut Q) {
         let place = self.sender.place();
@@ -476,7 +481,7 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
         self.sender.next_timeout()
     }
 
-    /// The end of a frame is nothing to wake for if nothing follows it.
+    /// The end of a transmission requires no poll if no frame follows.
     #[inline(always)]
     fn next_poll_while_busy(&self, free_at: Instant, has_packets: bool) -> Instant {
         self.next_poll(free_at, has_packets)
@@ -512,7 +517,7 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
 }
 
 impl<P: Payload + Clone> SelectiveRepeat<P> {
-    /// Takes a frame that may let several packets go up, or none.
+    /// Processes a frame after which any number of packets can be delivered.
     #[inline(never)]
     fn accept_other(&mut self, now: Instant, frame: &mut Frame<P>) -> bool {
         self.take_in(now, frame);
@@ -520,7 +525,7 @@ impl<P: Payload + Clone> SelectiveRepeat<P> {
         self.receiver.has_up()
     }
 
-    /// Takes a frame with its packet.
+    /// Processes a frame and its packet.
     #[inline(always)]
     fn take_in(&mut self, now: Instant, frame: &mut Frame<P>) {
         if let Some(ack) = frame.ack {

@@ -1,4 +1,4 @@
-//! What an end has got and has not handed up, and what it asks for again.
+//! Receiving half of selective repeat: frames buffered until delivery, and pending NACKs.
 
 use super::{Renack, SelectiveRepeatParameters};
 use crate::link::number_set::NumberSet;
@@ -6,42 +6,43 @@ use crate::link::timing::deadline;
 use crate::queue::Ring;
 use lasthop_base::units::Instant;
 
-/// What a data frame is that has come.
+/// Classification of a received data frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arrival {
-    /// One that was missing.
+    /// A frame that was missing or is new.
     New,
-    /// One that had come before.
+    /// A frame received before.
     Duplicate,
-    /// Beyond the window, where no sender that keeps to it can be.
+    /// A frame beyond the window, which a correct sender does not send.
     Outside,
 }
 
-/// The receiving half of an end. A number's slot is the number modulo the power-of-two size of the ring.
+/// Receiving half of one end. A frame is stored in the slot of its sequence number modulo the
+/// number of slots, a power of two.
 #[derive(Clone, Debug)]
 pub(super) struct Receiver<P> {
     window: u64,
     renack: Renack,
     /// Next number to deliver.
     expected: u64,
-    /// One beyond the highest number seen.
+    /// Highest sequence number received, plus 1.
     seen: u64,
     buffered: NumberSet,
-    /// NACKs that wait for the transmitter.
+    /// NACKs to send.
     nacks: NumberSet,
-    /// Must the sender hear of what has come?
+    /// Whether an acknowledgment must be sent.
     pub ack_pending: bool,
     held: Box<[Option<P>]>,
-    /// When each number was asked for last.
+    /// Time of the last NACK for each sequence number.
     nacked: Box<[Instant]>,
-    /// By [`Renack::AfterRoundTrip`] nothing is to be asked for again before this.
+    /// Earliest time at which [`Renack::AfterRoundTrip`] can require another NACK.
     ask_again_at: Instant,
-    /// What may go up; each place in use has a packet.
+    /// Packets to deliver; each slot in use contains a packet.
     up: Ring<Option<P>>,
 }
 
 impl<P> Receiver<P> {
-    /// Nothing has come.
+    /// Creates a receiver without received frames.
     pub fn new(parameters: &SelectiveRepeatParameters) -> Self {
         let SelectiveRepeatParameters { window, renack, .. } = *parameters;
         let slots = window.next_power_of_two() as usize;
@@ -61,7 +62,7 @@ impl<P> Receiver<P> {
         }
     }
 
-    /// Next number to deliver: all before it have come.
+    /// Returns the next number to deliver: all frames before it have been received.
     #[inline(always)]
     pub fn expected(&self) -> u64 {
         self.expected
@@ -72,13 +73,13 @@ impl<P> Receiver<P> {
         sequence as usize & (self.held.len() - 1)
     }
 
-    /// Does a NACK wait for the transmitter?
+    /// Returns `true` if a NACK is to be sent.
     #[inline(always)]
     pub fn has_nacks(&self) -> bool {
         !self.nacks.is_empty()
     }
 
-    /// The lowest number to be asked for now.
+    /// Removes and returns the lowest number for which a NACK is to be sent.
     pub fn take_nack(&mut self, now: Instant) -> Option<u64> {
         let sequence = self.nacks.first(self.expected, self.seen)?;
         self.nacks.remove(sequence);
@@ -90,8 +91,8 @@ impl<P> Receiver<P> {
         Some(sequence)
     }
 
-    /// Takes frame `sequence` if it is next, and nothing is missing or waits to go up: then its packet goes
-    /// up as it is.
+    /// Accepts frame `sequence` if it is the next one, no frame is missing and no packet waits for
+    /// delivery. Returns `true` if so; the caller then delivers its packet directly.
     #[inline(always)]
     pub fn passes(&mut self, sequence: u64) -> bool {
         let is_next = sequence == self.expected && self.seen == sequence && self.up.is_empty();
@@ -104,7 +105,7 @@ impl<P> Receiver<P> {
         is_next
     }
 
-    /// A data frame has come.
+    /// Processes a received data frame.
     pub fn on_data(&mut self, sequence: u64, packet: P) -> Arrival {
         let Some(offset) = sequence.checked_sub(self.expected) else {
             return self.on_duplicate();
@@ -154,7 +155,7 @@ impl<P> Receiver<P> {
         Arrival::Duplicate
     }
 
-    /// After any frame: numbers missing whose NACK has gone out are NACKed again where the rule says so.
+    /// Repeats NACKs of missing frames after any received frame, where the rule requires it.
     #[inline(always)]
     pub fn ask_again(&mut self, now: Instant, is_data: bool) {
         if self.seen > self.expected && now >= self.ask_again_at {
@@ -165,9 +166,9 @@ impl<P> Receiver<P> {
     #[cold]
     fn renack(&mut self, now: Instant, is_data: bool) {
         match self.renack {
-            // With `EveryGap` the arrival itself has seen to it.
+            // For `EveryGap`, `on_data` has queued the NACKs.
             Renack::OncePerGap | Renack::EveryGap => {}
-            // Control frames do not count, or two ends would NACK each other for ever.
+            // Control frames do not count: otherwise two ends could exchange NACKs endlessly.
             Renack::EveryArrival if is_data => self.ask_for_missing(|_| true),
             Renack::EveryArrival => {}
             Renack::AfterRoundTrip(round_trip) => {
@@ -184,7 +185,8 @@ impl<P> Receiver<P> {
         }
     }
 
-    /// Asks for those of the numbers missing so far for whose last request `wanted` holds.
+    /// Queues a NACK for each missing frame for which `wanted` returns `true`, given the time of
+    /// its last NACK.
     fn ask_for_missing(&mut self, mut wanted: impl FnMut(Instant) -> bool) {
         let mut from = self.expected;
         while let Some(missing) = self.buffered.first_absent(from, self.seen) {
@@ -195,7 +197,7 @@ impl<P> Receiver<P> {
         }
     }
 
-    /// The next packet that may go up.
+    /// Returns the next packet to deliver.
     #[inline]
     pub fn poll_deliver(&mut self) -> Option<P> {
         let packet = self.up.front_mut()?.take();
@@ -203,7 +205,7 @@ impl<P> Receiver<P> {
         packet
     }
 
-    /// Does a packet wait to go up?
+    /// Returns `true` if a packet waits for delivery.
     #[inline]
     pub fn has_up(&self) -> bool {
         !self.up.is_empty()

@@ -1,8 +1,8 @@
-//! What an end has sent and has not got acknowledged: window, timers, frames to be sent again.
+//! Sending half of selective repeat: window, timers, frames to retransmit.
 //!
-//! Timers are of one length, so that they run out in the order of transmissions. That is the order of numbers, and the
-//! oldest frame's timer is the first, until a frame is sent again; from then on, until that frame is acknowledged, a list
-//! has the order.
+//! All timeouts have equal length, so timers expire in transmission order. Without retransmissions
+//! this is the order of sequence numbers, and the timer of the oldest frame expires first. While a
+//! retransmitted frame is outstanding, a list keeps the transmission order.
 
 use super::{SelectiveRepeatParameters, TimerMode};
 use crate::link::fates::Fates;
@@ -12,42 +12,44 @@ use crate::link::timing::deadline;
 use lasthop_base::packet::LinkFate;
 use lasthop_base::units::{Duration, Instant};
 
-/// A frame of the window.
+/// State of an outstanding frame.
 #[derive(Clone, Debug)]
 struct Outstanding<P> {
     packet: Option<P>,
-    /// Start of its last transmission.
+    /// Start of the last transmission.
     sent: Instant,
 }
 
-/// The sending half of an end. A number's slot is the number modulo the power-of-two size of the ring.
+/// Sending half of one end. A frame is stored in the slot of its sequence number modulo the number
+/// of slots, a power of two.
 #[derive(Clone, Debug)]
 pub(super) struct Sender<P> {
     window: u64,
     timeout: Duration,
     nack_guard: Duration,
-    /// Has each frame a timer, or only the oldest?
+    /// Whether each frame has a timer, or only the oldest one.
     is_timed_each: bool,
     /// Oldest number not acknowledged.
     base: u64,
     /// Number of the next new frame.
     next: u64,
-    /// End of the numbers that have a packet: `next`, or one more if a packet waits.
+    /// End of the sequence numbers with a packet: `next`, or one more if a new packet is waiting.
     filled: u64,
-    /// To be sent again.
+    /// Frames to retransmit.
     queued: NumberSet,
     frames: Box<[Outstanding<P>]>,
-    /// Frames whose timers run, where each has one and an outstanding frame has been sent again or is to be.
+    /// Frames with a running timer, in transmission order. Used if each frame has a timer and an
+    /// outstanding frame was queued for retransmission.
     order: TransmissionOrder,
-    /// One beyond the highest number of such a frame so far.
+    /// Highest sequence number of such a frame so far, plus 1.
     reordered: u64,
-    /// When the first timer runs out.
+    /// Expiry time of the first timer.
     timeout_at: Instant,
     fates: Fates<P>,
 }
 
 impl<P> Sender<P> {
-    /// Nothing is outstanding.
+    /// Creates a sender without outstanding frames.
     pub fn new(parameters: &SelectiveRepeatParameters) -> Self {
         let SelectiveRepeatParameters { window, timeout, nack_guard, timer, .. } = *parameters;
         let slots = window.next_power_of_two() as usize;
@@ -69,7 +71,7 @@ impl<P> Sender<P> {
         }
     }
 
-    /// Oldest number not acknowledged, and number of the next new frame.
+    /// Returns the oldest number not acknowledged and the number of the next new frame.
     pub fn window_edges(&self) -> (u64, u64) {
         (self.base, self.next)
     }
@@ -83,44 +85,44 @@ impl<P> Sender<P> {
         sequence as usize & (self.frames.len() - 1)
     }
 
-    /// Is there something to be sent again?
+    /// Returns `true` if a frame is to be retransmitted.
     #[inline(always)]
     pub fn has_copies(&self) -> bool {
         !self.queued.is_empty()
     }
 
-    /// Does a new packet wait to be sent?
+    /// Returns `true` if a new packet waits for transmission.
     #[inline(always)]
     pub fn has_new(&self) -> bool {
         self.filled > self.next
     }
 
-    /// Is there room for another new packet, and none that waits?
+    /// Returns `true` if the window has room for another new packet and none is waiting.
     #[inline(always)]
     pub fn has_room(&self) -> bool {
         !self.has_new() && self.is_open()
     }
 
-    /// Is there room for another new frame in the window?
+    /// Returns `true` if the window has room for another new frame.
     #[inline(always)]
     pub fn is_open(&self) -> bool {
         self.next - self.base < self.window
     }
 
-    /// Where the next new packet goes.
+    /// Returns the slot of the next new packet.
     #[inline(always)]
     pub fn place(&mut self) -> &mut Option<P> {
         let slot = self.slot(self.next);
         &mut self.frames[slot].packet
     }
 
-    /// It has been put there, if `is_there`.
+    /// Records whether [`Self::place`] has been filled.
     #[inline(always)]
     pub fn load(&mut self, is_there: bool) {
         self.filled = self.next + u64::from(is_there);
     }
 
-    /// The new packet that waits is sent now; its number.
+    /// Returns the number of the waiting new packet, which is sent now.
     #[inline(always)]
     pub fn take_new(&mut self) -> u64 {
         let sequence = self.next;
@@ -128,7 +130,7 @@ impl<P> Sender<P> {
         sequence
     }
 
-    /// The frame that is to be sent again first is sent now; its number.
+    /// Returns the number of the next frame to retransmit, which is sent now.
     pub fn take_copy(&mut self) -> Option<u64>
     where
         P: Clone,
@@ -141,13 +143,14 @@ impl<P> Sender<P> {
         Some(sequence)
     }
 
-    /// Is the order of transmissions, where each frame has a timer, another one than that of numbers?
+    /// Returns `true` if the transmission order differs from the order of sequence numbers and each
+    /// frame has a timer.
     #[inline(always)]
     fn is_reordered(&self) -> bool {
         self.base < self.reordered
     }
 
-    /// A frame goes on the air: its timer starts. Returns its packet.
+    /// Starts the timer of a frame that is sent now. Returns its packet.
     #[inline(always)]
     pub fn send(&mut self, now: Instant, sequence: u64) -> Option<&P> {
         let slot = self.slot(sequence);
@@ -170,7 +173,7 @@ impl<P> Sender<P> {
         self.order.push(slot);
     }
 
-    /// All frames before `ack` have arrived.
+    /// Processes a cumulative acknowledgment of all frames before `ack`.
     #[inline(always)]
     pub fn on_ack(&mut self, now: Instant, ack: u64) {
         if ack > self.base && ack <= self.next {
@@ -205,7 +208,7 @@ impl<P> Sender<P> {
 
     #[cold]
     fn move_base_reordered(&mut self, ack: u64) {
-        // All timers stop if the order is that of numbers again.
+        // Empties the list if the transmission order is the order of sequence numbers again.
         let end = if ack < self.reordered { ack } else { self.next };
         for sequence in self.base..end {
             self.order.remove(self.slot(sequence));
@@ -215,7 +218,7 @@ impl<P> Sender<P> {
         self.find_timeout();
     }
 
-    /// The first timer has stopped, where each frame has one.
+    /// Updates the expiry time of the first timer, if each frame has a timer.
     fn find_timeout(&mut self) {
         let oldest = || (self.base < self.next).then(|| self.slot(self.base));
         let first = if self.is_reordered() { self.order.first() } else { oldest() };
@@ -223,7 +226,8 @@ impl<P> Sender<P> {
         self.timeout_at = first.map_or(Instant::NEVER, timeout);
     }
 
-    /// A frame is asked for again. The request is stale if it left before the last copy can have arrived.
+    /// Processes a NACK. Ignores it if it was sent before the last transmission of the frame could
+    /// arrive.
     pub fn on_nack(&mut self, now: Instant, sequence: u64) {
         if sequence < self.base || sequence >= self.next {
             return;
@@ -234,7 +238,7 @@ impl<P> Sender<P> {
         }
     }
 
-    /// The frame is to be sent again; its timer stops until then.
+    /// Queues the frame for retransmission and stops its timer.
     fn queue(&mut self, sequence: u64) {
         self.queued.insert(sequence);
         if self.is_timed_each {
@@ -256,7 +260,7 @@ impl<P> Sender<P> {
         self.timeout_at
     }
 
-    /// The next frame whose timer has run out, which is to be sent again.
+    /// Queues the next frame with an expired timer for retransmission and returns its number.
     pub fn take_expired(&mut self, now: Instant) -> Option<u64> {
         if self.next_timeout() > now || self.base == self.next {
             return None;
@@ -266,14 +270,14 @@ impl<P> Sender<P> {
         } else {
             (!self.queued.contains(self.base)).then(|| self.slot(self.base))?
         };
-        // The slot's number is the one at or after `base` with these low bits.
+        // The sequence number, `base` or higher, that is stored in this slot.
         let mask = self.frames.len() as u64 - 1;
         let sequence = self.base + ((slot as u64).wrapping_sub(self.base) & mask);
         self.queue(sequence);
         Some(sequence)
     }
 
-    /// All before `ack` have arrived.
+    /// Reports the acknowledgment of all packets before `ack`.
     #[cold]
     fn report_acknowledged(&mut self, ack: u64) {
         for sequence in self.base..ack {
@@ -282,7 +286,7 @@ impl<P> Sender<P> {
         }
     }
 
-    /// A frame is sent again.
+    /// Reports a retransmission.
     #[cold]
     fn report_retry(&mut self, sequence: u64)
     where
@@ -302,7 +306,7 @@ mod tests {
     use lasthop_base::units::{Bytes, Rate};
     use proptest::prelude::*;
 
-    /// A window of 8 frames, a timeout of 100 ns, and no request for a copy that is stale.
+    /// A sender with a window of 8 frames and a timeout of 100 ns that accepts every NACK.
     fn sender() -> Sender<u64> {
         let (rate, delay) = (Rate::from_bps(64_000), Duration::from_millis(50));
         let timing = LinkTiming::symmetric(rate, delay, Bytes::new(252), Bytes::new(2));
@@ -314,14 +318,15 @@ mod tests {
     }
 
     proptest! {
-        /// The first timer is that of the frame that was sent longest ago, of those that are outstanding and not to be sent
-        /// again; it runs out 100 ns after that, whatever was acknowledged, asked for or sent again before.
+        /// The first timer belongs to the oldest transmission of all outstanding frames that are
+        /// not queued for retransmission. It expires after 100 ns, regardless of earlier ACKs,
+        /// NACKs and retransmissions.
         #[test]
         fn the_first_timer_is_that_of_the_oldest_transmission(
             steps in prop::collection::vec((0u64..9, 0u8..6, 0u64..40), 1..200),
         ) {
             let mut sender = sender();
-            // By number, when a frame was sent, of those whose timers run.
+            // Transmission times of the frames with a running timer.
             let mut running = std::collections::BTreeMap::new();
             let mut at = 0;
             for (which, what, pause) in steps {
