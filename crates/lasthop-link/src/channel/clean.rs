@@ -1,6 +1,6 @@
 //! No losses.
 //!
-//! States: none. Draws no random numbers.
+//! State: none. Uses no random numbers.
 
 use super::{Airtime, ChannelError, ErrorKeys, ErrorProcess};
 use lasthop_base::rng::Streams;
@@ -19,7 +19,7 @@ impl ErrorKeys for CleanKeys {
     }
 }
 
-/// Loses nothing and draws nothing.
+/// Error process without losses or random numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Clean {}
 

@@ -1,14 +1,15 @@
-//! Bit errors at exponentially distributed intervals.
+//! Bit errors at exponentially distributed intervals, counted in bits.
 //!
-//! Source: the WLAN links of Xylomenos and Polyzos, IPDPS 2003, whose bits are corrupted at
-//! exponential intervals; the Berkeley studies of TCP over wireless links speak of one error per
-//! 64 KiB in the mean. In ns-2 it is the two-state model in bit units with a second state of no
-//! length (`errmodel.cc`).
+//! Source: the WLAN links of Xylomenos and Polyzos, IPDPS 2003, with bit errors at exponential
+//! intervals. The Berkeley studies of TCP over wireless links use one error per 64 KiB on average.
+//! In ns-2 this is the two-state model in bit units with a second state of length 0
+//! (`errmodel.cc`).
 //!
-//! Along the bits that are sent the errors are a Poisson process of mean interval M: idle time does
-//! not count. A frame of L bits survives with exp(-L / M), whatever came before, because what is
-//! left of an exponential interval is exponential again. So one draw per frame has the same law as
-//! drawing the intervals, which a test confirms. Small frames survive more often.
+//! The errors are a Poisson process of mean interval M along the transmitted bits: idle time does
+//! not count. A frame of L bits survives with probability exp(-L / M), independently of the past,
+//! because an exponential distribution is memoryless. Therefore one random number per frame gives
+//! the same distribution as sampling the intervals, as verified by a test. Short frames survive
+//! more often.
 //!
 //! Not modelled: bursts, coding.
 
@@ -21,13 +22,14 @@ use lasthop_base::schema::keys::{Limits, table};
 use lasthop_base::units::Bytes;
 
 table! {
-    /// Bit errors at exponentially distributed intervals, counted along the bits that are sent;
-    /// a frame of L bits survives with probability exp(-L / mean).
+    /// Bit errors at exponentially distributed intervals along the transmitted bits. A frame of L
+    /// bits survives with probability exp(-L / mean).
     pub struct ExponentialBitsKeys as "exponential-bits" {
-        /// Mean number of bits from one error to the next.
+        /// Mean number of bits between errors.
         mean: BitInterval;
-        /// Bytes at the beginning of a frame, the link header among them, that are enough for who reads
-        /// the headers of damaged packets; without it no header of a damaged frame can be read.
+        /// Length of the beginning of a frame, link header included, that must be intact for the
+        /// headers of a damaged packet to be readable. Without it, headers of damaged frames are
+        /// never readable.
         header: Option<Bytes>, Limits::PACKET;
     }
 }
@@ -44,7 +46,7 @@ impl ErrorKeys for ExponentialBitsKeys {
     }
 }
 
-/// Errors at exponential intervals, counted in bits; one error loses the frame.
+/// Error process with errors at exponential intervals, in bits; one error destroys the frame.
 #[derive(Clone, Debug)]
 pub struct ExponentialBits {
     loss: FrameLoss,
@@ -52,8 +54,8 @@ pub struct ExponentialBits {
 }
 
 impl ExponentialBits {
-    /// Errors `mean_bits` bits apart in the mean, at least 1. Numbers come from the stream `frame
-    /// loss` of `component`.
+    /// Errors have a mean interval of `mean_bits` bits, at least 1. Random numbers come from the
+    /// stream `frame loss` of `component`.
     pub fn new(mean_bits: u64, streams: &Streams, component: &str) -> Self {
         ExponentialBits {
             loss: FrameLoss::with_log_survival(-1.0 / mean_bits.max(1) as f64),
@@ -87,7 +89,7 @@ mod tests {
 
     #[test]
     fn frame_loss_follows_the_table_of_the_wlan_links() {
-        // 1000-byte frames, mean 2^k bits; the table gives three digits.
+        // 1000 B frames, mean interval of 2^k bits; the table has three digits.
         let table = [
             (14, 0.386),
             (15, 0.217),
@@ -108,7 +110,7 @@ mod tests {
 
     #[test]
     fn small_frames_suffer_by_their_own_length() {
-        // A 2-byte acknowledgment, a 40-byte TCP acknowledgment, a full frame.
+        // A 2 B acknowledgment, a 40 B TCP acknowledgment, a full frame.
         for bits in [16, 320, 8000] {
             let exact = 1.0 - (-(bits as f64) / 131_072.0).exp();
             let n = 2_000_000;
@@ -116,7 +118,7 @@ mod tests {
         }
     }
 
-    /// The same process bit by bit: intervals are drawn, frames use them up.
+    /// Reference implementation with sampled intervals, which are consumed by frames.
     struct Intervals {
         stream: Stream,
         mean: f64,
@@ -136,8 +138,8 @@ mod tests {
 
     #[test]
     fn one_draw_a_frame_has_the_law_of_the_intervals() {
-        // Frames of two sizes in turn: the losses of each, and of a frame right after a loss, are
-        // those of independent frames, in both.
+        // Frames of two lengths alternate. The losses of each, and of a frame directly after a
+        // loss, match those of independent frames in both implementations.
         let mean = 1u64 << 15;
         let mut stream = STREAMS.stream("bits", "intervals");
         let left = stream.exponential() * mean as f64;

@@ -1,45 +1,50 @@
-//! What an error process declares beside its machine, and what the list of them becomes.
+//! Declaration of an error process, and the macro that expands the list of processes.
 //!
-//! A process is one file of this folder: its keys (`table! { … as "kind" }`), their [`ErrorKeys`], and
-//! the machine, an [`ErrorProcess`](super::ErrorProcess). A line in the list in `channel/mod.rs` makes
-//! it a variant of [`Channel`](super::Channel) and of [`Errors`](super::Errors).
+//! Each process is one file of this folder. It contains the keys (`table! { … as "kind" }`), their
+//! [`ErrorKeys`], and the state machine, an [`ErrorProcess`](super::ErrorProcess). A line in the
+//! list in `channel/mod.rs` makes it a variant of [`Channel`](super::Channel) and of
+//! [`Errors`](super::Errors).
 
 use super::{ChannelError, HeaderRule};
 use lasthop_base::rng::Streams;
 use lasthop_base::schema::keys::{Kind, Read, Table};
 use lasthop_base::units::Duration;
 
-/// The keys of an error process, and how it is built.
+/// The keys of an error process, and the constructor of its state machine.
 pub(crate) trait ErrorKeys: Table + Kind {
-    /// The machine.
+    /// The state machine.
     type Process;
 
-    /// The process of one direction of a link; its random numbers come from streams of `component`.
+    /// Creates the process of one direction of a link. Its random numbers come from streams of
+    /// `component`.
     fn build(&self, streams: &Streams, component: &str) -> Result<Self::Process, ChannelError>;
 
-    /// Fills in what follows from the link, and checks what concerns several keys: `path` is
-    /// theirs in the scenario, `radio_frame` the duration of a radio frame, on a framed radio.
+    /// Sets defaults that depend on the link, and checks constraints between keys. `path` is the
+    /// path of the keys in the scenario; `radio_frame` is the duration of a radio frame on a framed
+    /// radio.
     fn resolve(&mut self, _path: &str, _radio_frame: Option<Duration>) -> Read<()> {
         Ok(())
     }
 
-    /// Which damaged frames leave a header that can be read; `None`: none.
+    /// Rule for the damaged frames whose header is readable; `None` if there are no such frames.
     fn header(&self) -> Option<HeaderRule> {
         None
     }
 
-    /// Can any damaged frame leave a header?
+    /// Returns `true` if damaged frames may have a readable header.
     fn leaves_headers(&self) -> bool {
         self.header().is_some()
     }
 
-    /// What the files that the keys name hold, for a scenario's hash; a name does not say it.
+    /// Contents of the files named by the keys, for the hash of the scenario, which must not depend
+    /// on file names only.
     fn contents(&self) -> Vec<u8> {
         Vec::new()
     }
 }
 
-/// From one line a process: its module, the union of all keys and the enum of all machines.
+/// Expands each line of the list into a module, a variant of the enum of all keys and a variant of
+/// the enum of all processes.
 macro_rules! error_processes {
     (
         $($module:ident: $kind:ident($keys:ident);)*
@@ -49,7 +54,7 @@ macro_rules! error_processes {
         $(pub mod $whole;)*
 
         kinds! {
-            /// What destroys frames.
+            /// Error process.
             pub enum Errors {
                 $($kind($module::$keys),)*
                 $($whole_kind($whole::$whole_keys),)*
@@ -57,7 +62,7 @@ macro_rules! error_processes {
         }
 
         kinds! {
-            /// What destroys frames, as a part of another error process.
+            /// Error process that is a component of another error process.
             pub enum $factor { $($kind($module::$keys),)* }
         }
 
@@ -78,13 +83,13 @@ macro_rules! error_processes {
                 #[doc = concat!("See [`", stringify!($whole), "`].")]
                 $whole_kind($whole::$whole_kind),
             )*
-            /// Any of them that leaves headers; see `headers.rs`.
+            /// Any of these processes, with readable headers; see `headers.rs`.
             WithHeaders(Box<WithHeaders>),
         }
 
         impl Channel {
-            /// The processes that are too long to inline. Three arguments, which registers hold: an
-            /// `Airtime` would have to be in memory, for the other processes too.
+            /// The processes that are too long to inline. The three arguments fit into registers;
+            /// an `Airtime` would have to be in memory, for the other processes too.
             #[inline(never)]
             fn is_lost_with_memory(&mut self, start: Instant, end: Instant, bits: u64) -> bool {
                 let airtime = Airtime { start, end, bits };
@@ -147,11 +152,11 @@ macro_rules! error_processes {
     };
     (@impl $union:ident $($module:ident: $kind:ident,)*) => {
         impl $union {
-            /// The process of one direction of a link; its random numbers come from streams of
-            /// `component`.
+            /// Creates the process of one direction of a link. Its random numbers come from streams
+            /// of `component`.
             ///
             /// # Errors
-            /// If parameters contradict each other.
+            /// If parameters are inconsistent.
             pub fn build(
                 &self,
                 streams: &Streams,
@@ -173,12 +178,12 @@ macro_rules! error_processes {
                 match self { $($union::$kind(keys) => keys.header(),)* }
             }
 
-            /// Can any damaged frame leave a header?
+            /// Returns `true` if damaged frames may have a readable header.
             pub fn leaves_headers(&self) -> bool {
                 match self { $($union::$kind(keys) => keys.leaves_headers(),)* }
             }
 
-            /// Fills in what follows from the link, and checks what concerns several keys.
+            /// Sets defaults that depend on the link, and checks constraints between keys.
             pub fn resolve(
                 &mut self,
                 path: &str,
@@ -187,7 +192,7 @@ macro_rules! error_processes {
                 match self { $($union::$kind(keys) => keys.resolve(path, radio_frame),)* }
             }
 
-            /// What the files that the keys name hold.
+            /// Contents of the files named by the keys.
             pub fn contents(&self) -> Vec<u8> {
                 match self { $($union::$kind(keys) => keys.contents(),)* }
             }

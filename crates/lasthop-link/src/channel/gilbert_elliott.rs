@@ -1,21 +1,22 @@
-//! Gilbert–Elliott losses: a two-state Markov chain that steps once per frame.
+//! Gilbert–Elliott losses: a two-state Markov chain with one transition per frame.
 //!
 //! ```text
 //!            p = good_to_bad
 //!   +------+ --------------> +-----+
-//!   | good |                 | bad |     each frame is lost with the probability
-//!   +------+ <-------------- +-----+     of the state it meets; then the chain steps
+//!   | good |                 | bad |     each frame is lost with the loss probability
+//!   +------+ <-------------- +-----+     of the current state; then a transition follows
 //!            r = bad_to_good
 //! ```
 //!
 //! Source: E. N. Gilbert, "Capacity of a burst-noise channel", Bell System Technical Journal 39,
 //! 1960; E. O. Elliott, ibid. 42, 1963.
 //!
-//! P(bad) = p / (p + r); mean loss = (r loss_in_good + p loss_in_bad) / (p + r). With loss only in
-//! bad and certain there, bursts are geometric with mean 1 / r frames and gaps with mean 1 / p.
-//! The first state is drawn from the stationary law.
+//! P(bad) = p / (p + r); mean loss = (r loss_in_good + p loss_in_bad) / (p + r). If frames are lost
+//! always and only in the bad state, bursts are geometric with mean 1 / r frames, and gaps with
+//! mean 1 / p. The initial state is sampled from the stationary distribution.
 //!
-//! Not modelled: time (idle periods do not count; use the two-state process for that) and size.
+//! Not modelled: time (idle periods do not count; use the two-state process for that) and frame
+//! length.
 
 use super::{Airtime, ChannelError, ErrorProcess, FRAME_LOSS};
 use super::{ErrorKeys, HeaderRule};
@@ -28,38 +29,36 @@ use serde_json::{Map, Value};
 table! {
     /// Keys of the Gilbert–Elliott model.
     struct Keys {
-        /// Probability that a good state is followed by a bad one; with p_bad_to_good.
+        /// Transition probability from the good to the bad state; with p_bad_to_good.
         p_good_to_bad: Option<Probability>;
-        /// Probability that a bad state is followed by a good one; with p_good_to_bad.
+        /// Transition probability from the bad to the good state; with p_good_to_bad.
         p_bad_to_good: Option<Probability>;
-        /// Probability that a frame is lost in the good state; with p_good_to_bad, then by
-        /// default 0.
+        /// Loss probability of a frame in the good state; with p_good_to_bad. Default: 0.
         loss_good: Option<Probability>;
-        /// Probability that a frame is lost in the bad state; with p_good_to_bad, then by
-        /// default 1.
+        /// Loss probability of a frame in the bad state; with p_good_to_bad. Default: 1.
         loss_bad: Option<Probability>;
-        /// Long-run share of frames lost, below 1; with mean_burst.
+        /// Long-run fraction of lost frames, below 1; with mean_burst.
         mean_loss: Option<Probability>;
-        /// Mean number of frames lost in a row, at least 1; with mean_loss.
+        /// Mean number of consecutive lost frames, at least 1; with mean_loss.
         mean_burst: Option<Mean>;
-        /// Probability that the header of a lost frame can still be read, for who reads the headers of
-        /// damaged packets; without it none can.
+        /// Probability that the header of a lost frame is readable, for receivers that read the
+        /// headers of damaged packets. Without it, no headers are readable.
         readable_headers: Option<Probability>;
     }
 }
 
-/// Parameters of the Gilbert–Elliott model, one step a frame.
+/// Parameters of the Gilbert–Elliott model with one transition per frame.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GilbertElliottKeys {
-    /// Probability that a good state is followed by a bad one.
+    /// Transition probability from the good to the bad state.
     pub p_good_to_bad: Probability,
-    /// Probability that a bad state is followed by a good one.
+    /// Transition probability from the bad to the good state.
     pub p_bad_to_good: Probability,
-    /// Probability that a frame is lost in the good state.
+    /// Loss probability of a frame in the good state.
     pub loss_good: Probability,
-    /// Probability that a frame is lost in the bad state.
+    /// Loss probability of a frame in the bad state.
     pub loss_bad: Probability,
-    /// Probability that the header of a lost frame can still be read.
+    /// Probability that the header of a lost frame is readable.
     pub readable_headers: Option<Probability>,
 }
 
@@ -84,7 +83,7 @@ impl Table for GilbertElliottKeys {
         }
         let missing = |key: &str| node.key_error(key, "nothing (the key is missing)", PAIRS);
         let zero = Probability::default();
-        // A frame is certainly lost in the bad state unless told otherwise.
+        // By default all frames are lost in the bad state.
         let one = Probability::new(1.0).unwrap_or_default();
         if steps {
             let p_good_to_bad = keys.p_good_to_bad.ok_or_else(|| missing("p_good_to_bad"))?;
@@ -114,7 +113,7 @@ impl Table for GilbertElliottKeys {
             let allowed = "a probability below 1, such as \"2.5 %\"";
             return Err(node.key_error("mean_loss", loss.to_string(), allowed));
         }
-        // The share of bad steps is p / (p + r); a burst lasts 1 / r steps in the mean.
+        // The fraction of bad frames is p / (p + r); the mean burst length is 1 / r frames.
         let p = loss.get() / ((1.0 - loss.get()) * burst);
         let feasible = Probability::new(p).zip(Probability::new(1.0 / burst));
         let Some((p_good_to_bad, p_bad_to_good)) = feasible else {
@@ -173,9 +172,9 @@ impl ErrorKeys for GilbertElliottKeys {
 /// Parameters of a Gilbert–Elliott chain.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GilbertElliottParameters {
-    /// Probability per frame of going from good to bad (p).
+    /// Transition probability per frame from good to bad (p).
     pub good_to_bad: Probability,
-    /// Probability per frame of going from bad to good (r).
+    /// Transition probability per frame from bad to good (r).
     pub bad_to_good: Probability,
     /// Loss probability of a frame in the good state.
     pub loss_in_good: Probability,
@@ -184,8 +183,9 @@ pub struct GilbertElliottParameters {
 }
 
 impl GilbertElliottParameters {
-    /// The chain that loses `mean_loss` of all frames in bursts of `mean_burst` frames on average:
-    /// r = 1 / burst, p = r loss / (1 - loss), nothing lost in good and everything in bad.
+    /// Returns the chain that loses a fraction `mean_loss` of all frames in bursts of `mean_burst`
+    /// frames on average: r = 1 / burst, p = r loss / (1 - loss), no losses in the good state and
+    /// only losses in the bad state.
     pub fn from_burst(mean_loss: Probability, mean_burst: f64) -> Result<Self, ChannelError> {
         let loss = mean_loss.get();
         let error = ChannelError::ImpossibleBurst { loss, burst: mean_burst };
@@ -210,21 +210,22 @@ impl GilbertElliottParameters {
     }
 }
 
-/// A Markov chain that steps once per frame.
+/// Error process: a two-state Markov chain with one transition per frame.
 #[derive(Clone, Debug)]
 pub struct GilbertElliott {
     is_bad: bool,
-    /// Probability of leaving the state, by state: good, bad.
+    /// Probability of leaving the state, per state: good, bad.
     leave: [f64; 2],
-    /// Loss probability by state.
+    /// Loss probability per state.
     loss: [f64; 2],
     transitions: Stream,
     frames: Stream,
 }
 
 impl GilbertElliott {
-    /// Starts in a state drawn from the stationary law. Steps come from the stream `transitions`
-    /// of `component`, one number per frame from its stream `frame loss`.
+    /// Starts in a state sampled from the stationary distribution. Transitions use the stream
+    /// `transitions` of `component`, frame losses one number per frame from its stream `frame
+    /// loss`.
     pub fn new(
         parameters: GilbertElliottParameters,
         streams: &Streams,
@@ -273,7 +274,7 @@ mod tests {
             let runs = bursts(&mut channel(parameters), n);
             assert_geometric(&runs, 1.0 - 1.0 / burst);
             // Loss indicators are correlated by (1 - p - r)^k: the variance of their mean is
-            // inflated by (1 + c) / (1 - c). 5 standard errors, false alarm below 1e-6.
+            // inflated by (1 + c) / (1 - c). 5 standard errors, false positives below 1e-6.
             let c = 1.0 - parameters.good_to_bad.get() - parameters.bad_to_good.get();
             let error = (loss * (1.0 - loss) / n as f64 * (1.0 + c) / (1.0 - c)).sqrt();
             let rate = runs.iter().sum::<u64>() as f64 / n as f64;
@@ -289,7 +290,8 @@ mod tests {
             loss_in_good: probability(0.01),
             loss_in_bad: probability(0.5),
         };
-        // Correlation of neighbours is below 0.2 * 0.2, so 5 binomial errors are about 4.8.
+        // The correlation of consecutive losses is below 0.2 * 0.2, so that 5 binomial errors are
+        // about 4.8.
         let exact = (0.6 * 0.01 + 0.2 * 0.5) / 0.8;
         assert_binomial(losses(&mut channel(parameters), 1_000_000, 8), 1_000_000, exact);
     }

@@ -1,4 +1,4 @@
-//! Damaged frames whose header can still be read.
+//! Damaged frames with a readable header.
 //!
 //! ```text
 //!   |-- header, H bits --|---------- payload ----------|   frame of L bits
@@ -7,41 +7,42 @@
 //!         damaged                  intact or damaged      lost
 //! ```
 //!
-//! Some receivers check the header of a packet by itself and use it although the payload is damaged: TCP HACK
-//! (R. K. Balan et al., "TCP HACK: TCP header checksum option to improve performance over lossy links", IEEE
-//! INFOCOM 2001), explicit loss notification, UDP-Lite (RFC 3828). An error process whose keys say so tells such
-//! frames from lost ones:
+//! Some receivers verify the header of a packet separately and use it even if the payload is
+//! damaged: TCP HACK (R. K. Balan et al., "TCP HACK: TCP header checksum option to improve
+//! performance over lossy links", IEEE INFOCOM 2001), explicit loss notification, UDP-Lite (RFC
+//! 3828). If its keys specify a rule, an error process distinguishes such frames from lost ones:
 //!
-//! - bit errors: with S(n) the probability that the first n bits survive, a frame is lost with probability 1 - S(H), and only
-//!   its header is readable with probability S(H) - S(L). One number decides both, so that the same frames are
-//!   damaged as without a readable header;
-//! - processes that lose whole frames: the header of a lost frame is readable with a given probability, independently
-//!   of all others, by numbers of the stream `header`;
-//! - frames that are listed: those of a second list.
+//! - Bit errors: let S(n) be the probability that the first n bits survive. A frame is lost with
+//!   probability 1 - S(H), and only its header is readable with probability S(H) - S(L). One random
+//!   number decides both, so that the same frames are damaged as without readable headers.
+//! - Processes that destroy whole frames: the header of a lost frame is readable with a given
+//!   probability, independently of all others. The numbers come from the stream `header`.
+//! - Listed frames: a second list contains those with a readable header.
 //!
-//! *Not modelled*: headers that are damaged and read nevertheless: the check of a header is assumed perfect; damage to the
-//! header of the link apart from that of the packet: `header` counts both.
+//! *Not modelled*: damaged headers that are not detected, since the checksum of the header is
+//! assumed to be perfect; separate damage to the link header: `header` covers both.
 
 use super::{Airtime, Channel, ErrorProcess};
 use lasthop_base::rng::{Stream, Streams, Threshold};
 use lasthop_base::units::{Bytes, Instant, Probability};
 
-/// Purpose of the stream that decides about headers of lost frames.
+/// Purpose of the stream that decides about the headers of lost frames.
 const HEADER: &str = "header";
 
-/// What reaches the far end of a frame.
+/// Reception of a frame at the far end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reception {
-    /// All of it.
+    /// Received without errors.
     Intact,
-    /// Its header is intact, its payload is not.
+    /// The header is intact, the payload is damaged.
     HeaderReadable,
-    /// Nothing that could be read.
+    /// Lost, header included.
     Lost,
 }
 
 impl Reception {
-    /// From one number in [0, 1) and the loss probabilities of the frame and of its header.
+    /// Returns the reception for a random number in [0, 1) and the loss probabilities of the frame
+    /// and of its header.
     #[inline]
     pub(super) fn draw(number: f64, frame: f64, header: f64) -> Self {
         if number >= frame {
@@ -54,18 +55,18 @@ impl Reception {
     }
 }
 
-/// Which damaged frames leave a header that can be read.
+/// Rule for the damaged frames whose header is readable.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HeaderRule {
-    /// Those whose errors are all behind their first bytes; of processes that know bits.
+    /// Frames whose first bytes are intact; for processes with bit errors.
     First(Bytes),
-    /// Each with this probability.
+    /// Each frame with this probability.
     Share(Probability),
-    /// Those with these numbers, counted from 1 over all frames of the direction; in ascending order.
+    /// Frames with these numbers, counted from 1 over all frames of the direction; ascending.
     Listed(Vec<u64>),
 }
 
-/// The same, with what it takes.
+/// A [`HeaderRule`] with its state.
 #[derive(Clone, Debug)]
 enum Rule {
     First { bits: u64 },
@@ -73,18 +74,18 @@ enum Rule {
     Listed { frames: Vec<u64>, count: u64 },
 }
 
-/// An error process that leaves headers.
+/// An error process with readable headers.
 #[derive(Clone, Debug)]
 pub struct WithHeaders {
     process: Channel,
     rule: Rule,
-    /// The header of the latest frame could be read, and its payload was damaged.
+    /// Whether the header of the latest frame was readable and its payload damaged.
     is_readable: bool,
     readable: u64,
 }
 
 impl WithHeaders {
-    /// `process`, some of whose damaged frames leave a header; random numbers come from the stream `header` of
+    /// Adds readable headers to `process`. Random numbers come from the stream `header` of
     /// `component`.
     pub fn new(process: Channel, rule: HeaderRule, streams: &Streams, component: &str) -> Self {
         let rule = match rule {
@@ -127,7 +128,7 @@ impl ErrorProcess for WithHeaders {
         reception != Reception::Intact
     }
 
-    /// The units of a coded frame have no header of their own.
+    /// The units of a coded frame have no separate headers.
     fn lost_units(&mut self, airtime: Airtime, units: u8) -> u64 {
         self.is_readable = false;
         self.process.lost_units(airtime, units)
@@ -164,8 +165,8 @@ mod tests {
         Channel::WithHeaders(Box::new(WithHeaders::new(process, rule, &STREAMS, "link")))
     }
 
-    /// Counts of lost frames and of readable headers among `n` frames of 250 bytes, 2 ms each, which are the
-    /// same frames that `plain` loses.
+    /// Returns the counts of lost frames and of readable headers among `n` frames of 250 B, 2 ms
+    /// each. Checks that `plain` loses the same frames.
     fn counts(plain: &mut Channel, headed: &mut Channel, n: u64) -> [u64; 2] {
         let mut counts = [0; 2];
         for airtime in back_to_back(2000, Duration::from_millis(2)).take(n as usize) {
@@ -181,7 +182,7 @@ mod tests {
 
     #[test]
     fn bit_errors_spare_short_headers() {
-        // 40 of 250 bytes, bit errors at 1e-4 or 10 000 bits apart.
+        // 40 of 250 B; bit errors with a rate of 1e-4 or a mean interval of 10 000 bits.
         let n = 400_000;
         let exponential = ExponentialBits::new(10_000, &STREAMS, "link");
         let independent = IndependentBits::new(probability(1e-4), &STREAMS, "link");
@@ -209,8 +210,9 @@ mod tests {
 
     #[test]
     fn a_change_of_state_within_a_frame_damages_what_comes_after_it() {
-        // Bit errors in the bad state are certain, in the good state impossible: a header is readable if and only if
-        // the frame is good until its header has left, that is 0.32 of 2 ms, and bad before its end.
+        // Bit errors are certain in the bad state and impossible in the good state. A header is
+        // therefore readable if and only if the state is good until the end of the header, 0.32 of
+        // 2 ms, and bad before the end of the frame.
         let parameters = TwoStateParameters {
             good: Duration::from_millis(8),
             bad: Duration::from_millis(4),
@@ -220,7 +222,7 @@ mod tests {
         let process = TwoState::new(parameters, &STREAMS, "link").expect("positive means");
         let mut plain = Channel::TwoState(process);
         let mut process = headed(plain.clone(), HeaderRule::First(Bytes::new(40)));
-        // Frames a second apart, so that they are independent.
+        // Frames are 1 s apart, so that they are independent.
         let (n, mut readable) = (100_000u64, 0);
         for frame in 0..n {
             let start = Instant::ZERO + Duration::from_secs(frame);
@@ -265,7 +267,8 @@ mod tests {
             is_lost && process.is_header_readable()
         });
         let readable = readable.count() as u64;
-        // Each factor spares the frame (0.8), leaves its header (0.1) or nothing (0.1).
+        // Each factor leaves the frame intact (0.8), its header readable (0.1), or destroys both
+        // (0.1).
         assert_binomial(readable, n, 0.9 * 0.9 - 0.8 * 0.8);
         assert_eq!(process.readable_headers(), Some(readable));
     }

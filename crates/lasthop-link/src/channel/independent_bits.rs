@@ -1,10 +1,10 @@
 //! Independent bit errors.
 //!
-//! Source: the binary symmetric channel of the textbooks. Errors at exponential intervals of mean M
-//! bits ([`super::ExponentialBits`]) are the bit error rate 1 / M up to terms of 1 / M².
+//! Source: the binary symmetric channel. Errors at exponential intervals of mean M bits
+//! ([`super::ExponentialBits`]) are equivalent to a bit error rate of 1 / M, up to terms of 1 / M².
 //!
-//! Loss probability of a frame of L bits: 1 - (1 - BER)^L. Small frames survive more often. The
-//! process has no memory, so one draw per frame has the same law as drawing the intervals.
+//! Loss probability of a frame of L bits: 1 - (1 - BER)^L. Short frames survive more often. The
+//! process has no memory; one random number per frame is equivalent to one per bit.
 //!
 //! Not modelled: bursts, coding.
 
@@ -20,8 +20,9 @@ table! {
     pub struct IndependentBitsKeys as "bit" {
         /// Bit error rate.
         ber: Probability;
-        /// Bytes at the beginning of a frame, the link header among them, that are enough for who reads
-        /// the headers of damaged packets; without it no header of a damaged frame can be read.
+        /// Length of the beginning of a frame, link header included, that must be intact for the
+        /// headers of a damaged packet to be readable. Without it, headers of damaged frames are
+        /// never readable.
         header: Option<Bytes>, Limits::PACKET;
     }
 }
@@ -38,7 +39,7 @@ impl ErrorKeys for IndependentBitsKeys {
     }
 }
 
-/// Each bit is wrong with one probability; one wrong bit loses the frame.
+/// Error process with independent bit errors; one error destroys the frame.
 #[derive(Clone, Debug)]
 pub struct IndependentBits {
     loss: FrameLoss,
@@ -46,8 +47,8 @@ pub struct IndependentBits {
 }
 
 impl IndependentBits {
-    /// Corrupts a bit with probability `bit_error_rate`. Numbers come from the stream `frame loss`
-    /// of `component`.
+    /// Each bit is received in error with probability `bit_error_rate`. Random numbers come from
+    /// the stream `frame loss` of `component`.
     pub fn new(bit_error_rate: Probability, streams: &Streams, component: &str) -> Self {
         IndependentBits {
             loss: FrameLoss::new(bit_error_rate),
@@ -77,7 +78,7 @@ mod tests {
 
     #[test]
     fn frame_loss_follows_the_table_of_the_wlan_study() {
-        // Mean interval of 2^k bits, 1000-byte frames: 5.92, 3.01, 1.51, 0.76 %.
+        // Mean interval of 2^k bits, 1000 B frames: 5.92, 3.01, 1.51, 0.76 %.
         for (k, table) in [(17, 0.0592), (18, 0.0301), (19, 0.0151), (20, 0.0076)] {
             let mut loss = FrameLoss::new(probability(0.5f64.powi(k)));
             assert!((loss.of(8000) - table).abs() < 6e-5, "{k}: {}", loss.of(8000));

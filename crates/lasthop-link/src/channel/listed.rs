@@ -1,9 +1,9 @@
-//! Losses by the book: exactly the frames that are listed, such as the 25th and the 27th.
+//! Listed losses: exactly the listed frames are lost, such as the 25th and the 27th.
 //!
-//! States: none but the count of frames. Draws no random numbers, so all replications meet the same
-//! losses.
+//! State: the number of frames so far. Uses no random numbers, so that all replications have the
+//! same losses.
 //!
-//! Not modelled: time, the size of the frame.
+//! Not modelled: time, frame length.
 
 use super::{Airtime, ChannelError, ErrorKeys, ErrorProcess, HeaderRule};
 use lasthop_base::rng::Streams;
@@ -13,13 +13,14 @@ use lasthop_base::units::Duration;
 use serde_json::Value;
 
 table! {
-    /// The listed frames of a direction are lost, in every replication the same: for examples
-    /// worked step by step.
+    /// The listed frames of a direction are lost, equally in every replication: for worked
+    /// examples.
     pub struct ListedKeys as "listed" {
-        /// Frames that are lost, counted from 1 over all frames of the direction, copies and control
-        /// frames too.
+        /// Numbers of the lost frames, counted from 1 over all frames of the direction, including
+        /// retransmissions and control frames.
         lose: FrameNumbers, Limits::POSITIVE;
-        /// Those among them whose header can still be read, for who reads the headers of damaged packets.
+        /// Lost frames whose header is readable, for receivers that read the headers of damaged
+        /// packets.
         readable_headers: Option<FrameNumbers>, Limits::POSITIVE;
     }
 }
@@ -48,10 +49,10 @@ impl ErrorKeys for ListedKeys {
     }
 }
 
-/// Different numbers of frames, at least one. Written as a list in any order.
+/// Distinct frame numbers, at least one. Written as a list in any order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameNumbers(
-    /// In ascending order.
+    /// Frame numbers in ascending order.
     pub Vec<u64>,
 );
 
@@ -82,14 +83,14 @@ impl Field for FrameNumbers {
     }
 }
 
-/// The listed frames are lost.
+/// Error process that loses the listed frames.
 #[derive(Clone, Debug)]
 pub struct Listed {
-    /// In ascending order.
+    /// Numbers of the lost frames, ascending.
     frames: Vec<u64>,
-    /// Place in the list of the next loss.
+    /// Index of the next loss in the list.
     next: usize,
-    /// Frames so far.
+    /// Number of frames so far.
     count: u64,
 }
 

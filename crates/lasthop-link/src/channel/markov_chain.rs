@@ -1,27 +1,28 @@
-//! Losses by a Markov chain of several states that steps once per frame: Gilbert–Elliott with more
-//! than two states.
+//! Losses by a Markov chain of several states with one transition per frame: Gilbert–Elliott with
+//! more than two states.
 //!
 //! ```text
 //!             transitions[i][j]
 //!   +---------+ ----------> +---------+
-//!   | state i |             | state j |     each frame is lost with the probability
-//!   +---------+ <---------- +---------+     of the state it meets; then the chain steps
+//!   | state i |             | state j |     each frame is lost with the loss probability
+//!   +---------+ <---------- +---------+     of the current state; then a transition follows
 //!             transitions[j][i]
 //! ```
 //!
-//! A link with short bursts of interference and long fades needs three states. `lasthop fit` writes
-//! the chain that it finds in a log of losses as this process.
+//! For example, a link with short bursts of interference and long fades needs three states.
+//! `lasthop fit` writes the chain that it fits to a loss log as this process.
 //!
 //! Sources: the process is a hidden Markov model with two symbols, as in L. E. Baum, T. Petrie,
 //! "Statistical inference for probabilistic functions of finite state Markov chains", Annals of
-//! Mathematical Statistics 37, 1966. The stationary law is computed by the elimination of W. K.
-//! Grassmann, M. I. Taksar, D. P. Heyman, "Regenerative analysis and steady state distributions for
-//! Markov chains", Operations Research 33, 1985, which subtracts nothing and loses no digits.
+//! Mathematical Statistics 37, 1966. The stationary distribution is computed by the elimination of
+//! W. K. Grassmann, M. I. Taksar, D. P. Heyman, "Regenerative analysis and steady state
+//! distributions for Markov chains", Operations Research 33, 1985, which has no subtractions and
+//! therefore no cancellation.
 //!
-//! Mean loss = sum of π_i loss_i. The first state is drawn from π. A chain of two states draws the
-//! same numbers as Gilbert–Elliott and loses the same frames.
+//! Mean loss = sum of π_i loss_i. The initial state is sampled from π. A chain of two states uses
+//! the same random numbers as Gilbert–Elliott and loses the same frames.
 //!
-//! Not modelled: time (idle periods do not count) and size.
+//! Not modelled: time (idle periods do not count) and frame length.
 
 use super::{Airtime, ChannelError, ErrorKeys, ErrorProcess, FRAME_LOSS, HeaderRule};
 use lasthop_base::rng::{Stream, Streams};
@@ -30,22 +31,22 @@ use lasthop_base::schema::keys::{Field, Limits, Node, Read, Shape, table};
 use lasthop_base::units::{Duration, Probability};
 use serde_json::Value;
 
-/// States of a chain.
+/// Number of states of a chain.
 const STATES: Limits = Limits::range(2, 16);
-/// How far a row may be from 1 in sum: what printing with five digits may lose.
+/// Maximum deviation of the sum of a row from 1, caused by printing five digits.
 const ROUNDING: f64 = 1e-5;
 
 table! {
-    /// A Markov chain of 2 to 16 states that makes one step a frame; a frame is lost with the
-    /// probability of the state that it meets.
+    /// A Markov chain of 2 to 16 states with one transition per frame. A frame is lost with the
+    /// loss probability of the current state.
     pub struct MarkovChainKeys as "markov-chain" {
-        /// For each state a row: the probabilities of the state of the next frame, in order. Each
-        /// row adds up to 1.
+        /// One row per state: the probabilities of the next states, in order. Each row adds up to
+        /// 1.
         transitions: Rows, STATES;
-        /// Probability that a frame is lost in each state.
+        /// Loss probability of a frame in each state.
         loss: Probabilities, STATES;
-        /// Probability that the header of a lost frame can still be read, for who reads the headers of
-        /// damaged packets; without it none can.
+        /// Probability that the header of a lost frame is readable, for receivers that read the
+        /// headers of damaged packets. Without it, no headers are readable.
         readable_headers: Option<Probability>;
     }
 }
@@ -78,15 +79,15 @@ impl MarkovChainKeys {
     }
 }
 
-/// A list of probabilities, one a state.
+/// A list of probabilities, one per state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Probabilities(pub Vec<Probability>);
 
-/// A list of lists of probabilities, one a state.
+/// A list of lists of probabilities, one per state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rows(pub Vec<Probabilities>);
 
-/// Reads a list, one entry a state.
+/// Reads a list with one entry per state.
 fn read_list<T: Field>(node: &Node<'_>, limits: Limits, allowed: &str) -> Read<Vec<T>> {
     let list = node.value.as_array().ok_or_else(|| node.wrong(allowed))?;
     if !limits.contains(list.len() as u64) {
@@ -123,22 +124,22 @@ impl Field for Rows {
     }
 }
 
-/// Parameters of a Markov chain that steps once per frame.
+/// Parameters of a Markov chain with one transition per frame.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MarkovChainParameters {
-    /// A row for each state: probabilities of the state of the next frame. They add up to 1; where
-    /// rounding leaves them off by 10^-5 at most, the probability of staying makes up for it.
+    /// One row per state: probabilities of the next states. They add up to 1. A rounding error of
+    /// at most 10^-5 is compensated by the probability of staying.
     pub transitions: Vec<Vec<Probability>>,
     /// Loss probability of a frame in each state.
     pub loss: Vec<Probability>,
 }
 
 impl MarkovChainParameters {
-    /// The stationary law of the states.
+    /// Returns the stationary distribution of the states.
     ///
     /// # Errors
-    /// If numbers of states differ, if a row does not add up to 1, or if the law depends on the
-    /// state in which the chain starts.
+    /// If the numbers of states differ, if a row does not add up to 1, or if the stationary
+    /// distribution depends on the initial state.
     pub fn stationary(&self) -> Result<Vec<f64>, ChannelError> {
         let states = self.transitions.len();
         let wrong = |key: String, found: String, allowed: &str| {
@@ -167,16 +168,16 @@ impl MarkovChainParameters {
         Ok(law)
     }
 
-    /// Long-run share of frames lost.
+    /// Returns the long-run fraction of lost frames.
     ///
     /// # Errors
-    /// As [`stationary`](Self::stationary).
+    /// As for [`stationary`](Self::stationary).
     pub fn mean_loss(&self) -> Result<f64, ChannelError> {
         let law = self.stationary()?;
         Ok(law.iter().zip(&self.loss).map(|(share, loss)| share * loss.get()).sum::<f64>().min(1.0))
     }
 
-    /// The states that the chain comes back to for ever; `None` if they fall into several groups.
+    /// The recurrent states; `None` if they form several classes.
     fn recurrent(&self) -> Option<Vec<usize>> {
         let states = self.transitions.len();
         let mut reaches: Vec<Vec<bool>> = self
@@ -198,14 +199,14 @@ impl MarkovChainParameters {
         is_one.then_some(kept)
     }
 
-    /// The law over all states, of which these alone recur and reach each other; `None` if the
-    /// probabilities are too small for numbers of 64 bits.
+    /// Returns the stationary distribution over all states. `kept` are the recurrent states, which
+    /// form one class. `None` if the probabilities are too small for 64-bit floating-point numbers.
     fn law_of(&self, kept: &[usize]) -> Option<Vec<f64>> {
         let row = |from: &usize| -> Vec<f64> {
             kept.iter().map(|to| self.transitions[*from][*to].get()).collect()
         };
         let mut p: Vec<Vec<f64>> = kept.iter().map(row).collect();
-        // Takes the last state out, again and again: the chain watched only in the others.
+        // Eliminates the last state, repeatedly: the chain is observed only in the other states.
         for last in (1..kept.len()).rev() {
             let (rest, from_last) = p.split_at_mut(last);
             let from_last = &from_last[0][..last];
@@ -231,25 +232,26 @@ impl MarkovChainParameters {
     }
 }
 
-/// A Markov chain of several states that steps once per frame.
+/// Error process: a Markov chain of several states with one transition per frame.
 #[derive(Clone, Debug)]
 pub struct MarkovChain {
     state: usize,
-    /// For each state the probabilities of going to the other ones, in their order, each added to
-    /// those before.
+    /// For each state, the cumulative probabilities of the transitions to the other states, in
+    /// order.
     onward: Vec<Box<[f64]>>,
-    /// Loss probability by state.
+    /// Loss probability per state.
     loss: Box<[f64]>,
     transitions: Stream,
     frames: Stream,
 }
 
 impl MarkovChain {
-    /// Starts in a state drawn from the stationary law. Steps come from the stream `transitions`
-    /// of `component`, one number per frame from its stream `frame loss`.
+    /// Starts in a state sampled from the stationary distribution. Transitions use the stream
+    /// `transitions` of `component`, frame losses one number per frame from its stream `frame
+    /// loss`.
     ///
     /// # Errors
-    /// As [`MarkovChainParameters::stationary`].
+    /// As for [`MarkovChainParameters::stationary`].
     pub fn new(
         parameters: &MarkovChainParameters,
         streams: &Streams,
@@ -260,7 +262,7 @@ impl MarkovChain {
         let rows = parameters.transitions.iter().enumerate();
         let onward = rows.map(|(state, row)| cumulated(row.iter().map(|p| p.get()), state));
         Ok(MarkovChain {
-            // From the first state on the law decides as a step does.
+            // The initial state is sampled like a transition from the first state.
             state: next(&cumulated(law.iter().copied(), 0), 0, transitions.uniform()),
             onward: onward.collect(),
             loss: parameters.loss.iter().map(|p| p.get()).collect(),
@@ -269,13 +271,13 @@ impl MarkovChain {
         })
     }
 
-    /// The state that the next frame meets, counted from 0.
+    /// The state for the next frame, counted from 0.
     pub fn state(&self) -> usize {
         self.state
     }
 }
 
-/// The probabilities of all states but one, each added to those before.
+/// The cumulative probabilities of all states except `state`.
 fn cumulated(probabilities: impl Iterator<Item = f64>, state: usize) -> Box<[f64]> {
     let mut sum = 0.0;
     let others = probabilities.enumerate().filter(|(to, _)| *to != state);
@@ -287,7 +289,7 @@ fn cumulated(probabilities: impl Iterator<Item = f64>, state: usize) -> Box<[f64
         .collect()
 }
 
-/// Where a uniform number leads from a state: to another one, or nowhere.
+/// Returns the next state for a uniform random number: another state, or `state` itself.
 #[inline]
 fn next(onward: &[f64], state: usize, number: f64) -> usize {
     match onward.iter().position(|&bound| number < bound) {
@@ -319,7 +321,7 @@ mod tests {
         }
     }
 
-    /// Short bursts of interference, and long fades that lose some frames.
+    /// Short bursts of interference, and long fades with some losses.
     fn fades() -> MarkovChainParameters {
         chain(
             &[&[0.99, 0.007, 0.003], &[0.24, 0.7, 0.06], &[0.009, 0.021, 0.97]],
@@ -353,13 +355,15 @@ mod tests {
 
     #[test]
     fn the_stationary_law_is_that_of_known_chains() {
-        // A ring 1 -> 2 -> 3 -> 1: shares as the mean stays, 1 : 2 : 4, among 7.
+        // A ring 1 -> 2 -> 3 -> 1: probabilities in proportion to the mean sojourn times, 1 : 2 :
+        // 4.
         let ring = [&[0.0, 1.0, 0.0][..], &[0.0, 0.5, 0.5], &[0.25, 0.0, 0.75]];
-        // Birth and death, left with a and b upwards, c and d downwards: shares 1 : a/c : ab/cd.
+        // Birth-death chain with rates a and b upwards, c and d downwards: probabilities 1 : a/c :
+        // ab/cd.
         let birth = [&[0.9, 0.1, 0.0][..], &[0.4, 0.4, 0.2], &[0.0, 0.8, 0.2]];
-        // The first state is left for ever; the others alternate.
+        // The first state is transient; the others alternate.
         let left = [&[0.5, 0.25, 0.25][..], &[0.0, 0.0, 1.0], &[0.0, 1.0, 0.0]];
-        // Escapes of 10^-14: subtraction would leave two digits.
+        // Transition probabilities of 10^-14: subtraction would leave two digits.
         let rare = [&[1.0, 1e-14, 0.0][..], &[0.0, 1.0, 2e-14], &[3e-14, 0.0, 1.0]];
         for (rows, shares) in [
             (ring, [1.0 / 7.0, 2.0 / 7.0, 4.0 / 7.0]),
@@ -378,8 +382,8 @@ mod tests {
 
     #[test]
     fn steps_have_their_probabilities_and_losses_those_of_the_state() {
-        // 1 000 000 frames: each pair of states among the visits to the first, each loss among the
-        // visits to its state. Binomial, 5 standard errors, 12 counts: false alarm below 1e-5.
+        // 1 000 000 frames: the transitions from each state and its losses among the visits to this
+        // state. Binomial, 5 standard errors, 12 counts: false positives below 1e-5.
         let parameters = fades();
         let mut process = MarkovChain::new(&parameters, &STREAMS, "chain").expect("a chain");
         let (mut steps, mut lost, mut visits) = ([[0; 3]; 3], [0; 3], [0; 3]);
@@ -399,7 +403,8 @@ mod tests {
 
     #[test]
     fn the_first_frame_meets_the_stationary_law() {
-        // 20 000 replications, 5 standard errors for each of three states: below 2e-6.
+        // 20 000 replications, 5 standard errors for each of three states: false positives below
+        // 2e-6.
         let parameters = fades();
         let law = parameters.stationary().expect("one law");
         let mut starts = [0; 3];
@@ -415,7 +420,8 @@ mod tests {
 
     #[test]
     fn periods_last_geometrically() {
-        // Loss is certain in the second state alone: bursts last as the chain stays there.
+        // Frames are always and only lost in the second state: burst lengths equal its sojourn
+        // times.
         let sure = chain(&[&[0.9, 0.1, 0.0], &[0.3, 0.6, 0.1], &[0.0, 0.0, 1.0]], &[0.0, 1.0, 0.0]);
         assert_eq!(sure.stationary().expect("one law"), [0.0, 0.0, 1.0]);
         let rows = [&[0.9, 0.1, 0.0][..], &[0.3, 0.6, 0.1], &[0.5, 0.0, 0.5]];
@@ -436,7 +442,7 @@ mod tests {
             let error = MarkovChain::new(&chain(rows, loss), &STREAMS, "chain").unwrap_err();
             assert!(error.to_string().contains(found), "{error}");
         }
-        // What few digits lose is not refused, and staying makes up for it.
+        // Rounding errors are not rejected; the probability of staying compensates for them.
         let rounded = chain(&[&[0.333333; 3][..]; 3], &[0.0, 0.0, 1.0]);
         assert!(rounded.mean_loss().is_ok_and(|loss| (loss - 1.0 / 3.0).abs() < 1e-6));
     }

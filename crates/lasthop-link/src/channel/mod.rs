@@ -1,20 +1,22 @@
-//! Error processes: which frames does the air destroy?
+//! Error processes: models of the losses on a link.
 //!
-//! An error process belongs to one direction of a link. It is told the exact air time of each
-//! frame, in order, and answers whether the frame is lost. It is a function of time, so that idle
-//! periods count.
+//! An error process belongs to one direction of a link. It is called with the exact time interval
+//! of each transmission, in order, and returns whether the frame is lost. Its state is a function
+//! of time, so that idle periods count.
 //!
 //! # Common random numbers
 //!
-//! A process draws exactly one number per frame from its stream `frame loss` (or none at all) and
-//! compares it with the frame's loss probability: the k-th frame meets the k-th number, whatever
-//! the protocol; units of a coded frame share their numbers ([`ErrorProcess::lost_units`]). Sojourns and state transitions come from streams of their own: two protocols that
-//! send different frames still meet the same good and bad periods.
+//! A process uses exactly one random number per frame from its stream `frame loss` (or none at all)
+//! and compares it with the loss probability of the frame. The k-th frame is compared with the k-th
+//! number, regardless of the protocol; the units of a coded frame share their numbers
+//! ([`ErrorProcess::lost_units`]). Sojourn times and state transitions use separate streams: two
+//! protocols that send different frames encounter the same good and bad periods.
 //!
 //! # Receptions
 //!
-//! A damaged frame is lost, unless the keys of the process say which damaged frames leave a readable header: see
-//! [`WithHeaders`]. A medium asks about the header of a frame that was lost, and only where somebody wants to know.
+//! A frame received with errors is lost, unless the keys of the process specify which of these
+//! frames have a readable header: see [`WithHeaders`]. A medium queries the header of a lost frame
+//! only if the result is used.
 
 mod bits;
 mod family;
@@ -40,35 +42,36 @@ use lasthop_base::rng::Streams;
 use lasthop_base::schema::keys::{Read, kinds};
 use lasthop_base::units::{Duration, Instant};
 
-/// Purpose of the stream from which every process takes its one number per frame.
+/// Purpose of the stream from which each process takes its one number per frame.
 const FRAME_LOSS: &str = "frame loss";
 
-/// One frame's stay on the air.
+/// Transmission of one frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Airtime {
-    /// First bit leaves the transmitter.
+    /// Start of the transmission of the first bit.
     pub start: Instant,
-    /// Last bit has left the transmitter.
+    /// End of the transmission of the last bit.
     pub end: Instant,
-    /// Bits of the frame, link header included.
+    /// Length of the frame in bits, link header included.
     pub bits: u64,
 }
 
-/// A source of frame losses on one direction of a link.
+/// An error process, which decides about the losses on one direction of a link.
 ///
-/// Calls come with non-decreasing, non-overlapping air times.
+/// Successive calls must have non-decreasing, non-overlapping air times.
 pub trait ErrorProcess {
-    /// Is this frame destroyed?
+    /// Returns `true` if the frame is lost.
     fn is_lost(&mut self, airtime: Airtime) -> bool;
 
-    /// Which of the `units` of a frame are destroyed, a bit each, where any of them can be destroyed
-    /// without the others: at most 64, one after the other on the air, each as long as the others.
+    /// Returns the lost units of a frame as a bit mask, if units can be lost individually. A frame
+    /// has at most 64 units, which are transmitted in succession and have equal lengths.
     fn lost_units(&mut self, airtime: Airtime, units: u8) -> u64 {
         one_by_one(airtime, units, |unit| self.is_lost(unit))
     }
 
-    /// What reaches the far end of this frame, whose first `header_bits` bits are its header: in place of
-    /// [`Self::is_lost`], and of the same frames. A process that does not know bits destroys whole frames.
+    /// Returns the reception of a frame whose first `header_bits` bits are its header. Replaces
+    /// [`Self::is_lost`] for this frame, with the same losses. Processes without bit errors destroy
+    /// whole frames.
     fn reception(&mut self, airtime: Airtime, _header_bits: u64) -> Reception {
         match self.is_lost(airtime) {
             true => Reception::Lost,
@@ -76,32 +79,33 @@ pub trait ErrorProcess {
         }
     }
 
-    /// Of the latest frame, which was lost: can its header be read?
+    /// Returns `true` if the header of the latest frame, which was lost, is readable.
     fn is_header_readable(&self) -> bool {
         false
     }
 
-    /// Lost frames so far whose header could be read, of a process that leaves any.
+    /// Number of lost frames with a readable header so far. `None` if the process leaves no headers
+    /// readable.
     fn readable_headers(&self) -> Option<u64> {
         None
     }
 
-    /// Goes on to `now`, before which no frame starts any more. It changes nothing but the time that
-    /// the next frame takes: a process looks at its own time when it is asked.
+    /// Advances the process to `now`; no subsequent frame starts before. This has no effect except
+    /// on the run time of the next call, because each call advances the process to its own time.
     fn catch_up(&mut self, _now: Instant) {}
 
-    /// Changes of state in a second of simulated time; 0 where time does not matter.
+    /// State changes per second of simulated time; 0 if the process is independent of time.
     fn replay_rate(&self) -> f64 {
         0.0
     }
 }
 
-/// A bit for each of so many units, at most 64.
+/// A bit mask of the first `units` units, at most 64.
 fn all_units(units: u8) -> u64 {
     if units >= 64 { u64::MAX } else { (1 << units) - 1 }
 }
 
-/// Asks for each unit of a frame as for a frame.
+/// Calls `is_lost` for each unit of a frame as if it were a frame.
 fn one_by_one(airtime: Airtime, units: u8, mut is_lost: impl FnMut(Airtime) -> bool) -> u64 {
     let length = (airtime.end - airtime.start).as_nanos();
     let bits = airtime.bits / u64::from(units.max(1));
@@ -114,55 +118,55 @@ fn one_by_one(airtime: Airtime, units: u8, mut is_lost: impl FnMut(Airtime) -> b
     })
 }
 
-/// Why an error process cannot be built from its parameters.
+/// The reason why an error process cannot be built from its parameters.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ChannelError {
-    /// A state of the two-state process would last no time.
+    /// A state of the two-state process has a mean duration of 0.
     #[error("{state} state: found a mean duration of 0 s; allowed: any duration above 0 s")]
     NoSojourn {
         /// `good` or `bad`.
         state: &'static str,
     },
-    /// Both transition probabilities of a Gilbert–Elliott chain are zero: it has no unique
-    /// stationary law.
+    /// Both transition probabilities of a Gilbert–Elliott chain are 0, so that it has no unique
+    /// stationary distribution.
     #[error(
         "Gilbert-Elliott: found 0 for both transition probabilities; allowed: at least one above 0"
     )]
     FrozenChain,
-    /// A chain of several states does not fit together.
+    /// The parameters of a chain of several states are inconsistent.
     #[error("Markov chain: {key}: found {found}; allowed: {allowed}")]
     ImpossibleChain {
-        /// Which parameter.
+        /// The parameter.
         key: String,
-        /// What it is.
+        /// Its value.
         found: String,
-        /// What it may be.
+        /// The allowed values.
         allowed: String,
     },
-    /// The slots of a chain in time would have no length.
+    /// The slots of a slotted chain have length 0.
     #[error("slotted Gilbert-Elliott: found a slot of 0 s; allowed: any duration above 0 s")]
     NoSlot,
-    /// Neither state of a chain in time ever ends: it has no unique stationary law.
+    /// Both states of a slotted chain last forever, so that it has no unique stationary
+    /// distribution.
     #[error(
         "slotted Gilbert-Elliott: found 1 for both probabilities of staying; allowed: at least one \
          below 1"
     )]
     FrozenSlots,
-    /// No chain has this mean loss and this mean burst.
+    /// No chain has this mean loss and this mean burst length.
     #[error(
         "Gilbert-Elliott: found a mean burst of {burst} frames at a mean loss of {loss}; allowed: \
          a loss below 1 and a finite burst of at least max(1, loss / (1 - loss)) frames"
     )]
     ImpossibleBurst {
-        /// Mean fraction of frames lost that was asked for.
+        /// Requested mean fraction of lost frames.
         loss: f64,
-        /// Mean number of frames in a burst that was asked for.
+        /// Requested mean number of frames per burst.
         burst: f64,
     },
 }
 
-// The list of error processes: the file of each, its machine, and the keys and so the `kind` that it
-// has in scenarios.
+// The list of error processes: module, variant, and the keys, which define the `kind` in scenarios.
 error_processes! {
     clean: Clean(CleanKeys);
     uniform: Uniform(UniformKeys);
@@ -176,12 +180,12 @@ error_processes! {
     on_off: OnOff(OnOffKeys);
     outages: Outages(OutagesKeys);
     listed: Listed(ListedKeys);
-    // Made of others, and no part of another.
+    // Composed of other processes, and not usable as a component.
     @of Factor: product: Product(ProductKeys);
 }
 
 impl Channel {
-    /// Is this frame destroyed? Air times do not decrease and do not overlap.
+    /// Returns `true` if the frame is lost. Air times must be non-decreasing and must not overlap.
     #[inline(always)]
     pub fn is_lost(&mut self, airtime: Airtime) -> bool {
         match self {
@@ -226,16 +230,17 @@ impl ErrorProcess for Channel {
 
 #[cfg(test)]
 mod testing {
-    //! What the tests of the processes share.
+    //! Functions for the tests of the processes.
 
     use super::*;
     use lasthop_base::rng::Streams;
     use lasthop_base::units::{Duration, Probability};
 
-    /// Where the test streams come from; all seeds are fixed.
+    /// Source of the random number streams of the tests; the seed is fixed.
     pub const STREAMS: Streams = Streams { seed: 7, replication: 0 };
 
-    /// Start and end of frames in ms, and whether they are lost where the link is down from 30 to 50 ms, from 80 to 100 ms …
+    /// Start and end of frames in ms, and whether they are lost if the link is down from 30 to 50
+    /// ms, from 80 to 100 ms …
     pub const FRAMES_BETWEEN_DOWN_TIMES: [(u64, u64, bool); 10] = [
         (0, 10, false),
         (20, 30, false),
@@ -249,12 +254,12 @@ mod testing {
         (1_000_000_000, 1_000_000_030, false),
     ];
 
-    /// A probability known to be one.
+    /// The probability `p`, which must be valid.
     pub fn probability(p: f64) -> Probability {
         Probability::new(p).expect("a literal in [0, 1]")
     }
 
-    /// Air times of `bits`-bit frames, back to back, each `length` long.
+    /// Air times of consecutive frames of `bits` bits and duration `length`, back to back.
     pub fn back_to_back(bits: u64, length: Duration) -> impl Iterator<Item = Airtime> {
         let mut start = Instant::ZERO;
         std::iter::from_fn(move || {
@@ -264,19 +269,20 @@ mod testing {
         })
     }
 
-    /// Losses among the first `n` frames.
+    /// Number of lost frames among the first `n` frames.
     pub fn losses(channel: &mut Channel, n: u64, bits: u64) -> u64 {
         let airtimes = back_to_back(bits, Duration::from_millis(1));
         airtimes.take(n as usize).map(|airtime| u64::from(channel.is_lost(airtime))).sum()
     }
 
-    /// Holds a binomial count against its law: 5 standard errors, false alarm below 1e-6 a test.
+    /// Checks a count against the binomial distribution: 5 standard errors; false positives below
+    /// 1e-6 per test.
     pub fn assert_binomial(count: u64, n: u64, p: f64) {
         let (mean, error) = (n as f64 * p, (n as f64 * p * (1.0 - p)).sqrt());
         assert!((count as f64 - mean).abs() <= 5.0 * error, "{count} of {n}, expected p = {p}");
     }
 
-    /// Lengths of the runs of losses.
+    /// Lengths of the loss bursts.
     pub fn bursts(channel: &mut Channel, frames: u64) -> Vec<u64> {
         let (mut runs, mut run) = (Vec::new(), 0);
         for airtime in back_to_back(8, Duration::from_millis(1)).take(frames as usize) {
@@ -289,8 +295,9 @@ mod testing {
         runs
     }
 
-    /// Holds run lengths against the geometric law P(k) = q^(k-1) (1-q): counts of 1, 2, …, 6 and
-    /// "7 or more", each within 5 standard errors (false alarm below 5e-6 over the seven).
+    /// Checks burst lengths against the geometric distribution P(k) = q^(k-1) (1-q): the counts of
+    /// 1, 2, …, 6 and "7 or more", each within 5 standard errors (false positives below 5e-6 for
+    /// all seven).
     pub fn assert_geometric(runs: &[u64], q: f64) {
         let n = runs.len() as u64;
         for k in 1..=6u64 {
@@ -314,7 +321,7 @@ mod tests {
 
     #[test]
     fn the_kth_frame_meets_the_kth_number_whatever_its_size() {
-        // A larger loss probability loses a superset of frames: the numbers are common.
+        // A larger loss probability loses a superset of the frames: the random numbers are common.
         let mut small = Channel::Uniform(Uniform::new(probability(0.02), &STREAMS, "link"));
         let mut large =
             Channel::IndependentBits(IndependentBits::new(probability(1e-3), &STREAMS, "link"));

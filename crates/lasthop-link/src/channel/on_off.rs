@@ -1,4 +1,4 @@
-//! Disruptions: the link is up and down by turns, and a frame that meets a down time is lost.
+//! Disruptions: the link is alternately up and down, and a frame sent during a down time is lost.
 //!
 //! ```text
 //!          ends after up
@@ -8,12 +8,13 @@
 //!          ends after down
 //! ```
 //!
-//! Each time is constant, uniform, exponential or Pareto. The process begins with an up time, so that a disruption
-//! every 30 s for 2 s, `up = "30 s"`, `down = "2 s"`, begins at 30 s. A frame is lost if any part of
-//! its air time is in a down time, unless it starts before `after`. Up and down times come from the stream `sojourns`; no number is
-//! drawn for a frame; a random phase comes from the stream `phase`. Long-run loss of short frames: down / (up + down).
+//! Each time is constant, uniform, exponential or Pareto. The process begins with an up time: with
+//! `up = "30 s"` and `down = "2 s"`, the first disruption begins at 30 s. A frame is lost if any
+//! part of its air time is in a down time, unless it starts before `after`. Up and down times use
+//! the stream `sojourns`, a random phase the stream `phase`; no random numbers are used per frame.
+//! Long-run loss of short frames: down / (up + down).
 //!
-//! Not modelled: a sender that knows that the link is down; it goes on sending.
+//! Not modelled: a sender that detects that the link is down; it continues to send.
 
 use super::{Airtime, ChannelError, ErrorKeys, ErrorProcess, all_units, one_by_one};
 use lasthop_base::rng::{DurationLaw, Stream, Streams};
@@ -21,18 +22,18 @@ use lasthop_base::schema::keys::{Limits, table};
 use lasthop_base::units::{Duration, Instant};
 
 table! {
-    /// The link is up and down by turns, beginning with an up time; a frame is lost if any part of
-    /// its air time is in a down time.
+    /// The link is alternately up and down, beginning with an up time. A frame is lost if any part
+    /// of its air time is in a down time.
     pub struct OnOffKeys as "on-off" {
-        /// Law of the up times: always the same, uniform, exponential with a mean, or Pareto with a mean
-        /// and a shape.
+        /// Distribution of the up times: constant, uniform, exponential with a mean, or Pareto with
+        /// a mean and a shape.
         up: DurationLaw, Limits::POSITIVE;
-        /// Law of the down times.
+        /// Distribution of the down times.
         down: DurationLaw, Limits::POSITIVE;
         /// Time before which no frame is lost.
         after: Duration = "0 s";
-        /// Whether the process has run for a random part of a mean cycle of up and down time at time 0, another one in each
-        /// replication; otherwise it begins with a whole up time.
+        /// Whether the process starts at a random phase of the first cycle of mean up and down
+        /// time, different in each replication. Otherwise it starts with a whole up time.
         random_phase: bool = "false";
     }
 }
@@ -54,21 +55,21 @@ impl ErrorKeys for OnOffKeys {
     }
 }
 
-/// Up and down times by turns.
+/// Error process with alternating up and down times.
 #[derive(Clone, Debug)]
 pub struct OnOff {
-    /// Laws of up and down times.
+    /// Distributions of the up and down times.
     laws: [DurationLaw; 2],
     is_down: bool,
-    /// End of the present time.
+    /// End of the current up or down time.
     until: Instant,
     sojourns: Stream,
-    /// No frame is lost that starts before.
+    /// Time before which no frame is lost.
     after: Instant,
 }
 
 impl OnOff {
-    /// Begins with an up time at time 0; both means are above 0. Times come from the stream
+    /// Starts with an up time at time 0. Both means must be above 0. Times come from the stream
     /// `sojourns` of `component`.
     pub fn new(up: DurationLaw, down: DurationLaw, streams: &Streams, component: &str) -> Self {
         let sojourns = streams.stream(component, "sojourns");
@@ -78,12 +79,12 @@ impl OnOff {
         process
     }
 
-    /// The same, but no frame is lost that starts before `start`.
+    /// Sets the time before which no frame is lost.
     pub fn after(self, start: Duration) -> Self {
         OnOff { after: Instant::ZERO + start, ..self }
     }
 
-    /// Begins within the first cycle: a time from 0 to the mean cycle, uniform, has passed at time 0.
+    /// Skips a uniformly distributed time between 0 and the mean cycle.
     fn skip_part_of_cycle(&mut self, streams: &Streams, component: &str) {
         let cycle = self.laws.iter().map(|law| law.mean().as_nanos()).fold(0, u64::saturating_add);
         let skipped = (streams.stream(component, "phase").uniform() * cycle as f64) as u64;
@@ -93,7 +94,7 @@ impl OnOff {
 
     fn draw(&mut self) {
         let time = self.laws[usize::from(self.is_down)].sample(&mut self.sojourns);
-        // Saturates: a mean of centuries must not wrap around to "now".
+        // Saturates: a mean of centuries must not wrap around.
         self.until = Instant::from_nanos(self.until.as_nanos().saturating_add(time.as_nanos()));
     }
 }
@@ -106,7 +107,7 @@ impl ErrorProcess for OnOff {
 
     fn lost_units(&mut self, airtime: Airtime, units: u8) -> u64 {
         self.catch_up(airtime.start);
-        // Mostly the frame lies within one time.
+        // Fast path: usually the frame lies within one up or down time.
         match self.until >= airtime.end {
             true if self.is_down && airtime.start >= self.after => all_units(units),
             true => 0,
@@ -159,7 +160,8 @@ mod tests {
 
     #[test]
     fn a_random_phase_is_uniform_over_the_cycle() {
-        // Down at time 0 in 20 of 50 parts of all replications: 5 standard errors of 2000, false alarm below 1e-6.
+        // Down at time 0 in 20 of 50 parts of all replications: 5 standard errors of 2000, false
+        // positives below 1e-6.
         let [up, down] = [30, 20].map(|time| DurationLaw::Constant(Duration::from_millis(time)));
         let keys = OnOffKeys { up, down, after: Duration::ZERO, random_phase: true };
         let count = 2000_u32;
@@ -180,9 +182,9 @@ mod tests {
 
     #[test]
     fn exponential_times_have_their_share() {
-        // Frames of no length every 10 ms, times of 50 and 20 ms on average; the states of frames
-        // k apart correlate with c^k, c = exp(-10 (1/50 + 1/20)), which inflates the standard error
-        // by (1 + c) / (1 - c). 5 of them: false alarm below 1e-6.
+        // Frames of length 0 every 10 ms, times of 50 and 20 ms on average. The states of frames k
+        // apart have correlation c^k, c = exp(-10 (1/50 + 1/20)), which inflates the standard error
+        // by (1 + c) / (1 - c). 5 standard errors: false positives below 1e-6.
         let [up, down] = [50, 20].map(|mean| DurationLaw::Exponential(Duration::from_millis(mean)));
         let mut process = OnOff::new(up, down, &STREAMS, "link");
         let n = 400_000u64;

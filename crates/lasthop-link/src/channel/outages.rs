@@ -1,22 +1,25 @@
-//! Recorded outages: the link is up and down at the times of a file, and a frame that meets a down time is lost.
+//! Recorded outages: the link is up and down at the times in a file, and a frame sent during a down
+//! time is lost.
 //!
 //! ```text
-//!          the file says down
-//!   +----+ -----------------> +------+
-//!   | up |                    | down |
-//!   +----+ <----------------- +------+
-//!          the file says up
+//!            down in the file
+//!     +----+ -----------------> +------+
+//!     | up |                    | down |
+//!     +----+ <----------------- +------+
+//!            up in the file
 //! ```
 //!
-//! Two formats. *CSV*: lines of a time in seconds and `up` or `down` from then on, the first time 0. *mahimahi*: opportunities to
-//! deliver, as for a rate (R. Netravali et al., "Mahimahi: Accurate record-and-replay for HTTP", USENIX ATC 2015); where none comes for
-//! `gap` or longer, the link is down from the one to the next.
+//! Two formats. *CSV*: lines of a time in seconds and the state from then on, `up` or `down`; the
+//! first time is 0. *mahimahi*: delivery opportunities, as for a rate (R. Netravali et al.,
+//! "Mahimahi: Accurate record-and-replay for HTTP", USENIX ATC 2015). The link is down between two
+//! successive opportunities with an interval of `gap` or longer.
 //!
-//! A frame is lost if any part of its air time is in a down time, unless it starts before `after`. A record is one draw from the channel: so that
-//! replications of one that repeats differ, each begins at a time of its own, one number from the stream `outages start`, and goes on
-//! from the beginning after the end.
+//! A frame is lost if any part of its air time is in a down time, unless it starts before `after`.
+//! A recording is one sample path. To vary replications of a repeated recording, each starts at a
+//! random time, given by one number from the stream `outages start`. After the end it continues at
+//! the beginning.
 //!
-//! Not modelled: a sender that knows that the link is down; it goes on sending.
+//! Not modelled: a sender that detects that the link is down; it continues to send.
 
 use super::{Airtime, ChannelError, ErrorKeys, ErrorProcess, all_units, one_by_one};
 use lasthop_base::rng::Streams;
@@ -26,20 +29,20 @@ use lasthop_base::timeline::Timeline;
 use lasthop_base::units::{Duration, Instant};
 use serde_json::{Map, Value};
 
-/// Purpose of the stream from which the start is drawn.
+/// Purpose of the stream from which the start is sampled.
 const OUTAGES_START: &str = "outages start";
 
 const STATE_ALLOWED: &str =
     "a time in seconds, a comma and up or down; times from 0 on, each after the one before";
 
 choice! {
-    /// What recorded outages are written as.
+    /// File format of recorded outages.
     pub enum OutageFormat {
-        /// Lines of a time in seconds and up or down from then on, separated by a comma; the first time is
-        /// 0. A line of column names may come first.
+        /// Lines of a time in seconds and the state from this time onwards, up or down, separated
+        /// by a comma. The first time is 0. The first line may contain column names.
         Csv = "csv",
-        /// A line each opportunity to deliver, in whole milliseconds from the start, as mahimahi's link
-        /// shell has it. Begins again after the last.
+        /// The format of mahimahi's link shell: one line per delivery opportunity, in whole
+        /// milliseconds from the start. The recording is repeated after its last line.
         Mahimahi = "mahimahi",
     }
 }
@@ -47,29 +50,32 @@ choice! {
 table! {
     /// Keys of recorded outages.
     struct Keys {
-        /// The recording, relative to the scenario file. Lines that begin with # are comments.
+        /// File name of the recording, relative to the scenario file. Lines that begin with # are
+        /// comments.
         file: String;
-        /// What it is written as.
+        /// File format.
         format: OutageFormat = "csv";
-        /// Of format "mahimahi": how long without an opportunity the link is down.
+        /// Interval between opportunities from which the link is considered down; for format
+        /// "mahimahi".
         gap: Duration = "100 ms", Limits::POSITIVE;
-        /// Time after which a recording of format "csv" begins again; without it the last state stays.
+        /// Time after which a recording of format "csv" is repeated. Without it, the last state
+        /// applies to the end.
         repeat: Option<Duration>, Limits::POSITIVE;
-        /// Time of the recording at which a replication begins. By default another one in each
-        /// replication, the same for all protocols, if the recording begins again, otherwise 0 s.
+        /// Time of the recording at which a replication starts. Default: if the recording is
+        /// repeated, a different time in each replication, equal for all protocols; otherwise 0 s.
         start: Option<Duration>;
         /// Time before which no frame is lost.
         after: Duration = "0 s";
     }
 }
 
-/// Outages as a file has them.
+/// Keys of recorded outages, and the contents of the file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OutagesKeys {
     keys: Keys,
     /// Times in nanoseconds, and whether the link is down from then on.
     states: StepList<bool>,
-    /// After how many nanoseconds they begin again.
+    /// Period in nanoseconds, if the recording is repeated.
     period: Option<u64>,
 }
 
@@ -117,7 +123,7 @@ impl Table for OutagesKeys {
     }
 }
 
-/// A state in words.
+/// Parses a state; `true` is down.
 fn is_down(text: &str) -> Option<bool> {
     match text {
         "up" => Some(false),
@@ -126,7 +132,7 @@ fn is_down(text: &str) -> Option<bool> {
     }
 }
 
-/// Down from the one opportunity to the next where they are `gap` or more apart.
+/// The down times: intervals of at least `gap` between successive opportunities.
 fn gaps(times: &[u64], gap: Duration) -> StepList<bool> {
     let mut states = vec![(0, false)];
     let before = [0].into_iter().chain(times.iter().copied());
@@ -134,14 +140,14 @@ fn gaps(times: &[u64], gap: Duration) -> StepList<bool> {
         if next - before < gap.as_nanos() {
             continue;
         }
-        // Two gaps with one opportunity between them are one outage.
+        // Two long intervals in succession are one outage.
         states.pop_if(|&mut (at, is_down)| at == before && !is_down);
         if states.last().is_none_or(|&(_, is_down)| !is_down) {
             states.push((before, true));
         }
         states.push((next, false));
     }
-    // An outage up to the end is over when the recording begins again.
+    // An outage at the end is over when the recording is repeated.
     states.retain(|&(at, _)| Some(&at) != times.last());
     states.into()
 }
@@ -169,24 +175,24 @@ impl ErrorKeys for OutagesKeys {
     }
 }
 
-/// Up and down at given times.
+/// Error process with recorded up and down times.
 #[derive(Clone, Debug)]
 pub struct Outages {
-    /// Is the link down?
+    /// Whether the link is down.
     is_down: Timeline<bool>,
     /// Time of the recording at time 0.
     start: Duration,
-    /// No frame is lost that starts before.
+    /// Time before which no frame is lost.
     after: Instant,
 }
 
 impl Outages {
-    /// Down where `is_down` says so, from `start` of it on.
+    /// Creates the process from a recording, which starts at its time `start`.
     pub fn new(is_down: Timeline<bool>, start: Duration) -> Self {
         Outages { is_down, start, after: Instant::ZERO }
     }
 
-    /// The same, but no frame is lost that starts before `after`.
+    /// Sets the time before which no frame is lost.
     pub fn after(self, after: Duration) -> Self {
         Outages { after: Instant::ZERO + after, ..self }
     }
@@ -219,7 +225,7 @@ impl ErrorProcess for Outages {
 
     fn lost_units(&mut self, airtime: Airtime, units: u8) -> u64 {
         self.catch_up(airtime.start);
-        // Mostly the frame lies within one state.
+        // Fast path: usually the frame lies within one up or down time.
         match self.is_down.step_end() >= self.recorded(airtime.end) {
             true if self.is_down.value() && airtime.start >= self.after => all_units(units),
             true => 0,
@@ -244,7 +250,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Down from 30 to 50 ms, from 80 to 100 ms …, by their recording of 50 ms.
+    /// Down from 30 to 50 ms, from 80 to 100 ms …, with a recording of 50 ms.
     fn process(start: u64) -> Outages {
         let states = [(0, false), (30 * MS, true)];
         Outages::new(Timeline::new(states.into(), Some(50 * MS)), Duration::from_millis(start))
@@ -284,7 +290,7 @@ mod tests {
     #[test]
     fn units_are_lost_one_by_one() {
         let mut process = process(0);
-        // Ten units of 2 ms, from 20 ms on: five before the outage.
+        // Ten units of 2 ms, starting at 20 ms: five before the outage.
         assert_eq!(process.lost_units(airtime(20, 40), 10), 0b11_1110_0000);
         assert_eq!(process.lost_units(airtime(40, 50), 10), 0b11_1111_1111);
         assert_eq!(process.lost_units(airtime(60, 70), 10), 0);

@@ -1,13 +1,12 @@
 //! The product of two error processes: a frame survives if it survives both.
 //!
-//! A fade times a disruption, say: `first` the fade, `second` the disruption. Both are asked for
-//! every frame, whatever the other says, so that each draws its numbers as if it were alone: the
-//! first one those that it would draw without the second, the second those of the component
-//! `COMPONENT.second`. If they are independent, the long-run loss is 1 - (1 - l_1)(1 - l_2). The
-//! header of a lost frame is readable if each factor that lost it left its header. Before `after` both
-//! go on as usual, but nothing is lost.
+//! For example, `first` models fading and `second` disruptions. Both processes are called for every
+//! frame, regardless of each other's result. Therefore `first` uses the same random numbers as it
+//! would alone, and `second` those of the component `COMPONENT.second`. If they are independent,
+//! the long-run loss is 1 - (1 - l_1)(1 - l_2). The header of a lost frame is readable if no
+//! process destroyed it. Before `after` both processes advance, but no frames are lost.
 //!
-//! Not modelled: more than two factors; processes that depend on each other.
+//! Not modelled: more than two processes; processes that depend on each other.
 
 use super::{Airtime, Channel, ChannelError, ErrorKeys, ErrorProcess, Factor};
 use lasthop_base::rng::Streams;
@@ -15,11 +14,11 @@ use lasthop_base::schema::keys::{Read, table};
 use lasthop_base::units::{Duration, Instant};
 
 table! {
-    /// Two error processes at once: a frame is lost if either loses it.
+    /// Two simultaneous error processes: a frame is lost if either loses it.
     pub struct ProductKeys as "product" {
-        /// One error process; it loses the frames that it would lose alone.
+        /// First error process. It loses the same frames as it would alone.
         first: Factor;
-        /// The other one.
+        /// Second error process.
         second: Factor;
         /// Time before which no frame is lost.
         after: Duration = "0 s";
@@ -49,13 +48,13 @@ impl ErrorKeys for ProductKeys {
     }
 }
 
-/// Two error processes at once.
+/// Error process that combines two processes.
 #[derive(Clone, Debug)]
 pub struct Product {
     factors: Box<[Channel; 2]>,
-    /// No frame is lost that starts before.
+    /// Time before which no frame is lost.
     after: Instant,
-    /// Where a factor leaves headers: which of them lost the latest frame.
+    /// If a process leaves headers readable: which processes lost the latest frame.
     headers: Option<Headers>,
 }
 
@@ -66,7 +65,7 @@ struct Headers {
 }
 
 impl Product {
-    /// A frame survives if it survives both.
+    /// Combines two processes: a frame survives if it survives both.
     pub fn new(first: Channel, second: Channel) -> Self {
         let leaves_headers = first.readable_headers().or(second.readable_headers()).is_some();
         let headers = leaves_headers.then(Headers::default);
@@ -76,7 +75,7 @@ impl Product {
 
 impl ErrorProcess for Product {
     fn is_lost(&mut self, airtime: Airtime) -> bool {
-        // Without short cuts: each factor is asked for every frame.
+        // No short-circuit evaluation: each process is called for every frame.
         let [first, second] = self.factors.each_mut().map(|factor| factor.is_lost(airtime));
         let is_lost = (first || second) && airtime.start >= self.after;
         if let Some(headers) = &mut self.headers {

@@ -1,26 +1,27 @@
-//! Gilbert–Elliott losses in time: a two-state Markov chain that steps once per slot of time.
+//! Gilbert–Elliott losses in time: a two-state Markov chain with one transition per time slot.
 //!
 //! ```text
 //!              1 - stay_good
 //!          +------+ ------> +-----+
-//! stay_good| good |         | bad |stay_bad     one step at each multiple of the slot
+//! stay_good| good |         | bad |stay_bad     one transition at each multiple of the slot
 //!          +------+ <------ +-----+
 //!              1 - stay_bad
 //! ```
 //!
-//! Slot k is the time from k to k + 1 slots. A frame meets the state of the slot in which its
-//! transmission starts, and is lost with the probability of that state; frames of one slot share
-//! the state, and are lost independently given the state. Slots pass while the link is idle.
+//! Slot k is the time from k to k + 1 slot durations. A frame is lost with the loss probability of
+//! the state in the slot in which its transmission starts. Frames in one slot share the state, and
+//! are lost independently given the state. Transitions continue while the link is idle.
 //!
 //! Source: section 3 of F. Vacirca, A. De Vendictis, A. Baiocchi, "Investigating Interactions
-//! between ARQ Mechanisms and TCP over Wireless Links": a step each radio frame of 10 ms.
+//! between ARQ Mechanisms and TCP over Wireless Links": one transition per radio frame of 10 ms.
 //!
-//! P(bad) = (1 - stay_good) / (2 - stay_good - stay_bad), which is also the law of the first slot.
-//! A state lasts k slots with probability stay^(k-1) (1 - stay): lengths are drawn, one number each.
+//! P(bad) = (1 - stay_good) / (2 - stay_good - stay_bad), which is also the distribution of the
+//! first slot. A state lasts k slots with probability stay^(k-1) (1 - stay). Sojourn times are
+//! sampled with one random number each.
 //!
-//! Not modelled: states that change within a slot, frames longer than a slot (the first slot
-//! counts), more than two states, correlation with the other direction. A long idle time draws all
-//! the states that pass in it.
+//! Not modelled: state changes within a slot, frames longer than a slot (the first slot counts),
+//! more than two states, correlation with the other direction. A long idle time samples all sojourn
+//! times within it.
 
 use super::{Airtime, ChannelError, ErrorProcess, FRAME_LOSS};
 use super::{ErrorKeys, HeaderRule};
@@ -30,21 +31,21 @@ use lasthop_base::schema::keys::{Limits, Read, table};
 use lasthop_base::units::{Duration, Instant, Probability};
 
 table! {
-    /// A two-state Markov chain that makes one step a slot of time; a frame meets the state of
-    /// the slot in which its transmission starts.
+    /// A two-state Markov chain with one transition per time slot. A frame is lost with the loss
+    /// probability of the state in the slot in which its transmission starts.
     pub struct SlottedGilbertElliottKeys as "slotted-gilbert-elliott" {
-        /// Time from one step to the next; on a radio by default its frame, elsewhere required.
+        /// Slot duration. Default on a radio: its frame; elsewhere required.
         slot: Option<Duration>, Limits::POSITIVE;
-        /// Probability that a good slot is followed by a good one.
+        /// Probability that a good slot is followed by another good one.
         stay_good: Probability;
-        /// Probability that a bad slot is followed by a bad one.
+        /// Probability that a bad slot is followed by another bad one.
         stay_bad: Probability;
-        /// Probability that a frame is lost in a good slot.
+        /// Loss probability of a frame in a good slot.
         loss_good: Probability = "0 %";
-        /// Probability that a frame is lost in a bad slot.
+        /// Loss probability of a frame in a bad slot.
         loss_bad: Probability = "100 %";
-        /// Probability that the header of a lost frame can still be read, for who reads the headers of
-        /// damaged packets; without it none can.
+        /// Probability that the header of a lost frame is readable, for receivers that read the
+        /// headers of damaged packets. Without it, no headers are readable.
         readable_headers: Option<Probability>;
     }
 }
@@ -94,11 +95,11 @@ impl ErrorKeys for SlottedGilbertElliottKeys {
 /// Parameters of a slotted Gilbert–Elliott process.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SlottedGilbertElliottParameters {
-    /// Time from one step of the chain to the next, in nanoseconds; above 0.
+    /// Slot duration, above 0.
     pub slot: Duration,
-    /// Probability that a good slot is followed by a good one.
+    /// Probability that a good slot is followed by another good one.
     pub stay_good: Probability,
-    /// Probability that a bad slot is followed by a bad one.
+    /// Probability that a bad slot is followed by another bad one.
     pub stay_bad: Probability,
     /// Loss probability of a frame in a good slot.
     pub loss_good: Probability,
@@ -106,29 +107,30 @@ pub struct SlottedGilbertElliottParameters {
     pub loss_bad: Probability,
 }
 
-/// A Markov chain that steps once per slot of time.
+/// Error process: a two-state Markov chain with one transition per time slot.
 #[derive(Clone, Debug)]
 pub struct SlottedGilbertElliott {
     is_bad: bool,
-    /// Loss probability of the state.
+    /// Loss probability of the current state.
     current: f64,
-    /// End of the state.
+    /// End of the current state.
     until: Instant,
     slot: u64,
-    /// Loss probability by state: good, bad.
+    /// Loss probability per state: good, bad.
     loss: [f64; 2],
-    /// Logarithm of the probability of staying, by state.
+    /// Logarithm of the probability of staying, per state.
     log_stay: [f64; 2],
     sojourns: Stream,
     frames: Stream,
 }
 
 impl SlottedGilbertElliott {
-    /// Starts at time 0 in a state drawn from the stationary law. Lengths of states come from the
-    /// stream `sojourns` of `component`, one number per frame from its stream `frame loss`.
+    /// Starts at time 0 in a state sampled from the stationary distribution. Sojourn times use the
+    /// stream `sojourns` of `component`, frame losses one number per frame from its stream `frame
+    /// loss`.
     ///
     /// # Errors
-    /// If the slot is 0, or if neither state ever ends.
+    /// If the slot duration is 0, or if both states last forever.
     pub fn new(
         parameters: SlottedGilbertElliottParameters,
         streams: &Streams,
@@ -156,27 +158,27 @@ impl SlottedGilbertElliott {
             sojourns,
             frames: streams.stream(component, FRAME_LOSS),
         };
-        // What is left of a geometric length is geometric again.
+        // The residual length of a geometric sojourn time is geometric again.
         process.draw_length();
         Ok(process)
     }
 
-    /// Is the process in a bad slot at the start of the last frame?
+    /// Returns `true` if the process was in a bad slot at the start of the last frame.
     pub fn is_bad(&self) -> bool {
         self.is_bad
     }
 
-    /// Draws how many slots the state lasts: k slots or more with probability stay^(k-1).
+    /// Samples the sojourn time in slots: at least k slots with probability stay^(k-1).
     fn draw_length(&mut self) {
         let log_stay = self.log_stay[usize::from(self.is_bad)];
-        // 1 - u is in (0, 1]: the quotient is finite, and 0 where the state is never kept.
+        // 1 - u is in (0, 1]: the quotient is finite, and 0 if the probability of staying is 0.
         let more = libm::log(1.0 - self.sojourns.uniform()) / log_stay;
         let slots = if log_stay == 0.0 { u64::MAX } else { (more as u64).saturating_add(1) };
         let length = slots.saturating_mul(self.slot);
         self.until = Instant::from_nanos(self.until.as_nanos().saturating_add(length));
     }
 
-    /// The state at `start`; no frame starts before it any more.
+    /// Advances the state to `start`; no subsequent frame starts before.
     #[cold]
     fn go_on(&mut self, start: Instant) {
         while self.until <= start && self.until != Instant::NEVER {
@@ -263,7 +265,7 @@ mod tests {
                     .filter(|run| run[0] == wanted)
                     .map(|run| run.len() as u64)
                     .collect();
-                // But for the last one, which the end cuts off.
+                // Without the last run, which is truncated.
                 assert_geometric(&runs[..runs.len() - 1], stay);
             }
         }
@@ -271,9 +273,9 @@ mod tests {
 
     #[test]
     fn frames_of_one_slot_share_the_state_and_nothing_else() {
-        // Two frames in each of 200 000 slots, of which one slot in twenty is looked at, so that
-        // states are as good as independent (0.8^20 = 0.01): both lost with probability
-        // sum of pi_s p_s^2. Binomial, 5 standard errors times 1.01, false alarm below 1e-6.
+        // Two frames in each of 200 000 slots. Only one slot in twenty is used, so that states are
+        // practically independent (0.8^20 = 0.01). Both frames are lost with probability sum of
+        // pi_s p_s^2. Binomial, 5 standard errors times 1.01, false positives below 1e-6.
         let mut process = process(parameters(0.9, 0.9), 2);
         let n = 200_000;
         let both = (0..n)
@@ -303,7 +305,7 @@ mod tests {
 
     #[test]
     fn extremes_are_what_they_say() {
-        // Never two slots in one state; then good for ever.
+        // States that alternate in every slot; then a good state that lasts forever.
         let alternating = states(&mut process(parameters(0.0, 0.0), 0), 100);
         assert!(alternating.windows(2).all(|pair| pair[0] != pair[1]));
         let mut good = Channel::SlottedGilbertElliott(process(

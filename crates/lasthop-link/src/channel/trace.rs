@@ -1,16 +1,18 @@
-//! Replay of a recorded loss trace: one frame a line.
+//! Replay of a recorded loss trace with one line per frame.
 //!
-//! Two formats. *Text*: each line is `0` or `ok` (arrived), `1` or `lost`; lines that start with
-//! `#` are comments. *CSV*: the same four words in one column, named (then the first line names
-//! the columns) or numbered from 1; cells may stand in double quotes. Blank lines are allowed only
-//! at the end: in the middle they are more likely a frame that the recorder failed to write.
+//! Two formats. *Text*: each line is `0` or `ok` (received), `1` or `lost`; lines that start with
+//! `#` are comments. *CSV*: the same four words in one column, which is selected by name (then the
+//! first line contains the column names) or by number from 1. Cells may be enclosed in double
+//! quotes. Blank lines are allowed only at the end: elsewhere they are more likely frames that the
+//! recorder failed to write.
 //!
-//! The k-th frame sent meets the k-th line after the start. A recording is one draw: so that
-//! replications differ, each starts at a frame of its own, one number from the stream `trace start`,
-//! and goes on from the first line after the last. Whatever the protocol, the start is the same.
-//! `start = 0` begins with the first line in every replication.
+//! The k-th frame sent is decided by the k-th line after the start. A recording is one sample path.
+//! To vary replications, each starts at a random frame, given by one number from the stream `trace
+//! start`. After the last line it continues at the first one. The start does not depend on the
+//! protocol. With `start = 0` every replication begins with the first line.
 //!
-//! Not modelled: time (idle periods do not consume the trace), the size of frames, quoted line
+//! Not modelled: time (idle periods do not consume the trace), the length of frames, quoted line
+//! breaks inside CSV cells.
 //! breaks inside CSV cells.
 
 use super::{Airtime, ErrorProcess};
@@ -26,59 +28,59 @@ use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The words a line may hold.
+/// The outcomes that a line may contain.
 const OUTCOMES: &str = "0 or ok (arrived), 1 or lost";
 
-/// What a line of a loss trace may say.
+/// Expected contents of a line, for error messages.
 const LINE_ALLOWED: &str = "1 or lost for a lost frame, 0 or ok for one that arrived";
 
-/// Why a text is not a loss trace: where, what was found, what is allowed.
+/// The reason why a text is not a loss trace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
-    /// A line does not hold an outcome.
+    /// A line does not contain an outcome.
     #[error("line {line}: found {found}; allowed: {OUTCOMES}")]
     Outcome {
-        /// Number of the line, from 1.
+        /// Line number, from 1.
         line: usize,
-        /// A number that was found, quoted, or that it is none.
+        /// The contents of the line, or a description of them.
         found: String,
     },
-    /// A CSV line lacks the column.
+    /// A CSV line has too few columns.
     #[error("line {line}: found {found} columns; allowed: at least {needed}")]
     TooFewColumns {
-        /// Number of the line, from 1.
+        /// Line number, from 1.
         line: usize,
-        /// Columns in the line.
+        /// Number of columns in the line.
         found: usize,
-        /// Columns needed.
+        /// Number of columns needed.
         needed: usize,
     },
-    /// A CSV cell opens a quote and does not close it, or goes on after closing it.
+    /// A CSV cell has an unclosed quote, or characters after the closing quote.
     #[error("line {line}: found a stray double quote; allowed: cells quoted as a whole")]
     Quote {
-        /// Number of the line, from 1.
+        /// Line number, from 1.
         line: usize,
     },
-    /// The header of a CSV file does not name the column.
+    /// The header of a CSV file does not contain the column.
     #[error("line 1: found no column {wanted:?}; allowed: {}", columns(found))]
     NoSuchColumn {
-        /// Name that was asked for.
+        /// Requested name.
         wanted: String,
         /// Names in the header.
         found: Vec<String>,
     },
-    /// The header of a CSV file names the column more than once.
+    /// The header of a CSV file contains the column more than once.
     #[error("line 1: found {count} columns {wanted:?}; allowed: one of that name")]
     Ambiguous {
-        /// Name that was asked for.
+        /// Requested name.
         wanted: String,
-        /// How often it is there.
+        /// Number of columns with this name.
         count: usize,
     },
     /// Columns are numbered from 1.
     #[error("found column number 0; allowed: 1 for the first column, and so on")]
     ColumnZero,
-    /// The trace holds no frame.
+    /// The trace contains no frames.
     #[error("found no frame; allowed: at least one line with {OUTCOMES}")]
     Empty,
 }
@@ -86,36 +88,37 @@ pub enum TraceError {
 table! {
     /// Keys of a recorded trace.
     struct Keys {
-        /// A text file with one line a frame, 1 or lost for a lost one and 0 or ok for one that
-        /// arrived, relative to the scenario file. Lines that begin with # are comments; blank
-        /// lines are allowed only at the end.
+        /// Name of a text file with one line per frame, 1 or lost for a lost frame and 0 or ok for
+        /// a received one, relative to the scenario file. Lines that begin with # are comments;
+        /// blank lines are allowed only at the end.
         file: String;
-        /// The column to read: the file is comma-separated and its first line names the columns.
+        /// Name of the column to read. The file is comma-separated and its first line contains the
+        /// column names.
         column: Option<String>;
-        /// What comes after the last frame of the recording.
+        /// Continuation after the last frame of the recording.
         at_end: TraceEnd = "repeat";
-        /// The frame of the recording that a replication begins with, 0 for the first; "random" is
-        /// another one in each replication, the same for all protocols. By default "random" if the
+        /// Index of the frame at which a replication starts, 0 for the first; "random" is a
+        /// different frame in each replication, equal for all protocols. Default: "random" if the
         /// recording repeats, otherwise 0.
         start: Option<TraceStart>;
-        /// Probability that the header of a lost frame can still be read, for who reads the headers of
-        /// damaged packets; without it none can.
+        /// Probability that the header of a lost frame is readable, for receivers that read the
+        /// headers of damaged packets. Without it, no headers are readable.
         readable_headers: Option<Probability>;
     }
 }
 
-/// Purpose of the stream from which the start is drawn.
+/// Purpose of the stream from which the start is sampled.
 const TRACE_START: &str = "trace start";
 
-/// The word for a start that is drawn.
+/// Keyword for a random start.
 const RANDOM: &str = "random";
 
-/// The frame of a recording that a replication begins with.
+/// The frame of a recording at which a replication starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraceStart {
-    /// Another one in each replication.
+    /// A different one in each replication.
     Random,
-    /// The one of this index, from 0.
+    /// The frame with this index, from 0.
     Frame(u32),
 }
 
@@ -139,9 +142,9 @@ impl Field for TraceStart {
 }
 
 choice! {
-    /// What comes after the end of a recording.
+    /// Continuation after the end of a recording.
     pub enum TraceEnd {
-        /// The recording again, from its beginning.
+        /// The recording is repeated from its first frame.
         Repeat = "repeat",
         /// No more losses.
         Clean = "clean",
@@ -151,17 +154,17 @@ choice! {
 /// A recorded sequence of lost and received frames, read from a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TraceKeys {
-    /// The file as the scenario names it.
+    /// File name as given in the scenario.
     pub file: PathBuf,
-    /// The column read, if the file has several.
+    /// Name of the column, if the file has several columns.
     pub column: Option<String>,
-    /// What comes after the last frame of the recording.
+    /// Continuation after the last frame of the recording.
     pub at_end: TraceEnd,
-    /// Its frame that a replication begins with.
+    /// The frame at which a replication starts.
     pub start: TraceStart,
-    /// Probability that the header of a lost frame can still be read.
+    /// Probability that the header of a lost frame is readable.
     pub readable_headers: Option<Probability>,
-    /// What the file says.
+    /// Contents of the file.
     pub record: LossRecord,
 }
 
@@ -182,7 +185,7 @@ impl Keys {
         record.map_err(|error| self.refused(node, error))
     }
 
-    /// What is wrong with the recording, as an error of the key that decides it.
+    /// Converts an error of the recording into an error of the key that caused it.
     fn refused(&self, node: &Node<'_>, error: TraceError) -> ScenarioError {
         let in_line = |found: String, line| format!("{found} in line {line} of {:?}", self.file);
         let (key, found, allowed) = match error {
@@ -282,37 +285,37 @@ impl ErrorKeys for TraceKeys {
     }
 }
 
-/// Which column of a CSV file holds the outcomes.
+/// The column of a CSV file that contains the outcomes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CsvColumn {
-    /// The column of this name; the first line is the header.
+    /// The column with this name; the first line is the header.
     Named(String),
-    /// The column of this number, from 1; `header` says whether the first line is to be skipped.
+    /// The column with this number, from 1.
     Numbered {
         /// Number of the column, from 1.
         column: usize,
-        /// Is the first line a header?
+        /// Whether the first line is a header, which is skipped.
         header: bool,
     },
 }
 
-/// A recorded sequence of outcomes. Cheap to clone: replications share the record.
+/// A recorded sequence of outcomes. Cheap to clone: replications share it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LossRecord(Arc<[bool]>);
 
 impl LossRecord {
-    /// From outcomes, true for a lost frame.
+    /// Creates a record from outcomes, `true` for a lost frame.
     pub fn new(lost: Vec<bool>) -> Result<Self, TraceError> {
         if lost.is_empty() { Err(TraceError::Empty) } else { Ok(LossRecord(lost.into())) }
     }
 
-    /// From the text format.
+    /// Parses the text format.
     pub fn parse_text(text: &str) -> Result<Self, TraceError> {
         let lines = numbered_lines(text).filter(|(_, line)| !line.trim_start().starts_with('#'));
         Self::new(lines.map(|(line, text)| outcome(line, text)).collect::<Result<_, _>>()?)
     }
 
-    /// From the CSV format.
+    /// Parses the CSV format.
     pub fn parse_csv(text: &str, column: &CsvColumn) -> Result<Self, TraceError> {
         let mut lines = numbered_lines(text);
         let index = match column {
@@ -364,13 +367,14 @@ impl LossRecord {
     }
 }
 
-/// Lines with their numbers, blank lines at the end left out.
+/// Lines with their numbers, without blank lines at the end.
 fn numbered_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     text.trim_end().lines().enumerate().map(|(index, line)| (index + 1, line))
 }
 
-/// The columns that may be asked for: by name if the header is one of names, else their number.
+/// Describes the columns that can be requested: by name if the header contains names, otherwise by
+/// number.
 fn columns(header: &[String]) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_- ()%/".contains(c);
     let is_name = |cell: &String| cell.len() <= 24 && cell.chars().all(is_plain);
@@ -424,7 +428,7 @@ fn cells(line: usize, text: &str) -> Result<Vec<String>, TraceError> {
     }
 }
 
-/// Replays a recorded trace.
+/// Error process that replays a recorded trace.
 #[derive(Clone, Debug)]
 pub struct Trace {
     record: LossRecord,
@@ -433,7 +437,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Replays `record` from the frame of index `start` on.
+    /// Replays `record` from the frame with index `start`.
     pub fn new(record: LossRecord, at_end: TraceEnd, start: usize) -> Self {
         debug_assert!(start < record.frames(), "a trace starts at one of its frames");
         Trace { record, at_end, position: start }
@@ -491,7 +495,7 @@ mod tests {
             let mut trace = keys.build(streams, component).expect("a process");
             let start = trace.position;
             let airtimes = back_to_back(8, Duration::from_millis(1)).take(1500);
-            // All of the recording, and then again from where it began.
+            // The whole recording, and then again from the start.
             for (index, airtime) in airtimes.enumerate() {
                 assert_eq!(trace.is_lost(airtime), outcomes[(start + index) % 1000]);
             }
@@ -503,7 +507,7 @@ mod tests {
         let first = Streams { seed: 1, replication: 0 };
         assert_eq!(start(&first, "link.air.forward"), starts[0]);
         assert_ne!(start(&first, "link.air.reverse"), starts[0]);
-        // Uniform: each quarter has a binomial share of them, four tests below 1e-6 each.
+        // Uniform: the count in each quarter is binomial; four tests below 1e-6 each.
         for quarter in 0..4 {
             let within = starts.iter().filter(|&&start| start / 250 == quarter).count();
             assert_binomial(within as u64, 400, 0.25);

@@ -11,17 +11,18 @@
 //! Source: the *Two State* model of Xylomenos and Kokkinakis, "Multiple layer error control over
 //! wireless links": good 10 s at BER 1e-6, bad 100 to 1000 ms at BER 1e-2.
 //!
-//! A frame is exposed for its whole air time, not judged by the state at one instant: it survives
-//! with probability ∏ (1 - BER_s)^(bits in s) over the segments s of its air time. The periods go
-//! on while the link is idle. The first state is drawn from the stationary law,
+//! A frame is exposed for its whole air time, not judged by the state at one instant. It survives
+//! with probability ∏ (1 - BER_s)^(bits in s) over the segments s of its air time. State changes
+//! continue while the link is idle. The initial state is sampled from the stationary distribution,
 //! P(bad) = bad / (good + bad).
 //!
 //! Mean loss of a frame of L bits and air time T, with a = L ln(1 - BER_good), b = L ln(1 -
 //! BER_bad), g = T / good, h = T / bad and the generator
 //! G = [[a - g, g], [h, b - h]]: 1 - π exp(G) 1.
 //!
-//! Not modelled: caps on the length of a period, more than two states, correlation with the other
-//! direction. A very short mean period makes long idle times slow: every period is drawn.
+//! Not modelled: limits on the duration of a period, more than two states, correlation with the
+//! other direction. Long idle times are slow with a very short mean period, because every period is
+//! sampled.
 
 use super::bits::{FrameLoss, loss};
 use super::{Airtime, ChannelError, ErrorProcess, FRAME_LOSS};
@@ -31,8 +32,8 @@ use lasthop_base::schema::keys::{Limits, table};
 use lasthop_base::units::{Bytes, Duration, Instant, Probability};
 
 table! {
-    /// Bit errors at a rate that alternates between a good and a bad state, both of
-    /// exponential duration; a frame is lost if any of its bits is.
+    /// Bit errors at a rate that alternates between a good and a bad state, both of exponential
+    /// duration. A frame is lost if any of its bits is.
     pub struct TwoStateKeys as "two-state" {
         /// Mean duration of the good state.
         good: Duration, Limits::POSITIVE;
@@ -42,8 +43,9 @@ table! {
         good_ber: Probability;
         /// Bit error rate in the bad state.
         bad_ber: Probability;
-        /// Bytes at the beginning of a frame, the link header among them, that are enough for who reads
-        /// the headers of damaged packets; without it no header of a damaged frame can be read.
+        /// Length of the beginning of a frame, link header included, that must be intact for the
+        /// headers of a damaged packet to be readable. Without it, headers of damaged frames are
+        /// never readable.
         header: Option<Bytes>, Limits::PACKET;
     }
 }
@@ -75,14 +77,14 @@ pub struct TwoStateParameters {
     pub bad_ber: Probability,
 }
 
-/// One state: mean duration and loss law.
+/// One state: mean duration and frame loss probability.
 #[derive(Clone, Debug)]
 struct State {
     mean: Duration,
     loss: FrameLoss,
 }
 
-/// Good and bad periods in time, each with its bit error rate.
+/// Error process with good and bad periods in time, each with its bit error rate.
 #[derive(Clone, Debug)]
 pub struct TwoState {
     current: State,
@@ -95,8 +97,8 @@ pub struct TwoState {
 }
 
 impl TwoState {
-    /// Starts at time 0 in a state drawn from the stationary law. Periods come from the stream
-    /// `sojourns` of `component`, one number per frame from its stream `frame loss`.
+    /// Starts at time 0 in a state sampled from the stationary distribution. Periods use the stream
+    /// `sojourns` of `component`, frame losses one number per frame from its stream `frame loss`.
     pub fn new(
         parameters: TwoStateParameters,
         streams: &Streams,
@@ -122,19 +124,19 @@ impl TwoState {
         if is_bad {
             std::mem::swap(&mut process.current, &mut process.other);
         }
-        // What is left of an exponential period at time 0 is exponential again.
+        // The residual time of an exponential period at time 0 is exponential again.
         process.draw_period();
         Ok(process)
     }
 
-    /// Is the process in a bad period at the end of the last frame?
+    /// Returns `true` if the process is in a bad period at the end of the last frame.
     pub fn is_bad(&self) -> bool {
         self.is_bad
     }
 
     fn draw_period(&mut self) {
         let period = self.sojourns.exponential_duration(self.current.mean);
-        // Saturates: a mean of centuries must not wrap around to "now".
+        // Saturates: a mean of centuries must not wrap around.
         self.until = Instant::from_nanos(self.until.as_nanos().saturating_add(period.as_nanos()));
     }
 
@@ -144,15 +146,15 @@ impl TwoState {
         self.draw_period();
     }
 
-    /// The state at `now`; no frame starts before it any more.
+    /// Advances the state to `now`; no subsequent frame starts before.
     fn go_on(&mut self, now: Instant) {
         while self.until <= now && self.until != Instant::NEVER {
             self.flip();
         }
     }
 
-    /// Loss probability of a frame that a change of state interrupts; `see` is told of the bits in each state, in
-    /// order.
+    /// Returns the loss probability of a frame with state changes during its air time. Calls `see`
+    /// with the number of bits in each state, in order.
     #[cold]
     fn integrate(&mut self, airtime: Airtime, mut see: impl FnMut(&FrameLoss, f64)) -> f64 {
         self.go_on(airtime.start);
@@ -188,7 +190,8 @@ impl ErrorProcess for TwoState {
     }
 
     fn reception(&mut self, airtime: Airtime, header_bits: u64) -> Reception {
-        // What is left of the header where a state begins, and how well it has fared so far.
+        // The rest of the header at the beginning of each state, and its survival probability so
+        // far.
         let (mut left, mut log_survival) = (header_bits as f64, 0.0);
         let frame = self.integrate(airtime, |state, bits| {
             let bits = bits.min(left);
@@ -228,7 +231,7 @@ mod tests {
         TwoState::new(parameters, &streams, "two-state").expect("positive means")
     }
 
-    /// 1 - π exp(G) 1 by the closed form of a 2 × 2 exponential; see the head comment.
+    /// 1 - π exp(G) 1 by the closed form of a 2 × 2 exponential; see the module head.
     fn mean_loss(parameters: TwoStateParameters, bits: f64, air: Duration) -> f64 {
         let (good, bad) = (parameters.good.as_secs_f64(), parameters.bad.as_secs_f64());
         let (g, h) = (air.as_secs_f64() / good, air.as_secs_f64() / bad);
@@ -239,7 +242,7 @@ mod tests {
         let mean = (m[0][0] + m[1][1]) / 2.0;
         let root = (((m[0][0] - m[1][1]) / 2.0).powi(2) + m[0][1] * m[1][0]).sqrt();
         let (cosh, sinh) = (root.cosh(), root.sinh() / root);
-        // exp(G) = e^mean (cosh(root) I + sinh(root)/root (G - mean I)); row sums are wanted.
+        // exp(G) = e^mean (cosh(root) I + sinh(root)/root (G - mean I)); only row sums are needed.
         let row = |i: usize| mean.exp() * (cosh + sinh * (m[i][0] + m[i][1] - mean));
         (good * (1.0 - row(0)) + bad * (1.0 - row(1))) / (good + bad)
     }
@@ -256,8 +259,8 @@ mod tests {
 
     #[test]
     fn saturated_frame_loss_follows_the_closed_form() {
-        // 40 independent replications of 20 000 frames (625 s) each; Student t over them with 39
-        // degrees of freedom, |t| < 5.5: false alarm below 5e-6 a point.
+        // 40 independent replications of 20 000 frames (625 s) each. Student t over them with 39
+        // degrees of freedom, |t| < 5.5: false positives below 5e-6 per point.
         for bad in [100, 200, 500, 1000] {
             let rates: Vec<f64> = (0..40)
                 .map(|replication| {
@@ -284,7 +287,7 @@ mod tests {
 
     #[test]
     fn idle_time_counts() {
-        // Frames half a minute apart are as good as independent (correlation e^-33).
+        // Frames half a minute apart are practically independent (correlation e^-33).
         let mut process = process(parameters(1000), 0);
         let n = 100_000;
         let lost = (0..n).filter(|i| {
@@ -308,7 +311,7 @@ mod tests {
 
     #[test]
     fn segments_multiply() {
-        // A frame that spans many periods of equal BER is an ordinary frame.
+        // For a frame that spans many periods of equal BER, the periods have no effect.
         let ber = probability(1e-3);
         let short = Duration::from_nanos(1000);
         let parameters =

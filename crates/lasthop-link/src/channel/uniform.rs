@@ -1,11 +1,11 @@
-//! Uniform losses: each frame is lost with one probability, independently of all others.
+//! Uniform losses: all frames are lost with the same probability, independently of each other.
 //!
 //! Source: the *Uniform* model of Xylomenos and Kokkinakis, "Multiple layer error control over
 //! wireless links" (frame losses of 1.5, 2.5, 5.4 and 9.8 %); the packet-unit error model of ns-2.
 //!
 //! Loss probability of any frame: p. Runs of losses are geometric, P(k) = p^(k-1) (1 - p).
 //!
-//! Not modelled: size of the frame, time, memory.
+//! Not modelled: frame length, time, memory.
 
 use super::{Airtime, ErrorProcess, FRAME_LOSS, all_units};
 use super::{ChannelError, ErrorKeys, HeaderRule};
@@ -14,15 +14,15 @@ use lasthop_base::schema::keys::table;
 use lasthop_base::units::Probability;
 
 table! {
-    /// Each frame is lost with the same probability, independently and whatever its length.
+    /// All frames are lost with the same probability, independently and regardless of their length.
     pub struct UniformKeys as "uniform" {
         /// Probability that a frame is lost.
         loss: Probability;
-        /// Probability that the header of a lost frame can still be read, for who reads the headers of
-        /// damaged packets; without it none can.
+        /// Probability that the header of a lost frame is readable, for receivers that read the
+        /// headers of damaged packets. Without it, no headers are readable.
         readable_headers: Option<Probability>;
-        /// Whether all units of a frame are lost together, where a protocol codes units; without it each unit is lost with
-        /// this probability.
+        /// Whether all units of a frame are lost together, with protocols that code units.
+        /// Otherwise each unit is lost with this probability.
         whole_frames: Option<bool>;
     }
 }
@@ -40,7 +40,7 @@ impl ErrorKeys for UniformKeys {
     }
 }
 
-/// Each frame is lost with one probability.
+/// Error process with equal loss probabilities for all frames.
 #[derive(Clone, Debug)]
 pub struct Uniform {
     loss: Threshold,
@@ -49,8 +49,8 @@ pub struct Uniform {
 }
 
 impl Uniform {
-    /// Loses a frame with probability `loss`. Numbers come from the stream `frame loss` of
-    /// `component`.
+    /// Loses each frame with probability `loss`. Random numbers come from the stream `frame loss`
+    /// of `component`.
     pub fn new(loss: Probability, streams: &Streams, component: &str) -> Self {
         let frames = streams.stream(component, FRAME_LOSS);
         Uniform { loss: Threshold::new(loss), frames, whole_frames: false }

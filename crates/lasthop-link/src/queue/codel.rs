@@ -1,21 +1,22 @@
-//! CoDel (RFC 8289): drops at the head of a queue in which packets have stayed too long for too long.
+//! CoDel (RFC 8289): drops packets at the head of a queue while their sojourn time stays above a
+//! target.
 //!
 //! ```text
-//!                 sojourn >= target for an interval
-//!   +-----------+ --------------------------------> +----------+
-//!   | not       |   drop; next drop after           | dropping |--+ drop at drop_next; then
-//!   | dropping  |   interval / sqrt(count)          |          |<-+ drop_next += interval / sqrt(count)
-//!   +-----------+ <-------------------------------- +----------+
-//!             sojourn < target, or at most a packet left
+//!                   sojourn >= target for an interval
+//!     +-----------+ --------------------------------> +----------+
+//!     | not       |   drop; next drop after           | dropping |--+ drop at drop_next; then
+//!     | dropping  |   interval / sqrt(count)          |          |<-+ drop_next += interval / sqrt(count)
+//!     +-----------+ <-------------------------------- +----------+
+//!               sojourn < target, or at most one packet remains
 //! ```
 //!
-//! Source: RFC 8289, section 5 (pseudocode); `count` goes on from the last dropping state if that ended
-//! less than 16 intervals ago (section 5.5). A packet whose transport knows ECN is marked where it would
-//! be dropped, and leaves (section 3.1 leaves that open; so does Linux).
+//! Source: RFC 8289, section 5 (pseudocode). `count` continues from the last dropping state if that
+//! state ended less than 16 intervals ago (section 5.5). A packet whose transport supports ECN is
+//! marked and sent instead of being dropped. Section 3.1 leaves this open; Linux does the same.
 //!
-//! States: the packets that wait and when they came; dropping or not.
+//! State: the queued packets and their arrival times; the dropping state.
 //!
-//! Not modelled: CoDel's variant for markings at a threshold.
+//! Not modelled: marking at a threshold (`ce_threshold` of Linux).
 
 use super::family::{DisciplineKeys, QueueSite};
 use super::{DisciplineCounters, Fifo, QueueDiscipline, Transmitter};
@@ -26,22 +27,24 @@ use lasthop_base::units::{Duration, Instant};
 use std::collections::VecDeque;
 
 table! {
-    /// CoDel (RFC 8289): drops at the head, or marks, where packets have stayed longer than target for
-    /// an interval, more and more often until they do not.
+    /// CoDel (RFC 8289): drops or marks packets at the head once their sojourn time has stayed
+    /// above a target for an interval. Drops become more and more frequent until the sojourn time
+    /// falls below the target.
     pub struct CodelKeys as "codel" {
-        /// What the queue holds, the packet in transmission included; a size counts packets with the
-        /// frame header.
+        /// Maximum queue length, including the packet in transmission. A limit in bytes counts
+        /// packets with their frame headers.
         limit: QueueLimit = "1000 packets";
-        /// Time that packets may stay in the queue.
+        /// Target sojourn time of packets in the queue.
         target: Duration = "5 ms", Limits::POSITIVE;
-        /// How long they may stay longer than that: some round-trip time of the flows.
+        /// Time for which the sojourn time may exceed the target: about the round-trip time of the
+        /// flows.
         interval: Duration = "100 ms", Limits::POSITIVE;
-        /// Whether packets of a transport that knows ECN are marked instead of dropped.
+        /// Whether packets of transports that support ECN are marked instead of dropped.
         ecn: bool = "true";
     }
 }
 
-/// The machine.
+/// The state machine.
 pub type Machine<P> = Box<Codel<P>>;
 
 impl DisciplineKeys for CodelKeys {
@@ -55,24 +58,25 @@ impl DisciplineKeys for CodelKeys {
     }
 }
 
-/// The control law: when the packet at the head is to be dropped.
+/// The CoDel state, which decides when the packet at the head is dropped.
 #[derive(Clone, Debug)]
 pub struct Control {
     target: Duration,
     interval: Duration,
-    /// A queue of no more bytes is never too long: a packet of the largest size.
+    /// Queue length in bytes up to which no packets are dropped: one packet of maximum length.
     most_left: u64,
-    /// When the queue will have been too long for an interval; `None` while it is not too long.
+    /// Time at which the sojourn time will have exceeded the target for an interval. `None` while
+    /// it is below the target.
     first_above: Option<Instant>,
     is_dropping: bool,
     drop_next: Instant,
-    /// Drops in this dropping state, and at its beginning.
+    /// Drops in this dropping state, and their initial value in this state.
     count: u64,
     last_count: u64,
 }
 
 impl Control {
-    /// Not dropping.
+    /// Creates the initial state, which is not dropping.
     pub fn new(target: Duration, interval: Duration, most_left: u64) -> Self {
         Control {
             target,
@@ -86,8 +90,8 @@ impl Control {
         }
     }
 
-    /// A packet that has stayed for `sojourn` is at the head; `left` bytes are behind it. May it be
-    /// dropped? (`dodequeue` of the RFC.)
+    /// Returns `true` if the packet at the head may be dropped: `dodequeue` of the RFC. Its sojourn
+    /// time is `sojourn`; `left` bytes are queued behind it.
     fn may_drop(&mut self, now: Instant, sojourn: Duration, left: u64) -> bool {
         if sojourn < self.target || left <= self.most_left {
             self.first_above = None;
@@ -102,7 +106,7 @@ impl Control {
         from + Duration::from_nanos(step as u64)
     }
 
-    /// The dropping state begins, with its first drop.
+    /// Enters the dropping state with its first drop.
     fn begin(&mut self, now: Instant) {
         let drops = self.count - self.last_count;
         let is_recent = now.saturating_since(self.drop_next) < self.interval * 16;
@@ -113,22 +117,22 @@ impl Control {
     }
 }
 
-/// A queue that drops at its head.
+/// A queue that drops packets at its head.
 #[derive(Clone, Debug)]
 pub struct Codel<P> {
     fifo: Fifo<P>,
-    /// When each packet came.
+    /// Arrival time of each packet.
     arrivals: VecDeque<Instant>,
     control: Control,
     marks_ect: bool,
-    /// By the last call.
+    /// Packets dropped by the last call.
     dropped: Vec<P>,
     counters: DisciplineCounters,
 }
 
 impl<P: Payload> Codel<P> {
-    /// Lets `control` drop from an empty queue. `marks_ect`: are packets of a transport that knows ECN
-    /// marked instead?
+    /// Creates an empty queue controlled by `control`. `marks_ect`: whether packets of transports
+    /// that support ECN are marked instead of dropped.
     pub fn new(fifo: Fifo<P>, control: Control, marks_ect: bool) -> Self {
         Codel {
             fifo,
@@ -140,23 +144,23 @@ impl<P: Payload> Codel<P> {
         }
     }
 
-    /// Bytes of the packets that wait, link headers included.
+    /// Total length of the queued packets in bytes, link headers included.
     pub(super) fn bytes(&self) -> u64 {
         self.fifo.bytes()
     }
 
-    /// Takes out the packet at the head, however long it has stayed.
+    /// Removes the packet at the head, regardless of its sojourn time.
     pub(super) fn pop(&mut self) -> Option<P> {
         self.arrivals.pop_front();
         self.fifo.pop()
     }
 
-    /// What the last call dropped, for its caller to take.
+    /// Packets dropped by the last call, to be moved out by the caller.
     pub(super) fn dropped_mut(&mut self) -> &mut Vec<P> {
         &mut self.dropped
     }
 
-    /// The packet at the head, and whether it may be dropped.
+    /// Removes the packet at the head. Returns it, and whether it may be dropped.
     fn take(&mut self, now: Instant) -> Option<(P, bool)> {
         let (Some(packet), Some(arrival)) = (self.fifo.pop(), self.arrivals.pop_front()) else {
             self.control.first_above = None;
@@ -213,7 +217,7 @@ impl<P: Payload> QueueDiscipline<P> for Box<Codel<P>> {
             }
             self.discard(packet);
             let may_drop;
-            // More than a packet is left wherever one may be dropped.
+            // `take` does not fail: a packet may only be dropped if others are queued behind it.
             (packet, may_drop) = self.take(now)?;
             self.control.is_dropping = may_drop;
             if may_drop {
@@ -251,8 +255,8 @@ mod tests {
         Instant::ZERO + Duration::from_millis(millis)
     }
 
-    /// A queue of 400 packets of 1000 B that have come at time 0, of which one leaves every 10 ms; the
-    /// times at which packets are dropped or marked.
+    /// 400 packets of 1000 B arrive at time 0, and one is dequeued every 10 ms. Returns the times
+    /// at which packets are dropped or marked.
     fn hits(ecn: Ecn) -> (Vec<u64>, DisciplineCounters) {
         let fifo = Fifo::new(Limit::Packets(1000), Bytes::default());
         let [target, interval] = [5, 100].map(Duration::from_millis);
@@ -272,10 +276,10 @@ mod tests {
         (hits, queue.counters())
     }
 
-    /// By hand from the pseudocode: the first packet that has stayed 5 ms is looked at at 10 ms, so that
-    /// drops begin at 110 ms and follow at 210, 210 + 100/sqrt 2 = 280.7, + 100/sqrt 3 = 338.4, 388.4,
-    /// 433.2, 474.0, 511.8, 547.1, 580.5, 612.1, 642.2, 671.1, 698.8, 725.6, 751.4, 776.4 ms, each at the
-    /// next departure.
+    /// Computed by hand from the pseudocode. The first packet that has stayed for 5 ms is dequeued
+    /// at 10 ms. Drops therefore begin at 110 ms and follow at 210, 210 + 100/sqrt 2 = 280.7, +
+    /// 100/sqrt 3 = 338.4, 388.4, 433.2, 474.0, 511.8, 547.1, 580.5, 612.1, 642.2, 671.1, 698.8,
+    /// 725.6, 751.4, 776.4 ms, each at the next dequeue.
     #[test]
     fn drops_come_by_the_square_root_law() {
         let expected =
@@ -294,7 +298,8 @@ mod tests {
         control.begin(millis(110));
         control.count = 9;
         control.is_dropping = false;
-        // Eight more drops than at the beginning; 1600 ms after drop_next it is too late for them.
+        // Eight drops since the beginning of the state. 1600 ms after `drop_next` they no longer
+        // count.
         let mut late = control.clone();
         control.begin(millis(1700));
         assert_eq!(
@@ -303,7 +308,7 @@ mod tests {
         );
         late.begin(millis(1900));
         assert_eq!((late.count, late.drop_next), (1, millis(2000)));
-        // Neither a short stay nor a last packet is too long.
+        // Neither a sojourn time below the target nor a last packet leads to a drop.
         assert!(!control.may_drop(millis(2000), Duration::from_millis(4), 9000));
         assert!(!control.may_drop(millis(2000), Duration::from_millis(50), 1000));
         assert!(!control.may_drop(millis(2000), Duration::from_millis(5), 9000));

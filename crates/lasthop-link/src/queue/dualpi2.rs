@@ -1,32 +1,35 @@
-//! DualPI2 (RFC 9332): two queues, one for transports that want a short queue (L4S), one for all others, coupled so that
-//! flows of both kinds get similar rates. One discipline, nearly half of the file its tests.
+//! DualPI2 (RFC 9332): two coupled queues, a low-latency queue for L4S transports and one for
+//! Classic transports. The coupling gives flows of both kinds similar rates. Nearly half of this
+//! file is tests.
 //!
 //! ```text
-//!                        +---------+  p_L = max(ramp of its own delay, k p')      +-----------+
-//!   ECT(1), CE --------> | L queue | --- mark -------------------------------->   | scheduler | -->
-//!                        +---------+                                              | L first,  |
-//!                        +---------+  p_C = p'^2                                  | C has its |
-//!   not-ECT, ECT(0) ---> | C queue | --- mark, or drop of not-ECT ------------>   | share     |
-//!                        +---------+                                              +-----------+
+//!                          +---------+  p_L = max(ramp of its own delay, k p')      +-----------+
+//!     ECT(1), CE --------> | L queue | --- mark -------------------------------->   | scheduler | -->
+//!                          +---------+                                              | L first,  |
+//!                          +---------+  p_C = p'^2                                  | C has its |
+//!     not-ECT, ECT(0) ---> | C queue | --- mark, or drop of not-ECT ------------>   | share     |
+//!                          +---------+                                              +-----------+
 //!
-//!   every T_update:  p' := p' + alpha (delay - target) + beta (delay - delay before), within 0 and 1
-//!                    delay: of the packet that has waited longest, in either queue
-//!   k p' >= 1:       overload. L packets are dropped with p_C as well; C packets are dropped, not marked
+//!     every T_update:  p' := p' + alpha (delay - target) + beta (delay - old delay), clamped to [0, 1]
+//!                      delay: of the packet that has waited longest, in either queue
+//!     k p' >= 1:       overload. L packets are dropped with p_C as well; C packets are dropped, not marked
 //! ```
 //!
-//! Source: RFC 9332, appendix A: constants and `recur` of A.1, which hits evenly and draws no random number; overload,
-//! delay and the floor of the ramp (`th_len`) of A.2. T_update = min(target, RTT_max / 3), alpha = 0.1 T_update /
-//! RTT_max^2, beta = 0.3 / RTT_max. `th_len` counts what is left behind the packet that leaves, as the pseudocode does.
-//! Schedulers: weighted round robin with a credit in bytes, or the queue whose head has waited longer, where the L queue's counts for
-//! `tshift` more; the weight of the C queue is that of Linux (`sch_dualpi2`, 10 %), the time shift that of the drafts of
+//! Source: RFC 9332, appendix A. Constants and `recur`, which selects packets at regular distances
+//! without random numbers, are from A.1; overload, delay and the floor of the ramp (`th_len`) from
+//! A.2. T_update = min(target, RTT_max / 3), alpha = 0.1 T_update / RTT_max^2, beta = 0.3 /
+//! RTT_max. As in the pseudocode, `th_len` is compared with the queue length after the packet has
+//! been dequeued. Schedulers: weighted round robin with a credit in bytes, or the queue whose head
+//! has waited longer, where `tshift` is added to the waiting time of the L queue. The weight of the
+//! C queue is the one of Linux (`sch_dualpi2`, 10 %); the time shift is the one of the drafts of
 //! the RFC and of ns-3 (50 ms).
 //!
-//! States: the packets of both queues and when they came; p', the delay at the last update; the sums of `recur`; the
-//! credit. Updates have no timer: those that are due are made up for before the next call, since between calls the
-//! delay only grows with the time.
+//! State: the packets of both queues and their arrival times; p', the delay at the last update; the
+//! sums of `recur`; the credit. Updates need no timer: due ones are made up for before the next
+//! call, because between calls the delay only grows with time.
 //!
-//! Not modelled: queue protection (RFC 9332, section 4.2); the curvy RED of appendix B; drops at the tail instead of the
-//! head; classifiers other than the ECN field.
+//! Not modelled: queue protection (RFC 9332, section 4.2); Curvy RED of appendix B; drops at the
+//! tail instead of the head; classifiers other than the ECN field.
 
 use super::family::{DisciplineKeys, QueueSite};
 use super::{DisciplineCounters, Fifo, Limit, QueueDiscipline, Transmitter};
@@ -37,44 +40,50 @@ use lasthop_base::units::{Bytes, Duration, Instant, Probability};
 use std::collections::VecDeque;
 
 table! {
-    /// DualPI2 (RFC 9332): a short queue for L4S transports (ECT(1)), which are marked early, and one for all others, of which
-    /// the square of that share is dropped or marked.
+    /// DualPI2 (RFC 9332): a low-latency queue for L4S transports (ECT(1)), whose packets are
+    /// marked early, and a Classic queue for all others. Classic packets are dropped or marked with
+    /// the square of the base probability.
     pub struct DualPi2Keys as "dualpi2" {
-        /// What both queues hold together, the packet in transmission included; a size counts packets with the
-        /// frame header. Without it what the link sends in 250 ms at its highest rate, at least four packets.
+        /// Maximum length of both queues together, including the packet in transmission. A limit in
+        /// bytes counts packets with their frame headers. Default: the bytes sent in 250 ms at the
+        /// highest rate of the link, at least four packets.
         limit: Option<QueueLimit>;
-        /// Coupling factor: L4S packets are marked k times as often as the square root of what others are.
+        /// Coupling factor k: L4S packets are marked with k times the square root of the
+        /// probability of Classic packets.
         k: u32 = "2", Limits::range(1, 16);
-        /// Delay of the classic queue that is wanted.
+        /// Target delay of the Classic queue.
         target: Duration = "15 ms", Limits::POSITIVE;
-        /// The longest round-trip time that the control must be stable for; its gains follow from it.
+        /// Maximum round-trip time for which the controller must be stable. It determines the
+        /// gains.
         rtt_max: Duration = "100 ms", Limits::POSITIVE;
-        /// Delay of an L4S packet above which some are marked, whatever the classic queue.
+        /// Delay of an L4S packet above which some packets are marked, regardless of the Classic
+        /// queue.
         min_th: Duration = "800 us";
-        /// Delay above `min_th` at which all are.
+        /// Delay in excess of `min_th` above which all packets are marked.
         range: Duration = "400 us";
-        /// Packets behind an L4S packet up to which its delay does not matter.
+        /// Packets queued behind an L4S packet up to which its delay is ignored.
         th_len: u32 = "1";
-        /// Which queue goes next.
+        /// Scheduler of the two queues.
         scheduler: Scheduler = "wrr";
-        /// Share of the classic queue with `scheduler = "wrr"`, as long as packets wait in both.
+        /// Share of the Classic queue with `scheduler = "wrr"` while packets wait in both queues.
         classic_weight: Probability = "10 %";
-        /// By how much more a classic packet must have waited than an L4S packet with `scheduler = "ts-fifo"`.
+        /// Time by which a Classic packet must have waited longer than an L4S packet to be sent
+        /// first with `scheduler = "ts-fifo"`.
         tshift: Duration = "50 ms";
     }
 }
 
 choice! {
-    /// Which of the two queues goes next where packets wait in both.
+    /// Scheduler of the two queues while packets wait in both.
     pub enum Scheduler {
-        /// The L4S queue, but for the bytes that the classic one has its share of.
+        /// The L4S queue first, except for the share of the Classic queue.
         Wrr = "wrr",
-        /// The L4S queue, unless the first classic packet has waited longer by a time shift.
+        /// The L4S queue first, unless the first Classic packet has waited longer by a time shift.
         TimeShiftedFifo = "ts-fifo",
     }
 }
 
-/// The machine.
+/// The state machine.
 pub type Machine<P> = Box<DualPi2<P>>;
 
 impl DisciplineKeys for DualPi2Keys {
@@ -86,12 +95,12 @@ impl DisciplineKeys for DualPi2Keys {
     }
 }
 
-/// Time at the highest rate of a link that a limit of its own is worth (RFC 9332, appendix A.1).
+/// Default limit, as time at the highest rate of the link (RFC 9332, appendix A.1).
 const BUFFER: Duration = Duration::from_millis(250);
-/// Largest packets that fit into any limit of its own.
+/// Minimum of the default limit, in packets of maximum length.
 const FEWEST: u64 = 4;
 
-/// The base probability p', and what follows from it.
+/// The base probability p' and the probabilities derived from it.
 #[derive(Clone, Debug)]
 pub struct Control {
     target: Duration,
@@ -99,7 +108,7 @@ pub struct Control {
     alpha: f64,
     beta: f64,
     k: f64,
-    /// p'.
+    /// The base probability p'.
     base: f64,
     old_delay: Duration,
     next_update: Instant,
@@ -121,22 +130,23 @@ impl Control {
         }
     }
 
-    /// p_C, of the classic queue.
+    /// p_C, the probability of the Classic queue.
     fn classic(&self) -> f64 {
         self.base * self.base
     }
 
-    /// p_CL, which the L queue gets from the classic one.
+    /// p_CL, the coupled probability of the L queue.
     fn coupled(&self) -> f64 {
         (self.k * self.base).min(1.0)
     }
 
-    /// Is p_CL at its maximum? p_C is then at its own, 1 / k^2, or above.
+    /// Returns `true` if p_CL is at its maximum. Then p_C is at its maximum, 1 / k^2, or above.
     fn is_overloaded(&self) -> bool {
         self.k * self.base >= 1.0
     }
 
-    /// Makes up for the updates until `now`; the packet that has waited longest came at `oldest`.
+    /// Makes up for the updates until `now`. `oldest` is the arrival time of the packet that has
+    /// waited longest.
     fn catch_up(&mut self, now: Instant, oldest: Option<Instant>) {
         while self.next_update <= now {
             let delay = oldest.map(|arrival| self.next_update.saturating_since(arrival));
@@ -164,14 +174,14 @@ impl Control {
 #[derive(Clone, Debug)]
 struct Lane<P> {
     fifo: Fifo<P>,
-    /// When each packet came.
+    /// Arrival time of each packet.
     arrivals: VecDeque<Instant>,
-    /// Probabilities that have not led to a hit.
+    /// Sum of likelihoods that have not yet selected a packet.
     count: f64,
 }
 
 impl<P: Payload> Lane<P> {
-    /// Both lanes share a limit: none has one of its own.
+    /// Creates a queue without its own limit: both queues share one.
     fn new(header: Bytes) -> Self {
         let fifo = Fifo::new(Limit::Packets(u64::MAX), header);
         Lane { fifo, arrivals: VecDeque::with_capacity(64), count: 0.0 }
@@ -186,12 +196,13 @@ impl<P: Payload> Lane<P> {
         self.arrivals.pop_front().zip(self.fifo.pop())
     }
 
-    /// How long the first packet has waited.
+    /// Waiting time of the first packet.
     fn wait(&self, now: Instant) -> Option<Duration> {
         self.arrivals.front().map(|&arrival| now - arrival)
     }
 
-    /// `recur` of the RFC: true in this share of the calls, at even distances.
+    /// `recur` of the RFC: returns `true` in a fraction `likelihood` of the calls, at regular
+    /// distances.
     fn recur(&mut self, likelihood: f64) -> bool {
         self.count += likelihood;
         let is_hit = self.count > 1.0;
@@ -200,25 +211,25 @@ impl<P: Payload> Lane<P> {
     }
 }
 
-/// Two coupled queues.
+/// A DualPI2 queue: two coupled queues.
 #[derive(Clone, Debug)]
 pub struct DualPi2<P> {
     keys: DualPi2Keys,
     header: u64,
-    /// A packet of the largest size, with its link header.
+    /// Maximum packet length, link header included.
     largest: u64,
     control: Control,
     low_latency: Lane<P>,
     classic: Lane<P>,
-    /// Bytes that the classic queue is behind its share, while packets wait in both.
+    /// Bytes that the Classic queue is behind its share while packets wait in both queues.
     owed: f64,
-    /// By the last call.
+    /// Packets dropped by the last call.
     dropped: Vec<P>,
     counters: DisciplineCounters,
 }
 
 impl<P: Payload> DualPi2<P> {
-    /// Empty queues; `largest` is the length of the largest packet with its link `header`.
+    /// Creates empty queues. `largest` is the maximum packet length, link `header` included.
     pub fn new(keys: DualPi2Keys, header: Bytes, largest: u64) -> Self {
         let control = Control::new(keys.target, keys.rtt_max, keys.k);
         DualPi2 {
@@ -240,7 +251,8 @@ impl<P: Payload> DualPi2<P> {
         self.control.catch_up(now, oldest);
     }
 
-    /// Does the L queue go next? The account is of the time in which both have packets.
+    /// Returns `true` if the L queue is served next. The credit only applies while packets wait in
+    /// both queues.
     fn is_low_latency_next(&mut self, now: Instant) -> bool {
         let heads = self.low_latency.wait(now).zip(self.classic.wait(now));
         let Some((low_latency, classic)) = heads else {
@@ -253,7 +265,7 @@ impl<P: Payload> DualPi2<P> {
         }
     }
 
-    /// One queue has sent `bytes`; if the other still has packets, that is kept account of.
+    /// Updates the credit after one queue has sent `bytes`, if packets wait in the other queue.
     fn charge(&mut self, is_low_latency: bool, bytes: u64) {
         let share = self.keys.classic_weight.get();
         let (other, weight) = match is_low_latency {
@@ -265,7 +277,7 @@ impl<P: Payload> DualPi2<P> {
         }
     }
 
-    /// p'_L: the ramp of the L queue's own delay.
+    /// p'_L: the marking probability from the L queue's own delay (the ramp).
     fn ramp(&self, delay: Duration) -> f64 {
         let DualPi2Keys { min_th, range, th_len, .. } = self.keys;
         if self.low_latency.fifo.len() as u64 <= th_len.into() || delay <= min_th {
@@ -275,7 +287,8 @@ impl<P: Payload> DualPi2<P> {
         if above >= range.as_nanos() { 1.0 } else { above as f64 / range.as_nanos() as f64 }
     }
 
-    /// What becomes of the packet that leaves the L queue: is it marked, or dropped?
+    /// Decides on a packet dequeued from the L queue. Returns whether it is marked, and whether it
+    /// is dropped.
     fn low_latency_hit(&mut self, delay: Duration) -> (bool, bool) {
         let coupled = self.control.coupled();
         if !self.control.is_overloaded() {
@@ -371,7 +384,8 @@ mod tests {
         Instant::ZERO + Duration::from_nanos(micros * 1000)
     }
 
-    /// The defaults with these changes, for packets of 1500 B at 12 Mbps: a packet takes 1 ms.
+    /// The defaults with these changes, for packets of 1500 B at 12 Mbps: the transmission of one
+    /// packet takes 1 ms.
     fn queue(change: impl Fn(&mut DualPi2Keys)) -> (Box<DualPi2<Packet>>, Transmitter) {
         let document = serde_json::json!({});
         let files = lasthop_base::schema::files::Files::new(std::path::Path::new(""));
@@ -388,14 +402,14 @@ mod tests {
         packet
     }
 
-    /// Fixes p' whatever the delays.
+    /// Fixes p' regardless of the delays.
     fn fix(queue: &mut DualPi2<Packet>, base: f64) {
         queue.control.base = base;
         queue.control.next_update = Instant::NEVER;
     }
 
-    /// Gains of appendix A.1 at its defaults: T_update = min(15, 100 / 3) = 15 ms, alpha = 0.1 * 0.015 / 0.1^2 = 0.15 Hz,
-    /// beta = 0.3 / 0.1 = 3 Hz; steps by hand.
+    /// Gains of appendix A.1 with its defaults: T_update = min(15, 100 / 3) = 15 ms, alpha = 0.1 *
+    /// 0.015 / 0.1^2 = 0.15 Hz, beta = 0.3 / 0.1 = 3 Hz. Steps computed by hand.
     #[test]
     fn the_base_probability_follows_the_delay() {
         let millis = Duration::from_millis;
@@ -407,11 +421,11 @@ mod tests {
             (30, 0.00225 + 0.09),
             // 0.15 * 0.005 - 3 * 0.010
             (20, 0.00075 - 0.03),
-            // At the target nothing but the trend counts, then nothing.
+            // At the target only the trend counts; then nothing changes.
             (15, -0.015),
             (15, 0.0),
             (215, 0.03 + 0.6),
-            // Up to 1 and down to 0.
+            // Clamped to 1 and to 0.
             (1015, 9.0),
             (0, -9.0),
         ] {
@@ -424,7 +438,7 @@ mod tests {
         }
     }
 
-    /// The delay grows with the time between two updates, though nobody calls.
+    /// The delay grows with time between updates, even without calls.
     #[test]
     fn missed_updates_are_made_up_for() {
         let (mut late, transmitter) = queue(|_| ());
@@ -438,15 +452,15 @@ mod tests {
         // Updates at 15, 30, … 105 ms with delays 5, 20, … 95 ms: the trends add up to 3 * 0.095, the errors to
         // 0.15 * (sum of 5, 20, … 95 less 7 * 15) ms = 0.15 * 0.245.
         assert!((late.control.base - (0.285 + 0.15 * 0.245)).abs() < 1e-12, "{:?}", late.control);
-        // Empty, it falls to 0 and rests.
+        // An empty queue: p' falls to 0 and stays there.
         assert!(late.dequeue(micros(109_000)).is_some());
         late.catch_up(micros(10_000_000_000));
         assert_eq!((late.control.base, late.control.old_delay), (0.0, Duration::ZERO));
         assert!(late.control.next_update > micros(10_000_000_000));
     }
 
-    /// Numbers of the packets that came out marked, and of those dropped, when `count` packets that have come at once
-    /// leave at once.
+    /// `count` packets arrive simultaneously and are dequeued simultaneously. Returns the numbers
+    /// of the marked and of the dropped packets.
     fn hits(queue: &mut Box<DualPi2<Packet>>, ecn: Ecn, count: u32) -> [Vec<u32>; 2] {
         let transmitter = Transmitter::new(Rate::from_bps(1_000_000_000));
         for number in 1..=count {
@@ -464,7 +478,8 @@ mod tests {
         [marked, dropped]
     }
 
-    /// By hand: `recur` adds up the likelihood and hits where the sum passes 1, which it then takes off.
+    /// Computed by hand: `recur` accumulates the likelihood; when the sum exceeds 1, it selects the
+    /// packet and subtracts 1.
     #[test]
     fn classic_packets_are_hit_with_the_square_and_l4s_packets_k_times_as_often_as_its_root() {
         // p' = 1/4: p_CL = 1/2, p_C = 1/16.
@@ -480,14 +495,15 @@ mod tests {
             fix(&mut queue, 0.25);
             assert_eq!(hits(&mut queue, ecn, 36), expected, "{ecn:?}");
         }
-        // k = 3: sums 0.75, 1.5, 1.25, 1, 1.75, 1.5 where marks take 1 off.
+        // k = 3: sums 0.75, 1.5, 1.25, 1, 1.75, 1.5, where marks subtract 1.
         let (mut queue, _) = queue(|keys| keys.k = 3);
         fix(&mut queue, 0.25);
         assert_eq!(hits(&mut queue, Ecn::Ect1, 6), [vec![2, 3, 5, 6], vec![]]);
     }
 
-    /// p' = 1/2: p_CL = 1 = p_Lmax, p_C = 1/4 = p_Cmax. The sum of the L queue is 1/4 and, after the mark, again 1/4 with the
-    /// first packet, 1/2, 3/4, 1 (no mark until above 1: 2) with the next three, and 5/4 drops the fifth.
+    /// p' = 1/2: p_CL = 1 = p_Lmax, p_C = 1/4 = p_Cmax. The sum of the L queue is 1/4 and, after
+    /// the mark, again 1/4 with the first packet. It is 1/2, 3/4, 1 (no mark until above 1: 2) with
+    /// the next three, and 5/4 drops the fifth.
     #[test]
     fn overload_drops_from_both_queues() {
         for (ecn, expected) in [
@@ -501,7 +517,8 @@ mod tests {
         }
     }
 
-    /// The ramp from 800 to 1200 us, and its floor: with one packet or none behind it a packet is not marked.
+    /// The ramp from 800 to 1200 us, and its floor: a packet with at most one packet behind it is
+    /// not marked.
     #[test]
     fn l4s_packets_are_marked_by_their_own_delay() {
         for (delay, behind, expected) in [
@@ -526,7 +543,8 @@ mod tests {
         }
     }
 
-    /// Which kinds of 40 packets that have come at once, 20 of either, leave in the first places.
+    /// 40 packets, 20 of either kind, arrive simultaneously. Returns the order in which their kinds
+    /// are sent.
     fn order(change: impl Fn(&mut DualPi2Keys)) -> String {
         let (mut queue, transmitter) = queue(change);
         fix(&mut queue, 0.0);
@@ -541,8 +559,9 @@ mod tests {
         order
     }
 
-    /// A credit of 1500 B times the weight for each L packet, so that with a quarter after the first one C packet pays
-    /// three of its quarters back.
+    /// Each L packet earns the Classic queue 1500 B times the weight. With a weight of 1/4, the
+    /// first L packet is followed by one C packet; from then on, each C packet uses up the credit
+    /// of three L packets.
     #[test]
     fn the_classic_queue_has_its_share() {
         let quarter =
@@ -550,7 +569,8 @@ mod tests {
         assert!(order(quarter).starts_with("LCLLLCLLLCLLLCLLLC"));
         let none = |keys: &mut DualPi2Keys| keys.classic_weight = Probability::new(0.0).unwrap();
         assert_eq!(order(none), "L".repeat(20) + &"C".repeat(20));
-        // A classic packet that came 50 ms and 1 us earlier goes first, one of 50 ms does not.
+        // A Classic packet that arrived 50 ms + 1 us earlier is sent first; one that arrived 50 ms
+        // earlier is not.
         for (head_start, first) in [(50_000, Ecn::Ect1), (50_001, Ecn::NotEct)] {
             let (mut queue, transmitter) =
                 queue(|keys| keys.scheduler = Scheduler::TimeShiftedFifo);
@@ -561,7 +581,7 @@ mod tests {
         }
     }
 
-    /// 250 ms at 12 Mbps are 375,000 B, 250 packets, of both kinds together.
+    /// 250 ms at 12 Mbps are 375,000 B, or 250 packets of both kinds together.
     #[test]
     fn both_queues_share_the_limit() {
         for (limit, room) in [
@@ -580,8 +600,9 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes when: packets of a kind leave in order, each once or dropped once; nothing is left behind; only packets
-        /// that know ECN are marked; the sums of `recur` stay between 0 and 1 above what they add.
+        /// For any arrivals: packets of a kind are sent in order, and each is either sent once or
+        /// dropped once. No packets remain. Only packets of transports that support ECN are marked.
+        /// The sums of `recur` stay between 0 and 1.
         #[test]
         fn no_packet_is_lost_or_twice(
             steps in prop::collection::vec((0u64..3000, 0u8..4, 0u8..3), 1..400),
@@ -606,7 +627,7 @@ mod tests {
                 now += Duration::from_nanos(wait * 1000);
                 let ecn = Ecn::from_bits(ecn);
                 let mut packet = packet(ecn, number);
-                // What it was when it came.
+                // The ECN field and the queue at arrival.
                 (packet.tcp.seq, packet.tcp.payload) = (ecn.is_capable().into(), packet.is_l4s().into());
                 joined += usize::from(queue.enqueue(now, packet, &transmitter));
                 for _ in 0..departures {

@@ -1,45 +1,48 @@
-//! Fair queueing with a self-made clock: who sends the next frame on a shared transmitter.
+//! Start-time fair queueing with a self-clocked virtual time: selects the member that sends the
+//! next frame on a shared transmitter.
 //!
-//! Each member i has a weight φ_i and a finish tag F_i; v is the virtual time. Both count weighted
+//! Each member i has a weight φ_i and a finish tag F_i; v is the virtual time. Both are in weighted
 //! bytes, not seconds.
 //!
 //! ```text
-//!   choose   among the members that have something to send: the smallest start tag
-//!            S_i = max(v, F_i), of equal ones the lowest index
-//!   charge   member i has sent a frame of L bytes:  v := S_i,  F_i := S_i + L / φ_i
-//!   reset    the transmitter is idle:               v := 0,    F_i := 0 for all i
+//!     choose   the member with the smallest start tag S_i = max(v, F_i) among the backlogged
+//!              members; ties: the lowest index
+//!     charge   member i has sent a frame of L bytes:  v := S_i,  F_i := S_i + L / φ_i
+//!     reset    the transmitter is idle:               v := 0,    F_i := 0 for all i
 //! ```
 //!
 //! Source: self-clocked fair queueing (Golestani, INFOCOM 1994) takes the virtual time from the tag
-//! of the frame in service, so that no ideal system has to be simulated beside the real one. Its
-//! order is that of *finish* tags, for which the length of every member's next frame must be known.
-//! The members here are link-layer machines: what one sends next is decided when it is polled, and
-//! being polled starts its timers. Hence the order of *start* tags (start-time fair queueing, Goyal,
-//! Vin and Cheng, IEEE/ACM Transactions on Networking 5(5), 1997), which needs the length only after
-//! the choice. Its bounds:
+//! of the frame in service, so that no ideal system needs to be simulated in addition. It serves
+//! frames in the order of their *finish* tags, which depend on the length of every member's next
+//! frame. Here the members are link-layer state machines: the next frame of a member is only
+//! determined when it is polled, and polling starts its timers. Therefore frames are served in the
+//! order of their *start* tags (start-time fair queueing, Goyal, Vin and Cheng, IEEE/ACM
+//! Transactions on Networking 5(5), 1997), which need the length only after the choice. Its bounds:
 //!
-//! - while i and j both have something to send, |W_i / φ_i - W_j / φ_j| <= L_i / φ_i + L_j / φ_j,
-//!   where W is the work done and L the longest frame of each: the same as with finish tags;
-//! - a frame of a member that keeps to its share leaves at most one longest frame of every other
-//!   member later than from a link of its own. With finish tags it may be later by L_i / φ_i more,
-//!   which hurts members with small weights most.
+//! - While i and j are both backlogged, |W_i / φ_i - W_j / φ_j| <= L_i / φ_i + L_j / φ_j, where W
+//!   is the work done and L the maximum frame length of each. Finish tags have the same bound.
+//! - A frame of a member that does not exceed its share is sent at most one maximum frame of every
+//!   other member later than on a dedicated link. With finish tags it may be later by another L_i /
+//!   φ_i, which is worst for members with small weights.
 //!
-//! A tag is not stored with a frame. It would be made when the frame becomes the head of its member:
-//! max(v, F_i) at that time. While the frame waits, v may grow, but never beyond the smallest tag
-//! of those that wait, so that the maximum taken at the choice is the same.
+//! Tags are not stored with frames. The tag would be assigned when the frame becomes the head of
+//! its member, as max(v, F_i) at that time. While the frame waits, v may grow, but never beyond the
+//! smallest tag of the waiting frames. Therefore the maximum at the time of the choice has the same
+//! result.
 //!
-//! Not modelled: pre-emption, priorities between members.
+//! Not modelled: preemption, priorities between members.
 
 use std::num::NonZeroU32;
 
-/// Parts of a byte that tags count: the rounding of one frame's charge is below a millionth byte
-/// over its weight.
+/// Tag units per byte. The rounding error of one frame's charge is less than a millionth of a byte
+/// divided by its weight.
 const UNIT: u64 = 1 << 20;
 
-/// Tags are brought down before they overflow; this many bytes without an idle moment are rare.
+/// Virtual time at which tags are rebased to avoid an overflow. So many bytes without an idle
+/// period are rare.
 const REBASE: u64 = 1 << 62;
 
-/// One of those who share.
+/// One member.
 #[derive(Clone, Copy, Debug)]
 struct Member {
     weight: NonZeroU32,
@@ -54,13 +57,13 @@ pub struct FairQueue {
 }
 
 impl FairQueue {
-    /// Nobody has sent yet; the index of a weight is that of its member.
+    /// Creates a queue with one member per weight, at the index of its weight.
     pub fn new(weights: &[NonZeroU32]) -> Self {
         let members = weights.iter().map(|&weight| Member { weight, finish: 0 }).collect();
         FairQueue { virtual_time: 0, members }
     }
 
-    /// The member that sends next, among those that have something to send; `None` if none has.
+    /// Returns the member that sends next among those with a frame to send, if any.
     pub fn choose(&self, mut has_frame: impl FnMut(usize) -> bool) -> Option<usize> {
         let start = |(index, member): (usize, &Member)| {
             has_frame(index).then(|| (member.finish.max(self.virtual_time), index))
@@ -68,7 +71,7 @@ impl FairQueue {
         self.members.iter().enumerate().filter_map(start).min().map(|(_, index)| index)
     }
 
-    /// `member`, just chosen, sends a frame of `bytes`.
+    /// Charges `member`, which has just been chosen, for a frame of `bytes`.
     pub fn charge(&mut self, member: usize, bytes: u32) {
         if self.virtual_time >= REBASE {
             self.rebase();
@@ -78,7 +81,7 @@ impl FairQueue {
         *finish = self.virtual_time + u64::from(bytes) * UNIT / u64::from(weight.get());
     }
 
-    /// The transmitter has nothing to send: what was sent before no longer counts.
+    /// Resets all tags, because the transmitter is idle.
     pub fn reset(&mut self) {
         self.virtual_time = 0;
         self.members.iter_mut().for_each(|member| member.finish = 0);
@@ -89,8 +92,9 @@ impl FairQueue {
         self.members[member].weight
     }
 
-    /// `member` has this weight from now on. What its last frame is still to be charged with is
-    /// charged anew: otherwise weights on another scale would shut it out, or let it all through.
+    /// Sets the weight of `member`. The part of its last frame that is not yet served is charged
+    /// again with the new weight. Otherwise weights on another scale would exclude the member or
+    /// give it the whole capacity.
     pub fn set_weight(&mut self, member: usize, weight: NonZeroU32) {
         let Member { weight: old, finish } = &mut self.members[member];
         let ahead = u128::from(finish.saturating_sub(self.virtual_time));
@@ -99,7 +103,7 @@ impl FairQueue {
         *old = weight;
     }
 
-    /// Shifts all tags; one below the virtual time is worth no more than it.
+    /// Shifts all tags by the virtual time. Tags below it are equivalent to it.
     #[cold]
     fn rebase(&mut self) {
         for member in &mut self.members {
@@ -118,7 +122,7 @@ mod tests {
         weights.iter().filter_map(|&weight| NonZeroU32::new(weight)).collect()
     }
 
-    /// The first `count` choices among members that always have frames of these lengths.
+    /// The first `count` choices among backlogged members with these frame lengths.
     fn order(queue: &mut FairQueue, lengths: &[u32], count: usize) -> Vec<usize> {
         (0..count)
             .map(|_| {
@@ -131,10 +135,10 @@ mod tests {
 
     #[test]
     fn the_order_of_a_table_worked_by_hand() {
-        // Start tags of 0: 0, 50, 100, 150 …; of 1: 0, 100, 200 …; ties go to 0.
+        // Start tags of 0: 0, 50, 100, 150 …; of 1: 0, 100, 200 …; ties: 0 first.
         let mut queue = FairQueue::new(&weights(&[2, 1]));
         assert_eq!(order(&mut queue, &[100, 100], 9), [0, 1, 0, 0, 1, 0, 0, 1, 0]);
-        // Short frames count less: 0 may send four of 25 bytes for one of 100.
+        // Frames are charged by length: 0 may send four of 25 B for one of 100 B.
         let mut queue = FairQueue::new(&weights(&[1, 1]));
         assert_eq!(order(&mut queue, &[25, 100], 10), [0, 1, 0, 0, 0, 0, 1, 0, 0, 0]);
     }
@@ -146,7 +150,7 @@ mod tests {
             assert_eq!(queue.choose(|member| member == 0), Some(0));
             queue.charge(0, 100);
         }
-        // Member 1 comes: one frame ahead of member 0's next, then in turn.
+        // Member 1 becomes active: one frame ahead of member 0's next, then alternating.
         assert_eq!(order(&mut queue, &[100, 100], 5), [1, 0, 1, 0, 1]);
     }
 
@@ -158,7 +162,7 @@ mod tests {
             queue.set_weight(member, weight);
         }
         assert_eq!(order(&mut queue, &[100, 100], 4), [1, 0, 1, 0]);
-        // A quarter of the weight: the frame just sent counts four times as much.
+        // A quarter of the weight: the last frame counts four times as much.
         queue.set_weight(0, weights(&[125])[0]);
         assert_eq!(order(&mut queue, &[100, 100], 6), [1, 1, 1, 1, 0, 1]);
     }
@@ -168,7 +172,7 @@ mod tests {
         let mut queue = FairQueue::new(&weights(&[1, 1]));
         assert_eq!(queue.choose(|_| false), None);
         queue.charge(0, 1000);
-        // Within the busy period member 0 has had its turn; after it both are equal again.
+        // Within the busy period member 0 has been served; after it both are equal again.
         assert_eq!(queue.choose(|_| true), Some(1));
         queue.reset();
         assert_eq!(queue.choose(|_| true), Some(0));
@@ -186,8 +190,8 @@ mod tests {
     }
 
     proptest! {
-        /// The bound of the head comment, over every interval in which both have frames, for any
-        /// frame lengths, while other members join and leave.
+        /// The bound in the module head, over every interval in which both members are backlogged,
+        /// for any frame lengths, while other members become active and inactive.
         #[test]
         fn no_two_members_drift_apart(
             weight in prop::collection::vec(1u32..50, 2..5),
@@ -195,7 +199,7 @@ mod tests {
         ) {
             let mut queue = FairQueue::new(&weights(&weight));
             let longest = 1600.0;
-            // Members 0 and 1 always have frames; the others as the bits say.
+            // Members 0 and 1 are always backlogged; the bits determine the others.
             let mut work = vec![0.0; weight.len()];
             let (mut least, mut most) = (0.0f64, 0.0f64);
             for (bytes, bits) in steps {

@@ -1,28 +1,32 @@
-//! FQ-CoDel (RFC 8290): a queue for each flow, served by deficit round robin, new ones first; CoDel in each.
+//! FQ-CoDel (RFC 8290): one queue per flow, served by deficit round robin with new queues first,
+//! and CoDel in each queue.
 //!
 //! ```text
-//!                      head: nothing waits, or no credit left (+ quantum)
-//!             +-----+ ------------------------------------> +-----+ --+ head: no credit left: + quantum,
-//!             | new |                                       | old |   | to the end
-//!             +-----+                                       +-----+ <-+
-//!                ^    a packet comes: credit := quantum        |
-//!                |                                             | head: nothing waits
-//!             +-------------+                                  |
-//!             | in no list  | <--------------------------------+
-//!             +-------------+
+//!                        head: empty, or no credit left (+ quantum)
+//!               +-----+ ------------------------------------> +-----+ --+ head: no credit left: + quantum,
+//!               | new |                                       | old |   | move to the end
+//!               +-----+                                       +-----+ <-+
+//!                  ^    packet arrives: credit := quantum        |
+//!                  |                                             | head: empty
+//!               +-------------+                                  |
+//!               | in no list  | <--------------------------------+
+//!               +-------------+
 //!
-//!   next packet: from the head of the new queues, or else of the old ones; credit - its bytes
-//!   too many:    the longest queue drops half of its packets, at most 64, at its head
+//!     next packet: from the head of the new queues, or else of the old queues; credit - its bytes
+//!     limit:       when exceeded, the longest queue drops half of its packets, at most 64, at its head
 //! ```
 //!
-//! Source: RFC 8290, section 4; [CoDel](super::codel) of RFC 8289 in each queue. Flows are spread over the
-//! queues by a hash of what tells them apart ([`Payload::flow`]) and a number that each replication draws
-//! (section 4.1), so that two flows may share a queue. The longest queue is that of the most bytes.
+//! Source: RFC 8290, section 4, with [CoDel](super::codel) of RFC 8289 in each queue. A hash of the
+//! flow identifier ([`Payload::flow`]) and a random number per replication selects the queue of a
+//! flow (section 4.1), so that two flows may share a queue. The longest queue is the one with the
+//! most bytes.
 //!
-//! States: the packets of each queue, its credit and CoDel's state; the lists of new and of old queues.
+//! State: the packets, the credit and the CoDel state of each queue; the lists of new and of old
+//! queues.
 //!
-//! Not modelled: a threshold of marks (`ce_threshold` in section 5.2); Linux's memory limit, and
-//! its reading of CoDel by which the last packet of a queue counts as long as others wait elsewhere.
+//! Not modelled: a marking threshold (`ce_threshold` in section 5.2); the memory limit of Linux,
+//! and its variant of CoDel that may drop the last packet of a queue while packets are queued in
+//! others.
 
 use super::codel::{Codel, Control};
 use super::family::{DisciplineKeys, QueueSite};
@@ -34,26 +38,27 @@ use lasthop_base::units::{Bytes, Duration, Instant};
 use std::collections::VecDeque;
 
 table! {
-    /// FQ-CoDel (RFC 8290): a queue for each flow, served in turn, flows that have just begun first; CoDel
-    /// in each.
+    /// FQ-CoDel (RFC 8290): one queue per flow, served round robin, new flows first, with CoDel in
+    /// each queue.
     pub struct FqCodelKeys as "fq-codel" {
-        /// What all queues hold together, the packet in transmission included; a size counts packets with
-        /// the frame header.
+        /// Maximum length of all queues together, including the packet in transmission. A limit in
+        /// bytes counts packets with their frame headers.
         limit: QueueLimit = "10240 packets";
-        /// Queues that flows are spread over.
+        /// Number of queues that flows are hashed to.
         flows: u32 = "1024", Limits::range(1, 65_536);
-        /// Bytes that a queue may send in its turn, frame headers included.
+        /// Bytes that a queue may send per round, frame headers included.
         quantum: Bytes = "1514 B", Limits::PACKET;
-        /// Time that packets may stay in their queue.
+        /// Target sojourn time of packets in their queue.
         target: Duration = "5 ms", Limits::POSITIVE;
-        /// How long they may stay longer than that: some round-trip time of the flows.
+        /// Time for which the sojourn time may exceed the target: about the round-trip time of the
+        /// flows.
         interval: Duration = "100 ms", Limits::POSITIVE;
-        /// Whether packets of a transport that knows ECN are marked instead of dropped.
+        /// Whether packets of transports that support ECN are marked instead of dropped.
         ecn: bool = "true";
     }
 }
 
-/// The machine.
+/// The state machine.
 pub type Machine<P> = Box<FqCodel<P>>;
 
 impl DisciplineKeys for FqCodelKeys {
@@ -68,22 +73,22 @@ impl DisciplineKeys for FqCodelKeys {
     }
 }
 
-/// Packets that are dropped at once at most (RFC 8290, section 4.1).
+/// Maximum number of packets dropped in one batch (RFC 8290, section 4.1).
 const BATCH: usize = 64;
 
-/// What each queue is made of when its first packet comes.
+/// Parameters of the queue that is created for the first packet of a hash.
 #[derive(Clone, Debug)]
 pub struct Model {
-    /// Link header, which sizes count with each packet.
+    /// Length of the link header, which sizes count with each packet.
     pub header: Bytes,
-    /// CoDel that has not dropped yet.
+    /// Initial CoDel state.
     pub control: Control,
-    /// Are packets of a transport that knows ECN marked instead of dropped?
+    /// Whether packets of transports that support ECN are marked instead of dropped.
     pub marks_ect: bool,
 }
 
 impl Model {
-    /// An empty queue. All of them share a limit: none has one of its own.
+    /// Creates an empty queue without its own limit: all queues share one.
     fn queue<P: Payload>(&self) -> FlowQueue<P> {
         let fifo = Fifo::new(Limit::Packets(u64::MAX), self.header);
         let codel = Box::new(Codel::new(fifo, self.control.clone(), self.marks_ect));
@@ -91,17 +96,17 @@ impl Model {
     }
 }
 
-/// The queue of the flows of one hash.
+/// The queue of all flows with one hash value.
 #[derive(Clone, Debug)]
 struct FlowQueue<P> {
     codel: Box<Codel<P>>,
-    /// Bytes that it may still send; the last packet may have taken it below 0.
+    /// Bytes that may still be sent; negative if the last packet exceeded the credit.
     credit: i64,
-    /// Is it among the new or the old ones?
+    /// Whether the queue is in the list of new or of old queues.
     is_listed: bool,
 }
 
-/// A queue for each flow.
+/// An FQ-CoDel queue: one CoDel queue per flow.
 #[derive(Clone, Debug)]
 pub struct FqCodel<P> {
     model: Model,
@@ -111,16 +116,17 @@ pub struct FqCodel<P> {
     queues: Box<[Option<FlowQueue<P>>]>,
     new: VecDeque<u32>,
     old: VecDeque<u32>,
-    /// In all queues.
+    /// Totals of all queues.
     packets: usize,
     bytes: u64,
-    /// By the last call.
+    /// Packets dropped by the last call.
     dropped: Vec<P>,
     tail_drops: u64,
 }
 
 impl<P: Payload> FqCodel<P> {
-    /// Queues for `flows` hashes, each as `model` says, which share `limit`; `salt` changes which flows share a queue.
+    /// Creates queues for `flows` hash values with the parameters in `model` and the common
+    /// `limit`. `salt` varies the assignment of flows to queues.
     pub fn new(model: Model, limit: Limit, flows: u32, quantum: Bytes, salt: u64) -> Self {
         FqCodel {
             model,
@@ -137,16 +143,17 @@ impl<P: Payload> FqCodel<P> {
         }
     }
 
-    /// The number of a flow's queue.
+    /// Returns the index of a flow's queue.
     fn place(&self, flow: u64) -> u32 {
-        // The finalizer of SplitMix64, which spreads neighbouring numbers.
+        // The finalizer of SplitMix64, which decorrelates consecutive numbers.
         let mut hash = flow ^ self.salt;
         hash = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         hash = (hash ^ hash >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
         ((hash ^ hash >> 31) % self.queues.len() as u64) as u32
     }
 
-    /// Is there room for `count` packets of `bytes` each, with their headers, beside the frame on the air?
+    /// Returns `true` if there is room for `count` packets of `bytes` each, headers included, in
+    /// addition to the frame in transmission.
     fn fits(&self, now: Instant, bytes: u64, count: u64, transmitter: &Transmitter) -> bool {
         match self.limit {
             Limit::Packets(limit) => {
@@ -158,7 +165,7 @@ impl<P: Payload> FqCodel<P> {
         }
     }
 
-    /// The longest queue drops half of its packets, at most a batch, at its head.
+    /// Drops half of the packets of the longest queue, at most a batch, at its head.
     #[cold]
     fn shorten(&mut self) {
         let FqCodel { queues, new, old, .. } = self;
@@ -214,7 +221,8 @@ impl<P: Payload> QueueDiscipline<P> for Box<FqCodel<P>> {
                     queue.credit -= i64::from(packet.wire_bytes()) + model.header.get() as i64;
                     return Some(packet);
                 }
-                // A new one that is empty waits for a turn of the old ones, or it would be new again at once.
+                // An empty new queue becomes old, or it could become new again immediately (section
+                // 4.2).
                 is_new
             } else {
                 queue.credit += *quantum;
@@ -265,7 +273,7 @@ mod tests {
 
     const MAX: u32 = 1500;
 
-    /// Packets of a flow have its number in the table of hops.
+    /// The flow is encoded in the hop number of its packets.
     fn packet(flow: u32, bytes: u32) -> Packet {
         Packet { hop: flow, bytes, ..Packet::default() }
     }
@@ -291,7 +299,8 @@ mod tests {
         queue.dropped().iter().map(|packet| packet.hop).collect()
     }
 
-    /// By hand from section 4.2: a turn is 1500 B, one packet of flow 1 or three of flow 2.
+    /// Computed by hand from section 4.2: a quantum of 1500 B is one packet of flow 1 or three of
+    /// flow 2.
     #[test]
     fn each_flow_has_a_quantum_in_its_turn() {
         let (mut queue, transmitter) = queue(Limit::Packets(1000), 1500);
@@ -305,8 +314,8 @@ mod tests {
         assert_eq!((queue.len(), queue.bytes), (0, 0));
     }
 
-    /// By hand from section 4.2, flow 1 with nine packets of a third of a quantum and flow 2 with one now
-    /// and then.
+    /// Computed by hand from section 4.2. Flow 1 has nine packets of a third of a quantum; flow 2
+    /// sends single packets.
     #[test]
     fn a_new_queue_goes_first_and_an_empty_one_is_old() {
         let (mut queue, transmitter) = queue(Limit::Packets(1000), 1500);
@@ -314,14 +323,16 @@ mod tests {
             queue.enqueue(Instant::ZERO, packet(1, 500), &transmitter);
         }
         assert_eq!(flows(&mut queue, 1), [1]);
-        // New queues in their order: flow 1 has two packets of its quantum left. Then it is old, and flow 2
-        // goes, which is found empty and becomes old behind it.
+        // New queues are served in order: two more packets of flow 1 use up its quantum. Flow 1
+        // becomes old and flow 2 is served. The queue of flow 2 is then found empty and becomes
+        // old, behind flow 1.
         queue.enqueue(Instant::ZERO, packet(2, 300), &transmitter);
         assert_eq!(flows(&mut queue, 4), [1, 1, 2, 1]);
-        // It is not new again: flow 1 ends its turn. Flow 2 is found empty after its own, and leaves.
+        // Flow 2 is not new again: flow 1 finishes its quantum first. Afterwards flow 2 is found
+        // empty and removed from the list.
         queue.enqueue(Instant::ZERO, packet(2, 300), &transmitter);
         assert_eq!(flows(&mut queue, 4), [1, 1, 2, 1]);
-        // Now it is new, and goes before the rest of flow 1's turn.
+        // Now flow 2 is new, and is served before the rest of the quantum of flow 1.
         queue.enqueue(Instant::ZERO, packet(2, 300), &transmitter);
         assert_eq!(flows(&mut queue, 100), [2, 1, 1]);
         assert!(queue.new.is_empty() && queue.old.is_empty());
@@ -337,7 +348,7 @@ mod tests {
         assert!(queue.enqueue(Instant::ZERO, packet(2, 1000), &transmitter), "the other pays");
         assert_eq!(dropped(&queue), [1; 4]);
         assert_eq!((queue.len(), queue.bytes, queue.counters().tail_drops), (7, 7000, 4));
-        // Five short packets are less than two long ones.
+        // Five short packets contain fewer bytes than two long ones.
         for flow in [3, 3, 3, 3] {
             queue.enqueue(Instant::ZERO, packet(flow, 100), &transmitter);
         }
@@ -353,8 +364,8 @@ mod tests {
         assert_eq!((queue.dropped().len(), queue.len()), (64, 137));
     }
 
-    /// 1900 B where 1000 B are allowed: half of flow 1's ten packets go, and then the longest queue is that
-    /// of the packet that has just come.
+    /// 1900 B exceed the limit of 1000 B: half of the ten packets of flow 1 are dropped. Then the
+    /// queue of the newly arrived packet is the longest.
     #[test]
     fn a_limit_in_bytes_holds_whatever_the_lengths() {
         let (mut queue, transmitter) = queue(Limit::Bytes(Bytes::new(1000)), 1500);
@@ -367,8 +378,8 @@ mod tests {
         assert_eq!(flows(&mut queue, 100), [1; 5]);
     }
 
-    /// One packet of flow 1 leaves every 10 ms, as in the trace of CoDel by itself: hits at 110, 210, 290,
-    /// 340 and 390 ms. Flow 2, whose packets do not wait, is left alone.
+    /// One packet of flow 1 is sent every 10 ms, as in the test of CoDel alone: drops or marks at
+    /// 110, 210, 290, 340 and 390 ms. Packets of flow 2 do not wait and are not affected.
     #[test]
     fn codel_acts_on_the_queue_that_stands() {
         for (ecn, marks) in [(Ecn::NotEct, 0), (Ecn::Ect0, 5)] {
@@ -400,8 +411,9 @@ mod tests {
     }
 
     proptest! {
-        /// After k turns a flow that always has packets has sent at least k quanta Q and less than a packet
-        /// L more, and turns of two of them differ by at most one: what they have sent, by less than Q + L.
+        /// After k rounds a backlogged flow has sent at least k quanta Q minus one packet L. The
+        /// rounds of two such flows differ by at most one, and therefore the bytes that they have
+        /// sent by less than Q + L.
         #[test]
         fn flows_that_have_packets_share_alike(
             quantum in 100u64..4000,
@@ -423,8 +435,9 @@ mod tests {
             }
         }
 
-        /// A flow of short packets, each of which finds none of its own: n others, however much they send,
-        /// delay it by less than two turns each, of a quantum and a packet, and it loses nothing.
+        /// A sparse flow, whose packets always find its queue empty, loses no packets. n other
+        /// flows, however much they send, delay it by less than two rounds each, of a quantum and a
+        /// packet.
         #[test]
         fn a_sparse_flow_is_not_hurt_by_the_others(
             quantum in 300u64..4000,

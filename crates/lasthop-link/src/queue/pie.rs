@@ -1,29 +1,31 @@
-//! PIE (RFC 8033): drops arriving packets with a probability that follows the delay of the queue.
+//! PIE (RFC 8033): drops arriving packets with a probability controlled by the queueing delay.
 //!
 //! ```text
-//!   every t_update:
-//!     p         := alpha (delay - target) + beta (delay - old delay), scaled down while drop_p is small
-//!     drop_p    := drop_p + p, within 0 and 1; times 1 - 1/64 if both delays are 0
-//!     allowance := max(0, allowance - t_update)
-//!   at each arrival, unless the allowance of a burst is left:
-//!     dropped with drop_p, unless the old delay is below target / 2 and drop_p below 20 %, or the queue
-//!     holds at most two mean packets
+//!     every t_update:
+//!       p         := alpha (delay - target) + beta (delay - old delay), scaled down while drop_p is small
+//!       drop_p    := drop_p + p, clamped to [0, 1]; times 1 - 1/64 if both delays are 0
+//!       allowance := max(0, allowance - t_update)
+//!     at each arrival, unless the burst allowance is above 0:
+//!       drop with drop_p, unless the old delay is below target / 2 and drop_p below 20 %, or the queue
+//!       contains at most two packets of mean length
 //! ```
 //!
-//! Source: RFC 8033, sections 4.1 to 4.4 (4.2 has the scales), 5.1 (marks below a drop_p of 10 %), 5.4
-//! (derandomization: no drop while the probabilities since the last add up to less than 0.85, one for
-//! certain at 8.5) and 5.5 (a step of drop_p is at most 2 % from 10 % on). The delay is that of the packet
-//! that left last, by its time stamp, which section 4.3 allows instead of an estimate of the departure
-//! rate; 0 where none waits.
+//! Source: RFC 8033, sections 4.1 to 4.4 (scaling in 4.2), 5.1 (marks while drop_p is below 10 %),
+//! 5.4 (derandomization) and 5.5 (drop_p increases by at most 2 % per update once it is 10 % or
+//! more). Derandomization: no packet is dropped while the sum of probabilities since the last drop
+//! is below 0.85, and one is always dropped at 8.5. The delay is the sojourn time of the last
+//! dequeued packet, measured with timestamps, which section 4.3 permits instead of an estimate of
+//! the departure rate. It is 0 while the queue is empty.
 //!
-//! Two places of the RFC differ: section 4.2 lets drop_p decay where both delays are 0, its pseudocode (appendix) already where both
-//! are below target / 2; here it is section 4.2. The RFC writes the factor as 0.98 and calls 1 - 1/64 sufficient; here it is 1 - 1/64.
+//! The RFC is inconsistent in two places. In section 4.2 drop_p decays if both delays are 0; in the
+//! pseudocode (appendix), if both are below target / 2. Section 4.2 is implemented here. The RFC
+//! writes the factor as 0.98 and calls 1 - 1/64 sufficient; 1 - 1/64 is used here.
 //!
-//! States: the packets that wait and when they came; drop_p, the delays of the last two updates, the
-//! allowance. Updates have no timer: those that are due are made up for before the next call, since the
-//! queue does not change in between.
+//! State: the queued packets and their arrival times; drop_p, the delays at the last two updates,
+//! the burst allowance. Updates need no timer: due ones are made up for before the next call,
+//! because the queue does not change in between.
 //!
-//! Not modelled: estimation of the departure rate; turning PIE off where the queue is empty.
+//! Not modelled: dequeue rate estimation (section 5.2); setting PIE inactive (section 5.3).
 
 use super::family::{DisciplineKeys, QueueSite};
 use super::{DisciplineCounters, Fifo, QueueDiscipline, Transmitter};
@@ -35,25 +37,25 @@ use lasthop_base::units::{Duration, Instant};
 use std::collections::VecDeque;
 
 table! {
-    /// PIE (RFC 8033): a packet that arrives is dropped, or marked, with a probability that follows how
-    /// far the delay of the queue is from its target, and how fast it changes.
+    /// PIE (RFC 8033): an arriving packet is dropped or marked with a probability that depends on
+    /// the deviation of the queueing delay from its target and on the trend of the delay.
     pub struct PieKeys as "pie" {
-        /// What the queue holds, the packet in transmission included; a size counts packets with the
-        /// frame header.
+        /// Maximum queue length, including the packet in transmission. A limit in bytes counts
+        /// packets with their frame headers.
         limit: QueueLimit = "1000 packets";
-        /// Delay of the queue that is wanted.
+        /// Target queueing delay.
         target: Duration = "15 ms", Limits::POSITIVE;
-        /// Time between updates of the probability.
+        /// Interval between updates of the probability.
         update: Duration = "15 ms", Limits::POSITIVE;
-        /// How long a burst that finds an idle link may last before packets are dropped.
+        /// Maximum duration of a burst on an idle link before packets are dropped.
         burst: Duration = "150 ms";
-        /// Whether packets of a transport that knows ECN are marked instead of dropped, as long as the
+        /// Whether packets of transports that support ECN are marked instead of dropped while the
         /// probability is below 10 %.
         ecn: bool = "true";
     }
 }
 
-/// The machine.
+/// The state machine.
 pub type Machine<P> = Box<Pie<P>>;
 
 impl DisciplineKeys for PieKeys {
@@ -78,13 +80,13 @@ impl DisciplineKeys for PieKeys {
     }
 }
 
-/// Gains per second of delay (RFC 8033, section 4.2).
+/// Gains in 1/s (RFC 8033, section 4.2).
 const ALPHA: f64 = 0.125;
 const BETA: f64 = 1.25;
-/// Above this probability packets are dropped even if they could be marked (section 5.1).
+/// Probability from which packets are dropped even if they could be marked (section 5.1).
 const MOST_MARKED: f64 = 0.1;
 
-/// The probability, and what it follows.
+/// The drop probability and the state of its controller.
 #[derive(Clone, Debug)]
 pub struct Control {
     target: Duration,
@@ -92,7 +94,7 @@ pub struct Control {
     burst: Duration,
     drop_p: f64,
     old_delay: Duration,
-    /// What is left of the allowance of a burst.
+    /// Remaining burst allowance.
     allowance: Duration,
     next_update: Instant,
 }
@@ -110,12 +112,12 @@ impl Control {
         }
     }
 
-    /// Nothing would change in an update of an empty queue.
+    /// Returns `true` if an update of an empty queue would change nothing.
     fn is_at_rest(&self) -> bool {
         self.drop_p == 0.0 && self.old_delay == Duration::ZERO && self.allowance == self.burst
     }
 
-    /// Makes up for the updates until `now`, at which the delay was `delay`.
+    /// Makes up for the updates until `now`, for which the delay was `delay`.
     fn catch_up(&mut self, now: Instant, delay: Duration) {
         while self.next_update <= now {
             if delay == Duration::ZERO && self.is_at_rest() {
@@ -159,26 +161,26 @@ impl Control {
     }
 }
 
-/// A queue before which PIE stands.
+/// A queue controlled by PIE.
 #[derive(Clone, Debug)]
 pub struct Pie<P> {
     fifo: Fifo<P>,
-    /// When each packet came.
+    /// Arrival time of each packet.
     arrivals: VecDeque<Instant>,
-    /// How long the packet that left last had been here.
+    /// Sojourn time of the last dequeued packet.
     sojourn: Duration,
     control: Control,
-    /// So many bytes are never too long a queue.
+    /// Queue length in bytes up to which no packets are dropped.
     two_packets: u64,
     marks_ect: bool,
-    /// Probabilities since the last drop.
+    /// Sum of the probabilities since the last drop.
     accumulated: f64,
     stream: Stream,
     counters: DisciplineCounters,
 }
 
 impl<P: Payload> Pie<P> {
-    /// Makes up for the updates until `now`: the queue has been as it is since the last call.
+    /// Makes up for the updates until `now`; the queue has not changed since the last call.
     fn catch_up(&mut self, now: Instant) {
         let delay = if self.fifo.is_empty() { Duration::ZERO } else { self.sojourn };
         self.control.catch_up(now, delay);
@@ -256,7 +258,8 @@ mod tests {
         Duration::from_millis(millis)
     }
 
-    /// Steps of drop_p by hand: 0.125 (delay - 0.015) + 1.25 (delay - old), divided by the scale.
+    /// Steps of drop_p, computed by hand: 0.125 (delay - 0.015) + 1.25 (delay - old), divided by
+    /// the scale.
     #[test]
     fn the_probability_follows_the_delay() {
         let mut control = Control::new(millis(15), millis(15), millis(150));
@@ -274,9 +277,9 @@ mod tests {
             (400, 0.048125 / 2.0),
             // 0.125 * 0.985 + 1.25 * 0.6, now 0.067.
             (1000, 0.873125 / 2.0),
-            // From 10 % on at most 2 %.
+            // From 10 % onwards, at most 2 % per step.
             (2000, 0.02),
-            // Down without a bound: 0.125 * -0.015 + 1.25 * -2.
+            // Decreases are not limited: 0.125 * -0.015 + 1.25 * -2.
             (0, -1.0),
         ] {
             control.step(millis(delay));

@@ -98,14 +98,14 @@ mod tests {
         for (end, arrival) in [
             (0, 30),
             (99, 129),
-            (100, 129), // 110 would be before the one that left at 99
+            (100, 129), // 110 would overtake the frame that ended at 99
             (119, 129),
             (120, 130),
             (199, 209),
             (200, 225),
             (299, 324),
             (300, 330),
-            (401, 411), // nobody left shortly before
+            (401, 411), // no earlier frame to wait for
             (1_000, 1_010),
         ] {
             assert_eq!(changing.arrival(ms(end)), ms(arrival), "{end}");
@@ -122,8 +122,8 @@ mod tests {
     }
 
     proptest! {
-        /// Arrivals keep the order of ends, none is before its own delay, and one that is later than
-        /// that arrives with the one before it.
+        /// Arrivals are in transmission order, at the delay of each frame or, if later, at the
+        /// arrival time of the previous frame.
         #[test]
         fn order_is_kept(
             list in prop::collection::vec(0u64..60, 1..6),

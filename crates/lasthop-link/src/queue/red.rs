@@ -1,26 +1,28 @@
-//! Random early detection: whether an arriving packet joins a queue, is marked, or is dropped.
+//! Random early detection (RED): decides whether an arriving packet is enqueued, marked or dropped.
 //!
 //! ```text
-//!   avg     := (1 - w) avg + w q           at each arrival; q is the queue that it finds
-//!   avg     := (1 - w)^m avg               after an idle time in which m packets could have left
-//!   p_b(avg) = 0                           avg < min
-//!            = max_p (avg - min) / (max - min)                  min <= avg < max
-//!            = max_p + (1 - max_p) (avg - max) / max            max <= avg < 2 max, gentle
-//!            = 1                                                beyond
-//!   p_a      = p_b / (1 - count p_b)       count: packets since the last that was marked or dropped
+//!     avg     := (1 - w) avg + w q           at each arrival; q is the queue length found by the packet
+//!     avg     := (1 - w)^m avg               after an idle time in which m packets could have been sent
+//!     p_b(avg) = 0                           avg < min
+//!              = max_p (avg - min) / (max - min)                  min <= avg < max
+//!              = max_p + (1 - max_p) (avg - max) / max            max <= avg < 2 max, gentle
+//!              = 1                                                otherwise
+//!     p_a      = p_b / (1 - count p_b)       count: packets since the last marked or dropped packet
 //! ```
 //!
 //! Sources: S. Floyd, V. Jacobson, "Random early detection gateways for congestion avoidance",
 //! IEEE/ACM Transactions on Networking 1(4), 1993; S. Floyd, "Recommendation on using the gentle
-//! variant of RED", 2000. In byte mode q counts bytes and p_b is multiplied by the length of the
-//! packet over the mean length. A packet whose transport knows ECN (RFC 3168) is marked instead of
-//! dropped as long as avg < max (or 2 max if gentle); beyond that it is dropped (RFC 3168, section 7).
+//! variant of RED", 2000. In byte mode q is in bytes, and p_b is multiplied by the ratio of the
+//! packet length to the mean length. A packet whose transport supports ECN (RFC 3168) is marked
+//! instead of dropped while avg < max (2 max if gentle). Above that, it is dropped (RFC 3168,
+//! section 7).
 //!
-//! Packets that are to join still need room: the limit of the queue comes after. The packet in
-//! transmission counts as queued. Random numbers come from the stream `early detection`, one for each
-//! packet whose probability is above 0 and below 1.
+//! The queue limit is checked after the RED decision. The packet in transmission counts as queued.
+//! Random numbers come from the stream `early detection`, one per packet whose probability is above
+//! 0 and below 1.
 //!
-//! States: the packets that wait; the average; packets since the last that was marked or dropped.
+//! State: the queued packets; the average; the number of packets since the last marked or dropped
+//! one.
 //!
 //! Not modelled: adaptive max_p, classes (WRED).
 
@@ -34,29 +36,29 @@ use lasthop_base::schema::quantity::QueueLimit;
 use lasthop_base::units::{Bytes, Duration, ExactTime, Instant, Probability};
 
 table! {
-    /// Random early detection (Floyd and Jacobson): a packet that finds a long average queue is
-    /// dropped, or marked if its transport knows ECN, with a probability that grows with the average.
+    /// Random early detection (Floyd and Jacobson): an arriving packet is dropped, or marked if its
+    /// transport supports ECN, with a probability that grows with the average queue length.
     pub struct RedKeys as "red" {
-        /// What the queue holds, the packet in transmission included; a size counts packets with the
-        /// frame header.
+        /// Maximum queue length, including the packet in transmission. A limit in bytes counts
+        /// packets with their frame headers.
         limit: QueueLimit = "50 packets";
-        /// Average queue from which packets are marked or dropped. A size makes RED count in bytes,
-        /// so that a packet is marked with a probability that grows with its length.
+        /// Average queue length from which packets are marked or dropped. In bytes, it selects the
+        /// byte mode, where the probability also grows with the length of the packet.
         min: QueueLimit = "5 packets";
-        /// Average queue at which the probability is max_p, in the same unit as min; by default three
-        /// times min.
+        /// Average queue length at which the probability is max_p, in the same unit as min.
+        /// Default: three times min.
         max: Option<QueueLimit>;
         /// Probability at max, above 0.
         max_p: Probability = "10 %";
-        /// Weight of the newest queue in the average, above 0.
+        /// Weight of the current queue length in the average, above 0.
         weight: Probability = "0.2 %";
-        /// Whether the probability rises from max_p to 1 between max and twice max, rather than at
-        /// once.
+        /// Whether the probability rises linearly from max_p to 1 between max and twice max,
+        /// instead of jumping to 1 at max.
         gentle: bool = "true";
-        /// Whether packets of a transport that knows ECN are marked instead of dropped.
+        /// Whether packets of transports that support ECN are marked instead of dropped.
         ecn: bool = "true";
-        /// Mean length of a packet, frame header included: how fast the average of an idle queue
-        /// falls, and the length that RED in bytes compares with.
+        /// Mean packet length, frame header included. It determines how fast the average decays
+        /// while the queue is idle, and is the reference length of the byte mode.
         mean_packet: Bytes = "500 B", Limits::PACKET;
     }
 }
@@ -79,7 +81,7 @@ impl RedKeys {
     }
 }
 
-/// The machine.
+/// The state machine.
 pub type Machine<P> = Box<Red<P>>;
 
 impl DisciplineKeys for RedKeys {
@@ -112,26 +114,26 @@ impl DisciplineKeys for RedKeys {
     }
 }
 
-/// A queue before which random early detection stands.
+/// A queue controlled by random early detection.
 #[derive(Clone, Debug)]
 pub struct Red<P> {
     fifo: Fifo<P>,
     detector: RedDetector,
     marks_ect: bool,
-    /// When the last packet left the queue; the transmitter may have been busy longer.
+    /// Time at which the queue became empty; the transmitter may have been busy longer.
     empty_since: Instant,
     counters: DisciplineCounters,
 }
 
 impl<P: Payload> Red<P> {
-    /// Puts `detector` before an empty queue. `marks_ect`: are packets of a transport that knows ECN
-    /// marked instead of dropped?
+    /// Creates a queue with `detector`. `marks_ect`: whether packets of transports that support ECN
+    /// are marked instead of dropped.
     pub fn new(fifo: Fifo<P>, detector: RedDetector, marks_ect: bool) -> Self {
         let counters = DisciplineCounters::default();
         Red { fifo, detector, marks_ect, empty_since: Instant::ZERO, counters }
     }
 
-    /// The decision and its average.
+    /// The detector, for its average queue length.
     pub fn detector(&self) -> &RedDetector {
         &self.detector
     }
@@ -195,27 +197,29 @@ impl<P: Payload> QueueDiscipline<P> for Box<Red<P>> {
 /// Parameters of random early detection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RedParameters {
-    /// Average queue from which packets are dropped, in packets or, in byte mode, in bytes; above 0.
+    /// Average queue length from which packets are dropped, in packets or, in byte mode, in bytes;
+    /// above 0.
     pub min_threshold: f64,
-    /// Average queue at which the probability is `max_p`; above `min_threshold`.
+    /// Average queue length at which the probability is `max_p`; above `min_threshold`.
     pub max_threshold: f64,
     /// Probability at `max_threshold`, 0 to 1.
     pub max_p: f64,
-    /// Weight of the newest queue in the average, 0 to 1 (default 0.002).
+    /// Weight of the current queue length in the average, 0 to 1 (default 0.002).
     pub weight: f64,
-    /// Does the probability rise from `max_p` to 1 between `max_threshold` and twice that, rather than
-    /// at once?
+    /// Whether the probability rises linearly from `max_p` to 1 between `max_threshold` and twice
+    /// this threshold, instead of jumping to 1.
     pub gentle: bool,
-    /// Does the queue count bytes rather than packets?
+    /// Whether the queue length is in bytes rather than packets.
     pub byte_mode: bool,
-    /// Mean length of a packet: how fast an idle queue forgets, and the length that byte mode
-    /// compares with.
+    /// Mean packet length. It determines how fast the average decays while the queue is idle, and
+    /// is the reference length of the byte mode.
     pub mean_packet: Bytes,
 }
 
 impl RedParameters {
-    /// Floyd's recommendation for a queue that is to hold some `min_threshold` packets: three times
-    /// that as the upper threshold, 10 %, weight 0.002, gentle, counted in packets of 500 bytes.
+    /// Floyd's recommendation for a queue with a lower threshold of `min_threshold` packets: an
+    /// upper threshold of three times this value, 10 %, weight 0.002, gentle, packet mode with a
+    /// mean packet length of 500 B.
     pub fn recommended(min_threshold: f64) -> Self {
         RedParameters {
             min_threshold,
@@ -228,7 +232,7 @@ impl RedParameters {
         }
     }
 
-    /// Probability p_b of a packet of mean length at this average.
+    /// Probability p_b of a packet of mean length for this average queue length.
     pub fn probability(&self, average: f64) -> f64 {
         let RedParameters { min_threshold: min, max_threshold: max, max_p, gentle, .. } = *self;
         if average < min {
@@ -243,46 +247,48 @@ impl RedParameters {
     }
 }
 
-/// What becomes of an arriving packet.
+/// Decision on an arriving packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum RedVerdict {
-    /// It joins the queue, if there is room.
+    /// Enqueue it if there is room.
     Admit,
-    /// It joins with a congestion mark, or is dropped if its transport does not know marks.
+    /// Mark and enqueue it, or drop it if its transport does not support ECN.
     Mark,
-    /// It is dropped.
+    /// Drop it.
     Drop,
 }
 
-/// Decides on each packet that arrives, and keeps the average queue for it.
+/// The RED algorithm: maintains the average queue length and decides on each arriving packet.
 #[derive(Clone, Debug)]
 pub struct RedDetector {
     parameters: RedParameters,
     average: f64,
-    /// Packets since the last one that was marked or dropped; `None` below the lower threshold.
+    /// Packets since the last marked or dropped one; `None` below the lower threshold.
     count: Option<u64>,
     stream: Stream,
 }
 
 impl RedDetector {
-    /// An empty queue; one number is drawn for each packet whose probability is above 0 and below 1.
+    /// Creates a detector for an empty queue. It uses one random number per packet whose
+    /// probability is above 0 and below 1.
     pub fn new(parameters: RedParameters, stream: Stream) -> Self {
         RedDetector { parameters, average: 0.0, count: None, stream }
     }
 
-    /// The average queue as of the last arrival, in packets or bytes.
+    /// The average queue length at the last arrival, in packets or bytes.
     pub fn average(&self) -> f64 {
         self.average
     }
 
-    /// What it was made with.
+    /// The parameters.
     pub fn parameters(&self) -> &RedParameters {
         &self.parameters
     }
 
-    /// A packet of `bytes` arrives at a queue of `queued`, in packets or bytes; if that is empty,
-    /// `idle` is for how long, and `service` how long a packet of mean length is on the air.
+    /// Updates the average and decides on a packet of `bytes` that finds a queue of `queued`
+    /// packets or bytes. If the queue is empty, `idle` is the duration of the idle period.
+    /// `service` is the transmission time of a packet of mean length.
     pub fn on_arrival(
         &mut self,
         queued: f64,
@@ -307,7 +313,7 @@ impl RedDetector {
             self.count = Some(0);
             return RedVerdict::Drop;
         }
-        // The packet itself is counted, so that the first may be hit with p_b.
+        // `count` includes the packet itself, so that the first one is marked or dropped with p_b.
         let count = self.count.map_or(0, |count| count + 1);
         let probability = (probability * length).min(1.0);
         let left = 1.0 - count as f64 * probability;
@@ -359,9 +365,10 @@ mod tests {
         }
     }
 
-    /// Marks are spaced evenly between 1 and n = 1/p_b - 1 packets (Floyd and Jacobson, section VII;
-    /// their algorithm counts the packet itself): the mean is held within 5 standard errors, variance
-    /// (n^2 - 1) / 12 of a uniform law on 1 to n; false alarm below 1e-6 a point.
+    /// Marks are uniformly spaced between 1 and n = 1/p_b - 1 packets (Floyd and Jacobson, section
+    /// VII; their algorithm counts the packet itself). The mean spacing is compared within 5
+    /// standard errors, with the variance (n^2 - 1) / 12 of a uniform distribution on 1 to n. False
+    /// positives: below 1e-6 per point.
     #[test]
     fn marks_come_evenly_at_the_rate_of_the_curve() {
         for (queue, p) in [(7.0, 0.02), (10.0, 0.05), (13.0, 0.08), (15.0, 0.1), (18.75, 0.325)] {
@@ -395,7 +402,7 @@ mod tests {
             let verdict = red.on_arrival(4.0, 500, Duration::ZERO, SERVICE);
             assert_eq!((verdict, red.average()), (RedVerdict::Admit, expected));
         }
-        // Two packets could have left.
+        // Two packets could have been sent.
         let verdict = red.on_arrival(0.0, 500, Duration::from_millis(2), SERVICE);
         assert_eq!(verdict, RedVerdict::Admit);
         assert!((red.average() - 2.3125 * 0.5625).abs() < 1e-12);

@@ -1,50 +1,53 @@
-//! The departures of the newest packets of a computed FIFO, and its transmitter.
+//! The newest departures of a computed FIFO, and its transmitter.
 //!
-//! Packets of equal size that left back to back are one *run*, one entry however long it is. With a
-//! limit of `L` packets an arrival has room if the packet admitted `L` places earlier has departed. Most
-//! arrivals need not ask the runs: `n` packets in the queue have at least `n - 1` whole transmissions
-//! before them. If none of these is shorter than some length, and `L - 1` frames of that length take longer
-//! than it takes until the transmitter falls free, there are fewer than `L` packets.
+//! Packets of equal length that are sent back to back form one *run*, stored as one entry
+//! regardless of its length. With a limit of `L` packets, an arrival has room if the packet
+//! admitted `L` places earlier has departed. Most arrivals do not need to inspect the runs. If `n`
+//! packets are in the queue, at least `n - 1` whole transmissions precede the arrival's
+//! transmission. Suppose that all queued frames have at least a certain length, and that `L - 1`
+//! frames of that length take longer than the remaining busy time of the transmitter. Then there
+//! are fewer than `L` packets.
 
 use super::super::{Limit, QueueCounters, Ring, Transmitter};
 use crate::channel::Airtime;
 use lasthop_base::units::{Duration, ExactTime, Instant};
 
-/// Exact times multiply the bits of a run by 1e9, which must fit 64 bits.
+/// Maximum bits of a run: exact times multiply them by 1e9, which must fit into 64 bits.
 pub(super) const LONGEST_RUN_BITS: u64 = 10_000_000_000;
 
-/// Packets that make no run of that many bits, whatever their length.
+/// Number of packets that is always below that limit, regardless of their length.
 const SHORT_RUN: u64 = 1 << 13;
 
-/// Packets of one size that depart back to back.
+/// Packets of equal length that depart back to back.
 #[derive(Clone, Copy, Debug, Default)]
 struct Run {
     first: ExactTime,
     bits: u64,
     count: u64,
-    /// Does the channel destroy it? Then it is a run of one.
+    /// Whether the channel destroys the packet. Such a run has one packet.
     is_lost: bool,
 }
 
-/// Transmitter and departures.
+/// The transmitter and the newest departures.
 #[derive(Clone, Debug)]
 pub(super) struct Backlog {
     pub transmitter: Transmitter,
     pub limit: Limit,
-    /// The newest departures: at least as many packets as the limit, or all since an idle moment.
-    /// The newest run of all is `tail`, which always has a packet.
+    /// The newest departures: at least as many packets as the limit, or all since the transmitter
+    /// was last idle. The newest run is `tail`, which is never empty.
     older: Ring<Run>,
     tail: Run,
-    /// In all runs.
+    /// Packets in all runs.
     packets: u64,
-    /// How long `limit - 1` frames of a usual length take, rounded down, and the same while no frame
-    /// since an idle moment has been shorter, else 0.
+    /// `usual_span` is the transmission time of `limit - 1` frames of `usual_bits`, rounded down.
+    /// `span` equals it while no frame since the last idle time has been shorter; otherwise it is
+    /// 0.
     usual_bits: u64,
     usual_span: Duration,
     span: Duration,
-    /// Nothing but packets that are offered, a limit in packets, a rate and a delay that never change. Then, while
-    /// `packets` is 1, that packet is the one that the transmitter sent last, and the runs say nothing
-    /// of it but whether it is lost.
+    /// Whether there is only offered traffic, a limit in packets, a constant rate and a constant
+    /// delay. Then, while `packets` is 1, that packet is the last one of the transmitter. The runs
+    /// contain only whether it is lost.
     is_plain: bool,
 }
 
@@ -64,13 +67,13 @@ impl Backlog {
         }
     }
 
-    /// Does nothing but packets that are offered come here, to a limit in packets and a steady rate?
+    /// Returns `true` if there is only offered traffic, a limit in packets and a constant rate.
     #[inline]
     pub fn is_plain(&self) -> bool {
         self.is_plain
     }
 
-    /// Replayed traffic comes too, before any packet; its frames have `bits`.
+    /// Prepares for background traffic with frames of `bits`. Call this before the first packet.
     pub fn share(&mut self, bits: u64) {
         if self.is_plain || bits < self.usual_bits {
             self.measure_span(bits);
@@ -78,12 +81,12 @@ impl Backlog {
         self.write_everything();
     }
 
-    /// The runs tell of every packet.
+    /// Records every packet in the runs from now on.
     pub fn write_everything(&mut self) {
         self.is_plain = false;
     }
 
-    /// A frame of `bits` is the only one that counts.
+    /// Starts the span of a frame of `bits` that is the only one in the backlog.
     #[inline(always)]
     fn begin_span(&mut self, bits: u64) {
         if self.is_plain && bits >= 2 * self.usual_bits {
@@ -98,20 +101,22 @@ impl Backlog {
         if let Limit::Packets(limit) = self.limit
             && self.transmitter.is_steady()
         {
-            // Fewer than there may be are on the safe side.
+            // A smaller count is conservative.
             let count = (limit - 1).min(LONGEST_RUN_BITS / bits.max(1));
             let span = ExactTime::default().after(bits * count, self.transmitter.rate());
             self.usual_span = Duration::from_nanos(span.nanos);
         }
     }
 
-    /// Is it certain that an arrival at `now`, which finds the transmitter busy, has room?
+    /// Returns `true` if an arrival at `now`, which finds the transmitter busy, certainly has room.
+    /// `false` means unknown.
     #[inline(always)]
     pub fn surely_has_room(&self, now: Instant) -> bool {
         self.transmitter.free_at().instant() < now + self.span
     }
 
-    /// A packet arrives at `now` whose frame has `bits`: sends it, if there is room.
+    /// Processes the arrival of a packet at `now` whose frame has `bits`. Returns its transmission,
+    /// or `None` if it is dropped.
     #[inline(always)]
     pub fn admit(&mut self, now: Instant, bits: u64) -> Option<Airtime> {
         if self.transmitter.is_busy(now) {
@@ -128,22 +133,23 @@ impl Backlog {
         }
     }
 
-    /// Another packet of the same length arrives at a plain FIFO. Sends it, if the transmitter is idle or the
-    /// packet joins the one run that there is and surely has room.
+    /// Processes the arrival of another packet of the same length at a plain FIFO. Sends it if the
+    /// transmitter is idle, or if it extends the only run and certainly has room. Otherwise returns
+    /// `None` and changes nothing.
     #[inline(always)]
     pub fn repeat(&mut self, now: Instant) -> Option<Airtime> {
         let free_at = self.transmitter.free_at();
         let start = if free_at.instant() <= now {
             self.packets = 1;
             self.tail.is_lost = false;
-            // What has just left may hand its fraction on.
+            // A frame that ends now passes on its fraction of a nanosecond.
             let is_behind = free_at.instant() == now;
             ExactTime {
                 nanos: now.as_nanos(),
                 fraction: if is_behind { free_at.fraction } else { 0 },
             }
         } else {
-            // The tail ends with the packet that was sent last.
+            // `tail` ends with the last packet sent.
             let joins = self.surely_has_room(now)
                 && self.packets > 1
                 && self.older.is_empty()
@@ -159,7 +165,8 @@ impl Backlog {
         Some(self.transmitter.repeat_from(start))
     }
 
-    /// The same of any that finds the transmitter busy, if there is room.
+    /// Like [`Self::repeat`], for any packet that finds the transmitter busy. Returns `None` if it
+    /// is dropped.
     #[inline(always)]
     pub fn repeat_behind(&mut self, now: Instant) -> Option<Airtime> {
         if self.packets == 1 {
@@ -174,7 +181,7 @@ impl Backlog {
         Some(airtime)
     }
 
-    /// Makes a run of the one packet that counts, of a plain FIFO.
+    /// Records the only packet in the backlog of a plain FIFO as a run.
     #[inline(always)]
     pub fn write_down(&mut self) {
         if self.packets == 1 && self.is_plain {
@@ -191,7 +198,7 @@ impl Backlog {
         self.begin_span(self.tail.bits);
     }
 
-    /// An idle transmitter has taken a packet: what was before it counts no more.
+    /// Starts a new backlog with a frame of `bits` that an idle transmitter has just accepted.
     #[inline]
     pub fn begin(&mut self, bits: u64) {
         self.older.clear();
@@ -200,7 +207,7 @@ impl Backlog {
         self.begin_span(bits);
     }
 
-    /// What the runs say about room for a packet of `bits` at `now`.
+    /// Returns `true` if there is room for a packet of `bits` at `now`, according to the runs.
     #[inline(never)]
     fn has_room(&mut self, now: Instant, bits: u64) -> bool {
         match self.limit {
@@ -212,13 +219,14 @@ impl Backlog {
         }
     }
 
-    /// Has the packet that was admitted `limit` places before the next one departed?
+    /// Returns `true` if the packet admitted `limit` places before the next one has departed.
     fn has_departed(&self, now: Instant, limit: u64) -> bool {
         let (run, index) = self.place(limit);
         self.departure_in(&run, index) <= now
     }
 
-    /// Where the packet stands that was admitted `limit` places before the next one, of at least as many.
+    /// Returns the run and the index of the packet admitted `limit` places before the next one. At
+    /// least `limit` packets must be in the runs.
     #[inline]
     fn place(&self, limit: u64) -> (Run, u64) {
         let front = *self.older.front().unwrap_or(&self.tail);
@@ -227,8 +235,9 @@ impl Backlog {
         (front, index)
     }
 
-    /// How many packets of `bits`, at most `most`, are surely admitted one after the other from `first` on, if the
-    /// transmitter stays busy and they arrive at longer intervals than they take.
+    /// Returns a number of packets of `bits`, at most `most`, that are certainly admitted in
+    /// succession from `first` onwards. Requires that the transmitter stays busy and that the
+    /// arrival interval exceeds the transmission time.
     #[inline]
     pub fn ready(&self, first: Instant, bits: u64, most: u64) -> u64 {
         let Limit::Packets(limit) = self.limit else { return 0 };
@@ -249,8 +258,8 @@ impl Backlog {
         }
     }
 
-    /// A byte limit counts what is held, so that packets that departed can be forgotten; else a
-    /// queue that is never idle would remember all of its past.
+    /// Removes departed runs. With a byte limit only queued packets are needed; otherwise a queue
+    /// that is never idle would store its whole past.
     fn forget_departed(&mut self, now: Instant) {
         while let Some(front) = self.older.front()
             && self.departure_in(front, front.count - 1) <= now
@@ -269,7 +278,7 @@ impl Backlog {
         }
     }
 
-    /// How many packets of a run have departed; found by bisection.
+    /// Number of packets of `run` that have departed, found by bisection.
     fn departed(&self, run: &Run, now: Instant) -> u64 {
         let (mut low, mut high) = (0, run.count);
         while low < high {
@@ -279,7 +288,7 @@ impl Backlog {
         low
     }
 
-    /// The channel destroys the packet that was admitted last.
+    /// Marks the last admitted packet as destroyed by the channel.
     #[cold]
     pub fn mark_lost(&mut self) {
         self.write_down();
@@ -293,7 +302,7 @@ impl Backlog {
         self.tail.is_lost = true;
     }
 
-    /// `count` packets join behind the others, back to back; the first departs at `first`.
+    /// Appends `count` packets, back to back; the first departs at `first`.
     #[inline(always)]
     pub fn join(&mut self, first: ExactTime, bits: u64, count: u64) {
         if bits < self.usual_bits {
@@ -302,13 +311,13 @@ impl Backlog {
         self.append(first, bits, count);
     }
 
-    /// The same of packets no shorter than those that the span is told of.
+    /// Like [`Self::join`], for packets of at least `usual_bits`.
     #[inline(always)]
     fn append(&mut self, first: ExactTime, bits: u64, count: u64) {
         self.packets += count;
         let tail = &mut self.tail;
         let is_long = (tail.count + count) * bits >= LONGEST_RUN_BITS;
-        // Where the rate changes, a run of several would not depart in equal steps.
+        // With a time-varying rate, the packets of a run would not depart at regular distances.
         let is_alike = tail.bits == bits && !tail.is_lost && self.transmitter.is_steady();
         if is_alike && !is_long {
             tail.count += count;
@@ -326,7 +335,7 @@ impl Backlog {
         self.tail = run;
     }
 
-    /// Drops runs that no admission test can ask for.
+    /// Removes runs that no admission test needs.
     #[inline(never)]
     fn forget(&mut self) {
         if let Limit::Packets(limit) = self.limit {
@@ -347,17 +356,18 @@ impl Backlog {
         older.chain([if is_written { self.tail } else { last }])
     }
 
-    /// Packets ahead of an arrival at `now`, the one in transmission included.
+    /// Number of packets ahead of an arrival at `now`, including the one in transmission.
     pub fn length(&self, now: Instant) -> u64 {
         self.runs().map(|run| run.count - self.departed(&run, now)).sum()
     }
 
-    /// Bits of the packets that have not departed.
+    /// Bits of the packets that have not departed at `now`.
     pub fn held_bits(&self, now: Instant) -> u64 {
         self.runs().map(|run| (run.count - self.departed(&run, now)) * run.bits).sum()
     }
 
-    /// The frames that start after `now`: all but the first of those that have not departed.
+    /// Counters of the frames that start after `now`: all frames that have not departed except the
+    /// first one.
     pub fn unstarted(&self, now: Instant) -> QueueCounters {
         let unstarted = self.length(now).saturating_sub(1);
         let mut older = self.packets.saturating_sub(unstarted);

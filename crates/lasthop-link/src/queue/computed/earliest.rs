@@ -1,27 +1,27 @@
-//! Which of several background sources sends next.
+//! Selects the background source with the earliest packet.
 //!
-//! A few are compared one by one; more than [`FLAT_LIMIT`] stand in a binary heap, so that a packet
-//! of a thousand sources costs ten comparisons.
+//! Up to [`FLAT_LIMIT`] sources are scanned. More are kept in a binary heap, so that a packet of
+//! one among 1000 sources takes ten comparisons.
 
 use lasthop_base::units::Instant;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
-/// Sources up to which a scan beats a heap.
+/// Maximum number of sources for which a scan is faster than a heap.
 const FLAT_LIMIT: usize = 4;
 
-/// Sources by the time of their next packet; ties go by index.
+/// Sources by the time of their next packet. Ties are broken by index.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Earliest {
-    /// By index.
+    /// Time of the next packet of each source, by index.
     times: Vec<Instant>,
-    /// The same as a heap; used beyond the limit.
+    /// The times and indices as a heap, used above the limit.
     heap: BinaryHeap<Reverse<(Instant, u32)>>,
 }
 
 impl Earliest {
-    /// One more source, whose first packet leaves at `at`.
+    /// Adds a source whose first packet is sent at `at`.
     pub fn add(&mut self, at: Instant) {
         self.times.push(at);
         let index = self.times.len() as u32 - 1;
@@ -33,7 +33,7 @@ impl Earliest {
         }
     }
 
-    /// The source that sends next, if it does so up to and including `until`.
+    /// The source that sends next, if its packet is sent at or before `until`.
     #[inline]
     pub fn until(&self, until: Instant) -> Option<usize> {
         let (at, index) = match self.heap.peek() {
@@ -43,7 +43,7 @@ impl Earliest {
         (at <= until).then_some(index)
     }
 
-    /// When the next packet comes, or [`Instant::NEVER`] without sources.
+    /// Time of the next packet, or [`Instant::NEVER`] without sources.
     pub fn next_at(&self) -> Instant {
         match self.heap.peek() {
             Some(&Reverse((at, _))) => at,
@@ -51,7 +51,8 @@ impl Earliest {
         }
     }
 
-    /// The source that [`Self::until`] gives has sent; its next packet leaves at `at`.
+    /// Replaces the time of source `index`, which [`Self::until`] returned, by its next packet at
+    /// `at`.
     #[inline]
     pub fn advance(&mut self, index: usize, at: Instant) {
         if let Some(mut top) = self.heap.peek_mut() {
@@ -70,7 +71,7 @@ mod tests {
     use super::*;
     use lasthop_base::rng::Streams;
 
-    /// What each source sends, by a scan of all.
+    /// The earliest source, found by a scan of all sources.
     fn scanned(times: &[Instant]) -> (Instant, usize) {
         times.iter().copied().zip(0..).min().expect("a source")
     }
@@ -79,7 +80,7 @@ mod tests {
     fn any_number_of_sources_takes_turns_as_a_scan_of_them_says() {
         let mut stream = Streams { seed: 1, replication: 0 }.stream("test", "times");
         for sources in [1, 2, FLAT_LIMIT, FLAT_LIMIT + 1, 100] {
-            // Few different times, so that there are ties.
+            // Few different values, so that ties occur.
             let mut draw = || Instant::from_nanos((stream.uniform() * 20.0) as u64);
             let mut times: Vec<Instant> = (0..sources).map(|_| draw()).collect();
             let mut earliest = Earliest::default();

@@ -1,17 +1,18 @@
-//! A drop-tail FIFO in front of a constant-rate transmitter, computed rather than simulated.
+//! A drop-tail FIFO in front of a transmitter, computed rather than simulated.
 //!
-//! A FIFO knows a packet's departure when the packet arrives, so no event marks it. With a limit
-//! of `L` packets, the one in transmission among them (as ns-2's `DropTail` with `limit_` = L), an
-//! arrival is admitted if the packet admitted `L` places earlier has departed: one comparison. A
-//! departure at the instant of an arrival comes first.
+//! The departure of a packet from a FIFO is determined by its arrival, so that departures need no
+//! events. With a limit of `L` packets, including the one in transmission (as ns-2's `DropTail`
+//! with `limit_` = L), an arrival is admitted if the packet admitted `L` places earlier has
+//! departed: one comparison. If a departure and an arrival coincide, the departure is processed
+//! first.
 //!
-//! Departures are kept as *runs*, packets of equal size that left back to back ([`backlog`]). That is what
-//! makes background traffic cheap: an [`OnOff`] source that only shares this queue is *replayed*
-//! when somebody looks, whole blocks of its packets at once ([`replay`]).
+//! Departures are stored as *runs* of packets of equal length that are sent back to back
+//! ([`backlog`]). Therefore background traffic is cheap: an [`OnOff`] source that only shares this
+//! queue is *replayed* on demand, in blocks of packets ([`replay`]).
 //!
-//! Precondition: the fate and the departure of a packet follow from what came before it. That is so of
-//! drop-tail before a link without protocol; [`Queue`](super::Queue) has the disciplines that a driver
-//! turns.
+//! Precondition: the outcome and the departure of a packet only depend on earlier packets. This
+//! holds for drop-tail in front of a link without protocol. The disciplines driven by events are in
+//! [`Queue`](super::Queue).
 
 mod backlog;
 mod earliest;
@@ -28,14 +29,14 @@ use replay::{Line, Replay};
 
 pub use on_off::{OnOff, OnOffParameters};
 
-/// Always-on counters of one queue and its transmitter.
+/// Counters of a queue and its transmitter; always enabled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueCounters {
-    /// Packets refused because the queue was full.
+    /// Packets dropped because the queue was full.
     pub drops: u64,
-    /// Frames put on the air.
+    /// Frames sent.
     pub frames_sent: u64,
-    /// Bits put on the air.
+    /// Bits sent.
     pub bits_sent: u64,
     /// Frames that the channel destroyed.
     pub frames_lost: u64,
@@ -80,19 +81,19 @@ impl std::ops::Add for QueueCounters {
     }
 }
 
-/// What becomes of a packet that is offered to a queue.
+/// Outcome of a packet that is offered to a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// The queue is full.
+    /// Dropped, because the queue is full.
     Dropped,
-    /// It is transmitted until `end`, and lost on the channel.
+    /// Sent, but destroyed by the channel.
     Lost {
-        /// Its last bit leaves the transmitter.
+        /// End of the transmission.
         end: Instant,
     },
-    /// It is transmitted until `end` and survives.
+    /// Sent, and not destroyed by the channel.
     Sent {
-        /// Its last bit leaves the transmitter.
+        /// End of the transmission.
         end: Instant,
     },
 }
@@ -109,24 +110,24 @@ impl std::ops::Sub for QueueCounters {
     }
 }
 
-/// The queue, its transmitter, its channel and the background traffic that shares them.
+/// The queue, its transmitter, its channel, and the background traffic that shares them.
 #[derive(Clone, Debug)]
 pub struct ComputedFifo {
     backlog: Backlog,
     propagation: PropagationDelay,
-    /// Its delay, where that is constant.
+    /// The propagation delay if it is constant.
     delay: Duration,
     channel: Channel,
     /// Frame header added to each packet, in bytes.
     header: u32,
     replay: Replay,
     counters: QueueCounters,
-    /// Where packets are offered ahead of the clock, what became of the newest, and the end of a
-    /// transmission from which on that is remembered.
+    /// If packets are offered ahead of time: the outcomes of the newest packets. Transmissions that
+    /// end after `remembered_from` are recorded there.
     ahead: Option<Box<Ahead>>,
     remembered_from: Instant,
-    /// Length of the packet that was offered last, if it is plain that what comes has most often the
-    /// same, and how many of that length the counters do not know yet.
+    /// Length of the last packet offered, if equal lengths can use the fast path, and the number of
+    /// such packets that `counters` does not include yet.
     usual: u32,
     alike: u64,
 }
@@ -135,7 +136,7 @@ pub struct ComputedFifo {
 const NO_LENGTH: u32 = u32::MAX - u16::MAX as u32;
 
 impl ComputedFifo {
-    /// An idle `transmitter` behind an empty queue.
+    /// Creates an empty queue in front of an idle `transmitter`.
     pub fn new(transmitter: Transmitter, limit: Limit, header: Bytes, channel: Channel) -> Self {
         ComputedFifo {
             backlog: Backlog::new(transmitter, limit),
@@ -152,7 +153,7 @@ impl ComputedFifo {
         }
     }
 
-    /// The same before a medium on which frames are on their way for so long.
+    /// Sets the propagation delay.
     #[must_use]
     pub fn over(mut self, propagation: PropagationDelay) -> Self {
         match propagation.constant() {
@@ -162,13 +163,14 @@ impl ComputedFifo {
         ComputedFifo { propagation, ..self }
     }
 
-    /// When a frame arrives that ends at `end` and survives; asked of each, in order.
+    /// Arrival time of a surviving frame whose transmission ends at `end`. Call it for each
+    /// surviving frame, in order.
     #[inline(always)]
     pub fn arrival(&mut self, end: Instant) -> Instant {
         self.propagation.arrival(end)
     }
 
-    /// Packets will be offered ahead of the clock.
+    /// Enables packets to be offered ahead of time.
     pub fn run_ahead(&mut self) {
         self.ahead = Some(Box::default());
         self.remembered_from = Instant::ZERO;
@@ -183,23 +185,24 @@ impl ComputedFifo {
         }
     }
 
-    /// The same; the channel goes along, in which no frame has been offered for long.
+    /// Like [`Self::catch_up`], and advances the channel, to which no frame may have been offered
+    /// for a long time.
     pub fn catch_up_with_channel(&mut self, now: Instant) {
         self.catch_up(now);
         self.channel.catch_up(now);
     }
 
-    /// Steps that the replay of a second takes.
+    /// Number of steps per second that the replay takes.
     pub fn replay_rate(&self) -> f64 {
         self.replay.rate() + self.channel.replay_rate()
     }
 
-    /// Does background traffic share this queue?
+    /// Returns `true` if background traffic shares this queue.
     pub fn has_background(&self) -> bool {
         !self.replay.is_empty()
     }
 
-    /// Its transmitter.
+    /// The transmitter.
     pub fn transmitter(&self) -> &Transmitter {
         &self.backlog.transmitter
     }
@@ -209,7 +212,7 @@ impl ComputedFifo {
         self.backlog.transmitter.rate()
     }
 
-    /// Counters of all packets, background included as of the last catch-up.
+    /// Counters of all packets, including background traffic up to the last catch-up.
     pub fn total_counters(&self) -> QueueCounters {
         let alike = QueueCounters {
             frames_sent: self.alike,
@@ -219,8 +222,8 @@ impl ComputedFifo {
         self.counters + alike + self.replay.counters()
     }
 
-    /// Of [`Self::total_counters`], what has happened at `now`, which is not before any offer but
-    /// those ahead of the clock: drops, and frames that have started.
+    /// The part of [`Self::total_counters`] that has happened at `now`: drops, and frames that have
+    /// started. `now` must not be before any arrival, except those offered ahead of time.
     pub fn counters(&self, now: Instant) -> QueueCounters {
         let later = match &self.ahead {
             Some(ahead) => ahead.after(now),
@@ -229,7 +232,7 @@ impl ComputedFifo {
         self.total_counters() - later
     }
 
-    /// Bits of the frame on the air at `now` that are not out.
+    /// Number of bits of the frame in transmission at `now` that are not yet sent.
     pub fn unsent_bits(&self, now: Instant) -> f64 {
         match &self.ahead {
             Some(ahead) => ahead.unsent_bits(now),
@@ -240,7 +243,7 @@ impl ComputedFifo {
         }
     }
 
-    /// When the transmission of a packet that arrives now would start.
+    /// Time at which the transmission of a packet that arrives at `now` would start.
     pub fn next_start(&mut self, now: Instant) -> Instant {
         self.catch_up(now);
         self.backlog.transmitter.free_at().instant().max(now)
@@ -251,7 +254,7 @@ impl ComputedFifo {
         self.header
     }
 
-    /// Counters will not be asked for what they were before `horizon`.
+    /// Sets the horizon: counters are not read for times before `horizon`.
     pub fn set_horizon(&mut self, horizon: Instant) {
         if let Some(ahead) = &mut self.ahead {
             ahead.set_horizon(horizon);
@@ -260,14 +263,14 @@ impl ComputedFifo {
         self.replay.set_horizon(horizon);
     }
 
-    /// A packet of `bytes` arrives now.
+    /// Offers a packet of `bytes` that arrives at `now`.
     #[inline]
     pub fn offer(&mut self, now: Instant, bytes: u32) -> Fate {
         self.offer_at(now, now, bytes)
     }
 
-    /// A packet of `bytes` arrives at `now`, which may lie ahead of the clock if
-    /// [`Self::run_ahead`] has been called.
+    /// Offers a packet of `bytes` that arrives at `now`. It may be later than `clock`, the current
+    /// time, if [`Self::run_ahead`] has been called.
     #[inline(always)]
     pub fn offer_at(&mut self, clock: Instant, now: Instant, bytes: u32) -> Fate {
         if bytes != self.usual {
@@ -278,7 +281,7 @@ impl ComputedFifo {
         self.expose(clock, airtime)
     }
 
-    /// The same for who wants to know only when it arrives, if it survives.
+    /// Like [`Self::offer_at`], but returns only the arrival time if the packet survives.
     #[inline(always)]
     pub fn pass_at(&mut self, clock: Instant, now: Instant, bytes: u32) -> Option<Instant> {
         let is_usual = bytes == self.usual;
@@ -302,7 +305,8 @@ impl ComputedFifo {
         Some(airtime.end + self.delay)
     }
 
-    /// The same of a packet of the usual length that has to wait, where that needs a closer look.
+    /// Like [`Self::offer_at`], for a packet of the usual length that has to wait and cannot use
+    /// the fast path.
     #[inline(never)]
     fn offer_behind(&mut self, clock: Instant, now: Instant) -> Fate {
         let Some(airtime) = self.backlog.repeat_behind(now) else {
@@ -312,8 +316,8 @@ impl ComputedFifo {
         self.expose(clock, airtime)
     }
 
-    /// The same of a packet that has another length than the last one, or meets background traffic, a
-    /// limit in bytes or a rate that changes.
+    /// Like [`Self::offer_at`], for a packet whose length differs from the last one. Also used with
+    /// background traffic, a limit in bytes or a time-varying rate or delay.
     #[inline(never)]
     fn offer_any(&mut self, clock: Instant, now: Instant, bytes: u32) -> Fate {
         self.catch_up(now);
@@ -321,7 +325,7 @@ impl ComputedFifo {
         self.backlog.write_down();
         let Some(airtime) = self.backlog.admit(now, bits) else { return self.refuse(clock, now) };
         if self.backlog.is_plain() {
-            // The length that has been usual so far is known until here.
+            // `alike` has counted packets of the previous length.
             let usual = self.frame_bits(self.usual);
             self.counters.frames_sent += self.alike;
             self.counters.bits_sent += self.alike * usual;
@@ -334,7 +338,7 @@ impl ComputedFifo {
         self.expose(clock, airtime)
     }
 
-    /// A packet finds the queue full.
+    /// Counts a packet that is dropped because the queue is full.
     #[cold]
     fn refuse(&mut self, clock: Instant, now: Instant) -> Fate {
         self.counters.drops += 1;
@@ -344,7 +348,7 @@ impl ComputedFifo {
         Fate::Dropped
     }
 
-    /// A packet that has been admitted is on the air.
+    /// Exposes an admitted packet to the error process.
     #[inline(always)]
     fn expose(&mut self, clock: Instant, airtime: Airtime) -> Fate {
         let Airtime { start, end, .. } = airtime;
@@ -358,14 +362,14 @@ impl ComputedFifo {
         Fate::Sent { end }
     }
 
-    /// The channel destroys the frame of the packet that was admitted last.
+    /// Counts a packet whose frame the channel destroys; it must be the last one admitted.
     #[inline(never)]
     fn lose(&mut self, clock: Instant, start: Instant, end: Instant) {
         if end > self.remembered_from {
             self.remember(clock, start, end, true);
         }
         self.counters.frames_lost += 1;
-        // Frames ahead of the clock are remembered one by one.
+        // Frames ahead of time are recorded one by one.
         if self.ahead.is_none() {
             self.backlog.mark_lost();
         }
@@ -379,12 +383,13 @@ impl ComputedFifo {
         }
     }
 
-    /// Packets ahead of an arrival at `now`, the one in transmission included.
+    /// Number of packets ahead of an arrival at `now`, including the one in transmission.
     pub fn length(&self, now: Instant) -> u64 {
         self.backlog.length(now)
     }
 
-    /// Would a packet of `bytes` that arrives now leave room for another one like it?
+    /// Returns `true` if there is room for a packet of `bytes` at `now` and for another one like
+    /// it.
     pub fn has_spare_room(&mut self, now: Instant, bytes: u32) -> bool {
         self.catch_up(now);
         match self.backlog.limit {

@@ -1,16 +1,16 @@
-//! On-off process at constant rate, its times constant, exponential or Pareto (ns-2
-//! `Application/Traffic/Exponential` and `Application/Traffic/Pareto`). Applications send at its times, and a
-//! [`ComputedFifo`](super::ComputedFifo) replays it as background traffic.
+//! On-off process with a constant rate while on. The on and off times are constant, exponential or
+//! Pareto (ns-2 `Application/Traffic/Exponential` and `Application/Traffic/Pareto`). Applications
+//! send at its times, and a [`ComputedFifo`](super::ComputedFifo) replays it as background traffic.
 //!
 //! ```text
-//!   OFF (drawn) --> ON: n packets, one every interval --> OFF ...
+//!     OFF (sampled) --> ON: n packets, one per interval --> OFF ...
 //! ```
 //!
-//! Within a burst, packet `k` leaves at `start + k * bits / rate`, computed exactly, so that an
-//! interval that is not a whole number of nanoseconds accumulates no drift. Conventions of ns-2's
-//! `tools/expoo.cc` and `tools/pareto.cc`: a burst has a whole number of packets, the drawn on time divided by the
-//! interval, rounded, at least one; one interval follows the last packet before the off time
-//! begins; a source begins with an off time.
+//! Within a burst, packet `k` is sent at `start + k * bits / rate`. The time is exact, so that
+//! intervals that are not a whole number of nanoseconds do not accumulate drift. Conventions of
+//! ns-2's `tools/expoo.cc` and `tools/pareto.cc`: the number of packets of a burst is the sampled
+//! on time divided by the interval, rounded, at least 1. One interval follows the last packet
+//! before the off time begins. A source starts with an off time.
 //!
 //! *Not modelled*: jitter, variable packet sizes.
 
@@ -20,31 +20,31 @@ use lasthop_base::units::{Bytes, Duration, ExactTime, Instant, Rate};
 /// Parameters of an on-off source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OnOffParameters {
-    /// Rate while on.
+    /// Rate during the on time.
     pub rate: Rate,
-    /// Law of the on time.
+    /// Distribution of the on time.
     pub on: DurationLaw,
-    /// Law of the off time.
+    /// Distribution of the off time.
     pub off: DurationLaw,
-    /// Size of each packet on the wire.
+    /// Length of each packet on the wire.
     pub packet: Bytes,
 }
 
-/// The packets of one source, one after the other or in blocks.
+/// The packets of one source, generated one by one or in blocks.
 #[derive(Clone, Debug)]
 pub struct OnOff {
     parameters: OnOffParameters,
     stream: Stream,
     /// Interval between packets.
     interval: ExactTime,
-    /// When the next packet leaves.
+    /// Time of the next packet.
     next: ExactTime,
-    /// Packets of the current burst that have not left.
+    /// Packets of the current burst that are not yet sent.
     left: u64,
 }
 
 impl OnOff {
-    /// A source that begins with an off time at `start`.
+    /// Creates a source that starts with an off time at `start`.
     pub fn new(parameters: OnOffParameters, start: Instant, stream: Stream) -> Self {
         let interval = ExactTime::default().after(parameters.packet.bits(), parameters.rate);
         let next = ExactTime::default();
@@ -53,7 +53,7 @@ impl OnOff {
         source
     }
 
-    /// Draws the burst that follows the packet at `last`.
+    /// Samples the next burst; the previous one ended with the packet at `last`.
     #[cold]
     fn next_burst(&mut self, last: Instant) {
         let rate = self.parameters.rate.as_bps() as f64;
@@ -64,14 +64,14 @@ impl OnOff {
         self.next = ExactTime::from(last + Duration::from_nanos(self.interval.nanos) + off);
     }
 
-    /// When the packet after `ahead` more of the current burst leaves.
+    /// Time of the packet `ahead` places after the next one, in the same burst.
     #[inline]
     pub(super) fn departure(&self, ahead: u64) -> ExactTime {
         if ahead == 0 {
             return self.next;
         }
         let (ExactTime { nanos, fraction }, rate) = (self.interval, self.parameters.rate.as_bps());
-        // A division of 64 bits is enough but for the longest steps at the highest rates.
+        // A 64-bit division suffices, except for the longest steps at the highest rates.
         let (whole, rest) = match ahead.checked_mul(fraction) {
             Some(product) => (product / rate, product % rate),
             None => {
@@ -83,44 +83,45 @@ impl OnOff {
         self.next.plus(step, self.parameters.rate)
     }
 
-    /// When the next packet leaves.
+    /// Time of the next packet.
     #[inline]
     pub fn next_at(&self) -> Instant {
         self.next.instant()
     }
 
-    /// The same, exactly, in fractions of the rate of the source.
+    /// Like [`Self::next_at`], but exact, with a fraction in units of 1/rate.
     #[inline]
     pub(super) fn next_exact(&self) -> ExactTime {
         self.next
     }
 
-    /// Rate while on.
+    /// Rate during the on time.
     pub(super) fn rate(&self) -> Rate {
         self.parameters.rate
     }
 
-    /// When the packet after `ahead` more of the same burst leaves.
+    /// Time of the packet `ahead` places after the next one, in the same burst.
     #[inline]
     pub fn at(&self, ahead: u64) -> Instant {
         self.departure(ahead).instant()
     }
 
-    /// Packets of the current burst that have not left yet; at least one.
+    /// Packets of the current burst that are not yet sent; at least 1.
     #[inline]
     pub fn left_in_burst(&self) -> u64 {
         self.left
     }
 
-    /// How many of the packets left in this burst leave at or before `until`.
+    /// Number of remaining packets of the burst that are sent at or before `until`.
     #[inline]
     pub fn count_until(&self, until: Instant) -> u64 {
         let left = self.left_in_burst();
         let Some(elapsed) = until.as_nanos().checked_sub(self.next.nanos) else {
             return 0;
         };
-        // The packet after `k` more leaves by then if next + k interval < elapsed + 1; in units of a
-        // nanosecond over the rate, an interval is the bits of a packet times 1e9.
+        // The packet `k` places after the next one is included if next + k interval < elapsed + 1.
+        // In units of a nanosecond divided by the rate, an interval is the bits of a packet times
+        // 1e9.
         let rate = self.parameters.rate.as_bps();
         let interval = self.parameters.packet.bits() * 1_000_000_000;
         let later = match (elapsed + 1).checked_mul(rate) {
@@ -134,13 +135,13 @@ impl OnOff {
         left.min(later + 1)
     }
 
-    /// `count` packets have left; never more than [`Self::left_in_burst`].
+    /// Advances by `count` packets, at most [`Self::left_in_burst`].
     #[inline]
     pub fn advance(&mut self, count: u64) {
         self.advance_past(count, self.departure(count - 1));
     }
 
-    /// The same; `last` is when the last of them left.
+    /// Like [`Self::advance`]; `last` is the time of the last of these packets.
     #[inline]
     pub(super) fn advance_past(&mut self, count: u64, last: ExactTime) {
         debug_assert!(count <= self.left_in_burst(), "a block ends with its burst");
@@ -152,12 +153,12 @@ impl OnOff {
         }
     }
 
-    /// Size of each packet.
+    /// Length of each packet.
     pub fn packet(&self) -> Bytes {
         self.parameters.packet
     }
 
-    /// Whole nanoseconds between packets, rounded down.
+    /// Interval between packets in whole nanoseconds, rounded down.
     pub(super) fn interval_floor(&self) -> u64 {
         self.interval.nanos
     }

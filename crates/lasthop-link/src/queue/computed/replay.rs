@@ -1,19 +1,20 @@
-//! Background traffic that shares a computed FIFO, replayed when somebody looks.
+//! Background traffic that shares a computed FIFO, replayed on demand.
 //!
-//! A source of packets that nobody observes has no events: before the queue is asked for anything, the
-//! packets that have come meanwhile are worked through, whole blocks at once where a rule allows:
+//! A source whose packets are not observed has no events. Before the queue is read, the packets
+//! that have arrived in the meantime are processed, in blocks where one of these rules applies:
 //!
-//! - transmitter idle, and service shorter than the interval: every packet of the block starts on
-//!   arrival, nothing is left but the last departure;
-//! - transmitter busy: packets extend the current run while (a) the transmitter stays busy and
-//!   (b) each of them has room. As the backlog shrinks from one to the next, (b) holds for the whole
-//!   block if the backlog is short for its first packet. If it is not, the departure that admits each of
-//!   them stands one place further along an older run; as the run advances by the service time and
-//!   arrivals by the longer interval, (b) holds for the whole run if it holds for its first packet.
+//! - Transmitter idle, and transmission time shorter than the interval: every packet of the block
+//!   is sent on arrival. Only the last departure remains to be stored.
+//! - Transmitter busy: packets extend the current run while (a) the transmitter stays busy and (b)
+//!   each of them has room. The backlog shrinks from packet to packet. If it is short for the first
+//!   packet of the block, (b) therefore holds for the whole block. Otherwise, the departure that
+//!   admits each packet is one place further along an older run. The run advances by the
+//!   transmission time and the arrivals by the longer interval. Therefore (b) holds for the whole
+//!   run if it holds for its first packet.
 //!
-//! Every step is in integers, so that drops and delays equal those of the packet-by-packet run bit
-//! for bit; where no rule applies (lossy channel, byte limit, service not shorter than the interval, several
-//! sources), the replay goes packet by packet.
+//! All steps use integers, so that drops and delays are bit-identical to those of the
+//! packet-by-packet replay. Where no rule applies (lossy channel, byte limit, transmission time not
+//! shorter than the interval, several sources), the replay processes packet by packet.
 //!
 //! *Not modelled*: blocks of more than one background source.
 
@@ -26,60 +27,61 @@ use super::{ComputedFifo, QueueCounters};
 use crate::channel::Channel;
 use lasthop_base::units::{Duration, ExactTime, Instant, Rate};
 
-/// What the packets of the sources share with others.
+/// The parts of the link that background packets share with others.
 pub(super) struct Line<'a> {
     pub backlog: &'a mut Backlog,
     pub propagation: &'a mut PropagationDelay,
     pub channel: &'a mut Channel,
 }
 
-/// Background traffic that ends behind this link.
+/// A background source. Its packets are discarded after this link.
 #[derive(Clone, Debug)]
 struct Background {
     source: OnOff,
-    /// Length of a frame, how long it takes, and the rate that counts its fractions.
+    /// Length of a frame in bits, its transmission time, and the rate in which the fraction of that
+    /// time is expressed.
     bits: u64,
     service: ExactTime,
     rate: Rate,
-    /// Packets of the longest block; 0 where blocks may not be used.
+    /// Maximum number of packets per block; 0 if blocks must not be used.
     longest_block: u64,
     counters: QueueCounters,
     /// Departures of packets that survive the channel.
     under_way: UnderWay,
 }
 
-/// The sources of one queue.
+/// The background sources of one queue.
 #[derive(Clone, Debug)]
 pub(super) struct Replay {
     sources: Vec<Background>,
-    /// Whose turn it is, where there are several.
+    /// The earliest source, if there are several.
     earliest: Earliest,
-    /// When the next packet comes, or [`Instant::NEVER`].
+    /// Time of the next packet, or [`Instant::NEVER`].
     next_at: Instant,
 }
 
 impl Replay {
-    /// No source.
+    /// Without sources.
     pub fn new() -> Self {
         Replay { sources: Vec::new(), earliest: Earliest::default(), next_at: Instant::NEVER }
     }
 
-    /// Is there none?
+    /// Returns `true` if there are no sources.
     pub fn is_empty(&self) -> bool {
         self.sources.is_empty()
     }
 
-    /// When the next packet comes, or [`Instant::NEVER`].
+    /// Time of the next packet, or [`Instant::NEVER`].
     #[inline(always)]
     pub fn next_at(&self) -> Instant {
         self.next_at
     }
 
-    /// One more source, whose frames have `bits` and leave at `rate`; they arrive `delay` after they depart.
-    /// `may_block`: blocks of one source alone may be taken at once.
+    /// Adds a source whose frames have `bits`, are sent at `rate` and arrive `delay` after their
+    /// departure. `may_block`: whether blocks may be used if this is the only source.
     fn add(&mut self, source: OnOff, bits: u64, delay: Duration, may_block: bool, rate: Rate) {
         let service = ExactTime::default().after(bits, rate);
-        // Two nanoseconds of margin keep rounded times monotone within a block.
+        // A margin of two nanoseconds keeps rounded times monotone within a block.
         let has_slack = source.interval_floor() >= service.nanos + 3;
         let in_blocks = has_slack && may_block && self.sources.is_empty();
         for other in &mut self.sources {
@@ -102,9 +104,9 @@ impl Replay {
         });
     }
 
-    /// Steps that the replay of a second takes.
+    /// Number of steps per second of simulated time.
     pub fn rate(&self) -> f64 {
-        // The next of several sources is searched for packet by packet.
+        // With several sources, each packet requires a search for the earliest source.
         let search = f64::log2(self.sources.len().max(1) as f64) / 4.0;
         let packets =
             |background: &Background| 1e9 / background.source.interval_floor().max(1) as f64;
@@ -118,14 +120,14 @@ impl Replay {
         counters.fold(QueueCounters::default(), |sum, counters| sum + counters)
     }
 
-    /// What is over by then will not be asked for.
+    /// Sets the horizon: packets that have arrived by then are not kept.
     pub fn set_horizon(&mut self, horizon: Instant) {
         for background in &mut self.sources {
             background.under_way.set_horizon(horizon);
         }
     }
 
-    /// Works through all packets up to and including `now`.
+    /// Processes all packets up to and including `now`.
     #[inline(never)]
     pub fn until(&mut self, now: Instant, line: &mut Line<'_>) {
         if let [background] = self.sources.as_mut_slice() {
@@ -170,7 +172,7 @@ impl Background {
         }
     }
 
-    /// Takes as many packets at once as one rule covers; false if that is none.
+    /// Processes as many packets as one rule covers; returns `false` if no rule applies.
     #[inline(always)]
     fn replay_block(&mut self, now: Instant, backlog: &mut Backlog) -> bool {
         let Background { source, bits, service, rate, .. } = self;
@@ -183,7 +185,8 @@ impl Background {
         let free_at = backlog.transmitter.free_at();
         let mut count = block;
         if free_at.instant() < first {
-            // Idle: every packet of the block starts on arrival and is gone before the next.
+            // Idle: every packet of the block is sent on arrival and has departed before the next
+            // one.
             let arrived = source.next_exact();
             let last = source.departure(count - 1);
             source.advance_past(count, last);
@@ -196,7 +199,8 @@ impl Background {
             if count == 0 {
                 return false;
             }
-            // When the transmitter falls free before the packet after `index` more.
+            // Time at which the transmitter becomes idle before the packet `index` places after the
+            // next one.
             let before = |index: u64| {
                 if service.fraction == 0 {
                     ExactTime { nanos: free_at.nanos + index * service.nanos, ..free_at }
@@ -204,8 +208,8 @@ impl Background {
                     free_at.after(bits * index, rate)
                 }
             };
-            // The backlog shrinks by at least two nanoseconds a packet, so "it finds the transmitter busy" holds up
-            // to some packet.
+            // The backlog shrinks by at least two nanoseconds per packet. The packets that find the
+            // transmitter busy are therefore the first ones of the block.
             let mut last = source.departure(count - 1);
             if before(count - 1).instant() <= last.instant() {
                 let finds_busy = |index: u64| before(index).instant() > source.at(index);
@@ -228,7 +232,8 @@ impl Background {
     }
 }
 
-/// The first of `end` numbers for which `holds` does not, if it holds for all below some number.
+/// Returns the first number below `end` for which `holds` is false, or `end`. `holds` must be true
+/// for all numbers below it and false above.
 fn first_false(end: u64, holds: impl Fn(u64) -> bool) -> u64 {
     let (mut low, mut high) = (0, end);
     while low < high {
@@ -239,7 +244,7 @@ fn first_false(end: u64, holds: impl Fn(u64) -> bool) -> u64 {
 }
 
 impl ComputedFifo {
-    /// Lets `source` share this queue. Returns its index for [`Self::background_counters`].
+    /// Adds `source`, which shares this queue. Returns its index for [`Self::background_counters`].
     pub fn add_background(&mut self, source: OnOff) -> usize {
         let bits = self.frame_bits(source.packet().get() as u32);
         let may_block = matches!(self.backlog.limit, super::Limit::Packets(_))
@@ -249,19 +254,19 @@ impl ComputedFifo {
         self.backlog.share(bits);
         self.usual = super::NO_LENGTH;
         let rate = self.backlog.transmitter.rate();
-        // Where the delay changes, arrivals are remembered instead of departures.
+        // With a time-varying delay, arrival times are kept instead of departures.
         let delay = self.propagation.constant().unwrap_or_default();
         self.replay.add(source, bits, delay, may_block, rate);
         self.replay.sources.len() - 1
     }
 
-    /// Packets of background source `index` that survive and have not arrived at `now`, the time
-    /// of the last catch-up.
+    /// Number of surviving packets of background source `index` that have not arrived at `now`, the
+    /// time of the last catch-up.
     pub fn background_under_way(&self, index: usize, now: Instant) -> u64 {
         self.replay.sources[index].under_way.after(now)
     }
 
-    /// Counters of background source `index`, as of the last catch-up.
+    /// Counters of background source `index` at the last catch-up.
     pub fn background_counters(&self, index: usize) -> QueueCounters {
         self.replay.sources[index].counters
     }
