@@ -6,15 +6,18 @@
 //!   keep-alive   | next   | 1 |             two bytes
 //! ```
 //!
-//! Two bytes are a control frame, more are data: so data need a header of one byte only, numbers
-//! use all of it, and half of them, 128, is the horizon of the protocol. The price is that a
-//! packet of one byte has no byte form. Numbers are modulo 256. Those of data and keep-alives are
-//! taken for the nearest to what has been seen, so 128 losses in a row are taken for a repetition;
-//! those of NACKs are among the last 256 that this end has sent: with more than 128 frames in
-//! flight a late NACK may be taken for a later number, and bring a duplicate. Whatever else comes is an error,
-//! never a panic: these bytes come from the air.
+//! Frames of two bytes are control frames, longer ones are data frames. A data frame therefore
+//! needs a header of only one byte, all of which is used for the sequence number. The horizon of
+//! the protocol is half of this range, 128. As a consequence, a packet of one byte has no byte
+//! form.
 //!
-//! Not modelled: error detection; a damaged frame must be gone before it comes here.
+//! Numbers are modulo 256. Those of data frames and keep-alives are unwrapped to the number closest
+//! to the highest one received, so after 128 consecutive losses a new frame is considered a
+//! duplicate. Numbers of NACKs are unwrapped to the last 256 numbers sent. With more than 128
+//! frames in flight a late NACK may be attributed to a later frame and cause a duplicate. All other
+//! bytes yield an error, never a panic, since they come from the medium.
+//!
+//! Not modelled: error detection; damaged frames must be dropped before decoding.
 
 use super::{Frame, FrameKind};
 
@@ -23,39 +26,39 @@ const NACK: u8 = 0;
 /// Second byte of a keep-alive.
 const KEEPALIVE: u8 = 1;
 
-/// Where the two directions of an endpoint stand: the context in which numbers make sense.
+/// Sequence number state of an endpoint, needed to unwrap received numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RlpWireWindow {
-    /// One beyond the highest number that this end knows its peer to have sent.
+    /// Highest number that the peer is known to have sent, plus 1.
     pub seen: u64,
     /// Next new number of this end.
     pub next: u64,
 }
 
-/// Why a frame has no byte form, or bytes no frame.
+/// Error of encoding or decoding a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RlpWireError {
-    /// A data frame would look like a control frame.
+    /// A data frame too short to be distinguished from a control frame.
     #[error("found a data frame with a packet of {0} bytes; allowed: at least 2")]
     ShortPacket(usize),
-    /// The protocol has no such frame.
+    /// A frame kind that the protocol does not use.
     #[error("found a frame of another protocol; allowed: data, NACK, keep-alive")]
     Kind,
-    /// Shorter than any frame.
+    /// A frame shorter than a control frame.
     #[error("found a frame of {0} bytes; allowed: at least 2")]
     TooShort(usize),
-    /// A frame longer than a length field can say.
+    /// A frame whose length exceeds 32 bits.
     #[error("found a frame of {0} bytes; allowed: at most 4294967295")]
     TooLong(usize),
-    /// Neither NACK nor keep-alive.
+    /// An unknown type of control frame.
     #[error("found control frame type {0}; allowed: 0 (NACK), 1 (keep-alive)")]
     Type(u8),
-    /// Neither end can mean this number now.
+    /// A number before the first one.
     #[error("found number {found}, before the first; allowed: near {near} (modulo 256)")]
     Number {
         /// Number in the frame.
         found: u8,
-        /// Number it is unwrapped against, modulo 256.
+        /// Number to which it is unwrapped, modulo 256.
         near: u8,
     },
 }
@@ -78,7 +81,8 @@ pub fn encode(frame: &Frame<Vec<u8>>, bytes: &mut Vec<u8>) -> Result<(), RlpWire
     Ok(())
 }
 
-/// The number from `end - behind` on that is `byte` modulo 256; of 256 numbers exactly one is.
+/// Returns the number congruent to `byte` modulo 256 among the 256 numbers starting at `end -
+/// behind`.
 fn unwrap(byte: u8, end: u64, behind: u8) -> Result<u64, RlpWireError> {
     let first = (end as u8).wrapping_sub(behind);
     let offset = u64::from(byte.wrapping_sub(first));
@@ -87,13 +91,13 @@ fn unwrap(byte: u8, end: u64, behind: u8) -> Result<u64, RlpWireError> {
         .ok_or(RlpWireError::Number { found: byte, near: end as u8 })
 }
 
-/// Reads one frame in the context of the endpoint that receives it.
+/// Decodes one frame in the context of the endpoint that receives it.
 pub fn decode(bytes: &[u8], window: &RlpWireWindow) -> Result<Frame<Vec<u8>>, RlpWireError> {
     let &[number, ref rest @ ..] = bytes else { return Err(RlpWireError::TooShort(0)) };
     let length = u32::try_from(bytes.len()).map_err(|_| RlpWireError::TooLong(bytes.len()))?;
     let (kind, payload) = match rest {
         [] => return Err(RlpWireError::TooShort(1)),
-        // The last 256 numbers end with the one before `next`.
+        // The last 256 numbers end with `next - 1`.
         &[NACK] => match window.next.checked_sub(1) {
             Some(last) => (FrameKind::Nack { sequence: unwrap(number, last, 255)? }, None),
             None => return Err(RlpWireError::Number { found: number, near: 0 }),

@@ -1,4 +1,4 @@
-//! The machine of a radio link protocol, at either end.
+//! State machine of one end of a radio link protocol.
 
 use super::{HORIZON, MOST_RETRANSMISSIONS, Release, RlpParameters};
 use crate::link::rlp_wire::{self, RlpWireWindow};
@@ -12,101 +12,103 @@ use lasthop_base::packet::Payload;
 use lasthop_base::units::{Duration, Instant};
 use std::collections::VecDeque;
 
-/// Place of a number in the rings.
+/// Returns the slot of a sequence number in the rings.
 #[inline]
 fn slot_of(number: u64) -> usize {
     (number % HORIZON) as usize
 }
 
-/// Its bit in the bitmaps.
+/// Returns the bit of a sequence number in the bitmaps.
 #[inline]
 fn bit_of(number: u64) -> u128 {
     1 << (number % HORIZON)
 }
 
-/// The last number before `end` that has this slot.
+/// Returns the last sequence number before `end` that is stored in this slot.
 #[inline]
 fn number_in(slot: usize, end: u64) -> u64 {
     let last = end.wrapping_sub(1);
     last.wrapping_sub(last.wrapping_sub(slot as u64) % HORIZON)
 }
 
-/// What a receiver keeps of a number from the first missing one on.
+/// State of a sequence number not yet deliverable.
 #[derive(Clone, Debug)]
 struct Awaited<P> {
-    /// Received behind a missing one.
+    /// Packet received behind a missing frame.
     held: Option<P>,
     nacks_sent: u8,
-    /// Of its latest NACK.
+    /// Deadline of the latest NACK.
     deadline: Instant,
 }
 
-/// One end of a radio link. Bit i of a bitmap and slot i of a ring is the number, of the last 128,
-/// that is i modulo 128.
+/// One end of a radio link. Slot i of a ring and bit i of a bitmap hold the state of that number,
+/// of the last 128, that is congruent to i modulo 128.
 ///
-/// What each frame asks for stands together, sender before receiver: with many stations each visit finds little
-/// of this in the cache.
+/// Fields used for every frame are adjacent, those of the sender first. With many stations, little
+/// of an endpoint is in the cache when it is called.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Rlp<P> {
-    /// NACKs that wait for the transmitter.
+    /// NACKs to send.
     nacks: u128,
     /// Number of the next new frame.
     next: u64,
-    /// End of the numbers that have a packet: `next`, or one more if a packet waits.
+    /// End of the sequence numbers with a packet: `next`, or one more if a new packet is waiting.
     filled: u64,
     keepalive_deadline: Instant,
-    /// Of the NACK that is answered first, [`Instant::NEVER`] if there is none.
+    /// Earliest deadline of a NACK, [`Instant::NEVER`] if none is outstanding.
     nack_deadline: Instant,
     keepalive: Option<Duration>,
-    /// Grows with the first 128.
+    /// The last 128 packets; grows with the first 128.
     history: Vec<Option<P>>,
     header: u32,
-    /// Since the last new frame.
+    /// Keep-alives sent since the last new frame.
     keepalives_sent: u32,
     keepalive_due: bool,
-    /// Is anything to be sent again?
+    /// Whether a frame is queued for retransmission.
     has_queued: bool,
-    /// Has the peer ever asked for a copy?
+    /// Whether a NACK has ever been received.
     is_asked: bool,
     has_events: bool,
-    /// n, and how often a frame may be sent again.
+    /// n, the maximum number of retransmissions per frame.
     limit: u8,
     release: Release,
 
-    /// One beyond the highest number known to have been sent.
+    /// Highest number known to have been sent, plus 1.
     seen: u64,
     missing: u128,
     abandoned: u128,
-    /// Next number to deliver, in sequence only.
+    /// Next number to deliver; in-sequence delivery only.
     expected: u64,
     rare: Box<Rare<P>>,
     up: VecDeque<P>,
 }
 
-/// What few frames ask for.
+/// State used for few frames only.
 #[derive(Clone, Debug)]
 struct Rare<P> {
     parameters: RlpParameters,
     /// Length of a control frame.
     control: u32,
-    /// Retransmissions so far; n + 1: refused once. Empty until the first NACK comes.
+    /// Number of retransmissions by slot; n + 1 if a further one was refused. Empty until the first
+    /// NACK is received.
     copies: Box<[u8]>,
-    /// To be sent again, in the order of their NACKs.
+    /// Frames to retransmit, in the order of their NACKs.
     queued: TransmissionOrder,
-    /// Numbers before the history that were asked for.
+    /// Frames behind the history for which a NACK was refused.
     refused: u128,
-    /// By slot; empty until the first number is missing.
+    /// State by slot; empty until the first frame is missing.
     awaited: Box<[Awaited<P>]>,
-    /// Missing numbers whose NACK has gone out, earliest deadline first.
+    /// Missing frames whose NACK has been sent, earliest deadline first.
     order: TransmissionOrder,
     events: VecDeque<LinkEvent>,
-    /// But for new data frames, which `next` counts.
+    /// Counters except new data frames, for which `next` is used.
     counters: LinkCounters,
 }
 
 impl<P> Rlp<P> {
-    /// An idle endpoint; refuses too many retransmissions, times of 0 and a limit of 0 keep-alives.
+    /// Creates an idle endpoint. Returns an error if the retransmission limit exceeds
+    /// [`MOST_RETRANSMISSIONS`], or if a time or the keep-alive limit is 0.
     pub fn new(parameters: RlpParameters) -> Result<Self, LinkError> {
         let RlpParameters { retransmissions, nack_timeout, header, control, .. } = parameters;
         let protocol = match parameters.release {
@@ -162,21 +164,21 @@ impl<P> Rlp<P> {
         })
     }
 
-    /// Tells an event.
+    /// Reports an event.
     #[cold]
     fn tell(&mut self, event: LinkEvent) {
         self.rare.events.push_back(event);
         self.has_events = true;
     }
 
-    /// The NACKs that wait for their answer are others than before.
+    /// Updates the earliest NACK deadline after a change of `order`.
     #[cold]
     fn note_order(&mut self) {
         let Rare { order, awaited, .. } = &*self.rare;
         self.nack_deadline = order.first().map_or(Instant::NEVER, |slot| awaited[slot].deadline);
     }
 
-    /// Where both directions stand, for the byte codec.
+    /// Returns the sequence number state of both directions, for encoding and decoding.
     pub fn wire_window(&self) -> RlpWireWindow {
         RlpWireWindow { seen: self.seen, next: self.next }
     }
@@ -199,7 +201,7 @@ impl<P> Rlp<P> {
         let age = self.filled - sequence;
         let Rare { copies, queued, refused, .. } = &mut *self.rare;
         let is_refused = if age > 2 * HORIZON {
-            // Longer ago than the numbers on the air can say.
+            // Too old for the sequence numbers of the medium.
             false
         } else if age > HORIZON {
             let is_first = *refused & bit == 0;
@@ -223,11 +225,11 @@ impl<P> Rlp<P> {
         }
     }
 
-    /// A frame that says where the numbers stand goes out: the next keep-alive is an interval away.
+    /// Restarts the keep-alive timer when a new frame or keep-alive is sent.
     #[inline]
     fn restart_keepalive(&mut self, now: Instant) {
         self.keepalive_due = false;
-        // At least one is allowed.
+        // The first keep-alive is always allowed.
         let is_last = self.keepalives_sent > 0
             && self.rare.parameters.keepalives.is_some_and(|n| self.keepalives_sent >= n);
         self.keepalive_deadline = match self.keepalive {
@@ -238,13 +240,14 @@ impl<P> Rlp<P> {
 
     #[cold]
     fn nack(&mut self, now: Instant) -> Frame<P> {
-        // Bit 0 is the oldest number remembered.
+        // After the rotation, bit 0 is the oldest number in the bitmap.
         let oldest_first = self.nacks.rotate_right((self.seen % HORIZON) as u32);
         let sequence = self.seen + u64::from(oldest_first.trailing_zeros()) - HORIZON;
         let slot = slot_of(sequence);
         self.nacks &= !bit_of(sequence);
         self.rare.awaited[slot].nacks_sent += 1;
-        // A copy that comes on the deadline has come in time, whichever the driver handles first.
+        // A retransmission that arrives exactly at T_nack is in time, regardless of the order in
+        // which the driver handles the events.
         let in_time = deadline(now, self.rare.parameters.nack_timeout);
         let alone = deadline(in_time, Duration::from_nanos(1));
         self.rare.awaited[slot].deadline = self.rare.order.last().map_or(alone, |before| {
@@ -266,7 +269,7 @@ impl<P> Rlp<P> {
             self.advance(sequence);
             self.forget_before(sequence);
         } else {
-            // Nothing is missing, so nothing is held: bits of abandoned numbers may remain.
+            // No frame is missing, so none is held. Bits of abandoned numbers may remain.
             self.abandoned &= !bit_of(sequence);
         }
         self.seen = sequence + 1;
@@ -282,7 +285,7 @@ impl<P> Rlp<P> {
         }
     }
 
-    /// A number that has been passed arrives.
+    /// Processes a data frame whose number is below `seen`.
     #[cold]
     fn on_copy(&mut self, sequence: u64, packet: P) {
         let (slot, bit) = (slot_of(sequence), bit_of(sequence));
@@ -301,14 +304,14 @@ impl<P> Rlp<P> {
                 Release::Immediate => self.up.push_back(packet),
             }
         } else if self.abandoned & bit != 0 {
-            // The run behind it has gone up.
+            // Later packets have already been delivered.
             self.rare.counters.discarded += 1;
         } else {
             self.rare.counters.duplicates += 1;
         }
     }
 
-    /// All numbers before `end` have been sent: those not seen yet are missing.
+    /// Marks the numbers from `seen` to `end` (exclusive) as missing.
     #[cold]
     fn advance(&mut self, end: u64) {
         if self.rare.awaited.is_empty() {
@@ -330,7 +333,7 @@ impl<P> Rlp<P> {
         }
     }
 
-    /// `number` takes the place of the one that falls behind the horizon.
+    /// Clears the state of `number - 128`, whose slot and bit are reused for `number`.
     #[inline]
     fn forget_before(&mut self, number: u64) {
         if self.missing & bit_of(number) != 0 {
@@ -339,7 +342,7 @@ impl<P> Rlp<P> {
         self.abandoned &= !bit_of(number);
     }
 
-    /// The number is no longer waited for.
+    /// Abandons a missing number.
     #[cold]
     fn abandon(&mut self, number: u64) {
         let bit = bit_of(number);
@@ -353,7 +356,7 @@ impl<P> Rlp<P> {
         self.release();
     }
 
-    /// In sequence, what is before the first missing number goes up.
+    /// Delivers the packets before the first missing number, with in-sequence delivery.
     fn release(&mut self) {
         if self.release == Release::Immediate {
             return;

@@ -1,27 +1,27 @@
-//! Radio link protocol: negative acknowledgments only, and a frame that stays missing is given up.
-//! One machine for Karn's RLP, which delivers in sequence, and for out-of-sequence RLP, which
-//! delivers each frame as it comes ([`Release`]).
+//! Radio link protocol (RLP): ARQ with negative acknowledgments only, in which frames that remain
+//! missing are abandoned. One state machine for Karn's RLP, which delivers in sequence, and for
+//! out-of-sequence RLP, which delivers each frame on arrival ([`Release`]).
 //!
 //! Source: Xylomenos and Polyzos, "Wireless link layer enhancements for TCP and UDP applications",
 //! IPDPS 2003, after P. Karn, "The Qualcomm CDMA digital cellular system", USENIX Mobile and
 //! Location-Independent Computing 1993, and the RLP of TIA IS-99 and IS-707. Timeout, horizon and
-//! keep-alive interval are published nowhere: see `docs/links/rlp.md`.
+//! keep-alive interval are not published: see `docs/links/rlp.md`.
 //!
-//! A frame at the sender, which has no window, no acknowledgment and no retransmission timer:
+//! States of a frame at the sender, which has no window, acknowledgments or retransmission timer:
 //!
 //! ```text
-//!          enqueue         sent               128 newer ones
-//!  (none) --------> new ----------> history ----------------> (gone)
+//!          enqueue         sent               128 newer frames
+//!  (none) --------> new ----------> history ------------------> (removed)
 //!                                   ^     |
-//!                              sent |     | NACK, fewer than n copies so far
+//!                              sent |     | NACK, fewer than n retransmissions so far
 //!                                   |     v
-//!                                   queued (first come, first sent; ahead of new data)
+//!                                   queued (in order of NACKs, before new data)
 //! ```
 //!
-//! A number at the receiver:
+//! States of a sequence number at the receiver:
 //!
 //! ```text
-//!            a later one, or a keep-alive                    arrives
+//!          later number or keep-alive                     received
 //!  not seen -----------------------------> missing ------------------------> received
 //!     |                                     |   ^  |                            ^
 //!     |                          T_nack and |   |  | T_nack and n NACKs sent,   |
@@ -29,29 +29,31 @@
 //!     |                       NACKs: NACK          v                            |
 //!     |                                        abandoned                        |
 //!     +-------------------------------------------------------------------------+
-//!                                     arrives
+//!                                     received
 //! ```
 //!
-//! In sequence, a received frame waits until every number before it is received or abandoned. The
-//! receiver counts its own NACKs, so that a lost NACK uses up an attempt; it needs no word from
-//! the sender to give up. Out goes, in this order: NACKs, retransmissions, new data, keep-alives.
+//! In-sequence delivery holds a received frame until all earlier ones are received or abandoned.
+//! The receiver counts its own NACKs, so a lost NACK uses up an attempt, and it abandons frames
+//! without notification by the sender. Transmission order: NACKs, retransmissions, new data,
+//! keep-alives.
 //!
-//! Copies of several frames queue for the peer's transmitter. The deadline of a NACK is therefore
-//! the later of T_nack after its start and one frame time after the deadline before it; as copies
-//! are sent in the order of their NACKs, the one asked for has come by then or is lost.
+//! Retransmissions of several frames are queued for the peer's transmitter. The deadline of a NACK
+//! is therefore the later of two times: T_nack after its start, and one frame time after the
+//! deadline of the preceding NACK. As frames are retransmitted in the order of their NACKs, the
+//! requested one has been received by then or is lost.
 //!
-//! A keep-alive carries the number of the next new frame and shows the loss of the last ones. It
-//! is due one interval after the start of the last new frame or keep-alive, the frames that say
-//! where the numbers stand.
+//! A keep-alive contains the number of the next new frame, which reveals the loss of the last
+//! frames. It is sent one interval after the start of the last new frame or keep-alive, since both
+//! reveal preceding losses.
 //!
-//! *The horizon*: only the last 128 numbers are remembered, at both ends. A number that falls
-//! behind is abandoned; on a saturated link that is n T_nack > 128 T_f.
+//! *Horizon*: both ends keep state for the last 128 sequence numbers only. A missing frame that
+//! falls behind is abandoned. On a saturated link this occurs if n T_nack > 128 T_f.
 //!
-//! Timers count from the start of a transmission (the machine does not know the rate).
+//! Timers start at the beginning of a transmission, since the state machine does not know the rate.
 //!
-//! Not modelled: reordering by the channel, NACKs for several frames, adaptive timers, the set-up
-//! and reset of the numbers after 128 losses in a row (numbers inside are unbounded), splitting of
-//! packets into radio frames.
+//! Not modelled: reordering by the channel, NACKs for several frames, adaptive timers,
+//! initialization and reset of sequence numbers after 128 consecutive losses (internal numbers are
+//! unbounded), segmentation of packets into radio frames.
 
 mod machine;
 
@@ -64,41 +66,41 @@ use lasthop_base::schema::{KeepaliveInterval, KeepaliveLimit, LinkTimeout};
 use lasthop_base::units::{Bytes, Duration};
 pub use machine::Rlp;
 
-/// Numbers that either end remembers: half of those of the one-byte field.
+/// Sequence numbers for which either end keeps state: half of the one-byte range.
 pub const HORIZON: u64 = 128;
 
-/// Most retransmissions that can be asked for.
+/// Maximum of the retransmission limit.
 pub const MOST_RETRANSMISSIONS: u32 = 100;
 
-/// When a frame that has been received goes up.
+/// Delivery of received frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Release {
-    /// When all before it are received or abandoned (Karn RLP).
+    /// When all earlier frames are received or abandoned (Karn RLP).
     #[default]
     InSequence,
-    /// At once (out-of-sequence RLP).
+    /// On arrival (out-of-sequence RLP).
     Immediate,
 }
 
 table! {
     /// Parameters of a radio link protocol.
     pub struct RlpKeys {
-        /// Copies of a frame at most; then it is given up.
+        /// Maximum number of retransmissions per frame; then it is abandoned.
         retransmissions: u32 = "3", Limits::range(0, MOST_RETRANSMISSIONS as u64);
-        /// Time after which the receiver asks again for a frame or gives it up; "auto" derives it
-        /// from the link.
+        /// Time after which the receiver repeats a negative acknowledgment or abandons the frame;
+        /// "auto" derives it from the link.
         nack_timeout: LinkTimeout = "auto";
-        /// Time from the last new frame or keep-alive to a keep-alive, which shows the receiver
-        /// that the last frames are lost; "auto" is the round trip of the link.
+        /// Interval from the last new frame or keep-alive to the next keep-alive, which reveals the
+        /// loss of the last frames; "auto" is the round trip of the link.
         keepalive: KeepaliveInterval = "auto";
-        /// Keep-alives after which an idle sender is silent.
+        /// Maximum number of consecutive keep-alives of an idle sender.
         keepalives: KeepaliveLimit = "5 frames";
         /// Size of a negative acknowledgment or keep-alive.
         control: Bytes = "2 B", Limits::CONTROL;
     }
 }
 
-/// An endpoint with these keys that gives frames up as `release` says.
+/// Builds the endpoint for these keys with the given delivery.
 fn build<P: Payload + Clone>(
     keys: &RlpKeys,
     release: Release,
@@ -124,8 +126,8 @@ fn build<P: Payload + Clone>(
     })
 }
 
-/// Keep-alives, which carry `identifier` on a link of services, must leave the link idle in
-/// between.
+/// Checks that keep-alives, which contain `identifier` on a link of services, do not occupy the
+/// link permanently.
 fn check(keys: &RlpKeys, path: &str, identifier: Bytes, directions: [Air; 2]) -> Read<()> {
     let control = Bytes::new(keys.control.get() + identifier.get());
     let KeepaliveInterval::Every(interval) = keys.keepalive else { return Ok(()) };
@@ -143,21 +145,21 @@ fn check(keys: &RlpKeys, path: &str, identifier: Bytes, directions: [Air; 2]) ->
     Ok(())
 }
 
-/// The machine of one end.
+/// The state machine of one end.
 pub type Machine<P> = Rlp<P>;
 
 table! {
-    /// Karn's radio link protocol: negative acknowledgments only, a frame is given up after a
-    /// few copies, those after it wait and go up in sequence.
+    /// Karn's radio link protocol: negative acknowledgments only; a frame is abandoned after a few
+    /// retransmissions, and later frames are held for in-sequence delivery.
     pub struct KarnRlpKeys(RlpKeys) as "karn-rlp";
 }
 
 table! {
-    /// Out-of-sequence radio link protocol: the same, but each frame goes up as it comes.
+    /// Out-of-sequence radio link protocol: like Karn's, but each frame is delivered on arrival.
     pub struct OosRlpKeys(RlpKeys) as "oos-rlp";
 }
 
-/// The protocol of these keys, whose frames go up as `$release` says.
+/// Implements [`ProtocolKeys`] for these keys with the given delivery.
 macro_rules! protocol {
     ($keys:ident, $release:expr) => {
         impl ProtocolKeys for $keys {
@@ -171,7 +173,7 @@ macro_rules! protocol {
                 NUMBER_HEADER
             }
 
-            /// The frame is reported missing, and retransmitted.
+            /// Time until the frame is reported missing and retransmitted.
             fn repair_time(&self, site: &Site) -> Duration {
                 let most = self.0.retransmissions.min(MOST_REPAIRS);
                 site.timing(self.0.control).longest_turnaround() * u64::from(most)
@@ -194,32 +196,32 @@ protocol!(OosRlpKeys, Release::Immediate);
 /// Parameters of the radio link protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RlpParameters {
-    /// When a frame goes up.
+    /// Delivery of received frames.
     pub release: Release,
-    /// Copies of a frame at most, n: NACKs of the receiver for one number and retransmissions of
-    /// the sender, 0 to [`MOST_RETRANSMISSIONS`].
+    /// Maximum number n of retransmissions per frame by the sender, and of NACKs per frame by the
+    /// receiver, 0 to [`MOST_RETRANSMISSIONS`].
     pub retransmissions: u32,
-    /// Time from the start of a NACK's transmission until the copy has come or is lost, T_nack, in
-    /// nanoseconds; above 0.
+    /// Time from the start of a NACK until the retransmission has been received or is lost, T_nack,
+    /// in nanoseconds; above 0.
     pub nack_timeout: Duration,
-    /// By how much a copy is later for each one that is asked for before it: the air time of a
-    /// full frame of the peer, and what goes between two of them on a shared link, in nanoseconds.
+    /// Additional delay of a retransmission per retransmission requested before it: the
+    /// transmission time of a full frame of the peer, and the waiting time between two of them on a
+    /// shared link, in nanoseconds.
     pub copy_time: Duration,
-    /// Time from the start of the last new frame or keep-alive to a keep-alive, T_k, in
-    /// nanoseconds, above 0; `None`: no keep-alives.
+    /// Interval from the start of the last new frame or keep-alive to the next keep-alive, T_k, in
+    /// nanoseconds; above 0; `None`: no keep-alives.
     pub keepalive: Option<Duration>,
-    /// Keep-alives after which the sender is silent until there are new data, at least 1; `None`:
-    /// it never is.
+    /// Maximum number of keep-alives after the last new frame, at least 1; `None`: no limit.
     pub keepalives: Option<u32>,
-    /// Link header of a data frame, in bytes (default 1: the number).
+    /// Link header of a data frame (default 1 B: the number).
     pub header: Bytes,
-    /// Length of a NACK or keep-alive, in bytes (default 2: number and type).
+    /// Length of a NACK or keep-alive (default 2 B: number and type).
     pub control: Bytes,
 }
 
 impl RlpParameters {
-    /// Defaults for a link: 3 retransmissions, T_nack = [`LinkTiming::repair_time`], 5 keep-alives,
-    /// one every RTT_L (if that leaves the link idle for half of the time).
+    /// Returns the defaults for a link: 3 retransmissions, T_nack = [`LinkTiming::repair_time`], 5
+    /// keep-alives at intervals of RTT_L, or longer if they would use more than half of the link.
     pub fn for_link(timing: &LinkTiming, release: Release) -> Self {
         RlpParameters {
             release,
