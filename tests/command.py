@@ -1,4 +1,4 @@
-"""The command `lasthop` as a process of its own."""
+"""The command `lasthop` in a separate process."""
 
 import subprocess
 import sys

@@ -1,11 +1,12 @@
-"""What the tests share."""
+"""Fixtures and settings shared by all tests."""
 
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
-# The same cases in every run, and no limit of time on one: others may use the machine.
+# All runs use the same examples. A single example has no time limit, because other processes may
+# use the machine.
 settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.load_profile("fixed")
 
@@ -37,7 +38,7 @@ seed = 1
 
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
-    """A scenario of two points that runs in no time."""
+    """A scenario of two points with a negligible run time."""
     path = tmp_path / "small.toml"
     path.write_text(SMALL)
     return path

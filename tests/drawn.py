@@ -1,9 +1,9 @@
-"""Scenarios drawn from the engine's own schema, so that no kind and no key can be forgotten.
+"""Scenarios generated from the engine's own schema, so that every kind and every key is covered.
 
-A value of a key is drawn by what the schema says of it: a word of its list, a number within its
-limits, a text of `TEXTS` that fits its pattern. What has to agree with the rest of a scenario
-(hosts, files, matrices) is in `GIVEN`, by the end of its path. Many scenarios are refused; those
-that are not have to be taken by every command.
+The schema of a key determines its values: one of its words, a number within its limits, or a text
+of `TEXTS` that matches its pattern. Values that depend on the rest of a scenario (hosts, files,
+matrices) are in `GIVEN`, by the end of their path. Many of the scenarios are rejected. Every
+command must accept all others.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ GIVEN: Mapping[str, Strategy] = {
         | {"stay_good": st.just(0.9), "stay_bad": st.just(0.5)}
         | {"loss_good": st.just(0.0), "loss_bad": st.just(1.0)},
         optional={
-            # A radio has one at each station.
+            # A radio has such an agent at each station.
             "at": st.sampled_from(["a", "c"]),
             "inversion": st.sampled_from(["eigenvalue", "exact"]),
         },
@@ -110,7 +110,7 @@ GIVEN: Mapping[str, Strategy] = {
     "[markov-chain].transitions": st.sampled_from([[[0.9, 0.1], [0.5, 0.5]], [[1, 0], [0, 1]]]),
     "[markov-chain].loss": st.sampled_from([[0, 1], [0.1, 0.9]]),
     ".at": st.sampled_from(["a", "b", "c"]),
-    # Draws of its key would repeat what links draw.
+    # Generating this key would repeat the values of links.
     "[services].service": st.sampled_from(
         [
             {"one": {"protocol": "raw"}, "two": {"protocol": {"kind": "selective-repeat"}}},
@@ -126,7 +126,7 @@ SCHEMA: Node = lasthop.schema()
 
 
 def unions(node: Node = SCHEMA, key: str = "") -> Iterator[tuple[str, str]]:
-    """Every kind that some key takes: (key, kind), as `("protocol", "selective-repeat")`."""
+    """Every kind that some key accepts: (key, kind), as `("protocol", "selective-repeat")`."""
     for form in [*node.get("oneOf", []), *node.get("anyOf", [])]:
         kind = form.get("properties", {}).get("kind", {}).get("const")
         if kind is not None:
@@ -140,7 +140,7 @@ def unions(node: Node = SCHEMA, key: str = "") -> Iterator[tuple[str, str]]:
 
 
 def kinds_in(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
-    """The kinds of a scenario, as `unions` names them."""
+    """The kinds in a scenario, as (key, kind)."""
     if isinstance(value, str):
         yield key, value
     elif isinstance(value, list):
@@ -154,13 +154,13 @@ def kinds_in(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
 
 
 class Drawer:
-    """Draws values of keys; `wanted` is a (key, kind) that has to be among them."""
+    """Generates values of keys; `wanted` is a (key, kind) that must be among them."""
 
     def __init__(self, wanted: tuple[str, str] = ("", "")) -> None:
         self.wanted = wanted
 
     def table(self, name: str, *needed: str, **given: Strategy) -> Strategy:
-        """A table of the schema, such as `link`; some keys are always there, some are given."""
+        """A table of the schema, such as `link`, with its required keys, `needed` and `given`."""
         node: Node = SCHEMA["properties"][name]["additionalProperties"]
         required = [*node.get("required", ()), *needed]
         return self._table({**node, "required": required}, name, OWN, given)
@@ -183,7 +183,7 @@ class Drawer:
         needed_part = st.fixed_dictionaries({**drawn(sorted(needed)), **kept})
         if not optional:
             return needed_part
-        # A few keys: with many nearly all scenarios are refused.
+        # Few optional keys: with many, nearly all scenarios are rejected.
         most = 1 if any(self.wanted) else 2
         few = st.lists(st.sampled_from(optional), max_size=most, unique=True).flatmap(
             lambda names: st.fixed_dictionaries(drawn(names))
@@ -194,7 +194,7 @@ class Drawer:
         return self.wanted in set(unions(node, key))
 
     def value(self, node: Node, path: str, key: str) -> Strategy:
-        """A value of a key by its schema."""
+        """A value of a key, according to its schema."""
         for end, strategy in GIVEN.items():
             if path.endswith(end):
                 return strategy
@@ -206,7 +206,7 @@ class Drawer:
         if forms and "properties" not in node:
             if any(self._has_wanted(form, key) or self._is_wanted(form, key) for form in forms):
                 forms = [f for f in forms if self._has_wanted(f, key) or self._is_wanted(f, key)]
-            # Made when it is drawn: of a union with a hundred forms most are not.
+            # Built only when it is selected: most of the many forms of a union are not.
             return st.sampled_from(forms).flatmap(lambda form: self._form(form, path, key))
         if "properties" in node:
             return self._table(node, path, set(), {})
@@ -242,7 +242,7 @@ def within(number: float, node: Node) -> bool:
 
 RUN = {"duration": "1 s", "replications": 2, "seed": 1}
 ENDS = {"from": st.just("a"), "to": st.just("c")}
-# Tables without anything to refuse, around one that is drawn for its kind.
+# Tables that are always valid, to complete a network around a table with the wanted kind.
 LINK = {"rate": "2 Mbps", "delay": "10 ms"}
 PLAIN: Mapping[str, Strategy] = {
     "first": st.just({"between": ["a", "b"], **LINK}),
@@ -264,7 +264,7 @@ PLAIN: Mapping[str, Strategy] = {
 }
 
 
-# The tables of a network, each as a drawer of values makes it.
+# The tables of a network, each as a function of the generator.
 TABLES: Mapping[str, Callable[[Drawer], Strategy]] = {
     "first": lambda draw: draw.table(
         "link", "rate", "delay", "protocol", between=st.just(["a", "b"])
@@ -283,7 +283,7 @@ TABLES: Mapping[str, Callable[[Drawer], Strategy]] = {
 
 
 def _placed(wlan: dict[str, Any]) -> dict[str, Any]:
-    """With a position for each host if one is drawn for the access point: all have one or none."""
+    """Gives every host a position if the access point has one: all hosts need one, or none."""
     if "x" not in wlan and "y" not in wlan:
         return wlan
     places = {"c": {"x": "0 m"}, "d": {"x": "200 m"}}
@@ -291,7 +291,7 @@ def _placed(wlan: dict[str, Any]) -> dict[str, Any]:
 
 
 def _network(tables: Mapping[str, Strategy], *last: str) -> Strategy:
-    """A link from a to b, and from there another one, a radio or a WLAN."""
+    """A link from a to b, and another link, a radio or a WLAN at b."""
     parts = {"first": tables["first"], "flow": tables["flow"]} | {n: tables[n] for n in last}
 
     def made(drawn: dict[str, Any]) -> dict[str, Any]:
@@ -310,13 +310,13 @@ LASTS = ("second", "radio", "wlan")
 
 
 def networks() -> Strategy:
-    """Scenarios of a second over two links, a radio and a link, or a WLAN and a link."""
+    """Scenarios of 1 s with a link and a second link, a radio or a WLAN."""
     tables = {name: make(Drawer()) for name, make in TABLES.items()}
     return st.one_of([_network(tables, last) for last in LASTS])
 
 
 def networks_with(wanted: tuple[str, str]) -> Strategy:
-    """Scenarios with a kind, as `unions` names it, in one table; the others are plain."""
+    """Scenarios with the (key, kind) `wanted` in one table; the other tables are always valid."""
     found = []
     for name, make in TABLES.items():
         of = "link" if name in ("first", "second") else name

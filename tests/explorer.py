@@ -1,4 +1,4 @@
-"""A running `lasthop explore`, and requests to it."""
+"""A running `lasthop explore` server, and requests to it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ QUESTION: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Explorer:
-    """Where a server listens."""
+    """A running server: its address, token and process."""
 
     address: str
     port: int
@@ -61,7 +61,7 @@ class Explorer:
         method: str | None = None,
         headers: dict[str, str | None] | None = None,
     ) -> tuple[int, dict[str, str], bytes]:
-        """Asks; `headers` replace what a page would send, None leaves one out."""
+        """Sends a request; `headers` replace those of the page, and None omits one."""
         data = body if isinstance(body, (bytes, type(None))) else json.dumps(body).encode()
         sent: dict[str, str | None] = {
             "Host": f"127.0.0.1:{self.port}",
@@ -84,13 +84,13 @@ class Explorer:
             return answer.status, found, answer.read()
 
     def ask(self, path: str, body: Any = None) -> Any:
-        """The answer as JSON, which must not be a refusal."""
+        """Returns the answer as JSON; the request must succeed."""
         status, _, text = self.request(path, body)
         assert status == 200, text
         return json.loads(text)
 
     def play(self, question: Any) -> list[dict[str, Any]]:
-        """All events of an answer."""
+        """Returns all events of an answer."""
         status, headers, text = self.request("/api/play", question)
         assert status == 200, text
         assert headers["content-type"].startswith("text/event-stream")
@@ -100,7 +100,7 @@ class Explorer:
 
 @contextlib.contextmanager
 def explorer(folder: Path, *arguments: str) -> Iterator[Explorer]:
-    """Starts a server in a folder, and ends it."""
+    """Starts a server in a folder, and stops it at the end."""
     command = [sys.executable, "-m", "lasthop", "explore", "--no-browser", "--port", "0"]
     process = subprocess.Popen(
         [*command, *arguments],

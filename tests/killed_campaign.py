@@ -1,9 +1,9 @@
-"""Runs a campaign again and again and kills it each time; see test_campaign_faults.py.
+"""Runs a campaign repeatedly and kills it each time; see test_campaign_faults.py.
 
 Usage: python killed_campaign.py SCENARIO FOLDER REPLICATIONS KILLS SEED
 
-Prints a line `kill STORED` for each kill, with the replications that the ledger then held, and
-`done` for each sweep that was over before it was killed; the next one gets a folder of its own.
+Prints a line `kill STORED` for each kill, with the number of replications in the ledger. Prints
+`done` for each sweep that finished before it was killed; the next sweep has a new folder.
 """
 
 import os
@@ -15,10 +15,10 @@ from pathlib import Path
 
 from lasthop.running.campaign import CampaignError, campaign, planning, store
 
-# Parts as often as can be, so that most kills hit the middle of a write.
+# Parts are written as often as possible, so that most kills interrupt a write.
 planning.TICK_S, campaign.PART_S, campaign.PART_SHARE = 0.002, 0.0, 0.0
 store.FAN = 4
-# Linux has a clock of every process, all threads: its number is ~process << 3 | 2.
+# Linux has a clock for the processor time of each process: its number is ~process << 3 | 2.
 SCHEDULED = 2
 
 
@@ -30,12 +30,12 @@ def stored(folder: Path) -> int:
         with one.ledger.read() as ledger:
             return int(ledger.execute("SELECT coalesce(sum(count), 0) FROM span").fetchone()[0])
     except CampaignError:
-        # Killed before the first transaction.
+        # The process was killed before the first transaction.
         return 0
 
 
 def spent_s(child: int) -> float:
-    """Processor seconds of a process; 0 if it has ended."""
+    """Processor time of a process in seconds; 0 if it has ended."""
     try:
         return time.clock_gettime(~child << 3 | SCHEDULED)
     except OSError:
@@ -53,13 +53,14 @@ def main() -> None:
     sweeps, killed = 0, 0
     while killed < int(kills):
         folder = Path(base) / str(sweeps)
-        # Forked, since starting Python takes longer than the sweep. Neither Polars nor the engine
+        # Forked, because starting Python takes longer than the sweep. Neither Polars nor the engine
         # has started threads here.
         child = os.fork()
         if child == 0:
             campaign.Campaign(folder).run(scenario, replications=int(replications))
             os._exit(0)
-        # Of its processor time: on a machine with other work it would else not get to write.
+        # Its life is limited in processor time: with wall-clock time, it could not write anything
+        # on a busy machine.
         life, status = draw.uniform(0.0, 0.3), 0
         while status == 0 and spent_s(child) < life:
             time.sleep(0.0005)

@@ -1,4 +1,4 @@
-"""The lesson of docs/lesson.md, step by step in a browser; makes its pictures."""
+"""Runs the lesson of docs/lesson.md step by step in a browser, and draws its pictures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def means(page: Page, metric: str) -> list[float]:
 
 
 def set_key(page: Page, key: str, text: str) -> None:
-    """Types a value, and waits until its results are as precise as they become."""
+    """Types a value, and waits for results of the final precision."""
     field = page.locator(f"#f-{key}")
     field.fill(text)
     field.press("Enter")

@@ -1,13 +1,13 @@
-"""Random valid scenarios over every kind of the engine's schema, and what must hold of each.
+"""Random valid scenarios with every kind of the engine's schema, and conditions on their results.
 
 A scenario is a chain of links, radios and WLANs with flows between its hosts. It begins with few
-keys, all valid; then keys are drawn by their schema and set one by one, and one that the engine
-rejects is removed again. Each scenario follows from a seed and its number alone.
+keys, all valid. Further keys are sampled from their schema and set one by one; a key that the
+engine rejects is removed again. Each scenario depends only on a seed and its number.
 
     python tests/random_scenarios.py --count 5000 --jobs 2 [--seed 1] [--first 0]
 
-checks so many scenarios and prints which kinds they had. One that fails is printed with its number
-as JSON, which `lasthop run` accepts. `check` is what must hold.
+checks 5000 scenarios and prints the kinds in them. A scenario that fails is printed with its number
+as JSON, which `lasthop run` accepts. `check` tests the conditions.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ TEXTS = (
     *("0 dB", "10 dB"),
 )
 
-# Values that have to agree with the rest of a scenario, by the end of a key's path.
+# Values that depend on the rest of a scenario, by the end of a key's path.
 GIVEN: Mapping[str, tuple[Any, ...]] = {
     "[trace].file": (str(LOSSES),),
     "rate[trace]": (
@@ -101,7 +101,7 @@ GIVEN: Mapping[str, tuple[Any, ...]] = {
     "flow.service": ("one", "two"),
     "wlan.channel": ("air",),
 }
-# Set by `_network` alone: the hosts, and where they are.
+# Keys set only by `_network`: the hosts and their positions.
 OWN = {"between", "from", "to", "base", "access_point", "stations", "station", "x", "y"}
 SHARES = {
     *("loss", "residual_loss", "deadline_miss", "complete", "frame_loss", "utilization"),
@@ -112,13 +112,13 @@ SLACK = 1 + 1e-9
 
 
 class Draw:
-    """Draws the values of keys by what the schema says of them."""
+    """Samples the values of keys, according to their schema."""
 
     def __init__(self, draws: random.Random) -> None:
         self.draws = draws
 
     def value(self, node: Node, path: str) -> Any:
-        """A value of the key at `path`; `None` if none is known."""
+        """A value of the key at `path`; `None` if no valid value is known."""
         for end, values in GIVEN.items():
             if path.endswith(end):
                 return copy.deepcopy(self.draws.choice(values))
@@ -146,7 +146,7 @@ class Draw:
         raise AssertionError(f"{path}: the schema has {node}; write values into GIVEN")
 
     def table(self, node: Node, path: str) -> Tables | None:
-        """A table with the keys that it needs and some others."""
+        """A table with its required keys and some others."""
         keys, needed = node.get("properties", {}), node.get("required", ())
         others = [key for key in keys if key not in needed]
         count = min(self.draws.choice((0, 0, 1, 2, 4)), len(others))
@@ -160,7 +160,7 @@ class Draw:
 
 
 def _forms(node: Node) -> list[Node]:
-    """The alternatives of a key, a level deep: each kind as likely as the others."""
+    """The alternatives of a key, including nested ones: all kinds are equally likely."""
     forms = [*node.get("oneOf", []), *node.get("anyOf", [])]
     if "properties" in node:
         return []
@@ -172,7 +172,7 @@ def _has_kinds(node: Node) -> bool:
 
 
 def is_valid(tables: Tables) -> bool:
-    """Whether the engine takes the scenario."""
+    """Whether the engine accepts the scenario."""
     try:
         lasthop.Scenario(tables)
     except lasthop.ScenarioError:
@@ -181,7 +181,7 @@ def is_valid(tables: Tables) -> bool:
 
 
 def scenario(seed: int, number: int) -> Tables:
-    """The scenario of this number."""
+    """The scenario with this number."""
     draws = random.Random(f"{seed} {number}")
     tables = _network(draws)
     if not is_valid(tables):
@@ -195,7 +195,7 @@ def scenario(seed: int, number: int) -> Tables:
         if key not in OWN
     ]
     draws.shuffle(keys)
-    # What has kinds first: other keys belong to some of them only.
+    # Keys with kinds first: other keys require some of these kinds.
     keys.sort(key=lambda key: key[2] not in ("app", "transport", "protocol", "preset"))
     for table, name, key in keys:
         node = SCHEMA["properties"][table]["additionalProperties"]["properties"][key]
@@ -215,7 +215,7 @@ def scenario(seed: int, number: int) -> Tables:
 
 
 def _network(draws: random.Random) -> Tables:
-    """Two to four hosts in a row, and stations beside them; each flow is a plain one."""
+    """Two to four hosts in a row, and further stations; each flow has few keys."""
     kinds = draws.choices(("link", "radio", "wlan"), (4, 2, 4), k=draws.choice((1, 1, 2, 3)))
     tables: Tables = {"name": "random"}
     hosts = ["h0"]
@@ -282,10 +282,10 @@ def _network(draws: random.Random) -> Tables:
 
 
 def check(tables: Tables) -> None:
-    """A run and a trace of one replication end without panic and agree; no metric is impossible.
+    """Runs and traces one replication: no panic, equal metrics, and no impossible metric.
 
     Raises:
-        AssertionError: With what is wrong.
+        AssertionError: With a description of the faults.
     """
     found = lasthop.Scenario(tables)
     results = lasthop.run(found, replications=1, jobs=1)
@@ -307,7 +307,7 @@ def check(tables: Tables) -> None:
 
 
 def impossible(tables: Tables, metrics: Mapping[str, float]) -> Iterator[str]:
-    """What cannot be in the metrics of a run, in words."""
+    """Descriptions of impossible values among the metrics of a run."""
     for name, value in metrics.items():
         quantity = name.rpartition(".")[2]
         if math.isinf(value) or value < 0:
@@ -326,7 +326,7 @@ def impossible(tables: Tables, metrics: Mapping[str, float]) -> Iterator[str]:
         yield from _too_fast(tables, f"flow.{name}", flow, metrics)
 
 
-# Of one flow, link or WLAN the first is at most the second.
+# For each flow, link or WLAN, the first metric is at most as large as the second.
 AT_MOST = (
     *(("packets_delivered", "packets_sent"), ("packets_damaged", "packets_delivered")),
     *(("frames_lost", "frames_sent"), ("headers_readable", "frames_lost")),
@@ -351,7 +351,7 @@ def _contradictions(own: Mapping[str, float]) -> Iterator[str]:
         yield "drops do not add up"
     if {"attempts", "acknowledged", "errors"} <= own.keys():
         over = own["acknowledged"] + own["collisions"] + own["errors"]
-        # One attempt may be under way.
+        # One attempt may be in progress.
         if not own["attempts"] - 1 <= over <= own["attempts"]:
             yield "attempts do not add up"
     if is_wlan:
@@ -363,7 +363,7 @@ def _contradictions(own: Mapping[str, float]) -> Iterator[str]:
 def _too_fast(
     tables: Tables, entity: str, flow: Tables, metrics: Mapping[str, float]
 ) -> Iterator[str]:
-    """Goodput above what is offered, or above the rate of a link on the way."""
+    """Goodput above the offered load, or above the rate of a link on the path."""
     goodput, seconds = metrics[f"{entity}.goodput_bps"], metrics[f"{entity}.duration_s"]
     if not goodput > 0:
         return
@@ -422,7 +422,7 @@ def _bytes(text: str) -> float:
 
 
 def verdict(seed: int, number: int) -> tuple[int, Tables, str, float]:
-    """The scenario of this number, what is wrong with it and how many seconds it took."""
+    """The scenario with this number, its faults, and the time of the check in seconds."""
     begun = time.perf_counter()
     tables = scenario(seed, number)
     try:

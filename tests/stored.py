@@ -1,4 +1,4 @@
-"""What the tests of campaigns share: the same results, what a folder holds, the command."""
+"""Helpers for tests of campaigns: comparison of results, contents of a folder, the command."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ VARIANT = "flow.transfer.transport.variant"
 
 
 def same(one: Results, other: Results) -> bool:
-    """Whether two results are the same to the last bit."""
+    """Whether two results are bit-identical."""
     return (
         list(one.metrics) == list(other.metrics)
         and [dict(point.parameters) for point in one.points]
@@ -30,7 +30,7 @@ def parts(folder: Path) -> list[str]:
 
 
 def spans(folder: Path) -> list[tuple[int, int, int]]:
-    """Point, first and count of all that the ledger calls done."""
+    """Point, first replication and count of all spans that the ledger lists as finished."""
     with store.Store(folder).ledger.read() as ledger:
         found: list[tuple[int, int, int]] = ledger.execute(
             "SELECT point, first, count FROM span ORDER BY point, first"
@@ -39,7 +39,7 @@ def spans(folder: Path) -> list[tuple[int, int, int]]:
 
 
 class Counter:
-    """A progress callback that remembers how much there was to do."""
+    """A progress callback that stores the total number of replications."""
 
     total = -1
 

@@ -1,4 +1,4 @@
-"""Advice: intervals that hold at all looks, what is wanted in words, races with known answers."""
+"""Advice: intervals valid at all interim analyses, objectives, races with known results."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ KNOWN = [
 
 
 def test_every_link_protocol_is_tried_or_left_out_for_a_reason() -> None:
-    # Those left out: docs/advise.md says why.
+    # docs/advise.md gives the reasons for those excluded.
     assert set(PROTOCOLS) | {"ideal-sr", "services"} == {name for name, _ in catalogue("links")}
 
 
-# What is wanted.
+# Objectives and constraints.
 
 
 def test_wants_are_read() -> None:
@@ -68,7 +68,7 @@ def test_wants_are_read() -> None:
     assert delay.limit == pytest.approx(0.3)
     assert loss.limit == pytest.approx(0.001)
     assert parse("min utilization", KNOWN).objectives[0].sign == -1.0
-    # Of several flows the sum is wanted, and each has to keep a bound.
+    # With several flows, the objective is their sum, and the constraint applies to each flow.
     both = parse("goodput, goodput > 10 kbps", KNOWN)
     assert len(both.objectives[0].metrics) == 2
     assert [one.limit for one in both.constraints] == [10_000.0, 10_000.0]
@@ -93,7 +93,7 @@ def test_what_cannot_be_wanted_is_refused(text: str, told: str) -> None:
 def test_traffic_is_read() -> None:
     scenario = lasthop.Scenario.from_toml(LINK)
     other = advise.with_traffic(scenario, "file 300 kB, voice, voice 32 kbps", None)
-    # A file alone ends a run; what does not end by itself needs a time.
+    # A file transfer ends a run by itself; other traffic requires a duration.
     assert other.to_dict()["run"]["duration"] == (
         scenario.to_dict().get("run", {}).get("duration", "60 s")
     )
@@ -117,7 +117,7 @@ def test_traffic_has_the_tcp_of_the_scenario_or_of_a_host_of_today() -> None:
     own = tables["flow"]["transfer"]["transport"]
     kept = advise.with_traffic(lasthop.Scenario(tables), "file, web", None).to_dict()["flow"]
     assert [flow["transport"] for flow in kept.values()] == [own, own]
-    del tables["flow"]["transfer"]  # only the voice over UDP is left
+    del tables["flow"]["transfer"]  # only the voice flow over UDP remains
     other = advise.with_traffic(lasthop.Scenario(tables), "file, voice", None).to_dict()["flow"]
     linux = {"kind": "tcp", "profile": "linux", "variant": "cubic"}
     assert [flow["transport"] for flow in other.values()] == [linux, {"kind": "udp"}]
@@ -128,9 +128,10 @@ def test_traffic_has_the_tcp_of_the_scenario_or_of_a_host_of_today() -> None:
 
 
 def test_intervals_hold_at_all_looks() -> None:
-    # Skewed samples, looked at after each of 12 to 400: an interval of 90 % that is asked for at
-    # one number only would miss at some look in about half of the cases. Of 300 sequences at 5 %
-    # at most 26 may miss: more have a chance of 3e-3 if 5 % do.
+    # Samples with a skewed distribution, with interim analyses from 12 to 400 samples. A 90 %
+    # interval that is valid for a single sample size would miss the mean at some analysis in about
+    # half of the sequences. Of 300 sequences with an error probability of 5 %, at most 26 may miss:
+    # with 5 %, more have a probability of 3e-3.
     random = np.random.default_rng(1)
     missed = 0
     for _ in range(300):
@@ -146,12 +147,13 @@ def test_intervals_hold_at_all_looks() -> None:
             if abs(part.mean()) > 1.96 * part.std(ddof=1) / np.sqrt(n):
                 t_missed += 1
                 break
-    assert t_missed > 20  # what it would cost to look with ordinary intervals
+    assert t_missed > 20  # the effect of repeated ordinary intervals
 
 
 def test_one_side_of_an_interval_misses_half_as_often() -> None:
-    # To end a race, or to rule one out, is a miss on one side: it is given twice the level. Of 400
-    # sequences at 10 % at most 34 may miss above: more have a chance below 1 % if 5 % do.
+    # Ending a race or eliminating a candidate can fail on one side only, so that these intervals
+    # have twice the error probability. Of 400 sequences at 10 %, at most 34 may miss above: with 5
+    # %, more have a probability below 1 %.
     random = np.random.default_rng(2)
     missed = 0
     for _ in range(400):
@@ -190,7 +192,7 @@ def test_a_constraint_rules_out_and_the_rest_is_told_apart(tmp_path: Path) -> No
     assert found.choice.candidate.protocol == "selective-repeat"
     by_name = {one.candidate.name: one for one in found.standings}
     assert by_name["raw"].ruled_out.startswith("violates residual_loss < 1.5 %")
-    # It is far behind: an interval that holds at all looks rules it out before the last one.
+    # This candidate is far behind and is eliminated at an interim analysis before the last one.
     assert "has a better transfer.goodput" in by_name["stop-and-wait"].ruled_out
     assert by_name["stop-and-wait"].replications < 60
     assert 0.0 <= found.within < np.inf
@@ -215,7 +217,7 @@ def test_a_budget_ends_a_race(tmp_path: Path) -> None:
     )
     assert found.replications <= 80
     assert found.ended == "the budget is spent"
-    # Two that are as good as equal, and too few replications to say so.
+    # Two nearly equal candidates, and too few replications to establish that.
     assert found.within > 0.01
     told = f"none is better in transfer.goodput by more than {100 * found.within:.2g} %"
     assert any(told in reason for reason in found.reasons)
@@ -226,14 +228,14 @@ def test_a_race_takes_a_fifth_of_all_replications_unless_told(tmp_path: Path) ->
     found = race(tmp_path, "transfer.goodput", **chosen)
     assert found.exhaustive == 250 * len(found.standings)
     assert found.replications <= found.exhaustive // 5
-    # More budget goes on from the same replications.
+    # A larger budget reuses these replications.
     more = race(tmp_path, "transfer.goodput", **chosen, budget=found.exhaustive)
     assert more.replications >= found.replications
     assert more.ended == "the budget is spent" or more.within <= found.within
 
 
 def test_near_ties_end_within_the_tolerance(tmp_path: Path) -> None:
-    # Limits of 3 and 8 retransmissions differ little where losses come in short bursts.
+    # Limits of 3 and 8 retransmissions differ little, because loss bursts are short.
     found = race(
         tmp_path,
         "transfer.goodput",
@@ -286,7 +288,7 @@ def test_the_command_says_which_scenario_to_run(
     assert _main([*common, "--format", "json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["choice"].startswith("selective-repeat")
-    # The scenario to run, with flows that the file does not have.
+    # The scenario to run, with flows that the file does not contain.
     chosen = tmp_path / "chosen.json"
     common = ["advise", str(file), "--want", "file.goodput", "--traffic", "file 30 kB, voice"]
     common += ["--protocol", "selective-repeat", "--trials", "0", "--max-replications", "12"]

@@ -19,7 +19,7 @@ PAPER = [*ARQ, "--loss-in-good", "1 %", "--loss-in-bad", "0.9", "--pdus", "25"]
 
 
 def test_the_paper_of_the_chain() -> None:
-    """Values that the Rust tests hold against tables; here the way to Python is tested."""
+    """The Rust tests check these values against tables; this test checks the Python interface."""
     table = analysis.arq(CHANNEL, [1, 10, 30], pdus=25)
     assert table.columns[:3] == ["limit", "residual_loss", "approximate_loss"]
     assert table["residual_loss"].to_list() == pytest.approx(
@@ -277,7 +277,7 @@ def test_losses_asked_for_stand_on_the_curves(
 def test_analyse_tcp_over_arq_prints_the_combined_model(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """One source of 800 kbps over the chain of the notes: goodput without limit, and with three."""
+    """A source of 800 kbps over the chain of the notes: goodput without a limit and limit 3."""
     radio = ["--good-to-bad", "0.1", "--bad-to-good", "0.1", "--loss-in-good", "0.01"]
     radio += ["--loss-in-bad", "0.9", "--pdus", "25", "--limit", "3", "--limit", "0"]
     path = ["--loss", "1 %", "--loss", "0.1", "--rtt", "400 ms", "--rate", "800 kbps"]
@@ -301,7 +301,7 @@ def test_analyse_tcp_over_arq_prints_the_combined_model(
         wired_round_trip_s=0.4,
     )
     assert rows[1]["goodput_per_s"] == own["goodput_per_s"].item()
-    # 8 kbit a packet: 184 kbps, from the tables that were worked out independently.
+    # 8 kbit per packet: 184 kbps, from tables computed independently.
     assert 8.0 * rows[1]["goodput_per_s"] == pytest.approx(184.1, abs=0.1)
     code, _, error = run(["analyse", "tcp", *path[:-2], *radio], capsys)
     assert code == 2

@@ -29,18 +29,18 @@ def study() -> Study:
 
 
 def theory(study: Study, quantity: str, **where: Any) -> float:
-    """What theory says of a quantity."""
+    """The value of a quantity according to the analytic model."""
     cell = dict(study.grid.cell({"source": "model", **where}))
     return float(study.models.value(quantity, cell))
 
 
 def printed(value: float, text: str) -> bool:
-    """Whether a value is that of an independent table, to the digits that it prints."""
+    """Whether a value equals that of an independent table, to the digits printed there."""
     digits = len(text.partition(".")[2])
     return abs(value - float(text)) <= 0.5000001 * 10.0**-digits
 
 
-# The data.
+# The study's data.
 
 
 def test_every_cell_has_a_scenario_of_its_own(study: Study) -> None:
@@ -51,7 +51,7 @@ def test_every_cell_has_a_scenario_of_its_own(study: Study) -> None:
     for cell in cells:
         by_hash.setdefault(study.scenario(cell).points()[0].hash, []).append(dict(cell))
     for same in by_hash.values():
-        # A limit that follows from something else may be one of the others.
+        # A limit that is derived from other values may equal one of the given limits.
         others = [{**where, "limit": None} for where in same]
         assert all(other == others[0] for other in others)
         assert len(same) == 1 or any(isinstance(where["limit"], str) for where in same)
@@ -65,7 +65,7 @@ def test_claims_are_numbered_without_gaps(study: Study) -> None:
         assert claim.text
         assert claim.where
         assert claim.comparisons
-    # What holds under a condition only is not the paper's claim, and is not counted.
+    # A statement that holds only under a condition is not a claim of the paper, and is not counted.
     assert not any(claim.condition for claim in study.claims)
     added = {claim.id for claim in study.claims if claim.addition}
     assert added == {f"V{name}" for name in ("2r", "4m", "5m", "5x", "6m", "6t", "6x", "8d", "8u")}
@@ -106,11 +106,11 @@ def test_scenarios_say_what_the_paper_says(study: Study) -> None:
     assert independent["link.radio.rate"] == "64 kbps"
     assert independent["link.radio.errors.loss"] == pytest.approx(0.05)
     assert independent["link.wired.errors.loss"] == 0.1
-    # 1.1 s in all: 125 ms for a packet on the radio, twice the wire.
+    # 1.1 s in total: 125 ms per packet on the radio, and twice the delay of the wire.
     assert independent["link.wired.delay"] == "0.4875 s"
 
 
-# Theory against tables that were worked out independently.
+# The model against tables computed independently.
 
 
 @pytest.mark.parametrize("row", TABLES["throughput_by_alpha"], ids=lambda row: f"{row[0]}-{row[1]}")
@@ -120,7 +120,7 @@ def test_throughput_over_alpha_is_that_of_our_notes(study: Study, row: list[str]
     assert printed(theory(study, "loss", **where), total)
     for capacity, share in zip((5, 8, 10, 20, 25, 50, 100), shares, strict=True):
         assert printed(theory(study, "throughput", **where, C=capacity), share)
-    # With a capacity that never limits.
+    # With a capacity that is never the bottleneck.
     assert printed(theory(study, "relative", **where, C=10_000), relative)
 
 
@@ -153,7 +153,7 @@ def test_loss_with_spaced_attempts_is_that_of_our_notes(study: Study) -> None:
 
 @pytest.mark.parametrize("b", [0.5, 0.9, 0.95])
 def test_both_forms_of_the_matrix_give_the_loss_of_the_library(b: float) -> None:
-    """The paper's equation 1 is misprinted; the two ways to read it right are the same."""
+    """The paper's equation 1 is misprinted; both possible corrections are equivalent."""
     pdus, g, losses = 25, 0.9, (0.01, 0.9)
     n = np.arange(pdus + 1)
     binomial = np.zeros((pdus + 1, pdus + 1))
@@ -242,7 +242,7 @@ def test_models_are_named_functions_of_coordinates() -> None:
     assert not Models(tables, {}).has({})
     assert own.value("loss", {"p": 0.5, "limit": 1}) == 7
     assert own.value("loss", {"p": 0.5, "limit": 3}) == pytest.approx(0.125)
-    # No limit is a word here, as in scenarios.
+    # As in scenarios, a word stands for no limit.
     assert own.value("mean", {"p": 0.5, "limit": models.UNLIMITED}) == pytest.approx(2.0)
     with pytest.raises(KeyError):
         own.value("nobody", {})
@@ -294,7 +294,7 @@ def test_figure_5_is_reproduced_beside_its_model(
     assert model["value"] == pytest.approx(0.10485, abs=5e-6)
     simulated = cells["Figure 5", "0.1", "p_f = 0.01"]
     assert simulated["n"] == 3
-    # Timeouts, which the chain has not, cost a tenth; the standard error of 3 runs is 1.5 %.
+    # Timeouts, which the chain does not model, cost a tenth. The standard error of 3 runs is 1.5 %.
     assert 0.8 < simulated["value"] / model["value"] < 1.0
     relative = cells["Figure 5, relative", "0.1", "p_f = 0.01"]
     assert relative["value"] == pytest.approx(0.9505, abs=0.05)
@@ -312,9 +312,11 @@ def test_packets_that_come_alone_meet_the_chain(study: Study) -> None:
     for limit in ("1", "2", "3", "5", "10", "15", "20", "30"):
         found = cells[limit, "ideal selective repeat"].value
         loss = cells[limit, "ideal selective repeat, model"].value
-        # One SDU a second: independent. 4.5 standard deviations, a false alarm in 18 000 runs.
+        # One SDU per second: independent. 4.5 standard deviations: one false positive in 18 000
+        # runs.
         assert abs(found - loss) < 4.5 * math.sqrt(loss * (1.0 - loss) / sdus), limit
-    # RLC AM, whose attempts are further apart, loses less and less than that.
+    # The attempts of RLC AM are further separated in time, so that it loses less, increasingly so
+    # with the limit.
     assert cells["10", "RLC AM"].value < 0.1 * cells["10", "ideal selective repeat"].value
 
 
@@ -337,7 +339,7 @@ def test_other_coordinates_move_theory_too(study: Study) -> None:
         )
         return found
 
-    # By independent tables 0.10485 / 0.11031 at 100 packets/s, 0.92976 / 0.94135 at 8.
+    # From independent tables: 0.10485 / 0.11031 at 100 packets/s, 0.92976 / 0.94135 at 8 packets/s.
     assert relative(("", "")) == pytest.approx(0.9505, abs=1e-4)
     assert relative(("radio capacity", "8 packets/s")) == pytest.approx(0.98769, abs=1e-5)
 

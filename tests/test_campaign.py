@@ -1,4 +1,4 @@
-"""Campaigns: what is kept, what is run again, what the command says of it."""
+"""Campaigns: stored results, reuse and recomputation, output of the command."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from lasthop import _lasthop
 from lasthop.running.campaign import Campaign, CampaignError, ledger, store
 from stored import GOODPUT, VARIANT, Counter, command, parts, same, spans
 
-# What is kept.
+# Stored results.
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 5])
@@ -186,7 +186,7 @@ def test_many_parts_become_few(
     kept = Campaign(tmp_path / "c")
     for count in range(1, 40):
         kept.run(small, replications=count)
-    # 39 in base 4 is 213: two parts of level 2, one of 1, three of 0, none superseded.
+    # 39 in base 4 is 213: two parts of level 2, one of level 1, three of level 0, none superseded.
     assert len(parts(kept.folder)) == 6
     assert spans(kept.folder)
     assert sum(count for _, _, count in spans(kept.folder)) == 78
@@ -230,7 +230,7 @@ def test_more_threads_than_cores_or_replications_make_nothing_faster(
     assert plan.cost_s is not None
     assert plan.duration_s == plan.cost_s / 4.0
     assert kept.plan(small, replications=1000).jobs == 4
-    # One is missing, which one core computes.
+    # One replication is missing, which a single core computes.
     one = kept.plan(lasthop.load(small).with_({VARIANT: "sack"}), replications=21)
     assert one.missing == 1
     assert one.duration_s == one.cost_s
@@ -239,7 +239,7 @@ def test_more_threads_than_cores_or_replications_make_nothing_faster(
 def test_a_pilot_does_not_judge_a_point_by_its_first_replication(
     small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The first replication of each point: ten times as long as the others.
+    # The first replication of each point takes ten times as long as the others.
     point, cost = np.repeat([0, 1], 10).astype(np.uint32), np.full(20, 0.1)
     cost[[0, 10]] = 1.0
 

@@ -1,4 +1,4 @@
-"""Campaigns that are killed, cut, damaged, held by others or no campaigns at all."""
+"""Campaigns that are killed, truncated, damaged or in use, and folders that are not campaigns."""
 
 import contextlib
 import errno
@@ -20,7 +20,7 @@ from lasthop.running.engine import Engine, engine
 from lasthop.showing import report
 from stored import COMMAND, Counter, parts, same, spans
 
-# What can go wrong.
+# Faults during a run.
 
 
 @pytest.mark.slow
@@ -35,12 +35,12 @@ def test_killed_at_any_instant_it_goes_on_to_the_same_bits(tmp_path: Path) -> No
     plain = lasthop.run(scenario, replications=replications)
     lines = done.stdout.split("\n")[:-1]
     assert sum(line.startswith("kill") for line in lines) == 60
-    # Killed before anything was recorded, in the middle of a sweep, and near its end.
+    # Killed before the first record, in the middle of a sweep, and near its end.
     held = [int(line.split()[1]) for line in lines if line.startswith("kill")]
     assert any(0 < count < 2 * replications for count in held)
     before = 0
     for line in lines:
-        # What was recorded once stays recorded.
+        # A recorded replication remains recorded.
         now = int(line.split()[1]) if line.startswith("kill") else 0
         assert now >= before or line == "done"
         before = now
@@ -57,8 +57,8 @@ def test_killed_at_any_instant_it_goes_on_to_the_same_bits(tmp_path: Path) -> No
 
 
 def interrupted(small: Path, folder: Path) -> tuple[int, str]:
-    """Stops a long run by Ctrl-C in the middle; exit code and what it said."""
-    # A shell that starts the tests in the background has the signal ignored.
+    """Interrupts a long run by Ctrl-C; returns its exit code and its standard error."""
+    # A shell that starts the tests in the background makes them ignore the signal.
     command = (
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
         "from lasthop.commands import main; main()"
@@ -94,7 +94,7 @@ def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(
     assert not done.complete
     stored = {(point, first): count for point, first, count in spans(kept.folder)}
     assert f"{sum(stored.values())} replications finished" in said
-    # The first point went first, from replication 0, without gaps but for the last few.
+    # The first point was run first, from replication 0, without gaps except for the last few.
     results = kept.run(small, replications=100, progress=count)
     assert count.total <= 100
     assert same(results, lasthop.run(small, replications=100))
@@ -191,7 +191,7 @@ def test_a_second_process_is_told_who_is_at_work(small: Path, tmp_path: Path) ->
         )
         assert told.returncode == 2
         assert f"in use by process {os.getpid()}" in told.stderr
-        # Reading goes on.
+        # Reading is still possible.
         assert same(kept.results(), lasthop.run(small, replications=2))
     assert same(kept.run(small, replications=3), lasthop.run(small, replications=3))
 
@@ -250,7 +250,7 @@ def test_builds_of_one_version_are_told_apart(
     assert kept.run(small, replications=10).engine_version == lasthop.__version__
     other = Engine(lasthop.__version__, "0123456789ab")
     monkeypatch.setattr(campaign, "engine", lambda: other)
-    # The first look is at results of the first build alone.
+    # The first interim analysis uses results of the first build only.
     until = "flow.transfer.goodput_bps=0.0001%"
     results = kept.run(small, until=until, replications=10, max_replications=12)
     assert results.engine_version == f"{engine()}, {other}"
@@ -291,7 +291,7 @@ def test_folders_that_are_no_campaigns_are_left_alone(small: Path, tmp_path: Pat
     assert "part-00000001.parquet" in parts(kept.folder)
 
 
-# What is refused.
+# Rejected folders and files.
 
 
 def test_the_database_of_another_program_is_left_as_it_was(small: Path, tmp_path: Path) -> None:
@@ -326,7 +326,7 @@ def test_a_folder_may_have_any_name(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(store, "FAN", 4)
-    # What the name would also mean if it were a pattern.
+    # A folder that would also match the name if it were a pattern.
     Campaign("cd").run(small)
     kept = Campaign(name)
     for count in range(1, 6):
@@ -377,7 +377,7 @@ def test_a_flipped_bit_in_the_ledger_never_gives_other_results(small: Path, tmp_
         except CampaignError:
             refused += 1
     assert refused > 150
-    # The label of a point, which would put its numbers in another's place.
+    # The damaged label of a point, which would assign its numbers to another point.
     place = whole.index(b'{"flow.transfer.transport.variant": "sack"}')
     path.write_bytes(whole[:place] + whole[place:].replace(b'"sack"', b'"sacc"', 1))
     with pytest.raises(CampaignError, match="the ledger is damaged; restore it from a backup"):
@@ -386,7 +386,7 @@ def test_a_flipped_bit_in_the_ledger_never_gives_other_results(small: Path, tmp_
     assert same(Campaign(tmp_path).run(small), first)
 
 
-# One writer, no replication twice.
+# A single writer, and no replication twice.
 
 
 def test_without_its_lock_there_is_still_one_writer(small: Path, tmp_path: Path) -> None:
@@ -404,7 +404,7 @@ def test_replications_that_two_parts_hold_are_put_right(small: Path, tmp_path: P
     kept.run(small, replications=2)
     kept.run(small, replications=4)
     with store.Store(tmp_path).ledger.write() as entries:
-        # As two writers would have left it.
+        # The state that two concurrent writers would have left.
         entries.execute("DROP TRIGGER no_replication_twice")
         entries.execute("UPDATE span SET first = 0, count = 4 WHERE part = 2 AND first = 2")
     results = kept.run(small, replications=4)

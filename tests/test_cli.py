@@ -93,7 +93,7 @@ def test_list_explains_each_part() -> None:
     names = "selective-repeat", "snoop", "cellular", "two-state", "tcp sack", "udp", "on-off"
     for name in (*names, "multilayer"):
         lines = [x for x in done.stdout.splitlines() if x.startswith(f"  {name} ")]
-        # An error process and an application are called on-off.
+        # An error process and an application are both named on-off.
         assert len(lines) == (2 if name == "on-off" else 1)
         assert all(len(line.split()) > 3 for line in lines)
     assert "two-state" not in lasthop("list", "links").stdout
@@ -215,14 +215,14 @@ def test_metric_filters_every_format(small: Path, capsys: pytest.CaptureFixture[
 def test_uneven_intervals_stand_above_and_below_in_latex(
     small: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Few replications have a timeout at this loss, so that their sample is skewed."""
+    """Few replications have a timeout at this loss rate, so that the interval is asymmetric."""
     run = ["run", str(small), "--metric", "timeouts", "--replications", "12"]
     changes = ["link.wireless.protocol=raw", "link.wireless.errors={kind='uniform',loss='1 %'}"]
     sets = [word for change in changes for word in ("--set", change)]
     assert cli._main([*run, *sets, "--format", "latex"]) == 0
     latex = capsys.readouterr().out
     assert re.search(r" & \d+\.\d+\$_\{-\d+\.\d+\}\^\{\+\d+\.\d+\}\$ ", latex), latex
-    # What pdflatex takes without a package.
+    # pdflatex accepts ASCII without a package.
     assert latex.isascii()
 
 
@@ -251,7 +251,7 @@ def test_differences_from_a_baseline(small: Path, capsys: pytest.CaptureFixture[
 def test_a_baseline_without_a_metric_has_no_difference(
     small: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A raw link has no timeouts of its own."""
+    """A raw link reports no timeouts."""
     link = "link.wireless.protocol"
     sweep = f'sweep={{"{link}" = ["raw", "selective-repeat"]}}'
     run = ["run", str(small), "--set", sweep, "--baseline", "protocol=raw"]
@@ -270,7 +270,7 @@ def test_large_changes_are_told_as_factors(share: float, text: str) -> None:
 
 
 def test_every_option_that_names_a_file_takes_a_tilde() -> None:
-    """A shell replaces it in `~/a`, not in `--out=~/a`."""
+    """The shell expands the tilde in `~/a`, but not in `--out=~/a`."""
     functions = []
     for module, name in {one.home for one in COMMANDS}:
         own = getattr(importlib.import_module(f"lasthop.commands.{module}"), name)

@@ -1,4 +1,4 @@
-"""How commands end: at Ctrl-C, at a full disk, where nobody reads on."""
+"""Termination of commands: by Ctrl-C, by a full disk, by a closed pipe."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from lasthop.running.writing import write_file
 
 
 def slow(folder: Path) -> Path:
-    """A scenario that takes far longer than any test may."""
+    """A scenario that takes far longer than any test."""
     path = folder / "slow.toml"
     path.write_text("""
 name = "slow"
@@ -64,7 +64,7 @@ def test_interrupt_stops_and_prints_what_is_finished(tmp_path: Path) -> None:
     assert process.stderr is not None
     assert process.stderr.readline() == "under way\n"
     process.send_signal(signal.SIGINT)
-    # The scenario has a million replications: it ends only because it was interrupted.
+    # The scenario has a million replications: only the interrupt can end it.
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "interrupted" in err
@@ -83,7 +83,7 @@ main()
 
 
 def interrupted(arguments: list[str], after_s: float, cwd: Path) -> tuple[int, str]:
-    """Exit code and standard error of a command that Ctrl-C ends after some time."""
+    """Exit code and standard error of a command that is interrupted by Ctrl-C after `after_s`."""
     process = subprocess.Popen(
         [sys.executable, "-c", FROM_A_TERMINAL, *arguments],
         stdout=subprocess.DEVNULL,
@@ -99,20 +99,20 @@ def interrupted(arguments: list[str], after_s: float, cwd: Path) -> tuple[int, s
     return process.returncode, err
 
 
-# While it starts, while it imports (Polars sets a handler of its own), while it runs.
+# During the start, during imports (Polars sets its own handler), and during the run.
 @pytest.mark.parametrize("after_s", [0.05, 0.1, 0.3, 0.6, 1.0, 2.0])
 def test_an_interrupt_ends_a_command_at_any_time(after_s: float, tmp_path: Path) -> None:
-    # A million replications: only the interrupt ends it.
+    # A million replications: only the interrupt ends the command.
     many = ["--replications", "1000000"]
     code, err = interrupted(["reproduce", "multilayer", *many], after_s, tmp_path)
     assert code in (cli.INTERRUPTED, -signal.SIGINT)
     assert "Traceback" not in err
-    # Pictures take seconds.
+    # The command ended before it drew any pictures, which takes seconds.
     assert not list(tmp_path.rglob("*.png"))
 
 
 def test_an_interrupt_ends_a_command_that_waits_for_a_file(tmp_path: Path) -> None:
-    # A scenario that is named on the command line may be a pipe.
+    # A scenario named on the command line may be a pipe.
     scenario = tmp_path / "scenario.toml"
     os.mkfifo(scenario)
     code, err = interrupted(["run", str(scenario)], 1.0, tmp_path)
@@ -151,7 +151,7 @@ def test_a_full_disk_is_one_line_and_exit_code_1(small: Path) -> None:
 
 
 def test_a_full_disk_loses_no_results(small: Path, tmp_path: Path) -> None:
-    """What cannot be written is printed, the rest is written, the message names the file."""
+    """Results that cannot be written are printed, all others are written, and the file is named."""
     full = Path("/dev/full")
     if not full.exists():
         pytest.skip("needs /dev/full")

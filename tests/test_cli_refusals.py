@@ -1,4 +1,4 @@
-"""Errors of commands and their messages."""
+"""Error messages of commands."""
 
 import os
 from pathlib import Path

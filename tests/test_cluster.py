@@ -1,7 +1,7 @@
-"""Campaigns on Dask workers: the same bytes as here, whoever is killed.
+"""Campaigns on Dask workers: bit-identical to local runs, even if workers are killed.
 
-The workers are processes of this machine. No test waits for a fixed time: what has to happen is
-waited for, up to a generous bound.
+The workers are processes of this machine. No test waits for a fixed time; each waits for a
+condition, up to a generous limit.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from lasthop.running.engine import Engine
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 distributed: Any = importlib.import_module("distributed")
-# Type of a TLS record that carries an alert.
+# Type of a TLS record that contains an alert.
 ALERT = b"\x15"
 CERTIFICATES = Path("docs/cluster/certificates.sh").resolve()
 
@@ -84,7 +84,7 @@ def test_results_are_the_same_bytes_as_here(
     assert there.complete
     stored = lasthop.Campaign(tmp_path / "c", cluster=two).run(scenario, replications=25)
     assert rows(stored) == rows(here)
-    # What a cluster has stored goes on here, and the other way round.
+    # A campaign can switch between a cluster and the local machine.
     more = lasthop.Campaign(tmp_path / "c").run(scenario, replications=30)
     assert rows(more) == rows(lasthop.run(scenario, replications=30))
     again = lasthop.Campaign(tmp_path / "c", cluster=two).run(scenario, replications=35)
@@ -100,7 +100,7 @@ def test_workers_are_told_to_leave_their_time_to_the_engine(two: clusters.Cluste
     keys = list(clusters.WORKER_CONFIG)
     found = two.client.run(told, keys)
     assert set(map(tuple, found.values())) == {tuple(clusters.WORKER_CONFIG.values())}
-    # The same by the environment, for workers that batch systems start.
+    # Workers started by batch systems get these settings from the environment.
     program = (
         "import dask, json, sys\nprint(json.dumps([dask.config.get(k) for k in sys.argv[1:]]))"
     )
@@ -122,20 +122,20 @@ def test_the_batch_files_are_shell_and_name_the_variables(name: str) -> None:
 
 
 def servers(cluster: clusters.Cluster) -> list[str]:
-    """Addresses at which processes of a local cluster take connections, HTTP aside."""
+    """Addresses at which processes of a local cluster accept connections, except HTTP."""
     about = cluster.client.scheduler_info()
     return [about["address"], *about["workers"], *(w["nanny"] for w in about["workers"].values())]
 
 
 def refuses(address: str, context: ssl.SSLContext | None) -> bool:
-    """Whether a server takes nothing from a client with these certificates, or without TLS."""
+    """Whether a server rejects a client with these certificates, or without TLS."""
     host, port = address.removeprefix("tls://").rsplit(":", 1)
     try:
         with socket.create_connection((host, int(port)), timeout=20) as plain:
             if context is None:
                 plain.sendall(bytes(64))
                 return plain.recv(64)[:1] in (b"", ALERT)
-            # A Dask server sends first. TLS 1.3 reports a missing certificate only here.
+            # A Dask server sends first. TLS 1.3 reports a missing certificate only at this point.
             return context.wrap_socket(plain).recv(1) == b""
     except (ssl.SSLError, ConnectionError):
         return True
@@ -161,7 +161,7 @@ def test_only_holders_of_the_certificate_of_a_local_cluster_connect(two: cluster
 
 
 def page(cluster: clusters.Cluster, path: str) -> int:
-    """Status with which the scheduler's HTTP server answers."""
+    """HTTP status with which the scheduler's server answers."""
     link = cluster.client.dashboard_link
     assert link.startswith("http://127.0.0.1:")
     try:
@@ -254,7 +254,7 @@ def test_tasks_are_of_about_a_second_and_the_dearest_first(
     assert stream._next_work() == [(0, 0, 100)]
     unknown = clusters.ClusterStream(two, points, [(p, 0, 9, -1.0) for p in range(4)], seed=1)
     assert unknown._next_work() == [(place, 0, 1) for place in range(4)]
-    assert unknown._next_work() == []  # until one has come back
+    assert unknown._next_work() == []  # until one result has been received
 
 
 @pytest.mark.slow
@@ -265,7 +265,7 @@ def test_killed_workers_lose_nothing(tmp_path: Path) -> None:
         killed: list[int] = []
 
         def progress(done: int, total: int) -> None:
-            # Whenever some more have come, one worker is killed as the kernel would.
+            # After each sixth of the replications, one worker is killed by SIGKILL.
             if done > (len(killed) + 1) * total / 6 and len(killed) < 4:
                 alive = list(cluster.client.run(os.getpid).values())
                 if alive:
@@ -282,7 +282,7 @@ def test_killed_workers_lose_nothing(tmp_path: Path) -> None:
 def test_a_local_worker_that_dask_gives_up_starts_again() -> None:
     import dask
 
-    # Dask waits so long for a killed worker to come back; this one cannot be in time.
+    # Dask waits for this time for a killed worker to return; 1 ms is too short.
     with (
         dask.config.set({"distributed.deploy.lost-worker-timeout": "1ms"}),
         clusters.connect("local:1") as cluster,
@@ -296,11 +296,11 @@ def test_a_local_worker_that_dask_gives_up_starts_again() -> None:
 
 
 def stored(store: Path) -> int:
-    """Replications that the ledger has."""
+    """Number of replications in the ledger."""
     try:
         return len(lasthop.Campaign(store).frame("*goodput_bps").collect())
     except lasthop.CampaignError:
-        return 0  # no ledger yet
+        return 0  # the ledger does not exist yet
 
 
 COORDINATOR = """
@@ -318,7 +318,7 @@ def test_a_killed_coordinator_leaves_a_campaign_that_goes_on(tmp_path: Path) -> 
     (tmp_path / "sweep.toml").write_text(SWEEP)
     (tmp_path / "coordinator.py").write_text(COORDINATOR)
     store = tmp_path / "store"
-    # Two processes connect to this cluster, so that it has no certificate of one process.
+    # Two processes connect to this cluster, so that its certificate is not bound to one process.
     with (
         distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as own,
         distributed.Client(own) as client,
@@ -340,7 +340,8 @@ def test_a_killed_coordinator_leaves_a_campaign_that_goes_on(tmp_path: Path) -> 
             process.kill()
             process.wait()
         assert stored(store) > 0
-        # The scheduler forgets what the dead one had asked for; the next one goes on.
+        # The scheduler drops the requests of the killed process; the next process resumes the
+        # campaign.
         there = lasthop.Campaign(store, cluster=cluster).run(
             tmp_path / "sweep.toml", replications=60
         )
@@ -361,7 +362,7 @@ def test_workers_with_another_engine_are_refused_by_name(scenario: lasthop.Scena
         cluster.client.run(become_another, workers=[odd])
         there = lasthop.run(scenario, replications=10, cluster=cluster)
         assert rows(there) == rows(lasthop.run(scenario, replications=10))
-        # It may have had no task; who looks at all workers finds it.
+        # The worker may not have had a task; `check` queries all workers.
         if not cluster.refused:
             cluster.check()
         assert cluster.refused == {odd: str(Engine("0.0.1", "another"))}

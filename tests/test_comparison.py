@@ -1,4 +1,4 @@
-"""What moved between two campaigns."""
+"""Comparison of two campaigns: metrics that changed significantly."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def test_what_really_moved_is_found_and_comes_first(small: Path) -> None:
 
 @pytest.mark.slow
 def test_nothing_moves_by_chance() -> None:
-    # 400 metrics without any difference, 60 times: Holm at 5 % says "moved" in at most 5 % of the
-    # comparisons. P(more than 9 of 60 at p = 0.05) < 0.1 %.
+    # 400 metrics without any difference, 60 times: with Holm's method at 5 %, at most 5 % of the
+    # comparisons report a change. P(more than 9 of 60 at p = 0.05) < 0.1 %.
     rng = np.random.default_rng(5)
     for seeds in ((1, 1), (1, 2)):
         wrong = 0
@@ -62,8 +62,8 @@ def test_nothing_moves_by_chance() -> None:
 
 
 def test_counts_that_two_replications_share_are_chance() -> None:
-    # Two replications of one timeout each and two of none: no spread, and yet no difference. Of 40
-    # such metrics one or more are so in 84 % of comparisons.
+    # Two replications with one timeout each and two without: no variance within a group, and yet no
+    # difference. Of 40 such metrics, at least one looks like this in 84 % of the comparisons.
     rng = np.random.default_rng(7)
     for seeds in ((1, 1), (1, 2)):
         wrong = 0
@@ -74,20 +74,22 @@ def test_counts_that_two_replications_share_are_chance() -> None:
     ones, twos = np.ones((4, 1)), np.full((4, 1), 2.0)
     noise = rng.normal(size=(4, 1))
     left, right = np.hstack([ones, noise]), np.hstack([twos, noise])
-    # Of 8 replications there are 70 ways to make two times 4, of 4 pairs 16 ways to give signs.
+    # 8 replications can be split into two groups of 4 in 70 ways; 4 pairs have 16 combinations of
+    # signs.
     assert diff(results(left), results(right, seed=2)).frame["p_value"].min() == pytest.approx(
         2 / 70
     )
     assert diff(results(left), results(right)).frame["p_value"].min() == pytest.approx(2 / 16)
-    # Where nothing at all varies, nothing is random.
+    # Metrics without variance are not random.
     for seed in (1, 2):
         assert diff(results(ones), results(twos, seed=seed)).frame["p_value"][0] == 0.0
 
 
 @pytest.mark.parametrize("n", [5, 10, 30, 400])
 def test_campaigns_of_different_sizes_do_not_differ_by_chance(n: int) -> None:
-    # Rare counts are constant in small samples; heavy tails have outliers in large ones. Holm at
-    # 5 % reports one of 60 comparisons in at most 5 %: P(more than 9 of 60 at p = 0.05) < 0.1 %.
+    # Rare counts are constant in small samples; heavy tails have outliers in large ones. Holm's
+    # method at 5 % reports a metric in at most 5 % of 60 comparisons: P(more than 9 of 60 at p =
+    # 0.05) < 0.1 %.
     rng = np.random.default_rng(8)
 
     def sample(size: int) -> np.ndarray:
@@ -102,14 +104,14 @@ def test_campaigns_of_different_sizes_do_not_differ_by_chance(n: int) -> None:
 
 
 def test_few_replications_find_a_clear_change() -> None:
-    # A shift of eight standard deviations in one of ten metrics, five replications.
+    # A shift by eight standard deviations in one of ten metrics, with five replications.
     rng = np.random.default_rng(9)
     shift = np.r_[8.0, np.zeros(9)]
     for n in (5, 10, 30, 400):
         a, b = rng.normal(size=(400, 10)), rng.normal(size=(n, 10)) + shift
         found = diff(results(a), results(b, seed=2)).moved
         assert found["metric"].to_list() == ["flow.f.m0"]
-    # As few on both sides leave too few assignments to permute.
+    # With this few replications on both sides, too few permutations exist.
     a, b = rng.normal(size=(5, 10)), rng.normal(size=(5, 10)) + shift
     assert diff(results(a), results(b, seed=2)).moved["metric"].to_list() == ["flow.f.m0"]
 

@@ -1,4 +1,4 @@
-"""How several flows share: shares, Jain's index, convergence time."""
+"""Sharing of capacity by several flows: shares, Jain's index, convergence time."""
 
 import math
 import tomllib
@@ -37,7 +37,7 @@ replications = 2
 
 
 def drawn(rates: Mapping[str, tuple[float, Sequence[float]]]) -> lasthop.Trace:
-    """A trace of flows, acknowledging every 100 ms: start in s, kB in each second."""
+    """A trace of flows with an ACK every 100 ms: start in s, kB acknowledged in each second."""
     rows: list[tuple[float, str, str, float, float | None]] = []
     for name, (start, each) in rates.items():
         acked = 1.0
@@ -51,7 +51,8 @@ def drawn(rates: Mapping[str, tuple[float, Sequence[float]]]) -> lasthop.Trace:
 
 
 def test_convergence_worked_by_hand() -> None:
-    # From 4 s on both are active; 9:1 has the index 100/164 = 0.61, 6:4 has 100/104 = 0.96.
+    # Both flows are active from 4 s onwards; 9:1 has the index 100/164 = 0.61, 6:4 has 100/104 =
+    # 0.96.
     found = lasthop.convergence(
         drawn({"a": (0.0, [10.0] * 4 + [9.0] * 3 + [6.0] * 8), "b": (4.0, [1.0] * 3 + [4.0] * 8)})
     )

@@ -26,7 +26,7 @@ def cell(study: Study, **coordinates: object) -> Cell:
 
 
 def in_phase(scenario: lasthop.Scenario, duration: str) -> lasthop.Scenario:
-    """The scenario with captures 1.75 s after one another from 1.75 s on."""
+    """The scenario with a capture every 1.75 s, starting at 1.75 s."""
     changes: dict[str, object] = {"run.duration": duration}
     if "neighbour" in scenario.to_dict()["flow"]:
         changes["flow.neighbour.app.off"] = "1750 ms"
@@ -97,7 +97,7 @@ def test_all_printed_numbers_are_held(study: Study) -> None:
     assert study.published["Table I"]["200", "LT-TCP", "kbps"] == 4390
     assert study.published["Table II, timeouts"]["200", "SACK", ""] == 25.8
     assert list(study.published_intervals["Table II"]["200", "SACK", "kbps"]) == [300, 440]
-    # Goodput is less than what the MAC carries, printed and in every interval.
+    # Goodput is less than MAC throughput, as printed and in every interval.
     for table in ("Table I", "Table II"):
         for (row, column, unit), value in study.published[table].items():
             mac = study.published[f"{table}, MAC throughput"][row, column, unit]
@@ -105,7 +105,7 @@ def test_all_printed_numbers_are_held(study: Study) -> None:
 
 
 def test_captures_have_a_phase_of_their_own_in_each_replication(study: Study) -> None:
-    """What is lost first, of two replications, differs by more than a frame."""
+    """The first losses of two replications differ by more than the duration of a frame."""
     scenario = study.scenario(cell(study, part="802.11b", rtt=80, capture=True))
     starts = []
     for replication in (0, 1):
@@ -118,11 +118,11 @@ def test_captures_have_a_phase_of_their_own_in_each_replication(study: Study) ->
 
 
 def test_geometry_produces_the_window_of_the_abstract_process(study: Study) -> None:
-    """The station is shut out while the hidden cell sends; where the base does not sense that cell
-    goodput and packets given up are those of the ON/OFF process.
+    """The station has no access while the hidden cell sends. If the base does not sense that cell,
+    goodput and the number of discarded packets equal those of the ON/OFF process.
 
-    60 s, two replications, 58 windows: goodput within 2 % (0.5 % in 200 s),
-    packets given up within 10 % (some 300, of which windows differ by one or two).
+    60 s, two replications, 58 windows: goodput within 2 % (0.5 % in 200 s), discarded packets
+    within 10 % (about 300, with a difference of one or two per window).
     """
     for rtt in (10, 80):
         found = []
@@ -148,7 +148,7 @@ def test_no_attempt_gets_through_while_the_hidden_cell_sends(study: Study) -> No
         phase=(pl.col("start_s") - 1.75) % 2.0, is_there=pl.col("arrival_s").is_not_null()
     )
     mine = mine.filter(pl.col("start_s") > 3.0)
-    # The first packets of a burst meet no queue: the air is full from 20 ms on.
+    # The first packets of a burst find an empty queue: the medium is saturated from 20 ms onwards.
     window = mine.filter(pl.col("phase").is_between(0.02, 0.24))
     assert len(window) > 300
     assert not window["is_there"].any()
@@ -157,9 +157,10 @@ def test_no_attempt_gets_through_while_the_hidden_cell_sends(study: Study) -> No
 
 
 def test_the_outages_of_the_moving_host_are_those_of_their_rule() -> None:
-    """As the rule says, and down for a share and at a rate that its Gaussian process has.
+    """The outages follow the rule, and their fraction and rate are those of the Gaussian process.
 
-    Above 6 dB of 4.3 it is 8 % of the time, above 4 dB 18 %: with hysteresis between them.
+    The process exceeds 6 dB (standard deviation 4.3 dB) for 8 % of the time, and 4 dB for 18 %.
+    With hysteresis, the fraction is between these values.
     """
     rule = runpy.run_path(str(ROOT / "tools" / "moving_host.py"))
     text = (ROOT / "python/lasthop/papers/disruption/moving-host.csv").read_text()
