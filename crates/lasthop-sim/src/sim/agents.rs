@@ -113,12 +113,12 @@ impl<P: Probe, X: Extension> World<P, X> {
         if direction == wanted {
             return;
         }
-        debug_assert!(direction == wanted.opposite(), "an agent has only seen packets of its link");
+        debug_assert!(direction == wanted.opposite(), "agents only inspect packets of their link");
         let (connection, end) = listener.end();
         let first = self.connections[connection.index()].first_hops[end.index()];
         let mut back = (first..).zip(&self.hops[first as usize..]);
         let hop = back.find(|(_, hop)| hop.direction == wanted);
-        let (hop, _) = hop.expect("an agent's link is crossed both ways");
+        let (hop, _) = hop.expect("both paths of the connection cross the agent's link");
         packet.hop = hop;
     }
 
@@ -142,7 +142,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         let now = self.now;
         let has_changed_limit = self.agents[seat.index()].agent.wants_losses();
         if has_changed_limit {
-            self.tell_losses(seat);
+            self.report_losses(seat);
         }
         loop {
             let Seat { agent, direction, machine, .. } = &mut self.agents[seat.index()];
@@ -175,7 +175,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         match self.directions[direction.index()].medium {
             Medium::Line(line) => line,
             Medium::Fifo(_) | Medium::Shared(_) => {
-                unreachable!("it sits on a link with a protocol")
+                unreachable!("the agent is attached to a driven link")
             }
         }
     }
@@ -202,7 +202,7 @@ impl<P: Probe, X: Extension> World<P, X> {
 
     /// Passes the losses of transports and of the link to an agent, and its new transmission limit
     /// to the endpoint of the link.
-    fn tell_losses(&mut self, seat: SeatId) {
+    fn report_losses(&mut self, seat: SeatId) {
         let direction = self.agents[seat.index()].direction;
         let line = self.line_of(direction);
         let end = self.lines[line.index()].end_mut(direction.side());

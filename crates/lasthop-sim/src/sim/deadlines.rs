@@ -116,18 +116,18 @@ pub struct Deadlines {
     bound: Due,
     inserted: u64,
     /// Deadlines by machine; the entries of machines in `flat` are unused.
-    dues: Vec<Due>,
+    deadlines: Vec<Due>,
     /// With more than [`FLAT_LIMIT`] other machines: their deadlines, or earlier ones that have
     /// been deferred since.
     tree: Option<Tournament>,
 }
 
 impl Deadlines {
-    /// Creates the table of `brisk` machines with frequent timers, followed by `patient` machines
+    /// Creates the table of `frequent` machines with frequent timers, followed by `rare` machines
     /// with rare timers. None has a deadline.
-    pub fn new(brisk: usize, patient: usize) -> Self {
-        let ahead = if brisk > FLAT_LIMIT { 0 } else { brisk };
-        let machines = brisk + patient;
+    pub fn new(frequent: usize, rare: usize) -> Self {
+        let ahead = if frequent > FLAT_LIMIT { 0 } else { frequent };
+        let machines = frequent + rare;
         let behind = machines - ahead;
         Deadlines {
             flat: [Due::NEVER; FLAT_LIMIT],
@@ -135,7 +135,7 @@ impl Deadlines {
             bound: LATEST,
             // Tickets are larger than all machine indices: see `put_first`.
             inserted: u64::from(u32::MAX),
-            dues: vec![Due::NEVER; machines],
+            deadlines: vec![Due::NEVER; machines],
             tree: (behind > FLAT_LIMIT).then(|| Tournament::new(behind)),
         }
     }
@@ -162,7 +162,7 @@ impl Deadlines {
     pub fn forget(&mut self, last: MachineId) {
         self.set(last, Instant::NEVER);
         if self.tree.is_none() && last.index() >= self.ahead {
-            self.dues.truncate(last.index());
+            self.deadlines.truncate(last.index());
         }
     }
 
@@ -187,7 +187,7 @@ impl Deadlines {
     /// the deadline is earlier.
     #[inline]
     fn put_behind(&mut self, machine: MachineId, due: Due) {
-        self.dues[machine.index()] = due;
+        self.deadlines[machine.index()] = due;
         if due < self.bound {
             self.bound = due;
         }
@@ -198,7 +198,7 @@ impl Deadlines {
 
     #[inline(never)]
     fn put_in_tree(&mut self, machine: MachineId, due: Due) {
-        let tree = self.tree.as_mut().expect("asked for where there is one");
+        let tree = self.tree.as_mut().expect("called only with a tree");
         let leaf = machine.index() - self.ahead;
         if due < tree.due_of(leaf) {
             tree.advance(leaf, due);
@@ -242,7 +242,7 @@ impl Deadlines {
         match machine.index() {
             place if place < self.ahead => self.flat[place % FLAT_LIMIT],
             // The table is empty if there are no machines.
-            place => self.dues.get(place).copied().unwrap_or(Due::NEVER),
+            place => self.deadlines.get(place).copied().unwrap_or(Due::NEVER),
         }
     }
 
@@ -257,7 +257,7 @@ impl Deadlines {
         let behind = if self.tree.is_some() {
             self.first_of_tree()
         } else {
-            earliest_of(self.dues.iter().skip(self.ahead), self.ahead)
+            earliest_of(self.deadlines.iter().skip(self.ahead), self.ahead)
         };
         self.bound = behind.0.min(LATEST);
         if scanned.0 < behind.0 { scanned.1 } else { behind.1 }
@@ -265,17 +265,17 @@ impl Deadlines {
 
     /// Returns the time of the earliest deadline, from a scan of all deadlines.
     pub fn next(&self) -> Instant {
-        self.flat.iter().chain(&self.dues).map(|due| due.at).min().unwrap_or(Instant::NEVER)
+        self.flat.iter().chain(&self.deadlines).map(|due| due.at).min().unwrap_or(Instant::NEVER)
     }
 
     /// Returns the earliest deadline in the tree. Deferred deadlines at the top of the tree are
     /// updated until the top is current.
     fn first_of_tree(&mut self) -> (Due, MachineId) {
-        let tree = self.tree.as_mut().expect("asked for where there is one");
+        let tree = self.tree.as_mut().expect("called only with a tree");
         loop {
             let (known, leaf) = tree.first();
             let machine = self.ahead + leaf;
-            let due = self.dues[machine];
+            let due = self.deadlines[machine];
             if due == known {
                 return (due, MachineId::new(machine));
             }
@@ -284,9 +284,9 @@ impl Deadlines {
     }
 }
 
-/// Returns the earliest of `dues`, the deadlines of consecutive machines starting with `machine`.
-fn earliest_of<'a>(dues: impl Iterator<Item = &'a Due>, machine: usize) -> (Due, MachineId) {
-    let numbered = dues.zip(machine..).map(|(&due, number)| (due, MachineId::new(number)));
+/// Returns the earliest of `deadlines`, the deadlines of consecutive machines starting with `machine`.
+fn earliest_of<'a>(deadlines: impl Iterator<Item = &'a Due>, machine: usize) -> (Due, MachineId) {
+    let numbered = deadlines.zip(machine..).map(|(&due, number)| (due, MachineId::new(number)));
     // Only deadlines that never expire can be equal; the first of them is returned.
     numbered.min_by_key(|&(due, _)| due).unwrap_or((Due::NEVER, MachineId::new(machine)))
 }
@@ -301,18 +301,18 @@ mod tests {
         /// queries.
         #[test]
         fn earliest_first(
-            brisk in prop_oneof![0usize..FLAT_LIMIT, FLAT_LIMIT + 1..100],
-            patient in prop_oneof![1usize..FLAT_LIMIT, FLAT_LIMIT + 1..100],
+            frequent in prop_oneof![0usize..FLAT_LIMIT, FLAT_LIMIT + 1..100],
+            rare in prop_oneof![1usize..FLAT_LIMIT, FLAT_LIMIT + 1..100],
             moves in prop::collection::vec(
                 (any::<prop::sample::Index>(), prop::option::of(0u64..20), any::<bool>(), any::<bool>()),
                 1..300,
             ),
         ) {
-            let machines = brisk + patient;
-            let mut deadlines = Deadlines::new(brisk, patient);
+            let machines = frequent + rare;
+            let mut deadlines = Deadlines::new(frequent, rare);
             let mut model = vec![None; machines];
             let mut inserted = 0;
-            for (machine, at, has_ticket, looks) in moves {
+            for (machine, at, has_ticket, queries) in moves {
                 let machine = machine.index(machines);
                 let id = MachineId::new(machine);
                 match at {
@@ -328,7 +328,7 @@ mod tests {
                         deadlines.set(id, at.map_or(Instant::NEVER, Instant::from_nanos));
                     }
                 }
-                if !looks {
+                if !queries {
                     continue;
                 }
                 let first = model

@@ -73,7 +73,7 @@ impl<X: Extension> Fifo<X> {
     pub fn put_on_way(&mut self, at: Instant, packet: &Descriptor<X>, deadlines: &mut Deadlines) {
         let due = Due::new(at, deadlines.ticket());
         if self.ring.is_empty() && !self.is_held_back {
-            let machine = self.machine.expect("what arrives here must be handled");
+            let machine = self.machine.expect("the direction has a machine for its arrivals");
             deadlines.put(machine, due);
         }
         let slot = self.ring.push_slot();

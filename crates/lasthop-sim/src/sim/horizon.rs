@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_flag_is_looked_at_more_often_where_events_are_long() {
+    fn the_flag_is_checked_more_often_with_long_events() {
         for (stations, events) in
             [(0, 1024), (1, 1024), (256, 1024), (1_000, 512), (100_000, 2), (1 << 20, 1)]
         {

@@ -93,7 +93,7 @@ pub(super) struct Radio {
 
 impl Radio {
     pub fn new(parameters: RadioParameters) -> Self {
-        debug_assert!(parameters.frame > Duration::ZERO, "a frame takes time");
+        debug_assert!(parameters.frame > Duration::ZERO, "the frame duration must be positive");
         Radio {
             parameters,
             stations: Vec::new(),
@@ -229,7 +229,7 @@ impl<P: Probe, X: Extension> World<P, X> {
                     known == line.end(way).has_something()
                 })
             }),
-            "a radio knows who has something to send"
+            "the radio must track which stations have something to send"
         );
         if radio.wanting.iter().any(|wanting| !wanting.is_empty()) {
             radio.wake(now);
@@ -302,7 +302,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
         Side::BOTH.into_iter().for_each(|side| self.note_station(line, side));
         if self.lines[line.index()].is_watched {
-            Side::BOTH.into_iter().for_each(|side| self.tell_fates(line, side));
+            Side::BOTH.into_iter().for_each(|side| self.report_link_outcomes(line, side));
         }
     }
 
@@ -330,7 +330,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         line.serve_at(side, timeout, &mut self.deadlines);
         line.schedule_if_stale(&mut self.deadlines);
         if line.is_watched {
-            self.tell_fates(id, side);
+            self.report_link_outcomes(id, side);
         }
         self.note_station(id, side);
     }
@@ -339,7 +339,7 @@ impl<P: Probe, X: Extension> World<P, X> {
     #[inline]
     fn note_station(&mut self, id: LineId, side: Side) {
         let line = &self.lines[id.index()];
-        let Station { radio, number } = line.station.expect("a station has its radio");
+        let Station { radio, number } = line.station.expect("the line is attached to a radio");
         self.radios[radio.index()].note(number, side, line.end(side).has_something());
     }
 
@@ -457,7 +457,7 @@ impl<P: Probe, X: Extension> World<P, X> {
     /// transmission limit.
     pub(super) fn wake_radio(&mut self, id: LineId, side: Side) {
         let line = &mut self.lines[id.index()];
-        let Station { radio, number } = line.station.expect("a station has its radio");
+        let Station { radio, number } = line.station.expect("the line is attached to a radio");
         let timeout = line.end(side).interface.endpoint.next_timeout().max(self.now);
         line.serve_at(side, timeout, &mut self.deadlines);
         line.schedule_if_stale(&mut self.deadlines);

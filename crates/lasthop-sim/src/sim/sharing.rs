@@ -149,14 +149,14 @@ mod tests {
     /// Expected values: the ratio 9:1 has the index 100/164 = 0.61, the ratio 6:4 has 100/104 =
     /// 0.96.
     #[test]
-    fn it_is_when_the_first_fair_steps_begin() {
+    fn time_ends_at_the_first_required_fair_step() {
         let first = [10, 10, 10, 10, 9, 9, 9, 6, 6, 6, 6, 6, 6, 6, 6];
         let second = [1, 1, 1, 4, 4, 4, 4, 4, 4, 4, 4];
         assert_eq!(time([(0, &first), (4, &second)]), 3.0);
     }
 
     #[test]
-    fn a_lapse_begins_anew_and_never_is_nan() {
+    fn an_unfair_step_restarts_the_count_and_unfair_runs_are_nan() {
         let second = [1, 1, 5, 5, 5, 5, 1, 5, 5, 5, 5, 5, 5, 5, 5];
         assert_eq!(time([(0, &[5; 20]), (0, &second)]), 7.0);
         assert!(time([(0, &[5; 20]), (0, &second[..7])]).is_nan());
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn one_flow_shares_with_nobody() {
+    fn a_single_flow_has_no_time_to_fairness() {
         assert!(Sharing::of([ConnectionId::new(0)].into_iter()).is_none());
     }
 }

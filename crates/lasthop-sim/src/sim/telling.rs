@@ -24,12 +24,12 @@ pub(super) fn record_dropped<P: Probe, X: Extension>(
 }
 
 /// Reports the outcome of a packet that has entered a computed direction. `at` is the time of its
-/// arrival there and `start` the start of its transmission. `told` is the number of frames reported
+/// arrival there and `start` the start of its transmission. `reported` is the number of frames reported
 /// to the probe so far. `segment` describes the segment in the packet.
 pub(super) fn record_fate<P: Probe, X: Extension>(
     probe: &mut P,
     hop: &Hop,
-    (fifo, told): (&mut Fifo<X>, &mut u64),
+    (fifo, reported): (&mut Fifo<X>, &mut u64),
     [at, start]: [Instant; 2],
     fate: Fate,
     (packet, segment): (&Descriptor<X>, Option<SegmentLabel>),
@@ -38,13 +38,13 @@ pub(super) fn record_fate<P: Probe, X: Extension>(
     let packet = packet.full();
     let packets = fifo.queue.length(at);
     probe.record(at, Event::Queue { direction, packets, packet });
-    let (number, bytes) = (*told, packet.bytes + fifo.queue.header());
+    let (number, bytes) = (*reported, packet.bytes + fifo.queue.header());
     let label = FrameLabel::data(number);
     let sent = |arrival| {
         let packet = Some(packet);
         Event::FrameSent { direction, label, segment, packet, bytes, start, arrival }
     };
-    *told += u64::from(fate != Fate::Dropped);
+    *reported += u64::from(fate != Fate::Dropped);
     match fate {
         Fate::Dropped => {
             let turn = Some(start);

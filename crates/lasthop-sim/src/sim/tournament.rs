@@ -19,7 +19,7 @@ const CHILDREN: usize = 4;
 /// The earliest deadline below each child of a node, and its leaf.
 #[derive(Clone, Copy, Debug)]
 struct Group {
-    dues: [Due; CHILDREN],
+    deadlines: [Due; CHILDREN],
     leaves: [u32; CHILDREN],
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Tournament {
 impl Tournament {
     /// Creates a tree of `count` leaves, at least 2, without deadlines.
     pub fn new(count: usize) -> Self {
-        debug_assert!(count > 1, "one leaf needs no tree");
+        debug_assert!(count > 1, "a tree has at least two leaves");
         let mut first_leaf = 0;
         while first_leaf * (CHILDREN - 1) + 1 < count {
             first_leaf = first_leaf * CHILDREN + 1;
@@ -50,7 +50,7 @@ impl Tournament {
             (node - first_leaf) as u32
         };
         let group = |node: usize| Group {
-            dues: [Due::NEVER; CHILDREN],
+            deadlines: [Due::NEVER; CHILDREN],
             leaves: std::array::from_fn(|child| leaf_below(node * CHILDREN + 1 + child)),
         };
         let groups = parent(first_leaf + count - 1) + 1;
@@ -71,17 +71,17 @@ impl Tournament {
 
     #[inline]
     fn due(&self, node: usize) -> Due {
-        self.groups[parent(node)].dues[place(node)]
+        self.groups[parent(node)].deadlines[place(node)]
     }
 
     /// Moves the deadline of a leaf forward to `due`.
     pub fn advance(&mut self, leaf: usize, due: Due) {
         let mut node = self.first_leaf + leaf;
-        debug_assert!(due <= self.due(node), "a leaf moves up");
+        debug_assert!(due <= self.due(node), "the deadline must not increase");
         loop {
             let above = parent(node);
             let group = &mut self.groups[above];
-            group.dues[place(node)] = due;
+            group.deadlines[place(node)] = due;
             group.leaves[place(node)] = leaf as u32;
             node = above;
             if node == 0 {
@@ -103,10 +103,10 @@ impl Tournament {
         while node > 0 {
             let above = parent(node);
             let group = &mut self.groups[above];
-            group.dues[place(node)] = due;
+            group.deadlines[place(node)] = due;
             group.leaves[place(node)] = leaf;
             let winner;
-            (due, winner) = earliest(&group.dues);
+            (due, winner) = earliest(&group.deadlines);
             leaf = group.leaves[winner % CHILDREN];
             node = above;
         }
@@ -129,8 +129,8 @@ fn place(node: usize) -> usize {
 /// Returns the earliest of four deadlines and its index. The result is unpredictable, so that
 /// conditional moves are used.
 #[inline(always)]
-fn earliest(dues: &[Due; CHILDREN]) -> (Due, usize) {
-    let [a, b, c, d] = dues.map(Due::key);
+fn earliest(deadlines: &[Due; CHILDREN]) -> (Due, usize) {
+    let [a, b, c, d] = deadlines.map(Due::key);
     let (low, high) = (a.min(b), c.min(d));
     let (low_place, high_place) = (usize::from(b < a), 2 + usize::from(d < c));
     let is_high = usize::from(high < low).wrapping_neg();

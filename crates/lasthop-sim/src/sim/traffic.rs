@@ -424,13 +424,13 @@ impl<P: Probe, X: Extension> World<P, X> {
                 let fifo = self.directions[direction.index()].fifo();
                 let fifo = fifo.expect("only a FIFO replays background traffic");
                 let counters = fifo.queue.background_counters(*index);
-                let told = DatagramCounts {
+                let counts = DatagramCounts {
                     sent: counters.frames_sent + counters.drops,
                     survived: counters.frames_sent - counters.frames_lost,
                     under_way: fifo.queue.background_under_way(*index, self.now),
                 };
-                delivery(told.arrived() * packet.get(), end_or(None));
-                told.metrics(&mut |metric, value| report(&entity, metric, value));
+                delivery(counts.arrived() * packet.get(), end_or(None));
+                counts.metrics(&mut |metric, value| report(&entity, metric, value));
             }
         }
     }

@@ -57,7 +57,7 @@ impl<P: Probe, X: Extension> World<P, X> {
     /// Sends a packet over a direction of a WLAN.
     pub(super) fn enter_air(&mut self, direction: DirectionId, packet: &Descriptor<X>) {
         let direction::Medium::Shared(shared) = self.directions[direction.index()].medium else {
-            unreachable!("its hops say so")
+            unreachable!("the direction belongs to a WLAN")
         };
         let (at, Shared { air, pair, .. }) = (self.now, shared);
         let medium = &mut self.airs[air.index()].medium;
@@ -97,7 +97,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         let Air { medium, machine, .. } = &mut self.airs[air.index()];
         self.deadlines.set(*machine, medium.next_timeout());
         if self.airs[air.index()].has_watchers {
-            self.tell_outcomes(air);
+            self.report_outcomes(air);
         }
         if P::ACTIVE {
             self.record_air(air);
@@ -106,7 +106,7 @@ impl<P: Probe, X: Extension> World<P, X> {
 
     /// Passes the delivery reports of the medium to the agents that the packets have passed.
     #[cold]
-    fn tell_outcomes(&mut self, air: AirId) {
+    fn report_outcomes(&mut self, air: AirId) {
         loop {
             let Air { medium, directions, .. } = &mut self.airs[air.index()];
             let Some(Outcome { pair, fate, packet }) = medium.poll_outcome() else { break };

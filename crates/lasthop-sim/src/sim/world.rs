@@ -147,7 +147,7 @@ pub struct World<P: Probe, X: Extension = TcpOptions> {
     pub(super) probe: P,
     /// Number of frames per computed direction that have been reported to the probe; empty if no
     /// observer is attached.
-    pub(super) told: Vec<u64>,
+    pub(super) reported: Vec<u64>,
     /// Number of events handled up to the last check of the interrupt flag.
     pub(super) looked_at: u64,
 }
@@ -157,7 +157,7 @@ impl<P: Probe, X: Extension> World<P, X> {
     /// set, the run ends earlier when all file transfers are complete. If no events are pending,
     /// the clock advances to `stop`. The flag `interrupt` is checked regularly.
     pub fn run(&mut self, stop: Instant, until_complete: bool, interrupt: &AtomicBool) -> End {
-        debug_assert!(stop < Instant::NEVER, "a run ends");
+        debug_assert!(stop < Instant::NEVER, "the stop time must be finite");
         if P::ACTIVE {
             let transports = self.connections.iter_mut().map(|known| &mut known.transport);
             transports.for_each(TransportMachine::start_observation);
@@ -171,7 +171,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         let end = loop {
             let (due, machine) = self.deadlines.first();
             let at = due.at();
-            debug_assert!(at >= self.now, "time runs backwards");
+            debug_assert!(at >= self.now, "the clock must not decrease");
             if at >= self.attention {
                 if self.unfinished < least_unfinished {
                     break End::Complete;
@@ -209,7 +209,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         };
         self.absorb_all();
         if P::ACTIVE {
-            self.tell_past();
+            self.record_past();
         }
         if end == End::Interrupted || !self.catch_up(self.now, interrupt) {
             End::Interrupted
@@ -219,7 +219,7 @@ impl<P: Probe, X: Extension> World<P, X> {
     }
 
     /// Reports events that transports can only determine at the end of the run.
-    fn tell_past(&mut self) {
+    fn record_past(&mut self) {
         for connection in (0..self.connections.len()).map(ConnectionId::new) {
             if self.is_end_to_end(connection) {
                 let probe = &mut self.probe;
@@ -232,7 +232,7 @@ impl<P: Probe, X: Extension> World<P, X> {
     }
 
     /// Reports the events of one end of a connection to the probe.
-    pub(super) fn tell(
+    pub(super) fn record_transport(
         &mut self,
         at: Instant,
         connection: ConnectionId,
@@ -357,16 +357,16 @@ impl<P: Probe, X: Extension> World<P, X> {
         while let Some(known) = way.next() {
             let Medium::Fifo(fifo) = &mut self.directions[known.direction.index()].medium else {
                 unreachable!(
-                    "only computed directions are chained to one, or lead back from a sink"
+                    "only computed directions are chained, or begin the reverse path of a sink"
                 )
             };
             at = if P::ACTIVE {
                 packet.hop = known.place;
                 let times = [at, fifo.queue.next_start(at)];
                 let fate = fifo.queue.offer_at(clock, at, packet.bytes);
-                let told = &mut self.told[known.direction.index()];
+                let reported = &mut self.reported[known.direction.index()];
                 let label = segment_label(&self.connections, known.listener, &packet.full());
-                record_fate(&mut self.probe, known, (fifo, told), times, fate, (packet, label));
+                record_fate(&mut self.probe, known, (fifo, reported), times, fate, (packet, label));
                 let Fate::Sent { end } = fate else { return };
                 fifo.queue.arrival(end)
             } else {
@@ -388,9 +388,9 @@ impl<P: Probe, X: Extension> World<P, X> {
                         }
                         if P::ACTIVE {
                             let moment = Moment::Received(&received.full());
-                            self.tell(at, connection, ConnectionEnd::Acceptor, moment);
+                            self.record_transport(at, connection, ConnectionEnd::Acceptor, moment);
                             let moment = Moment::Sent(&packet.full());
-                            self.tell(at, connection, ConnectionEnd::Acceptor, moment);
+                            self.record_transport(at, connection, ConnectionEnd::Acceptor, moment);
                         }
                         way = self.hops[packet.hop as usize..].iter();
                         continue;
@@ -401,7 +401,7 @@ impl<P: Probe, X: Extension> World<P, X> {
             packet.hop = known.place;
             return fifo.put_on_way(at, packet, &mut self.deadlines);
         }
-        unreachable!("a path ends where somebody waits")
+        unreachable!("a path ends with a receiver")
     }
 
     /// Like [`Self::compute`], for a direction at whose end the packet must be handled at its time
@@ -412,7 +412,7 @@ impl<P: Probe, X: Extension> World<P, X> {
             return self.compute(packet.hop, packet);
         }
         let Medium::Fifo(fifo) = &mut self.directions[direction.index()].medium else {
-            unreachable!("a computed direction is entered")
+            unreachable!("the direction is computed")
         };
         if let Some(at) = fifo.queue.pass_at(self.now, self.now, packet.bytes) {
             fifo.put_on_way(at, packet, &mut self.deadlines);
@@ -423,9 +423,9 @@ impl<P: Probe, X: Extension> World<P, X> {
     #[inline]
     fn on_arrival(&mut self, machine: MachineId, direction: DirectionId) {
         let Medium::Fifo(fifo) = &mut self.directions[direction.index()].medium else {
-            unreachable!("lines and airs see to their own arrivals")
+            unreachable!("lines and WLAN media handle their own arrivals")
         };
-        let mut packet = fifo.ring.front().expect("a packet that is due is on its way").item;
+        let mut packet = fifo.ring.front().expect("a packet that arrives is in the ring").item;
         let next = fifo.ring.next_front().map_or(Due::NEVER, |next| next.due);
         self.deadlines.put(machine, next);
         self.forward(&mut packet);
@@ -505,7 +505,7 @@ impl<P: Probe, X: Extension> World<P, X> {
             return self.deliver_copy(connection, end, packet);
         }
         if P::ACTIVE {
-            self.tell(self.now, connection, end, Moment::Received(&packet.full()));
+            self.record_transport(self.now, connection, end, Moment::Received(&packet.full()));
         }
         let known = &mut self.connections[connection.index()];
         known.transport.receive(self.now, end, packet);
@@ -530,7 +530,7 @@ impl<P: Probe, X: Extension> World<P, X> {
             return;
         }
         if P::ACTIVE {
-            self.tell(self.now, connection, end, Moment::Received(&packet.full()));
+            self.record_transport(self.now, connection, end, Moment::Received(&packet.full()));
         }
         let known = &mut self.connections[connection.index()];
         known.transport.receive_copy(self.now, end, packet);
@@ -548,7 +548,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         let transport = &mut self.connections[connection.index()].transport;
         let has_expired = transport.handle_timeout(self.now, end);
         if P::ACTIVE && has_expired {
-            self.tell(self.now, connection, end, Moment::TimedOut);
+            self.record_transport(self.now, connection, end, Moment::TimedOut);
         }
         self.pump(connection, end);
     }
@@ -569,13 +569,13 @@ impl<P: Probe, X: Extension> World<P, X> {
             packet.hop = known.first_hops[end.index()];
             packet.incarnation |= known.instance;
             if P::ACTIVE {
-                self.tell(self.now, connection, end, Moment::Sent(&packet.full()));
+                self.record_transport(self.now, connection, end, Moment::Sent(&packet.full()));
             }
             self.send(&mut packet);
             known = &mut self.connections[connection.index()];
         }
         if P::ACTIVE {
-            self.tell(self.now, connection, end, Moment::Settled);
+            self.record_transport(self.now, connection, end, Moment::Settled);
         }
         let known = &self.connections[connection.index()];
         if let Some(machine) = known.machines[end.index()] {

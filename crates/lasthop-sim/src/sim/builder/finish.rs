@@ -73,7 +73,7 @@ impl<X: Extension> Builder<X> {
                 air.medium.report_events();
             }
         }
-        let brisk = machines.len();
+        let frequent = machines.len();
         let mut place = |machine| {
             machines.push(machine);
             MachineId::new(machines.len() - 1)
@@ -108,7 +108,7 @@ impl<X: Extension> Builder<X> {
         let start = place(Machine::Start);
         let mut starts: Vec<_> = (0..self.flows.len()).map(FlowId::new).collect();
         starts.sort_by_key(|&index| std::cmp::Reverse((self.flows[index.index()].start, index)));
-        let mut deadlines = Deadlines::new(brisk, machines.len() - brisk);
+        let mut deadlines = Deadlines::new(frequent, machines.len() - frequent);
         if let Some(&first) = starts.last() {
             deadlines.set(start, self.flows[first.index()].start);
         }
@@ -119,7 +119,7 @@ impl<X: Extension> Builder<X> {
         let steps: f64 = fifos.map(|fifo| fifo.queue.replay_rate()).sum::<f64>()
             + ends.map(LineEnd::replay_rate).sum::<f64>()
             + self.airs.iter().map(|air| air.medium.replay_rate()).sum::<f64>();
-        let told = vec![0; if P::ACTIVE { self.directions.len() } else { 0 }];
+        let reported = vec![0; if P::ACTIVE { self.directions.len() } else { 0 }];
         let transfers = self.flows.iter().filter_map(|flow| match &flow.app {
             App::Streams(app) if app.application.is_transfer() => {
                 Some(app.streams[0].connections[0])
@@ -153,7 +153,7 @@ impl<X: Extension> Builder<X> {
             look_interval,
             looked_at: 0,
             probe,
-            told,
+            reported,
         }
     }
 }

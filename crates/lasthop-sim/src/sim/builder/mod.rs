@@ -211,7 +211,7 @@ impl<X: Extension> Builder<X> {
             this.medium.add_pair([ends[1], ends[0]], [down, control], reverse.channel)
         };
         for (pair, rate) in [(there, up), (back, down)] {
-            debug_assert_eq!(pair.index(), this.directions.len(), "a direction a pair");
+            debug_assert_eq!(pair.index(), this.directions.len(), "one direction per pair");
             this.directions.push(DirectionId::new(self.directions.len()));
             this.wlans[wlan].1.push(pair);
             self.directions.push(Direction::new(Medium::Shared(Shared { air, pair, rate })));
@@ -225,7 +225,7 @@ impl<X: Extension> Builder<X> {
     pub fn name_services(&mut self, names: &[&str]) {
         let line = self.lines.last_mut().expect("a link with a protocol has been added");
         for end in line.ends_mut() {
-            debug_assert_eq!(end.air.services.names.len(), names.len(), "one name a service");
+            debug_assert_eq!(end.air.services.names.len(), names.len(), "one name per service");
             end.air.services.names = names.iter().map(|&name| name.to_owned()).collect();
         }
     }
@@ -289,7 +289,7 @@ impl<X: Extension> Builder<X> {
     }
 
     fn path(&mut self, directions: &[DirectionId], listener: Listener) -> PathId {
-        assert!(!directions.is_empty(), "a path has a hop");
+        assert!(!directions.is_empty(), "a path has at least one hop");
         let first = self.hops.len() as u32;
         self.hops.extend_from_slice(directions);
         self.paths.push(Path { first, last: self.hops.len() as u32 - 1, listener });
@@ -447,7 +447,7 @@ impl<X: Extension> Builder<X> {
         connections: Vec<Option<u32>>,
         controlled: Option<ControlledPackets>,
     ) {
-        let hears_of = |path: PathId| {
+        let is_controlled = |path: PathId| {
             let Path { first, last, .. } = self.paths[path.index()];
             let hop = match controlled {
                 None => return false,
@@ -460,7 +460,7 @@ impl<X: Extension> Builder<X> {
         let senders = all
             .flat_map(|(connection, paths)| {
                 let connection = ConnectionId::new(connection);
-                End::BOTH.map(|end| (connection, end, hears_of(paths[end.index()])))
+                End::BOTH.map(|end| (connection, end, is_controlled(paths[end.index()])))
             })
             .filter_map(|(connection, end, controlled)| controlled.then_some((connection, end)))
             .collect();
@@ -478,7 +478,9 @@ impl<X: Extension> Builder<X> {
                     air.medium.keep_outcomes();
                 }
                 Medium::Line(line) => self.lines[line.index()].watch(direction.side()),
-                Medium::Fifo(_) => unreachable!("it is refused on links that learn nothing"),
+                Medium::Fifo(_) => {
+                    unreachable!("such agents are rejected on links without delivery reports")
+                }
             }
         }
         let seat = SeatId::new(self.agents.len());

@@ -13,7 +13,7 @@ use lasthop_link::queue::{Ahead, QueueCounters};
 pub(in crate::sim) struct Air {
     pub(super) channel: Channel,
     /// Damaged frames that the endpoint at the other end processes.
-    pub(super) far_hears: Hearing,
+    pub(super) far_interest: Interest,
     pub(super) counters: QueueCounters,
     /// On a radio, the slots that were filled last and may not have begun.
     pub(super) slots: Option<Box<Ahead>>,
@@ -46,11 +46,11 @@ impl Air {
 
     /// Returns `true` if the other end processes the latest frame, which was damaged.
     #[inline]
-    pub(super) fn tells_of_damage(&self) -> bool {
-        match self.far_hears {
-            Hearing::Nothing => false,
-            Hearing::Headers => self.channel.is_header_readable(),
-            Hearing::All => true,
+    pub(super) fn is_damage_processed(&self) -> bool {
+        match self.far_interest {
+            Interest::Nothing => false,
+            Interest::Headers => self.channel.is_header_readable(),
+            Interest::All => true,
         }
     }
 
@@ -95,7 +95,7 @@ impl ServiceTable {
 
 /// Damaged frames that an endpoint processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Hearing {
+pub(super) enum Interest {
     Nothing,
     /// Frames with a readable header.
     Headers,
@@ -103,14 +103,14 @@ pub(super) enum Hearing {
     All,
 }
 
-impl Hearing {
+impl Interest {
     pub(super) fn of<X: Extension>(endpoint: &LinkEndpoint<Descriptor<X>>) -> Self {
         if endpoint.wants_damaged() {
-            Hearing::All
+            Interest::All
         } else if endpoint.wants_headers() {
-            Hearing::Headers
+            Interest::Headers
         } else {
-            Hearing::Nothing
+            Interest::Nothing
         }
     }
 }

@@ -25,7 +25,7 @@ use crate::sim::probe::{Event, Probe};
 use crate::sim::radio::Station;
 use crate::sim::telling::record_dropped;
 pub(in crate::sim) use air::Air;
-use air::{Hearing, ServiceTable};
+use air::{Interest, ServiceTable};
 use lasthop_base::packet::{Descriptor, Extension};
 use lasthop_base::units::Instant;
 use lasthop_link::channel::{Airtime, ErrorProcess};
@@ -108,7 +108,7 @@ impl<P: Probe, X: Extension> Carrier<Descriptor<X>> for Transmission<'_, P, X> {
                 self.air.expose(airtime)
             };
         }
-        let arrives = !is_damaged || self.air.tells_of_damage();
+        let arrives = !is_damaged || self.air.is_damage_processed();
         let at = if arrives { self.propagation.arrival(end) } else { Instant::NEVER };
         if P::ACTIVE {
             let event = Event::frame_sent(self.direction, frame, now, is_damaged, at);
@@ -145,7 +145,7 @@ impl<X: Extension> LineEnd<X> {
     fn new(
         parameters: DirectionParameters<X>,
         endpoint: LinkEndpoint<Descriptor<X>>,
-        far_hears: Hearing,
+        far_interest: Interest,
     ) -> Self {
         let DirectionParameters { transmitter, propagation, queue, channel, .. } = parameters;
         let count = match &endpoint {
@@ -159,7 +159,7 @@ impl<X: Extension> LineEnd<X> {
         };
         let air = Air {
             channel,
-            far_hears,
+            far_interest,
             counters: QueueCounters::default(),
             slots: None,
             readable_ahead: Vec::new(),
@@ -210,7 +210,7 @@ impl<X: Extension> LineEnd<X> {
     fn offer_to_service(&mut self, now: Instant, service: usize, packet: Descriptor<X>) -> bool {
         let busy = self.interface.transmitter().is_busy(now);
         let LinkEndpoint::Services(services) = &mut self.interface.endpoint else {
-            unreachable!("only services have counters of their own")
+            unreachable!("only services have separate counters")
         };
         services.offer(now, service, packet, busy)
     }
@@ -330,7 +330,7 @@ impl<X: Extension> LineEnd<X> {
     /// damaged frames.
     #[inline]
     pub fn arrives(&self, sent: &Sent<X>) -> bool {
-        !sent.is_lost || self.air.tells_of_damage()
+        !sent.is_lost || self.air.is_damage_processed()
     }
 
     /// Returns `true` if the endpoint would send a frame in the next slot.
@@ -412,7 +412,7 @@ pub(in crate::sim) struct Line<X: Extension> {
     link: usize,
     ends: [LineEnd<X>; 2],
     /// Deadlines by [`Cause`]: the first arrival from each end, and the next service of each end.
-    dues: [Due; 4],
+    deadlines_by_cause: [Due; 4],
     /// Index of the earliest of these when it was last scheduled, and whether one has changed since.
     next: usize,
     is_stale: bool,
@@ -460,15 +460,15 @@ impl<X: Extension> Line<X> {
         ends: [(DirectionParameters<X>, LinkEndpoint<Descriptor<X>>); 2],
     ) -> Self {
         let [forward, reverse] = ends;
-        let hearing = [&forward.1, &reverse.1].map(Hearing::of);
+        let interest = [&forward.1, &reverse.1].map(Interest::of);
         let exchanges_free = forward.1.sends_free() || reverse.1.sends_free();
         Line {
             link,
             ends: [
-                LineEnd::new(forward.0, forward.1, hearing[1]),
-                LineEnd::new(reverse.0, reverse.1, hearing[0]),
+                LineEnd::new(forward.0, forward.1, interest[1]),
+                LineEnd::new(reverse.0, reverse.1, interest[0]),
             ],
-            dues: [Due::NEVER; 4],
+            deadlines_by_cause: [Due::NEVER; 4],
             next: 0,
             is_stale: false,
             is_watched: false,
@@ -532,7 +532,7 @@ impl<X: Extension> Line<X> {
     /// Sets the time at which an end is serviced next. An unchanged time keeps its ticket.
     #[inline]
     pub fn serve_at(&mut self, side: Side, at: Instant, deadlines: &mut Deadlines) {
-        let known = &mut self.dues[Cause::Service(side).place()];
+        let known = &mut self.deadlines_by_cause[Cause::Service(side).place()];
         if known.at() != at {
             *known = Due::new(at, deadlines.ticket());
             self.is_stale = true;
@@ -550,11 +550,15 @@ impl<X: Extension> Line<X> {
     /// Schedules the earliest deadline of the line.
     #[inline(always)]
     pub fn schedule(&mut self, deadlines: &mut Deadlines) {
-        let dues = &self.dues;
-        let arrival = usize::from(dues[1] < dues[0]);
-        let service = 2 + usize::from(dues[3] < dues[2]);
-        self.next = if dues[service] < dues[arrival] { service } else { arrival };
+        let deadlines_by_cause = &self.deadlines_by_cause;
+        let arrival = usize::from(deadlines_by_cause[1] < deadlines_by_cause[0]);
+        let service = 2 + usize::from(deadlines_by_cause[3] < deadlines_by_cause[2]);
+        self.next = if deadlines_by_cause[service] < deadlines_by_cause[arrival] {
+            service
+        } else {
+            arrival
+        };
         self.is_stale = false;
-        deadlines.put(self.machine, dues[self.next]);
+        deadlines.put(self.machine, deadlines_by_cause[self.next]);
     }
 }

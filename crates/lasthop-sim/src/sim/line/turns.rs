@@ -16,7 +16,7 @@ impl<X: Extension> LineEnd<X> {
     /// the interface queue.
     #[inline(always)]
     fn absorb(&mut self, event: Due, directions: &mut [Direction<X>]) {
-        let feeder = self.feeder.expect("what is held back comes from somewhere");
+        let feeder = self.feeder.expect("an end that holds back packets has a feeder");
         let fifo = directions[feeder.index()].fifo_mut().expect("a feeder is computed");
         while let Some(first) = fifo.ring.front_mut()
             && first.due < event
@@ -41,7 +41,7 @@ impl<X: Extension> LineEnd<X> {
         fifo.is_held_back = self.holds_back;
         let first = fifo.ring.front().map_or(Due::NEVER, |first| first.due);
         let due = if self.holds_back { Due::NEVER } else { first };
-        deadlines.put(fifo.machine.expect("what it carries goes on"), due);
+        deadlines.put(fifo.machine.expect("the feeder's arrivals are handled"), due);
     }
 }
 
@@ -63,7 +63,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         let now = self.now;
         let line = &mut self.lines[id.index()];
         let [near, far] = line.both(side);
-        let arrived = near.ring.front_mut().expect("a frame that is due is on the air");
+        let arrived = near.ring.front_mut().expect("a frame that arrives is in the ring");
         if arrived.item.is_damaged {
             return self.on_damaged_frame(id, side);
         }
@@ -73,7 +73,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         let has_more = far.interface.endpoint.accept(now, &mut arrived.item.frame);
         let mut up = arrived.item.frame.payload;
         let next = near.ring.next_front().map_or(Due::NEVER, |next| next.due);
-        line.dues[Cause::Arrival(side).place()] = next;
+        line.deadlines_by_cause[Cause::Arrival(side).place()] = next;
         line.is_stale = true;
         line.served[side.other() as usize] = false;
         if P::ACTIVE {
@@ -97,10 +97,10 @@ impl<P: Probe, X: Extension> World<P, X> {
     fn on_damaged_frame(&mut self, id: LineId, side: Side) {
         let line = &mut self.lines[id.index()];
         let [near, far] = line.both(side);
-        let arrived = near.ring.front().expect("a frame that is due is on the air");
+        let arrived = near.ring.front().expect("a frame that arrives is in the ring");
         self.damaged.extend(far.receive_damaged(self.now, arrived.item.frame));
         let next = near.ring.next_front().map_or(Due::NEVER, |next| next.due);
-        line.dues[Cause::Arrival(side).place()] = next;
+        line.deadlines_by_cause[Cause::Arrival(side).place()] = next;
         if P::ACTIVE {
             self.record_link_events(id, side.other());
         }
@@ -263,7 +263,7 @@ impl<P: Probe, X: Extension> World<P, X> {
     /// Passes the delivery reports of the endpoint of `side` to the agents that its packets have
     /// passed.
     #[cold]
-    pub(in crate::sim) fn tell_fates(&mut self, id: LineId, side: Side) {
+    pub(in crate::sim) fn report_link_outcomes(&mut self, id: LineId, side: Side) {
         let direction = self.lines[id.index()].direction(side);
         while let Some((fate, packet)) =
             self.lines[id.index()].end_mut(side).interface.endpoint.poll_fate()
@@ -278,14 +278,14 @@ impl<P: Probe, X: Extension> World<P, X> {
     fn serve_after_arrival(&mut self, id: LineId, side: Side) {
         let mut line = &mut self.lines[id.index()];
         if line.is_watched {
-            self.tell_fates(id, side);
+            self.report_link_outcomes(id, side);
             line = &mut self.lines[id.index()];
         }
         // The peer may have answered a forwarded packet, so that the end has already been serviced.
         if !line.served[side as usize] {
             let end = line.end(side);
             let free_at = end.interface.free_at();
-            let known = line.dues[Cause::Service(side).place()].at();
+            let known = line.deadlines_by_cause[Cause::Service(side).place()].at();
             // Usually the end is scheduled for that time already.
             if !(end.sleeps_while_busy && known == free_at && free_at > self.now) {
                 let next = end.interface.next_timeout_while_busy();
@@ -326,7 +326,7 @@ impl<P: Probe, X: Extension> World<P, X> {
             return self.wake_radio(id, side);
         }
         let direction = line.direction(side);
-        let Line { ends, dues, .. } = line;
+        let Line { ends, deadlines_by_cause, .. } = line;
         let end = &mut ends[side as usize];
         if !FRESH && end.holds_back {
             end.absorb(current, &mut self.directions);
@@ -336,7 +336,7 @@ impl<P: Probe, X: Extension> World<P, X> {
             propagation: &mut end.propagation,
             ring: &mut end.ring,
             direction,
-            arrival: &mut dues[Cause::Arrival(side).place()],
+            arrival: &mut deadlines_by_cause[Cause::Arrival(side).place()],
             deadlines: &mut self.deadlines,
             probe: &mut self.probe,
             has_sent: false,
@@ -357,7 +357,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         line.served[side as usize] = sleeps;
         line.schedule(&mut self.deadlines);
         if line.is_watched {
-            self.tell_fates(id, side);
+            self.report_link_outcomes(id, side);
         }
         if P::ACTIVE {
             self.record_link_events(id, side);
