@@ -1,4 +1,4 @@
-"""`lasthop doctor`: what is installed and what is missing."""
+"""`lasthop doctor`: installed and missing components."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ PAGES = sorted(
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
-# Sources, and files in folders of the repository. Other names are those of input or output.
+# Sources, and files in folders of the repository. Other names are names of input or output files.
 SOURCE = re.compile(r"[\w*./-]+\.(?:rs|py|pyi|pkt|tcl|patch|mjs)")
 FOLDERS = (
     "benches/",
@@ -60,16 +60,16 @@ GENERATED = {"docs/commands.md", "docs/metrics.md", "docs/scenario-reference.md"
 
 @cache
 def files() -> list[str]:
-    """Files of the repository, with those not yet committed, relative to its root."""
+    """Files of the repository relative to its root, including uncommitted ones."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     return [path for path in listed.stdout.splitlines() if (ROOT / path).exists()]
 
 
 def exists(path: str, page: Path) -> bool:
-    """Whether a path in backquotes is that of a file, from the root or from any folder below.
+    """Whether a path in backquotes names a file, relative to the root or to any folder below it.
 
-    `undo/eifel.rs` stands for `crates/lasthop-tcp/src/undo/eifel.rs`: pages name the crate once.
+    `undo/eifel.rs` matches `crates/lasthop-tcp/src/undo/eifel.rs`: pages name the crate only once.
     """
     if (ROOT / path).exists() or (page.parent / path).exists():
         return True
@@ -77,7 +77,7 @@ def exists(path: str, page: Path) -> bool:
 
 
 def headings(page: Path) -> set[str]:
-    """Anchors of a page, as the documentation makes them of its headings."""
+    """Anchors of a page, as the documentation derives them from its headings."""
     text = FENCE.sub("", page.read_text(encoding="utf-8"))
     found = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     plain = (re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", one).replace("`", "") for one in found)
@@ -90,7 +90,7 @@ def spans(page: Path) -> list[str]:
 
 
 def resolve(name: str) -> Any:
-    """The object of a dotted name: a module, or an attribute of one."""
+    """The object with a dotted name: a module, or an attribute of one."""
     parts = name.split(".")
     for length in range(len(parts), 0, -1):
         try:

@@ -1,4 +1,4 @@
-"""Figures that pages of the documentation state, computed again."""
+"""Numbers stated on pages of the documentation, recomputed."""
 
 import re
 from pathlib import Path
@@ -85,7 +85,7 @@ def page(name: str) -> str:
 
 @pytest.mark.parametrize(("printed", "loss"), [("0.1 %", 0.001), ("1 %", 0.01), ("10 %", 0.1)])
 def test_deviations_of_the_formulas_are_those_of_the_page(printed: str, loss: float) -> None:
-    """Whole per cents, of 10 replications with seed 1: a point for rounding."""
+    """Whole per cent, from 10 replications with seed 1: a tolerance of one for rounding."""
     row = re.search(rf"^\| {re.escape(printed)} \|(.*)\|$", page("theory.md"), re.MULTILINE)
     assert row is not None
     stated = [float(cell.split()[0].replace("−", "-")) for cell in row[1].split("|")]
@@ -97,7 +97,7 @@ def test_deviations_of_the_formulas_are_those_of_the_page(printed: str, loss: fl
 
 
 def test_transfer_times_behind_a_proxy_are_those_of_the_page(tmp_path: Path) -> None:
-    """The printed interval contains the mean, and has about its width."""
+    """The printed interval contains the mean and has about the same width."""
     row = re.search(r"CUBIC at a proxy \|(.*)\|$", page("links/split-connection.md"), re.MULTILINE)
     assert row is not None
     tables = lasthop.Scenario.from_toml(lasthop_starter()).to_dict()
@@ -129,6 +129,6 @@ def test_deadlines_that_speech_misses_are_those_of_the_page() -> None:
         scenario = lasthop.Scenario.from_toml(SPEECH.replace("SHARES", shares))
         results = lasthop.run(scenario, replications=4)
         found.append(100.0 * results.samples("flow.call.deadline_miss", 0).mean())
-    # Talk spurts differ between replications: three points.
+    # Talk spurts differ between replications: a tolerance of three percentage points.
     assert found[0] == pytest.approx(float(stated[1]), abs=3.0)
     assert found[1] == 0.0

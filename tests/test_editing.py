@@ -1,4 +1,4 @@
-"""What helps to write scenarios: starters, explanations, the JSON Schema."""
+"""Tools for writing scenarios: starters, explanations, the JSON Schema."""
 
 import itertools
 import json
@@ -23,7 +23,7 @@ SCENARIOS = sorted(
     for folder in ("examples", "docs/links/scenarios", "python/lasthop/papers")
     for path in (ROOT / folder).rglob("*.toml")
     if path.name not in ("study.toml", "claims.toml", "published.toml", "words.toml")
-    # Those for live runs have no flows: programs are their traffic.
+    # Scenarios for live runs have no flows: programs generate their traffic.
     if path.parent.name != "live"
 )
 
@@ -63,7 +63,7 @@ def test_comments_are_the_models_own_words(template: str) -> None:
     assert text.startswith(f"#:schema ./{SCHEMA_FILE}\n#")
     assert max(map(len, text.splitlines())) <= 100
     assert not re.search(r"\n\n\n", text)
-    # Every line that gives a key a value stands below a comment; so does every table.
+    # A comment or a table header precedes every line that sets a key, and every table.
     lines = text.splitlines()
     for above, line in itertools.pairwise(lines):
         if re.match(r"\w+ = |\[", line):
@@ -98,7 +98,7 @@ def test_new_overwrites_nothing(
         code, out = call(capsys, "new", *arguments)
         assert code == 2
         assert words in out
-    # Who names the file means that file.
+    # If a file is named, that file is written.
     code, out = call(capsys, "new", "mine.toml", "--template", "web")
     assert (code, out) == (0, "mine.toml\n")
     assert lasthop.load("mine.toml").name == "mine"
@@ -124,7 +124,7 @@ def test_every_scenario_can_be_explained(path: Path) -> None:
 
 
 def test_the_first_example_in_words() -> None:
-    """By hand: 1500 B at 2 Mbps are 6 ms, an ACK of 52 B 0.208 ms; 46.208 ms are 11 552 B."""
+    """By hand: 1500 B at 2 Mbps take 6 ms, an ACK of 52 B 0.208 ms; 46.208 ms hold 11 552 B."""
     assert explain(lasthop.load(ROOT / "examples/first.toml")).splitlines() == [
         "first",
         "",
@@ -163,7 +163,7 @@ def test_directions_that_differ_are_told_apart() -> None:
     assert "2 Mbps | 64 kbps" in text
     assert "  server to client: 2 Mbps, 20 ms" in text
     assert "  client to server: 64 kbps, 20 ms" in text
-    # 4 segments a round trip of 6 + 6.5 + 40 ms.
+    # 4 segments per round trip of 6 + 6.5 + 40 ms.
     assert "limited to 882.6 kbps by the receive window of 4 segments, not by the network" in text
 
 
@@ -201,7 +201,7 @@ def test_the_expected_loss_is_that_of_the_frame() -> None:
 
 
 def test_a_radio_is_explained_by_its_frames() -> None:
-    """By hand: 1000 B are 25 pieces of 40 B, all slots of one frame; half of the frames are bad."""
+    """By hand: 1000 B take 25 frames of 42 B, all slots of one frame; half of them are bad."""
     text = explain(lasthop.load(ROOT / "python/lasthop/papers/arq-and-tcp/alone.toml"))
     assert "Radio cell: station and mobile\n  frames of 10 ms with slots of 42 B: 25 to" in text
     told = "a packet of 1000 B takes 25 frames of 42 B, loss probability 45.5 %"
@@ -212,7 +212,7 @@ def test_a_radio_is_explained_by_its_frames() -> None:
 @pytest.mark.parametrize(
     ("window", "header", "told"),
     [
-        # RTT_L = 4.168 + 500 + 0.008 ms, so that 126 044 B are on the way: 120.96 frames of 1042 B.
+        # RTT_L = 4.168 + 500 + 0.008 ms, with 126 044 B in flight: 120.96 frames of 1042 B.
         (8, 2, "the window of 8 frames is smaller than the bandwidth-delay product of the link, "),
         (120, 2, "the window of 120 frames is smaller"),
         (121, 2, ""),
@@ -302,7 +302,7 @@ def test_explain_refuses_points_that_are_not_there(
 
 
 def properties(node: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any], bool]]:
-    """Every key of the schema: where it stands, its schema, and whether it is required."""
+    """Every key of the schema: its path, its schema, and whether it is required."""
     if isinstance(node, list):
         for number, item in enumerate(node):
             yield from properties(item, f"{path}[{number}]")
@@ -315,7 +315,7 @@ def properties(node: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any],
 
 
 def _allows(schema: dict[str, Any], text: str) -> bool:
-    """Whether a schema allows a text, by a word, a pattern or one of its alternatives."""
+    """Whether a schema accepts a text, by a word, a pattern or one of its alternatives."""
     return (
         text in schema.get("enum", ())
         or text == schema.get("const")
@@ -331,7 +331,7 @@ def test_the_schema_describes_every_key() -> None:
         about = known.get("description", "")
         assert about.endswith("."), path
         assert not (is_required and "default" in known), path
-        # A quantity names its units, in what is allowed.
+        # The description of a quantity names its units.
         pattern = known.get("pattern", "")
         if "kbps" in pattern:
             assert "kbps" in about, path
@@ -339,7 +339,7 @@ def test_the_schema_describes_every_key() -> None:
             assert " ms" in about, path
         if "|kB|" in pattern:
             assert re.search(r" (B|kB|KiB)\b", about), path
-        # A default is a value that the key may have.
+        # A default is a valid value of the key.
         default = known.get("default")
         if isinstance(default, str):
             assert _allows(known, default), path

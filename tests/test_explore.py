@@ -1,4 +1,4 @@
-"""`lasthop explore`: who is let in, what is computed, what is taken away."""
+"""`lasthop explore`: access control, computed answers, exports."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from lasthop.showing.figures import style
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the server runs; with a campaign, and a secret beside it."""
+    """The folder of the server, with a campaign; its parent folder contains a secret file."""
     outer = tmp_path_factory.mktemp("outer")
     (outer / "secret.txt").write_text("1\n0\n1\n")
     found = outer / "inner"
@@ -67,7 +67,7 @@ def test_colours_are_those_of_figures() -> None:
 def test_an_interrupt_ends_it_quietly(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "lasthop", "explore", "--no-browser"]
     pipe = subprocess.PIPE
-    # Also while a page is answered.
+    # The interrupt arrives while an answer is being sent.
     with subprocess.Popen(command, cwd=tmp_path, stdout=pipe, stderr=pipe, text=True) as process:
         assert process.stdout is not None
         assert process.stderr is not None
@@ -134,7 +134,7 @@ def test_it_listens_on_this_machine_alone(server: Explorer) -> None:
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         local, state = line.split()[1], line.split()[3]
         if state == "0A" and int(local.split(":")[1], 16) == server.port:
-            # 127.0.0.1 in the order of bytes of this machine.
+            # 127.0.0.1 in the byte order of this machine.
             assert local.split(":")[0] == f"{struct.unpack('=I', bytes([127, 0, 0, 1]))[0]:08X}"
             return
     pytest.fail("no socket listens")
@@ -144,7 +144,7 @@ def test_bodies_are_bounded(server: Explorer) -> None:
     large = b" " * (safety.LARGEST_BODY + 1)
     status, _, _ = server.request("/api/check", large)
     assert status == 413
-    # Without a length, too.
+    # A body without a length is limited, too.
     headers: dict[str, str | None] = {"Transfer-Encoding": "chunked"}
     status, _, _ = server.request(
         "/api/check", b"%x\r\n%s\r\n0\r\n\r\n" % (len(large), large), headers=headers
@@ -181,12 +181,12 @@ def test_clients_without_the_token_do_not_exhaust_it(server: Explorer) -> None:
             silent.append(one)
         for _ in range(3):
             assert server.request("/api/check", QUESTION)[0] == 200
-        # All are closed, the oldest to make room, the others in time.
+        # All are closed: the oldest to make room, the others by the timeout.
         for one in silent:
             with contextlib.suppress(ConnectionError):
                 assert one.recv(1) == b""
         assert time.monotonic() - start < connections.REQUEST_S + 10
-    # A page that takes longer than that is answered.
+    # A client that sends a whole request after that is answered.
     assert server.request("/api/begin")[0] == 200
 
 
@@ -222,7 +222,7 @@ def test_odd_values_are_refused(server: Explorer, path: str, places: str, odd: b
         (sent[table] if table else sent)[key] = "ODD"
         body = json.dumps(sent).encode().replace(b'"ODD"', odd)
         status, _, text = server.request(f"/api/{path}", body)
-        # Of a run, empty tables are fine.
+        # Empty tables are valid in the selection of a run.
         assert status == 422 or (status, place, odd) == (200, "where", b"{}"), (place, text)
 
 
@@ -289,7 +289,7 @@ def test_answers_are_those_of_a_run_and_intervals_shrink(server: Explorer) -> No
     metric = "flow.download.goodput_bps"
     widths = [event["estimates"][0][metric][1] for event in estimates if event["n"] >= 8]
     assert widths[-1] < widths[0]
-    # The same numbers as the command's, pair by pair.
+    # The numbers equal those of the command, including paired differences.
     cases = {one["label"]: one["changes"] for one in QUESTION["alternatives"]}
     scenario = lasthop.Scenario(QUESTION["scenario"]).sweep(case=cases)
     results = lasthop.run(scenario, replications=play.MOST, seed=1)
@@ -311,7 +311,7 @@ def test_delays_of_each_alternative_are_told(server: Explorer) -> None:
     for event in told:
         quantiles = event["flows"]["flow.download"]["quantiles_s"]
         assert quantiles == sorted(quantiles)
-        # No data arrive before they have crossed the link.
+        # Data arrives only after it has crossed the link.
         assert quantiles[0] > 0.020
 
 
@@ -330,7 +330,7 @@ def test_a_refusal_names_key_and_alternative(server: Explorer) -> None:
 
 
 def test_a_page_that_leaves_stops_its_work() -> None:
-    """Closing the answer ends its thread, and gives the cores back."""
+    """Closing the answer ends its thread and releases the cores."""
 
     async def leave_early() -> None:
         cores = Cores(2)
@@ -365,7 +365,7 @@ def test_no_more_cores_are_lent_than_there_are_and_in_turn() -> None:
 
         await asyncio.gather(*(page(number) for number in range(8)))
         assert cores.busy == 0
-        # One that gives up waiting keeps nothing.
+        # A page that is cancelled while it waits holds no cores.
         async with cores.lend(3):
             waiting = asyncio.ensure_future(page(9))
             await asyncio.sleep(0)
@@ -379,7 +379,7 @@ def test_no_more_cores_are_lent_than_there_are_and_in_turn() -> None:
     assert order == list(range(8))
 
 
-# Looking inside.
+# Trace view.
 
 
 def unpack(body: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
@@ -409,7 +409,7 @@ def test_columns_are_those_of_the_trace(server: Explorer) -> None:
 
 
 def test_lost_segments_are_those_that_the_link_lost() -> None:
-    """On a link without protocol each lost frame is a lost copy of a segment."""
+    """On a link without a protocol, each lost frame is a lost copy of a segment."""
     scenario = lasthop.Scenario(QUESTION["scenario"]).set("flow.download.app.size", "1 MB")
     trace = lasthop.trace(scenario)
     _, columns = inside(trace)
@@ -425,7 +425,7 @@ def test_lost_segments_are_those_that_the_link_lost() -> None:
 
 
 def test_a_long_replication_is_recorded_as_far_as_it_can_be_shown() -> None:
-    """Background traffic that leaves no events does not count."""
+    """Background traffic that generates no events does not count towards the limit."""
     example = Path(__file__).parent.parent / "examples" / "sr-file-transfer.toml"
     point = lasthop.Scenario(json.loads(lasthop.load(example).points()[0].to_json()))
     row = lasthop.run(point, replications=1)
@@ -443,7 +443,7 @@ def test_modules_have_a_type_that_browsers_run(server: Explorer) -> None:
         assert headers["content-type"].startswith("text/javascript")
 
 
-# Taking away.
+# Export.
 
 
 def test_what_is_taken_away_gives_the_same_numbers(server: Explorer, tmp_path: Path) -> None:
@@ -519,7 +519,7 @@ def test_a_campaign_is_browsed(server: Explorer) -> None:
     point = server.ask("/api/point", {**where, "point": number, "metric": asked["y"]})
     assert point["parameters"]["flow.download.transport.variant"] == "sack"
     assert np.mean(point["values"]) == pytest.approx(panels[0]["curves"][1]["mean"][0])
-    # What it hands out can be traced.
+    # The scenario of a point can be traced.
     status, _, _ = server.request("/api/inside", {"scenario": point["scenario"]})
     assert status == 200
 
@@ -530,7 +530,7 @@ def test_a_point_of_a_run_that_differs_in_words_is_not_found(server: Explorer) -
         assert status == 422
 
 
-# Beginning.
+# Initial state.
 
 
 def test_every_preset_runs_and_has_a_source() -> None:

@@ -51,7 +51,7 @@ def browser() -> Iterator[Browser]:
 
 
 class Visit:
-    """A page that was opened, what it asked for, and what went wrong in it."""
+    """An opened page, its requests and its errors."""
 
     def __init__(self, browser: Browser, address: str, **options: Any) -> None:
         options.setdefault("viewport", {"width": 1280, "height": 900})
@@ -74,17 +74,17 @@ class Visit:
         return self
 
     def means(self, metric: str = "Goodput") -> list[str]:
-        """What stands beside the labels of a metric."""
+        """The means printed next to the labels of a metric."""
         figure = self.page.locator("figure.estimates", has_text=metric)
         return [text.split(" ±")[0] for text in figure.locator("td:nth-child(2)").all_inner_texts()]
 
     def view(self, name: str) -> Page:
-        """Goes to a view."""
+        """Opens a view."""
         self.page.get_by_role("button", name=name, exact=True).click()
         return self.page
 
     def close(self) -> None:
-        """Nothing may have gone wrong."""
+        """Closes the page and checks that it had no errors and sent no external requests."""
         wrong, asked = self.wrong, self.asked
         self.context.close()
         assert wrong == []
@@ -100,7 +100,7 @@ def visit(browser: Browser, server: Explorer) -> Iterator[Visit]:
 
 def test_a_slider_moves_the_link_and_results_follow(visit: Visit) -> None:
     page = visit.answered().page
-    # The token is out of the address before anybody looks.
+    # The token is removed from the address immediately.
     assert "token" not in page.url
     assert len(visit.means()) == 2
     before = visit.means()
@@ -114,7 +114,7 @@ def test_a_slider_moves_the_link_and_results_follow(visit: Visit) -> None:
     assert visit.means() != before
     page.wait_for_selector("text=done: 200 replications")
     page.wait_for_selector(".delays canvas")
-    # By keyboard as well.
+    # The keyboard moves the slider, too.
     page.locator('[data-slider="f-link-radio-rate"]').focus()
     page.keyboard.press("ArrowRight")
     assert page.locator("#f-link-radio-rate").input_value() != rate
@@ -130,7 +130,7 @@ def test_the_form_is_the_schemas(visit: Visit) -> None:
     for kind in ("karn-rlp", "rlc-am"):
         page.locator("#f-link-radio-protocol").select_option(kind)
         assert page.locator(".union", has_text="protocol").first.inner_text()
-    # Every quantity that is shown has its slider.
+    # Every visible quantity has a slider.
     for key in (
         "link-radio-rate",
         "link-radio-delay",
@@ -139,12 +139,12 @@ def test_the_form_is_the_schemas(visit: Visit) -> None:
     ):
         assert page.locator(f'[data-slider="f-{key}"]').count() == 1, key
     page.locator("#f-link-radio-errors").select_option("two-state")
-    # What it needs is there, with an example from its own words.
+    # The form shows the required keys, with an example from their descriptions.
     assert page.locator("#f-link-radio-errors-good").input_value() != ""
 
 
 def test_every_choice_of_the_form_is_answered_or_told(visit: Visit) -> None:
-    """No variant leaves the page without an answer."""
+    """Every variant yields an answer or an error message."""
     page = visit.answered().page
     refused = set()
     for key in ("f-link-radio-errors", "f-link-radio-protocol"):
@@ -157,11 +157,11 @@ def test_every_choice_of_the_form_is_answered_or_told(visit: Visit) -> None:
             )
             assert page.evaluate("Boolean(lasthop.player.answer || lasthop.player.error)")
             error = page.evaluate("lasthop.player.error && lasthop.player.error.message")
-            # A slow machine refuses what takes too long, which says nothing about the form.
+            # A slow machine rejects long computations, which does not concern the form.
             if error and "replication takes more than" not in error:
                 refused.add(value)
         page.locator(f"#{key}").select_option("uniform" if key.endswith("errors") else "raw")
-    # Those that have a key without a default which the form cannot give them.
+    # Kinds with a required key that the form cannot fill in.
     kinds = {"trace", "outages", "listed", "markov-chain", "slotted-gilbert-elliott"}
     assert refused == kinds
     visit.wrong[:] = [text for text in visit.wrong if "422" not in text]
@@ -178,7 +178,7 @@ def test_a_refusal_stands_beside_its_key(visit: Visit) -> None:
     field.fill("30 ms")
     field.press("Enter")
     page.wait_for_selector("[role=alert]", state="detached")
-    # A status of 422 is told in the console, which is no mistake of the page.
+    # The browser logs a status of 422 to the console, which is not an error of the page.
     visit.wrong[:] = [text for text in visit.wrong if "422" not in text]
 
 
@@ -268,7 +268,7 @@ def test_looking_inside_and_zooming_together(visit: Visit) -> None:
     page.get_by_role("button", name="show all").click()
     page.wait_for_timeout(200)
     assert spans()[0][0] == 0
-    # Step by event: the list follows.
+    # With each step to the next event, the list follows.
     page.get_by_role("button", name="next event").click()
     page.wait_for_timeout(500)
     where = page.evaluate("lasthop.inside.window.at")
@@ -372,7 +372,7 @@ def test_every_view_fits_every_width_and_zoom(
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 def test_axe_finds_nothing(browser: Browser, server: Explorer, width: int, scheme: str) -> None:
-    """No rule of axe-core is broken in any view, whatever its impact."""
+    """No view violates a rule of axe-core, regardless of its impact."""
     rules = (resources.files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
     size = {"width": width, "height": 900}
     found = Visit(browser, server.address, viewport=size, color_scheme=scheme).answered()
@@ -412,11 +412,11 @@ def test_a_file_is_what_the_page_begins_with(browser: Browser, small: Path) -> N
         found = Visit(browser, server.address).answered()
         chips = found.page.locator(".alternatives .chip").all_inner_texts()
         assert [text.strip() for text in chips] == ["all", "reno", "sack"]
-        # The state is written into the address a moment after the page shows it.
+        # The page writes its state into the address shortly after it shows the results.
         found.page.wait_for_function("() => location.hash.length > 20")
         address = found.page.url
         found.close()
-    # An address that somebody has sent, on a server of one's own.
+    # A shared address, opened on another server.
     with explorer(small.parent, address.replace("?", "")) as server:
         assert "#1." in server.address
         found = Visit(browser, server.address).answered()
@@ -439,7 +439,7 @@ def test_two_thousand_bytes_of_state_survive_the_address(visit: Visit) -> None:
 
 
 def test_quantities_are_read_and_written_as_the_engine_does(visit: Visit) -> None:
-    """What sliders write, the engine reads back as the same number."""
+    """Values written by sliders are read back by the engine unchanged."""
     written = visit.answered().page.evaluate(
         """async () => {
           const { write, scale, KINDS } = await import('/quantity.js');

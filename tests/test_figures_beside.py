@@ -1,4 +1,4 @@
-"""Figures of a study that several processes draw."""
+"""Figures of a study drawn by several processes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def report() -> Report:
 
 
 def drawn(report: Report, folder: Path, jobs: int) -> dict[str, bytes]:
-    """Every file that is drawn, by its name, in the order in which they are told."""
+    """All drawn files by name, in the order in which they are reported."""
     folder.mkdir()
     with Painters(len(report.artefacts), jobs) as painters:
         painters.begin(report, folder)
@@ -44,7 +44,7 @@ def test_helpers_draw_the_same_bytes(
 ) -> None:
     monkeypatch.setattr(beside, "EACH", 1)
     alone = drawn(report, tmp_path / "alone", 1)
-    # Nothing is left to draw here, so that it is helpers that do it.
+    # This process draws none, so that the helpers must draw all figures.
     with monkeypatch.context() as busy:
         busy.setattr(Painters, "_draw_left", lambda _self: None)
         together = drawn(report, tmp_path / "together", 3)

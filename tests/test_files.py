@@ -1,4 +1,4 @@
-"""Files that users and scenarios name: regular, of a limited size, and not repeated in messages."""
+"""Files named by users and scenarios: regular, of limited size, and not repeated in messages."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def scenario(folder: Path, *, errors: str = '"none"', rate: str = '"2 Mbps"') ->
 
 @pytest.fixture(params=["/dev/zero", "pipe", "folder"])
 def odd(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """What is not a regular file."""
+    """Paths that are not regular files."""
     path: Path = tmp_path / request.param
     if request.param == "pipe":
         os.mkfifo(path)
@@ -88,9 +88,9 @@ def test_a_scenario_has_a_size_limit(tmp_path: Path) -> None:
     done = command("check", path)
     assert done.returncode == 2
     assert "file is larger than 10 MB" in " ".join(done.stderr.split())
-    # Endless, too.
+    # Endless files are rejected, too.
     assert "not a regular file" in command("check", "/dev/zero").stderr
-    # But a pipe is fine.
+    # A pipe is accepted.
     done = command("check", "/dev/stdin", given=scenario(tmp_path).read_text())
     assert done.returncode == 0, done.stderr
 
@@ -101,7 +101,7 @@ def test_growing_files_are_read_up_to_the_limit(tmp_path: Path) -> None:
     assert files.read_bytes(path, 5) == b"12345"
     with pytest.raises(OSError, match="larger than 4e-06 MB"):
         files.read_bytes(path, 4)
-    # The system reports a size of 0 for it.
+    # The system reports a size of 0 for this file.
     assert files.read_bytes("/proc/self/status")
     with pytest.raises(OSError, match="larger"):
         files.read_bytes("/proc/self/status", 10)

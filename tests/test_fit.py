@@ -1,6 +1,6 @@
-"""Fitting error processes: readers by tables, estimates by known chains, messages.
+"""Fitting error processes: readers checked by tables, estimates by known chains, and messages.
 
-Records are drawn with fixed seeds. A statistical test says its false-alarm rate.
+Records are sampled with fixed seeds. Each statistical test states its false-positive rate.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def test_frames_of_a_trace_are_read(tmp_path: Path) -> None:
 
 
 def radiotap(number: int, *, retry: bool, flags: int = 0, to: int = 2, sender: int = 7) -> bytes:
-    """A data frame with flags and rate (11 Mbps) before it."""
+    """A data frame with flags and a rate of 11 Mbps in its radiotap header."""
     header = struct.pack("<BBHIBB", 0, 0, 10, 0b110, flags, 22)
     addresses = bytes([to] + [0] * 5) + bytes([2, 0, 0, 0, 0, sender]) + bytes(6)
     return (
@@ -165,10 +165,10 @@ def test_a_capture_without_its_extra_says_which(
 
 def test_retry_bits_tell_which_copies_were_lost(tmp_path: Path) -> None:
     packets = [
-        radiotap(1, retry=False),  # lost, as it comes again
+        radiotap(1, retry=False),  # lost: a retransmission follows
         radiotap(1, retry=True),
         radiotap(2, retry=False),
-        radiotap(3, retry=False, to=1),  # to a group
+        radiotap(3, retry=False, to=1),  # group address
         radiotap(4, retry=False, flags=0x40),  # wrong checksum
         radiotap(5, retry=True),  # its first copy was not captured
         radiotap(6, retry=False, sender=9),  # another station
@@ -231,8 +231,8 @@ def test_the_stationary_law_of_three_states_is_the_eigenvector() -> None:
 
 @pytest.mark.parametrize("name", CHAINS)
 def test_bic_finds_the_family_and_intervals_hold_its_parameters(name: str) -> None:
-    # One record each: an interval of 95 % would fail too often, so these are twice as wide.
-    # False alarm of all: below 22 intervals times 9e-5.
+    # A single record each: a 95 % interval would fail too often, so that the intervals are doubled.
+    # Total false-positive rate: below 22 intervals times 9e-5.
     found = fit.fit(drawn(KNOWN[name], CHAINS[name], 100_000))
     assert found.best.model.name == name
     for one, truth in zip(found.best.estimates, CHAINS[name], strict=False):
@@ -243,9 +243,9 @@ def test_bic_finds_the_family_and_intervals_hold_its_parameters(name: str) -> No
 
 @pytest.mark.slow
 def test_intervals_cover_as_often_as_they_say() -> None:
-    # 120 records of 20,000 frames: of 480 intervals at 95 % at least 430 hold the truth; those of
-    # one record are dependent, as if there were half as many: 240 binomial, below 89.6 % with a
-    # chance of 3e-4.
+    # 120 records of 20,000 frames: of 480 intervals at 95 %, at least 430 contain the true value.
+    # The intervals of a record are dependent, as if there were half as many: for a binomial of 240,
+    # less than 89.6 % has a probability of 3e-4.
     truth = np.array(CHAINS["simple-gilbert"])
     model = KNOWN["simple-gilbert"]
     held = []
@@ -259,7 +259,7 @@ def test_intervals_cover_as_often_as_they_say() -> None:
             held.append(one.low <= true <= one.high)
     assert len(held) == 480
     assert sum(held) >= 430
-    assert sum(held) < 480  # and are not as wide as you like
+    assert sum(held) < 480  # the intervals are not arbitrarily wide
 
 
 def test_times_tell_a_channel_in_time_from_one_by_frames() -> None:
@@ -274,7 +274,7 @@ def test_times_tell_a_channel_in_time_from_one_by_frames() -> None:
     found = fit.fit(record)
     assert found.best.model.name == "two-state"
     for one, true in zip(found.best.estimates, truth, strict=True):
-        if one.name != "good_ber":  # a few losses a million bits: its interval is wide
+        if one.name != "good_ber":  # few losses per million bits: its interval is wide
             assert abs(np.log(one.value / true)) < 2.0 * np.log(one.high / one.low)
     assert 'kind = "two-state", good = "' in found.errors
 
@@ -298,7 +298,8 @@ def test_the_line_is_a_line_of_a_scenario() -> None:
 
 
 def test_the_engine_loses_what_the_line_says() -> None:
-    # The engine's Gilbert–Elliott, fitted from its own trace: the file needs some 6,700 frames.
+    # The engine's Gilbert–Elliott channel, fitted from its own trace: the file requires about 6,700
+    # frames.
     scenario = lasthop.load("examples/first.toml").with_(
         {
             "link.wireless.errors": '{ kind = "gilbert-elliott", p_good_to_bad = 0.02, '
@@ -311,13 +312,13 @@ def test_the_engine_loses_what_the_line_says() -> None:
     sent = lasthop.trace(scenario).transmissions.filter(entity="link.wireless.forward")
     assert len(sent) > 6000
     found = fit.fit(sent["arrival_s"].is_null().to_numpy(), models=["gilbert"]).best
-    # Twice the width of 95 % intervals: false alarm below 3e-4.
+    # Twice the width of 95 % intervals: false-positive rate below 3e-4.
     for one, truth in zip(found.estimates, [0.02, 0.3, 0.8], strict=False):
         assert abs(one.value - truth) < 2.0 * max(one.high - one.value, one.value - one.low)
 
 
 def test_the_engine_loses_what_the_line_of_three_states_says() -> None:
-    # The line as the command writes it, run by the engine and fitted again: 60,000 frames.
+    # The line printed by the command, run by the engine and fitted again: 60,000 frames.
     model = KNOWN["three-state"]
     names = (each.name for each in model.parameters)
     line = model.errors(dict(zip(names, CHAINS["three-state"], strict=True)))
@@ -347,8 +348,8 @@ def test_the_engine_loses_what_the_line_of_three_states_says() -> None:
     assert len(sent) == 60_000
     found = fit.fit(sent["arrival_s"].is_null().to_numpy(), models=["gilbert", "three-state"])
     assert found.best.model.name == "three-state"
-    # The states may come in another order: mean loss and losses, sorted, within twice the width of
-    # 95 % intervals. False alarm below 4e-4.
+    # The order of the states may differ. The mean loss and the sorted losses are within twice the
+    # width of 95 % intervals. False-positive rate below 4e-4.
     truth = sorted(CHAINS["three-state"][6:])
     losses = sorted(found.best.estimates[6:9], key=lambda one: one.value)
     law, matrices = model.matrices(np.array(CHAINS["three-state"]))
@@ -370,12 +371,12 @@ def test_a_wrong_model_is_called_wrong_and_a_right_one_is_not() -> None:
     }
     assert any("deviate from simple-gilbert" in told for told in wrong.warnings)
     right = fit.fit(lost, models=["gilbert-elliott"])
-    # Levels that add up to 5 %, with a fixed seed.
+    # The levels of all tests add up to 5 %; the seed is fixed.
     assert not any(check.failed for check in right.checks)
 
 
 def long_bursts(random: np.random.Generator, frames: int) -> np.ndarray:
-    """Bursts of Pareto lengths (shape 1.2) from one frame on, geometric gaps of 50 on average."""
+    """Bursts of Pareto length (shape 1.2, at least one frame), geometric gaps of 50 on average."""
     count = frames // 25
     bursts = ((1.0 - random.random(count)) ** (-1.0 / 1.2)).astype(np.int64)
     gaps = random.geometric(0.02, count)
@@ -384,7 +385,7 @@ def long_bursts(random: np.random.Generator, frames: int) -> np.ndarray:
 
 
 def oscillating(random: np.random.Generator, frames: int) -> np.ndarray:
-    """Independent losses of 5 % on average, whose rate oscillates by 90 % over 2,000 frames."""
+    """Independent losses of 5 % on average; the rate oscillates by 90 % over 2,000 frames."""
     turns = np.arange(frames) / 2000.0 + random.random()
     return random.random(frames) < 0.05 * (1.0 + 0.9 * np.sin(2.0 * np.pi * turns))
 
@@ -441,7 +442,7 @@ def test_a_short_record_is_called_short() -> None:
 
 def test_autocorrelation_of_a_chain_is_its_eigenvalue_to_the_power() -> None:
     lost = drawn(KNOWN["simple-gilbert"], [0.1, 0.3], 400_000)
-    # (1 - 0.1 - 0.3)^k; deviations of some 0.003 at 400,000 frames.
+    # (1 - 0.1 - 0.3)^k; standard deviations of about 0.003 at 400,000 frames.
     found = autocorrelation(lost, np.array([1, 2, 4]))
     assert np.allclose(found, 0.6 ** np.array([1, 2, 4]), atol=0.02)
 
@@ -460,14 +461,15 @@ def test_one_kind_of_frames_is_refused(lost: list[int], told: str) -> None:
 
 def test_rates_of_mahimahi(tmp_path: Path) -> None:
     path = tmp_path / "trace"
-    # 12.032 Mbps, and a pause of two seconds.
+    # 12.032 Mbps, with an outage of two seconds.
     path.write_text("".join(f"{ms}\n" for ms in range(1, 30_001) if not 10_000 < ms <= 12_000))
     rates = fit.read_rates(path)
     assert rates.mean_bps == pytest.approx(12.032e6 * 28 / 30, rel=0.01)
     assert rates.deciles_bps[1] == pytest.approx(12.032e6, rel=0.01)
     assert rates.outages_s.tolist() == [pytest.approx(2.001)]
     assert any("had 1 outages" in told for told in rates.warnings)
-    # The mean alone would not do: the line replays the recording, and is one of a scenario.
+    # The mean alone is not sufficient: the printed line replays the recording and is valid in a
+    # scenario.
     _, _, table = rates.rate.partition("rate = ")
     scenario = lasthop.load("examples/first.toml").with_({"link.wireless.rate": table})
     assert "mahimahi" in scenario.points()[0].to_json()
@@ -519,12 +521,12 @@ def test_help_names_the_command() -> None:
 
 
 def recording(lost: Sequence[int], *, end: bool = True) -> bytes:
-    """A live recording by its description in docs/live.md: a link, its two directions."""
+    """A live recording according to docs/live.md: a link with its two directions."""
     header = json.dumps({"links": ["wired", "radio"]})
     data = f"lasthop recording 1\n{header}\n".encode()
     for number, is_lost in enumerate(lost):
         at = 5_000_000 * number
-        data += struct.pack("<BHBQI", ord("A"), 1, 0, at, 3) + b"F\x00D"  # like records, but data
+        data += struct.pack("<BHBQI", ord("A"), 1, 0, at, 3) + b"F\x00D"  # data, not records
         data += struct.pack("<BHBQQQB", ord("F"), 1, 0, at, at + 2_000_000, 8000, is_lost)
         data += struct.pack("<BHBQIQ", ord("D"), 1, 1, at, 3, 7)
         if number % 2:
@@ -545,7 +547,7 @@ def test_a_live_recording_is_read(tmp_path: Path) -> None:
     assert found.gap_s.tolist() == pytest.approx([0.003] * 7 + [0.0])
     assert found.notes == ()
     assert fit.read(path, entity="link.radio.reverse").lost.tolist() == [False] * 4
-    # Cut off in the middle of its last record.
+    # Truncated within its last record.
     path.write_bytes(recording(lost, end=False)[:-3])
     short = fit.read(path, entity="link.radio.reverse")
     assert short.lost.size == 3

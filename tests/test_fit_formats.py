@@ -1,4 +1,4 @@
-"""`lasthop fit` reads sequence numbers and the output of measuring programs."""
+"""`lasthop fit` reads sequence numbers and the output of measurement programs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a command may import: the interpreter's start is all that is left of a short command's time.
+"""Modules that a command may import: imports take most of the time of a short command.
 
-Budgets of processor time, which these lists stand for: `--help` and `--version` 0.15 s, `check`
-0.25 s, `run` of one replication 0.5 s, `import lasthop` 0.15 s.
+These lists enforce budgets of processor time: `--help` and `--version` 0.15 s, `check` 0.25 s,
+`run` with one replication 0.5 s, `import lasthop` 0.15 s.
 """
 
 import json
@@ -55,7 +55,7 @@ def test_names_of_the_package_are_there_when_they_are_used() -> None:
 
 
 def test_no_name_of_the_package_is_a_module_of_it() -> None:
-    """Importing the module would put it in the name's place."""
+    """Importing a module would replace the name in the package."""
     import lasthop
 
     modules = {one.name for one in pkgutil.iter_modules(lasthop.__path__)}
@@ -82,9 +82,9 @@ def test_a_command_imports_only_what_it_needs(
     words = [small if word == "FILE" else word for word in arguments]
     loaded = loaded_by(command(*words))
     assert loaded & HEAVY <= set(allowed)
-    # One replication has no interval, and Student's t is SciPy's.
+    # One replication has no interval, which would require SciPy's Student t distribution.
     assert "scipy.stats" not in loaded
-    # Tables need no masked arrays, though Polars and `numpy.unique` ask for them.
+    # Tables need no masked arrays, although Polars and `numpy.unique` request them.
     assert "numpy.ma" not in loaded
 
 

@@ -15,7 +15,7 @@ PICTURES = ROOT / "docs" / "links" / "scenarios"
 
 @pytest.fixture(scope="module")
 def repeated() -> lasthop.Trace:
-    """Selective repeat: frame 3 is lost, asked for and sent again."""
+    """Selective repeat: frame 3 is lost, requested and retransmitted."""
     return lasthop.trace(PICTURES / "selective-repeat.toml")
 
 
@@ -32,7 +32,7 @@ def test_transmissions_are_told_frame_by_frame(repeated: lasthop.Trace) -> None:
     assert (lost["kind"], lost["sequence"], lost["repeated"]) == ("data", 3, False)
     (again,) = air.filter("repeated").iter_rows(named=True)
     assert again["sequence"] == 3
-    # 250 bytes at 64 kbps, then 50 ms.
+    # 250 bytes at 64 kbps, and a delay of 50 ms.
     assert again["bytes"] == 250
     assert again["end_s"] - again["start_s"] == pytest.approx(0.03125)
     assert again["arrival_s"] - again["end_s"] == pytest.approx(0.05)
@@ -69,7 +69,7 @@ def test_chosen_window_is_the_one_drawn(repeated: lasthop.Trace) -> None:
     figure = repeated.plot_link("radio", start=0.0, end=0.1)
     assert figure.axes[0].get_ylim() == (100.0, 0.0)
     assert "NACK 3" not in texts(figure)
-    # One end given: as long as the automatic window.
+    # With only the start given, the window has its automatic length.
     bottom, top = repeated.plot_link("radio").axes[0].get_ylim()
     moved = repeated.plot_link("radio", start=0.02).axes[0].get_ylim()
     assert moved == pytest.approx((20.0 + bottom - top, 20.0))
@@ -130,7 +130,7 @@ def test_a_link_without_protocol_shows_segments_and_its_agent() -> None:
     trace = lasthop.trace(PICTURES / "snoop.toml")
     assert trace.agents == {"radio": "base"}
     air = trace.transmissions.filter(pl.col("entity") == "link.radio.forward")
-    # The SYN, then 250 bytes each; the lost one is sent again in a frame of a new number.
+    # The SYN, then 250 bytes per segment; the retransmission is sent in a frame with a new number.
     (lost,) = air.filter(pl.col("arrival_s").is_null()).iter_rows(named=True)
     (again,) = air.filter(segment=751, sequence=10).iter_rows(named=True)
     assert (lost["sequence"], lost["segment"], lost["segment_ack"]) == (4, 751, 1)
@@ -138,12 +138,12 @@ def test_a_link_without_protocol_shows_segments_and_its_agent() -> None:
     shown = texts(trace.plot_link("radio", start=0.0, end=0.61))
     assert shown.count("4") == 2
     assert "delivered 4" in shown
-    # 5 to 9 bring five duplicates: the first passes, the others do not.
+    # Segments 5 to 9 cause five duplicate ACKs: the first is forwarded, the others are suppressed.
     assert shown.count("ACK 4") == 1
     assert sum(text.startswith("dup ACK 4") for text in shown) == 5
     assert shown.count("suppressed ACK 4") == 4
     assert shown.count("retransmits 4") == 1
-    # The window that is chosen reaches from the loss to the repair.
+    # The automatic window extends from the loss to the repair.
     bottom, top = trace.plot_link("radio").axes[0].get_ylim()
     assert top < 1e3 * lost["start_s"] < 1e3 * again["arrival_s"] < bottom
 
@@ -171,7 +171,9 @@ app = { kind = "file", size = "10 kB" }
 
 
 def test_duplicate_acks_and_sack_blocks_stand_on_their_arrows() -> None:
-    """By hand: frame 1 is the SYN, so that segments 11 and 13 are lost; 12 and 14 on arrive."""
+    """By hand: frame 1 is the SYN, so that segments 11 and 13 are lost; 12 and later ones except 13
+    arrive.
+    """
     scenario = lasthop.Scenario.from_toml(LESSON)
     reno, sack = (lasthop.trace(scenario, point=point) for point in (0, 1))
     blocks = sack.transmissions.drop_nulls("sack")
@@ -209,7 +211,9 @@ app = { kind = "file", size = "500 B" }
 
 @pytest.mark.parametrize("in_vain", [True, False])
 def test_copies_and_timeouts_in_vain_look_different(in_vain: bool) -> None:
-    """By hand: frame 3 carries segment 2, and back its ACK. One of them is lost."""
+    """By hand: frame 3 carries segment 2, and its ACK in the reverse direction. One of them is
+    lost.
+    """
     errors = "link.radio.reverse.errors.lose" if in_vain else "link.radio.errors.lose"
     trace = lasthop.trace(lasthop.Scenario.from_toml(VAIN).set(errors, [3]))
     ladder = trace.plot_link("radio", start=0.0, end=1.6)
@@ -237,7 +241,7 @@ def test_copies_and_timeouts_in_vain_look_different(in_vain: bool) -> None:
 
 
 def test_timeouts_stand_beside_their_sender_only() -> None:
-    """Behind another link the line is that of a router."""
+    """On a link behind another one, the axis is a router, not the sender."""
     scenario = lasthop.Scenario.from_toml(VAIN).to_dict()
     radio = scenario["link"]["radio"]
     radio["between"] = ["router", "client"]
@@ -292,7 +296,7 @@ def test_segments_of_several_connections_are_not_mixed_up() -> None:
     scenario["flow"]["other"] = scenario["flow"]["file"]
     scenario["link"]["radio"]["errors"] = {"kind": "none"}
     shown = texts(lasthop.trace(scenario).plot_link("radio", start=0.0, end=0.3))
-    # By frames, as they are sent: two SYNs are 0 and 1.
+    # Frame numbers in transmission order: two SYNs have numbers 0 and 1.
     assert {"delivered 0", "delivered 1"} <= set(shown)
     assert not any(text.startswith("ACK") for text in shown)
 

@@ -1,4 +1,4 @@
-"""The lesson of the documentation is what the page shows."""
+"""The lesson in the documentation agrees with the page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LESSON = Path(__file__).parent.parent / "docs" / "lesson.md"
 
 @pytest.mark.slow
 def test_the_lesson_says_what_the_page_shows(tmp_path: Path) -> None:
-    """Its numbers are the page's to a tenth, and its pictures are made on the way."""
+    """Its numbers equal those of the page within a tenth, and its pictures can be drawn."""
     if CHROMIUM is None:
         pytest.skip("needs Debian's chromium")
     from playwright.sync_api import sync_playwright
@@ -36,7 +36,7 @@ def test_the_lesson_says_what_the_page_shows(tmp_path: Path) -> None:
     assert set(told) == {"first", "loss", "shrunk", "satellite"}
     for step, (raw, repeated) in told.items():
         assert found[step] == [pytest.approx(raw, rel=0.1), pytest.approx(repeated, rel=0.1)], step
-    # What it says in words.
+    # Its statements.
     assert found["first"][1] > 1.1 * found["first"][0]
     assert found["loss"][1] > 2 * found["loss"][0]
     assert found["shrunk"][1] < 1.05 * found["shrunk"][0]

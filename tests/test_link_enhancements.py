@@ -1,4 +1,4 @@
-"""The study `link-enhancements`, and what studies can say since it came."""
+"""The study `link-enhancements`, and the expressions of claims that it introduced."""
 
 import copy
 import json
@@ -80,7 +80,8 @@ def test_cells_are_what_their_coordinates_say(study: Study) -> None:
 
 
 def test_claims_are_those_of_the_paper(study: Study) -> None:
-    # F16 is not the paper's: it says that it ran both topologies, and nothing of the order there.
+    # F16 is not a claim of the paper: the paper states that both topologies were run, but no order
+    # of the results.
     expected = [f"F{n}" for n in range(1, 16)] + [f"W{n}" for n in range(1, 11)]
     expected += [f"C{n}" for n in range(1, 13)] + [f"G{n}" for n in range(1, 8)]
     assert [claim.id for claim in study.claims if not claim.addition] == expected
@@ -196,7 +197,7 @@ def test_sensitivity_judges_each_variant(study: Study) -> None:
         next(j for j in verdicts["C4"].judgements if j.comparison.left == "residual_loss(fec)")
         for verdicts in report.verdicts.values()
     )
-    # p (1 - (1 - p)^k) at 1 %: 0.11 % with 12 frames a block, 0.04 % with 4.
+    # p (1 - (1 - p)^k) at 1 %: 0.11 % with 12 frames per block, 0.04 % with 4.
     assert four.left < chosen.left
     assert set(report.summary()) == {"C4", "C5"}
     assert sum(report.summary()["C4"].counts.values()) == 1
@@ -214,7 +215,7 @@ def test_sensitivity_is_of_a_whole_study(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def judged(study: Study, name: str, values: dict[str, list[float]]) -> str:
-    """The verdict on one claim where each scheme has the same value in all cells."""
+    """The verdict on one claim if each scheme has the same values in all cells."""
     (chosen,) = (claim for claim in study.claims if claim.id == name)
 
     def samples(where: Cell, quantity: str) -> Estimate:
@@ -231,7 +232,7 @@ def judged(study: Study, name: str, values: dict[str, list[float]]) -> str:
 def test_equal_residual_losses_are_a_test_that_can_fail(
     study: Study, oos: list[float], expected: str
 ) -> None:
-    # The second differs by 1 %, far inside the intervals, but in every replication.
+    # The second scheme differs by 1 %: far within the intervals, but in every replication.
     assert judged(study, "C3", {"Karn RLP": [1.0, 1.5, 2.0], "Out-of-Sequence RLP": oos}) == (
         expected
     )
@@ -261,7 +262,7 @@ def claim(**test: object) -> Claim:
 
 
 def value(where: Cell, _: str) -> Estimate:
-    """Scheme and loss decide the value; the noise is small."""
+    """The value depends on scheme and loss, with little noise."""
     named = dict(where)
     level = {"A": 1.0, "B": 2.0, "C": 2.0}[named["scheme"]] * (10.0 - named["flr"])
     return Estimate.of([level - 0.01, level, level + 0.01])
@@ -288,7 +289,7 @@ def test_pairs_stand_for_every_two() -> None:
         ("a", "c"),
         ("b", "c"),
     ]
-    # b and c are the same: neither less nor clearly not.
+    # b and c are equal: neither less nor significantly not less.
     assert word(ordered) == "undecided"
 
 

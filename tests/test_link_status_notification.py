@@ -52,7 +52,9 @@ def test_cells_are_what_their_coordinates_say(study: Study) -> None:
 
 
 def test_background_has_its_mean_rate(study: Study) -> None:
-    """200 s of on and off times with shape 2, which has no variance: within a tenth, seed fixed."""
+    """200 s of on and off times of shape 2, with infinite variance: within a tenth, with a fixed
+    seed.
+    """
     scenario = study.scenario(cell(study, scheme="Reno", background=8))
     source = scenario["flow.background.app"]
     assert (source["rate"], source["on"]) == ("10 Mbps", "pareto 400 ms shape 2")
@@ -82,7 +84,7 @@ def test_theory_of_the_table_and_figure_3(study: Study) -> None:
 
 
 def reactions(scenario: lasthop.Scenario) -> np.ndarray:
-    """Of each data frame that the air loses, the ms until its segment leaves its sender again."""
+    """Delays in ms from each data frame lost on the medium to the retransmission of its segment."""
     trace = lasthop.trace(scenario.with_({"run.duration": "40 s"}))
     sent = trace.frame.filter(
         (pl.col("entity") == "flow.f01") & (pl.col("event") == "segment_sent")
@@ -104,8 +106,10 @@ def reactions(scenario: lasthop.Scenario) -> np.ndarray:
 
 
 def test_notices_arrive_as_quickly_as_table_1_says(study: Study) -> None:
-    """C38 in runs: the wired path of 20 ms for LL-ELSN, an acknowledgment over the air besides
-    for HACK, data and a duplicate besides for Balakrishnan; nothing for LL-ELSN at the station."""
+    """C38 in simulations: LL-ELSN takes the wired path of 20 ms, and nothing if it is at the
+    station. HACK takes an acknowledgment over the medium in addition. Balakrishnan's ELN takes data
+    and a duplicate ACK in addition.
+    """
     elsn = reactions(study.scenario(cell(study, scheme="LL-ELSN", fer=5)))
     hack = reactions(study.scenario(cell(study, scheme="HACK", fer=5)))
     up = reactions(study.scenario(cell(study, scheme="LL-ELSN", fer=5, direction="uplink")))
@@ -116,11 +120,12 @@ def test_notices_arrive_as_quickly_as_table_1_says(study: Study) -> None:
     balakrishnan = reactions(study.scenario(cell(study, scheme="Reno", fer=5)).with_(marks))
     for times, count in ((elsn, 1000), (hack, 100), (up, 1000), (balakrishnan, 100)):
         assert len(times) > count
-    # Two wires of 10 ms and 32 us, and 0.2 ms until the MAC gives up.
+    # Twice 10 ms of wire, 32 us, and 0.2 ms until the MAC discards the frame.
     assert 20.0 < np.median(elsn) < 20.4
     assert np.median(up) < 0.4
-    # 0.55 to 1.2 ms for an ACK over the air, more if it collides or is lost.
+    # 0.55 to 1.2 ms for an ACK over the medium, more if it collides or is lost.
     assert 20.5 < np.percentile(hack, 5) < 21.0
     assert 20.6 < np.median(hack) < 22.0
-    # At least a data frame and its ACK; the window may let no further data go for a while.
+    # At least a data frame and its ACK; the window may prevent further data from being sent for a
+    # while.
     assert np.percentile(balakrishnan, 5) > 22.0

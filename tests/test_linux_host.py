@@ -1,8 +1,8 @@
 """Profile `linux` against a Linux 6.18 kernel, whose packets over the same link were recorded.
 
-Two network namespaces joined by the crate's own link endpoints on the wall clock: 2 Mbps, 20 ms
-each way, a queue of 50 packets, no time stamps, 1 MB. Without losses a kernel repeats itself packet
-by packet, so that counts have to be equal.
+Two network namespaces are joined by the crate's own link endpoints, driven by the wall clock: 2
+Mbps, 20 ms each way, a queue of 50 packets, no timestamps, 1 MB. Without losses, a kernel repeats
+its behaviour packet by packet, so that counts must be equal.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def scenario(variant: str, *, sack: bool, loss: float, more: str = "") -> lastho
     ],
 )
 def test_a_path_without_losses(variant: str, *, sack: bool, drops: int, goodput: float) -> None:
-    """The queue drops what it dropped of the kernel's packets; nothing else is sent again."""
+    """The queue drops as many packets as with the kernel; only these are retransmitted."""
     found = lasthop.run(scenario(variant, sack=sack, loss=0), replications=1)
 
     def value(metric: str) -> float:
@@ -58,16 +58,16 @@ def test_a_path_without_losses(variant: str, *, sack: bool, drops: int, goodput:
     assert value("link.wireless.forward.queue_drops") == drops
     assert value("flow.transfer.retransmissions") == drops
     assert value("flow.transfer.timeouts") == 0
-    # The application waits for the send buffer: a piece more or less, 2 %.
+    # The application waits for the send buffer: one GSO segment more or less changes 2 %.
     tolerance = 0.001 if sack else 0.025
     assert value("flow.transfer.goodput_bps") / 1e6 == pytest.approx(goodput, rel=tolerance)
 
 
 def test_a_host_that_sends_one_by_one() -> None:
-    """With `gso_max_segs 1` each segment takes a description of its own in the send buffer.
+    """With `gso_max_segs 1`, each segment has a separate socket buffer in the send queue.
 
-    So less of a file is written by the time that a recovery without SACK begins: four transfers by
-    a kernel had 1.316 to 1.322 Mbps, instead of 1.469.
+    Therefore, less of a file has been written when a recovery without SACK begins: four transfers
+    by a kernel achieved 1.316 to 1.322 Mbps instead of 1.469.
     """
     found = lasthop.run(
         scenario("reno", sack=False, loss=0, more="segmentation_offload = false"), replications=1
@@ -78,14 +78,14 @@ def test_a_host_that_sends_one_by_one() -> None:
 
 
 def test_nothing_tells_a_spurious_reduction_without_sack_and_timestamps() -> None:
-    """An ACK at the end of a recovery does not say which copy it answers."""
+    """An ACK at the end of a recovery does not identify the copy that it acknowledges."""
     found = lasthop.run(scenario("reno", sack=False, loss=5), replications=20)
     assert sum(found.samples("flow.transfer.retransmissions", 0)) > 400
     assert sum(found.samples("flow.transfer.reductions_taken_back", 0)) == 0
 
 
 def test_buffers_that_do_not_grow() -> None:
-    """A fixed receive window, and `autotuning = false`, let all be written at once."""
+    """A fixed receive window, or `autotuning = false`: the whole file is written immediately."""
     plain = lasthop.run(scenario("reno", sack=False, loss=0, more="autotuning = false"))
     fixed = lasthop.run(
         scenario("reno", sack=False, loss=0, more='receive_window = "2048 segments"')

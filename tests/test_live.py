@@ -1,4 +1,4 @@
-"""Live links, by properties, never by absolute goodput. Skipped where they are not allowed."""
+"""Properties of live links, except absolute goodput. Skipped where they are not permitted."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ app = { kind = "file", size = "200 kB" }
 """
 PATIENCE_S = 60
 COMMAND = [sys.executable, "-m", "lasthop", "live"]
-# By which processes are found that a run should have ended.
+# Identifies the processes that a run should have ended.
 MARK = f"LASTHOP_TEST={secrets.token_hex(8)}"
 ENVIRONMENT = {**os.environ, "LASTHOP_TEST": MARK.partition("=")[2]}
 
@@ -56,7 +56,7 @@ def scenario(tmp_path: Path, protocol: str = "selective-repeat", text: str = LIN
 
 
 def why_not() -> str:
-    """Why live links cannot run here; empty if they can."""
+    """The reason why live links cannot run here; empty if they can."""
     if sys.platform != "linux":
         return "live links need Linux"
     session = Session(lasthop.Scenario.from_toml(LINK.replace("PROTOCOL", "raw")), [])
@@ -88,7 +88,7 @@ def live(path: Path, *words: str, cwd: Path) -> subprocess.CompletedProcess[str]
 
 
 def processes() -> set[int]:
-    """The processes of this test's runs but their commands: all have its mark."""
+    """The processes of this test's runs, excluding the commands: all carry its mark."""
     found = set()
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -99,7 +99,7 @@ def processes() -> set[int]:
 
 
 def until_gone() -> bool:
-    """Whether all processes end within seconds."""
+    """Whether all processes end within 10 s."""
     end = time.monotonic() + 10
     while time.monotonic() < end:
         if not processes():
@@ -109,14 +109,14 @@ def until_gone() -> bool:
 
 
 def until_running(count: int) -> None:
-    """Waits until so many processes run."""
+    """Waits until `count` processes run."""
     end = time.monotonic() + PATIENCE_S
     while time.monotonic() < end and len(processes()) < count:
         time.sleep(0.05)
 
 
 def devices() -> list[str]:
-    """Network devices of the machine itself."""
+    """Network devices of the machine outside of namespaces."""
     return sorted(path.name for path in Path("/sys/class/net").iterdir())
 
 
@@ -232,7 +232,7 @@ def test_a_recording_replays_without_privileges(tmp_path: Path) -> None:
     assert told["complete"]
     assert told["arrivals"] > 200
     assert told["same"] > 500
-    # Both ends of the link: what one sends and the other gets.
+    # Both ends of the link: packets that one end sends and the other receives.
     assert (tmp_path / "run.pcapng").read_bytes().count(b"wireless at ") == 2
 
 
@@ -302,7 +302,7 @@ def _state(address: str, token: str, since: str = "0") -> dict[str, Any]:
 
 def test_the_page_shows_what_the_links_do(tmp_path: Path) -> None:
     program = f"{sys.executable} -P -m lasthop.running.live.transfer"
-    # The program at the server ends with this file.
+    # The program at the server ends when this file exists.
     wait = f'sh -c "{program} send client 2000000 1; while [ ! -e seen ]; do sleep 0.1; done"'
     command = subprocess.Popen(
         [
@@ -324,7 +324,7 @@ def test_the_page_shows_what_the_links_do(tmp_path: Path) -> None:
         address, _, token = address.partition("?token=")
         end = time.monotonic() + PATIENCE_S
         ticks: list[Any] = []
-        # Counters since the start: 2 MB are 1,370 segments and more.
+        # Counters since the start: 2 MB are at least 1,370 segments.
         while not ticks or max(way["delivered"] for way in ticks[-1]["links"]) < 1370:
             assert time.monotonic() < end, ticks
             time.sleep(0.1)
@@ -361,8 +361,8 @@ def test_a_host_can_be_the_machine_itself(tmp_path: Path) -> None:
         )
         connection, peer = listening.accept()
         with connection:
-            # Its device is on the machine, and who turns the links may do nothing any more but end
-            # programs (CAP_KILL is the sixth).
+            # The link's device exists on the machine. The driver has no privileges left except to
+            # end programs (CAP_KILL has bit 5).
             assert [name for name in devices() if name not in known] == ["wireless"]
             (driver,) = (pid for pid in processes() if _role(pid) == "driver")
             status = Path(f"/proc/{driver}/status").read_text()
@@ -374,7 +374,8 @@ def test_a_host_can_be_the_machine_itself(tmp_path: Path) -> None:
     assert devices() == known
 
 
-# Tries to affect the machine and prints what succeeded. Each write would store the present value.
+# Attempts to affect the machine and prints the successful ones. Each write would store the present
+# value.
 ATTACKS = """
 import ctypes, glob, os, subprocess, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -456,7 +457,7 @@ def test_programs_cannot_affect_the_machine(tmp_path: Path, outside: bool) -> No
     private = tmp_path / "private"
     private.write_text("private")
     if os.geteuid() == 0:
-        # As for `sudo lasthop live` in somebody's own folder.
+        # As with `sudo lasthop live` in a folder of another user.
         os.chown(private, 65534, 65534)
     private.chmod(0o600)
     pattern = Path("/proc/sys/kernel/core_pattern").read_text()

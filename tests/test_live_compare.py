@@ -1,4 +1,4 @@
-"""Cells of `lasthop live --compare`: the kernel and the simulation send packets of one size."""
+"""Cells of `lasthop live --compare`: kernel and simulation send packets of equal size."""
 
 from __future__ import annotations
 

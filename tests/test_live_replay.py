@@ -1,8 +1,9 @@
-"""What a live run of a kernel recorded replays in virtual time, without privileges.
+"""Recordings of live runs with a kernel can be replayed in virtual time, without privileges.
 
-`tests/recordings` holds files of 15 kB by the kernel's Reno behind four links, from `lasthop live
---record`, in base64, so that the tree holds only text. A change that alters what a link does on
-purpose makes these files anew (`base64 -w 120 raw.rec > raw.rec.b64`).
+`tests/recordings` contains transfers of 15 kB by the kernel's Reno over four links, recorded by
+`lasthop live --record`. They are encoded in base64, so that the repository contains only text. A
+change that deliberately alters the behaviour of a link regenerates them (`base64 -w 120 raw.rec >
+raw.rec.b64`).
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ def test_a_recording_of_a_kernel_replays(name: str, tmp_path: Path) -> None:
     assert told["complete"]
     assert told["arrivals"] >= 20
     assert told["same"] >= 50
-    # It met losses, so that what repairs them is in it.
+    # The recording has losses, so that it covers their repair.
     assert dict(told["metrics"])["link.wireless.forward.frames_lost"] >= 1
 
 
 def test_a_changed_recording_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = bytearray(decoded("raw"))
-    # The last delivery's hash: its record stands before others of known lengths.
+    # Changes the hash of the last delivery, whose record precedes others of known length.
     end = len(data) - 9
     assert data[end : end + 1] == b"E"
     place = data.rindex(b"D\0\0", 0, end)
@@ -58,7 +59,7 @@ def test_a_changed_recording_differs(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_a_truncated_recording_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    # Without its end, which is 9 bytes.
+    # Without the end record of 9 bytes.
     path = tmp_path / "cut.rec"
     path.write_bytes(decoded("raw")[:-9])
     assert run_command(["live", "--replay", str(path)]) == 1

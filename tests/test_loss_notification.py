@@ -1,4 +1,4 @@
-"""Theory of loss notification: the command and the functions behind it."""
+"""Analytic model of loss notification: the command and its functions."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""The list of metrics that the engine declares."""
+"""The list of metrics declared by the engine."""
 
 from __future__ import annotations
 

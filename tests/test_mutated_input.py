@@ -15,7 +15,7 @@ import pytest
 from lasthop.commands import _main
 
 SCENARIO = Path("examples/first.toml").read_bytes()
-# A link alone, which only `live` accepts.
+# A single link without flows, which only `live` accepts.
 LINK = SCENARIO.partition(b"[flow")[0]
 FRAMES = b"entity,start_s,end_s,bytes,arrival_s\na,0,1,5,2\na,1,2,5,\na,2,3,5,4\n"
 RECORDING = b'lasthop recording 1\n{"links": ["a"]}\nF' + bytes(40) + b"E" + bytes(8)
@@ -57,7 +57,7 @@ def mutated(data: bytes, rng: random.Random) -> bytes:
 
 
 def refused(arguments: list[str], found: object, capsys: pytest.CaptureFixture[str]) -> None:
-    """Runs a command, whatever its result is."""
+    """Runs a command, which may succeed or fail."""
     try:
         code = _main(arguments)
     except BaseException as error:

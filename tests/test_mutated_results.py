@@ -1,4 +1,4 @@
-"""Mutated results, captures and options of what reads them: one message, never a traceback."""
+"""Mutated results, captures and options of commands that read them: one message, no traceback."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ replications = 3
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the scenario, results, a campaign, a trace and a capture of 802.11."""
+    """A folder with the scenario, results, a campaign, a trace and an IEEE 802.11 capture."""
     folder = tmp_path_factory.mktemp("made")
     (folder / "small.toml").write_text(SCENARIO)
     small = str(folder / "small.toml")

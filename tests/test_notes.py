@@ -1,4 +1,4 @@
-"""Numbers that would mislead: unfinished transfers, short recordings, single replications."""
+"""Notes on misleading results: unfinished transfers, short recordings, single replications."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def results(text: str = PATH) -> lasthop.Results:
 
 @pytest.fixture(scope="module")
 def halves() -> lasthop.Results:
-    """Raw transfers are not complete in 17 s, those over selective repeat are."""
+    """Raw transfers are not complete within 17 s; transfers over selective repeat are."""
     return results()
 
 
@@ -91,7 +91,7 @@ def test_the_interval_is_one_everywhere(halves: lasthop.Results) -> None:
             assert row[name] == value
             assert metrics[name] == value
         assert row["method"] == metrics["method"] == found.method
-    # A figure draws the same.
+    # A figure shows the same values.
     table = Table(halves.frame)
     _, curves = table.curves(None, "flow.transfer.timeouts", None, over_x=True)
     for curve in curves:
@@ -129,10 +129,10 @@ def test_a_recording_shorter_than_a_run_is_told(tmp_path: Path) -> None:
     told = [note for note in found.notes if "loss recording" in note]
     assert len(told) == 2, "of both directions"
     assert "100 frames" in told[0]
-    # Replications start at frames of their own, the same for both protocols.
+    # Replications start at different frames, which are the same for both protocols.
     goodput = found.samples("flow.transfer.goodput_bps", 0)
     assert np.ptp(goodput) > 0.0
-    # Results that a store keeps say the same, also without the recording.
+    # Stored results have the same notes, even if the recording is missing.
     campaign = lasthop.Campaign(tmp_path / "store")
     assert campaign.run(file).notes == found.notes
     (tmp_path / "losses").unlink()
@@ -206,14 +206,14 @@ replications = 2
 
 
 def test_a_receive_window_that_limits_a_flow_is_reported() -> None:
-    """By hand: 64 segments of 1460 B in a round trip of 50.1232 ms are 14.91 Mbps."""
+    """By hand: 64 segments of 1460 B per round trip of 50.1232 ms are 14.91 Mbps."""
     rfc = results(FAST.replace('"cubic"', '"cubic", profile = "rfc"'))
     assert rfc.samples("flow.transfer.goodput_bps", 0).mean() == pytest.approx(14.91e6, rel=0.03)
     assert rfc.notes == (
         "flow.transfer: limited to 14.91 Mbps by the receive window of 64 segments, not by the "
         'network; set a larger `receive_window` or use profile "linux" without it',
     )
-    # Profile linux has no such limit, nor has a flow that losses keep far below it.
+    # Profile linux has no such limit; a flow limited by losses does not reach it.
     default = results(FAST.replace('"cubic"', '"cubic", profile = "linux"'))
     assert default.samples("flow.transfer.goodput_bps", 0).mean() > 30e6
     assert default.notes == ()
@@ -226,7 +226,7 @@ def test_a_receive_window_that_limits_a_flow_is_reported() -> None:
 
 
 def test_a_link_window_that_limits_a_link_is_reported() -> None:
-    """By hand: 8 frames of 1500 B and header in a round trip of the link, of 100 Mbps."""
+    """By hand: 8 frames of 1500 B and header per round trip of the link, at 100 Mbps."""
     text = FAST.replace(
         'delay = "25 ms"',
         'delay = "25 ms"\nprotocol = { kind = "selective-repeat", window = 8 }',
@@ -238,14 +238,16 @@ def test_a_link_window_that_limits_a_link_is_reported() -> None:
 
 
 def test_a_file_that_ends_within_slow_start_is_reported() -> None:
-    """By hand: 10 + 20 + 40 segments of 1448 B hold 100 kB; 4 trips of 50.124 ms with a SYN."""
+    """By hand: 10 + 20 + 40 segments of 1448 B hold 100 kB; 4 round trips of 50.124 ms with the
+    SYN.
+    """
     text = FAST.replace("50 MB", "100 kB")
     found = results(text)
     (note,) = found.notes
     assert note.startswith("flow.transfer: limited to 3.99 Mbps by the application")
     assert "100 kB take 4 RTT of handshake and slow start; set a larger `app.size`" in note
     assert note.removeprefix("flow.transfer: ") in explain(lasthop.Scenario(tomllib.loads(text)))
-    # Losses, not the size, limit it to less; a path that the first window fills has no such limit.
+    # A flow limited by losses, and a path that the initial window fills, have no such limit.
     lossy = 'delay = "25 ms"\nerrors = { kind = "uniform", loss = "20 %" }'
     assert results(text.replace('delay = "25 ms"', lossy)).notes == ()
     assert results(text.replace("100 Mbps", "1 Mbps")).notes == ()

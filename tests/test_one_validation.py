@@ -1,4 +1,4 @@
-"""What `check` accepts, `explain`, `run`, `trace`, `report` and theory take, whatever the kinds."""
+"""Scenarios that `check` accepts are accepted by `explain`, `run`, `trace`, `report` and theory."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from lasthop.scenarios.explain import explain
 from lasthop.showing import report
 
 ALL = sorted(set(unions()))
-# These keys take the kinds of `errors`.
+# These keys have the kinds of `errors`.
 ALSO_ERRORS = ("first", "second", "downlink_errors")
-# What `lasthop list` names, by its category, and the key that takes it.
+# Categories of `lasthop list`, and the key that accepts their kinds.
 LISTED = {
     "links": "protocol",
     "queues": "queue",
@@ -37,7 +37,7 @@ def is_valid(tables: dict[str, Any]) -> bool:
 
 
 def all_take(tables: dict[str, Any]) -> None:
-    """What each command does with a scenario that is valid."""
+    """Passes a valid scenario to each command."""
     scenario = lasthop.Scenario(tables)
     assert explain(scenario)
     results = lasthop.run(scenario)
@@ -56,7 +56,7 @@ def test_what_check_accepts_the_others_take(tables: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("wanted", [it for it in ALL if it[0] not in ALSO_ERRORS], ids=" ".join)
 def test_every_kind_is_drawn_and_taken(wanted: tuple[str, str]) -> None:
-    """A kind of the registry that no drawn scenario can have fails here: see `drawn.GIVEN`."""
+    """Fails for a registered kind that no generated scenario has: see `drawn.GIVEN`."""
     most = 1000
 
     def has_it(tables: dict[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""Recorded outages: what of a file a run meets, and what is refused."""
+"""Recorded outages: their use in runs, and errors."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def lost(results: lasthop.Results) -> np.ndarray:
 
 
 def test_frames_are_lost_at_the_times_of_the_file(tmp_path: Path) -> None:
-    """A frame of 0.8 ms each millisecond, from 0 s on: those of 100 ms, one more at most.
+    """A frame of 0.8 ms is sent every millisecond from 0 s: those of 100 ms are lost, or one more.
 
-    Without `repeat` every replication meets the same.
+    Without `repeat`, all replications have the same outages.
     """
     text = "# times\ntime,state\n0,up\n2,down\n2.1,up\n"
     assert set(lost(run(tmp_path, text, 'start = "0 s"'))) <= {100.0, 101.0}
@@ -53,15 +53,15 @@ def test_frames_are_lost_at_the_times_of_the_file(tmp_path: Path) -> None:
 
 
 def test_replications_begin_at_times_of_their_own(tmp_path: Path) -> None:
-    """Down for 0.1 of 2 s, ten times in 20 s, wherever a replication begins.
+    """An outage of 0.1 s every 2 s: ten in 20 s, for any start of the replication.
 
-    In a record of 40 s that is down once, some replications of 20 s meet it and others do not.
+    With one outage in a recording of 40 s, only some replications of 20 s have an outage.
     """
     found = lost(run(tmp_path, "0,up\n1,down\n1.1,up\n", 'repeat = "2 s"'))
     assert np.all(np.abs(found - 1000.0) <= 11.0)
     keys = 'repeat = "40 s"'
     some = lost(run(tmp_path, "0,up\n9,down\n9.4,up\n", keys))
-    # All of eight alike: 2^-7, and the seed is fixed.
+    # All eight replications are equal with probability 2^-7; the seed is fixed.
     assert set(some) <= {0.0, 400.0, 401.0}
     assert len(set(some)) > 1
     other = LINK.replace('protocol = "raw"', 'protocol = { kind = "stop-and-wait" }')

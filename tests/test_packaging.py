@@ -1,4 +1,4 @@
-"""What is promised of versions, completion and packages."""
+"""Guarantees on versions, completion and packages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 
 
 def least_version(recorded: Mapping[tuple[int, int], set[str]], known: set[str]) -> tuple[int, int]:
-    """The version that a schema with these keys has by the rule of docs/upgrading.md.
+    """The version of a schema with these keys, according to the rule of docs/upgrading.md.
 
     Args:
         recorded: The keys of each version that has a list.
@@ -39,8 +39,8 @@ def test_the_schema_has_the_version_that_its_rule_asks_for() -> None:
         for major, minor in [file.stem.removeprefix("scenario-keys-").split(".")]
     }
     version = str(lasthop.schema()["$id"]).removeprefix("urn:lasthop:scenario:")
-    # If this fails: SCHEMA_VERSION (crates/lasthop-sim/src/scenario/schema.rs) has to be the
-    # version on the right; if keys are gone, docs/upgrading.md tells how files change.
+    # If this fails, SCHEMA_VERSION (crates/lasthop-sim/src/scenario/schema.rs) must be the version
+    # on the right; if keys were removed, docs/upgrading.md describes the change of files.
     assert tuple(map(int, version.split("."))) == least_version(recorded, set(keys()))
     assert f"`urn:lasthop:scenario:{version}`" in (ROOT / "docs" / "upgrading.md").read_text()
 

@@ -1,4 +1,4 @@
-"""Captures, as Wireshark's dissectors read them."""
+"""Captures as Wireshark's dissectors read them."""
 
 import csv
 import io
@@ -59,7 +59,7 @@ def hops(**keys: object) -> lasthop.Scenario:
 def read(
     path: Path, *fields: str, only: str = "", options: tuple[str, ...] = ()
 ) -> list[dict[str, str]]:
-    """The fields of each packet that passes a display filter, as tshark sees them."""
+    """The fields of each packet that matches a display filter, as tshark reads them."""
     command = ["tshark", "-r", str(path), *CHECKS, *options, "-T", "fields", "-E", "header=y"]
     command += ["-E", "separator=,", "-E", "quote=d", "-E", "occurrence=a"]
     command += [word for field in fields for word in ("-e", field)]
@@ -73,7 +73,7 @@ def count(path: Path, only: str) -> int:
 
 
 def assert_sound(path: Path) -> None:
-    """Every packet is what it says: length, options, checksums (status 0 is bad)."""
+    """Checks that every packet is consistent: length, options, checksums (status 0 is bad)."""
     bad = "_ws.malformed || _ws.expert.severity == error || tcp.checksum.status == 0"
     bad += " || ip.checksum.status == 0 || udp.checksum.status == 0"
     assert count(path, bad) == 0
@@ -92,17 +92,18 @@ def test_wireshark_counts_the_retransmissions_of_the_sender(
     packets = lasthop.capture(scenario, path, host="server")
     assert_sound(path)
     metrics = lasthop.trace(scenario).metrics
-    # It sorts each of them under one of these names; nothing else is out of order there.
+    # tshark classifies each retransmission under one of these names; no other packet is out of
+    # order.
     again = "tcp.analysis.retransmission || tcp.analysis.fast_retransmission"
     again += " || tcp.analysis.spurious_retransmission"
     assert count(path, again) == metrics["flow.transfer.retransmissions"] > 0
     assert count(path, "tcp.analysis.out_of_order") == 0
-    # The answer to the SYN is counted too.
+    # The answer to the SYN is counted, too.
     sent = count(path, "ip.src == 10.0.0.1 || tcp.flags.syn == 1 && ip.src == 10.0.0.3")
     assert sent == metrics["flow.transfer.segments_sent"]
     assert count(path, "ip") == packets
     assert (count(path, "tcp.options.sack_le") > 0) == (variant == "sack")
-    # What is lost and what the queue refused is said.
+    # Comments mark the lost packets and those dropped by the queue.
     forward = 'frame.interface_name == "access.forward"'
     lost = metrics["link.access.forward.frames_lost"]
     assert count(path, f'{forward} && frame.comment contains "lost on the air"') == lost > 0
@@ -111,7 +112,7 @@ def test_wireshark_counts_the_retransmissions_of_the_sender(
 
 
 def test_retransmissions_can_pass_for_out_of_order(tmp_path: Path) -> None:
-    """With a grown queue they come sooner after the newest data than the handshake took."""
+    """With a long queue, they follow the newest data by less than the RTT of the handshake."""
     scenario = hops(receive_window="200 segments").with_(
         {
             "link.access.queue": "60 packets",
@@ -140,7 +141,7 @@ def test_a_handshake_agrees_on_what_is_used(tmp_path: Path) -> None:
         assert syn["tcp.options.timestamp.tsval"]
     assert (syns[0]["tcp.dstport"], syns[0]["tcp.srcport"]) == ("40000", "49152")
     assert count(path, "!tcp.options.timestamp.tsval") == 0
-    # The file is whole: its last byte is pushed, and all of it is acknowledged.
+    # The file is complete: its last byte has PSH set, and all of it is acknowledged.
     (last,) = read(path, "tcp.nxtseq", only="tcp.flags.push == 1 && tcp.nxtseq == 1000001")[:1]
     assert last["tcp.nxtseq"] == "1000001"
     assert count(path, "tcp.ack == 1000001 && ip.src == 10.0.0.3") > 0
@@ -158,7 +159,7 @@ def test_the_air_shows_copies_of_the_link_and_a_host_does_not(tmp_path: Path) ->
     copies = sum(metrics[f"link.wireless.{side}.retransmissions"] for side in sides)
     assert count(air, 'frame.comment contains "copy of link frame"') == copies > 0
     assert count(host, 'frame.comment contains "copy"') == 0
-    # It sees what its TCP is given.
+    # The host's capture contains the packets that its TCP receives.
     received = trace.frame.filter(
         pl.col("event").is_in(["segment_received", "ack_received"]),
         entity="flow.transfer.receiver",
@@ -184,17 +185,17 @@ def test_every_link_protocol_can_be_captured(path: Path, tmp_path: Path) -> None
     assert_sound(target)
     recorded = lasthop.trace(path)
     comments = "".join(row["frame.comment"] for row in read(target, "frame.comment"))
-    # Losses of pieces are not shown where a link protocol cuts packets up.
+    # If a link protocol segments packets, the losses of segments are not shown.
     expected = "cut into pieces" if path.stem == "rlc" else "lost on the air"
     assert expected in comments
     if recorded.agents:
-        # A proxy's segments are those of a connection of its own.
+        # A proxy sends its segments on a separate connection.
         again = 0 if path.stem == "split-connection" else 1
         assert count(target, 'frame.comment contains "sent again by the agent"') == again
 
 
 def test_times_are_those_of_the_simulation(tmp_path: Path) -> None:
-    """Nanoseconds: 250 bytes at 64 kbps last 31.25 ms."""
+    """In nanoseconds: 250 bytes at 64 kbps take 31.25 ms."""
     path = tmp_path / "voice.pcapng"
     scenario = ROOT / "docs/links/scenarios/selective-repeat.toml"
     lasthop.capture(scenario, path)
@@ -234,7 +235,7 @@ def test_one_way_web_pages_have_connections_of_their_own(tmp_path: Path) -> None
     assert count(path, "_ws.malformed || ip.checksum.status == 0") == 0
     syns = read(path, "tcp.stream", "ip.src", "tcp.srcport", only="tcp.flags.syn == 1")
     assert len({row["tcp.srcport"] for row in syns}) == len({row["tcp.stream"] for row in syns})
-    # Requests are opened by the browser, replies by the server.
+    # The browser opens connections for requests; the server sends the replies.
     assert {row["ip.src"] for row in syns} == {"10.0.0.1", "10.0.0.3"}
 
 
@@ -268,7 +269,7 @@ def test_the_command_writes_a_capture_and_refuses_what_is_not_there(
 
 
 def test_packets_that_a_link_cuts_up_are_whole_in_a_capture(tmp_path: Path) -> None:
-    """One packet a second, of 25 pieces, over the framed radio."""
+    """One packet per second, in 25 segments, over the framed radio."""
     scenario = lasthop.load(ROOT / "python/lasthop/papers/arq-and-tcp/alone.toml").with_(
         {"run.duration": "20 s"}
     )
@@ -283,7 +284,7 @@ def test_packets_that_a_link_cuts_up_are_whole_in_a_capture(tmp_path: Path) -> N
 
 
 def test_a_packet_given_up_half_way_does_not_hide_its_retransmission(tmp_path: Path) -> None:
-    """TCP sends a segment twice in a row; of the first copy the last pieces are never sent."""
+    """TCP sends a segment twice in a row; the last frames of the first copy are never sent."""
     scenario = hops(variant="reno", segment="536 B").with_(
         {
             "link.access.errors.loss": "0 %",
@@ -304,7 +305,7 @@ def test_a_packet_given_up_half_way_does_not_hide_its_retransmission(tmp_path: P
 
 
 def test_what_an_agent_sends_again_is_told_from_other_connections(tmp_path: Path) -> None:
-    """Connections of web pages have the same numbers; SYNs come again too."""
+    """Connections of web pages have equal sequence numbers; SYNs are retransmitted, too."""
     scenario = hops(variant="reno").with_(
         {
             "link.wireless.protocol": {"kind": "selective-repeat"},
@@ -366,7 +367,7 @@ def test_the_air_of_a_wlan_is_802_11(tmp_path: Path) -> None:
     lasthop.capture(scenario, air)
     assert count(air, "_ws.malformed") == 0
     fields = ("wlan.fc.type_subtype", "wlan.fc.retry", "wlan.fcs.status", "wlan.duration")
-    # Asked to check sequences, tshark looks no further into a frame whose own is wrong.
+    # If tshark checks frame check sequences, it does not dissect a frame with an incorrect one.
     checked = ("-o", "wlan.check_checksum:TRUE")
     found = pl.DataFrame(
         read(air, *fields, "frame.interface_name", "frame.comment", options=checked)
@@ -375,12 +376,12 @@ def test_the_air_of_a_wlan_is_802_11(tmp_path: Path) -> None:
     names = {"0x001b": "rts", "0x001c": "cts", "0x001d": "ack", "0x0020": "data"}
     kinds = of_cell["wlan.fc.type_subtype"].replace_strict(names)
     assert set(kinds) == {"rts", "cts", "ack", "data"}
-    # The check sequence is wrong where nobody could read the frame, and only there: 0 is bad.
+    # Only the frames that no receiver could read have an incorrect check sequence; 0 is bad.
     is_bad = of_cell["wlan.fcs.status"] == "0"
     is_lost = of_cell["frame.comment"].is_in(["damaged on the air", "collided"])
     assert is_bad.any()
     assert (is_bad == is_lost).all()
-    # An acknowledgment reserves nothing, data their acknowledgment: SIFS and 248 us.
+    # An ACK frame reserves no time; a data frame reserves its ACK: SIFS and 248 us.
     assert set(of_cell.filter(kinds == "ack")["wlan.duration"]) == {"0"}
     assert set(of_cell.filter(kinds == "data")["wlan.duration"]) == {"258"}
     (result,) = (

@@ -1,4 +1,4 @@
-"""Figures of results and traces: what is on the axes, what is drawn, what is refused."""
+"""Figures of results and traces: axes, contents, errors."""
 
 import itertools
 import math
@@ -32,7 +32,7 @@ GOODPUT = "flow.transfer.goodput_bps"
 def made(
     delays: Sequence[object] = ("10 ms", "100 ms"), variants: Sequence[object] = ("reno", "sack")
 ) -> Results:
-    """Normal samples about 100 kbps and 200 kbps, 12 replications each."""
+    """Normal samples with means of 100 kbps and 200 kbps, 12 replications each."""
     settings = list(itertools.product(delays, variants))
     random = np.random.default_rng(1)
     means = [1e5 * (1 + index % 2) for index in range(len(settings))]
@@ -80,7 +80,7 @@ def test_line_has_units_means_and_intervals() -> None:
     assert legend_texts(figure) == ["Reno", "SACK"]
     reno = bars(axes)["Reno"]
     line, _, (segments,) = reno.lines
-    # A little aside of the other curve.
+    # Slightly offset from the other curve.
     np.testing.assert_allclose(xs(line), [10.0, 100.0], atol=2.0)
     assert (xs(line) < xs(bars(axes)["SACK"].lines[0])).all()
     expected = [statistics.confidence(results.samples(GOODPUT, point)) for point in (0, 2)]
@@ -121,15 +121,15 @@ def test_several_flows_are_several_curves() -> None:
 def test_protocols_look_the_same_in_every_figure() -> None:
     assert style.looks(["selective-repeat"]) == [style.STYLES["Selective Repeat"]]
     assert style.looks(["Selective Repeat", "raw"])[1] == style.STYLES["Raw link"]
-    # What has no look of its own does not take that of another curve.
+    # A curve without a predefined style has a style different from all other curves.
     found = style.looks(["a", "b", "reno", "c"])
     assert len(set(found)) == 4
     assert found[2] == style.STYLES["Reno"]
-    # A name among other words.
+    # A name within a longer label.
     assert style.looks(["transfer, reno", "raw, window 8"]) == style.looks(["reno", "raw"])
-    # The same protocol twice, with other parameters: two looks.
+    # A protocol with different parameters has two styles.
     assert len(set(style.looks(["raw", "raw"]))) == 2
-    # As many as a figure may have, with markers and without.
+    # The maximum number of curves in a figure, with markers and without.
     for names in ([f"window {n}" for n in range(12)], [f"raw, window {n}" for n in range(12)]):
         many = style.looks(names)
         assert len(set(many)) == len({(colour, line) for colour, _, line in many}) == 12
@@ -190,7 +190,7 @@ def test_tables_are_told_apart_by_what_differs() -> None:
     assert axes.get_xlabel().startswith("Loss (%)\n")
     line = bars(axes)["Raw link"].lines[0]
     np.testing.assert_allclose(xs(line), [1.0, 5.0], atol=0.1)
-    # The kind tells them apart; two of one kind differ in their windows.
+    # The kind distinguishes them; two of one kind differ in their windows.
     assert legend_texts(figure) == ["Raw link", "Selective repeat"]
     links = ["raw", *({"kind": "selective-repeat", "window": w} for w in (8, 16))]
     assert legend_texts(lasthop.plot(made(losses, links))) == [
@@ -344,7 +344,7 @@ def test_legends_of_series_fit(small: Path) -> None:
         legend = axes.get_legend()
         assert legend is not None
         assert legend.get_window_extent().x1 <= figure.bbox.x1
-        # Legends do not squeeze their panels.
+        # Legends do not reduce the size of panels.
         assert axes.get_position().width > 0.8
         names.append([text.get_text() for text in legend.get_texts()])
     assert names[0] == ["down", "ssthresh", "up", "timeout"]
@@ -610,7 +610,7 @@ def test_sequence_plots_show_sacks_duplicate_acks_and_losses(small: Path) -> Non
     axes = lasthop.plot(trace, kind="sequence").axes[0]
     lines = {str(line.get_label()): line for line in axes.get_lines()}
     own = trace.frame.filter(pl.col("entity") == "flow.transfer")
-    # A raw link: every frame that it lost in this direction was a segment.
+    # A raw link: every frame lost in this direction contained a segment.
     lost = trace.metrics["link.wireless.forward.frames_lost"]
     assert xs(lines["lost"]).size == lost
     acks = own.filter(event="ack_received")["sequence"].cum_max()
@@ -622,7 +622,7 @@ def test_sequence_plots_show_sacks_duplicate_acks_and_losses(small: Path) -> Non
 def test_a_window_stands_beside_its_threshold(small: Path) -> None:
     window = lasthop.plot(lasthop.trace(small), y="cwnd").axes[0]
     assert "ssthresh" in [str(line.get_label()) for line in window.get_lines()]
-    # Recoveries are shaded, each kind named once.
+    # Recoveries are shaded, and each kind is named once.
     shaded = [str(patch.get_label()) for patch in window.patches]
     assert shaded.count("fast recovery") == 1 or shaded.count("after a timeout") == 1, shaded
     assert set(shaded) <= {"fast recovery", "after a timeout", "_"}, shaded

@@ -1,4 +1,4 @@
-"""Runs until metrics are known precisely."""
+"""Runs until metrics have a target precision."""
 
 import json
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ GOODPUT = "flow.transfer.goodput_bps"
 
 
 def fake(deviations: Sequence[float], asked: list[tuple[list[int], int, int]]) -> object:
-    """An engine of its own: points of mean 1 with these deviations."""
+    """A fake engine: points with mean 1 and these standard deviations."""
 
     def run_more(points: Sequence[int], first: int, count: int) -> Results:
         asked.append((list(points), first, count))
@@ -49,7 +49,7 @@ def test_points_stop_by_themselves_and_go_on_together() -> None:
     counts = [np.count_nonzero(results.point == point) for point in range(3)]
     assert counts[0] == 20
     assert counts[2] == 150
-    # What a point has is what one run of so many replications would have given.
+    # The samples of a point equal those of a single run with that number of replications.
     whole = run_more([1], 0, counts[1])  # type: ignore[operator]
     np.testing.assert_array_equal(
         results.samples("flow.a.goodput_bps", 1)[: counts[1]], whole.values[:, 0]
@@ -169,7 +169,7 @@ def test_a_dry_run_estimates_how_many_replications_precision_takes(
     dry = ["run", str(small), "--dry-run", "--until", target, "--format", "json"]
     assert cli._main(dry) == 0
     plan = json.loads(capsys.readouterr().out)
-    # By the square of the interval that a run of ten finds; within a factor of three of the truth.
+    # Estimated from the squared interval width of ten replications: within a factor of three.
     run = lasthop.run(small, until=target)
     assert run.complete
     assert len(run.point) / 3 < plan["replications"] < 3 * len(run.point)
