@@ -293,8 +293,8 @@ impl Player {
         }
         socket.set_nodelay(option("TCP_NODELAY").unwrap_or(0) != 0);
         socket.set_corked(option("TCP_CORK").unwrap_or(0) != 0);
-        let hears = ["IP_RECVERR", "IPV6_RECVERR"].into_iter().filter_map(option);
-        socket.set_hears_of_errors(hears.into_iter().any(|value| value != 0));
+        let wants_errors = ["IP_RECVERR", "IPV6_RECVERR"].into_iter().filter_map(option);
+        socket.set_hears_of_errors(wants_errors.into_iter().any(|value| value != 0));
         socket
     }
 

@@ -280,15 +280,15 @@ impl Player {
     /// Delivers a segment to the focused connection, and wakes calls that wait for its effect.
     pub(super) fn deliver(&mut self, segment: &Segment) -> Result<(), super::ScriptError> {
         let now = self.now;
-        let news = |socket: &Socket| {
+        let observe = |socket: &Socket| {
             (socket.unread(), socket.state(), socket.has_error(), socket.is_receiving_over())
         };
         let is_child = self.ends.listener.is_some();
         let Some(socket) = &mut self.ends.socket else { return Ok(()) };
-        let before = news(socket);
+        let before = observe(socket);
         let was_open = socket.is_open();
         socket.receive(now, segment);
-        let has_news = news(socket) != before;
+        let has_changed = observe(socket) != before;
         let opens = is_child && !was_open && socket.is_open();
         if opens {
             let id = self.ends.focused();
@@ -296,7 +296,7 @@ impl Player {
         }
         self.pump()?;
         let has_room = self.ends.socket.as_ref().is_some_and(Socket::is_writable);
-        if has_news || self.ends.awaits_room && has_room {
+        if has_changed || self.ends.awaits_room && has_room {
             self.ends.happened += 1;
             self.ends.awaits_room &= !has_room;
         }

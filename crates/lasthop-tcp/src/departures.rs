@@ -80,7 +80,7 @@ struct Departure<P> {
     /// Data stored at that time.
     page: P,
     /// Whether it was retransmitted.
-    was_resent: bool,
+    was_retransmitted: bool,
     /// Whether the receiver has reported it above a hole.
     is_sacked: bool,
 }
@@ -150,8 +150,8 @@ impl<M: Memory> Departures<M> {
         }
         if end > self.end {
             self.end = end;
-            let (was_resent, is_sacked) = (false, false);
-            self.ring.push_back(Departure { end, sent: now, page, was_resent, is_sacked });
+            let (was_retransmitted, is_sacked) = (false, false);
+            self.ring.push_back(Departure { end, sent: now, page, was_retransmitted, is_sacked });
         }
     }
 
@@ -160,7 +160,7 @@ impl<M: Memory> Departures<M> {
         let mut index = self.ring.partition_point(|segment| segment.end <= start);
         while index < self.ring.len() && self.start_of(index) < end {
             let segment = &mut self.ring[index];
-            (segment.sent, segment.page, segment.was_resent) = (now, page, true);
+            (segment.sent, segment.page, segment.was_retransmitted) = (now, page, true);
             index += 1;
         }
     }
@@ -183,7 +183,7 @@ impl<M: Memory> Departures<M> {
     fn on_ack_of_first(&mut self, now: Instant, una: u64) -> Delivery {
         let bytes = una - self.start;
         let first = &self.ring[0];
-        let rtt = (!first.was_resent).then(|| now - first.sent);
+        let rtt = (!first.was_retransmitted).then(|| now - first.sent);
         self.min_rtt = least(self.min_rtt, rtt);
         let newest = Some((first.sent, &first.page));
         let rate = self.memory.on_ack(now, bytes, newest, self.min_rtt);
@@ -207,7 +207,7 @@ impl<M: Memory> Departures<M> {
                 self.sacked -= bytes;
             } else {
                 delivered += bytes;
-                is_ambiguous |= first.was_resent;
+                is_ambiguous |= first.was_retransmitted;
                 latest = Some(first.sent);
                 newest = self.later(newest, gone);
             }
@@ -358,9 +358,9 @@ mod tests {
                         una = if kind == 5 { una } else { low };
                         let known = full.on_ack(now, una, blocks);
                         prop_assert_eq!(light.on_ack(now, una, blocks), without_rate(known));
-                        let told = rated.on_ack(now, una, blocks);
-                        prop_assert_eq!(told.rate, known.rate);
-                        prop_assert_eq!(without_rate(told), without_rate(known));
+                        let found = rated.on_ack(now, una, blocks);
+                        prop_assert_eq!(found.rate, known.rate);
+                        prop_assert_eq!(without_rate(found), without_rate(known));
                     }
                 }
                 prop_assert_eq!(light.min_rtt(), full.min_rtt());

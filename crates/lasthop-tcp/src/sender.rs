@@ -240,7 +240,7 @@ impl Sender {
         }
         if is_spurious {
             self.recovery.on_spurious();
-            self.flight.take_back();
+            self.flight.undo();
         }
         if std::mem::take(&mut self.flight.hints.has_echo_of_mark) {
             self.reduce_for_mark(now);
@@ -425,7 +425,7 @@ impl Sender {
     /// Returns the number of segments in flight and the duplicate threshold, if only new data is to
     /// be sent.
     pub(super) fn calm(&self) -> Option<(u32, u32)> {
-        let rack = self.rack().filter(|rack| rack.is_calm())?;
+        let rack = self.rack().filter(|rack| rack.sends_only_new_data())?;
         Some((rack.in_flight(&self.flight), rack.reordering()))
     }
 

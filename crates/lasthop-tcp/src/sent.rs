@@ -49,7 +49,7 @@ pub(super) struct SentSegment {
 
 impl SentSegment {
     /// Returns `true` if it was retransmitted.
-    pub fn was_resent(&self) -> bool {
+    pub fn was_retransmitted(&self) -> bool {
         self.copies > 1
     }
 }
@@ -82,7 +82,7 @@ pub(super) struct SentSegments {
     transmissions: u64,
     rate: DeliveryRate,
     /// Data delivered by the ACK being processed.
-    news: News,
+    summary: AckSummary,
     /// Bytes of SACKed records.
     sacked: u64,
     /// Minimum RTT so far.
@@ -90,7 +90,7 @@ pub(super) struct SentSegments {
     /// First bytes of the records that were marked as lost since [`Self::take_lost`].
     lost: Vec<u64>,
     /// Latest delivery rate that is valid for the path.
-    told: Option<RateSample>,
+    last_rate: Option<RateSample>,
 }
 
 impl SentSegments {
@@ -103,12 +103,12 @@ impl SentSegments {
             cut_at: None,
             burst: 0,
             transmissions: 0,
-            news: News::default(),
+            summary: AckSummary::default(),
             rate: DeliveryRate::default(),
             sacked: 0,
             min_rtt: None,
             lost: Vec::new(),
-            told: None,
+            last_rate: None,
         }
     }
 
@@ -123,7 +123,7 @@ impl SentSegments {
 
     /// Latest delivery rate in bytes per second, and whether the application limited it.
     pub fn last_delivery_rate(&self) -> Option<(f64, bool)> {
-        self.told.map(|rate| (rate.rate(), rate.is_app_limited))
+        self.last_rate.map(|rate| (rate.rate(), rate.is_app_limited))
     }
 
     /// Like [`Self::new`], but counts retransmissions as Linux does. A retransmission whose
@@ -201,7 +201,7 @@ impl SentSegments {
         if first.is_sacked {
             self.sacked -= bytes;
         } else {
-            self.news.add(&first, bytes);
+            self.summary.add(&first, bytes);
         }
         Some(first)
     }
@@ -215,7 +215,7 @@ impl SentSegments {
         self.marks.sacked += 1;
         let bytes = record.end - record.start;
         self.sacked += bytes;
-        self.news.add(record, bytes);
+        self.summary.add(record, bytes);
         if std::mem::take(&mut record.is_lost) {
             self.marks.lost -= 1;
             self.marks.resent -= u32::from(std::mem::take(&mut record.is_resent));
@@ -288,8 +288,8 @@ impl SentSegments {
                 record.order = order;
                 record.burst = self.burst;
                 record.copies += 1;
-                let was_resent = std::mem::replace(&mut record.is_resent, true);
-                self.marks.resent += u32::from(!was_resent || self.keeps_copies);
+                let was_retransmitted = std::mem::replace(&mut record.is_resent, true);
+                self.marks.resent += u32::from(!was_retransmitted || self.keeps_copies);
                 record.before = before;
             }
         }
@@ -368,14 +368,14 @@ impl SentSegments {
         let outstanding = self.ring.front().map_or(una, |first| first.start);
         while let Some(first) = self.pop_below(una) {
             if !first.is_sacked {
-                is_ambiguous |= first.was_resent();
+                is_ambiguous |= first.was_retransmitted();
                 rtt = Some(now - first.sent);
             }
         }
         if let Some(first) = self.ring.front().filter(|first| first.start < una)
             && !first.is_sacked
         {
-            is_ambiguous |= first.was_resent();
+            is_ambiguous |= first.was_retransmitted();
             rtt = Some(now - first.sent);
         }
         self.trim(una);
@@ -401,7 +401,7 @@ impl SentSegments {
             if first.is_sacked {
                 self.sacked -= bytes;
             } else {
-                self.news.add(first, bytes);
+                self.summary.add(first, bytes);
             }
             first.start = una;
         }
@@ -416,21 +416,21 @@ impl SentSegments {
         acked: u64,
         rtt: Option<Duration>,
     ) -> Delivery {
-        let news = std::mem::take(&mut self.news);
-        let newest = news.newest.as_ref().map(|(sent, before)| (*sent, before));
+        let summary = std::mem::take(&mut self.summary);
+        let newest = summary.newest.as_ref().map(|(sent, before)| (*sent, before));
         if let Some(rtt) = rtt {
             self.min_rtt = Some(self.min_rtt.map_or(rtt, |least| least.min(rtt)));
         }
-        let rate = self.rate.on_ack(now, news.bytes, newest, self.min_rtt);
+        let rate = self.rate.on_ack(now, summary.bytes, newest, self.min_rtt);
         // A sample limited by the application is used if it is higher (Linux: `tcp_rate_gen`).
         let tells = |rate: &RateSample| {
-            !rate.is_app_limited || self.told.is_none_or(|told| rate.rate() >= told.rate())
+            !rate.is_app_limited || self.last_rate.is_none_or(|last| rate.rate() >= last.rate())
         };
-        self.told = rate.filter(tells).or(self.told);
+        self.last_rate = rate.filter(tells).or(self.last_rate);
         Delivery {
             now,
             acked,
-            delivered: news.bytes,
+            delivered: summary.bytes,
             rate,
             total: self.rate.total(),
             in_flight: self.in_flight(),
@@ -446,13 +446,13 @@ impl SentSegments {
 
 /// Data delivered by an ACK.
 #[derive(Clone, Copy, Debug, Default)]
-struct News {
+struct AckSummary {
     bytes: u64,
     /// Time of the latest transmission among these segments, and the delivery state at that time.
     newest: Option<(Instant, Delivered)>,
 }
 
-impl News {
+impl AckSummary {
     fn add(&mut self, record: &SentSegment, bytes: u64) {
         self.bytes += bytes;
         if self.newest.is_none_or(|(sent, _)| record.sent >= sent) {

@@ -204,7 +204,7 @@ impl Flight {
     }
 
     /// The latest reduction was a mistake: the window comes back, and what was never sent goes next.
-    pub(crate) fn take_back(&mut self) {
+    pub(crate) fn undo(&mut self) {
         self.forget_repair();
         self.counters.spurious_reductions += 1;
         self.law.on_spurious();

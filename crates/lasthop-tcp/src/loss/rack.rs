@@ -83,7 +83,7 @@ impl Rack {
     /// timestamp in the ACK tells that it answers a copy older than the latest.
     pub fn on_delivered(&mut self, now: Instant, segment: &SentSegment, is_original: bool) {
         let rtt = now - segment.sent;
-        if segment.was_resent() && (is_original || rtt < self.min_rtt) {
+        if segment.was_retransmitted() && (is_original || rtt < self.min_rtt) {
             return;
         }
         self.has_advanced = true;
@@ -104,7 +104,7 @@ impl Rack {
     /// `segment` is delivered, and everything delivered before this ACK lay below `prior_fack` (step 3,
     /// RACK_detect_reordering).
     pub fn on_order(&mut self, segment: &SentSegment, prior_fack: u64) {
-        if segment.end < prior_fack && !segment.was_resent() {
+        if segment.end < prior_fack && !segment.was_retransmitted() {
             self.overtaken += 1;
         }
         self.fack = self.fack.max(segment.end);

@@ -34,9 +34,9 @@ const PARTS: u64 = 20;
 /// State of ACK compression.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Compression {
-    /// RCV.NXT of the duplicate ACKs that were sent immediately, and their number in `told`.
+    /// RCV.NXT of the duplicate ACKs that were sent immediately, and their number in `sent`.
     rcv_nxt: u64,
-    told: u32,
+    sent: u32,
     /// Number of ACKs held back.
     held: u32,
 }
@@ -56,10 +56,10 @@ impl Compression {
             return None;
         }
         if self.rcv_nxt != rcv_nxt {
-            (self.rcv_nxt, self.told) = (rcv_nxt, 0);
+            (self.rcv_nxt, self.sent) = (rcv_nxt, 0);
         }
-        if self.told < AT_ONCE {
-            self.told += 1;
+        if self.sent < AT_ONCE {
+            self.sent += 1;
             return None;
         }
         let part = Duration::from_nanos(rtt.map_or(0, |rtt| rtt.as_nanos() / PARTS));
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn a_short_round_trip_shortens_the_wait() {
         for (rtt, nanos) in [(None, None), (Some(4), Some(300_000)), (Some(40), Some(1_100_000))] {
-            let mut acks = Compression { rcv_nxt: 1, told: AT_ONCE, held: 0 };
+            let mut acks = Compression { rcv_nxt: 1, sent: AT_ONCE, held: 0 };
             let found = acks.hold(HOW, Instant::ZERO, 1, rtt.map(Duration::from_millis));
             assert_eq!(found, nanos.map(|nanos| Some(Instant::from_nanos(nanos))), "{rtt:?}");
         }

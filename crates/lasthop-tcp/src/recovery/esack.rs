@@ -171,11 +171,11 @@ impl Esack {
     }
 
     /// Ends DISCONNECTED after an ACK that reports a delivery.
-    fn on_news(&mut self, flight: &Flight) {
+    fn on_new_information(&mut self, flight: &Flight) {
         self.run = 0;
         if std::mem::take(&mut self.is_disconnected) {
             while let Some(seq) = self.left_out.pop_front() {
-                self.send_again(flight, seq);
+                self.retransmit(flight, seq);
             }
         }
     }
@@ -184,7 +184,7 @@ impl Esack {
         (flight.snd_una..flight.snd_max).contains(&seq) && !self.sack.scoreboard.has(seq)
     }
 
-    fn send_again(&mut self, flight: &Flight, seq: u64) {
+    fn retransmit(&mut self, flight: &Flight, seq: u64) {
         if self.is_outstanding(flight, seq) && !self.due.contains(&seq) {
             self.due.push_back(seq);
         }
@@ -211,19 +211,19 @@ impl LossRecovery for Esack {
             if !self.resent.is_empty() {
                 self.sack.scoreboard.update(blocks);
             }
-            self.on_news(flight);
+            self.on_new_information(flight);
         } else if self.resent.is_empty() || self.sack.in_recovery() {
             let before = self.sack.scoreboard.generation();
             self.sack.on_ack(flight, now, ack, blocks);
             if self.sack.scoreboard.generation() != before {
-                self.on_news(flight);
+                self.on_new_information(flight);
             }
         } else if ack == flight.snd_una
             && !self.sack.is_after_timeout()
             && self.sack.scoreboard.update(blocks)
         {
             self.on_duplicate(flight, now);
-            self.on_news(flight);
+            self.on_new_information(flight);
         }
     }
 
@@ -242,7 +242,7 @@ impl LossRecovery for Esack {
                 return;
             }
         }
-        self.send_again(flight, seq);
+        self.retransmit(flight, seq);
         if seq == flight.snd_una {
             flight.restart_timer(now);
         }
@@ -269,7 +269,7 @@ impl LossRecovery for Esack {
     fn holds_timer(&mut self, flight: &mut Flight, now: Instant) -> bool {
         let una = flight.snd_una;
         if self.is_disconnected {
-            self.send_again(flight, una);
+            self.retransmit(flight, una);
             flight.rtt.back_off();
         } else {
             let is_retrying = |&(seq, until): &(u64, Instant)| seq == una && now < until;

@@ -5,13 +5,18 @@ use super::super::super::congestion_control::Congestion;
 use super::super::super::flight::Flight;
 use super::super::super::loss::tail_probe::Verdict;
 use super::super::super::sent::SentSegment;
-use super::{Arrival, MAX_REORDERING, News, Phase, RackTlp};
+use super::{AckSummary, Arrival, MAX_REORDERING, Phase, RackTlp};
 use lasthop_base::packet::MAX_SACK_BLOCKS;
 use lasthop_base::units::{Duration, Instant};
 
 impl RackTlp {
     /// SACK blocks: duplicates first, then what they cover.
-    pub(super) fn on_blocks(&mut self, flight: &mut Flight, arrival: &Arrival, news: &mut News) {
+    pub(super) fn on_blocks(
+        &mut self,
+        flight: &mut Flight,
+        arrival: &Arrival,
+        summary: &mut AckSummary,
+    ) {
         let una = flight.snd_una;
         let (start, end) = arrival.blocks[0];
         let within = |other: &(u64, u64)| start >= other.0 && end <= other.1;
@@ -19,7 +24,7 @@ impl RackTlp {
             && start < end
             && (start < arrival.ack || arrival.blocks.get(1).is_some_and(within));
         if is_duplicate {
-            self.on_dsack(flight, start, end, news);
+            self.on_dsack(flight, start, end, summary);
         }
         let mut blocks = [(0, 0); MAX_SACK_BLOCKS];
         let count = arrival.blocks.len().min(MAX_SACK_BLOCKS);
@@ -30,23 +35,29 @@ impl RackTlp {
             // One that begins where nothing is missing makes no sense.
             let is_sensible = start > arrival.ack || self.conventions != Conventions::Linux;
             if end > una && end <= flight.snd_max && is_sensible {
-                self.sack(flight, arrival, (start.max(una), end), news);
+                self.sack(flight, arrival, (start.max(una), end), summary);
             }
         }
-        self.raise_threshold(news, flight.mss, self.rack.fack().max(una));
+        self.raise_threshold(summary, flight.mss, self.rack.fack().max(una));
     }
 
-    pub(super) fn on_dsack(&mut self, flight: &mut Flight, start: u64, end: u64, news: &mut News) {
+    pub(super) fn on_dsack(
+        &mut self,
+        flight: &mut Flight,
+        start: u64,
+        end: u64,
+        summary: &mut AckSummary,
+    ) {
         let segments = (end - start).div_ceil(flight.mss) as u32;
         self.counts.duplicates += u64::from(segments);
         if self.counts.duplicates > flight.counters.retransmissions {
             // The network duplicates segments.
             return;
         }
-        news.has_dsack = true;
-        news.delivered += segments;
+        summary.has_dsack = true;
+        summary.delivered += segments;
         if self.probe.is_probe(end) {
-            news.has_dsack_of_probe = true;
+            summary.has_dsack_of_probe = true;
         } else {
             self.rack.on_dsack(flight.snd_una, flight.snd_max);
         }
@@ -57,7 +68,7 @@ impl RackTlp {
         let records = flight.records_mut();
         let mut index = records.index_of(start);
         while let Some(record) = records.get(index).filter(|record| record.end <= end) {
-            if record.was_resent() {
+            if record.was_retransmitted() {
                 self.duplicated.on_duplicate(record.end, 1);
             }
             records.unmark_resent(index);
@@ -70,7 +81,7 @@ impl RackTlp {
         flight: &mut Flight,
         arrival: &Arrival,
         block: (u64, u64),
-        news: &mut News,
+        summary: &mut AckSummary,
     ) {
         let (start, end) = block;
         let phase_end = self.end;
@@ -79,17 +90,17 @@ impl RackTlp {
         while let Some(&record) = records.get(index).filter(|record| record.end <= end) {
             if record.start >= start && !record.is_sacked {
                 let is_original = self.is_original(arrival, &record);
-                Self::see_order(news, &record, news.prior_fack.max(self.rack.fack()));
+                Self::see_order(summary, &record, summary.prior_fack.max(self.rack.fack()));
                 self.rack.on_delivered(arrival.now, &record, is_original);
-                self.rack.on_order(&record, news.prior_fack);
-                if !record.was_resent() {
-                    news.has_original |= record.end <= phase_end;
-                    let first = news.sacked_sent.map_or(record.sent, |(first, _)| first);
-                    news.sacked_sent = Some((first, record.sent));
+                self.rack.on_order(&record, summary.prior_fack);
+                if !record.was_retransmitted() {
+                    summary.has_original |= record.end <= phase_end;
+                    let first = summary.sacked_sent.map_or(record.sent, |(first, _)| first);
+                    summary.sacked_sent = Some((first, record.sent));
                 }
                 records.mark_sacked(index);
-                news.has_sacked = true;
-                news.delivered += 1;
+                summary.has_sacked = true;
+                summary.delivered += 1;
             }
             index += 1;
         }
@@ -97,7 +108,7 @@ impl RackTlp {
 
     /// Does the timestamp say that not the latest copy was answered?
     pub(super) fn is_original(&self, arrival: &Arrival, record: &SentSegment) -> bool {
-        record.was_resent() && self.echoes_before(arrival.echo, record.sent)
+        record.was_retransmitted() && self.echoes_before(arrival.echo, record.sent)
     }
 
     pub(super) fn echoes_before(&self, echo: Option<Instant>, sent: Instant) -> bool {
@@ -105,18 +116,24 @@ impl RackTlp {
     }
 
     /// An original arrives behind others.
-    fn see_order(news: &mut News, record: &SentSegment, fack: u64) {
-        if !record.was_resent() && record.start < fack {
-            news.overtaken = Some(news.overtaken.map_or(record.start, |one| one.min(record.start)));
+    fn see_order(summary: &mut AckSummary, record: &SentSegment, fack: u64) {
+        if !record.was_retransmitted() && record.start < fack {
+            summary.overtaken =
+                Some(summary.overtaken.map_or(record.start, |one| one.min(record.start)));
         }
     }
 
     /// Linux: what is left of a segment of which a part had been acknowledged counts as overtaken by that part.
-    fn see_cut(&mut self, news: &mut News, cut_at: Option<(u64, u64)>, record: &SentSegment) {
+    fn see_cut(
+        &mut self,
+        summary: &mut AckSummary,
+        cut_at: Option<(u64, u64)>,
+        record: &SentSegment,
+    ) {
         if let Some((start, end)) = cut_at
             && record.end == end
         {
-            news.overtaken = Some(news.overtaken.map_or(start, |one| one.min(start)));
+            summary.overtaken = Some(summary.overtaken.map_or(start, |one| one.min(start)));
             self.rack.see_reordering();
         }
     }
@@ -127,36 +144,41 @@ impl RackTlp {
     }
 
     /// How far an original was behind raises the threshold; `fack` is what has arrived at most, the ACK in hand included.
-    pub(super) fn raise_threshold(&mut self, news: &mut News, mss: u64, fack: u64) {
-        if let Some(start) = news.overtaken.take() {
+    pub(super) fn raise_threshold(&mut self, summary: &mut AckSummary, mss: u64, fack: u64) {
+        if let Some(start) = summary.overtaken.take() {
             let distance = fack.saturating_sub(start).div_ceil(mss) as u32;
             self.threshold = self.threshold.max(distance.min(MAX_REORDERING));
         }
     }
 
     /// Everything below the ACK has arrived.
-    pub(super) fn acknowledge(&mut self, flight: &mut Flight, arrival: &Arrival, news: &mut News) {
-        let prior_fack = news.prior_fack;
+    pub(super) fn acknowledge(
+        &mut self,
+        flight: &mut Flight,
+        arrival: &Arrival,
+        summary: &mut AckSummary,
+    ) {
+        let prior_fack = summary.prior_fack;
         let mss = flight.mss;
         let cut_at = flight.records_mut().take_cut();
         let mut is_within = false;
         while let Some(record) = flight.records_mut().pop_below(arrival.ack) {
-            news.has_acked = true;
-            news.acked += 1;
+            summary.has_acked = true;
+            summary.acked += 1;
             is_within = !(record.ends_piece || record.ends_record);
-            if record.was_resent() {
-                news.has_retransmitted = true;
+            if record.was_retransmitted() {
+                summary.has_retransmitted = true;
             } else if !record.is_sacked {
-                let first = news.acked_sent.map_or(record.sent, |(first, _)| first);
-                news.acked_sent = Some((first, record.sent));
-                news.has_original |= record.end <= self.end;
+                let first = summary.acked_sent.map_or(record.sent, |(first, _)| first);
+                summary.acked_sent = Some((first, record.sent));
+                summary.has_original |= record.end <= self.end;
                 if self.has_sack {
-                    Self::see_order(news, &record, prior_fack);
-                    self.see_cut(news, cut_at, &record);
+                    Self::see_order(summary, &record, prior_fack);
+                    self.see_cut(summary, cut_at, &record);
                 }
             }
             if self.has_sack && !record.is_sacked {
-                news.delivered += 1;
+                summary.delivered += 1;
                 let is_original = self.is_original(arrival, &record);
                 self.rack.on_delivered(arrival.now, &record, is_original);
                 self.rack.on_order(&record, prior_fack);
@@ -164,37 +186,43 @@ impl RackTlp {
         }
         flight.records_mut().settle();
         let fack = self.highest_arrived(flight, arrival.ack);
-        self.raise_threshold(news, mss, fack);
+        self.raise_threshold(summary, mss, fack);
         flight.duplicates.clear();
-        self.trim(flight, arrival, news, is_within);
+        self.trim(flight, arrival, summary, is_within);
         flight.move_una(arrival.ack);
-        news.sets_timer |= news.has_acked;
-        if !self.has_sack && news.has_acked {
+        summary.sets_timer |= summary.has_acked;
+        if !self.has_sack && summary.has_acked {
             // One of the segments was the missing one, the duplicates told of the others.
-            news.delivered += news.acked.saturating_sub(self.counted).max(1);
-            self.counted = self.counted.saturating_sub(news.acked - 1);
-            self.limit_counted(flight, news.acked);
+            summary.delivered += summary.acked.saturating_sub(self.counted).max(1);
+            self.counted = self.counted.saturating_sub(summary.acked - 1);
+            self.limit_counted(flight, summary.acked);
             // What was sent again may have been acknowledged for its original.
-            news.has_original &= !news.has_retransmitted;
+            summary.has_original &= !summary.has_retransmitted;
         }
     }
 
     /// A part of the oldest segment that is left is acknowledged, or of the piece that it belongs to; `is_within`: segments
     /// before it of the same piece are too.
-    fn trim(&mut self, flight: &mut Flight, arrival: &Arrival, news: &mut News, is_within: bool) {
+    fn trim(
+        &mut self,
+        flight: &mut Flight,
+        arrival: &Arrival,
+        summary: &mut AckSummary,
+        is_within: bool,
+    ) {
         let Some(&first) = flight.records().get(0) else { return };
         let fewer = flight.records_mut().trim_as_piece(arrival.ack, is_within);
         if fewer == 0 {
             return;
         }
-        (news.has_acked, news.acked) = (true, news.acked + fewer);
-        news.delivered += if self.has_sack { fewer } else { 0 };
-        if first.was_resent() {
-            news.has_retransmitted = true;
+        (summary.has_acked, summary.acked) = (true, summary.acked + fewer);
+        summary.delivered += if self.has_sack { fewer } else { 0 };
+        if first.was_retransmitted() {
+            summary.has_retransmitted = true;
         } else {
-            let oldest = news.acked_sent.map_or(first.sent, |(oldest, _)| oldest);
-            news.acked_sent = Some((oldest, first.sent));
-            news.has_original |= first.end <= self.end;
+            let oldest = summary.acked_sent.map_or(first.sent, |(oldest, _)| oldest);
+            summary.acked_sent = Some((oldest, first.sent));
+            summary.has_original |= first.end <= self.end;
         }
     }
 
@@ -215,19 +243,19 @@ impl RackTlp {
         &mut self,
         flight: &mut Flight,
         arrival: &Arrival,
-        news: &mut News,
+        summary: &mut AckSummary,
     ) -> Option<Duration> {
         let now = arrival.now;
-        let acked = news.acked_sent.filter(|_| !news.has_retransmitted);
+        let acked = summary.acked_sent.filter(|_| !summary.has_retransmitted);
         let mut for_law = acked.map(|(_, last)| now - last);
         let mut sample = acked.map(|(first, _)| now - first);
         // Beside a retransmission that is acknowledged, the report of what is SACKed may be an old one: the ACKs
         // before were lost. Linux takes the sample.
-        if let Some((first, last)) = news.sacked_sent {
+        if let Some((first, last)) = summary.sacked_sent {
             for_law = Some(now - last);
             sample = sample.or(Some(now - first));
         }
-        if sample.is_none() && news.has_acked {
+        if sample.is_none() && summary.has_acked {
             let by_timestamp = arrival.echo.map(|echo| now - echo);
             for_law = by_timestamp;
             sample = by_timestamp;
@@ -245,21 +273,26 @@ impl RackTlp {
             }
         }
         // What was SACKed left after the oldest: that one's timer may start anew.
-        if !news.has_acked
-            && let (Some((first, _)), Some(oldest)) = (news.sacked_sent, flight.records().get(0))
+        if !summary.has_acked
+            && let (Some((first, _)), Some(oldest)) = (summary.sacked_sent, flight.records().get(0))
         {
-            news.sets_timer |= first < oldest.sent;
+            summary.sets_timer |= first < oldest.sent;
         }
         for_law
     }
 
-    pub(super) fn on_probe_answer(&mut self, flight: &mut Flight, arrival: &Arrival, news: &News) {
+    pub(super) fn on_probe_answer(
+        &mut self,
+        flight: &mut Flight,
+        arrival: &Arrival,
+        summary: &AckSummary,
+    ) {
         let is_duplicate =
-            !news.una_advanced && arrival.is_pure && !news.has_acked && !news.has_sacked;
-        let verdict = self.probe.on_ack(arrival.ack, news.has_dsack_of_probe, is_duplicate);
+            !summary.una_advanced && arrival.is_pure && !summary.has_acked && !summary.has_sacked;
+        let verdict = self.probe.on_ack(arrival.ack, summary.has_dsack_of_probe, is_duplicate);
         if verdict == Verdict::Repaired {
             self.can_restore = false;
-            self.reduce(flight, arrival.now, Congestion::Loss, news.delivered);
+            self.reduce(flight, arrival.now, Congestion::Loss, summary.delivered);
             flight.counters.losses_declared += 1;
             self.phase = Phase::Reduced;
             self.end_reduction(flight);

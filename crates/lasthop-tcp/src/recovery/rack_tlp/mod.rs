@@ -115,7 +115,7 @@ enum Forced {
 
 /// What an ACK told.
 #[derive(Clone, Copy, Debug, Default)]
-struct News {
+struct AckSummary {
     una_advanced: bool,
     /// Whole segments were acknowledged.
     has_acked: bool,
@@ -231,7 +231,8 @@ impl RackTlp {
     /// Is anything sent again outstanding?
     fn has_retransmitted(flight: &Flight) -> bool {
         let records = flight.records();
-        records.marks().resent > 0 || records.get(0).is_some_and(|oldest| oldest.was_resent())
+        records.marks().resent > 0
+            || records.get(0).is_some_and(|oldest| oldest.was_retransmitted())
     }
 
     fn is_reducing(&self) -> bool {
@@ -249,56 +250,57 @@ impl RackTlp {
         let overtaken = self.rack.overtaken();
         let prior_in_flight = self.in_flight(flight);
         flight.begin_ack();
-        let mut news = News {
+        let mut summary = AckSummary {
             una_advanced: arrival.ack > una,
             prior_fack: self.rack.fack().max(una),
             prior_una: una,
-            ..News::default()
+            ..AckSummary::default()
         };
         if self.has_sack && !arrival.blocks.is_empty() {
-            self.on_blocks(flight, arrival, &mut news);
+            self.on_blocks(flight, arrival, &mut summary);
         }
-        if news.una_advanced {
+        if summary.una_advanced {
             self.timeouts = 0;
-            self.acknowledge(flight, arrival, &mut news);
+            self.acknowledge(flight, arrival, &mut summary);
         }
-        let rtt = self.measure(flight, arrival, &mut news);
+        let rtt = self.measure(flight, arrival, &mut summary);
         let delivery = flight.tell_delivery(arrival.now, flight.snd_una - una, rtt);
-        if una == 0 && news.una_advanced {
+        if una == 0 && summary.una_advanced {
             self.on_established(flight);
             flight.law.on_established(arrival.now, rtt);
             return;
         }
-        if !had_outstanding && !news.has_dsack {
+        if !had_outstanding && !summary.has_dsack {
             if self.conventions == Conventions::Linux {
                 // It may answer a probe all the same.
-                self.on_probe_answer(flight, arrival, &news);
+                self.on_probe_answer(flight, arrival, &summary);
             }
             return;
         }
         self.resend = Resend::Nothing;
-        self.on_probe_answer(flight, arrival, &news);
-        let is_dup = !news.una_advanced && arrival.is_pure && arrival.ack == una && !news.has_dsack;
-        news.duplicates = u32::from(is_dup && had_outstanding);
-        let is_dubious = arrival.is_pure && !news.has_acked
-            || news.has_sacked
-            || news.has_dsack
+        self.on_probe_answer(flight, arrival, &summary);
+        let is_dup =
+            !summary.una_advanced && arrival.is_pure && arrival.ack == una && !summary.has_dsack;
+        summary.duplicates = u32::from(is_dup && had_outstanding);
+        let is_dubious = arrival.is_pure && !summary.has_acked
+            || summary.has_sacked
+            || summary.has_dsack
             || arrival.has_echo_of_mark
             || self.phase != Phase::Open;
         if is_dubious {
-            self.alert(flight, arrival, &mut news);
+            self.alert(flight, arrival, &mut summary);
         }
-        if news.sets_timer {
+        if summary.sets_timer {
             self.set_timer(flight, arrival.now);
         }
         self.counts.reorderings += u64::from(self.rack.overtaken() > overtaken);
-        self.counts.delivered += u64::from(news.delivered);
+        self.counts.delivered += u64::from(summary.delivered);
         if arrival.has_echo_of_mark {
-            self.counts.marked += u64::from(news.delivered);
+            self.counts.marked += u64::from(summary.delivered);
         }
-        self.control(flight, arrival.now, &news, rtt);
+        self.control(flight, arrival.now, &summary, rtt);
         if flight.law.keeps_window_in_recovery() {
-            self.hand_over(flight, delivery, prior_in_flight, &news);
+            self.hand_over(flight, delivery, prior_in_flight, &summary);
         }
     }
 
@@ -308,13 +310,13 @@ impl RackTlp {
         flight: &mut Flight,
         delivery: Delivery,
         prior_in_flight: u32,
-        news: &News,
+        summary: &AckSummary,
     ) {
         let (state, _) = self.outstanding(flight);
         flight.law.on_control(&Control {
             delivery,
-            delivered: news.delivered,
-            losses: news.lost + news.lost_again,
+            delivered: summary.delivered,
+            losses: summary.lost + summary.lost_again,
             prior_in_flight,
             in_flight: self.in_flight(flight),
             state,
@@ -356,26 +358,33 @@ impl RackTlp {
     }
 
     /// The window after an ACK: PRR while it shrinks, the law's growth otherwise.
-    fn control(&mut self, flight: &mut Flight, now: Instant, news: &News, rtt: Option<Duration>) {
+    fn control(
+        &mut self,
+        flight: &mut Flight,
+        now: Instant,
+        summary: &AckSummary,
+        rtt: Option<Duration>,
+    ) {
         let keeps = flight.law.keeps_window_in_recovery();
         let reduces = self.is_reducing() && !keeps;
-        if reduces && news.delivered > 0 {
-            let is_safe = news.una_advanced && news.lost + news.lost_again == 0;
-            self.proportion(flight, news.delivered, is_safe);
+        if reduces && summary.delivered > 0 {
+            let is_safe = summary.una_advanced && summary.lost + summary.lost_again == 0;
+            self.proportion(flight, summary.delivered, is_safe);
         }
-        let progress = news.has_acked
-            || self.threshold > self.initial_threshold && news.has_sacked
-            || keeps && news.delivered > 0;
+        let progress = summary.has_acked
+            || self.threshold > self.initial_threshold && summary.has_sacked
+            || keeps && summary.delivered > 0;
         let grows = progress && !reduces;
         if !grows && rtt.is_none() {
             return;
         }
         let sample = AckSample {
             now,
-            acked: u64::from(news.delivered) * flight.mss,
-            delivered_segments: news.delivered,
+            acked: u64::from(summary.delivered) * flight.mss,
+            delivered_segments: summary.delivered,
             is_window_limited: self.is_window_limited(flight),
-            prior_in_flight: flight.snd_max - flight.snd_una + u64::from(news.acked) * flight.mss,
+            prior_in_flight: flight.snd_max - flight.snd_una
+                + u64::from(summary.acked) * flight.mss,
             snd_una: flight.snd_una,
             snd_max: flight.snd_max,
             rtt,

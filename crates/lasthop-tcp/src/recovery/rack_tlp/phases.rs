@@ -6,7 +6,7 @@ use super::super::super::flight::Flight;
 use super::super::super::loss::rack::Found;
 use super::super::super::timers::Timer;
 use super::super::super::undo::frto;
-use super::{Arrival, LINUX_SLACK, News, Phase, RackTlp, Resend};
+use super::{AckSummary, Arrival, LINUX_SLACK, Phase, RackTlp, Resend};
 use lasthop_base::units::{Duration, Instant};
 
 /// So long a sender waits at least before it believes that SACKed data have been dropped (Linux).
@@ -14,16 +14,21 @@ const LEAST_WAIT: Duration = Duration::from_millis(10);
 
 impl RackTlp {
     /// The ACK tells of losses, or a phase is to end.
-    pub(super) fn alert(&mut self, flight: &mut Flight, arrival: &Arrival, news: &mut News) {
+    pub(super) fn alert(
+        &mut self,
+        flight: &mut Flight,
+        arrival: &Arrival,
+        summary: &mut AckSummary,
+    ) {
         if arrival.has_echo_of_mark {
             self.can_restore = false;
         }
         if flight.records().len() == 0 {
             self.counted = 0;
         }
-        if news.una_advanced && Self::is_oldest_sacked(flight) {
+        if summary.una_advanced && Self::is_oldest_sacked(flight) {
             Self::await_word(flight, arrival.now);
-            news.sets_timer = false;
+            summary.sets_timer = false;
             return;
         }
         if self.phase == Phase::Open {
@@ -46,33 +51,33 @@ impl RackTlp {
         }
         match self.phase {
             Phase::Recovery => {
-                if !news.una_advanced {
-                    self.count_duplicates(flight, news);
-                } else if self.is_reordered_in_recovery(flight, arrival, news) {
+                if !summary.una_advanced {
+                    self.count_duplicates(flight, summary);
+                } else if self.is_reordered_in_recovery(flight, arrival, summary) {
                     return;
                 }
-                if self.take_back_by_dsack(flight) {
-                    self.try_to_open(flight, arrival, news);
+                if self.undo_by_dsack(flight) {
+                    self.try_to_open(flight, arrival, summary);
                 }
-                self.identify_losses(flight, arrival.now, news);
+                self.identify_losses(flight, arrival.now, summary);
                 if self.phase != Phase::Recovery {
                     if flight.records().marks().lost == 0 {
                         return;
                     }
-                    self.enter_recovery(flight, arrival.now, arrival.has_echo_of_mark, news);
+                    self.enter_recovery(flight, arrival.now, arrival.has_echo_of_mark, summary);
                 }
             }
             Phase::Loss => {
-                self.on_ack_in_loss(flight, arrival, news);
-                self.identify_losses(flight, arrival.now, news);
-                if self.phase != Phase::Open && news.lost_again == 0 {
+                self.on_ack_in_loss(flight, arrival, summary);
+                self.identify_losses(flight, arrival.now, summary);
+                if self.phase != Phase::Open && summary.lost_again == 0 {
                     return;
                 }
-                self.look_for_recovery(flight, arrival, news);
+                self.look_for_recovery(flight, arrival, summary);
                 return;
             }
             _ => {
-                self.look_for_recovery_anew(flight, arrival, news);
+                self.look_for_recovery_anew(flight, arrival, summary);
                 return;
             }
         }
@@ -94,29 +99,29 @@ impl RackTlp {
         &mut self,
         flight: &mut Flight,
         arrival: &Arrival,
-        news: &mut News,
+        summary: &mut AckSummary,
     ) {
         if !self.has_sack {
-            if news.una_advanced {
+            if summary.una_advanced {
                 self.counted = 0;
             }
-            self.count_duplicates(flight, news);
+            self.count_duplicates(flight, summary);
         }
         if self.phase <= Phase::Disorder {
-            self.take_back_by_dsack(flight);
+            self.undo_by_dsack(flight);
         }
-        self.identify_losses(flight, arrival.now, news);
-        self.look_for_recovery(flight, arrival, news);
+        self.identify_losses(flight, arrival.now, summary);
+        self.look_for_recovery(flight, arrival, summary);
     }
 
     pub(super) fn look_for_recovery(
         &mut self,
         flight: &mut Flight,
         arrival: &Arrival,
-        news: &mut News,
+        summary: &mut AckSummary,
     ) {
         if flight.records().marks().lost == 0 {
-            self.try_to_open(flight, arrival, news);
+            self.try_to_open(flight, arrival, summary);
             return;
         }
         let is_probe = |probe: (u64, u64)| probe.0 == flight.snd_una;
@@ -127,7 +132,7 @@ impl RackTlp {
             self.resend_too_large(flight);
             return;
         }
-        self.enter_recovery(flight, arrival.now, arrival.has_echo_of_mark, news);
+        self.enter_recovery(flight, arrival.now, arrival.has_echo_of_mark, summary);
         self.resend = Resend::Lost;
     }
 
@@ -135,24 +140,24 @@ impl RackTlp {
         &mut self,
         flight: &mut Flight,
         arrival: &Arrival,
-        news: &mut News,
+        summary: &mut AckSummary,
     ) {
         let is_everything = flight.snd_una >= self.end;
-        if news.una_advanced && self.may_take_back(flight, arrival) {
-            self.take_back_timeout(flight, false);
+        if summary.una_advanced && self.may_undo(flight, arrival) {
+            self.undo_timeout(flight, false);
             return;
         }
         let sent_new = flight.snd_max > self.end;
         let verdict = self.frto.on_ack(frto::Told {
-            original: news.has_original,
-            una_advanced: news.una_advanced,
-            is_duplicate: news.has_sacked || news.duplicates > 0,
+            original: summary.has_original,
+            una_advanced: summary.una_advanced,
+            is_duplicate: summary.has_sacked || summary.duplicates > 0,
             is_everything,
             sent_new,
         });
         match verdict {
             frto::Verdict::Spurious => {
-                self.take_back_timeout(flight, true);
+                self.undo_timeout(flight, true);
                 return;
             }
             frto::Verdict::SendNew => {
@@ -172,9 +177,9 @@ impl RackTlp {
             return;
         }
         if !self.has_sack {
-            if sent_new && news.duplicates > 0 {
-                self.count_duplicates(flight, news);
-            } else if news.una_advanced {
+            if sent_new && summary.duplicates > 0 {
+                self.count_duplicates(flight, summary);
+            } else if summary.una_advanced {
                 self.counted = 0;
             }
         }
@@ -184,8 +189,8 @@ impl RackTlp {
     /// All that had been sent is acknowledged. Without SACK the phase is held until something beyond it is, so that
     /// duplicates of it begin no other.
     pub(super) fn is_held_at_end(&mut self, flight: &mut Flight, arrival: &Arrival) -> bool {
-        if self.may_take_back(flight, arrival) {
-            self.take_back(flight, false);
+        if self.may_undo(flight, arrival) {
+            self.undo_reduction(flight, false);
         } else {
             self.rack.on_recovered();
         }
@@ -204,7 +209,7 @@ impl RackTlp {
         &mut self,
         flight: &mut Flight,
         arrival: &Arrival,
-        news: &mut News,
+        summary: &mut AckSummary,
     ) -> bool {
         if !self.duplicated.has_reduction() || !self.is_delayed(flight, arrival) {
             return false;
@@ -213,8 +218,8 @@ impl RackTlp {
         if self.conventions == Conventions::Linux {
             // How far the original was behind raises the threshold.
             let fack = self.highest_arrived(flight, flight.snd_una);
-            news.overtaken = Some(news.prior_una);
-            self.raise_threshold(news, flight.mss, fack);
+            summary.overtaken = Some(summary.prior_una);
+            self.raise_threshold(summary, flight.mss, fack);
         }
         if flight.records().marks().resent > 0 {
             return true;
@@ -222,19 +227,24 @@ impl RackTlp {
         if !Self::has_retransmitted(flight) {
             self.resent_at = None;
         }
-        self.take_back(flight, true);
+        self.undo_reduction(flight, true);
         self.keep_open(flight);
         false
     }
 
-    pub(super) fn try_to_open(&mut self, flight: &mut Flight, arrival: &Arrival, news: &News) {
+    pub(super) fn try_to_open(
+        &mut self,
+        flight: &mut Flight,
+        arrival: &Arrival,
+        summary: &AckSummary,
+    ) {
         if !Self::has_retransmitted(flight) {
             self.resent_at = None;
         }
         if arrival.has_echo_of_mark && self.phase < Phase::Reduced {
             self.can_restore = false;
             self.duplicated.end();
-            self.reduce(flight, arrival.now, Congestion::Ecn, news.delivered);
+            self.reduce(flight, arrival.now, Congestion::Ecn, summary.delivered);
             self.phase = Phase::Reduced;
         }
         if self.phase != Phase::Reduced {
@@ -257,14 +267,14 @@ impl RackTlp {
         flight: &mut Flight,
         now: Instant,
         is_marked: bool,
-        news: &News,
+        summary: &AckSummary,
     ) {
         self.can_restore = false;
         self.mark_reduction(flight);
         flight.counters.fast_retransmits += 1;
         if !self.is_reducing() {
             self.can_restore = !is_marked;
-            self.reduce(flight, now, Congestion::Loss, news.delivered);
+            self.reduce(flight, now, Congestion::Loss, summary.delivered);
         }
         self.phase = Phase::Recovery;
     }
@@ -339,42 +349,47 @@ impl RackTlp {
         }
     }
 
-    pub(super) fn count_duplicates(&mut self, flight: &mut Flight, news: &mut News) {
-        if self.has_sack || news.duplicates == 0 {
+    pub(super) fn count_duplicates(&mut self, flight: &mut Flight, summary: &mut AckSummary) {
+        if self.has_sack || summary.duplicates == 0 {
             return;
         }
         let before = self.counted;
-        self.counted += news.duplicates;
+        self.counted += summary.duplicates;
         self.limit_counted(flight, 0);
-        news.delivered += self.counted.saturating_sub(before);
+        summary.delivered += self.counted.saturating_sub(before);
     }
 
-    pub(super) fn identify_losses(&mut self, flight: &mut Flight, now: Instant, news: &mut News) {
+    pub(super) fn identify_losses(
+        &mut self,
+        flight: &mut Flight,
+        now: Instant,
+        summary: &mut AckSummary,
+    ) {
         if flight.records().len() == 0 {
             return;
         }
         if !self.has_sack {
             let is_lost = self.phase < Phase::Recovery && self.counted >= self.threshold
-                || self.phase == Phase::Recovery && news.una_advanced;
+                || self.phase == Phase::Recovery && summary.una_advanced;
             if is_lost && flight.records().get(0).is_some_and(|oldest| !oldest.is_lost) {
                 flight.records_mut().mark_lost(0);
                 flight.count_marked_lost();
-                news.lost += 1;
+                summary.lost += 1;
             }
             return;
         }
         let window = self.reordering_window(flight);
         let found = self.rack.look(now, flight.records_mut(), window);
-        self.take_in(flight, &found, news);
+        self.take_in(flight, &found, summary);
         if found.look_again > Duration::ZERO {
             Self::arm(flight, Timer::Reordering, now, found.look_again + self.slack());
-            news.sets_timer = false;
+            summary.sets_timer = false;
         }
     }
 
-    pub(super) fn take_in(&mut self, flight: &mut Flight, found: &Found, news: &mut News) {
-        news.lost += found.lost;
-        news.lost_again += found.lost_again;
+    pub(super) fn take_in(&mut self, flight: &mut Flight, found: &Found, summary: &mut AckSummary) {
+        summary.lost += found.lost;
+        summary.lost_again += found.lost_again;
         if found.lost > 0 {
             flight.count_marked_lost();
         }
@@ -399,12 +414,12 @@ impl RackTlp {
         self.undo != UndoKind::Off && is_delayed
     }
 
-    pub(super) fn may_take_back(&self, flight: &Flight, arrival: &Arrival) -> bool {
+    pub(super) fn may_undo(&self, flight: &Flight, arrival: &Arrival) -> bool {
         let by_dsack = self.undo == UndoKind::All && self.duplicated.is_spurious();
         self.duplicated.has_reduction() && (by_dsack || self.is_delayed(flight, arrival))
     }
 
-    pub(super) fn take_back(&mut self, flight: &mut Flight, is_nothing_lost: bool) {
+    pub(super) fn undo_reduction(&mut self, flight: &mut Flight, is_nothing_lost: bool) {
         if is_nothing_lost {
             flight.records_mut().unmark_lost();
         }
@@ -418,16 +433,16 @@ impl RackTlp {
         self.rack.on_taken_back();
     }
 
-    pub(super) fn take_back_by_dsack(&mut self, flight: &mut Flight) -> bool {
+    pub(super) fn undo_by_dsack(&mut self, flight: &mut Flight) -> bool {
         let is_spurious = self.undo == UndoKind::All && self.duplicated.is_spurious();
         if is_spurious {
-            self.take_back(flight, false);
+            self.undo_reduction(flight, false);
         }
         is_spurious
     }
 
-    pub(super) fn take_back_timeout(&mut self, flight: &mut Flight, by_frto: bool) {
-        self.take_back(flight, true);
+    pub(super) fn undo_timeout(&mut self, flight: &mut Flight, by_frto: bool) {
+        self.undo_reduction(flight, true);
         self.timeouts = 0;
         let is_held = flight.snd_una == self.end && !self.has_sack;
         if !is_held && (by_frto || self.has_sack) {

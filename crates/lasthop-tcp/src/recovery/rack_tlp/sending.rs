@@ -202,7 +202,7 @@ impl LossRecovery for RackTlp {
             flight.timers.stop(Timer::Retransmission);
         }
         let index = flight.records().index_of(seq);
-        let is_again = flight.records().get(index).is_some_and(|record| record.was_resent());
+        let is_again = flight.records().get(index).is_some_and(|record| record.was_retransmitted());
         if is_again && forced == Some(Forced::OldProbe) && self.conventions == Conventions::Linux {
             // Linux: a probe is no retransmission in any of its counts but the total.
             if self.phase < Phase::Recovery {

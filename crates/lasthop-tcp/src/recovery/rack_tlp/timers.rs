@@ -6,7 +6,7 @@ use super::super::super::flight::Flight;
 use super::super::super::loss::tail_probe;
 use super::super::super::timers::Timer;
 use super::super::LossRecovery;
-use super::{Forced, News, Phase, RackTlp, Resend, TICK};
+use super::{AckSummary, Forced, Phase, RackTlp, Resend, TICK};
 use lasthop_base::units::{Duration, Instant};
 
 impl RackTlp {
@@ -40,7 +40,7 @@ impl RackTlp {
     }
 
     /// Has the sender nothing but new data to send?
-    pub fn is_calm(&self) -> bool {
+    pub fn sends_only_new_data(&self) -> bool {
         self.phase == Phase::Open && self.forced.is_none()
     }
 
@@ -70,9 +70,9 @@ impl RackTlp {
         is_ack: bool,
     ) -> bool {
         let outstanding = flight.records().len();
-        let is_calm = matches!(self.phase, Phase::Open | Phase::Reduced);
+        let may_probe = matches!(self.phase, Phase::Open | Phase::Reduced);
         let probes = self.has_sack && flight.config.tail_probes;
-        if !probes || outstanding == 0 || !is_calm || flight.snd_una == 0 {
+        if !probes || outstanding == 0 || !may_probe || flight.snd_una == 0 {
             return false;
         }
         let until_rto = if is_ack { flight.rtt.rto() } else { self.until_rto(flight, now) };
@@ -92,13 +92,13 @@ impl RackTlp {
     }
 
     pub(super) fn on_reordering_timer(&mut self, flight: &mut Flight, now: Instant) {
-        let mut news = News::default();
+        let mut summary = AckSummary::default();
         let window = self.reordering_window(flight);
         let found = self.rack.detect(now, flight.records_mut(), window);
-        self.take_in(flight, &found, &mut news);
+        self.take_in(flight, &found, &mut summary);
         if found.lost + found.lost_again > 0 {
             if self.phase != Phase::Recovery {
-                self.enter_recovery(flight, now, false, &news);
+                self.enter_recovery(flight, now, false, &summary);
                 if !flight.law.keeps_window_in_recovery() {
                     self.proportion(flight, 1, false);
                 }
