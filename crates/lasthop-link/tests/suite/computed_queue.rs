@@ -1,5 +1,6 @@
-//! The computed FIFO against one that keeps every packet: fates, lengths and counters, for packets of
-//! some lengths that come in bursts and after pauses, behind limits of some packets.
+//! Compares the computed FIFO with a reference that keeps every packet: outcomes, lengths and
+//! counters. Packets of a few lengths arrive in bursts and after idle periods; limits are a few
+//! packets.
 
 use lasthop_base::rng::Streams;
 use lasthop_base::units::{Bytes, Instant, Probability, Rate};
@@ -7,19 +8,19 @@ use lasthop_link::channel::{Channel, Clean, Uniform};
 use lasthop_link::queue::{ComputedFifo, Fate, Limit, QueueCounters, Transmitter};
 use proptest::prelude::*;
 
-/// A bit lasts some 3 / 7 ns, so that most times have a fraction.
+/// The duration of a bit is 3 / 7 ns, so that most times have a fraction.
 const RATE: u64 = 2_333_333_333;
 
-/// A packet that was admitted.
+/// An admitted packet.
 struct Kept {
     start: u64,
-    /// Whole nanoseconds and the rest, in units of 1 / rate.
+    /// Whole nanoseconds, and the fraction in units of 1 / rate.
     end: (u64, u64),
     bits: u64,
     is_lost: bool,
 }
 
-/// All packets, one by one.
+/// Reference implementation that keeps all packets.
 #[derive(Default)]
 struct Model {
     kept: Vec<Kept>,
@@ -31,7 +32,7 @@ impl Model {
         self.kept.iter().filter(|packet| packet.end.0 > now).count() as u64
     }
 
-    /// When the packet ends, unless it is dropped.
+    /// Returns the end of the transmission, or `None` if the packet is dropped.
     fn offer(&mut self, now: u64, bits: u64, limit: u64) -> Option<u64> {
         if self.length(now) >= limit {
             self.drops += 1;
@@ -79,7 +80,8 @@ proptest! {
         let mut model = Model::default();
         let mut now = 0;
         for (pause, length) in offers {
-            // At once, when the transmitter falls idle, within a frame, after several.
+            // Immediately, when the transmitter becomes idle, within a frame, and after several
+            // frames.
             let free = model.kept.last().map_or(0, |last| last.end.0);
             now = [now, now, now.max(free), now + 1, now + 500, now + 20_000][pause];
             let bytes = [250, 250, 40, 1500][length];

@@ -1,5 +1,5 @@
-//! Two interfaces on real bytes over a pipe that loses and delays, without the simulator: what a live
-//! driver does with them.
+//! Two interfaces on real bytes over a pipe with losses and delay, without the simulator, as used
+//! by a live driver.
 
 use crate::common::*;
 use lasthop_base::rng::{Stream, Streams};
@@ -15,7 +15,7 @@ const DELAY: Duration = Duration::from_millis(10);
 
 type End = Interface<LinkEndpoint<Vec<u8>>, Vec<u8>>;
 
-/// Numbered packets of 1 to 300 bytes.
+/// Numbered packets of 4 to 303 B.
 fn packets(count: u32, sizes: &mut Stream) -> VecDeque<Vec<u8>> {
     let packet = |number: u32| {
         let mut packet = number.to_be_bytes().to_vec();
@@ -25,10 +25,10 @@ fn packets(count: u32, sizes: &mut Stream) -> VecDeque<Vec<u8>> {
     (0..count).map(packet).collect()
 }
 
-/// A pipe with an interface at each end, turned by its own clock.
+/// A pipe with an interface at each end and its own clock.
 struct Pipe {
     ends: [End; 2],
-    /// Bytes on their way, by time of arrival and a number, and where they go.
+    /// Frames in transit, by arrival time and frame number, with the receiving end.
     on_air: BTreeMap<(Instant, u64), (usize, Vec<u8>)>,
     losses: Stream,
     loss: f64,
@@ -37,7 +37,7 @@ struct Pipe {
 }
 
 impl Pipe {
-    /// Takes what one end sends and lets go up.
+    /// Collects the delivered packets of an end and sends its frames.
     fn drain(&mut self, now: Instant, side: usize) {
         self.up[side].extend(std::iter::from_fn(|| self.ends[side].poll_deliver()));
         while self.ends[side].poll_event().is_some() {}
@@ -54,8 +54,8 @@ impl Pipe {
         }
     }
 
-    /// Turns the clock until nothing is left to happen, or `stop`; offers packets as the queues
-    /// take them.
+    /// Runs until no events are left, or until `stop`. Packets are offered as the queues accept
+    /// them.
     fn run(&mut self, mut offers: [VecDeque<Vec<u8>>; 2], stop: Instant) {
         let mut now = Instant::ZERO;
         while now < stop {
@@ -93,7 +93,7 @@ impl Pipe {
     }
 }
 
-/// Sends packets both ways and returns the pipe with what was offered.
+/// Sends packets in both directions. Returns the pipe and the offered packets.
 fn carry(protocol: &Protocol, loss: f64) -> (Pipe, [VecDeque<Vec<u8>>; 2]) {
     let queue = || Queue::drop_tail(Limit::Packets(20), Bytes::default());
     let interface = |endpoint| Interface::new(endpoint, queue(), Transmitter::new(RATE));
@@ -111,7 +111,7 @@ fn carry(protocol: &Protocol, loss: f64) -> (Pipe, [VecDeque<Vec<u8>>; 2]) {
     (pipe, offers)
 }
 
-/// All packets arrive, in order.
+/// Checks that all packets are delivered in order.
 fn transfer(protocol: &Protocol, loss: f64) -> Pipe {
     let (pipe, offers) = carry(protocol, loss);
     for (side, offers) in offers.iter().enumerate() {
@@ -130,8 +130,8 @@ fn packets_cross_every_reliable_link_in_order() {
     }
 }
 
-/// Protocols that give up after some attempts lose packets, but neither change nor invent nor repeat
-/// any; those that release at once may change the order.
+/// Protocols with a retry limit lose packets, but neither modify, invent nor duplicate them.
+/// Protocols with immediate release may reorder them.
 #[test]
 fn packets_cross_links_that_give_up_unharmed_or_not_at_all() {
     let ms = Duration::from_millis;
@@ -149,7 +149,7 @@ fn packets_cross_links_that_give_up_unharmed_or_not_at_all() {
         Protocol::Rlp(RlpParameters { release: Release::Immediate, ..rlp }),
         Protocol::XorFec(xor_fec(8, ms(20))),
     ];
-    // The shares that may be lost; a reset discards all that is outstanding.
+    // Maximum fractions of lost packets. A reset discards all outstanding data.
     for (protocol, most) in in_order.iter().zip([0.2, 0.1, 0.2, 0.9, 0.1]) {
         let (pipe, offers) = carry(protocol, 0.1);
         for (side, offers) in offers.iter().enumerate() {
@@ -176,8 +176,8 @@ fn packets_cross_links_that_give_up_unharmed_or_not_at_all() {
     }
 }
 
-/// Offered more than it carries, an interface with early detection marks packets of a transport that
-/// knows marks, drops those of others, and lets neither near its limit.
+/// With more traffic than the link can carry, RED marks packets of transports that support ECN,
+/// drops those of others, and keeps the queue well below its limit in both cases.
 #[test]
 fn early_detection_keeps_a_queue_short() {
     for (class, knows_marks) in [(0x02, true), (0x00, false)] {
@@ -190,7 +190,7 @@ fn early_detection_keeps_a_queue_short() {
         let mut packet = vec![0u8; 500];
         (packet[0], packet[1]) = (0x60, class << 4);
         let (mut marks, mut sent, mut longest, mut clock) = (0, 0, 0, Instant::ZERO);
-        // 2 ms a packet at 2 Mbps; one comes every 1.9 ms.
+        // 2 ms per packet at 2 Mbps; one arrives every 1.9 ms.
         for number in 0..20_000 {
             let now = Instant::from_nanos(number * 1_900_000);
             while end.next_timeout() <= now {
@@ -208,7 +208,7 @@ fn early_detection_keeps_a_queue_short() {
         let counters = end.queue().counters();
         let drops = counters.early_drops;
         assert!(drops > 500 && drops < 1_500, "{drops}");
-        // What waits at the end may have marks too.
+        // Packets that are queued at the end may be marked, too.
         let seen = marks..=marks + end.queued() as u64;
         assert!(counters.tail_drops == 0 && seen.contains(&counters.marks), "{counters:?}");
         assert!(longest < if knows_marks { 100 } else { 30 }, "{longest} packets");

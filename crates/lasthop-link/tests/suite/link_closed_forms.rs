@@ -1,4 +1,4 @@
-//! Saturated links against their closed forms. Seeds are fixed.
+//! Compares saturated links with closed forms. Seeds are fixed.
 
 use crate::common::*;
 use lasthop_base::rng::Streams;
@@ -8,7 +8,7 @@ use lasthop_link::link::{
     Endpoint, Release, Renack, RlpParameters, SelectiveRepeatParameters, TimerMode,
 };
 
-/// The link of the study: 64 kbps, 50 ms, 250-byte packets in 252-byte frames of 31.5 ms.
+/// The link of the study: 64 kbps, 50 ms, 250 B packets in 252 B frames of 31.5 ms.
 const RATE: Rate = Rate::from_bps(64_000);
 const DELAY: Duration = Duration::from_millis(50);
 const FRAME: Duration = Duration::from_nanos(31_500_000);
@@ -16,7 +16,7 @@ const FRAME: Duration = Duration::from_nanos(31_500_000);
 const ROUND_TRIP: Duration = Duration::from_nanos(131_750_000);
 const FRAMES: u64 = 100_000;
 
-/// Packets delivered per frame time on a saturated forward link, loss-free on the way back.
+/// Packets delivered per frame time on a saturated forward link with a loss-free reverse link.
 fn efficiency(protocol: Protocol, loss: f64, frames: u64) -> f64 {
     let p = Probability::new(loss).expect("a probability");
     let streams = Streams { seed: 5, replication: 0 };
@@ -31,9 +31,9 @@ fn efficiency(protocol: Protocol, loss: f64, frames: u64) -> f64 {
 
 #[test]
 fn selective_repeat_reaches_the_loss_bound() {
-    // Goodput <= R B / (B + h) (1 - p), that is an efficiency of 1 - p; the fraction of frames
-    // that survive has the standard error sqrt(p (1 - p) / n), at most 0.1 %. 5 of them: false
-    // alarm below 3e-7 a point.
+    // Goodput <= R B / (B + h) (1 - p), which is an efficiency of 1 - p. The fraction of surviving
+    // frames has the standard error sqrt(p (1 - p) / n), at most 0.1 %. 5 standard errors: false
+    // positives below 3e-7 per point.
     for timer in [TimerMode::PerFrame, TimerMode::BaseOnly] {
         for p in [0.0, 0.015, 0.025, 0.054, 0.098] {
             let parameters = SelectiveRepeatParameters {
@@ -55,11 +55,11 @@ fn selective_repeat_reaches_the_loss_bound() {
 
 #[test]
 fn go_back_n_follows_its_efficiency() {
-    // A loss costs T_o, from the start of the lost frame to the start of its copy; T_o is a
-    // multiple of T_f, so the transmitter is free when the timer fires. With n' frames that count,
-    // n' = n / (1 - p + p T_o / T_f), the relative standard error of η is its share of time lost
-    // times sqrt((1 - p) / (n' p)): at most 0.4 % (the last point), so that 2 % is 5 of them and a
-    // false alarm is below 1e-6 a point.
+    // A loss costs T_o, from the start of the lost frame to the start of its retransmission. T_o is
+    // a multiple of T_f, so that the transmitter is idle when the timer expires. Let n' = n / (1 -
+    // p + p T_o / T_f) be the number of frames that count. The relative standard error of η is the
+    // fraction of time lost, multiplied by sqrt((1 - p) / (n' p)). It is at most 0.4 % (the last
+    // point): 2 % are 5 standard errors, and false positives are below 1e-6 per point.
     for (multiple, p) in [(5, 0.01), (16, 0.01), (8, 0.054), (5, 0.098), (16, 0.098)] {
         let protocol = Protocol::GoBackN(go_back_n(64, FRAME * multiple));
         let efficiency = efficiency(protocol, p, 6 * FRAMES);
@@ -71,7 +71,7 @@ fn go_back_n_follows_its_efficiency() {
     }
 }
 
-/// Losses of one direction, each frame independently.
+/// Independent frame losses in one direction.
 fn uniform(p: f64, seed: u64, name: &str) -> Fate {
     let p = Probability::new(p).expect("a probability");
     let mut channel = Channel::Uniform(Uniform::new(p, &Streams { seed, replication: 0 }, name));
@@ -82,9 +82,10 @@ fn uniform(p: f64, seed: u64, name: &str) -> Fate {
 #[test]
 fn radio_links_leave_their_residual_loss() {
     // r = p (1 - (1 - p_c)(1 - p))^n: a frame is lost, and in each of n attempts its NACK or its
-    // copy. Frames are independent, so the number lost is binomial: 5 standard deviations, false
-    // alarm below 6e-7 a point. The link is saturated; the deadlines must count the copies that
-    // queue, or adjacent losses would be given up too early and r come out higher.
+    // retransmission. Frames are independent, so that the number of losses is binomial: 5 standard
+    // deviations, false positives below 6e-7 per point. The link is saturated. The deadlines must
+    // take queued retransmissions into account; otherwise adjacent losses would be abandoned too
+    // early and r would be higher.
     let frames = 400_000u64;
     for n in [0, 1, 3] {
         for (p, p_c) in [(0.02, 0.02), (0.1, 0.1), (0.1, 0.0), (0.3, 0.3), (0.3, 0.0)] {

@@ -1,5 +1,6 @@
-//! Hybrid FEC and ARQ: hand-worked ladders, properties, real bytes. Closed forms and figures are in
-//! `link_harq_figures.rs`; without limit it is among the reliable protocols of `link_properties.rs`.
+//! Hybrid ARQ: ladder diagrams computed by hand, properties, real bytes. Closed forms and published
+//! figures are in `link_harq_figures.rs`. Without a retry limit it is among the reliable protocols
+//! of `link_properties.rs`.
 
 use crate::common::*;
 use crate::links_on_bytes::{file, through_bytes};
@@ -22,8 +23,8 @@ pub fn seconds(seconds: u64) -> Instant {
     Instant::from_nanos(seconds * 1000 * MS)
 }
 
-/// 200 kbps, 20 ms, blocks of 5 units of 50 B, 10 B of them header: 10 ms; answers of 1 ms arrive 51 ms
-/// after the start of what they answer, the timer fires after 52 ms.
+/// 200 kbps, 20 ms, blocks of 5 units of 50 B, of which 10 B are header: 10 ms. Feedback frames of
+/// 1 ms arrive 51 ms after the start of the block; the timer expires after 52 ms.
 fn ladder_parameters() -> HarqParameters {
     HarqParameters {
         rate: Rate::from_bps(200_000),
@@ -33,7 +34,7 @@ fn ladder_parameters() -> HarqParameters {
     }
 }
 
-/// The first transmissions arrive with these units each, all others whole.
+/// The units that survive in the first transmissions, as bit masks. All later ones are intact.
 fn arriving(masks: &'static [u64]) -> UnitFate {
     Box::new(move |index, _| masks.get(index as usize).copied().unwrap_or(u64::MAX))
 }
@@ -90,7 +91,7 @@ fn a_disruption_is_waited_out_with_single_packets() {
             "20 A block 2 of 5, units 0+5, behind 2", // lost
             "30 A block 3 of 5, units 0+5, behind 3", // lost
             "30 B 0 from 0: 5, needs 0 ack 1",
-            // Its timer: one at a time from here on.
+            // The timer of block 1: one block at a time from here on.
             "62 A block 1 of 5, units 5+5, behind 0", // lost
             "114 A block 1 of 5, units 10+5, behind 0", // answered at 165
             "144 B 1 from 10: 5, needs 0 ack 2",
@@ -146,8 +147,9 @@ fn a_packet_that_is_given_up_is_skipped() {
     assert_eq!(receiver.skipped, 1);
 }
 
-/// A disruption begins within a transmission: three of five units arrive, and nothing of the next transmission. What has arrived counts:
-/// two units of the last transmission that is allowed are enough, one is not, and then the packet is given up.
+/// A disruption begins within a transmission: three of five units arrive, and no units of the next
+/// transmission. Received units count: two units of the last permitted transmission are enough.
+/// With only one unit the packet is abandoned.
 #[test]
 fn units_from_before_a_disruption_count_after_it() {
     let parameters = HarqParameters { max_transmissions: Some(3), ..ladder_parameters() };
@@ -165,13 +167,13 @@ fn units_from_before_a_disruption_count_after_it() {
 
 #[test]
 fn units_of_all_transmissions_count() {
-    // 3 of 5, then 2 of 5: together as many as there are data units.
+    // 3 of 5, then 2 of 5: together the number of data units.
     let masks = &[0b0_0111, 0b1_0001];
     for (reactive, again, bytes) in [(Reactive::Full, 5, 250), (Reactive::Needed, 2, 100)] {
         let parameters = HarqParameters { reactive, ..ladder_parameters() };
         let masks = if again == 5 { masks } else { &[0b0_0111, 0b11] };
         let (link, lines) = ladder(parameters, 1, masks, [clean(), clean()]);
-        // 2 units are on the air for 4 ms.
+        // The transmission of 2 units takes 4 ms.
         let answer = 51 + bytes / 25 + 20;
         assert_eq!(
             lines,
@@ -190,8 +192,8 @@ fn units_of_all_transmissions_count() {
 
 #[test]
 fn an_answer_may_wait_for_the_next_frame() {
-    // The last units of packet 0 are lost: its answer leaves with that of packet 1. Packet 2 lacks a unit before its last one,
-    // which ends it.
+    // The last units of packet 0 are lost: its feedback is sent together with that of packet 1.
+    // Packet 2 lacks a unit before its last one, which indicates its end.
     let feedback = Feedback::NextFrame;
     let parameters = HarqParameters { feedback, timeout: millis(60), ..ladder_parameters() };
     let masks = &[0b0_0111, u64::MAX, 0b1_0111];
@@ -212,7 +214,8 @@ fn an_answer_may_wait_for_the_next_frame() {
 
 #[test]
 fn the_answer_to_a_later_frame_reveals_a_lost_one() {
-    // Packet 1 is lost as a whole. Its timer would fire at 220 ms; the answer to packet 2 arrives at 71 ms.
+    // Packet 1 is lost as a whole. Its timer would expire at 220 ms; the feedback for packet 2
+    // arrives at 71 ms.
     let erasures = Erasures::LaterFrame;
     let mode = HarqMode::Pipelined;
     let parameters = HarqParameters { erasures, mode, timeout: millis(200), ..ladder_parameters() };
@@ -229,15 +232,16 @@ fn packets_may_be_delivered_out_of_order() {
     let masks = &[u64::MAX, 0b0_0111];
     let (link, _) = ladder(parameters, 4, masks, [clean(), clean()]);
     assert_eq!(numbers(&link), [0, 2, 3, 1]);
-    // Delivered out of order before a gap that is given up: neither lost nor delivered twice.
+    // Out-of-order packets before an abandoned one are neither lost nor delivered twice.
     let parameters = HarqParameters { max_transmissions: Some(1), ..parameters };
     let (link, _) = ladder(parameters, 4, masks, [clean(), clean()]);
     assert_eq!(numbers(&link), [0, 2, 3]);
     assert_eq!(link.ends[1].counters().skipped, 1);
 }
 
-/// Parts of three units of 2 ms and of two. The second part of packet 0, frame 2, is lost: its timer finds that something has come, which is
-/// no disruption, and the packet needs no more than the first part of what it is sent again with.
+/// Parts of three units and of two units, 2 ms per unit. The second part of packet 0, frame 2, is
+/// lost. When its timer expires, some units have been received, and this is not a disruption. The
+/// packet only needs the first part of its retransmission.
 #[test]
 fn units_of_packets_take_turns() {
     let parameters = HarqParameters { interleave: 2, ..ladder_parameters() };
@@ -272,8 +276,8 @@ fn units_of_packets_take_turns() {
 
 #[test]
 fn parity_follows_the_estimate_and_repairs_at_once() {
-    // A weight of 1: the estimate is the last sample. 2 of 5 lost: 0.4 and sqrt(0.24 / 5) make 4 of 5
-    // units parity, of 200 B each.
+    // Weight 1: the estimate is the last sample. With 2 of 5 units lost, 0.4 and sqrt(0.24 / 5)
+    // result in 4 parity units out of 5, of 200 B each.
     let parameters = HarqParameters { estimate_weight: 1.0, window: 1, ..ladder_parameters() };
     let masks = &[0b0_0111, u64::MAX, 0b1_0000];
     let (link, lines) = ladder(parameters, 2, masks, [clean(), clean()]);
@@ -286,7 +290,7 @@ fn parity_follows_the_estimate_and_repairs_at_once() {
         ]
     );
     assert_eq!(link.ends[1].counters().recovered, 2);
-    // Without parity the same packet is sent again.
+    // Without parity, the same packet is retransmitted.
     let none = HarqParameters { proactive: Proactive::None, ..parameters };
     let (_, lines) = ladder(none, 2, masks, [clean(), clean()]);
     assert_eq!(lines[4], "102 A block 1 of 5, units 0+5, behind 0");
@@ -302,14 +306,14 @@ fn estimates_leave_out_what_is_lost_as_a_whole_unless_they_are_told_to_count_it(
     };
     let half = HarqParameters { estimate_weight: 0.5, ..ladder_parameters() };
     assert_eq!(estimate(half), 0.1, "half of 1 of 5");
-    // The answer of 1 comes at 61 ms, the timer of 0 fires at 52 ms.
+    // The feedback for 1 arrives at 61 ms; the timer of 0 expires at 52 ms.
     let counted = HarqParameters { skip_erased: false, ..half };
     assert_eq!(estimate(counted), 0.5 + 0.5 * (0.2 - 0.5));
 }
 
 #[test]
 fn the_third_transmission_may_have_the_link_for_itself() {
-    // Three packets keep one unit of each of their first two transmissions.
+    // One unit survives in each of the first two transmissions of three packets.
     let masks = &[1, 1, 1, 1, 1, 1];
     let base = HarqParameters {
         mode: HarqMode::Pipelined,
@@ -324,7 +328,7 @@ fn the_third_transmission_may_have_the_link_for_itself() {
     };
     let (together, alone) = (starts(base), starts(single));
     assert_eq!(together[..5], alone[..5]);
-    // 0 needs units for the third time: 1 waits for the answer to it, or does not.
+    // 0 needs units for the third time: 1 either waits for its feedback or does not.
     let third = |lines: &[String], packet| -> u64 {
         let own = format!("block {packet} ");
         let line = lines.iter().filter(|line| line.contains(&own)).nth(2).expect("a third one");
@@ -337,7 +341,8 @@ fn the_third_transmission_may_have_the_link_for_itself() {
 
 #[test]
 fn probes_may_be_free() {
-    // Nothing arrives for a second: counted, four transmissions each; uncounted, none is given up.
+    // All frames are lost for 1 s. If they are counted, each packet has four transmissions;
+    // otherwise no packets are abandoned.
     let lost = |probes_count| {
         let parameters =
             HarqParameters { probes_count, max_transmissions: Some(4), ..ladder_parameters() };
@@ -366,7 +371,7 @@ fn wrong_parameters_say_what_is_allowed() {
     assert!(error(HarqParameters { header: Bytes::new(1 << 20), ..base }).contains("65535"));
 }
 
-/// Which of 20 units survive, by the bits of a hash.
+/// Bit masks of the surviving units, random for the first frames.
 fn hashed(seed: u64, share: f64, first: usize) -> UnitFate {
     let mut stream = Streams { seed, replication: 0 }.stream("units", "masks");
     Box::new(move |index, _| {
@@ -388,8 +393,9 @@ fn mode() -> impl Strategy<Value = HarqMode> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// In order, none twice, no stall, and each packet either arrives or is given up, under loss of frames,
-    /// of answers and of units, repetition and delay.
+    /// Packets are delivered in order, without duplicates or stalls. Each packet is either
+    /// delivered or abandoned, with losses of frames, of feedback and of units, duplicated frames
+    /// and delays.
     #[test]
     fn packets_arrive_in_order_or_are_given_up(
         (units, window, timeout, mode) in (1u32..30, 1u32..40, 1u64..300, mode()),
@@ -495,7 +501,8 @@ fn files_cross_unharmed_though_units_are_lost() {
 fn frames_have_the_fields_of_their_format() {
     let window = HarqWireWindow { expected: 0x1_0203, base: 0xfffe, next: 0x1_0000 };
     let read = |bytes: &[u8]| decode(bytes, &window);
-    // K 2, 3 units from unit 1 on, number 0x0205, 1 B of padding, the oldest is 2 behind; the second is lost.
+    // K 2, 3 units from unit 1 onwards, number 0x0205, 1 B of padding, the oldest one is 2 behind;
+    // the second unit is lost.
     let block =
         [&[2, 3, 2, 5, 1, 1, 0, 2, 10, 11][..], &[0; 10], &[2, 3, 2, 5, 3, 1, 0, 2, 30, 31]]
             .concat();

@@ -1,5 +1,5 @@
-//! Losses and goodput of hybrid FEC and ARQ against closed forms and the link tables of the project's notes on its paper.
-//! Seeds are fixed.
+//! Compares losses and goodput of hybrid ARQ with closed forms and with the link tables of the
+//! project's notes on the paper. Seeds are fixed.
 
 use crate::common::*;
 use crate::link_harq::{millis, numbers, seconds};
@@ -8,7 +8,7 @@ use lasthop_base::units::{Bytes, Duration, Instant, Probability, Rate};
 use lasthop_link::channel::{Airtime, Channel, ErrorProcess, OnOff, Product, Uniform};
 use lasthop_link::link::{Endpoint, HarqMode, HarqParameters};
 
-/// Losses of an ON/OFF process times uniform ones, unit by unit.
+/// Unit losses of an on-off process combined with uniform losses.
 fn disrupted(law: DurationLaw, loss: f64, seed: u64, units: u32) -> UnitFate {
     let streams = Streams { seed, replication: 0 };
     let loss = Probability::new(loss).expect("a probability");
@@ -20,11 +20,12 @@ fn disrupted(law: DurationLaw, loss: f64, seed: u64, units: u32) -> UnitFate {
     })
 }
 
-/// Section 3.6 of the project's notes: residual loss without FEC when transmissions are 21.2 ms apart
-/// and the link is down for 100 of 200 ms; losses of single packets between them besides.
+/// Section 3.6 of the project's notes: residual loss without FEC if transmissions are 21.2 ms apart
+/// and the link is down for 100 of 200 ms, in addition to independent packet losses.
 #[test]
 fn without_coding_the_residual_loss_is_that_of_its_closed_form() {
-    // The mean over the phase of a cycle of the product of the losses at each transmission.
+    // The product of the loss probabilities of all transmissions, averaged over the phase of a
+    // cycle.
     let exact = |loss: f64, retransmissions: u64| {
         let steps = 200_000;
         let product = |phase: u64| {
@@ -33,14 +34,15 @@ fn without_coding_the_residual_loss_is_that_of_its_closed_form() {
         };
         (0..steps).map(product).sum::<f64>() / steps as f64
     };
-    // As printed in the notes.
+    // Values printed in the notes.
     for (loss, retransmissions, printed) in
         [(0.0, 2, 0.2880), (0.0, 3, 0.1820), (0.3, 3, 0.2719), (0.5, 5, 0.1829), (0.5, 20, 0.0009)]
     {
         assert!((exact(loss, retransmissions) - printed).abs() < 1e-4);
     }
-    // Packets so far apart that one is resolved before the next comes, at phases all over the cycle: the
-    // number given up is at most binomial, 5 standard deviations, false alarm below 6e-7 each, 12 in all.
+    // The interval between packets is long enough for each to be resolved before the next one
+    // arrives, at phases distributed over the cycle. The number of abandoned packets is at most
+    // binomial: 5 standard deviations, false positives below 6e-7 each, 12 in total.
     let packets = 40_000;
     let down = DurationLaw::Constant(millis(100));
     for loss in [0.0, 0.1, 0.3, 0.5] {
@@ -76,11 +78,12 @@ fn without_coding_the_residual_loss_is_that_of_its_closed_form() {
     }
 }
 
-/// Payload in Mb/s and residual loss of a saturated 10 Mb/s link of 10 ms, packets of 1500 B, down and up
-/// for 90 to 110 ms each by turns.
+/// Returns the payload throughput in Mbit/s and the residual loss of a saturated link with 10
+/// Mbit/s and 10 ms. Packets have 1500 B; the link is alternately down and up for 90 to 110 ms
+/// each.
 fn saturated(parameters: HarqParameters, loss: f64) -> [f64; 2] {
     let rate = Rate::from_bps(10_000_000);
-    // An answer takes less than 0.1 ms and arrives 20 ms after the end of what it answers.
+    // A feedback frame takes less than 0.1 ms and arrives 20 ms after the end of the block.
     let parameters = HarqParameters {
         header: Bytes::new(0),
         control: Bytes::new(1),
@@ -100,10 +103,10 @@ fn saturated(parameters: HarqParameters, loss: f64) -> [f64; 2] {
     [delivered * 12_000.0 / 200e6, counters.abandoned as f64 / counters.packets as f64]
 }
 
-/// Tables 3.7 (baseline) and 3.8 (one hop) of the project's notes. The goodput of a cycle of 200 ms varies by
-/// some 13 % of its mean, its number of packets given up by some 60 %: 5 standard errors of the
-/// difference of 1000 cycles here and 2800 there are 2.4 % and 11 %; what is printed is rounded besides.
-/// False alarm below 1e-6 a figure.
+/// Tables 3.7 (baseline) and 3.8 (one hop) of the project's notes. The goodput of a cycle of 200 ms
+/// varies by about 13 % of its mean, its number of abandoned packets by about 60 %. 5 standard
+/// errors of the difference between 1000 cycles here and 2800 there are 2.4 % and 11 %; printed
+/// values are rounded in addition. False positives below 1e-6 per value.
 #[test]
 fn saturated_links_have_the_figures_of_the_notes() {
     let hybrid = HarqParameters { max_transmissions: Some(4), ..harq(20, millis(1)) };
@@ -133,18 +136,23 @@ fn saturated_links_have_the_figures_of_the_notes() {
     }
 }
 
-/// A burst that takes b units in a row, b - 1 others being in the way of its ends, takes more than P of so many parts of s = N / d units:
+/// Consider a burst that destroys b consecutive units, and a packet whose parts of s = N / d units
+/// are separated by parts of other packets. The expected number of packets that lose more than P
+/// units of a part to the burst is
 ///
 /// ```text
-///   (b + s - 1 - 2 P) / s   if b > P and s > P, otherwise none,
+///    (b + s - 1 - 2 P) / s   if b > P and s > P, otherwise 0,
 /// ```
 ///
-/// the number of places of a burst beside a part at which they share more than P units, over the number of places. Each packet meets a burst
-/// once, as the others are longer than it and bursts farther apart than a packet takes. 10 Mbps, 20 units of 84 B, of which 2 are parity:
-/// 67.2 us each; bursts of 9 of these times, which meet 10 units wherever they begin, every 300 units on average. A way of 1 ms, so that what is sent again, which needs
-/// fewer units, is there before the next burst. By d: 1.25, 2.25, 0 and 0
-/// packets sent again for each burst. The number of a burst is one of two neighbours, so that its variance is at most 1/4, and that of the
-/// bursts in 100 s is below 10: 5 standard deviations of the sum, false alarm below 6e-7 each.
+/// which is the number of positions of the burst relative to a part with more than P common units,
+/// divided by the number of positions. Each packet encounters at most one burst, because the
+/// interval between bursts is longer than a packet. 10 Mbps, 20 units of 84 B, of which 2 are
+/// parity: 67.2 us per unit. Bursts last for 9 units, which destroys 10 units at any phase, and
+/// occur every 300 units on average. The delay is 1 ms, so that a retransmission, which needs fewer
+/// units, arrives before the next burst. Expected retransmitted packets per burst for the values of
+/// d: 1.25, 2.25, 0 and 0. The number for one burst takes one of two adjacent values, so that its
+/// variance is at most 1/4. The variance of the number of bursts in 100 s is below 10. 5 standard
+/// deviations of the sum: false positives below 6e-7 each.
 #[test]
 fn bursts_take_as_many_packets_as_the_interleaver_lets_them() {
     let (rate, unit) = (Rate::from_bps(10_000_000), 67_200u64);
@@ -169,7 +177,7 @@ fn bursts_take_as_many_packets_as_the_interleaver_lets_them() {
             let units = 20 / interleave as u8;
             !channel.lost_units(Airtime { start, end, bits: 12_000 }, units)
         }));
-        // Until the estimate has found its parity.
+        // Skip the time until the estimate has converged.
         link.run(seconds(3));
         let before = link.ends[0].counters().retransmissions;
         link.run(seconds(103));

@@ -1,5 +1,5 @@
-//! The ideal selective-repeat machine: a table by hand, and its promises under arbitrary loss,
-//! delay and changes of the limit.
+//! Ideal selective repeat: a table computed by hand, and properties with arbitrary losses, delays
+//! and changes of the retry limit.
 
 use crate::common::*;
 use lasthop_base::units::{Bytes, Duration, Instant, Rate};
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 const AIR: (Rate, Duration) = (Rate::from_bps(200_000), Duration::from_millis(20));
 const END: Instant = Instant::from_nanos(3_600_000_000_000);
 
-/// A link of two such machines; both directions have packets.
+/// A link with ideal selective repeat and packets in both directions.
 fn link(
     parameters: IdealSrParameters,
     gaps: &[Vec<u64>; 2],
@@ -32,7 +32,8 @@ fn gaps() -> impl Strategy<Value = Vec<u64>> {
     prop::collection::vec(prop_oneof![3 => Just(0u64), 1 => 0u64..300], 0..30)
 }
 
-/// What `side` has to deliver, and what it did: in order, whole, never twice, the rest given up.
+/// Checks the packets from each side: delivered in order, complete and without duplicates, or else
+/// abandoned.
 fn hold(link: &Link<Token>, gaps: &[Vec<u64>; 2], is_limited: bool) -> Result<(), TestCaseError> {
     for (side, gaps) in gaps.iter().enumerate() {
         let sent: Vec<Token> = offers(gaps).into_iter().map(|(_, token)| token).collect();
@@ -115,11 +116,11 @@ proptest! {
     }
 }
 
-/// One end as sender, the other as receiver, without any time.
+/// A sender and a receiver without time.
 struct Pair {
     sender: IdealSr<Token>,
     receiver: IdealSr<Token>,
-    /// Packets of 40, 40 and 20 bytes that wait.
+    /// Numbers of the queued packets, each segmented into 40, 40 and 20 B.
     waiting: std::ops::Range<u64>,
 }
 
@@ -129,7 +130,7 @@ impl Pair {
         Pair { sender: end(), receiver: end(), waiting: 0..packets }
     }
 
-    /// Sends the next segment; returns its number.
+    /// Sends the next segment and returns its number.
     fn send(&mut self, is_damaged: bool) -> Option<u64> {
         let next = || self.waiting.next().map(|number| Token { number, bytes: 100 });
         let frame = self.sender.poll_frame(Instant::ZERO, next)?;
@@ -141,7 +142,7 @@ impl Pair {
         Some(sequence)
     }
 
-    /// Feedback, both ways, until there is none; then what goes up.
+    /// Exchanges feedback until none is left, and returns the numbers of the delivered packets.
     fn tell(&mut self) -> Vec<u64> {
         loop {
             if let Some(frame) = self.receiver.poll_free(Instant::ZERO) {
@@ -158,7 +159,7 @@ impl Pair {
 
 #[test]
 fn retransmissions_go_first_and_purges_take_whole_packets() {
-    // Three packets: segments 0-2, 3-5, 6-8; two transmissions each.
+    // Three packets: segments 0-2, 3-5, 6-8; at most two transmissions each.
     let mut pair = Pair::new(2, 3);
     let frame = |pair: &mut Pair, fates: &[(u64, bool)]| {
         for &(sequence, is_damaged) in fates {
@@ -167,12 +168,13 @@ fn retransmissions_go_first_and_purges_take_whole_packets() {
         pair.tell()
     };
     assert_eq!(frame(&mut pair, &[(0, true), (1, false), (2, true), (3, true)]), [0; 0]);
-    // 2 arrives, 0 fails for the last time: packet 0 is gone; 3 is due again, then new ones.
+    // 2 arrives, and the last transmission of 0 fails: packet 0 is abandoned. 3 is retransmitted
+    // next, then new segments follow.
     assert_eq!(frame(&mut pair, &[(0, true), (2, false), (3, false), (4, false)]), [0; 0]);
     let counters = pair.sender.counters();
     assert_eq!((counters.packets, counters.packets_abandoned), (1, 1));
     assert_eq!(pair.receiver.counters().skipped, 1, "1 and 2 had come");
-    // Packet 2 is given up while packet 1 is not complete: it waits for its turn.
+    // Packet 2 is abandoned while packet 1 is incomplete: the purge waits for packet 1.
     assert_eq!(frame(&mut pair, &[(5, true), (6, true), (7, false)]), [0; 0]);
     assert_eq!(frame(&mut pair, &[(5, false), (6, true)]), [1]);
     assert_eq!(pair.send(false), None, "8 is never sent");
@@ -183,13 +185,13 @@ fn retransmissions_go_first_and_purges_take_whole_packets() {
 
 #[test]
 fn a_new_limit_spares_the_last_transmission_under_the_old_one() {
-    // On its last transmission when the limit grows: it stays the last.
+    // The limit is raised during the last transmission, which remains the last one.
     let mut pair = Pair::new(1, 1);
     pair.send(true);
     pair.sender.limit_transmissions(Some(5));
     pair.tell();
     assert_eq!(pair.sender.counters().packets_abandoned, 1);
-    // Not yet at the old limit when it grows, and when it shrinks.
+    // The limit is raised and lowered before the old limit is reached.
     let mut pair = Pair::new(2, 1);
     pair.send(true);
     pair.sender.limit_transmissions(Some(3));

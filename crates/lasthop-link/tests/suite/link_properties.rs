@@ -1,4 +1,4 @@
-//! One set of properties for every link machine, under arbitrary loss and delay.
+//! Common properties of all link protocols, with arbitrary losses and delays.
 
 use crate::common::*;
 use lasthop_base::packet::Payload;
@@ -6,11 +6,11 @@ use lasthop_base::units::{Duration, Instant, Rate};
 use lasthop_link::link::{Endpoint, LinkCounters, LinkEndpoint, Release, RlpParameters};
 use proptest::prelude::*;
 
-/// What reached each side, the counters of each side, and when the last thing happened.
+/// The packets delivered to each side, the counters of each side, and the time of the last event.
 type Outcome = ([Vec<Token>; 2], [LinkCounters; 2], Instant);
 
-/// The shared harness. `strict` makes the driver check the call contract at every step: deadlines
-/// never stay in the past, spurious wakes and idle polls change nothing.
+/// Runs the shared driver. With `strict` it checks the call contract at every step: deadlines never
+/// stay in the past; spurious timeouts and idle polls change nothing.
 fn run(protocol: Protocol, gaps: &[Vec<u64>; 2], patterns: &[Pattern; 2], strict: bool) -> Outcome {
     run_ends(protocol.ends(), gaps, patterns, strict)
 }
@@ -25,7 +25,7 @@ fn run_ends(
     let offers = gaps.each_ref().map(|gaps| offers(gaps));
     let mut link = Link::new(ends, air, offers, patterns.each_ref().map(fate));
     link.strict = strict;
-    // A stall would leave no deadline (and packets undelivered), a livelock would get here.
+    // A stall would leave no deadline (and undelivered packets); a livelock would reach this time.
     link.run(Instant::from_nanos(3_600_000_000_000));
     let counters = link.ends.each_ref().map(|end| end.counters());
     (link.delivered, counters, link.now)
@@ -77,7 +77,8 @@ proptest! {
         }
     }
 
-    /// Class 0 is of a protocol that may lose, 1 go-back-n, 2 and 3 any that loses nothing.
+    /// Class 0 has a protocol that may lose packets, class 1 go-back-N, classes 2 and 3 any
+    /// reliable protocol.
     #[test]
     fn each_service_keeps_the_promise_of_its_protocol(
         window in prop_oneof![6 => 1u32..9, 1 => Just(128)],
@@ -117,7 +118,7 @@ proptest! {
         }
     }
 
-    /// A link with a single service and no identifier is a link with its protocol.
+    /// A link with a single service and no identifier is equivalent to a link with its protocol.
     #[test]
     fn one_service_is_its_protocol(
         timeout in 1u64..400,

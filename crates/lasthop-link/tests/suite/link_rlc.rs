@@ -1,8 +1,9 @@
-//! RLC acknowledged mode: hand-worked ladders. Resets are in `link_rlc_resets.rs`, closed forms in `link_rlc_rates.rs`.
+//! RLC acknowledged mode: ladder diagrams computed by hand. Resets are in `link_rlc_resets.rs`,
+//! closed forms in `link_rlc_rates.rs`.
 //!
-//! The link of the ladders: 200 kbps, 20 ms. All frames are PDUs of 250 B, 248 B of them data, and
-//! take 10 ms; RTT_L is 60 ms, and the timers are 100 ms. Each table lists every frame: start in
-//! ms, end that sends, what.
+//! The link: 200 kbps, 20 ms. All frames are PDUs of 250 B with 248 B of data, and take 10 ms.
+//! RTT_L is 60 ms, and the timers are 100 ms. Each table lists all frames: start in ms, sending
+//! end, contents.
 
 use crate::common::*;
 use lasthop_base::units::{Bytes, Duration, Instant, Rate};
@@ -15,7 +16,7 @@ pub fn millis(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// No polls but those that are always on.
+/// Without optional polls.
 pub fn set() -> RlcParameters {
     let [poll_timeout, skip_timeout, reset_timeout] = [millis(100); 3];
     let auto = rlc(248, RATE, millis(20));
@@ -46,7 +47,8 @@ fn what(kind: FrameKind, ack: Option<u64>) -> String {
     }
 }
 
-/// Every frame of a run; packets from end A, each a time in ms and a size in bytes.
+/// Runs a link and returns its frames as text. Packets from end A are given as (time in ms, length
+/// in bytes).
 pub fn ladder(
     set: RlcParameters,
     packets: &[(u64, u32)],
@@ -58,7 +60,7 @@ pub fn ladder(
     (link, lines)
 }
 
-/// Both ends before the run, with a log.
+/// A link with a log, before the run.
 fn link(set: RlcParameters, packets: &[(u64, u32)], fates: [Fate; 2]) -> Link<Token> {
     let token = |(number, &(ms, bytes)): (usize, &(u64, u32))| {
         (Instant::from_nanos(ms * MS), Token { number: number as u64, bytes })
@@ -70,7 +72,7 @@ fn link(set: RlcParameters, packets: &[(u64, u32)], fates: [Fate; 2]) -> Link<To
     link
 }
 
-/// The log in words.
+/// The log as text.
 fn lines(link: &Link<Token>) -> Vec<String> {
     let log = link.log.as_ref().expect("a log");
     let lines = log.iter().map(|&(start, side, kind, ack)| {
@@ -110,7 +112,7 @@ fn a_single_loss_is_repaired_by_the_report_of_the_gap() {
             "30 A segment 3 end poll",
             "50 B status 3 without 1", // 2 has arrived
             "60 B status 4 without 1", // the answer to the poll
-            "80 A segment 1 end poll", // the second report cannot know of this copy
+            "80 A segment 1 end poll", // the second report does not cover this copy
             "110 B status 4",
         ]
     );
@@ -123,7 +125,7 @@ fn a_single_loss_is_repaired_by_the_report_of_the_gap() {
 fn a_gap_is_reported_when_it_is_first_seen() {
     let (_, lines) = ladder(set(), &[(0, 248); 5], [losing(&[1]), clean()]);
     let reports: Vec<_> = lines.iter().filter(|line| line.contains('B')).collect();
-    // 3 arrives at 60 and is the next after 2; 4 has the poll.
+    // 3 arrives at 60 ms in sequence after 2; 4 contains the poll.
     assert_eq!(reports, ["50 B status 3 without 1", "70 B status 5 without 1", "110 B status 5"]);
 }
 
@@ -183,8 +185,8 @@ fn a_lost_report_is_repaired_by_the_poll_timer() {
 
 #[test]
 fn a_report_that_misses_the_poll_stops_the_poll_timer() {
-    // 5 carries the poll at 50 ms and is lost with all before it. The gap before 6 is reported at
-    // 120 ms, 5 comes last of what is sent again, and at 150 ms nothing is asked for in vain.
+    // 5 carries the poll at 50 ms and is lost, like all segments before it. The gap before 6 is
+    // reported at 120 ms and 5 is retransmitted last. At 150 ms there is no spurious poll.
     let set = RlcParameters { poll_sdu: Some(1), ..set() };
     let packets = [(0, 6 * 248), (0, 14 * 248)];
     let (link, lines) = ladder(set, &packets, [losing(&[0, 1, 2, 3, 4, 5]), clean()]);
@@ -222,7 +224,7 @@ fn a_prohibited_report_is_held_and_sent_once() {
             "20 A segment 2 end poll",
             "30 A segment 3 end poll",
             "30 B status 1",
-            "80 B status 4", // for the polls that came at 40, 50 and 60
+            "80 B status 4", // for the polls received at 40, 50 and 60
         ]
     );
 }
@@ -237,7 +239,7 @@ fn a_prohibited_poll_is_sent_later() {
             "0 A segment 0 end poll",
             "10 A segment 1 end",
             "30 B status 1",
-            "100 A segment 1 end poll", // nothing else could carry it
+            "100 A segment 1 end poll", // no other PDU could carry it
             "130 B status 2",
         ]
     );
@@ -245,7 +247,7 @@ fn a_prohibited_poll_is_sent_later() {
 
 #[test]
 fn a_prohibited_poll_that_a_report_forestalls_is_forgotten() {
-    // The report at 55 ms is a periodic one; that of the poll with 0 did not know of 1.
+    // The report at 55 ms is periodic; the report for the poll in 0 did not cover 1.
     let [poll_prohibit, status_periodic] = [200, 25].map(|ms| Some(millis(ms)));
     let set = RlcParameters { poll_sdu: Some(1), poll_prohibit, status_periodic, ..set() };
     let packets = [(0, 248), (0, 248), (300, 496)];
@@ -261,7 +263,7 @@ fn a_prohibited_poll_that_a_report_forestalls_is_forgotten() {
         "310 A segment 3 end poll",
     ];
     assert_eq!(sent(set), expected);
-    // Where 1 may not be sent again, it could only be given up; a report of it may still come.
+    // If 1 must not be retransmitted, it could only be abandoned; a report for it may still arrive.
     let poll_prohibit = Some(millis(50));
     assert_eq!(sent(RlcParameters { max_transmissions: Some(1), poll_prohibit, ..set }), expected);
 }
@@ -271,12 +273,13 @@ fn periodic_timers_ask_and_tell() {
     let poll = RlcParameters { poll_periodic: Some(millis(15)), ..set() };
     let (_, lines) = ladder(poll, &[(0, 248); 3], [clean(), clean()]);
     let polls: Vec<_> = lines.iter().filter(|line| line.ends_with("poll")).collect();
-    // At 15 one is asked for, at 30 another one; at 45, 60 … there is something unacknowledged.
+    // One poll is due at 15 ms, another one at 30 ms. At 45 ms, 60 ms and so on, data is
+    // unacknowledged.
     assert_eq!(polls[..2], ["20 A segment 2 end poll", "30 A segment 2 end poll"]);
     let status = RlcParameters { status_periodic: Some(millis(25)), ..set() };
     let (_, lines) = ladder(status, &[(0, 248); 3], [clean(), clean()]);
     let reports: Vec<_> = lines.iter().filter(|line| line.contains('B')).collect();
-    // The period begins with the first segment, at 30; after a quiet one it ends.
+    // The period begins with the first segment at 30 ms; it ends after a period without segments.
     assert_eq!(reports, ["50 B status 3", "60 B status 3"]);
 }
 
@@ -294,8 +297,8 @@ fn periodic_reports_go_on_while_something_is_missing() {
         [
             "50 B status 3 without 1",  // the answer to the poll, lost
             "60 B status 3 without 1",  // due at 55, lost
-            "80 B status 3 without 1",  // nothing has come since
-            "105 B status 3 without 1", // cannot know of the copy
+            "80 B status 3 without 1",  // nothing received since
+            "105 B status 3 without 1", // does not cover the copy
             "110 A segment 1 end poll",
             "130 B status 3 without 1",
             "140 B status 3",
@@ -366,7 +369,8 @@ fn a_packet_at_its_limit_is_skipped() {
 
 #[test]
 fn a_packet_is_given_up_alone() {
-    // 1 and 0 are lost; 0 once more, which is its limit. 1 has a copy on its way, and waits.
+    // 1 and 0 are lost. The retransmission of 0, its last one, is lost as well. A retransmission of
+    // 1 is in transit, so that it waits.
     let set = RlcParameters { max_transmissions: Some(2), ..set() };
     let (link, lines) = ladder(set, &[(0, 248); 3], [losing(&[0, 1, 3]), clean()]);
     assert_eq!(
@@ -401,7 +405,7 @@ fn an_old_packet_is_given_up_with_what_was_not_sent() {
         ]
     );
     assert_eq!(numbers(&link), [1]);
-    // Had 0 arrived, the next packet must not be taken for its rest: number 1 is in between.
+    // If 0 has arrived, the next packet must not be taken for its rest: number 1 is in between.
     let (link, lines) = ladder(set, &[(0, 600), (300, 100)], [clean(), losing(&[0])]);
     assert_eq!(
         lines[2..],
@@ -433,7 +437,7 @@ fn an_old_packet_that_has_arrived_is_not_given_up() {
 
 #[test]
 fn a_long_report_takes_several_frames() {
-    // Of 400 PDUs every third is lost; the report is asked for once, and reports of gaps are off.
+    // Every third of 400 PDUs is lost. One report is requested, and reports of gaps are disabled.
     let set = RlcParameters { status_on_gap: false, poll_timeout: millis(10_000), ..set() };
     let fates: [Fate; 2] =
         [Box::new(|index| (index < 399 && index % 3 == 0, Duration::ZERO)), clean()];
@@ -443,14 +447,14 @@ fn a_long_report_takes_several_frames() {
     assert_eq!(ends, ["400", "more", "more", "more", "400"]);
     let counters = link.ends[0].counters();
     assert_eq!((counters.data_frames, counters.retransmissions), (400, 133));
-    // The frames tell of 0 to 127, 129 to 256, 258 to 385 and the last 128 numbers, 272 to 399: of
-    // these, 273, 276, … 384 for the second time.
+    // The frames cover 0 to 127, 129 to 256, 258 to 385 and the last 128 numbers, 272 to 399. Of
+    // these, 273, 276, … 384 are reported for the second time.
     assert_eq!(link.ends[1].counters().nacks, 133 + 38);
 }
 
 #[test]
 fn what_would_have_asked_is_given_up_before_it_does() {
-    // 0 and 130 are lost, the report of the first gap, and of the next one the frame that speaks of
+    // Lost: 0 and 130, the report of the first gap, and that frame of the next report that contains
     // 0. The other frame ends packet 1, whose last PDU was to carry the only poll.
     let set = RlcParameters { max_transmissions: Some(1), ..set() };
     let packets = [(0, 248), (0, 200 * 248)];
@@ -463,7 +467,7 @@ fn what_would_have_asked_is_given_up_before_it_does() {
             "1350 B status more without 130", // ends packet 1
             "1360 A segment 136",
             "1370 A segment 137",
-            "1380 A skip 139", // nothing was heard of 0, which may not be sent again
+            "1380 A skip 139", // no report of 0, which must not be retransmitted
             "1410 B skip-ack 139",
         ]
     );
@@ -496,7 +500,7 @@ fn a_changed_limit_holds_from_the_next_report() {
 
 #[test]
 fn a_limit_that_nothing_has_reached_changes_nothing() {
-    // As in `a_prohibited_poll_is_sent_later`, with a new limit while the poll is held back.
+    // As in `a_prohibited_poll_is_sent_later`, with a new limit while the poll is prohibited.
     let set = RlcParameters { poll_sdu: Some(1), poll_prohibit: Some(millis(100)), ..set() };
     let mut link = link(set, &[(0, 248); 2], [clean(), clean()]);
     link.run(Instant::from_nanos(70 * MS));
@@ -504,7 +508,7 @@ fn a_limit_that_nothing_has_reached_changes_nothing() {
     link.run(Instant::NEVER);
     assert_eq!(lines(&link)[3..], ["100 A segment 1 end poll", "130 B status 2"]);
     assert_eq!(link.ends[0].counters().timeouts, 0);
-    // Nor has it anything to wait for where a PDU that was never sent will carry the poll.
+    // There is nothing to wait for either if a PDU that has not been sent will carry the poll.
     let mut sender = Rlc::<Token>::new(set).expect("valid parameters");
     let at = |ms| Instant::from_nanos(ms * MS);
     sender.enqueue(at(0), Token { number: 0, bytes: 10 });

@@ -1,5 +1,5 @@
-//! How often RLC acknowledged mode sends and loses what random losses ask for: closed forms, and a radio whose frames hold
-//! many PDUs. Seeds are fixed.
+//! Numbers of transmissions and losses of RLC acknowledged mode with random losses: closed forms,
+//! and a radio with many PDUs per frame. Seeds are fixed.
 
 use crate::common::*;
 use crate::link_rlc::{RATE, millis};
@@ -9,7 +9,7 @@ use lasthop_link::channel::{Airtime, Channel, Uniform};
 use lasthop_link::link::{Endpoint, Frame, FrameKind, LinkEndpoint, RlcParameters};
 use std::collections::HashMap;
 
-/// Losses of one direction, each frame independently.
+/// Independent frame losses in one direction.
 fn uniform(p: f64, seed: u64) -> Fate {
     let p = Probability::new(p).expect("a probability");
     let mut channel = Channel::Uniform(Uniform::new(p, &Streams { seed, replication: 0 }, "link"));
@@ -17,7 +17,7 @@ fn uniform(p: f64, seed: u64) -> Fate {
     Box::new(move |_| (channel.is_lost(airtime), Duration::ZERO))
 }
 
-/// A saturated link with PDUs of 42 B and reports that all arrive: `packets` of `count` PDUs.
+/// A saturated link with PDUs of 42 B and loss-free reports: `packets` packets of `count` PDUs.
 fn saturated(set: RlcParameters, packets: u64, count: u32, p: f64, seed: u64) -> Link<Token> {
     let offers = [tokens(packets, 40 * count), tokens(0, 1)];
     let ends = Protocol::Rlc(set).ends();
@@ -29,7 +29,8 @@ fn saturated(set: RlcParameters, packets: u64, count: u32, p: f64, seed: u64) ->
 #[test]
 fn a_pdu_is_sent_as_often_as_the_loss_asks() {
     // Geometric: mean 1 / (1 - p), variance p / (1 - p)^2. 5 standard deviations of the mean of n
-    // PDUs: false alarm below 6e-7 a point. Every copy was needed: no duplicates.
+    // PDUs: false positives below 6e-7 per point. No retransmission is spurious, so that there are
+    // no duplicates.
     for (p, seed) in [(0.01, 41), (0.1, 42), (0.3, 43), (0.5, 44)] {
         let packets = 40_000;
         let link = saturated(rlc(40, RATE, millis(20)), packets, 5, p, seed);
@@ -50,7 +51,7 @@ fn a_pdu_is_sent_as_often_as_the_loss_asks() {
 #[test]
 fn packets_are_lost_as_their_pdus_are() {
     // A packet of k PDUs is lost if one of them is lost n times: 1 - (1 - p^n)^k. Binomial, 5
-    // standard deviations: false alarm below 6e-7 a point.
+    // standard deviations: false positives below 6e-7 per point.
     for (n, p, seed) in [(1, 0.02, 51), (2, 0.1, 52), (3, 0.3, 53), (5, 0.5, 54)] {
         for k in [1, 5, 25] {
             let packets = 200_000 / u64::from(k);
@@ -72,9 +73,9 @@ fn packets_are_lost_as_their_pdus_are() {
     }
 }
 
-/// 25 slots each way in a frame of 10 ms: all PDUs of a frame leave at its beginning and arrive at
-/// its end, before the next frame is filled. A report made then comes a frame later, so that copies
-/// are two frames after what they repeat.
+/// 25 slots per direction in a frame of 10 ms: all PDUs of a frame are sent at its start and arrive
+/// at its end, before the next frame is filled. A report generated then arrives one frame later, so
+/// that retransmissions follow two frames after the previous transmission.
 #[test]
 fn many_pdus_in_a_frame_are_sent_again_once_in_two_frames() {
     let frame = millis(10);

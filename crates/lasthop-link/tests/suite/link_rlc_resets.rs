@@ -1,21 +1,21 @@
-//! Resets of RLC acknowledged mode: on the link of `link_rlc.rs`, and of one end alone.
+//! Resets of RLC acknowledged mode: on the link of `link_rlc.rs`, and of a single end.
 
 use crate::common::*;
 use crate::link_rlc::{MS, ladder, millis, numbers, set};
 use lasthop_base::units::Instant;
 use lasthop_link::link::{AtLimit, Endpoint, Frame, FrameKind, Rlc, RlcParameters};
 
-/// A frame without data.
+/// A control frame.
 fn control(kind: FrameKind, ack: Option<u64>) -> Frame<Token> {
     Frame { kind, ack, payload: None, bytes: 250, service: 0 }
 }
 
-/// What an end sends now.
+/// Sends the next frame of an end and returns its kind.
 fn sent(end: &mut Rlc<Token>, ms: u64) -> Option<FrameKind> {
     end.poll_transmit(Instant::from_nanos(ms * MS)).map(|frame| frame.kind)
 }
 
-/// An end that gives up nothing alone, with `packets` packets of one PDU.
+/// An end that resets instead of discarding single packets, with `packets` packets of one PDU.
 fn resetting(packets: u64, more: RlcParameters) -> Rlc<Token> {
     let set = RlcParameters { max_transmissions: Some(1), at_limit: AtLimit::Reset, ..more };
     let mut end = Rlc::new(set).expect("valid parameters");
@@ -23,7 +23,7 @@ fn resetting(packets: u64, more: RlcParameters) -> Rlc<Token> {
     end
 }
 
-/// PDU 0 has been sent at `ms` - 60 and is reported missing.
+/// Reports PDU 0, sent at `ms` - 60, as missing.
 fn nack(end: &mut Rlc<Token>, ms: u64) {
     let missing = FrameKind::Status { first: 0, missing: [1, 0] };
     end.receive(Instant::from_nanos(ms * MS), control(missing, Some(1)));
@@ -39,7 +39,7 @@ fn a_reset_is_done_once() {
     end.enqueue(at(0), Token { number: 0, bytes: 10 });
     let segment = FrameKind::Segment { sequence: 0, is_last: true, poll: true };
     assert_eq!(sent(&mut end, 10), Some(segment));
-    // The answer was lost; what has been sent since is not given up.
+    // The RESET ACK was lost; segments sent since are not discarded.
     end.receive(at(20), control(reset, None));
     assert_eq!(sent(&mut end, 20), Some(FrameKind::ResetAck { index: 0 }));
     assert_eq!(sent(&mut end, 110), None);
@@ -76,7 +76,7 @@ fn after_a_reset_packets_not_yet_sent_have_their_time_and_counts_begin_anew() {
     assert_eq!(sent(&mut end, 60), Some(FrameKind::Reset { index: 0 }));
     end.receive(at(80), control(FrameKind::ResetAck { index: 0 }, None));
     assert_eq!(end.next_timeout(), at(150), "Timer_Discard of packet 1");
-    // It is the first since, and not the last: no poll.
+    // It is the first packet since the reset, and not the last one: no poll.
     end.enqueue(at(80), Token { number: 2, bytes: 10 });
     let segment = |sequence, poll| Some(FrameKind::Segment { sequence, is_last: true, poll });
     assert_eq!(sent(&mut end, 80), segment(0, false));
@@ -106,7 +106,7 @@ fn a_reset_forgets_what_is_in_flight() {
     );
     assert_eq!(numbers(&link), [3]);
     let counters = link.ends[0].counters();
-    // Of the PDUs 1 was known to have arrived.
+    // PDU 1 was known to have arrived.
     assert_eq!((counters.packets, counters.packets_abandoned, counters.abandoned), (4, 3, 2));
 }
 

@@ -1,4 +1,4 @@
-//! Stacked link layers, on descriptors and on bytes.
+//! Stacked link layers, with descriptors and with bytes.
 
 use crate::common::*;
 use crate::links_on_bytes::file;
@@ -13,10 +13,11 @@ use std::collections::VecDeque;
 
 type Packet = Descriptor<Watched>;
 
-/// A rate and a delay at which frames of 300 B take 12 ms, and a layer below repairs a loss within 200 ms.
+/// A rate and a delay with which frames of 300 B take 12 ms, and a lower layer repairs a loss
+/// within 200 ms.
 const AIR: (Rate, Duration) = (Rate::from_bps(200_000), Duration::from_millis(20));
 
-/// Both ends of a stack, the uppermost layer first.
+/// Both ends of a stack, the upper layer first.
 fn ends<P: CarriesFrames>(layers: &[Protocol]) -> [LinkEndpoint<P>; 2] {
     let [one, other] = [0, 1].map(|side| {
         let end = |layer: &Protocol| {
@@ -28,7 +29,7 @@ fn ends<P: CarriesFrames>(layers: &[Protocol]) -> [LinkEndpoint<P>; 2] {
     [one, other]
 }
 
-/// Layers that may be below another one: they lose, repair late, or deliver out of order.
+/// Possible lower layers: with losses, late repairs or out-of-order delivery.
 fn lower() -> Vec<Protocol> {
     let millis = Duration::from_millis;
     let in_order = XorFecParameters { in_order: true, ..xor_fec(4, millis(60)) };
@@ -51,7 +52,7 @@ fn lower() -> Vec<Protocol> {
     ]
 }
 
-/// Layers that repair every loss, with timers above the repairs of the layer below.
+/// Layers that repair every loss, with timers longer than the repairs of the lower layer.
 fn upper(window: u32) -> Vec<Protocol> {
     let mut all = every_reliable_protocol(window, Duration::from_millis(500));
     let timers = Duration::from_millis(500);
@@ -63,14 +64,14 @@ fn upper(window: u32) -> Vec<Protocol> {
     all
 }
 
-/// Datagrams, all offered at once, and their numbers.
+/// Numbered datagrams, all offered at time 0.
 fn datagrams(count: u64) -> VecDeque<(Instant, Packet)> {
     let bytes = |number: u64| 1 + (number as u32 * 37) % 290;
     let packet = |number| Packet::datagram(3, bytes(number), number, Instant::ZERO);
     (0..count).map(|number| (Instant::ZERO, packet(number))).collect()
 }
 
-/// What the packets are, without what observers know of them.
+/// The packets without the data of observers.
 fn plain(packets: impl IntoIterator<Item = Packet>) -> Vec<lasthop_base::packet::Packet> {
     packets.into_iter().map(|packet| packet.full()).collect()
 }
@@ -92,7 +93,7 @@ fn every_stack_delivers_all_in_order_on_descriptors_and_bytes() {
     let protocols = upper(32);
     for below in lower() {
         for (index, above) in protocols.iter().enumerate() {
-            // The many modes of selective repeat take turns.
+            // Only every fifth mode of selective repeat and the like is tested.
             if index % 5 != 0 && !matches!(above, Protocol::Rlc(_) | Protocol::StopAndWait(_)) {
                 continue;
             }
@@ -147,7 +148,7 @@ fn a_frame_between_layers_is_reported_with_its_number() {
     let (_, packet) = datagrams(1).remove(0).expect("one");
     near.enqueue(Instant::ZERO, packet);
     let frame = near.poll_transmit(Instant::ZERO).expect("a frame");
-    // 1 B, and the header of stop-and-wait; a raw link adds nothing.
+    // 1 B and the header of stop-and-wait; a raw link adds nothing.
     assert_eq!((frame.kind, frame.bytes), (FrameKind::Data { sequence: 0 }, 3));
     let at = Instant::ZERO;
     let kind = FrameKind::Data { sequence: 0 };
@@ -180,7 +181,7 @@ fn fec_in_order_delivers_the_same_packets_as_at_once() {
         let [at_once, in_order] = [false, true].map(|in_order| {
             let timeout = Duration::from_millis(40);
             let fec = XorFecParameters { in_order, interleave, ..xor_fec(block, timeout) };
-            // Bursts of losses, among them some of more numbers than blocks have.
+            // Bursts of losses, some of them longer than a block.
             let mut left = 0;
             let mut stream =
                 lasthop_base::rng::Streams { seed: 3, replication: 0 }.stream("fec", "fate");
@@ -217,7 +218,8 @@ fn pattern() -> impl Strategy<Value = Pattern> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Whatever the channel does, every stack delivers exactly once and in order, and keeps the contract of an endpoint.
+    /// With any losses, every stack delivers packets exactly once and in order, and fulfils the
+    /// contract of an endpoint.
     #[test]
     fn stack_properties(
         window in 1u32..9,
@@ -244,7 +246,7 @@ proptest! {
         prop_assert_eq!(&found, &outcome(false), "not deterministic");
     }
 
-    /// A layer without protocol changes nothing, above or below.
+    /// A layer without protocol changes nothing, as the upper or the lower layer.
     #[test]
     fn raw_layer_properties(
         which in 0usize..20,

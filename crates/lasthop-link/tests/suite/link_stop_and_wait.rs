@@ -1,6 +1,6 @@
-//! Stop-and-wait with a limit on retransmissions: hand-worked ladders, properties, real bytes, and
-//! its closed forms. Without limit it is among the reliable protocols of `link_properties.rs`.
-//! Seeds are fixed.
+//! Stop-and-wait with a retry limit: ladder diagrams computed by hand, properties, real bytes, and
+//! closed forms. Without a limit it is among the reliable protocols of `link_properties.rs`. Seeds
+//! are fixed.
 
 use crate::common::*;
 use lasthop_base::rng::Streams;
@@ -57,7 +57,7 @@ fn a_frame_is_given_up_and_the_next_is_not_taken_for_a_copy() {
             "30 B ack 1",
             "51 A data 1 ack 0",  // lost
             "122 A data 1 ack 0", // lost
-            "193 A data 2 ack 0", // 1 was given up
+            "193 A data 2 ack 0", // 1 was abandoned
             "223 B ack 3",
         ]
     );
@@ -115,7 +115,7 @@ fn wrong_parameters_say_what_is_allowed() {
     assert!(error(wide).contains("65535"));
 }
 
-/// Losses of the first frames of a direction; afterwards it is clean.
+/// Losses of the first frames of a direction; later frames are not lost.
 fn losing_by(lost: Vec<bool>) -> Fate {
     Box::new(move |index| (lost.get(index as usize).copied().unwrap_or(false), Duration::ZERO))
 }
@@ -133,8 +133,9 @@ fn through_bytes(frame: Frame<Vec<u8>>, receiver: &LinkEndpoint<Vec<u8>>) -> Fra
 }
 
 proptest! {
-    /// In sequence, nothing twice, what is sent and not delivered was given up; also through the
-    /// byte format, with timeouts on both sides of the round trip and data both ways.
+    /// Packets are delivered in sequence and without duplicates, or else abandoned. Also through
+    /// the byte format, with timeouts shorter and longer than the round trip and data in both
+    /// directions.
     #[test]
     fn what_goes_up_is_in_sequence_and_the_rest_was_given_up(
         retries in 0u32..4,
@@ -162,14 +163,15 @@ proptest! {
             let gone = (sent.len() - delivered.len()) as u64;
             prop_assert!(gone <= counters[side].abandoned);
             prop_assert!(counters[side].retransmissions <= u64::from(retries) * sent.len() as u64);
-            // The receiver sees a gap when something follows it.
+            // The receiver detects a gap only if a later frame arrives.
             prop_assert!(counters[1 - side].skipped <= gone);
         }
     }
 }
 
-/// Shares of packets that did not arrive and that the sender gave up, and the time a packet takes
-/// in round trips, over a saturated link that loses p of the data and p' of the acknowledgments.
+/// Returns the fractions of packets that were lost and that the sender abandoned, and the time per
+/// packet in round trips. The link is saturated and loses p of the data and p' of the
+/// acknowledgments.
 fn measure(retries: u32, p: f64, p_ack: f64, packets: u64) -> [f64; 3] {
     let streams = Streams { seed: 3, replication: u64::from(retries) };
     let fate = |p: f64, name: &str| -> Fate {
@@ -189,7 +191,7 @@ fn measure(retries: u32, p: f64, p_ack: f64, packets: u64) -> [f64; 3] {
     [1.0 - arrived / n, link.ends[0].counters().abandoned as f64 / n, time]
 }
 
-/// 64 kbps, 50 ms, 252-byte frames of 31.5 ms, acknowledgments of 0.25 ms.
+/// 64 kbps, 50 ms, 252 B frames of 31.5 ms, acknowledgments of 0.25 ms.
 const RATE: Rate = Rate::from_bps(64_000);
 const DELAY: Duration = Duration::from_millis(50);
 const ROUND_TRIP: Duration = Duration::from_nanos(131_750_000);
@@ -197,9 +199,9 @@ const TIMEOUT: Duration = Duration::from_millis(180);
 
 #[test]
 fn efficiency_and_losses_follow_the_closed_forms() {
-    // Packets are independent. 5 standard errors each, from the laws of one packet (a time's
-    // variance is bounded by that of the unlimited number of tries, q / (1 - q)^2 timeouts):
-    // false alarm below 6e-7 a value.
+    // Packets are independent. 5 standard errors each, from the distribution for one packet. The
+    // variance of the time is bounded by that of an unlimited number of attempts, q / (1 - q)^2
+    // timeouts. False positives below 6e-7 per value.
     let packets = 60_000u64;
     let n = packets as f64;
     let timeout = TIMEOUT.as_secs_f64() / ROUND_TRIP.as_secs_f64();
@@ -229,7 +231,7 @@ fn the_default_timeout_waits_for_an_acknowledgment_on_data() {
     let timing = LinkTiming::symmetric(RATE, DELAY, Bytes::new(252), Bytes::new(2));
     let parameters = StopAndWaitParameters::for_link(&timing);
     assert_eq!(parameters.timeout, ROUND_TRIP + Duration::from_nanos(2 * 31_500_000));
-    // Both ends saturated, no losses: nothing may be sent twice.
+    // Both ends are saturated, without losses: no frames may be retransmitted.
     let ends = Protocol::StopAndWait(parameters).ends();
     let mut link =
         Link::new(ends, (RATE, DELAY), [tokens(500, 250), tokens(400, 250)], [clean(), clean()]);

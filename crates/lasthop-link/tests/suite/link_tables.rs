@@ -1,8 +1,8 @@
-//! Hand-worked ladders of the link protocols.
+//! Ladder diagrams of the link protocols, computed by hand.
 //!
-//! The link: 200 kbps, 20 ms. Data frames are 250 B and take 10 ms, control frames are set to
-//! 25 B and take 1 ms. So RTT_L = 51 ms. Each table lists every frame: start in ms, end that
-//! sends, what, acknowledgment.
+//! The link: 200 kbps, 20 ms. Data frames are 250 B and take 10 ms, control frames are 25 B and
+//! take 1 ms. Therefore RTT_L is 51 ms. Each table lists all frames: start in ms, sending end,
+//! contents, acknowledgment.
 
 use crate::common::*;
 use lasthop_base::units::{Bytes, Duration, Instant, Rate};
@@ -26,7 +26,8 @@ fn sr(window: u32) -> SelectiveRepeatParameters {
     }
 }
 
-/// Every frame of a run, one a line, such as `71 A data 1 ack 0`; all packets arrive.
+/// Runs a link and returns its frames as text, such as `71 A data 1 ack 0`. All packets must
+/// arrive.
 fn ladder(protocol: Protocol, offers: [&[u64]; 2], fates: [Fate; 2]) -> (Link<Token>, Vec<String>) {
     let (link, lines) = lossy_ladder(protocol, offers, fates);
     let counts = offers.map(|offers| offers.len());
@@ -34,7 +35,7 @@ fn ladder(protocol: Protocol, offers: [&[u64]; 2], fates: [Fate; 2]) -> (Link<To
     (link, lines)
 }
 
-/// The same, whatever arrives.
+/// Like [`ladder`], but packets may be lost.
 fn lossy_ladder(
     protocol: Protocol,
     offers: [&[u64]; 2],
@@ -84,7 +85,7 @@ fn a_single_loss_is_repaired_by_a_nack() {
                 "20 A data 2 ack 0",
                 "30 A data 3 ack 0",
                 "30 B ack 1",
-                "50 B nack 1 ack 1", // 2 has arrived; 3 at 60 says nothing new
+                "50 B nack 1 ack 1", // 2 has arrived; 3 at 60 contains no new information
                 "71 A data 1 ack 0",
                 "101 B ack 4", // one for the run 1, 2, 3
             ]
@@ -109,7 +110,8 @@ fn a_lost_nack_is_repaired_by_the_timer() {
         "50 B nack 1 ack 1", // lost
         "110 A data 1 ack 0",
     ];
-    // Timers of 2 and 3 expire while their acknowledgment waits for 1: needless copies.
+    // The timers of 2 and 3 expire while their acknowledgment waits for 1: spurious
+    // retransmissions.
     let per_frame =
         ["120 A data 2 ack 0", "130 A data 3 ack 0", "140 B ack 4", "150 B ack 4", "160 B ack 4"];
     let (link, lines) = run(TimerMode::PerFrame);
@@ -126,7 +128,7 @@ fn a_lost_retransmission_is_nacked_again_after_a_round_trip() {
         timeout: millis(500),
         ..sr(16)
     };
-    // 1 is lost at 10 and again at 80 (the 8th frame: 80 A follows 0, 10 … 70).
+    // 1 is lost at 10 ms and again at 80 ms (frame 8: 80 A follows 0, 10 … 70).
     let (_, lines) =
         ladder(Protocol::SelectiveRepeat(protocol), [&[0; 12], &[]], [losing(&[1, 8]), clean()]);
     let of_one: Vec<_> =
@@ -136,14 +138,14 @@ fn a_lost_retransmission_is_nacked_again_after_a_round_trip() {
         [
             "10 A data 1 ack 0",
             "50 B nack 1 ack 1",
-            "80 A data 1 ack 0", // the NACK came at 71, frame 7 was on the air until 80
+            "80 A data 1 ack 0", // the NACK arrived at 71, frame 7 was in transmission until 80
             "120 B nack 1 ack 1", // the first arrival 61 ms after the NACK: frame 8
             "141 A data 1 ack 0",
         ]
     );
 }
 
-/// What concerns frames 1, 6 and 9, and what B sends.
+/// The frames with data 1, 6 and 9, and those of B.
 fn of_interest(lines: &[String]) -> Vec<&str> {
     let wanted = |line: &&str| {
         line.contains(" B ") || [1, 6, 9].iter().any(|n| line.contains(&format!("data {n} ")))
@@ -155,7 +157,7 @@ fn of_interest(lines: &[String]) -> Vec<&str> {
 fn a_new_gap_nacks_older_gaps_too() {
     let protocol =
         SelectiveRepeatParameters { renack: Renack::EveryGap, timeout: millis(500), ..sr(16) };
-    // Lost: 1 at 10, its copy at 80 (the 8th frame), and 9 at 100 (the 10th).
+    // Lost: 1 at 10 ms, its retransmission at 80 ms (frame 8), and 9 at 100 ms (frame 10).
     let fates = [losing(&[1, 8, 10]), clean()];
     let (link, lines) = ladder(Protocol::SelectiveRepeat(protocol), [&[0; 12], &[]], fates);
     assert_eq!(
@@ -163,11 +165,11 @@ fn a_new_gap_nacks_older_gaps_too() {
         [
             "10 A data 1 ack 0", // lost
             "30 B ack 1",
-            "50 B nack 1 ack 1", // 2 reveals the gap; 3 to 8 reveal none
+            "50 B nack 1 ack 1", // 2 reveals the gap; 3 to 8 do not reveal another one
             "60 A data 6 ack 0",
             "80 A data 1 ack 0",  // lost
             "100 A data 9 ack 0", // lost
-            "140 B nack 1 ack 1", // 10 reveals the gap at 9: all that is missing
+            "140 B nack 1 ack 1", // 10 reveals the gap at 9: all missing frames are reported
             "141 B nack 9 ack 1",
             "161 A data 1 ack 0",
             "171 A data 9 ack 0",
@@ -177,7 +179,8 @@ fn a_new_gap_nacks_older_gaps_too() {
     );
     assert_eq!(link.ends[0].counters().timeouts, 0);
 
-    // With one NACK a gap the sender's timer must help: 500 ms after the copy.
+    // With one NACK per gap, the sender's timer must repair the loss: 500 ms after the
+    // retransmission.
     let protocol = SelectiveRepeatParameters { renack: Renack::OncePerGap, ..protocol };
     let fates = [losing(&[1, 8, 10]), clean()];
     let (link, lines) = ladder(Protocol::SelectiveRepeat(protocol), [&[0; 12], &[]], fates);
@@ -202,8 +205,8 @@ fn a_new_gap_does_not_repeat_a_copy_on_its_way() {
             "100 A data 9 ack 0",
             "100 B nack 1 ack 1", // 7 reveals the gap at 6
             "101 B nack 6 ack 1",
-            "110 B ack 6", // the copy of 1, sent 41 ms before its NACK came: no other one
-            "130 A data 6 ack 0", // its NACK came at 122, frame 11 was on the air until 130
+            "110 B ack 6", // the copy of 1, sent 41 ms before its NACK arrived: no other one
+            "130 A data 6 ack 0", // its NACK arrived at 122, frame 11 was in transmission until 130
             "160 B ack 12",
         ]
     );
@@ -243,7 +246,7 @@ fn acknowledgments_ride_on_data_that_is_ready() {
             [
                 "0 A data 0 ack 0",
                 "25 B data 0 ack 0",
-                "35 B data 1 ack 1", // A's 0 came at 30, while the transmitter was busy
+                "35 B data 1 ack 1", // A's 0 arrived at 30, while the transmitter was busy
                 "55 A ack 1",
                 "65 A ack 2",
             ]
@@ -293,8 +296,9 @@ fn go_back_n_repeats_the_window() {
     assert_eq!(run(true), [&sent[..], &by_reject].concat());
 }
 
-/// Two copies at most; a NACK is answered within 61 ms (T_ack + P + 2 T_f + P), one frame later if
-/// another copy is to come before. A deadline passes a nanosecond after that time.
+/// At most two retransmissions. A NACK is answered within 61 ms (T_ack + P + 2 T_f + P), or one
+/// frame later if another retransmission precedes. A deadline expires one nanosecond after this
+/// time.
 fn rlp(release: Release) -> RlpParameters {
     RlpParameters {
         release,
@@ -304,7 +308,7 @@ fn rlp(release: Release) -> RlpParameters {
     }
 }
 
-/// What end B delivered: number and time in ms.
+/// The packets delivered by end B: number and time in ms.
 fn delivered(link: &Link<Token>) -> Vec<(u64, u64)> {
     let at = link.delivered_at[1].iter().map(|at| at.as_nanos() / MS);
     link.delivered[1].iter().map(|token| token.number).zip(at).collect()
@@ -339,7 +343,7 @@ fn rlp_repairs_a_loss_by_a_nack() {
 #[test]
 fn rlp_gives_up_after_its_copies_and_never_stalls() {
     let run = |release| {
-        // Frame 8 of A is the only copy of data 1: the second NACK is lost.
+        // Frame 8 of A is the only retransmission of data 1: the second NACK is lost.
         let protocol = Protocol::Rlp(rlp(release));
         lossy_ladder(protocol, [&[0; 9], &[]], [losing(&[1, 8]), losing(&[1])])
     };
@@ -387,7 +391,7 @@ fn rlp_finds_the_loss_of_the_last_frames_by_a_keepalive() {
     let run = |keepalives| {
         let protocol =
             RlpParameters { keepalive: Some(millis(51)), keepalives, ..rlp(Release::InSequence) };
-        // 1 and 2 are lost, and the first keep-alive too.
+        // 1, 2 and the first keep-alive are lost.
         lossy_ladder(Protocol::Rlp(protocol), [&[0; 3], &[]], [losing(&[1, 2, 3]), clean()])
     };
     let (link, lines) = run(Some(3));
@@ -403,12 +407,12 @@ fn rlp_finds_the_loss_of_the_last_frames_by_a_keepalive() {
             "144 B nack 2",
             "164 A data 1",
             "174 A data 2",
-            "184 A keepalive 3", // due at 173, behind the copies; the third and last
+            "184 A keepalive 3", // due at 173, queued behind the copies; the third and last
         ]
     );
     assert_eq!(delivered(&link), [(0, 30), (1, 194), (2, 204)]);
     assert_eq!(link.ends[0].counters().keepalives, 3);
-    // One keep-alive, which is lost: the loss is never found.
+    // The only keep-alive is lost: the loss is never detected.
     let (link, lines) = run(Some(1));
     assert_eq!(lines[3..], ["71 A keepalive 3"]);
     assert_eq!(delivered(&link), [(0, 30)]);
@@ -417,7 +421,7 @@ fn rlp_finds_the_loss_of_the_last_frames_by_a_keepalive() {
 
 #[test]
 fn rlp_waits_longer_for_copies_that_queue() {
-    // Three NACKs take 3 ms, the copies 30 ms.
+    // Three NACKs take 3 ms, the retransmissions 30 ms.
     for retransmissions in [1, 2] {
         let protocol = RlpParameters { retransmissions, ..rlp(Release::InSequence) };
         let (link, lines) =
@@ -434,9 +438,9 @@ fn rlp_waits_longer_for_copies_that_queue() {
                 "70 B nack 1",
                 "71 B nack 2",
                 "72 B nack 3",
-                "100 A data 1", // 9 is on the air when the first NACK comes
+                "100 A data 1", // 9 is in transmission when the first NACK arrives
                 "110 A data 2",
-                "120 A data 3", // comes at 150, 78 after its NACK, and is not asked for again
+                "120 A data 3", // arrives at 150, 78 after its NACK, and is not requested again
             ]
         );
         assert_eq!(link.ends[1].counters().duplicates, 0);
@@ -446,12 +450,12 @@ fn rlp_waits_longer_for_copies_that_queue() {
 
 #[test]
 fn rlp_abandons_what_falls_behind_the_horizon() {
-    // NACKs never get through, and 128 frames pass before T_nack.
+    // All NACKs are lost, and 128 frames are sent before T_nack expires.
     let all_lost: Fate = Box::new(|_| (true, Duration::ZERO));
     let protocol = RlpParameters { nack_timeout: millis(10_000), ..rlp(Release::InSequence) };
     let offers: &[u64] = &[0; 140];
     let (link, _) = lossy_ladder(Protocol::Rlp(protocol), [offers, &[]], [losing(&[1]), all_lost]);
-    // Number 129 takes the place of 1; it arrives at 1290 + 30 ms and frees 2 to 129.
+    // Number 129 replaces 1; it arrives at 1290 + 30 ms and releases 2 to 129.
     assert_eq!(delivered(&link)[..2], [(0, 30), (2, 1320)]);
     assert_eq!(delivered(&link).len(), 139);
     assert_eq!(link.event_times[1][1], Instant::from_nanos(1320 * MS));
@@ -475,14 +479,14 @@ fn rlp_senders_refuse_what_they_have_given_up() {
     for _ in 0..3 {
         send(&mut end);
     }
-    // Two copies of 1 and no third; a number never sent is ignored.
+    // Two retransmissions of 1 and no third one; a number that was never sent is ignored.
     for _ in 0..4 {
         end.receive(now, nack(1));
         end.receive(now, nack(3));
         while end.poll_transmit(now).is_some() {}
     }
     assert_eq!((end.counters().retransmissions, end.counters().abandoned), (2, 1));
-    // 0 has left the history once 128 has been sent; asked for twice, it is refused once.
+    // 0 has left the history after 128 has been sent; two requests are refused only once.
     for _ in 3..128 {
         send(&mut end);
     }

@@ -1,4 +1,4 @@
-//! Real bytes through the byte codec: two files at once, over a pipe that loses and delays.
+//! Real bytes through the byte codec: two files simultaneously, over a pipe with losses and delay.
 
 use crate::common::*;
 use lasthop_base::rng::Streams;
@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 
 const STREAMS: Streams = Streams { seed: 11, replication: 0 };
 
-/// A random file, and the same in packets of 1 to 300 bytes, all offered at once.
+/// A random file, and its segmentation into packets of 1 to 300 B, all offered at time 0.
 pub fn file(name: &str, bytes: usize) -> (Vec<u8>, VecDeque<(Instant, Vec<u8>)>) {
     let mut stream = STREAMS.stream(name, "file");
     let file: Vec<u8> = (0..bytes).map(|_| stream.bits() as u8).collect();
@@ -36,7 +36,7 @@ fn lossy(name: &str, loss: f64) -> Fate {
     })
 }
 
-/// A frame as the air leaves it: zeros in the place of lost units.
+/// The frame as received: lost units are filled with zeros.
 fn as_received(mut frame: Frame<Vec<u8>>) -> Frame<Vec<u8>> {
     if let (FrameKind::Block { units, intact, .. }, Some(coded)) = (frame.kind, &mut frame.payload)
     {
@@ -55,10 +55,10 @@ pub fn through_bytes(frame: Frame<Vec<u8>>, receiver: &LinkEndpoint<Vec<u8>>) ->
     receiver.encode(&frame, &mut bytes).expect("every frame of a machine has a byte form");
     let decoded = receiver.decode(&bytes).expect("every frame of a correct peer decodes");
     assert_eq!(bytes.len() as u32, decoded.bytes);
-    // Go-back-N with more than 128 frames outstanding may read an old number as a new one.
+    // Go-back-N with more than 128 outstanding frames may decode an old number as a new one.
     let is_ambiguous = match receiver {
         LinkEndpoint::GoBackN(end) => (129..256).contains(&end.wire_window().window),
-        // What it throws away until the answer comes, or an answer too many.
+        // Frames that are discarded until the RESET ACK arrives, or a spurious RESET ACK.
         LinkEndpoint::RlcAm(end) => {
             end.wire_window().resetting.is_some()
                 || matches!(frame.kind, FrameKind::ResetAck { .. })
@@ -66,7 +66,7 @@ pub fn through_bytes(frame: Frame<Vec<u8>>, receiver: &LinkEndpoint<Vec<u8>>) ->
         _ => false,
     };
     if !is_ambiguous {
-        // A raw link sends no numbers.
+        // A raw link does not transmit numbers.
         let kind = match receiver {
             LinkEndpoint::Raw(_) => FrameKind::Data { sequence: 0 },
             _ => frame.kind,
@@ -100,7 +100,7 @@ fn packets_cross_radio_links_unharmed_or_not_at_all() {
     let frame_time = Duration::from_nanos(4_816_000);
     let parameters = karn_rlp(2, Duration::from_millis(70), frame_time);
     let parameters = RlpParameters { keepalive: Some(Duration::from_millis(30)), ..parameters };
-    // Packets of one byte look like control frames.
+    // One-byte packets look like control frames.
     let two_bytes = |packets: VecDeque<(Instant, Vec<u8>)>| {
         packets.into_iter().filter(|(_, packet)| packet.len() > 1).collect::<VecDeque<_>>()
     };
@@ -109,7 +109,7 @@ fn packets_cross_radio_links_unharmed_or_not_at_all() {
         let offers = [two_bytes(file("up", 400_000).1), two_bytes(file("down", 300_000).1)];
         let packets =
             offers.each_ref().map(|o| o.iter().map(|(_, p)| p.clone()).collect::<Vec<_>>());
-        // About 40 frames in a round trip of up to 100 ms: the numbers suffice.
+        // About 40 frames per round trip of up to 100 ms: the numbers suffice.
         let air = (Rate::from_bps(500_000), Duration::from_millis(10));
         let fates = [lossy("up", 0.1), lossy("down", 0.1)];
         let mut link = Link::new(protocol.ends(), air, offers, fates).with_codec(through_bytes);
@@ -119,7 +119,7 @@ fn packets_cross_radio_links_unharmed_or_not_at_all() {
             let up = &link.delivered[1 - side];
             assert!(up.len() > packets.len() * 9 / 10 && up.len() < packets.len());
             if release == Release::InSequence {
-                // A subsequence of what was sent.
+                // A subsequence of the sent packets.
                 let mut sent = packets.iter();
                 assert!(up.iter().all(|packet| sent.any(|other| other == packet)));
             } else {
@@ -133,7 +133,7 @@ fn packets_cross_radio_links_unharmed_or_not_at_all() {
 fn packets_cross_acknowledged_mode_unharmed_or_not_at_all() {
     let rate = Rate::from_bps(2_000_000);
     let ms = Duration::from_millis;
-    // A length indicator of one byte up to 124, of two from there on.
+    // Length indicators have one byte up to 124, and two bytes above.
     for payload in [20, 40, 124, 125, 299, 4000] {
         for window in [1, 200, 2047] {
             let set = RlcParameters { window, ..rlc(payload, rate, ms(10)) };
@@ -150,7 +150,7 @@ fn packets_cross_acknowledged_mode_unharmed_or_not_at_all() {
                     .with_codec(through_bytes);
                 link.run(Instant::NEVER);
                 for (side, packets) in sent.iter().enumerate() {
-                    // A subsequence of what was sent.
+                    // A subsequence of the sent packets.
                     let (up, mut rest) = (&link.delivered[1 - side], packets.iter());
                     assert!(up.iter().all(|packet| rest.any(|other| other == packet)));
                     let counters = link.ends[side].counters();
@@ -201,7 +201,7 @@ fn acknowledged_mode_has_the_fields_of_the_standard() {
     let all = form(&frame(status(4100, [0, 0]), Some(4100), None), &window);
     assert_eq!(all[..4], [0b0000_0010, 0, 0b100_0000, 0]);
     let some = form(&frame(status(4095, [0b101, 1 << 63]), Some(4300), None), &window);
-    // STATUS, BITMAP of 16 bytes from 4095 on; then ACK of 204, NO_MORE.
+    // STATUS, BITMAP of 16 bytes from 4095 onwards; then ACK of 204, NO_MORE.
     assert_eq!(some[..4], [0x04, 0xff, 0xff, 0b0101_1111]);
     assert_eq!(some[4..19], [&[0xff; 14][..], &[0xfe]].concat());
     assert_eq!(some[19..22], [0x20, 0xcc, 0]);
@@ -238,8 +238,8 @@ fn acknowledged_mode_has_the_fields_of_the_standard() {
     assert!(read(&[0b0001_1000]).contains("RSN"));
 }
 
-/// Each service in its own format behind its identifier: what goes up is what was sent, from the
-/// reliable services all of it.
+/// Each service has its own format after its identifier. Delivered packets equal the sent ones, and
+/// the reliable services deliver all of them.
 #[test]
 fn services_share_a_link_of_bytes() {
     let timeout = Duration::from_millis(70);
@@ -248,7 +248,7 @@ fn services_share_a_link_of_bytes() {
         Protocol::GoBackN(go_back_n(8, timeout)),
         Protocol::Rlp(karn_rlp(2, timeout, Duration::from_nanos(4_816_000))),
     ];
-    // Packets with an IPv4 header's first bytes: the service is the DS code point.
+    // Packets with the first bytes of an IPv4 header: the DS code point selects the service.
     let packets = |name: &str| -> VecDeque<(Instant, Vec<u8>)> {
         let offers = file(name, 60_000).1.into_iter().enumerate();
         let classed = offers.map(|(index, (at, packet))| {
@@ -298,7 +298,7 @@ fn wide_windows_have_numbers_of_two_bytes() {
     let mut bytes = Vec::new();
     encode(&frame(0x1_0203, 0xffff, vec![9]), width, &mut bytes).expect("a byte form");
     assert_eq!(bytes, [2, 3, 0xff, 0xff, 9]);
-    // Numbers wrap at 65536, ahead and behind.
+    // Numbers wrap around at 65536, in both directions.
     let window =
         WireWindow { expected: 0x1_0100, base: 0xfffe, next: 0x1_0004, window: 300, width };
     assert_eq!(decode(&bytes, &window), Ok(frame(0x1_0203, 0xffff, vec![9])));
@@ -356,7 +356,7 @@ fn radio_frames_without_a_byte_form_are_refused() {
 fn radio_control_frames_are_told_apart_and_checked() {
     let window = RlpWireWindow { seen: 300, next: 10 };
     let kind = |bytes: &[u8]| rlp_wire::decode(bytes, &window).map(|frame| frame.kind);
-    // 300 is 44 modulo 256: data and keep-alives are 172 to 427.
+    // 300 is 44 modulo 256: the numbers of data and keep-alives are 172 to 427.
     assert_eq!(kind(&[44, 1]), Ok(FrameKind::Keepalive { next: 300 }));
     assert_eq!(kind(&[171, 1]), Ok(FrameKind::Keepalive { next: 427 }));
     assert_eq!(kind(&[172, 9, 9]), Ok(FrameKind::Data { sequence: 172 }));
@@ -403,7 +403,7 @@ fn control_frames_are_told_apart_and_checked() {
     assert_eq!(kind(&[4, 0]), Err(WireError::Nack { found: 4, ack: 0, next: 4 }));
     assert_eq!(kind(&[4, 5]), Err(WireError::Ack { found: 5, base: 254, next: 4 }));
     assert_eq!(kind(&[1]), Err(WireError::TooShort(1, 2)));
-    // Nothing has been delivered yet, so nothing before 0 can come.
+    // No packets have been delivered yet, so that numbers before 0 are impossible.
     assert_eq!(kind(&[255, 0, 9]), Err(WireError::Sequence { found: 255, expected: 0 }));
     assert_eq!(kind(&[8, 0, 9]), Err(WireError::Sequence { found: 8, expected: 0 }));
     assert_eq!(kind(&[7, 0, 9]), Ok((FrameKind::Data { sequence: 7 }, Some(256))));
@@ -432,7 +432,7 @@ proptest! {
             }
             Ok(Some(frame))
         };
-        // Whatever decodes may go into a machine.
+        // Every decoded frame may be passed to an endpoint.
         let parameters = karn_rlp(2, Duration::from_millis(1), Duration::ZERO);
         let mut end = Rlp::new(parameters).expect("valid parameters");
         for (step, bytes) in frames.iter().enumerate() {
@@ -510,7 +510,7 @@ proptest! {
             let mut again = Vec::new();
             prop_assert_eq!(encode(&frame, width, &mut again), Ok(()));
             prop_assert_eq!(again, bytes);
-            // Whatever decodes lies in the windows that the machines rely on.
+            // Every decoded number is within the windows that the endpoints rely on.
             let ack = frame.ack.expect("decoded frames carry one");
             prop_assert!((base..=base + outstanding).contains(&ack));
             if let FrameKind::Data { sequence } = frame.kind {

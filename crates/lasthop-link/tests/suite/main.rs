@@ -1,4 +1,5 @@
-//! The tests of link protocols, queues and interfaces from outside, one module a subject, in one binary: it is linked once.
+//! Integration tests of link protocols, queues and interfaces, one module per topic, in a single
+//! binary to link only once.
 
 mod common;
 mod computed_queue;

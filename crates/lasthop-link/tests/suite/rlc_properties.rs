@@ -1,4 +1,4 @@
-//! What acknowledged mode promises, under arbitrary loss and delay and in any configuration.
+//! Properties of RLC acknowledged mode with arbitrary losses and delays and in any configuration.
 
 use crate::common::*;
 use lasthop_base::units::{Duration, Instant, Rate};
@@ -7,16 +7,17 @@ use proptest::prelude::*;
 use std::collections::HashMap;
 
 const RATE: Rate = Rate::from_bps(200_000);
-/// All is over long before.
+/// Every run must end before this time.
 const LATE: Instant = Instant::from_nanos(1_200_000_000_000);
-/// A run that is not over by then is cut off.
+/// Runs are stopped at this time.
 const END: Instant = Instant::from_nanos(1_300_000_000_000);
 
 fn millis(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// PDUs of 42 B take 1.68 ms; the round trip is 43.36 ms. Packets of 1 to 250 B have 1 to 7.
+/// PDUs of 42 B take 1.68 ms; the round trip is 43.36 ms. Packets of 1 to 250 B consist of 1 to 7
+/// PDUs.
 fn defaults() -> RlcParameters {
     rlc(40, RATE, millis(20))
 }
@@ -25,7 +26,7 @@ fn prepare(set: RlcParameters, gaps: &[Vec<u64>; 2], patterns: &[Pattern; 2]) ->
     let offers = gaps.each_ref().map(|gaps| offers(gaps));
     let fates = patterns.each_ref().map(fate);
     let mut link = Link::new(Protocol::Rlc(set).ends(), (RATE, millis(20)), offers, fates);
-    // The check prints the whole window.
+    // The check formats the whole window and is slow for large ones.
     link.strict = set.window <= 12;
     link.log = Some(Vec::new());
     link
@@ -60,7 +61,7 @@ fn every(most: u32) -> impl Strategy<Value = Option<u32>> {
     prop_oneof![2 => Just(None), 1 => (1..=most).prop_map(Some)]
 }
 
-/// Any configuration; where the limit is, see `limits`.
+/// Any configuration without a retry limit; see `limits`.
 fn configuration() -> impl Strategy<Value = RlcParameters> {
     let polls = (every(4), every(9), every(100), 1u64..300, timer(), timer());
     let statuses = (any::<bool>(), timer(), timer());
@@ -85,7 +86,7 @@ fn configuration() -> impl Strategy<Value = RlcParameters> {
     )
 }
 
-/// With a limit, of one kind or another.
+/// Any configuration with a retry limit of either kind.
 fn limits() -> impl Strategy<Value = RlcParameters> {
     let at_limit = prop_oneof![Just(AtLimit::Discard), Just(AtLimit::Reset)];
     (configuration(), every(6), at_limit, timer(), 1u32..6).prop_map(
@@ -103,7 +104,7 @@ fn pdus(tokens: &[Token]) -> u64 {
     tokens.iter().map(|token| u64::from(token.bytes.div_ceil(40))).sum()
 }
 
-/// Starts of each segment's transmissions by `side`.
+/// Starts of the transmissions of each segment by `side`.
 fn transmissions(link: &Link<Token>, side: usize) -> HashMap<u64, Vec<Instant>> {
     let mut starts: HashMap<u64, Vec<Instant>> = HashMap::new();
     for &(start, from, kind, _) in link.log.as_ref().expect("a log") {
@@ -159,7 +160,7 @@ proptest! {
             let skipped = counted.skipped as usize;
             prop_assert_eq!(given_up.count(), counted.abandoned as usize + skipped);
             if let (Some(most), AtLimit::Discard) = (set.max_transmissions, set.at_limit) {
-                // A reset, after Skips in vain, begins the numbers again.
+                // A reset, after Skips without response, restarts the numbering.
                 let resets = link.log.iter().flatten().any(|entry| {
                     matches!(entry.2, FrameKind::Reset { .. })
                 });
@@ -170,9 +171,10 @@ proptest! {
         }
     }
 
-    /// With reports that all arrive, the sender knows: nothing is sent that was not lost, nothing
-    /// given up that arrives, and nothing twice in a round trip. Where a poll is lost so that
-    /// Timer_Poll must help, it guesses: one PDU a poll may be sent in vain.
+    /// With loss-free reports the sender's information is exact: only lost PDUs are retransmitted,
+    /// only lost packets are abandoned, and PDUs are retransmitted at most once per round trip. If
+    /// a poll is lost, so that Timer_Poll expires, the sender must guess: one PDU per poll may be
+    /// retransmitted spuriously.
     #[test]
     fn with_faultless_reports_nothing_is_done_in_vain(
         max_transmissions in every(4),
@@ -196,7 +198,7 @@ proptest! {
         }
     }
 
-    /// Whatever an agent does to the limit, and when: nothing stalls, nothing is counted twice.
+    /// For any changes of the limit at any time: no stalls, and no packet is counted twice.
     #[test]
     fn a_changed_limit_breaks_no_promise(
         set in limits(),

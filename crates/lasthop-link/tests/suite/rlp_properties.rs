@@ -1,5 +1,5 @@
-//! Properties of the radio link protocols, which may lose what they carry, under arbitrary loss
-//! and delay.
+//! Properties of the radio link protocols, which may lose packets, with arbitrary losses and
+//! delays.
 
 use crate::common::*;
 use lasthop_base::units::{Bytes, Duration, Instant, Rate};
@@ -23,7 +23,7 @@ fn run(
     let mut link = Link::new(ends, (RATE, DELAY), offers, patterns.each_ref().map(fate));
     link.log = Some(Vec::new());
     link.strict = strict;
-    // Keep-alives without limit never end; packets come in the first 9 s, and 60 lost keep-alives
+    // Unlimited keep-alives never end. Packets arrive in the first 9 s, and 60 lost keep-alives
     // take another 12 s.
     link.run(Instant::from_nanos(40_000_000_000));
     link
@@ -36,13 +36,13 @@ fn machine(end: &LinkEndpoint<Token>) -> &Rlp<Token> {
     }
 }
 
-/// Numbers of an end's data frames on the air, with the index of each frame of that end.
+/// The frames sent by an end, with their index.
 fn sent(link: &Link<Token>, side: usize) -> Vec<(usize, FrameKind)> {
     let log = link.log.iter().flatten().filter(|entry| entry.1 == side);
     log.map(|entry| entry.2).enumerate().collect()
 }
 
-/// The properties of the data from `side`.
+/// Checks the properties of the data from `side`.
 fn check(
     parameters: &RlpParameters,
     link: &Link<Token>,
@@ -60,7 +60,7 @@ fn check(
         assert!(up.is_sorted_by_key(|token| token.number), "out of sequence");
     }
 
-    // What the receiver can know of: the numbers of all frames that arrived.
+    // The numbers that the receiver can detect: those of all frames that arrived.
     let known = |&(_, kind): &(Instant, FrameKind)| match kind {
         FrameKind::Data { sequence } => sequence + 1,
         FrameKind::Keepalive { next } => next,
@@ -70,7 +70,7 @@ fn check(
     assert_eq!(machine(&link.ends[1 - side]).wire_window().seen, known);
     assert!(numbers.iter().all(|&number| number < known));
 
-    // All of that is delivered, or given up after as many NACKs as allowed.
+    // Each of them is delivered, or abandoned after the permitted number of NACKs.
     let events = &link.events[1 - side];
     let count = |event| events.iter().filter(|&&found| found == event).count() as u64;
     for sequence in (0..known).filter(|number| !numbers.contains(number)) {
@@ -80,7 +80,7 @@ fn check(
     let skipped = link.ends[1 - side].counters().skipped;
     assert_eq!(up.len() as u64 + skipped, known);
 
-    // The rest are tail losses that the keep-alives could not show.
+    // The others are tail losses that no keep-alive revealed.
     let frames = sent(link, side);
     let is_lost = |index: usize| pattern.get(index).is_some_and(|&(lost, _)| lost);
     let mut copies = BTreeMap::new();
@@ -147,7 +147,8 @@ proptest! {
         gaps in [gaps(), gaps()],
         patterns in [pattern(), pattern()],
     ) {
-        // The strict driver prints the machine at every step: too slow for endless keep-alives.
+        // The strict driver formats the endpoint at every step, which is too slow for endless
+        // keep-alives.
         let is_endless = parameters.keepalive.is_some() && parameters.keepalives.is_none();
         let karn = run(parameters, &gaps, &patterns, !is_endless);
         let immediate = RlpParameters { release: Release::Immediate, ..parameters };
@@ -155,7 +156,7 @@ proptest! {
         for side in 0..2 {
             check(&parameters, &karn, side, &gaps[side], &patterns[side]);
             check(&immediate, &oos, side, &gaps[side], &patterns[side]);
-            // Packet by packet the same, and frame by frame.
+            // Both modes agree on every packet and every frame.
             let set = |link: &Link<Token>| {
                 link.delivered[side].iter().map(|token| token.number).collect::<BTreeSet<_>>()
             };
@@ -168,10 +169,10 @@ proptest! {
         prop_assert_eq!(&karn.delivered_at, &again.delivered_at);
     }
 
-    /// A number missing waits for its first NACK behind a frame on the air, T_f, and the NACKs of
-    /// the K - 1 others that are missing; the same after each deadline. A deadline is T_nack after
-    /// the NACK, later by T_copy for each of the K - 1 others at most. So a frame behind it is held
-    /// for n (T_f + (K - 1) (T_ack + T_copy) + T_nack) at most.
+    /// A missing number waits for its first NACK behind a frame in transmission, T_f, and the NACKs
+    /// of the K - 1 other missing numbers, and likewise after each deadline. A deadline is T_nack
+    /// after the NACK, plus at most T_copy for each of the K - 1 others. Therefore a later frame is
+    /// held for at most n (T_f + (K - 1) (T_ack + T_copy) + T_nack).
     #[test]
     fn no_frame_is_held_longer_than_its_bound(
         n in 1u32..5,
@@ -190,7 +191,8 @@ proptest! {
         };
         let link = run(parameters, &gaps, &patterns, false);
         for side in 0..2 {
-            // When each number was first known, and when it was received or given up.
+            // The time at which each number was first detectable, and the time at which it was
+            // received or abandoned.
             let (mut known, mut settled) = (Vec::new(), BTreeMap::new());
             for &(at, kind) in &link.arrivals[1 - side] {
                 let end = match kind {
@@ -203,7 +205,7 @@ proptest! {
                 };
                 known.resize(known.len().max(end as usize), at);
             }
-            // With 30 packets the sender's own refusals never occur: these are the receiver's.
+            // With 30 packets the sender never refuses a NACK: these events are the receiver's.
             let events = link.events[1 - side].iter().zip(&link.event_times[1 - side]);
             for (event, &at) in events {
                 if let LinkEvent::Abandoned { sequence } = *event {
@@ -233,7 +235,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     /// Frames of 80 us and a round trip of 40 ms: the sender is 500 frames ahead, so that missing
-    /// numbers and history fall behind the horizon.
+    /// numbers and the history fall behind the horizon.
     #[test]
     fn nothing_is_confused_beyond_the_horizon(
         n in 0u32..4,
@@ -270,7 +272,7 @@ proptest! {
             if release == Release::InSequence {
                 prop_assert!(link.delivered[1].is_sorted_by_key(|token| token.number));
             }
-            // A first copy that arrives goes up.
+            // If the first transmission arrives, the packet is delivered.
             let mut first = BTreeSet::new();
             for (index, kind) in sent(&link, 0) {
                 if let FrameKind::Data { sequence } = kind
@@ -280,7 +282,7 @@ proptest! {
                     prop_assert!(numbers.contains(&sequence));
                 }
             }
-            // Each frame is given up once, by the receiver, and refused at most once.
+            // Each frame is abandoned once by the receiver, and refused at most once by the sender.
             let given_up = |side: usize| {
                 let events = link.events[side].iter();
                 events.filter(|event| matches!(event, LinkEvent::Abandoned { .. })).count() as u64
@@ -296,8 +298,8 @@ proptest! {
 
 #[test]
 fn a_frame_can_be_held_as_long_as_the_bound_says() {
-    // Data 0 is lost with both copies; nothing else goes the way of the NACKs. 1 is held for
-    // exactly n T_nack, and the nanosecond by which each deadline is after its time.
+    // Data 0 and both retransmissions are lost; no other frames are sent in the direction of the
+    // NACKs. 1 is held for exactly n T_nack, plus one nanosecond per deadline.
     let parameters = RlpParameters {
         header: Bytes::new(1),
         ..karn_rlp(2, Duration::from_millis(60), Duration::from_millis(10))

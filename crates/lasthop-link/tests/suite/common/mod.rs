@@ -1,4 +1,4 @@
-//! A tiny driver: two endpoints and two directions of rate and delay, for tests only.
+//! A minimal driver for tests: two endpoints and two directions with a rate and a delay.
 
 use lasthop_base::packet::{LinkFate, Payload};
 use lasthop_base::units::{Bytes, Duration, Instant, Rate};
@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::num::NonZeroU32;
 
-/// A packet that is only its number and its size.
+/// A packet that consists of a number and a length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token {
     pub number: u64,
@@ -45,13 +45,13 @@ impl Payload for Token {
         self.bytes += next.bytes;
     }
 
-    /// Of four classes one after the other, on links that tell classes apart.
+    /// Cycles through four classes, for links that distinguish classes.
     fn class(&self) -> u8 {
         (self.number % 4) as u8
     }
 }
 
-/// It has no room for a frame.
+/// Tokens cannot carry frames.
 impl CarriesFrames for Token {}
 
 /// `count` packets of `bytes` bytes, all offered at time 0.
@@ -59,13 +59,14 @@ pub fn tokens(count: u64, bytes: u32) -> VecDeque<(Instant, Token)> {
     (0..count).map(|number| (Instant::ZERO, Token { number, bytes })).collect()
 }
 
-/// What happens to the k-th frame of a direction: lost or not, and extra delay.
+/// Outcome of the k-th frame of a direction: whether it is lost, and its extra delay.
 pub type Fate = Box<dyn FnMut(u64) -> (bool, Duration)>;
 
-/// What the channel does to the first frames of a direction; afterwards it is clean.
+/// Outcomes of the first frames of a direction (lost, extra delay in ms). Later frames arrive
+/// without extra delay.
 pub type Pattern = Vec<(bool, u64)>;
 
-/// The fate of a direction's frames: lost or not, and milliseconds of extra delay.
+/// The outcomes of `pattern` as a function.
 pub fn fate(pattern: &Pattern) -> Fate {
     let pattern = pattern.clone();
     Box::new(move |index| {
@@ -74,7 +75,7 @@ pub fn fate(pattern: &Pattern) -> Fate {
     })
 }
 
-/// Packets of different sizes, so many milliseconds apart.
+/// Packets of different lengths with these intervals in milliseconds.
 pub fn offers(gaps: &[u64]) -> VecDeque<(Instant, Token)> {
     let mut at = Instant::ZERO;
     let token = |(number, &gap): (usize, &u64)| {
@@ -84,30 +85,29 @@ pub fn offers(gaps: &[u64]) -> VecDeque<(Instant, Token)> {
     gaps.iter().enumerate().map(token).collect()
 }
 
-/// A direction that loses nothing.
+/// A direction without losses.
 pub fn clean() -> Fate {
     Box::new(|_| (false, Duration::ZERO))
 }
 
-/// A direction that loses the frames of these indices.
+/// A direction that loses the frames with these indices.
 pub fn losing(indices: &'static [u64]) -> Fate {
     Box::new(move |index| (indices.contains(&index), Duration::ZERO))
 }
 
-/// How a frame gets from the air into the endpoint that receives it.
+/// Conversion of a frame before it is passed to the receiving endpoint.
 pub type Codec<P> = fn(Frame<P>, &LinkEndpoint<P>) -> Frame<P>;
 
-/// Which units of the k-th frame are intact, if it has some: a bit each. It is on the air between these
-/// times.
+/// Bit mask of the intact units of the k-th frame, which is in transmission between these times.
 pub type UnitFate = Box<dyn FnMut(u64, [Instant; 2]) -> u64>;
 
-/// Is the k-th frame of a direction one of some?
+/// Selects frames of a direction by index.
 pub type Choice = Box<dyn FnMut(u64) -> bool>;
 
-/// One frame of the log: start, end that sends, kind, acknowledgment.
+/// One frame of the log: start, sending end, kind, acknowledgment.
 pub type LogEntry = (Instant, usize, FrameKind, Option<u64>);
 
-/// A frame on its way; a damaged one only to who wants to know of it.
+/// A frame in transit. Damaged frames are only kept if the receiver processes them.
 #[derive(Clone)]
 struct Flying<P> {
     frame: Frame<P>,
@@ -122,32 +122,32 @@ struct Direction<P> {
     in_flight: VecDeque<(Instant, Flying<P>)>,
 }
 
-/// Arrivals and deadlines after which a link is taken to go round in circles; tests need a tenth.
+/// Maximum number of arrivals and deadlines before a run is considered endless; tests need a tenth.
 const MOST_TURNS: u32 = 20_000_000;
 
-/// Two endpoints and the air between them.
+/// Two endpoints and the channels between them.
 pub struct Link<P: Payload> {
     pub ends: [LinkEndpoint<P>; 2],
     pub delivered: [Vec<P>; 2],
     pub delivered_at: [Vec<Instant>; 2],
-    /// What the ends told, and when, if a log is kept.
+    /// Events of the ends and their times, if a log is kept.
     pub events: [Vec<LinkEvent>; 2],
     pub event_times: [Vec<Instant>; 2],
-    /// What the ends learnt of their packets, if they keep it.
+    /// Delivery reports of the ends, if enabled.
     pub fates: [Vec<(LinkFate, P)>; 2],
-    /// What arrived at each end, and when, if a log is kept.
+    /// Frames received by each end and their times, if a log is kept.
     pub arrivals: [Vec<(Instant, FrameKind)>; 2],
-    /// Every frame in order of transmission, if kept.
+    /// All frames in order of transmission, if kept.
     pub log: Option<Vec<LogEntry>>,
-    /// Check the call contract at every step: slow.
+    /// Whether the call contract is checked at every step, which is slow.
     pub strict: bool,
     pub now: Instant,
     rate: Rate,
     delay: Duration,
     codec: Codec<P>,
-    /// What the air leaves of frames that have units, where that is not all.
+    /// Masks of the surviving units, for frames with units.
     pub unit_fates: [Option<UnitFate>; 2],
-    /// Frames that arrive twice, by their index.
+    /// Selects the frames that arrive twice.
     pub repeated: [Option<Choice>; 2],
     offers: [VecDeque<(Instant, P)>; 2],
     directions: [Direction<P>; 2],
@@ -192,8 +192,8 @@ impl<P: CarriesFrames + Debug> Link<P> {
         self
     }
 
-    /// Runs until nothing is left to do or `end` comes. Endpoints that never come to rest fail
-    /// the test instead of filling the memory with their log.
+    /// Runs until no events are left or until `end`. Endpoints that never become idle fail the test
+    /// instead of exhausting the memory with their log.
     pub fn run(&mut self, end: Instant) {
         for _ in 0..MOST_TURNS {
             for side in 0..2 {
@@ -227,13 +227,14 @@ impl<P: CarriesFrames + Debug> Link<P> {
         }
     }
 
-    /// True after a frame that takes no time.
+    /// Sends the next frame of `side`. Returns `true` if it takes no time, so that another one may
+    /// follow.
     fn transmit(&mut self, side: usize) -> bool {
         let (now, end) = (self.now, &mut self.ends[side]);
         if self.directions[side].busy_until > now {
             return false;
         }
-        // Who has queues of its own takes all; the others want one packet at a time.
+        // Endpoints with internal queues accept all packets; the others accept one at a time.
         while self.offers[side].front().is_some_and(|(offer, _)| *offer <= now)
             && end.wants_packet()
         {
@@ -280,7 +281,7 @@ impl<P: CarriesFrames + Debug> Link<P> {
         is_free
     }
 
-    /// Takes in what `side` has sent and now reaches the other end.
+    /// Passes the frames that `side` has sent and that arrive now to the other end.
     fn arrive(&mut self, side: usize) {
         let other = 1 - side;
         while self.directions[side].in_flight.front().is_some_and(|(at, _)| *at <= self.now) {
@@ -334,7 +335,7 @@ impl<P: CarriesFrames + Debug> Link<P> {
     }
 }
 
-/// Both ends of a protocol, by plain data, so that a failing case prints.
+/// A protocol with its parameters, printable for failing cases.
 #[derive(Clone, Copy, Debug)]
 pub enum Protocol {
     Raw,
@@ -384,7 +385,8 @@ impl Protocol {
     }
 }
 
-/// Both ends of a link that these protocols share, the k-th with weight k + 1 and packets of class k.
+/// Both ends of a link shared by these protocols. The k-th one has weight k + 1 and packets of
+/// class k.
 pub fn services<P: CarriesFrames>(protocols: &[Protocol], identifier: u64) -> [LinkEndpoint<P>; 2] {
     let end = || {
         let service = |(index, protocol): (usize, &Protocol)| ServiceParameters {
@@ -404,7 +406,8 @@ pub fn services<P: CarriesFrames>(protocols: &[Protocol], identifier: u64) -> [L
     [end(), end()]
 }
 
-/// Selective repeat that repeats a NACK, and ignores a stale one, for half of the timeout.
+/// Selective repeat that repeats a NACK after half of the timeout and ignores outdated NACKs for
+/// that time.
 pub fn selective_repeat(window: u32, timeout: Duration) -> SelectiveRepeatParameters {
     SelectiveRepeatParameters {
         window,
@@ -418,7 +421,7 @@ pub fn selective_repeat(window: u32, timeout: Duration) -> SelectiveRepeatParame
     }
 }
 
-/// Go-back-N, timer only.
+/// Go-back-N without rejects.
 pub fn go_back_n(window: u32, timeout: Duration) -> GoBackNParameters {
     GoBackNParameters {
         window,
@@ -431,7 +434,7 @@ pub fn go_back_n(window: u32, timeout: Duration) -> GoBackNParameters {
     }
 }
 
-/// Stop-and-wait that gives a frame up after so many retransmissions.
+/// Stop-and-wait that abandons a frame after this number of retransmissions.
 pub fn stop_and_wait(retries: Option<u32>, timeout: Duration) -> StopAndWaitParameters {
     StopAndWaitParameters { retries, timeout, header: Bytes::new(2), control: Bytes::new(2) }
 }
@@ -447,19 +450,19 @@ pub fn xor_fec(block: u32, parity_timeout: Duration) -> XorFecParameters {
     }
 }
 
-/// Ideal selective repeat of 40-byte segments.
+/// Ideal selective repeat with segments of 40 B.
 pub fn ideal_sr(max_transmissions: Option<u32>) -> IdealSrParameters {
     IdealSrParameters { max_transmissions, payload: Bytes::new(40), header: Bytes::new(2) }
 }
 
-/// Acknowledged mode with its defaults for a link whose directions are alike.
+/// RLC acknowledged mode with its defaults for a link with equal directions.
 pub fn rlc(payload: u64, rate: Rate, delay: Duration) -> RlcParameters {
     let pdu = Bytes::new(2 + payload);
     let timing = LinkTiming::symmetric(rate, delay, pdu, pdu);
     RlcParameters::for_link(&timing, Bytes::new(payload))
 }
 
-/// Hybrid FEC and ARQ of blocks of so many units that never gives up, its timer set by hand.
+/// Hybrid ARQ with blocks of `units` units, without a retry limit and with the given timeout.
 pub fn harq(units: u32, timeout: Duration) -> HarqParameters {
     let timing =
         LinkTiming::symmetric(Rate::UNLIMITED, timeout, Bytes::default(), Bytes::default());
@@ -484,12 +487,12 @@ pub fn karn_rlp(
     }
 }
 
-/// The widest window up to this one that one-byte numbers allow; those above 255 have two bytes.
+/// The largest window up to `window` for one-byte numbers; windows above 255 use two-byte numbers.
 fn one_byte(window: u32) -> u32 {
     if window > 255 { window } else { window.min(128) }
 }
 
-/// One of each machine in each of its modes that repairs every loss.
+/// All modes of all protocols that repair every loss.
 pub fn every_reliable_protocol(window: u32, timeout: Duration) -> Vec<Protocol> {
     let mut all = vec![Protocol::StopAndWait(stop_and_wait(None, timeout))];
     let round_trip = Duration::from_nanos(timeout.as_nanos() / 2);
@@ -524,7 +527,7 @@ pub fn every_reliable_protocol(window: u32, timeout: Duration) -> Vec<Protocol> 
         (1, 1, HarqMode::Pipelined),
         (64, 1, HarqMode::StopAndWait),
     ] {
-        // The slots of a wide window take long to compare at every step.
+        // Comparing all slots of a wide window at every step is slow.
         let window = window.min(32);
         let parameters = HarqParameters { mode, window, interleave, ..harq(units, timeout) };
         all.push(Protocol::Harq(parameters));
