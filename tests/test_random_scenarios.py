@@ -1,4 +1,4 @@
-"""Random scenarios over every kind of the schema: `random_scenarios.check` holds of each."""
+"""Random scenarios with every kind of the schema, checked by `random_scenarios.check`."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from random_scenarios import check, impossible, scenario
 
 SEED = 1
 COUNT = 400
-# Factors of a product and the kinds of `law` are many; 5,000 scenarios have them all.
+# Factors of a product and the kinds of `law` are numerous; 5,000 scenarios contain all of them.
 RARE = {"first", "second", "downlink_errors", "law"}
 
 

@@ -1,4 +1,4 @@
-"""The HTML page: complete in itself, and readable in a browser of any width."""
+"""The HTML page: self-contained, and readable in a browser of any width."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def browser() -> Iterator[Browser]:
 def open_page(
     browser: Browser, file: Path, width: int, scheme: str = "light"
 ) -> tuple[Page, list[str]]:
-    """Opens a page in a window of that width; also everything that it asked for."""
+    """Opens a page in a window of this width; returns it with the addresses of its requests."""
     page = browser.new_page(
         viewport={"width": width, "height": 800},
         color_scheme="dark" if scheme == "dark" else "light",
@@ -84,7 +84,7 @@ def test_a_page_refers_to_nothing_outside(pages: dict[str, Path]) -> None:
         assert targets
         assert all(target.startswith(("data:", "#")) for target in targets)
         assert "url(" not in text
-        # One script, whose hash the page's own policy names; the rest of <script> is data.
+        # A single script, whose hash is in the page's policy; other <script> elements are data.
         scripts = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
         others = re.findall(r"<script(?! type=.application/json.>)(?!>)", text)
         assert len(scripts) == 1
@@ -136,7 +136,7 @@ def test_figures_are_live_from_the_numbers_of_the_pictures(
         for curve in chart["curves"]:
             bounds = zip(curve["low"], curve["y"], curve["high"], strict=False)
             assert all(low <= y <= high for low, y, high in bounds if low is not None)
-        # A name hides its curve.
+        # A click on a name hides its curve.
         figures.first.locator(".u-legend .u-series").nth(1).click()
         assert figures.first.locator(".u-legend .u-off").count() == 1
         page.close()
@@ -167,7 +167,7 @@ def test_a_sweep_is_live_with_its_means(small: Path) -> None:
     means = [results.point_intervals(n)["flow.transfer.goodput_bps"].mean for n in range(2)]
     ratio = np.asarray(found["curves"][0]["y"]) / means
     assert ratio[0] == pytest.approx(ratio[1])
-    # What the bars are stands beneath, where it is folded; in a label it would be cut.
+    # The note on the bars is folded below the figure; in a label it would be cut off.
     assert (found["xlabel"], found["note"]) == (
         "TCP",
         "bars: 95 % intervals, Student t over 3 replications",
@@ -181,7 +181,7 @@ def test_claims_and_numbers_are_there(pages: dict[str, Path], browser: Browser) 
     verdicts = page.locator(".claim .verdict").all_inner_texts()
     assert verdicts
     assert set(verdicts) <= {"reproduced", "in part", "undecided", "contradicted"}
-    # Table I: a row for each loss rate, a column for each combination.
+    # Table I: one row per loss rate, one column per combination.
     table = page.locator("section#numbers table").first
     assert table.locator("tbody tr").count() == 4
     assert table.locator("thead th").all_inner_texts()[1:] == [
@@ -253,7 +253,7 @@ def test_a_sweep_over_many_keys_has_figures_that_can_be_read(small: Path) -> Non
     )
     text = report.page(lasthop.run(scenario, replications=1))
     assert "270 points" in text
-    # Every point: panels for what is more than six curves over the rate.
+    # All points are drawn: with more than six curves over the rate, in panels.
     assert "flow.transfer.goodput_bps; by TCP, Queue limit, File size" in captions(text)
 
 
@@ -284,7 +284,7 @@ def test_swept_tables_and_their_keys_are_told_in_words(small: Path) -> None:
     assert "&#39;kind" not in text
     headings = re.findall(r'<th scope="col">(.*?)</th>', text)
     assert headings[1:5] == ["Link protocol", "Queue limit", "Link delay", "Reverse link delay"]
-    # Packets and bytes have no scale in common: the axis is the delay.
+    # Packets and bytes have no common scale, so that the axis is the delay.
     assert (
         "flow.transfer.goodput_bps; by TCP, Link protocol, Queue limit, Reverse link delay"
     ) in captions(text)

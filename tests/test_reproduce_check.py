@@ -1,4 +1,4 @@
-"""The tool that computes stored results of studies again."""
+"""The tool that recomputes stored results of studies."""
 
 import runpy
 from pathlib import Path
@@ -20,7 +20,7 @@ def test_every_study_has_digests_of_all_its_tables_and_figures() -> None:
 
 
 def test_results_of_a_study_are_those_that_are_stored(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Table I of multilayer at 3 replications: its digest is stored, and another seed is found."""
+    """Table I of multilayer with 3 replications matches its stored digest, unlike another seed."""
     study = studies()["multilayer"]
     table = study.find(["Table I"])
     monkeypatch.setattr(type(study), "find", lambda self, names: table)

@@ -59,7 +59,7 @@ def test_differences_are_paired_within_the_other_settings() -> None:
     differences = synthetic().differences(GOODPUT, by=VARIANT, baseline="reno")
     assert differences["rate"].to_list() == [1, 2]
     assert differences["mean"].to_list() == [10.0, -10.0]
-    # Replications differ, their differences do not: pairing removes all noise.
+    # The replications differ, but their differences do not: pairing removes all noise.
     assert differences["ci95"].to_list() == [0.0, 0.0]
     assert differences["ratio"].to_list() == pytest.approx([120.0 / 110.0, 200.0 / 210.0])
 
@@ -69,7 +69,7 @@ def test_no_interval_of_a_metric_reaches_below_zero() -> None:
     lost = results.metrics.index("link.a.forward.frames_lost")
     results.values[:3, lost] = [0.0, 0.0, 3.0]
     (row,) = results.summary().filter(point=0, metric=results.metrics[lost]).to_dicts()
-    # Half of the length is what it was: 4.303.
+    # Half of the unclipped length: 4.303.
     assert (row["mean"], row["low"]) == (1.0, 0.0)
     assert (row["ci95"], row["high"]) == pytest.approx((4.303, 5.303), abs=1e-3)
     assert measured_row(row, Unit("", 1.0)) == "1.0 −1.0 +4.3"

@@ -8,13 +8,13 @@ from scipy import stats
 
 from lasthop.evaluating.statistics import Estimate, difference, half_width, interval
 
-# Multiples of a thousandth: near zero a ratio of deviations is all rounding.
+# Multiples of a thousandth: near zero, a ratio of deviations would consist of rounding errors.
 THOUSANDTHS = st.integers(-(10**9), 10**9).map(lambda number: number / 1000.0)
 SAMPLES = st.lists(THOUSANDTHS, min_size=2, max_size=40)
 
 
 def test_interval_worked_by_hand() -> None:
-    # 1..5: mean 3, deviation sqrt(2.5), t(0.975, 4) = 2.776445.
+    # 1..5: mean 3, standard deviation sqrt(2.5), t(0.975, 4) = 2.776445.
     result = interval([1.0, 2.0, 3.0, 4.0, 5.0])
     assert result.mean == 3.0
     assert result.n == 5
@@ -41,12 +41,12 @@ def test_nan_is_left_out() -> None:
 
 
 def test_paired_difference_worked_by_hand() -> None:
-    # Differences 1, 2, 3: mean 2, deviation 1, t(0.975, 2) = 4.302653, t = 2 sqrt(3).
+    # Differences 1, 2, 3: mean 2, standard deviation 1, t(0.975, 2) = 4.302653, t = 2 sqrt(3).
     result = difference([11.0, 22.0, 33.0], [10.0, 20.0, 30.0])
     assert result.mean == 2.0
     assert result.ci95 == pytest.approx(4.3026527297 / math.sqrt(3.0), rel=1e-9)
     assert result.p_value == pytest.approx(0.0741799, rel=1e-5)
-    # Every pair has the ratio 1.1, so the ratio is known exactly although the means are not.
+    # Every pair has the ratio 1.1, so that the ratio is exact although the means are not.
     assert result.ratio == pytest.approx(1.1)
     assert result.ratio_ci95 == pytest.approx(0.0, abs=1e-12)
 
@@ -129,7 +129,7 @@ def test_ratio_interval_covers_as_often_as_it_says() -> None:
         samples = 60.0 + common + random.normal(0.0, 1.0, 30)
         result = difference(samples, baseline)
         covered += abs(result.ratio - 1.2) <= result.ratio_ci95
-    # Four deviations of a binomial with p = 0.95 on either side.
+    # Four standard deviations of a binomial with p = 0.95 on either side.
     assert abs(covered / runs - 0.95) < 4.0 * math.sqrt(0.95 * 0.05 / runs)
 
 

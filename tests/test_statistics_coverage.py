@@ -1,7 +1,7 @@
-"""Intervals hold what they promise: over 2,000 synthetic studies each, with fixed seeds.
+"""Coverage of confidence intervals, over 2,000 synthetic studies each, with fixed seeds.
 
-With 2,000 studies the coverage of a 95 % interval has a standard deviation of 0.5 %, so that the
-limits 93.5 % and 96.5 % are three of them on either side.
+With 2,000 studies, the coverage of a 95 % interval has a standard deviation of 0.5 %. The limits
+93.5 % and 96.5 % are three standard deviations away.
 """
 
 import math
@@ -55,7 +55,7 @@ def test_automatic_choice_on_skewed_samples() -> None:
 
 
 def test_bootstrap_where_t_falls_short() -> None:
-    # Log-normal, skewness 6.2: mean ± t holds the mean in about 88 % of cases.
+    # Log-normal, skewness 6.2: mean ± t contains the true mean in about 88 % of the cases.
     random = np.random.default_rng(4)
     samples = random.lognormal(0.0, 1.0, (STUDIES, 40))
     truth = math.exp(0.5)
@@ -69,8 +69,9 @@ def test_bootstrap_where_t_falls_short() -> None:
 
 @pytest.mark.parametrize("n", [30, 50])
 def test_samples_that_are_nearly_all_the_same(n: int) -> None:
-    # Transfers of which one in five meets a loss: a constant, hardly varied, and an exponential
-    # delay. Many draws have hardly any spread; t alone holds the mean in 85 and 89 % of cases.
+    # Transfers, one in five with a loss: a nearly constant duration, and an exponential delay after
+    # a loss. Many samples have hardly any variance; t alone contains the mean in 85 and 89 % of the
+    # cases.
     random = np.random.default_rng(12)
     delays = random.exponential(0.5, (STUDIES, n)) + 0.1
     samples = 1.0 + random.normal(0.0, 1e-5, (STUDIES, n))
@@ -99,7 +100,7 @@ def test_median_by_order_statistics_is_on_the_safe_side() -> None:
     random = np.random.default_rng(6)
     found = [confidence(random.exponential(1.0, 31), "median") for _ in range(STUDIES)]
     share = sum(one.low <= math.log(2.0) <= one.high for one in found) / STUDIES
-    # The exact coverage of the 10th and 22nd of 31 is 97.1 %: whole ranks cannot be nearer.
+    # The exact coverage of the 10th and 22nd of 31 is 97.1 %: no pair of ranks is closer to 95 %.
     assert share == pytest.approx(0.9706, abs=0.012)
 
 
@@ -123,8 +124,8 @@ def test_batch_means_of_an_autoregressive_series(memory: float) -> None:
         series[step] = memory * series[step - 1] + noise[step]
     found = [batch_means(column, cut=0) for column in series.T]
     check(sum(abs(one.mean) <= one.ci95 for one in found) / STUDIES)
-    # Between means of 50 values the correlation is 0.001, 0.02 and 0.115; its estimate has a
-    # deviation of 0.11, and 0.2 is the limit.
+    # The correlation between means of 50 values is 0.001, 0.02 and 0.115. Its estimate has a
+    # standard deviation of 0.11, and the limit is 0.2.
     expected = {0.0: 0.96, 0.5: 0.94, 0.9: 0.78}[memory]
     assert sum(one.independent for one in found) / STUDIES == pytest.approx(expected, abs=0.03)
 
@@ -160,16 +161,16 @@ def test_sequential_stopping_on_skewed_samples() -> None:
 
 
 def test_no_ratio_of_deviation_to_width_breaks_the_sequential_interval() -> None:
-    # Mean and deviation of normal samples are independent: given where it stops, the coverage is
-    # 2 Phi(h sqrt(N) / sigma) - 1. So the noise of the mean drops out, and 95 % can be held to
-    # within 0.3 % over the whole range of deviations.
+    # Mean and standard deviation of normal samples are independent. Given the sample size N at
+    # which the run stops, the coverage is 2 Phi(h sqrt(N) / sigma) - 1. This removes the noise of
+    # the mean, so that 95 % can be verified to within 0.3 % for all standard deviations.
     random = np.random.default_rng(11)
     plan = SequentialPlan(1.0, relative=False, most=2000)
     looks = np.array([n for n in plan.looks() if n <= 400])
     draws = random.normal(0.0, 1.0, (8 * STUDIES, looks[-1]))
     first, second = (np.cumsum(draws**power, axis=1)[:, looks - 1] for power in (1, 2))
     deviation = np.sqrt((second - first**2 / looks) / (looks - 1))
-    # The half-width in units of sigma, as `plan.look` has it; Cochran's rule only delays the stop.
+    # The half-width in units of sigma, as in `plan.look`; Cochran's rule only delays the stop.
     half = special.stdtrit(looks - 1, 0.975) * deviation / np.sqrt(looks - 3)
     one = plan.look(draws[0, : looks[1]])
     assert one.interval.ci95 == pytest.approx(half[0, 1])

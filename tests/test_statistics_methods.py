@@ -1,4 +1,4 @@
-"""Resampling, series, several comparisons, sequential plans: hand-worked examples, properties."""
+"""Resampling, series, multiple comparisons, sequential plans: worked examples and properties."""
 
 import math
 
@@ -29,13 +29,14 @@ from lasthop.studies.verdicts import judge
 
 
 def test_holm_worked_by_hand() -> None:
-    # Sorted 0.01, 0.02, 0.03, 0.04: times 4, 3, 2, 1, and never less than the one before.
+    # Sorted: 0.01, 0.02, 0.03, 0.04. Multiplied by 4, 3, 2, 1, and never less than the previous
+    # value.
     np.testing.assert_allclose(holm([0.03, 0.01, 0.04, 0.02]), [0.06, 0.04, 0.06, 0.06])
     np.testing.assert_allclose(bonferroni([0.03, 0.01, 0.5]), [0.09, 0.03, 1.0])
 
 
 def test_no_interval_leaves_the_bounds_of_its_quantity() -> None:
-    # By hand: mean 1, deviation sqrt(3), t 4.303 over sqrt(3).
+    # By hand: mean 1, standard deviation sqrt(3), t 4.303 over sqrt(3).
     for found in (interval([0.0, 0.0, 3.0]), confidence([0.0, 0.0, 3.0])):
         assert (found.low, found.high) == pytest.approx((1.0 - 4.303, 1.0 + 4.303), abs=1e-3)
         counts = found.within((0.0, math.inf))
@@ -61,14 +62,16 @@ def test_holm_is_between_raw_and_bonferroni(p_values: list[float]) -> None:
 
 
 def test_holm_holds_the_level_of_the_family() -> None:
-    # 2,000 families of 10 true hypotheses; four deviations of a binomial above 5 %.
+    # 2,000 families of 10 true hypotheses; four standard deviations of a binomial above 5 %.
     random = np.random.default_rng(1)
     wrong = sum(holm(row).min() <= 0.05 for row in random.uniform(size=(2000, 10)))
     assert wrong / 2000 <= 0.05 + 4.0 * math.sqrt(0.05 * 0.95 / 2000)
 
 
 def claims_and_samples() -> tuple[list[Claim], dict[str, Estimate]]:
-    """Three claims; a exceeds c clearly, b exceeds c with p = 0.02, and d does with p = 0.03."""
+    """Three claims: a exceeds c significantly, b exceeds c with p = 0.02, and d exceeds c with p =
+    0.03.
+    """
     base = np.arange(12.0) - 5.5
     error = float(np.std(base, ddof=1)) / math.sqrt(12.0)
     shift = {name: float(stats.t.isf(p / 2, 11)) for name, p in (("b", 0.02), ("d", 0.03))}
@@ -87,7 +90,7 @@ def claims_and_samples() -> tuple[list[Claim], dict[str, Estimate]]:
     [
         ("none", ["reproduced"] * 3, [0.0, 0.02, 0.03]),
         ("bonferroni", ["reproduced"] * 3, [0.0, 0.02, 0.03]),
-        # 0.02 * 2 = 0.04 passes; 0.03 * 1 is raised to 0.04.
+        # 0.02 * 2 = 0.04 is significant; 0.03 * 1 is raised to 0.04.
         ("holm", ["reproduced"] * 3, [0.0, 0.04, 0.04]),
     ],
 )
@@ -111,7 +114,7 @@ def test_rule_corrects_claims(correction: str, verdicts: list[str], corrected: l
 
 def test_holm_leaves_open_what_the_family_does_not_bear() -> None:
     claims, samples = claims_and_samples()
-    # b and d twice: five tests, and 0.02 * 4 is above 0.05, so that neither is decided.
+    # b and d twice: five tests. 0.02 * 4 is above 0.05, so that neither is decided.
     rule = Rule(about=0.03, level=0.95, losses=(1.0,), correction="holm")
     found = list(
         judge(
@@ -122,7 +125,7 @@ def test_holm_leaves_open_what_the_family_does_not_bear() -> None:
         )
     )
     assert [one.verdict for one in found] == ["reproduced"] + ["undecided"] * 4
-    # What is shown is what decided: the interval at the level of that step holds zero.
+    # The reported interval is that of the decision: at the level of this step, it contains zero.
     for one in found[1:]:
         (judgement,) = one.judgements
         assert abs(judgement.difference) <= judgement.half_width
@@ -155,7 +158,7 @@ def test_skewed_samples_get_the_bootstrap_and_a_longer_upper_side() -> None:
 
 
 def test_bootstrap_agrees_with_that_of_scipy() -> None:
-    # BCa has the same limit; on 60 samples of moderate skewness they differ by little.
+    # BCa has the same limit; for 60 samples of moderate skewness, the intervals differ little.
     samples = np.random.default_rng(4).gamma(4.0, 1.0, 60)
     found = confidence(samples, method="bootstrap")
     other = stats.bootstrap((samples,), np.mean, rng=np.random.default_rng(5)).confidence_interval
@@ -165,14 +168,14 @@ def test_bootstrap_agrees_with_that_of_scipy() -> None:
 
 
 def test_bootstrap_does_not_pretend_on_samples_without_spread() -> None:
-    # One of 12 differs: a third of the draws are constant, and their spread says nothing. Nor
-    # does it if the others are not quite the same.
+    # One of 12 differs: a third of the bootstrap samples are constant, and their variance is
+    # meaningless. That also holds if the others differ slightly.
     same = np.zeros(12)
     for rest in (same, np.random.default_rng(1).normal(0.0, 1e-6, 12)):
         rest[-1] = 1.0
         found = confidence(rest)
         assert found.method == "t, corrected for skewness"
-        # Of one in 12 the exact limits are 0.2 and 38.5 % (Clopper and Pearson).
+        # For one in 12, the exact limits are 0.2 and 38.5 % (Clopper and Pearson).
         assert -0.1 < found.low < 0.02
         assert 0.385 < found.high < 0.7
     paired = ratio([2.0] * 11 + [1.0], np.random.default_rng(2).normal(1.0, 1e-7, 12))
@@ -200,7 +203,7 @@ def test_few_or_no_samples() -> None:
 
 
 def test_quantile_by_order_statistics_worked_by_hand() -> None:
-    # Of 1..10 the median's interval is the 2nd to the 9th: P(2 <= B(10, 1/2) <= 8) = 97.9 %.
+    # For 1..10, the interval of the median is the 2nd to the 9th: P(2 <= B(10, 1/2) <= 8) = 97.9 %.
     found = confidence(np.arange(1.0, 11.0), "median")
     assert (found.value, found.low, found.high) == (5.5, 2.0, 9.0)
     assert found.method == "order statistics"
@@ -242,7 +245,7 @@ def test_jain_index_worked_by_hand() -> None:
 
 
 def test_step_averages_worked_by_hand() -> None:
-    # 2 from 1 s, 5 from 3 s: over [0, 1) nothing is known; [1, 2) 2; [2, 4) (2 + 5) / 2; then 5.
+    # 2 from 1 s, 5 from 3 s: no value in [0, 1); 2 in [1, 2); (2 + 5) / 2 in [2, 4); then 5.
     found = step_averages([1.0, 3.0], [2.0, 5.0], [0.0, 1.0, 2.0, 4.0, 5.0])
     np.testing.assert_allclose(found, [math.nan, 2.0, 3.5, 5.0])
 
@@ -266,7 +269,7 @@ def test_warm_up_is_found_where_it_ends() -> None:
     cut = warm_up(steady)
     assert cut is not None
     assert 70 <= cut <= 110
-    # Most of a steady series is kept.
+    # Most of a steady series is retained.
     cuts = [warm_up(random.normal(0.0, 1.0, 1000)) for _ in range(200)]
     assert np.median([math.inf if cut is None else cut for cut in cuts]) <= 100
 
@@ -316,7 +319,7 @@ def test_plan_pays_for_looking() -> None:
 
 
 def test_plan_does_not_stop_on_skewed_samples() -> None:
-    # One of 20 differs: skewness 4.1, and Cochran's rule asks for 423.
+    # One of 20 differs: skewness 4.1, and Cochran's rule requires 423 samples.
     samples = [0.0] * 19 + [1.0]
     plan = SequentialPlan(5.0, relative=False)
     assert not plan.look(samples).enough

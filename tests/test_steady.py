@@ -44,7 +44,7 @@ def row(table: pl.DataFrame, entity: str, quantity: str) -> dict[str, Any]:
 
 
 def made(levels: list[float]) -> lasthop.Trace:
-    """A queue that changes every second."""
+    """A trace of a queue whose length changes every second."""
     events = pl.DataFrame(
         {
             "time_s": np.arange(float(len(levels))),
@@ -63,7 +63,8 @@ def test_start_is_cut_off_and_the_rest_averaged() -> None:
     levels = [50.0] * 100 + list(random.uniform(0.0, 2.0, 1901))
     found = row(lasthop.steady_state(made(levels), step=1.0), "link.a.forward", "queue_packets")
     assert 100.0 <= found["warm_up_s"] <= 110.0
-    # Of 1900 uniform values the mean has a standard error of 0.013; this seed is well inside.
+    # The mean of 1900 uniform values has a standard error of 0.013; this seed is well within the
+    # tolerance.
     assert found["mean"] == pytest.approx(1.0, abs=0.04)
     assert found["ci95"] < 0.05
     assert found["independent"]
@@ -86,9 +87,9 @@ def test_goodput_is_that_of_the_run(long: Path) -> None:
     trace = lasthop.trace(long)
     table = lasthop.steady_state(trace)
     found = row(table, "flow.file", "goodput_bps")
-    # The warm-up of a second is part of the one and not of the other.
+    # Only the goodput of the run includes the warm-up of a second.
     assert found["mean"] == pytest.approx(trace.metrics["flow.file.goodput_bps"], rel=0.01)
-    # Another replication is within what both intervals allow; chance of a false alarm below 1 %.
+    # Another replication is within the limits of both intervals; false-positive rate below 1 %.
     other = row(lasthop.steady_state(long, replication=1), "flow.file", "goodput_bps")
     assert abs(found["mean"] - other["mean"]) < 1.4 * (found["ci95"] + other["ci95"])
     assert found["independent"]
@@ -96,7 +97,8 @@ def test_goodput_is_that_of_the_run(long: Path) -> None:
 
 @pytest.mark.parametrize("protocol", ["raw", "selective-repeat", "stop-and-wait"])
 def test_queues_obey_littles_law(long: Path, protocol: str) -> None:
-    # Mean packets in the queue times the time is the time that all of them spend in it.
+    # The mean number of packets in the queue times the duration equals the total time of all
+    # packets in the queue.
     scenario = lasthop.load(long).with_(
         {"link.radio.protocol": protocol, "flow.file.app.size": "300 kB"}
     )
@@ -112,7 +114,7 @@ def test_queues_obey_littles_law(long: Path, protocol: str) -> None:
     first = frames.filter(~pl.col("repeated"))
     assert first.height == sent.height
     waits = first["end_s"].to_numpy() - sent["time_s"].to_numpy()
-    # A link protocol keeps the transmitter busy with repetitions and acknowledgments, too.
+    # With a link protocol, retransmissions and acknowledgments occupy the transmitter, too.
     others = trace.transmissions.filter(
         (pl.col("kind") != "data") | pl.col("repeated"), entity="link.radio.forward"
     )

@@ -36,7 +36,7 @@ def test_grid_is_that_of_the_paper(study: Study) -> None:
 
 @pytest.mark.parametrize("name", sorted(studies()))
 def test_tables_and_figures_run_every_cell_that_a_claim_compares(name: str) -> None:
-    # A claim whose cells were not run is left out of the report without a word.
+    # The report omits a claim whose cells were not run without a message.
     study = studies()[name]
     run = set(study.cells(study.artefacts))
     assert [claim.id for claim in study.claims if not run.issuperset(study.cells_of(claim))] == []
@@ -119,7 +119,7 @@ def test_every_claim_says_what_refutes_it_and_what_it_was(key: str) -> None:
     for claim in studies()[key].claims:
         assert claim.refuted_by, claim.id
         assert claim.refuted_by in claim.remarks[-1]
-        # Only what is not the paper's may be said to be ours, and the other way round.
+        # A claim is marked as our addition if and only if it is not in the paper.
         assert claim.addition == claim.where.startswith(("ours", "Follows from")), claim.id
         if claim.reworded is not None:
             assert claim.reworded.was.endswith(".")
@@ -133,10 +133,10 @@ def test_the_papers_own_numbers_satisfy_every_claim(study: Study) -> None:
     failed = [show(one) for claim in printed for one in claim.failed]
     assert failed == []
     evaluated = {one.claim.id for one in printed if one.judgements}
-    # The others need the WAN or counts of timeouts.
+    # The other claims require the WAN, or numbers of timeouts.
     assert {claim.id for claim in study.claims} - evaluated == {*("M10", "M11", "M12", "M19")}
     assert sum(len(one.judgements) for one in printed) > 150
-    # The comparisons of the ends of ranges are those of the numbers in the claim's own words.
+    # Comparisons with the ends of ranges use the numbers in the text of the claim.
     assert all(one.missing + len(one.judgements) == len(one.claim.comparisons) for one in printed)
 
 
@@ -181,7 +181,7 @@ def test_claims_are_judged_at_two_numbers_of_replications(
     few = study.reproduce(["Table I"], replications=2)
     many = study.reproduce(["Table I"], replications=4, judge_at=[2])
     assert list(many.earlier) == [2]
-    # The first replications of a longer run are those of a shorter one.
+    # The first replications of a longer run equal those of a shorter one.
     assert [one.evidence for one in many.earlier[2]] == [one.evidence for one in few.verdicts]
     assert [one.evidence for one in many.verdicts] != [one.evidence for one in few.verdicts]
     text = markdown.report(many)
@@ -200,7 +200,7 @@ RULE = Rule(about=0.03, level=0.95, losses=(1.5, 9.8))
 def verdict(
     relation: str, left: list[float], right: list[float], **limits: float
 ) -> tuple[str, str]:
-    """Verdict and evidence of a claim of one comparison."""
+    """Verdict and evidence of a claim with a single comparison."""
     test = {"left": "reno_raw", "relation": relation, "right": "sack_raw", **limits}
     claim = Claim.from_table({"id": "X", "text": "x", "where": "x", "in": {}, "test": [test]})
     data = {"Reno/Raw": Estimate.of(left), "SACK/Raw": Estimate.of(right)}
@@ -366,7 +366,8 @@ def test_the_same_study_but_with_a_key_changed(
     printed = json.loads(told.out)
     assert printed["set"] == {key: "2 segments"}
     assert f"{key}=2 segments: in 288 of 288 cells" in told.err
-    # Two segments of 250 B a round trip, of 140 ms with both transmissions: at most 28.6 kbps.
+    # Two segments of 250 B per round trip, which is 140 ms with both transmissions: at most 28.6
+    # kbps.
     kbps = [one["value"] for one in printed["cells"] if one["unit"] == "kbps"]
     assert 0.0 < max(kbps) < 28.6
 
@@ -408,7 +409,7 @@ def test_published_values_stand_in_figures_and_misses_are_marked(study: Study) -
     assert figure["2.5", "SACK/Raw"].published == pytest.approx(56.83)
     assert figure["0", "SACK/Raw"].published is None
     assert table["2.5", "Reno/Raw"].published == 48.70
-    # By hand: 2 replications against 30 published ones.
+    # By hand: 2 replications compared with 30 published ones.
     for cell in report.cells:
         if cell.published is not None:
             width = cell.ci95 * math.sqrt(1.0 + 2 / 30)

@@ -1,4 +1,4 @@
-"""What all studies share: the meaning of words, complete results, the record of rewordings."""
+"""Properties of all studies: defined words, complete results, recorded changes of wording."""
 
 import tomllib
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ PAPERS = Path(__file__).parent.parent / "python" / "lasthop" / "papers"
 
 
 def test_results_have_no_empty_cells() -> None:
-    """A number that is missing prints as `–`; only the published half of a cell may be missing."""
+    """A missing number is printed as `–`; only the published half of a cell may be missing."""
     for study in studies().values():
         text = (PAPERS / study.key / "results.md").read_text(encoding="utf-8")
         for number, line in enumerate(text.splitlines(), 1):
@@ -34,7 +34,7 @@ def test_results_have_no_empty_cells() -> None:
 
 
 def test_words_are_defined_once_and_tests_use_them() -> None:
-    """Each vague word has one number, and no expression names a word that is not defined."""
+    """Each vague word has one number, and expressions use only defined words."""
     tables = tomllib.loads((PAPERS / "words.toml").read_text(encoding="utf-8"))
     every = [word for table in tables.values() for word in table["words"]]
     assert len(every) == len(set(every))
@@ -67,7 +67,7 @@ def test_ends_of_ranges_may_be_named_by_words() -> None:
 
 
 def test_original_wordings_are_counted() -> None:
-    """The verdict before a rewording counts under the original wording, without its condition."""
+    """The verdict before a change of wording counts for the original wording, unconditionally."""
     test = {"left": "this", "relation": "greater", "right": "1"}
     plain = {"id": "X", "text": "x", "where": "x", "test": [test]}
     was = {"was": "y", "verdict": "in part (where it holds)", "why": "z"}
@@ -79,7 +79,7 @@ def test_original_wordings_are_counted() -> None:
 
 
 def test_cells_may_have_replications_of_their_own() -> None:
-    """The paper's 20 runs, and 50 where the link retransmits; missing replications are left out."""
+    """20 runs as in the paper, and 50 if the link retransmits; missing replications are skipped."""
     study = studies()["link-status-notification"]
     figure = {one.name: one for one in study.artefacts}["Figure 17, Reno"]
     counts = {study.replications_of(cell) for cell in study.cells([figure])}

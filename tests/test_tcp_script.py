@@ -1,4 +1,4 @@
-"""Conformance scripts by the command: all of our own hold, and none can hold by accident."""
+"""Conformance scripts run by the command: all scripts pass, and none can pass by accident."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_there_are_a_hundred_scripts_and_each_says_what_it_holds() -> None:
 
 
 def mutations(text: str) -> list[str]:
-    """The script with one expectation changed: a segment that must leave, or a condition."""
+    """The script with one expectation changed: an outbound segment, or a condition."""
     changed = []
     for match in re.finditer(r"(?m)^([^<\n]*> (?:\d+ > \d+ )?[SFR.]+ +)(\d+):(\d+)(\(.*)$", text):
         head, start, end, rest = match.groups()

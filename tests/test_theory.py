@@ -1,4 +1,4 @@
-"""Rules of `--compare-theory`: hypotheses, cases where they do not apply, output."""
+"""Rules of `--compare-theory`: hypotheses, cases without a prediction, output."""
 
 import csv
 import io
@@ -40,7 +40,7 @@ SCENARIOS = sorted(
 
 
 def test_broken_hypotheses_are_marked() -> None:
-    """Losses in bursts at which a formula for independent ones is wrong, and says so."""
+    """A formula for independent losses is wrong for loss bursts, and is marked as inapplicable."""
     table = lasthop.compare_theory(
         scenario(
             {**MEDIA, "rate": "2 kbps"},
@@ -58,7 +58,7 @@ def test_broken_hypotheses_are_marked() -> None:
 
 
 def test_what_a_run_measured_counts_as_a_hypothesis() -> None:
-    """Speech that talks faster than the link sends: the queue refuses some of it."""
+    """Media faster than the link: the queue drops packets, which violates a measured hypothesis."""
     speech = {"kind": "media", "rate": "100 kbps", "packet": "250 B"}
     table = lasthop.compare_theory(
         scenario(speech, errors=UNIFORM, queue="2 packets", replications=3, duration="100 s")
@@ -255,7 +255,7 @@ def test_every_rule_is_tried_above() -> None:
     ],
 )
 def test_a_rate_that_changes_is_refused(errors: dict[str, Any], has_loss: bool) -> None:
-    """A mean rate would be another link; only losses that do not come in time are compared."""
+    """No prediction uses the mean rate; only losses that are independent of time are compared."""
     link = {"between": ["a", "b"], "delay": "10 ms", "errors": errors}
     flow = {
         "from": "a",

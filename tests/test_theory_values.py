@@ -22,9 +22,9 @@ from theories import (
     tcp,
 )
 
-# Agreement is with the 95 % interval that users see: of 20 right values one is outside. Seeds are
-# fixed, so that the tests below, all of which pass, cannot fail by chance; were seeds changed, each
-# comparison would fail with probability 5 % (kind `exact`).
+# Agreement means that the value is in the 95 % interval shown to users, which one of 20 correct
+# values is not. Seeds are fixed, so that the tests below, all of which pass, cannot fail by chance.
+# With other seeds, each comparison would fail with probability 5 % (kind `exact`).
 
 
 @pytest.mark.parametrize("errors", [*ERRORS[1:2], *ERRORS[3:6], ERRORS[7], ERRORS[9]])
@@ -91,7 +91,7 @@ def test_residual_loss_of_acknowledged_mode(back: dict[str, Any], status: str) -
     assert one["theory"] == pytest.approx(1 - (1 - 0.2**2) ** 3)
     assert one["inside"], one
     assert one["hypotheses"] == status
-    # A reset loses whatever is in flight; a timer gives packets up by age.
+    # A reset discards all frames in flight; a discard timer discards packets by age.
     for more in ({"at_limit": "reset"}, {"discard_timer": "1 s"}):
         tables["link"]["radio"]["protocol"] = {**limited, **more}
         assert ("residual loss", "flow.f.residual_loss") not in predictions(tables)
@@ -124,7 +124,7 @@ def test_residual_loss_and_bursts_over_several_links() -> None:
 @pytest.mark.parametrize(
     ("protocol", "expected"),
     [
-        # A frame of 250 bytes takes 31.25 ms; headers of 0, 1 and 2 bytes.
+        # A frame of 250 bytes takes 31.25 ms; headers are 0, 1 and 2 bytes long.
         ({"kind": "raw"}, 64e3 * 0.95),
         (
             {"kind": "xor-fec", "block": 8},
@@ -146,7 +146,7 @@ def test_goodput_of_saturated_links(protocol: dict[str, Any], expected: float | 
         assert one["theory"] == pytest.approx(expected)
     assert one["agrees"], one
     assert one["hypotheses"] in ("met", "nearly")
-    # What a full queue refuses is no matter of error control: nothing is said about it.
+    # Error control does not affect drops of a full queue: no residual loss is predicted.
     assert table.filter(pl.col("rule") == "residual loss").is_empty()
 
 
@@ -195,7 +195,8 @@ def test_a_saturated_radio_uses_every_slot() -> None:
     one = row(table, "saturated link")
     assert one["theory"] == pytest.approx(8000 * 100 * (1 - 0.455))
     assert one["agrees"], one
-    # Every slot is used: what is sent is what arrives over the share that does.
+    # Every slot is used: transmissions follow from the number of deliveries and the loss
+    # probability.
     sent = row(table, "mean transmissions")
     assert sent["inside"], sent
     assert sent["hypotheses"] == "met"
@@ -215,12 +216,13 @@ def test_acknowledged_mode_on_a_radio_stays_below_an_ideal_link() -> None:
     sent = row(table, "mean transmissions")
     assert sent["inside"], sent
     assert sent["hypotheses"] == "met"
-    # A report that is lost costs time, and makes Timer_Poll repeat what has arrived.
+    # A lost report costs time, and makes Timer_Poll retransmit PDUs that have arrived.
     tables["radio"]["cell"]["downlink_errors"] = tables["radio"]["cell"]["errors"]
     lossy = lasthop.compare_theory(tables)
     assert row(lossy, "saturated link")["inside"]
     assert row(lossy, "mean transmissions")["broken"].startswith("no report is lost")
-    # No closed form has the loss on a channel with memory: reports need something that arrives.
+    # No closed form gives the loss on a channel with memory, because reports require an arriving
+    # PDU.
     tables = radio({**MEDIA, "rate": "2500 bps", "packet": "1000 B"}, "50 s", "rlc-am")
     tables["radio"]["cell"]["protocol"]["max_transmissions"] = 4
     table = lasthop.compare_theory(tables, replications=2)
@@ -242,7 +244,7 @@ def test_mean_transmissions_on_independent_losses(kind: str, limit: int | str) -
         )
     )
     one = row(table, "mean transmissions")
-    # 5000 packets of three segments.
+    # 5000 packets of three segments each.
     expected = 0.3 if limit == 2 else 0.3 / 0.7
     assert one["theory"] == pytest.approx(15_000 * expected, rel=1e-3)
     assert one["inside"], one
@@ -250,7 +252,7 @@ def test_mean_transmissions_on_independent_losses(kind: str, limit: int | str) -
 
 
 def test_mean_transmissions_on_a_radio_with_memory() -> None:
-    """N of the chain where packets are far apart; its rounds are frames."""
+    """N of the chain with large intervals between packets; its rounds are frames."""
     app = {**MEDIA, "rate": "2500 bps", "packet": "1000 B"}
     channel = analysis.Channel(0.1, 0.1, 0.01, 0.9)
     for limit in (10, "unlimited"):
@@ -306,7 +308,9 @@ def test_the_window_chain_over_a_radio_says_where_it_fails() -> None:
 
 
 def test_tcp_formulas_on_a_lossy_link() -> None:
-    """Reno at a loss of 0.3 %: the formulas are within their 15 %, and PFTK best of all."""
+    """Reno with a loss rate of 0.3 %: the formulas are within their 15 %, and PFTK is the most
+    accurate.
+    """
     table = lasthop.compare_theory(
         scenario(
             {"kind": "file", "size": "40 MB"},
@@ -378,7 +382,7 @@ def test_frames_of_segments_are_as_long_as_segments(kind: str) -> None:
     one = row(table, "frame loss", "link.radio.forward.frame_loss")
     assert one["theory"] == pytest.approx(1.0 - (1.0 - 1e-4) ** 440)
     assert one["inside"], one
-    # The end of a packet is padded by one, and shorter by the other.
+    # rlc-am pads the last segment of a packet; the other protocol sends a shorter frame.
     tables["flow"]["f"]["app"] = {**MEDIA, "packet": "120 B"}
     found = predictions(tables)
     assert (("frame loss", "link.radio.forward.frame_loss") in found) == (kind == "rlc-am")
@@ -386,7 +390,8 @@ def test_frames_of_segments_are_as_long_as_segments(kind: str) -> None:
 
 @pytest.mark.parametrize(("rate", "status"), [("100 kbps", "met"), ("200 kbps", "broken")])
 def test_parity_that_does_not_wait_for_a_block(rate: str, status: str) -> None:
-    # Twice the packet interval is no longer than a frame's air time: a parity for each frame.
+    # Twice the packet interval does not exceed the transmission time of a frame: one parity frame
+    # per data frame.
     tables = scenario({**FAST, "rate": rate}, protocol={"kind": "xor-fec"}, duration="100 s")
     one = predictions(tables)["saturated link", "flow.f.goodput_bps"]
     full = next(need for need in one.hypotheses if need.text == "blocks are full")

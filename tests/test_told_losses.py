@@ -1,7 +1,7 @@
-"""Transfers of the senders that hear of damaged segments, against the TCPs they are made from.
+"""Transfers by TCP variants with loss notification, compared with the variants they are based on.
 
-What is expected was written down before the first run. Data are damaged at random and leave a
-header that can be read, so that the receiver tells of each; ACKs come through.
+The expected values were written down before the first run. Data segments are damaged at random with
+a readable header, so that the receiver reports each of them; ACKs are not damaged.
 """
 
 from typing import Any
@@ -10,13 +10,13 @@ import pytest
 
 import lasthop
 
-#: Each sender and the recovery that it adds an ear to.
+#: Each variant and the recovery that it extends by notifications.
 BASES = {"hack": "sack", "hack-fixed": "sack", "ewln": "reno", "tcp-eln": "newreno"}
 REPLICATIONS = 20
 
 
 def means(variant: str, segments: int, delay: str, loss: str, window: int) -> dict[str, float]:
-    """Mean duration and timeouts of a file over 1 Mbps, 12 ms a segment, in 20 replications."""
+    """Mean duration and timeouts of a file over 1 Mbps, 12 ms per segment, in 20 replications."""
     scenario: dict[str, Any] = {
         "name": "told",
         "link": {
@@ -54,13 +54,16 @@ def means(variant: str, segments: int, delay: str, loss: str, window: int) -> di
 
 @pytest.mark.parametrize(("variant", "base"), BASES.items())
 def test_in_a_small_window_only_news_repairs_without_the_timer(variant: str, base: str) -> None:
-    """500 segments, 3 % damaged, a window of three: never a third duplicate.
+    """500 segments, 3 % damaged, a window of three: never a third duplicate ACK.
 
-    Fifteen first copies are damaged. The base waits for its timer each time, of at least 1 s, but
-    where two of a window share a timeout (6 %): 15 +- 0.9 timeouts by the Poisson law, 12 to 17.5
-    with four standard errors. Three segments in 52 ms take 8.7 s, the timeouts a second each: 21 to
-    28 s. With news a copy goes at once; the timer only serves a copy that is damaged again within
-    SRTT of its first news (0.45 of 15): at most one in a transfer, and at most 12 s in all.
+    On average, 15 original segments are damaged. The base variant waits for its timer of at least 1
+    s each time, except if two segments of a window share a timeout (6 %). The number of timeouts is
+    15 +- 0.9 by the Poisson distribution, 12 to 17.5 with four standard errors. Three segments in
+    52 ms take 8.7 s, and each timeout 1 s: 21 to 28 s in total.
+
+    With notifications, a segment is retransmitted immediately. The timer is only needed for a
+    retransmission that is damaged again within SRTT of the first notification (0.45 of 15): at most
+    one per transfer, and at most 12 s in total.
     """
     alone = means(base, 500, "20 ms", "3 %", 3)
     told = means(variant, 500, "20 ms", "3 %", 3)
@@ -71,12 +74,12 @@ def test_in_a_small_window_only_news_repairs_without_the_timer(variant: str, bas
 
 
 def test_in_a_large_window_only_duplicates_that_do_not_count_help() -> None:
-    """2000 segments, 1 % damaged, a window of 100 over 412 ms, 34 segments of them the path's.
+    """2000 segments, 1 % damaged, a window of 100 over 412 ms; 34 segments fill the path.
 
-    SACK's window is 1.22 / sqrt(p) = 12 segments, 30 segments a second: 67 s. HACK sends again what
-    was damaged, but the duplicates of the other segments cut its window as they cut SACK's: the
-    same within 15 %. HACK-fixed keeps its window and fills the path, 83 segments a second and the
-    start: at least 1.8 times as fast as SACK.
+    SACK's window is 1.22 / sqrt(p) = 12 segments, 30 segments per second: 67 s. HACK retransmits
+    damaged segments, but the duplicate ACKs of the other segments reduce its window like SACK's:
+    equal within 15 %. HACK-fixed keeps its window and fills the path, with 83 segments per second
+    after the start: at least 1.8 times as fast as SACK.
     """
     sack, hack, fixed = (
         means(name, 2000, "200 ms", "1 %", 100)["duration_s"]

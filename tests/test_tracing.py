@@ -42,7 +42,7 @@ def test_sack_blocks_are_what_the_receiver_holds_beyond_the_acknowledgment() -> 
             blocks += 1
             first, end = row["sequence"], row["sequence"] + row["value"]
             assert acknowledged < first < end
-            # Each byte of it has arrived before.
+            # Every byte of the block has arrived before.
             there = received.filter(
                 pl.col("time_s") < row["time_s"],
                 pl.col("sequence").is_between(first, end, closed="left"),
@@ -68,7 +68,7 @@ def test_exactly_the_listed_frames_are_lost() -> None:
 
 
 def without(column: str, folder: Path) -> Path:
-    """A trace on disk whose frames do not have this column."""
+    """A trace on disk whose frames lack this column."""
     lasthop.trace(LOSSY).write(folder)
     frames = folder / "frames.csv"
     frames.write_text(pl.read_csv(frames).drop(column).write_csv())

@@ -1,4 +1,4 @@
-"""The commands of the tutorial and of the notebook do what their text says."""
+"""The commands of the tutorial and of the notebook work as their text describes."""
 
 import ast
 import json
@@ -16,7 +16,7 @@ BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """With a command `lasthop` that is the package under test."""
+    """An environment whose command `lasthop` is the package under test."""
     command = folder / "bin" / "lasthop"
     command.parent.mkdir()
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m lasthop "$@"\n')
@@ -42,7 +42,7 @@ def test_the_tutorial_runs_from_its_first_command_to_its_figure(tmp_path: Path) 
     for name in ("my-link.png", "sequence.png"):
         assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "my-link.pcapng").stat().st_size > 10_000
-    # What the text says of the output.
+    # Statements of the text about the output.
     assert re.search(r"largest frame 552 B: .* loss probability 2\.61 %", told[0])
     assert re.search(r"\(radio\) .* 9\.0 full packets", told[0])
     assert "TCP cubic, profile linux: " in told[0]
@@ -78,7 +78,7 @@ def test_the_jupyter_notebook_runs_and_shows_tables_and_figures(
             continue
         assert cell["outputs"] == []
         body = ast.parse("".join(cell["source"]))
-        # As Jupyter does: the last expression is shown.
+        # Like Jupyter, displays the value of the last expression.
         last = body.body.pop()
         assert isinstance(last, ast.Expr)
         exec(compile(body, "cell", "exec"), names)
@@ -89,7 +89,7 @@ def test_the_jupyter_notebook_runs_and_shows_tables_and_figures(
 
 
 def test_pages_can_be_read_without_a_build() -> None:
-    """What autodoc writes into a page is told there in Markdown, too."""
+    """Every object that autodoc documents on a page is also described there in Markdown."""
     for page in (ROOT / "docs" / f"{name}.md" for name in ("python", "campaigns", "reports")):
         text = page.read_text(encoding="utf-8")
         built = re.findall(r"```{eval-rst}(.*?)```", text, re.DOTALL)

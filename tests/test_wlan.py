@@ -1,4 +1,4 @@
-"""Wireless LANs from Python: the starter, its explanation, theory beside results."""
+"""Wireless LANs from Python: the starter, its explanation, theory compared with results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lasthop.scenarios.starter import starter
 
 
 def saturated(stations: int, seconds: int = 20) -> lasthop.Scenario:
-    """Stations that send 1000 B datagrams to their access point faster than the air."""
+    """Stations that send 1000 B datagrams to their access point and saturate the medium."""
     names = [f"s{number}" for number in range(stations)]
     app = {
         "kind": "on-off",
@@ -72,7 +72,7 @@ def test_positions_are_drawn_and_bar_the_model_of_cells_that_hear_each_other() -
 
 def test_saturation_by_the_model() -> None:
     table = analysis.dcf_saturation([1, 10, 50], limit=None, counting="always")
-    # Bianchi's equation (7) with W = 32, m = 5, alone: 2 / (W + 1).
+    # Bianchi's equation (7) with W = 32, m = 5 for a single station: 2 / (W + 1).
     assert table["transmission_probability"][0] == pytest.approx(2 / 33)
     assert table["collision_probability"].is_sorted()
     for row in table.to_dicts():
@@ -142,7 +142,7 @@ def test_a_ladder_shows_backoff_collisions_and_reserved_air() -> None:
     assert (draws["sequence"] >= 0).all()
     assert (draws["sequence"] <= draws["value"]).all()
     assert {31.0, 63.0} <= set(draws["value"])
-    # Data reserve SIFS and an acknowledgment at 2 Mbps: 10 + 192 + 56 us.
+    # Data frames reserve SIFS and an ACK at 2 Mbps: 10 + 192 + 56 us.
     reserved = own.filter(pl.col("event") == "nav")["value"]
     assert reserved.to_numpy() == pytest.approx(258e-6)
     clash = own.filter(pl.col("event") == "collided")["time_s"][0]

@@ -1,4 +1,4 @@
-"""What the tests of theory share: scenarios with one flow, rows of a comparison."""
+"""Helpers for tests of theory: scenarios with one flow, rows of a comparison."""
 
 import json
 from typing import Any
@@ -97,7 +97,7 @@ def tcp(**keys: Any) -> dict[str, Any]:
 def radio(
     app: dict[str, Any], duration: str, kind: str = "ideal-sr", **protocol: Any
 ) -> dict[str, Any]:
-    """The paper's radio with b = g = 0.9: 25 slots of 10 ms, one station, packets of 1000 B."""
+    """The paper's radio with b = g = 0.9: 25 slots per 10 ms, one station, packets of 1000 B."""
     return {
         "name": "radio",
         "radio": {
