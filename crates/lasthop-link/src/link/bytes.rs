@@ -1,17 +1,17 @@
-//! One door to the byte formats: each protocol has its own, an endpoint knows which.
+//! Common interface of the byte formats. Each protocol has its own format:
 //!
 //! ```text
 //!   raw                                    | packet ...
 //!   numbered (see `wire`)                  | number | ack | packet ...
 //!   radio link (see `rlp_wire`)            | number | packet ...
-//!   acknowledged mode (see `rlc_wire`)     | number, poll, extension | piece ...
+//!   acknowledged mode (see `rlc_wire`)     | number, poll, extension | segment ...
 //!   exclusive-or FEC (see `fec_wire`)      | bit, number | packet ...
-//!   hybrid FEC and ARQ (see `harq::wire`)  | number, unit ... | units ...
+//!   hybrid ARQ (see `harq::wire`)          | number, unit ... | units ...
 //!   services                               | service | frame of its protocol ...
-//!   stacked layers                         | frame of the lowest layer, whose packet is a frame of the next one ...
+//!   stacked layers                         | frame of the lowest layer, whose packet is a frame ...
 //! ```
 //!
-//! Not modelled: error detection; a damaged frame must be gone before it comes here.
+//! Not modelled: error detection; damaged frames must be dropped before decoding.
 
 use super::fec_wire::FecWireError;
 use super::harq::wire::HarqWireError;
@@ -20,57 +20,57 @@ use super::rlp_wire::RlpWireError;
 use super::wire::WireError;
 use super::{Frame, OwnEndpoint, Services, Stack};
 
-/// Why a frame has no byte form, or bytes no frame.
+/// Error of encoding or decoding a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BytesError {
-    /// Of selective repeat, go-back-N, stop-and-wait.
+    /// Error of selective repeat, go-back-N or stop-and-wait.
     #[error(transparent)]
     Numbered(#[from] WireError),
-    /// Of the radio link protocols.
+    /// Error of a radio link protocol.
     #[error(transparent)]
     Rlp(#[from] RlpWireError),
-    /// Of RLC acknowledged mode.
+    /// Error of RLC acknowledged mode.
     #[error(transparent)]
     Rlc(#[from] RlcWireError),
-    /// Of exclusive-or FEC.
+    /// Error of exclusive-or FEC.
     #[error(transparent)]
     Fec(#[from] FecWireError),
-    /// Of hybrid FEC and ARQ.
+    /// Error of hybrid ARQ.
     #[error(transparent)]
     Harq(#[from] HarqWireError),
-    /// A link without protocol carries packets only.
+    /// A raw frame without a packet.
     #[error("found a frame without a packet; allowed: packets of 1 to 4294967295 bytes")]
     NoPacket,
-    /// The protocol has no byte format yet.
+    /// The protocol has no byte format.
     #[error("found a protocol without byte format")]
     NoFormat,
-    /// A packet stands for no frame of the link layer above.
+    /// A packet that does not represent a frame of the link layer above.
     #[error("found a packet that stands for no frame of the link layer above")]
     NoFrame,
-    /// There is no such service.
+    /// An unknown service identifier.
     #[error("found service {found}; allowed: less than {services}")]
     Service {
-        /// Identifier in the frame; 0 where the frame is empty.
+        /// Identifier in the frame; 0 if the frame is empty.
         found: u8,
         /// Number of services.
         services: usize,
     },
 }
 
-/// The byte form of an endpoint's frames; a protocol without one keeps the defaults.
+/// Byte form of an endpoint's frames. The defaults are for protocols without one.
 pub(crate) trait ByteFormat {
-    /// Appends the byte form of a frame of this endpoint, or of its peer, to `bytes`.
+    /// Appends the byte form of a frame of this endpoint or its peer to `bytes`.
     fn encode(&self, _frame: &Frame<Vec<u8>>, _bytes: &mut Vec<u8>) -> Result<(), BytesError> {
         Err(BytesError::NoFormat)
     }
 
-    /// Reads one frame that has come from the peer; any bytes are a frame or an error.
+    /// Decodes one frame received from the peer. Any bytes yield a frame or an error.
     fn decode(&self, _bytes: &[u8]) -> Result<Frame<Vec<u8>>, BytesError> {
         Err(BytesError::NoFormat)
     }
 }
 
-/// Protocols of other crates have no byte form here.
+/// Protocols of other crates have no byte form.
 impl ByteFormat for OwnEndpoint<Vec<u8>> {}
 
 impl ByteFormat for Stack<Vec<u8>> {
@@ -78,7 +78,7 @@ impl ByteFormat for Stack<Vec<u8>> {
         self.endpoint(usize::MAX).encode(frame, bytes)
     }
 
-    /// No bytes are a frame as long as a layer has no format.
+    /// Returns an error for all bytes if a layer has no byte format.
     fn decode(&self, bytes: &[u8]) -> Result<Frame<Vec<u8>>, BytesError> {
         if !(0..self.count()).all(|layer| self.endpoint(layer).has_byte_form()) {
             return Err(BytesError::NoFormat);

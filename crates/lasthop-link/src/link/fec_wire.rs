@@ -5,38 +5,40 @@
 //!   parity   | 1 next   | count | lengths (2) |    exclusive or of the packets ...
 //! ```
 //!
-//! The first byte is one bit, data or parity, and a number modulo 128: that of the data frame, or
-//! the one after the last frame that the parity is of. `count` is how many it is of, each `interleave` numbers
-//! behind the one before, and `lengths` the exclusive or of the packets' lengths, the high byte first. Numbers are unwrapped
-//! against the next one that the receiver expects: the order is kept, so that nothing older
-//! arrives but parity, by less than `interleave`. 128 frames lost in a row pass unnoticed, and so many fewer before parity.
+//! The first byte contains a bit for data or parity and a number modulo 128: that of the data
+//! frame, or the one after the last frame protected by the parity. `count` is the number of
+//! protected frames, whose numbers have a distance of `interleave`. `lengths` is the exclusive or
+//! of the packet lengths, high byte first. Numbers are unwrapped against the next one that the
+//! receiver expects. The order is preserved, so only parity can refer to earlier numbers, by less
+//! than `interleave`. A loss of 128 consecutive frames cannot be detected; before parity, the limit
+//! is lower by `interleave` - 1.
 //!
-//! Not modelled: error detection; a damaged frame must be gone before it comes here.
+//! Not modelled: error detection; damaged frames must be dropped before decoding.
 
 use super::{Frame, FrameKind};
 
-/// Numbers that the first byte can tell apart.
+/// Number of sequence numbers (7 bits).
 pub const MOST_NUMBERS: u64 = 128;
 
-/// Bytes of count and lengths, which a parity frame has beyond the header of a data frame.
+/// Length of count and lengths, which follow the header in a parity frame, in bytes.
 pub const PARITY_FIELDS: u32 = 3;
 
-/// The bit that makes a frame a parity frame.
+/// Bit that identifies a parity frame.
 const PARITY: u8 = 0x80;
 
-/// Why a frame has no byte form, or bytes no frame.
+/// Error of encoding or decoding a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FecWireError {
-    /// The protocol has no such frame.
+    /// A frame kind that the protocol does not use, or a frame without a packet.
     #[error("found a frame that is neither data nor parity, or has no packet")]
     Kind,
-    /// The packet is too long for the field that protects its length.
+    /// A packet whose length exceeds 16 bits.
     #[error("found packets of more than 65535 bytes; allowed: at most 65535")]
     TooLong,
-    /// Shorter than any frame of its kind.
+    /// A frame shorter than the minimum of its kind.
     #[error("found a frame of {0} bytes; allowed: at least 1, of parity at least 4")]
     TooShort(usize),
-    /// The parity of no frame, or of more than have been sent.
+    /// A parity of 0 frames, or of more frames than have been sent.
     #[error("found parity of {found} frames before number {next}; allowed: 1 to that number")]
     Count {
         /// Frames in the block.
@@ -46,7 +48,8 @@ pub enum FecWireError {
     },
 }
 
-/// Appends the byte form of `frame` to `bytes`; `interleave`: distance of the numbers that a parity frame is of, at least 1.
+/// Appends the byte form of `frame` to `bytes`. `interleave` is the distance of the numbers
+/// protected by a parity frame, at least 1.
 pub fn encode(
     frame: &Frame<Vec<u8>>,
     interleave: u64,
@@ -73,7 +76,8 @@ pub fn encode(
     Ok(())
 }
 
-/// Reads one frame; `expected` is the next number that the receiver expects, `interleave` as of [`encode`].
+/// Decodes one frame. `expected` is the next number that the receiver expects; `interleave` is as
+/// in [`encode`].
 pub fn decode(
     bytes: &[u8],
     expected: u64,
@@ -84,7 +88,7 @@ pub fn decode(
     let length = u32::try_from(bytes.len()).map_err(|_| FecWireError::TooLong)?;
     let number = u64::from(first_byte & !PARITY);
     let is_parity = first_byte & PARITY != 0;
-    // The one at or after the least possible that has this remainder.
+    // The number congruent to this one at or after the lowest possible one.
     let least = if is_parity { expected.saturating_sub(interleave - 1) } else { expected };
     let number = least + (number + MOST_NUMBERS - least % MOST_NUMBERS) % MOST_NUMBERS;
     if !is_parity {

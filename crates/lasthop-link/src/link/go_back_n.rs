@@ -1,28 +1,28 @@
-//! Go-back-N: a sliding window that is sent again as a whole.
+//! Go-back-N: sliding-window ARQ that retransmits all outstanding frames.
 //!
 //! Source: Xylomenos and Polyzos, "Wireless link layer enhancements for TCP and UDP applications",
-//! IPDPS 2003: on timeout the sender repeats all outstanding frames, the receiver drops what is
-//! out of sequence. The `reject` flag adds the REJ of HDLC (ISO/IEC 13239), once per gap, as
-//! ns-2's satellite HDLC module does.
+//! IPDPS 2003. On timeout the sender retransmits all outstanding frames; the receiver drops frames
+//! out of sequence. The `reject` flag adds the REJ of HDLC (ISO/IEC 13239), sent once per gap, as
+//! in ns-2's satellite HDLC module.
 //!
 //! Sender:
 //!
 //! ```text
 //!                timer of the oldest frame, or REJ
 //!   +---------+ ----------------------------------> +------------+
-//!   | sending |                                     | going back | repeats base .. next - 1
+//!   | sending |                                     | going back | retransmits base .. next - 1
 //!   +---------+ <---------------------------------- +------------+
-//!                all repeated, or acknowledged
+//!                all retransmitted or acknowledged
 //! ```
 //!
-//! Receiver: the frame `expected` is delivered and acknowledged; any other is dropped and
-//! `expected` acknowledged again.
+//! Receiver: the frame with number `expected` is delivered and acknowledged. Any other frame is
+//! dropped, and the acknowledgment of `expected` is repeated.
 //!
-//! The deadline is always the start of the oldest frame's last transmission + timeout, so an
-//! advancing acknowledgment moves it to the new oldest frame (`restart_on_ack` starts a full
-//! timeout instead). It counts from the start, so the timeout includes the frame's own air time.
-//! Efficiency of a saturated link without losses on the way back, timer only:
-//! η = (1 - p) / (1 - p + p T_o / T_f).
+//! The deadline is the start of the last transmission of the oldest frame plus the timeout. An
+//! acknowledgment therefore moves it to that of the new oldest frame; with `restart_on_ack` a full
+//! timeout is started instead. The timeout includes the frame's own transmission time. Efficiency
+//! of a saturated link without losses in the reverse direction, with timeouts only: η = (1 - p) /
+//! (1 - p + p T_o / T_f).
 //!
 //! Not modelled: reordering by the channel, a limit on retransmissions, adaptive timers.
 
@@ -42,16 +42,16 @@ use lasthop_base::units::{Bytes, Duration, Instant};
 use std::collections::VecDeque;
 
 table! {
-    /// Go-back-N ARQ: the receiver takes frames in order only.
+    /// Go-back-N ARQ: the receiver accepts frames in order only.
     pub struct GoBackNKeys as "go-back-n" {
-        /// Frames that may be outstanding.
+        /// Maximum number of outstanding frames.
         window: u32 = "8", Limits::range(1, NumberWidth::WIDEST_CUMULATIVE as u64);
-        /// Time after which the sender goes back; "auto" derives it from the link.
+        /// Retransmission timeout; "auto" derives it from the link.
         timeout: LinkTimeout = "auto";
-        /// Whether the receiver tells at once, by a reject frame, that one is missing.
+        /// Whether the receiver immediately reports a missing frame by a reject frame.
         reject: bool = "false";
-        /// Size of a stand-alone acknowledgment or reject frame, by default that of the header: 2 B,
-        /// with windows that need numbers of two bytes 4 B.
+        /// Size of a stand-alone acknowledgment or reject frame. The default is the header size: 2
+        /// B, or 4 B with windows that need two-byte sequence numbers.
         control: Option<Bytes>, Limits::CONTROL;
     }
 }
@@ -69,7 +69,7 @@ impl GoBackNKeys {
     }
 }
 
-/// The machine of one end.
+/// The state machine of one end.
 pub type Machine<P> = GoBackN<P>;
 
 impl ProtocolKeys for GoBackNKeys {
@@ -89,7 +89,7 @@ impl ProtocolKeys for GoBackNKeys {
         })
     }
 
-    /// The frame is reported missing or its timer expires, and it is retransmitted.
+    /// Time until the frame is reported missing or its timer expires, and it is retransmitted.
     fn repair_time(&self, site: &Site) -> Duration {
         site.timing(self.control_size()).longest_turnaround()
     }
@@ -115,25 +115,25 @@ impl ProtocolKeys for GoBackNKeys {
 /// Parameters of go-back-N.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GoBackNParameters {
-    /// Frames that may be outstanding, 1 to 65535 (one less than the numbers of two bytes); at most
-    /// 32768 with `reject`. Above 255, and 128, numbers need two bytes.
+    /// Maximum number of outstanding frames, 1 to 65535 (the two-byte sequence number range minus
+    /// 1), or 32768 with `reject`. Windows above 255, or 128 with `reject`, need two-byte numbers.
     pub window: u32,
     /// Retransmission timeout from the start of a frame's transmission, in nanoseconds; above 0.
     pub timeout: Duration,
-    /// Does a new acknowledgment start a full timeout for the new oldest frame?
+    /// Whether a new acknowledgment starts a full timeout for the new oldest frame.
     pub restart_on_ack: bool,
-    /// Does the receiver report the first frame out of sequence in each gap?
+    /// Whether the receiver reports the first frame out of sequence in each gap.
     pub reject: bool,
-    /// How acknowledgments travel.
+    /// How acknowledgments are sent.
     pub acknowledgment: Acknowledgment,
-    /// Link header of a data frame, in bytes (default 2: number and acknowledgment).
+    /// Link header of a data frame (default 2 B: number and acknowledgment).
     pub header: Bytes,
-    /// Length of an ACK or REJ frame, in bytes (default 2).
+    /// Length of an ACK or REJ frame (default 2 B).
     pub control: Bytes,
 }
 
 impl GoBackNParameters {
-    /// How numbers are written.
+    /// Returns the width of sequence numbers.
     fn width(&self) -> NumberWidth {
         match self.reject {
             true => NumberWidth::selective(self.window),
@@ -141,8 +141,9 @@ impl GoBackNParameters {
         }
     }
 
-    /// Defaults for a link: window 8, the coarse timeout max(5 RTT_L, RTT_L + 2 T_f', 250 ms) that
-    /// reproduces the published orderings, no REJ, piggybacked acknowledgments.
+    /// Returns the defaults for a link: window 8, no REJ, piggybacked acknowledgments, and the
+    /// coarse timeout max(5 RTT_L, RTT_L + 2 T_f', 250 ms), which reproduces the published
+    /// orderings.
     pub fn for_link(timing: &LinkTiming) -> Self {
         let longest = (timing.round_trip() * 5).max(timing.longest_turnaround());
         GoBackNParameters {
@@ -157,7 +158,8 @@ impl GoBackNParameters {
     }
 }
 
-/// One end of a go-back-N link. Slots of the ring are numbers modulo its power-of-two size.
+/// One end of a go-back-N link. A packet is stored in the slot of its sequence number modulo the
+/// number of slots, a power of two.
 #[derive(Clone, Debug)]
 pub struct GoBackN<P> {
     parameters: GoBackNParameters,
@@ -171,10 +173,10 @@ pub struct GoBackN<P> {
     cursor: u64,
     /// Number of the next new frame.
     next: u64,
-    /// End of the numbers that have a packet: `next`, or one more if a packet waits.
+    /// End of the sequence numbers with a packet: `next`, or one more if a new packet is waiting.
     filled: u64,
     packets: Box<[Option<P>]>,
-    /// Start of the last transmission.
+    /// Start of the last transmission, by slot.
     sent: Box<[Instant]>,
     deadline: Instant,
 
@@ -182,7 +184,7 @@ pub struct GoBackN<P> {
     expected: u64,
     ack_pending: bool,
     reject_pending: bool,
-    /// A REJ has been asked for since the last frame in sequence.
+    /// Whether a REJ has been queued since the last frame in sequence.
     in_gap: bool,
 
     up: VecDeque<P>,
@@ -192,10 +194,12 @@ pub struct GoBackN<P> {
 }
 
 impl<P> GoBackN<P> {
-    /// An idle endpoint; refuses a window outside 1 to 65535 (32768 with `reject`) and a timeout of 0.
+    /// Creates an idle endpoint. Returns an error if the window is outside 1 to 65535 (32768 with
+    /// `reject`) or the timeout is 0.
     pub fn new(parameters: GoBackNParameters) -> Result<Self, LinkError> {
         let GoBackNParameters { window, timeout, header, control, .. } = parameters;
-        // Numbers tell a gap from a repetition only within half of their range.
+        // A gap can be distinguished from a duplicate only within half of the sequence number
+        // range.
         let (name, largest) = match parameters.reject {
             true => ("go-back-N with reject", NumberWidth::WIDEST_SELECTIVE),
             false => ("go-back-N", NumberWidth::WIDEST_CUMULATIVE),
@@ -225,12 +229,12 @@ impl<P> GoBackN<P> {
         })
     }
 
-    /// What it was made with.
+    /// Returns the parameters of the endpoint.
     pub fn parameters(&self) -> &GoBackNParameters {
         &self.parameters
     }
 
-    /// Where both directions stand, for the byte codec.
+    /// Returns the sequence number state of both directions, for encoding and decoding.
     pub fn wire_window(&self) -> WireWindow {
         let GoBackNParameters { window, .. } = self.parameters;
         let width = self.parameters.width();
@@ -242,7 +246,7 @@ impl<P> GoBackN<P> {
         (sequence & self.mask) as usize
     }
 
-    /// Must an acknowledgment go out on its own before any data?
+    /// Returns `true` if a stand-alone acknowledgment must be sent before any data.
     #[inline]
     fn ack_first(&self) -> bool {
         self.ack_pending && self.parameters.acknowledgment == Acknowledgment::StandAlone
@@ -269,7 +273,7 @@ impl<P> GoBackN<P> {
         }
         self.base = ack;
         self.cursor = self.cursor.max(ack);
-        // While the oldest frame waits to be sent its timer has not started.
+        // The timer of the oldest frame does not run while that frame waits for retransmission.
         self.deadline = if self.cursor == self.base {
             Instant::NEVER
         } else if self.parameters.restart_on_ack {

@@ -1,6 +1,7 @@
-//! A set of sequence numbers that lie within one window, as a ring of bits.
+//! A set of sequence numbers within one window, as a ring of bits.
 
-/// Sequence numbers of a window, one bit each; a number is its place modulo the size of the ring.
+/// A set of sequence numbers of a window. Each number has one bit, at the number modulo the size of
+/// the ring.
 #[derive(Clone, Debug)]
 pub struct NumberSet {
     words: Box<[u64]>,
@@ -8,39 +9,39 @@ pub struct NumberSet {
 }
 
 impl NumberSet {
-    /// For numbers of which no two are `span` or more apart.
+    /// Creates an empty set for numbers that differ by less than `span`.
     pub fn new(span: u64) -> Self {
-        // Two words more than a look of 128 bits spans: it never meets its own beginning.
+        // At least 256 bits: reads of up to 128 bits, not aligned to words, must not wrap around.
         let bits = span.next_power_of_two().max(256);
         NumberSet { words: vec![0; (bits / 64) as usize].into(), len: 0 }
     }
 
-    /// Word and bit of a number.
+    /// Returns the word and the bit of a number.
     #[inline]
     fn place(&self, number: u64) -> (usize, u32) {
         ((number / 64) as usize & (self.words.len() - 1), (number % 64) as u32)
     }
 
-    /// How many numbers are in it.
+    /// Returns the number of elements.
     #[inline]
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether it has no number.
+    /// Returns `true` if the set is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether `number` is in it.
+    /// Returns `true` if the set contains `number`.
     #[inline]
     pub fn contains(&self, number: u64) -> bool {
         let (word, bit) = self.place(number);
         self.words[word] >> bit & 1 != 0
     }
 
-    /// Puts a number in; was it new?
+    /// Adds a number. Returns `true` if it was not in the set.
     #[inline]
     pub fn insert(&mut self, number: u64) -> bool {
         let (word, bit) = self.place(number);
@@ -50,7 +51,7 @@ impl NumberSet {
         is_new
     }
 
-    /// Takes a number out; was it in?
+    /// Removes a number. Returns `true` if it was in the set.
     #[inline]
     pub fn remove(&mut self, number: u64) -> bool {
         let (word, bit) = self.place(number);
@@ -60,7 +61,7 @@ impl NumberSet {
         was_in
     }
 
-    /// The 64 numbers from `from` on, least significant bit first.
+    /// Returns a bitmap of the 64 numbers starting at `from`, least significant bit first.
     #[inline]
     pub fn look(&self, from: u64) -> u64 {
         let (word, bit) = self.place(from);
@@ -71,7 +72,7 @@ impl NumberSet {
         }
     }
 
-    /// Takes all numbers from `from` to before `end` out.
+    /// Removes all numbers from `from` to `end` (exclusive).
     #[inline]
     pub fn remove_range(&mut self, from: u64, end: u64) {
         if self.len == 0 {
@@ -88,20 +89,20 @@ impl NumberSet {
         }
     }
 
-    /// The lowest number in it from `from` to before `end`.
+    /// Returns the lowest number in the set from `from` to `end` (exclusive).
     #[inline]
     pub fn first(&self, from: u64, end: u64) -> Option<u64> {
         first_set(from, end, |number| self.look(number))
     }
 
-    /// The lowest number that is not in it from `from` to before `end`.
+    /// Returns the lowest number not in the set from `from` to `end` (exclusive).
     #[inline]
     pub fn first_absent(&self, from: u64, end: u64) -> Option<u64> {
         first_set(from, end, |number| !self.look(number))
     }
 }
 
-/// The lowest number from `from` to before `end` whose bit is set.
+/// Returns the lowest number from `from` to `end` (exclusive) whose bit is set.
 #[inline]
 fn first_set(from: u64, end: u64, look: impl Fn(u64) -> u64) -> Option<u64> {
     let mut number = from;
@@ -116,7 +117,7 @@ fn first_set(from: u64, end: u64, look: impl Fn(u64) -> u64) -> Option<u64> {
     None
 }
 
-/// A word with the `count` lowest bits set, at most all 64.
+/// Returns a word with the `count` lowest bits set, at most all 64.
 #[inline]
 pub(super) fn low_bits(count: u64) -> u64 {
     if count >= 64 { u64::MAX } else { (1 << count) - 1 }

@@ -1,22 +1,22 @@
-//! What an endpoint keeps of each number of its window.
+//! Storage of one item per sequence number of a window.
 
 use std::ops::{Index, IndexMut};
 
-/// An item for each number of a window that moves on, at its number modulo a power of two. It begins
-/// small and grows with the span of the numbers in use, so that an end takes little memory however large its
-/// window may become.
+/// One item per sequence number of a sliding window, stored at the number modulo a power of two.
+/// Starts small and grows with the span of the numbers in use, so that an endpoint uses little
+/// memory even if its window is large.
 #[derive(Clone, Debug)]
 pub(super) struct Numbered<T> {
     slots: Box<[T]>,
 }
 
 impl<T: Default> Numbered<T> {
-    /// Room for one number.
+    /// Creates storage for one number.
     pub fn new() -> Self {
         Numbered { slots: [T::default()].into() }
     }
 
-    /// Makes room for `number`, while items from `first` on are kept; none is needed before that.
+    /// Makes room for `number`. Items from `first` onwards are kept, earlier ones are not.
     #[inline]
     pub fn reach(&mut self, first: u64, number: u64) {
         if number.saturating_sub(first) >= self.slots.len() as u64 {

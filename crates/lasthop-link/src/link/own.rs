@@ -1,8 +1,9 @@
-//! Link protocols of other crates: endpoints behind a trait object, with frames of their own kind.
+//! Link protocols of other crates: endpoints behind a trait object, with their own frame kinds.
 //!
-//! A protocol of this crate is dispatched statically, and its frames are [`FrameKind`]s. A protocol of another crate implements
-//! [`Endpoint`] with any [`Control`] and [`OwnProtocol`]; [`Own`] carries it into a scenario and [`OwnEndpoint`] into a link. It
-//! costs one dynamic call for each call of the driver, and nothing where it is not used.
+//! A protocol of this crate is dispatched statically, and its frames are [`FrameKind`]s. A protocol
+//! of another crate implements [`Endpoint`] with any [`Control`](super::Control), and
+//! [`OwnProtocol`]. [`Own`] represents it in a scenario, [`OwnEndpoint`] on a link. Each call is
+//! dispatched dynamically once; other protocols have no overhead.
 
 use super::{CarriesFrames, Endpoint, Frame, FrameKind, LinkCounters, LinkEndpoint, LinkError};
 use super::{LinkEvent, Site};
@@ -51,7 +52,7 @@ impl<P: Payload, E: Endpoint<P> + Clone + Debug + Send + Sync + 'static> AnyEndp
         Endpoint::has_frame(self)
     }
 
-    /// A frame of another kind is dropped.
+    /// Drops frames of another kind.
     fn receive(&mut self, now: Instant, frame: Frame<P>) {
         if let Some(frame) = Frame::from_air(frame) {
             Endpoint::receive(self, now, frame);
@@ -96,7 +97,7 @@ impl<P: Payload, E: Endpoint<P> + Clone + Debug + Send + Sync + 'static> AnyEndp
 pub struct OwnEndpoint<P>(Box<dyn AnyEndpoint<P>>);
 
 impl<P: Payload> OwnEndpoint<P> {
-    /// An endpoint of any type.
+    /// Wraps an endpoint of any type.
     pub fn new(endpoint: impl Endpoint<P> + Clone + Debug + Send + Sync + 'static) -> Self {
         OwnEndpoint(Box::new(endpoint))
     }
@@ -108,7 +109,7 @@ impl<P: Payload> Clone for OwnEndpoint<P> {
     }
 }
 
-/// Out of line, as of services.
+/// Not inlined, like the endpoint of services.
 impl<P: Payload> Endpoint<P> for OwnEndpoint<P> {
     type Control = FrameKind;
 
@@ -174,7 +175,7 @@ impl<P: Payload> Endpoint<P> for OwnEndpoint<P> {
     }
 }
 
-/// A link protocol of another crate: its name, and what its endpoints are built from.
+/// A link protocol of another crate: its name, and the construction of its endpoints.
 pub trait OwnProtocol: Debug + Send + Sync + 'static {
     /// One end of a link.
     type Endpoint<P: CarriesFrames + Debug + Send + Sync + 'static>: Endpoint<P>
@@ -184,23 +185,23 @@ pub trait OwnProtocol: Debug + Send + Sync + 'static {
         + Sync
         + 'static;
 
-    /// What the protocol is called.
+    /// Returns the name of the protocol.
     fn name(&self) -> &'static str;
 
-    /// Length of the frame header of a data frame.
+    /// Returns the length of the header of a data frame.
     fn header(&self) -> Bytes;
 
-    /// The endpoint at `site`.
+    /// Builds the endpoint at `site`.
     ///
     /// # Errors
-    /// If parameters contradict each other or the link.
+    /// Returns an error if the parameters are inconsistent or do not fit the link.
     fn build<P: CarriesFrames + Debug + Send + Sync + 'static>(
         &self,
         site: &Site,
     ) -> Result<Self::Endpoint<P>, LinkError>;
 }
 
-/// A protocol of any type, for each type of packet that a simulation has.
+/// A protocol of any type, for each packet type of the simulator.
 trait AnyProtocol: Debug + Send + Sync {
     fn name(&self) -> &'static str;
     fn header(&self) -> Bytes;
@@ -231,33 +232,34 @@ impl<T: OwnProtocol> AnyProtocol for T {
     }
 }
 
-/// A link protocol of another crate, as a scenario holds it. Two of them are equal if they are the same one.
+/// A link protocol of another crate, as part of a scenario. Two values are equal if they are clones
+/// of one [`Own::new`].
 #[derive(Clone)]
 pub struct Own(Arc<dyn AnyProtocol>);
 
 impl Own {
-    /// A protocol of any type.
+    /// Wraps a protocol of any type.
     pub fn new(protocol: impl OwnProtocol) -> Self {
         Own(Arc::new(protocol))
     }
 
-    /// What the protocol is called.
+    /// Returns the name of the protocol.
     pub fn name(&self) -> &'static str {
         self.0.name()
     }
 
-    /// Length of the frame header of a data frame.
+    /// Returns the length of the header of a data frame.
     pub fn header(&self) -> Bytes {
         self.0.header()
     }
 
-    /// The endpoint at `site`, for packets of a simulation.
+    /// Builds the endpoint at `site`, for packets of the simulator.
     ///
     /// # Errors
-    /// If parameters contradict each other or the link.
+    /// Returns an error if the parameters are inconsistent or do not fit the link.
     ///
     /// # Panics
-    /// If `P` is not a descriptor of a packet.
+    /// Panics if `P` is not a packet descriptor.
     pub fn build<P: CarriesFrames + 'static>(
         &self,
         site: &Site,

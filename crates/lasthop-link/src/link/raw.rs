@@ -1,16 +1,16 @@
-//! Raw link: no recovery. Each packet is one frame without a header, sent once; whatever arrives
-//! undamaged goes up.
+//! Raw link: no loss recovery. Each packet is sent once in a frame without a header. Frames
+//! received without errors are delivered.
 //!
 //! Source: the *Raw* baseline of Xylomenos and Polyzos, IPDPS 2003. The simulator computes raw
-//! links directly; this machine lets them take part wherever an [`Endpoint`] is asked for.
+//! links directly; this endpoint is used where an [`Endpoint`] is required.
 //!
 //! States: none.
 //!
-//! A damaged packet whose header could be read ([`WithHeaders`](crate::channel::WithHeaders)) goes up too, as what it
-//! is: to agents and transports that ask for such packets.
+//! A damaged packet with a readable header ([`WithHeaders`](crate::channel::WithHeaders)) is also
+//! delivered and marked as damaged, to agents and transports that process such packets.
 //!
-//! Not modelled: undetected errors. Error detection is assumed perfect, and any other damaged frame is
-//! dropped without notice.
+//! Not modelled: undetected errors. Error detection is assumed perfect, and other damaged frames
+//! are dropped silently.
 
 use super::protocol::{ProtocolKeys, Site};
 use super::{ByteFormat, BytesError, FrameKind, LinkError};
@@ -22,11 +22,11 @@ use lasthop_base::units::Instant;
 use std::collections::VecDeque;
 
 table! {
-    /// No recovery: a frame that the channel destroys is lost.
+    /// No recovery: frames lost on the channel are not retransmitted.
     pub struct RawKeys as "raw" {}
 }
 
-/// The machine of one end.
+/// The state machine of one end.
 pub type Machine<P> = Raw<P>;
 
 impl ProtocolKeys for RawKeys {
@@ -51,7 +51,7 @@ pub struct Raw<P> {
 }
 
 impl<P> Raw<P> {
-    /// An idle endpoint.
+    /// Creates an idle endpoint.
     pub fn new() -> Self {
         Raw { waiting: None, up: VecDeque::with_capacity(4), counters: LinkCounters::default() }
     }
@@ -142,7 +142,7 @@ impl ByteFormat for Raw<Vec<u8>> {
     fn decode(&self, bytes: &[u8]) -> Result<Frame<Vec<u8>>, BytesError> {
         let length = u32::try_from(bytes.len()).ok().filter(|&length| length > 0);
         Ok(Frame {
-            // The machine gives its packets no numbers.
+            // Raw frames contain no sequence number.
             kind: FrameKind::Data { sequence: 0 },
             ack: None,
             payload: Some(bytes.to_vec()),

@@ -1,44 +1,45 @@
-//! Several services on one link: each with its own protocol, queue and share of the bit rate.
+//! Several services on one link: each has its own protocol, queue and share of the bit rate.
 //!
 //! Source: the multi-service link layer of Xylomenos and Polyzos (abstracts: ISCC 2003; "Quality of
-//! service issues in multi-service wireless Internet links"): each class of applications gets the
-//! error control that suits it, and the link is shared *before* any error control is applied, so
-//! that a service pays with its own share for what it repeats, adds or acknowledges.
+//! service issues in multi-service wireless Internet links"). Each class of applications uses the
+//! error control that suits it. The link is shared *before* error control, so retransmissions,
+//! redundancy and acknowledgments of a service use the service's own share.
 //!
 //! ```text
 //!                  +-> queue 0 -> endpoint 0 --+
 //!   packet, class -+-> queue 1 -> endpoint 1 --+-> fair queueing -> frame + identifier
 //!                  +-> ...                     |
-//!   undamaged frame -> identifier -> endpoint -+-> up
+//!   received frame -> identifier -> endpoint --+-> network layer
 //! ```
 //!
-//! Every frame names its service and is charged to it: new data, copies, parity and keep-alives,
-//! and the acknowledgments and NACKs for what the same service receives. Within a service its
-//! endpoint decides what goes first. Fair queueing is by start tags (see
-//! [`FairQueue`](crate::queue::FairQueue)): an endpoint is polled, and so starts its timers, only
-//! when its frame does go out, and the length of the frame is not needed before. A packet leaves its
-//! queue for its endpoint at that moment, too. So a link with one service and no identifier does
-//! what a link with that protocol alone does.
+//! Every frame contains the identifier of its service and is charged to it: new data,
+//! retransmissions, parity and keep-alives, and the acknowledgments and NACKs for data received by
+//! the service. The endpoint of a service determines the order of its frames. Fair queueing is
+//! based on start tags (see [`FairQueue`](crate::queue::FairQueue)), for which the length of the
+//! next frame need not be known. An endpoint is polled, and starts its timers, only when its frame
+//! is sent. At that time a packet also moves from the queue to the endpoint. A link with one
+//! service and no identifier is therefore equivalent to a link with that protocol.
 //!
 //! States of the scheduler:
 //!
 //! ```text
 //!              a service has a frame
 //!   +------+ ------------------------> +------+
-//!   | idle |                           | busy |  tags count
+//!   | idle |                           | busy |  tags advance
 //!   +------+ <------------------------ +------+
-//!              polled, and none has
+//!               polled, no service has a frame
 //! ```
 //!
-//! To see the end of a busy period the machine has to be polled once more than it has frames:
-//! [`Endpoint::has_frame`] says so.
+//! To detect the end of a busy period, the endpoint must be polled once more than it has frames;
+//! [`Endpoint::has_frame`] then returns `true`.
 //!
-//! Weights are fixed, or measured: at the end of every interval each service gets the part that it
-//! had in the bytes offered to all services in that interval, before error control and drops, but
-//! not below 1 %: acknowledgments for the other direction must get through.
+//! Weights are fixed or measured. Measured weights are updated at the end of every interval: each
+//! service gets its fraction of the bytes offered to all services in that interval, counted before
+//! error control and drops. The minimum is 1 %, since acknowledgments for the other direction must
+//! be sent.
 //!
-//! Not modelled: pre-emption, borrowing of queue space, reservation or admission of services,
-//! fragments.
+//! Not modelled: preemption, sharing of queue space, reservation for or admission of services,
+//! fragmentation.
 
 use super::{
     CarriesFrames, Endpoint, Frame, FrameKind, LinkCounters, LinkEndpoint, LinkError, LinkEvent,
@@ -49,46 +50,46 @@ use lasthop_base::units::{Bytes, Duration, Instant, Rate};
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
 
-/// Most services of a link.
+/// Maximum number of services per link.
 pub const MAX_SERVICES: usize = 16;
 
-/// DS code points (RFC 2474): six bits.
+/// Number of DS code points (RFC 2474), which have 6 bits.
 pub const CLASSES: usize = 64;
 
-/// Measured weights are parts of this.
+/// Sum of measured weights, except for rounding and the minimum.
 const WHOLE: u64 = 1000;
 
-/// The least of them.
+/// Minimum of a measured weight.
 const LEAST: u64 = 10;
 
 /// One service of a link.
 #[derive(Clone, Debug)]
 pub struct ServiceParameters<P: Payload> {
-    /// Its protocol.
+    /// Endpoint of the service's protocol.
     pub endpoint: LinkEndpoint<P>,
-    /// Its share, in parts of the sum of all weights; with measured shares, until the end of the
-    /// first interval.
+    /// Weight of the service relative to the sum of all weights. With measured weights, it applies
+    /// until the end of the first interval.
     pub weight: NonZeroU32,
-    /// Its queue, which counts a frame of its own in transmission; sizes count packets with the header of
-    /// its data frames, identifier included.
+    /// Queue of the service. A frame of the service in transmission counts as queued. Packets are
+    /// counted with the header of data frames and the identifier.
     pub queue: Queue<P>,
 }
 
 /// Parameters of a link with services.
 #[derive(Clone, Debug)]
 pub struct ServicesParameters<P: Payload> {
-    /// The services, at most [`MAX_SERVICES`]; the index is the identifier on the air, and the first
-    /// takes what belongs to no other.
+    /// The services, at most [`MAX_SERVICES`]. The index is the identifier in frames; the first one
+    /// is the default service.
     pub services: Vec<ServiceParameters<P>>,
-    /// Service of each traffic class ([`Payload::class`]), for packets that come without a service;
-    /// classes beyond the end go to the first service.
+    /// Service of each traffic class ([`Payload::class`]), for packets enqueued without a service.
+    /// Further classes use the first service.
     pub classes: Vec<u8>,
-    /// What every frame carries to name its service (default 1 B, our choice: a few bits would do,
-    /// the field of a frame is whole bytes).
+    /// Length of the service identifier in every frame (default 1 B: a few bits suffice, but frame
+    /// fields have whole bytes).
     pub identifier: Bytes,
-    /// Rate of the link, at which queues take their packets to be served.
+    /// Rate of the link, assumed as the service rate of the queues.
     pub rate: Rate,
-    /// How often shares are measured; `None`: the weights are fixed.
+    /// Interval at which weights are measured; `None`: fixed weights.
     pub measure: Option<Duration>,
 }
 
@@ -106,7 +107,7 @@ impl<P: CarriesFrames> Service<P> {
     }
 }
 
-/// When the interval of measurement ends, and how long one is.
+/// End of the current measurement interval, and length of an interval.
 #[derive(Clone, Copy, Debug)]
 struct Measurement {
     end: Instant,
@@ -118,20 +119,20 @@ struct Measurement {
 pub struct Services<P: Payload> {
     services: Box<[Service<P>]>,
     schedule: FairQueue,
-    /// Have frames been sent since the transmitter was last found idle?
+    /// Whether frames have been sent since the transmitter was last idle.
     is_busy: bool,
     /// Service and length of the frame polled last.
     last: (u8, u32),
     classes: Box<[u8]>,
     identifier: u32,
     rate: Rate,
-    /// Packets that queues have dropped after they had joined, with their services.
+    /// Packets dropped by queues after they had been enqueued, with their services.
     dropped: VecDeque<(u8, P)>,
     measurement: Option<Measurement>,
 }
 
 impl<P: CarriesFrames> Services<P> {
-    /// An idle endpoint.
+    /// Creates an idle endpoint.
     pub fn new(parameters: ServicesParameters<P>) -> Result<Self, LinkError> {
         let ServicesParameters { services, mut classes, identifier, rate, measure } = parameters;
         let count = services.len();
@@ -170,40 +171,41 @@ impl<P: CarriesFrames> Services<P> {
         })
     }
 
-    /// Number of services.
+    /// Returns the number of services.
     pub fn count(&self) -> usize {
         self.services.len()
     }
 
-    /// The endpoint of `service`.
+    /// Returns the endpoint of `service`.
     pub fn endpoint(&self, service: usize) -> &LinkEndpoint<P> {
         &self.services[service].endpoint
     }
 
-    /// The weight of `service` now.
+    /// Returns the current weight of `service`.
     pub fn weight(&self, service: usize) -> NonZeroU32 {
         self.schedule.weight(service)
     }
 
-    /// Packets in the queues.
+    /// Returns the number of packets in all queues.
     pub fn queued(&self) -> u64 {
         self.services.iter().map(|service| service.queue.len() as u64).sum()
     }
 
-    /// The queue of `service`.
+    /// Returns the queue of `service`.
     pub fn queue(&self, service: usize) -> &Queue<P> {
         &self.services[service].queue
     }
 
-    /// What the queue of `service` sees of the link: a frame of its own, if one is on the air.
+    /// Returns the transmitter as seen by the queue of `service`: busy while a frame of the service
+    /// is in transmission.
     fn server(&self, now: Instant, service: usize, is_on_air: bool) -> Transmitter {
         let is_own = is_on_air && usize::from(self.last.0) == service;
         let until = if is_own { Instant::NEVER } else { now };
         Transmitter::standing_in(self.rate, 1, self.last.1.into(), until)
     }
 
-    /// A packet joins the queue of `service`; false: it is dropped. `is_on_air`: the frame polled last is
-    /// still being sent.
+    /// Enqueues a packet for `service`. Returns `false` if it is dropped. `is_on_air`: the frame
+    /// polled last is still in transmission.
     pub fn offer(&mut self, now: Instant, service: usize, packet: P, is_on_air: bool) -> bool {
         self.measure(now);
         let server = self.server(now, service, is_on_air);
@@ -215,8 +217,8 @@ impl<P: CarriesFrames> Services<P> {
         is_admitted
     }
 
-    /// Has the queue of `service` room for so many packets of `bytes`? `is_on_air`: the frame
-    /// polled last is still being sent.
+    /// Returns `true` if the queue of `service` has room for `count` packets of `bytes` bytes.
+    /// `is_on_air`: the frame polled last is still in transmission.
     pub fn has_room(
         &self,
         now: Instant,
@@ -229,12 +231,12 @@ impl<P: CarriesFrames> Services<P> {
         self.services[service].queue.has_room(now, bytes, count, &server)
     }
 
-    /// The next packet that a queue has dropped after it had joined, and its service.
+    /// Returns the next packet dropped by a queue after it had been enqueued, and its service.
     pub fn poll_dropped(&mut self) -> Option<(u8, P)> {
         self.dropped.pop_front()
     }
 
-    /// The next event and the service that it belongs to.
+    /// Returns the next event and its service.
     pub fn poll_service_event(&mut self) -> Option<(u8, LinkEvent)> {
         let events = |(index, service): (usize, &mut Service<P>)| {
             service.endpoint.poll_event().map(|event| (index as u8, event))
@@ -242,7 +244,8 @@ impl<P: CarriesFrames> Services<P> {
         self.services.iter_mut().enumerate().find_map(events)
     }
 
-    /// Passes the next packet of `service` to its endpoint if that wants one; false if there is none.
+    /// Passes the next packet of `service` to its endpoint, if the endpoint wants one. Returns
+    /// `false` if none was passed.
     fn feed(&mut self, now: Instant, service: usize) -> bool {
         let own = &mut self.services[service];
         if !own.endpoint.wants_packet() {
@@ -258,8 +261,8 @@ impl<P: CarriesFrames> Services<P> {
         is_there
     }
 
-    /// At the end of an interval, takes the weights from what was offered in it. An interval
-    /// without packets says nothing.
+    /// At the end of an interval, sets the weights from the bytes offered in it. An interval
+    /// without packets does not change the weights.
     fn measure(&mut self, now: Instant) {
         let Some(Measurement { end, interval }) = self.measurement else { return };
         if now < end {
@@ -278,7 +281,7 @@ impl<P: CarriesFrames> Services<P> {
     }
 }
 
-/// Out of line: what calls an endpoint of any kind stays small, and fast for the other kinds.
+/// Not inlined, so that the match on the protocol stays small and fast for the other protocols.
 impl<P: CarriesFrames> Endpoint<P> for Services<P> {
     type Control = FrameKind;
 
@@ -290,12 +293,13 @@ impl<P: CarriesFrames> Endpoint<P> for Services<P> {
         self.services.iter_mut().find_map(|service| service.endpoint.poll_fate())
     }
 
-    /// Always: the queues are in here.
+    /// Always `true`, since the queues are part of this endpoint.
     fn wants_packet(&self) -> bool {
         true
     }
 
-    /// The service is that of the packet's class; without room the packet is dropped.
+    /// Selects the service by the traffic class of the packet. The packet is dropped if the queue
+    /// has no room.
     #[inline(never)]
     fn enqueue(&mut self, now: Instant, packet: P) {
         let class = usize::from(packet.class());
@@ -313,7 +317,7 @@ impl<P: CarriesFrames> Endpoint<P> for Services<P> {
                 self.is_busy = false;
                 return None;
             };
-            // A service whose queue has dropped all that it held has nothing to send.
+            // A service whose queue has dropped all its packets has no frame.
             if self.feed(now, chosen) || self.services[chosen].endpoint.has_frame() {
                 break chosen;
             }
@@ -334,7 +338,7 @@ impl<P: CarriesFrames> Endpoint<P> for Services<P> {
         self.is_busy || self.services.iter().any(Service::has_frame)
     }
 
-    /// A frame of a service that does not exist is dropped.
+    /// A frame with an unknown service identifier is dropped.
     #[inline(never)]
     fn receive(&mut self, now: Instant, mut frame: Frame<P>) {
         if let Some(service) = self.services.get_mut(usize::from(frame.service)) {
@@ -374,7 +378,7 @@ impl<P: CarriesFrames> Endpoint<P> for Services<P> {
         }
     }
 
-    /// The sum over the services.
+    /// Returns the sum over the services.
     fn counters(&self) -> LinkCounters {
         let counters = self.services.iter().map(|service| service.endpoint.counters());
         counters.fold(LinkCounters::default(), LinkCounters::plus)
@@ -388,7 +392,7 @@ mod tests {
     use crate::queue::Limit;
     use lasthop_base::packet::Packet;
 
-    /// Raw services of these weights.
+    /// Returns raw services with these weights.
     fn services(weights: &[u32], measure: Option<Duration>) -> Services<Packet> {
         let service = |weight: &u32| ServiceParameters {
             endpoint: LinkEndpoint::Raw(Raw::new()),
@@ -421,15 +425,15 @@ mod tests {
             assert!(link.offer(at(10), 0, packet(500), false));
         }
         for _ in 0..60 {
-            // Ten of these find no room: they were offered all the same.
+            // Ten of these are dropped, but count as offered.
             link.offer(at(20), 1, packet(150), false);
         }
         assert!(link.poll_transmit(at(99)).is_some());
         assert_eq!(weights(&link), [1, 1, 1], "the interval is not over");
         assert!(link.poll_transmit(at(100)).is_some());
         assert_eq!(weights(&link), [250, 750, 10]);
-        // Nothing was offered from 100 to 200 ms: nothing changes; what comes at 350 ms counts at
-        // 400 ms.
+        // No packet is offered from 100 to 200 ms, so the weights do not change. The packet of 350
+        // ms takes effect at 400 ms.
         assert!(link.offer(at(350), 2, packet(100), false));
         assert_eq!(weights(&link), [250, 750, 10]);
         link.poll_transmit(at(400));
@@ -446,7 +450,8 @@ mod tests {
         assert!(link.offer(at(0), 1, packet(9), false), "the other one is empty");
         let frame = link.poll_transmit(at(0)).expect("a frame");
         assert_eq!((frame.service, frame.bytes, link.queued()), (0, 10, 50));
-        // A frame of one's own that is on the air takes room, that of another does not.
+        // The service's own frame in transmission occupies room in the queue, that of another
+        // service does not.
         assert!(!link.offer(at(1), 0, packet(9), true));
         assert!(link.offer(at(1), 0, packet(9), false));
         for _ in 0..60 {

@@ -5,19 +5,21 @@
 //!   poll_deliver <-- upper <-- frame = packet <-- lower <-- receive
 //! ```
 //!
-//! Each layer is an endpoint of its own, with its own numbers, timers and counters. The lower layer is offered a frame of the
-//! upper one when it would send a new packet: control frames and retransmissions of the lower layer are sent first, then
-//! those of the upper layer, then new packets. The medium sees frames of the lowest layer only.
+//! Each layer is a separate endpoint with its own sequence numbers, timers and counters. When the
+//! lower layer would send a new packet, it is offered a frame of the upper layer. Control frames
+//! and retransmissions of the lower layer are thus sent first, then those of the upper layer, then
+//! new packets. The medium carries frames of the lowest layer only.
 //!
-//! On descriptors of packets, the header of the upper frame is stored in the packet's [extension](lasthop_base::packet::Extension),
-//! and the length of the descriptor is that of the frame. On bytes, the lower layer carries the byte form of the upper
-//! frame. The medium sees packets of one type at every depth, so that a stack costs nothing where none is used.
+//! With packet descriptors, the header of the upper frame is stored in the packet's
+//! [extension](lasthop_base::packet::Extension), and the length of the descriptor is that of the
+//! frame. With bytes, the lower layer carries the byte form of the upper frame. The medium carries
+//! packets of one type at every depth, so links without a stack have no overhead.
 //!
-//! The lower layer may deliver late, out of order, or never: a timer of the upper layer that counts on one trip over the air has
-//! to allow for repairs below it (`docs/links/stacks.md`).
+//! The lower layer may deliver late, out of order, or not at all. Timers of the upper layer that
+//! assume a single transmission delay must allow for loss recovery below (`docs/links/stacks.md`).
 //!
-//! Not modelled: frames of several upper packets in one lower packet, ideal feedback ([`Endpoint::sends_free`]), damaged
-//! frames whose header can be read.
+//! Not modelled: several upper frames in one lower packet, ideal feedback
+//! ([`Endpoint::sends_free`]), damaged frames with readable headers.
 
 use super::LinkEvent;
 use super::{BytesError, Endpoint, Frame, FrameKind, LinkCounters, LinkEndpoint, LinkError};
@@ -25,13 +27,13 @@ use lasthop_base::packet::{Descriptor, Extension, FrameHeader, LinkFate, MAX_LAY
 use lasthop_base::units::Instant;
 use std::collections::VecDeque;
 
-/// A packet that can stand for a frame of an upper link layer.
+/// A packet that can represent a frame of an upper link layer.
 pub trait CarriesFrames: Payload + Clone {
-    /// The packet that stands for `frame`, which `endpoint` of link layer `layer` has sent as its frame `number`; the uppermost
-    /// layer is 0.
+    /// Converts a frame to a packet of the layer below. `frame` is the `number`-th frame sent by
+    /// `endpoint` of link layer `layer`; the uppermost layer is 0.
     ///
     /// # Errors
-    /// If the frame has no byte form.
+    /// Returns an error if the frame has no byte form.
     fn from_frame(
         _frame: Frame<Self>,
         _endpoint: &LinkEndpoint<Self>,
@@ -41,10 +43,11 @@ pub trait CarriesFrames: Payload + Clone {
         Err(BytesError::NoFormat)
     }
 
-    /// The frame that the packet stands for, as its receiver `endpoint` of link layer `layer` reads it, and its number if known.
+    /// Converts a packet to the frame that it represents, as decoded by its receiver `endpoint` of
+    /// link layer `layer`. Also returns the number of the frame, if known.
     ///
     /// # Errors
-    /// If the packet stands for no frame of that layer.
+    /// Returns an error if the packet does not represent a frame of that layer.
     fn into_frame(
         self,
         _endpoint: &LinkEndpoint<Self>,
@@ -53,7 +56,7 @@ pub trait CarriesFrames: Payload + Clone {
         Err(BytesError::NoFormat)
     }
 
-    /// The number of the frame that the packet stands for, as far as it is known.
+    /// Returns the number of the frame that the packet represents, if known.
     fn carried(&self) -> Option<u32> {
         None
     }
@@ -125,8 +128,9 @@ impl CarriesFrames for Vec<u8> {
     }
 }
 
-/// The packet in a frame on the air, through all layers; its length is that of the packet, of which the frame may carry a part.
-/// `None` if the frame, or one of those that it carries, has none.
+/// Returns the packet in a frame of the lowest layer, across all layers. Its length is that of the
+/// whole packet, even if the frame carries only a part of it. Returns `None` if the frame, or a
+/// frame within it, carries no packet.
 pub fn packet_within<X: Extension>(frame: &Frame<Descriptor<X>>) -> Option<Descriptor<X>> {
     let mut packet = frame.kind.packet_number().and(frame.payload)?;
     let headers = frame.payload?.tcp.options;
@@ -140,31 +144,31 @@ pub fn packet_within<X: Extension>(frame: &Frame<Descriptor<X>>) -> Option<Descr
     Some(packet)
 }
 
-/// What a layer of a stack reports.
+/// Event of a layer of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LayerEvent {
     /// An event of its endpoint.
     Link(LinkEvent),
-    /// The layer below has taken a frame of it.
+    /// A frame was passed to the layer below.
     Sent {
         /// Number of the frame in transmission order of its layer, modulo 2^32.
         number: u32,
-        /// What the frame is.
+        /// Kind of the frame.
         kind: FrameKind,
-        /// Cumulative acknowledgment that it carries.
+        /// Cumulative acknowledgment in the frame.
         ack: Option<u64>,
         /// Length in bytes.
         bytes: u32,
-        /// Number of the frame of the layer above that it carries, if it carries one.
+        /// Number of the frame of the layer above in this frame, if any.
         carries: Option<u32>,
-        /// When.
+        /// Time of the event.
         at: Instant,
     },
-    /// The layer below has delivered a frame to it.
+    /// A frame was received from the layer below.
     Received {
-        /// Number that the sender gave the frame.
+        /// Number of the frame, assigned by its sender.
         number: u32,
-        /// When.
+        /// Time of the event.
         at: Instant,
     },
 }
@@ -174,23 +178,24 @@ pub enum LayerEvent {
 pub struct Stack<P: Payload> {
     upper: LinkEndpoint<P>,
     lower: LinkEndpoint<P>,
-    /// Place of the upper layer in the whole stack.
+    /// Index of the upper layer in the whole stack.
     layer: usize,
-    /// Frames that the lower layer has taken.
+    /// Number of frames passed to the lower layer.
     passed: u32,
-    /// Frames between the two layers, until they are drained.
+    /// Events of frames passed between the two layers, until they are drained.
     log: VecDeque<LayerEvent>,
-    /// Packets of the lower layer that stood for no frame of the upper layer.
+    /// Number of packets of the lower layer that did not represent a frame of the upper layer.
     unreadable: u64,
-    /// Whether transmissions are limited in the upper layer.
+    /// Whether [`Endpoint::limit_transmissions`] applies to the upper layer.
     limits_upper: bool,
 }
 
-/// The endpoints of a stack, the uppermost layer first, as one; `limited` is the layer in which
-/// [`Endpoint::limit_transmissions`] sets the limit.
+/// Combines the endpoints of a stack, uppermost layer first, into one endpoint.
+/// [`Endpoint::limit_transmissions`] applies to layer `limited`.
 ///
 /// # Errors
-/// If there are fewer than 2 layers or more than [`MAX_LAYERS`], or if one needs ideal feedback or consists of services.
+/// Returns an error if there are fewer than 2 layers or more than [`MAX_LAYERS`], or if a layer
+/// needs ideal feedback, or is itself a stack or a set of services.
 pub fn stack<P: CarriesFrames>(
     layers: Vec<LinkEndpoint<P>>,
     limited: Option<usize>,
@@ -223,7 +228,7 @@ pub fn stack<P: CarriesFrames>(
 }
 
 impl<P: CarriesFrames> Stack<P> {
-    /// Number of layers.
+    /// Returns the number of layers.
     pub fn count(&self) -> usize {
         match &self.lower {
             LinkEndpoint::Stack(lower) => lower.count() + 1,
@@ -231,7 +236,8 @@ impl<P: CarriesFrames> Stack<P> {
         }
     }
 
-    /// The endpoint of a layer, the uppermost being 0; those beyond the end are the lowest one.
+    /// Returns the endpoint of a layer; the uppermost is 0. Indices beyond the end refer to the
+    /// lowest layer.
     pub fn endpoint(&self, layer: usize) -> &LinkEndpoint<P> {
         match (layer, &self.lower) {
             (0, _) => &self.upper,
@@ -240,7 +246,8 @@ impl<P: CarriesFrames> Stack<P> {
         }
     }
 
-    /// Counters of the endpoint of a layer. Packets of the layer below that stood for no frame count as discarded.
+    /// Returns the counters of a layer. Packets of the layer below that did not represent a frame
+    /// count as discarded.
     pub fn layer_counters(&self, layer: usize) -> LinkCounters {
         match (layer, &self.lower) {
             (0, _) => {
@@ -252,7 +259,8 @@ impl<P: CarriesFrames> Stack<P> {
         }
     }
 
-    /// Counters of the layer in which transmissions are limited, of the lowest one if there is none.
+    /// Returns the counters of the layer to which [`Endpoint::limit_transmissions`] applies, by
+    /// default the lowest one.
     pub fn limited_counters(&self) -> LinkCounters {
         match &self.lower {
             _ if self.limits_upper => self.layer_counters(0),
@@ -261,7 +269,7 @@ impl<P: CarriesFrames> Stack<P> {
         }
     }
 
-    /// The next event and the layer that it belongs to.
+    /// Returns the next event and its layer.
     pub fn poll_layer_event(&mut self) -> Option<(u8, LayerEvent)> {
         let own = self.layer as u8;
         if let Some(event) = self.log.pop_front() {
@@ -276,7 +284,8 @@ impl<P: CarriesFrames> Stack<P> {
         }
     }
 
-    /// Passes the next frame of the upper layer down. Call only if the lower layer wants one.
+    /// Passes the next frame of the upper layer to the lower layer. Call only if the lower layer
+    /// wants a packet.
     fn pass_down(&mut self, now: Instant) {
         let Some(frame) = self.upper.poll_transmit(now) else { return };
         let Frame { kind, ack, bytes, .. } = frame;
@@ -293,7 +302,7 @@ impl<P: CarriesFrames> Stack<P> {
         }
     }
 
-    /// Passes what the lower layer delivers to the upper layer.
+    /// Passes the packets delivered by the lower layer to the upper layer.
     fn pass_up(&mut self, now: Instant) {
         while let Some(packet) = self.lower.poll_deliver() {
             match packet.into_frame(&self.upper, self.layer) {
@@ -308,7 +317,7 @@ impl<P: CarriesFrames> Stack<P> {
     }
 }
 
-/// Out of line, as of services.
+/// Not inlined, like the endpoint of services.
 impl<P: CarriesFrames> Endpoint<P> for Stack<P> {
     type Control = FrameKind;
 
@@ -380,7 +389,7 @@ impl<P: CarriesFrames> Endpoint<P> for Stack<P> {
         }
     }
 
-    /// Those of the lowest layer, whose frames the medium sees.
+    /// Returns the counters of the lowest layer, whose frames the medium carries.
     fn counters(&self) -> LinkCounters {
         self.layer_counters(usize::MAX)
     }

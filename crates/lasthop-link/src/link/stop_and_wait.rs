@@ -1,4 +1,4 @@
-//! Stop-and-wait: one frame at a time, sent again until it is acknowledged or given up.
+//! Stop-and-wait ARQ: one frame at a time, retransmitted until it is acknowledged or discarded.
 //!
 //! Source: the textbook protocol (Tanenbaum and Wetherall, *Computer Networks*, 5th edition,
 //! section 3.3.3), with a limit on retransmissions as in IEEE 802.11 and in HDLC's N2 (ISO/IEC
@@ -10,28 +10,28 @@
 //!             enqueue             sent                 its acknowledgment
 //!   (none) -----------> to send ---------> waiting ------------------------> (none)
 //!                          ^                  |                                ^
-//!                          |   timer, a try   |   timer, no try is left:       |
-//!                          +---- is left -----+------- given up ---------------+
+//!                          |   timeout, below |   timeout, retry limit reached |
+//!                          +---- limit -------+------- discarded --------------+
 //! ```
 //!
-//! Receiver: a number below `expected` is a copy, any other is new: it is delivered and `expected`
-//! is the one after it. Either is acknowledged. So packets go up in sequence and never twice; what
-//! the sender gave up leaves a gap. A frame that was given up may have been delivered: then its
-//! acknowledgments were lost.
+//! Receiver: a frame with a number below `expected` is a duplicate. Any other frame is new; it is
+//! delivered, and `expected` is set to its number plus 1. Both are acknowledged. Packets are thus
+//! delivered in sequence and without duplicates; discarded packets cause gaps. A packet discarded
+//! by the sender may have been delivered, if its acknowledgments were lost.
 //!
-//! One bit is not enough of a number here: after a frame is given up the receiver could not tell
-//! the next one from a copy of the last one delivered. With the one-byte number only the number
-//! before `expected` is a copy, so that 254 frames may be given up in a row.
+//! A one-bit number is not sufficient: after a discarded frame, the receiver could not distinguish
+//! the next frame from a duplicate of the last one delivered. With the one-byte number, only the
+//! number before `expected` is a duplicate, so up to 254 consecutive frames may be discarded.
 //!
-//! The timer counts from the start of the transmission (the machine does not know the rate), so it
-//! includes the frame's own air time.
+//! The timer starts at the beginning of a transmission, since the state machine does not know the
+//! rate. The timeout therefore includes the frame's own transmission time.
 //!
-//! Efficiency and residual loss of a saturated link with loss p of data and p' of acknowledgments,
+//! Efficiency η and residual loss of a saturated link with loss p of data and p' of acknowledgments,
 //! q = 1 - (1 - p)(1 - p'), at most r retransmissions:
-//! η = (8 B / R) (1 - p^(r+1)) / ((1 - q^(r+1)) (RTT_L + T_o q / (1 - q))), residual loss p^(r+1);
-//! the sender gives up q^(r+1).
+//! η = (8 B / R) (1 - p^(r+1)) / ((1 - q^(r+1)) (RTT_L + T_o q / (1 - q))), residual loss p^(r+1).
+//! The sender discards a fraction q^(r+1) of the packets.
 //!
-//! Not modelled: reordering by the channel, negative acknowledgments, adaptive timers, back-off.
+//! Not modelled: reordering by the channel, negative acknowledgments, adaptive timers, backoff.
 
 use super::fates::Fates;
 use super::protocol::{ARQ_HEADER, MOST_REPAIRS, ProtocolKeys, Site};
@@ -46,18 +46,18 @@ use lasthop_base::units::{Bytes, Duration, Instant};
 use std::collections::VecDeque;
 
 table! {
-    /// Stop-and-wait ARQ: one frame at a time, sent again until it is acknowledged or given up.
+    /// Stop-and-wait ARQ: one frame at a time, retransmitted until it is acknowledged or discarded.
     pub struct StopAndWaitKeys as "stop-and-wait" {
-        /// Times a frame is sent again before the sender gives it up.
+        /// Maximum number of retransmissions per frame; then it is discarded.
         retries: Retries = "unlimited", Limits::range(0, 255);
-        /// Time after which a frame is sent again; "auto" derives it from the link.
+        /// Retransmission timeout; "auto" derives it from the link.
         timeout: LinkTimeout = "auto";
         /// Size of a stand-alone acknowledgment.
         control: Bytes = "2 B", Limits::CONTROL;
     }
 }
 
-/// The machine of one end.
+/// The state machine of one end.
 pub type Machine<P> = StopAndWait<P>;
 
 impl ProtocolKeys for StopAndWaitKeys {
@@ -79,7 +79,7 @@ impl ProtocolKeys for StopAndWaitKeys {
         })
     }
 
-    /// The frame is reported missing or its timer expires, and it is retransmitted.
+    /// Time until the timer expires and the frame is retransmitted.
     fn repair_time(&self, site: &Site) -> Duration {
         let repairs = match self.retries {
             Retries::Unlimited => MOST_REPAIRS,
@@ -100,19 +100,19 @@ impl ProtocolKeys for StopAndWaitKeys {
 /// Parameters of stop-and-wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StopAndWaitParameters {
-    /// Times a frame is sent again before it is given up; `None`: without limit.
+    /// Maximum number of retransmissions per frame; `None`: no limit.
     pub retries: Option<u32>,
     /// Retransmission timeout from the start of a frame's transmission, in nanoseconds; above 0.
     pub timeout: Duration,
-    /// Link header of a data frame, in bytes (default 2: number and acknowledgment).
+    /// Link header of a data frame (default 2 B: number and acknowledgment).
     pub header: Bytes,
-    /// Length of an ACK frame, in bytes (default 2).
+    /// Length of an ACK frame (default 2 B).
     pub control: Bytes,
 }
 
 impl StopAndWaitParameters {
-    /// Defaults for a link: no limit, and the timeout RTT_L + 2 T_f', the shortest that never fires
-    /// before the acknowledgment of a frame that got through.
+    /// Returns the defaults for a link: no retry limit, and the timeout RTT_L + 2 T_f', the minimum
+    /// that never expires before the acknowledgment of a delivered frame arrives.
     pub fn for_link(timing: &LinkTiming) -> Self {
         StopAndWaitParameters {
             retries: None,
@@ -130,17 +130,17 @@ pub struct StopAndWait<P> {
     header: u32,
     control: u32,
 
-    /// The packet that is not acknowledged yet, and its number.
+    /// The packet awaiting its acknowledgment, and its number.
     packet: Option<P>,
     sequence: u64,
-    /// Times it has been sent.
+    /// Number of its transmissions.
     tries: u32,
     must_send: bool,
     deadline: Instant,
-    /// The highest acknowledgment that has come in; that of a frame given up may come late.
+    /// Highest acknowledgment received; that of a discarded frame may arrive late.
     acknowledged: u64,
 
-    /// One beyond the highest number delivered.
+    /// Highest number delivered, plus 1.
     expected: u64,
     ack_pending: bool,
 
@@ -151,7 +151,7 @@ pub struct StopAndWait<P> {
 }
 
 impl<P> StopAndWait<P> {
-    /// An idle endpoint; refuses a timeout of 0.
+    /// Creates an idle endpoint. Returns an error if the timeout is 0.
     pub fn new(parameters: StopAndWaitParameters) -> Result<Self, LinkError> {
         let protocol = "stop-and-wait";
         if parameters.timeout == Duration::ZERO {
@@ -176,20 +176,20 @@ impl<P> StopAndWait<P> {
         })
     }
 
-    /// What it was made with.
+    /// Returns the parameters of the endpoint.
     pub fn parameters(&self) -> &StopAndWaitParameters {
         &self.parameters
     }
 
-    /// Where both directions stand, for the byte codec.
+    /// Returns the sequence number state of both directions, for encoding and decoding.
     pub fn wire_window(&self) -> WireWindow {
         let next = self.sequence + u64::from(self.tries > 0);
-        // All but the number before the one expected are new.
+        // All numbers are new except the one before the expected one.
         let (expected, base, width) = (self.expected, self.acknowledged, NumberWidth::One);
         WireWindow { expected, base, next, window: 255, width }
     }
 
-    /// Done with the frame, one way or the other.
+    /// Removes the acknowledged or discarded packet.
     #[inline]
     fn finish(&mut self, fate: LinkFate) {
         self.counters.packets += 1;
@@ -347,7 +347,7 @@ impl<P: Payload + Clone> Endpoint<P> for StopAndWait<P> {
     }
 
     fn limit_transmissions(&mut self, limit: Option<u32>) {
-        // The first transmission is no retry; there is no fewer than that.
+        // The first transmission is not a retry; it is always permitted.
         self.parameters.retries = limit.map(|limit| limit.saturating_sub(1));
     }
 }

@@ -1,15 +1,15 @@
-//! Retransmission timers of one constant length, in constant time and fixed space.
+//! Retransmission timers of equal duration, with constant-time operations and constant memory.
 //!
-//! With a constant timeout deadlines fall in the order of transmission, so a list in that order is
-//! a priority queue. It is threaded through the slots of the window: a frame has at most one
-//! timer, an acknowledgment takes it out at once, and nothing stale is left behind to wake for.
+//! With a constant timeout, timers expire in transmission order, so a list in that order is a
+//! priority queue. The list is linked through the slots of the window. Each frame has at most one
+//! timer, and an acknowledgment removes it immediately, so no stale timers expire.
 
 use lasthop_base::units::Instant;
 
-/// Marks the end of the list.
+/// End of the list.
 const NONE: u16 = u16::MAX;
 
-/// Slots in order of their last transmission.
+/// Slots in the order of their last transmission.
 #[derive(Clone, Debug)]
 pub struct TransmissionOrder {
     /// (previous, next) of each slot; a slot that is not in the list points to itself.
@@ -19,14 +19,14 @@ pub struct TransmissionOrder {
 }
 
 impl TransmissionOrder {
-    /// For at most 32768 slots.
+    /// Creates an empty list for `slots` slots, at most 32768.
     pub fn new(slots: usize) -> Self {
         debug_assert!(slots <= 1 << 15, "slot numbers must stay clear of the end mark");
         let links = (0..slots).map(|slot| (slot as u16, slot as u16)).collect();
         TransmissionOrder { links, head: NONE, tail: NONE }
     }
 
-    /// The slots in the list, the one sent longest ago first.
+    /// Returns the slots in the list, earliest transmission first.
     pub fn iter(&self) -> impl Iterator<Item = usize> {
         let next = |&slot: &usize| match self.links[slot].1 {
             NONE => None,
@@ -35,25 +35,25 @@ impl TransmissionOrder {
         std::iter::successors(self.first(), next)
     }
 
-    /// The slot sent longest ago.
+    /// Returns the slot with the earliest transmission.
     #[inline]
     pub fn first(&self) -> Option<usize> {
         (self.head != NONE).then_some(usize::from(self.head))
     }
 
-    /// The slot sent last.
+    /// Returns the slot with the latest transmission.
     #[inline]
     pub fn last(&self) -> Option<usize> {
         (self.tail != NONE).then_some(usize::from(self.tail))
     }
 
-    /// Is the slot in the list?
+    /// Returns `true` if the slot is in the list.
     #[inline]
     pub fn contains(&self, slot: usize) -> bool {
         self.links[slot] != (slot as u16, slot as u16)
     }
 
-    /// The slot has just been sent. It must not be in the list.
+    /// Appends a slot that is transmitted now. It must not be in the list.
     #[inline(always)]
     pub fn push(&mut self, slot: usize) {
         let new = slot as u16;
@@ -66,7 +66,7 @@ impl TransmissionOrder {
         self.tail = new;
     }
 
-    /// Takes the slot's timer out, if it has one.
+    /// Removes the slot, if it is in the list.
     #[inline]
     pub fn remove(&mut self, slot: usize) {
         let own = slot as u16;
@@ -86,7 +86,7 @@ impl TransmissionOrder {
     }
 }
 
-/// `N` timers of one machine, by index.
+/// `N` timers of one state machine, by index.
 #[derive(Clone, Debug)]
 pub struct Timers<const N: usize> {
     at: [Instant; N],
@@ -100,26 +100,26 @@ impl<const N: usize> Default for Timers<N> {
 }
 
 impl<const N: usize> Timers<N> {
-    /// The earliest deadline, [`Instant::NEVER`] if none is set.
+    /// Returns the earliest deadline, [`Instant::NEVER`] if no timer is running.
     #[inline]
     pub fn next(&self) -> Instant {
         self.next
     }
 
-    /// Is it running?
+    /// Returns `true` if the timer is running.
     #[inline]
     pub fn is_set(&self, timer: usize) -> bool {
         self.at[timer] != Instant::NEVER
     }
 
-    /// Starts it, or starts it again.
+    /// Starts or restarts the timer.
     #[inline]
     pub fn set(&mut self, timer: usize, at: Instant) {
         self.at[timer] = at;
         self.next = self.at.into_iter().min().unwrap_or(Instant::NEVER);
     }
 
-    /// Stops it.
+    /// Stops the timer.
     #[inline]
     pub fn stop(&mut self, timer: usize) {
         if self.is_set(timer) {
@@ -127,7 +127,7 @@ impl<const N: usize> Timers<N> {
         }
     }
 
-    /// Has its time come? It is stopped then.
+    /// Stops the timer and returns `true` if it has expired.
     #[inline]
     pub fn take_due(&mut self, timer: usize, now: Instant) -> bool {
         let is_due = self.at[timer] <= now && self.is_set(timer);

@@ -6,18 +6,19 @@
 //!   NACK     | missing | ack |                  no packet
 //! ```
 //!
-//! `ack` is the next number expected. Numbers have one byte and are modulo 256; where the window is
-//! too wide for that they have two, most significant first, and are modulo 65536 ([`NumberWidth`]).
-//! A missing number is one of `ack` to `ack + window - 1` and the window is smaller than the range
-//! of numbers, so it is never `ack - 1`: the two control frames cannot be confused. Numbers are unwrapped against the window of the endpoint that
-//! receives them; whatever lies outside is an error, never a panic: these bytes come from the air.
+//! `ack` is the next number expected. Numbers have one byte and are modulo 256. Windows too large
+//! for one byte use two bytes, most significant first, modulo 65536 ([`NumberWidth`]). A missing
+//! number is in the range `ack` to `ack + window - 1`, and the window is smaller than the range of
+//! numbers. It is therefore never `ack - 1`, and the two control frames cannot be confused. Numbers
+//! are unwrapped within the window of the receiving endpoint. A number outside yields an error,
+//! never a panic, since the bytes come from the medium.
 //!
-//! Not modelled: error detection; a damaged frame must be gone before it comes here.
+//! Not modelled: error detection; damaged frames must be dropped before decoding.
 
 use super::{Frame, FrameKind};
 use lasthop_base::units::Bytes;
 
-/// Bytes of a number on the air.
+/// Length of a sequence number in frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NumberWidth {
     /// One byte.
@@ -27,24 +28,25 @@ pub enum NumberWidth {
 }
 
 impl NumberWidth {
-    /// The widest window of selective repeat: half of the numbers of two bytes.
+    /// Maximum window of selective repeat: half of the two-byte range.
     pub const WIDEST_SELECTIVE: u32 = 1 << 15;
 
-    /// The widest window of go-back-N without reject: one less than the numbers of two bytes.
+    /// Maximum window of go-back-N without reject: the two-byte range minus 1.
     pub const WIDEST_CUMULATIVE: u32 = (1 << 16) - 1;
 
-    /// For a window in which the receiver keeps or names single frames: at most half of the numbers
-    /// may be outstanding.
+    /// Returns the width for a window in which the receiver buffers or reports individual frames:
+    /// at most half of the range may be outstanding.
     pub const fn selective(window: u32) -> Self {
         if window > 128 { NumberWidth::Two } else { NumberWidth::One }
     }
 
-    /// For a receiver that takes frames in order only: one number less than there are.
+    /// Returns the width for a receiver that accepts frames in order only: at most the range minus
+    /// 1 may be outstanding.
     pub const fn cumulative(window: u32) -> Self {
         if window > 255 { NumberWidth::Two } else { NumberWidth::One }
     }
 
-    /// Length of a number and an acknowledgment.
+    /// Returns the length of a number and an acknowledgment.
     pub const fn header(self) -> Bytes {
         Bytes::new(2 * self.bytes() as u64)
     }
@@ -63,7 +65,7 @@ impl NumberWidth {
         }
     }
 
-    /// What of a number is on the air.
+    /// Returns the number modulo the range.
     const fn cut(self, number: u64) -> u16 {
         (number & self.mask()) as u16
     }
@@ -72,79 +74,79 @@ impl NumberWidth {
         bytes.extend_from_slice(&number.to_be_bytes()[8 - self.bytes()..]);
     }
 
-    /// The number that bytes begin with, and the rest.
+    /// Returns the number at the start of `bytes`, and the remaining bytes.
     fn read(self, bytes: &[u8]) -> Option<(u16, &[u8])> {
         let (number, rest) = bytes.split_at_checked(self.bytes())?;
         Some((number.iter().fold(0, |number, &byte| number << 8 | u16::from(byte)), rest))
     }
 
-    /// How far `number` is beyond `from`, modulo the range of numbers.
+    /// Returns the distance from `from` to `number`, modulo the range.
     const fn beyond(self, number: u16, from: u64) -> u64 {
         (number as u64).wrapping_sub(from) & self.mask()
     }
 }
 
-/// Where the two directions of an endpoint stand: the context in which numbers make sense.
+/// Sequence number state of an endpoint, needed to unwrap received numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WireWindow {
-    /// Next number this end expects.
+    /// Next number expected by this end.
     pub expected: u64,
-    /// Oldest number this end has sent and not seen acknowledged; frames given up count.
+    /// Oldest number sent by this end and not acknowledged, including discarded frames.
     pub base: u64,
     /// Next new number of this end.
     pub next: u64,
-    /// Window in frames, smaller than the range of numbers; the peer has the same.
+    /// Window in frames, smaller than the range of numbers, equal at both ends.
     pub window: u32,
-    /// How numbers are written.
+    /// Width of sequence numbers.
     pub width: NumberWidth,
 }
 
-/// Why a frame has no byte form, or bytes no frame.
+/// Error of encoding or decoding a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
-    /// Without a packet a data frame would look like a control frame.
+    /// A data frame without a packet, which cannot be distinguished from a control frame.
     #[error("found a data frame without a packet; allowed: at least 1 byte")]
     EmptyPacket,
-    /// The protocol has no such frame.
+    /// A frame kind that the protocol does not use.
     #[error("found a frame of another protocol; allowed: data, acknowledgment, NACK")]
     Kind,
-    /// The format has no room for an absent acknowledgment.
+    /// A frame without an acknowledgment, which the format requires.
     #[error("found a frame without an acknowledgment; allowed: every frame carries one")]
     NoAck,
-    /// Shorter than any frame.
+    /// A frame shorter than number and acknowledgment.
     #[error("found a frame of {0} bytes; allowed: at least {1}")]
     TooShort(usize, usize),
-    /// A frame longer than a length field can say.
+    /// A frame whose length exceeds 32 bits.
     #[error("found a frame of {0} bytes; allowed: at most 4294967295")]
     TooLong(usize),
-    /// The number is not one the peer can have sent now.
+    /// A number that the peer cannot have sent.
     #[error(
         "found sequence number {found}; allowed: within a window of {expected} (as on the air)"
     )]
     Sequence {
         /// Number in the frame.
         found: u16,
-        /// Number expected, as on the air.
+        /// Number expected, in the form of the medium.
         expected: u16,
     },
-    /// The acknowledgment is for a frame that is not outstanding.
+    /// An acknowledgment of a frame that is not outstanding.
     #[error("found acknowledgment {found}; allowed: {base} to {next} (as on the air)")]
     Ack {
         /// Acknowledgment in the frame.
         found: u16,
-        /// Oldest number outstanding, as on the air.
+        /// Oldest number outstanding, in the form of the medium.
         base: u16,
-        /// Next new number, as on the air.
+        /// Next new number, in the form of the medium.
         next: u16,
     },
-    /// The NACK is for a frame that was never sent.
+    /// A NACK of a frame that was never sent.
     #[error("found a NACK for {found}; allowed: {ack} to before {next} (as on the air)")]
     Nack {
         /// Number in the frame.
         found: u16,
         /// Acknowledgment in the frame.
         ack: u16,
-        /// Next new number, as on the air.
+        /// Next new number, in the form of the medium.
         next: u16,
     },
 }
@@ -171,7 +173,7 @@ pub fn encode(
     Ok(())
 }
 
-/// Reads one frame in the context of the endpoint that receives it.
+/// Decodes one frame in the context of the endpoint that receives it.
 pub fn decode(bytes: &[u8], window: &WireWindow) -> Result<Frame<Vec<u8>>, WireError> {
     let WireWindow { expected, base, next, window: span, width } = *window;
     let too_short = WireError::TooShort(bytes.len(), 2 * width.bytes());
@@ -185,8 +187,8 @@ pub fn decode(bytes: &[u8], window: &WireWindow) -> Result<Frame<Vec<u8>>, WireE
     }
     let (kind, payload) = if !packet.is_empty() {
         let error = WireError::Sequence { found: first, expected: width.cut(expected) };
-        // Of the numbers that end with the window, exactly one is written so. Below the window the
-        // oldest a correct peer repeats is `expected - window`.
+        // Exactly one of the `mask + 1` numbers up to the end of the window is congruent to
+        // `first`. A correct peer retransmits no number below `expected - window`.
         let ahead = width.beyond(first, expected);
         let sequence = if ahead < u64::from(span).min(width.mask()) {
             expected + ahead

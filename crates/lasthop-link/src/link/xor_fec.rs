@@ -1,58 +1,61 @@
-//! Exclusive-or forward error correction: one parity frame after each block of data frames.
+//! Exclusive-or (XOR) forward error correction: one parity frame after each block of data frames.
 //!
 //! Source: Xylomenos and Polyzos, "Wireless link layer enhancements for TCP and UDP applications",
-//! IPDPS 2003: data frames go out unmodified and at once; the parity frame that follows them gives
-//! back one lost frame of its block, out of sequence; a block that the link leaves unfinished is
-//! closed by a timeout. Nothing is acknowledged and nothing sent again. Where the numbers come from:
-//! `docs/links/xor-fec.md`.
+//! IPDPS 2003. Data frames are sent unmodified and without delay. The parity frame that follows
+//! recovers one lost frame of its block, out of sequence. A timeout closes incomplete blocks.
+//! Frames are neither acknowledged nor retransmitted. `docs/links/xor-fec.md` derives the default
+//! values.
 //!
-//! A block at the sender:
+//! States of a block at the sender:
 //!
 //! ```text
 //!            data frame                     k-th data frame, or timeout
 //!   (empty) ------------> open, m frames -------------------------------> closed
 //!      ^                    ^      |                                        |
-//!      |                    +------+ data frame: timeout starts again       | parity frame
+//!      |                    +------+ data frame: timeout restarted          | parity frame
 //!      +--------------------------------------------------------------------+
 //! ```
 //!
-//! A number at the receiver:
+//! States of a sequence number at the receiver:
 //!
 //! ```text
-//!             a later one arrives               parity, all others are in
+//!             later number received           parity, all others received
 //!   not seen ---------------------> missing ------------------------------> delivered
 //!      |                               |
-//!      | arrives                       | parity, another is missing too;
+//!      | received                      | parity, another is missing too;
 //!      +--> delivered                  | or a frame that can only follow the parity
-//!                                      +--> given up
+//!                                      +--> abandoned
 //! ```
 //!
-//! With `interleave` d > 1 there are d blocks at a time: frame after frame goes to the next of them, and their d parity
-//! frames follow the last of their d k data frames, in the same order. So d frames in a row, of data or parity, are of d
-//! blocks, and a burst that destroys no more than d loses at most one of each. Data are not delayed; what is recovered comes at the
-//! end of d blocks.
+//! With `interleave` d > 1, d blocks are interleaved. Consecutive data frames belong to different
+//! blocks, and the d parity frames follow the last of the d k data frames, in the same order. Any d
+//! consecutive frames, data or parity, belong to d blocks. A burst that destroys at most d frames
+//! therefore affects at most one frame per block. Data is not delayed; recovered packets are
+//! available at the end of the d blocks.
 //!
 //! ```text
 //!   d = 3, k = 2:   a0 b0 c0 a1 b1 c1 Pa Pb Pc | a2 b2 c2 ...
 //! ```
 //!
-//! The channel keeps the order, so that a block is over when its parity, or anything sent after
-//! that, arrives. If the parity is lost the receiver does not see where its block ended, because a
-//! timeout may have closed it early: a number is given up when one arrives that is a full block
-//! beyond it. For the same reason the receiver holds the packets of the last block rather than
-//! their running exclusive or: that would be worthless from the loss of a short block's parity to
-//! the next parity but one. The packets cost a copy each, their exclusive or only when one is
-//! missing; the slots are used again, so that nothing is allocated.
+//! The channel preserves the order, so a block ends when its parity, or any later frame, is
+//! received. If the parity is lost, the receiver cannot detect the end of the block, since a
+//! timeout may have closed the block early. A missing frame is therefore abandoned when a frame is
+//! received that is a full block beyond it. For the same reason the receiver buffers the packets of
+//! the last block and not their running exclusive or. After the loss of the parity of a short
+//! block, the latter would contain packets of two blocks, and the next parity would be useless.
+//! Each packet is copied once, and the exclusive or is computed only if a packet is missing. Slots
+//! are reused, so no memory is allocated.
 //!
-//! With `in_order`, what arrives behind a missing number waits until that is recovered or given up. A layer above that
-//! takes a gap for a loss then sees only the losses that remain ([stacks](super::stack)).
+//! With `in_order`, packets received behind a missing one are held until it is recovered or
+//! abandoned. A layer above that interprets gaps as losses then detects only residual losses
+//! ([stacks](super::stack)).
 //!
-//! The timeout counts from the start of the last data frame's transmission.
+//! The timeout starts at the beginning of the transmission of the last data frame.
 //!
 //! Residual loss with full blocks of k frames and independent losses p: p (1 - (1 - p)^k).
 //!
-//! Not modelled: interleavers that delay data, more than one parity frame a block, blocks that adapt to the
-//! losses, reordering by the channel.
+//! Not modelled: interleavers that delay data, several parity frames per block, adaptive block
+//! sizes, reordering by the channel.
 
 use super::fec_wire::{MOST_NUMBERS, PARITY_FIELDS};
 use super::protocol::{NUMBER_HEADER, ProtocolKeys, Site, refuse};
@@ -65,29 +68,29 @@ use lasthop_base::schema::keys::{Limits, Read, table};
 use lasthop_base::units::{Bytes, Duration, Instant};
 use std::collections::VecDeque;
 
-/// The largest block, in frames: half of the numbers on the wire.
+/// Maximum block size in frames: half of the sequence number range.
 const MOST_FRAMES: u32 = (MOST_NUMBERS / 2) as u32;
 
 table! {
-    /// Forward error correction: after each block of frames one with their exclusive or, from
-    /// which the receiver computes a lost one; delivers out of sequence.
+    /// Forward error correction: each block of frames is followed by a parity frame, their
+    /// exclusive or, from which the receiver recovers one lost frame; delivers out of sequence.
     pub struct XorFecKeys as "xor-fec" {
-        /// Data frames that one parity frame protects.
+        /// Number of data frames per parity frame.
         block: u32 = "8", Limits::range(1, 64);
-        /// Blocks that frames go to in turn, so that a burst of so many losses takes one frame of each; times `block` at
-        /// most 64.
+        /// Number of interleaved blocks: a burst of at most this many losses affects one frame per
+        /// block; times `block` at most 64.
         interleave: u32 = "1", Limits::range(1, 64);
-        /// Time after the last data frame at which the parity of an unfinished block is sent;
-        /// "auto" is twice the packet interval of the slowest constant-rate flow that crosses the
-        /// link in that direction, or else the air time of two full frames.
+        /// Time after the last data frame at which the parity of an incomplete block is sent;
+        /// "auto" is twice the packet interval of the slowest constant-rate flow on the link in
+        /// that direction, otherwise the transmission time of two full frames.
         parity_timeout: LinkTimeout = "auto";
-        /// Whether packets behind a missing one wait until that is recovered or given up; otherwise they are delivered when
-        /// they arrive, and what is recovered later, out of order.
+        /// Whether packets behind a missing one are held until it is recovered or abandoned;
+        /// otherwise packets are delivered on arrival, and recovered ones out of order.
         in_order: bool = "false";
     }
 }
 
-/// The machine of one end.
+/// The state machine of one end.
 pub type Machine<P> = XorFec<P>;
 
 impl ProtocolKeys for XorFecKeys {
@@ -105,7 +108,7 @@ impl ProtocolKeys for XorFecKeys {
         })
     }
 
-    /// The parity frame follows the last frame of the blocks.
+    /// Time until the parity frames that follow the last frame of the blocks.
     fn repair_time(&self, site: &Site) -> Duration {
         let frames =
             u64::from(self.block) * u64::from(self.interleave) + u64::from(self.interleave);
@@ -130,30 +133,29 @@ impl ProtocolKeys for XorFecKeys {
 /// Parameters of exclusive-or FEC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct XorFecParameters {
-    /// Data frames that one parity frame protects (k), 1 to 64; 1 sends each packet twice.
+    /// Number of data frames per parity frame (k), 1 to 64; with 1 each packet is sent twice.
     pub block: u32,
-    /// Blocks that frames go to in turn (d), at least 1; d k is at most 64.
+    /// Number of interleaved blocks (d), at least 1; d k is at most 64.
     pub interleave: u32,
-    /// An unfinished block is closed this long after the transmission of its last data frame has
-    /// begun, in nanoseconds; above 0. It should be longer than the time between regular packets
-    /// and than a frame's air time, or it cuts blocks short.
+    /// Time after which an incomplete block is closed, from the start of the transmission of its
+    /// last data frame, in nanoseconds; above 0. A timeout shorter than the packet interval or the
+    /// transmission time of a frame closes blocks prematurely.
     pub parity_timeout: Duration,
-    /// Whether packets behind a missing one wait until that is recovered or given up.
+    /// Whether packets behind a missing one are held until it is recovered or abandoned.
     pub in_order: bool,
-    /// Link header of a data or parity frame, in bytes (default 1: the number).
+    /// Link header of a data or parity frame (default 1 B: the number).
     pub header: Bytes,
 }
 
 impl XorFecParameters {
-    /// Defaults for a link: blocks of 8, closed after twice the time `interval` between regular
-    /// packets, or after 2 T_f where the traffic has no such time: two frames of a link in full
-    /// use.
+    /// Returns the defaults for a link: blocks of 8, closed after twice the packet interval
+    /// `interval`, or after 2 T_f without constant-rate traffic: two frames of a fully used link.
     pub fn for_link(timing: &LinkTiming, interval: Option<Duration>) -> Self {
         let parity_timeout = interval.unwrap_or_else(|| timing.frame_time()) * 2;
         XorFecParameters {
             block: 8,
             interleave: 1,
-            // A link that nothing crosses has frames of no length.
+            // On a link without traffic, the frame length and thus the timeout would be 0.
             parity_timeout: parity_timeout.max(Duration::from_nanos(1)),
             in_order: false,
             header: Bytes::new(1),
@@ -161,36 +163,37 @@ impl XorFecParameters {
     }
 }
 
-/// One end of a link with exclusive-or FEC. Slots of the ring are numbers modulo its power-of-two
-/// size.
+/// One end of a link with exclusive-or FEC. Received packets are stored in the slot of their
+/// sequence number modulo the number of slots, a power of two.
 #[derive(Clone, Debug)]
 pub struct XorFec<P> {
-    /// Blocks at a time, and frames of all of them.
+    /// Number of interleaved blocks, and of the frames of all of them.
     interleave: u64,
     span: u64,
     parity_timeout: Duration,
     header: u32,
     mask: u64,
 
-    /// Number of the first frame of the blocks that are being sent.
+    /// Sequence number of the first frame of the blocks being sent.
     first: u64,
     /// Number of the next new frame.
     next: u64,
     waiting: Option<P>,
-    /// The blocks, and the one that the next frame, of data or parity, is of.
+    /// The blocks, and the index of the block of the next data or parity frame.
     blocks: Box<[Block<P>]>,
     turn: usize,
-    /// Blocks that are closed and whose parity waits for the transmitter.
+    /// Number of closed blocks whose parity is to be sent.
     parities_due: usize,
     deadline: Instant,
 
-    /// One beyond the highest number that is known to have been sent.
+    /// Highest number known to have been sent, plus 1.
     seen: u64,
-    /// Bit i: number `seen - 1 - i` has not come and may still be recovered.
+    /// Bit i is set if number `seen - 1 - i` is missing and may still be recovered.
     missing: u64,
-    /// What came of the last `span` numbers.
+    /// Packets received of the last `span` numbers.
     held: Box<[Option<P>]>,
-    /// With delivery in order: bit i is set if number `seen - 1 - i` has come or was recovered, and the next number to deliver.
+    /// With in-order delivery: bit i of `arrived` is set if number `seen - 1 - i` was received or
+    /// recovered; `next_up` is the next number to deliver.
     in_order: bool,
     arrived: u64,
     next_up: u64,
@@ -200,7 +203,7 @@ pub struct XorFec<P> {
     counters: LinkCounters,
 }
 
-/// A block at the sender.
+/// State of a block at the sender.
 #[derive(Clone, Debug, Default)]
 struct Block<P> {
     /// Exclusive or of its packets so far, and of their lengths.
@@ -208,14 +211,15 @@ struct Block<P> {
     lengths: u32,
 }
 
-/// Bitmap with the `n` lowest bits set.
+/// Returns a bitmap with the `n` lowest bits set.
 #[inline]
 fn low_bits(n: u64) -> u64 {
     if n >= 64 { u64::MAX } else { (1 << n) - 1 }
 }
 
 impl<P> XorFec<P> {
-    /// An idle endpoint; refuses a block outside 1 to 64, blocks of more than 64 frames together, and a timeout of 0.
+    /// Creates an idle endpoint. Returns an error if the block is outside 1 to 64, the interleaved
+    /// blocks exceed 64 frames, or the timeout is 0.
     pub fn new(parameters: XorFecParameters) -> Result<Self, LinkError> {
         let XorFecParameters { block, interleave, parity_timeout, in_order, header } = parameters;
         let protocol = "XOR FEC";
@@ -256,7 +260,7 @@ impl<P> XorFec<P> {
         })
     }
 
-    /// The next number that this end expects, for [`super::fec_wire::decode`].
+    /// Returns the next number that this end expects, for [`super::fec_wire::decode`].
     pub fn next_expected(&self) -> u64 {
         self.seen
     }
@@ -267,7 +271,7 @@ impl<P> XorFec<P> {
     }
 
     fn close_blocks(&mut self) {
-        // At most 64, and at least one frame has been sent.
+        // Between 1 and 64: at least one frame has been sent.
         self.parities_due = self.interleave.min(self.next - self.first) as usize;
         self.turn = 0;
         self.deadline = Instant::NEVER;
@@ -279,7 +283,7 @@ impl<P> XorFec<P> {
         self.events.push_back(LinkEvent::Abandoned { sequence });
     }
 
-    /// Gives up what is missing below `end`.
+    /// Abandons the missing numbers below `end`.
     #[cold]
     fn give_up_below(&mut self, end: u64) {
         while self.missing != 0 {
@@ -293,7 +297,7 @@ impl<P> XorFec<P> {
         }
     }
 
-    /// `count` more numbers are known to have been sent.
+    /// Advances `seen` by `count` numbers.
     #[inline]
     fn shift(&mut self, count: u64) {
         let shifted = |bits: u64| if count >= 64 { 0 } else { bits << count };
@@ -303,9 +307,9 @@ impl<P> XorFec<P> {
 }
 
 impl<P: Clone> XorFec<P> {
-    /// Delivers what has come before the oldest missing number.
+    /// Delivers the packets received before the oldest missing number, with in-order delivery.
     fn release(&mut self) {
-        // The age of the oldest missing number is at most 63.
+        // The oldest missing number is at most 64 below `seen`.
         let end = self.seen - u64::from(u64::BITS - self.missing.leading_zeros());
         while self.in_order && self.next_up < end {
             let (number, age) = (self.next_up, self.seen - 1 - self.next_up);
@@ -317,8 +321,8 @@ impl<P: Clone> XorFec<P> {
         }
     }
 
-    /// All numbers below `next` have been sent, and no parity will come for those below `first`,
-    /// which are at most 64.
+    /// Handles the information that all numbers below `next` have been sent and that no parity will
+    /// arrive for those below `first`. At most 64 numbers lie between the two.
     #[cold]
     fn pass(&mut self, first: u64, next: u64) {
         self.give_up_below(first);
@@ -336,7 +340,7 @@ impl<P: Payload + Clone> XorFec<P> {
     #[inline]
     fn on_data(&mut self, sequence: u64, packet: P) {
         if sequence < self.seen {
-            // It has been delivered, or given up.
+            // Delivered or abandoned before.
             self.counters.duplicates += 1;
             return;
         }
@@ -359,10 +363,10 @@ impl<P: Payload + Clone> XorFec<P> {
     #[inline]
     fn on_parity(&mut self, first: u64, count: u64, lengths: u32, parity: P) {
         let next = first + count.saturating_sub(1) * self.interleave + 1;
-        // Behind it there may be frames of the other blocks.
+        // Frames of the other blocks may follow it.
         let is_late = next + self.interleave <= self.seen;
         if is_late || !(1..=self.span / self.interleave).contains(&count) {
-            // A correct sender cannot have sent it now.
+            // A correct sender does not send this parity now.
             self.counters.discarded += 1;
             return;
         }
@@ -378,13 +382,14 @@ impl<P: Payload + Clone> XorFec<P> {
         self.release();
     }
 
-    /// Bitmap of the numbers from `first` on, `interleave` apart, below `next`.
+    /// Returns a bitmap of the numbers of a block, from `first` to `next` (exclusive) in steps of
+    /// `interleave`.
     fn members(&self, first: u64, next: u64) -> u64 {
         let ages = (first..next).step_by(self.interleave as usize).map(|n| self.seen - 1 - n);
         ages.filter(|&age| age < 64).fold(0, |bits, age| bits | 1 << age)
     }
 
-    /// Gives up what is missing of a block whose parity has been used.
+    /// Abandons the missing numbers of a block whose parity has been used.
     #[cold]
     fn give_up_of(&mut self, first: u64, next: u64) {
         if self.interleave == 1 {
@@ -399,7 +404,8 @@ impl<P: Payload + Clone> XorFec<P> {
         }
     }
 
-    /// Delivers the one missing packet of the block from `first` to below `next`, if it is one.
+    /// Recovers the packet of the block from `first` to `next` (exclusive), if exactly one is
+    /// missing.
     #[cold]
     fn recover(&mut self, first: u64, next: u64, lengths: u32, parity: P) {
         let lost = self.missing & self.members(first, next);
@@ -416,7 +422,7 @@ impl<P: Payload + Clone> XorFec<P> {
             }
         }
         if bytes > packet.wire_bytes() {
-            // Numbers that repeat on the wire after a long outage make a block of strangers.
+            // After a long outage, numbers modulo 128 can combine frames of different blocks.
             return;
         }
         packet.truncate(bytes);
