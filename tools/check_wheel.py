@@ -20,7 +20,7 @@ def main(folder: str) -> None:
     with tempfile.TemporaryDirectory() as place:
         venv.create(place, with_pip=True)
         programs = Path(place) / ("Scripts" if os.name == "nt" else "bin")
-        # Nothing but the environment and the system's own programs: no cargo, no rustc.
+        # Only the environment and the system's own programs: no cargo, no rustc.
         env = {"PATH": f"{programs}{os.pathsep}{os.defpath}", "HOME": place}
         if os.name == "nt":
             env |= {key: os.environ[key] for key in ("SYSTEMROOT", "TEMP") if key in os.environ}

@@ -2,14 +2,13 @@
 
 Usage: python tools/compare_kernel.py [--cells PATTERN] [--replications 30]
 
-tools/kernel/README.md says how the kernel was measured. PATTERN is a shell pattern on names such as
-`cubic/sack/raw/5.0` (law, SACK, link protocol, frame loss in %).
+tools/kernel/README.md describes the measurement of the kernel. PATTERN is a shell pattern on names
+such as `cubic/sack/raw/5.0` (congestion control, SACK, link protocol, frame loss in %).
 
-A goodput passes within 5 %, or if each mean lies inside the other's 95 % interval. Timeouts, tail
-loss probes and retransmissions a run pass within 20 %, or if both means lie inside both intervals.
-The kernel's counts have no interval in the table: theirs is taken to be as wide as that of so many
-of our runs.
-The exit code is 1 if a cell fails.
+A goodput passes within 5 %, or if each mean is inside the other's 95 % interval. Timeouts, tail
+loss probes and retransmissions per run pass within 20 %, or if each mean is inside the other's
+interval. The table has no intervals for the kernel's counts: they are assumed to be as wide as with
+an equal number of our runs. The exit code is 1 if a cell fails.
 """
 
 # ruff: noqa: T201
@@ -54,11 +53,11 @@ class Estimate:
     ci95: float
 
     def holds(self, other: Estimate) -> bool:
-        """Is the other mean inside this interval?"""
+        """Whether the other mean is inside this interval."""
         return abs(self.mean - other.mean) <= self.ci95
 
     def agrees(self, other: Estimate, tolerance: float) -> bool:
-        """Within the tolerance of the other, or each inside the interval of the other."""
+        """Whether the means agree within the tolerance, or each is in the other's interval."""
         difference = abs(self.mean - other.mean)
         return difference <= tolerance * abs(other.mean) or (
             self.holds(other) and other.holds(self)
@@ -66,7 +65,7 @@ class Estimate:
 
 
 def half_width(values: list[float], n: int) -> float:
-    """Half of the 95 % interval that `n` runs which vary as these do have."""
+    """Half-width of the 95 % interval of `n` runs with the variance of these values."""
     if len(values) < 2 or n < 2:
         return 0.0
     mean = sum(values) / len(values)
@@ -104,7 +103,7 @@ def scenario(row: dict[str, str]) -> str:
 
 
 def measure(row: dict[str, str], replications: int) -> dict[str, list[float]]:
-    """What our runs of a cell give, one value a replication."""
+    """Results of our runs of a cell, one value per replication."""
     found = lasthop.run(lasthop.Scenario.from_toml(scenario(row)), replications=replications)
     values = {"goodput": [bps / 1e6 for bps in found.samples("flow.transfer.goodput_bps", 0)]}
     for count in COUNTS:
@@ -141,7 +140,7 @@ def name(row: dict[str, str]) -> str:
 
 
 def main() -> int:
-    """Print the table; how many cells agree."""
+    """Prints the table; returns the number of cells that agree."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--cells", default="*")
     parser.add_argument("--replications", type=int, default=30)

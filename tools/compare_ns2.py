@@ -4,15 +4,14 @@
 
 Usage: python tools/compare_ns2.py [--stored] [--cells PATTERN] [--seeds 30] [--rule both|welch]
 
-Without --stored the chosen cells are measured afresh with the installed ns-2; with it their means
-come from tools/ns2/reference/. PATTERN is a shell pattern on names such as
+Without --stored, the selected cells are measured with the installed ns-2; with it, their means are
+read from tools/ns2/reference/. PATTERN is a shell pattern on names such as
 `ft/LAN/0/reno/uniform:0.025` (application, topology, congestion, TCP, errors).
 
-A throughput passes under `both` if each mean lies inside the other's 95 % interval, and under
-`welch` if a Welch test at 5 % over all cells together (Bonferroni) finds no difference. Of two
-perfect copies about one cell in six fails `both` by chance. A count passes within 3 %, or if the
-two intervals overlap.
-The exit code is 1 if a verdict fails or something is missing.
+With `both`, a throughput passes if each mean is inside the other's 95 % interval. With `welch`, it
+passes if a Welch test at 5 % over all cells together (Bonferroni) finds no difference. For two
+identical simulators, about one cell in six fails `both` by chance. A count passes within 3 %, or if
+the two intervals overlap. The exit code is 1 if a cell fails or a required component is missing.
 """
 
 # ruff: noqa: S603, T201
@@ -46,10 +45,10 @@ PACKET = 252
 PAYLOAD = 250
 FILE_PACKETS = 40_000
 COUNT_TOLERANCE = 0.03
-# Runs without chance have intervals of no width; they must agree to rounding.
+# Runs without randomness have intervals of zero width; they must agree except for rounding.
 EXACT_TOLERANCE = 5e-4
 
-# ns-2 metric -> (lasthop metric, factor from lasthop's number to ns-2's, is it a count?)
+# ns-2 metric -> (lasthop metric, factor from lasthop's number to ns-2's, whether it is a count)
 MAPPING: dict[str, dict[str, tuple[str, float, bool]]] = {
     "ft": {
         "kbps": ("flow.transfer.goodput_bps", PAYLOAD / PACKET / 1000, False),
@@ -65,12 +64,12 @@ MAPPING: dict[str, dict[str, tuple[str, float, bool]]] = {
 
 
 class MissingError(Exception):
-    """Something that the comparison needs is not there."""
+    """A component required for the comparison is missing."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over n replications and the half width of its 95 % interval."""
+    """A mean over n replications and the half-width of its 95 % interval."""
 
     mean: float
     ci95: float
@@ -78,7 +77,7 @@ class Estimate:
 
     @property
     def standard_error(self) -> float:
-        """The standard error behind the interval."""
+        """The standard error from which the interval was computed."""
         if self.n < 2:
             return math.nan
         return self.ci95 / float(stats.t.ppf(0.975, self.n - 1))
@@ -96,14 +95,14 @@ class Row:
 
     @property
     def difference(self) -> float:
-        """How far lasthop's mean is from ns-2's, relative to it."""
+        """Difference of lasthop's mean from ns-2's, relative to ns-2's."""
         if self.ns2.mean == self.lasthop.mean:
             return 0.0
         return self.lasthop.mean / self.ns2.mean - 1 if self.ns2.mean else math.inf
 
 
 def label(cell: Cell) -> str:
-    """The name under which a cell is chosen and printed."""
+    """The name by which a cell is selected and printed."""
     return f"{cell.app}/{cell.topology}/{cell.congestion}/{cell.tcp}/{cell.error}"
 
 
@@ -125,7 +124,7 @@ def stored() -> dict[Cell, dict[str, Estimate]]:
 
 
 def measured(cell: Cell, seeds: int) -> dict[str, Estimate]:
-    """The cell measured afresh with the installed ns-2."""
+    """The cell measured with the installed ns-2."""
     runs = [run_once(cell, seed) for seed in range(1, seeds + 1)]
     result = {}
     for metric in METRICS[cell.app]:
@@ -205,7 +204,7 @@ def scenario(cell: Cell, wireless: str, reverse: str = "", packets: int = FILE_P
 
 
 def lasthop(*arguments: str) -> str:
-    """What lasthop prints."""
+    """Output of lasthop."""
     if not LASTHOP.exists():
         message = f"lasthop is not built: {LASTHOP} does not exist"
         raise MissingError(message)
@@ -261,7 +260,7 @@ def count_agrees(a: Estimate, b: Estimate) -> bool:
 
 
 def compare(options: argparse.Namespace) -> list[Row]:
-    """Runs the chosen cells on both sides and judges them."""
+    """Runs the selected cells with both simulators and compares them."""
     reference = stored()
     cells = [cell for cell in reference if fnmatch.fnmatch(label(cell), options.cells)]
     if not cells:
@@ -286,7 +285,7 @@ def compare(options: argparse.Namespace) -> list[Row]:
 
 
 def print_table(rows: Sequence[Row]) -> None:
-    """Prints the comparison, one line a metric."""
+    """Prints the comparison, one line per metric."""
     print(f"{'cell':<34} {'metric':<6} {'ns-2':>20} {'lasthop':>20} {'diff':>8}  verdict")
     for row in rows:
         ns2 = f"{row.ns2.mean:.2f} ± {row.ns2.ci95:.2f}"

@@ -1,13 +1,14 @@
-"""How far the selective-repeat link of the multilayer study is from the published tables.
+"""Deviation of the selective-repeat link of the multilayer study from the published tables.
 
 Usage: python tools/fit_sr.py [--replications 30] [--seed 1] [--tables "Table I" ...] [KEYS ...]
 
-Each argument is a candidate: keys that change the study's own protocol, such as
-`"window=18 timeout=0.8s renack=every-gap"`. Without any the study's own keys are run. Only the
-tables that are published can be compared.
+Each argument is a candidate: keys that change the study's own protocol, such as `"window=18
+timeout=0.8s renack=every-gap"`. Without arguments, the study's own keys are run. Only the published
+tables can be compared.
 
 Prints, for each candidate, the error in per cent of Reno/SR and SACK/SR in each table at each loss
-rate, and the score: root mean square of error / target (3 % for file transfer, 8 % for the web).
+rate, and the score: the root mean square of error / target (3 % for file transfer, 8 % for the
+web).
 """
 
 # ruff: noqa: T201
@@ -39,7 +40,7 @@ def candidate(text: str) -> dict[str, Any]:
 def errors(
     keys: dict[str, Any], tables: list[str], columns: list[str], replications: int, seed: int
 ) -> dict[tuple[str, str], list[float]]:
-    """Error in per cent of each (table, column), one for each loss rate."""
+    """Error in per cent of each (table, column), one value per loss rate."""
     artefacts = [a for a in STUDY.find(tables) if a.name in STUDY.published]
     cells = [a.cell(row, c) for a in artefacts for c in columns for row in a.rows]
     changes = [Change({}, {f"{KEY}.{name}": value}) for name, value in keys.items()]

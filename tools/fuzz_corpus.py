@@ -1,4 +1,4 @@
-"""Turns the corpus of a fuzz target into files and back; see `fuzz/README.md`."""
+"""Converts the corpus of a fuzz target into files and back; see `fuzz/README.md`."""
 
 import hashlib
 import sys
@@ -8,7 +8,7 @@ TARGETS = ("codecs", "dcf", "network", "recording", "scripts", "sockets")
 
 
 def main(do: str, target: str, folder: Path) -> None:
-    """Writes a file for each line of `fuzz/corpus/TARGET.txt`, or a line for each file."""
+    """Writes one file per line of `fuzz/corpus/TARGET.txt`, or one line per file."""
     lines = Path(__file__).parents[1] / "fuzz/corpus" / f"{target}.txt"
     if do == "unpack":
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,11 +1,11 @@
-"""Explains how the golden metrics differ from those of a commit.
+"""Shows the differences of the golden metrics from those of a commit.
 
 Usage: python tools/golden_diff.py [COMMIT] [--cell NAME]
 
 Compares `crates/lasthop/tests/golden/metrics.csv` of the work tree with that of COMMIT (default:
 HEAD). Prints, for each cell (a scenario of `golden_cells.rs`), the number of changed values and the
 metrics with the largest relative change; `--cell` prints every changed value of one cell. The last
-lines count changed values per TCP profile. Write the file anew with `make golden` first.
+lines count changed values per TCP profile. Regenerate the file with `make golden` first.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 GOLDEN = "crates/lasthop/tests/golden/metrics.csv"
-# Metrics that are shown for each cell.
+# Metrics shown for each cell.
 SHOWN = 3
 Row = tuple[str, str, str]
 
@@ -42,7 +42,7 @@ def relative(old: float, new: float) -> float:
 
 
 def changes(before: dict[Row, tuple[str, float]], now: dict[Row, tuple[str, float]]) -> list[str]:
-    """Returns the summary, a line per cell and per profile."""
+    """Returns the summary, one line per cell and per profile."""
     cells: dict[str, list[tuple[float, str]]] = {}
     for row in before.keys() & now.keys():
         if before[row][0] != now[row][0]:

@@ -1,13 +1,13 @@
-"""The outages of a moving host that the study `disruption` replays.
+"""The outages of a moving host, replayed by the study `disruption`.
 
 Usage: python3 tools/moving_host.py > papers/disruption/moving-host.csv
 
-The rule. A host moves at 15 m/s through a street, where the power that it receives has log-normal
-shadowing: 4.3 dB of standard deviation, correlation 0.3 at 10 m (M. Gudmundson, Electronics Letters
-27(23), 1991: a microcell in a city, 1.7 GHz). In time that is a Gaussian process with correlation
-exp(-t / 0.554 s), taken every 10 ms. The link goes down when the shadow is 6 dB deep and comes up
-when it is less than 4 dB: a margin of 5 dB, and 1 dB of hysteresis on either side. 400 s, one seed;
-no other was tried.
+The rule: a host moves at 15 m/s through a street with log-normal shadowing of the received power.
+The standard deviation is 4.3 dB, the correlation 0.3 at 10 m (M. Gudmundson, Electronics Letters
+27(23), 1991: a microcell in a city, 1.7 GHz). In time, this is a Gaussian process with correlation
+exp(-t / 0.554 s), sampled every 10 ms. The link goes down when the shadowing exceeds 6 dB, and
+comes up when it is less than 4 dB: a margin of 5 dB with a hysteresis of 1 dB on either side. 400
+s, one seed; no other seed was tried.
 """
 
 import math
@@ -24,7 +24,7 @@ SEED = 1
 
 
 def states() -> list[tuple[float, bool]]:
-    """Times in seconds from which on the link is up or, if true, down."""
+    """Times in seconds at which the state of the link changes, with the new state: down if true."""
     numbers = random.Random(SEED)  # noqa: S311
     keeps = math.exp(-STEP / CORRELATION_TIME)
     fresh = DEVIATION * math.sqrt(1.0 - keeps * keeps)
@@ -40,7 +40,7 @@ def states() -> list[tuple[float, bool]]:
 
 
 def text() -> str:
-    """The file."""
+    """The contents of the file."""
     lines = [f"{time:.2f},{'down' if is_down else 'up'}\n" for time, is_down in states()]
     head = "# Outages of a moving host; tools/moving_host.py has the rule and wrote it.\n"
     return "".join([head, "time,state\n", *lines])

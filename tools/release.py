@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def section(version: str) -> str:
-    """Returns the section of the changelog about a version, without its heading; empty if none."""
+    """Returns the section of the changelog on a version, without its heading; empty if missing."""
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     found = re.search(rf"^## \[{re.escape(version)}\].*?$(.*?)(?=^## |\Z)", text, re.M | re.S)
     return found[1].strip() if found else ""

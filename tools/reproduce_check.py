@@ -1,12 +1,12 @@
-"""Recompute the stored results of all studies and compare.
+"""Recompute the stored results of all studies and compare them.
 
-    python tools/reproduce_check.py                 every number of every study at 3 replications
+    python tools/reproduce_check.py                 every number of every study, 3 replications
     python tools/reproduce_check.py --full          results.md of every study, byte for byte
-    python tools/reproduce_check.py --write         store the digests of 3 replications again
+    python tools/reproduce_check.py --write         store new digests of 3 replications
 
-At 3 replications the numbers of each table and figure are compared through their digest, which
-`papers/<study>/check.json` holds: results are the same on every machine. `--full` runs the command
-at the head of each results.md. Exit code 1 if anything differs.
+With 3 replications, the numbers of each table and figure are compared by their digest in
+`papers/<study>/check.json`: results are identical on every machine. `--full` runs the command at
+the head of each results.md. The exit code is 1 if anything differs.
 """
 
 # ruff: noqa: S603, T201
@@ -36,7 +36,7 @@ LINES = 12
 
 
 def digests(study: Study, jobs: int, store: Path | None) -> dict[str, str]:
-    """A digest of the numbers of each table and figure, at 3 replications."""
+    """A digest of the numbers of each table and figure, with 3 replications."""
     campaign = None if store is None else lasthop.Campaign(store / study.key)
     report = study.reproduce(replications=REPLICATIONS, jobs=jobs, campaign=campaign)
     found = {}
@@ -52,7 +52,7 @@ def digests(study: Study, jobs: int, store: Path | None) -> dict[str, str]:
 
 
 def quick(study: Study, jobs: int, store: Path | None, *, write: bool) -> list[str]:
-    """What differs from the stored digests, in words; writes them instead if asked to."""
+    """Differences from the stored digests, as text; writes the digests instead if requested."""
     found = digests(study, jobs, store)
     path = PAPERS / study.key / "check.json"
     if write:
@@ -64,7 +64,7 @@ def quick(study: Study, jobs: int, store: Path | None, *, write: bool) -> list[s
 
 
 def full(study: Study, jobs: int) -> list[str]:
-    """What differs from results.md, as lines of a diff."""
+    """Differences from results.md, as lines of a diff."""
     path = PAPERS / study.key / "results.md"
     stored = path.read_text(encoding="utf-8")
     head = re.match(r"<!-- Written by `lasthop (.*)`\. -->", stored)
@@ -82,7 +82,7 @@ def full(study: Study, jobs: int) -> list[str]:
 
 
 def main() -> int:
-    """Checks the studies that are named, or all."""
+    """Checks the named studies, or all of them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("study", nargs="*", choices=[*studies(), []], help="by default all")
     parser.add_argument("--full", action="store_true", help="results.md, byte for byte")

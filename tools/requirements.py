@@ -1,6 +1,6 @@
-"""Prints what the extras named on the command line pin, for pip.
+"""Prints the requirements of the extras named on the command line, for pip.
 
-The package itself is built by maturin; asking pip for `.[dev]` would build it a second time.
+The package itself is built by maturin; installing `.[dev]` with pip would build it a second time.
 """
 
 import sys
@@ -11,7 +11,7 @@ PROJECT = Path(__file__).parent.parent / "pyproject.toml"
 
 
 def main(extras: list[str]) -> None:
-    """Prints one requirement a line."""
+    """Prints one requirement per line."""
     pinned = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     sys.stdout.write("\n".join(name for extra in extras for name in pinned[extra]) + "\n")
 

@@ -1,13 +1,13 @@
 """Records random conversations of the running Linux kernel with a lossy peer, as scripts.
 
     sudo python tools/kernel_script/converse.py FIRST LAST FOLDER
-    lasthop tcp-script FOLDER
 
-then says where ours is another. A conversation is that of a seed: the kernel writes, and the peer,
-this program, loses, delays and reorders segments and ACKs as the seed says, with or without SACK,
-timestamps, ECN marks and delayed ACKs. The script has each segment of both with its time on the
-clock of the wall, and after each ACK the state of recovery, window, threshold, and what is SACKed,
-lost and sent again. Needs root and Linux.
+Afterwards, `lasthop tcp-script FOLDER` reports the differences from our TCP. A seed determines a
+conversation. The kernel writes data; the peer (this program) loses, delays and reorders segments
+and ACKs at random. SACK, timestamps, ECN marks and delayed ACKs are optional. The script contains
+every segment of both ends with its wall-clock time. After each ACK, it contains the state of
+recovery, the window, the threshold, and the numbers of SACKed, lost and retransmitted segments.
+Needs root and Linux.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from scribe import Scribe
 from script import FLAGS, Segment
 
 SEGMENT, WINDOW, TIMESTAMPS = 1000, 5000, 12
-#: How long a conversation goes on at most, seconds.
+#: Maximum duration of a conversation, in seconds.
 LONGEST_S = 3.0
 DELAYED_ACK_S = 0.04
-#: After an ACK the kernel has this long to send what it lets out.
+#: Time after an ACK in which the kernel sends the segments that it allows, in seconds.
 ANSWER_S = 0.0012
-#: Timers of a kernel are late by so much at most, as far as these conversations go.
+#: Maximum delay of the kernel's timers in these conversations.
 TOLERANCE_USECS = 36_000
-#: Of `tcp_info`, without `tcpi_`.
+#: Fields of `tcp_info`, without the prefix `tcpi_`.
 STATE = ("ca_state", "snd_cwnd", "snd_ssthresh", "sacked", "lost", "retrans")
 
 Range = tuple[int, int]
@@ -42,14 +42,14 @@ Range = tuple[int, int]
 
 @dataclass
 class Receiver:
-    """What has arrived at the peer, and what its ACKs report."""
+    """Data that has arrived at the peer, and the blocks that its ACKs report."""
 
     expected: int = 1
     above: list[Range] = field(default_factory=list)
     blocks: list[Range] = field(default_factory=list)
 
     def take(self, start: int, end: int) -> Range | None:
-        """A segment arrives. Returns it if it had arrived before."""
+        """Processes a segment. Returns its range if it had arrived before."""
         known = end <= self.expected or any(
             start >= first and end <= last for first, last in self.above
         )
@@ -63,7 +63,7 @@ class Receiver:
             while merged and merged[0][0] <= self.expected:
                 self.expected = max(self.expected, merged.pop(0)[1])
             self.above = merged
-        # The newest first (RFC 2018): that of this segment, then those reported before.
+        # The latest block first (RFC 2018): that of this segment, then those reported before.
         blocks = [(start, end), *self.blocks]
         ranges = [self._range(block) for block in blocks]
         self.blocks = list(dict.fromkeys(one for one in ranges if one is not None))
@@ -75,7 +75,7 @@ class Receiver:
 
 
 class Conversation(Scribe):
-    """One conversation: its draws, and the lines of its script."""
+    """One conversation: its random choices, and the lines of its script."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(TOLERANCE_USECS)
@@ -109,12 +109,12 @@ class Conversation(Scribe):
             f"`../common/defaults.sh\n{shell}`",
         ]
         self.receiver = Receiver()
-        # Arrivals at the peer: when, a number, the segment, whether the network marks it.
+        # Arrivals at the peer: time, tie-breaking number, segment, whether the network marks it.
         self.way: list[tuple[float, int, Segment, bool]] = []
         self.echoes = False
 
     def note(self) -> None:
-        """Writes down what the kernel has sent, and sends it on its way to the peer."""
+        """Records the segments sent by the kernel, and schedules their arrival at the peer."""
         while self.arrived:
             at, one = self.arrived.pop(0)
             self.lines.append(f"{at:.6f} > {self.written(one)}")
@@ -128,7 +128,7 @@ class Conversation(Scribe):
             heapq.heappush(self.way, (arrives, len(self.lines), one, is_marked))
 
     def open(self) -> None:
-        """The peer opens the connection."""
+        """Opens the connection from the peer."""
         self.start = time.monotonic()
         self.own("socket", ["...", "SOCK_STREAM", "IPPROTO_TCP"], "3")
         self.own("bind", ["3", "...", "..."], "0")
@@ -144,7 +144,7 @@ class Conversation(Scribe):
         self.own("accept", ["3", "...", "..."], "4")
 
     def acknowledge(self, blocks: list[Range]) -> None:
-        """An ACK of the peer, if it is not lost, and what the kernel does."""
+        """Sends an ACK of the peer, unless it is lost, and records the kernel's reaction."""
         if self.random.random() < self.ack_loss:
             return
         room = 3 if self.timestamps else 4
@@ -161,7 +161,7 @@ class Conversation(Scribe):
         self.lines.append(f"+0 %{{ assert {checks} }}%")
 
     def converse(self) -> str:
-        """Has the conversation, and returns its script."""
+        """Runs the conversation and returns its script."""
         self.open()
         waiting, delayed = 0, None
         total = sum(length for _, length in self.writes)
@@ -196,7 +196,7 @@ class Conversation(Scribe):
 
 
 def record(seed: int, folder: Path) -> None:
-    """One conversation; its process has no other, as it stays in the namespace."""
+    """Records one conversation in a new process, because the process stays in the namespace."""
     (folder / f"{seed:04}.pkt").write_text(Conversation(seed).converse())
 
 

@@ -1,16 +1,18 @@
-"""Draws conversations with the running Linux kernel at random, and writes them as scripts.
+"""Generates random conversations with the running Linux kernel, and writes them as scripts.
 
     sudo python tools/kernel_script/draw.py FIRST LAST FOLDER
-    lasthop tcp-script FOLDER
 
-then says where ours is another. In a conversation of `converse.py` the peer is honest and the
-network bad; here the peer sends whatever a seed draws: ACKs of all, of a part, of nothing new, with
-blocks that are true or not, windows that close and open, data out of order, over one another and
-beyond the window, FIN and RST in every state, time stamps that are too old, marks; and the
-application writes, reads, shuts down, closes and sets options. The script has what the kernel
-sent, what its calls returned, and its `tcp_info` after each step. Steps keep away from timers, as
-those of a kernel are late; still, a difference counts if another run of the seed shows it. A loaded
-machine makes more of them (`chrt -f 5` helps). Needs root and Linux.
+Afterwards, `lasthop tcp-script FOLDER` reports the differences from our TCP. In the conversations
+of `converse.py`, the peer is correct and the network is lossy. Here, the peer sends random
+segments. Its ACKs cover all data, a part of it or no new data, with correct or incorrect SACK
+blocks. Windows close and open. Data arrives out of order, overlaps or exceeds the window. FIN and
+RST arrive in every state. Timestamps may be too old, and packets may be marked. The application
+writes, reads, shuts down, closes and sets options.
+
+The script contains the segments sent by the kernel, the results of its calls, and its `tcp_info`
+after each step. Steps are not taken close to timers, because the kernel's timers are late. A
+difference counts only if another run of the seed confirms it. A loaded machine causes more
+unconfirmed differences (`chrt -f 5` helps). Needs root and Linux.
 """
 
 # ruff: noqa: T201
@@ -38,14 +40,14 @@ from scribe import Scribe
 from script import Segment, Unknown, number
 
 TOLERANCE_USECS = 80_000
-#: What the kernel does within this time of a step, seconds, it does because of it.
+#: Reactions of the kernel within this time belong to the step, in seconds.
 ANSWER_S = 0.012
-#: No step is taken so shortly before a timer fires, seconds.
+#: Minimum time between a step and the expiry of a timer, in seconds.
 CLOSE_S = 0.03
 USER_HZ = 100
-#: Ticks of the kernel a second (`CONFIG_HZ`): how late its timers are.
+#: Kernel ticks per second (`CONFIG_HZ`), which determine the delay of its timers.
 TIMER_HZ = 250
-#: Of `tcp_info`, without `tcpi_`.
+#: Fields of `tcp_info`, without the prefix `tcpi_`.
 STATE = """
 state ca_state snd_cwnd snd_ssthresh unacked sacked lost retrans total_retrans backoff probes
 snd_mss reordering notsent_bytes bytes_acked bytes_received bytes_sent bytes_retrans delivered
@@ -53,7 +55,7 @@ delivered_ce dsack_dups reord_seen rcv_ooopack data_segs_in data_segs_out segs_i
 options snd_wscale rcv_wscale pmtu advmss
 """
 
-#: Options that an application may set on a connection, with values to draw from.
+#: Options that an application may set on a connection, with possible values.
 OPTIONS: dict[str, list[int]] = {
     "TCP_NODELAY": [0, 1],
     "TCP_CORK": [0, 1],
@@ -78,7 +80,7 @@ Step = Callable[[], None]
 
 
 def ticks() -> int:
-    """Ticks of the kernel so far: in which slots its timers lie."""
+    """Number of kernel ticks so far, which determines the slots of its timers."""
     text = Path("/proc/timer_list").read_text()
     return int(re.findall(r"^jiffies: (\d+)", text, re.M)[0])
 
@@ -118,10 +120,10 @@ class Draw(Scribe):
         ]
         self.file = 4
         self.is_open = False
-        #: What the peer has sent: the next number, and the place of its FIN.
+        #: Sequence space of the peer: the next number, and whether its FIN was sent.
         self.next = 1
         self.has_fin = False
-        #: What the kernel has sent: all ranges, and how far it is acknowledged.
+        #: Data sent by the kernel: all ranges, and the highest acknowledgment number.
         self.sent: list[tuple[int, int]] = []
         self.una = 1
         self.top = 1
@@ -129,10 +131,10 @@ class Draw(Scribe):
         self.window = 0
         self.sacked: list[tuple[int, int]] = []
 
-    # What the kernel does
+    # Reactions of the kernel
 
     def note(self) -> None:
-        """Writes down what the kernel has sent."""
+        """Records the segments that the kernel has sent."""
         while self.arrived:
             at, one = self.arrived.pop(0)
             text = self.written(one)
@@ -143,7 +145,7 @@ class Draw(Scribe):
             self.see(one)
 
     def see(self, one: Segment) -> None:
-        """Takes note of a segment of the kernel."""
+        """Updates the state for a segment of the kernel."""
         if one.flags & 4:
             return
         end = one.seq + one.payload + (one.flags & 1)
@@ -154,12 +156,12 @@ class Draw(Scribe):
             self.top = max(self.top, end)
 
     def wait(self, seconds: float) -> None:
-        """Time passes."""
+        """Waits, and records the segments sent in the meantime."""
         self.sleep_until(self.now() + seconds)
         self.note()
 
     def settle(self) -> None:
-        """A timer that is about to fire does so before the next step."""
+        """Waits for a timer that is about to expire, before the next step."""
         for _ in range(60):
             remaining = self.timer()
             if remaining is None or remaining > CLOSE_S:
@@ -167,7 +169,7 @@ class Draw(Scribe):
             self.wait(0.01)
 
     def timer(self) -> float | None:
-        """When the timer of retransmissions and probes fires, in seconds from now, if it runs."""
+        """Seconds until the retransmission or probe timer expires; None if it is stopped."""
         for line in Path("/proc/self/net/tcp").read_text().splitlines()[1:]:
             words = line.split()
             kind, _, ticks = words[5].partition(":")
@@ -176,7 +178,7 @@ class Draw(Scribe):
         return None
 
     def state(self) -> None:
-        """Writes down `tcp_info`."""
+        """Records `tcp_info`."""
         if self.connection is None or self.connection.fileno() < 0:
             return
         values: dict[str, Any] = self.info()
@@ -188,7 +190,7 @@ class Draw(Scribe):
     # Calls
 
     def make(self, name: str, *arguments: str, flavour: str = "?") -> int | str:
-        """A call, and what it returns."""
+        """Makes a system call and records its result."""
         at = self.now()
         try:
             value = self.perform(name, list(arguments), flavour, blocks=False)
@@ -199,7 +201,7 @@ class Draw(Scribe):
         return value
 
     def write(self) -> None:
-        """The application writes."""
+        """Writes data of the application."""
         length = self.random.choice([1, 100, 500, 1000, 1500, 3000, 5000, 10_000, 40_000])
         flags = self.random.choice(["0", "0", "MSG_MORE", "MSG_EOR", "MSG_DONTWAIT"])
         if flags == "0":
@@ -208,7 +210,7 @@ class Draw(Scribe):
             self.make("send", str(self.file), "...", str(length), flags)
 
     def read(self) -> None:
-        """The application reads."""
+        """Reads data into the application."""
         length = self.random.choice([0, 1, 500, 1000, 3000, 100_000])
         flags = self.random.choice(["0", "0", "0", "MSG_PEEK", "MSG_TRUNC"])
         if flags == "0":
@@ -217,12 +219,12 @@ class Draw(Scribe):
             self.make("recv", str(self.file), "...", str(length), flags)
 
     def shut(self) -> None:
-        """The application shuts one way down, or both."""
+        """Shuts down one direction, or both."""
         how = self.random.choice(["SHUT_RD", "SHUT_WR", "SHUT_WR", "SHUT_RDWR"])
         self.make("shutdown", str(self.file), how)
 
     def close(self) -> None:
-        """The application closes, now and then with a reset."""
+        """Closes the socket, sometimes with a reset."""
         if self.random.random() < 0.2:
             self.make(
                 "setsockopt", str(self.file), "SOL_SOCKET", "SO_LINGER", "{onoff=1, linger=0}", "8"
@@ -231,14 +233,14 @@ class Draw(Scribe):
         self.is_open = False
 
     def option(self) -> None:
-        """The application sets an option."""
+        """Sets a socket option."""
         name = self.random.choice(list(OPTIONS))
         level = "SOL_SOCKET" if name.startswith("SO_") else "SOL_TCP"
         value = self.random.choice(OPTIONS[name])
         self.make("setsockopt", str(self.file), level, name, f"[{value}]", "4")
 
     def ask(self) -> None:
-        """Looks at the socket in some way."""
+        """Queries the socket with a random call."""
         one = self.files.get(self.file)
         if one is None:
             return
@@ -277,7 +279,7 @@ class Draw(Scribe):
     # Segments of the peer
 
     def draw_window(self) -> int:
-        """The window of the peer, mostly as it was."""
+        """Chooses the window of the peer, which usually does not change."""
         if self.random.random() < 0.8:
             return self.window
         self.window = self.random.choice(
@@ -288,7 +290,7 @@ class Draw(Scribe):
     def segment(
         self, flags: str, seq: int, length: int, ack: int, more: list[str] | None = None
     ) -> None:
-        """A segment of the peer."""
+        """Sends a segment of the peer."""
         codepoint = ""
         if self.ecn and self.random.random() < 0.3:
             codepoint = self.random.choice(["[ce] ", "[ect0] ", "[noecn] "])
@@ -301,7 +303,7 @@ class Draw(Scribe):
         self.send(f"{text} win {self.draw_window()}{self.options(more or [])}")
 
     def options(self, more: list[str]) -> str:
-        """Options of a segment of the peer, now and then with a time stamp that is wrong."""
+        """Options of a segment of the peer, sometimes with a wrong timestamp."""
         if self.timestamps and self.random.random() < 0.04:
             offset = self.random.choice([-5000, -50, 5000])
             stamp = max(1, 100 + int(self.now() * 1000) + offset)
@@ -309,11 +311,11 @@ class Draw(Scribe):
         return super().options(more)
 
     def borders(self) -> list[int]:
-        """Ends of segments beyond what is acknowledged."""
+        """Ends of segments above the highest acknowledgment number."""
         return sorted({end for _, end in self.sent if end > self.una})
 
     def blocks(self) -> list[tuple[int, int]]:
-        """Blocks of SACK that may be true."""
+        """Random SACK blocks, which may be correct."""
         ends = [border for border in self.borders() if border > self.una]
         if not ends:
             return []
@@ -340,13 +342,13 @@ class Draw(Scribe):
         return merged[: 3 if self.timestamps else 4]
 
     def told(self, blocks: list[tuple[int, int]]) -> list[str]:
-        """The option that reports blocks."""
+        """The SACK option with these blocks."""
         if not self.sack or not blocks:
             return []
         return ["sack " + " ".join(f"{start}:{end}" for start, end in blocks)]
 
     def ack(self) -> None:
-        """An ACK of some kind."""
+        """Sends a random kind of ACK."""
         kind = self.random.random()
         borders = self.borders()
         if kind < 0.35 and borders:
@@ -367,14 +369,14 @@ class Draw(Scribe):
                 blocks = [(start, end), *self.blocks()][: 3 if self.timestamps else 4]
                 self.segment(".", self.next, 0, self.una, self.told(blocks))
                 return
-        # The blocks tell no more of what the ACK covers.
+        # The ACK covers all data in the blocks that are adjacent to it.
         while any(start <= self.una < end for start, end in self.sacked):
             self.una = max(end for start, end in self.sacked if start <= self.una < end)
         blocks = self.blocks() if self.random.random() < 0.7 else []
         self.segment(".", self.next, 0, self.una, self.told(blocks))
 
     def data(self) -> None:
-        """Data of the peer."""
+        """Sends data of the peer."""
         length = self.random.choice([1, 100, 500, 1000, 1000, 1000])
         kind = self.random.random()
         ack = self.una
@@ -386,7 +388,7 @@ class Draw(Scribe):
         elif kind < 0.85:
             seq = max(1, self.acked_by_kernel - self.random.choice([100, 500, 1000]))
         elif kind < 0.93:
-            # What is missing.
+            # The first missing byte.
             seq = self.acked_by_kernel
             self.next = max(self.next, seq + length)
         else:
@@ -394,7 +396,7 @@ class Draw(Scribe):
         self.segment(self.random.choice([".", "P.", "P."]), seq, length, ack)
 
     def fin(self) -> None:
-        """The peer closes."""
+        """Sends the peer's FIN, possibly out of order."""
         length = self.random.choice([0, 0, 0, 500])
         seq = self.next + self.random.choice([0, 0, 0, 1000])
         if self.has_fin:
@@ -405,13 +407,13 @@ class Draw(Scribe):
             self.has_fin = True
 
     def reset(self) -> None:
-        """The peer resets, or somebody tries."""
+        """Sends a RST, whose sequence number may be wrong."""
         seq = self.acked_by_kernel + self.random.choice([0, 0, 1, 500, 500_000, -1])
         flags = self.random.choice(["R", "R."])
         self.segment(flags, seq, 0, self.una)
 
     def odd(self) -> None:
-        """What a peer should not send."""
+        """Sends a segment that is invalid in this state."""
         kind = self.random.randrange(3)
         if kind == 0:
             self.segment("S", self.random.choice([0, self.next, self.next + 1000]), 0, 0)
@@ -420,7 +422,7 @@ class Draw(Scribe):
         else:
             self.segment("SF.", self.next, 0, self.una)
 
-    # The whole
+    # The conversation
 
     def syn_options(self) -> str:
         """Options of the peer's SYN."""
@@ -435,13 +437,13 @@ class Draw(Scribe):
         return f" <{','.join(options)}>" if options else ""
 
     def before_open(self, file: int) -> None:
-        """Options that are set before the connection is there."""
+        """Sets options before the connection is open."""
         self.file = file
         while self.random.random() < 0.15:
             self.option()
 
     def open_passively(self) -> None:
-        """The peer opens the connection."""
+        """Opens the connection from the peer."""
         self.make("socket", "...", "SOCK_STREAM", "IPPROTO_TCP", flavour="3")
         self.make("bind", "3", "...", "...")
         self.before_open(3)
@@ -463,7 +465,7 @@ class Draw(Scribe):
         self.file = 4
 
     def agree(self) -> str:
-        """Options are used that the kernel's SYN has too; returns its line."""
+        """Disables the options that are not in the kernel's SYN; returns the line of the SYN."""
         syn = next((line for line in self.lines if " > " in line), "")
         self.sack &= "sackOK" in syn
         self.timestamps &= "TS" in syn
@@ -471,7 +473,7 @@ class Draw(Scribe):
         return syn
 
     def open_actively(self) -> None:
-        """The kernel opens the connection."""
+        """Opens the connection from the kernel."""
         self.make("socket", "...", "SOCK_STREAM", "IPPROTO_TCP", flavour="3")
         self.before_open(3)
         self.make("connect", "3", "...", "...")
@@ -487,7 +489,7 @@ class Draw(Scribe):
         self.wait(0.003)
 
     def converse(self) -> str:
-        """Has the conversation, and returns its script."""
+        """Runs the conversation and returns its script."""
         self.start = time.monotonic()
         self.lines[2] = f"--timer_phase={ticks() % 512}"
         if self.random.random() < 0.6:
@@ -525,7 +527,7 @@ class Draw(Scribe):
 
 
 def record(seed: int, folder: Path, windows: bool) -> str | None:
-    """One conversation; its process has no other, as it stays in the namespace."""
+    """Records one conversation in a new process, because the process stays in the namespace."""
     try:
         text = Draw(seed, windows=windows).converse()
     except Exception as problem:
@@ -535,7 +537,7 @@ def record(seed: int, folder: Path, windows: bool) -> str | None:
 
 
 def confirm(seed: int, folder: Path) -> str | None:
-    """Plays a recording to the kernel again; one that does not hold is put aside."""
+    """Plays a recording to the kernel again; moves it to another folder if it is not confirmed."""
     path = folder / f"{seed:05}.pkt"
     if not path.exists():
         return None
@@ -549,7 +551,7 @@ def confirm(seed: int, folder: Path) -> str | None:
 
 
 def main() -> int:
-    """Draws the conversations of all seeds from the first to the last."""
+    """Generates the conversations of all seeds from the first to the last."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("first", type=int)
     parser.add_argument("last", type=int)

@@ -1,4 +1,4 @@
-"""A network namespace of a script's own, with a TUN device whose other end is this program."""
+"""A separate network namespace per script, with a TUN device whose other end is this program."""
 
 # ruff: noqa: T201
 
@@ -47,12 +47,12 @@ tcp_invalid_ratelimit=0"""
 
 
 def product(match: re.Match[str]) -> str:
-    """What a product in shell arithmetic comes to."""
+    """Value of a product in shell arithmetic."""
     return str(math.prod(int(factor) for factor in match[1].split("*")))
 
 
 def checksum(data: bytes) -> int:
-    """That of the Internet (RFC 1071)."""
+    """The Internet checksum (RFC 1071)."""
     if len(data) % 2:
         data += b"\0"
     total = sum(struct.unpack(f"!{len(data) // 2}H", data))
@@ -62,14 +62,15 @@ def checksum(data: bytes) -> int:
 
 
 class Host:
-    """The namespace, its settings, and the segments that pass its border."""
+    """The namespace, its settings, and the segments that cross its border."""
 
     def __init__(self, options: dict[str, str], verbose: bool) -> None:
         self.verbose = verbose
         self.law = "cubic"
         self.start = 0.0
         self.arrived: list[tuple[float, Segment]] = []
-        #: Ports of the connection under test, the kernel's first, and initial numbers by ports.
+        #: Ports of the connection under test, the kernel's first; initial sequence numbers by
+        #: ports.
         self.port = (PORT, PEER_PORT)
         self.isns: dict[tuple[int, int], int] = {}
         self.stamps: list[tuple[int, int]] = []
@@ -89,9 +90,10 @@ class Host:
         self.set("net.ipv4.conf.all.rp_filter", "0")
 
     def set(self, name: str, value: str) -> None:
-        """Writes a setting; what a namespace may not set stays."""
+        """Writes a setting; settings that are not allowed in a namespace remain unchanged."""
         if name == "net.ipv4.tcp_congestion_control":
-            # A namespace may have those that all are allowed; a socket of root any.
+            # A namespace may only select algorithms allowed for all users; a socket of root may
+            # select any.
             self.law = value
             return
         path = Path("/proc/sys") / name.replace(".", "/")
@@ -102,13 +104,13 @@ class Host:
                 print(f"  {name}={value}: {problem}")
 
     def defaults(self) -> None:
-        """Settings that suites of scripts begin with."""
+        """Applies the settings with which suites of scripts begin."""
         for entry in DEFAULTS.splitlines():
             name, value = entry.split("=")
             self.set(f"net.ipv4.{name}", value)
 
     def shell(self, text: str) -> None:
-        """A shell command; settings are written, all else is run."""
+        """Executes a shell command: writes its settings, and runs all other commands."""
         text = text.replace("\\\n", " ")
         for command in re.split(r"[\n;]", text):
             command = command.strip()
@@ -131,7 +133,7 @@ class Host:
     # Segments
 
     def inject(self, one: Segment) -> None:
-        """A segment reaches the kernel."""
+        """Sends a segment to the kernel."""
         if one.ports:
             self.port = one.ports
         local, remote = self.port
@@ -169,7 +171,7 @@ class Host:
             print(f"  {self.now():9.4f} < {one}")
 
     def ip_header(self, length: int, protocol: int, tos: int, *, comes_in: bool = True) -> bytes:
-        """That of a packet with `length` bytes behind it."""
+        """The IPv4 header of a packet with `length` bytes of payload."""
         ends = (REMOTE, LOCAL) if comes_in else (LOCAL, REMOTE)
         self.ipid = (self.ipid + 1) % 65536
         ip = struct.pack(
@@ -179,7 +181,7 @@ class Host:
         return ip[:10] + struct.pack("!H", checksum(ip)) + ip[12:]
 
     def inject_message(self, one: Message) -> None:
-        """An ICMP message reaches the kernel, with the header of the segment that it is about."""
+        """Sends an ICMP message to the kernel, with the header of the segment that it concerns."""
         local, remote = self.port
         seq = (one.seq + self.isn) % 2**32
         about = self.ip_header(20 + one.payload, 6, 0, comes_in=False)
@@ -190,11 +192,11 @@ class Host:
 
     @property
     def isn(self) -> int:
-        """The kernel's initial number in the connection under test."""
+        """The kernel's initial sequence number in the connection under test."""
         return self.isns.get(self.port, 0)
 
     def live_stamp(self, echo: int) -> int:
-        """The time stamp of the kernel that one of the script stands for."""
+        """The kernel's timestamp that corresponds to a timestamp of the script."""
         for script, live in reversed(self.stamps):
             if script == echo:
                 return live
@@ -203,7 +205,7 @@ class Host:
         return echo
 
     def take(self, packet: bytes, at: float) -> None:
-        """The kernel has sent a packet."""
+        """Processes a packet sent by the kernel."""
         if packet[0] >> 4 != 4 or packet[9] != 6:
             return
         total = struct.unpack("!H", packet[2:4])[0]
@@ -250,11 +252,11 @@ class Host:
         self.arrived.append((at - self.start, one))
 
     def now(self) -> float:
-        """Seconds since the beginning."""
+        """Seconds since the start."""
         return time.monotonic() - self.start
 
     def drain(self, until: float | None) -> None:
-        """Takes what the kernel sends, up to a time or until something comes."""
+        """Processes packets sent by the kernel until a time, or those that are available."""
         while True:
             wait = 0.0 if until is None else max(0.0, until - self.now())
             ready = select.select([self.tun], [], [], wait)[0]
@@ -270,7 +272,7 @@ class Host:
                 return
 
     def sleep_until(self, at: float) -> None:
-        """Waits, and takes what comes."""
+        """Waits until a time, and processes packets in the meantime."""
         while self.now() < at:
             self.drain(at)
 

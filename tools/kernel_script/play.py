@@ -2,13 +2,13 @@
 
     sudo python tools/kernel_script/play.py [--tolerance-usecs N] FILE...
 
-It shows where ours is another. Each script gets a network namespace of its own (`host.py`): this
-program puts the segments of `<` lines in and compares what comes out with `>` lines, at the times
-of the script on the clock of the wall. Needs root and Linux. Scripts are played side by side, as
-most of them wait most of the time.
+This shows where our TCP differs. Each script gets its own network namespace (`host.py`). This
+program injects the segments of `<` lines and compares the kernel's segments with `>` lines, at the
+wall-clock times of the script. Scripts are played in parallel, because most of them wait most of
+the time. Needs root and Linux.
 
-Prints a line a script: `holds`, or the line that differs with what the kernel did, or what this
-program does not know.
+Prints one line per script: `holds`; the line that differs, with the kernel's reaction; or a feature
+that this program does not support.
 """
 
 # ruff: noqa: T201
@@ -49,13 +49,13 @@ INFO = (
 
 
 class Player(Host):
-    """One script against the kernel."""
+    """One script played against the kernel."""
 
     def __init__(self, options: dict[str, str], tolerance: float, verbose: bool) -> None:
         super().__init__(options, verbose)
         micros = float(options.get("tolerance_usecs", tolerance * 1e6))
         self.tolerance = max(micros / 1e6, tolerance)
-        #: Timers are not early, but those of a recording may have been late.
+        #: Timers are not early, but timers in a recording may have been late.
         self.early = micros / 1e6 if "tolerance_usecs" in options else min(self.tolerance, 0.008)
         self.files: dict[int, socket.socket] = {}
         self.watchers: dict[int, select.epoll] = {}
@@ -65,7 +65,7 @@ class Player(Host):
         self.variables: dict[str, Any] = {}
 
     def run(self, events: list[Event]) -> None:
-        """Plays the events; raises what differs."""
+        """Plays the events; raises an error at the first difference."""
         self.start = time.monotonic()
         has_shell = any(event.kind == "shell" for event in events)
         if not has_shell:
@@ -76,7 +76,7 @@ class Player(Host):
             if event.kind == "shell":
                 before = time.monotonic()
                 self.shell(event.body)
-                # Commands take no time of the script.
+                # The time of shell commands does not count.
                 self.start += time.monotonic() - before
                 continue
             if not started:
@@ -110,14 +110,14 @@ class Player(Host):
         self.check_blocked()
 
     def arrive(self, one: Segment | Message) -> None:
-        """A segment or a message reaches the kernel."""
+        """Sends a segment or an ICMP message to the kernel."""
         if isinstance(one, Message):
             self.inject_message(one)
         else:
             self.inject(one)
 
     def expect(self, event: Event, at: float | None) -> float:
-        """The kernel must send a segment, as one or several; from when the next event counts."""
+        """Checks that the kernel sends a segment, as one or several. Returns its time."""
         wanted: Segment = event.body
         latest = self.now() + 200 if at is None else at + event.span + self.tolerance
         seq, left = wanted.seq, wanted.payload
@@ -157,7 +157,7 @@ class Player(Host):
             left -= one.payload
 
     def pick(self, wanted: Segment) -> tuple[float, Segment] | None:
-        """What the connection that a segment is wanted of has sent first."""
+        """Removes and returns the first segment sent on the connection of `wanted`."""
         ports = wanted.ports or self.port
         for place, (_, one) in enumerate(self.arrived):
             if one.ports == ports:
@@ -165,7 +165,7 @@ class Player(Host):
         return None
 
     def info(self) -> dict[str, Any]:
-        """What `tcp_info` says of the connection, with the names that scripts use."""
+        """`tcp_info` of the connection, with the names that scripts use."""
         values: dict[str, Any] = dict(NAMES)
         one = self.connection
         if one is None and self.listener is not None:
@@ -192,7 +192,7 @@ class Player(Host):
         return values | self.variables
 
     def code(self, text: str) -> None:
-        """Runs statements."""
+        """Executes statements."""
         values = self.info()
         lines = list(text.split("\n"))
         indents = [len(line) - len(line.lstrip()) for line in lines[1:] if line.strip()]
@@ -212,7 +212,7 @@ class Player(Host):
             self.variables[name] = values[name]
 
     def check_blocked(self) -> None:
-        """Calls that wait may return."""
+        """Checks blocking calls that may have returned."""
         for entry in list(self.blocked):
             thread, outcome, event, end = entry
             if thread.is_alive():
@@ -225,7 +225,7 @@ class Player(Host):
                 raise Differs(f"line {event.line}: returned at {outcome['at']:.4f}, not {end:.4f}")
 
     def compare(self, event: Event, value: int | str) -> None:
-        """Compares what a call returned."""
+        """Compares the result of a call."""
         words = event.body[2].split()
         if words[0] == "?":
             return
@@ -236,7 +236,7 @@ class Player(Host):
             raise Differs(f"{event.body[0]} returned {value}, expected {event.body[2]}")
 
     def call(self, event: Event, name: str, arguments: list[str], result: str) -> None:
-        """Makes a call, in a thread if it may wait."""
+        """Makes a call, in a thread if it may block."""
 
         def attempt() -> int | str:
             try:
@@ -264,7 +264,7 @@ class Player(Host):
         self.check_blocked()
 
     def perform(self, name: str, arguments: list[str], result: str, blocks: bool) -> int | str:
-        """Makes a call now."""
+        """Makes a call that does not block."""
         if name == "socket":
             one = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
             one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -330,7 +330,7 @@ class Player(Host):
             )
             flags = number(arguments[2]) if name == "recvmsg" else 0
             if flags & socket.MSG_ERRQUEUE:
-                # What it says is not compared.
+                # The contents of the error queue are not compared.
                 return len(one.recvmsg(1, 512, flags | socket.MSG_DONTWAIT)[0])
             return len(one.recv(total))
         if name == "close":
@@ -384,7 +384,7 @@ class Player(Host):
         return 0
 
     def watch(self, arguments: list[str]) -> int:
-        """Changes what `epoll` watches."""
+        """Changes the events that `epoll` watches."""
         watcher, one = self.watchers[number(arguments[0])], self.files[number(arguments[2])]
         if arguments[1] == "EPOLL_CTL_DEL":
             watcher.unregister(one)
@@ -394,7 +394,7 @@ class Player(Host):
         return 0
 
     def wait_for_events(self, arguments: list[str]) -> int:
-        """Compares what `epoll` tells."""
+        """Compares the events that `epoll` returns."""
         found = self.watchers[number(arguments[0])].poll(number(arguments[3]) / 1000)
         wanted = [number(text) for text in re.findall(r"events\s*=\s*([\w|]+)", arguments[1])]
         for (_, bits), events in zip(found, wanted, strict=False):
@@ -403,7 +403,7 @@ class Player(Host):
         return len(found)
 
     def poll(self, arguments: list[str]) -> int:
-        """Compares what `poll` tells."""
+        """Compares the events that `poll` returns."""
         poller = select.poll()
         wanted = {}
         for body in re.findall(r"\{([^}]*)\}", arguments[0]):
@@ -419,7 +419,7 @@ class Player(Host):
 
 
 def play_apart(path: str, tolerance: float, verbose: bool) -> tuple[str, str, str]:
-    """The verdict on one script, in a process of its own: each script has its namespace."""
+    """The verdict on one script, played in a separate process with its own namespace."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -448,7 +448,7 @@ def play_apart(path: str, tolerance: float, verbose: bool) -> tuple[str, str, st
 
 
 def main() -> int:
-    """Plays the files, and prints what came of each."""
+    """Plays the files, and prints the verdicts."""
     parser = argparse.ArgumentParser(
         description="Plays scripts against the TCP of the running kernel."
     )

@@ -1,12 +1,12 @@
-"""Writes conformance scripts from what the running Linux kernel does.
+"""Writes conformance scripts from the behaviour of the running Linux kernel.
 
     sudo python tools/kernel_script/record.py FILE... [--out FOLDER]
 
-A `FILE` has the calls of the application and the segments that reach the kernel, in the language
-of scripts, with `= ?` where a result is to be found out; `%{ info }%` stands for the fields of
-`tcp_info`. What the kernel sends, what its calls return and what `tcp_info` says is filled in, and
-the whole goes to `FOLDER` under the same name. Whoever adds it to `tests/tcp-scripts` reads it
-first: it holds what this kernel does, not what a kernel must do.
+A `FILE` contains the calls of the application and the segments sent to the kernel, in the language
+of scripts. `= ?` marks a result to be recorded; `%{ info }%` marks the fields of `tcp_info`. The
+segments sent by the kernel, the results of its calls and the values of `tcp_info` are filled in,
+and the script is written to `FOLDER` under the same name. Review it before adding it to
+`tests/tcp-scripts`: it contains what this kernel does, not what a kernel must do.
 """
 
 # ruff: noqa: T201
@@ -25,16 +25,16 @@ from pathlib import Path
 from play import Player
 from script import Closed, Differs, Event, Segment, Unknown, parse
 
-#: Values of `tcp_info` that do not hang on the load of the machine.
+#: Fields of `tcp_info` that do not depend on the load of the machine.
 FIELDS = """
 state ca_state probes backoff options snd_wscale rcv_wscale snd_mss advmss unacked sacked
 lost retrans reordering snd_cwnd snd_ssthresh total_retrans bytes_acked bytes_received
 segs_out segs_in notsent_bytes data_segs_in data_segs_out delivered delivered_ce bytes_sent
 bytes_retrans dsack_dups reord_seen rcv_ooopack pmtu snd_wnd
 """
-#: What leaves so soon after an event, seconds, leaves because of it.
+#: Segments sent within this time after an event are a reaction to it, in seconds.
 AT_ONCE = 0.03
-#: The first time stamp of a script.
+#: The first timestamp of a script.
 FIRST_STAMP = 100
 
 
@@ -57,7 +57,7 @@ def written(one: Segment) -> str:
 
 
 class Recorder(Player):
-    """One list of inputs against the kernel."""
+    """Plays one list of inputs against the kernel and records its reactions."""
 
     def __init__(self, options: dict[str, str], *, shows_windows: bool) -> None:
         super().__init__(options, 0.036, verbose=False)
@@ -67,11 +67,11 @@ class Recorder(Player):
         self.told = 0.0
 
     def tell(self, at: float, text: str) -> None:
-        """A line of the script."""
+        """Appends a line to the script."""
         self.lines.append(f"{f'{at:.4f}'.rstrip('0').rstrip('.')} {text}")
 
     def flush(self) -> None:
-        """What has left since the last event."""
+        """Records the segments sent since the last event."""
         while self.arrived:
             sent, one = self.arrived.pop(0)
             if "TS" in one.options:
@@ -93,7 +93,7 @@ class Recorder(Player):
         return "%{\n" + "\n".join(conditions) + "\n}%"
 
     def run(self, events: list[Event]) -> None:
-        """Plays the inputs, and writes down what comes of them."""
+        """Plays the inputs, and records the kernel's reactions."""
         if not any(event.kind == "shell" for event in events):
             self.defaults()
         started = False
@@ -134,7 +134,7 @@ class Recorder(Player):
         self.flush()
 
     def make_call(self, event: Event, at: float) -> None:
-        """A call, and what it returns; those that wait return when the inputs say so."""
+        """Makes a call and records its result; blocking calls return as the inputs specify."""
         name, arguments, result = event.body
         source = event.source[: event.source.rindex("=")].strip()
         if event.blocks is not None:
@@ -147,14 +147,14 @@ class Recorder(Player):
         except OSError as problem:
             value = "-1 " + errno_name(problem)
         except Differs as problem:
-            # What a call fills in stands there as another value.
+            # The script has a placeholder for a value that the call fills in; it is replaced.
             source, value = filled(source, str(problem)), 0
         shown = result if result != "?" and re.match(r"-?\w+", str(value)) is None else value
         self.tell(at, f"{source} = {shown}")
 
 
 def filled(source: str, problem: str) -> str:
-    """The call with what it was found to say: `TCP_MAXSEG is 1000`."""
+    """The call with the value found, from a message such as `TCP_MAXSEG is 1000`."""
     match = re.fullmatch(r"\w+ is (\S+)", problem)
     if not match:
         raise Unknown(problem)
@@ -162,14 +162,14 @@ def filled(source: str, problem: str) -> str:
 
 
 def errno_name(problem: OSError) -> str:
-    """The name of an error."""
+    """Symbolic name of an error."""
     import errno
 
     return errno.errorcode.get(problem.errno or 0, "?") + " (...)"
 
 
 def record(path: Path, folder: Path, *, shows_windows: bool) -> str:
-    """Writes the script of one file, in a process of its own: each has its namespace."""
+    """Writes the script of one file, in a separate process with its own namespace."""
     child = os.fork()
     if child == 0:
         code = 1

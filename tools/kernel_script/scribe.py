@@ -1,4 +1,4 @@
-"""Writes down what the running kernel and its peer do, as the lines of a script."""
+"""Records the actions of the running kernel and of its peer, as the lines of a script."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ class Scribe(Player):
     def __init__(self, tolerance_usecs: int) -> None:
         super().__init__({}, tolerance_usecs / 1e6, verbose=False)
         self.lines: list[str] = []
-        #: Have segments of the peer time stamps?
+        #: Whether segments of the peer have timestamps.
         self.timestamps = False
         self.latest_stamp = 0
 
     def own(self, name: str, arguments: list[str], result: str) -> None:
-        """The application makes a call, now."""
+        """Makes a call of the application now, and records it."""
         self.lines.append(f"{self.now():.6f} {name}({', '.join(arguments)}) = {result}")
         event = Event(0, 0, True, 0, None, "call", (name, arguments, result))
         self.call(event, name, arguments, result)
@@ -31,7 +31,7 @@ class Scribe(Player):
         return f" <{','.join(more)}>" if more else ""
 
     def send(self, text: str) -> None:
-        """The peer's segment reaches the kernel."""
+        """Sends a segment of the peer to the kernel, and records it."""
         self.lines.append(f"{self.now():.6f} < {text}")
         self.inject(parse_segment(text, comes_in=True))
 
@@ -40,7 +40,7 @@ class Scribe(Player):
         options = []
         for name, value in one.options.items():
             if name == "TS":
-                # The first stamp stands for 100 in the script.
+                # The first timestamp is written as 100 in the script.
                 first = self.stamps[0] if self.stamps else (100, value[0])
                 stamp = first[0] + value[0] - first[1]
                 self.stamps.append((stamp, value[0]))

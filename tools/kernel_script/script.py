@@ -1,4 +1,4 @@
-"""Scripts in packetdrill's language: events, segments, and the names of Linux's numbers."""
+"""Scripts in packetdrill's language: events, segments, and names of Linux constants."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 FLAGS = {"F": 1, "S": 2, "R": 4, "P": 8, ".": 16, "U": 32, "E": 64, "W": 128, "A": 256}
 ECN = {"noecn": 0, "ect1": 1, "ect0": 2, "ce": 3}
-#: Names that stand for numbers and that Python's own modules do not know.
+#: Names of constants that Python's own modules do not define.
 NAMES = {
     "TCP_CA_Open": 0, "TCP_CA_Disorder": 1, "TCP_CA_CWR": 2, "TCP_CA_Recovery": 3,
     "TCP_CA_Loss": 4, "TCP_ESTABLISHED": 1, "TCP_SYN_SENT": 2, "TCP_SYN_RECV": 3,
@@ -33,20 +33,20 @@ NAMES = {
 
 
 class Differs(Exception):
-    """The kernel does something else."""
+    """The kernel's behaviour differs from the script."""
 
 
 class Closed(Exception):
-    """The state of a socket that the script has closed."""
+    """The script reads the state of a socket that it has closed."""
 
 
 class Unknown(Exception):
-    """The script has something that is not known here."""
+    """The script uses a feature that is not supported here."""
 
 
 @dataclass
 class Segment:
-    """A segment in the numbers of a script."""
+    """A segment with the numbers of a script."""
 
     flags: int = 0
     seq: int = 0
@@ -56,7 +56,7 @@ class Segment:
     options: dict[str, Any] = field(default_factory=dict)
     any_options: bool = False
     ecn: int | None = None
-    #: The kernel's port and the peer's, if the script names them.
+    #: The kernel's port and the peer's, if the script specifies them.
     ports: tuple[int, int] | None = None
 
     def __str__(self) -> str:
@@ -76,7 +76,7 @@ class Segment:
 
 
 def number(text: str) -> int:
-    """A number, a name, or several joined."""
+    """The value of a number, a name, or several joined by `|`."""
     total = 0
     for part in text.strip().strip("[]").split("|"):
         word = part.strip()
@@ -94,7 +94,7 @@ def number(text: str) -> int:
     return total
 
 
-#: Types and codes of ICMP (RFC 792) by the names of scripts.
+#: Types and codes of ICMP (RFC 792), by their names in scripts.
 ICMP = {
     "net_unreachable": 0, "host_unreachable": 1, "protocol_unreachable": 2, "port_unreachable": 3,
     "frag_needed": 4, "source_route_failed": 5, "net_unknown": 6, "host_unknown": 7,
@@ -105,7 +105,7 @@ ICMP = {
 
 @dataclass
 class Message:
-    """An ICMP message about a segment of the kernel's: what was unreachable, and why."""
+    """An ICMP message about a segment of the kernel, with the reason for its rejection."""
 
     code: int
     mtu: int
@@ -182,7 +182,7 @@ def parse_segment(text: str, *, comes_in: bool) -> Segment | Message:
 
 @dataclass
 class Event:
-    """An event: its line, when it happens, and what it is."""
+    """An event: its line, its time, and its contents."""
 
     line: int
     at: float | None
@@ -191,11 +191,11 @@ class Event:
     blocks: float | None
     kind: str
     body: Any
-    #: How the script writes it, without its time.
+    #: Text of the event in the script, without its time.
     source: str = ""
 
 
-#: `0.5`, `+.1`, `*`, `+.1~+.2`, `0.1...0.2`: what stands before three dots has one at most.
+#: `0.5`, `+.1`, `*`, `+.1~+.2`, `0.1...0.2`: the part before three dots has at most one dot.
 TIME = re.compile(
     r"(\*|\+?\d*\.?\d*(?=\.\.\.)|\+?\d*(?:\.\d+)?)"
     r"(?:\s*(~|\.\.\.)\s*(\+?\d*(?:\.\d+)?))?\s*"
@@ -203,21 +203,21 @@ TIME = re.compile(
 
 
 def segment_length(text: str) -> int:
-    """Length of a segment: its line, and those after it that go on with fields or options."""
+    """Length of a segment: its line, and the following lines with further fields or options."""
     end = 0
     while True:
         end += len(text[end:].partition("\n")[0])
         following = text[end:].lstrip()
         is_open = "<" in text[1:end] and ">" not in text[1:end].partition("<")[2]
         goes_on = re.match(r"<\s*\w|<\.\.\.|ack |win |urg ", following)
-        # `< S 0:0(0)` without a time is no event: a line that begins with `<` has options.
+        # `< S 0:0(0)` without a time is not an event: such a line is a continuation with options.
         if not following or not (is_open or goes_on):
             return end
         end = len(text) - len(following)
 
 
 def strip_comments(text: str) -> str:
-    """Comments become spaces, and lines stay."""
+    """Replaces comments by spaces; line numbers do not change."""
     pattern = re.compile(r"%\{.*?\}%|`.*?`|//[^\n]*|/\*.*?\*/|#[^\n]*|\"[^\"]*\"", re.S)
 
     def blank(match: re.Match[str]) -> str:
@@ -301,7 +301,7 @@ def parse(text: str) -> tuple[dict[str, str], list[Event]]:
                     current = ""
                 else:
                     current += character
-            # The result, and what an error means, may stand in lines of their own.
+            # The result, and the description of an error, may be on separate lines.
             match = re.match(r"\s*=[^\n]*(\n\s*\([^\n]*)?|[^\n]*", rest[end:])
             stop = end + (match.end() if match else 0)
             result = " ".join(rest[end:stop].split()).removeprefix("=").strip()

@@ -1,11 +1,12 @@
-"""Write what ns-2's Linux TCP does with its window: reference/laws/<module>.csv.
+"""Record the congestion windows of ns-2's Linux TCP: `reference/laws/<module>.csv`.
 
-Usage: python3 tools/ns2/laws.py
+Usage: `python3 tools/ns2/laws.py`
 
-Agent/TCP/Linux runs congestion modules of Linux 2.6 (Wei and Cao, "NS-2 TCP-Linux", 2006). Rows,
-one for each acknowledgment that reaches the sender: time since the last one in µs, packets that it
-acknowledges, the time since the first transmission of the last of them in µs (0 if it was sent
-again), the highest packet sent so far, and window and threshold after it, in packets.
+Agent/TCP/Linux runs congestion control modules of Linux 2.6 (Wei and Cao, "NS-2 TCP-Linux", 2006).
+There is one row per acknowledgment that arrives at the sender. Columns: time since the last one in
+µs; number of packets that it acknowledges; time since the first transmission of the last of them in
+µs (0 if it was retransmitted); highest packet sent so far; window and threshold afterwards, in
+packets.
 """
 
 # ruff: noqa: S603
@@ -26,7 +27,7 @@ SECONDS = 8
 
 
 def rows(lines: Iterator[list[str]]) -> Iterator[tuple[int, int, int, int, int, int]]:
-    """The acknowledgments of a trace and what the sender made of each."""
+    """The acknowledgments in a trace, and the sender's reaction to each."""
     sent: dict[int, float] = {}
     again: set[int] = set()
     window = threshold = 0

@@ -1,9 +1,9 @@
-"""Measure cells with stock ns-2 and keep their means and 95 % intervals.
+"""Measure cells with stock ns-2 and store their means and 95 % intervals.
 
 Usage: python3 tools/ns2/measure.py OUT.csv [--app ft|web] [--tcp reno,sack]
-       [--error none,uniform:0.025,two:0.1] [--cong 0,1] [--topo LAN,WAN] [--seeds 30]
+           [--error none,uniform:0.025,two:0.1] [--cong 0,1] [--topo LAN,WAN] [--seeds 30]
 
-Cells already in OUT.csv are skipped, so an interrupted measurement goes on where it stopped.
+Cells in OUT.csv are skipped, so that an interrupted measurement resumes.
 """
 
 # ruff: noqa: S603, T201
@@ -29,7 +29,7 @@ METRICS = {
     "web": ("kbps", "pages", "replies"),
 }
 NS_AGENT = {"reno": "Reno", "newreno": "Newreno", "sack": "Sack1"}
-# Student t, 97.5 %, by degrees of freedom; scipy is not needed to run this file.
+# Student t, 97.5 %, by degrees of freedom, so that this file does not require scipy.
 T975 = {
     1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262,
     10: 2.228, 11: 2.201, 12: 2.179, 13: 2.160, 14: 2.145, 15: 2.131, 16: 2.120, 17: 2.110,
@@ -40,7 +40,7 @@ T975 = {
 
 @dataclass(frozen=True)
 class Cell:
-    """One parameter point of the reference."""
+    """A combination of parameters of the reference."""
 
     app: str
     tcp: str
@@ -80,7 +80,7 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
 
 
 def run_once(cell: Cell, seed: int) -> dict[str, float]:
-    """One ns-2 replication: the metrics of its result line."""
+    """Metrics in the result line of one ns-2 replication."""
     command = cell.arguments(seed)
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     fields = dict(word.split("=", 1) for word in done.stdout.split() if "=" in word)
@@ -110,7 +110,7 @@ def measure(cell: Cell, seeds: int) -> Iterator[list[str]]:
 
 
 def read_cells(path: Path) -> set[Cell]:
-    """The cells a reference file already holds."""
+    """The cells in a reference file."""
     if not path.exists():
         return set()
     with path.open(newline="") as file:

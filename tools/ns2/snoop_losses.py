@@ -1,9 +1,9 @@
-"""Compare Snoop with ns-2's on the same losses: the same packets are lost in both simulators.
+"""Compare Snoop with ns-2's Snoop: both simulators lose the same packets.
 
 Usage: .venv/bin/python tools/ns2/snoop_losses.py
 
-Prints by how much the transfer of 1000 packets takes longer here than there, in milliseconds, for
-twelve patterns a loss rate.
+Prints how much longer the transfer of 1000 packets takes here than in ns-2, in milliseconds, for
+twelve patterns per loss rate.
 """
 
 # ruff: noqa: S311, S603, T201
@@ -25,7 +25,7 @@ RATES = ((0.02, 0.0), (0.0, 0.05), (0.02, 0.02), (0.05, 0.05), (0.1, 0.1))
 
 
 def ns2(snoop: bool, down: list[int], up: list[int]) -> float:
-    """Seconds of a transfer in ns-2."""
+    """Duration of a transfer in ns-2, in seconds."""
     lost = [f"drop={','.join(map(str, down))}", f"dropack={','.join(map(str, up))}"]
     command = ["ns", str(HERE / "snoop.tcl"), "p=0", f"snoop={snoop:d}", f"packets={PACKETS}"]
     done = subprocess.run([*command, *lost], capture_output=True, text=True, check=True)
@@ -36,7 +36,7 @@ def ns2(snoop: bool, down: list[int], up: list[int]) -> float:
 
 
 def ours(snoop: bool, down: list[int], up: list[int], folder: Path) -> float:
-    """Seconds of the same transfer here."""
+    """Duration of the same transfer here, in seconds."""
     errors = []
     for name, lost in (("down", down), ("up", up)):
         frames = range(1, max(lost, default=1) + 1)

@@ -3,8 +3,8 @@
 Usage: python3 tools/ns2/traces.py
 
 Rows: time in s, event, seqno in packets (the SYN is packet 0), size in bytes. `send` is a packet
-leaving the sending TCP, `ack` a cumulative acknowledgement reaching it, `rto` its timer expiring
-(seqno: the packet that is resent). Events of one instant stand in the order in which they happened.
+sent by TCP, `ack` a cumulative acknowledgment received by it, `rto` an expiry of its timer (seqno:
+the retransmitted packet). Simultaneous events are listed in the order in which they occurred.
 """
 
 # ruff: noqa: S603
@@ -32,7 +32,7 @@ SCATTERED_ACKS = "3,18,47,62,63,95,121,144,166,168,201,230,231,266,288"
 
 @dataclass(frozen=True)
 class Pattern:
-    """Frames lost on the wireless link, counted from 1 each way (data frame 1 is the SYN)."""
+    """Frames lost on the wireless link, from 1 in each direction (data frame 1 is the SYN)."""
 
     name: str
     drop: str = ""
@@ -89,7 +89,7 @@ def raw_trace(tcp: str, drop: str, drop_ack: str) -> list[list[str]]:
 
 
 def retransmission_frame(tcp: str, frame: int) -> int:
-    """Which wireless data frame carries the first retransmission of the packet lost in `frame`."""
+    """The wireless data frame with the first retransmission of the packet lost in `frame`."""
     seen = [
         words[10]
         for words in raw_trace(tcp, str(frame), "")
@@ -105,7 +105,7 @@ def events(lines: list[list[str]]) -> Iterator[tuple[str, str, int, int]]:
     expired = False
     for words in lines:
         if words[0] == "+" and words[2:5] == ["0", "1", "tcp"]:
-            if expired:  # the timer's own line has fewer digits than the resend it causes at once
+            if expired:  # the timer's line has fewer digits than the retransmission
                 yield f"{float(words[1]):.6f}", "rto", acked + 1, 0
                 expired = False
             yield f"{float(words[1]):.6f}", "send", int(words[10]), int(words[5])
