@@ -1,11 +1,12 @@
-//! What an application declares beside its machine, and what the list of them becomes.
+//! Declaration of an application, and the macro that expands the list of applications.
 //!
-//! An application is one file of this folder: its keys (`table! { … as "kind" }`) with their [`StreamKeys`] or
-//! [`SourceKeys`], the alias `Machine` of its machine, and the machine: a
-//! [`StreamApplication`](super::StreamApplication) or a [`DatagramSource`](super::DatagramSource). A line in the list in
-//! `app/mod.rs` makes it a variant of [`App`](super::App), and of [`StreamMachine`](super::StreamMachine) or
-//! [`Source`](super::Source), and with it a branch of the JSON Schema, a row of `lasthop list` and a section of the
-//! reference page.
+//! Each application is one file of this folder. It contains the keys (`table! { … as "kind" }`)
+//! with their [`StreamKeys`] or [`SourceKeys`], the alias `Machine` of the state machine, and the
+//! state machine: a [`StreamApplication`](super::StreamApplication) or a
+//! [`DatagramSource`](super::DatagramSource). A line in the list in `app/mod.rs` makes it a variant
+//! of [`App`](super::App), and of [`StreamMachine`](super::StreamMachine) or
+//! [`Source`](super::Source). From these follow a branch of the JSON Schema, a row of `lasthop
+//! list` and a section of the reference page.
 
 use super::{DatagramSource, StreamApplication};
 use lasthop_base::rng::Streams;
@@ -14,60 +15,62 @@ use lasthop_base::schema::keys::{Kind, Table};
 use lasthop_base::schema::metrics::Metric;
 use lasthop_base::units::{Bytes, Duration, Instant};
 
-/// What an application is built for.
+/// Properties of the flow that an application is built for.
 #[derive(Clone, Copy, Debug)]
 pub struct SourceSite<'a> {
-    /// Where its random numbers come from.
+    /// Source of the random number streams.
     pub streams: &'a Streams,
-    /// Name of its flow, `flow.NAME`: its random numbers are of this component.
+    /// Name of its flow, `flow.NAME`, which is the component name of its random number streams.
     pub component: &'a str,
-    /// When the flow starts.
+    /// Start of the flow.
     pub start: Instant,
 }
 
-/// The keys of a source of datagrams, and how its machine is built.
+/// The keys of a datagram source, and the constructor of its state machine.
 pub(crate) trait SourceKeys: Table + Kind {
-    /// The machine.
+    /// The state machine.
     type Machine: DatagramSource;
 
-    /// What its flow reports, apart from what all flows report.
+    /// Metrics of the flow, in addition to those of all flows.
     const METRICS: &'static [Metric];
 
-    /// Size of its packets, headers included.
+    /// Length of its packets, headers included.
     fn packet(&self) -> Bytes;
 
-    /// Time between packets while it sends at a constant rate; `None`: there is no such rate.
+    /// Interval between packets while it sends at a constant rate; `None` if it has no constant
+    /// rate.
     fn interval(&self) -> Option<Duration> {
         None
     }
 
-    /// Checks what concerns several keys; `path` is that of the application.
+    /// Checks constraints between keys. `path` is the path of the application.
     fn check(&self, _path: &str) -> Result<(), ScenarioError> {
         Ok(())
     }
 
-    /// The source of the flow at `site`, before its first packet.
+    /// Creates the source of the flow at `site`.
     fn build(&self, site: &SourceSite<'_>) -> Self::Machine;
 }
 
-/// The keys of an application that writes streams, and how its machine is built.
+/// The keys of an application with streams, and the constructor of its state machine.
 pub(crate) trait StreamKeys: Table + Kind {
-    /// The machine.
+    /// The state machine.
     type Machine: StreamApplication;
 
-    /// What its flow reports, apart from what all flows and its transport report.
+    /// Metrics of the flow, in addition to those of all flows and of its transport.
     const METRICS: &'static [Metric];
-    /// Whether it comes to an end, for which a run waits.
+    /// Whether the application finishes; a run waits for it.
     const ENDS: bool = false;
-    /// Whether both hosts send data. The destination of the flow then opens the streams, as a browser does; otherwise the
-    /// source does.
+    /// Whether both hosts send data. The destination of the flow then opens the streams, like a
+    /// browser; otherwise the source does.
     const SENDS_BACK: bool = false;
 
-    /// The application of the flow at `site`.
+    /// Creates the application of the flow at `site`.
     fn build(&self, site: &SourceSite<'_>) -> Self::Machine;
 }
 
-/// From one line an application: its module, the union of all keys, and the enums of all machines.
+/// Expands each line of the list into a module, a variant of the enum of all keys and a variant of
+/// an enum of machines.
 macro_rules! applications {
     (
         streams { $($transfer:ident: $transfer_kind:ident($transfer_keys:ident);)* }
@@ -103,28 +106,27 @@ macro_rules! applications {
             )*
         }
 
-        /// Calls the application inside.
+        /// Forwards the call to the application of the variant.
         macro_rules! dispatch_stream {
             ($d self:expr, $d machine:ident => $d call:expr) => {
                 match $d self { $(StreamMachine::$transfer_kind($d machine) => $d call,)* }
             };
         }
 
-        /// A machine of an application.
+        /// The state machine of an application.
         #[derive(Clone, Debug)]
         #[allow(clippy::large_enum_variant, reason = "it is taken apart at once")]
         pub enum AppMachine {
-            /// It writes streams. Whether both hosts send data, and the destination opens the streams; whether it comes to
-            /// an end.
+            /// An application that writes streams.
             Streams {
-                /// The machine.
+                /// The state machine.
                 machine: StreamMachine,
-                /// Whether both hosts send data, and the destination opens the streams.
+                /// Whether both hosts send data and the destination opens the streams.
                 sends_back: bool,
-                /// Whether it comes to an end, for which a run waits.
+                /// Whether the application finishes; a run waits for it.
                 ends: bool,
             },
-            /// It sends datagrams.
+            /// A source of datagrams.
             Datagrams(Source),
         }
 
@@ -138,7 +140,7 @@ macro_rules! applications {
             )*
         }
 
-        /// Calls the machine inside.
+        /// Forwards the call to the source of the variant.
         macro_rules! dispatch {
             ($d self:expr, $d machine:ident => $d call:expr) => {
                 match $d self { $(Source::$source_kind($d machine) => $d call,)* }
@@ -153,13 +155,13 @@ macro_rules! applications {
             pub(crate) const DATAGRAMS: &'static [&'static str] =
                 &[$(<$source::$source_keys as Kind>::KIND,)*];
 
-            /// The metrics of the kinds, apart from those that all flows report.
+            /// The metrics of the kinds, in addition to those of all flows.
             pub const METRICS: &'static [&'static [Metric]] = &[
                 $(<$transfer::$transfer_keys as StreamKeys>::METRICS,)*
                 $(<$source::$source_keys as SourceKeys>::METRICS,)*
             ];
 
-            /// Whether it comes to an end, for which a run waits.
+            /// Whether the application finishes; a run waits for it.
             pub(crate) fn ends(&self) -> bool {
                 match self {
                     $(App::$transfer_kind(_) => <$transfer::$transfer_keys>::ENDS,)*
@@ -167,7 +169,7 @@ macro_rules! applications {
                 }
             }
 
-            /// Whether the host that receives sends data too.
+            /// Whether the receiving host sends data, too.
             pub(crate) fn sends_back(&self) -> bool {
                 match self {
                     $(App::$transfer_kind(_) => <$transfer::$transfer_keys>::SENDS_BACK,)*
@@ -175,7 +177,7 @@ macro_rules! applications {
                 }
             }
 
-            /// Size of its datagrams, headers included; `None`: it writes streams.
+            /// Length of its datagrams, headers included; `None` for applications with streams.
             pub(crate) fn packet(&self) -> Option<Bytes> {
                 match self {
                     $(App::$transfer_kind(_) => None,)*
@@ -183,7 +185,7 @@ macro_rules! applications {
                 }
             }
 
-            /// Checks what concerns several keys; `path` is that of the application.
+            /// Checks constraints between keys. `path` is the path of the application.
             pub(crate) fn check(&self, path: &str) -> Result<(), ScenarioError> {
                 match self {
                     $(App::$transfer_kind(_) => Ok(()),)*
@@ -191,7 +193,7 @@ macro_rules! applications {
                 }
             }
 
-            /// Time between its datagrams, if they leave at a constant rate.
+            /// Interval between its datagrams, if they are sent at a constant rate.
             pub(crate) fn interval(&self) -> Option<Duration> {
                 match self {
                     $(App::$transfer_kind(_) => None,)*
@@ -199,7 +201,7 @@ macro_rules! applications {
                 }
             }
 
-            /// The application of the flow at `site`.
+            /// Creates the application of the flow at `site`.
             pub fn build(&self, site: &SourceSite<'_>) -> AppMachine {
                 match self {
                     $(App::$transfer_kind(keys) => AppMachine::Streams {

@@ -1,7 +1,7 @@
-//! One file over one stream: all of it is written at the start of the flow.
+//! One file over one stream, written at the start of the flow.
 //!
 //! ```text
-//!   start --> Write --> everything is acknowledged, and has arrived --> Close
+//!   start --> Write --> all data is acknowledged, and has arrived --> Close
 //! ```
 //!
 //! *Not modelled*: reading from a disk, several files over one stream.
@@ -29,7 +29,7 @@ metrics! {
     }
 }
 
-/// The machine.
+/// The state machine.
 pub type Machine = FileTransfer;
 
 impl StreamKeys for FileKeys {
@@ -43,11 +43,11 @@ impl StreamKeys for FileKeys {
     }
 }
 
-/// A file on its way.
+/// A file transfer.
 #[derive(Clone, Debug)]
 pub struct FileTransfer {
     size: u64,
-    /// When it was complete.
+    /// Time of completion.
     finished: Option<Instant>,
     action: Option<Action>,
 }
@@ -84,7 +84,7 @@ impl StreamApplication for FileTransfer {
         self.size
     }
 
-    /// The sender knows: a receiver may have been computed ahead.
+    /// Based on the sender, because the receiver may be computed ahead of time.
     fn delivered_bytes(&self, acknowledged: u64) -> u64 {
         acknowledged.min(self.size)
     }

@@ -1,25 +1,26 @@
-//! Mah's measured distributions of web traffic (B. A. Mah, INFOCOM 1997), as ns-2 ships them.
+//! Mah's measured distributions of web traffic (B. A. Mah, INFOCOM 1997), as included in ns-2.
 //!
-//! Source of the tables: see `mah/README.md`. Sampled as ns-2 samples them: the smallest value
-//! whose cumulative probability reaches the uniform draw, without interpolation.
+//! Source of the tables: see `mah/README.md`. They are sampled as in ns-2: the result is the
+//! smallest value whose cumulative probability reaches the uniform random number, without
+//! interpolation.
 
 use lasthop_base::rng::Stream;
 
-/// An empirical distribution over whole numbers.
+/// An empirical distribution of integers.
 #[derive(Clone, Copy, Debug)]
 pub struct Empirical {
     values: &'static [u64],
     cumulative: &'static [f64],
 }
 
-/// The columns of a table of `ROWS` rows, read by the compiler.
+/// The columns of a table of `ROWS` rows, parsed at compile time.
 struct Columns<const ROWS: usize> {
     values: [u64; ROWS],
     cumulative: [f64; ROWS],
 }
 
 impl<const ROWS: usize> Columns<ROWS> {
-    /// Reads `value,count,cdf` lines after a header.
+    /// Parses `value,count,cdf` lines after a header.
     const fn read(csv: &[u8]) -> Self {
         let mut columns = Columns { values: [0; ROWS], cumulative: [0.0; ROWS] };
         let mut at = 0;
@@ -33,7 +34,7 @@ impl<const ROWS: usize> Columns<ROWS> {
             let (cumulative, end) = number(csv, comma + 1);
             columns.values[row] = value as u64;
             columns.cumulative[row] = cumulative;
-            // A line ends with both a return and a line feed.
+            // Lines end with carriage return and line feed.
             at = end + 1;
             row += 1;
         }
@@ -42,8 +43,8 @@ impl<const ROWS: usize> Columns<ROWS> {
     }
 }
 
-/// The decimal number that begins at `at`, and where it ends. Both parts of the quotient are exact, so that it is
-/// the nearest to what is written.
+/// Parses the decimal number that begins at `at`. Returns the number and its end. Numerator and
+/// denominator are exact, so that the quotient is the nearest floating-point number.
 const fn number(csv: &[u8], mut at: usize) -> (f64, usize) {
     let (mut digits, mut scale, mut has_point) = (0_u64, 1_u64, false);
     loop {
@@ -60,7 +61,7 @@ const fn number(csv: &[u8], mut at: usize) -> (f64, usize) {
         }
         at += 1;
     }
-    // Powers of ten are exact up to 10^22, more than 64 bits hold.
+    // Powers of ten are exact up to 10^22, which exceeds 64 bits.
     assert!(digits < 1 << 53, "the digits of a number fit a double");
     (digits as f64 / scale as f64, at)
 }
@@ -76,7 +77,7 @@ impl Empirical {
         Empirical::of(&TABLE)
     }
 
-    /// Length of a reply, page or object, in bytes; 0 in 8 of 4100 cases.
+    /// Length of a reply (page or object) in bytes; 0 in 8 of 4100 cases.
     pub const fn reply_length() -> Empirical {
         static TABLE: Columns<2233> = Columns::read(include_bytes!("mah/mah_reply_length.csv"));
         Empirical::of(&TABLE)
@@ -89,7 +90,7 @@ impl Empirical {
         Empirical::of(&TABLE)
     }
 
-    /// One value.
+    /// Samples one value.
     pub fn sample(&self, stream: &mut Stream) -> u64 {
         let u = stream.uniform();
         let index = self.cumulative.partition_point(|&cumulative| cumulative < u);
@@ -122,7 +123,7 @@ mod tests {
 
     #[test]
     fn samples_follow_the_table() {
-        // P(reply <= 2112) = 0.5; n = 100 000, 4.5 standard errors: false alarm below 1e-5.
+        // P(reply <= 2112) = 0.5; n = 100 000, 4.5 standard errors: false positives below 1e-5.
         let mut stream = Streams { seed: 1, replication: 0 }.stream("test", "mah");
         let n = 100_000;
         let table = Empirical::reply_length();

@@ -1,23 +1,23 @@
-//! What the receiver of a media stream experiences: speech, or audio and video, over datagrams.
+//! Quality of a media stream at its receiver: speech, or audio and video, over datagrams.
 //!
-//! The source is [`OnOff`]: talk spurts at constant rate, silences between them. Talk and
+//! The source is [`OnOff`]: talk spurts at a constant rate, with silences between them. Talk and
 //! silence are exponential with means of 1 s and 1.35 s (S. Nanda, D. J. Goodman, U. Timor, IEEE
-//! Transactions on Vehicular Technology 40(3), 1991). Nothing is sent again and nothing is
-//! reordered; what counts is the share of packets that never come, and how late the others are
-//! (G. Xylomenos, G. C. Polyzos, IPDPS 2003): residual loss, and mean plus twice the standard
-//! deviation of the one-way delay.
+//! Transactions on Vehicular Technology 40(3), 1991). Packets are neither retransmitted nor
+//! reordered. The metrics are the fraction of lost packets and the delay of the others (G.
+//! Xylomenos, G. C. Polyzos, IPDPS 2003): residual loss, and mean plus twice the standard deviation
+//! of the one-way delay.
 //!
-//! A window holds the packets whose fate is open. Packets leave it in order of sending, so that
-//! bursts of losses are told in that order whatever order a link delivers in:
+//! A window contains the packets whose outcome is open. They are removed in transmission order, so
+//! that loss bursts are counted in that order regardless of the order in which a link delivers:
 //!
 //! ```text
-//!   settled, only counted | window: sent, and arrived when?          | not sent yet
-//!   ----------------------+------------------------------------------+------------> number
-//!                         front: leaves once GRACE has passed since it was sent and it
-//!                           has arrived, or was overtaken by HORIZON, or LONGEST has passed
+//!     settled, only counted | window: sent, and arrived at …           | not sent yet
+//!     ----------------------+------------------------------------------+------------> number
+//!                           front: removed once GRACE has passed since it was sent and it
+//!                             has arrived, or was overtaken by HORIZON, or LONGEST has passed
 //! ```
 //!
-//! A computed link tells an arrival ahead of the clock: it counts once its time has come.
+//! A computed link reports an arrival ahead of time; it counts from its arrival time onwards.
 //!
 //! *Not modelled*: adaptive playback and its buffer, codecs and concealment, layered or
 //! variable-rate video, feedback (RTCP), loss hidden by error correction of the application.
@@ -35,10 +35,10 @@ use lasthop_link::queue::{OnOff, OnOffParameters};
 use std::collections::VecDeque;
 
 table! {
-    /// Speech, or audio and video: packets at a constant rate while someone talks; its
-    /// receiver reports loss, delay and missed playback deadlines; needs udp or udp-lite.
+    /// Speech, or audio and video: packets at a constant rate during talk spurts. The receiver
+    /// reports loss, delay and missed playback deadlines. Needs udp or udp-lite.
     pub struct MediaKeys as "media" {
-        /// Rate while someone talks, packet headers included.
+        /// Rate during talk spurts, packet headers included.
         rate: Rate, Limits::RATE;
         /// Size of each packet, headers included.
         packet: Bytes, Limits::PACKET;
@@ -46,12 +46,12 @@ table! {
         talk: DurationLaw = "exp 1 s", Limits::POSITIVE;
         /// Duration of a silence; 0 s makes the rate constant.
         silence: DurationLaw = "exp 1.35 s";
-        /// Time after sending at which the receiver plays a packet; later it is of no use.
+        /// Time after sending at which the receiver plays a packet. Later packets are useless.
         deadline: Duration = "400 ms", Limits::POSITIVE;
     }
 }
 
-/// The machine.
+/// The state machine.
 pub type Machine = MediaFlow;
 
 impl SourceKeys for MediaKeys {
@@ -68,7 +68,7 @@ impl SourceKeys for MediaKeys {
     }
 
     fn check(&self, path: &str) -> Result<(), ScenarioError> {
-        // At a constant rate: spurts may follow each other without a silence.
+        // At a constant rate, because talk spurts may follow each other without silence.
         let packets = grace(self.deadline).as_secs_f64() * self.rate.as_bps() as f64
             / (self.packet.get() * 8) as f64;
         if packets < MOST_OPEN as f64 {
@@ -92,7 +92,7 @@ impl SourceKeys for MediaKeys {
     }
 }
 
-/// A media stream and what its receiver experiences.
+/// A media source and the statistics of its receiver.
 #[derive(Clone, Debug)]
 pub struct MediaFlow {
     source: OnOff,
@@ -125,30 +125,31 @@ impl DatagramSource for MediaFlow {
     }
 }
 
-/// Packets sent less than this long (or the playback deadline, if longer) before the end of a run
-/// are left out of its shares: those that take part have had their chance.
+/// Minimum age of a packet to be counted in the fractions at the end of a run (or the playback
+/// deadline, if longer). Younger packets may still arrive.
 pub const GRACE: Duration = Duration::from_secs(2);
 
-/// A packet that has not come when one sent so many numbers later has is lost. No link lets a
-/// packet be overtaken by more than 255 others, which is what a sequence number of one byte can
-/// tell apart; this is enough for four such links in a row.
+/// A packet is lost if one that was sent this number of packets later has arrived. On one link a
+/// packet is overtaken by at most 255 others, which one-byte sequence numbers can distinguish; the
+/// value suffices for four such links in succession.
 pub const HORIZON: u64 = 1024;
 
-/// A packet that has not come when so many later ones have been sent is lost. The receiver remembers at most
-/// this many packets: 256 MiB.
+/// A packet is lost if it has not arrived when this number of later packets have been sent.
+/// Therefore the receiver stores at most this number of packets: 256 MiB.
 pub const MOST_OPEN: usize = 1 << 24;
 
-/// A packet that has not come after this long is lost; also the longest delay told by percentiles.
+/// A packet is lost if it has not arrived after this time. Also the maximum delay in percentiles.
 pub const LONGEST: Duration = Duration::from_secs(1000);
 
-/// When nothing has come for so long at the end of a run, the path counts as dead and what was
-/// sent since as lost. Otherwise a packet that nothing sent later has overtaken is under way.
+/// If no packets have arrived for this time at the end of a run, the path is considered dead and
+/// the packets sent since are lost. Otherwise a packet that no later packet has overtaken is in
+/// transit.
 pub const OUTAGE: Duration = Duration::from_secs(60);
 
-/// Resolution of the percentiles, where 3 significant digits would be finer.
+/// Resolution of the percentiles if 3 significant digits would be finer.
 const FINEST: Duration = Duration::from_nanos(1000);
 
-/// Delays from here on, in nanoseconds, count as [`LONGEST`] in percentiles.
+/// Delay in nanoseconds from which delays count as [`LONGEST`] in percentiles.
 const TOP: u64 = LONGEST.as_nanos().next_power_of_two();
 
 /// Age at which the outcome of a packet is counted.
@@ -156,35 +157,36 @@ fn grace(deadline: Duration) -> Duration {
     deadline.max(GRACE)
 }
 
-/// A packet whose fate is open.
+/// A packet whose outcome is open.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     at: Instant,
-    /// [`Instant::NEVER`]: not yet.
+    /// [`Instant::NEVER`] if it has not arrived.
     arrival: Instant,
 }
 
-/// Statistics of the receiver of one stream; memory does not grow with the length of a run.
+/// Statistics of the receiver of one stream. The memory needed does not grow with the duration of a
+/// run.
 #[derive(Clone, Debug)]
 pub struct MediaStatistics {
     deadline: Duration,
     grace: Duration,
     window: VecDeque<Sent>,
-    /// Number of the packet at the front of the window: how many are settled.
+    /// Number of the packet at the front of the window, which is the number of settled packets.
     front: u64,
-    /// The highest number that has come.
+    /// The highest number that has arrived.
     highest: Option<u64>,
     tally: Tally,
 }
 
-/// What is known about packets that left the window.
+/// Statistics of the packets removed from the window.
 #[derive(Clone, Debug)]
 struct Tally {
     delivered: u64,
     in_time: u64,
     lost: u64,
     bursts: u64,
-    /// Length of the burst under way.
+    /// Length of the current burst.
     burst: u64,
     longest_burst: u64,
     last_arrival: Option<Instant>,
@@ -192,36 +194,36 @@ struct Tally {
     /// Mean of the delays, and sum of squared deviations from it, in nanoseconds (Welford).
     mean: f64,
     squares: f64,
-    /// Grows with the longest delay.
+    /// Its range grows with the maximum delay.
     delays: Histogram<u32>,
 }
 
-/// What a receiver experienced up to some time; values that do not exist are NaN.
+/// Statistics of a receiver up to some time. Undefined values are NaN.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MediaReport {
     /// Packets sent.
     pub sent: u64,
-    /// Packets that came.
+    /// Packets that have arrived.
     pub delivered: u64,
-    /// Share of packets that never come, of those whose fate is known.
+    /// Lost packets as a fraction of those whose outcome is known.
     pub residual_loss: f64,
-    /// Share of packets that were not there a playback deadline after they were sent.
+    /// Packets that did not arrive by the playback deadline, as a fraction of those sent.
     pub deadline_miss: f64,
-    /// Mean one-way delay of the packets that came, in seconds.
+    /// Mean one-way delay of the packets that have arrived, in seconds.
     pub delay_mean: f64,
-    /// Its standard deviation (n - 1), in seconds.
+    /// Standard deviation (n - 1) of the one-way delay, in seconds.
     pub delay_sd: f64,
-    /// The delay that 50, 95 and 99 % of the packets that came do not exceed, in seconds, to 3
-    /// significant digits (rounded up).
+    /// Percentiles 50, 95 and 99 of the one-way delay of the packets that have arrived, in seconds,
+    /// to 3 significant digits (rounded up).
     pub delay_percentiles: [f64; 3],
-    /// Mean number of packets lost in a row.
+    /// Mean number of consecutive lost packets.
     pub burst_mean: f64,
-    /// Greatest number of packets lost in a row.
+    /// Maximum number of consecutive lost packets.
     pub burst_max: u64,
 }
 
 impl MediaStatistics {
-    /// Nothing sent yet; packets are wanted within `deadline` after they are sent.
+    /// Creates empty statistics with a playback deadline of `deadline` after sending.
     pub fn new(deadline: Duration) -> Self {
         MediaStatistics {
             deadline,
@@ -233,16 +235,17 @@ impl MediaStatistics {
         }
     }
 
-    /// The next packet is sent. Returns its number; the first is 0.
+    /// Records a packet that is sent. Returns its number; the first is 0.
     pub fn send(&mut self, now: Instant) -> u64 {
         self.settle(now);
         self.window.push_back(Sent { at: now, arrival: Instant::NEVER });
         self.sent() - 1
     }
 
-    /// Packet `number` comes at `at`, which may lie ahead of the clock. No packet comes twice.
+    /// Records that packet `number` arrives at `at`, which may be in the future. Packets must not
+    /// arrive twice.
     pub fn receive(&mut self, number: u64, at: Instant) {
-        // Below the window it is lost already: see `HORIZON` and `LONGEST`.
+        // Packets before the window already count as lost: see `HORIZON` and `LONGEST`.
         let Some(index) = number.checked_sub(self.front) else { return };
         let Some(sent) = self.window.get_mut(index as usize) else {
             debug_assert!(false, "packet {number} comes before it is sent");
@@ -258,7 +261,7 @@ impl MediaStatistics {
         self.front + self.window.len() as u64
     }
 
-    /// Packets at the front whose fate is known leave the window.
+    /// Removes the packets at the front whose outcome is known from the window.
     fn settle(&mut self, now: Instant) {
         while let Some(&Sent { at, arrival }) = self.window.front()
             && at + self.grace <= now
@@ -278,13 +281,13 @@ impl MediaStatistics {
         }
     }
 
-    /// Packets that have come by `now`.
+    /// Number of packets that have arrived by `now`.
     pub fn delivered(&self, now: Instant) -> u64 {
         let come = self.window.iter().filter(|sent| sent.arrival <= now).count();
         self.tally.delivered + come as u64
     }
 
-    /// What there is to say at `now`, the end of the run.
+    /// Returns the statistics at `now`, the end of the run.
     pub fn report(&self, now: Instant) -> MediaReport {
         let mut tally = self.tally.clone();
         let has_come = |sent: &Sent| sent.arrival <= now;
@@ -331,7 +334,7 @@ impl MediaStatistics {
 }
 
 metrics! {
-    /// A media flow as its receiver experiences it.
+    /// A media flow, as observed by its receiver.
     pub struct MediaMetrics {
         /// Packets sent.
         packets_sent: "Packets sent", Count, Neither, Sum;

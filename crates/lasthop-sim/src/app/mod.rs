@@ -1,35 +1,39 @@
-//! Applications: what asks a transport to send, and when.
+//! Applications: they generate the data that transports send.
 //!
 //! # Contract of an application that writes streams
 //!
-//! A stream is a dialogue of the two hosts of a flow: each end writes messages, and is notified of those of its peer. Its
-//! driver, the simulator, maps streams to connections: one for each stream, or two if the transport sends data one way only.
+//! A stream is a dialogue between the two hosts of a flow: each end writes messages, and is
+//! notified of those of its peer. Its driver, the simulator, maps streams to connections: one per
+//! stream, or two if the transport sends data in one direction only.
 //!
-//! - [`StreamApplication::start`] is called once, at the start of the flow;
-//! - after this and each other call the driver polls [`StreamApplication::poll_action`] until it returns `None`;
-//! - a message is [written](Write) while no other of that end and stream is outstanding, or after it on the same instance;
-//! - [`StreamApplication::on_delivered`] is called once everything that an end has written on a stream is delivered. Over a
-//!   transport that sends data one way only, and for a [transfer](StreamApplication::is_transfer), delivery is what the sender
-//!   knows: everything has been acknowledged. Otherwise it is what the receiver knows;
-//! - at [`StreamApplication::next_timeout`] the driver calls [`StreamApplication::handle_timeout`].
+//! - [`StreamApplication::start`] is called once, at the start of the flow.
+//! - After this and every other call the driver polls [`StreamApplication::poll_action`] until it
+//!   returns `None`.
+//! - A message is [written](Write) only if no other message of that end and stream is outstanding,
+//!   or after it on the same instance.
+//! - [`StreamApplication::on_delivered`] is called once all data written by an end on a stream has
+//!   been delivered. Over a one-way transport, and for a
+//!   [transfer](StreamApplication::is_transfer), this is determined at the sender: all data has
+//!   been acknowledged. Otherwise it is determined at the receiver.
+//! - At [`StreamApplication::next_timeout`] the driver calls [`StreamApplication::handle_timeout`].
 //!
 //! # Contract of a source of datagrams
 //!
 //! Its driver, the simulator, owns the clock and the network:
 //!
-//! - [`DatagramSource::next_at`] is when the next packet leaves, not before the start of the flow and never
-//!   before the packet that left last;
-//! - then, and only then, [`DatagramSource::send`] is called: it gives the packet, and `next_at` is about the one
-//!   after it;
-//! - each packet that gets through is told to [`DatagramSource::receive`] once, with the time when it comes: a
-//!   computed link tells it ahead of the clock. One that is lost is never told.
+//! - [`DatagramSource::next_at`] returns the time of the next packet. It is neither before the
+//!   start of the flow nor before the previous packet.
+//! - At this time, and only then, the driver calls [`DatagramSource::send`], which returns the
+//!   packet. Afterwards `next_at` refers to the following packet.
+//! - The driver reports each packet that survives once to [`DatagramSource::receive`], with its
+//!   arrival time. A computed link reports it ahead of time. Lost packets are not reported.
 
 mod family;
 mod mah;
 mod tally;
 
-// The list of applications: the file of each, its name, and the keys and so the `kind` that it has in
-// scenarios; first those that write streams.
+// The list of applications: module, variant, and the keys, which define the `kind` in scenarios;
+// applications with streams first.
 applications! {
     streams {
         file: File(FileKeys);
@@ -75,7 +79,7 @@ pub struct Write {
     pub closes: bool,
 }
 
-/// What an application asks of its driver.
+/// A request of an application to its driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// An end writes a message.
@@ -89,21 +93,21 @@ pub enum Action {
     },
 }
 
-/// An application that writes streams; the contract is the top comment of this module.
+/// An application that writes streams. Its contract is in the [module head](self).
 pub trait StreamApplication {
     /// Number of its streams.
     fn streams(&self) -> u32 {
         1
     }
 
-    /// Whether it writes one message at the opener of each stream and nothing else, so that the sender alone knows when it
-    /// is complete.
+    /// Whether it only writes one message at the opener of each stream, so that the sender alone
+    /// determines its completion.
     fn is_transfer(&self) -> bool {
         false
     }
 
-    /// The name of the random numbers from which the phases of the hosts' clocks are drawn, on the connection of `stream` on
-    /// which `writer` writes.
+    /// Returns the name of the random number stream for the clock phases of the hosts, on the
+    /// connection of `stream` on which `writer` writes.
     fn clock(&self, stream: u32, writer: End) -> String {
         let what = match writer {
             End::Opener => "request",
@@ -112,70 +116,70 @@ pub trait StreamApplication {
         format!("boot time {what} {stream}")
     }
 
-    /// The flow starts.
+    /// Starts the application at the start of the flow.
     fn start(&mut self, now: Instant);
 
     /// Returns the next action.
     fn poll_action(&mut self) -> Option<Action>;
 
-    /// Everything written by `writer` on `stream` is delivered.
+    /// Called when all data written by `writer` on `stream` has been delivered.
     fn on_delivered(&mut self, now: Instant, stream: u32, writer: End);
 
-    /// Whether it has timers.
+    /// Whether the application has timers.
     fn has_timers(&self) -> bool {
         false
     }
 
-    /// The earliest deadline.
+    /// The earliest deadline, or [`Instant::NEVER`].
     fn next_timeout(&self) -> Instant {
         Instant::NEVER
     }
 
-    /// A deadline may have come.
+    /// Handles the deadlines that have passed.
     fn handle_timeout(&mut self, _now: Instant) {}
 
-    /// Whether it has come to its end, if it has one (`StreamKeys::ENDS`).
+    /// Whether the application has finished, if it ever does (`StreamKeys::ENDS`).
     fn is_complete(&self) -> bool {
         false
     }
 
-    /// Bytes that a transfer writes; 0 of other applications.
+    /// Bytes written by a transfer; 0 for other applications.
     fn size(&self) -> u64 {
         0
     }
 
-    /// Returns the number of bytes delivered, of which the openers know `acknowledged`.
+    /// Returns the number of bytes delivered; `acknowledged` bytes are acknowledged to the openers.
     fn delivered_bytes(&self, acknowledged: u64) -> u64;
 
-    /// The end of the time over which goodput is measured; `None` if nothing has been delivered.
+    /// End of the interval over which goodput is measured; `None` if nothing has been delivered.
     fn measured_until(&self, now: Instant) -> Option<Instant>;
 
-    /// Reports its metrics (`StreamKeys::METRICS`) at the end of the run.
+    /// Reports the metrics (`StreamKeys::METRICS`) at the end of the run.
     fn metrics(&self, report: &mut Report<'_>);
 }
 
-/// What sends datagrams, and what their receiver experiences; the contract is the top comment of this
-/// module.
+/// A source of datagrams, with the statistics of its receiver. Its contract is in the [module
+/// head](self).
 pub trait DatagramSource {
-    /// When the next packet leaves.
+    /// Time of the next packet.
     fn next_at(&self) -> Instant;
 
-    /// The next packet leaves now.
+    /// Sends the next packet.
     fn send(&mut self, now: Instant) -> Datagram;
 
-    /// Packet `number` got through; it comes at `at`, which may lie ahead of the clock.
+    /// Records that packet `number` survives and arrives at `at`, which may be later than `now`.
     fn receive(&mut self, now: Instant, number: u64, at: Instant);
 
-    /// It will not be asked for what happened before `horizon`.
+    /// Sets the horizon: statistics are not read for times before it.
     fn set_horizon(&mut self, _horizon: Instant) {}
 
     /// Bytes that have arrived, headers included.
     fn delivered_bytes(&self, now: Instant) -> u64;
 
-    /// Reports its metrics (`SourceKeys::METRICS`) at `now`, the end of the run.
+    /// Reports the metrics (`SourceKeys::METRICS`) at `now`, the end of the run.
     fn metrics(&self, now: Instant, report: &mut Report<'_>);
 
-    /// The departures, where the queue of its only link may replay them with the same results.
+    /// The packet times, if the queue of the only link may replay them with identical results.
     fn replayable(&self) -> Option<&OnOff> {
         None
     }

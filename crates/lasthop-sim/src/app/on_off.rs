@@ -1,4 +1,5 @@
-//! Applications that send at a constant rate in on periods: an [`OnOff`] process whose packets are counted.
+//! On-off applications, which send at a constant rate in on periods: an [`OnOff`] process whose
+//! packets are counted.
 
 use super::family::{SourceKeys, SourceSite};
 use super::{Datagram, DatagramMetrics, DatagramSource, Tally};
@@ -10,9 +11,9 @@ use lasthop_link::link::airtime;
 use lasthop_link::queue::{OnOff, OnOffParameters};
 
 table! {
-    /// Packets at a constant rate in on periods, silence between them; needs udp or udp-lite.
+    /// Packets at a constant rate in on periods, with silence between them; needs udp or udp-lite.
     pub struct OnOffKeys as "on-off" {
-        /// Rate at which it sends while on, packet headers included.
+        /// Rate in on periods, packet headers included.
         rate: Rate, Limits::RATE;
         /// Duration of an on period.
         on: DurationLaw, Limits::POSITIVE;
@@ -20,22 +21,22 @@ table! {
         off: DurationLaw;
         /// Size of each packet, headers included.
         packet: Bytes, Limits::PACKET;
-        /// How the simulator works through the packets; the results are the same.
+        /// Method to simulate the packets; it does not affect the results.
         replay: Replay = "lazy";
     }
 }
 
 choice! {
-    /// How the simulator works through the packets of an on-off source.
+    /// Method to simulate the packets of an on-off source.
     pub enum Replay {
-        /// Only when somebody looks at the queue they share: fast.
+        /// On demand, when the shared queue is used by other packets: fast.
         Lazy = "lazy",
-        /// One event for each packet and hop.
+        /// With one event per packet and hop.
         PerPacket = "per-packet",
     }
 }
 
-/// The machine.
+/// The state machine.
 pub type Machine = OnOffFlow;
 
 impl SourceKeys for OnOffKeys {

@@ -1,15 +1,15 @@
-//! Counts of the datagrams of a flow: sent, got through, arrived.
+//! Counters of the datagrams of a flow: sent, survived, arrived.
 
 use lasthop_base::schema::metrics::{Report, metrics};
 use lasthop_base::units::Instant;
 use lasthop_link::queue::Newest;
 
-/// What became of datagrams of which only the number matters.
+/// Counts datagrams that are only distinguished by their number.
 #[derive(Clone, Debug)]
 pub struct Tally {
     sent: u64,
     survived: u64,
-    /// The newest arrivals that were told ahead of the clock.
+    /// The newest arrivals that were reported ahead of time.
     arrivals: Newest<Instant>,
 }
 
@@ -20,19 +20,19 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// Nothing sent yet.
+    /// Creates counters of 0.
     pub fn new() -> Self {
         Tally { sent: 0, survived: 0, arrivals: Newest::default() }
     }
 
-    /// The next packet is sent. Returns its number; the first is 0.
+    /// Counts a packet that is sent. Returns its number; the first is 0.
     #[inline]
     pub fn send(&mut self) -> u64 {
         self.sent += 1;
         self.sent - 1
     }
 
-    /// A packet got through; it comes at `at`, which may lie ahead of the clock.
+    /// Counts a packet that survives and arrives at `at`, which may be later than `now`.
     #[inline]
     pub fn receive(&mut self, now: Instant, at: Instant) {
         self.survived += 1;
@@ -41,7 +41,7 @@ impl Tally {
         }
     }
 
-    /// It will not be asked for what it counted before `horizon`.
+    /// Sets the horizon: counts are not read for times before it.
     pub fn set_horizon(&mut self, horizon: Instant) {
         self.arrivals.set_horizon(horizon);
     }
@@ -53,14 +53,14 @@ impl Tally {
     }
 }
 
-/// What became of the datagrams of a flow.
+/// Outcomes of the datagrams of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DatagramCounts {
-    /// Sent.
+    /// Packets sent.
     pub sent: u64,
-    /// Known to get through.
+    /// Packets known to survive.
     pub survived: u64,
-    /// Those of them that have not arrived yet.
+    /// Surviving packets that have not arrived yet.
     pub under_way: u64,
 }
 
@@ -82,7 +82,7 @@ impl DatagramCounts {
         self.survived - self.under_way
     }
 
-    /// Reports them as metrics.
+    /// Reports the counts as metrics.
     pub fn metrics(&self, report: &mut Report<'_>) {
         let DatagramCounts { sent, survived, .. } = *self;
         let lost = sent.saturating_sub(survived);

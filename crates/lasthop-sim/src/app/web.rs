@@ -1,15 +1,15 @@
-//! Web browsing on Mah's distributions, as ns-2's HTTP module does it (`tcl/http/http.tcl`).
+//! Web browsing with Mah's distributions, like ns-2's HTTP module (`tcl/http/http.tcl`).
 //!
 //! ```text
-//!   request page --> reply --> draw the number of objects --> requests on every free connection
-//!        ^                                                          |  each reply frees one
-//!        +------------------- last object received ----------------+
+//!   request page --> reply --> sample the number of objects --> requests on every free connection
+//!        ^                                                            |  each reply frees one
+//!        +-------------------- last object received ------------------+
 //! ```
 //!
-//! One page at a time, no think time. Pages and objects draw their length from the same
-//! distribution; a drawn length of 0 becomes 1000 bytes. Conventions of ns-2: the count of
-//! connections per page, which in Mah's data includes the page itself, is used as the number of
-//! *further* objects, unless [`WebKeys::page_counts_itself`] is set.
+//! One page at a time, without think times. The lengths of pages and objects are sampled from the
+//! same distribution; a sampled length of 0 becomes 1000 B. As in ns-2, the number of connections
+//! per page, which includes the page itself in Mah's data, is used as the number of *further*
+//! objects, unless [`WebKeys::page_counts_itself`] is set.
 //!
 //! Each request starts a new instance of its stream, whose opener is the browser. The server closes it with its reply.
 //!
@@ -26,11 +26,11 @@ use lasthop_base::units::Instant;
 use std::collections::VecDeque;
 
 table! {
-    /// Web browsing: pages of several objects, requested one after the other; needs tcp.
+    /// Web browsing: pages with several objects, requested in succession; needs tcp.
     pub struct WebKeys as "web" {
-        /// Connections that the browser holds open at a time.
+        /// Maximum number of parallel connections of the browser.
         connections: u32 = "4", Limits::range(1, 64);
-        /// Whether the page itself is one of the objects drawn for it.
+        /// Whether the page itself is one of the objects sampled for it.
         page_counts_itself: bool = "false";
     }
 }
@@ -51,7 +51,7 @@ impl From<&WebCounters> for WebMetrics {
     }
 }
 
-/// The machine.
+/// The state machine.
 pub type Machine = Web;
 
 /// The browser sends requests.
@@ -66,26 +66,26 @@ impl StreamKeys for WebKeys {
     }
 }
 
-/// Replaces an empty request or reply, in bytes (ns-2).
+/// Length that replaces an empty request or reply, in bytes (ns-2).
 const EMPTY_LENGTH: u64 = 1000;
 
-/// Always-on counters of a browser.
+/// Counters of a browser; always enabled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WebCounters {
     /// Pages completed, with all their objects.
     pub pages: u64,
-    /// Replies received, completed page or not.
+    /// Replies received, including those of incomplete pages.
     pub replies: u64,
-    /// Reply bytes of completed pages.
+    /// Reply bytes of the completed pages.
     pub page_bytes: u64,
 }
 
 /// A browser and its server.
 #[derive(Clone, Debug)]
 pub struct Web {
-    /// Connections in parallel, at least one.
+    /// Number of parallel connections, at least 1.
     connections: u32,
-    /// Whether the drawn number of connections per page includes the page itself.
+    /// Whether the sampled number of connections per page includes the page itself.
     page_counts_itself: bool,
     request_lengths: Stream,
     reply_lengths: Stream,
@@ -96,13 +96,13 @@ pub struct Web {
     received: u64,
     bytes: u64,
     counters: WebCounters,
-    /// When the newest page was complete.
+    /// Time at which the latest page was complete.
     last_page: Option<Instant>,
     actions: VecDeque<Action>,
 }
 
 impl Web {
-    /// A browser whose lengths come from the streams of `component`.
+    /// Creates a browser. The sampled lengths use the streams of `component`.
     pub fn new(keys: &WebKeys, streams: &Streams, component: &str) -> Self {
         let WebKeys { connections, page_counts_itself } = *keys;
         Web {
@@ -134,7 +134,7 @@ impl Web {
         self.actions.push_back(Action::Write(write));
     }
 
-    /// A request reached the server.
+    /// Handles a request that has reached the server.
     fn on_request(&mut self, stream: u32) {
         let bytes = length(&Empirical::reply_length(), &mut self.reply_lengths);
         self.bytes += bytes;
@@ -143,7 +143,8 @@ impl Web {
         self.actions.push_back(Action::Write(write));
     }
 
-    /// A reply reached the client on `connection`. Returns true if it completed a page.
+    /// Handles a reply that has reached the client on `connection`. Returns `true` if it completed
+    /// a page.
     fn on_reply(&mut self, connection: u32) -> bool {
         self.counters.replies += 1;
         let idle = match self.objects {
@@ -205,7 +206,7 @@ impl StreamApplication for Web {
         }
     }
 
-    /// The state at the end of the last completed page is what counts.
+    /// Only completed pages count.
     fn delivered_bytes(&self, _acknowledged: u64) -> u64 {
         self.counters.page_bytes
     }
@@ -230,7 +231,7 @@ fn length(table: &Empirical, stream: &mut Stream) -> u64 {
 mod tests {
     use super::*;
 
-    /// The next message of `end`, without what comes before it.
+    /// Returns the next message of `end`, and discards earlier actions.
     fn next_write(web: &mut Web, end: End) -> Option<Write> {
         std::iter::from_fn(|| web.poll_action()).find_map(|action| match action {
             Action::Write(write) if write.end == end => Some(write),
@@ -258,16 +259,16 @@ mod tests {
             assert!(!completed || busy.is_empty(), "a page ends with its last reply");
         }
         let WebCounters { pages, replies, .. } = web.counters();
-        // One page and 2.84 objects on average; the standard deviation of a page is about 4.
+        // A page and 2.84 objects on average; the standard deviation per page is about 4.
         let per_page = replies as f64 / pages as f64;
         assert!((per_page - 3.84).abs() < 4.5 * 4.0 / (pages as f64).sqrt(), "{per_page}");
     }
 
     #[test]
     fn sizes_and_counts_have_the_means_of_the_tables() {
-        // 337.3, 7231 and 2.84, with 6 empty requests and 8 empty replies of 4100 made 1000 B.
-        // Standard deviations 293.5, 44 066 and 4.11. Within 5 standard errors: false alarm below
-        // 1e-6 each, as far as sums of so many are normal.
+        // 337.3, 7231 and 2.84, with 6 empty requests and 8 empty replies of 4100 changed to 1000
+        // B. Standard deviations 293.5, 44 066 and 4.11. Within 5 standard errors: false positives
+        // below 1e-6 each, if sums of this many terms are normal.
         let keys = WebKeys { connections: 4, page_counts_itself: false };
         let mut web = Web::new(&keys, &Streams { seed: 5, replication: 0 }, "test");
         web.start(Instant::ZERO);
@@ -276,7 +277,7 @@ mod tests {
             let request = next_write(&mut web, End::Opener).expect("a page in progress asks");
             requests += 1.0;
             request_bytes += request.bytes as f64;
-            // The reply is the last action, as other requests may wait.
+            // The reply is the last action, because other requests may be queued.
             web.on_request(request.stream);
             let Some(Action::Write(reply)) = web.actions.pop_back() else { panic!("no reply") };
             reply_bytes += reply.bytes as f64;

@@ -1,47 +1,49 @@
-//! What was on the air in one replication.
+//! The transmissions of one replication.
 //!
-//! Frames of a link protocol have numbers of their own; frames of a link without one are numbered
-//! in the order of their transmission, from 0.
+//! Frames of a link protocol have sequence numbers. Frames of a link without protocol are numbered
+//! in transmission order, from 0.
 
 use crate::sim::probe::{FrameLabel, SegmentLabel};
 use lasthop_base::units::Instant;
 use lasthop_link::link::FrameKind;
 
-/// A frame that was on the air.
+/// A transmitted frame.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transmission {
-    /// The direction, and the service or the layer on a link of several: `link.NAME.forward`,
-    /// `link.NAME.reverse.SERVICE`, `link.NAME.forward.LAYER`. A frame of an upper layer is sent when the layer below takes
-    /// it, and arrives when that delivers it.
+    /// The direction, with the service or the layer if the link has several: `link.NAME.forward`,
+    /// `link.NAME.reverse.SERVICE`, `link.NAME.forward.LAYER`. A frame of an upper layer is sent
+    /// when the layer below accepts it, and arrives when the peer of that layer delivers it.
     pub entity: String,
-    /// What it was: `data`, `ack`, `nack`, `keepalive` or `parity`; of rlc-am `segment`, `status`,
-    /// `skip`, `skip-ack`, `reset` or `reset-ack`; of a protocol of another crate `data` or `control`; of a WLAN `rts`, `cts` and `mac-ack` too.
+    /// Kind of frame: `data`, `ack`, `nack`, `keepalive` or `parity`; of rlc-am `segment`,
+    /// `status`, `skip`, `skip-ack`, `reset` or `reset-ack`; of harq also `block` and `feedback`;
+    /// of a protocol of another crate `data` or `control`; of a WLAN also `rts`, `cts` and
+    /// `mac-ack`.
     pub kind: &'static str,
-    /// Its number: of `data` its own, of `ack` the next one expected, of `nack` the missing one, of
-    /// `keepalive` the next new one, of `parity` the first of its block, of `status` the first that
-    /// is missing or the next one expected, of `skip` the first that is still to be expected.
+    /// Sequence number. `data`: its own; `ack`: the next one expected; `nack`: the missing one;
+    /// `keepalive`: the next new one; `parity`: the first of its block; `status`: the first missing
+    /// or the next one expected; `skip`: the first that can still be expected.
     pub sequence: u64,
-    /// How many numbers it is about: of `parity` the frames of the block, otherwise 1.
+    /// Number of frames covered: `parity`: the frames of the block, otherwise 1.
     pub count: u64,
-    /// Cumulative acknowledgment that it carried.
+    /// Cumulative acknowledgment in the frame.
     pub ack: Option<u64>,
-    /// Had its number been sent before?
+    /// Whether the sequence number has been sent before.
     pub is_repeated: bool,
-    /// The segment in it, on a link without protocol.
+    /// The segment in the frame, on a link without protocol.
     pub segment: Option<SegmentLabel>,
-    /// Length on the air, link header included.
+    /// Length of the frame in bytes, link header included.
     pub bytes: u32,
-    /// When its first bit left, in nanoseconds since the start of the run.
+    /// Start of the transmission, in nanoseconds since the start of the run.
     pub start_ns: u64,
-    /// When its last bit had left.
+    /// End of the transmission.
     pub end_ns: u64,
-    /// When its last bit arrives; `None` if it was lost.
+    /// Arrival of the last bit; `None` if the frame was lost.
     pub arrival_ns: Option<u64>,
 }
 
 impl Transmission {
-    /// A frame that has been sent in the direction `entity`; `next` is one beyond the highest number of a packet that has
-    /// been sent there.
+    /// Records a frame sent in the direction `entity`. `next` is one more than the highest packet
+    /// number sent in this direction.
     pub(super) fn frame(
         entity: &str,
         label: FrameLabel,
@@ -89,7 +91,7 @@ impl Transmission {
         }
     }
 
-    /// The number of a data frame or a segment; NaN of others.
+    /// Returns the number of a data frame or a segment; NaN for others.
     pub(super) fn packet_number(&self) -> f64 {
         match self.kind {
             "data" | "segment" => self.sequence as f64,
@@ -97,7 +99,7 @@ impl Transmission {
         }
     }
 
-    /// A control frame of 802.11, which has no number and no delay.
+    /// Records an 802.11 control frame, which has no number and no delay.
     pub(super) fn control(
         entity: &str,
         (kind, bytes): (&'static str, u64),

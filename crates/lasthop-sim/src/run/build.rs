@@ -1,4 +1,4 @@
-//! From a scenario to a world.
+//! Builds the simulated world of a scenario.
 
 use super::RunError;
 use super::links::services;
@@ -20,7 +20,8 @@ use lasthop_link::queue::QueueSite;
 use lasthop_wlan::dcf::{MacParameters, Medium, StationId};
 use std::collections::HashMap;
 
-/// Builds the world of one replication, whose packets have the extension `X`: see [`Plan::has_options`].
+/// Builds the world of one replication. Its packets have the extension `X`: see
+/// [`Plan::has_options`].
 pub(super) fn build<X: Extension>(
     scenario: &Scenario,
     plan: &Plan,
@@ -108,7 +109,7 @@ pub(super) fn build<X: Extension>(
     }
     for (index, link) in scenario.links.iter().enumerate() {
         let site = link.agent_site(plan.largest_packet(index));
-        // Each sits above those that are there already.
+        // Each agent is placed above the existing ones.
         for (number, agent) in link.agents.0.iter().enumerate().rev() {
             let groups = agent.is_per_host_pair().then(|| host_pairs(scenario));
             let (mut connections, count) = builder.agent_connections(groups.as_deref());
@@ -137,22 +138,22 @@ pub(super) fn build<X: Extension>(
     Ok(builder)
 }
 
-/// A WLAN that is being built: its air and its number there, and its stations.
+/// A WLAN under construction: its medium, its index on the medium, and its stations.
 struct Cell<'a> {
-    /// Its air, and its number there.
+    /// The medium of the WLAN, and the index of the WLAN on it.
     place: (AirId, usize),
     access_point: StationId,
     stations: HashMap<&'a String, StationId>,
 }
 
-/// The airs of all WLANs, with their stations.
+/// Builds the media of all WLANs with their stations.
 fn airs<'a, X: Extension>(
     builder: &mut Builder<X>,
     scenario: &'a Scenario,
     plan: &Plan,
     streams: &Streams,
 ) -> Vec<Cell<'a>> {
-    // Of each channel the number of its air and how many WLANs it has.
+    // For each channel, its medium and the number of its WLANs.
     let mut known: HashMap<&str, (AirId, usize)> = HashMap::new();
     let cell = |(number, wlan): (usize, &'a scenario::Wlan)| {
         let keys = &wlan.keys;
@@ -195,7 +196,8 @@ fn airs<'a, X: Extension>(
             let stations = wlan.keys.stations.0.iter().map(|station| Some(station.as_str()));
             std::iter::once(None).chain(stations).map(|station| wlan.position(station))
         });
-        // The scenario's checks leave channels alone on which only some have one.
+        // The checks of the scenario permit a channel only if all or none of its stations have
+        // positions.
         if let (Some(wlan), Some(positions)) = (here.next(), positions.collect::<Option<Vec<_>>>())
         {
             builder.place(air, &wlan.propagation(), &positions);
@@ -204,7 +206,7 @@ fn airs<'a, X: Extension>(
     cells
 }
 
-/// For each flow the number of its pair of hosts, in either order.
+/// For each flow, the number of its pair of hosts, regardless of their order.
 fn host_pairs(scenario: &Scenario) -> Vec<u32> {
     let pair = |flow: &Flow| {
         let [from, to] = [&flow.from, &flow.to].map(String::clone);

@@ -1,18 +1,19 @@
-//! The packets of one replication as a pcapng file (draft-ietf-opsawg-pcapng), for Wireshark and
-//! its like.
+//! Writes the packets of one replication to a pcapng file (draft-ietf-opsawg-pcapng), for Wireshark
+//! and similar tools.
 //!
-//! Each direction of a link is an interface. Without a host, the capture shows the air: every frame
-//! that carries a packet, copies of the link layer too, when its first bit leaves, lost or not. At a
-//! host, it shows what that host's network layer sees: a packet that it sends when its first bit
-//! leaves for the first time, one that it receives when the link hands it up.
+//! Each direction of a link is an interface. Without a host, the capture shows the channel: all
+//! frames with a packet, including link-layer retransmissions and lost frames, at the start of
+//! their transmission. At a host, it shows the packets of this host's network layer: a sent packet
+//! at the start of its first transmission, a received packet when the link delivers it.
 //!
-//! A packet that a queue refuses stands where it would have left, behind those that were waiting:
-//! there the order of packets is the one in which they were sent.
+//! A packet that a queue drops is listed at the time at which it would have been sent, after those
+//! that were queued. Therefore packets are listed in the order in which they were enqueued.
 //!
-//! On a WLAN the air shows every frame of 802.11, control frames too, behind a radiotap header.
+//! On a WLAN the channel view shows all 802.11 frames, including control frames, with a radiotap
+//! header.
 //!
-//! Not modelled: frames without a packet (acknowledgments of the link, parity); packets that a queue
-//! replays; on a link that cuts packets into pieces, other frames than the first of each packet.
+//! Not modelled: frames without a packet (link-layer acknowledgments, parity); packets of replayed
+//! background traffic; on a link with segmentation, all frames of a packet except the first one.
 
 use super::headers::Writer;
 use super::plan::Plan;
@@ -43,46 +44,46 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Nanoseconds, as the option if_tsresol says it.
+/// Nanoseconds, as the value of the option if_tsresol.
 const NANOSECONDS: u8 = 9;
 /// Values of the direction bits of the option epb_flags.
 const INBOUND: u32 = 1;
 const OUTBOUND: u32 = 2;
 
-/// Which packets of a run a capture holds.
+/// Selection of the packets of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct View {
-    /// Only this link; `None`: all.
+    /// Name of the only link to show; `None`: all links.
     pub link: Option<String>,
-    /// As this host sees them; `None`: as they are on the air.
+    /// Name of the host whose view is shown; `None`: the view of the channel.
     pub host: Option<String>,
-    /// Bytes kept of each packet; `None`: all.
+    /// Maximum number of bytes kept of each packet; `None`: all.
     pub snap: Option<u32>,
 }
 
-/// What a capture holds.
+/// Result of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Captured {
-    /// Packets written.
+    /// Number of packets written.
     pub packets: u64,
-    /// False if the run was interrupted: the packets are those up to then.
+    /// Whether the run was complete. If it was interrupted, the packets up to then are written.
     pub complete: bool,
 }
 
-/// Why there is no capture.
+/// The reason why a capture failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
     /// The replication cannot run.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The view asks for something that the scenario does not have.
+    /// The view selects an entity that the scenario does not contain.
     #[error("{what}: found {found:?}; allowed: {allowed}")]
     View {
         /// `link` or `host`.
         what: &'static str,
-        /// What was asked for.
+        /// The requested name.
         found: String,
-        /// What there is.
+        /// The available names.
         allowed: String,
     },
     /// The file cannot be written.
@@ -99,7 +100,7 @@ impl From<PcapError> for CaptureError {
     }
 }
 
-/// Does it concern packets?
+/// Returns `true` if the event is needed for a capture.
 fn concerns_packets(event: &Event) -> bool {
     match event {
         Event::FrameSent { label, packet, .. } => {
@@ -117,57 +118,60 @@ fn concerns_packets(event: &Event) -> bool {
     }
 }
 
-/// A packet, where and when it was seen.
+/// A packet observed at a time and a place.
 #[derive(Clone, Debug)]
 struct Sighting {
     at: Instant,
     direction: DirectionId,
-    /// Does it leave the direction at its far end?
+    /// Whether the packet is observed at the far end of the direction.
     is_arriving: bool,
     packet: Packet,
     comment: String,
-    /// The frame of 802.11 that carried it, or a control frame.
+    /// The 802.11 frame that carried the packet, or a control frame.
     on_air: Option<OnAir>,
 }
 
 impl Sighting {
-    /// Where the direction begins.
+    /// An observation at the near end of the direction.
     fn entering(at: Instant, direction: DirectionId, packet: Packet, comment: String) -> Self {
         Sighting { at, direction, is_arriving: false, packet, comment, on_air: None }
     }
 }
 
-/// What is known of one direction while its events are gone through.
+/// State of one direction while its events are processed in order.
 #[derive(Clone, Debug, Default)]
 struct Course {
-    /// Packets that have left for the first time.
+    /// Number of packets sent, retransmissions excluded.
     left: u64,
-    /// Refused packets that wait for their place: how many leave before, when it happened, which.
+    /// Dropped packets that are not yet listed: the number of packets sent before them, the time of
+    /// the drop, and the packet.
     refused: VecDeque<(u64, Instant, Packet)>,
-    /// By service: one beyond the highest number sent.
+    /// For each service, one more than the highest sequence number sent.
     next: HashMap<u8, u64>,
-    /// Services that have sent pieces of a packet, but not the last one.
+    /// Services that have sent segments of a packet, but not the last one.
     inside: HashSet<u8>,
-    /// The last RESET and RESET_ACK.
+    /// The indices of the last RESET and RESET ACK.
     resets: [Option<u64>; 2],
-    /// Packets that the agent where it begins is about to send.
+    /// Packets that the agent at the near end is about to send.
     agents_due: u32,
-    /// Packets that its queue has taken and that have not left. Are they the agent's own?
+    /// Queued packets, and whether they were sent by the agent.
     waiting: VecDeque<(Packet, bool)>,
 }
 
-/// How a frame relates to the packets in it.
+/// Relation of a frame to the packet in it.
 enum Role {
-    /// It carries a packet, or the first piece of one, for the first time.
+    /// The first transmission of a packet or of its first segment.
     New,
-    /// It is a copy of an earlier frame with this number, or carries one: of this service or layer.
+    /// A retransmission of the frame with this number, or a frame that carries one; of this service
+    /// or layer.
     Copy(u64, u8),
-    /// It carries a further piece, or one again.
+    /// A further segment, or a retransmitted one.
     Piece,
 }
 
 impl Course {
-    /// Both ends begin again from number 0, once for each reset, however often it is told.
+    /// Restarts the numbering of a service once per reset, regardless of the number of RESET
+    /// frames.
     fn on_control(&mut self, label: FrameLabel) {
         let (place, index) = match label.kind {
             FrameKind::Reset { index } => (0, index),
@@ -180,9 +184,10 @@ impl Course {
         }
     }
 
-    /// A packet leaves, or its first piece. Is it the agent's own?
+    /// Removes a packet from the queued ones when it or its first segment is sent. Returns `true`
+    /// if it is the agent's own.
     fn leave(&mut self, packet: &Packet) -> bool {
-        // A piece has its own length, and the queue may have marked it.
+        // A segment has a different length, and the queue may have marked the packet.
         let is_it = |&(mut waiting, _): &(Packet, bool)| {
             (waiting.bytes, waiting.tcp.ecn) = (packet.bytes, packet.tcp.ecn);
             waiting == *packet
@@ -191,7 +196,7 @@ impl Course {
         place.and_then(|place| self.waiting.remove(place)).is_some_and(|(_, is_own)| is_own)
     }
 
-    /// Shows refused packets whose place has come, as one has left at `start`.
+    /// Lists the dropped packets whose turn has come, after a packet has been sent at `start`.
     fn show_refused(&mut self, direction: DirectionId, start: Instant, seen: &mut Vec<Sighting>) {
         self.left += 1;
         while let Some(&(after, refused_at, packet)) = self.refused.front()
@@ -217,7 +222,7 @@ impl Course {
                 Role::New
             }
             FrameKind::Segment { sequence, is_last, .. } if sequence >= *next => {
-                // A packet that is given up half-way has no last piece, but leaves a number out.
+                // If a packet is discarded before its last segment, a number is skipped.
                 let is_next = sequence == *next;
                 *next = sequence + 1;
                 let is_begun = self.inside.remove(&service);
@@ -235,7 +240,8 @@ impl Course {
 type LayerFrames = HashMap<(u8, u32), FrameLabel>;
 
 impl Course {
-    /// How a frame of layer `label.service` relates to the packets in it, through the layers above.
+    /// Determines the relation of a frame of layer `label.service` to its packet through the layers
+    /// above.
     fn role_in_layers(&mut self, label: FrameLabel, above: &LayerFrames) -> Role {
         let role = self.role(label);
         let carried = label.carries.zip(label.service.checked_sub(1));
@@ -246,7 +252,7 @@ impl Course {
     }
 }
 
-/// Whether a frame, or one of an upper layer that it carries, is a piece of a packet.
+/// Returns `true` if a frame, or a frame of an upper layer in it, contains a segment of a packet.
 fn is_piece(label: FrameLabel, above: &LayerFrames) -> bool {
     let carried = label.carries.zip(label.service.checked_sub(1));
     let upper = carried.and_then(|(number, layer)| above.get(&(layer, number)));
@@ -258,7 +264,7 @@ fn refusal(at: Instant) -> String {
     format!("dropped by the queue at {:.9} s", at.as_secs_f64())
 }
 
-/// Puts sightings together from events in the order of their computation.
+/// Derives the observations from events in the order of their computation.
 fn sightings(
     events: &[(Instant, Event)],
     on_wlan: &[bool],
@@ -277,7 +283,7 @@ fn sightings(
         match event {
             Event::Queue { direction, packet, .. } => {
                 let course = &mut courses[direction.index()];
-                // An agent tells first; nobody else's packet comes in between.
+                // The event of the agent directly precedes the one of its packet.
                 let is_own = course.agents_due > 0;
                 course.agents_due -= u32::from(is_own);
                 course.waiting.push_back((packet, is_own));
@@ -287,7 +293,7 @@ fn sightings(
             }
             Event::Dropped { direction, packet, turn } => {
                 let course = &mut courses[direction.index()];
-                // The one that has just come, unless the discipline drops others.
+                // The packet that has just arrived, unless the discipline drops others.
                 let waiting = &mut course.waiting;
                 let place = waiting.iter().rposition(|&(waiting, _)| waiting == packet);
                 let place = place.unwrap_or(waiting.len());
@@ -303,7 +309,7 @@ fn sightings(
                     }
                 }
             }
-            // Its frames are told one by one.
+            // The frames of a WLAN have separate events.
             Event::FrameSent { direction, .. } if on_wlan[direction.index()] => {}
             Event::OnAir { direction, kind, fate, packet, reserves, .. } => {
                 let course = &mut courses[direction.index()];
@@ -403,8 +409,8 @@ fn sightings(
     seen
 }
 
-/// Runs one replication, to its end or until another thread sets `interrupt`, and writes its packets
-/// to the file `path`, which is made before.
+/// Runs one replication, to its end or until another thread sets `interrupt`, and writes its
+/// packets to the file `path`, which is created first.
 pub fn capture(
     scenario: &Scenario,
     [seed, replication]: [u64; 2],
@@ -430,7 +436,7 @@ pub fn capture(
     drop(events);
     let carries = |sighting: &&Sighting| sighting.packet.bytes > 0;
     seen.iter().filter(carries).for_each(|sighting| writer.meet(&sighting.packet));
-    // Computed directions tell ahead of time, even of what the end of the run leaves undone.
+    // Computed directions report ahead of time, including events after the end of the run.
     seen.retain(|sighting| sighting.at <= end);
     seen.sort_by_key(|sighting| sighting.at);
 
@@ -457,7 +463,7 @@ pub fn capture(
         if !comment.is_empty() {
             options.push(EnhancedPacketOption::Comment(comment.into()));
         }
-        // What the queue of a WLAN refuses is never on the air.
+        // Packets dropped by the queue of a WLAN are never on the channel.
         if link.wlan.is_some() && on_air.is_none() && view.host.is_none() {
             continue;
         }
@@ -484,7 +490,7 @@ pub fn capture(
     Ok(Captured { packets, complete })
 }
 
-/// The directions that the view shows.
+/// Returns the directions that the view shows.
 fn interfaces(scenario: &Scenario, view: &View) -> Result<Vec<DirectionId>, CaptureError> {
     let wanted = |what, found: &String, all: Vec<&str>| {
         if all.contains(&found.as_str()) {
@@ -517,7 +523,7 @@ fn interfaces(scenario: &Scenario, view: &View) -> Result<Vec<DirectionId>, Capt
     Ok(links(&seen).into_iter().flat_map(|(index, _)| directions(index)).collect())
 }
 
-/// The file with everything that stands before the packets.
+/// Opens the file and writes the blocks before the packets.
 fn open<W: Write>(
     out: W,
     scenario: &Scenario,
@@ -586,7 +592,8 @@ fn open<W: Write>(
 mod tests {
     use super::*;
 
-    /// Which of these pieces begin a packet: number, is it the last.
+    /// Returns which of these segments, given as (number, whether it is the last one), begin a
+    /// packet.
     fn first_pieces(course: &mut Course, pieces: &[(u64, bool)]) -> Vec<bool> {
         let role = |&(sequence, is_last)| {
             let kind = FrameKind::Segment { sequence, is_last, poll: false };
@@ -599,8 +606,8 @@ mod tests {
     #[test]
     fn packets_given_up_half_way_hide_no_others() {
         let mut course = Course::default();
-        // The second packet is given up after two pieces of three, without its number 6, or the
-        // number left out for it; 3 of the first packet comes again in between.
+        // The second packet is discarded after two of its three segments, without its number 6 or
+        // the number skipped instead. Segment 3 of the first packet is retransmitted in between.
         let pieces = [
             (2, false),
             (3, true),
@@ -623,7 +630,7 @@ mod tests {
         for kind in [FrameKind::Reset { index: 0 }, FrameKind::ResetAck { index: 0 }] {
             course.on_control(control(kind));
             assert_eq!(first_pieces(&mut course, &[(0, false), (1, true)]), [true, false]);
-            // Told again, it is the same reset.
+            // A repeated event belongs to the same reset.
             course.on_control(control(kind));
             assert_eq!(first_pieces(&mut course, &[(0, false), (1, true)]), [false, false]);
         }

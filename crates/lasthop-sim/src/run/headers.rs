@@ -1,19 +1,20 @@
-//! IPv4, TCP and UDP headers (RFC 791, 9293, 768) of the packets of a run, as a capture shows them.
+//! IPv4, TCP and UDP headers (RFC 791, 9293, 768) for the packets of a capture.
 //!
-//! A run carries descriptors, which have all that a TCP decides by. What they lack is filled in:
+//! Packets of a run are descriptors with all data that TCP uses. Missing fields are filled in:
 //!
-//! - Host number `i` in the order in which links name hosts has the address 10.0.0.0 + 1 + `i`.
-//! - The acceptor's port, and both ports of datagrams, are 40000 + the number of the flow. Each
-//!   connection, and each new start of one, has an opener's port of its own, from 49152 on.
-//! - A SYN carries the options that its connection uses: MSS, SACK permitted, timestamps, and the
-//!   window scale if the window needs it. Without a handshake a peer would not know the scale, so
-//!   that a window beyond 65535 is shown as 65535.
-//! - Where transfers are one-way, data acknowledge nothing; they are shown with an acknowledgment of
-//!   1, which is all that ever comes the other way.
-//! - A TCP header is padded with no-operation options up to the size that the scenario charges, if
-//!   that is possible; it is never shorter than its options need.
-//! - PSH is set where a segment is not full, or ends a file. Payload bytes are zero; a datagram
-//!   begins with its number.
+//! - The host with index `i`, in the order in which links name hosts, has the address 10.0.0.0 + 1
+//!   + `i`.
+//! - The port of the acceptor, and both ports of datagrams, are 40000 + the index of the flow. Each
+//!   connection instance has its own opener port, from 49152 onwards.
+//! - A SYN contains the options that its connection uses: MSS, SACK permitted, timestamps, and the
+//!   window scale if the window needs it. Without a handshake the peer would not know the scale.
+//!   Therefore a window above 65535 is then shown as 65535.
+//! - With one-way transfers, data segments have no acknowledgment number. They are shown with 1,
+//!   which acknowledges everything that is sent in the other direction.
+//! - A TCP header is padded with no-operation options up to the length that the scenario charges,
+//!   if possible. It is never shorter than its options require.
+//! - PSH is set if the sender has set it, if a segment is not full, or if it ends a file. Payload
+//!   bytes are zero; a datagram begins with its number.
 
 use crate::scenario::{App, Flow, Scenario, TcpKeys};
 use crate::sim::ids::{ConnectionId, FlowId};
@@ -29,34 +30,34 @@ use std::collections::HashMap;
 const PLAIN_HEADERS: u32 = 40;
 /// IPv4 and UDP headers.
 const DATAGRAM_HEADERS: u32 = 28;
-/// The first port of who opens connections, and how many there are.
+/// First opener port, and number of opener ports.
 const OPENER_PORTS: (u16, u32) = (49_152, 16_384);
-/// Port of the first flow, and how many flows have their own.
+/// Port of the first flow, and number of flow ports.
 const FLOW_PORTS: (u16, u32) = (40_000, 9_152);
-/// The largest window without scale.
+/// Maximum window without scaling.
 const PLAIN_WINDOW: u32 = 65_535;
-/// Hops that a packet may take.
+/// Time to live (hop limit) of all packets.
 const TIME_TO_LIVE: u8 = 64;
 
 /// A packet as bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Bytes {
-    /// What the capture keeps of it.
+    /// The bytes kept in the capture.
     pub data: Vec<u8>,
-    /// Its whole length.
+    /// The original length.
     pub length: u32,
 }
 
-/// Gives packets their headers.
+/// Generates the headers of packets.
 pub(super) struct Writer<'a> {
     flows: &'a [Flow],
     hosts: Vec<&'a str>,
     senders: Vec<Sender>,
-    /// By flow; `None` of flows without TCP.
+    /// TCP configurations by flow; `None` for flows without TCP.
     configs: Vec<Option<Config>>,
-    /// Numbers of connections and their incarnations, in the order of their first packets.
+    /// Numbers of connection instances in the order of their first packets.
     connections: HashMap<(ConnectionId, u32), u32>,
-    /// Payload.
+    /// The payload.
     zeros: Vec<u8>,
 }
 
@@ -86,7 +87,7 @@ impl<'a> Writer<'a> {
         address(place.unwrap_or_default())
     }
 
-    /// A packet has been seen: its connection gets its number.
+    /// Registers a packet, which assigns a number to its connection instance.
     pub fn meet(&mut self, packet: &Packet) {
         let sender = self.senders[packet.hop as usize];
         if self.configs[sender.flow.index()].is_some() {
@@ -95,7 +96,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A packet that has been met, cut after `snap` bytes.
+    /// Returns the bytes of a registered packet, truncated to `snap` bytes.
     pub fn write(&self, packet: &Packet, snap: usize) -> Bytes {
         let sender = self.senders[packet.hop as usize];
         let flow = &self.flows[sender.flow.index()];
@@ -146,7 +147,7 @@ impl<'a> Writer<'a> {
             if is_opener && !is_syn {
                 (tcp.ack, tcp.acknowledgment_number) = (true, 1);
             } else if !is_opener {
-                // Its SYN, if any, is never sent.
+                // The acceptor's SYN, if any, is never sent.
                 tcp.sequence_number = 1;
             }
         }
@@ -180,7 +181,7 @@ impl<'a> Writer<'a> {
     }
 
     fn datagram(&self, mut ip: Ipv4Header, flow: FlowId, packet: &Packet, snap: usize) -> Bytes {
-        // A piece of a packet knows its own length only.
+        // A segment of a packet only has its own length.
         let whole = self.flows[flow.index()].app.packet();
         let whole = whole.map_or(packet.bytes.into(), |size| size.get());
         let length = (whole as u32).clamp(DATAGRAM_HEADERS, u16::MAX.into()) - DATAGRAM_HEADERS;
@@ -200,12 +201,13 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Sets the reserved bits of explicit notification, which the library leaves out, and the checksum right.
+/// Sets the reserved bits of explicit loss notification, which the library does not support, and
+/// corrects the checksum.
 fn set_notice(header: &mut [u8], told: u8) {
     let bits = [flags::ERSN, flags::ELN].into_iter().zip(flags::NOTICE_ON_WIRE);
     let reserved = bits.filter(|(flag, _)| told & flag != 0).fold(0, |sum, (_, bit)| sum | bit);
     header[12] |= reserved;
-    // The bits were 0: the sum of the words grows by what they are worth, in one's complement.
+    // The bits were 0: the sum of the words grows by the value of the bits, in one's complement.
     let sum = u32::from(!u16::from_be_bytes([header[16], header[17]])) + (u32::from(reserved) << 8);
     let folded = ((sum & 0xffff) + (sum >> 16)) as u16;
     header[16..18].copy_from_slice(&(!folded).to_be_bytes());
@@ -229,7 +231,7 @@ fn flow_port(flow: FlowId) -> u16 {
     FLOW_PORTS.0 + (flow.index() as u32 % FLOW_PORTS.1) as u16
 }
 
-/// How far windows are shifted (RFC 7323, section 2): 0 where they need not, or no SYN can say so.
+/// Returns the window scale (RFC 7323, section 2); 0 if none is needed or no SYN can announce it.
 fn window_shift(config: &Config) -> u8 {
     if !config.handshake || config.one_way {
         return 0;
@@ -238,8 +240,8 @@ fn window_shift(config: &Config) -> u8 {
     (0..14).find(|shift| window >> shift <= PLAIN_WINDOW).unwrap_or(14)
 }
 
-/// The options of a segment, with no-operation options before them so that each begins where hosts
-/// put it, and behind them up to what the scenario charges for headers.
+/// Returns the options of a segment, preceded by no-operation options for the usual alignment, and
+/// padded to the header length that the scenario charges.
 fn options(config: &Config, told: &packet::TcpHeader) -> Vec<TcpOption> {
     use TcpOption::Noop;
     let mut options = Vec::new();
@@ -277,7 +279,7 @@ fn options(config: &Config, told: &packet::TcpHeader) -> Vec<TcpOption> {
     options
 }
 
-/// The parts one after another, up to `snap` bytes.
+/// Concatenates the parts, truncated to `snap` bytes.
 fn cut(parts: &[&[u8]], snap: usize) -> Bytes {
     let length = parts.iter().map(|part| part.len() as u32).sum();
     let data = parts.iter().copied().flatten().copied().take(snap).collect();

@@ -1,4 +1,4 @@
-//! From a scenario's links to their endpoints.
+//! Builds link endpoints with several services.
 
 use crate::scenario;
 use lasthop_base::rng::Streams;
@@ -10,12 +10,13 @@ use lasthop_link::link::{
 use lasthop_link::queue::QueueSite;
 use std::num::NonZeroU32;
 
-/// A service with a tiny weight on a slow link may wait without end; timers stop here: 11 days in ns.
+/// Maximum of the timers, 11 days in ns: a service with a tiny weight on a slow link could wait
+/// forever.
 const LONGEST_TURN: u128 = 1_000_000_000_000_000;
 
-/// The endpoint of several services that transmits on `own`; `sites` say what crosses the link for
-/// each: packets of no length where nothing asks for the service. `component`: whose the random numbers of
-/// their queues are, with the name of the service behind it.
+/// Builds the endpoint of a link with several services that transmits on `own`. `sites` contains
+/// the properties of the link for each service, with packets of length 0 for unused services. The
+/// random numbers of the queues come from `component`, with the name of the service appended.
 pub fn services<P: CarriesFrames>(
     set: &scenario::Services,
     own: &scenario::Direction,
@@ -29,7 +30,7 @@ pub fn services<P: CarriesFrames>(
     let used = || (0..set.services.len()).filter(|&index| sites[index].packet > Bytes::default());
     let weights: u64 = used().map(|index| u64::from(set.services[index].weight)).sum();
     let service = |(index, service): (usize, &scenario::Service)| {
-        // Fair queueing lets a frame wait until its own service's turn comes, which is one frame
+        // With fair queueing a frame waits for its service's turn, which is the time of one frame
         // at the service's share of the rate, and for one frame of each other service.
         let weight = u64::from(service.weight);
         let others = u128::from(weights.saturating_sub(weight));

@@ -1,7 +1,7 @@
-//! Running scenarios: replications in parallel, results as a table.
+//! Runs scenarios: parallel replications, with the results as a table.
 //!
-//! The table does not depend on the number of threads: each replication is single-threaded, draws
-//! from its own streams, and has its own row.
+//! The table does not depend on the number of threads: each replication is single-threaded, uses
+//! its own random number streams, and has its own row.
 
 mod air;
 mod build;
@@ -39,32 +39,32 @@ use std::time::Duration;
 /// Version of the engine, part of every result.
 pub const ENGINE_VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// How often [`run`] tells its observer how far it is.
+/// Interval at which [`run`] reports its progress to the observer.
 const OBSERVE_EVERY: Duration = Duration::from_millis(50);
 
-/// How to run.
+/// Options of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Replications of each point.
+    /// Number of replications per point.
     pub replications: u64,
-    /// Index of the first one.
+    /// Index of the first replication.
     pub first_replication: u64,
     /// Master seed.
     pub seed: u64,
-    /// Threads; 0 takes all cores.
+    /// Number of threads; 0 uses all cores.
     pub jobs: usize,
 }
 
-/// How far a run is, in replications of all points.
+/// Progress of a run, in replications of all points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Finished.
+    /// Finished replications.
     pub done: u64,
-    /// In all.
+    /// Total number of replications.
     pub total: u64,
 }
 
-/// What one replication of one point gave.
+/// Results of one replication of one point.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// Index of the point.
@@ -80,13 +80,14 @@ pub struct Row {
 pub struct Results {
     /// Names of the metrics, such as `flow.transfer.goodput_bps`; SI units, named.
     pub metrics: Vec<String>,
-    /// By point, then by replication.
+    /// Sorted by point, then by replication.
     pub rows: Vec<Row>,
-    /// False if the observer stopped the run; the rows there are are complete.
+    /// Whether all replications were run. `false` if the observer stopped the run; then some rows
+    /// are missing.
     pub complete: bool,
 }
 
-/// Why a run is impossible.
+/// The reason why a run is impossible.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum RunError {
     /// A channel cannot be built.
@@ -94,31 +95,31 @@ pub enum RunError {
     Channel {
         /// Name of the link.
         link: String,
-        /// What is wrong.
+        /// The cause.
         error: lasthop_link::channel::ChannelError,
     },
-    /// A link protocol refuses its parameters.
+    /// A link protocol rejects its parameters.
     #[error("link.{link}.protocol: {error}")]
     Link {
         /// Name of the link.
         link: String,
-        /// What is wrong.
+        /// The cause.
         error: lasthop_link::link::LinkError,
     },
-    /// An agent refuses its parameters.
+    /// An agent rejects its parameters.
     #[error("link.{link}.agent: {error}")]
     Agent {
         /// Name of the link.
         link: String,
-        /// What is wrong.
+        /// The cause.
         error: lasthop_analysis::AnalysisError,
     },
-    /// The operating system gives no threads.
+    /// The operating system cannot create the threads.
     #[error("no threads for {jobs} jobs: {reason}")]
     Threads {
-        /// Threads asked for.
+        /// Requested number of threads.
         jobs: usize,
-        /// What the system says.
+        /// Message of the operating system.
         reason: String,
     },
     /// A replication has more events than are kept in memory.
@@ -128,9 +129,9 @@ pub enum RunError {
         at.as_secs_f64()
     )]
     TooManyEvents {
-        /// Events that are kept at most.
+        /// Maximum number of events kept.
         most: usize,
-        /// When the first one came that is not kept.
+        /// Time of the first event that cannot be kept.
         at: lasthop_base::units::Duration,
     },
     /// A replication panicked, which is a fault of the engine.
@@ -139,9 +140,9 @@ pub enum RunError {
          fault of the engine, please report it with the scenario"
     )]
     Panic {
-        /// Name of its scenario.
+        /// Name of the point's scenario.
         point: String,
-        /// Hash of its scenario.
+        /// Hash of the point's scenario.
         hash: u64,
         /// Master seed.
         seed: u64,
@@ -150,8 +151,8 @@ pub enum RunError {
     },
 }
 
-/// Runs every replication of every point. `observe` is called from this thread every 50 ms or so;
-/// when it returns false, the run stops and returns what is finished.
+/// Runs all replications of all points. Calls `observe` in this thread about every 50 ms. If it
+/// returns `false`, the run stops and returns the finished replications.
 pub fn run(
     points: &[Scenario],
     options: &Options,
@@ -179,15 +180,15 @@ pub fn run(
     Ok(Results { metrics: stream.metrics().to_vec(), rows, complete })
 }
 
-/// What the replications of a point share.
+/// Data shared by the replications of a point.
 #[derive(Clone, Debug)]
 struct Shared {
     plan: Plan,
-    /// Where the point's metrics stand in a row.
+    /// Columns of the point's metrics in a row.
     columns: Vec<usize>,
 }
 
-/// The metrics of all points, and what the replications of each share.
+/// Returns the metrics of all points, and the shared data of each.
 fn schema(points: &[Scenario]) -> Result<(Vec<String>, Vec<Shared>), RunError> {
     let mut metrics: Vec<String> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
@@ -229,7 +230,7 @@ fn link_names(scenario: &Scenario) -> Vec<String> {
     scenario.links.iter().map(|link| link.name.clone()).collect()
 }
 
-/// Runs `world` to the end that the scenario asks for.
+/// Runs `world` to the end that the scenario specifies.
 fn finish<P: Probe, X: Extension>(
     world: &mut World<P, X>,
     scenario: &Scenario,
@@ -240,7 +241,7 @@ fn finish<P: Probe, X: Extension>(
     world.run(stop, run.duration.is_none(), interrupt)
 }
 
-/// One replication; false if it was interrupted.
+/// Runs one replication; returns `false` if it was interrupted.
 fn replicate(
     scenario: &Scenario,
     shared: &Shared,
@@ -256,7 +257,7 @@ fn replicate(
     replicate(scenario, shared, streams, interrupt, values)
 }
 
-/// The same with this extension of packets.
+/// Like [`replicate`], with packets that have the extension `X`.
 fn replicate_carrying<X: Extension>(
     scenario: &Scenario,
     shared: &Shared,
@@ -282,7 +283,7 @@ mod tests {
     use super::*;
     use std::path::Path;
 
-    /// A point of a file over a link with such keys, beside speech.
+    /// A point with a file transfer over a link with these keys, and on-off traffic.
     fn point(transport: &str, link: &str) -> Scenario {
         let text = format!(
             r#"

@@ -1,12 +1,13 @@
-//! The fair share of a path, which a transport with an ideal estimate is given.
+//! The fair share of a path, used by transports with an ideal estimate.
 
 use super::plan::{Hop, Plan};
 use crate::scenario::{Direction, Flow, Scenario};
 use crate::transport::{Carries, Sizes};
 use lasthop_base::units::{Duration, Rate};
 
-/// The fair share of the path of flow `index` among the flows that carry streams, in payload, and its round-trip time without
-/// queues, for packets of these sizes. `None` if no link of the path has a finite rate.
+/// Returns the fair share of flow `index` on its path among all flows with streams, as payload
+/// rate, and its round-trip time without queueing, for packets of these sizes. `None` if all links
+/// of the path have an unlimited rate.
 pub(super) fn share(
     sizes: Sizes,
     scenario: &Scenario,
@@ -20,7 +21,8 @@ pub(super) fn share(
     let [there, back] = plan.routes(index);
     let [payload, data, ack] = [sizes.payload, sizes.data, sizes.ack].map(|size| size.get() as f64);
     let frame = |hop: &Hop, bytes: f64| bytes + scenario.links[hop.0].header.get() as f64;
-    // The share of a link: flows of streams that send data over it the same way.
+    // The share of a link: it is divided among the flows with streams that send data in this
+    // direction.
     let share = |hop: &Hop| {
         let crosses = |(index, flow): &(usize, &Flow)| {
             flow.transport.carries() == Carries::Streams && plan.routes(*index)[0].contains(hop)

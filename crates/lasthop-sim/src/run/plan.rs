@@ -1,36 +1,36 @@
-//! What all replications of a point have in common, found out once: the ways of its flows, and what
-//! crosses its links.
+//! Properties common to all replications of a point, computed once: the routes of its flows, and
+//! the load of its links.
 
 use crate::scenario::{Direction, Flow, Routes, Scenario};
 use lasthop_base::units::{Bytes, Duration};
 use lasthop_link::link::{Air, Site};
 
-/// A hop: the index of a link, and whether it is crossed from its first host to its second.
+/// A hop: the index of a link, and whether it is used from its first host to its second.
 pub(crate) type Hop = (usize, bool);
 
-/// What one service of a link carries; a link with one protocol counts as one service.
+/// Load of one service of a link. A link with one protocol counts as one service.
 #[derive(Clone, Copy, Debug, Default)]
 struct Load {
-    /// The largest packet, in either direction.
+    /// Maximum packet length in either direction.
     packet: Bytes,
-    /// The longest time between regular packets among the constant-rate flows that take the link
-    /// forward, and in reverse.
+    /// The longest packet interval of the constant-rate flows that use the link, in the forward and
+    /// in the reverse direction.
     interval: [Option<Duration>; 2],
 }
 
 /// Routes and loads of a scenario.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
-    /// For each flow the way from its source to its destination, and back.
+    /// For each flow, the routes from its source to its destination and back.
     routes: Vec<[Vec<Hop>; 2]>,
-    /// For each link, by service.
+    /// The loads by link and service.
     loads: Vec<Vec<Load>>,
     has_options: bool,
     has_layers: bool,
 }
 
 impl Plan {
-    /// Finds the routes of `scenario` and what crosses its links.
+    /// Computes the routes of `scenario` and the loads of its links.
     pub fn new(scenario: &Scenario) -> Self {
         let ways = Routes::new(scenario);
         let services = |link: &crate::scenario::Link| link.protocol.service_names().count().max(1);
@@ -40,8 +40,8 @@ impl Plan {
         for flow in &scenario.flows {
             let route = [(&flow.from, &flow.to), (&flow.to, &flow.from)]
                 .map(|(from, to)| ways.route(from, to));
-            // Between the packets of a constant-rate flow: the slowest of several still talks while a
-            // faster one is silent.
+            // Interval between the packets of a constant-rate flow. The maximum is used, because
+            // the slowest flow may send while faster ones are silent.
             let interval = flow.app.interval();
             for (way, packet) in flow.largest_packets().into_iter().enumerate() {
                 for &(link, is_forward) in &route[way] {
@@ -67,25 +67,27 @@ impl Plan {
         self.has_layers
     }
 
-    /// Has any segment SACK blocks or timestamps, so that packets need room for them? Those of an agent's own connections
-    /// have what the flow on whose way it stands has negotiated. Were it not so, the run would end with the first such
-    /// segment: there is no way to put it into a packet without room ([`Extension::narrow`](lasthop_base::packet::Extension)).
+    /// Whether any segment has SACK blocks or timestamps, so that packets need room for them. An
+    /// agent's own connections use the options negotiated by the flow on whose route the agent is
+    /// located. If this returned `false` wrongly, the run would fail at the first such segment: it
+    /// cannot be converted to a packet without room
+    /// ([`Extension::narrow`](lasthop_base::packet::Extension)).
     pub fn has_options(&self) -> bool {
         self.has_options
     }
 
-    /// The ways of flow `index`, there and back.
+    /// The routes of flow `index` to its destination and back.
     pub fn routes(&self, index: usize) -> &[Vec<Hop>; 2] {
         &self.routes[index]
     }
 
-    /// The largest packet that any flow sends over link `index`: what "auto" timers are made for.
+    /// Maximum packet length of all flows over link `index`, from which "auto" timers are computed.
     pub fn largest_packet(&self, index: usize) -> Bytes {
         self.loads[index].iter().map(|load| load.packet).max().unwrap_or_default()
     }
 
-    /// What an endpoint of a link is built for, as far as its timers depend on it; with one service
-    /// only. `hop` is the link and whether it transmits on the forward direction.
+    /// Returns the properties of a link that the timers of an endpoint depend on, for one service
+    /// if given. `hop` is the link and whether the endpoint transmits in the forward direction.
     pub fn site(&self, scenario: &Scenario, hop: Hop, service: Option<usize>) -> Site {
         let (index, is_forward) = hop;
         let interval = |load: &Load| load.interval[usize::from(!is_forward)];
@@ -98,13 +100,13 @@ impl Plan {
     }
 }
 
-/// What an endpoint is built for at the end of a link that transmits on `hop`, where packets of at most
-/// `packet` cross it, those of a constant rate every `interval`.
+/// Returns the properties of a link for the endpoint that transmits on `hop`. `packet` is the
+/// maximum packet length, and `interval` the packet interval of constant-rate flows.
 pub fn link_site(scenario: &Scenario, hop: Hop, packet: Bytes, interval: Option<Duration>) -> Site {
     let (index, is_forward) = hop;
     let link = &scenario.links[index];
     let radio_frame = link.radio.map(|radio| scenario.radios[radio].keys.frame);
-    // What is sent in a radio frame arrives when that is over.
+    // Data sent in a radio frame arrives at the end of the frame.
     let air = |side: &Direction| {
         let Air { rate, delay } = side.air();
         Air { rate, delay: delay + radio_frame.unwrap_or_default() }
@@ -138,7 +140,7 @@ mod tests {
                 "[link.{name}]\nbetween = [\"{a}\", \"{b}\"]\nrate = \"1 Mbps\"\ndelay = \"1 ms\"\n"
             )
         };
-        // Both ways take the link that stands first in the file.
+        // Both routes use the link that comes first in the file.
         let text = [
             "name = \"ring\"\n".to_owned(),
             link("sa", "s", "a"),
@@ -154,7 +156,7 @@ mod tests {
         let scenario = document.points().expect("a point").remove(0).scenario;
         let plan = Plan::new(&scenario);
         let packets = [0, 1, 2, 3].map(|link| plan.largest_packet(link).get());
-        // 1448 + 40 + 12 bytes of data; 40 + 12 + 28 of an acknowledgment with three blocks.
+        // Data segments of 1448 + 40 + 12 B; acknowledgments of 40 + 12 + 28 B with three blocks.
         assert_eq!(packets, [1500, 80, 80, 1500]);
     }
 }

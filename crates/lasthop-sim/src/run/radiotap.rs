@@ -1,14 +1,14 @@
-//! Frames of 802.11 as a capture shows them, behind a radiotap header.
+//! 802.11 frames in a capture, with a radiotap header.
 //!
 //! ```text
 //!   | version 0, 0, length 14, present: flags, rate, channel | flags 1 | rate 1 | MHz 2, kind 2 | frame ... |
 //! ```
 //!
-//! Source: radiotap.org, fields 1 (flags), 2 (rate, in 500 kbps) and 3 (channel). Every frame ends with its
-//! check sequence; that of a frame that nobody could read is wrong, and the flags say so. A host has the
-//! MAC address 02:00 and its IP address.
+//! Source: radiotap.org, fields 1 (flags), 2 (rate, in 500 kbps) and 3 (channel). Every frame ends
+//! with its frame check sequence (FCS). If no receiver could read the frame, the FCS is wrong and
+//! the flags indicate it. The MAC address of a host consists of 02:00 and its IP address.
 //!
-//! Not modelled: signal and noise; the MAC header that a scenario charges where it is not 36 bytes.
+//! Not modelled: signal and noise; a MAC header length other than 36 bytes in the scenario.
 
 use super::headers::Bytes;
 use crate::scenario::Wlan;
@@ -26,7 +26,7 @@ const OFDM: u16 = 0x0040;
 const AT_2_GHZ: u16 = 0x0080;
 const AT_5_GHZ: u16 = 0x0100;
 
-/// A frame of 802.11.
+/// An 802.11 frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OnAir {
     pub kind: AirFrame,
@@ -35,14 +35,15 @@ pub(super) struct OnAir {
 }
 
 impl OnAir {
-    /// Does it carry a packet?
+    /// Returns `true` if the frame carries a packet.
     pub fn carries(&self) -> bool {
         matches!(self.kind, AirFrame::Data { .. })
     }
 }
 
-/// The bytes of a frame between a station and an access point with these IP addresses, in this order;
-/// `way` 0 goes to the access point. `rate`: of data; `inside`: the packet; only `snap` bytes are kept.
+/// Returns the bytes of a frame between a station and an access point with the IP addresses
+/// `hosts`, in this order. With `way` 0 the frame is sent to the access point. `rate` is the data
+/// rate, `inside` the packet. Only `snap` bytes are kept.
 pub(super) fn write(
     on_air: &OnAir,
     wlan: &Wlan,

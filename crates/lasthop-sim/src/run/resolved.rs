@@ -1,5 +1,5 @@
-//! What a scenario comes to in numbers: every default filled in, routes found, the parameters of
-//! each TCP, the timers that "auto" stands for. For who holds a result against theory.
+//! The resolved scenario: all defaults, routes, the parameters of each TCP, and the values of
+//! "auto" timers. Used to compare results with analytical models.
 
 use super::RunError;
 use super::plan::{Hop, Plan};
@@ -13,29 +13,33 @@ use lasthop_link::link::{Endpoint, LinkError, Protocol, Site};
 use lasthop_wlan::dcf::Timing;
 use serde_json::{Value, json};
 
-/// The resolved scenario as JSON. Times in seconds, rates in bit/s, sizes in bytes.
+/// Returns the resolved scenario as JSON. Times are in seconds, rates in bit/s, sizes in bytes.
 ///
 /// - `run`: as in a scenario file
 /// - `radios`, by name: as in a scenario file
-/// - `wlans`, by name: as in a scenario file, with what its standard says where its keys do not, `difs`
-///   and `eifs`, and whether slot and SIFS are those of the standard (`has_standard_times`)
-/// - `links`, by name: `between`; `header`; `mtu`, null if any packet fits; `control`, the size of control
-///   frames (null where the protocol has none of their own, and with services); `protocol`, as in a scenario file, sizes of control frames that
-///   follow from other keys filled in; `agents`, their kinds;
-///   `forward` and `reverse`, each with `rate`, of one that changes its mean, `rate_changes`, as in a scenario file or null, `delay` and `delay_changes` in the same way,
-///   `delays`, the shortest and the longest, `queue` (`packets` or `bytes` of drop-tail, else its `kind` and keys),
-///   `errors`, `recorded_frames` of a recorded trace or null, `largest_packet` of all flows that
-///   cross the link, `timeout` of the sender (null where the protocol has none or there are services), `window` of the sender in frames and `round_trip`,
-///   from the start of a largest frame to the end of its acknowledgment (null where the protocol has no
-///   window, on radios and with services); `layers` of stacked layers (otherwise null), the uppermost first: `name`, the
-///   `largest_packet` and `largest_frame` in bytes, `timeout` and `window` of the sender; `radio` (null for a line), the `frame`, `uplink`,
-///   `downlink` and `delay` of the radio whose slots it shares; `wlan`, the name of its WLAN or null
-/// - `flows`, by name: `from`, `to`, `start`, `service`; `app`; `tcp` (null for UDP); `packets`, the
-///   largest from `from` to `to` and back; `route` and `back`, lists of link, direction and the
-///   service that the flow gets there, or null
+/// - `wlans`, by name: as in a scenario file, with the values of the standard for missing keys,
+///   `difs` and `eifs`, and whether slot and SIFS are those of the standard (`has_standard_times`)
+/// - `links`, by name: `between`; `header`; `mtu`, null if any packet fits; `control`, the length
+///   of control frames (null if the protocol has no separate ones, and with services); `protocol`,
+///   as in a scenario file, with the derived lengths of control frames; `agents`, their kinds;
+///   `forward` and `reverse`, see below; `radio` (null for a separate line), the `frame`, `uplink`,
+///   `downlink` and `delay` of the radio whose slots the link shares; `wlan`, the name of its WLAN
+///   or null
+/// - `forward` and `reverse` of a link: `rate` (the mean of a time-varying rate); `rate_changes`,
+///   as in a scenario file or null; `delay` and `delay_changes` in the same way; `delays`, the
+///   minimum and the maximum; `queue` (`packets` or `bytes` of drop-tail, otherwise its `kind` and
+///   keys); `errors`; `recorded_frames` of a recorded trace or null; `largest_packet` of all flows
+///   over the link; `timeout` of the sender (null if the protocol has none, and with services);
+///   `window` of the sender in frames and `round_trip`, from the start of a frame of maximum length
+///   to the end of its acknowledgment (null if the protocol has no window, on radios and with
+///   services); `layers` of stacked layers (otherwise null), the upper one first: `name`, the
+///   `largest_packet` and `largest_frame` in bytes, `timeout` and `window` of the sender
+/// - `flows`, by name: `from`, `to`, `start`, `service`; `app`; `tcp` (null for UDP); `packets`,
+///   the maximum lengths from `from` to `to` and back; `route` and `back`, lists of link, direction
+///   and the service that the flow uses there, or null
 ///
 /// # Errors
-/// If a link refuses its parameters.
+/// If a link rejects its parameters.
 pub fn resolved(scenario: &Scenario) -> Result<Value, RunError> {
     let plan = Plan::new(scenario);
     let links = scenario
@@ -60,7 +64,7 @@ pub fn resolved(scenario: &Scenario) -> Result<Value, RunError> {
     }))
 }
 
-/// A WLAN in numbers, with what its standard says where its keys do not.
+/// A WLAN in numbers, with the values of the standard for missing keys.
 fn wlan(wlan: &Wlan) -> (String, Value) {
     let Timing { slot, sifs, cw_min, cw_max, response_timeout, .. } = wlan.timing();
     let (difs, eifs) = (wlan.timing().difs(), wlan.timing().eifs());
@@ -92,7 +96,7 @@ fn link(scenario: &Scenario, plan: &Plan, index: usize, link: &Link) -> Result<V
                 let site = plan.site(scenario, (index, is_forward), None);
                 let end = protocol.build::<Packet>(&site);
                 let end = end.map_err(|error| RunError::Link { link: link.name.clone(), error })?;
-                // On a framed radio acknowledgments wait for slots.
+                // On a framed radio, acknowledgments wait for slots.
                 let window = end.window().filter(|_| link.radio.is_none());
                 let control = protocol.control().unwrap_or_default();
                 let trip = window.map(|_| seconds(site.timing(control).round_trip()));
@@ -131,7 +135,7 @@ fn link(scenario: &Scenario, plan: &Plan, index: usize, link: &Link) -> Result<V
             _ => None,
         },
         "protocol": match link.wlan {
-            // What its MAC does is not that of any link protocol.
+            // Its MAC is not a link protocol.
             Some(_) => json!({"kind": "dcf"}),
             None => protocol_numbers(&link.protocol),
         },
@@ -151,7 +155,7 @@ fn link(scenario: &Scenario, plan: &Plan, index: usize, link: &Link) -> Result<V
     }))
 }
 
-/// Stacked layers as one end of a link has them.
+/// Stacked layers at one end of a link.
 fn layers(layers: &Layers, site: &Site) -> Result<Vec<Value>, LinkError> {
     let sites = layers.sites(site);
     let all = layers.protocols().iter().zip(layers.names()).zip(&sites);
@@ -168,7 +172,7 @@ fn layers(layers: &Layers, site: &Site) -> Result<Vec<Value>, LinkError> {
     all.map(layer).collect()
 }
 
-/// A queue in numbers: `packets` or `bytes` of a drop-tail queue, of others their keys.
+/// A queue in numbers: `packets` or `bytes` of a drop-tail queue, the keys of other disciplines.
 fn queue(discipline: &Discipline) -> Value {
     match discipline.to_short() {
         Some(QueueLimit::Packets(packets)) => json!({"packets": packets}),
@@ -177,7 +181,7 @@ fn queue(discipline: &Discipline) -> Value {
     }
 }
 
-/// The protocol of a link in numbers, with the sizes of control frames that follow from other keys.
+/// The protocol of a link in numbers, with the derived lengths of control frames.
 fn protocol_numbers(protocol: &LinkProtocol) -> Value {
     let mut value = match protocol {
         LinkProtocol::Stack(_) => json!({"kind": protocol.kind(), "layers": numbers(protocol)}),

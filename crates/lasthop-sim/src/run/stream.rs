@@ -1,11 +1,11 @@
-//! Replications handed out as they finish.
+//! Runs replications in threads and returns their results as they finish.
 //!
-//! Threads take the next replication from one schedule and leave rows in one outbox, from which
-//! [`Stream::next`] takes them. The first replication of each point tells what the point costs, as
-//! far as nobody knew before; then the most expensive go first, so that cheap ones fill the gaps at
-//! the end and all cores are busy to the last. The outbox holds a few thousand rows: a caller that
-//! takes them slowly slows the threads down, and memory does not grow with the number of
-//! replications. What a replication gives depends on neither order nor threads.
+//! Threads take replications from a common schedule and put their results into a common outbox,
+//! which [`Stream::next`] empties. The first replication of each point measures its cost, unless it
+//! is already known. Then the most expensive replications are run first, so that cheap ones fill
+//! the gaps at the end and all cores are busy until then. The outbox has room for a few thousand
+//! rows: a slow caller slows down the threads, and memory does not grow with the number of
+//! replications. The result of a replication depends neither on the order nor on the threads.
 
 use super::{RunError, replicate, schema};
 use crate::scenario::Scenario;
@@ -20,34 +20,34 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Rows that may wait in the outbox.
+/// Maximum number of rows in the outbox.
 const OUTBOX_ROWS: usize = 4096;
 
-/// Replications of one point that are to be run.
+/// Replications of one point to be run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Work {
     /// Index of the point.
     pub point: u32,
     /// Indexes of the replications.
     pub replications: Range<u64>,
-    /// Processor time of one, if known.
+    /// Processor time of one replication, if known.
     pub cost: Option<Duration>,
 }
 
-/// What one replication gave and took.
+/// Results and cost of one replication.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finished {
     /// Index of the point.
     pub point: u32,
     /// Index of the replication.
     pub replication: u64,
-    /// Processor time that it took.
+    /// Processor time of the replication.
     pub cost: Duration,
     /// One value per name in [`Stream::metrics`]; NaN where a metric does not apply.
     pub values: Vec<f64>,
 }
 
-/// Replications at work; dropping it stops them.
+/// Replications in progress. Dropping it stops them.
 #[derive(Debug)]
 pub struct Stream {
     shared: Arc<Shared>,
@@ -58,15 +58,15 @@ pub struct Stream {
 #[derive(Debug)]
 struct Shared {
     points: Vec<Scenario>,
-    /// What the replications of each point share.
+    /// Data shared by the replications of each point.
     common: Vec<super::Shared>,
     width: usize,
     seed: u64,
     schedule: Mutex<Schedule>,
     outbox: Mutex<Outbox>,
-    /// The outbox is full, or the last thread has ended.
+    /// Signals that the outbox is full or that the last thread has ended.
     filled: Condvar,
-    /// Rows were taken from the outbox, or the threads are to stop.
+    /// Signals that rows have been taken from the outbox or that the threads must stop.
     emptied: Condvar,
     interrupt: AtomicBool,
 }
@@ -79,17 +79,17 @@ struct Outbox {
 }
 
 impl Stream {
-    /// Starts `jobs` threads (0: as many as there are cores) on replications of these points.
+    /// Starts `jobs` threads (0: the number of cores) for the replications of these points.
     ///
     /// # Panics
-    /// If some work is for a point that is not among them.
+    /// If `work` contains an invalid index of a point.
     pub fn start(
         points: Vec<Scenario>,
         work: &[Work],
         seed: u64,
         jobs: usize,
     ) -> Result<Self, RunError> {
-        // In a thread it would be seen by nobody.
+        // In a thread the panic would be hidden.
         assert!(work.iter().all(|work| (work.point as usize) < points.len()), "work for a point");
         let (metrics, common) = schema(&points)?;
         let jobs = match jobs {
@@ -131,11 +131,12 @@ impl Stream {
         &self.metrics
     }
 
-    /// The rows finished since the last call. Waits for `wait`, but no longer than until the outbox
-    /// is full or all is done. `None` once all is done, or stopped, and all rows were taken.
+    /// Returns the rows finished since the last call. Waits up to `wait`, or until the outbox is
+    /// full or all replications have finished. Returns `None` once all have finished or the stream
+    /// was stopped, and all rows have been taken.
     pub fn next(&self, wait: Duration) -> Result<Option<Vec<Finished>>, RunError> {
         let shared = &self.shared;
-        // Without a deadline where the clock does not reach so far.
+        // `None` if the deadline exceeds the range of the clock.
         let deadline = Instant::now().checked_add(wait);
         let mut outbox = lock(&shared.outbox);
         while outbox.threads > 0 && outbox.rows.len() < OUTBOX_ROWS {
@@ -157,9 +158,10 @@ impl Stream {
         Ok(Some(rows))
     }
 
-    /// Gives up the replications that are not finished. What is finished can still be taken.
+    /// Abandons unfinished replications. Finished ones can still be taken.
     pub fn stop(&self) {
-        // Under the lock: a thread about to wait for room would otherwise miss it.
+        // With the lock held, because a thread that is about to wait for room would miss the
+        // notification otherwise.
         let _outbox = lock(&self.shared.outbox);
         self.shared.interrupt.store(true, Ordering::Relaxed);
         self.shared.emptied.notify_all();
@@ -170,7 +172,7 @@ impl Drop for Stream {
     fn drop(&mut self) {
         self.stop();
         for thread in self.threads.drain(..) {
-            // A thread catches the panics of replications; there is nothing to pass on.
+            // Threads catch the panics of replications; there is nothing to propagate.
             let _ = thread.join();
         }
     }
@@ -181,7 +183,7 @@ impl Shared {
         self.interrupt.load(Ordering::Relaxed)
     }
 
-    /// What a thread does.
+    /// Body of a thread.
     fn work(&self) {
         let failure = self.replicate().err();
         let mut outbox = lock(&self.outbox);
@@ -207,7 +209,7 @@ impl Shared {
             let (point, common) = (&self.points[index], &self.common[index]);
             let start = processor_time();
             let run = || replicate(point, common, streams, &self.interrupt, &mut values);
-            // Nothing that a panic leaves half done is looked at again.
+            // Data that a panic may have left inconsistent is not used again.
             let is_finished = catch_unwind(AssertUnwindSafe(run)).map_err(|_| {
                 let Streams { seed, replication } = streams;
                 RunError::Panic { point: point.name.clone(), hash: point.hash(), seed, replication }
@@ -231,7 +233,7 @@ impl Shared {
     }
 }
 
-/// Cores that this process may use: not those of other processes' sets or beyond its quota.
+/// Number of cores available to this process, limited by its CPU affinity and quota.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| cores.get())
 }
@@ -245,22 +247,22 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// What is left to do, in which order.
+/// The remaining work and its order.
 #[derive(Debug, Default)]
 struct Schedule {
     work: Vec<Work>,
-    /// Indexes of work of unknown cost that nobody has tried.
+    /// Indices of work of unknown cost that has not been started.
     untried: VecDeque<usize>,
-    /// Work of unknown cost whose first replication is under way; no longer than the number of
-    /// threads.
+    /// Work of unknown cost whose first replication is in progress. Its length is at most the
+    /// number of threads.
     tried: VecDeque<usize>,
-    /// Work of known cost, the most expensive first, then in the order given.
+    /// Work of known cost, the most expensive first; ties are broken by index.
     known: BinaryHeap<(Duration, Reverse<usize>)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Task {
-    /// Index of the work that it is part of.
+    /// Index of the work that it belongs to.
     item: usize,
     point: u32,
     replication: u64,
@@ -302,14 +304,14 @@ impl Schedule {
         Some(task)
     }
 
-    /// The next replication of some work, and whether it is the last.
+    /// Returns the next replication of some work, and whether it is the last one.
     fn take(&mut self, item: usize) -> Option<(Task, bool)> {
         let work = &mut self.work[item];
         let replication = work.replications.next()?;
         Some((Task { item, point: work.point, replication }, work.replications.is_empty()))
     }
 
-    /// Tells what a replication cost.
+    /// Records the cost of a replication.
     fn learn(&mut self, item: usize, cost: Duration) {
         if let Some(place) = self.tried.iter().position(|tried| *tried == item) {
             self.tried.remove(place);

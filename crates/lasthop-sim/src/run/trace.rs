@@ -17,54 +17,65 @@ use lasthop_wlan::dcf::{AirFate, AirFrame, frames};
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 
-/// Something that happened in a replication.
+/// An event of a replication.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TraceEvent {
-    /// When, in nanoseconds since the start of the run.
+    /// Time in nanoseconds since the start of the run.
     pub time_ns: u64,
-    /// To whom: `flow.NAME` (its data sender), `flow.NAME.receiver`, `flow.NAME.connection K
-    /// opener`, `link.NAME.forward`, `link.NAME.forward.SERVICE`, `link.NAME.forward.LAYER` …
+    /// The entity concerned: `flow.NAME` (its data sender), `flow.NAME.receiver`,
+    /// `flow.NAME.connection K opener`, `link.NAME.forward`, `link.NAME.forward.SERVICE`,
+    /// `link.NAME.forward.LAYER` …
     pub entity: String,
-    /// What (`frame_sent` and `frame_lost` of an upper layer: when the layer below took the frame): `segment_sent`, `segment_received`, `ack_received`, `sack_block` (of the segment just
-    /// received), `cwnd`, `ssthresh`, `timeout`, `spurious_retransmission`, `spurious_timeout` (of the segment sent or the
-    /// timer fired at that time, as far as the run tells), `datagram_sent`, `datagram_received`, `queue`,
-    /// `drop`, `frame_sent`, `frame_lost` (both at the end of the transmission), `delivered` (over
-    /// this direction), `retransmitted`, `timed_out`, `nack_sent`, `abandoned`, `recovered` (by the
-    /// endpoint that transmits in this direction), `local_retransmission`, `local_timeout`,
-    /// `collided`, `nav` (of a frame that was on the air from then on: `sequence` when it ends, `value` how long
-    /// it reserves the medium after that), `backoff` (slots as `sequence`, the window as `value`), `suppressed_ack`, `eln`, `ersn`, `marked_ack` (of `agent.NAME`).
+    /// The type of event:
+    ///
+    /// - of transports: `segment_sent`, `segment_received`, `ack_received`, `sack_block` (of the
+    ///   segment just received), `cwnd`, `ssthresh`, `timeout`, `spurious_retransmission`,
+    ///   `spurious_timeout` (of the segment sent or the timer expired at that time, if known by the
+    ///   end of the run), `datagram_sent`, `datagram_received`
+    /// - of queues: `queue`, `drop`
+    /// - of links: `frame_sent`, `frame_lost` (at the end of the transmission; of an upper layer,
+    ///   when the layer below accepted the frame), `delivered` (over this direction),
+    ///   `retransmitted`, `timed_out`, `nack_sent`, `abandoned`, `recovered`, `disrupted`,
+    ///   `restored` (by the endpoint that transmits in this direction)
+    /// - of WLANs: `collided`, `nav` (of a frame whose transmission starts now: `sequence` is its
+    ///   end, `value` the time that it reserves after that), `backoff` (slots as `sequence`, the
+    ///   window as `value`)
+    /// - of agents, `agent.NAME`: `local_retransmission`, `local_timeout`, `suppressed_ack`, `eln`,
+    ///   `ersn`, `marked_ack`
     pub event: &'static str,
     /// First byte of a segment or of a SACK block, acknowledgment number, number of a datagram or
-    /// of a data frame; NaN if there is none.
+    /// of a data frame; NaN if not applicable.
     pub sequence: f64,
-    /// Payload bytes, bytes of a SACK block, bytes of a datagram sent, delay of one received in
-    /// seconds, window in segments, packets in a queue from now on (the one in transmission
-    /// included; what background traffic takes away is told with the next packet), or bytes of a
-    /// frame on the air; NaN if there is none.
+    /// Payload bytes, bytes of a SACK block, bytes of a datagram sent, delay in seconds of a
+    /// datagram received, window in segments, queue length in packets from now on, or bytes of a
+    /// frame; NaN if not applicable. The queue length includes the packet in transmission.
+    /// Departures of background traffic are included with the next packet.
     pub value: f64,
 }
 
-/// Everything that a probe saw of one replication.
+/// All events recorded in one replication.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trace {
-    /// By time.
+    /// Events sorted by time.
     pub events: Vec<TraceEvent>,
-    /// Every frame, control frames too, by the end of its transmission.
+    /// All frames, including control frames, sorted by the end of their transmission.
     pub transmissions: Vec<Transmission>,
     /// Metrics of the replication, by name.
     pub metrics: Vec<(String, f64)>,
-    /// False if the run was interrupted: events and metrics are those up to then.
+    /// Whether the run was complete. If it was interrupted, events and metrics up to then are
+    /// included.
     pub complete: bool,
 }
 
-/// Events that a trace keeps at most: with the columns made of them about 2 GB.
+/// Maximum number of events of a trace. With the columns derived from them they need about 2 GB.
 pub const MOST_EVENTS: usize = 5_000_000;
 
-/// A run of more events is first counted, and if it is not refused run once more, so that a refusal costs little memory.
+/// Number of events kept by the first run. If there are more, they are counted, and unless there
+/// are too many the replication is run again. Therefore a rejection requires little memory.
 const MOST_KEPT_AT_FIRST: usize = 250_000;
 
-/// Runs one replication under observation, to its end or until another thread sets `interrupt`.
-/// One of more than `MOST_EVENTS` is refused.
+/// Runs one replication with observation, to its end or until another thread sets `interrupt`. A
+/// replication with more than `MOST_EVENTS` events is rejected.
 pub fn trace(
     scenario: &Scenario,
     seed: u64,
@@ -75,8 +86,8 @@ pub fn trace(
     trace_up_to([MOST_KEPT_AT_FIRST, MOST_EVENTS], scenario, streams, interrupt)
 }
 
-/// What a control frame of 802.11 is called, its length, and whether it goes against the direction of
-/// its exchange.
+/// Returns the name and the length of an 802.11 control frame, and whether it is sent in the
+/// opposite direction of its exchange.
 fn control(kind: AirFrame) -> Option<((&'static str, u64), bool)> {
     match kind {
         AirFrame::Data { .. } => None,
@@ -86,7 +97,8 @@ fn control(kind: AirFrame) -> Option<((&'static str, u64), bool)> {
     }
 }
 
-/// A world that has run under observation, to its end or until `stop`, and how that ended.
+/// Runs a world with observation, to its end or until `stop`. Returns the world and the reason of
+/// the end.
 fn observe<'a>(
     scenario: &Scenario,
     streams: Streams,
@@ -103,7 +115,7 @@ fn observe<'a>(
     Ok((world, end))
 }
 
-/// The same with a limit of events kept at first, and one of events at all.
+/// Like [`trace`], with the given limits on the events kept by the first run and on all events.
 fn trace_up_to(
     [most_at_first, most]: [usize; 2],
     scenario: &Scenario,
@@ -117,7 +129,7 @@ fn trace_up_to(
     if let Some(at) = counted.full {
         return Err(RunError::TooManyEvents { most, at: at - Instant::ZERO });
     }
-    // What an interrupted run saw is the same again, up to then.
+    // The second run of an interrupted replication repeats the first one up to the interruption.
     let go_on = AtomicBool::new(false);
     if counted.only_counts {
         let recorder = Recorder::new(Room::new(most, &go_on));
@@ -131,7 +143,8 @@ fn trace_up_to(
     let ends = world.connection_names();
     let recorder = world.into_probe();
     let mut recorded = recorder.events;
-    // Computed links tell ahead of time; equal times keep the order of computation.
+    // Computed links report ahead of time; the sort preserves the order of computation of
+    // simultaneous events.
     recorded.sort_by_key(|&(at, _)| at);
     let directions: Vec<String> = scenario
         .links
@@ -140,7 +153,7 @@ fn trace_up_to(
         .collect();
     let mut events = Vec::with_capacity(recorded.len());
     let mut transmissions = Vec::new();
-    // By direction and service or layer; the only protocol of a link counts as one service.
+    // By direction, and service or layer; the only protocol of a link counts as one service.
     let carriers: Vec<Vec<String>> = scenario
         .links
         .iter()
@@ -155,7 +168,7 @@ fn trace_up_to(
             })
         })
         .collect();
-    // When frames of upper layers were delivered to the layer, by direction, layer and number.
+    // Reception times of the frames of upper layers, by direction, layer and number.
     let received: HashMap<_, _> = recorded
         .iter()
         .filter_map(|&(at, event)| match event {
@@ -165,9 +178,9 @@ fn trace_up_to(
             _ => None,
         })
         .collect();
-    // Packets in each queue.
+    // Number of packets in each queue.
     let mut waiting = vec![0; directions.len()];
-    // One beyond the highest number of a packet sent, of each carrier.
+    // For each carrier, one more than the highest packet number sent.
     let mut next: Vec<_> = carriers.iter().map(|names| vec![0; names.len()]).collect();
     for (at, event) in recorded {
         let mut push = |entity: &String, event, sequence, value| {
@@ -221,7 +234,8 @@ fn trace_up_to(
                 let event = if arrival.is_some() { "frame_sent" } else { "frame_lost" };
                 push(entity, event, sent.packet_number(), bytes.into());
                 transmissions.push(sent);
-                // It has left; on a radio or a WLAN no transmitter of its own was kept busy.
+                // The transmission is complete; radios and WLANs have no separate transmitter per
+                // direction.
                 let known = &mut waiting[index.index()];
                 let is_shared = link.radio.is_some() || link.wlan.is_some();
                 if start < at && *known > 0 && !is_shared {
@@ -316,19 +330,19 @@ mod tests {
         let scenario = &document.points().expect("points")[0].scenario;
         let streams = Streams { seed: 1, replication: 0 };
         let traced = |most| trace_up_to(most, scenario, streams, &AtomicBool::new(false));
-        // Whether they are all kept at once or counted first.
+        // Whether all events are kept immediately or counted first.
         let refused = [1000, 100].map(|kept| traced([kept, 1000]).expect_err("too many events"));
         for refused in refused {
             assert!(matches!(refused, RunError::TooManyEvents { most: 1000, .. }));
             let text = refused.to_string();
-            // 1,000 events are some 100 segments of 12 ms: in seconds, to the millisecond.
+            // 1,000 events are about 100 segments of 12 ms: in seconds, to the millisecond.
             assert!(text.starts_with("found more than 1000 events by 1."), "{text}");
             assert!(text.contains(" s; allowed: a shorter run"), "{text}");
         }
         let [at_once, counted] =
             [10_000_000, 100].map(|kept| traced([kept, 10_000_000]).expect("room"));
         assert!(at_once.complete && at_once.events.len() > 1000);
-        // Compared as text: some values are no number.
+        // Compared as text, because some values are NaN.
         assert!(format!("{at_once:?}") == format!("{counted:?}"), "the same again");
     }
 
@@ -337,7 +351,7 @@ mod tests {
         let document = Scenario::from_toml(LONG, Path::new(".")).expect("a scenario");
         let scenario = &document.points().expect("points")[0].scenario;
         let streams = Streams { seed: 1, replication: 0 };
-        // Asked to end before it begins, it does at its first look at the flag.
+        // The interrupt flag is set before the start, so that the run ends at its first check.
         let most = usize::MAX;
         let [at_once, counted] = [most, 10].map(|kept| {
             let interrupt = AtomicBool::new(true);
@@ -345,7 +359,7 @@ mod tests {
         });
         assert!(!at_once.complete && !counted.complete);
         assert!(at_once.events.len() > 100, "{}", at_once.events.len());
-        // What follows the last answer may be computed ahead, and differ.
+        // Events after the last acknowledgment may be computed ahead of time and differ.
         let is_answer = |event: &&TraceEvent| event.event == "ack_received";
         let last = at_once.events.iter().rfind(is_answer).expect("some").time_ns;
         let until = |trace: Trace| {
