@@ -1,10 +1,10 @@
-"""How good the choices of `lasthop advise` are, on problems whose answer is known.
+"""Quality of the choices of `lasthop advise` on problems with known answers.
 
-Twenty links (loss, burst, rate, delay) with a file transfer and perhaps a bound on its timeouts.
-The answer comes from 2400 replications of every candidate of the race's grid on another seed. Each
-race then runs on seeds of its own. Printed: how often the choice is within 1 % of the best, and the
-replications it took as a share of 400 for every candidate; how often the best is farther from the
-choice than the race is certain of.
+Twenty links (loss, burst length, rate, delay) with a file transfer; the objective is its goodput.
+The answers are computed from 2400 replications of every candidate of the race's grid with another
+seed. Each race then runs with its own seeds. Prints how often the choice is within 1 % of the best,
+and the number of replications as a fraction of 400 per candidate. Also prints how often the
+difference to the best exceeds the bound that the race reports.
 
     .venv/bin/python benches/advise_problems.py [--problems 20] [--runs 5]
 """
@@ -23,12 +23,12 @@ import lasthop
 from lasthop.evaluating.advise import Options, advise
 from lasthop.evaluating.advise.space import PROTOCOLS, candidates
 
-# The most replications of a candidate that the command has by default, and those of the answer.
+# Default maximum number of replications per candidate of the command, and that of the answers.
 MOST, ANSWER = 400, 2400
 
 
 def problem(number: int) -> lasthop.Scenario:
-    """One link, drawn with the problem's number."""
+    """One link, generated from the problem's number."""
     random = np.random.default_rng([5, number])
     loss = 10.0 ** random.uniform(-2.3, -0.9)
     rate = random.choice(["128 kbps", "500 kbps", "2 Mbps"])
@@ -61,7 +61,7 @@ def problem(number: int) -> lasthop.Scenario:
 
 
 def main() -> None:
-    """Prints a line for each problem, and the totals."""
+    """Prints one line per problem, and the totals."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--problems", type=int, default=20)
     parser.add_argument("--runs", type=int, default=5)

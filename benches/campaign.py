@@ -1,15 +1,14 @@
-"""Print what keeping results costs, how busy the cores are, how long a question takes.
+"""Measure the cost of storing results, the utilization of the cores, and the time of queries.
 
 Usage: python benches/campaign.py [--replications 2000] [--rows 1000000]
 
-1. A sweep of two points, about 10 ms a replication, with and without a campaign, in turn: medians
-   of seconds; processor seconds beside those of the replications themselves; and the share of the
-   time in which the threads that run replications had something to do, whether or not the machine
-   let them.
-2. The largest resident size of a process that runs few and ten times as many replications.
-3. Questions over a folder of a million rows.
+1. A sweep of two points, about 10 ms per replication, alternately with and without a campaign:
+   median time; processor time compared with that of the replications themselves; and the fraction
+   of time in which the threads that run replications had work, whether or not they had a core.
+2. Maximum resident set size of a process that runs few replications, and ten times as many.
+3. Queries on a folder of a million rows.
 
-The date, the number of cores and their load stand above: other work shows in the seconds.
+The date, the number of cores and their load are printed first: other work affects the times.
 """
 
 # ruff: noqa: S603, T201
@@ -56,12 +55,12 @@ seed = 1
 
 
 def scenario(size: str) -> lasthop.Scenario:
-    """The scenario with a file of some size."""
+    """The scenario with a file of the given size."""
     return lasthop.Scenario.from_toml(SCENARIO.replace("SIZE", size))
 
 
 def of_cost(milliseconds: float) -> lasthop.Scenario:
-    """The scenario with a file so large that a replication takes about so long."""
+    """The scenario with a file size such that a replication takes about this time."""
     with tempfile.TemporaryDirectory() as folder:
         cost = lasthop.Campaign(folder).plan(scenario("1000 kB"), replications=1).cost_s
     one = (cost or 1.0) / 2.0
@@ -69,7 +68,7 @@ def of_cost(milliseconds: float) -> lasthop.Scenario:
 
 
 class Idleness(threading.Thread):
-    """Looks how long the threads that run replications ran or waited for a core (Linux)."""
+    """Measures how long the threads that run replications ran or waited for a core (Linux)."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -77,7 +76,7 @@ class Idleness(threading.Thread):
         self.over = threading.Event()
 
     def run(self) -> None:
-        """Look five times a second."""
+        """Sample the threads five times per second."""
         while not self.over.wait(0.2):
             for task in Path("/proc/self/task").iterdir():
                 try:
@@ -91,7 +90,7 @@ class Idleness(threading.Thread):
                 self.seen[int(task.name)] = (start, first, now, used)
 
     def share(self) -> float:
-        """Share of the time in which they were not idle."""
+        """Fraction of time in which the threads were not idle."""
         self.over.set()
         self.join()
         used = sum(last - first for _, first, _, last in self.seen.values())
@@ -99,7 +98,7 @@ class Idleness(threading.Thread):
 
 
 def timed(run: Callable[[], object]) -> tuple[float, float]:
-    """Seconds and processor seconds."""
+    """Wall-clock time and processor time in seconds."""
     start, used = time.perf_counter(), time.process_time()
     run()
     return time.perf_counter() - start, time.process_time() - used
@@ -136,7 +135,7 @@ def overhead(replications: int, rounds: int) -> None:
 
 
 def memory(replications: int) -> None:
-    """Print the largest resident size for some replications and ten times as many."""
+    """Print the maximum resident set size for some replications, and for ten times as many."""
     sizes = []
     for count in (replications, 10 * replications):
         done = subprocess.run(
@@ -151,14 +150,14 @@ def memory(replications: int) -> None:
 
 
 def child(replications: int) -> None:
-    """Run without asking for results, which are as large as they are."""
+    """Run without reading the results, whose size depends on the number of replications."""
     with tempfile.TemporaryDirectory() as folder:
         lasthop.Campaign(folder).record(scenario("20 kB"), replications=replications // 2)
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0)
 
 
 def question(rows: int) -> None:
-    """Time a question over many rows, in parts as a long campaign leaves them."""
+    """Time a query on many rows, in parts like those of a long campaign."""
     swept = scenario("1 kB").sweep({"link.wireless.delay": [f"{n} ms" for n in range(1, 11)]})
     with tempfile.TemporaryDirectory() as folder:
         kept = lasthop.Campaign(folder)

@@ -1,8 +1,8 @@
-"""What a cluster costs, and what survives on it.
+"""Overhead of a cluster, and its tolerance of killed processes.
 
     .venv/bin/python benches/cluster.py cost     # processor time of coordinator and scheduler
-    .venv/bin/python benches/cluster.py share    # processor time of workers that the engine has
-    .venv/bin/python benches/cluster.py hours    # share of four hours, in simulated time
+    .venv/bin/python benches/cluster.py share    # fraction of the workers' time in the engine
+    .venv/bin/python benches/cluster.py hours    # this fraction over four hours, simulated
     .venv/bin/python benches/cluster.py kills    # 20 kill -9 of workers, 5 of coordinators
 
 Processor time is read from /proc, so that other work on the machine does not matter.
@@ -44,30 +44,31 @@ app = { kind = "file", size = "20 MB" }
 "link.radio.errors.loss" = ["1 %", "2 %", "5 %", "8 %"]
 """
 TICKS = os.sysconf("SC_CLK_TCK")
-# Of each of four points: 80 s of processor time at 10 ms.
+# Replications of each of four points: 80 s of processor time at 10 ms.
 SHARE_REPLICATIONS = 2000
-# The same for `kills`, 2.5 ms each: a minute of processor time, more than five coordinators do in
-# their lives. Seconds that it may take on the whole, and until a coordinator has rows.
+# Replications per point for `kills`, at 2.5 ms: a minute of processor time, longer than the
+# lifetime of five coordinators. Time limits in seconds: in total, and until a coordinator has
+# stored rows.
 KILLS_REPLICATIONS, KILLS_S, ROUND_S = 6000, 1500, 60
-# And where nothing is killed.
+# Replications without kills.
 SAME_REPLICATIONS = 1000
 
 
 def say(text: str) -> None:
-    """Prints a line at once."""
+    """Prints a line immediately."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 
 def processor_s(process: int) -> float:
-    """Processor seconds of a process, all threads."""
+    """Processor time of a process in seconds, including all threads."""
     fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 @contextmanager
 def processes(workers: int, folder: Path) -> Iterator[tuple[clusters.Cluster, int]]:
-    """A scheduler and workers, processes of their own; the cluster, the scheduler's number."""
+    """Starts a scheduler and workers as processes; yields the cluster and the scheduler's PID."""
     file = folder / "scheduler.json"
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     python = [sys.executable, "-m", "distributed.cli"]
@@ -101,8 +102,8 @@ def processes(workers: int, folder: Path) -> Iterator[tuple[clusters.Cluster, in
 
 
 def cost(folder: Path) -> None:
-    """Processor time of the coordinator and of the scheduler for each task."""
-    clusters.TASK_S = 1e-9  # a task is one replication, and short
+    """Processor time of the coordinator and of the scheduler per task."""
+    clusters.TASK_S = 1e-9  # a task is a single short replication
     small = lasthop.Scenario.from_toml(SCENARIO).with_({"flow.transfer.app.size": "200 kB"})
     with processes(2, folder) as (cluster, scheduler):
         for count in (250, 1000):
@@ -116,14 +117,14 @@ def cost(folder: Path) -> None:
 
 
 def share(folder: Path) -> None:
-    """Processor time in the engine over all processor time of the workers, replications of 10 ms.
+    """Fraction of the workers' processor time in the engine, with replications of 10 ms.
 
-    What a worker takes before its first task (it loads Lasthop) is left out: it is paid once.
+    The time of a worker before its first task (it loads Lasthop) is excluded: it occurs only once.
     """
     with processes(2, folder) as (cluster, _):
         campaign = lasthop.Campaign(folder / "share", cluster=cluster)
         size = 20.0
-        for _ in range(3):  # finds the file whose transfer costs 10 ms
+        for _ in range(3):  # finds the file size for which a transfer costs 10 ms
             scenario = lasthop.Scenario.from_toml(SCENARIO).with_(
                 {"flow.transfer.app.size": f"{size:.0f} MB"}
             )
@@ -146,17 +147,17 @@ def share(folder: Path) -> None:
 
 
 class SimulatedClient:
-    """A Dask client whose scheduler and workers live in simulated time.
+    """A Dask client whose scheduler and workers exist in simulated time.
 
-    Scheduler and coordinator take one message after the other, at the processor times that `cost`
-    has measured; a worker has the times of `share`. Latencies are those of a busy local network.
+    Scheduler and coordinator process messages one by one, with the processor times measured by
+    `cost`; workers have the times measured by `share`. Latencies are those of a busy local network.
     """
 
     COORDINATOR_S, ROW_S, SCHEDULER_S, LATENCY_S = 1.3e-3, 1.2e-6, 1.6e-3, 0.5e-3
     REPLICATION_S, TASK_OVERHEAD_S, ROW_OVERHEAD_S = 0.010, 19e-3, 22e-6
 
     def __init__(self, workers: int) -> None:
-        """All workers are idle at time 0."""
+        """Creates workers that are idle at time 0."""
         self.now_s = 0.0
         self.engine_s = 0.0
         self._scheduler_s = 0.0
@@ -167,11 +168,11 @@ class SimulatedClient:
         self._random = np.random.default_rng(1)
 
     def nthreads(self) -> dict[str, int]:
-        """One each."""
+        """One thread per worker."""
         return {str(worker): 1 for worker in range(len(self._free_s))}
 
     def submit(self, run: object, task: clusters.Task, *, key: str, **_: object) -> SimulatedFuture:
-        """A message to the scheduler."""
+        """Sends a task to the scheduler."""
         del run
         future = SimulatedFuture(key, task)
         self._push(self.now_s + self.LATENCY_S, "submitted", future, -1)
@@ -182,7 +183,7 @@ class SimulatedClient:
         heapq.heappush(self._events, (at, self._number, kind, future, worker))
 
     def advance(self) -> None:
-        """Goes on until the coordinator has taken the result of a task."""
+        """Advances the simulated time until the coordinator has processed the result of a task."""
         while self._events:
             at, _, kind, future, worker = heapq.heappop(self._events)
             if kind == "returned":
@@ -190,7 +191,7 @@ class SimulatedClient:
                 self.now_s = max(self.now_s, at) + self.COORDINATOR_S + rows * self.ROW_S
                 future.finish()
                 return
-            # A task is two messages to the scheduler.
+            # A task takes two messages to the scheduler.
             self._scheduler_s = max(self._scheduler_s, at) + 0.5 * self.SCHEDULER_S
             if kind == "submitted":
                 worker = min(range(len(self._load)), key=lambda w: (self._load[w], self._free_s[w]))
@@ -212,25 +213,25 @@ class SimulatedClient:
 
 
 class SimulatedFuture:
-    """A task under way in simulated time."""
+    """A task in progress in simulated time."""
 
     def __init__(self, key: str, task: clusters.Task) -> None:
-        """Not done."""
+        """Creates an unfinished task."""
         self.key, self.task = key, task
         self.costs = np.empty(0)
         self._told: list[Callable[[SimulatedFuture], object]] = []
 
     def add_done_callback(self, told: Callable[[SimulatedFuture], object]) -> None:
-        """Called when the result is there."""
+        """Registers the callback for the result."""
         self._told.append(told)
 
     def finish(self) -> None:
-        """The result is there."""
+        """Marks the result as available."""
         for told in self._told:
             told(self)
 
     def release(self) -> None:
-        """Nothing is kept."""
+        """Does nothing: no results are stored."""
 
     def result(self) -> clusters.Done:
         """Rows of zeros."""
@@ -253,7 +254,7 @@ METRICS = tuple(lasthop.Scenario.from_toml(SCENARIO).points()[0].metrics())
 
 
 def hours(folder: Path) -> None:
-    """The real coordinator hands out replications of 10 ms to workers in simulated time."""
+    """The real coordinator assigns replications of 10 ms to workers in simulated time."""
     del folder
     points = lasthop.Scenario.from_toml(SCENARIO).points()
     for workers, seconds in ((4, 4 * 3600), (32, 1800), (256, 225)):
@@ -273,9 +274,9 @@ def hours(folder: Path) -> None:
 
 
 def kills(folder: Path) -> None:
-    """Kills workers and coordinators, and compares the rows with those computed here.
+    """Kills workers and coordinators, and compares the rows with those computed locally.
 
-    Only kills that meet a campaign at work count. A round that does not end is given up by name.
+    Only kills during a running campaign count. A round that does not end is aborted with a message.
     """
     faulthandler.dump_traceback_later(KILLS_S, exit=True)
     (folder / "bench.toml").write_text(SCENARIO, encoding="utf-8")
@@ -301,7 +302,7 @@ def kills(folder: Path) -> None:
 
 
 def kill_rounds(cluster: clusters.Cluster, store: Path, scenario: Path, total: int) -> int:
-    """Five coordinators, each killed after four workers were under it; replications kept."""
+    """Kills five coordinators, each after four of its workers; returns the stored replications."""
     program = (
         "import sys, lasthop\n"
         "from lasthop import cluster\n"
@@ -318,7 +319,7 @@ def kill_rounds(cluster: clusters.Cluster, store: Path, scenario: Path, total: i
     worker_kills = kept = 0
     for coordinators in range(1, 6):
         process = subprocess.Popen([sys.executable, "-c", program, *arguments])  # noqa: S603 - our own command
-        # What is not at work yet proves nothing when it dies: rows of this coordinator first.
+        # A kill counts only if the coordinator has begun its work: wait for its first rows.
         before = kept
         waited(lambda before=before: kept_rows(store) > before, "rows of a coordinator")
         for _ in range(4):
@@ -340,15 +341,15 @@ def kill_rounds(cluster: clusters.Cluster, store: Path, scenario: Path, total: i
 
 
 def joined(cluster: clusters.Cluster) -> list[int]:
-    """Processes of the workers that the scheduler knows; asking a dead one would take long."""
-    cluster.threads()  # starts again what Dask has given up
+    """PIDs of the workers that the scheduler knows; querying a dead worker would take long."""
+    cluster.threads()  # restarts workers that Dask has discarded
     known = cluster.client.scheduler_info(n_workers=-1)["workers"]
     local, _ = cluster._local
     return [nanny.pid for nanny in local.workers.values() if nanny.worker_address in known]
 
 
 def waited(holds: Callable[[], bool], what: str) -> None:
-    """Waits until something holds, up to a bound."""
+    """Waits until a condition holds, up to a limit."""
     end = time.monotonic() + ROUND_S
     while not holds():
         if time.monotonic() > end:
@@ -357,15 +358,15 @@ def waited(holds: Callable[[], bool], what: str) -> None:
 
 
 def kept_rows(store: Path) -> int:
-    """Replications that a campaign has on disk, whoever writes to it."""
+    """Replications that a campaign has on disk, while another process may be writing."""
     try:
         return len(lasthop.Campaign(store).frame("").collect())
     except (lasthop.CampaignError, OSError):
-        return 0  # it is being made
+        return 0  # the folder is being created
 
 
 def main() -> None:
-    """Runs what is named."""
+    """Runs the named measurements."""
     known = {"cost": cost, "share": share, "hours": hours, "kills": kills}
     if len(sys.argv) != 2 or sys.argv[1] not in known:
         say(__doc__ or "")

@@ -1,15 +1,15 @@
-"""How fast the page of `lasthop explore` answers, and what it leaves behind.
+"""Response times and resource usage of the page of `lasthop explore`.
 
     .venv/bin/python benches/explore.py [--moves 200] [--leak 1000] [--json FILE]
 
-Needs Debian's chromium. Measures, on whatever else this machine does at the time (its load is
-printed beside the figures):
+Needs Debian's chromium. The load of the machine during the measurements is printed with the
+results:
 
-* from the command to the first results in the browser;
-* 200 moves of a slider: from the move to the first result in the page;
+* time from the command to the first results in the browser;
+* 200 moves of a slider: time from the move to the first result in the page;
 * 1,000 moves: threads and memory of the server, heap of the page, before and after;
-* frames a second while a diagram of 50,000 events zooms;
-* four pages at once: from the move to the first result, and threads at work.
+* frames per second while a diagram of 50,000 events zooms;
+* four pages simultaneously: time from the move to the first result, and number of working threads.
 """
 
 from __future__ import annotations
@@ -69,14 +69,14 @@ ZOOM = """async (seconds) => {
 
 
 def quantiles(values: list[float]) -> dict[str, float]:
-    """Median, 95th percentile and largest, in ms."""
+    """Median, 95th percentile and maximum, in ms."""
     found = np.quantile(values, [0.5, 0.95, 1.0])
     names = ("median_ms", "p95_ms", "max_ms")
     return {name: round(float(one), 1) for name, one in zip(names, found, strict=True)}
 
 
 def places(count: int) -> list[int]:
-    """Where the slider is moved to: from 20 kbps to 100 Mbps and back."""
+    """Positions of the slider: from 20 kbps to 100 Mbps and back."""
     return [int(280 + 560 * abs(((7 * n) % 200) / 100 - 1)) for n in range(count)]
 
 
@@ -97,7 +97,7 @@ def status(pid: int, name: str) -> int:
 
 
 def heap(page: Page) -> float:
-    """Megabytes of JavaScript after a collection."""
+    """Megabytes of JavaScript heap after a garbage collection."""
     session = page.context.new_cdp_session(page)
     session.send("HeapProfiler.collectGarbage")
     found = session.send("Runtime.getHeapUsage")["usedSize"] / 1e6
@@ -106,7 +106,7 @@ def heap(page: Page) -> float:
 
 
 def leaks(page: Page, server: Explorer, moves: int) -> dict[str, Any]:
-    """What 1,000 moves leave behind; a tenth as many go before."""
+    """Resources used before and after 1,000 moves; a tenth as many moves are made first."""
 
     def move(count: int) -> None:
         for place in places(count):
@@ -130,7 +130,7 @@ def leaks(page: Page, server: Explorer, moves: int) -> dict[str, Any]:
 
 
 def frames(browser: Browser, server: Explorer) -> dict[str, Any]:
-    """Frames a second while a diagram zooms."""
+    """Frames per second while a diagram zooms."""
     page = opened(browser, server)
     # A file whose trace has about 50,000 events.
     page.locator("#f-flow-download-app-size").fill("5400 kB")
@@ -160,7 +160,7 @@ def frames(browser: Browser, server: Explorer) -> dict[str, Any]:
 
 
 def together(browser: Browser, server: Explorer, people: int, moves: int) -> dict[str, Any]:
-    """Several pages that move their sliders at the same time."""
+    """Several pages that move their sliders simultaneously."""
     most = 0
     done = threading.Event()
 
@@ -180,7 +180,7 @@ def together(browser: Browser, server: Explorer, people: int, moves: int) -> dic
     pages = [opened(browser, server) for _ in range(people)]
     watcher = threading.Thread(target=watch)
     watcher.start()
-    # All pages move by themselves; the last result of each is awaited.
+    # All pages move their sliders by themselves; the last result of each page is awaited.
     script = f"""async ([selector, all]) => {{
       const move = {MOVE};
       const found = [];
@@ -204,7 +204,7 @@ def together(browser: Browser, server: Explorer, people: int, moves: int) -> dic
 
 
 def main() -> None:
-    """Measures, prints, and writes what was asked for."""
+    """Runs the requested measurements, and prints and stores their results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--moves", type=int, default=200)
     parser.add_argument("--leak", type=int, default=1000)

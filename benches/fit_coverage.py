@@ -1,13 +1,13 @@
-"""Coverage of the intervals of `lasthop fit`, choice of the family, false alarms of its tests.
+"""Intervals of `lasthop fit`: coverage; selection of the family; false positives of its tests.
 
-Draws synthetic records from known models, fits all families to each, and prints for each model how
-often each interval holds the truth, how often BIC chooses the right family and how often a test of
-fit rejects the right model at its level.
+Generates synthetic records from known models and fits all families to each. For each model, prints
+how often each interval contains the true value, how often BIC selects the right family, and how
+often a test of fit rejects the right model at its level.
 
     .venv/bin/python benches/fit_coverage.py [--records 500] [--frames 100000]
 
-Parameters are drawn anew for each record, so that the figures are of a population and not of one
-lucky chain.
+Parameters are sampled separately for each record, so that the results represent a population rather
+than a single chain.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ KNOWN = {model.name: model for model in MODELS}
 
 
 def drawn_parameters(family: str, random: np.random.Generator) -> list[float]:
-    """Parameters such as links have: losses of 1 to 20 %, bad periods of 2.5 to 50 frames."""
+    """Typical parameters of links: losses of 1 to 20 %, bad periods of 2.5 to 50 frames."""
     loss = 10.0 ** random.uniform(-2.0, -0.7)
     burst = 10.0 ** random.uniform(0.4, 1.7)
     bad = random.uniform(0.3, 0.7)
@@ -54,7 +54,7 @@ def drawn_parameters(family: str, random: np.random.Generator) -> list[float]:
 
 
 def drawn_record(family: str, values: list[float], frames: int, number: int) -> Record:
-    """A record of so many frames from the model."""
+    """A record of the given number of frames from the model."""
     model, kinds, times = KNOWN[family], None, {}
     if family == "two-state":
         random = np.random.default_rng([2, number])
@@ -78,7 +78,7 @@ def drawn_record(family: str, values: list[float], frames: int, number: int) -> 
 
 
 def main() -> None:
-    """Prints a line for each family, and the totals."""
+    """Prints one line per family, and the totals."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--records", type=int, default=500)
     parser.add_argument("--frames", type=int, default=100_000)

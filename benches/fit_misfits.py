@@ -27,12 +27,12 @@ from lasthop.evaluating.fit.models import MODELS
 from lasthop.evaluating.fit.records import Record
 
 KINDS = ("right", "pareto", "oscillating")
-# Bounds of the mean loss by which results are split.
+# Bounds of the mean loss by which results are grouped.
 CLASSES = (0.01, 0.02, 0.04, 0.2)
 
 
 def pareto(random: np.random.Generator, loss: float, frames: int, shape: float = 1.2) -> Record:
-    """Bursts of floor(X), X of Pareto's law from 1 on; geometric gaps."""
+    """Bursts of floor(X), X Pareto distributed with minimum 1; geometric gaps."""
     lengths = np.arange(1.0, 1e6)
     mean_burst = float((lengths**-shape).sum() + 1e6 ** (1.0 - shape) / (shape - 1.0))
     count = 2 * int(frames * loss / mean_burst) + 1000
@@ -49,7 +49,7 @@ def oscillating(random: np.random.Generator, loss: float, frames: int) -> Record
 
 
 def one(kind: str, frames: int, number: int) -> tuple[float, list[str]]:
-    """The mean loss asked for, and the tests that reject the model that BIC chooses."""
+    """The requested mean loss, and the tests that reject the model selected by BIC."""
     random = np.random.default_rng([3, KINDS.index(kind), number])
     if kind == "right":
         family = list(KNOWN)[number % len(KNOWN)]
@@ -89,7 +89,7 @@ def main() -> None:
 
 
 def summary(rows: list[tuple[float, bool]]) -> str:
-    """Rejected fits, in all and by mean loss."""
+    """Rejected fits, in total and by mean loss."""
     parts = [f"{sum(failed for _, failed in rows)} of {len(rows)} rejected"]
     for low, high in pairwise(CLASSES):
         own = [failed for loss, failed in rows if low <= loss < high]

@@ -1,24 +1,25 @@
 """Count the instructions of one replication with callgrind, and print them as JSON.
 
-Usage: python benches/instructions.py [--check | --keep | --frames | --laws]
+Usage: `python benches/instructions.py [--check | --keep | --frames | --laws]`
 
-The cases are those of `crates/lasthop/benches/study.rs` (`--once`), and `floor`, a loop written by
-hand for the first of them. The count includes the start of the process, some 0.3 million. It
-repeats to the last digits, whatever else the machine does; other compilers and C libraries shift
-it a little.
+The cases are those of `crates/lasthop/benches/study.rs` (`--once`), and `floor`, a hand-written
+loop for the first of them. The count includes the start of the process, about 0.3 million. It is
+reproducible to the last digits, regardless of other work on the machine; other compilers and C
+libraries change it slightly.
 
---frames counts instead what a frame of a link protocol takes, over one link and over 64 in a row:
-instructions of a case of `crates/lasthop/benches/frames.rs`, divided by the frames that its links
-send. It fails if a frame of hybrid FEC and ARQ takes more than twice as many as one of selective
-repeat.
+`--frames` instead counts instructions per frame of a link protocol, over one link and over 64
+consecutive links. A case of `crates/lasthop/benches/frames.rs` is divided by the number of frames
+that its links send. It fails if a frame of hybrid FEC and ARQ takes more than twice as many
+instructions as one of selective repeat.
 
---laws counts what an ACK takes with each congestion law of
-`crates/lasthop/examples/tcp_speed.rs`: in all, beyond Reno, and beyond Reno with the options that
-the law turns on (pacing, time stamps, explicit congestion notification), which is the law's own. It
-fails if one takes more than 560 by itself: 15 ns, as the costliest law's take (README.md).
+`--laws` counts the instructions per ACK of each congestion control algorithm of
+`crates/lasthop/examples/tcp_speed.rs`: in total, in excess of Reno, and in excess of Reno with the
+options that the algorithm enables (pacing, timestamps, explicit congestion notification). It fails
+if the last number of an algorithm is more than 560: 15 ns at the rate of the most expensive
+algorithm (README.md).
 
---check compares with `benches/instructions.json` and fails if a case has grown by more than 3 %;
---keep writes that file. Needs valgrind. Standard library only.
+`--check` compares with `benches/instructions.json` and fails if a case has grown by more than 3 %;
+`--keep` writes that file. Needs valgrind. Standard library only.
 """
 
 # ruff: noqa: S603, T201
@@ -36,20 +37,20 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = Path(__file__).with_suffix(".json")
 CASES = ("raw", "sr", "raw-congestion", "web")
-# Growth over the kept figure that fails the check.
+# Growth over the stored count that fails the check.
 TOLERANCE = 0.03
 # Protocols and numbers of links of `frames.rs`.
 PROTOCOLS = ("raw", "selective-repeat", "harq")
 HOPS = (1, 64)
-# Instructions of a frame of hybrid FEC and ARQ for each of selective repeat, at most.
+# Maximum ratio of the instructions per frame: hybrid FEC and ARQ to selective repeat.
 MOST_HARQ = 2.0
-# ACKs of a round of `tcp_speed.rs --once`; instructions of an ACK that a law may take by itself.
+# ACKs per round of `tcp_speed.rs --once`; maximum instructions per ACK of the algorithm alone.
 ACKS = 200_000
 MOST_OF_A_LAW = 560
 
 
 def build(*benches: str) -> dict[str, str]:
-    """Build some benches as `cargo bench` does; the executables by name."""
+    """Build benches like `cargo bench`; returns their executables by name."""
     command = ["cargo", "bench", "--locked", "--quiet", "-p", "lasthop", "--no-run"]
     command += ["--message-format=json"]
     for bench in benches:
@@ -59,7 +60,7 @@ def build(*benches: str) -> dict[str, str]:
 
 
 def build_example(name: str) -> str:
-    """Build an example as users build the engine; its executable."""
+    """Build an example with the profile of users; returns its executable."""
     command = ["cargo", "build", "--release", "--locked", "--quiet", "-p", "lasthop"]
     command += ["--message-format=json", "--example", name]
     output = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
@@ -67,7 +68,7 @@ def build_example(name: str) -> str:
 
 
 def executables(messages: str) -> dict[str, str]:
-    """The executables that cargo's messages name, by target."""
+    """The executables in cargo's messages, by target."""
     parsed = (json.loads(line) for line in messages.splitlines() if line.startswith("{"))
     return {
         message["target"]["name"]: message["executable"]
@@ -77,7 +78,7 @@ def executables(messages: str) -> dict[str, str]:
 
 
 def count(command: list[str]) -> int:
-    """Instructions that a process executes in user space."""
+    """Number of instructions that a process executes in user space."""
     valgrind = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", *command]
     process = subprocess.run(valgrind, stderr=subprocess.PIPE, text=True, check=False)
     found = re.search(r"I\s+refs:\s+([\d,]+)", process.stderr)
@@ -87,7 +88,7 @@ def count(command: list[str]) -> int:
 
 
 def grown(now: dict[str, int], kept: dict[str, int]) -> list[str]:
-    """One line for each case that has grown beyond the tolerance."""
+    """One line per case that has grown beyond the tolerance."""
     return [
         f"{case}: {now[case]:,} instructions, {now[case] / kept[case] - 1:+.1%} over the "
         f"{kept[case]:,} of {KEPT.name}; at most {TOLERANCE:.0%} is allowed"
@@ -97,7 +98,7 @@ def grown(now: dict[str, int], kept: dict[str, int]) -> list[str]:
 
 
 def frames() -> None:
-    """Print the instructions of a frame, by protocol and number of links; fail if HARQ has more."""
+    """Print the instructions per frame by protocol and number of links; fail above the limit."""
     bench = build("frames")["frames"]
 
     def each(protocol: str, hops: int) -> float:
@@ -114,7 +115,7 @@ def frames() -> None:
 
 
 def laws() -> None:
-    """Print the instructions of an ACK by congestion law; fail if a law takes too many."""
+    """Print the instructions per ACK by congestion control algorithm; fail above the limit."""
     example = build_example("tcp_speed")
     listed = subprocess.run([example, "--laws"], check=True, stdout=subprocess.PIPE, text=True)
 
@@ -132,7 +133,7 @@ def laws() -> None:
 
 
 def main() -> None:
-    """Count, print, and do what the options say."""
+    """Run the measurements that the options select."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument("--check", action="store_true", help="fail if a case has grown by 3 %%")

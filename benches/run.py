@@ -1,11 +1,12 @@
-"""Print what a replication costs here and in ns-2, and what a frame costs in each link protocol.
+"""Print the cost of a replication here and in ns-2, and of a frame in each link protocol.
 
 Usage: python benches/run.py [--rounds 5]
 
-Builds and runs `crates/lasthop/benches/study.rs`; where `ns` (ns-2) is installed also runs the same
-scenarios there, in its fastest setting (slim=1 sched=Heap), processor time of the whole process.
-Both alternate, and medians count. Then runs `crates/lasthop/examples/link_speed.rs`. With --links
-only that. The date, the machine and its load stand above the tables. Standard library only.
+Builds and runs `crates/lasthop/benches/study.rs`. If `ns` (ns-2) is installed, the same scenarios
+are run there with its fastest settings (slim=1 sched=Heap); the processor time of the whole process
+counts. Both alternate, and medians are printed. Then `crates/lasthop/examples/link_speed.rs` is
+run; with --links, only that. The date, the machine and its load are printed above the tables.
+Standard library only.
 """
 
 # ruff: noqa: S603, T201
@@ -28,7 +29,7 @@ NS2 = ROOT / "tools" / "ns2"
 SETTING = ["tcp=Reno", "err=uniform", "p=0.025", "sched=Heap", "slim=1"]
 FILE = ["ft.tcl", *SETTING, "pkt=252", "minrto=1"]
 WEB = ["web.tcl", *SETTING]
-# Case of the Rust bench: the same in ns-2, and the ratio that is asked for.
+# Case of the Rust bench: arguments of the same case in ns-2, and the required ratio.
 CASES: dict[str, tuple[list[str] | None, str]] = {
     "raw": (FILE, "25"),
     "raw-congestion": ([*FILE, "cong=1"], "80"),
@@ -40,12 +41,12 @@ CASES: dict[str, tuple[list[str] | None, str]] = {
 }
 
 
-# Links whose frame events must come at 10 M a second and core.
+# Protocols whose links must process 10 M frame events per second and core.
 FAST = ("selective repeat", "Karn RLP", "out-of-sequence RLP")
 
 
 def processor_time(command: list[str], **options: object) -> float:
-    """Run a command to its end; seconds of processor time, user and system."""
+    """Run a command to its end; returns its processor time in seconds, user and system."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, **options)  # type: ignore[call-overload]
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
@@ -55,13 +56,13 @@ def processor_time(command: list[str], **options: object) -> float:
 
 
 def ns(arguments: list[str], seed: int) -> float:
-    """Milliseconds of one ns-2 process."""
+    """Time of one ns-2 process in milliseconds."""
     script, *rest = arguments
     return 1e3 * processor_time(["ns", script, *rest, f"seed={seed}"], cwd=NS2)
 
 
 def lasthop() -> dict[str, tuple[float, int]]:
-    """Milliseconds and events of one replication, by case."""
+    """Time in milliseconds and number of events of one replication, by case."""
     command = ["cargo", "bench", "--locked", "--quiet", "-p", "lasthop", "--bench", "study"]
     output = subprocess.run(
         [*command, "--", "--csv"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
@@ -71,7 +72,7 @@ def lasthop() -> dict[str, tuple[float, int]]:
 
 
 def link_costs() -> None:
-    """Print what a frame event costs on saturated links."""
+    """Print the cost of a frame event on saturated links."""
     command = ["cargo", "run", "--locked", "--quiet", "--release", "-p", "lasthop"]
     output = subprocess.run(
         [*command, "--example", "link_speed", "--", "--csv"],
@@ -90,7 +91,7 @@ def link_costs() -> None:
 
 
 def machine() -> str:
-    """The date, the processor, and who else is on it."""
+    """The date, the processor, and the load of the machine."""
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text(encoding="utf-8").splitlines() if cpuinfo.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
@@ -115,7 +116,7 @@ def main() -> None:
 
 
 def replication_costs(rounds: int) -> None:
-    """Print what a replication costs here and in ns-2."""
+    """Print the cost of a replication here and in ns-2."""
     has_ns = shutil.which("ns") is not None
     ours: dict[str, list[float]] = {name: [] for name in CASES}
     theirs: dict[str, list[float]] = {name: [] for name in CASES}

@@ -1,4 +1,4 @@
-"""A notebook: load a scenario, run it, look at its results, compare two protocols.
+"""A notebook: load a scenario, run it, inspect its results, compare two protocols.
 
 In the browser: `marimo edit examples/notebook.py`. As a script: `python examples/notebook.py`.
 """
@@ -51,7 +51,7 @@ def _(mo, scenario):
 
 @app.cell
 def _(lasthop, replications, scenario):
-    # Two protocols, three lengths of fade.
+    # Two protocols, three fade durations.
     protocols = [{"kind": "raw"}, {"kind": "selective-repeat", "window": 32}]
     results = lasthop.run(
         scenario.sweep(
