@@ -8,38 +8,39 @@ use lasthop_base::packet::{MAX_SACK_BLOCKS, MAX_SACK_BLOCKS_WITH_TIMESTAMPS};
 use lasthop_base::schema::keys::choice;
 use lasthop_base::units::{Bytes, Duration};
 
-/// Which arithmetic a TCP follows where the RFCs and ns-2 differ.
+/// Conventions that a TCP follows where the RFCs and ns-2 differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Conventions {
-    /// ns-2 2.30 to 2.35: windows count whole packets, half of the window in use is kept
-    /// fractional, a transfer is one-way.
+    /// ns-2 2.30 to 2.35: windows are counted in whole packets, half of the window in use is not
+    /// rounded, and transfers are one-way.
     Ns2,
-    /// RFC 5681, 6582, 6675: windows count bytes, half of the flight size.
+    /// RFC 5681, 6582, 6675: windows are counted in bytes; a reduction halves the flight size.
     Rfc,
-    /// Linux 6: windows count whole segments and grow by what is delivered; half of the window; the
-    /// timeout is SRTT and a variation that is never below the minimum RTO.
+    /// Linux 6: windows are counted in whole segments and grow by delivered segments; a reduction
+    /// halves the window; the RTO is SRTT plus a variation of at least the minimum RTO.
     Linux,
 }
 
 choice! {
-    /// How a TCP finds out that a reduction of its window answered no loss.
+    /// Detection of spurious reductions of the window.
     pub enum UndoKind {
-        /// Not at all.
+        /// No detection.
         Off = "off",
         /// By timestamps: Eifel (RFC 3522); needs `timestamps = true`.
         Eifel = "eifel",
-        /// By whatever tells first: reports of duplicates (DSACK, RFC 2883), the ACKs after a timeout
-        /// (F-RTO, RFC 5682), timestamps; with RACK-TLP only.
+        /// By the first evidence of any kind: reports of duplicates (DSACK, RFC 2883), ACKs after a
+        /// timeout (F-RTO, RFC 5682), timestamps. Only with RACK-TLP.
         All = "all",
     }
 }
 
-/// How the writes of an application become segments.
+/// Segmentation of data written by an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WritePolicy {
-    /// Each write ends a segment, and the FIN has a segment of its own.
+    /// Each send call ends a segment, and the FIN is sent in its own segment.
     Messages,
-    /// Writes that are not sent yet form one stream of full segments, and the FIN is sent with the last of them.
+    /// Unsent data of several send calls forms one stream of full segments, and the FIN is sent
+    /// with the last of them.
     Stream {
         /// Whether a short segment waits while another short one is unacknowledged: Nagle's algorithm (RFC 9293,
         /// section 3.7.4) with Minshall's change.
@@ -48,32 +49,33 @@ pub enum WritePolicy {
 }
 
 choice! {
-    /// What tells that a segment is lost.
+    /// Condition for declaring a segment lost.
     pub enum LossDetection {
-        /// As many duplicate acknowledgments as dupack_threshold says.
+        /// As many duplicate ACKs as dupack_threshold specifies.
         Duplicates = "duplicates",
-        /// A round trip has passed since the first of them (TCP-DCR), so that the link may repair it before.
+        /// One RTT after the first duplicate ACK (TCP-DCR), so that the link can repair the loss
+        /// before.
         Delayed = "delayed",
-        /// A window of them (RFC 4653); one new segment for two of them meanwhile.
+        /// A window of duplicate ACKs (RFC 4653); meanwhile one new segment per two duplicates.
         NcrCareful = "ncr-careful",
-        /// A window of them (RFC 4653); one new segment for each of them meanwhile.
+        /// A window of duplicate ACKs (RFC 4653); meanwhile one new segment per duplicate.
         NcrAggressive = "ncr-aggressive",
     }
 }
 
-/// How losses are found and repaired.
+/// Recovery scheme: detection and repair of losses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecoveryKind {
-    /// Fast retransmit and fast recovery, left at the first new ACK (RFC 5681).
+    /// Fast retransmit and fast recovery, which ends at the first ACK for new data (RFC 5681).
     Reno,
     /// Fast retransmit and slow start.
     Tahoe,
-    /// Partial ACKs retransmit the next hole (RFC 6582).
+    /// A partial ACK triggers the retransmission of the next hole (RFC 6582).
     NewReno,
     /// ns-2's `Sack1`.
     SackNs2,
-    /// RACK-TLP (RFC 8985) with proportional rate reduction (RFC 9937); without SACK three duplicates and
-    /// partial ACKs find the losses.
+    /// RACK-TLP (RFC 8985) with proportional rate reduction (RFC 9937); without SACK, losses are
+    /// detected by three duplicates and partial ACKs.
     RackTlp,
     /// Conservative SACK-based recovery (RFC 6675).
     Sack6675,
@@ -83,35 +85,38 @@ pub enum RecoveryKind {
     Lhp,
 }
 
-/// What a sender makes of the news that a link has lost a segment, over its recovery.
+/// Reactions of a sender to notifications that a link has lost a segment, in addition to its
+/// recovery scheme.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Notices {
-    /// Nothing, or what its recovery knows by itself.
+    /// None, except those of the recovery scheme.
     #[default]
     Off,
-    /// The segment goes again (HACK, EWLN).
+    /// The segment is retransmitted (HACK, EWLN).
     Resend,
-    /// The same, and duplicates that ask for it do not count until it is there (HACK-fixed).
+    /// Like [`Self::Resend`], and duplicate ACKs for the segment are not counted until it is
+    /// acknowledged (HACK-fixed).
     Excuse,
-    /// The same, and duplicates begin anew (TCP-ELN).
+    /// Like [`Self::Resend`], and the count of duplicates is cleared (TCP-ELN).
     Restart,
-    /// A marked duplicate sends again what it asks for, once, and does not count (Balakrishnan and Katz).
+    /// The first marked duplicate ACK triggers the retransmission of its segment. Marked duplicates
+    /// are not counted (Balakrishnan and Katz).
     Marks,
-    /// Some segments are for queues to drop first; a mark of the receiver on the duplicate that counts says that the loss
-    /// was random (Casablanca).
+    /// Queues drop some segments first. The receiver marks its ACKs if the loss was random, and the
+    /// sender uses the mark on the duplicate ACK that triggers fast retransmit (Casablanca).
     Casablanca,
-    /// The same, but the sender judges by what was lost (Ifrane).
+    /// Like [`Self::Casablanca`], but the sender classifies losses by the segments lost (Ifrane).
     Ifrane,
 }
 
 choice! {
-    /// What a notice that a link has begun to send a segment again (ERSN) does to the sender's timer.
+    /// Effect of an explicit retransmission start notification (ERSN) on the sender's timer.
     pub enum Ersn {
-        /// Nothing.
+        /// No effect.
         Off = "off",
-        /// It starts anew when it would fire for that segment, without a timeout.
+        /// When the timer expires for that segment, it is restarted without a timeout.
         Hold = "hold",
-        /// It starts anew at once.
+        /// The timer is restarted immediately.
         Restart = "restart",
     }
 }
@@ -120,105 +125,111 @@ choice! {
 /// [`presets::config`](super::presets::config).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
-    /// Which arithmetic.
+    /// Conventions where the RFCs and ns-2 differ.
     pub conventions: Conventions,
-    /// How losses are repaired.
+    /// Recovery scheme.
     pub recovery: RecoveryKind,
-    /// What tells that a segment is lost; only with [`RecoveryKind::Sack6675`].
+    /// Condition for declaring a segment lost; only with [`RecoveryKind::Sack6675`].
     pub loss_detection: LossDetection,
-    /// How the congestion window moves.
+    /// Congestion control algorithm.
     pub law: CongestionControlKind,
-    /// Does HyStart++ (RFC 9406) end slow start?
+    /// Whether HyStart++ (RFC 9406) ends slow start.
     pub hystart: bool,
-    /// Are segments paced?
+    /// Whether segments are paced.
     pub pacing: bool,
-    /// How spurious reductions are found out.
+    /// Detection of spurious reductions.
     pub undo: UndoKind,
     /// Sender maximum segment size: payload bytes of a full segment.
     pub segment: Bytes,
     /// Bytes added to the payload of each data segment on the wire.
     pub header: Bytes,
-    /// Bytes of a segment without payload (ACK, SYN, FIN), SACK blocks and timestamps apart.
+    /// Bytes of a segment without payload (ACK, SYN, FIN), excluding SACK blocks and timestamps.
     pub ack_size: Bytes,
-    /// Does the wire carry the bytes of options (SACK, timestamps) in full? ns-2 counts 8 bytes
-    /// per SACK block and nothing else.
+    /// Whether options (SACK, timestamps) are counted in full on the wire. ns-2 counts only 8 bytes
+    /// per SACK block.
     pub charge_options: bool,
-    /// Receive window, in segments; at least one.
+    /// Receive window in segments, at least 1.
     pub receive_window: f64,
-    /// Delay of an ACK for in-order data; `None` acknowledges every segment at once.
+    /// Delay of an ACK for in-order data; `None`: every segment is acknowledged immediately.
     pub delayed_ack: Option<Duration>,
-    /// Do ACKs carry SACK blocks?
+    /// Whether ACKs carry SACK blocks.
     pub sack: bool,
-    /// Does the receiver report duplicates (DSACK, RFC 2883)?
+    /// Whether the receiver reports duplicates (DSACK, RFC 2883).
     pub dsack: bool,
-    /// Does it ask for explicit congestion notification (RFC 3168)?
+    /// Whether explicit congestion notification is requested (RFC 3168).
     pub ecn: bool,
-    /// Does a mark reduce the window by less than a loss does (RFC 8511)? Reno's law and CUBIC's of RFC 9438 know
-    /// how.
+    /// Whether a mark reduces the window by less than a loss (RFC 8511). Supported by Reno and by
+    /// CUBIC of RFC 9438.
     pub abe: bool,
-    /// Do the buffers of both hosts grow with the connection, as Linux's do (`net.ipv4.tcp_rmem`, `tcp_wmem`)? Then
-    /// `receive_window` says nothing.
+    /// Whether the buffers of both hosts grow with the connection, as in Linux
+    /// (`net.ipv4.tcp_rmem`, `tcp_wmem`). `receive_window` is then ignored.
     pub autotuning: bool,
-    /// Are tail losses probed for (RFC 8985, section 7)? Only with [`RecoveryKind::RackTlp`], as the next.
+    /// Whether tail loss probes are sent (RFC 8985, section 7). Only with
+    /// [`RecoveryKind::RackTlp`], like [`Self::frto`].
     pub tail_probes: bool,
-    /// Do the ACKs after a timeout show whether it was spurious (RFC 5682)?
+    /// Whether F-RTO uses the ACKs after a timeout to detect a spurious one (RFC 5682).
     pub frto: bool,
-    /// Segments that leave in one piece at least if there are as many, as from a host with segmentation offload; 0: each
-    /// leaves by itself.
+    /// Minimum number of segments per GSO segment if as many are available, for a host with
+    /// segmentation offload; 0: each segment is sent individually.
     pub pieces: u32,
-    /// Does a host hand several segments on at once (segmentation offload)? If not, no piece has more than one.
+    /// Whether GSO segments can have more than one segment (segmentation offload).
     pub offload: bool,
-    /// Time between two ticks of the host, at which its timers fire, those of long delays at every eighth or later ones;
-    /// zero: timers are exact. Only with [`RecoveryKind::RackTlp`].
+    /// Interval between the timer ticks of the host, at which its timers expire. Timers with long
+    /// delays expire at every eighth or a later tick. Zero: exact timers. Only with
+    /// [`RecoveryKind::RackTlp`].
     pub timer_tick: Duration,
-    /// The first SYN are sent again so often, before the timeout doubles (`net.ipv4.tcp_syn_linear_timeouts`).
+    /// Number of retransmissions of the SYN before the timeout doubles
+    /// (`net.ipv4.tcp_syn_linear_timeouts`).
     pub linear_syns: u32,
-    /// ACKs that leave at once at the beginning of a connection, whatever `delayed_ack` says.
+    /// Number of ACKs that are sent immediately at the start of a connection, regardless of
+    /// `delayed_ack`.
     pub quick_acks: u32,
-    /// Are ACKs of what arrives above a hole held back for a moment (Linux)? Only with [`Self::quick_acks`] and
-    /// [`Self::sack`].
+    /// ACK compression: ACKs of segments above a hole are held back briefly (Linux). Only with
+    /// [`Self::quick_acks`] and [`Self::sack`].
     pub ack_compression: Option<AckCompression>,
-    /// What the marks that it echoes and gets tell.
+    /// Meaning of the congestion marks that it echoes and receives.
     pub marks: Marks,
     /// Timestamps option (RFC 7323).
     pub timestamps: bool,
-    /// Tick of the clock that stamps; that of [`Self::clock_granularity`] but for laws that need to know when segments
-    /// arrived.
+    /// Tick of the timestamp clock. It equals [`Self::clock_granularity`] except with congestion
+    /// control algorithms that require arrival times.
     pub timestamp_tick: Duration,
     /// Limited transmit (RFC 3042).
     pub limited_transmit: bool,
-    /// Does a window that the application does not use stay as it is (RFC 7661)?
+    /// Whether a window that the application does not use remains unchanged (RFC 7661).
     pub window_validation: bool,
-    /// Does a pause longer than the RTO bring the window back to the initial one (RFC 5681, section 4.1)?
+    /// Whether an idle period longer than the RTO reduces the window to the initial one (RFC 5681,
+    /// section 4.1).
     pub restart_after_idle: bool,
-    /// Does Reno's window grow by the bytes that an ACK acknowledges (RFC 3465), in slow start by so many segments at most?
+    /// Maximum growth of Reno's window per ACK in slow start, in segments, if it grows by
+    /// acknowledged bytes (RFC 3465).
     pub byte_counting: Option<u32>,
-    /// Does a SYN open the connection?
+    /// Whether a SYN opens the connection.
     pub handshake: bool,
-    /// Only the opener sends data, and the other side answers the SYN with a plain ACK.
+    /// Whether only the opener sends data, and the other endpoint answers the SYN with a plain ACK.
     pub one_way: bool,
-    /// Does a FIN close it?
+    /// Whether a FIN closes the connection.
     pub fin: bool,
-    /// Is the last segment of an application write padded to full size?
+    /// Whether the last segment of a send call is padded to full size.
     pub pad_segments: bool,
-    /// How writes become segments.
+    /// Segmentation of written data.
     pub writes: WritePolicy,
-    /// Initial window, in segments; at least one.
+    /// Initial window in segments, at least 1.
     pub initial_window: f64,
-    /// Duplicate ACKs that trigger fast retransmit.
+    /// Number of duplicate ACKs that trigger fast retransmit.
     pub dupack_threshold: u32,
-    /// Consecutive explicit losses that noise can cause at most: more of them mean a disconnection. `None`: any number.
-    /// Only with [`RecoveryKind::Esack`], as the next.
+    /// Maximum number of consecutive ELNs attributed to noise; more of them mean a disconnection.
+    /// `None`: no maximum. Only with [`RecoveryKind::Esack`], like [`Self::ersn`].
     pub eln_filter: Option<u32>,
-    /// What a notice that a link sends a segment again does.
+    /// Effect of an ERSN on the timer.
     pub ersn: Ersn,
-    /// What news of losses on a link do.
+    /// Reactions to explicit loss notifications.
     pub notices: Notices,
     /// RTO before the first sample.
     pub initial_rto: Duration,
-    /// Lower bound of the RTO, before back-off.
+    /// Lower bound of the RTO, before backoff.
     pub min_rto: Duration,
-    /// Upper bound of the RTO, after back-off.
+    /// Upper bound of the RTO, after backoff.
     pub max_rto: Duration,
     /// Granularity G of the clock that times segments.
     pub clock_granularity: Duration,
@@ -228,12 +239,13 @@ pub struct Config {
 pub(super) const TIMESTAMPS: u32 = 12;
 
 impl Config {
-    /// Does a sender keep a full record of each segment? Loss detection that marks segments as lost needs one.
+    /// Returns `true` if the sender keeps a full record of each segment, which is required by loss
+    /// detection that marks segments as lost.
     pub(super) fn keeps_records(&self) -> bool {
         self.recovery == RecoveryKind::RackTlp
     }
 
-    /// Phases of the clocks of hosts differ within this time.
+    /// Period of the host clocks: their phases differ by less.
     pub fn clock_period(&self) -> Duration {
         match self.timer_tick {
             Duration::ZERO => self.clock_granularity,
@@ -241,12 +253,12 @@ impl Config {
         }
     }
 
-    /// Whether blocks of an erasure code are sent.
+    /// Returns `true` if blocks of an erasure code are sent.
     pub fn sends_blocks(&self) -> bool {
         matches!(self.law, CongestionControlKind::LtTcp(_))
     }
 
-    /// The window that a host advertises first, bytes.
+    /// First window that a host advertises, bytes.
     pub(super) fn first_window(&self) -> u64 {
         if self.autotuning {
             Memory::of_host(self.segment.get()).1
@@ -255,14 +267,14 @@ impl Config {
         }
     }
 
-    /// Do data go from the opener to the acceptor only? Then a dialogue takes a connection for each
-    /// direction.
+    /// Returns `true` if data flows only from the opener to the acceptor. A dialogue then uses one
+    /// connection per direction.
     pub fn is_simplex(&self) -> bool {
         self.one_way
     }
 
-    /// Does an acceptor do nothing but acknowledge, each segment at once? Then it never waits for
-    /// anything.
+    /// Returns `true` if an acceptor only acknowledges, each segment immediately, so that it has no
+    /// timers.
     pub fn only_acknowledges(&self) -> bool {
         self.one_way
             && self.delayed_ack.is_none()
@@ -270,36 +282,37 @@ impl Config {
             && !self.announces_damage()
     }
 
-    /// Does a receiver tell the sender of segments that arrive damaged, with a header that can be read?
+    /// Returns `true` if a receiver notifies the sender of damaged segments with a readable header.
     pub fn announces_damage(&self) -> bool {
         let wants_news =
             matches!(self.notices, Notices::Resend | Notices::Excuse | Notices::Restart);
         wants_news || self.recovery == RecoveryKind::Lhp
     }
 
-    /// Are some segments for queues to drop first?
+    /// Returns `true` if some segments are marked for queues to drop first.
     #[inline]
     pub fn marks_some_out(&self) -> bool {
         matches!(self.notices, Notices::Casablanca | Notices::Ifrane)
     }
 
-    /// Does the sender make anything of the news that a link has lost a segment?
+    /// Returns `true` if the sender reacts to explicit loss notifications.
     pub fn knows_notices(&self) -> bool {
         let by_itself = matches!(self.recovery, RecoveryKind::Esack | RecoveryKind::Lhp);
         by_itself || self.notices != Notices::Off
     }
 
-    /// Have any segments of such a connection SACK blocks or timestamps? Units of an erasure code stand in these, too.
+    /// Returns `true` if segments can have SACK blocks or timestamps, or units of an erasure code
+    /// in their place.
     pub fn writes_options(&self) -> bool {
         self.sack || self.timestamps || self.sends_blocks()
     }
 
-    /// SACK blocks that an ACK reports at most: as many as the option space holds (RFC 2018,
-    /// section 4); ns-2's sink reports three.
+    /// Maximum number of SACK blocks per ACK: as many as fit into the option space (RFC 2018,
+    /// section 4). ns-2's sink reports three.
     pub fn max_sack_blocks(&self) -> usize {
         match (self.sack, self.conventions) {
             (false, _) => 0,
-            // SMART: what made the receiver acknowledge.
+            // SMART: the segment that triggered the ACK.
             _ if self.recovery == RecoveryKind::Lhp => 1,
             (true, Conventions::Rfc | Conventions::Linux) if !self.timestamps => MAX_SACK_BLOCKS,
             (true, _) => MAX_SACK_BLOCKS_WITH_TIMESTAMPS,
@@ -315,7 +328,7 @@ impl Config {
             self.ack_size.get() as u32
         };
         if !self.charge_options {
-            // ns-2 counts the blocks, but neither the option's head nor timestamps.
+            // ns-2 counts the blocks, but neither the header of the option nor timestamps.
             return base + 8 * u32::from(sack_blocks);
         }
         let timestamps = if self.timestamps { TIMESTAMPS } else { 0 };

@@ -1,24 +1,28 @@
-//! TCP: a full-duplex connection made of five separable parts, one for each question.
+//! TCP: a full-duplex connection with five separable parts.
 //!
-//! 1. *What was sent?* `sent`: a ring of records, for who looks back; `departures`: a smaller one, for who only measures;
-//!    `rate`: how fast it was delivered.
-//! 2. *What is lost?* `loss`: duplicate ACKs, SACK scoreboards of ns-2 and of RFC 6675.
-//! 3. *What goes out next?* [`recovery`]: Reno, NewReno (RFC 6582), SACK as ns-2's Sack1 and as
-//!    RFC 6675; or `blocks` of an erasure code (LT-TCP), which find losses by themselves.
-//! 4. *How much may be outstanding?* [`congestion_control`]: Reno, CUBIC (RFC 9438); HyStart++ (RFC 9406), pacing.
-//! 5. *When to give up waiting, and was it a mistake?* [`rtt`]: RFC 6298 with clock granularity,
-//!    minimum and back-off; `undo`: Eifel (RFC 3522).
+//! 1. Records of sent data: `sent` has a ring of full records, for loss detection; `departures` has
+//!    a smaller one, for measurements; `rate` measures the delivery rate.
+//! 2. Loss detection in `loss`: duplicate ACKs, SACK scoreboards of ns-2 and of RFC 6675, RACK.
+//! 3. Selection of the next segment in [`recovery`]: Reno, NewReno (RFC 6582), SACK of ns-2's Sack1
+//!    and of RFC 6675, RACK-TLP (RFC 8985); or `blocks` of an erasure code (LT-TCP), which detect
+//!    losses themselves.
+//! 4. Limits on outstanding data in [`congestion_control`]: Reno, CUBIC (RFC 9438) and others;
+//!    HyStart++ (RFC 9406), pacing.
+//! 5. Retransmission timeout in [`rtt`]: RFC 6298 with clock granularity, minimum and backoff;
+//!    detection of spurious timeouts and reductions in `undo`: Eifel (RFC 3522), F-RTO (RFC 5682),
+//!    DSACK.
 //!
-//! A named TCP is a combination of them, a line of data in [`presets`]. Conventions that differ
+//! A named TCP is a combination of these, a line of data in [`presets`]. Conventions that differ
 //! between tools are parameters of [`config::Config`], set by a profile.
 //!
-//! Sequence numbers are unwrapped 64-bit byte counts inside a machine (the SYN is byte 0, data
-//! start at 1) and 32 bits wide on the wire.
+//! Sequence numbers are unwrapped 64-bit byte counts inside the state machines (the SYN is byte 0,
+//! data starts at 1) and 32 bits wide on the wire.
 //!
-//! An [`Endpoint`] is one end of a connection. A simulation sets both ends up alike: a [`Connection`] is an endpoint that trusts
-//! its peer. A [`host::Socket`] is one that checks what arrives, with negotiated options, resets, all states and probes.
+//! An [`Endpoint`] is one endpoint of a connection. A simulation configures both endpoints
+//! identically: a [`Connection`] is an endpoint that trusts its peer. A [`host::Socket`] validates
+//! all segments that arrive, and has negotiated options, resets, all states and probes.
 //!
-//! *Not modelled*: urgent data, path MTU discovery.
+//! *Not modelled*: urgent data; path MTU discovery, except in [`host::Socket`].
 
 #[macro_use]
 mod forward;
@@ -58,7 +62,7 @@ pub use info::{Outstanding, PendingTimer, RecoveryState, TcpInfo};
 pub use presets::{Overrides, Profile, Variant};
 pub use sender::SenderCounters;
 
-/// Its examples are tested.
+/// Includes the examples of the README in the tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

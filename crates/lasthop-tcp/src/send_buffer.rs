@@ -1,90 +1,94 @@
-//! The send buffer of a Linux host: what an application has written and the peer has not acknowledged fills it, and an
-//! application that finds it full waits until a third of it is free (`tcp_sendmsg`, `sk_stream_write_space`).
+//! The send buffer of a Linux host. It holds data that the application has written and the peer has
+//! not acknowledged. An application that finds it full waits until one third of it is free
+//! (`tcp_sendmsg`, `sk_stream_write_space`). A *piece* is a socket buffer (`sk_buff`), sent as one
+//! GSO segment.
 //!
 //! ```text
 //!   WRITING --memory in use >= size--> WAITING --size - use >= use / 2--> WRITING
 //!
-//!   use    bytes written and not acknowledged, and a description of each piece in which they lie
-//!   size   2 (BBR: 3) max(10, cwnd) full segments with their memory; it grows, at most to 4 MB, when the application
-//!          waits and the window is not used up, or is by more than one piece after an ACK
+//!   use    bytes written and not acknowledged, and a descriptor per piece
+//!   size   2 (BBR: 3) max(10, cwnd) full segments with their memory, at most 4 MB; it grows when
+//!          the application waits, and the window is not used up or more than one piece was sent
+//!          since the latest ACK
 //! ```
 //!
-//! *Not modelled*: limits of all connections together (`tcp_mem`); pieces that SACK takes apart, which cost a description
-//! more; the time that an application takes to wake.
+//! *Not modelled*: limits of all connections together (`tcp_mem`); pieces that are split by SACK,
+//! each with an additional descriptor; the wake-up time of an application.
 
 use super::config::Config;
 use super::congestion_control::CongestionControlKind;
 use std::collections::VecDeque;
 
-/// `net.ipv4.tcp_wmem`: the largest buffer.
+/// Maximum size of the buffer (`net.ipv4.tcp_wmem`).
 const LARGEST: u64 = 4_194_304;
-/// Memory of a piece beside its data.
+/// Memory of a piece without its data.
 const DESCRIPTION: u64 = 832;
-/// Memory of a full segment beside its data, before it is rounded up to a power of two, and beside that.
+/// Memory of a full segment without its data, before it is rounded up to a power of two; `PACKET`:
+/// memory added after that.
 const HEADERS: u64 = 512;
 const PACKET: u64 = 256;
-/// An application writes into the last piece until it is so long.
+/// Maximum length of a piece to which an application adds data.
 const LARGEST_PIECE: u64 = 65_200;
 const INITIAL_WINDOW: u64 = 10;
 
-/// What of the connection decides.
+/// State of the connection that determines the fill level.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fill {
-    /// Bytes written and not acknowledged, and of these not sent.
+    /// Bytes written and not acknowledged.
     pub written: u64,
-    /// See above.
+    /// Bytes of these that have not been sent.
     pub unsent: u64,
-    /// Pieces that have been sent and are not acknowledged.
+    /// Number of pieces that have been sent and are not acknowledged.
     pub pieces: u64,
-    /// Segments that the window has room for.
+    /// Number of segments for which the window has room.
     pub room: u64,
     /// Congestion window, segments.
     pub cwnd: u64,
     /// Receive window, bytes.
     pub peer_window: u64,
-    /// Did more than one piece leave since the latest ACK? Then the later ones still wait below for the first to leave
-    /// the host (TCP small queues).
+    /// Whether more than one piece was sent since the latest ACK. The later ones then still wait in
+    /// a lower layer of the host for the first one to be sent (TCP small queues).
     pub is_bursty: bool,
 }
 
-/// The buffer of one connection, with what the application wants to write.
+/// Send buffer of one connection, and data that waits for room in it.
 #[derive(Clone, Debug)]
 pub(super) struct SendBuffer {
     segment: u64,
-    /// Does a piece hold more than one segment?
+    /// Whether a piece can have more than one segment.
     offload: bool,
-    /// Windows that it has room for.
+    /// Size in congestion windows; 0 for a fixed size.
     windows: u64,
     /// Bytes of memory.
     size: u64,
-    /// Bytes that the application could not write yet.
+    /// Bytes that wait for room.
     waiting: u64,
-    /// Bytes in the last piece that was not sent when it was written.
+    /// Bytes in the last piece that was unsent when it was written.
     tail: u64,
-    /// Of a socket: bytes of a piece.
+    /// For a socket: maximum length of a piece, bytes.
     piece: Option<u64>,
-    /// The same: where the pieces end that have not left, or not wholly.
+    /// For a socket: ends of pieces that have not been sent completely.
     ends: VecDeque<u64>,
-    /// Where single segments end that carry PSH: the last one of what was written at a time, and one each half of the
-    /// receive window.
+    /// Ends of single segments with PSH: the last one of each send call, and one per half receive
+    /// window.
     pushes: VecDeque<u64>,
-    /// The latest of them, and the largest receive window so far.
+    /// The latest of these ends; `most_window`: maximum receive window so far.
     pushed: u64,
     most_window: u64,
-    /// The application closes when it has written all.
+    /// Whether the application closes once all data is written.
     pub closes: bool,
-    /// While so much is not sent, it takes no further piece.
+    /// Limit of unsent bytes, at which it accepts no further piece.
     pub unsent_limit: u64,
 }
 
 impl SendBuffer {
-    /// An empty one.
+    /// Creates an empty buffer.
     pub fn new(config: &Config) -> Self {
         let windows = if matches!(config.law, CongestionControlKind::Bbr(_)) { 3 } else { 2 };
         SendBuffer::empty(config.segment.get(), config.offload, windows, 0)
     }
 
-    /// That of a socket: `size` bytes of memory, which stay if `is_fixed`.
+    /// Creates the buffer of a socket with `size` bytes of memory, which is constant if `is_fixed`.
     pub fn of_socket(segment: u64, size: u64, is_fixed: bool) -> Self {
         SendBuffer::empty(segment, true, if is_fixed { 0 } else { 2 }, size)
     }
@@ -109,19 +113,21 @@ impl SendBuffer {
         buffer
     }
 
-    /// It has `size` bytes of memory from now on, whatever the window.
+    /// Sets the size to `size` bytes of memory, independent of the window.
     pub fn resize(&mut self, size: u64) {
         (self.size, self.windows) = (size, 0);
     }
 
-    /// A write is about to come: full segments have `segment` bytes, and the largest window of the peer is `window`.
+    /// Prepares for a send call: `segment` is the size of full segments, and `window` the maximum
+    /// window of the peer.
     pub fn begin_write(&mut self, segment: u64, window: u64) {
         self.segment = segment;
         self.piece = Some((LARGEST_PIECE.min(window / 2) / segment).max(1) * segment);
     }
 
-    /// How much of a write of `bytes` goes into one piece now, of a socket that has sent up to `sent`: into the last one that
-    /// waits to be sent, or into a new one if there is room for that.
+    /// Adds data to one piece, for a socket that has sent all data up to `sent`: to the last unsent
+    /// one, or to a new one if there is room. Returns the number of bytes taken from a send call of
+    /// `bytes`.
     pub fn write_piece(&mut self, bytes: u64, fill: &Fill, sent: u64, is_closed: bool) -> u64 {
         let goal = self.piece.unwrap_or(self.segment);
         let write_end = sent + fill.unsent;
@@ -138,7 +144,7 @@ impl SendBuffer {
         taken
     }
 
-    /// Bytes of the last piece that wait to be sent.
+    /// Unsent bytes of the last piece.
     fn last_piece(&mut self, write_end: u64, sent: u64) -> u64 {
         while self.ends.front().is_some_and(|&end| end <= sent) {
             self.ends.pop_front();
@@ -150,29 +156,31 @@ impl SendBuffer {
         write_end - before.unwrap_or(sent).max(sent)
     }
 
-    /// Where the first piece ends that has not left, of a socket that has sent up to `sent`.
+    /// End of the first piece that has not been sent completely, for a socket that has sent all
+    /// data up to `sent`.
     pub fn first_end(&self, sent: u64) -> Option<u64> {
         self.ends.iter().copied().find(|&end| end > sent)
     }
 
-    /// Is the last piece full, and is it the only one that waits? So many bytes are written, and so many sent.
+    /// Returns whether the last piece is full, and whether it is the only one that is unsent.
+    /// `write_end`: end of the data written; `sent`: end of the data sent.
     pub fn look_at_last(&mut self, write_end: u64, sent: u64) -> (bool, bool) {
         let held = self.last_piece(write_end, sent);
         (self.piece.is_some_and(|goal| held >= goal), self.ends.len() == 1)
     }
 
-    /// Something is written beyond half of the largest window, `window`, since the peer was last asked to hand up what it has
-    /// (Linux: `forced_push`).
+    /// Returns `true` if data was written beyond half of the maximum window, `window`, since the
+    /// last PSH (Linux: `forced_push`).
     pub fn is_push_due(&self, write_end: u64, window: u64) -> bool {
         write_end > self.pushed + window / 2
     }
 
-    /// The peer is asked to hand up what is written so far.
+    /// Records that PSH is set for all data up to `write_end`.
     pub fn note_push(&mut self, write_end: u64) {
         self.pushed = write_end;
     }
 
-    /// Is so much free that an application that waits may go on?
+    /// Returns `true` if enough memory is free for a waiting application to continue.
     pub fn is_free(&self, fill: &Fill) -> bool {
         let memory = self.memory(fill);
         self.size.saturating_sub(memory) >= memory / 2
@@ -191,7 +199,8 @@ impl SendBuffer {
         fill.written + (fill.pieces + unsent) * DESCRIPTION
     }
 
-    /// What lies from `start` to `end` was written at a time; `window`: the receive window.
+    /// Records that the data `[start, end)` was written by one send call; `window`: the receive
+    /// window.
     pub fn note_written(&mut self, start: u64, end: u64, window: u64) {
         if self.offload {
             return;
@@ -207,7 +216,7 @@ impl SendBuffer {
         }
     }
 
-    /// Does the new segment that ends at `end` carry PSH for what was written?
+    /// Returns `true` if the new segment that ends at `end` has PSH set.
     pub fn is_pushed(&mut self, end: u64) -> bool {
         while self.pushes.front().is_some_and(|&push| push < end) {
             self.pushes.pop_front();
@@ -226,15 +235,16 @@ impl SendBuffer {
         self.waiting
     }
 
-    /// The application writes `bytes`, which wait for the connection to open. Returns how many of what waits the buffer
-    /// takes now.
+    /// Adds a send call of `bytes`, which waits for the connection to open. Returns the number of
+    /// waiting bytes that the buffer accepts now.
     pub fn write(&mut self, bytes: u64, fill: &Fill, is_open: bool) -> u64 {
         let is_blocked = self.waiting > 0 || !is_open;
         self.waiting += bytes;
         if is_blocked { 0 } else { self.take(fill) }
     }
 
-    /// Something was acknowledged, and what may leave has left. Returns how many bytes a waiting application writes.
+    /// Handles an ACK, after all permitted segments were sent. Returns the number of bytes that a
+    /// waiting application writes.
     pub fn on_space(&mut self, fill: &Fill) -> u64 {
         if self.waiting == 0 {
             return 0;
@@ -245,7 +255,7 @@ impl SendBuffer {
         if self.is_free(fill) { self.take(fill) } else { 0 }
     }
 
-    /// Is there no room for another piece?
+    /// Returns `true` if there is no room for another piece.
     fn is_full(&self, fill: &Fill) -> bool {
         self.memory(fill) >= self.size || fill.unsent >= self.unsent_limit
     }
@@ -259,7 +269,8 @@ impl SendBuffer {
         let mut taken = 0;
         self.tail = self.tail.min(fill.unsent);
         loop {
-            // What is written leaves at once as far as the window lets it; the last piece then has room again.
+            // Written data is sent immediately as far as the window permits. The last piece then
+            // has room again.
             let leaves = (fill.room * self.segment).min(fill.unsent);
             fill.room -= leaves.div_ceil(self.segment);
             fill.unsent -= leaves;
@@ -297,8 +308,9 @@ mod tests {
         SendBuffer::new(&config(Variant::Reno, Profile::Linux, &set))
     }
 
-    /// What Linux 6.18 had written before the first ACK of a connection with a window of 10 segments and a receive
-    /// window of 64,240 bytes: 32 segments, 22 in the first piece, 10 in place of those that left.
+    /// Data that Linux 6.18 wrote before the first ACK of a connection with a window of 10 segments
+    /// and a receive window of 64,240 bytes: 32 segments, 22 in the first piece, 10 instead of
+    /// those that were sent.
     #[test]
     fn the_first_write_of_a_kernel() {
         let mut buffer = buffer();
@@ -316,8 +328,9 @@ mod tests {
         assert_eq!(buffer.waiting(), 1_000_000 - 32 * 1460);
     }
 
-    /// The same with devices that take one segment at a time: 21 segments, each with a description; after an ACK that lets
-    /// two out the buffer had room for eleven windows, and the application went on at the fourth.
+    /// Like the previous test, with devices without segmentation offload: 21 segments, each with a
+    /// descriptor. After an ACK that permits two segments, the buffer had room for eleven windows,
+    /// and the application continued at the fourth ACK.
     #[test]
     fn single_segments_take_a_description_each() {
         let set = Overrides {
@@ -345,8 +358,8 @@ mod tests {
         }
     }
 
-    /// Single segments with PSH as a kernel sent them (`gso_max_segs 1`): the last of 21 written at first, and of the 12 that
-    /// followed; one each half of the largest receive window within a long write.
+    /// Single segments with PSH as sent by a kernel (`gso_max_segs 1`): the last of the first 21
+    /// and of the next 12; then one per half of the maximum receive window within a long send call.
     #[test]
     fn the_last_segment_of_a_write_is_pushed() {
         let set = Overrides {
@@ -364,7 +377,8 @@ mod tests {
         assert_eq!(pushed, [21, 33, 57, 81, 90]);
     }
 
-    /// A third must be free before the application goes on; the size follows the window only if that is not used up.
+    /// One third must be free before the application continues. The size follows the window only if
+    /// that is not used up.
     #[test]
     fn an_application_that_waits_goes_on_when_a_third_is_free() {
         let fill = |written: u64, room: u64| Fill {

@@ -1,4 +1,5 @@
-//! What an ACK brings: times, the sequence space, growth of the window, what the law measures.
+//! Processing of ACKs: RTT, sequence numbers, growth of the window, measurements for congestion
+//! control.
 
 use super::Flight;
 use super::kept::Kept;
@@ -7,8 +8,8 @@ use crate::timers::Timer;
 use lasthop_base::units::{Duration, Instant};
 
 impl Flight {
-    /// An ACK for new data: times, timers, the sequence space. Returns how many bytes it
-    /// acknowledges.
+    /// Processes an ACK for new data: RTT, timers, sequence numbers. Returns the number of bytes
+    /// acknowledged.
     #[inline(always)]
     pub(crate) fn new_ack(&mut self, now: Instant, ack: u64) -> u64 {
         let acked = ack - self.snd_una;
@@ -30,20 +31,20 @@ impl Flight {
         acked
     }
 
-    /// Does it keep full records of what it sent?
+    /// Returns `true` if full records of sent segments are kept.
     #[inline]
     pub(crate) fn keeps_records(&self) -> bool {
         matches!(self.kept, Kept::Records(_))
     }
 
-    /// Does what is kept of segments have to hear of every ACK?
+    /// Returns `true` if the records have to process every ACK.
     #[inline]
     pub(crate) fn hears_of_acks(&self) -> bool {
         !self.kept.is_nothing()
     }
 
-    /// An ACK with news, or a duplicate, before recovery makes anything of it: what is kept of segments, and what a law
-    /// measures.
+    /// Updates the records and the measurements for congestion control by an ACK with new
+    /// information or a duplicate, before recovery processes it.
     #[inline(never)]
     pub(crate) fn on_delivery(&mut self, now: Instant, ack: u64, blocks: &[(u64, u64)]) {
         let una = ack.max(self.snd_una);
@@ -67,15 +68,16 @@ impl Flight {
         }
     }
 
-    /// What is kept of segments has taken in an ACK. In line, as copies of what it tells cost.
+    /// Handles the result of an ACK from the records. Inlined, because copies of `delivery` are
+    /// expensive.
     #[inline(always)]
     fn on_delivered(&mut self, mut delivery: Delivery) {
         self.hints.ack_rtt = delivery.rtt;
         self.measure(&mut delivery);
     }
 
-    /// The records have taken in an ACK that moved the left edge by `acked` bytes and tells the round trip `rtt`: what a
-    /// law measures.
+    /// Passes the result of an ACK from the full records to congestion control. The ACK advanced
+    /// SND.UNA by `acked` bytes and yields the RTT sample `rtt`.
     pub(crate) fn tell_delivery(
         &mut self,
         now: Instant,
@@ -88,7 +90,8 @@ impl Flight {
         delivery
     }
 
-    /// What a law measures, with what the ACK in hand tells besides: filled in in place, as copies of it cost.
+    /// Completes `delivery` with other information of the ACK and passes it to a congestion control
+    /// algorithm that measures. Changed in place, because copies are expensive.
     #[inline]
     fn measure(&mut self, delivery: &mut Delivery) {
         if self.parts.law_measures {
@@ -96,14 +99,14 @@ impl Flight {
             delivery.passage = self.hints.passage.take();
             delivery.lost = self.lost_bytes();
             if self.config.handshake && delivery.snd_una == delivery.acked {
-                // A SYN alone tells the path's round trip, and nothing of its rate.
+                // A SYN alone yields an RTT sample, but no rate.
                 delivery.rate = None;
             }
             self.law.on_delivery(delivery);
         }
     }
 
-    /// An ACK arrived.
+    /// Prepares for the processing of an ACK.
     pub(crate) fn begin_ack(&mut self) {
         self.piece.since_ack = 0;
     }
@@ -113,7 +116,7 @@ impl Flight {
         self.counters.losses_declared * self.mss
     }
 
-    /// Moves the left edge; neither duplicates nor timers are touched.
+    /// Advances SND.UNA, without changing duplicates or timers.
     #[inline]
     pub(crate) fn move_una(&mut self, ack: u64) {
         self.snd_una = ack;
@@ -123,13 +126,13 @@ impl Flight {
         }
     }
 
-    /// Grows the window by an ACK of `acked` bytes, or opens it after the handshake.
+    /// Grows the window for an ACK of `acked` bytes, or opens it after the handshake.
     #[inline(always)]
     pub(crate) fn grow_window(&mut self, now: Instant, acked: u64) {
         let sample = AckSample {
             now,
             acked,
-            // Mostly one, which needs no division.
+            // Usually one, which requires no division.
             delivered_segments: if acked <= self.mss { 1 } else { acked.div_ceil(self.mss) as u32 },
             is_window_limited: true,
             prior_in_flight: self.snd_max - self.snd_una + acked,
@@ -148,8 +151,9 @@ impl Flight {
         }
     }
 
-    /// Starts the timer anew while anything is outstanding. Halving can leave ns-2's window below
-    /// one packet, which forbids all; there the timer runs on and opens it again.
+    /// Restarts the timer while data is outstanding. ns-2's window can be halved to less than one
+    /// packet, which permits no transmission. The timer then continues to run and opens the window
+    /// again.
     #[inline(always)]
     pub(crate) fn restart_timer(&mut self, now: Instant) {
         let is_running = self.snd_una < self.snd_max

@@ -1,4 +1,4 @@
-//! What a connection keeps of the segments that are outstanding: as little as serves its parts.
+//! Records of outstanding segments: only the data that the configuration requires.
 
 use crate::config::{Config, Conventions};
 use crate::departures::Departures;
@@ -6,21 +6,21 @@ use crate::rate::DeliveryRate;
 use crate::sent::SentSegments;
 use lasthop_base::units::Duration;
 
-/// What is kept of them.
+/// Records of outstanding segments.
 #[derive(Clone, Debug)]
 pub(super) enum Kept {
-    /// Nothing: nobody measures or looks back.
+    /// No records: they are not required.
     Nothing,
-    /// When they left, for who measures round trips and deliveries.
+    /// Send times, for the measurement of RTTs and deliveries.
     Departures(Box<Departures<()>>),
-    /// The same with what rates need.
+    /// Send times and the data for rates.
     Rates(Box<Departures<DeliveryRate>>),
-    /// Full records, for a loss detection that looks back.
+    /// Full records, for loss detection.
     Records(Box<SentSegments>),
 }
 
 impl Kept {
-    /// What the parts that `config` names need.
+    /// Creates the records required by `config`.
     pub fn new(config: &Config) -> Self {
         if config.keeps_records() {
             Kept::Records(Box::new(match config.conventions {
@@ -36,7 +36,7 @@ impl Kept {
         }
     }
 
-    /// Forgets everything but the room that was taken.
+    /// Clears all records but keeps the allocated memory.
     pub fn reset(&mut self) {
         match self {
             Kept::Nothing => {}
@@ -46,13 +46,13 @@ impl Kept {
         }
     }
 
-    /// Is nothing kept?
+    /// Returns `true` if no records are kept.
     #[inline]
     pub fn is_nothing(&self) -> bool {
         matches!(self, Kept::Nothing)
     }
 
-    /// The least round trip that it has told.
+    /// Minimum RTT measured.
     pub fn min_rtt(&self) -> Option<Duration> {
         match self {
             Kept::Nothing => None,
@@ -62,7 +62,7 @@ impl Kept {
         }
     }
 
-    /// End of the segment that begins with `seq`, if that is known.
+    /// End of the segment that starts at `seq`, if recorded.
     pub fn end_of(&self, seq: u64) -> Option<u64> {
         match self {
             Kept::Nothing => None,

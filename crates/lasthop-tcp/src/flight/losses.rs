@@ -1,4 +1,5 @@
-//! What a loss costs: what is declared lost, fast retransmit, limited transmit, timeouts, and taking them back.
+//! Loss handling: declaration of losses, fast retransmit, limited transmit, timeouts, undo of
+//! reductions.
 
 use super::Flight;
 use super::kept::Kept;
@@ -9,8 +10,8 @@ use crate::timers::Timer;
 use lasthop_base::units::Instant;
 
 impl Flight {
-    /// The segment at `seq` counts as lost. Losses are declared in the order of the sequence space:
-    /// what lies below the last one was declared before, and is a retransmission lost in its turn.
+    /// Declares the segment at `seq` lost. Losses are declared in order of sequence numbers: a
+    /// segment below the last one was declared before, so that now its retransmission is lost.
     pub(crate) fn declare_lost(&mut self, seq: u64) {
         if seq >= self.losses.declared_to {
             self.losses.declared_to = self.segment_end(seq);
@@ -24,7 +25,8 @@ impl Flight {
         }
     }
 
-    /// Records were marked as lost: counts them, and tells the law if it reads rates.
+    /// Counts the records newly marked as lost, and reports them to congestion control if it reads
+    /// rates.
     #[cold]
     pub(crate) fn count_marked_lost(&mut self) {
         let Kept::Records(records) = &mut self.kept else { return };
@@ -38,21 +40,22 @@ impl Flight {
         }
     }
 
-    /// The third duplicate: one reduction, timer restarted, nothing timed. Says whether the window was cut, which a loss
-    /// held for random leaves.
+    /// Handles the third duplicate: reduces the window once, restarts the timer and cancels the RTT
+    /// measurement. Returns `true` if the window was reduced; a loss classified as random does not
+    /// reduce it.
     pub(crate) fn fast_retransmit(&mut self, now: Instant, inflation: u32) -> bool {
         let in_use = self.in_use_at(now, inflation);
         self.fast_retransmit_of(now, self.snd_una, in_use)
     }
 
-    /// The same for the segment at `seq`, with what is in use in segments.
+    /// Like [`Self::fast_retransmit`], for the segment at `seq`; `in_use` is in segments.
     pub(crate) fn fast_retransmit_of(&mut self, now: Instant, seq: u64, in_use: f64) -> bool {
         self.declare_lost(seq);
         let is_cut = !(self.config.marks_some_out() && self.is_random(now, seq));
         if is_cut {
             self.reduce_for_loss(now, in_use);
         } else {
-            // Slow start brings back what the end of recovery takes off the window.
+            // Slow start restores the window after the end of recovery.
             let cwnd = self.law.cwnd();
             let ssthresh = self.law.ssthresh().max(cwnd);
             self.law.slow_start_to(cwnd, ssthresh);
@@ -65,9 +68,10 @@ impl Flight {
         is_cut
     }
 
-    /// A partial ACK shows the hole at `seq` in a recovery whose losses were held for random, so that the window is whole.
-    /// If this one is congestion, it is cut after all. What is in use is the window, since every duplicate let a new segment
-    /// out meanwhile. Says whether the window was cut.
+    /// Classifies the hole at `seq`, reported by a partial ACK in a recovery whose losses were all
+    /// random, so that the window was not reduced. A loss by congestion reduces it now. The whole
+    /// window is in use, since every duplicate permitted a new segment. Returns `true` if the
+    /// window was reduced.
     #[cold]
     pub(crate) fn judge_hole(&mut self, now: Instant, seq: u64) -> bool {
         if self.is_random(now, seq) {
@@ -79,14 +83,15 @@ impl Flight {
         true
     }
 
-    /// One reduction for a loss.
+    /// Reduces the window for a loss.
     fn reduce_for_loss(&mut self, now: Instant, in_use: f64) {
         self.law.on_congestion(now, Congestion::Loss, in_use);
         self.undo.on_reduction(now);
         self.counters.window_cuts += 1;
     }
 
-    /// Is the loss of the segment at `seq` random, as far as those tell that queues drop first?
+    /// Returns `true` if the loss of the segment at `seq` is random, judged by the segments that
+    /// queues drop first.
     #[cold]
     fn is_random(&mut self, now: Instant, seq: u64) -> bool {
         if self.config.notices == Notices::Casablanca {
@@ -99,21 +104,21 @@ impl Flight {
         self.hints.out_lost.is_none_or(|at| now > at + self.rtt.srtt())
     }
 
-    /// The network marked a segment: one reduction, and nothing else.
+    /// Reduces the window for a congestion mark.
     pub(crate) fn reduce_for_mark(&mut self, now: Instant) {
         let in_use = self.in_use_at(now, 0);
         self.law.on_congestion(now, Congestion::Ecn, in_use);
         self.counters.window_cuts += 1;
     }
 
-    /// One of the first duplicates: RFC 3042 allows one new segment each.
+    /// Handles one of the first duplicates, which permit one new segment each (RFC 3042).
     pub(crate) fn limited_transmit(&mut self) {
         if self.config.limited_transmit {
             self.limited_transmit_due = true;
         }
     }
 
-    /// Takes the segment that limited transmit allows, if the windows do.
+    /// Takes the segment that limited transmit permits, if the windows do.
     #[inline]
     pub(crate) fn poll_limited_transmit(&mut self) -> Option<u64> {
         if self.limited_transmit_due { self.limited_transmit_segment() } else { None }
@@ -122,7 +127,7 @@ impl Flight {
     #[cold]
     fn limited_transmit_segment(&mut self) -> Option<u64> {
         self.limited_transmit_due = false;
-        // RFC 5681, section 3.2: "previously unsent data". ns-2 does not ask.
+        // RFC 5681, section 3.2: "previously unsent data". ns-2 does not check this.
         let is_unsent = self.snd_nxt == self.snd_max || self.config.conventions == Conventions::Ns2;
         if !is_unsent || !self.fits_receiver() {
             return None;
@@ -141,14 +146,16 @@ impl Flight {
         self.advance_next()
     }
 
-    /// The segment that ends at `end` is sent again: if it is timed, its round trip tells nothing (Karn's rule).
+    /// Cancels the RTT measurement if it uses the segment that ends at `end`, which is
+    /// retransmitted (Karn's algorithm).
     pub(crate) fn forget_timed_segment(&mut self, end: u64) {
         if self.timed.is_some_and(|(timed, _)| timed == end) {
             self.timed = None;
         }
     }
 
-    /// A partial ACK may cover the timed segment: back-off ends, but the sample is worthless.
+    /// Cancels the RTT measurement and ends backoff if a partial ACK covers the timed segment. The
+    /// sample would be invalid.
     pub(crate) fn forget_timed(&mut self, ack: u64) {
         if self.timed.is_some_and(|(end, _)| ack >= end) {
             self.timed = None;
@@ -180,7 +187,7 @@ impl Flight {
         self.send_oldest_again(now);
     }
 
-    /// What is outstanding goes out again from the oldest segment on, and the timer starts anew.
+    /// Retransmits outstanding data from the oldest segment onwards, and restarts the timer.
     pub(crate) fn send_oldest_again(&mut self, now: Instant) {
         self.go_back();
         self.timers.start(Timer::Retransmission, now, self.rtt.rto());
@@ -203,7 +210,8 @@ impl Flight {
         self.undo.on_reduction(now);
     }
 
-    /// The latest reduction was a mistake: the window comes back, and what was never sent goes next.
+    /// Undoes the latest reduction, which was spurious, and continues with data that was never
+    /// sent.
     pub(crate) fn undo(&mut self) {
         self.forget_repair();
         self.counters.spurious_reductions += 1;
@@ -213,9 +221,9 @@ impl Flight {
         self.snd_nxt = self.snd_max;
     }
 
-    /// A lost SYN. RFC 6928, section 2, recommends to keep the initial window unless there was more
-    /// than one retransmission of it; RFC 5681 reduces it at the first. A SYN carries no data whose
-    /// half could become the threshold, so that stays as it is.
+    /// Handles the loss of a SYN. RFC 6928, section 2, recommends to keep the initial window unless
+    /// the SYN was retransmitted more than once; RFC 5681 reduces it at the first loss. A SYN
+    /// carries no data whose half could become the threshold, so that the threshold is unchanged.
     fn on_syn_timeout(&mut self) {
         self.losses.syn_timeouts += 1;
         if self.losses.syn_timeouts == 2 {

@@ -1,4 +1,4 @@
-//! What is in flight: the sequence space, timers, windows, and what every recovery scheme works on.
+//! Data in flight: sequence numbers, timers, windows, and the state shared by all recovery schemes.
 
 mod acks;
 mod kept;
@@ -25,7 +25,7 @@ use lasthop_base::units::{Duration, Instant};
 use sending::Piece;
 use writing::Stream;
 
-/// What is in flight, and the state that every recovery scheme works on.
+/// Data in flight, and the state shared by all recovery schemes.
 #[derive(Clone, Debug)]
 pub struct Flight {
     pub(crate) config: Config,
@@ -33,15 +33,15 @@ pub struct Flight {
     pub(crate) mss: u64,
     /// Oldest unacknowledged byte (RFC 9293: SND.UNA).
     pub(crate) snd_una: u64,
-    /// Next byte to send (SND.NXT); a timeout pulls it back to `snd_una`.
+    /// Next byte to send (SND.NXT); a timeout resets it to `snd_una`.
     pub(crate) snd_nxt: u64,
     /// One past the highest byte ever sent.
     pub(crate) snd_max: u64,
-    /// One past the last byte that the application wants sent (SYN and FIN count one each).
+    /// One past the last byte that the application has written (SYN and FIN count as one each).
     pub(crate) write_end: u64,
-    /// How what is written becomes segments.
+    /// Segmentation of written data.
     pub(crate) stream: Stream,
-    /// A segment larger than others, from where to where, by which a socket probes the path.
+    /// Start and end of a larger segment by which a socket probes the path MTU.
     pub(crate) mtu_probe: Option<(u64, u64)>,
     /// Receive window that the peer advertised, in bytes (SND.WND).
     pub(crate) peer_window: u64,
@@ -53,54 +53,56 @@ pub struct Flight {
     pub(crate) rtt: RttEstimator,
     pub(crate) duplicates: DuplicateAcks,
     pub(crate) timers: Timers,
-    /// What is kept of what is outstanding.
+    /// Records of outstanding segments.
     kept: Kept,
     parts: Parts,
     pub(crate) hints: Hints,
     pacer: Option<Pacer>,
-    /// What leaves in one piece, of a host that sends so.
+    /// GSO segment in progress, for a host that sends these.
     piece: Piece,
-    /// What the application could not write yet, under [`Config::autotuning`].
+    /// Send buffer with data that waits for room, under [`Config::autotuning`].
     buffer: Option<Box<SendBuffer>>,
     pub(crate) undo: Undo,
     /// Under [`Config::window_validation`].
     validation: Option<Box<Validation>>,
-    /// When a segment left last, of who keeps track of it.
+    /// Send time of the latest segment, if tracked.
     sent_at: Instant,
-    /// One past the last byte that the windows of law, recovery and receiver allow.
+    /// One past the last byte that the windows of congestion control, recovery and receiver permit.
     allowed: u64,
-    /// New data within `allowed` are all that may go out; recovery has no word in it.
+    /// Whether new data below `allowed` is all that may be sent, independent of recovery.
     is_plain: bool,
-    /// Nothing may go out before the next input.
+    /// Whether nothing may be sent before the next input.
     is_quiet: bool,
     /// Whether the send fast path applies: no segment records, pacing, idle restart or pending retransmission.
     has_send_fast_path: bool,
-    /// Had the segment that left last been sent before?
+    /// Whether the segment sent last had been sent before.
     pub(crate) resent: Resent,
-    /// The one segment being timed: its end and when it left (Karn's rule).
+    /// The segment used for the RTT measurement: its end and send time (Karn's algorithm).
     pub(crate) timed: Option<(u64, Instant)>,
-    /// Window after the handshake; 1 once a SYN was lost (ns-2), or two (RFC 6928, section 2).
+    /// Window after the handshake in segments; 1 after the loss of one SYN (ns-2) or two (RFC 6928,
+    /// section 2).
     pub(crate) initial_window: f64,
-    /// A duplicate ACK allows one new segment (RFC 3042).
+    /// Whether a duplicate ACK permits one new segment (RFC 3042).
     pub(crate) limited_transmit_due: bool,
     pub(crate) losses: Losses,
     pub(crate) counters: SenderCounters,
 }
 
-/// What follows from the configuration.
+/// Values derived from the configuration.
 #[derive(Clone, Debug)]
 struct Parts {
-    /// Whether writes join: [`WritePolicy::Stream`].
+    /// Whether send calls are merged: [`WritePolicy::Stream`].
     joins_writes: bool,
-    /// Whether the congestion control measures.
+    /// Whether the congestion control algorithm measures deliveries.
     law_measures: bool,
     /// Whether an idle period before a segment changes the window.
     restarts_after_idle: bool,
-    /// Whether others than recovery and congestion control look at each ACK: records, undo, ECN.
+    /// Whether components other than recovery and congestion control process each ACK: records,
+    /// undo, ECN.
     is_watched: bool,
     /// Whether the growth of the window is checked at each ACK.
     checks_window_growth: bool,
-    /// What a reduction is computed from.
+    /// Quantity from which a reduction is computed.
     in_use: InUse,
 }
 
@@ -121,41 +123,44 @@ impl Parts {
     }
 }
 
-/// What ACKs tell beside what they acknowledge.
+/// Information in ACKs in addition to the acknowledgment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Hints {
     /// The ACK being processed echoes a mark of the network (ECE).
     pub has_echo_of_mark: bool,
-    /// The latest ACK with the mark that what it asks for was lost on a link: its number.
+    /// Acknowledgment number of the latest ACK with a mark that its segment was lost on a link.
     pub loss_mark: Option<u64>,
-    /// When a segment that queues drop first was lost last, of a sender that judges by that.
+    /// Time of the latest loss of a segment that queues drop first, for a sender that classifies
+    /// losses by it.
     out_lost: Option<Instant>,
-    /// What its timestamps tell, for a congestion control that reads them.
+    /// Send and arrival times from its timestamps, for a congestion control algorithm that requires
+    /// them.
     pub passage: Option<Passage>,
-    /// RTT sample of the latest ACK, for a congestion control that measures.
+    /// RTT sample of the latest ACK, for a congestion control algorithm that measures.
     ack_rtt: Option<Duration>,
 }
 
-/// What was lost and reduced so far.
+/// Losses and reductions so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Losses {
-    /// Expiries of the timer of the SYN.
+    /// Number of expiries of the timer for the SYN.
     syn_timeouts: u32,
     /// `snd_una` at the latest timeout.
     timed_out_at: Option<u64>,
-    /// One past the highest byte sent by then.
+    /// One past the highest byte sent at that time.
     pub timed_out_to: u64,
     /// One past the highest byte declared lost; 0 before any.
     declared_to: u64,
-    /// Timeouts that reduced the threshold no further, and are marked with CWR nevertheless (Linux).
+    /// Number of timeouts that did not reduce the threshold further, but are marked with CWR
+    /// nevertheless (Linux).
     pub extra_cwr_marks: u64,
-    /// Reductions that need no mark with CWR any more, as they were undone: all up to this count.
+    /// Number of reductions up to which no mark with CWR is required because they were undone.
     pub undone_reductions: u64,
-    /// Bytes sent by limited transmit since the latest new ACK.
+    /// Bytes sent by limited transmit since the latest ACK for new data.
     limited_bytes: u64,
 }
 
-/// How much of a segment had been sent before.
+/// Part of a segment that had been sent before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Resent {
     Nothing,
@@ -163,10 +168,10 @@ pub(crate) enum Resent {
     All,
 }
 
-/// What half of the window is half of.
+/// Quantity from which a reduction is computed.
 #[derive(Clone, Copy, Debug)]
 enum InUse {
-    /// The congestion window with its inflation, at most the receive window in segments (ns-2).
+    /// The congestion window with inflation, at most the receive window in segments (ns-2).
     Window { receive_window: f64 },
     /// The congestion window (Linux).
     CongestionWindow,
@@ -174,23 +179,23 @@ enum InUse {
     Flight,
 }
 
-/// The congestion window before the handshake, in segments, or without one.
+/// Initial congestion window in segments: 1 before a handshake.
 fn first_cwnd(config: &Config, initial_window: f64) -> f64 {
     if config.handshake { 1.0 } else { initial_window }
 }
 
-/// Timers of a host whose clock is so far in its turn.
+/// Creates the timers of a host whose clock is at `boot_offset`.
 fn first_timers(config: &Config, boot_offset: Duration) -> Timers {
     Timers::new(Wheel::new(config.timer_tick, boot_offset))
 }
 
-/// Whether full segments need nothing but the windows, as long as none is retransmitted.
+/// Returns `true` if only the windows limit full segments, as long as none is retransmitted.
 fn has_send_fast_path(config: &Config, kept: &Kept, parts: &Parts) -> bool {
     kept.is_nothing() && !config.pacing && !parts.restarts_after_idle
 }
 
 impl Flight {
-    /// A connection's first incarnation.
+    /// Creates the state of the first connection instance.
     pub(crate) fn new(config: &Config, boot_offset: Duration) -> Self {
         let first = u64::from(!config.handshake);
         let kept = Kept::new(config);
@@ -233,21 +238,21 @@ impl Flight {
         }
     }
 
-    /// Has nothing ever been written to it, and could it hear of nothing that would change it?
+    /// Returns `true` if no data was ever written and no ACK can change the state.
     pub(crate) fn is_unused(&self) -> bool {
         let first = u64::from(!self.config.handshake);
         self.config.one_way && !self.parts.is_watched && self.write_end == first
     }
 
-    /// A new incarnation of one that is unused.
+    /// Starts a new connection instance if the previous one is unused.
     pub(crate) fn restart_clock(&mut self, boot_offset: Duration) {
         self.rtt = RttEstimator::new(&self.config, boot_offset);
         self.timers = first_timers(&self.config, boot_offset);
     }
 
-    /// A new incarnation: everything afresh, except that a host which has once lost a SYN keeps its
-    /// initial window of one (as ns-2's agents do), and the counters go on. In place, since a browser begins
-    /// one for each request; all fields are named, so that none is forgotten.
+    /// Resets the state for a new connection instance. Only the counters are kept, and with ns-2
+    /// the initial window of one of a host that has lost a SYN. The state is reset in place, since
+    /// a browser starts one instance per request. All fields are listed, so that none is forgotten.
     pub(crate) fn reset(&mut self, boot_offset: Duration) {
         let Flight {
             config,
@@ -315,7 +320,8 @@ impl Flight {
         }
     }
 
-    /// The SYN that `before` has sent is this flight's, whose parameters were negotiated with it.
+    /// Takes over the SYN sent by `before`, with which the parameters of this flight were
+    /// negotiated.
     pub(crate) fn adopt_handshake(&mut self, before: Flight) {
         [self.snd_una, self.snd_nxt, self.snd_max] =
             [before.snd_una, before.snd_nxt, before.snd_max];
@@ -327,52 +333,53 @@ impl Flight {
         (self.losses, self.initial_window) = (before.losses, before.initial_window);
     }
 
-    /// Whether the timer of the SYN has expired.
+    /// Returns `true` if the timer of the SYN has expired.
     pub(crate) fn has_lost_syn(&self) -> bool {
         self.losses.syn_timeouts > 0
     }
 
-    /// What is outstanding goes again, from the oldest byte on.
+    /// Starts to retransmit all outstanding data, from the oldest byte onwards.
     pub(crate) fn go_back(&mut self) {
         self.snd_nxt = self.snd_una;
         self.has_send_fast_path = false;
     }
 
-    /// The records of what is outstanding, of a connection that keeps them.
+    /// Records of outstanding segments, for a connection that keeps them.
     pub(crate) fn records(&self) -> &SentSegments {
         let Kept::Records(records) = &self.kept else { panic!("this recovery keeps records") };
         records
     }
 
-    /// The same to be marked.
+    /// Like [`Self::records`], but mutable.
     pub(crate) fn records_mut(&mut self) -> &mut SentSegments {
         let Kept::Records(records) = &mut self.kept else { panic!("this recovery keeps records") };
         records
     }
 
-    /// Least round trip that what is kept of segments has told.
+    /// Minimum RTT measured with the records.
     pub(crate) fn min_rtt(&self) -> Option<Duration> {
         self.kept.min_rtt()
     }
 
-    /// Has everything written been acknowledged?
+    /// Returns `true` if all written data is acknowledged.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.snd_una == self.write_end && !self.has_waiting()
     }
 
-    /// Outstanding bytes in segments, rounded up.
+    /// Outstanding data in segments, rounded up.
     pub(crate) fn outstanding_segments(&self) -> u64 {
         (self.snd_max - self.snd_una).div_ceil(self.mss)
     }
 
-    /// Windows may have changed: how far data may go now. `inflation`: segments that recovery adds to
-    /// the law's window; `is_plain`: recovery has no word in what goes out.
+    /// Recomputes how far data may be sent after a change of the windows. `inflation`: segments
+    /// that recovery adds to the congestion window; `is_plain`: whether transmissions are
+    /// independent of recovery.
     #[inline(always)]
     pub(crate) fn refresh(&mut self, inflation: u32, is_plain: bool) {
         let window = self.law.window() + u64::from(inflation) * self.mss;
         self.allowed = if self.snd_una == 0 {
-            // Nothing follows a SYN before it is acknowledged.
+            // No data follows a SYN before it is acknowledged.
             1
         } else {
             self.snd_una + window.min(self.peer_window)
@@ -383,7 +390,8 @@ impl Flight {
         self.set_plain(is_plain);
     }
 
-    /// The same where recovery adds nothing and has no word, and an ACK for new data came.
+    /// Like [`Self::refresh`] after an ACK for new data, without inflation and independent of
+    /// recovery.
     #[inline(always)]
     pub(crate) fn refresh_calm(&mut self) {
         let window = self.law.window();
@@ -401,7 +409,7 @@ impl Flight {
         self.is_quiet = self.is_plain && !self.has_next();
     }
 
-    /// Do the windows allow the segment at `snd_nxt`, if there is one?
+    /// Returns `true` if a segment at `snd_nxt` exists and the windows permit it.
     #[inline(always)]
     fn has_next(&self) -> bool {
         let end = self.snd_nxt + self.mss;
@@ -412,24 +420,25 @@ impl Flight {
         }
     }
 
-    /// Others than the windows decide what goes out: they are to be asked.
+    /// Records that not only the windows determine transmissions, so that recovery has to be
+    /// queried.
     pub(crate) fn stay_awake(&mut self) {
         self.is_quiet = false;
     }
 
-    /// Do others than recovery and law look at each ACK?
+    /// Returns `true` if components other than recovery and congestion control process each ACK.
     #[inline]
     pub(crate) fn is_watched(&self) -> bool {
         self.parts.is_watched
     }
 
-    /// Is it certain that nothing may go out before the next input?
+    /// Returns `true` if nothing may be sent before the next input.
     #[inline]
     pub(crate) fn is_quiet(&self) -> bool {
         self.is_quiet
     }
 
-    /// Takes the segment at `snd_nxt` if the windows allow it.
+    /// Takes the segment at `snd_nxt` if the windows permit it.
     #[inline]
     pub(crate) fn next_allowed(&mut self) -> Option<u64> {
         let seq = self.snd_nxt;
@@ -444,12 +453,13 @@ impl Flight {
         Some(seq)
     }
 
-    /// No new data leave until the windows are looked at again.
+    /// Holds back new data until the next [`Self::refresh`].
     pub(crate) fn hold_new(&mut self) {
         self.stream.held_from = 0;
     }
 
-    /// May the segment at `snd_nxt` go out as far as the receiver is concerned?
+    /// Returns `true` if the receive window permits the segment at `snd_nxt` and it is not held
+    /// back.
     pub(crate) fn fits_receiver(&self) -> bool {
         if self.snd_nxt >= self.write_end {
             return false;
@@ -461,9 +471,10 @@ impl Flight {
         end <= self.snd_una + self.peer_window && end <= self.stream.held_from
     }
 
-    /// Linux's reading of RFC 9293, section 3.10.7.4: of segments with the number of the one that updated the window last
-    /// and with nothing new to acknowledge, only a larger window counts, or none. Says whether the window was updated,
-    /// be it to the same value: such an ACK is no duplicate.
+    /// Processes the window advertised by segment `seq`, which acknowledges `ack`, as Linux does
+    /// (RFC 9293, section 3.10.7.4). A segment with the sequence number of the latest update that
+    /// acknowledges no new data updates the window only to a larger value or 0. Returns `true` if
+    /// the window was updated, even to the same value: such an ACK is not a duplicate.
     pub(crate) fn update_window_as_linux(&mut self, seq: u64, ack: u64, bytes: u64) -> bool {
         let is_larger = bytes > self.peer_window || bytes == 0;
         let is_update = ack > self.snd_una
@@ -475,19 +486,19 @@ impl Flight {
         is_update
     }
 
-    /// Is anything written that was never sent, and may new data leave?
+    /// Returns `true` if unsent data exists and new data is not held back.
     pub(crate) fn has_unsent(&self) -> bool {
         self.snd_nxt < self.write_end && self.stream.held_from > 0
     }
 
-    /// May the segment at `snd_nxt` go out as far as the receiver is concerned, and whoever holds short ones back is
-    /// overruled?
+    /// Returns `true` if the receive window permits the segment at `snd_nxt`, even if it is held
+    /// back.
     pub(crate) fn fits_window(&self) -> bool {
         self.snd_nxt < self.write_end
             && self.segment_end(self.snd_nxt) <= self.snd_una + self.peer_window
     }
 
-    /// Another law takes over.
+    /// Changes the congestion control algorithm.
     pub(crate) fn change_law(&mut self, config: &Config, now: Instant) {
         let (cwnd, ssthresh) = (self.law.cwnd(), self.law.ssthresh());
         self.law = Law::new(config, cwnd);
@@ -503,7 +514,7 @@ impl Flight {
         }
     }
 
-    /// What a reduction is computed from, in segments.
+    /// Quantity from which a reduction is computed, in segments.
     pub(crate) fn in_use(&self, inflation: u32) -> f64 {
         match self.parts.in_use {
             InUse::Window { receive_window } => {
@@ -517,14 +528,15 @@ impl Flight {
         }
     }
 
-    /// [`Self::in_use`] at a timeout: `in_use`, at most the congestion window. RFC 5681, section 3.1, means the "amount of
-    /// outstanding data in the network". FlightSize also counts data that recovery has replaced in the network, as
-    /// they were SACKed or told of by duplicates.
+    /// [`Self::in_use`] at a timeout: `in_use`, at most the congestion window. RFC 5681, section
+    /// 3.1, refers to the "amount of outstanding data in the network". FlightSize also counts data
+    /// that has left the network, reported by SACK or duplicate ACKs, and that recovery has
+    /// replaced by other segments.
     pub(crate) fn in_use_at_timeout(&self, in_use: f64) -> f64 {
         in_use.min(self.law.cwnd())
     }
 
-    /// Takes the segment at `snd_nxt` and moves on.
+    /// Takes the segment at `snd_nxt` and advances `snd_nxt`.
     #[inline]
     pub(crate) fn advance_next(&mut self) -> u64 {
         let seq = self.snd_nxt;

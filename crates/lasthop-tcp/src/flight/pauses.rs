@@ -1,10 +1,11 @@
-//! What the window becomes that the application does not use, or does not for a while (`tcp/validation.rs`).
+//! Changes of a window that the application does not use, or has not used for some time
+//! (`validation.rs`).
 //!
 //! ```text
-//!   a pause longer than the RTO with nothing outstanding
+//!   an idle period longer than the RTO with no outstanding data
 //!     rfc:     cwnd = min(cwnd, initial window)                       (RFC 5681, section 4.1)
 //!     linux:   ssthresh = max(ssthresh, 3/4 cwnd)
-//!              cwnd halves once for each RTO, down to the initial one (RFC 2861; tcp_cwnd_restart)
+//!              cwnd halves once per RTO, down to the initial window   (RFC 2861; tcp_cwnd_restart)
 //! ```
 
 use super::Flight;
@@ -14,13 +15,14 @@ use crate::validation::Repair;
 use lasthop_base::units::Instant;
 
 impl Flight {
-    /// The window grows by an ACK if the application has used it, and by bytes if they are counted.
+    /// Grows the window for an ACK if the application has used it; by bytes under
+    /// `Config::byte_counting`.
     #[cold]
     pub(super) fn judge(&mut self, sample: AckSample) {
         let (window, srtt) = (self.law.window(), sample.srtt);
         let edge = (sample.snd_una, sample.acked);
         let is_used = match &mut self.validation {
-            // A SYN says nothing.
+            // The SYN does not indicate use.
             Some(known) if sample.snd_una > 1 => {
                 known.on_ack(sample.now, edge, sample.snd_max, window, srtt)
             }
@@ -33,7 +35,8 @@ impl Flight {
         }
     }
 
-    /// What a reduction at a loss is computed from, in segments: what was used of a window that was not used up (RFC 7661, section 4.4.1).
+    /// Quantity from which a reduction at a loss is computed, in segments. If the window was not
+    /// used up, it is the used part (RFC 7661, section 4.4.1).
     pub(crate) fn in_use_at(&mut self, now: Instant, inflation: u32) -> f64 {
         let in_use = self.in_use(inflation);
         let (window, srtt) = (self.law.window(), self.rtt.srtt());
@@ -45,8 +48,9 @@ impl Flight {
         used as f64 / self.mss as f64
     }
 
-    /// An ACK came: if it ends the repair of a loss in a window that was not used, what went again comes off the window,
-    /// as the path did not carry it (RFC 7661, section 4.4.1).
+    /// Checks whether an ACK ends the repair of a loss in a window that was not used up. The
+    /// retransmitted data, which the path did not carry, is then subtracted from the window (RFC
+    /// 7661, section 4.4.1).
     #[inline]
     pub(crate) fn look_at_repair(&mut self) {
         if self.parts.checks_window_growth {
@@ -65,14 +69,15 @@ impl Flight {
         self.law.slow_start_to(self.law.cwnd().min(window), window.max(2.0));
     }
 
-    /// The timer fired, and slow start begins, or the loss was none: there is nothing to take off the window.
+    /// Cancels the subtraction after a timeout, which starts slow start, or after a spurious loss.
     pub(super) fn forget_repair(&mut self) {
         if let Some(known) = &mut self.validation {
             known.repair = None;
         }
     }
 
-    /// A segment is about to leave, perhaps the first after a pause: what was not used for long may have become too much.
+    /// Handles an idle period before the transmission of a segment. The unused window may be too
+    /// large by then.
     #[inline(never)]
     pub(super) fn look_at_pause(&mut self, now: Instant) {
         let pause = now - std::mem::replace(&mut self.sent_at, now);
@@ -94,12 +99,13 @@ impl Flight {
         }
     }
 
-    /// Nothing is outstanding, and data may leave. A kernel looks at the pause before it cuts data into pieces: these
-    /// are no longer than the window allows.
+    /// Handles an idle period before data is sent while none is outstanding. Linux does this before
+    /// it forms GSO segments, which therefore do not exceed the window.
     pub(super) fn look_before_sending(&mut self, now: Instant) {
         let (pause, rto) = (now - self.sent_at, self.rtt.rto());
         let is_linux = self.config.conventions == Conventions::Linux;
-        // A closed window postpones this until it opens, as the pause goes on (Linux: `tcp_ack_update_window`).
+        // A closed window defers this until it opens; the idle period continues (Linux:
+        // `tcp_ack_update_window`).
         let is_closed = self.snd_nxt >= self.snd_una + self.peer_window;
         if !is_linux || is_closed || self.snd_una <= 1 || !self.has_unsent() || pause <= rto {
             return;

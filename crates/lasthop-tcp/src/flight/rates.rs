@@ -1,4 +1,4 @@
-//! Rates of a flight: what an application allows, and what Linux tells of them.
+//! Rates: the limit set by an application, and the rates reported by Linux.
 
 use super::Flight;
 use super::kept::Kept;
@@ -7,14 +7,15 @@ use crate::pacer::Pacer;
 use lasthop_base::units::Duration;
 
 impl Flight {
-    /// Data leave at `rate` bytes a second at most from now on, and are paced.
+    /// Limits transmission to `rate` bytes per second, and paces it.
     pub(crate) fn limit_pacing(&mut self, rate: f64) {
         self.pacer.get_or_insert_with(Pacer::new).limit(rate);
         self.has_send_fast_path = false;
     }
 
-    /// The rate at which data leave if they are paced, as Linux tells it: of a law that does not pace twice the window in a
-    /// round trip below half of the threshold, 1.2 times the window above (`tcp_update_pacing_rate`).
+    /// Returns the pacing rate as reported by Linux, bytes per second. For an algorithm that does
+    /// not pace, it is twice the window per RTT below half of the threshold, and 1.2 times the
+    /// window above (`tcp_update_pacing_rate`).
     pub(crate) fn told_pacing_rate(&self) -> Option<f64> {
         let srtt = Some(self.rtt.srtt()).filter(|srtt| *srtt > Duration::ZERO)?;
         let window = self.law.cwnd().floor().max(self.outstanding_segments() as f64);
@@ -26,7 +27,7 @@ impl Flight {
         Some(self.pacing_limit().map_or(rate, |limit| rate.min(limit)))
     }
 
-    /// The rate at which data were delivered last, bytes a second, and whether the application limited it.
+    /// Latest delivery rate, bytes per second, and whether the application limited it.
     pub(crate) fn delivery_rate(&self) -> Option<(f64, bool)> {
         match &self.kept {
             Kept::Records(records) => records.last_delivery_rate(),
@@ -34,7 +35,7 @@ impl Flight {
         }
     }
 
-    /// Bytes a second at which data leave at most, if an application has said so.
+    /// Pacing limit set by an application, bytes per second, if any.
     pub(crate) fn pacing_limit(&self) -> Option<f64> {
         self.pacer.as_ref().map(Pacer::most).filter(|rate| rate.is_finite())
     }

@@ -1,4 +1,5 @@
-//! What leaves next, and what is kept of it.
+//! Transmission of the next segment, and its record. A *piece* is a GSO segment: several segments
+//! that a host with segmentation offload sends as one.
 
 use super::kept::Kept;
 use super::{Flight, Resent, has_send_fast_path};
@@ -9,31 +10,32 @@ use crate::sent::SentSegment;
 use crate::timers::Timer;
 use lasthop_base::units::{Duration, Instant};
 
-/// Segments that leave in one piece.
+/// State of a piece.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Piece {
-    /// How many.
+    /// Number of segments in the piece.
     pub size: u32,
-    /// How many of them have not left.
+    /// Number of these that have not been sent.
     pub left: u32,
-    /// Pieces that have left since the latest ACK.
+    /// Number of pieces sent since the latest ACK.
     pub since_ack: u32,
-    /// Bytes that have.
+    /// Bytes of the piece that have been sent.
     pub bytes: u64,
 }
 
-/// Below this many bytes a second a law that paces sends segments one by one: 1.2 Mbps.
+/// Rate below which an algorithm that paces sends single segments, bytes per second: 1.2 Mbps.
 const SINGLE_BELOW: f64 = 150_000.0;
-/// A small piece waits only if something left so recently, and if it is less than this share of the window
-/// (`net.ipv4.tcp_tso_win_divisor`).
+/// A small piece is deferred only if a segment was sent within `DEFERRED_AFTER` and the piece is
+/// less than 1/`DEFERRED_SHARE` of the window (`net.ipv4.tcp_tso_win_divisor`).
 const DEFERRED_AFTER: Duration = Duration::from_millis(1);
 const DEFERRED_SHARE: u64 = 3;
-/// And only if the next ACK should be here by then, or in half a round trip (since Linux 6.18).
+/// In addition, the next ACK must be expected within this time and within half an RTT (since Linux
+/// 6.18).
 const EXPECTED_WITHIN: Duration = Duration::from_millis(1);
-/// The largest piece, bytes.
+/// Maximum size of a piece, bytes.
 const LARGEST_PIECE: u64 = 65_000;
 
-/// Bytes that leave in one piece at `rate` bytes a second: what a millisecond takes, and more on short round trips
+/// Size of a piece at `rate` bytes per second: the data sent in 1 ms, and more for short RTTs
 /// (`net.ipv4.tcp_tso_rtt_log`).
 fn piece_size(rate: f64, min_rtt: Option<Duration>) -> u64 {
     let halvings = min_rtt.map_or(u64::MAX, |rtt| (rtt.as_nanos() / 1_000) >> 9);
@@ -42,12 +44,12 @@ fn piece_size(rate: f64, min_rtt: Option<Duration>) -> u64 {
 }
 
 impl Flight {
-    /// How long pacing holds the next segment back.
+    /// Time for which pacing delays the next segment.
     pub(crate) fn until_departure(&self, now: Instant) -> Duration {
         self.pacer.as_ref().map_or(Duration::ZERO, |pacer| pacer.next().saturating_since(now))
     }
 
-    /// Segments that leave in one piece if there are enough.
+    /// Maximum number of segments in a piece.
     fn largest_piece(&self) -> u64 {
         if !self.config.offload {
             return 1;
@@ -60,13 +62,14 @@ impl Flight {
         most.max(least)
     }
 
-    /// Is a part of a piece still to leave?
+    /// Returns `true` if a part of a piece has not been sent.
     pub(crate) fn is_within_piece(&self) -> bool {
         self.piece.left > 0
     }
 
-    /// Is a piece smaller than usual held back, as the window has room for `room` segments only and an ACK that opens it
-    /// further is likely to come soon (`tcp_tso_should_defer`)? Only if something left within the last millisecond.
+    /// Returns `true` if a piece smaller than usual is deferred, because the window has room for
+    /// only `room` segments and an ACK that opens it further is expected soon
+    /// (`tcp_tso_should_defer`). A segment must have been sent within the last millisecond.
     pub(crate) fn is_deferred(&self, now: Instant, room: u32) -> bool {
         let latest = self.records().last().map(|newest| newest.sent);
         let oldest = self.records().get(0).map(|oldest| oldest.sent);
@@ -80,7 +83,8 @@ impl Flight {
         }
         let window = self.snd_una + self.peer_window;
         let limit = (u64::from(room) * self.mss).min(window.saturating_sub(self.snd_nxt));
-        // No later write joins a chunk that others follow, nor one that ends a record.
+        // No later send call adds data to a chunk that is followed by others, or that ends a
+        // record.
         let is_fixed =
             chunk < unsent && limit >= chunk || self.stream.is_record_closed && limit > chunk;
         let share = self.peer_window.min(self.law.window()) / DEFERRED_SHARE;
@@ -92,19 +96,19 @@ impl Flight {
             && (unsent > LARGEST_PIECE || self.stream.fin_at == u64::MAX)
     }
 
-    /// Where the data end that segments from `snd_nxt` on may share.
+    /// End of the data at `snd_nxt` that can share a segment.
     fn chunk_end(&self) -> u64 {
         let mut ends = self.stream.message_ends.iter().copied();
         ends.find(|&end| end > self.snd_nxt).unwrap_or(self.write_end)
     }
 
-    /// Has the peer's window room for more than `room` segments?
+    /// Returns `true` if the peer's window has room for more than `room` segments.
     pub(crate) fn has_room_at_peer(&self, room: u32) -> bool {
         self.snd_nxt + u64::from(room) * self.mss < self.snd_una + self.peer_window
     }
 
-    /// A new segment leaves, and `room` says how many the window has room for: those that leave in one piece with it
-    /// (Linux: `tcp_tso_autosize`).
+    /// Starts a piece before a new segment is sent. `room`: number of segments for which the window
+    /// has room (Linux: `tcp_tso_autosize`).
     pub(crate) fn begin_piece(&mut self, room: u32) {
         if self.piece.left > 0 {
             return;
@@ -116,13 +120,14 @@ impl Flight {
         self.piece = Piece { size, left: size, bytes: 0, since_ack: self.piece.since_ack + 1 };
     }
 
-    /// Is the segment at `seq` the end of a piece or of a write, so that the receiver hands it up?
+    /// Returns `true` if the segment at `seq` ends a piece or a send call, so that PSH is set.
     pub(crate) fn is_pushed(&self, seq: u64) -> bool {
         let records = self.records();
         records.get(records.index_of(seq)).is_some_and(|record| record.is_pushed)
     }
 
-    /// The next segment to send now; `recovery` decides where the windows alone do not.
+    /// Returns start and end of the next segment to send now. `recovery` selects it if the windows
+    /// alone do not.
     #[inline(always)]
     pub(crate) fn poll(&mut self, now: Instant, recovery: &mut Recovery) -> Option<(u64, u64)> {
         if self.is_quiet || self.is_held_back(now) {
@@ -138,7 +143,7 @@ impl Flight {
         } else {
             let chosen = self.choose(now, recovery);
             if chosen.is_none() {
-                // A window that closed meanwhile cuts the piece short.
+                // The window has closed meanwhile, which ends the piece.
                 self.piece.left = 0;
             }
             chosen?
@@ -150,8 +155,8 @@ impl Flight {
         Some((seq, end))
     }
 
-    /// The next segment if it is a new and full one in the middle of a write and nothing but the windows decides,
-    /// which let it go: its first byte.
+    /// Returns the first byte of the next segment if it is new and full, does not end a send call,
+    /// and is permitted by the windows without other conditions.
     #[inline(always)]
     pub(crate) fn poll_full(&mut self, now: Instant) -> Option<u64> {
         let seq = self.snd_nxt;
@@ -168,13 +173,13 @@ impl Flight {
         Some(seq)
     }
 
-    /// The segment that recovery chooses.
+    /// Returns start and end of the segment that recovery selects.
     fn choose(&mut self, now: Instant, recovery: &mut Recovery) -> Option<(u64, u64)> {
         if self.snd_una == self.snd_max && self.parts.restarts_after_idle {
             self.look_before_sending(now);
         }
         let mut seq = recovery.next_segment(self, now);
-        // Pacing may have kept a retransmission back until its original was acknowledged.
+        // Pacing may have delayed a retransmission until its original was acknowledged.
         while seq.is_some_and(|seq| seq < self.snd_una) {
             seq = recovery.next_segment(self, now);
         }
@@ -182,13 +187,14 @@ impl Flight {
         self.set_plain(is_plain);
         let seq = seq?;
         if self.config.pieces > 0 && seq < self.snd_max {
-            // What of it lies within the window; the oldest serves as a probe of a closed one.
+            // Sends the part within the window. The oldest segment serves as a probe of a closed
+            // one.
             let room = (self.snd_una + self.peer_window).saturating_sub(seq);
             let (most, fin_at) = (self.mss, self.stream.fin_at);
             let records = self.records_mut();
             let index = records.index_of(seq);
             records.join_short(index, most);
-            // A FIN takes no room.
+            // A FIN requires no room.
             let fits = |record: &SentSegment| record.end > fin_at && record.end - seq == most + 1;
             if !records.get(index).is_some_and(fits) {
                 records.cut(index, if room > 0 { most.min(room) } else { most }, most);
@@ -197,15 +203,14 @@ impl Flight {
         Some((seq, self.end_of(seq)))
     }
 
-    /// Does pacing keep the next segment back? Not where nothing is outstanding: there is nothing to
-    /// keep it apart from.
+    /// Returns `true` if pacing delays the next segment. It does not if no data is outstanding.
     #[inline]
     pub(crate) fn is_held_back(&self, now: Instant) -> bool {
         let is_early = |pacer: &Pacer| now < pacer.next() && self.piece.left == 0;
         self.pacer.as_ref().is_some_and(is_early) && self.snd_una < self.snd_max
     }
 
-    /// The segment from `seq` to `end` leaves now.
+    /// Records the transmission of the segment `[seq, end)`.
     #[inline(always)]
     fn on_sent(&mut self, now: Instant, seq: u64, end: u64) {
         if self.parts.restarts_after_idle {
@@ -221,7 +226,7 @@ impl Flight {
         self.law.on_sent(now, end - seq);
     }
 
-    /// The same as far as counters and timers go.
+    /// Updates counters and timers for the transmission of a segment.
     #[inline(always)]
     fn note_sent(&mut self, now: Instant, seq: u64, end: u64) {
         if seq < self.snd_max {
@@ -232,13 +237,13 @@ impl Flight {
         }
         self.counters.segments_sent += 1;
         self.counters.retransmissions += 1;
-        // Something is outstanding: it goes again.
+        // Data is outstanding, since this is a retransmission.
         if !self.timers.is_running(Timer::Retransmission) {
             self.timers.start(Timer::Retransmission, now, self.rtt.rto());
         }
     }
 
-    /// The same of a segment that ends beyond all that were sent.
+    /// Like [`Self::note_sent`], for a segment that ends above SND.MAX.
     #[inline(always)]
     fn note_new(&mut self, now: Instant, end: u64) {
         let nothing_outstanding = self.snd_una == self.snd_max;
@@ -252,7 +257,7 @@ impl Flight {
         }
     }
 
-    /// What is to be known later of the segment from `seq` to `end`, which leaves.
+    /// Stores the records required for the segment `[seq, end)`, which is sent.
     #[inline]
     fn keep(&mut self, now: Instant, seq: u64, end: u64) {
         match &mut self.kept {
@@ -272,7 +277,7 @@ impl Flight {
         }
     }
 
-    /// The same of a connection that keeps full records.
+    /// Like [`Self::keep`], for a connection with full records.
     fn keep_record(&mut self, now: Instant, seq: u64, end: u64) {
         let lost = self.lost_bytes();
         let Kept::Records(records) = &mut self.kept else { return };
@@ -293,12 +298,13 @@ impl Flight {
         }
     }
 
-    /// Would the window let another segment leave?
+    /// Returns `true` if the window permits another segment.
     fn has_room_for_more(&self) -> bool {
         self.snd_max - self.snd_una + self.mss <= self.law.window()
     }
 
-    /// The application limits what is sent: rates that it limits do not count for less than before.
+    /// Records that the application limits transmission, so that lower rates are not attributed to
+    /// the path.
     #[cold]
     pub(super) fn on_app_limited(&mut self) {
         match &mut self.kept {
@@ -311,14 +317,14 @@ impl Flight {
         }
     }
 
-    /// `bytes` have left: how long the next segment is held back.
+    /// Sets the time of the next segment after the transmission of `bytes`.
     fn pace(&mut self, now: Instant, bytes: u64) {
         let srtt = self.rtt.srtt();
         let Some(pacer) = &mut self.pacer else { return };
         if srtt == Duration::ZERO {
             return;
         }
-        // At least a segment in a round trip: a window below one must not stop the sender.
+        // At least one segment per RTT: a window below one segment must not stop the sender.
         let rate = self.law.pacing_rate(srtt).max(pacer.least(self.mss, srtt)).min(pacer.most());
         if self.config.pieces > 0 {
             self.piece.bytes += bytes;
@@ -326,7 +332,7 @@ impl Flight {
                 return;
             }
             let bytes = std::mem::take(&mut self.piece.bytes);
-            // Who opens with data has sent no SYN that counts, or counts it elsewhere.
+            // A connection without handshake has sent no SYN that counts.
             let segments = self.counters.segments_sent + u64::from(!self.config.handshake);
             pacer.on_piece_sent(now, bytes, rate, segments);
         } else {

@@ -1,4 +1,4 @@
-//! What the application writes: messages, joined and short segments, the FIN.
+//! Data written by the application: messages, merged and short segments, the FIN.
 
 use super::Flight;
 use crate::config::{Config, WritePolicy};
@@ -9,29 +9,30 @@ use std::collections::VecDeque;
 /// Data written by the application, and its segmentation.
 #[derive(Clone, Debug)]
 pub(crate) struct Stream {
-    /// Where the FIN stands, once the application has closed.
+    /// Sequence number of the FIN, once the application has closed.
     pub fin_at: u64,
-    /// The same if it rides on the last data.
+    /// Sequence number of a FIN that is sent with the last data.
     joined_fin: u64,
     /// End of the latest segment that was shorter than a full one (Nagle).
     short_end: u64,
-    /// The next short segment leaves in place of a probe, and later ones do not wait for it (Linux).
+    /// Whether the next short segment is sent instead of a window probe, so that later ones do not
+    /// wait for it (Linux).
     pub is_short_excused: bool,
     /// Whether Nagle's algorithm holds short segments back.
     pub has_nagle: bool,
-    /// The application holds short segments back.
+    /// Whether the application holds short segments back.
     pub is_corked: bool,
-    /// Nothing waits for an ACK that lets out more at a time.
+    /// Whether short segments are sent without waiting for an ACK that permits more data.
     pub sends_short_segment: bool,
-    /// No later write joins the last one.
+    /// Whether later send calls are not merged with the last one.
     pub is_record_closed: bool,
-    /// Where such records end that are not acknowledged.
+    /// Ends of records that are not acknowledged.
     pub(super) record_ends: VecDeque<u64>,
-    /// Where a short segment begins that has to wait.
+    /// Start of a short segment that is held back.
     pub(super) held_from: u64,
-    /// Ends of application writes not yet acknowledged; segments do not cross them.
+    /// Ends of send calls not yet acknowledged; segments do not cross them.
     pub(super) message_ends: VecDeque<u64>,
-    /// The first of them, or 0.
+    /// The first of these ends, or 0.
     pub(super) first_message_end: u64,
 }
 
@@ -53,7 +54,7 @@ impl Stream {
         }
     }
 
-    /// A new incarnation, without allocation.
+    /// Resets the state for a new connection instance, without allocation.
     pub(super) fn clear(&mut self, config: &Config) {
         let mut before = std::mem::replace(self, Stream::new(config));
         before.record_ends.clear();
@@ -63,15 +64,15 @@ impl Stream {
 }
 
 impl Flight {
-    /// End of the segment that starts at `seq`: a full segment or the end of a write.
+    /// End of the segment that starts at `seq`: a full segment or the end of a send call.
     #[inline]
     pub(crate) fn segment_end(&self, seq: u64) -> u64 {
         let end = seq + self.mss;
-        // A FIN may be the last number of a write.
+        // A FIN may be the last sequence number of a send call.
         if end + 1 < self.stream.first_message_end { end } else { self.segment_end_beyond(seq) }
     }
 
-    /// The same at the end of the first write and beyond.
+    /// Like [`Self::segment_end`], at the end of the first send call and beyond.
     #[cold]
     pub(super) fn segment_end_beyond(&self, seq: u64) -> u64 {
         let message_end = if seq < self.stream.first_message_end {
@@ -81,12 +82,12 @@ impl Flight {
             beyond.copied().unwrap_or(self.write_end)
         };
         let end = message_end.min(seq + self.mss);
-        // A FIN takes no room in the segment.
+        // A FIN requires no room in the segment.
         if end == self.stream.joined_fin { end + 1 } else { end }
     }
 
-    /// Where writes join: a FIN rides on data beyond the congestion window, and a short segment may
-    /// have to wait.
+    /// Applies the limits for merged send calls: a FIN sent with data may exceed the congestion
+    /// window, and a short segment may have to wait.
     #[cold]
     pub(super) fn limit_joined(&mut self, window: u64) {
         self.stream.held_from = u64::MAX;
@@ -100,7 +101,7 @@ impl Flight {
         let waits =
             self.stream.is_corked || self.stream.has_nagle && self.stream.short_end > self.snd_una;
         if waits && self.write_end > self.snd_max {
-            // Only the last record may be cut short by what is not written yet.
+            // Only the last record may be short because of data that is not written yet.
             let records = self.stream.message_ends.iter().rev();
             let start = records.copied().nth(1).unwrap_or(0).max(self.snd_max);
             let short = (self.write_end - start) % self.mss;
@@ -111,19 +112,20 @@ impl Flight {
         }
     }
 
-    /// One past the last byte that `window` and the peer's window allow. A FIN that joins data takes no room in `window`.
+    /// One past the last byte that `window` and the peer's window permit. A FIN sent with data
+    /// requires no room in `window`.
     pub(super) fn edge_of(&self, window: u64) -> u64 {
         let has_free_fin = self.parts.joins_writes && self.stream.fin_at != u64::MAX;
         self.snd_una + (window + u64::from(has_free_fin)).min(self.peer_window)
     }
 
-    /// Does no write end within the next `bytes` new ones?
+    /// Returns `true` if no send call ends within the next `bytes` new bytes.
     pub(crate) fn is_undivided(&self, bytes: u64) -> bool {
         let inside = self.snd_max + 1..self.snd_max + bytes;
         !self.stream.message_ends.iter().any(|end| inside.contains(end))
     }
 
-    /// A segment that ends at `end` leaves that is shorter than a full one.
+    /// Records the transmission of a segment that ends at `end` and is shorter than a full one.
     #[inline]
     pub(crate) fn note_short(&mut self, end: u64) {
         if !std::mem::take(&mut self.stream.is_short_excused) {
@@ -131,19 +133,19 @@ impl Flight {
         }
     }
 
-    /// End of the segment that starts at `seq`: that of its first transmission if that is kept.
+    /// End of the segment that starts at `seq`: the end at its first transmission, if recorded.
     pub(super) fn end_of(&self, seq: u64) -> u64 {
         let end = if seq < self.snd_max { self.kept.end_of(seq) } else { None };
         end.unwrap_or_else(|| self.segment_end(seq))
     }
 
-    /// Does the application wait for room in the send buffer?
+    /// Returns `true` if the application waits for room in the send buffer.
     #[inline]
     pub(crate) fn has_waiting(&self) -> bool {
         self.buffer.as_ref().is_some_and(|buffer| buffer.waiting() > 0)
     }
 
-    /// How full the send buffer is, with `in_flight` segments on their way.
+    /// Fill level of the send buffer, with `in_flight` segments in flight.
     pub(crate) fn fill(&self, in_flight: u32) -> Fill {
         let cwnd = self.law.cwnd() as u64;
         let windows = cwnd.saturating_sub(in_flight.into());
@@ -158,8 +160,8 @@ impl Flight {
         }
     }
 
-    /// What may leave has left, with `in_flight` segments on their way: an application that waits for room may write.
-    /// Says whether it has.
+    /// Lets an application that waits for room write, after all permitted segments were sent, with
+    /// `in_flight` segments in flight. Returns `true` if it has written.
     #[cold]
     pub(crate) fn write_waiting(&mut self, in_flight: u32) -> bool {
         let fill = self.fill(in_flight);
@@ -168,11 +170,11 @@ impl Flight {
         bytes > 0
     }
 
-    /// The buffer takes `bytes` of a write, which they end or not.
+    /// Adds `bytes` that the buffer has accepted, which may be only a part of a send call.
     fn take_written(&mut self, bytes: u64) {
         let start = self.write_end;
         match self.stream.message_ends.back_mut() {
-            // Nothing joins a SYN.
+            // Data is not merged with a SYN.
             Some(end) if bytes > 0 && *end > 1 => {
                 *end += bytes;
                 self.write_end += bytes;
@@ -193,8 +195,9 @@ impl Flight {
         }
     }
 
-    /// The rest of a piece does not fit into the receiver's window: as much of it as fits leaves with it, unless a short
-    /// segment has to wait (`tcp_mss_split_point`). Says whether anything does.
+    /// Cuts the rest of a piece that does not fit into the receive window: the part that fits is
+    /// sent with it, unless a short segment has to wait (`tcp_mss_split_point`). Returns `true` if
+    /// there is such a part.
     pub(crate) fn cut_piece_to_window(&mut self) -> bool {
         let edge = self.snd_una + self.peer_window;
         let waits =
@@ -209,7 +212,7 @@ impl Flight {
         cuts
     }
 
-    /// A write is over, by which a record may be closed.
+    /// Handles the end of a send call, which may end a record.
     pub(crate) fn end_write(&mut self, closes_record: bool) {
         self.stream.is_record_closed = closes_record;
         if closes_record {
@@ -220,7 +223,8 @@ impl Flight {
         }
     }
 
-    /// What is held back may go out, cut to the receiver's window. Says whether there is anything.
+    /// Permits data that is held back to be sent, cut to the receive window. Returns `true` if such
+    /// data exists.
     pub(crate) fn overrule_holds(&mut self) -> bool {
         let edge = self.snd_una + self.peer_window;
         if self.snd_nxt >= self.write_end || edge <= self.snd_nxt {
@@ -232,7 +236,8 @@ impl Flight {
         true
     }
 
-    /// What is left of the receiver's window below a full segment becomes a segment by itself.
+    /// Sends the rest of the receive window, which is less than a full segment, as a separate
+    /// segment.
     pub(crate) fn cut_to_window(&mut self) {
         let end = self.snd_una + self.peer_window;
         if end == self.stream.joined_fin {
@@ -254,17 +259,17 @@ impl Flight {
         self.stream.first_message_end = self.stream.message_ends.front().copied().unwrap_or(0);
     }
 
-    /// The application (or the handshake) wants `length` more of the sequence space sent.
+    /// Adds `length` sequence numbers of the application or the handshake to the data to send.
     pub(crate) fn extend(&mut self, length: u64) {
         self.write_end += length;
         self.stream.message_ends.push_back(self.write_end);
         self.stream.first_message_end = self.stream.message_ends.front().copied().unwrap_or(0);
     }
 
-    /// The application writes `length` more.
+    /// Handles a send call of `length` bytes.
     pub(crate) fn extend_by_write(&mut self, length: u64) {
         if self.is_idle() && self.law.window() < self.mss {
-            // No timer runs that would open the window.
+            // No timer is running that would open the window.
             self.law.set_cwnd(1.0);
         }
         if self.buffer.is_some() {
@@ -280,12 +285,13 @@ impl Flight {
         }
     }
 
-    /// The same, together with what has been written before and not been sent. Says whether there was any.
+    /// Like [`Self::extend`], merged with data that was written before and has not been sent.
+    /// Returns `true` if such data exists.
     #[cold]
     fn extend_joined(&mut self, length: u64) -> bool {
         let is_open = self.write_end > self.snd_max && !self.stream.is_record_closed;
         self.stream.is_record_closed = false;
-        // Nothing joins a SYN.
+        // Data is not merged with a SYN.
         let last = self.stream.message_ends.back_mut().filter(|end| is_open && **end > 1);
         let is_joined = last.is_some();
         if let Some(end) = last {
@@ -298,14 +304,14 @@ impl Flight {
         is_joined
     }
 
-    /// The application has nothing more to send.
+    /// Handles a close call of the application.
     pub(crate) fn extend_by_fin(&mut self) {
         if let Some(buffer) = self.buffer.as_mut().filter(|buffer| buffer.waiting() > 0) {
             buffer.closes = true;
             return;
         }
         self.stream.fin_at = self.write_end;
-        // It joins a record too.
+        // The FIN is also merged with a record.
         self.stream.is_record_closed = false;
         if !self.parts.joins_writes {
             self.extend(1);
