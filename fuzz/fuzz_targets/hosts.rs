@@ -213,6 +213,7 @@ fn drain(socket: &mut Socket, now: Instant, ack: &mut u32) {
             header.seq.wrapping_add(header.payload).wrapping_add(u32::from(header.flags & 3 != 0));
         count += 1;
         assert!(count < 20_000, "it sends for ever");
+        assert!(header.payload <= 65_535, "a segment of {} bytes", header.payload);
     }
 }
 

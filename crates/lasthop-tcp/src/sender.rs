@@ -99,7 +99,7 @@ impl Sender {
 
     /// Schedules the SYN for transmission.
     pub(super) fn open(&mut self) {
-        if self.flight.write_end == 0 {
+        if !self.is_opened() {
             self.flight.extend(1);
             self.refresh();
         }
@@ -112,11 +112,19 @@ impl Sender {
         self.refresh();
     }
 
-    /// Handles simultaneous open: retransmits the SYN with an ACK and a doubled timeout.
+    /// Whether the SYN was sent or is due.
+    pub(super) fn is_opened(&self) -> bool {
+        self.flight.write_end > 0
+    }
+
+    /// Handles simultaneous open: retransmits the SYN with an ACK and a doubled timeout. A SYN that was not yet sent becomes
+    /// a SYN-ACK and is no retransmission.
     pub(super) fn answer_syn(&mut self, now: Instant) {
         self.flight.config.linear_syns = 0;
-        self.flight.rtt.back_off();
-        self.send_syn_again(now);
+        if self.has_sent(1) {
+            self.flight.rtt.back_off();
+            self.send_syn_again(now);
+        }
     }
 
     /// Handles a send call of `bytes`. Its last segment is a short one unless the profile pads it.

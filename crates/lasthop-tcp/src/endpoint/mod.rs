@@ -139,12 +139,12 @@ impl<A: Admission> Endpoint<A> {
         }
     }
 
-    /// Parameters were negotiated: those of an end that has sent its SYN, or has not. The receive window stays.
+    /// Applies the negotiated parameters. Keeps the receive window, and the SYN of an end that has opened actively.
     fn reconfigure(&mut self, config: &Config, boot_offset: Duration) {
         let window = self.receiver.window.take();
         let mut fresh = Endpoint::with(config, self.role, boot_offset, Trusting);
         std::mem::swap(&mut self.sender, &mut fresh.sender);
-        if fresh.sender.has_sent(1) {
+        if fresh.sender.is_opened() {
             self.sender.adopt_handshake(fresh.sender);
         }
         (self.config, self.receiver) = (fresh.config, fresh.receiver);

@@ -236,10 +236,12 @@ impl Flight {
         true
     }
 
-    /// Sends the rest of the receive window, which is less than a full segment, as a separate
-    /// segment.
+    /// Ends a segment where the receiver's window ends, if data were written beyond it.
     pub(crate) fn cut_to_window(&mut self) {
         let end = self.snd_una + self.peer_window;
+        if end >= self.write_end {
+            return;
+        }
         if end == self.stream.joined_fin {
             // The FIN itself does not fit.
             self.stream.joined_fin = u64::MAX;

@@ -453,9 +453,11 @@ impl Endpoint<Host> {
 
     /// "If an incoming segment is not acceptable, an acknowledgment should be sent in reply".
     fn on_unacceptable(&mut self, now: Instant, header: &TcpHeader, is_duplicate: bool) {
+        let seq = self.receiver.unwrap(header.seq);
+        // Numbers before the peer's SYN were never received.
+        let is_duplicate = is_duplicate && seq < self.receiver.rcv_nxt;
         if is_duplicate && header.payload > 0 && header.has(flags::ACK) && !header.has(flags::SYN) {
             // The receiver counts and reports duplicates. All that the segment says besides is dropped.
-            let seq = self.receiver.unwrap(header.seq);
             self.receive_data(now, header, seq, header.length().into());
         }
         if self.host.state == State::TimeWait && header.has(flags::FIN) {
@@ -468,7 +470,6 @@ impl Endpoint<Host> {
             && !header.has(flags::SYN)
         {
             // A FIN is a number that has come twice.
-            let seq = self.receiver.unwrap(header.seq);
             self.receiver.repeat(&self.config, (seq, seq + 1));
         }
         self.receiver.challenge();

@@ -153,3 +153,64 @@ fn a_user_timeout_that_is_over_has_one_deadline() {
     }
     assert_eq!(ends[0].take_error(), Some(SocketError::TimedOut));
 }
+
+/// The peer's SYN arrives before ours was polled: a SYN-ACK is sent, as in a simultaneous open (RFC 9293, section 3.5), and
+/// the FIN of a later `close` follows it.
+#[test]
+fn a_syn_that_crosses_an_unsent_syn_is_answered() {
+    for profile in [Profile::Rfc, Profile::Linux] {
+        let mut socket = socket(profile, settings(1_000, None, None));
+        let now = Instant::from_nanos(1_000_000);
+        socket.connect();
+        let syn = TcpHeader { seq: 500, window: 20_000, flags: flags::SYN, ..TcpHeader::default() };
+        socket.receive(now, &Segment { header: syn, options: SynOptions::default() });
+        socket.close(now);
+        let sent = socket.poll_transmit(now).expect("a SYN-ACK").header;
+        let flags = sent.flags & (flags::SYN | flags::ACK | flags::FIN);
+        assert_eq!(
+            (sent.seq, sent.ack, flags),
+            (1_000, 501, flags::SYN | flags::ACK),
+            "{profile:?}"
+        );
+        assert!(socket.poll_transmit(now).is_none());
+        let ack = TcpHeader { seq: 501, ack: 1_001, flags: flags::ACK, ..syn };
+        socket.receive(now, &Segment { header: ack, options: SynOptions::default() });
+        let fin = socket.poll_transmit(now).expect("a FIN").header;
+        assert_eq!((fin.seq, fin.payload, fin.flags & flags::FIN), (1_001, 0, flags::FIN));
+    }
+}
+
+/// An open connection of an active end with `profile`.
+fn connected(profile: Profile, now: Instant) -> Socket {
+    let mut socket = socket(profile, settings(1_000, None, None));
+    socket.connect();
+    assert!(socket.poll_transmit(now).is_some());
+    let header = TcpHeader {
+        seq: 500,
+        ack: 1_001,
+        window: 20_000,
+        flags: flags::SYN | flags::ACK,
+        ..TcpHeader::default()
+    };
+    socket.receive(now, &Segment { header, options: SynOptions::default() });
+    while socket.poll_transmit(now).is_some() {}
+    socket
+}
+
+/// A corked segment is sent by the timer; the receive window ends far beyond it and cuts nothing.
+#[test]
+fn a_fin_after_a_corked_segment_has_no_payload() {
+    let now = Instant::from_nanos(1_000_000);
+    let mut socket = connected(Profile::Linux, now);
+    let options = WriteOptions { more: true, end_of_record: true };
+    for (bytes, options) in [(59, options), (0, WriteOptions::default())] {
+        socket.write(now, bytes, options).expect("the connection is open");
+    }
+    assert!(socket.poll_transmit(now).is_none());
+    let later = socket.next_timeout();
+    socket.handle_timeout(later);
+    assert_eq!(socket.poll_transmit(later).expect("59 bytes").header.payload, 59);
+    socket.close(later);
+    let fin = socket.poll_transmit(later).expect("a FIN").header;
+    assert_eq!((fin.seq, fin.payload, fin.flags & flags::FIN), (1_060, 0, flags::FIN));
+}
