@@ -149,7 +149,8 @@ impl End {
         self.interface.endpoint.counters()
     }
 
-    /// Counters of the endpoint of a layer, the uppermost being 0: those of the link, where it has no stacked layers.
+    /// Returns the counters of the endpoint of a layer; the uppermost layer is 0. On a link without
+    /// stacked layers, returns those of the link.
     pub fn layer_counters(&self, layer: usize) -> LinkCounters {
         match &self.interface.endpoint {
             LinkEndpoint::Stack(stack) => stack.layer_counters(layer),

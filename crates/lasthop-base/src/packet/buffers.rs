@@ -1,43 +1,46 @@
 //! Bytes of packets in transit, to which descriptors refer by number.
 //!
-//! A [`Descriptor`](super::Descriptor) is `Copy`: links keep, retransmit and lose copies, so that a reference count would never
-//! be right. Bytes are therefore stored once, in a table of slots with generations. The first copy that is delivered takes
-//! them; a later copy refers to an earlier generation and finds nothing, as a duplicate that a receiver discards. The bytes of
-//! lost packets are freed once they are older than any packet in transit.
+//! A [`Descriptor`](super::Descriptor) is `Copy`: links store, retransmit and lose copies, so
+//! reference counts are impossible. Bytes are therefore stored once, in a table of slots with
+//! generations. The first copy that is delivered removes them. A later copy refers to an earlier
+//! generation of the slot and yields no bytes, like a duplicate discarded by the receiver. The
+//! bytes of lost packets are freed after two maximum segment lifetimes.
 //!
 //! ```text
-//!   put --> number = generation, slot --> descriptor ... descriptor --> take --> slot is free, next generation
+//!   put --> number = generation, slot --> descriptor ... descriptor --> take --> free, generation + 1
 //! ```
 //!
-//! Trailing zeros are not stored: simulated payloads are mostly zeros.
+//! Trailing zeros are not stored, since simulated payloads consist mainly of zeros.
 
 use crate::units::{Duration, Instant};
 use std::collections::VecDeque;
 
-/// Bytes that nobody has taken after this time belong to a lost packet: two maximum segment lifetimes (RFC 9293, section 3.4.2).
+/// Time after which bytes belong to a lost packet: two maximum segment lifetimes (RFC 9293, section
+/// 3.4.2).
 const LIFETIME: Duration = Duration::from_secs(240);
 
-/// One place of the table.
+/// Storage of one packet.
 #[derive(Clone, Debug, Default)]
 struct Slot {
     generation: u32,
     is_used: bool,
-    /// Without trailing zeros.
+    /// The bytes without trailing zeros.
     bytes: Vec<u8>,
     length: usize,
 }
 
-/// The bytes of packets in transit. Does not allocate once it has been used at its largest extent.
+/// The bytes of packets in transit. Memory is reused, and allocated only when the number of packets
+/// reaches a new maximum.
 #[derive(Clone, Debug, Default)]
 pub struct Buffers {
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// Numbers in the order of [`Self::put`], with its time.
+    /// Numbers in the order of [`Self::put`], with the time of the call.
     order: VecDeque<(Instant, u64)>,
 }
 
 impl Buffers {
-    /// An empty table.
+    /// Creates an empty table.
     pub fn new() -> Self {
         Buffers::default()
     }
@@ -65,8 +68,8 @@ impl Buffers {
         number
     }
 
-    /// Appends the bytes with this number to `into`, and frees them. Returns `false` if another copy of the packet has been
-    /// delivered before.
+    /// Appends the bytes with this number to `into` and frees them. Returns `false` if another copy
+    /// of the packet was delivered before.
     pub fn take(&mut self, number: u64, into: &mut Vec<u8>) -> bool {
         if !self.is_stored(number) {
             return false;
@@ -79,7 +82,7 @@ impl Buffers {
         true
     }
 
-    /// Number of packets whose bytes are stored.
+    /// Returns the number of packets whose bytes are stored.
     pub fn stored(&self) -> usize {
         self.slots.len() - self.free.len()
     }
@@ -98,7 +101,7 @@ impl Buffers {
     }
 }
 
-/// The slot of a number.
+/// Returns the slot of a number.
 fn place(number: u64) -> usize {
     number as u32 as usize
 }
@@ -119,7 +122,7 @@ mod tests {
         let first = buffers.put(Instant::ZERO, &[1, 0, 2, 0, 0]);
         assert_eq!(taken(&mut buffers, first), Some(vec![1, 0, 2, 0, 0]));
         assert_eq!(taken(&mut buffers, first), None);
-        // The slot is used again; the late copy does not find the new bytes.
+        // The slot is reused; the late copy does not refer to the new bytes.
         let second = buffers.put(Instant::ZERO, &[0; 3]);
         assert_eq!((first as u32, buffers.slots.len()), (second as u32, 1));
         assert_eq!(taken(&mut buffers, first), None);

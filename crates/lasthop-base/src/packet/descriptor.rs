@@ -62,19 +62,21 @@ impl<X: Extension> Descriptor<X> {
         }
     }
 
-    /// Returns the number of the link frame in which it arrived, if the descriptor [keeps it](super::Watched).
+    /// Returns the number of the link frame in which the packet arrived, if the descriptor [stores
+    /// it](super::Watched).
     pub fn frame(&self) -> Option<u64> {
         self.tcp.options.frame()
     }
 
-    /// A packet of another transport than TCP, which finds by this number what it carries: for example its bytes in
-    /// [`Buffers`](super::Buffers). Like [`Self::datagram`], without a time.
+    /// Creates a packet of a transport other than TCP. `number` refers to its contents, for example
+    /// its bytes in [`Buffers`](super::Buffers). Like [`Self::datagram`], but without a time.
     pub fn numbered(bytes: u32, number: u64) -> Self {
         let (seq, ack) = halves(number);
         Descriptor { bytes, tcp: Header { seq, ack, ..Header::default() }, ..Self::default() }
     }
 
-    /// Returns the number of a [datagram](Self::datagram) within its flow, from 0, or of a [numbered](Self::numbered) packet.
+    /// Returns the number of a [datagram](Self::datagram) within its flow, from 0, or of a
+    /// [numbered](Self::numbered) packet.
     pub fn datagram_number(&self) -> u64 {
         whole((self.tcp.seq, self.tcp.ack))
     }

@@ -78,45 +78,46 @@ pub trait Extension: Copy + Debug + Default + Eq + Send + 'static {
         None
     }
 
-    /// Stores the header of a frame of link layer `layer`, the uppermost being 0: from now on the descriptor stands for
-    /// that frame.
+    /// Stores the header of a frame of link layer `layer`; the uppermost layer is 0. The descriptor
+    /// then represents that frame.
     ///
     /// # Panics
-    /// If there is no room for it: only packets of worlds with stacked link layers carry frames.
+    /// If the extension has no space for it: only worlds with stacked link layers provide it.
     fn put_header(&mut self, _layer: usize, header: FrameHeader) {
         unreachable!("there is no room for {header:?}: the world has no stacked link layers")
     }
 
-    /// Removes the header of the frame of link layer `layer`; `None` if the descriptor does not stand for such a frame.
+    /// Removes the header of the frame of link layer `layer`; `None` if the descriptor does not
+    /// represent such a frame.
     fn take_header(&mut self, _layer: usize) -> Option<FrameHeader> {
         None
     }
 
-    /// Headers of the frames that the descriptor stands for, by link layer.
+    /// Returns the headers of the frames that the descriptor represents, by link layer.
     fn headers(&self) -> &[Option<FrameHeader>] {
         &[]
     }
 }
 
-/// Header of a link frame that a packet of the layer below carries.
+/// Header of a link frame carried by a packet of the layer below.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FrameHeader {
     /// The content of the frame except packet and acknowledgment, packed by its link layer.
     pub control: [u64; 3],
-    /// Cumulative acknowledgment; 0 if there is none.
+    /// Cumulative acknowledgment, or 0.
     pub ack: u64,
     /// Number of the frame in transmission order of its layer, modulo 2^32, for observers.
     pub number: u32,
-    /// Length of the packet in the frame, in bytes; 0 if there is none.
+    /// Length of the packet in the frame in bytes, or 0.
     pub packet_bytes: u32,
-    /// Whether there is an acknowledgment.
+    /// Whether the frame has an acknowledgment.
     pub has_ack: bool,
-    /// Whether there is a packet.
+    /// Whether the frame has a packet.
     pub has_packet: bool,
 }
 
 impl FrameHeader {
-    /// Exclusive or of two headers, where an absent one is zero.
+    /// Returns the exclusive or of two headers; an absent header counts as zero.
     fn xor(this: Option<Self>, other: Option<Self>) -> Option<Self> {
         let (mut sum, other) = match (this, other) {
             (Some(this), Some(other)) => (this, other),
@@ -138,7 +139,8 @@ impl FrameHeader {
     }
 }
 
-/// Maximum number of link layers in a stack. The packets of the lowest one carry a frame of each layer above.
+/// Maximum number of link layers in a stack. A packet of the lowest layer carries a frame of each
+/// layer above.
 pub const MAX_LAYERS: usize = 3;
 
 /// Options of a segment.
