@@ -1,9 +1,13 @@
-//! What a congestion law declares beside its machine, and what the list of them becomes.
+//! Declarations of a congestion control algorithm, and the macro that turns the list of algorithms
+//! into types.
 //!
-//! A law is one file of this folder: its keys (`table! { … as "kind" }`), their [`LawKeys`], and the machine, a
-//! [`CongestionControl`] (most are a [`WindowLaw`](super::window::WindowLaw)). A line in the list in `congestion_control/mod.rs` makes
-//! it a variant of [`Law`](super::Law), a kind of the key `law` ([`CongestionControlKind`](super::CongestionControlKind)), and a named TCP
-//! ([`Variant`](super::Variant)): the law with its defaults, over the recovery that [`LawKeys::RECOVERY`] names.
+//! An algorithm is one file of this folder. The file contains its keys (`table! { … as "kind" }`),
+//! their [`LawKeys`], and the state machine, a [`CongestionControl`] (most are a
+//! [`WindowLaw`](super::window::WindowLaw)). An entry in the list in `congestion_control/mod.rs`
+//! adds a variant of [`Law`](super::Law) and a kind of the key `law`
+//! ([`CongestionControlKind`](super::CongestionControlKind)). It also adds a named TCP
+//! ([`Variant`](super::Variant)): the algorithm with default keys, over the recovery scheme
+//! [`LawKeys::RECOVERY`].
 
 use super::super::config::{Config, LossDetection, Notices, RecoveryKind};
 use super::CongestionControl;
@@ -12,88 +16,92 @@ use lasthop_base::schema::keys::{Kind, Node, Table};
 use serde_json::{Map, Value};
 use std::path::Path;
 
-/// How a named TCP recovers under the profiles `rfc` and `ns-2`, unless it says otherwise: by selective
+/// Default recovery schemes of named TCPs under the profiles `rfc` and `ns-2`: based on selective
 /// acknowledgments.
 pub(super) const BY_SACK: [RecoveryKind; 2] = [RecoveryKind::Sack6675, RecoveryKind::SackNs2];
 
-/// The keys of a law, and what follows from them.
+/// Keys of an algorithm, and the properties that the algorithm declares.
 pub(crate) trait LawKeys: Table + Kind + Copy {
-    /// The machine.
+    /// The state machine.
     type Machine: CongestionControl + Clone + std::fmt::Debug;
 
-    /// How the TCP that is named after the law recovers, under the profiles `rfc` and `ns-2`.
+    /// Recovery schemes, under the profiles `rfc` and `ns-2`, of the TCP named after the algorithm.
     const RECOVERY: [RecoveryKind; 2] = BY_SACK;
 
-    /// Does the law measure? Then its connection keeps when each segment left, and
-    /// [`CongestionControl::on_delivery`] is called.
+    /// Whether the algorithm measures the path. If so, the connection records the transmission time
+    /// of each segment and calls [`CongestionControl::on_delivery`].
     const MEASURES: bool = true;
 
-    /// Does the law read delivery rates ([`Delivery::rate`](super::Delivery))? Then segments remember what rates need.
+    /// Whether the algorithm reads delivery rates ([`Delivery::rate`](super::Delivery)). If so,
+    /// each segment record includes the state that a rate sample needs.
     const READS_RATES: bool = false;
 
-    /// Does the law say when segments leave? Then pacing is on unless a scenario turns it off.
+    /// Whether the algorithm sets a pacing rate. If so, pacing is on by default.
     const PACES: bool = false;
 
-    /// Does the law need to know when segments arrived? Then timestamps are on, with a fine clock.
+    /// Whether the algorithm needs the arrival times of segments at the receiver. If so, timestamps
+    /// are on, with a fine-grained clock.
     const READS_ARRIVALS: bool = false;
 
-    /// What marks tell the law; if not [`Marks::Classic`], explicit congestion notification is on unless a scenario turns
-    /// it off.
+    /// How the algorithm uses congestion marks. Except for [`Marks::Classic`], explicit congestion
+    /// notification is on by default.
     const MARKS: Marks = Marks::Classic;
 
-    /// The law with a window of `cwnd` segments.
+    /// Creates the state machine with a window of `cwnd` segments.
     fn build(&self, config: &Config, cwnd: f64) -> Self::Machine;
 }
 
-/// Keys as they are where a scenario gives none.
+/// Returns the default keys.
 pub(super) fn defaults<K: LawKeys>() -> K {
     let nothing = Value::Object(Map::new());
     let node = Node { value: &nothing, path: String::new(), files: &Files::new(Path::new("")) };
     K::read(&node).expect("every key of a law has a default")
 }
 
-/// How a law uses the marks of the network.
+/// Use of congestion marks by an algorithm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Marks {
-    /// As a sign that there were some (RFC 3168).
+    /// Any mark in a window of data is one congestion signal (RFC 3168).
     #[default]
     Classic,
-    /// By their share: the receiver tells of each (RFC 8257).
+    /// The algorithm uses the fraction of marked bytes; the receiver echoes each mark (RFC 8257).
     Share,
-    /// The same, and segments are ECT(1), so that queues treat them as L4S (RFC 9331).
+    /// Like [`Self::Share`], and segments are sent as ECT(1), so that queues classify them as L4S
+    /// (RFC 9331).
     Scalable,
 }
 
-/// What a named TCP is made of.
+/// Components of a named TCP.
 pub(in super::super) struct Parts {
-    /// Recovery under the profiles `rfc` and `ns-2`.
+    /// Recovery schemes under the profiles `rfc` and `ns-2`.
     pub recovery: [RecoveryKind; 2],
-    /// What tells recovery that a segment is lost.
+    /// Condition for declaring a segment lost.
     pub detection: LossDetection,
-    /// What the news that a link has lost a segment does.
+    /// Reaction to a notification that a link has lost a segment.
     pub notices: Notices,
     pub law: super::CongestionControlKind,
 }
 
 impl Parts {
-    /// Reno's window over a recovery.
+    /// Returns Reno's window over a recovery scheme.
     pub fn over_reno(recovery: [RecoveryKind; 2]) -> Self {
         let law = super::CongestionControlKind::Reno(super::RenoKeys {});
         Parts { recovery, detection: LossDetection::Duplicates, notices: Notices::Off, law }
     }
 
-    /// The same, with an ear for news of the link.
+    /// Like [`Self::over_reno`], with a reaction to explicit loss notifications.
     pub fn told(notices: Notices, recovery: RecoveryKind) -> Self {
         Parts { notices, ..Parts::over_reno([recovery; 2]) }
     }
 
-    /// The same over RFC 6675 with another detection of losses.
+    /// Returns Reno's window over RFC 6675 with a different loss detection.
     pub fn patient(detection: LossDetection) -> Self {
         Parts { detection, ..Parts::over_reno([RecoveryKind::Sack6675; 2]) }
     }
 }
 
-/// From one line a law: its module, the union of all keys, the enum of all machines, and the named TCPs.
+/// Expands the list of algorithms to their modules, the union of their keys, the enum of all state
+/// machines, and the named TCPs.
 macro_rules! laws {
     (
         over reno { $($(#[doc = $about:literal])+ $named:ident = $word:literal: $parts:expr;)* }
@@ -111,7 +119,7 @@ macro_rules! laws {
 
         impl Copy for CongestionControlKind {}
 
-        /// A constant of the keys inside, or what Reno has in its place.
+        /// Expands to a constant of the keys, or to the corresponding value of Reno.
         macro_rules! of_keys {
             ($law:expr, $reno:expr, $constant:ident) => {
                 match $law {
@@ -122,34 +130,34 @@ macro_rules! laws {
         }
 
         impl CongestionControlKind {
-            /// Does it measure what is delivered?
+            /// Returns `true` if the algorithm measures delivered data ([`LawKeys::MEASURES`]).
             #[inline]
             pub fn measures(&self) -> bool {
                 of_keys!(self, false, MEASURES)
             }
 
-            /// Does it read delivery rates?
+            /// Returns `true` if the algorithm reads delivery rates ([`LawKeys::READS_RATES`]).
             pub fn reads_rates(&self) -> bool {
                 of_keys!(self, false, READS_RATES)
             }
 
-            /// Does it need to know when segments arrived?
+            /// Returns `true` if the algorithm needs arrival times ([`LawKeys::READS_ARRIVALS`]).
             pub fn reads_arrivals(&self) -> bool {
                 of_keys!(self, false, READS_ARRIVALS)
             }
 
-            /// What it does with marks of the network.
+            /// Returns how the algorithm uses congestion marks ([`LawKeys::MARKS`]).
             pub fn marks(&self) -> Marks {
                 of_keys!(self, Marks::Classic, MARKS)
             }
 
-            /// Does it say when segments leave?
+            /// Returns `true` if the algorithm sets a pacing rate ([`LawKeys::PACES`]).
             pub fn paces(&self) -> bool {
                 of_keys!(self, false, PACES)
             }
         }
 
-        /// A named TCP: how losses are recovered and how the window moves.
+        /// A named TCP: a recovery scheme and a congestion control algorithm.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Variant {
             $($(#[doc = $about])+ $named,)*
@@ -160,11 +168,11 @@ macro_rules! laws {
         }
 
         impl Variant {
-            /// All of them.
+            /// All named TCPs.
             pub const ALL: &[Variant] =
                 &[$(Variant::$named,)* $($(Variant::$kind,)+)*];
 
-            /// Each with its word in scenarios and its meaning.
+            /// Name in scenarios and description of each.
             const WORDS: &'static [(&'static str, &'static str)] = &[
                 $(($word, concat!($($about),+)),)*
                 $($((
@@ -173,7 +181,7 @@ macro_rules! laws {
                 ),)+)*
             ];
 
-            /// What it is made of: a line for each.
+            /// Returns the components of the named TCP.
             pub(super) fn parts(self) -> Parts {
                 match self {
                     $(Variant::$named => $parts,)*
@@ -187,19 +195,20 @@ macro_rules! laws {
             }
         }
 
-        /// The law of a connection. Those that are several times the size of Reno's stand apart in memory.
+        /// Congestion control state of a connection. Variants several times the size of Reno's are
+        /// boxed.
         #[derive(Clone, Debug)]
         #[repr(u8)]
         pub(super) enum Law {
-            /// Reno in ns-2's arithmetic.
+            /// Reno with ns-2's arithmetic.
             RenoNs2(reno::Reno<reno::Ns2>),
-            /// Reno by RFC 5681.
+            /// Reno as specified in RFC 5681.
             Reno(reno::Reno<reno::Rfc5681>),
-            /// Reno as Linux counts.
+            /// Reno with Linux's arithmetic.
             RenoLinux(reno_linux::RenoLinux),
-            /// CUBIC as Linux computes it.
+            /// CUBIC with Linux's arithmetic.
             CubicLinux(Box<cubic_linux::CubicLinux>),
-            /// BBR as Linux computes it.
+            /// BBR with Linux's arithmetic.
             BbrLinux(Box<bbr_linux::BbrLinux>),
             $($(
                 #[doc = concat!("See [`", stringify!($module), "`].")]
@@ -207,7 +216,7 @@ macro_rules! laws {
             )+)*
         }
 
-        /// Calls the law inside.
+        /// Evaluates an expression for the state machine of the active variant.
         macro_rules! dispatch {
             ($law:expr, $inner:ident => $does:expr) => {
                 match $law {
@@ -222,7 +231,7 @@ macro_rules! laws {
         }
 
         impl Law {
-            /// The law that `config` names, with a window of `cwnd` segments.
+            /// Creates the algorithm that `config` selects, with a window of `cwnd` segments.
             pub fn new(config: &Config, cwnd: f64) -> Self {
                 match (&config.law, config.conventions) {
                     (CongestionControlKind::Reno(_), Conventions::Ns2) => {
@@ -246,7 +255,7 @@ macro_rules! laws {
                 }
             }
 
-            /// Begins anew in place, without allocation.
+            /// Resets the state in place, without allocation if the variant is unchanged.
             pub fn reset(&mut self, config: &Config, cwnd: f64) {
                 match (self, &config.law) {
                     (Law::RenoNs2(law), _) => *law = reno::Reno::new(config, cwnd),

@@ -1,6 +1,6 @@
-//! The highest value of the last round trips.
+//! Windowed maximum over the last round trips.
 
-/// The highest value of each of the last `ROUNDS` round trips, the one that goes on included.
+/// Maximum of a value in each of the last `ROUNDS` round trips, including the current one.
 #[derive(Clone, Copy, Debug)]
 pub struct Highest<const ROUNDS: usize> {
     of_rounds: [f64; ROUNDS],
@@ -13,20 +13,20 @@ impl<const ROUNDS: usize> Highest<ROUNDS> {
         Highest { of_rounds: [0.0; ROUNDS], place: 0, highest: 0.0 }
     }
 
-    /// The highest of all, zero before the first.
+    /// Returns the maximum over all these round trips; zero before the first value.
     #[inline]
     pub fn get(&self) -> f64 {
         self.highest
     }
 
-    /// A round trip begins.
+    /// Starts a round trip.
     pub fn begin_round(&mut self) {
         self.place = (self.place + 1) % ROUNDS;
         self.of_rounds[self.place] = 0.0;
         self.highest = self.of_rounds.iter().fold(0.0, |highest, value| highest.max(*value));
     }
 
-    /// The same, and only the round trip before counts beside it.
+    /// Starts a round trip and discards all earlier ones except the last.
     pub fn begin_round_of_two(&mut self) {
         let before = self.of_rounds[self.place];
         *self = Highest::new();

@@ -1,16 +1,17 @@
-//! How much may be outstanding?
+//! Congestion control algorithms: how many bytes may be outstanding.
 //!
-//! A law hears of events, never of mechanisms: ACKs for new data outside recovery, congestion (once a
-//! window of data), expiries of the timer, losses that were none. It answers with a window in bytes and,
-//! if it wants to, a pacing rate. What recovery adds to the window meanwhile (inflation) is not its
-//! business.
+//! An algorithm is notified of events, not of the mechanisms that detect them. The events are ACKs
+//! for new data outside recovery, congestion (once per window of data), expiries of the
+//! retransmission timer, and spurious losses. The algorithm returns a window in bytes and
+//! optionally a pacing rate. Window inflation during recovery is left to the recovery scheme.
 //!
-//! A law is one file and one line of the list below; its source stands at the top of its file. Reno, with its two
-//! arithmetics, is what every other law starts from. Linux's arithmetic of Reno and
-//! CUBIC, in whole segments, is that of the profile `linux` (`reno_linux.rs`, `cubic_linux.rs`).
+//! Each algorithm is one file and one entry in the list below; the head of the file cites its
+//! source. Reno is the base of the other algorithms; it has two variants of arithmetic. Profile
+//! `linux` uses Linux's arithmetic in whole segments for Reno, CUBIC and BBR (`reno_linux.rs`,
+//! `cubic_linux.rs`, `bbr_linux.rs`).
 //!
-//! HyStart++ (RFC 9406, `hystart.rs`) ends the slow start of any law that has one; Linux's CUBIC has HyStart
-//! (`hystart_linux.rs`).
+//! HyStart++ (RFC 9406, `hystart.rs`) can end the slow start of any algorithm that has one. Linux's
+//! CUBIC uses the original HyStart (`hystart_linux.rs`).
 
 mod bandwidth;
 mod bbr_linux;
@@ -30,8 +31,9 @@ mod sample;
 mod testing;
 mod window;
 
-// The list of named TCPs: those that keep Reno's window, each with its word in scenarios and its parts; then the laws
-// beside Reno's, the file of each, and its keys and so its word.
+// The named TCPs. First those with Reno's window: the name in scenarios and the components of each.
+// Then the algorithms other than Reno: the file of each, its variant and its keys, which define the
+// name.
 laws! {
     over reno {
         /// Reno: fast retransmit and fast recovery (RFC 5681).
@@ -99,7 +101,7 @@ pub use reno::RenoKeys;
 pub use sample::{AckSample, Control, Delivery, LostSegment, Passage, RateSample};
 
 impl Variant {
-    /// The word for it in a scenario.
+    /// Returns the name of the variant in scenarios.
     pub fn word(self) -> &'static str {
         let (word, _) = Self::WORDS[self as usize];
         word
@@ -124,100 +126,106 @@ impl Field for Variant {
     }
 }
 
-/// A sign of congestion, at most one for each window of data.
+/// Congestion signal, at most one per window of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Congestion {
     /// A segment was lost.
     Loss,
-    /// The path marked a segment instead (RFC 3168).
+    /// The path marked a segment with Congestion Experienced (RFC 3168).
     Ecn,
 }
 
-/// A congestion control law. Windows are in bytes at this interface; inside, a law counts as its
-/// source does.
+/// Congestion control algorithm. Windows are in bytes at this interface; internally, an algorithm
+/// uses the unit of its source.
 pub trait CongestionControl {
-    /// An ACK for new data arrived outside recovery.
+    /// Handles an ACK for new data that arrived outside recovery.
     fn on_ack(&mut self, sample: &AckSample);
 
-    /// The same where bytes are counted (RFC 3465). Laws that do not know how count ACKs.
+    /// Like [`Self::on_ack`], with appropriate byte counting (RFC 3465). Algorithms that do not
+    /// support it count ACKs.
     fn on_ack_by_bytes(&mut self, sample: &AckSample) {
         self.on_ack(sample);
     }
 
-    /// An ACK with news arrived, or a duplicate, in recovery too; before anything else is made of it. Only laws that
-    /// measure hear of it ([`CongestionControlKind::measures`]).
+    /// Handles an ACK that acknowledges or SACKs new data, or a duplicate ACK, also in recovery. It
+    /// is called before any other processing of the ACK, and only for algorithms that measure
+    /// ([`CongestionControlKind::measures`]).
     fn on_delivery(&mut self, _delivery: &Delivery) {}
 
-    /// Loss detection has declared a segment lost. Only laws that read rates hear of it ([`CongestionControlKind::reads_rates`]).
+    /// Handles the loss of a segment that loss detection declared lost. It is called only for
+    /// algorithms that read delivery rates ([`CongestionControlKind::reads_rates`]).
     fn on_lost(&mut self, _lost: &LostSegment) {}
 
-    /// The handshake is over; `rtt` is its round trip.
+    /// Handles the end of the handshake; `rtt` is the RTT sample of the handshake.
     fn on_established(&mut self, _now: Instant, _rtt: Option<Duration>) {}
 
-    /// An ACK was processed, recovery included; only for laws that keep their window in recovery, under recoveries that
-    /// count segments.
+    /// Handles an ACK that was processed, also in recovery. It is called only for algorithms that
+    /// control their window in recovery, and only by recovery schemes that count segments.
     fn on_control(&mut self, _control: &Control) {}
 
-    /// Does the law send less than it could, so that rates do not tell of the path?
+    /// Returns `true` if the algorithm deliberately sends less than it could, so that delivery
+    /// rates do not measure the path.
     fn is_self_limited(&self) -> bool {
         false
     }
 
-    /// Congestion was seen, once for each window of data. `in_use`: what a reduction is computed from,
-    /// in segments of SMSS (the flight size; ns-2: the window).
+    /// Handles congestion, once per window of data. A reduction is computed from `in_use`, in
+    /// segments of SMSS (the flight size; for ns-2 the window).
     fn on_congestion(&mut self, now: Instant, congestion: Congestion, in_use: f64);
 
-    /// The retransmission timer fired; `in_use` as above but at most the window
-    /// (`Flight::in_use_at_timeout`), or `None` if it fired for the same segment before, which
-    /// reduces the threshold once only.
+    /// Handles an expiry of the retransmission timer. `in_use` is as in [`Self::on_congestion`],
+    /// but at most the window (`Flight::in_use_at_timeout`). It is `None` if the timer expired for
+    /// the same segment before: the threshold is reduced only once.
     fn on_timeout(&mut self, now: Instant, in_use: Option<f64>);
 
-    /// An ACK told a round trip, but nothing by which the window may grow.
+    /// Handles an ACK that yields an RTT sample but must not grow the window.
     fn on_round_trip(&mut self, _sample: &AckSample) {}
 
-    /// The latest reduction answered a loss that was none: take it back (RFC 4015, RFC 9438 4.9).
+    /// Undoes the latest reduction, which responded to a spurious loss (RFC 4015; RFC 9438, section
+    /// 4.9).
     fn on_spurious(&mut self);
 
-    /// `bytes` left at `now`.
+    /// Records that `bytes` were sent at `now`.
     fn on_sent(&mut self, _now: Instant, _bytes: u64) {}
 
-    /// Does the law set its window itself while losses are repaired? Otherwise recovery does, and tells the law of
-    /// no ACK meanwhile.
+    /// Returns `true` if the algorithm controls the window itself during recovery. Otherwise the
+    /// recovery scheme does, and the algorithm is not notified of ACKs meanwhile.
     fn keeps_window_in_recovery(&self) -> bool {
         false
     }
 
-    /// Congestion window in bytes.
+    /// Returns the congestion window in bytes.
     fn window(&self) -> u64;
 
-    /// Congestion window in segments of SMSS, with its fraction.
+    /// Returns the congestion window in segments of SMSS, including the fraction.
     fn cwnd(&self) -> f64;
 
-    /// Slow-start threshold in segments; infinite before the first reduction of most laws.
+    /// Returns the slow-start threshold in segments. For most algorithms it is infinite before the
+    /// first reduction.
     fn ssthresh(&self) -> f64;
 
-    /// Sets the window, in segments: after the handshake, and by recoveries that deflate it.
+    /// Sets the window in segments: after the handshake, and in recovery schemes that deflate it.
     fn set_cwnd(&mut self, cwnd: f64);
 
-    /// Full segments have `bytes` from now on; the window keeps its number of them. Only laws that conformance scripts may
-    /// name hear of it.
+    /// Changes the size of full segments to `bytes`; the window keeps its number of segments.
+    /// Implemented only by the algorithms that conformance scripts can select.
     fn set_segment(&mut self, _bytes: u64) {}
 
-    /// Sets the window to `cwnd` segments, from where slow start brings it back to `ssthresh`. Laws without a threshold
-    /// set the window only.
+    /// Sets the window to `cwnd` segments, below the threshold `ssthresh`, so that slow start
+    /// restores it. Algorithms without a threshold only set the window.
     fn slow_start_to(&mut self, cwnd: f64, _ssthresh: f64) {
         self.set_cwnd(cwnd);
     }
 
-    /// Bytes a second at which segments should leave, if pacing is on and the round trip `srtt` is
-    /// known.
+    /// Returns the pacing rate in bytes per second for the smoothed RTT `srtt`. Used only if pacing
+    /// is on.
     fn pacing_rate(&self, srtt: Duration) -> f64 {
         window_over_round_trip(self.window(), self.cwnd() < self.ssthresh(), srtt)
     }
 }
 
-/// Pacing gains: a window in less than a round trip, so that pacing never holds the window back.
-/// Linux's `tcp_pacing_ss_ratio` and `tcp_pacing_ca_ratio`.
+/// Pacing gains. They exceed 1, so that a window is sent in less than one RTT and pacing never
+/// limits the window. Linux: `tcp_pacing_ss_ratio` and `tcp_pacing_ca_ratio`.
 const SLOW_START_GAIN: f64 = 2.0;
 const AVOIDANCE_GAIN: f64 = 1.2;
 
@@ -226,9 +234,10 @@ fn window_over_round_trip(window: u64, in_slow_start: bool, srtt: Duration) -> f
     gain * window as f64 / srtt.as_secs_f64()
 }
 
-/// What is inline for the two variants of Reno, out of line for all laws.
+/// Out-of-line versions, for all algorithms, of the calls that are inlined for the two variants of
+/// Reno.
 impl Law {
-    /// By value: a sample behind a reference would have to be in memory for Reno too.
+    /// Takes the sample by value: a reference would force it into memory for Reno too.
     #[inline(never)]
     fn on_ack_of_any(&mut self, sample: AckSample) {
         dispatch!(self, law => law.on_ack(&sample));

@@ -1,24 +1,25 @@
-//! Round trips, told by the sequence space: one ends when the byte that was next at its beginning is acknowledged.
+//! Round trips delimited by sequence numbers: a round trip ends when the SND.MAX of its beginning
+//! is exceeded.
 
 use lasthop_base::units::Duration;
 
-/// What a round trip has shown.
+/// RTT statistics of one round trip.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Round {
-    /// Samples of round-trip times in it.
+    /// Number of RTT samples.
     pub samples: u32,
-    /// The least of them in seconds; infinite without one.
+    /// Minimum of the samples in seconds; infinite without samples.
     pub min_rtt: f64,
-    /// Their sum in seconds.
+    /// Sum of the samples in seconds.
     pub sum: f64,
 }
 
 const EMPTY: Round = Round { samples: 0, min_rtt: f64::INFINITY, sum: 0.0 };
 
-/// The round trip that goes on.
+/// The current round trip.
 #[derive(Clone, Copy, Debug)]
 pub struct Rounds {
-    /// It ends when this byte is acknowledged.
+    /// The round trip ends when SND.UNA exceeds this sequence number.
     end: u64,
     round: Round,
 }
@@ -30,7 +31,7 @@ impl Default for Rounds {
 }
 
 impl Rounds {
-    /// Takes in a sample.
+    /// Adds an RTT sample.
     #[inline]
     pub fn add(&mut self, rtt: Duration) {
         let rtt = rtt.as_secs_f64();
@@ -39,7 +40,8 @@ impl Rounds {
         self.round.sum += rtt;
     }
 
-    /// An ACK of everything below `snd_una` arrived. What the round trip has shown, if that ends it; the next begins.
+    /// Processes an ACK of all data below `snd_una`. If it ends the round trip, returns its
+    /// statistics and starts the next.
     #[inline]
     pub fn end(&mut self, snd_una: u64, snd_max: u64) -> Option<Round> {
         if snd_una <= self.end {

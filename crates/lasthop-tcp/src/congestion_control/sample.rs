@@ -1,9 +1,11 @@
-//! What a law learns from acknowledgments.
+//! Samples that a congestion control algorithm receives from ACKs.
 //!
-//! An [`AckSample`] is for all laws: an ACK for new data outside recovery, by which a window may grow. A
-//! [`Delivery`] is for those that measure ([`LawKeys::MEASURES`](super::family::LawKeys)): every ACK with news,
-//! duplicates and those of recovery included, with the delivery rate of
-//! draft-ietf-ccwg-bbr, section 4.1 (draft-cheng-iccrg-delivery-rate-estimation), taken from the records of what was sent.
+//! An [`AckSample`] is for all algorithms: an ACK for new data outside recovery, which may grow the
+//! window. A [`Delivery`] is for algorithms that measure
+//! ([`LawKeys::MEASURES`](super::family::LawKeys)). It describes every ACK that acknowledges or
+//! SACKs new data and every duplicate ACK, also in recovery. Its delivery rate follows
+//! draft-ietf-ccwg-bbr, section 4.1 (draft-cheng-iccrg-delivery-rate-estimation), and is computed
+//! from the records of sent segments.
 
 use crate::info::RecoveryState;
 use lasthop_base::units::{Duration, Instant};
@@ -11,120 +13,123 @@ use lasthop_base::units::{Duration, Instant};
 /// An ACK for new data that arrived outside recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AckSample {
-    /// When the ACK arrived.
+    /// Arrival time of the ACK.
     pub now: Instant,
-    /// Bytes that it acknowledges for the first time.
+    /// Bytes acknowledged for the first time.
     pub acked: u64,
-    /// Segments that it delivers: acknowledged or SACKed for the first time.
+    /// Segments delivered: acknowledged or SACKed for the first time.
     pub delivered_segments: u32,
-    /// Did the window limit the sender (RFC 7661)? Only recoveries that count segments tell.
+    /// Whether the window limited the sender (RFC 7661). Set only by recovery schemes that count
+    /// segments.
     pub is_window_limited: bool,
-    /// Bytes that were outstanding before it arrived.
+    /// Bytes outstanding before the ACK.
     pub prior_in_flight: u64,
-    /// Oldest unacknowledged byte after it (SND.UNA).
+    /// Oldest unacknowledged byte after the ACK (SND.UNA).
     pub snd_una: u64,
     /// One past the highest byte sent.
     pub snd_max: u64,
-    /// Round-trip time of the segment that it acknowledges, if known without ambiguity.
+    /// RTT of the acknowledged segment, if unambiguous.
     pub rtt: Option<Duration>,
-    /// Smoothed round-trip time; zero before the first sample.
+    /// Smoothed RTT; zero before the first sample.
     pub srtt: Duration,
 }
 
-/// An ACK that acknowledges or SACKs something new, or a duplicate.
+/// An ACK that acknowledges or SACKs new data, or a duplicate ACK.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Delivery {
-    /// When the ACK arrived.
+    /// Arrival time of the ACK.
     pub now: Instant,
-    /// Bytes by which SND.UNA moves.
+    /// Bytes by which SND.UNA advances.
     pub acked: u64,
-    /// Bytes that this ACK acknowledges or SACKs for the first time.
+    /// Bytes acknowledged or SACKed for the first time.
     pub delivered: u64,
-    /// Bytes delivered since the connection began, these included.
+    /// Bytes delivered since the connection began, including [`Self::delivered`].
     pub total: u64,
-    /// Bytes outstanding after it: neither acknowledged nor SACKed.
+    /// Bytes outstanding after the ACK: neither acknowledged nor SACKed.
     pub in_flight: u64,
-    /// Round-trip time of the latest segment that it acknowledges, if known without ambiguity.
+    /// RTT of the latest segment acknowledged, if unambiguous.
     pub rtt: Option<Duration>,
-    /// Oldest unacknowledged byte after it (SND.UNA).
+    /// Oldest unacknowledged byte after the ACK (SND.UNA).
     pub snd_una: u64,
     /// One past the highest byte sent.
     pub snd_max: u64,
-    /// How fast the network delivered, as far as the segments of this ACK tell; only for laws that read rates.
+    /// Delivery-rate sample of the ACK, if any; only for algorithms that read rates.
     pub rate: Option<RateSample>,
-    /// Does it say that the network marked what it answers (ECE)?
+    /// Whether the ACK echoes a congestion mark (ECE).
     pub is_marked: bool,
-    /// When the segment that it answers left and arrived, if timestamps tell.
+    /// Transmission and arrival times of the segment that triggered the ACK, if timestamps provide
+    /// them.
     pub passage: Option<Passage>,
     /// Bytes declared lost since the connection began.
     pub lost: u64,
 }
 
-/// When a segment left and arrived.
+/// Transmission and arrival times of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passage {
-    /// By the clock of the sender.
+    /// Transmission time by the sender's clock.
     pub sent: Instant,
-    /// By the clock of the receiver: an unknown but constant time off.
+    /// Arrival time by the receiver's clock, which has an unknown but constant offset.
     pub received: Instant,
 }
 
-/// An ACK that was processed, for a law that sets its window and rate after each (Linux: cong_control). Numbers are in
-/// segments.
+/// An ACK that was processed, for an algorithm that sets its window and rate after each ACK (Linux:
+/// `cong_control`). Counts are in segments.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Control {
-    /// What it delivered.
+    /// Data delivered by the ACK.
     pub delivery: Delivery,
-    /// Segments that it acknowledges or SACKs for the first time.
+    /// Segments acknowledged or SACKed for the first time.
     pub delivered: u32,
-    /// Segments found lost by it, retransmissions included.
+    /// Segments declared lost by the ACK, including retransmissions.
     pub losses: u32,
-    /// Neither delivered nor lost, with retransmissions, before it and after it.
+    /// Segments in flight before the ACK: neither delivered nor lost, plus retransmissions.
     pub prior_in_flight: u32,
-    /// See above.
+    /// Segments in flight after the ACK, counted like [`Self::prior_in_flight`].
     pub in_flight: u32,
-    /// Where recovery stands after it.
+    /// State of recovery after the ACK.
     pub state: RecoveryState,
-    /// How long pacing holds the next segment back.
+    /// Time until pacing allows the next segment.
     pub until_departure: Duration,
 }
 
-/// A delivery-rate sample: what was delivered between the sending of a segment and its acknowledgment.
+/// Delivery-rate sample: data delivered between the transmission of a segment and its
+/// acknowledgment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RateSample {
     /// Bytes delivered over the interval.
     pub delivered: u64,
-    /// The longer of the time it took to send them and the time it took to acknowledge them.
+    /// Maximum of the send interval and the ACK interval of these bytes.
     pub interval: Duration,
-    /// Bytes that had been delivered when the segment left.
+    /// Bytes delivered before the segment was sent.
     pub prior_delivered: u64,
-    /// Bytes that had been declared lost by then.
+    /// Bytes declared lost before the segment was sent.
     pub prior_lost: u64,
-    /// Bytes in flight after it left, itself included.
+    /// Bytes in flight after the segment was sent, including the segment.
     pub in_flight_at_send: u64,
-    /// Did the application, not the network, limit what was in flight then?
+    /// Whether the application, not the network, limited the bytes in flight at that time.
     pub is_app_limited: bool,
 }
 
-/// A segment that was declared lost, and what was known when its latest copy left. Numbers are in bytes.
+/// A segment declared lost, and the state when its latest copy was sent. Counts are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LostSegment {
-    /// Its first byte.
+    /// First byte of the segment.
     pub start: u64,
-    /// One past its last.
+    /// One past the last byte of the segment.
     pub end: u64,
-    /// Declared lost since the connection began, this segment included.
+    /// Bytes declared lost since the connection began, including this segment.
     pub lost: u64,
-    /// Declared lost by the time at which it left.
+    /// Bytes declared lost before the segment was sent.
     pub prior_lost: u64,
-    /// In flight after it left, itself included.
+    /// Bytes in flight after the segment was sent, including the segment.
     pub in_flight_at_send: u64,
-    /// Did the application, not the network, limit what was in flight then?
+    /// Whether the application, not the network, limited the bytes in flight at that time.
     pub is_app_limited: bool,
 }
 
 impl RateSample {
-    /// Bytes a second.
+    /// Returns the delivery rate in bytes per second.
     pub fn rate(&self) -> f64 {
         self.delivered as f64 / self.interval.as_secs_f64()
     }

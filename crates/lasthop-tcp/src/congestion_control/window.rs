@@ -1,14 +1,16 @@
-//! Window and threshold, and the laws that are a way to grow the one and to choose the other.
+//! Congestion window, slow-start threshold, and the interface of algorithms that only change their
+//! growth and reduction.
 //!
-//! Most laws of the literature keep TCP's frame (RFC 5681) and change two things in it: by how much an ACK grows the
-//! window, and what the threshold becomes after a loss. Such a law holds a [`Window`] and implements [`WindowLaw`];
-//! slow start, timeouts, undo and the conversion to bytes are here once.
+//! Most algorithms in the literature keep the structure of RFC 5681 and change two rules: how much
+//! an ACK grows the window, and the threshold after a loss. Such an algorithm holds a [`Window`]
+//! and implements [`WindowLaw`]. Slow start, timeouts, undo and the conversion to bytes are
+//! implemented here.
 //!
 //! ```text
-//!   ACK              grow, if the window was in use (RFC 7661 in short; ns-2 does not ask)
-//!   congestion seen  ssthresh = threshold(), at least 2; cwnd = min(cwnd, ssthresh)
-//!   timeout          ssthresh = threshold(), once for a segment; cwnd = 1
-//!   spurious         cwnd and ssthresh as before the latest of these, unless they are larger now
+//!   ACK         grow, if the window was in use (simplified RFC 7661; always in ns-2)
+//!   congestion  ssthresh = threshold(), at least 2; cwnd = min(cwnd, ssthresh)
+//!   timeout     ssthresh = threshold(), once per segment; cwnd = 1
+//!   spurious    restore cwnd and ssthresh from before the latest reduction, unless they are larger now
 //! ```
 
 use super::super::config::{Config, Conventions};
@@ -17,16 +19,16 @@ use super::sample::{AckSample, Delivery};
 use super::{Congestion, CongestionControl};
 use lasthop_base::units::{Duration, Instant};
 
-/// Why a threshold is asked for.
+/// Reason for computing a threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// Congestion was seen in the flow of acknowledgments.
+    /// A congestion signal in the flow of ACKs.
     Congestion(Congestion),
-    /// The retransmission timer fired.
+    /// An expiry of the retransmission timer.
     Timeout,
 }
 
-/// A congestion window and its threshold, in segments with their fractions.
+/// Congestion window and slow-start threshold, in fractional segments.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
     /// SMSS in bytes.
@@ -43,7 +45,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// `cwnd` segments to begin with.
+    /// Creates a window of `cwnd` segments.
     pub fn new(config: &Config, cwnd: f64) -> Self {
         let ssthresh = match config.conventions {
             Conventions::Ns2 => config.receive_window.floor(),
@@ -62,13 +64,13 @@ impl Window {
         window
     }
 
-    /// Congestion window, in segments.
+    /// Returns the congestion window in segments.
     #[inline]
     pub fn cwnd(&self) -> f64 {
         self.cwnd
     }
 
-    /// SMSS in bytes.
+    /// Returns the SMSS in bytes.
     #[inline]
     pub fn segment(&self) -> u64 {
         self.segment
@@ -81,14 +83,15 @@ impl Window {
         self.bytes = (cwnd * self.segment as f64) as u64;
     }
 
-    /// Is the window below the threshold?
+    /// Returns `true` if the window is below the threshold.
     #[inline]
     pub fn is_in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
     }
 
-    /// For how many segments an ACK counts when the window grows: one, or the part of one that it acknowledges
-    /// (RFC 5681, section 3.1); under Linux as many as it delivers, if the window limited the sender.
+    /// Returns the number of segments for which an ACK grows the window. It is 1, or the fraction
+    /// of a segment that the ACK acknowledges (RFC 5681, section 3.1). Linux: the number of
+    /// segments delivered, if the window limited the sender.
     #[inline]
     pub fn count(&self, sample: &AckSample) -> f64 {
         match self.conventions {
@@ -99,7 +102,7 @@ impl Window {
         }
     }
 
-    /// Grows as slow start does, or says that it is over. The window stops at the threshold.
+    /// Grows the window in slow start. Returns `false` if the window has reached the threshold.
     #[inline]
     pub fn slow_start(&mut self, sample: &AckSample) -> bool {
         if !self.is_in_slow_start() {
@@ -119,15 +122,16 @@ impl Window {
         true
     }
 
-    /// Slow start is over for a loss, a mark or a timeout.
+    /// Ends HyStart++ after a loss, a mark or a timeout.
     fn end_hystart(&mut self) {
         if let Some(hystart) = &mut self.hystart {
             hystart.reset();
         }
     }
 
-    /// Grows by one segment in `acks` ACKs. They count as one each, whatever they acknowledge, as in Reno's avoidance;
-    /// under Linux as many as they deliver.
+    /// Grows the window by one segment per `acks` ACKs. Each counts as 1, regardless of the bytes
+    /// it acknowledges, as in Reno's congestion avoidance. Linux: each counts as the segments it
+    /// delivers.
     #[inline]
     pub fn avoid(&mut self, sample: &AckSample, acks: f64) {
         let count = match self.conventions {
@@ -137,7 +141,7 @@ impl Window {
         self.set(self.cwnd + count / acks);
     }
 
-    /// Reno's growth: slow start below the threshold, a segment a window from there on.
+    /// Grows the window like Reno: slow start below the threshold, then one segment per window.
     #[inline]
     pub fn reno(&mut self, sample: &AckSample) {
         if !self.slow_start(sample) {
@@ -145,13 +149,14 @@ impl Window {
         }
     }
 
-    /// The threshold that leaves the window as it is: a loss that is no sign of congestion.
+    /// Returns the threshold that does not reduce the window, for a loss that does not indicate
+    /// congestion.
     pub fn unchanged(&self) -> f64 {
         self.ssthresh.max(self.cwnd)
     }
 
-    /// Did the sender use the window before this ACK? In slow start half of it is enough, as it doubles in a round
-    /// trip.
+    /// Returns `true` if the sender used the window before this ACK. In slow start half of the
+    /// window suffices, because it doubles every RTT.
     #[inline]
     fn was_in_use(&self, sample: &AckSample) -> bool {
         match self.conventions {
@@ -165,21 +170,22 @@ impl Window {
     }
 }
 
-/// A law in TCP's frame.
+/// Algorithm with the structure of RFC 5681.
 pub trait WindowLaw {
-    /// Its window.
+    /// Returns the window.
     fn state(&self) -> &Window;
 
-    /// Its window.
+    /// Returns the window for changes.
     fn state_mut(&mut self) -> &mut Window;
 
-    /// An ACK for new data arrived outside recovery, and the window had been in use.
+    /// Grows the window: an ACK for new data arrived outside recovery, and the window had been in
+    /// use.
     fn grow(&mut self, sample: &AckSample);
 
-    /// The threshold, in segments, after `cause`; `in_use` is what Reno would halve.
+    /// Returns the threshold in segments after `cause`; Reno would halve `in_use`.
     fn threshold(&mut self, now: Instant, cause: Cause, in_use: f64) -> f64;
 
-    /// The window, in segments, after the timer fired; the threshold has been set.
+    /// Returns the window in segments after a timeout; the threshold has been set.
     fn after_timeout(&mut self) -> f64 {
         1.0
     }
@@ -190,7 +196,8 @@ pub trait WindowLaw {
     /// See [`CongestionControl::on_sent`].
     fn note_sent(&mut self, _now: Instant, _bytes: u64) {}
 
-    /// The latest reduction is taken back; window and threshold have been.
+    /// Undoes the latest reduction in the algorithm's own state; window and threshold have been
+    /// restored.
     fn undo(&mut self) {}
 }
 
