@@ -112,13 +112,13 @@ impl Sender {
         self.refresh();
     }
 
-    /// Whether the SYN was sent or is due.
+    /// Returns `true` if the SYN was sent or is due.
     pub(super) fn is_opened(&self) -> bool {
         self.flight.write_end > 0
     }
 
-    /// Handles simultaneous open: retransmits the SYN with an ACK and a doubled timeout. A SYN that was not yet sent becomes
-    /// a SYN-ACK and is no retransmission.
+    /// Handles simultaneous open: retransmits the SYN with an ACK and a doubled timeout. A SYN that
+    /// was not yet sent becomes a SYN/ACK, which does not count as a retransmission.
     pub(super) fn answer_syn(&mut self, now: Instant) {
         self.flight.config.linear_syns = 0;
         if self.has_sent(1) {

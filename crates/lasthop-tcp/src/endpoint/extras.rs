@@ -1,5 +1,5 @@
-//! What the segments of few connections say besides: explicit congestion notification, damaged segments, random
-//! losses, timeouts that may have been mistakes. All of it is away from the short path.
+//! Information in segments that few connections use: ECN, damaged segments, random losses, timeouts
+//! that may be spurious. None of this is on the fast path.
 
 use super::{Admission, Endpoint};
 use crate::config::{Config, Notices};
@@ -10,14 +10,14 @@ use lasthop_base::packet::{
 };
 use lasthop_base::units::Instant;
 
-/// Do segments say more than the bulk of TCPs?
+/// Returns `true` if segments have such information.
 pub(super) fn has_extras(config: &Config) -> bool {
     config.ecn || config.announces_damage() || config.marks_some_out()
 }
 
 impl<A: Admission> Endpoint<A> {
-    /// A segment came whose header is intact and whose payload is damaged. A TCP that announces such tells its sender
-    /// ([`Config::announces_damage`]); others make nothing of it.
+    /// Handles a segment with an intact header and a damaged payload. A TCP that reports these
+    /// notifies its sender ([`Config::announces_damage`]); others ignore it.
     #[cold]
     pub fn receive_damaged<X: Extension>(&mut self, _now: Instant, segment: &Header<X>) {
         let seq = self.receiver.unwrap(segment.seq);
@@ -26,14 +26,16 @@ impl<A: Admission> Endpoint<A> {
         }
     }
 
-    /// A segment with bits that few have. Says whether that is all there is to it: a message of a link.
+    /// Processes a segment with rarely used flags. Returns `true` if it is only a message of a
+    /// link.
     #[cold]
     pub(super) fn take_marks(&mut self, now: Instant, segment: &TcpHeader) -> bool {
         let is_told = segment.payload == 0 && segment.flags & flags::NOTICE != 0;
         is_told && self.take_notice(now, segment)
     }
 
-    /// A link tells of a segment (Yun 2009, section 3.1); false if it is a genuine ACK with a mark.
+    /// Processes a notification of a link (Yun 2009, section 3.1). Returns `false` if the segment
+    /// is a genuine ACK with a mark.
     #[cold]
     fn take_notice(&mut self, now: Instant, segment: &TcpHeader) -> bool {
         let notice = segment.flags & flags::NOTICE;
@@ -46,7 +48,7 @@ impl<A: Admission> Endpoint<A> {
         true
     }
 
-    /// What leaves before all else, of an end that has such.
+    /// Returns a segment that is sent before all others, if any.
     #[cold]
     pub(super) fn transmit_first(&mut self, now: Instant, header: &mut TcpHeader) -> Option<u32> {
         if let Some(seq) = self.receiver.take_damaged() {
@@ -56,7 +58,8 @@ impl<A: Admission> Endpoint<A> {
         Some(self.pay(now, header, ack, echoes))
     }
 
-    /// The message that the segment at `seq` was damaged: as that of an agent, it acknowledges nothing.
+    /// Fills in the message that the segment at `seq` was damaged. Like that of an agent, it
+    /// acknowledges nothing.
     #[cold]
     fn announce_damage(&mut self, header: &mut TcpHeader, seq: u64) -> u32 {
         *header = TcpHeader {
@@ -69,7 +72,8 @@ impl<A: Admission> Endpoint<A> {
         self.config.wire_bytes(0, 0)
     }
 
-    /// An acknowledgment that a marked segment, or one that is not, has pushed out (RFC 8257, section 3.2).
+    /// Fills in an ACK that is sent because the congestion mark of received segments has changed
+    /// (RFC 8257, section 3.2).
     #[cold]
     fn pay(&mut self, now: Instant, header: &mut TcpHeader, ack: u64, echoes: bool) -> u32 {
         header.seq = self.sender.flight.snd_nxt as u32;
@@ -85,7 +89,7 @@ impl<A: Admission> Endpoint<A> {
         self.config.wire_bytes(0, 0)
     }
 
-    /// What a segment that leaves says besides, of an end that has such; `sent_to`: one past what had left before.
+    /// Adds the additional information to a segment that is sent; `sent_to`: SND.MAX before it.
     #[cold]
     pub(super) fn stamp(&mut self, header: &mut TcpHeader, sent_to: u64) {
         let flight = &self.sender.flight;
@@ -108,27 +112,27 @@ impl<A: Admission> Endpoint<A> {
         }
     }
 
-    /// Both ends use explicit congestion notification, as their SYN say that a [`Host`](super::host::Host)
-    /// exchanged.
+    /// Enables ECN, which both SYNs exchanged by a [`Host`](super::host::Host) have negotiated.
     pub(crate) fn agree_on_ecn(&mut self) {
         if let Some(ecn) = &mut self.ecn {
             ecn.agree();
         }
     }
 
-    /// Is explicit congestion notification in use, and has a segment come that could be marked?
+    /// Returns whether ECN is in use, and whether an ECN-capable segment has arrived.
     pub fn ecn_state(&self) -> (bool, bool) {
         self.ecn.as_ref().map_or((false, false), Ecn::state)
     }
 
-    /// What every segment of a Linux host says besides: blocks above holes, and that a mark has come.
+    /// Adds the information in every segment of a Linux host: blocks above holes, and the echo of a
+    /// mark.
     pub(crate) fn report(&self, header: &mut TcpHeader) {
         self.report_blocks(header);
         let echoes = self.ecn.as_ref().is_some_and(Ecn::is_echoing) && self.ecn_state().0;
         header.flags |= if echoes { flags::ECE } else { 0 };
     }
 
-    /// Bytes of the SACK blocks that the next segment has.
+    /// Bytes of the SACK blocks in the next segment.
     pub(crate) fn block_bytes(&self) -> u64 {
         if !self.config.sack || !self.receiver.has_blocks() {
             return 0;

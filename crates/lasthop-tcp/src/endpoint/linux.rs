@@ -1,5 +1,5 @@
-//! How Linux processes what an end admits, and what it sends: header prediction, retransmissions before data, segments that
-//! leave room for SACK blocks.
+//! Processing of accepted segments and transmission as in Linux: header prediction, retransmissions
+//! before data, segments with room for SACK blocks.
 
 use super::{Admission, Endpoint, Role};
 use crate::config::TIMESTAMPS;
@@ -13,23 +13,23 @@ use std::collections::VecDeque;
 pub(super) struct Departed {
     pub header: TcpHeader,
     pub bytes: u32,
-    /// Whether it has nothing that was never sent before.
+    /// Whether it has no data that is sent for the first time.
     pub is_again: bool,
 }
 
-/// What the segments that are sent one after another have in common.
+/// State shared by segments that are sent in sequence.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Burst {
-    /// When they are sent, and the bytes of the SACK blocks for which they leave room.
+    /// Send time, and bytes reserved for SACK blocks.
     pub reported: Option<(Instant, u64)>,
-    /// The blocks of the segment that was sent last, if more of its piece follows.
+    /// Blocks of the segment sent last, if its GSO segment continues.
     piece_blocks: Option<(usize, [(u32, u32); MAX_SACK_BLOCKS])>,
-    /// What was sent while something was processed or written.
+    /// Segments sent while a segment or a send call was processed.
     pub departed: VecDeque<Departed>,
 }
 
 impl Burst {
-    /// A new incarnation.
+    /// Resets the state for a new connection instance.
     pub fn clear(&mut self) {
         (self.reported, self.piece_blocks) = (None, None);
         self.departed.clear();
@@ -37,8 +37,9 @@ impl Burst {
 }
 
 impl<A: Admission> Endpoint<A> {
-    /// Processes a segment that was admitted: `length` numbers from `seq` on. Returns whether what it acknowledges made the
-    /// sender look for what to send: data in order that acknowledge nothing new do not (header prediction).
+    /// Processes an accepted segment: `length` sequence numbers from `seq` onwards. Returns `true`
+    /// if its acknowledgment made the sender check for segments to send. Data in order that
+    /// acknowledges nothing new does not (header prediction).
     #[inline(never)]
     pub(super) fn process_as_linux(
         &mut self,
@@ -56,7 +57,7 @@ impl<A: Admission> Endpoint<A> {
             && segment.payload > 0
             && segment.flags & (flags::FIN | flags::ECE | flags::CWR) == 0
             && A::has_reserve(self, segment);
-        // An ACK that says nothing but what is expected: header prediction takes its timestamp.
+        // Header prediction uses the timestamp of an expected ACK without other information.
         let is_bare = is_expected
             && segment.flags == flags::ACK
             && segment.payload == 0
@@ -65,17 +66,17 @@ impl<A: Admission> Endpoint<A> {
         self.receiver.expect(&self.config, now, &arriving);
         let ts_recent = self.receiver.ts_recent;
         let deferral = self.sender.deferral();
-        // A mark on what has come before is no news.
+        // A congestion mark on duplicate data is ignored.
         let is_known = segment.payload > 0 && seq + u64::from(segment.payload) <= rcv_nxt;
         let ecn = if is_known { Ecn::NotEct } else { segment.ecn };
         self.receive_options(&TcpHeader { ecn, ..*segment }, seq);
         self.receive_ack(now, segment, seq, length == 0);
         if is_predicted && ack == una {
-            // The sender does not look for what to send.
+            // The sender does not check for segments to send.
             self.sender.restore_deferral(deferral);
         }
         if ack < una && !is_bare {
-            // What an old acknowledgment says of time counts as little as it does.
+            // The timestamp of an old acknowledgment is ignored as well.
             self.receiver.ts_recent = ts_recent;
         }
         let looks = !is_predicted || ack > una;
@@ -87,7 +88,8 @@ impl<A: Admission> Endpoint<A> {
         looks
     }
 
-    /// Whether a segment says what the latest one lets expect: nothing is missing, and the window is as it was.
+    /// Returns `true` if a segment is as expected after the latest one: no data is missing, and the
+    /// window is unchanged.
     fn is_expected(&self, segment: &TcpHeader, seq: u64) -> bool {
         let flight = &self.sender.flight;
         seq == self.receiver.rcv_nxt
@@ -98,8 +100,8 @@ impl<A: Admission> Endpoint<A> {
             && u64::from(segment.window) == flight.peer_window
     }
 
-    /// Retransmits what the acknowledgment of a segment with data finds lost, before its data are processed
-    /// (`tcp_xmit_recovery`).
+    /// Retransmits the losses reported by the acknowledgment of a segment with data, before the
+    /// data is processed (`tcp_xmit_recovery`).
     fn resend_lost(&mut self, now: Instant) {
         while self.sender.has_to_resend(now) && self.depart(now) {}
         if !self.burst.departed.is_empty() {
@@ -107,7 +109,8 @@ impl<A: Admission> Endpoint<A> {
         }
     }
 
-    /// Sends the next segment before the end is polled again. Returns `false` if there is none.
+    /// Sends the next segment, if any, before the endpoint is polled again. Returns `true` if a
+    /// segment was sent.
     pub(super) fn depart(&mut self, now: Instant) -> bool {
         let mut header = TcpHeader::default();
         let sent_to = self.sender.flight.snd_max;
@@ -117,7 +120,7 @@ impl<A: Admission> Endpoint<A> {
         true
     }
 
-    /// Data, a SYN or a FIN of `length` numbers arrive at a Linux host.
+    /// Processes data, a SYN or a FIN of `length` sequence numbers at a Linux host.
     #[cold]
     pub(super) fn receive_at_host(
         &mut self,
@@ -151,7 +154,7 @@ impl<A: Admission> Endpoint<A> {
         }
     }
 
-    /// What the receiver of a host is told of a segment before it is received.
+    /// Returns the properties of a segment for the receiver of a host, before it is received.
     fn arriving(&self, now: Instant, segment: &TcpHeader, seq: u64) -> Arriving {
         let has_stamps = segment.has_timestamps;
         let blocks = u64::from(segment.sack_blocks);
@@ -183,7 +186,7 @@ impl<A: Admission> Endpoint<A> {
             self.receiver.challenge();
             return self.fill_in(now, header, None, sent_to);
         }
-        // Data leave room for the blocks that they report.
+        // Data segments have room for their SACK blocks.
         let known = self.burst.reported.filter(|&(at, _)| at == now);
         let reported = known.map_or_else(|| self.block_bytes(), |(_, bytes)| bytes);
         self.burst.reported = Some((now, reported));
@@ -210,7 +213,8 @@ impl<A: Admission> Endpoint<A> {
         bytes
     }
 
-    /// Segments of one piece have the same SACK blocks, also one that reports a duplicate.
+    /// All segments of a GSO segment have the same SACK blocks, including one that reports a
+    /// duplicate.
     fn repeat_blocks(&mut self, header: &mut TcpHeader) {
         if let Some((count, blocks)) = self.burst.piece_blocks.take()
             && header.payload > 0
@@ -222,8 +226,9 @@ impl<A: Admission> Endpoint<A> {
         }
     }
 
-    /// The number of a segment without data: SND.NXT, unless a peer that has taken its window back would find it outside.
-    /// Linux then takes the window's end, but for less than what rounding of a scaled window comes to.
+    /// Sequence number of a segment without data: SND.NXT, unless it is outside the window of a
+    /// peer that has shrunk it. Linux then uses the end of the window if the excess is at least the
+    /// rounding unit of the window scale.
     pub(super) fn acceptable_number(&self) -> u64 {
         let flight = &self.sender.flight;
         let edge = flight.snd_una + flight.peer_window;

@@ -1,22 +1,24 @@
-//! One end of a TCP connection: a sender, a receiver, and the policy by which it admits segments (RFC 9293).
+//! One endpoint of a TCP connection: a sender, a receiver, and the policy by which it accepts
+//! segments (RFC 9293).
 //!
 //! ```text
 //!   opener:    CLOSED --open--> SYN-SENT --SYN,ACK (or ACK, one-way)--> ESTABLISHED --close--> FIN
 //!   acceptor:  LISTEN --SYN--> SYN-RECEIVED --ACK of SYN--> ESTABLISHED --close--> FIN
 //! ```
 //!
-//! The states need no variable: a SYN is byte 0 and a FIN the last byte of the sequence space, so
-//! `snd_una` and `rcv_nxt` tell which state holds. Under a one-way profile (ns-2) only the opener
-//! has anything to send.
+//! The states require no variable: a SYN is byte 0 and a FIN the last sequence number, so that
+//! `snd_una` and `rcv_nxt` determine the state. Under a one-way profile (ns-2) only the opener
+//! sends data.
 //!
-//! A [`Connection`] is one of two ends that are configured alike: what a simulation drives. A
-//! [`Socket`](host::Socket) is that of a [`Host`](host::Host), which meets foreign peers. Sender and receiver are the same.
+//! A [`Connection`] is one of two endpoints with the same configuration, as used in a simulation. A
+//! [`Socket`](host::Socket) is the endpoint of a [`Host`](host::Host), which communicates with
+//! arbitrary peers. Both have the same sender and receiver.
 //!
 //! # Contract
 //!
-//! Calls carry a non-decreasing `now`. After any input call [`Endpoint::poll_transmit`] until it
-//! returns `None`, then look at [`Endpoint::next_timeout`]. A spurious
-//! [`Endpoint::handle_timeout`] changes nothing.
+//! Calls have a non-decreasing `now`. After any input call [`Endpoint::poll_transmit`] until it
+//! returns `None`, then read [`Endpoint::next_timeout`]. A spurious [`Endpoint::handle_timeout`]
+//! has no effect.
 
 mod copies;
 mod extras;
@@ -39,66 +41,70 @@ use lasthop_base::packet::{MAX_SACK_BLOCKS, TcpHeader, flags};
 use lasthop_base::units::{Duration, Instant};
 use linux::Burst;
 
-/// Which end.
+/// Role of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Sends the first SYN.
     Opener,
-    /// Answers it.
+    /// Answers the SYN.
     Acceptor,
 }
 
-/// How an end admits segments, and what it does besides moving data. The type is chosen at construction, so that what a
-/// simulation does not need costs it nothing.
+/// Policy by which an endpoint accepts segments, and its functions in addition to data transfer.
+/// The type is chosen at construction, so that functions not used by a simulation have no cost.
 pub trait Admission: Sized {
-    /// Whether what the application has written, and `segment`, leave memory without another page (header prediction).
+    /// Returns `true` if written data and `segment` fit into the memory without another page
+    /// (header prediction).
     #[doc(hidden)]
     fn has_reserve(_: &Endpoint<Self>, _: &TcpHeader) -> bool {
         true
     }
 
-    /// The acknowledgment of a segment was processed, and its data are next; `looks`: it made the sender look for what to
-    /// send.
+    /// Called after the acknowledgment of a segment was processed, and before its data. `looks`:
+    /// whether the sender checks for segments to send.
     #[doc(hidden)]
     fn on_acknowledged(_: &mut Endpoint<Self>, _looks: bool) {}
 
-    /// The next segment of the data: as [`Endpoint::poll_transmit`].
+    /// Returns the next segment with data, like [`Endpoint::poll_transmit`].
     #[doc(hidden)]
     fn poll_data(end: &mut Endpoint<Self>, now: Instant, header: &mut TcpHeader) -> Option<u32> {
         end.poll_header(now, header)
     }
 }
 
-/// One end of a connection.
+/// One endpoint of a connection.
 #[derive(Clone, Debug)]
 pub struct Endpoint<A: Admission = Trusting> {
     pub(super) config: Config,
     role: Role,
     pub(super) sender: Sender,
     pub(super) receiver: Receiver,
-    /// In bytes; the application reads at once, unless a socket says otherwise.
+    /// Advertised window in bytes. The application reads immediately, except with a socket.
     pub(super) advertised_window: u32,
-    /// Of an end that asks for it.
+    /// ECN state of an endpoint that requests ECN.
     ecn: Option<Ecn>,
-    /// Do its segments say more than the bulk of TCPs: by ECN, of damage, of random losses?
+    /// Whether its segments have information that few connections use: ECN, reports of damage or of
+    /// random losses.
     has_extras: bool,
-    /// Of one that sends blocks of an erasure code.
+    /// State of an endpoint that sends blocks of an erasure code.
     blocks: Option<Box<Blocks>>,
-    /// Do its data say nothing but their numbers: no acknowledgment, no options, nothing besides?
+    /// Whether its data segments have sequence numbers only: no acknowledgment, no options, nothing
+    /// else.
     is_bare: bool,
-    /// Whether it follows [`Conventions::Linux`].
+    /// Whether it uses [`Conventions::Linux`].
     is_linux: bool,
-    /// Lengths on the wire of such data of full length, and of an acknowledgment without SACK blocks.
+    /// Length on the wire of such a segment of full size; `ack_bytes`: of an ACK without SACK
+    /// blocks.
     full_bytes: u32,
     ack_bytes: u32,
-    /// The SYN of the peer is to be acknowledged by itself, before any data (Linux).
+    /// Whether the SYN of the peer is to be acknowledged separately, before any data (Linux).
     is_ack_pending: bool,
     burst: Burst,
-    /// Its own state.
+    /// State of the policy.
     host: A,
 }
 
-/// Do data say nothing but their numbers?
+/// Returns `true` if data segments have sequence numbers only.
 fn is_bare(config: &Config, role: Role) -> bool {
     config.one_way
         && role == Role::Opener
@@ -109,15 +115,15 @@ fn is_bare(config: &Config, role: Role) -> bool {
         && !config.sends_blocks()
 }
 
-/// The parameters of one end.
+/// Returns the parameters of an endpoint with this role.
 fn of_role(config: &Config, role: Role) -> Config {
-    // A SYN that answers one is sent again at ever longer intervals.
+    // A SYN/ACK is retransmitted with exponential backoff.
     let linear_syns = if role == Role::Opener { config.linear_syns } else { 0 };
     Config { linear_syns, ..*config }
 }
 
 impl<A: Admission> Endpoint<A> {
-    /// One end with its parameters; `boot_offset` is the phase of its clock within a tick.
+    /// Creates an endpoint; `boot_offset` is the phase of its clock within a tick.
     fn with(config: &Config, role: Role, boot_offset: Duration, host: A) -> Self {
         let blocks = Blocks::new(config);
         Endpoint {
@@ -139,7 +145,8 @@ impl<A: Admission> Endpoint<A> {
         }
     }
 
-    /// Applies the negotiated parameters. Keeps the receive window, and the SYN of an end that has opened actively.
+    /// Applies the negotiated parameters. Keeps the receive window, and the SYN of an endpoint that
+    /// has opened actively.
     fn reconfigure(&mut self, config: &Config, boot_offset: Duration) {
         let window = self.receiver.window.take();
         let mut fresh = Endpoint::with(config, self.role, boot_offset, Trusting);
@@ -154,8 +161,8 @@ impl<A: Admission> Endpoint<A> {
         self.receiver.window = window;
     }
 
-    /// Processes a segment that was admitted and begins with `seq`. Returns `false` if what it acknowledges did not make the
-    /// sender look for what to send.
+    /// Processes an accepted segment that starts at `seq`. Returns `false` if its acknowledgment
+    /// did not make the sender check for segments to send.
     #[inline(always)]
     fn process(&mut self, now: Instant, segment: &TcpHeader, seq: u64) -> bool {
         let control = segment.flags & (flags::SYN | flags::FIN) != 0;
@@ -170,7 +177,8 @@ impl<A: Admission> Endpoint<A> {
         true
     }
 
-    /// Processes the marks and the timestamp of an acceptable segment that begins with `seq`.
+    /// Processes the congestion marks and the timestamp of an acceptable segment that starts at
+    /// `seq`.
     #[inline(always)]
     fn receive_options(&mut self, segment: &TcpHeader, seq: u64) {
         if let Some(ecn) = &mut self.ecn {
@@ -190,8 +198,9 @@ impl<A: Admission> Endpoint<A> {
         }
     }
 
-    /// Processes the acknowledgment of a segment that begins with `seq`. `is_pure`: it has no data and may be a duplicate.
-    /// What it finds lost can be retransmitted before [`Self::receive_data`].
+    /// Processes the acknowledgment of a segment that starts at `seq`. `is_pure`: whether it has no
+    /// data and may be a duplicate. Losses that it reports can be retransmitted before
+    /// [`Self::receive_data`].
     #[inline(always)]
     fn receive_ack(&mut self, now: Instant, segment: &TcpHeader, seq: u64, mut is_pure: bool) {
         if segment.flags & flags::ACK == 0 {
@@ -216,7 +225,7 @@ impl<A: Admission> Endpoint<A> {
         }
     }
 
-    /// Processes the data of a segment: `length` numbers from `seq` on.
+    /// Processes the data of a segment: `length` sequence numbers from `seq` onwards.
     #[inline(always)]
     fn receive_data(&mut self, now: Instant, segment: &TcpHeader, seq: u64, length: u64) {
         if length == 0 {
@@ -235,8 +244,9 @@ impl<A: Admission> Endpoint<A> {
         }
     }
 
-    /// An ACK tells when the segment that it answers arrived. One that moves nothing echoes an older segment, which
-    /// tells nothing (RFC 7323, section 4.3).
+    /// Records the arrival time, reported by an ACK, of the segment that it acknowledges. An ACK
+    /// that does not advance SND.UNA echoes an older segment and reports nothing (RFC 7323, section
+    /// 4.3).
     fn on_passage(&mut self, now: Instant, segment: &TcpHeader, sent: Instant) {
         if self.sender.unwrap(segment.ack) > self.sender.flight.snd_una {
             let received = self.unwrap_timestamp(now, segment.options.timestamps.0);
@@ -244,7 +254,7 @@ impl<A: Admission> Endpoint<A> {
         }
     }
 
-    /// An ACK with SACK blocks.
+    /// Processes an ACK with SACK blocks.
     #[cold]
     fn on_sack(
         &mut self,
@@ -262,20 +272,21 @@ impl<A: Admission> Endpoint<A> {
         self.sender.on_any_ack(now, ack, &blocks[..count], is_pure, sent);
     }
 
-    /// The application writes `bytes`, of an end that is open or opens.
+    /// Handles a send call of `bytes` at an endpoint that is open or opening.
     fn write_data(&mut self, bytes: u64) {
         self.burst.reported = None;
         self.sender.write(bytes);
         self.wake();
     }
 
-    /// Is it certain that there is nothing to send before the next input?
+    /// Returns `true` if there is nothing to send before the next input.
     #[inline(always)]
     pub fn is_quiet(&self) -> bool {
         self.sender.flight.is_quiet() && !self.receiver.is_ack_due()
     }
 
-    /// The next segment to send now: fills in `header` and returns the length on the wire in bytes.
+    /// Returns the next segment to send now: fills in `header` and returns the length on the wire
+    /// in bytes.
     #[inline(always)]
     fn poll_header(&mut self, now: Instant, header: &mut TcpHeader) -> Option<u32> {
         if self.is_quiet() || self.sender.flight.is_held_back(now) && self.has_data_only() {
@@ -284,7 +295,7 @@ impl<A: Admission> Endpoint<A> {
         self.transmit(now, header)
     }
 
-    /// Would the next segment leave because of its data, and for no other reason?
+    /// Returns `true` if the next segment can only be sent for its data.
     #[inline]
     fn has_data_only(&self) -> bool {
         let has_more = self.has_extras || self.config.autotuning || self.blocks.is_some();
@@ -294,7 +305,7 @@ impl<A: Admission> Endpoint<A> {
     #[inline(never)]
     fn transmit(&mut self, now: Instant, header: &mut TcpHeader) -> Option<u32> {
         if self.role == Role::Acceptor && self.receiver.rcv_nxt == 0 {
-            // LISTEN: what has been written waits for the opener's SYN.
+            // LISTEN: written data waits for the opener's SYN.
             return None;
         }
         if self.blocks.is_some() && self.sender.flight.snd_una > 0 {
@@ -323,7 +334,7 @@ impl<A: Admission> Endpoint<A> {
         bytes
     }
 
-    /// The header of a segment with data, or else of an ACK that is due.
+    /// Fills in the header of a segment with data, or else of a pending ACK.
     #[inline(always)]
     fn fill_in(
         &mut self,
@@ -338,7 +349,7 @@ impl<A: Admission> Endpoint<A> {
             header.sack_blocks = 0;
             header.flags =
                 if out.syn { flags::SYN } else { 0 } | if out.fin { flags::FIN } else { 0 };
-            // The first SYN acknowledges nothing, and in a one-way transfer nothing comes back.
+            // The first SYN acknowledges nothing. In a one-way transfer the peer sends no data.
             if self.receiver.rcv_nxt > 0 && !self.config.one_way {
                 self.acknowledge(header);
             }
@@ -376,7 +387,7 @@ impl<A: Admission> Endpoint<A> {
         self.receiver.ack_sent(&mut self.sender.flight.timers);
     }
 
-    /// SACK blocks, if there are any to tell of.
+    /// Fills in SACK blocks, if any.
     #[inline]
     fn report_blocks(&self, header: &mut TcpHeader) {
         if self.config.sack && self.receiver.has_blocks() {
@@ -387,25 +398,25 @@ impl<A: Admission> Endpoint<A> {
         }
     }
 
-    /// Ticks of the timestamp clock, from 1 so that 0 means "none".
+    /// Ticks of the timestamp clock, starting at 1, so that 0 means "none".
     fn timestamp(&self, now: Instant) -> u32 {
         (now.as_nanos() / self.config.timestamp_tick.as_nanos() + 1) as u32
     }
 
-    /// When a segment left, to the precision of its timestamp.
+    /// Send time of a segment, to the precision of its timestamp.
     fn unwrap_timestamp(&self, now: Instant, echo: u32) -> Instant {
         let ago = u64::from(self.timestamp(now).wrapping_sub(echo));
         let tick = self.config.timestamp_tick.as_nanos();
         Instant::from_nanos(now.as_nanos().saturating_sub(ago * tick))
     }
 
-    /// The earliest deadline of all timers.
+    /// Earliest deadline of all timers.
     #[inline]
     pub fn next_timeout(&self) -> Instant {
         self.sender.flight.timers.next()
     }
 
-    /// A deadline of sender or receiver has come.
+    /// Handles a deadline of the sender or receiver.
     fn handle_data_timeout(&mut self, now: Instant) {
         self.receiver.handle_timeout(&self.sender.flight.timers, now);
         if let Some(blocks) = &mut self.blocks
@@ -427,64 +438,65 @@ impl<A: Admission> Endpoint<A> {
         self.sender.handle_timeout(now);
     }
 
-    /// Has everything written been acknowledged?
+    /// Returns `true` if all written data is acknowledged.
     #[inline]
     pub fn is_all_acked(&self) -> bool {
         self.sender.is_all_acked()
     }
 
-    /// Application bytes received in order so far in this incarnation, padding included; a FIN
+    /// Application bytes received in order by this connection instance, including padding; a FIN
     /// counts as one more.
     #[inline]
     pub fn delivered_bytes(&self) -> u64 {
         self.receiver.rcv_nxt.saturating_sub(1)
     }
 
-    /// Bytes sent in this incarnation that have been acknowledged, padding included.
+    /// Bytes sent by this connection instance that have been acknowledged, including padding.
     #[inline]
     pub fn acked_bytes(&self) -> u64 {
         self.sender.flight.snd_una.saturating_sub(1)
     }
 
-    /// Bytes written that have never been sent.
+    /// Written bytes that have never been sent.
     pub fn unsent_bytes(&self) -> u64 {
         self.sender.flight.write_end - self.sender.flight.snd_max
     }
 
-    /// Advertises a window of `bytes` from now on, in place of that of the configuration. Not of a host whose buffers grow.
+    /// Sets the advertised window to `bytes` instead of the configured one. Not for a host whose
+    /// buffers grow.
     pub fn set_advertised_window(&mut self, bytes: u32) {
         debug_assert!(!self.config.autotuning, "its window follows the buffer");
         self.advertised_window = bytes;
     }
 
-    /// An acknowledgment is to leave now, whatever has come.
+    /// Sends an acknowledgment now, regardless of the data received.
     pub fn acknowledge_now(&mut self) {
         if self.receiver.rcv_nxt > 0 {
             self.receiver.challenge();
         }
     }
 
-    /// Segments received that brought nothing new.
+    /// Received segments without new data.
     pub fn duplicates_received(&self) -> u64 {
         self.receiver.duplicates
     }
 
-    /// Its parameters.
+    /// Parameters of the connection.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Counters over all incarnations.
+    /// Counters over all connection instances.
     pub fn counters(&self) -> SenderCounters {
         self.sender.flight.counters
     }
 
-    /// The sending half, for probes.
+    /// Sending half, for probes.
     pub fn sender(&self) -> &Sender {
         &self.sender
     }
 
-    /// Smoothed round-trip time; zero before the first sample.
+    /// SRTT; zero before the first sample.
     pub fn srtt(&self) -> Duration {
         self.sender.flight.rtt.srtt()
     }

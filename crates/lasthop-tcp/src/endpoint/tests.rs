@@ -9,7 +9,7 @@ fn a_delayed_ack_echoes_the_first_segment_it_covers() {
     let mut end = Connection::new(&config, Role::Acceptor, Duration::ZERO);
     let mut ack = TcpHeader::default();
     let mut seq = 1;
-    // A clock that is past half of its range when the connection starts.
+    // The clock is in the upper half of its range when the connection starts.
     let base = 3_000_000_000;
     for round in 0..3 {
         for place in 0..2 {
@@ -44,7 +44,7 @@ fn data_echo_the_timestamp_of_the_latest_acknowledgment() {
         for round in 0..3 {
             let now = Instant::from_nanos(1_000_000 * (1 + round));
             while end.poll_transmit(now, &mut data).is_some() {}
-            // All but the first data come after an acknowledgment.
+            // All data except the first follows an acknowledgment.
             let stamp = if round == 0 { 0 } else { 1000 + round as u32 - 1 };
             assert_eq!(data.options.timestamps.1, stamp, "{profile:?}");
             let ack = TcpHeader {
@@ -61,7 +61,7 @@ fn data_echo_the_timestamp_of_the_latest_acknowledgment() {
     }
 }
 
-/// When the first data of an opener are sent again whose SYN was sent twice.
+/// Time at which the first data of an opener is retransmitted, if its SYN was sent twice.
 fn retransmission_after_lost_syn(profile: Profile, timestamps: bool) -> Instant {
     let set = Overrides {
         timestamps: Some(timestamps),
@@ -95,13 +95,13 @@ fn retransmission_after_lost_syn(profile: Profile, timestamps: bool) -> Instant 
 fn after_a_lost_syn_data_have_three_seconds() {
     let ms = |millis: u64| Instant::from_nanos(millis * 1_000_000);
     assert_eq!(retransmission_after_lost_syn(Profile::Rfc, false), ms(1100 + 3000));
-    // A measured round trip of 100 ms is worth more: 1 s, the minimum.
+    // With an RTT sample of 100 ms, the RTO is the minimum of 1 s.
     assert_eq!(retransmission_after_lost_syn(Profile::Rfc, true), ms(1100 + 1000));
-    // ns-2 goes on with its back-off.
+    // ns-2 continues its backoff.
     assert_eq!(retransmission_after_lost_syn(Profile::Ns2, false), ms(1100 + 2000));
 }
 
-/// When an opener without an answer sends its SYN, in seconds, timers exact.
+/// Times at which an opener without an answer sends its SYN, in seconds, with exact timers.
 fn syns(profile: Profile) -> Vec<u64> {
     let set = Overrides {
         initial_rto: Some(Duration::from_secs(1)),
@@ -123,14 +123,15 @@ fn syns(profile: Profile) -> Vec<u64> {
         .collect()
 }
 
-/// Linux sends the first five after a second each (`tcp_syn_linear_timeouts`), then backs off.
+/// Linux sends the first five retransmissions at intervals of 1 s (`tcp_syn_linear_timeouts`), then
+/// backs off.
 #[test]
 fn the_first_syns_of_linux_come_at_even_intervals() {
     assert_eq!(syns(Profile::Rfc), [0, 1, 3, 7, 15, 31, 63, 123]);
     assert_eq!(syns(Profile::Linux), [0, 1, 2, 3, 4, 5, 7, 11]);
 }
 
-/// A SYN that comes again brings Linux's SYN out again, and its timer starts anew; others acknowledge it.
+/// Linux answers a retransmitted SYN by its own SYN and restarts the timer; others acknowledge it.
 #[test]
 fn a_repeated_syn_is_answered() {
     for (profile, is_syn, timer) in [(Profile::Linux, true, 1_900), (Profile::Rfc, false, 1_000)] {

@@ -1,4 +1,5 @@
-//! Two ends that are configured alike, as a simulation has them: nothing to negotiate, no resets, numbers from 0 on.
+//! Two endpoints with the same configuration, as in a simulation: no negotiation, no resets,
+//! sequence numbers starting at 0.
 
 use super::{Admission, Endpoint, Role};
 use crate::config::{Config, Conventions};
@@ -8,22 +9,22 @@ use lasthop_base::packet::{Extension, Header, TcpHeader, flags};
 use lasthop_base::units::{Duration, Instant};
 use std::borrow::Borrow;
 
-/// The [`Admission`] of an end that knows how its peer is configured.
+/// The [`Admission`] of an endpoint that has the same configuration as its peer.
 #[derive(Clone, Copy, Debug)]
 pub struct Trusting;
 
 impl Admission for Trusting {}
 
-/// One of two ends that are configured alike.
+/// One of two endpoints with the same configuration.
 pub type Connection = Endpoint<Trusting>;
 
 impl Connection {
-    /// One end with its parameters; `boot_offset` is the phase of its clock within a tick.
+    /// Creates an endpoint; `boot_offset` is the phase of its clock within a tick.
     pub fn new(config: &Config, role: Role, boot_offset: Duration) -> Self {
         Endpoint::with(config, role, boot_offset, Trusting)
     }
 
-    /// A new incarnation between the same ports; counters go on.
+    /// Starts a new connection instance between the same ports; counters continue.
     pub fn reset(&mut self, boot_offset: Duration) {
         self.sender.reset(boot_offset);
         self.receiver.reset(&self.config);
@@ -39,37 +40,37 @@ impl Connection {
         }
     }
 
-    /// Sends the SYN, if the profile has one. Writing opens too.
+    /// Sends the SYN, if the profile has one. A send call opens the connection too.
     pub fn open(&mut self) {
         if self.role == Role::Opener && self.config.handshake {
             self.sender.open();
         }
     }
 
-    /// The application writes a message of `bytes`.
+    /// Handles a send call: a message of `bytes`.
     pub fn write(&mut self, bytes: u64) {
         self.open();
         if self.role == Role::Acceptor && !self.config.one_way && self.config.handshake {
-            // Data may be queued before the SYN arrives; they wait behind ours.
+            // Data may be queued before the SYN arrives. It is sent after our SYN.
             self.sender.open();
         }
         self.write_data(bytes);
     }
 
-    /// The application has nothing more to send.
+    /// Handles a close call of the application.
     pub fn close(&mut self) {
         if self.role == Role::Acceptor && !self.config.one_way && self.config.handshake {
-            // Our FIN stands behind our SYN, sent or not.
+            // Our FIN follows our SYN, whether or not that was sent.
             self.sender.open();
         }
         self.sender.close();
     }
 
-    /// A segment arrived.
+    /// Processes a segment that arrives.
     #[inline(always)]
     pub fn receive<X: Extension>(&mut self, now: Instant, segment: &Header<X>) {
         if self.config.one_way && segment.is_plain_ack() {
-            // The bulk of what a one-way sender hears.
+            // Fast path of a one-way sender.
             self.sender.on_plain_ack(now, self.sender.unwrap(segment.ack));
         } else {
             self.receive_any(now, segment.full().borrow());
@@ -80,7 +81,7 @@ impl Connection {
     fn receive_any(&mut self, now: Instant, segment: &TcpHeader) {
         if self.blocks.is_some() {
             if matches!(segment.flags & flags::NOTICE, flags::ERSN | flags::ELN) {
-                // The message of a link, which LT-TCP does not know: it acknowledges nothing.
+                // A notification of a link, which LT-TCP does not support. It acknowledges nothing.
                 return;
             }
             if segment.flags & flags::SYN == 0 {
@@ -105,19 +106,19 @@ impl Connection {
         let length = u64::from(segment.payload) + u64::from(control);
         let seq = self.receiver.unwrap(segment.seq);
         if self.is_linux && self.receiver.is_old(seq + length) {
-            // RFC 9293, section 3.10.7.4: it is acknowledged, and all that it says besides is dropped.
+            // RFC 9293, section 3.10.7.4: it is acknowledged, and all other information is dropped.
             self.receive_data(now, segment, seq, length);
             return self.receiver.challenge();
         }
         self.process(now, segment, seq);
     }
 
-    /// A segment arrived at an end that [only acknowledges](Config::only_acknowledges): what
-    /// [`Self::receive`] and [`Self::poll_transmit`] do together. The segment's `header` becomes that of
-    /// the ACK; without one, it is worth nothing.
+    /// Processes a segment at an endpoint that [only acknowledges](Config::only_acknowledges).
+    /// Combines [`Self::receive`] and [`Self::poll_transmit`]: `header` is replaced by that of the
+    /// ACK. If there is no ACK, `header` is meaningless.
     #[inline(always)]
     pub fn answer<X: Extension>(&mut self, now: Instant, header: &mut Header<X>) -> Option<u32> {
-        // The bulk: plain data in order.
+        // Fast path: data in order without flags.
         if header.flags == 0
             && !header.has_timestamps
             && self.ecn.is_none()
@@ -143,11 +144,11 @@ impl Connection {
         Some(bytes)
     }
 
-    /// The next segment to send now: fills in `header` and returns the length on the wire in
-    /// bytes.
+    /// Returns the next segment to send now: fills in `header` and returns the length on the wire
+    /// in bytes.
     #[inline(always)]
     pub fn poll_transmit(&mut self, now: Instant, header: &mut TcpHeader) -> Option<u32> {
-        // Most calls end here: drivers poll until there is nothing left.
+        // Most calls return here, since drivers poll until nothing is left to send.
         if self.is_quiet() {
             return None;
         }
@@ -169,7 +170,8 @@ impl Connection {
         self.poll_header(now, header)
     }
 
-    /// The next segment to send now with its length on the wire, if it is full and says nothing but its number.
+    /// Returns the next segment to send now and its length on the wire, if it is full and has a
+    /// sequence number only.
     #[inline(always)]
     pub fn poll_bare<X: Extension>(&mut self, now: Instant) -> Option<(Header<X>, u32)> {
         if !self.is_bare {
@@ -180,39 +182,39 @@ impl Connection {
         Some((Header { seq, payload, ..Header::default() }, self.full_bytes))
     }
 
-    /// A deadline has come.
+    /// Handles a deadline.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.handle_data_timeout(now);
     }
 
-    /// The checks of RFC 9293, section 3.10.7, that can drop a segment. Resets are not modelled: where
-    /// the RFC sends one, nothing is sent.
+    /// Checks whether a segment is acceptable (RFC 9293, section 3.10.7). Resets are not modelled:
+    /// where the RFC requires a reset, nothing is sent.
     #[inline]
     fn is_acceptable(&mut self, now: Instant, segment: &TcpHeader) -> bool {
         let has_ack = segment.flags & flags::ACK != 0;
         let ack = self.sender.unwrap(segment.ack);
         if self.receiver.rcv_nxt == 0 {
-            // LISTEN and SYN-SENT: only a SYN tells the peer's numbers, and what it acknowledges must
-            // be our SYN, if that was sent.
+            // LISTEN and SYN-SENT: only a SYN reports the peer's sequence numbers. It must
+            // acknowledge our SYN if that was sent.
             let acks_syn = !has_ack || ack > 0 && self.sender.has_sent(ack);
             return segment.flags & flags::SYN != 0 && acks_syn;
         }
         if self.is_linux && has_ack && segment.flags & flags::SYN != 0 {
-            // RFC 5961, section 4.2: an ACK that reports nothing of the segment.
+            // RFC 5961, section 4.2: an ACK without information about the segment.
             let (seq, end) = self.span(segment);
             self.receiver.look_for_late_original(seq, end);
             self.receiver.challenge();
             return false;
         }
         if !has_ack {
-            // Fifth: "if the ACK bit is off, drop the segment and return"; but first, what lies
-            // outside of the window, such as a repeated SYN, is answered.
+            // Fifth: "if the ACK bit is off, drop the segment and return". Before that, a segment
+            // outside the window, such as a retransmitted SYN, is acknowledged.
             if self.receiver.unwrap(segment.seq) < self.receiver.rcv_nxt {
                 let (seq, end) = self.span(segment);
                 self.receiver.look_for_late_original(seq, end);
                 let awaits_ack = self.role == Role::Acceptor && self.sender.flight.snd_una == 0;
                 match self.config.conventions {
-                    // Linux answers a SYN that comes again with its own, once more.
+                    // Linux answers a retransmitted SYN by retransmitting its own.
                     Conventions::Linux if awaits_ack => self.sender.send_syn_again(now),
                     _ => self.receiver.challenge(),
                 }

@@ -1,4 +1,4 @@
-//! A connection that sends blocks of an erasure code: its segments are units.
+//! Connections that send blocks of an erasure code: their segments are units.
 
 use super::{Admission, Endpoint};
 use crate::blocks::{MOST_REPORTS, OPTION, Unit};
@@ -6,7 +6,7 @@ use lasthop_base::packet::{TcpHeader, flags};
 use lasthop_base::units::Instant;
 
 impl<A: Admission> Endpoint<A> {
-    /// A segment of a connection that sends blocks: a unit, or what acknowledges one.
+    /// Processes a segment of a connection that sends blocks: a unit or an acknowledgment of one.
     #[cold]
     pub(super) fn receive_unit(&mut self, now: Instant, segment: &TcpHeader) {
         if self.receiver.rcv_nxt == 0 {
@@ -14,7 +14,7 @@ impl<A: Admission> Endpoint<A> {
         }
         let ack = self.sender.unwrap(segment.ack);
         if self.sender.flight.snd_una == 0 {
-            // It answers the SYN.
+            // The segment acknowledges the SYN.
             self.sender.on_any_ack(now, ack.min(1), &[], true, None);
         }
         let is_marked = self.ecn.as_mut().is_some_and(|ecn| ecn.on_segment(segment));
@@ -42,7 +42,7 @@ impl<A: Admission> Endpoint<A> {
         blocks.sender.on_ack(flight, now, ack, echo, &reports[..count], is_marked);
     }
 
-    /// The next unit, or an acknowledgment of one.
+    /// Returns the next unit or an acknowledgment of one.
     #[cold]
     pub(super) fn transmit_unit(&mut self, now: Instant, header: &mut TcpHeader) -> Option<u32> {
         let Endpoint { sender, blocks: Some(blocks), .. } = self else { return None };
@@ -73,14 +73,14 @@ impl<A: Admission> Endpoint<A> {
             return None;
         }
         if let Some(ecn) = &mut self.ecn {
-            // Parity never left before either.
+            // Parity units are also sent for the first time.
             ecn.stamp(header, unit.is_some(), self.sender.flight.counters.window_cuts, 0);
         }
         let headers = if header.payload > 0 { self.config.header } else { self.config.ack_size };
         Some(headers.get() as u32 + header.payload + bytes)
     }
 
-    /// Units may be waiting from the time on when the peer is known to be there.
+    /// Requests polling, since units may be pending once the peer has answered.
     pub(super) fn wake(&mut self) {
         if self.blocks.is_some() && self.sender.flight.snd_una > 0 {
             self.sender.flight.stay_awake();

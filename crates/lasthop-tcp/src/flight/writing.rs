@@ -236,7 +236,7 @@ impl Flight {
         true
     }
 
-    /// Ends a segment where the receiver's window ends, if data were written beyond it.
+    /// Ends a segment at the end of the receive window, if data was written beyond it.
     pub(crate) fn cut_to_window(&mut self) {
         let end = self.snd_una + self.peer_window;
         if end >= self.write_end {

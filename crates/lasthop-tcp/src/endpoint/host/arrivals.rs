@@ -1,5 +1,5 @@
-//! What an arrival has to pass: RFC 9293, section 3.10.7, with the stricter checks of RFC 5961 and those of
-//! RFC 7323, section 5.
+//! Checks of arriving segments: RFC 9293, section 3.10.7, with the stricter checks of RFC 5961 and
+//! those of RFC 7323, section 5.
 
 use super::states::State;
 use super::{EcnOffer, Endpoint, Host, Segment, SocketError};
@@ -7,19 +7,19 @@ use crate::timers::Timer;
 use lasthop_base::packet::{Ecn, TcpHeader, flags};
 use lasthop_base::units::{Duration, Instant};
 
-/// The shortest that a timer of Linux may be (`TCP_TIMEOUT_MIN`).
+/// Minimum duration of a timer in Linux (`TCP_TIMEOUT_MIN`).
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(2);
 
-/// The longest that an ACK of Linux may be delayed (`TCP_DELACK_MAX`).
+/// Maximum delay of an ACK in Linux (`TCP_DELACK_MAX`).
 const LONGEST_DELAY: Duration = Duration::from_millis(200);
 
-/// A timestamp is older than another (RFC 7323, section 4).
+/// Returns `true` if a timestamp is older than another (RFC 7323, section 4).
 fn is_older(stamp: u32, than: u32) -> bool {
     (stamp.wrapping_sub(than) as i32) < 0
 }
 
 impl Endpoint<Host> {
-    /// A segment arrived.
+    /// Processes a segment that arrives.
     pub fn receive(&mut self, now: Instant, segment: &Segment) {
         let is_gone = self.host.state == State::Closed && self.is_open() || self.is_reduced();
         if !(is_gone && self.is_linux) {
@@ -36,15 +36,15 @@ impl Endpoint<Host> {
             _ => self.receive_synchronized(now, segment),
         }
         if is_request && !self.is_open() {
-            // It has reached no connection yet.
+            // The segment has not reached a connection yet.
             self.host.traffic.segments_received -= 1;
             self.host.traffic.data_segments_received -= u64::from(segment.header.payload > 0);
         }
     }
 
-    /// Answers a segment that belongs to no connection with a reset (3.10.7.1).
+    /// Answers a segment without a connection by a reset (3.10.7.1).
     fn refuse(&mut self, header: &TcpHeader) {
-        // Who listens in Linux passes over what has neither SYN nor ACK.
+        // A listening socket in Linux ignores segments with neither SYN nor ACK.
         let is_passed_over =
             self.is_passive() && self.is_linux && !header.has(flags::ACK | flags::SYN);
         if header.has(flags::RST) || is_passed_over {
@@ -62,15 +62,16 @@ impl Endpoint<Host> {
         self.host.replies.push_back(Segment { header, options: super::SynOptions::default() });
     }
 
-    /// What the peer's SYN says.
+    /// Records the contents of the peer's SYN.
     fn take_syn(&mut self, segment: &Segment) {
         self.host.handshake.peer_sequence = segment.header.seq;
         self.host.handshake.peer_options = segment.options;
         self.host.handshake.peer_has_timestamps = segment.header.has_timestamps;
         let both = segment.header.flags & (flags::ECE | flags::CWR);
-        // An answer grants what our SYN asked for; a SYN that could be marked itself is no RFC 3168's.
+        // A SYN/ACK grants the request of our SYN. A SYN that is itself ECN-capable does not
+        // conform to RFC 3168.
         self.host.handshake.peer_has_ecn = if segment.header.has(flags::ACK) {
-            // Linux forgets that it has asked no longer.
+            // Linux also accepts ECN if its latest SYN did not request it.
             let has_asked = self.host.handshake.syns_sent == 1 || self.is_linux;
             both == flags::ECE && self.host.settings.ecn == EcnOffer::Asks && has_asked
         } else {
@@ -106,7 +107,8 @@ impl Endpoint<Host> {
         let acks_syn = header.ack == self.host.settings.initial_sequence.wrapping_add(1);
         if header.has(flags::ACK) && !acks_syn {
             if self.is_linux && self.host.handshake.syns_sent == 1 {
-                // What the reset answers may be left from before: another SYN follows at once.
+                // The reset segment may be from a previous connection: another SYN is sent
+                // immediately.
                 self.start(Timer::Retransmission, now, SHORTEST_TIMEOUT);
             }
             return self.refuse(header);
@@ -135,19 +137,20 @@ impl Endpoint<Host> {
                 self.receiver.challenge();
             }
         } else {
-            // Both have sent a SYN.
+            // Simultaneous open.
             self.host.state = State::SynReceived;
             self.sender.answer_syn(now);
         }
     }
 
-    /// When the segment left that this one echoes.
+    /// Send time of the segment whose timestamp is echoed.
     fn echo(&self, now: Instant, header: &TcpHeader) -> Option<Instant> {
         (header.has_timestamps && self.host.settings.timestamps)
             .then(|| self.unwrap_timestamp(now, header.options.timestamps.1))
     }
 
-    /// SYN-RECEIVED of 3.10.7.4, and FIN-WAIT-1 before the SYN is acknowledged.
+    /// Processes a segment in SYN-RECEIVED (3.10.7.4), and in FIN-WAIT-1 before the SYN is
+    /// acknowledged.
     fn receive_in_syn_received(&mut self, now: Instant, segment: &Segment) {
         let header = &segment.header;
         let next = self.host.handshake.peer_sequence.wrapping_add(1);
@@ -164,7 +167,7 @@ impl Endpoint<Host> {
             if !header.has(flags::ACK) {
                 return self.acknowledge_syn(now);
             }
-            // Simultaneous open: the peer's SYN and ACK repeat its SYN.
+            // Simultaneous open: the peer's SYN/ACK repeats its SYN.
         } else if self.is_passive() && self.is_linux && self.acks_wrong_syn(header) {
             return self.refuse(header);
         } else if offset >= window || self.has_wrong_stamps(header) {
@@ -213,13 +216,13 @@ impl Endpoint<Host> {
             return;
         }
         self.take_first_window(self.host.handshake.shifts.0, header);
-        // The first window does not make segments smaller; a larger one does.
+        // The first window does not reduce the segment size; a later larger window does.
         self.begin_search();
         self.receive_synchronized(now, &rest);
     }
 
-    /// The window of the segment that opens the connection. That of a SYN is not scaled (RFC 7323,
-    /// section 2.2).
+    /// Records the window of the segment that opens the connection. The window of a SYN is not
+    /// scaled (RFC 7323, section 2.2).
     fn take_first_window(&mut self, shift: u8, header: &TcpHeader) {
         self.sender.flight.peer_window = u64::from(header.window) << shift;
         self.sender.refresh();
@@ -230,14 +233,14 @@ impl Endpoint<Host> {
         let deadline = self.sender.flight.timers.deadline(Timer::Retransmission);
         self.repeat_syn(now);
         if self.is_passive() {
-            // The timer of a listener's answer starts anew.
+            // The timer for the SYN/ACK of a listener is restarted.
             return;
         }
         self.sender.flight.timers.set(Timer::Retransmission, deadline);
         self.host.traffic.segments_received -= 1;
     }
 
-    /// <SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK> before there is a connection.
+    /// Sends <SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK> before the connection is established.
     fn acknowledge_syn(&mut self, now: Instant) {
         let mut header = TcpHeader {
             flags: flags::ACK,
@@ -255,13 +258,13 @@ impl Endpoint<Host> {
         self.reply(header);
     }
 
-    /// Does it acknowledge something else than our SYN?
+    /// Returns `true` if it acknowledges anything other than our SYN.
     fn acks_wrong_syn(&self, header: &TcpHeader) -> bool {
         header.has(flags::ACK) && header.ack != self.host.settings.initial_sequence.wrapping_add(1)
     }
 
-    /// Is the timestamp of an answer to our SYN and ACK older than that of the peer's SYN (RFC 7323, section 5.3, R1), or, in
-    /// Linux, does it echo none of those that we have sent?
+    /// Returns `true` if the timestamp of an answer to our SYN/ACK is older than that of the peer's
+    /// SYN (RFC 7323, section 5.3, R1) or, in Linux, echoes a timestamp that was not sent.
     fn has_wrong_stamps(&self, header: &TcpHeader) -> bool {
         if !(header.has_timestamps
             && self.host.settings.timestamps
@@ -277,7 +280,7 @@ impl Endpoint<Host> {
                 || self.is_linux && self.is_passive() && !is_echo)
     }
 
-    /// 3.10.7.4, from ESTABLISHED on.
+    /// Processes a segment in ESTABLISHED and later states (3.10.7.4).
     fn receive_synchronized(&mut self, now: Instant, segment: &Segment) {
         let wire = segment.header;
         let mut header = self.own_numbers(wire);
@@ -285,16 +288,17 @@ impl Endpoint<Host> {
         let receiver = &self.receiver;
         let rcv_nxt = receiver.rcv_nxt;
         let seq = receiver.unwrap(header.seq);
-        // A number before the peer's SYN is far right of every window, even if its end wraps around.
+        // A sequence number before the peer's SYN is far above every window, even if its end wraps
+        // around.
         let end = seq.wrapping_add(u64::from(header.length()));
         let window = self.window().allowed(rcv_nxt);
-        // RFC 7323, section 5.3, R1: an old timestamp. A reset is exempt.
+        // RFC 7323, section 5.3, R1: old timestamp. Resets are exempt.
         let is_old = header.has_timestamps
             && self.config.timestamps
             && receiver.ts_recent != 0
             && is_older(header.options.timestamps.0, receiver.ts_recent);
-        // What lies left of the last ACK is old, what lies right of the window was never allowed. The
-        // first byte beyond the window passes without data, as probes do.
+        // A segment below the last ACK is old, and one above the window was never permitted. The
+        // first byte above the window is accepted without data, as used by window probes.
         let is_outside = end < receiver.last_ack_sent() || seq > rcv_nxt + window;
         let takes_whole =
             self.is_linux && self.unread() == 0 && !receiver.has_holes() && window > 0;
@@ -303,7 +307,7 @@ impl Endpoint<Host> {
         }
         let is_linux = self.is_linux;
         if is_linux && !header.has(flags::ACK | flags::SYN) && !self.is_reduced() {
-            // Linux drops what says nothing before it looks at its numbers.
+            // Linux drops a segment with neither ACK nor SYN before it checks the sequence number.
             return;
         }
         let is_old = is_old && !self.is_reordered_ack(&header, seq);
@@ -312,12 +316,12 @@ impl Endpoint<Host> {
             return;
         }
         if is_linux && is_old && header.length() == 0 && seq < rcv_nxt {
-            // An old ACK tells nothing, not even that it is old.
+            // An old ACK is ignored and not answered.
             return;
         }
         if is_old || is_outside || window == 0 && header.payload > 0 && end > rcv_nxt {
             if is_linux && is_old && end > seq && seq < rcv_nxt && !header.has(flags::SYN) {
-                // What has come twice is reported all the same.
+                // Duplicate data is reported nevertheless.
                 self.receiver.repeat(&self.config, (seq, end.min(rcv_nxt)));
             }
             return self.on_unacceptable(now, &header, end <= rcv_nxt && !is_old);
@@ -333,7 +337,7 @@ impl Endpoint<Host> {
         if ack > flight.snd_max || self.is_too_old(ack) {
             return self.receiver.challenge();
         }
-        // Data beyond the window are cut off; Linux takes or leaves them whole.
+        // Data above the window is cut off. Linux accepts or drops such a segment as a whole.
         let allowed = (rcv_nxt + window).saturating_sub(seq);
         if self.is_linux && !takes_whole && u64::from(header.payload) > allowed {
             return self.on_unacceptable(now, &header, false);
@@ -343,18 +347,18 @@ impl Endpoint<Host> {
             header.flags &= !flags::FIN;
         }
         let data_end = seq + u64::from(header.payload);
-        // Nobody will read what comes after the application has let go, nor what a peer sends in place of what it has
-        // acknowledged to have ended.
+        // Data is not read after the application has closed the socket, or above the end of the
+        // peer's stream that was acknowledged.
         let is_over = match self.host.state {
             State::FinWait1 | State::FinWait2 => self.host.app.is_read_shut,
             State::CloseWait | State::Closing | State::LastAck => self.is_linux && seq < rcv_nxt,
             _ => false,
         };
-        // A FIN behind a hole tells of data too.
+        // A FIN above a hole indicates data as well.
         let tells_of_data = header.payload > 0 || is_linux && header.has(flags::FIN);
         if is_over && tells_of_data && data_end > rcv_nxt {
             if is_linux {
-                // What it acknowledges counts, and its window; it is not a bare ACK.
+                // Its acknowledgment and window are processed; it is not a bare ACK.
                 self.receive_options(&TcpHeader { ecn: Ecn::NotEct, ..header }, rcv_nxt - 1);
                 self.receive_ack(now, &header, seq, false);
                 self.host.progress.probes_unanswered = 0;
@@ -364,14 +368,14 @@ impl Endpoint<Host> {
         }
         let awaits_fin = is_linux && !self.has_peer_closed();
         if header.has(flags::FIN) && data_end < rcv_nxt {
-            // Its number is that of a byte that has arrived: it ends nothing.
+            // Its sequence number is that of a received byte: the FIN is ignored.
         } else if header.has(flags::FIN) {
-            // One below another that has been waiting takes its place in Linux.
+            // In Linux, a FIN below another pending one replaces it.
             let known = self.host.peer_fin.filter(|&fin| !is_linux || fin <= data_end.max(rcv_nxt));
             self.host.peer_fin = known.or(Some(data_end));
         } else if awaits_fin && self.host.peer_fin.is_some_and(|fin| (seq..data_end).contains(&fin))
         {
-            // Linux forgets a FIN above a hole when data come in its place.
+            // Linux discards a FIN above a hole when data with its sequence number arrives.
             self.host.peer_fin = None;
         } else if !awaits_fin
             && self
@@ -379,13 +383,13 @@ impl Endpoint<Host> {
                 .peer_fin
                 .is_some_and(|fin| data_end > fin && !(is_linux && data_end <= rcv_nxt))
         {
-            // Nothing follows a FIN.
+            // No data follows a FIN.
             header.payload = (self.host.peer_fin.unwrap_or(seq)).saturating_sub(seq) as u32;
         }
         self.pass_on(now, &header, ack);
     }
 
-    /// Has Linux given up all but the numbers of the connection?
+    /// Returns `true` if Linux has reduced the connection to its sequence numbers.
     pub(super) fn is_reduced(&self) -> bool {
         let is_left = match self.host.state {
             State::FinWait2 => self.host.app.is_orphan,
@@ -395,8 +399,9 @@ impl Endpoint<Host> {
         self.is_linux && is_left
     }
 
-    /// A segment within the window of one that only waits for the peer's FIN, or for the end of TIME-WAIT: data are
-    /// refused, an ACK is passed over whatever it acknowledges. Says whether that was all: a FIN in order goes its way.
+    /// Processes a segment within the window of a connection that only waits for the peer's FIN or
+    /// for the end of TIME-WAIT. Data is refused, and an ACK is ignored. Returns `false` for a FIN
+    /// in order, which is processed further.
     fn settle_reduced(&mut self, now: Instant, wire: &TcpHeader, seq: u64, end: u64) -> bool {
         let rcv_nxt = self.receiver.rcv_nxt;
         let is_new = wire.has(flags::ACK) && end > rcv_nxt && end != seq;
@@ -418,8 +423,9 @@ impl Endpoint<Host> {
         is_refused || !is_new
     }
 
-    /// Is an old timestamp that of an ACK which others have overtaken (RFC 7323, section 5.2, on the age of TS.Recent;
-    /// Linux: `tcp_disordered_ack`)? It repeats what is known, and is not older than a round trip can make it.
+    /// Returns `true` if an old timestamp belongs to a reordered ACK (RFC 7323, section 5.2, on the
+    /// age of TS.Recent; Linux: `tcp_disordered_ack`). Such an ACK has no new information, and its
+    /// age is plausible for the RTO.
     fn is_reordered_ack(&self, header: &TcpHeader, seq: u64) -> bool {
         let (receiver, flight) = (&self.receiver, &self.sender.flight);
         let age = receiver.ts_recent.wrapping_sub(header.options.timestamps.0);
@@ -432,7 +438,7 @@ impl Endpoint<Host> {
             && u64::from(age) * 5 <= rto * 6
     }
 
-    /// What an application hears of a reset.
+    /// Error that a reset causes for the application.
     fn reset_error(&self) -> SocketError {
         if self.host.state == State::CloseWait {
             SocketError::BrokenPipe
@@ -441,7 +447,7 @@ impl Endpoint<Host> {
         }
     }
 
-    /// RFC 5961, section 3.2.
+    /// Processes a reset (RFC 5961, section 3.2).
     fn receive_reset(&mut self, seq: u64, rcv_nxt: u64, window: u64, is_outside: bool) {
         if seq == rcv_nxt || self.is_linux && self.receiver.highest() == Some(seq) {
             let error = self.reset_error();
@@ -451,13 +457,15 @@ impl Endpoint<Host> {
         }
     }
 
-    /// "If an incoming segment is not acceptable, an acknowledgment should be sent in reply".
+    /// Answers an unacceptable segment: "If an incoming segment is not acceptable, an
+    /// acknowledgment should be sent in reply".
     fn on_unacceptable(&mut self, now: Instant, header: &TcpHeader, is_duplicate: bool) {
         let seq = self.receiver.unwrap(header.seq);
-        // Numbers before the peer's SYN were never received.
+        // Sequence numbers before the peer's SYN were never received.
         let is_duplicate = is_duplicate && seq < self.receiver.rcv_nxt;
         if is_duplicate && header.payload > 0 && header.has(flags::ACK) && !header.has(flags::SYN) {
-            // The receiver counts and reports duplicates. All that the segment says besides is dropped.
+            // The receiver counts and reports duplicates. All other information in the segment is
+            // dropped.
             self.receive_data(now, header, seq, header.length().into());
         }
         if self.host.state == State::TimeWait && header.has(flags::FIN) {
@@ -469,14 +477,14 @@ impl Endpoint<Host> {
             && header.has(flags::FIN)
             && !header.has(flags::SYN)
         {
-            // A FIN is a number that has come twice.
+            // The sequence number of a FIN is a duplicate as well.
             self.receiver.repeat(&self.config, (seq, seq + 1));
         }
         self.receiver.challenge();
     }
 
-    /// Whether `ack` is below SND.UNA - MAX.SND.WND (RFC 5961, section 5.2). Linux bounds MAX.SND.WND by the bytes that
-    /// were acknowledged.
+    /// Returns `true` if `ack` is below SND.UNA - MAX.SND.WND (RFC 5961, section 5.2). Linux limits
+    /// MAX.SND.WND to the number of acknowledged bytes.
     fn is_too_old(&self, ack: u64) -> bool {
         let acked = self.acked_bytes() + u64::from(!self.is_passive());
         let bound = if self.is_linux { acked } else { u64::MAX };

@@ -1,4 +1,4 @@
-//! What an application asks of a socket: to open and to close, to write and to read, and the options that it sets.
+//! Socket calls of an application: open and close, write and read, socket options.
 
 use super::{Configure, Endpoint, Host, KeepAlive, Negotiated, SocketError, State};
 use crate::endpoint::Role;
@@ -6,12 +6,12 @@ use crate::timers::Timer;
 use lasthop_base::packet::flags;
 use lasthop_base::units::{Duration, Instant};
 
-/// What a write asks for beside its bytes.
+/// Options of a send call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// More follows at once: a short segment waits (Linux's `MSG_MORE`).
+    /// More data follows immediately: a short segment waits (Linux: `MSG_MORE`).
     pub more: bool,
-    /// No later write joins this one (Linux's `MSG_EOR`).
+    /// Later send calls are not merged with this one (Linux: `MSG_EOR`).
     pub end_of_record: bool,
 }
 
@@ -28,7 +28,7 @@ impl Endpoint<Host> {
         self.sender.open();
     }
 
-    /// The application writes `bytes`.
+    /// Handles a send call of `bytes`.
     ///
     /// # Errors
     /// If the sending side is closed, or there is no connection.
@@ -63,11 +63,12 @@ impl Endpoint<Host> {
         Ok(())
     }
 
-    /// The application writes up to `bytes`, as many as the send buffer takes now; more than none only if `is_awake`: a writer
-    /// that waits sleeps until a third of the buffer is free. Returns how many.
+    /// Handles a send call of up to `bytes`, limited by the room in the send buffer. If `is_awake`
+    /// is not set, the writer sleeps, and writes only once a third of the buffer is free. Returns
+    /// the number of bytes written.
     ///
     /// # Errors
-    /// Those of [`Self::write`].
+    /// As for [`Self::write`].
     pub fn write_some(
         &mut self,
         now: Instant,
@@ -79,7 +80,7 @@ impl Endpoint<Host> {
         if self.host.error.is_some() || !self.host.state.may_write() || !keeps_records {
             return self.write(now, bytes, options).map(|()| bytes);
         }
-        // A piece holds as much as half of the largest window, in segments of now.
+        // A piece holds at most half of the maximum window, in segments of the current size.
         let window = match self.is_linux {
             true => self.host.path.largest_window(),
             false => self.sender.flight.peer_window,
@@ -115,7 +116,7 @@ impl Endpoint<Host> {
         Ok(taken)
     }
 
-    /// The first piece of what is written. Returns its bytes; none if there is no room.
+    /// Writes the first piece of a send call. Returns its bytes; 0 if there is no room.
     fn write_piece(
         &mut self,
         now: Instant,
@@ -136,9 +137,10 @@ impl Endpoint<Host> {
         Ok(piece)
     }
 
-    /// A full piece leaves at once, as far as the windows let it, and more is written behind it: of the only one that waits
-    /// the first segments, otherwise whatever may once half of a window is written (Linux: `tcp_push_one`, `forced_push`).
-    /// Returns how often that was.
+    /// Sends a full piece immediately, as far as the windows permit, before more data is written.
+    /// If it is the only unsent piece, its first segments are sent. Otherwise all permitted
+    /// segments are sent once half of a window is written (Linux: `tcp_push_one`, `forced_push`).
+    /// Returns the number of such transmissions.
     fn push_full_piece(&mut self, now: Instant, window: u64, is_urged: bool) -> u32 {
         let flight = &self.sender.flight;
         let write_end = flight.write_end;
@@ -157,8 +159,9 @@ impl Endpoint<Host> {
         1
     }
 
-    /// What may leave does so now, in a burst of its own: only one piece of segments, or all; without Nagle's algorithm if
-    /// `overrules`; what the window lets out does not wait for more if it `is_urged`.
+    /// Sends all permitted segments now, in a separate burst. `only_one`: only one piece;
+    /// `overrules`: without Nagle's algorithm; `is_urged`: without deferring segments until the
+    /// window opens further.
     fn push(&mut self, now: Instant, only_one: bool, overrules: bool, is_urged: bool) {
         let flight = &mut self.sender.flight;
         let usual = (flight.stream.has_nagle, flight.stream.is_corked);
@@ -177,13 +180,13 @@ impl Endpoint<Host> {
         self.sender.refresh();
     }
 
-    /// Could an application write, as `poll` tells?
+    /// Returns `true` if an application can write, as reported by `poll`.
     pub fn is_writable(&self) -> bool {
         if !self.is_open() || !self.sender.flight.keeps_records() {
             return true;
         }
         let fill = self.sender.fill();
-        // To wake a writer, Linux wants half of the limit.
+        // Linux wakes a writer at half of the limit.
         let limit = self.host.settings.unsent_limit.map_or(u64::MAX, u64::from);
         self.host.buffer.is_free(&fill) && fill.unsent * 2 < limit.max(1)
     }
@@ -199,7 +202,7 @@ impl Endpoint<Host> {
         (end - flight.snd_una.min(end), end - flight.snd_max.min(end))
     }
 
-    /// The same as Linux counts them, a FIN as one more.
+    /// Like [`Self::unacknowledged`], as counted by Linux, with a FIN as one more.
     pub fn unacknowledged_numbers(&self) -> (u64, u64) {
         if !self.is_open() || !self.is_linux {
             return self.unacknowledged();
@@ -208,12 +211,12 @@ impl Endpoint<Host> {
         (flight.write_end - flight.snd_una, flight.write_end - flight.snd_max)
     }
 
-    /// Bytes that have arrived in order and are not read.
+    /// Bytes that have arrived in order and have not been read.
     pub fn unread(&self) -> u64 {
         self.received() - self.window().read
     }
 
-    /// The application reads up to `bytes`; how many there were.
+    /// Handles a read call of up to `bytes`, and returns the number of bytes read.
     pub fn read(&mut self, now: Instant, bytes: u64) -> u64 {
         let unread = self.unread();
         let (taken, listens) = (bytes.min(unread), !self.host.app.is_read_shut);
@@ -224,18 +227,19 @@ impl Endpoint<Host> {
         taken
     }
 
-    /// Has everything that the peer will send been read?
+    /// Returns `true` if all data of the peer's stream has been read.
     pub fn is_at_end(&self) -> bool {
         self.unread() == 0 && self.is_receiving_over()
     }
 
-    /// Will nothing more arrive, as the peer has closed or the application does not read?
+    /// Returns `true` if no more data arrives, because the peer has closed or the application does
+    /// not read.
     pub fn is_receiving_over(&self) -> bool {
         self.host.app.is_read_shut || self.has_peer_closed()
     }
 
-    /// The application lets go of the socket: a FIN follows what is written. Data that it has not read
-    /// make it a reset (RFC 2525, section 2.17).
+    /// Handles a close call: a FIN follows the written data. Unread data causes a reset instead
+    /// (RFC 2525, section 2.17).
     pub fn close(&mut self, now: Instant) {
         let has_unread = self.unread() > 0;
         self.host.app.is_orphan = true;
@@ -252,7 +256,7 @@ impl Endpoint<Host> {
         }
     }
 
-    /// The application writes no more.
+    /// Ends sending, at the request of the application.
     pub fn shut_down_writes(&mut self, now: Instant) {
         match self.host.state {
             State::SynReceived | State::Established => self.host.state = State::FinWait1,
@@ -269,12 +273,12 @@ impl Endpoint<Host> {
         self.watch_data(now);
     }
 
-    /// The application reads no more; what has arrived can still be read.
+    /// Ends reading, at the request of the application. Data that has arrived can still be read.
     pub fn shut_down_reads(&mut self) {
         self.host.app.is_read_shut = true;
     }
 
-    /// Ends the connection with a reset; `error` is what the application will hear.
+    /// Ends the connection with a reset; `error` is returned to the application.
     pub fn abort(&mut self, now: Instant, error: Option<SocketError>) {
         if self.is_open() && self.host.state.is_synchronized() {
             let seq = self.acceptable_number();
@@ -284,17 +288,19 @@ impl Endpoint<Host> {
         self.end(error);
     }
 
-    /// Parameters of the connection, from what is negotiated; for one that is not open yet.
+    /// Sets the function that determines the parameters of the connection from the negotiated ones,
+    /// for a connection that is not open yet.
     pub fn set_configure(&mut self, configure: Configure) {
         self.host.configure = configure;
     }
 
-    /// The next call hears of what routers say, though the connection goes on (Linux: `IP_RECVERR`).
+    /// Sets whether the next call returns errors reported by routers while the connection continues
+    /// (Linux: `IP_RECVERR`).
     pub fn set_hears_of_errors(&mut self, hears: bool) {
         self.host.app.hears_of_errors = hears;
     }
 
-    /// The congestion law is another from now on, with window and threshold of the one before.
+    /// Changes the congestion control algorithm. Window and threshold are kept.
     pub fn change_law(&mut self, now: Instant) {
         if !self.is_open() {
             return;
@@ -309,7 +315,7 @@ impl Endpoint<Host> {
         self.sender.refresh();
     }
 
-    /// The receive buffer changes its size; a window that was advertised stays.
+    /// Sets the size of the receive buffer. The advertised window is not reduced.
     pub fn set_receive_buffer(&mut self, bytes: u32) {
         self.host.settings.receive_buffer = bytes;
         let window = self.window_mut();
@@ -319,7 +325,7 @@ impl Endpoint<Host> {
         }
     }
 
-    /// The window has so many bytes at most from now on; what was advertised stays.
+    /// Sets the maximum window in bytes. The advertised window is not reduced.
     pub fn set_window_clamp(&mut self, bytes: u32) {
         let buffer = self.host.settings.receive_buffer;
         let window = self.window_mut();
@@ -330,70 +336,71 @@ impl Endpoint<Host> {
         }
     }
 
-    /// Bytes that the window may have at most, as far as memory bounds it.
+    /// Maximum window in bytes, if limited by memory.
     pub fn window_clamp(&self) -> Option<u64> {
         self.window().bounds().map(|memory| memory.clamp())
     }
 
-    /// The same for now (Linux: `rcv_ssthresh`).
+    /// Current maximum of the window in bytes, if limited by memory (Linux: `rcv_ssthresh`).
     pub fn window_limit(&self) -> Option<u64> {
         self.window().bounds().map(|memory| memory.limit())
     }
 
-    /// Bytes of the peer's full segments, as far as they tell (Linux: `rcv_mss`).
+    /// Estimated bytes of the peer's full segments (Linux: `rcv_mss`).
     pub fn peer_segment(&self) -> Option<u64> {
         self.window().bounds().map(|memory| memory.full())
     }
 
-    /// Bytes of memory of the receive buffer, which may have grown.
+    /// Memory of the receive buffer in bytes, which may have grown.
     pub fn receive_memory(&self) -> Option<u64> {
         self.window().bounds().map(|memory| memory.size())
     }
 
-    /// Most bytes that were read in a round trip (Linux: `rcvq_space`).
+    /// Maximum number of bytes read in an RTT (Linux: `rcvq_space`).
     pub fn most_read(&self) -> Option<u64> {
         self.window().bounds().map(|memory| memory.most_read())
     }
 
-    /// The round trip as the receiver knows it (Linux: `rcv_rtt_est`).
+    /// RTT estimate of the receiver (Linux: `rcv_rtt_est`).
     pub fn receiver_rtt(&self) -> Option<Duration> {
         self.receiver.rtt()
     }
 
-    /// How long an ACK is delayed, once data have come (Linux: `ato`).
+    /// Delay of an ACK, once data has arrived (Linux: `ato`).
     pub fn ack_delay(&self) -> Duration {
         if self.is_open() { self.receiver.delay() } else { Duration::ZERO }
     }
 
-    /// The send buffer has so many bytes of memory, whatever the window.
+    /// Sets the memory of the send buffer to `bytes`, independent of the window.
     pub fn set_send_buffer(&mut self, bytes: u32) {
         self.host.settings.send_buffer = (bytes, true);
         self.host.buffer.resize(bytes.into());
     }
 
-    /// Bytes written and not sent of which there are always less.
+    /// Sets the limit of bytes written and not sent.
     pub fn set_unsent_limit(&mut self, limit: Option<u32>) {
         self.host.settings.unsent_limit = limit;
     }
 
-    /// How long data may stay unacknowledged.
+    /// Sets the maximum time for which data may remain unacknowledged.
     pub fn set_user_timeout(&mut self, now: Instant, limit: Option<Duration>) {
         self.host.settings.user_timeout = limit;
         self.watch_data(now);
     }
 
-    /// How long a closed socket stays in FIN-WAIT-2 (Linux: `TCP_LINGER2`); if no time at all, it resets.
+    /// Sets the time for which a closed socket stays in FIN-WAIT-2 (Linux: `TCP_LINGER2`). Zero
+    /// causes a reset instead.
     pub fn set_fin_wait(&mut self, time: Duration) {
         self.host.settings.fin_wait = time;
     }
 
-    /// When an idle peer is probed.
+    /// Sets the times at which an idle peer is probed.
     pub fn set_keep_alive(&mut self, now: Instant, keep_alive: Option<KeepAlive>) {
         self.host.settings.keep_alive = keep_alive;
         self.watch_data(now);
     }
 
-    /// Are ACKs sent at once (Linux's `TCP_QUICKACK`)?
+    /// Sets whether ACKs are sent immediately (Linux: `TCP_QUICKACK`).
     pub fn set_quick_acks(&mut self, is_quick: bool) {
         if self.is_open() {
             if self.config.quick_acks == 0 {
@@ -403,20 +410,21 @@ impl Endpoint<Host> {
         }
     }
 
-    /// Are ACKs sent at once, as data flow one way only or no application has asked otherwise?
+    /// Returns `true` if ACKs are sent immediately, because data flows in one direction or the
+    /// application has not disabled it.
     pub fn has_quick_acks(&self) -> bool {
         !self.is_open() || self.receiver.has_quick_acks()
     }
 
-    /// Does the application hold short segments back (Linux's `TCP_CORK`)?
+    /// Sets whether the application holds short segments back (Linux: `TCP_CORK`).
     pub fn set_corked(&mut self, is_corked: bool) {
         self.host.app.is_corked = is_corked;
         self.host.app.has_more = false;
         self.release(is_corked);
     }
 
-    /// Do short segments leave at once, without Nagle's algorithm (`TCP_NODELAY`)? Setting it sends what
-    /// waits.
+    /// Sets whether short segments are sent immediately, without Nagle's algorithm (`TCP_NODELAY`).
+    /// Setting it sends waiting data.
     pub fn set_nodelay(&mut self, nodelay: bool) {
         self.host.app.nodelay = nodelay;
         self.sender.flight.stream.has_nagle = !nodelay;

@@ -1,29 +1,29 @@
-//! Bounds that an application sets for one connection.
+//! Limits that an application sets for one connection.
 
 use super::{Endpoint, Host};
 use lasthop_base::units::Duration;
 
-/// What an application of Linux may bound by options of a socket; `None` leaves what the host has.
+/// Limits set by socket options of Linux; `None`: default of the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// Least RTO (`TCP_RTO_MIN_US`), and greatest (`TCP_RTO_MAX_MS`).
+    /// Minimum RTO (`TCP_RTO_MIN_US`).
     pub least_rto: Option<Duration>,
-    /// See above.
+    /// Maximum RTO (`TCP_RTO_MAX_MS`).
     pub greatest_rto: Option<Duration>,
-    /// How long an ACK is delayed at most (`TCP_DELACK_MAX_US`).
+    /// Maximum delay of an ACK (`TCP_DELACK_MAX_US`).
     pub ack_delay: Option<Duration>,
-    /// Bytes a second at which data leave at most (`SO_MAX_PACING_RATE`): segments are paced.
+    /// Maximum rate of transmission, bytes per second (`SO_MAX_PACING_RATE`): segments are paced.
     pub pacing_rate: Option<u64>,
 }
 
 impl Endpoint<Host> {
-    /// Other bounds count from now on.
+    /// Changes the limits.
     pub fn set_limits(&mut self, limits: Limits) {
         self.host.settings.limits = limits;
         self.apply_limits();
     }
 
-    /// What is set counts for the connection, if there is one.
+    /// Applies the limits to the connection, if it is open.
     pub(super) fn apply_limits(&mut self) {
         let Limits { least_rto, greatest_rto, ack_delay, pacing_rate } = self.host.settings.limits;
         if let Some(greatest) = greatest_rto {

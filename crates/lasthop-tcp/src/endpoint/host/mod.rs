@@ -1,4 +1,5 @@
-//! An endpoint as hosts have it: states, options and checks of RFC 9293 around the sender and the receiver.
+//! The endpoint of a host: states, options and checks of RFC 9293 around the sender and the
+//! receiver.
 //!
 //! ```text
 //!   CLOSED --listen--> LISTEN --SYN--> SYN-RECEIVED --ACK--+
@@ -12,18 +13,19 @@
 //!        +----FIN--> CLOSE-WAIT --close--> LAST-ACK --ACK--> CLOSED
 //! ```
 //!
-//! A host meets foreign peers: conformance scripts, later real links. It negotiates options (RFC 9293,
-//! 3.2; RFC 7323; RFC 2018), chooses an initial sequence number, checks every arrival (RFC 9293, 3.10.7;
-//! RFC 5961; RFC 7323, 5), resets and is reset, keeps a receive buffer whose reads move the window, probes a
-//! closed window and an idle peer, and waits in TIME-WAIT.
+//! A host communicates with arbitrary peers: conformance scripts and real links. It negotiates
+//! options (RFC 9293, 3.2; RFC 7323; RFC 2018), chooses an initial sequence number, checks every
+//! arrival (RFC 9293, 3.10.7; RFC 5961; RFC 7323, 5), sends and processes resets, has a receive
+//! buffer whose reads open the window, probes a closed window and an idle peer, and waits in
+//! TIME-WAIT.
 //!
 //! # Contract
 //!
-//! That of [`Endpoint`]: non-decreasing `now`; after any input `poll_transmit` until it returns
-//! `None`, then [`Endpoint::next_timeout`]; a spurious [`Endpoint::handle_timeout`] changes nothing.
+//! As for [`Endpoint`]: non-decreasing `now`; after any input `poll_transmit` until it returns
+//! `None`, then [`Endpoint::next_timeout`]; a spurious [`Endpoint::handle_timeout`] has no effect.
 //!
-//! *Not modelled*: urgent data, IP options, SYN cookies, Fast Open, ports (all segments
-//! are the connection's), a second connection on a listening socket, automatic buffer tuning.
+//! *Not modelled*: urgent data, IP options, SYN cookies, Fast Open, ports (all segments belong to
+//! the connection), a second connection on a listening socket.
 
 mod arrivals;
 mod calls;
@@ -57,7 +59,7 @@ use probing::Search;
 use std::collections::VecDeque;
 use usage::Usage;
 
-/// Options that only a SYN has.
+/// Options of a SYN.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SynOptions {
     /// Maximum segment size, bytes.
@@ -68,58 +70,58 @@ pub struct SynOptions {
     pub sack_permitted: bool,
 }
 
-/// A segment at the border of a socket, with numbers as on the wire. The window of the header is in
-/// bytes, scaling undone.
+/// A segment sent or received by a socket, with sequence numbers as on the wire. The window of the
+/// header is in bytes, without scaling.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Segment {
-    /// Everything that the header of a simulated segment has.
+    /// Header of a simulated segment.
     pub header: TcpHeader,
     /// Options of a SYN.
     pub options: SynOptions,
 }
 
-/// Why a connection has ended, or a call is refused.
+/// Reason for the end of a connection or the failure of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SocketError {
     /// The peer reset the connection.
     #[error("connection reset by peer")]
     Reset,
-    /// The peer answered the SYN with a reset, or its host has no such port.
+    /// The peer answered the SYN by a reset, or its host has no such port.
     #[error("connection refused")]
     Refused,
-    /// A router knows no way to the network.
+    /// A router has no route to the network.
     #[error("network is unreachable")]
     NetworkUnreachable,
-    /// A router knows no way to the host.
+    /// A router has no route to the host.
     #[error("no route to host")]
     HostUnreachable,
-    /// The host does not know TCP.
+    /// The host does not support TCP.
     #[error("protocol not available")]
     NoProtocol,
-    /// A router does not know the host.
+    /// The host is unknown to a router.
     #[error("host is down")]
     HostDown,
     /// The host has no network.
     #[error("machine is not on the network")]
     NoNetwork,
-    /// A route that the segment asked for does not exist.
+    /// A route requested by the segment does not exist.
     #[error("operation not supported")]
     NotSupported,
-    /// A router may not forward it.
+    /// A router is not permitted to forward it.
     #[error("permission denied")]
     Forbidden,
-    /// Nobody answered.
+    /// No answer was received.
     #[error("connection timed out")]
     TimedOut,
     /// The sending side is closed.
     #[error("broken pipe")]
     BrokenPipe,
-    /// There is no connection.
+    /// The socket is not connected.
     #[error("not connected")]
     NotConnected,
 }
 
-/// MSS of a SYN that names none (RFC 9293, section 3.7.1).
+/// Default MSS of a SYN without the option (RFC 9293, section 3.7.1).
 const DEFAULT_MSS: u32 = 536;
 
 /// Bytes of the timestamps option with its padding (RFC 7323).
@@ -129,98 +131,102 @@ fn new_send_buffer((size, is_fixed): (u32, bool), segment: u32) -> SendBuffer {
     SendBuffer::of_socket(segment.into(), size.into(), is_fixed)
 }
 
-/// One end of a connection, as an application of a host has it.
+/// Endpoint of a connection as used by an application on a host.
 pub type Socket = Endpoint<Host>;
 
-/// The [`Admission`] of hosts, with all that they keep beside sender and receiver.
+/// The [`Admission`] of hosts, with their state in addition to sender and receiver.
 #[derive(Clone)]
 pub struct Host {
     settings: Settings,
     configure: Configure,
     state: State,
-    /// Whether both SYN are known: before that, sender and receiver stand by.
+    /// Whether both SYNs have been exchanged. Before that, sender and receiver are inactive.
     is_open: bool,
     handshake: Handshake,
     app: Application,
     progress: Progress,
-    /// Replies that are no part of the data: RST, probes, challenges.
+    /// Replies that are not part of the stream: RST, probes, challenge ACKs.
     replies: VecDeque<Segment>,
     buffer: SendBuffer,
-    /// Where the peer's FIN stands.
+    /// Sequence number of the peer's FIN.
     peer_fin: Option<u64>,
     error: Option<SocketError>,
-    /// Why nobody may be answering, as a router says (Linux: `sk_err_soft`).
+    /// Reason for missing answers, reported by a router (Linux: `sk_err_soft`).
     reason: Option<SocketError>,
-    /// Is what has arrived above the peer's FIN forgotten once that is acknowledged?
+    /// Whether data above the peer's FIN is discarded once that is acknowledged.
     forgets_above: bool,
     path: Path,
     search: Option<Search>,
     usage: Usage,
     traffic: Traffic,
-    /// The segment in hand is not the connection's, of which only numbers are left (Linux).
+    /// Whether the current segment is not counted, since only the sequence numbers of the
+    /// connection are left (Linux).
     is_beside: bool,
 }
 
-/// What the SYN of both ends say.
+/// Contents of both SYNs.
 #[derive(Clone, Debug, Default)]
 struct Handshake {
     /// Initial sequence number of the peer (IRS).
     peer_sequence: u32,
     peer_options: SynOptions,
     peer_has_timestamps: bool,
-    /// Does its SYN ask for ECN, or its answer to ours grant it?
+    /// Whether its SYN requests ECN, or its SYN/ACK grants it.
     peer_has_ecn: bool,
-    /// Window that the peer's SYN advertised, and its timestamp.
+    /// Window advertised by the peer's SYN, and its timestamp.
     peer_syn: (u32, u32),
-    /// How far the peer's windows are shifted, and ours.
+    /// Window scales of the peer and of this endpoint.
     shifts: (u8, u8),
-    /// When the first SYN was sent, and how many were, repetitions apart.
+    /// Send time of the first SYN; `syns_sent`: number of SYNs sent, excluding answers to a
+    /// retransmitted SYN.
     syn_sent_at: Instant,
     syns_sent: u32,
     /// Timestamps of the first SYN and of the latest one.
     syn_stamps: (u32, u32),
-    /// SYN and ACK for a repeated SYN.
+    /// Number of SYN/ACKs sent for a retransmitted SYN.
     syns_repeated: u32,
-    /// The peer has acknowledged our SYN, and its data are waited for (`TCP_DEFER_ACCEPT`).
+    /// Whether the peer has acknowledged our SYN and its first data is awaited
+    /// (`TCP_DEFER_ACCEPT`).
     is_deferred: bool,
-    /// Written before there is a connection.
+    /// Send calls before the connection is established.
     early: Vec<(u64, WriteOptions)>,
 }
 
-/// What the application has asked for.
+/// Settings and state of the application.
 #[derive(Clone, Copy, Debug, Default)]
 struct Application {
-    /// It reads no more.
+    /// Whether it has ended reading.
     is_read_shut: bool,
-    /// It has let go of the socket.
+    /// Whether it has closed the socket.
     is_orphan: bool,
-    /// `TCP_CORK`, and `MSG_MORE` of the latest write.
+    /// `TCP_CORK`; `has_more`: `MSG_MORE` of the latest send call.
     is_corked: bool,
     has_more: bool,
     nodelay: bool,
-    /// It is told of errors immediately (Linux: `IP_RECVERR`).
+    /// Whether it receives errors immediately (Linux: `IP_RECVERR`).
     hears_of_errors: bool,
-    /// A write has found the send buffer full, and there has been no room since.
+    /// Whether a send call has found the send buffer full, without room since then.
     awaits_room: bool,
 }
 
-/// When something was sent and acknowledged, and how often in vain.
+/// Times of transmissions and acknowledgments, and numbers of unanswered attempts.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
-    /// Probes of a closed window that nobody has answered, and of an idle peer.
+    /// Number of unanswered probes of a closed window; `keep_alives_unanswered`: of an idle peer.
     probes_unanswered: u32,
     keep_alives_unanswered: u32,
-    /// When the interval after the latest probe of an idle peer ends.
+    /// End of the interval after the latest probe of an idle peer.
     next_probe_check: Instant,
-    /// Timeouts without progress in between, by the sender's counter.
+    /// Number of timeouts processed so far; `retransmission_back_off`: timeouts without progress in
+    /// between.
     timeouts_seen: u64,
     retransmission_back_off: u32,
     heard_at: Instant,
-    /// Since when data wait for an acknowledgment.
+    /// Time since which data has waited for an acknowledgment.
     waiting_since: Instant,
-    /// When the first retransmission or probe was sent since something was acknowledged.
+    /// Time of the first retransmission or probe since the latest acknowledgment of new data.
     repeating_since: Option<Instant>,
-    /// When data were sent and arrived last.
+    /// Time of the latest transmission of data; `data_at`: of the latest arrival of data.
     sent_at: Instant,
     data_at: Instant,
 }
@@ -235,7 +241,7 @@ impl Admission for Host {
 
     fn on_acknowledged(end: &mut Endpoint<Self>, looks: bool) {
         if looks && std::mem::take(&mut end.host.app.has_more) {
-            // The announcement of more holds until then.
+            // `MSG_MORE` applies until then.
             end.release(end.host.app.is_corked);
         }
         end.note_probe_lost();
@@ -276,8 +282,8 @@ impl Admission for Host {
 }
 
 impl Endpoint<Host> {
-    /// A closed socket. `configure` makes the parameters of the connection, from what is offered and from what is
-    /// negotiated.
+    /// Creates a closed socket. `configure` determines the parameters of the connection from those
+    /// offered and later from those negotiated.
     pub fn new(settings: Settings, configure: Configure) -> Self {
         let config = configure(settings.offered());
         let boot_offset = settings.boot_offset;
@@ -312,7 +318,7 @@ impl Endpoint<Host> {
         endpoint
     }
 
-    /// Its state by RFC 9293, section 3.3.2.
+    /// State of the connection (RFC 9293, section 3.3.2).
     pub fn state(&self) -> State {
         self.host.state
     }
@@ -322,12 +328,13 @@ impl Endpoint<Host> {
         self.host.error.take()
     }
 
-    /// Takes what a router has said of a connection that goes on, unless an acknowledgment has come since (Linux).
+    /// Takes the error reported by a router while the connection continues, unless an
+    /// acknowledgment has arrived since (Linux).
     pub fn take_reason(&mut self) -> Option<SocketError> {
         self.host.reason.take().filter(|_| self.is_linux)
     }
 
-    /// The receive window.
+    /// Receive window.
     fn window(&self) -> &ReceiveWindow {
         let Some(window) = &self.receiver.window else { panic!("a host has a receive window") };
         window
@@ -338,58 +345,58 @@ impl Endpoint<Host> {
         window
     }
 
-    /// Whether both SYN are known.
+    /// Returns `true` if both SYNs have been exchanged.
     pub fn is_open(&self) -> bool {
         self.host.is_open
     }
 
-    /// What it offers, and how long it waits.
+    /// Options and timeouts of the host.
     pub fn settings(&self) -> &Settings {
         &self.host.settings
     }
 
-    /// Has an error ended the connection that nobody has taken?
+    /// Returns `true` if an error has ended the connection and has not been taken.
     pub fn has_error(&self) -> bool {
         self.host.error.is_some()
     }
 
-    /// How far the windows of the peer and of this end are shifted.
+    /// Window scales of the peer and of this endpoint.
     pub fn window_scales(&self) -> (u8, u8) {
         self.host.handshake.shifts
     }
 
-    /// Has it waited for the peer's SYN?
+    /// Returns `true` if it was opened by the peer's SYN.
     pub fn is_passive(&self) -> bool {
         self.role == Role::Acceptor
     }
 
-    /// When data left last; the time of the handshake before that.
+    /// Time of the latest transmission of data; before that, the time of the handshake.
     pub fn last_data_sent(&self) -> Instant {
         self.host.progress.sent_at
     }
 
-    /// When data arrived last; the time of the handshake before that.
+    /// Time of the latest arrival of data; before that, the time of the handshake.
     pub fn last_data_received(&self) -> Instant {
         self.host.progress.data_at
     }
 
-    /// When an acknowledgment arrived last.
+    /// Time of the latest arrival of an acknowledgment.
     pub fn last_ack_received(&self) -> Instant {
         self.host.progress.heard_at
     }
 
-    /// How long data have been waiting for ACKs or to be sent; how long of it for the peer's window, and how long for an
-    /// application that waited for room in the send buffer.
+    /// Total time in which data was waiting for ACKs or for transmission, and the parts of it
+    /// limited by the peer's window and by an application waiting for room in the send buffer.
     pub fn busy_times(&self, now: Instant) -> (Duration, Duration, Duration) {
         self.host.usage.times(now)
     }
 
-    /// What has crossed its border so far.
+    /// Segments and bytes sent and received so far.
     pub fn traffic(&self) -> Traffic {
         self.host.traffic
     }
 
-    /// The next segment to send now.
+    /// Returns the next segment to send now, if any.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Segment> {
         if self.burst.departed.is_empty()
             && let Some(reply) = self.host.replies.pop_front()
@@ -407,13 +414,13 @@ impl Endpoint<Host> {
         Some(self.count_sent(segment, is_again))
     }
 
-    /// Counts a segment that is sent.
+    /// Updates the counters for a segment that is sent.
     fn count_sent(&mut self, segment: Segment, is_again: bool) -> Segment {
         let payload = u64::from(segment.header.payload);
-        // The first of a passive end leaves before it is one.
+        // The SYN/ACK of a passive endpoint is sent before the socket exists.
         let is_syn_ack =
             segment.header.flags & (flags::SYN | flags::ACK) == flags::SYN | flags::ACK;
-        // And who answers for no connection is none.
+        // A reply for which no connection exists is not counted either.
         let is_request = self.is_passive() && !self.is_open();
         let is_apart = is_syn_ack && self.is_passive()
             || is_request
@@ -428,18 +435,18 @@ impl Endpoint<Host> {
         segment
     }
 
-    /// A snapshot for who looks on; all zero before there is a connection.
+    /// Snapshot of the state for observers; all zero before the connection is open.
     pub fn info(&self) -> TcpInfo {
         if !self.is_open() {
             return TcpInfo::default();
         }
         let mut info = self.data_info();
-        // Linux counts probes of an idle peer too.
+        // Linux also counts probes of an idle peer.
         let is_linux = self.is_linux;
         let of_idle = if is_linux { self.host.progress.keep_alives_unanswered } else { 0 };
         info.probes = self.host.progress.probes_unanswered + of_idle;
         if self.host.state == State::Closed && is_linux {
-            // Nothing is kept of what was outstanding.
+            // Linux discards the records of outstanding data.
             (info.unacked, info.back_off) = (0, 0);
         }
         let timers = &self.sender.flight.timers;
@@ -457,7 +464,7 @@ impl Endpoint<Host> {
         info
     }
 
-    /// From the numbers of the connection to those on the wire.
+    /// Converts the sequence numbers of the connection to those on the wire.
     fn wire_numbers(&self, mut header: TcpHeader) -> TcpHeader {
         header.seq = header.seq.wrapping_add(self.host.settings.initial_sequence);
         if header.flags & flags::ACK != 0 {
@@ -473,7 +480,7 @@ impl Endpoint<Host> {
         header
     }
 
-    /// And back.
+    /// Converts sequence numbers on the wire to those of the connection.
     fn own_numbers(&self, mut header: TcpHeader) -> TcpHeader {
         header.seq = header.seq.wrapping_sub(self.host.handshake.peer_sequence);
         header.ack = header.ack.wrapping_sub(self.host.settings.initial_sequence);
@@ -487,7 +494,7 @@ impl Endpoint<Host> {
         header
     }
 
-    /// Queues a segment that is no part of the data, with numbers of the connection.
+    /// Queues a segment that is not part of the stream, with sequence numbers of the connection.
     fn reply(&mut self, header: TcpHeader) {
         let header = self.wire_numbers(header);
         self.host.replies.push_back(Segment { header, options: SynOptions::default() });

@@ -1,47 +1,49 @@
-//! What the path says: how large a segment may be, and that the peer cannot be reached (RFC 1191, RFC 5461, RFC 6069).
+//! Information about the path: the maximum size of a segment, and reports that the peer is
+//! unreachable (RFC 1191, RFC 5461, RFC 6069).
 //!
 //! ```text
-//!   segment = min(MSS of the peer, ours, MTU of the path - headers), at least 48 - options
-//!             at most half of the largest window that the peer has advertised, all of it up to 536 (Linux)
+//!   segment = min(MSS of the peer, ours, path MTU - headers), at least 48 - options
+//!             at most half of the maximum advertised window, or all of it up to 536 (Linux)
 //!
-//!   message about                SYN-SENT, SYN-RECEIVED     later
-//!   a segment too large          --                         smaller ones; what was too large goes again
-//!   network or host              the connection ends        told if the connection times out; a back-off is taken back
-//!   port or protocol             the connection ends        told if the connection times out
+//!   message about         SYN-SENT, SYN-RECEIVED   later
+//!   a segment too large   --                       smaller segments; retransmit those too large
+//!   network or host       the connection ends      reported on timeout; undo a backoff
+//!   port or protocol      the connection ends      reported on timeout
 //! ```
 //!
-//! A message about data that are not outstanding is none (RFC 5927, section 4.1).
+//! A message about data that is not outstanding is ignored (RFC 5927, section 4.1).
 
 use super::{Endpoint, Host, SocketError, State, TIMESTAMPS_BYTES};
 use lasthop_base::units::Instant;
 
-/// A router or the peer's host says that a segment of ours did not arrive.
+/// Report of a router or the peer's host that a segment was not delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreachable {
-    /// It has more bytes than a packet may have on the path, headers included.
+    /// The segment exceeds the MTU of the path, which is given in bytes, including headers.
     TooLarge(u32),
-    /// What it was meant for is not there.
+    /// The destination is unreachable.
     Nobody(SocketError),
 }
 
-/// The least MTU that Linux believes (`net.ipv4.route.min_pmtu`), and the least MSS (`tcp_min_snd_mss`).
+/// Minimum MTU accepted by Linux (`net.ipv4.route.min_pmtu`); `LEAST_SEGMENT`: minimum MSS
+/// (`tcp_min_snd_mss`).
 const LEAST_MTU: u32 = 552;
 pub(super) const LEAST_SEGMENT: u32 = 48;
-/// Up to this window a segment may fill it: the MSS of who names none.
+/// Maximum window that a single segment may fill: the default MSS.
 const SMALL_WINDOW: u64 = 536;
-/// Bytes of the headers of IPv4 and TCP, and of the least packet (RFC 791).
+/// Bytes of the IPv4 and TCP headers; `LEAST_PACKET`: minimum packet size (RFC 791).
 pub(super) const HEADERS: u32 = 40;
 const LEAST_PACKET: u32 = 68;
 const TCP_HEADER: u32 = 20;
 
-/// What bounds a segment.
+/// Limits of the segment size.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Path {
-    /// The smaller MSS of the two SYN.
+    /// Smaller MSS of both SYNs.
     clamp: u32,
-    /// Bytes of the largest packet on the path.
+    /// Path MTU, bytes.
     mtu: u32,
-    /// The largest window that the peer has advertised.
+    /// Maximum window that the peer has advertised.
     largest_window: u64,
 }
 
@@ -50,22 +52,22 @@ impl Path {
         Path { clamp, mtu, largest_window: 0 }
     }
 
-    /// The smaller MSS of the two SYN.
+    /// Smaller MSS of both SYNs.
     pub fn clamp(&self) -> u32 {
         self.clamp
     }
 
-    /// Bytes of the largest packet on the path, headers included.
+    /// Path MTU, bytes, including headers.
     pub fn mtu(&self) -> u32 {
         self.mtu
     }
 
-    /// The largest window that the peer has advertised.
+    /// Maximum window that the peer has advertised.
     pub fn largest_window(&self) -> u64 {
         self.largest_window
     }
 
-    /// Payload bytes of a full segment with so many of options.
+    /// Payload bytes of a full segment with `options` bytes of options.
     fn segment(&self, options: u32, is_linux: bool) -> u32 {
         let mss = self.clamp.min(self.mtu.saturating_sub(HEADERS));
         if !is_linux {
@@ -84,12 +86,12 @@ impl Path {
 }
 
 impl Endpoint<Host> {
-    /// Bytes of the largest packet on the path, headers included.
+    /// Path MTU, bytes, including headers.
     pub fn path_mtu(&self) -> u32 {
         self.host.path.mtu
     }
 
-    /// The peer has advertised a window: it may be the largest so far.
+    /// Records a window advertised by the peer, which may be the maximum so far.
     pub(super) fn note_window(&mut self) {
         let window = self.sender.flight.peer_window;
         if window > self.host.path.largest_window {
@@ -98,7 +100,7 @@ impl Endpoint<Host> {
         }
     }
 
-    /// The size of full segments follows what bounds it. Says whether it has changed.
+    /// Updates the size of full segments to the current limits. Returns `true` if it has changed.
     pub(super) fn sync_segment(&mut self) -> bool {
         let is_linux = self.is_linux;
         let options = if self.config.timestamps { TIMESTAMPS_BYTES } else { 0 };
@@ -112,7 +114,7 @@ impl Endpoint<Host> {
         is_new
     }
 
-    /// A message about the segment that begins with `seq`, a number as on the wire.
+    /// Handles a report about the segment that starts at `seq`, a sequence number as on the wire.
     pub fn on_unreachable(&mut self, now: Instant, seq: u32, what: Unreachable) {
         if matches!(self.host.state, State::SynSent | State::SynReceived) {
             if let (Unreachable::Nobody(error), true) =
@@ -165,7 +167,7 @@ mod tests {
             (1460, 1500, 0, 0, 1460),
             (1460, 1500, 65_535, 12, 1448),
             (1460, 700, 65_535, 0, 660),
-            // Half of the window; all of a small one.
+            // Half of the window, or all of a small one.
             (1000, 1500, 1000, 0, 500),
             (1000, 1500, 537, 0, 268),
             (1000, 1500, 536, 0, 536),

@@ -1,22 +1,23 @@
-//! Probes of the path for the largest packet that it takes (RFC 4821, as Linux does it: `tcp_mtu_probe`).
+//! Path MTU probing (RFC 4821, as in Linux: `tcp_mtu_probe`).
 //!
 //! ```text
-//!   low   MTU that passes: that of the base segment at first; it bounds segments
-//!   high  MTU that may pass: that of the agreed segment, or of the path
+//!   low   MTU that passes, at first that of the base segment; it limits segments
+//!   high  MTU that may pass: that of the negotiated MSS, or of the path
 //!
-//!   high - low >= 8, a window of 11 segments or more, nothing lost or reordered, enough data, room for two segments
-//!         --> one segment with an MTU of (low + high) / 2, in the place of two
-//!               | acknowledged                                   | the first that is lost
-//!               v                                                v
-//!         low = its MTU; the window keeps its bytes        high = its MTU - 1; it goes again in segments of before,
-//!                                                          and the window stays
-//!   where anything goes again, the probe told nothing
+//!   high - low >= 8, a window of at least 11 segments, no loss or reordering, enough data,
+//!   room for two segments
+//!         --> one segment with an MTU of (low + high) / 2 instead of two
+//!               | acknowledged                    | the first segment lost
+//!               v                                 v
+//!         low = its MTU; same cwnd in bytes   high = its MTU - 1; retransmit it in segments of the
+//!                                             previous size; same cwnd
+//!   any retransmission ends the probe without a result
 //!
-//!   timeouts for longer than R1 --> nothing passes: low = that of the base segment where there was no search before,
-//!                                   otherwise half of the segment, the base segment or the floor
+//!   timeouts for longer than R1: low = that of the base segment if there was no search;
+//!       otherwise half of the segment, at most the base segment, at least the floor
 //! ```
 //!
-//! *Not modelled*: a search anew after ten minutes.
+//! *Not modelled*: another search after ten minutes.
 
 use super::path::{HEADERS, LEAST_SEGMENT};
 use super::{Endpoint, Host, MtuProbing, TIMESTAMPS_BYTES};
@@ -25,32 +26,32 @@ use crate::flight::Flight;
 use lasthop_base::packet::TcpHeader;
 use lasthop_base::units::Instant;
 
-/// The least window, segments.
+/// Minimum congestion window for a probe, segments.
 const LEAST_WINDOW: f64 = 11.0;
 
-/// The search for the largest packet.
+/// State of the search.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Search {
     how: MtuProbing,
-    /// Bytes of packets that pass, and that may pass.
+    /// Packet size that passes, bytes; `high`: packet size that may pass.
     low: u32,
     high: u32,
     /// Bytes of the headers and options of every segment.
     overhead: u32,
     /// MTU of the probe that is outstanding.
     probe: Option<u32>,
-    /// The first segment that may leave at once is a probe, none of those after it.
+    /// Whether it is too late for a probe: only the first segment of a burst can be one.
     is_late: bool,
 }
 
-/// What the search makes of the next segment.
+/// Decision of the search about the next segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// Nothing.
+    /// It is sent normally.
     Leave,
-    /// It waits until a probe may leave.
+    /// It waits until a probe can be sent.
     Wait,
-    /// It is a probe with a packet of so many bytes.
+    /// It is a probe with this packet size, bytes.
     Probe(u32),
 }
 
@@ -61,13 +62,13 @@ impl Search {
         Search { how, low: how.base + overhead, high, overhead, probe: None, is_late: false }
     }
 
-    /// Payload bytes of segments that pass, on a path that takes packets of `mtu` bytes at most.
+    /// Payload bytes of segments that pass, on a path with an MTU of `mtu` bytes.
     pub fn bound(&mut self, mtu: u32) -> u64 {
         self.high = self.high.min(mtu);
         u64::from(self.low.saturating_sub(self.overhead)).max(1)
     }
 
-    /// Not even what passed for certain passes any longer.
+    /// Reduces `low` because even packets of this size are lost.
     fn shrink(&mut self) {
         let half = self.low.saturating_sub(self.overhead) / 2;
         let least = self.how.floor.max(LEAST_SEGMENT);
@@ -76,7 +77,7 @@ impl Search {
 }
 
 impl Endpoint<Host> {
-    /// What `search` makes of the next segment.
+    /// Returns the decision of `search` about the next segment.
     fn step(&self, search: &Search) -> Step {
         let flight = &self.sender.flight;
         let Some((in_flight, reordering)) = self.sender.calm() else { return Step::Leave };
@@ -103,13 +104,13 @@ impl Endpoint<Host> {
         match f64::from(in_flight) + 2.0 > cwnd {
             true if in_flight == 0 => Step::Leave,
             true => Step::Wait,
-            // Records stay apart.
+            // Records are not merged.
             false if !flight.is_undivided(bytes) => Step::Leave,
             false => Step::Probe(mtu),
         }
     }
 
-    /// Segments begin small, and the path is probed for larger ones.
+    /// Starts with small segments and probes for larger ones, if configured.
     pub(super) fn begin_search(&mut self) {
         let probing = self.host.settings.mtu_probing.filter(|how| how.from_start);
         self.host.search = probing.map(|how| self.new_search(how));
@@ -120,7 +121,8 @@ impl Endpoint<Host> {
         Search::new(how, path.clamp(), path.mtu(), self.config.timestamps)
     }
 
-    /// Timeouts follow each other: segments may be too large without a router's word (`tcp_mtu_probing`).
+    /// Handles a suspected black hole: successive timeouts may be caused by segments that are too
+    /// large, without a report of a router (`tcp_mtu_probing`).
     pub(super) fn suspect_black_hole(&mut self, how: MtuProbing) {
         match &mut self.host.search {
             Some(search) => search.shrink(),
@@ -129,7 +131,7 @@ impl Endpoint<Host> {
         self.sync_segment();
     }
 
-    /// The next segment of the data, which may be a probe, as [`Endpoint::poll_header`] has it.
+    /// Like [`Endpoint::poll_header`], for a segment that may be a probe.
     pub(super) fn poll_or_probe(&mut self, now: Instant, header: &mut TcpHeader) -> Option<u32> {
         let Some(search) = self.host.search else { return self.poll_header(now, header) };
         let sent_to = self.sender.flight.snd_max;
@@ -163,14 +165,15 @@ impl Endpoint<Host> {
         {
             search.probe = Some(mtu);
             flight.mtu_probe = Some((sent_to, flight.snd_max));
-            // It counts as two.
+            // A probe counts as two segments.
             flight.law.set_cwnd(flight.law.cwnd() - 1.0);
             self.sender.refresh();
         }
         Some(bytes)
     }
 
-    /// An ACK of everything below `ack` is about to be taken in: it may be that of the probe.
+    /// Checks, before an ACK for all data below `ack` is processed, whether it acknowledges the
+    /// probe.
     pub(super) fn note_probe_passed(&mut self, ack: u64) {
         let Some(search) = &mut self.host.search else { return };
         let flight = &mut self.sender.flight;
@@ -184,7 +187,7 @@ impl Endpoint<Host> {
         self.sync_segment();
     }
 
-    /// An ACK was taken in, by which the probe may have been found lost.
+    /// Checks, after an ACK was processed, whether the probe was declared lost.
     pub(super) fn note_probe_lost(&mut self) {
         let Some(search) = &mut self.host.search else { return };
         if self.sender.flight.mtu_probe.is_none()
@@ -196,7 +199,8 @@ impl Endpoint<Host> {
 }
 
 impl Flight {
-    /// The next segment has `bytes` and leaves by itself. Returns what [`Self::end_probe`] brings back.
+    /// Sets the size of the next segment to `bytes`, sent individually. Returns the values for
+    /// [`Self::end_probe`].
     fn begin_probe(&mut self, bytes: u64) -> (u64, bool) {
         let offload = std::mem::replace(&mut self.config.offload, false);
         (std::mem::replace(&mut self.mss, bytes), offload)
@@ -206,7 +210,8 @@ impl Flight {
         (self.mss, self.config.offload) = usual;
     }
 
-    /// Segments grow by `more / less`: the window keeps its bytes.
+    /// Adapts the congestion window to segments that have grown by `more / less`: its size in bytes
+    /// is kept.
     fn shrink_window(&mut self, less: u64, more: u64) {
         let cwnd = (self.law.cwnd() * less as f64 / more as f64).floor().max(1.0);
         let ssthresh = (0.75 * cwnd).floor();

@@ -1,4 +1,4 @@
-//! The states of RFC 9293, section 3.3.2, how they change, and the timers that belong to them.
+//! States of RFC 9293, section 3.3.2, their transitions, and their timers.
 
 use super::path::Path;
 use super::{
@@ -9,7 +9,7 @@ use crate::timers::Timer;
 use lasthop_base::packet::{TcpHeader, TcpOptions, flags};
 use lasthop_base::units::{Duration, Instant};
 
-/// Where a socket stands (RFC 9293, section 3.3.2).
+/// State of a socket (RFC 9293, section 3.3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum State {
@@ -27,12 +27,12 @@ pub enum State {
 }
 
 impl State {
-    /// Have both SYN been acknowledged? All states from ESTABLISHED on.
+    /// Returns `true` if both SYNs have been acknowledged: in ESTABLISHED and later states.
     pub fn is_synchronized(self) -> bool {
         !matches!(self, State::Closed | State::Listen | State::SynSent | State::SynReceived)
     }
 
-    /// May the application write?
+    /// Returns `true` if the application may write.
     pub fn may_write(self) -> bool {
         matches!(self, State::SynSent | State::SynReceived | State::Established | State::CloseWait)
     }
@@ -49,13 +49,13 @@ impl Endpoint<Host> {
         self.sender.flight.timers.stop(timer);
     }
 
-    /// The SYN, or the SYN and ACK, which is sent now, again or for the first time.
+    /// Returns the SYN or SYN/ACK to send now, for the first time or as a retransmission.
     pub(super) fn syn_segment(&mut self, now: Instant) -> Segment {
         if self.host.handshake.syns_sent == 0 {
             self.host.handshake.syn_sent_at = now;
         }
         let is_answer = self.receiver.rcv_nxt > 0;
-        // What the peer did not offer is not repeated.
+        // Options that the peer did not offer are omitted.
         let settings = &self.host.settings;
         let is_bound = is_answer && (self.is_passive() || !self.is_linux);
         let offers = |ours: bool, theirs: bool| ours && (theirs || !is_bound);
@@ -102,14 +102,14 @@ impl Endpoint<Host> {
         Segment { header, options }
     }
 
-    /// The SYN goes again as the peer's has come, and is not counted with those of the timer.
+    /// Retransmits the SYN because the peer's SYN has arrived. This is not counted as a timeout.
     pub(super) fn repeat_syn(&mut self, now: Instant) {
         self.sender.send_syn_again(now);
         self.host.handshake.syns_sent = self.host.handshake.syns_sent.saturating_sub(1);
         self.host.handshake.syns_repeated += 1;
     }
 
-    /// What both SYN agree on.
+    /// Parameters negotiated by both SYNs.
     fn negotiated(&self) -> Negotiated {
         let (ours, theirs) = (&self.host.settings, &self.host.handshake.peer_options);
         let timestamps = ours.timestamps && self.host.handshake.peer_has_timestamps;
@@ -123,7 +123,7 @@ impl Endpoint<Host> {
         }
     }
 
-    /// The peer's SYN has arrived: both ends' parameters are known.
+    /// Determines the parameters of both endpoints, once the peer's SYN has arrived.
     pub(super) fn negotiate(&mut self) {
         let negotiated = self.negotiated();
         let config = (self.host.configure)(negotiated);
@@ -133,7 +133,7 @@ impl Endpoint<Host> {
         let mss = theirs.mss.unwrap_or(super::DEFAULT_MSS).min(ours.mss);
         self.host.path = Path::new(mss, ours.mtu);
         self.host.handshake.shifts = match (theirs.window_scale, ours.window_scale) {
-            // RFC 7323, section 2.3: no more than 14.
+            // RFC 7323, section 2.3: at most 14.
             (Some(theirs), Some(ours)) => (theirs.min(14), ours.min(14)),
             _ => (0, 0),
         };
@@ -144,15 +144,15 @@ impl Endpoint<Host> {
             super::new_send_buffer(self.host.settings.send_buffer, negotiated.segment);
     }
 
-    /// Both SYN are acknowledged. `echo`: when the segment left that the last one answers, by its
-    /// timestamp.
+    /// Enters ESTABLISHED after both SYNs are acknowledged. `echo`: send time of the segment that
+    /// the last one acknowledges, from its timestamp.
     pub(super) fn establish(&mut self, now: Instant, echo: Option<Instant>) {
         self.host.is_open = true;
         self.end_handshake(now, echo);
         let options = if self.config.timestamps { super::TIMESTAMPS_BYTES } else { 0 };
         let syn_window = self.host.settings.receive_buffer.min(u16::MAX.into());
         let theirs = self.host.settings.mss.saturating_sub(options).max(1);
-        // Linux chooses the window of a SYN before it knows of timestamps (`tcp_connect_init`).
+        // Linux chooses the window of a SYN before timestamps are negotiated (`tcp_connect_init`).
         let knows_options = self.is_passive() || !self.is_linux;
         let first = if knows_options { theirs } else { self.host.settings.mss };
         let (segment, shift) = (self.config.segment.get() as u32, self.host.handshake.shifts.1);
@@ -171,7 +171,7 @@ impl Endpoint<Host> {
             (now, now, now);
         self.host.progress.waiting_since = now;
         for (bytes, options) in std::mem::take(&mut self.host.handshake.early) {
-            // The state allows it, and there is no error yet.
+            // The state permits it, and there is no error yet.
             let _ = self.write(now, bytes, options);
         }
         if closes {
@@ -180,9 +180,10 @@ impl Endpoint<Host> {
         self.watch_data(now);
     }
 
-    /// The SYN is acknowledged.
+    /// Processes the acknowledgment of the SYN.
     fn end_handshake(&mut self, now: Instant, echo: Option<Instant>) {
-        // Linux counts the answers to a repeated SYN beside those of its timer, once that has expired.
+        // Linux counts answers to a retransmitted SYN in addition to expiries of its timer, once
+        // that has expired.
         let timeouts = self.host.handshake.syns_sent.saturating_sub(1);
         let repeated =
             if self.is_linux && timeouts > 0 { self.host.handshake.syns_repeated } else { 0 };
@@ -192,7 +193,7 @@ impl Endpoint<Host> {
         // RFC 6928, section 2.
         flight.initial_window = if has_lost_syns { 1.0 } else { self.config.initial_window };
         flight.begin_established(self.host.handshake.peer_syn.0.into(), !self.host.app.nodelay);
-        // The timeout of the SYN is told of as any other.
+        // The timeout of the SYN is marked with CWR like any other.
         flight.losses.extra_cwr_marks += u64::from(is_active_linux && self.config.ecn);
         self.sender.on_any_ack(now, 1, &[], true, echo);
         if is_active_linux && !self.config.sack {
@@ -202,14 +203,14 @@ impl Endpoint<Host> {
         self.host.progress.timeouts_seen = self.sender.flight.counters.timeouts;
     }
 
-    /// Is it the first SYN that left at `echo`, so that those after it were sent by mistake
-    /// (Linux: `tcp_try_undo_spurious_syn`)?
+    /// Returns `true` if the first SYN was sent at `echo`, so that its retransmissions were
+    /// spurious (Linux: `tcp_try_undo_spurious_syn`).
     fn echoes_first_syn(&self, echo: Option<Instant>) -> bool {
         let stamp = |at| self.timestamp(at);
         self.is_linux && echo.map(stamp) == Some(stamp(self.host.handshake.syn_sent_at))
     }
 
-    /// The connection is over; `error` is what the application will hear.
+    /// Ends the connection; `error` is returned to the application.
     pub(super) fn end(&mut self, error: Option<SocketError>) {
         self.host.state = State::Closed;
         self.host.error = error.or(self.host.error);
@@ -222,22 +223,22 @@ impl Endpoint<Host> {
         }
     }
 
-    /// Bytes that have arrived in order, without the FIN.
+    /// Bytes that have arrived in order, excluding the FIN.
     pub fn received(&self) -> u64 {
         self.receiver.rcv_nxt.min(self.host.peer_fin.unwrap_or(u64::MAX)).saturating_sub(1)
     }
 
-    /// Has the peer's FIN arrived, with all before it?
+    /// Returns `true` if the peer's FIN and all data before it have arrived.
     pub fn has_peer_closed(&self) -> bool {
         self.host.peer_fin.is_some_and(|fin| self.receiver.rcv_nxt > fin)
     }
 
-    /// An arrival may have brought a FIN, or the ACK of ours.
+    /// Changes the state after an arrival, which may contain a FIN or acknowledge ours.
     pub(super) fn follow(&mut self, now: Instant, had_peer_closed: bool) {
         let is_fin_acked = self.sender.flight.snd_una > self.sender.flight.stream.fin_at;
         let has_new_fin = !had_peer_closed && self.has_peer_closed();
         if has_new_fin && self.is_linux {
-            // A FIN that answers ours is acknowledged before.
+            // A FIN in response to ours is acknowledged first.
             self.host.forgets_above = self.host.state != State::Established;
             if !self.host.forgets_above {
                 self.receiver.forget_above();
@@ -266,20 +267,20 @@ impl Endpoint<Host> {
             self.start(Timer::Linger, now, self.host.settings.time_wait);
             self.stop(Timer::KeepAlive);
         }
-        // A FIN that answers ours is acknowledged at once.
+        // A FIN in response to ours is acknowledged immediately.
         if has_new_fin && self.host.state != State::CloseWait {
             self.receiver.challenge();
         }
     }
 
-    /// A closed socket that is not to wait in FIN-WAIT-2 resets (Linux: `TCP_LINGER2` below 0).
+    /// Resets a closed socket that does not wait in FIN-WAIT-2 (Linux: `TCP_LINGER2` below 0).
     fn reset_orphan(&mut self, now: Instant) {
         let header = self.control(now, flags::RST, self.sender.flight.snd_una);
         self.reply(TcpHeader { has_timestamps: false, sack_blocks: 0, ack: 0, ..header });
         self.end(None);
     }
 
-    /// Something is written, or heard: the timers that wait for an answer start anew.
+    /// Restarts the timers that wait for an answer, after data was written or a segment received.
     pub(super) fn watch_data(&mut self, now: Instant) {
         if !self.is_open() {
             return;
@@ -291,7 +292,8 @@ impl Endpoint<Host> {
             has_data.then_some(self.host.progress.waiting_since)
         };
         match (self.host.settings.user_timeout, since) {
-            // Linux bounds a timer by it when that starts anew, and looks at it when one expires.
+            // Linux limits a timer by it when the timer is restarted, and checks it when one
+            // expires.
             (Some(_), Some(_)) if self.is_linux => {}
             (Some(limit), Some(since)) => {
                 self.start(Timer::User, now, (since + limit).saturating_since(now));
@@ -305,7 +307,8 @@ impl Endpoint<Host> {
                 let timers = &mut self.sender.flight.timers;
                 timers.start(Timer::KeepAlive, now, keep_alive.idle);
                 if self.is_linux {
-                    // After a probe Linux does not look before the interval is over, answered or not.
+                    // After a probe Linux does not check before the end of the interval, answered
+                    // or not.
                     let deadline = timers.deadline(Timer::KeepAlive);
                     timers.set(Timer::KeepAlive, deadline.max(self.host.progress.next_probe_check));
                 }
@@ -314,7 +317,7 @@ impl Endpoint<Host> {
         }
     }
 
-    /// Starts the persist timer anew; in Linux it expires with the user timeout at the latest.
+    /// Restarts the persist timer. In Linux it expires with the user timeout at the latest.
     pub(super) fn set_persist(&mut self, now: Instant) {
         let limit = self.host.settings.user_timeout.filter(|_| self.is_linux);
         let mut delay = self.sender.persist_interval();
@@ -324,13 +327,14 @@ impl Endpoint<Host> {
         self.sender.flight.timers.start(Timer::Persist, now, delay);
     }
 
-    /// An ACK with a number that the peer has seen: it must answer.
+    /// Sends a probe: an ACK with a sequence number that the peer has received, so that it must
+    /// answer.
     fn probe(&mut self, now: Instant) {
         let header = self.control(now, flags::ACK, self.sender.flight.snd_una - 1);
         self.reply(header);
     }
 
-    /// A segment without data that is no part of the stream.
+    /// Returns a segment without data that is not part of the stream.
     pub(super) fn control(&self, now: Instant, flags: u8, seq: u64) -> TcpHeader {
         let has_timestamps = self.config.timestamps;
         let stamps = || TcpOptions::stamps(self.timestamp(now), self.receiver.ts_recent);
@@ -349,7 +353,7 @@ impl Endpoint<Host> {
         header
     }
 
-    /// A deadline has come.
+    /// Handles a deadline.
     pub fn handle_timeout(&mut self, now: Instant) {
         let is_due = |socket: &Self, timer| socket.sender.flight.timers.is_due(timer, now);
         if is_due(self, Timer::Linger) {
@@ -393,12 +397,13 @@ impl Endpoint<Host> {
             self.note_repetition(now);
         }
         if is_due(self, Timer::User) {
-            // What is repeated now has been for long enough.
+            // Retransmissions have lasted for the user timeout.
             self.time_out(now);
         }
     }
 
-    /// Is the timer of retransmissions due, and has it been for long? Linux looks before it makes anything of the timeout.
+    /// Returns `true` if the retransmission timer has expired and retransmissions have lasted too
+    /// long. Linux checks this before it processes the timeout.
     fn gives_up(&self, now: Instant) -> bool {
         let flight = &self.sender.flight;
         let is_due = flight.timers.is_due(Timer::Retransmission, now);
@@ -406,14 +411,16 @@ impl Endpoint<Host> {
         is_due && flight.snd_una < flight.snd_max && self.has_repeated_for_long(now, is_probe)
     }
 
-    /// Retransmissions of a segment, or probes, before the connection is given up.
+    /// Maximum number of retransmissions of a segment, or of probes, before the connection is
+    /// aborted.
     fn most_retries(&self) -> u32 {
         let Settings { retries, orphan_retries, .. } = self.host.settings;
         if self.host.app.is_orphan && self.is_linux { orphan_retries } else { retries }
     }
 
-    /// Has what times out now been repeated for so long that nobody answers? Linux asks for a time: `retransmits_timed_out`,
-    /// and at a closed window `tcp_rtx_probe0_timed_out`. A user timeout has its own deadline.
+    /// Returns `true` if retransmissions have lasted so long that the peer is assumed to be
+    /// unreachable. Linux uses a time: `retransmits_timed_out`, and with a closed window
+    /// `tcp_rtx_probe0_timed_out`. A user timeout has its own deadline.
     fn has_repeated_for_long(&self, now: Instant, is_probe: bool) -> bool {
         if is_probe {
             let limit = self.host.settings.longest_rto * 2;
@@ -429,7 +436,8 @@ impl Endpoint<Host> {
         }
     }
 
-    /// Has it been repeated for as long as `retries` and one more timeout would last with a first RTO of 200 ms?
+    /// Returns `true` if retransmissions have lasted as long as `retries` and one more timeout with
+    /// a first RTO of 200 ms.
     fn has_repeated_as_by(&self, now: Instant, retries: u32) -> bool {
         let Some(since) = self.host.progress.repeating_since else { return false };
         let [least, longest] = [LEAST_RTO, self.host.settings.longest_rto].map(Duration::as_nanos);
@@ -439,7 +447,8 @@ impl Endpoint<Host> {
         now - since >= Duration::from_nanos(limit)
     }
 
-    /// Nobody answers. Linux tells nobody but the application; only a peer that is probed as it is idle is reset.
+    /// Ends the connection because the peer does not answer. Linux reports this to the application
+    /// only; a reset is sent only to an idle peer that was probed.
     fn time_out(&mut self, now: Instant) {
         match self.is_linux {
             true => self.end(Some(self.host.reason.unwrap_or(SocketError::TimedOut))),
@@ -447,13 +456,13 @@ impl Endpoint<Host> {
         }
     }
 
-    /// The timer of the SYN has expired. Returns `true` if it is to be sent again.
+    /// Handles an expiry of the timer of the SYN. Returns `true` if the SYN is to be retransmitted.
     fn may_repeat_syn(&mut self, now: Instant) -> bool {
         let is_answer = self.host.state == State::SynReceived;
         if self.host.handshake.is_deferred
             && self.host.handshake.syns_sent + 1 < self.host.settings.deferred_accept
         {
-            // Nothing goes out again while there is time for data.
+            // No retransmission while data is awaited.
             self.sender.flight.rtt.back_off();
             self.start(Timer::Retransmission, now, self.sender.flight.rtt.rto());
             self.host.handshake.syns_sent += 1;
@@ -469,14 +478,15 @@ impl Endpoint<Host> {
         may_repeat
     }
 
-    /// Back to LISTEN.
+    /// Returns to LISTEN.
     pub(super) fn forget_peer(&mut self) {
         self.host.state = State::Listen;
         self.host.handshake.syns_sent = 0;
         self.sender.reset(self.host.settings.boot_offset);
     }
 
-    /// Something is sent again, or a closed window probed: the user timeout counts from the first time.
+    /// Records a retransmission or a probe of a closed window. The user timeout starts at the first
+    /// one.
     fn note_repetition(&mut self, now: Instant) {
         let since = *self.host.progress.repeating_since.get_or_insert(now);
         if let (true, Some(limit)) = (self.is_linux, self.host.settings.user_timeout) {
@@ -488,12 +498,12 @@ impl Endpoint<Host> {
         self.stop(Timer::Persist);
         let flight = &mut self.sender.flight;
         if flight.peer_window > 0 && self.is_linux {
-            // Data is not a probe.
+            // Data does not count as a probe.
             flight.rtt.forget_doublings();
             self.host.progress.probes_unanswered = 0;
         }
         if flight.stream.is_corked && flight.peer_window > 0 {
-            // Corked data go out after all.
+            // Corked data is sent nevertheless.
             flight.stream.is_short_excused = true;
             self.host.app.has_more = false;
             return self.release(false);
@@ -542,14 +552,14 @@ impl Endpoint<Host> {
     }
 }
 
-/// The shortest that a timer of Linux may be (`TCP_TIMEOUT_MIN`).
+/// Minimum duration of a timer in Linux (`TCP_TIMEOUT_MIN`).
 const LEAST_TIMEOUT: Duration = Duration::from_millis(2);
 
-/// The first RTO by which Linux makes a time of a number of retransmissions (`TCP_RTO_MIN`).
+/// First RTO assumed by Linux to convert a number of retransmissions to a time (`TCP_RTO_MIN`).
 const LEAST_RTO: Duration = Duration::from_millis(200);
 
 impl Flight {
-    /// The handshake is over: the peer's window is known, and whether short segments wait.
+    /// Sets the peer's window and Nagle's algorithm at the end of the handshake.
     fn begin_established(&mut self, peer_window: u64, nagle: bool) {
         self.peer_window = peer_window;
         self.stream.has_nagle &= nagle;

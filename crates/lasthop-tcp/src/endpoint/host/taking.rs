@@ -6,7 +6,7 @@ use lasthop_base::packet::TcpHeader;
 use lasthop_base::units::Instant;
 
 impl Endpoint<Host> {
-    /// To the connection, and what follows from it.
+    /// Passes a segment to the connection and updates the state of the host.
     pub(super) fn pass_on(&mut self, now: Instant, header: &TcpHeader, ack: u64) {
         let had_peer_closed = self.has_peer_closed();
         self.note_probe_passed(ack);
@@ -37,7 +37,8 @@ impl Endpoint<Host> {
                 self.answer_probe(now);
             }
         } else if flight.timers.is_running(Timer::Persist) {
-            // RFC 9293, section 3.8.6.1: the interval between probes grows; an answer starts it anew.
+            // RFC 9293, section 3.8.6.1: the interval between probes increases; an answer resets
+            // it.
             let is_open = flight.snd_una < flight.write_end && flight.fits_receiver();
             self.stop(Timer::Persist);
             if is_open {
@@ -49,7 +50,8 @@ impl Endpoint<Host> {
         self.follow(now, had_peer_closed);
     }
 
-    /// An acknowledgment comes while nothing is outstanding and something waits for a window (Linux: `tcp_ack_probe`).
+    /// Handles an acknowledgment while no data is outstanding and unsent data waits for the window
+    /// (Linux: `tcp_ack_probe`).
     fn answer_probe(&mut self, now: Instant) {
         let flight = &mut self.sender.flight;
         let end = self.host.buffer.first_end(flight.snd_max).unwrap_or(flight.write_end);

@@ -1,4 +1,4 @@
-//! Two hosts, and a path between them that loses segments.
+//! Two hosts with a path between them that loses segments.
 
 use super::*;
 use crate::presets::{Overrides, Profile, Variant, config};
@@ -49,8 +49,8 @@ fn socket(profile: Profile, settings: Settings) -> Socket {
     Socket::new(settings, Arc::new(configure))
 }
 
-/// Two hosts; each segment is lost with `percent`. The one that connects writes `bytes` and closes. Returns how many the
-/// other one reads.
+/// Runs a transfer between two hosts; each segment is lost with a probability of `percent`. The one
+/// that connects writes `bytes` and closes. Returns the number of bytes read by the other one.
 fn transfer(mut ends: [Socket; 2], bytes: u64, percent: u64, mut seed: u64) -> u64 {
     let mut flying: Vec<(Instant, usize, Segment)> = Vec::new();
     let (mut now, mut written, mut read) = (Instant::ZERO, 0, 0);
@@ -92,8 +92,8 @@ fn transfer(mut ends: [Socket; 2], bytes: u64, percent: u64, mut seed: u64) -> u
     read
 }
 
-/// What is written arrives over a path with losses, and a timeout that was handled is over: also that of data which are paced
-/// at any rate.
+/// Written data arrives over a path with losses, and each deadline that was handled is in the past.
+/// This includes data paced at any rate.
 #[test]
 fn hosts_transfer_over_losses_and_each_deadline_lies_ahead() {
     for profile in [Profile::Rfc, Profile::Linux] {
@@ -108,7 +108,7 @@ fn hosts_transfer_over_losses_and_each_deadline_lies_ahead() {
     }
 }
 
-/// Nothing arrives from some time on: a user timeout ends the connection.
+/// All segments are lost from some time onwards: a user timeout ends the connection.
 #[test]
 fn a_user_timeout_ends_a_connection() {
     for profile in [Profile::Rfc, Profile::Linux] {
@@ -120,8 +120,9 @@ fn a_user_timeout_ends_a_connection() {
     }
 }
 
-/// The peer takes its window back, what is outstanding is sent again as a probe, and the application sets a user timeout
-/// that is over already: the next expiry ends the connection, and no deadline is left at its time.
+/// The peer shrinks its window, outstanding data is retransmitted as a probe, and the application
+/// sets a user timeout that has already expired. The next expiry ends the connection, and no
+/// deadline remains at its time.
 #[test]
 fn a_user_timeout_that_is_over_has_one_deadline() {
     let mut ends = [7, 8].map(|first| socket(Profile::Linux, settings(first, None, None)));
@@ -154,8 +155,8 @@ fn a_user_timeout_that_is_over_has_one_deadline() {
     assert_eq!(ends[0].take_error(), Some(SocketError::TimedOut));
 }
 
-/// The peer's SYN arrives before ours was polled: a SYN-ACK is sent, as in a simultaneous open (RFC 9293, section 3.5), and
-/// the FIN of a later `close` follows it.
+/// The peer's SYN arrives before ours was polled: a SYN/ACK is sent, as in a simultaneous open (RFC
+/// 9293, section 3.5), and the FIN of a later `close` follows it.
 #[test]
 fn a_syn_that_crosses_an_unsent_syn_is_answered() {
     for profile in [Profile::Rfc, Profile::Linux] {
@@ -180,7 +181,7 @@ fn a_syn_that_crosses_an_unsent_syn_is_answered() {
     }
 }
 
-/// An open connection of an active end with `profile`.
+/// Returns an open connection of an active opener with `profile`.
 fn connected(profile: Profile, now: Instant) -> Socket {
     let mut socket = socket(profile, settings(1_000, None, None));
     socket.connect();
@@ -197,7 +198,7 @@ fn connected(profile: Profile, now: Instant) -> Socket {
     socket
 }
 
-/// A corked segment is sent by the timer; the receive window ends far beyond it and cuts nothing.
+/// The timer sends a corked segment. The end of the receive window far above it has no effect.
 #[test]
 fn a_fin_after_a_corked_segment_has_no_payload() {
     let now = Instant::from_nanos(1_000_000);

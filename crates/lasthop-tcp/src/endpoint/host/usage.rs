@@ -1,41 +1,42 @@
-//! How long a connection has had something to send, and what it waited for.
+//! Times in which a connection had data to send, by the factor that limited it.
 
 use super::{Endpoint, Host};
 use crate::congestion_control::CongestionControl;
 use lasthop_base::units::{Duration, Instant};
 
-/// Segments and bytes that crossed the border of a socket.
+/// Segments and bytes sent and received by a socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Segments sent, those with data among them, and their bytes.
+    /// Segments sent.
     pub segments_sent: u64,
-    /// See above.
+    /// Segments sent with data.
     pub data_segments_sent: u64,
-    /// See above.
+    /// Payload bytes sent.
     pub bytes_sent: u64,
-    /// Bytes of these that had been sent before.
+    /// Retransmitted payload bytes.
     pub bytes_sent_again: u64,
-    /// Segments received, and those with data among them.
+    /// Segments received.
     pub segments_received: u64,
-    /// See above.
+    /// Segments received with data.
     pub data_segments_received: u64,
 }
 
-/// What a connection does with its time.
+/// Factor that limits a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Use {
-    /// It has nothing to send, and nothing is outstanding.
+    /// No data to send and none outstanding.
     #[default]
     Idle,
-    /// Something is outstanding.
+    /// Data is outstanding.
     Busy,
-    /// What is written waits for the peer's window.
+    /// Written data waits for the peer's window.
     WindowLimited,
-    /// All that is written has left, the windows have room, and the application waits for room in the send buffer.
+    /// All written data has been sent, the windows have room, and the application waits for room in
+    /// the send buffer.
     BufferLimited,
 }
 
-/// Times so far.
+/// Total times so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Usage {
     now: Use,
@@ -46,7 +47,7 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    /// What the connection does from `now` on.
+    /// Records the limiting factor from `now` onwards.
     pub fn look(&mut self, now: Instant, use_: &Use) {
         if *use_ != self.now {
             (self.busy, self.window_limited, self.buffer_limited) = self.times(now);
@@ -54,7 +55,8 @@ impl Usage {
         }
     }
 
-    /// Time busy for whatever reason, limited by the peer's window, and by the send buffer.
+    /// Time busy for any reason, time limited by the peer's window, and time limited by the send
+    /// buffer.
     pub fn times(&self, now: Instant) -> (Duration, Duration, Duration) {
         let more = now - self.since;
         let only = |use_| if self.now == use_ { more } else { Duration::ZERO };
@@ -68,7 +70,7 @@ impl Usage {
 }
 
 impl Endpoint<Host> {
-    /// It has sent what it may.
+    /// Updates the times after all permitted segments were sent.
     pub(super) fn look_at_usage(&mut self, now: Instant) {
         let use_ = self.use_();
         self.host.usage.look(now, &use_);
@@ -81,7 +83,8 @@ impl Endpoint<Host> {
         }
         let is_short = flight.snd_nxt < flight.write_end
             && flight.segment_end(flight.snd_nxt) > flight.snd_una + flight.peer_window;
-        // Linux looks at the congestion window first: if both are used up, that is the limit.
+        // Linux checks the congestion window first: if both windows are used up, it is the limiting
+        // factor.
         if is_short && (flight.outstanding_segments() as f64) < flight.law.cwnd().floor() {
             return Use::WindowLimited;
         }
