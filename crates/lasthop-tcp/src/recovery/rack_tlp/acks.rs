@@ -1,4 +1,5 @@
-//! What an ACK tells: duplicates, what is SACKed and acknowledged, round trips, the answer to a probe.
+//! Processing of ACKs: duplicates, SACKed and acknowledged segments, RTT samples, responses to a
+//! probe.
 
 use super::super::super::config::Conventions;
 use super::super::super::congestion_control::Congestion;
@@ -10,7 +11,7 @@ use lasthop_base::packet::MAX_SACK_BLOCKS;
 use lasthop_base::units::{Duration, Instant};
 
 impl RackTlp {
-    /// SACK blocks: duplicates first, then what they cover.
+    /// Processes SACK blocks: first a duplicate, then the segments that they cover.
     pub(super) fn on_blocks(
         &mut self,
         flight: &mut Flight,
@@ -29,10 +30,10 @@ impl RackTlp {
         let mut blocks = [(0, 0); MAX_SACK_BLOCKS];
         let count = arrival.blocks.len().min(MAX_SACK_BLOCKS);
         blocks[..count].copy_from_slice(&arrival.blocks[..count]);
-        // In the order of the sequence space, so that order tells of reordering.
+        // In order of sequence numbers, so that reordering is detected.
         blocks[..count].sort_unstable();
         for &(start, end) in &blocks[..count] {
-            // One that begins where nothing is missing makes no sense.
+            // Linux ignores a block that does not start above the acknowledgment number.
             let is_sensible = start > arrival.ack || self.conventions != Conventions::Linux;
             if end > una && end <= flight.snd_max && is_sensible {
                 self.sack(flight, arrival, (start.max(una), end), summary);
@@ -106,7 +107,7 @@ impl RackTlp {
         }
     }
 
-    /// Does the timestamp say that not the latest copy was answered?
+    /// Returns `true` if the timestamp shows that the acknowledged copy is not the latest one.
     pub(super) fn is_original(&self, arrival: &Arrival, record: &SentSegment) -> bool {
         record.was_retransmitted() && self.echoes_before(arrival.echo, record.sent)
     }
@@ -115,7 +116,7 @@ impl RackTlp {
         echo.is_some_and(|echo| echo.as_nanos() / self.tick < sent.as_nanos() / self.tick)
     }
 
-    /// An original arrives behind others.
+    /// Records that an original arrives after higher segments.
     fn see_order(summary: &mut AckSummary, record: &SentSegment, fack: u64) {
         if !record.was_retransmitted() && record.start < fack {
             summary.overtaken =
@@ -123,7 +124,8 @@ impl RackTlp {
         }
     }
 
-    /// Linux: what is left of a segment of which a part had been acknowledged counts as overtaken by that part.
+    /// Linux: if part of a segment was acknowledged before, the arrival of the rest counts as
+    /// reordering.
     fn see_cut(
         &mut self,
         summary: &mut AckSummary,
@@ -138,12 +140,13 @@ impl RackTlp {
         }
     }
 
-    /// One past the highest byte that has arrived, if all below `una` has.
+    /// One past the highest byte that has arrived, given that all bytes below `una` have.
     pub(super) fn highest_arrived(&self, flight: &Flight, una: u64) -> u64 {
         if flight.records().marks().sacked > 0 { self.rack.fack() } else { una }
     }
 
-    /// How far an original was behind raises the threshold; `fack` is what has arrived at most, the ACK in hand included.
+    /// Raises the threshold to the distance, in segments, by which an original was reordered.
+    /// `fack` is one past the highest byte that has arrived, including the current ACK.
     pub(super) fn raise_threshold(&mut self, summary: &mut AckSummary, mss: u64, fack: u64) {
         if let Some(start) = summary.overtaken.take() {
             let distance = fack.saturating_sub(start).div_ceil(mss) as u32;
@@ -151,7 +154,7 @@ impl RackTlp {
         }
     }
 
-    /// Everything below the ACK has arrived.
+    /// Processes the cumulative acknowledgment of all data below the ACK.
     pub(super) fn acknowledge(
         &mut self,
         flight: &mut Flight,
@@ -192,17 +195,17 @@ impl RackTlp {
         flight.move_una(arrival.ack);
         summary.sets_timer |= summary.has_acked;
         if !self.has_sack && summary.has_acked {
-            // One of the segments was the missing one, the duplicates told of the others.
+            // One of the segments was the missing one. The others were counted by duplicates.
             summary.delivered += summary.acked.saturating_sub(self.counted).max(1);
             self.counted = self.counted.saturating_sub(summary.acked - 1);
             self.limit_counted(flight, summary.acked);
-            // What was sent again may have been acknowledged for its original.
+            // For retransmitted segments, the original may have been acknowledged.
             summary.has_original &= !summary.has_retransmitted;
         }
     }
 
-    /// A part of the oldest segment that is left is acknowledged, or of the piece that it belongs to; `is_within`: segments
-    /// before it of the same piece are too.
+    /// Handles the acknowledgment of a part of the oldest remaining segment or of its GSO segment.
+    /// `is_within`: whether earlier segments of the same GSO segment are acknowledged.
     fn trim(
         &mut self,
         flight: &mut Flight,
@@ -226,7 +229,7 @@ impl RackTlp {
         }
     }
 
-    /// No more duplicates than segments outside of the holes; otherwise there is reordering.
+    /// Limits the duplicates to the number of segments above holes. An excess indicates reordering.
     pub(super) fn limit_counted(&mut self, flight: &Flight, acked: u32) {
         let records = flight.records();
         let outstanding = records.len();
@@ -238,7 +241,8 @@ impl RackTlp {
         }
     }
 
-    /// The round-trip time that the ACK tells: for the estimator, and for the law, which is returned.
+    /// Updates the RTO estimator with the RTT sample of the ACK. Returns the sample for congestion
+    /// control.
     pub(super) fn measure(
         &mut self,
         flight: &mut Flight,
@@ -249,8 +253,8 @@ impl RackTlp {
         let acked = summary.acked_sent.filter(|_| !summary.has_retransmitted);
         let mut for_law = acked.map(|(_, last)| now - last);
         let mut sample = acked.map(|(first, _)| now - first);
-        // Beside a retransmission that is acknowledged, the report of what is SACKed may be an old one: the ACKs
-        // before were lost. Linux takes the sample.
+        // If the ACK also acknowledges a retransmission, its SACK information may be old because
+        // previous ACKs were lost. Linux uses the sample.
         if let Some((first, last)) = summary.sacked_sent {
             for_law = Some(now - last);
             sample = sample.or(Some(now - first));
@@ -272,7 +276,8 @@ impl RackTlp {
                 flight.rtt.sample(Instant::from_nanos(now.as_nanos() - rtt.as_nanos()), now);
             }
         }
-        // What was SACKed left after the oldest: that one's timer may start anew.
+        // Restart the timer only if the SACKed segment was sent before the latest transmission of
+        // the oldest segment. Otherwise the timeout would be postponed further.
         if !summary.has_acked
             && let (Some((first, _)), Some(oldest)) = (summary.sacked_sent, flight.records().get(0))
         {

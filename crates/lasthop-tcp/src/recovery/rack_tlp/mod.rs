@@ -1,33 +1,38 @@
-//! Recovery with RACK-TLP (RFC 8985) and proportional rate reduction (RFC 9937), as Linux joins them.
+//! Recovery with RACK-TLP (RFC 8985) and proportional rate reduction (RFC 9937), as in Linux.
 //!
 //! ```text
-//!            something SACKed                something lost
-//!   OPEN <--------------------> DISORDER -----------------------> RECOVERY: PRR lets out lost
-//!    ^  ^                           ^                            |    segments first, then new ones
+//!            segment SACKed                  segment lost
+//!   OPEN <--------------------> DISORDER ----------------------> RECOVERY: PRR sends lost segments
+//!    ^  ^                           ^                            |         first, then new ones
 //!    |  |                           |                            |
 //!    |  +-- SND.UNA at the end -----+----------------------------+
-//!    |                                                           |  the timer fires (from anywhere)
+//!    |                                                           | the timer expires (in any state)
 //!    |                                                           v
-//!    +------- SND.UNA at the end, or the timeout was none ----- LOSS: what RACK's time allows counts as
-//!                                                               lost, cwnd = in flight + 1, slow start
-//!   OPEN, DISORDER -- the network marked a segment --> REDUCED: PRR without losses, until the end
+//!    +------- SND.UNA at the end, or a spurious timeout ------ LOSS: segments are lost except those
+//!                                                              that are recent for RACK,
+//!                                                              cwnd = in flight + 1, slow start
+//!   OPEN, DISORDER -- congestion mark (ECE) --> REDUCED: PRR without losses, until the end
 //! ```
 //!
-//! The *end* is what had been sent when the state began. Segments are counted, as Linux does:
-//! in flight = outstanding - SACKed - lost + sent again.
+//! The *end* is SND.MAX at the time when the state was entered. Segments are counted as in Linux:
+//! in flight = outstanding - SACKed - lost + retransmitted.
 //!
-//! One of three timers runs: that of the retransmission, of RACK's reordering, of the tail loss probe. The
-//! probe's stands in for the retransmission timer while nothing is SACKed or lost.
+//! At most one of three timers is running: the retransmission timer, RACK's reordering timer, or
+//! the timer of the tail loss probe. In OPEN and REDUCED, the probe timer replaces the
+//! retransmission timer.
 //!
-//! A reduction is taken back if all its retransmissions are reported as duplicates (`undo/dsack.rs`), if the ACK
-//! echoes a time before them, or if the ACKs after a timeout deliver what never went out again (`undo/frto.rs`).
+//! A reduction is undone if all its retransmissions are reported as duplicates (`undo/dsack.rs`),
+//! if the ACK echoes a timestamp older than these, or if ACKs after a timeout acknowledge data that
+//! was not retransmitted (`undo/frto.rs`).
 //!
-//! Without SACK duplicates are counted; more of them than can be missing raise the threshold.
+//! Without SACK, duplicate ACKs are counted. An excess of duplicates over the segments that can be
+//! above holes indicates reordering and raises the threshold.
 //!
-//! `acks.rs` has what an ACK tells, `phases.rs` what follows from it, `sending.rs` what goes out, `timers.rs` the timers.
+//! `acks.rs` processes ACKs, `phases.rs` changes the state, `sending.rs` selects segments, and
+//! `timers.rs` has the timers.
 //!
-//! A receiver may drop what it had SACKed (RFC 2018, section 8). If the first segment that it misses is one of these, the
-//! timer fires after half a round trip, and all that is outstanding counts as lost.
+//! A receiver may drop data that it has SACKed (RFC 2018, section 8). If the first missing segment
+//! is SACKed, the timer expires after half an RTT, and all outstanding segments are lost.
 
 mod acks;
 mod phases;
@@ -46,43 +51,43 @@ use super::LossRecovery;
 use super::prr::Prr;
 use lasthop_base::units::{Duration, Instant};
 
-/// Ticks by which Linux sets its short timers later than computed.
+/// Delay that Linux adds to its short timers.
 const LINUX_SLACK: Duration = Duration::from_millis(2);
-/// A timer whose time has passed fires a tick later.
+/// Delay of a timer whose deadline has already passed.
 const TICK: Duration = Duration::from_millis(1);
-/// Duplicates that mean a loss at most, however much reordering there is (Linux).
+/// Maximum number of duplicates that indicate a loss, regardless of reordering (Linux).
 const MAX_REORDERING: u32 = 300;
 
-/// A segment that acknowledges, as recovery sees it.
+/// Properties of a segment with an acknowledgment, for recovery.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival<'a> {
     pub now: Instant,
-    /// Its acknowledgment number.
+    /// Acknowledgment number.
     pub ack: u64,
     /// SACK blocks, the newest first.
     pub blocks: &'a [(u64, u64)],
-    /// Has it neither payload nor a new window?
+    /// Whether it has no payload and leaves the window unchanged.
     pub is_pure: bool,
-    /// When the segment left that it answers, by its timestamp.
+    /// Send time of the segment that it acknowledges, from its timestamp.
     pub echo: Option<Instant>,
-    /// Does it say that the network marked a segment (ECE)?
+    /// Whether it echoes a congestion mark (ECE).
     pub has_echo_of_mark: bool,
 }
 
-/// What became of segments.
+/// Counts of segments by outcome.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SegmentCounts {
-    /// Delivered.
+    /// Segments delivered.
     pub delivered: u64,
-    /// Of these, by acknowledgments that echo a mark.
+    /// Of these, segments delivered by ACKs that echo a mark.
     pub marked: u64,
-    /// Reported as duplicates.
+    /// Segments reported as duplicates.
     pub duplicates: u64,
-    /// How often some were seen to overtake others.
+    /// Number of ACKs that revealed reordering.
     pub reorderings: u64,
 }
 
-/// Where the sender stands, in the order of how much it has done about losses.
+/// State of the sender, in order of severity (Linux: `tcp_ca_state`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
     Open,
@@ -92,64 +97,65 @@ enum Phase {
     Loss,
 }
 
-/// What may go out besides new data.
+/// Segments that may be sent in addition to new data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Resend {
     Nothing,
-    /// Segments that are lost.
+    /// Retransmissions of lost segments.
     Lost,
-    /// New data in place of them: F-RTO wants to see what they bring.
+    /// New data before retransmissions: F-RTO needs the ACKs for new data.
     NewFirst,
 }
 
-/// A segment that goes out whatever the window says.
+/// A segment that is sent regardless of the congestion window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Forced {
-    /// The oldest, after a timeout.
+    /// The oldest segment, after a timeout.
     Oldest,
-    /// The next one, as a probe.
+    /// The next new segment, as a probe.
     NewProbe,
-    /// The newest once more, as a probe.
+    /// A retransmission of the newest segment, as a probe.
     OldProbe,
 }
 
-/// What an ACK told.
+/// Information extracted from an ACK.
 #[derive(Clone, Copy, Debug, Default)]
 struct AckSummary {
     una_advanced: bool,
-    /// Whole segments were acknowledged.
+    /// Whether whole segments were acknowledged.
     has_acked: bool,
     has_sacked: bool,
     has_dsack: bool,
-    /// The duplicate was the tail loss probe.
+    /// Whether the duplicate was the tail loss probe.
     has_dsack_of_probe: bool,
-    /// Segments that were never sent again and left before the end were delivered.
+    /// Whether segments sent before the end and never retransmitted were delivered.
     has_original: bool,
-    /// Segments that had been sent again were acknowledged.
+    /// Whether retransmitted segments were acknowledged.
     has_retransmitted: bool,
-    /// The timer is to start anew.
+    /// Whether the timer is to be restarted.
     sets_timer: bool,
-    /// Segments delivered, and found lost.
+    /// Number of segments delivered; `lost`: number of originals newly declared lost.
     delivered: u32,
     lost: u32,
-    /// Retransmissions found lost.
+    /// Number of retransmissions newly declared lost.
     lost_again: u32,
     acked: u32,
     duplicates: u32,
     prior_fack: u64,
     prior_una: u64,
-    /// Where the lowest segment begins that others had overtaken; it was never sent again.
+    /// Start of the lowest segment that arrived after higher ones and was never retransmitted.
     overtaken: Option<u64>,
-    /// Sending times of the first and last segments that were acknowledged or SACKed and never sent again.
+    /// Send times of the first and last segments newly acknowledged and never retransmitted;
+    /// `sacked_sent`: of those newly SACKed.
     acked_sent: Option<(Instant, Instant)>,
     sacked_sent: Option<(Instant, Instant)>,
 }
 
-/// How much of its window the sender uses (RFC 7661).
+/// Use of the congestion window (RFC 7661).
 #[derive(Clone, Copy, Debug, Default)]
 struct Usage {
     is_limited: bool,
-    /// Most segments outstanding in this window of data.
+    /// Maximum number of segments outstanding in this window of data.
     most: u32,
     /// End of this window of data.
     end: u64,
@@ -163,11 +169,11 @@ pub struct RackTlp {
     /// Tick of the timestamp clock, ns.
     tick: u64,
     phase: Phase,
-    /// What had been sent when the phase began (Linux: high_seq).
+    /// SND.MAX at the start of the phase (Linux: high_seq).
     end: u64,
-    /// Without SACK: segments that duplicates say have arrived.
+    /// Without SACK: number of segments above holes, inferred from duplicate ACKs.
     counted: u32,
-    /// Duplicates that mean a loss.
+    /// Number of duplicates that indicate a loss.
     threshold: u32,
     initial_threshold: u32,
     rack: Rack,
@@ -175,19 +181,19 @@ pub struct RackTlp {
     prr: Prr,
     duplicated: Duplicated,
     frto: ForwardRto,
-    /// May the law take its latest reduction back?
+    /// Whether congestion control can undo its latest reduction.
     can_restore: bool,
-    /// When the first retransmission of this phase left.
+    /// Send time of the first retransmission of this phase.
     resent_at: Option<Instant>,
-    /// Timeouts in a row.
+    /// Number of successive timeouts.
     timeouts: u32,
     counts: SegmentCounts,
     resend: Resend,
     forced: Option<Forced>,
     usage: Usage,
-    /// Of a socket: what the window lets out waits for an ACK, or for more to be written.
+    /// For a socket: whether permitted segments wait for an ACK or a send call.
     is_deferring: bool,
-    /// The same: a timer has expired, and nothing was acknowledged or written since.
+    /// For a socket: whether a timer has expired since the latest ACK or send call.
     is_after_timer: bool,
 }
 
@@ -228,7 +234,7 @@ impl RackTlp {
         flight.law.cwnd() as u32
     }
 
-    /// Is anything sent again outstanding?
+    /// Returns `true` if a retransmission is outstanding.
     fn has_retransmitted(flight: &Flight) -> bool {
         let records = flight.records();
         records.marks().resent > 0
@@ -239,7 +245,7 @@ impl RackTlp {
         matches!(self.phase, Phase::Reduced | Phase::Recovery)
     }
 
-    /// A segment that acknowledges arrived.
+    /// Processes a segment with an acknowledgment.
     pub fn on_segment(&mut self, flight: &mut Flight, arrival: &Arrival) {
         (self.is_deferring, self.is_after_timer) = (false, false);
         let una = flight.snd_una;
@@ -272,7 +278,7 @@ impl RackTlp {
         }
         if !had_outstanding && !summary.has_dsack {
             if self.conventions == Conventions::Linux {
-                // It may answer a probe all the same.
+                // It may nevertheless acknowledge a probe.
                 self.on_probe_answer(flight, arrival, &summary);
             }
             return;
@@ -304,7 +310,8 @@ impl RackTlp {
         }
     }
 
-    /// The law sets window and rate by itself.
+    /// Passes the result of an ACK to a congestion control algorithm that sets window and rate
+    /// itself.
     fn hand_over(
         &self,
         flight: &mut Flight,
@@ -327,7 +334,7 @@ impl RackTlp {
         }
     }
 
-    /// The handshake is over.
+    /// Starts the transfer of data after the handshake.
     fn on_established(&mut self, flight: &mut Flight) {
         let initial_window = flight.initial_window;
         flight.law.set_cwnd(initial_window);
@@ -343,7 +350,7 @@ impl RackTlp {
         Self::stop_timers(flight);
     }
 
-    /// A deadline has come.
+    /// Handles a deadline.
     pub fn handle_timeout(&mut self, flight: &mut Flight, now: Instant) {
         if flight.timers.is_due(Timer::Reordering, now) {
             self.on_reordering_timer(flight, now);
@@ -357,7 +364,7 @@ impl RackTlp {
         self.is_after_timer = self.conventions == Conventions::Linux;
     }
 
-    /// The window after an ACK: PRR while it shrinks, the law's growth otherwise.
+    /// Updates the window after an ACK: by PRR during a reduction, otherwise by congestion control.
     fn control(
         &mut self,
         flight: &mut Flight,
@@ -402,12 +409,12 @@ impl RackTlp {
         flight.law.set_cwnd(f64::from(pipe + count));
     }
 
-    /// What became of segments so far.
+    /// Counts of segments by outcome.
     pub fn counts(&self) -> SegmentCounts {
         self.counts
     }
 
-    /// Duplicates that mean a loss: more once the network has been seen to change the order.
+    /// Number of duplicates that indicate a loss. It is higher once reordering was detected.
     pub fn reordering(&self) -> u32 {
         self.threshold
     }

@@ -1,4 +1,4 @@
-//! From phase to phase: what is lost, when the window is reduced, and when a reduction is taken back.
+//! Transitions between phases: losses, reductions of the window, and their undo.
 
 use super::super::super::config::{Conventions, UndoKind};
 use super::super::super::congestion_control::{Congestion, CongestionControl};
@@ -9,11 +9,12 @@ use super::super::super::undo::frto;
 use super::{AckSummary, Arrival, LINUX_SLACK, Phase, RackTlp, Resend};
 use lasthop_base::units::{Duration, Instant};
 
-/// So long a sender waits at least before it believes that SACKed data have been dropped (Linux).
+/// Minimum time for which a sender waits before it concludes that SACKed data has been dropped
+/// (Linux).
 const LEAST_WAIT: Duration = Duration::from_millis(10);
 
 impl RackTlp {
-    /// The ACK tells of losses, or a phase is to end.
+    /// Processes an ACK that indicates losses or may end a phase.
     pub(super) fn alert(
         &mut self,
         flight: &mut Flight,
@@ -84,12 +85,14 @@ impl RackTlp {
         self.resend = Resend::Lost;
     }
 
-    /// Is what the receiver misses something that it had SACKed? Then it has dropped that (RFC 2018, section 8).
+    /// Returns `true` if the oldest outstanding segment is SACKed: the receiver has dropped it (RFC
+    /// 2018, section 8).
     pub(super) fn is_oldest_sacked(flight: &Flight) -> bool {
         flight.records().get(0).is_some_and(|oldest| oldest.is_sacked)
     }
 
-    /// An acknowledgment that is under way may tell otherwise; if none comes soon, the timer fires.
+    /// Waits for an ACK in flight, which may still acknowledge the segment. Otherwise the timer
+    /// expires.
     fn await_word(flight: &mut Flight, now: Instant) {
         let half = Duration::from_nanos(flight.rtt.srtt().as_nanos() / 2);
         Self::arm(flight, Timer::Retransmission, now, half.max(LEAST_WAIT));
@@ -126,7 +129,7 @@ impl RackTlp {
         }
         let is_probe = |probe: (u64, u64)| probe.0 == flight.snd_una;
         if self.phase <= Phase::Disorder && flight.mtu_probe.is_some_and(is_probe) {
-            // A probe was too large; it had counted as two.
+            // The probe was too large. It had counted as two segments.
             flight.mtu_probe = None;
             flight.law.set_cwnd(flight.law.cwnd() + 1.0);
             self.resend_too_large(flight);
@@ -162,7 +165,7 @@ impl RackTlp {
             }
             frto::Verdict::SendNew => {
                 self.end = flight.snd_max;
-                // Linux does not hold back what is short, and sends what the window has room for.
+                // Linux does not hold back short segments, and sends as much as the window permits.
                 let overrules = self.conventions == Conventions::Linux;
                 if overrules && flight.overrule_holds() || flight.fits_receiver() {
                     self.resend = Resend::NewFirst;
@@ -186,8 +189,9 @@ impl RackTlp {
         self.resend = Resend::Lost;
     }
 
-    /// All that had been sent is acknowledged. Without SACK the phase is held until something beyond it is, so that
-    /// duplicates of it begin no other.
+    /// Handles the acknowledgment of all data up to the end. Without SACK the phase is held until
+    /// later data is acknowledged, so that duplicates do not start another recovery. Returns `true`
+    /// if it is held.
     pub(super) fn is_held_at_end(&mut self, flight: &mut Flight, arrival: &Arrival) -> bool {
         if self.may_undo(flight, arrival) {
             self.undo_reduction(flight, false);
@@ -204,7 +208,8 @@ impl RackTlp {
         false
     }
 
-    /// In recovery the oldest hole was filled by its original. Returns whether nothing more is to be done.
+    /// Handles an ACK in recovery that shows that the oldest hole was filled by its original.
+    /// Returns `true` if no further processing is required.
     pub(super) fn is_reordered_in_recovery(
         &mut self,
         flight: &mut Flight,
@@ -216,7 +221,7 @@ impl RackTlp {
         }
         self.rack.see_reordering();
         if self.conventions == Conventions::Linux {
-            // How far the original was behind raises the threshold.
+            // The distance by which the original was reordered raises the threshold.
             let fack = self.highest_arrived(flight, flight.snd_una);
             summary.overtaken = Some(summary.prior_una);
             self.raise_threshold(summary, flight.mss, fack);
@@ -279,15 +284,15 @@ impl RackTlp {
         self.phase = Phase::Recovery;
     }
 
-    /// A reduction can be taken back once all that is outstanding a second time is reported as duplicate, a probe of the tail
-    /// included.
+    /// Records a reduction, which can be undone once all outstanding retransmissions, including a
+    /// tail loss probe, are reported as duplicates.
     pub(super) fn mark_reduction(&mut self, flight: &Flight) {
         let probe = u32::from(self.probe.has_retransmitted());
         self.duplicated.on_reduction(flight.snd_una, flight.records().marks().resent + probe);
     }
 
-    /// Segments have become smaller: what is too large goes again as after a loss that was none of the network's
-    /// (Linux: `tcp_simple_retransmit`).
+    /// Retransmits segments that exceed the new segment size. They are marked as lost, but the loss
+    /// is not attributed to congestion (Linux: `tcp_simple_retransmit`).
     pub fn resend_too_large(&mut self, flight: &mut Flight) {
         let most = flight.mss;
         let lost = flight.records_mut().split(most);
@@ -312,7 +317,7 @@ impl RackTlp {
         self.resend = Resend::Lost;
     }
 
-    /// One reduction; `delivered` by the ACK that begins it.
+    /// Starts a reduction. `delivered`: number of segments delivered by the ACK that triggers it.
     pub(super) fn reduce(
         &mut self,
         flight: &mut Flight,
@@ -334,7 +339,7 @@ impl RackTlp {
             && self.conventions == Conventions::Linux
             && !flight.law.keeps_window_in_recovery()
         {
-            // The window shrinks with what is delivered, and this ACK delivers nothing.
+            // The window decreases with delivered segments, and this ACK delivers none.
             flight.law.set_cwnd(cwnd);
         }
         self.prr.begin(flight.law.ssthresh() as u32, in_flight);
@@ -404,11 +409,13 @@ impl RackTlp {
         if self.conventions == Conventions::Linux { LINUX_SLACK } else { Duration::ZERO }
     }
 
-    /// Does the ACK answer a segment that left before anything was sent again?
+    /// Returns `true` if the ACK acknowledges a segment that was sent before the first
+    /// retransmission.
     pub(super) fn is_delayed(&self, flight: &Flight, arrival: &Arrival) -> bool {
         let is_delayed = match self.resent_at {
             Some(sent) => self.echoes_before(arrival.echo, sent),
-            // Nothing has been sent again; at the end of a phase without SACK that is forgotten (`is_held_at_end`).
+            // No segment was retransmitted. This is cleared at the end of a phase without SACK
+            // (`is_held_at_end`).
             None => self.has_sack || flight.snd_una < self.end,
         };
         self.undo != UndoKind::Off && is_delayed

@@ -1,4 +1,4 @@
-//! What goes out next, and what the sender makes of its window.
+//! Selection of the next segment, and use of the congestion window.
 
 use super::super::super::config::{Config, Conventions};
 use super::super::super::congestion_control::CongestionControl;
@@ -10,8 +10,9 @@ use super::{Forced, Phase, RackTlp, Resend, Usage};
 use lasthop_base::units::Instant;
 
 impl RackTlp {
-    /// First byte of the lost segment that may go again now. In Linux none may while as many retransmissions are outstanding
-    /// as segments are lost (`tcp_xmit_retransmit_queue`); there may be one of a segment that is not.
+    /// Returns the first byte of the lost segment that may be retransmitted now, if any. In Linux
+    /// there must be fewer outstanding retransmissions than lost segments
+    /// (`tcp_xmit_retransmit_queue`). A retransmission of a segment that is not lost counts too.
     pub fn next_resend(&self, flight: &Flight, now: Instant) -> Option<u64> {
         let (records, marks) = (flight.records(), flight.records().marks());
         let may_resend_more = self.conventions != Conventions::Linux
@@ -25,37 +26,39 @@ impl RackTlp {
         self.may_resend(flight, lost.start).then_some(lost.start)
     }
 
-    /// Does what the window lets out wait for an ACK that lets out more?
+    /// Returns `true` if permitted segments are deferred until an ACK permits more.
     fn defers(&mut self, flight: &Flight, now: Instant) -> bool {
         let room = Self::cwnd(flight).saturating_sub(self.in_flight(flight));
         let defers = flight.config.pieces > 0
             && self.phase < Phase::Recovery
             && flight.is_deferred(now, room);
         if defers {
-            // The congestion window limits the sender only if the peer's has more room.
+            // The congestion window limits the sender only if the peer's window has more room.
             self.usage.is_limited |= flight.has_room_at_peer(room);
             self.is_deferring = true;
         }
         defers || self.is_deferring
     }
 
-    /// Do new data wait for an ACK that lets out more, or for any after a timer?
+    /// Returns whether new data is deferred until an ACK permits more, and whether it waits for any
+    /// ACK because a timer has expired.
     pub fn deferral(&self) -> (bool, bool) {
         (self.is_deferring, self.is_after_timer)
     }
 
-    /// They wait as before.
+    /// Restores the state returned by [`Self::deferral`].
     pub fn restore_deferral(&mut self, deferral: (bool, bool)) {
         (self.is_deferring, self.is_after_timer) = deferral;
     }
 
-    /// A SYN of ours was lost, and the peer knows no SACK: the timeout ends with what follows the SYN (Linux).
+    /// Enters LOSS, which ends with the data after the SYN, because a SYN was lost and the peer
+    /// does not support SACK (Linux).
     pub fn begin_after_lost_syn(&mut self) {
         (self.phase, self.end) = (Phase::Loss, 1);
     }
 
-    /// Takes the next new segment; as many as the window has room for may leave with it in one piece, at most half of
-    /// the window.
+    /// Takes the next new segment. The following ones may be sent in the same GSO segment, as many
+    /// as the window permits and at most half of the window.
     fn advance_in_window(&self, flight: &mut Flight) -> u64 {
         let cwnd = Self::cwnd(flight);
         let room = cwnd.saturating_sub(self.in_flight(flight)).min((cwnd / 2).max(1));
@@ -69,13 +72,14 @@ impl RackTlp {
         flight.advance_next()
     }
 
-    /// Did the window limit the sender, so that it may grow? In slow start it may be twice what was used.
+    /// Returns `true` if the window limited the sender, so that it may grow. In slow start it may
+    /// grow to twice the used size.
     pub(super) fn is_window_limited(&self, flight: &Flight) -> bool {
         self.usage.is_limited
             || flight.law.cwnd() < flight.law.ssthresh() && Self::cwnd(flight) < 2 * self.usage.most
     }
 
-    /// New data have left, or could not for want of a window.
+    /// Records the use of the window after new data was sent or was prevented by the window.
     fn note_usage(&mut self, flight: &Flight) {
         let outstanding = flight.records().len();
         let is_limited = self.in_flight(flight) >= Self::cwnd(flight);
@@ -104,16 +108,16 @@ impl LossRecovery for RackTlp {
         unreachable!("reductions are undone by `on_segment`");
     }
 
-    /// The application has written: what the window lets out need not wait any more.
+    /// Handles a send call: permitted segments no longer have to wait.
     fn on_written(&mut self) {
         (self.is_deferring, self.is_after_timer) = (false, false);
         if self.resend == Resend::NewFirst && self.conventions == Conventions::Linux {
-            // F-RTO sends what it finds when the ACK comes.
+            // F-RTO sends only the data that is available when the ACK arrives.
             self.resend = Resend::Nothing;
         }
     }
 
-    /// Segments are counted, not bytes.
+    /// Always `false`: the window is compared with segments, not with bytes.
     fn is_plain(&self, _: &Flight) -> bool {
         false
     }
@@ -132,11 +136,13 @@ impl LossRecovery for RackTlp {
         (state, Outstanding { sacked, lost, retransmitted })
     }
 
-    /// Outstanding segments that are neither known to have arrived nor lost, and retransmissions.
+    /// Number of outstanding segments that are neither known to have arrived nor lost, plus
+    /// retransmissions.
     fn in_flight(&self, flight: &Flight) -> u32 {
         let records = flight.records();
         let marks = records.marks();
-        // Without SACK the duplicates may exceed what is not lost for a moment.
+        // Without SACK, the duplicates may temporarily exceed the number of segments that are not
+        // lost.
         (records.len() + marks.resent).saturating_sub(self.sacked(flight) + marks.lost)
     }
 
@@ -144,7 +150,7 @@ impl LossRecovery for RackTlp {
         if flight.snd_una == 0 {
             return flight.next_allowed();
         }
-        // Pacing may have kept it back until all was acknowledged.
+        // All data may have been acknowledged while pacing delayed the segment.
         let ends = flight.records().get(0).zip(flight.records().last());
         match (self.forced, ends) {
             (Some(Forced::Oldest), Some((oldest, _))) => return Some(oldest.start),
@@ -176,7 +182,8 @@ impl LossRecovery for RackTlp {
         if let Some(lost) = self.next_resend(flight, now) {
             return Some(lost);
         }
-        // Linux looks at its own window first, and not at all after a timer: new data wait for an ACK or a write.
+        // Linux checks the congestion window first, but after a timer it does not record its use:
+        // new data waits for an ACK or a send call.
         if !has_room && flight.has_unsent() {
             if !self.is_after_timer {
                 self.note_usage(flight);
@@ -204,7 +211,7 @@ impl LossRecovery for RackTlp {
         let index = flight.records().index_of(seq);
         let is_again = flight.records().get(index).is_some_and(|record| record.was_retransmitted());
         if is_again && forced == Some(Forced::OldProbe) && self.conventions == Conventions::Linux {
-            // Linux: a probe is no retransmission in any of its counts but the total.
+            // Linux counts a probe only in the total number of retransmissions.
             if self.phase < Phase::Recovery {
                 flight.records_mut().unmark_resent(index);
             }
@@ -218,7 +225,7 @@ impl LossRecovery for RackTlp {
             if replaces_probe {
                 Self::restart_timer(flight, now, true);
             }
-            // What leaves in place of a probe of the window says nothing of its use.
+            // A segment sent instead of a window probe does not indicate use of the window.
             if !is_excused {
                 self.note_usage(flight);
             }
@@ -233,7 +240,7 @@ impl LossRecovery for RackTlp {
                 Self::restart_timer(flight, now, false);
             }
             Some(Forced::Oldest) => {}
-            // Nor is its tail probed.
+            // No tail loss probe follows a segment sent instead of a window probe.
             None if !is_again && !is_excused => {
                 self.schedule_probe(flight, now, false);
             }

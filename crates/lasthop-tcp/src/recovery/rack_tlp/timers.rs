@@ -1,4 +1,4 @@
-//! The three timers of which one runs.
+//! The three timers, of which at most one is running.
 
 use super::super::super::config::{Conventions, UndoKind};
 use super::super::super::congestion_control::CongestionControl;
@@ -10,7 +10,7 @@ use super::{AckSummary, Forced, Phase, RackTlp, Resend, TICK};
 use lasthop_base::units::{Duration, Instant};
 
 impl RackTlp {
-    /// Starts one of the three, which stops the others.
+    /// Starts one of the three timers and stops the others.
     pub(super) fn arm(flight: &mut Flight, timer: Timer, now: Instant, delay: Duration) {
         Self::stop_timers(flight);
         flight.timers.start(timer, now, delay);
@@ -22,13 +22,14 @@ impl RackTlp {
         }
     }
 
-    /// When the retransmission timer would fire had it started with the oldest segment.
+    /// Time at which the retransmission timer would expire if started with the oldest segment.
     pub(super) fn oldest_deadline(flight: &Flight, now: Instant) -> Instant {
         let oldest = flight.records().get(0).map_or(now, |oldest| oldest.sent);
         (oldest + flight.rtt.rto()).max(now + TICK)
     }
 
-    /// Starts the retransmission timer; in place of another one it counts from the oldest segment.
+    /// Starts the retransmission timer. `replaces`: it replaces another timer and is measured from
+    /// the oldest segment.
     pub(super) fn restart_timer(flight: &mut Flight, now: Instant, replaces: bool) {
         if flight.records().len() == 0 {
             Self::stop_timers(flight);
@@ -39,17 +40,18 @@ impl RackTlp {
         Self::arm(flight, Timer::Retransmission, now, delay);
     }
 
-    /// Has the sender nothing but new data to send?
+    /// Returns `true` if the sender has only new data to send.
     pub fn sends_only_new_data(&self) -> bool {
         self.phase == Phase::Open && self.forced.is_none()
     }
 
-    /// Is the timer backed off?
+    /// Returns `true` if the timer is backed off.
     pub fn has_timed_out(&self) -> bool {
         self.timeouts > 0
     }
 
-    /// The RTO is another: it counts from when the oldest segment left.
+    /// Restarts the timer after a change of the RTO, measured from the transmission of the oldest
+    /// segment.
     pub fn restart_from_oldest(flight: &mut Flight, now: Instant) {
         Self::restart_timer(flight, now, true);
     }
@@ -62,7 +64,8 @@ impl RackTlp {
         }
     }
 
-    /// Starts the timer of the tail loss probe where one may be needed. `is_ack`: an ACK for new data does.
+    /// Starts the timer of the tail loss probe if a probe may be required; returns `true` if it
+    /// does. `is_ack`: whether an ACK for new data triggers it.
     pub(super) fn schedule_probe(
         &mut self,
         flight: &mut Flight,
@@ -82,7 +85,8 @@ impl RackTlp {
         true
     }
 
-    /// The probe comes no later than the retransmission timer; one whose time has passed bounds nothing (Linux).
+    /// Time until the retransmission timer expires, the maximum delay of a probe. Linux ignores a
+    /// deadline in the past.
     fn until_rto(&self, flight: &Flight, now: Instant) -> Duration {
         let oldest = flight.records().get(0).map_or(now, |oldest| oldest.sent);
         match self.conventions == Conventions::Linux && oldest + flight.rtt.rto() <= now {
@@ -114,17 +118,19 @@ impl RackTlp {
             return;
         }
         let newest = flight.records().last().map_or(flight.snd_una, |newest| newest.start);
-        // What waits to become a full segment leaves now: it is new.
+        // A short segment that is held back is sent now as new data.
         self.forced = if flight.fits_window() {
             Some(Forced::NewProbe)
         } else {
-            // Of a closed window nothing but the oldest segment is tried again, when its own timer expires.
+            // If the peer has closed the window, only the oldest segment is retransmitted, by its
+            // own timer.
             self.may_resend(flight, newest).then_some(Forced::OldProbe)
         };
     }
 
-    /// Does the window leave room to send the segment at `seq` again? A peer may have taken back what it had allowed; the
-    /// oldest segment serves as a probe (Linux: `__tcp_retransmit_skb`).
+    /// Returns `true` if the peer's window permits a retransmission of the segment at `seq`. The
+    /// peer may have shrunk it. The oldest segment serves as a probe (Linux:
+    /// `__tcp_retransmit_skb`).
     pub(super) fn may_resend(&self, flight: &Flight, seq: u64) -> bool {
         self.conventions != Conventions::Linux
             || seq == flight.snd_una
@@ -143,7 +149,8 @@ impl RackTlp {
         flight.counters.timeouts += 1;
         self.enter_loss(flight, now);
         self.probe.end();
-        // What goes again to a window that the peer has taken back is a probe, which Linux does not count.
+        // A retransmission into a window that the peer has closed is a probe, which Linux does not
+        // count.
         let is_probe = flight.peer_window == 0 && self.conventions == Conventions::Linux;
         self.timeouts += u32::from(!is_probe);
         self.forced = Some(Forced::Oldest);
