@@ -151,7 +151,7 @@ impl<P: Payload, E: Endpoint<P, Control = FrameKind>> Interface<E, P> {
     /// frame, if any, to `carrier`. Returns the time of the next call, or `None` if the endpoint's
     /// timer has expired and must be handled first.
     ///
-    /// With `FRESH`, a packet that can bypass the queue ([`Self::lets_pass`]) may be passed in
+    /// With `FRESH`, a packet that can bypass the queue ([`Self::can_bypass_queue`]) may be passed in
     /// `fresh`. The endpoint takes it directly, or else it is enqueued.
     #[inline(always)]
     pub fn turn<const FRESH: bool>(
@@ -176,9 +176,9 @@ impl<P: Payload, E: Endpoint<P, Control = FrameKind>> Interface<E, P> {
     /// frame in transmission and no other packet queued. Then [`Self::turn`] with this packet is
     /// equivalent to [`Self::enqueue`] followed by [`Self::turn`].
     #[inline(always)]
-    pub fn lets_pass(&self, now: Instant, bytes: u32) -> bool {
+    pub fn can_bypass_queue(&self, now: Instant, bytes: u32) -> bool {
         let Outlet { queue, transmitter } = &self.outlet;
-        !transmitter.is_busy(now) && queue.lets_pass(now, bytes, transmitter)
+        !transmitter.is_busy(now) && queue.can_bypass_queue(now, bytes, transmitter)
     }
 
     /// Polls the endpoint for its next frame, regardless of the component that transmits it. The

@@ -32,7 +32,7 @@ pub(crate) trait ErrorKeys: Table + Kind {
     }
 
     /// Returns `true` if damaged frames may have a readable header.
-    fn leaves_headers(&self) -> bool {
+    fn has_readable_headers(&self) -> bool {
         self.header().is_some()
     }
 
@@ -179,8 +179,8 @@ macro_rules! error_processes {
             }
 
             /// Returns `true` if damaged frames may have a readable header.
-            pub fn leaves_headers(&self) -> bool {
-                match self { $($union::$kind(keys) => keys.leaves_headers(),)* }
+            pub fn has_readable_headers(&self) -> bool {
+                match self { $($union::$kind(keys) => keys.has_readable_headers(),)* }
             }
 
             /// Sets defaults that depend on the link, and checks constraints between keys.

@@ -39,8 +39,8 @@ impl ErrorKeys for ProductKeys {
         self.second.resolve(&format!("{path}.second"), radio_frame)
     }
 
-    fn leaves_headers(&self) -> bool {
-        self.first.leaves_headers() || self.second.leaves_headers()
+    fn has_readable_headers(&self) -> bool {
+        self.first.has_readable_headers() || self.second.has_readable_headers()
     }
 
     fn contents(&self) -> Vec<u8> {
@@ -67,8 +67,8 @@ struct Headers {
 impl Product {
     /// Combines two processes: a frame survives if it survives both.
     pub fn new(first: Channel, second: Channel) -> Self {
-        let leaves_headers = first.readable_headers().or(second.readable_headers()).is_some();
-        let headers = leaves_headers.then(Headers::default);
+        let has_readable_headers = first.readable_headers().or(second.readable_headers()).is_some();
+        let headers = has_readable_headers.then(Headers::default);
         Product { factors: Box::new([first, second]), after: Instant::ZERO, headers }
     }
 }

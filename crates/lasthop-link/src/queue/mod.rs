@@ -27,19 +27,18 @@
 //! A drop-tail queue in front of a link without protocol is not driven by events but computed
 //! ([`ComputedFifo`]). Any other discipline makes the link a driven link.
 
-mod ahead;
 mod computed;
 mod fair;
 mod family;
 mod fifo;
 mod link_delay;
 mod link_rate;
+mod lookahead;
 mod propagation;
 mod rate_schedule;
 mod ring;
 mod transmitter;
 
-pub use ahead::{Ahead, Newest};
 pub use biased::{Biased, BiasedKeys};
 pub use codel::{Codel, CodelKeys};
 pub use computed::{ComputedFifo, Fate, OnOff, OnOffParameters, QueueCounters, QueueMetrics};
@@ -51,6 +50,7 @@ pub use fifo::{Fifo, Limit};
 pub use fq_codel::{FqCodel, FqCodelKeys};
 pub use link_delay::{ConstantDelayKeys, DelayKeys, DelayStepsKeys, DelayTraceKeys};
 pub use link_rate::{ConstantRateKeys, RateFormat, RateKeys, RateStepsKeys, RateTraceKeys};
+pub use lookahead::{Ahead, Newest};
 pub use pie::{Pie, PieKeys};
 pub use propagation::PropagationDelay;
 pub use rate_schedule::{Opportunities, RateSchedule, RateSteps};
@@ -231,7 +231,7 @@ impl<P: Payload> Queue<P> {
     /// Returns `true` if a packet of `bytes` that arrives now would certainly be enqueued and be
     /// the next to be sent.
     #[inline(always)]
-    pub fn lets_pass(&self, now: Instant, bytes: u32, transmitter: &Transmitter) -> bool {
+    pub fn can_bypass_queue(&self, now: Instant, bytes: u32, transmitter: &Transmitter) -> bool {
         match self {
             Queue::DropTail(queue) => {
                 queue.is_empty() && queue.has_room(now, bytes, 1, transmitter)
@@ -240,7 +240,7 @@ impl<P: Payload> Queue<P> {
         }
     }
 
-    /// Enqueues a packet for which [`Self::lets_pass`] returned `true`.
+    /// Enqueues a packet for which [`Self::can_bypass_queue`] returned `true`.
     pub fn push_admitted(&mut self, packet: P) {
         let Queue::DropTail(queue) = self else { unreachable!("another queue lets nothing pass") };
         queue.push(packet);

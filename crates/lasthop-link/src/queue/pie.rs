@@ -151,10 +151,10 @@ impl Control {
             self.drop_p *= 1.0 - 1.0 / 64.0;
         }
         self.drop_p = self.drop_p.clamp(0.0, 1.0);
-        let is_calm = |time: Duration| 2 * time.as_nanos() < self.target.as_nanos();
+        let is_low = |time: Duration| 2 * time.as_nanos() < self.target.as_nanos();
         let left = self.allowance.as_nanos().saturating_sub(self.update.as_nanos());
         self.allowance = Duration::from_nanos(left);
-        if self.drop_p == 0.0 && is_calm(delay) && is_calm(self.old_delay) {
+        if self.drop_p == 0.0 && is_low(delay) && is_low(self.old_delay) {
             self.allowance = self.burst;
         }
         self.old_delay = delay;
@@ -188,8 +188,8 @@ impl<P: Payload> Pie<P> {
 
     fn is_hit(&mut self) -> bool {
         let Control { drop_p, old_delay, target, allowance, .. } = self.control;
-        let is_calm = 2 * old_delay.as_nanos() < target.as_nanos() && drop_p < 0.2;
-        if allowance > Duration::ZERO || is_calm || self.fifo.bytes() <= self.two_packets {
+        let is_low = 2 * old_delay.as_nanos() < target.as_nanos() && drop_p < 0.2;
+        if allowance > Duration::ZERO || is_low || self.fifo.bytes() <= self.two_packets {
             return false;
         }
         if drop_p == 0.0 {

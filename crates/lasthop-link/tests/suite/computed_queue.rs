@@ -87,11 +87,11 @@ proptest! {
             let bytes = [250, 250, 40, 1500][length];
             let fate = queue.offer(Instant::from_nanos(now), bytes);
             let end = model.offer(now, u64::from(bytes + 2) * 8, limit);
-            let told = match fate {
+            let found = match fate {
                 Fate::Dropped => None,
                 Fate::Lost { end } | Fate::Sent { end } => Some(end.as_nanos()),
             };
-            prop_assert_eq!(told, end);
+            prop_assert_eq!(found, end);
             if let (Fate::Lost { .. }, Some(last)) = (fate, model.kept.last_mut()) {
                 last.is_lost = true;
             }

@@ -45,8 +45,8 @@ fn hold(link: &Link<Token>, gaps: &[Vec<u64>; 2], is_limited: bool) -> Result<()
         prop_assert_eq!(counters.packets, sent.len() as u64);
         prop_assert_eq!((counters.packets_abandoned, counters.abandoned), (missing, missing));
         prop_assert!(is_limited || missing == 0);
-        let told = link.events[side].iter();
-        let given_up = told.filter(|event| matches!(event, LinkEvent::Abandoned { .. })).count();
+        let events = link.events[side].iter();
+        let given_up = events.filter(|event| matches!(event, LinkEvent::Abandoned { .. })).count();
         prop_assert_eq!(given_up as u64, missing);
     }
     Ok(())

@@ -188,8 +188,8 @@ proptest! {
         let [sender, receiver] = counters(&link);
         prop_assert_eq!(receiver.discarded, 0);
         prop_assert!(receiver.duplicates <= sender.timeouts);
-        let told = link.delivered[1].len() as u64 + sender.packets_abandoned;
-        prop_assert!(told == gaps.len() as u64 || told > gaps.len() as u64 && sender.timeouts > 0);
+        let settled = link.delivered[1].len() as u64 + sender.packets_abandoned;
+        prop_assert!(settled == gaps.len() as u64 || settled > gaps.len() as u64 && sender.timeouts > 0);
         for (sequence, starts) in transmissions(&link, 0) {
             for pair in starts.windows(2) {
                 let apart = pair[1].saturating_since(pair[0]);

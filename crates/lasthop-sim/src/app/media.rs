@@ -420,8 +420,8 @@ impl Tally {
         let deviation = delay as f64 - self.mean;
         self.mean += deviation / self.delivered as f64;
         self.squares += deviation * (delay as f64 - self.mean);
-        let told = if delay < TOP { delay } else { LONGEST.as_nanos() };
-        let Ok(()) = self.delays.record(told) else {
+        let recorded = if delay < TOP { delay } else { LONGEST.as_nanos() };
+        let Ok(()) = self.delays.record(recorded) else {
             unreachable!("an address tells the delays of 1000 s apart")
         };
     }

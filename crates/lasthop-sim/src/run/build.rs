@@ -71,7 +71,7 @@ pub(super) fn build<X: Extension>(
         if link.radio.is_none()
             && matches!(link.protocol, LinkProtocol::One(Protocol::Raw(_)))
             && is_drop_tail == [true, true]
-            && !link.leaves_headers()
+            && !link.has_readable_headers()
         {
             builder.raw_link(forward, reverse);
             continue;

@@ -120,7 +120,7 @@ fn concerns_packets(event: &Event) -> bool {
 
 /// A packet observed at a time and a place.
 #[derive(Clone, Debug)]
-struct Sighting {
+struct Observation {
     at: Instant,
     direction: DirectionId,
     /// Whether the packet is observed at the far end of the direction.
@@ -131,16 +131,16 @@ struct Sighting {
     on_air: Option<OnAir>,
 }
 
-impl Sighting {
+impl Observation {
     /// An observation at the near end of the direction.
     fn entering(at: Instant, direction: DirectionId, packet: Packet, comment: String) -> Self {
-        Sighting { at, direction, is_arriving: false, packet, comment, on_air: None }
+        Observation { at, direction, is_arriving: false, packet, comment, on_air: None }
     }
 }
 
 /// State of one direction while its events are processed in order.
 #[derive(Clone, Debug, Default)]
-struct Course {
+struct DirectionHistory {
     /// Number of packets sent, retransmissions excluded.
     left: u64,
     /// Dropped packets that are not yet listed: the number of packets sent before them, the time of
@@ -169,7 +169,7 @@ enum Role {
     Piece,
 }
 
-impl Course {
+impl DirectionHistory {
     /// Restarts the numbering of a service once per reset, regardless of the number of RESET
     /// frames.
     fn on_control(&mut self, label: FrameLabel) {
@@ -197,7 +197,12 @@ impl Course {
     }
 
     /// Lists the dropped packets whose turn has come, after a packet has been sent at `start`.
-    fn show_refused(&mut self, direction: DirectionId, start: Instant, seen: &mut Vec<Sighting>) {
+    fn show_refused(
+        &mut self,
+        direction: DirectionId,
+        start: Instant,
+        seen: &mut Vec<Observation>,
+    ) {
         self.left += 1;
         while let Some(&(after, refused_at, packet)) = self.refused.front()
             && after <= self.left
@@ -205,7 +210,7 @@ impl Course {
             self.refused.pop_front();
             let comment = refusal(refused_at);
             let at = start.max(refused_at);
-            seen.push(Sighting::entering(at, direction, packet, comment));
+            seen.push(Observation::entering(at, direction, packet, comment));
         }
     }
 
@@ -239,7 +244,7 @@ impl Course {
 /// Frames of the upper layers of a link, by their layer and number.
 type LayerFrames = HashMap<(u8, u32), FrameLabel>;
 
-impl Course {
+impl DirectionHistory {
     /// Determines the relation of a frame of layer `label.service` to its packet through the layers
     /// above.
     fn role_in_layers(&mut self, label: FrameLabel, above: &LayerFrames) -> Role {
@@ -265,14 +270,14 @@ fn refusal(at: Instant) -> String {
 }
 
 /// Derives the observations from events in the order of their computation.
-fn sightings(
+fn observations(
     events: &[(Instant, Event)],
     on_wlan: &[bool],
     layers: &[Vec<String>],
     at_host: bool,
-) -> Vec<Sighting> {
+) -> Vec<Observation> {
     let mut seen = Vec::new();
-    let mut courses = vec![Course::default(); on_wlan.len()];
+    let mut histories = vec![DirectionHistory::default(); on_wlan.len()];
     let mut passed = vec![LayerFrames::new(); on_wlan.len()];
     for &(_, event) in events {
         if let Event::LayerSent { direction, number, label, .. } = event {
@@ -282,42 +287,42 @@ fn sightings(
     for &(at, event) in events {
         match event {
             Event::Queue { direction, packet, .. } => {
-                let course = &mut courses[direction.index()];
+                let history = &mut histories[direction.index()];
                 // The event of the agent directly precedes the one of its packet.
-                let is_own = course.agents_due > 0;
-                course.agents_due -= u32::from(is_own);
-                course.waiting.push_back((packet, is_own));
+                let is_own = history.agents_due > 0;
+                history.agents_due -= u32::from(is_own);
+                history.waiting.push_back((packet, is_own));
             }
             Event::Agent { direction, event: AgentEvent::LocalRetransmission { .. } } => {
-                courses[direction.index()].agents_due += 1;
+                histories[direction.index()].agents_due += 1;
             }
             Event::Dropped { direction, packet, turn } => {
-                let course = &mut courses[direction.index()];
+                let history = &mut histories[direction.index()];
                 // The packet that has just arrived, unless the discipline drops others.
-                let waiting = &mut course.waiting;
+                let waiting = &mut history.waiting;
                 let place = waiting.iter().rposition(|&(waiting, _)| waiting == packet);
                 let place = place.unwrap_or(waiting.len());
                 waiting.remove(place);
                 match turn {
                     Some(turn) => {
-                        seen.push(Sighting::entering(turn, direction, packet, refusal(at)));
+                        seen.push(Observation::entering(turn, direction, packet, refusal(at)));
                     }
                     None => {
-                        let after = course.left + place as u64;
-                        let index = course.refused.partition_point(|&(known, ..)| known <= after);
-                        course.refused.insert(index, (after, at, packet));
+                        let after = history.left + place as u64;
+                        let index = history.refused.partition_point(|&(known, ..)| known <= after);
+                        history.refused.insert(index, (after, at, packet));
                     }
                 }
             }
             // The frames of a WLAN have separate events.
             Event::FrameSent { direction, .. } if on_wlan[direction.index()] => {}
             Event::OnAir { direction, kind, fate, packet, reserves, .. } => {
-                let course = &mut courses[direction.index()];
+                let history = &mut histories[direction.index()];
                 let mut notes = Vec::new();
                 let is_new = matches!(kind, AirFrame::Data { is_retry: false, .. });
                 if let Some(packet) = packet
                     && is_new
-                    && course.leave(&packet)
+                    && history.leave(&packet)
                 {
                     notes.push("sent again by the agent");
                 }
@@ -332,10 +337,10 @@ fn sightings(
                     let (packet, comment) = (packet.unwrap_or_default(), notes.join(", "));
                     let on_air = (!at_host).then_some(OnAir { kind, fate, reserves });
                     let is_arriving = false;
-                    seen.push(Sighting { at, direction, is_arriving, packet, comment, on_air });
+                    seen.push(Observation { at, direction, is_arriving, packet, comment, on_air });
                 }
                 if is_new {
-                    courses[direction.index()].show_refused(direction, at, &mut seen);
+                    histories[direction.index()].show_refused(direction, at, &mut seen);
                 }
             }
             Event::FrameSent {
@@ -347,13 +352,13 @@ fn sightings(
                 arrival,
                 ..
             } => {
-                let course = &mut courses[direction.index()];
+                let history = &mut histories[direction.index()];
                 let (names, above) = (&layers[direction.index()], &passed[direction.index()]);
                 let lowest = names.len().saturating_sub(1) as u8;
                 let label = FrameLabel { service: label.service.max(lowest), ..label };
-                let role = course.role_in_layers(label, above);
+                let role = history.role_in_layers(label, above);
                 let mut notes = Vec::new();
-                if matches!(role, Role::New) && course.leave(&packet) {
+                if matches!(role, Role::New) && history.leave(&packet) {
                     notes.push("sent again by the agent".to_owned());
                 }
                 let is_cut = is_piece(label, above);
@@ -375,29 +380,29 @@ fn sightings(
                 };
                 if is_shown {
                     let comment = notes.join(", ");
-                    seen.push(Sighting::entering(start, direction, packet, comment));
+                    seen.push(Observation::entering(start, direction, packet, comment));
                 }
                 if matches!(role, Role::New) {
-                    course.show_refused(direction, start, &mut seen);
+                    history.show_refused(direction, start, &mut seen);
                 }
             }
             Event::FrameSent { direction, label, packet: None, .. } => {
                 let lowest = layers[direction.index()].len().saturating_sub(1) as u8;
                 let label = FrameLabel { service: label.service.max(lowest), ..label };
-                courses[direction.index()].on_control(label);
+                histories[direction.index()].on_control(label);
             }
             Event::LayerSent { direction, label, .. } => {
-                courses[direction.index()].on_control(label);
+                histories[direction.index()].on_control(label);
             }
             Event::Delivered { direction, packet, .. } if at_host => {
                 let (is_arriving, comment, on_air) = (true, String::new(), None);
-                seen.push(Sighting { at, direction, is_arriving, packet, comment, on_air });
+                seen.push(Observation { at, direction, is_arriving, packet, comment, on_air });
             }
             _ => {}
         }
     }
-    for (direction, course) in courses.into_iter().enumerate() {
-        seen.extend(course.refused.into_iter().map(|(_, at, packet)| Sighting {
+    for (direction, history) in histories.into_iter().enumerate() {
+        seen.extend(history.refused.into_iter().map(|(_, at, packet)| Observation {
             at,
             direction: DirectionId::new(direction),
             is_arriving: false,
@@ -432,18 +437,18 @@ pub fn capture(
     let names = |link: &Link| link.protocol.layers().map(Layers::names).unwrap_or_default();
     let layers: Vec<_> =
         scenario.links.iter().flat_map(|link| [names(link), names(link)]).collect();
-    let mut seen = sightings(&events, &on_wlan, &layers, view.host.is_some());
+    let mut seen = observations(&events, &on_wlan, &layers, view.host.is_some());
     drop(events);
-    let carries = |sighting: &&Sighting| sighting.packet.bytes > 0;
-    seen.iter().filter(carries).for_each(|sighting| writer.meet(&sighting.packet));
+    let carries = |observation: &&Observation| observation.packet.bytes > 0;
+    seen.iter().filter(carries).for_each(|observation| writer.meet(&observation.packet));
     // Computed directions report ahead of time, including events after the end of the run.
-    seen.retain(|sighting| sighting.at <= end);
-    seen.sort_by_key(|sighting| sighting.at);
+    seen.retain(|observation| observation.at <= end);
+    seen.sort_by_key(|observation| observation.at);
 
     let mut file = open(out, scenario, view, &interfaces, &writer)?;
     let snap = view.snap.map_or(usize::MAX, |bytes| bytes as usize);
     let mut packets = 0;
-    for Sighting { at, direction, is_arriving, packet, comment, on_air } in seen {
+    for Observation { at, direction, is_arriving, packet, comment, on_air } in seen {
         let Some(interface_id) = interfaces.iter().position(|&known| known == direction) else {
             continue;
         };
@@ -594,18 +599,18 @@ mod tests {
 
     /// Returns which of these segments, given as (number, whether it is the last one), begin a
     /// packet.
-    fn first_pieces(course: &mut Course, pieces: &[(u64, bool)]) -> Vec<bool> {
+    fn first_pieces(history: &mut DirectionHistory, pieces: &[(u64, bool)]) -> Vec<bool> {
         let role = |&(sequence, is_last)| {
             let kind = FrameKind::Segment { sequence, is_last, poll: false };
             let label = FrameLabel { kind, ack: None, service: 0, carries: None };
-            matches!(course.role(label), Role::New)
+            matches!(history.role(label), Role::New)
         };
         pieces.iter().map(role).collect()
     }
 
     #[test]
     fn packets_given_up_half_way_hide_no_others() {
-        let mut course = Course::default();
+        let mut history = DirectionHistory::default();
         // The second packet is discarded after two of its three segments, without its number 6 or
         // the number skipped instead. Segment 3 of the first packet is retransmitted in between.
         let pieces = [
@@ -619,20 +624,20 @@ mod tests {
             (9, true),
         ];
         let expected = [true, false, true, false, false, true, false, true];
-        assert_eq!(first_pieces(&mut course, &pieces), expected);
+        assert_eq!(first_pieces(&mut history, &pieces), expected);
     }
 
     #[test]
     fn numbers_begin_again_once_a_reset() {
-        let mut course = Course::default();
+        let mut history = DirectionHistory::default();
         let control = |kind| FrameLabel { kind, ack: None, service: 0, carries: None };
-        assert_eq!(first_pieces(&mut course, &[(0, true), (1, false)]), [true, true]);
+        assert_eq!(first_pieces(&mut history, &[(0, true), (1, false)]), [true, true]);
         for kind in [FrameKind::Reset { index: 0 }, FrameKind::ResetAck { index: 0 }] {
-            course.on_control(control(kind));
-            assert_eq!(first_pieces(&mut course, &[(0, false), (1, true)]), [true, false]);
+            history.on_control(control(kind));
+            assert_eq!(first_pieces(&mut history, &[(0, false), (1, true)]), [true, false]);
             // A repeated event belongs to the same reset.
-            course.on_control(control(kind));
-            assert_eq!(first_pieces(&mut course, &[(0, false), (1, true)]), [false, false]);
+            history.on_control(control(kind));
+            assert_eq!(first_pieces(&mut history, &[(0, false), (1, true)]), [false, false]);
         }
     }
 }

@@ -133,16 +133,16 @@ impl<'a> Writer<'a> {
         };
         let acceptor = flow_port(flow);
         let (from, to) = if is_opener { (opener, acceptor) } else { (acceptor, opener) };
-        let told = &packet.tcp;
-        let is_syn = told.flags & flags::SYN != 0;
-        let mut tcp = TcpHeader::new(from, to, told.seq, 0);
+        let fields = &packet.tcp;
+        let is_syn = fields.flags & flags::SYN != 0;
+        let mut tcp = TcpHeader::new(from, to, fields.seq, 0);
         tcp.syn = is_syn;
-        tcp.fin = told.flags & flags::FIN != 0;
-        tcp.ack = told.flags & flags::ACK != 0;
-        tcp.ece = told.flags & flags::ECE != 0;
-        tcp.cwr = told.flags & flags::CWR != 0;
-        tcp.acknowledgment_number = if tcp.ack { told.ack } else { 0 };
-        let mut window = told.window;
+        tcp.fin = fields.flags & flags::FIN != 0;
+        tcp.ack = fields.flags & flags::ACK != 0;
+        tcp.ece = fields.flags & flags::ECE != 0;
+        tcp.cwr = fields.flags & flags::CWR != 0;
+        tcp.acknowledgment_number = if tcp.ack { fields.ack } else { 0 };
+        let mut window = fields.window;
         if config.one_way {
             if is_opener && !is_syn {
                 (tcp.ack, tcp.acknowledgment_number) = (true, 1);
@@ -156,26 +156,26 @@ impl<'a> Writer<'a> {
         }
         let shift = if is_syn { 0 } else { window_shift(config) };
         tcp.window_size = (window >> shift).min(PLAIN_WINDOW) as u16;
-        let end = u64::from(told.seq) + u64::from(told.payload);
+        let end = u64::from(fields.seq) + u64::from(fields.payload);
         let ends_file = match &self.flows[flow.index()].app {
             App::File(file) => is_opener && end > file.size.get(),
             _ => false,
         };
-        let is_short = u64::from(told.payload) < config.segment.get();
-        tcp.psh = told.payload > 0 && (is_short || ends_file) || told.is_pushed();
+        let is_short = u64::from(fields.payload) < config.segment.get();
+        tcp.psh = fields.payload > 0 && (is_short || ends_file) || fields.is_pushed();
         // At most 40 bytes by construction.
-        if let Ok(options) = TcpOptions::try_from_elements(&options(config, told)) {
+        if let Ok(options) = TcpOptions::try_from_elements(&options(config, fields)) {
             tcp.options = options;
         }
         let most = u32::from(u16::MAX) - PLAIN_HEADERS - tcp.options.len() as u32;
-        let payload = &self.zeros[..told.payload.min(most) as usize];
+        let payload = &self.zeros[..fields.payload.min(most) as usize];
         ip.protocol = IpNumber::TCP;
         ip.total_len = (20 + tcp.header_len() + payload.len()) as u16;
         ip.header_checksum = ip.calc_header_checksum();
         tcp.checksum = tcp.calc_checksum_ipv4(&ip, payload).unwrap_or_default();
         let mut header = tcp.to_bytes();
-        if told.flags & flags::NOTICE != 0 && !told.is_pushed() {
-            set_notice(&mut header, told.flags);
+        if fields.flags & flags::NOTICE != 0 && !fields.is_pushed() {
+            set_notice(&mut header, fields.flags);
         }
         cut(&[&ip.to_bytes(), &header, payload], snap)
     }
@@ -203,9 +203,9 @@ impl<'a> Writer<'a> {
 
 /// Sets the reserved bits of explicit loss notification, which the library does not support, and
 /// corrects the checksum.
-fn set_notice(header: &mut [u8], told: u8) {
+fn set_notice(header: &mut [u8], notice: u8) {
     let bits = [flags::ERSN, flags::ELN].into_iter().zip(flags::NOTICE_ON_WIRE);
-    let reserved = bits.filter(|(flag, _)| told & flag != 0).fold(0, |sum, (_, bit)| sum | bit);
+    let reserved = bits.filter(|(flag, _)| notice & flag != 0).fold(0, |sum, (_, bit)| sum | bit);
     header[12] |= reserved;
     // The bits were 0: the sum of the words grows by the value of the bits, in one's complement.
     let sum = u32::from(!u16::from_be_bytes([header[16], header[17]])) + (u32::from(reserved) << 8);
@@ -242,7 +242,7 @@ fn window_shift(config: &Config) -> u8 {
 
 /// Returns the options of a segment, preceded by no-operation options for the usual alignment, and
 /// padded to the header length that the scenario charges.
-fn options(config: &Config, told: &packet::TcpHeader) -> Vec<TcpOption> {
+fn options(config: &Config, fields: &packet::TcpHeader) -> Vec<TcpOption> {
     use TcpOption::Noop;
     let mut options = Vec::new();
     let mut bytes = 0;
@@ -250,7 +250,7 @@ fn options(config: &Config, told: &packet::TcpHeader) -> Vec<TcpOption> {
         options.extend_from_slice(elements);
         bytes += length;
     };
-    if told.flags & flags::SYN != 0 {
+    if fields.flags & flags::SYN != 0 {
         let segment = config.segment.get().min(u16::MAX.into()) as u16;
         put(&[TcpOption::MaximumSegmentSize(segment)], 4);
         if config.sack {
@@ -260,11 +260,12 @@ fn options(config: &Config, told: &packet::TcpHeader) -> Vec<TcpOption> {
             put(&[Noop, TcpOption::WindowScale(shift)], 4);
         }
     }
-    if told.has_timestamps {
-        let (value, echo) = told.options.timestamps;
+    if fields.has_timestamps {
+        let (value, echo) = fields.options.timestamps;
         put(&[Noop, Noop, TcpOption::Timestamp(value, echo)], 12);
     }
-    if let Some((&first, rest)) = told.sack_blocks()[..usize::from(told.sack_blocks)].split_first()
+    if let Some((&first, rest)) =
+        fields.sack_blocks()[..usize::from(fields.sack_blocks)].split_first()
     {
         let mut more = [None; 3];
         for (place, &block) in more.iter_mut().zip(rest) {
@@ -273,7 +274,8 @@ fn options(config: &Config, told: &packet::TcpHeader) -> Vec<TcpOption> {
         let length = 12 + 8 * rest.len() as u32;
         put(&[Noop, Noop, TcpOption::SelectiveAcknowledgement(first, more)], length);
     }
-    let charged = config.wire_bytes(told.payload, told.sack_blocks).saturating_sub(told.payload);
+    let charged =
+        config.wire_bytes(fields.payload, fields.sack_blocks).saturating_sub(fields.payload);
     let room = charged.saturating_sub(PLAIN_HEADERS).min(40) / 4 * 4;
     options.extend((bytes..room).map(|_| Noop));
     options
@@ -293,8 +295,8 @@ mod tests {
     use lasthop_base::units::Bytes as Size;
     use lasthop_tcp::presets::{Overrides, Profile, Variant, config};
 
-    fn parts(config: &Config, told: packet::TcpHeader) -> usize {
-        let options = TcpOptions::try_from_elements(&options(config, &told)).expect("they fit");
+    fn parts(config: &Config, fields: packet::TcpHeader) -> usize {
+        let options = TcpOptions::try_from_elements(&options(config, &fields)).expect("they fit");
         options.len()
     }
 
@@ -343,7 +345,7 @@ mod tests {
             is_source: false,
         };
         let mut writer = Writer::new(&scenario, vec![sender]);
-        let mut told = packet::TcpHeader {
+        let mut fields = packet::TcpHeader {
             seq: 1,
             ack: 1461,
             window: 20_000,
@@ -351,8 +353,8 @@ mod tests {
             ecn: packet::Ecn::Ce,
             ..Default::default()
         };
-        told.set_sack_blocks(&[(2921, 4381)]);
-        let packet = Packet { bytes: 52, tcp: told, ..Packet::default() };
+        fields.set_sack_blocks(&[(2921, 4381)]);
+        let packet = Packet { bytes: 52, tcp: fields, ..Packet::default() };
         writer.meet(&packet);
         let bytes = writer.write(&packet, 100);
         assert_eq!((bytes.length, bytes.data.len()), (52, 52));

@@ -98,8 +98,8 @@ pub struct Direction {
 
 impl Link {
     /// Returns `true` if packets with errors can have a readable header, in either direction.
-    pub fn leaves_headers(&self) -> bool {
-        self.forward.errors.leaves_headers() || self.reverse.errors.leaves_headers()
+    pub fn has_readable_headers(&self) -> bool {
+        self.forward.errors.has_readable_headers() || self.reverse.errors.has_readable_headers()
     }
 }
 

@@ -185,7 +185,7 @@ fn check_unlimited(
         let error = |key: &str, found: String, allowed: &str| {
             Err(ScenarioError::new(format!("{}.{at}{key}", node.path), found, allowed))
         };
-        if [forward, reverse].iter().any(|direction| direction.errors.leaves_headers()) {
+        if [forward, reverse].iter().any(|direction| direction.errors.has_readable_headers()) {
             let found = "\"unlimited\" with errors that leave headers readable".to_owned();
             let allowed =
                 "a rate such as \"64 kbps\"; or errors without header and readable_headers";

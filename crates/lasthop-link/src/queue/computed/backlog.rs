@@ -111,7 +111,7 @@ impl Backlog {
     /// Returns `true` if an arrival at `now`, which finds the transmitter busy, certainly has room.
     /// `false` means unknown.
     #[inline(always)]
-    pub fn surely_has_room(&self, now: Instant) -> bool {
+    pub fn has_guaranteed_room(&self, now: Instant) -> bool {
         self.transmitter.free_at().instant() < now + self.span
     }
 
@@ -120,7 +120,7 @@ impl Backlog {
     #[inline(always)]
     pub fn admit(&mut self, now: Instant, bits: u64) -> Option<Airtime> {
         if self.transmitter.is_busy(now) {
-            if !self.surely_has_room(now) && !self.has_room(now, bits) {
+            if !self.has_guaranteed_room(now) && !self.has_room(now, bits) {
                 return None;
             }
             let airtime = self.transmitter.send(now, bits);
@@ -150,7 +150,7 @@ impl Backlog {
             }
         } else {
             // `tail` ends with the last packet sent.
-            let joins = self.surely_has_room(now)
+            let joins = self.has_guaranteed_room(now)
                 && self.packets > 1
                 && self.older.is_empty()
                 && self.tail.count < SHORT_RUN
@@ -173,7 +173,7 @@ impl Backlog {
             self.write_down_last();
         }
         let bits = self.transmitter.last_bits();
-        if !self.surely_has_room(now) && !self.has_room(now, bits) {
+        if !self.has_guaranteed_room(now) && !self.has_room(now, bits) {
             return None;
         }
         let airtime = self.transmitter.repeat_behind();
@@ -241,7 +241,7 @@ impl Backlog {
     #[inline]
     pub fn ready(&self, first: Instant, bits: u64, most: u64) -> u64 {
         let Limit::Packets(limit) = self.limit else { return 0 };
-        if self.surely_has_room(first) {
+        if self.has_guaranteed_room(first) {
             return most;
         }
         if self.packets < limit {

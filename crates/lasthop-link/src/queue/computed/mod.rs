@@ -19,7 +19,7 @@ mod earliest;
 mod on_off;
 mod replay;
 
-use super::ahead::Ahead;
+use super::lookahead::Ahead;
 use super::{Limit, PropagationDelay, Transmitter};
 use crate::channel::{Airtime, Channel, ErrorProcess};
 use backlog::Backlog;

@@ -19,7 +19,7 @@
 //! *Not modelled*: blocks of more than one background source.
 
 use super::super::PropagationDelay;
-use super::super::ahead::{Pace, UnderWay};
+use super::super::lookahead::{Pace, UnderWay};
 use super::backlog::{Backlog, LONGEST_RUN_BITS};
 use super::earliest::Earliest;
 use super::on_off::OnOff;

@@ -200,8 +200,8 @@ impl<X: Extension> LineEnd<X> {
 
     /// Returns `true` if a packet of `bytes` that arrives now can bypass the interface queue.
     #[inline(always)]
-    fn lets_pass(&self, now: Instant, bytes: u32) -> bool {
-        self.is_plain && self.interface.lets_pass(now, bytes)
+    fn can_bypass_queue(&self, now: Instant, bytes: u32) -> bool {
+        self.is_plain && self.interface.can_bypass_queue(now, bytes)
     }
 
     /// Adds a packet to the queue of its service, which belongs to the endpoint. Returns `false` if

@@ -118,7 +118,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         packet: &Descriptor<X>,
     ) {
         let end = self.lines[id.index()].end(direction.side());
-        if !P::ACTIVE && !end.holds_back && end.lets_pass(self.now, packet.bytes) {
+        if !P::ACTIVE && !end.holds_back && end.can_bypass_queue(self.now, packet.bytes) {
             return self.serve_fresh(id, direction.side(), packet);
         }
         self.join_queue(id, direction, service, packet);
@@ -307,7 +307,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         self.serve_with::<false>(id, side, None);
     }
 
-    /// Like [`Self::serve`], with a packet that [can bypass the queue](LineEnd::lets_pass).
+    /// Like [`Self::serve`], with a packet that [can bypass the queue](LineEnd::can_bypass_queue).
     #[inline(never)]
     fn serve_fresh(&mut self, id: LineId, side: Side, fresh: &Descriptor<X>) {
         self.serve_with::<true>(id, side, Some(fresh));
