@@ -2,26 +2,27 @@
 //! 2016; draft-cardwell-iccrg-bbr-congestion-control-00; Linux `tcp_bbr`).
 //!
 //! ```text
-//!   model    bw: the highest delivery rate of the last 10 round trips     min_rtt: the least of the last 10 s
-//!   answer   pacing at 0.99 gain bw      cwnd up to gain bw min_rtt + 3 segments, at least 4
+//!   model    bw: maximum delivery rate of the last 10 round trips      min_rtt: minimum RTT of the last 10 s
+//!   output   pacing at 0.99 gain bw      cwnd up to gain bw min_rtt + 3 segments, at least 4
 //!
-//!            bw grew by less than a quarter in 3 round trips      in flight <= bw min_rtt
+//!            bw grew by less than 25 % in 3 round trips      in flight <= bw min_rtt
 //!   STARTUP -------------------------------------------> DRAIN ---------------------------> PROBE_BW
 //!   both gains 2.89                                      pacing 1/2.89                       |   ^
-//!                                                                                            |   | 200 ms and a
-//!   PROBE_BW: pacing 1.25, 0.75, then six of 1, a min_rtt each; cwnd 2     min_rtt is 10 s   v   | round trip
-//!   PROBE_RTT: cwnd 4, so that queues empty and min_rtt shows              old:           PROBE_RTT
+//!                                                                                            |   | 200 ms and one
+//!   PROBE_BW: pacing 1.25, 0.75, then six times 1, one min_rtt each; cwnd 2   min_rtt is     v   | round trip
+//!   PROBE_RTT: cwnd 4, which empties queues and reveals min_rtt               10 s old:    PROBE_RTT
 //! ```
 //!
-//! Losses change the model in nothing. In the first round trip of a recovery as much is sent as is delivered (packet
-//! conservation); at its end the window is what it was before. A round trip ends when a segment is acknowledged that
-//! left after its beginning. Samples that the application limited count only if they raise bw.
+//! Losses do not change the model. In the first round trip of a recovery, the sender sends as much
+//! as is delivered (packet conservation). At the end of the recovery the window is restored. A
+//! round trip ends when a segment sent after its beginning is acknowledged. Application-limited
+//! samples are used only if they raise bw.
 //!
-//! PROBE_BW begins in a phase other than 0.75; it is taken from the time at which it begins, so that a law needs no
-//! random numbers.
+//! PROBE_BW begins in any phase except the one with gain 0.75. The phase is derived from the
+//! current time, so that the algorithm needs no random numbers.
 //!
-//! *Not modelled*: Linux's allowance for ACKs that come in bunches (`extra_acked`) and its model of policers; in-flight
-//! counts segments that are lost and not yet repaired.
+//! *Not modelled*: Linux's compensation for aggregated ACKs (`extra_acked`) and its model of
+//! policers. The data in flight includes lost segments until they are repaired.
 
 use super::super::config::Config;
 use super::family::LawKeys;
@@ -31,21 +32,22 @@ use super::{Congestion, CongestionControl};
 use lasthop_base::schema::keys::table;
 use lasthop_base::units::{Duration, Instant};
 
-/// 2/ln 2: the least gain that doubles the rate in each round trip.
+/// 2/ln 2: the minimum gain that doubles the rate every round trip.
 const HIGH_GAIN: f64 = 2.885;
 const CWND_GAIN: f64 = 2.0;
 const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
-/// Round trips for which a delivery rate counts.
+/// Length of the bandwidth filter in round trips.
 const BW_ROUNDS: usize = 10;
 const MIN_RTT_LIFE: Duration = Duration::from_secs(10);
 const PROBE_RTT_TIME: Duration = Duration::from_millis(200);
-/// Least window, in segments.
+/// Minimum window in segments.
 const LEAST: f64 = 4.0;
-/// Segments beyond the bandwidth-delay product, for what hosts hold back (Linux: 3 bursts, of one segment here).
+/// Segments added to the bandwidth-delay product for offload and aggregation in hosts (Linux: 3
+/// bursts, here of one segment).
 const QUANTA: f64 = 3.0;
 const FULL_BW_GROWTH: f64 = 1.25;
 const FULL_BW_ROUNDS: u32 = 3;
-/// Pacing stays a hundredth below the model (Linux).
+/// Pacing margin: the rate is 1 % below the model (Linux).
 const PACING_MARGIN: f64 = 0.99;
 
 table! {
@@ -67,29 +69,30 @@ impl LawKeys for BbrKeys {
     }
 }
 
-/// Where BBR is.
+/// Phase of the state machine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
     Startup,
     Drain,
-    /// Place in the cycle of gains, and when it began.
+    /// Index into the gain cycle, and the time at which this phase began.
     ProbeBw {
         place: usize,
         began: Instant,
     },
-    /// `until`: its end, once the window is used up; `round_over`: a round trip has passed since.
+    /// `until`: its end, set once in-flight data has fallen to the minimum window; `round_over`:
+    /// whether a round trip has ended since.
     ProbeRtt {
         until: Option<Instant>,
         round_over: bool,
     },
 }
 
-/// A recovery that goes on.
+/// Recovery in progress.
 #[derive(Clone, Copy, Debug)]
 struct Recovery {
-    /// It ends when this byte is acknowledged.
+    /// Recovery ends when this byte is acknowledged.
     end: u64,
-    /// Does the window follow what is delivered?
+    /// Whether packet conservation applies: the window follows the delivered data.
     packet_conservation: bool,
 }
 
@@ -98,45 +101,46 @@ struct Recovery {
 pub struct Bbr {
     /// SMSS in bytes.
     segment: f64,
-    /// Segments.
+    /// Congestion window in segments.
     cwnd: f64,
     initial_cwnd: f64,
-    /// Window to come back to after a recovery or PROBE_RTT.
+    /// Window to restore after a recovery or PROBE_RTT.
     prior_cwnd: f64,
     phase: Phase,
-    /// Bytes a second.
+    /// Maximum delivery rate in bytes per second.
     bandwidth: Highest<BW_ROUNDS>,
-    /// Bandwidth times the least round trip, in segments.
+    /// Bandwidth-delay product with the minimum RTT, in segments.
     product: f64,
-    /// Segments in flight for the gain of the phase.
+    /// Target for segments in flight with the window gain of the phase.
     target: f64,
-    /// Does what follows from model and phase have to be computed anew?
+    /// Whether model or phase changed since target and rate were computed.
     is_stale: bool,
-    /// A round trip ends when a segment is acknowledged that left after so many bytes had been delivered.
+    /// The round trip ends when a segment is acknowledged that was sent after this number of bytes
+    /// had been delivered.
     next_round: u64,
     min_rtt: Option<Duration>,
     min_rtt_at: Instant,
-    /// The bandwidth that growth is measured against, and round trips without growth.
+    /// Bandwidth that growth is compared with, and round trips without growth.
     full_bw: f64,
     full_bw_rounds: u32,
     is_full: bool,
     recovery: Option<Recovery>,
-    /// Bytes a second; zero before the first sample.
+    /// Pacing rate in bytes per second; zero before the first sample.
     rate: f64,
-    /// Nothing was in flight after the latest ACK, and nothing has left since.
+    /// Whether no data was in flight after the latest ACK and no segment has been sent since.
     is_idle: bool,
-    /// Sending began again after that; PROBE_RTT need not empty the path.
+    /// Whether transmission restarted after an idle period, so that PROBE_RTT is not needed.
     restarts: bool,
     latest: Option<Latest>,
 }
 
-/// What a reduction needs to know of the latest ACK, in bytes.
+/// State after the latest ACK, for reductions; in bytes.
 #[derive(Clone, Copy, Debug)]
 struct Latest {
     snd_max: u64,
-    /// Delivered since the connection began.
+    /// Bytes delivered since the connection began.
     total: u64,
-    /// In flight before it.
+    /// Bytes in flight before the ACK.
     outstanding: u64,
 }
 
@@ -166,7 +170,7 @@ impl Bbr {
         }
     }
 
-    /// Gains of pacing and window.
+    /// Returns the gains of pacing rate and window.
     fn gains(&self) -> (f64, f64) {
         match self.phase {
             Phase::Startup => (HIGH_GAIN, HIGH_GAIN),
@@ -176,7 +180,7 @@ impl Bbr {
         }
     }
 
-    /// Segments in flight for a gain.
+    /// Returns the target for segments in flight with `gain`.
     fn target(&self, gain: f64) -> f64 {
         match self.min_rtt {
             None => self.initial_cwnd,
@@ -184,7 +188,7 @@ impl Bbr {
         }
     }
 
-    /// Bandwidth or the least round trip may have changed.
+    /// Updates the bandwidth-delay product after a change of bandwidth or minimum RTT.
     fn update_product(&mut self) {
         let min_rtt = self.min_rtt.unwrap_or(Duration::ZERO);
         self.product = self.bandwidth.get() * min_rtt.as_secs_f64() / self.segment;
@@ -196,7 +200,7 @@ impl Bbr {
         self.is_stale = true;
     }
 
-    /// Target and rate from model and phase.
+    /// Computes target and pacing rate from model and phase.
     #[inline(never)]
     fn answer(&mut self) {
         self.is_stale = false;
@@ -209,13 +213,13 @@ impl Bbr {
     }
 
     fn enter_probe_bw(&mut self, now: Instant) {
-        // Any phase but that of 0.75, which stands at 1.
+        // Any phase except index 1, with gain 0.75.
         let drawn = (now.as_nanos() / 1_000 % (CYCLE.len() as u64 - 1)) as usize;
         let place = if drawn == 0 { 0 } else { drawn + 1 };
         self.enter(Phase::ProbeBw { place, began: now });
     }
 
-    /// Takes in a rate sample, and says whether a round trip has ended.
+    /// Adds a rate sample. Returns `true` if a round trip has ended.
     fn update_bandwidth(&mut self, delivery: &Delivery, sample: &RateSample) -> bool {
         let is_round_over = sample.prior_delivered >= self.next_round;
         let before = self.bandwidth.get();
@@ -246,14 +250,15 @@ impl Bbr {
         }
     }
 
-    /// Bytes in segments. Divisions cost: of a segment by itself, most of what is delivered, there is none.
+    /// Converts bytes to segments. Avoids the division for exactly one segment, the most frequent
+    /// case.
     #[inline]
     fn segments(&self, bytes: u64) -> f64 {
         let bytes = bytes as f64;
         if bytes == self.segment { 1.0 } else { bytes / self.segment }
     }
 
-    /// Moves on in STARTUP, DRAIN and the cycle of PROBE_BW.
+    /// Advances STARTUP, DRAIN and the cycle of PROBE_BW.
     #[inline]
     fn advance(&mut self, delivery: &Delivery) {
         let now = delivery.now;
@@ -268,10 +273,10 @@ impl Bbr {
         let Phase::ProbeBw { place, began } = self.phase else { return };
         let lasted = self.min_rtt.is_some_and(|min_rtt| now - began > min_rtt);
         let gain = CYCLE[place];
-        // Before the ACK.
+        // Segments in flight before the ACK.
         let in_flight = || self.segments(delivery.in_flight) + self.segments(delivery.delivered);
         let is_over = if gain > 1.0 {
-            // Until the path holds it, or loses some of it.
+            // Until the target is in flight or segments are lost.
             lasted && (self.recovery.is_some() || in_flight() >= self.target(gain))
         } else if gain < 1.0 {
             lasted || in_flight() <= self.target(1.0)
@@ -421,7 +426,7 @@ impl CongestionControl for Bbr {
         (self.cwnd() * self.segment) as u64
     }
 
-    /// In PROBE_RTT four segments, whatever it grows to meanwhile.
+    /// Returns the window; in PROBE_RTT at most 4 segments.
     fn cwnd(&self) -> f64 {
         if matches!(self.phase, Phase::ProbeRtt { .. }) { self.cwnd.min(LEAST) } else { self.cwnd }
     }
@@ -448,7 +453,8 @@ mod tests {
     use super::super::testing::{Path, SEGMENT, any_config, law};
     use super::*;
 
-    /// STARTUP finds the rate of the bottleneck, DRAIN empties its queue, and PROBE_BW keeps it busy with hardly any.
+    /// STARTUP finds the bottleneck rate, DRAIN empties the queue, and PROBE_BW keeps the link busy
+    /// with a short queue.
     #[test]
     fn the_model_becomes_that_of_the_path() {
         let mut bbr = law::<BbrKeys>(10.0);
@@ -463,19 +469,20 @@ mod tests {
         path.run(&mut bbr, 5.0);
         let rate = (path.snd_una - before) as f64 / 5.0;
         assert!(rate > 0.97e6, "{rate}");
-        // A phase of 1.25 for 40 ms queues a quarter of 40 segments, which the next one drains.
+        // The phase with gain 1.25 lasts 40 ms and queues a quarter of 40 segments; the next phase
+        // drains them.
         assert!(path.longest_rtt <= Duration::from_millis(55), "{:?}", path.longest_rtt);
         assert!((bbr.cwnd() - 83.0).abs() <= 3.0, "twice 40 segments and three: {}", bbr.cwnd());
     }
 
-    /// Ten seconds after the least round trip four segments are left in flight for 200 ms, once.
+    /// 10 s after the minimum RTT sample, in-flight data falls to 4 segments for 200 ms, once.
     #[test]
     fn probe_rtt_comes_every_ten_seconds() {
         let mut bbr = law::<BbrKeys>(10.0);
         let mut path = Path::new();
         path.run(&mut bbr, 2.0);
         bbr.min_rtt_at = path.now;
-        bbr.min_rtt = Some(Duration::from_millis(30)); // Shorter than any sample to come.
+        bbr.min_rtt = Some(Duration::from_millis(30)); // Less than any later sample.
         path.run(&mut bbr, 9.9);
         assert!(path.least_in_flight > 10 && bbr.min_rtt == Some(Duration::from_millis(30)));
         path.run(&mut bbr, 0.6);
@@ -486,7 +493,8 @@ mod tests {
         assert!(path.least_in_flight > 10 && bbr.cwnd() > 70.0);
     }
 
-    /// The cycle: 1.25 until the path holds it, 0.75 until the queue is gone, six round trips of 1.
+    /// The cycle: 1.25 until the target is in flight, 0.75 until the queue is empty, six round
+    /// trips of 1.
     #[test]
     fn gains_follow_each_other() {
         let mut bbr = Bbr::new(&any_config(), 80.0);
@@ -498,11 +506,11 @@ mod tests {
         bbr.phase = Phase::ProbeBw { place: 0, began: ms(0) };
         let gain = |bbr: &Bbr| bbr.gains().0;
         for (at, in_flight, expected) in [
-            (39, 60, 1.25), // Not a min_rtt yet.
-            (50, 50, 1.25), // The path does not hold 53 yet.
+            (39, 60, 1.25), // Less than one min_rtt.
+            (50, 50, 1.25), // The target of 53 segments is not in flight yet.
             (51, 53, 0.75),
             (60, 50, 0.75),
-            (70, 43, 1.0), // Drained before a min_rtt is over.
+            (70, 43, 1.0), // Drained before one min_rtt has elapsed.
             (100, 40, 1.0),
             (111, 40, 1.0),
             (152, 40, 1.0),
@@ -530,7 +538,7 @@ mod tests {
         }
     }
 
-    /// A loss takes nothing from the model, and what it takes from the window comes back.
+    /// A loss does not change the model, and the window is restored after the recovery.
     #[test]
     fn a_recovery_keeps_the_model() {
         let mut bbr = law::<BbrKeys>(10.0);

@@ -1,18 +1,21 @@
-//! BBR version 1 as Linux computes it (`tcp_bbr.c`; `bbr.rs` tells the same law in real numbers, and draws its states).
+//! BBR version 1 as implemented in Linux (`tcp_bbr.c`). The file `bbr.rs` implements the same
+//! algorithm in real numbers and shows its state diagram.
 //!
 //! ```text
-//!   bandwidth   segments a microsecond, in 2^-24; its maximum over 10 round trips is kept by three samples
-//!   target      ceil(gain bw min_rtt) + extra + 3 bursts, rounded up to an even number, 2 more in the phase of 1.25
-//!   burst       what leaves in one piece: 1 ms at the pacing rate, at least 2 segments (1 below 1.2 Mbps)
-//!   extra       by how much ACKs came ahead of the bandwidth, the most of 5 to 10 round trips, at most 100 ms of it
-//!   recovery    entered: window = in flight + delivered; a round trip of conservation; left: the window from before
-//!   each loss   takes a segment off the window
+//!   bandwidth   2^-24 segments per microsecond; maximum over 10 round trips, filtered with three samples
+//!   target      ceil(gain bw min_rtt) + extra + 3 bursts, rounded up to an even number; 2 more in the phase of 1.25
+//!   burst       GSO segment: 1 ms at the pacing rate, at least 2 segments (1 below 1.2 Mbps)
+//!   extra       ACK aggregation: maximum of delivered - expected segments in the last 5 to 10 round trips, at most
+//!               100 ms of the bandwidth
+//!   recovery    at entry: window = in flight + delivered, one round trip of conservation; at exit: previous window
+//!   each loss   reduces the window by one segment
 //! ```
 //!
-//! Gains are in 256ths. What was paced out for later counts as outside of the network when a phase is about to end.
+//! Gains are in units of 1/256. The end of a phase is determined from the estimated number of
+//! segments in the network when pacing releases the next segment (`bbr_packets_in_net_at_edt`).
 //!
-//! *Not modelled*: the model of policers (`lt_bw`), which needs a fifth of all segments lost; the start of the cycle is
-//! taken from the time, not drawn.
+//! *Not modelled*: the model of policers (`lt_bw`), which requires that 20 % of all segments are
+//! lost. The first phase of the cycle is derived from the current time, not from a random number.
 
 use super::super::config::Config;
 use super::{AckSample, Congestion, CongestionControl, Control};
@@ -31,16 +34,17 @@ const PROBE_RTT_TIME: Duration = Duration::from_millis(200);
 const LEAST: u32 = 4;
 const INITIAL_WINDOW: u32 = 10;
 const FULL_BW_ROUNDS: u32 = 3;
-/// Rounds for which the most of the excess of ACKs counts, twice.
+/// Round trips per slot of the maximum ACK aggregation; there are two slots.
 const EXTRA_ROUNDS: u32 = 5;
-/// The excess counts up to so many microseconds of the bandwidth.
+/// Limit of the ACK aggregation, as microseconds of the bandwidth.
 const EXTRA_TIME: u64 = 100_000;
-/// Below this many bytes a second bursts are single segments: 1.2 Mbps.
+/// Pacing rate in bytes per second (1.2 Mbps) below which bursts are single segments.
 const SINGLE_BELOW: u64 = 150_000;
-/// Window of the connection before it has any round trip: 1 ms.
+/// RTT assumed if the handshake yields no RTT sample, in microseconds.
 const NOMINAL_RTT: u64 = 1_000;
 
-/// The greatest of the samples of a window of rounds, by the three best (Kathleen Nichols' windowed filter).
+/// Windowed maximum over round trips, computed from the three best samples (Kathleen Nichols'
+/// windowed filter).
 #[derive(Clone, Copy, Debug, Default)]
 struct Greatest {
     best: [(u32, u64); 3],
@@ -77,7 +81,7 @@ impl Greatest {
     }
 }
 
-/// Where BBR is.
+/// Mode of the state machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Startup,
@@ -86,7 +90,7 @@ enum Mode {
     ProbeRtt,
 }
 
-/// How far ACKs run ahead of the bandwidth.
+/// ACK aggregation: segments delivered beyond those expected from the bandwidth.
 #[derive(Clone, Copy, Debug, Default)]
 struct Excess {
     since: Instant,
@@ -107,7 +111,8 @@ pub struct BbrLinux {
     bandwidth: Greatest,
     rounds: u32,
     is_round_start: bool,
-    /// A round trip ends when a segment is acknowledged that left after so many bytes had been delivered.
+    /// The round trip ends when a segment is acknowledged that was sent after this number of bytes
+    /// had been delivered.
     next_round: u64,
     min_rtt: Option<Duration>,
     min_rtt_at: Instant,
@@ -120,20 +125,20 @@ pub struct BbrLinux {
     cycle_began: Instant,
     packet_conservation: bool,
     prior_state: RecoveryState,
-    /// Bytes a second; zero before the first round trip.
+    /// Pacing rate in bytes per second; zero before the handshake ends.
     rate: u64,
     excess: Excess,
     is_idle: bool,
     restarts: bool,
 }
 
-/// Microseconds.
+/// Converts a duration to microseconds.
 fn micros(duration: Duration) -> u64 {
     duration.as_nanos() / 1_000
 }
 
 impl BbrLinux {
-    /// `cwnd` segments to begin with.
+    /// Creates the algorithm with a window of `cwnd` segments.
     pub fn new(config: &Config, cwnd: f64) -> Self {
         BbrLinux {
             segment: config.segment.get(),
@@ -162,7 +167,7 @@ impl BbrLinux {
         }
     }
 
-    /// Gains of pacing and window.
+    /// Returns the gains of pacing rate and window.
     fn gains(&self) -> (u64, u64) {
         match self.mode {
             Mode::Startup => (HIGH_GAIN, HIGH_GAIN),
@@ -172,7 +177,8 @@ impl BbrLinux {
         }
     }
 
-    /// Bytes a second for a bandwidth and a gain: a hundredth below.
+    /// Returns the pacing rate in bytes per second for a bandwidth and a gain, with a margin of 1
+    /// %.
     fn bytes_a_second(&self, bandwidth: u64, gain: u64) -> u64 {
         let rate = u128::from(bandwidth * self.segment * gain / UNIT);
         ((rate * 990_000) >> BW_SCALE) as u64
@@ -189,7 +195,7 @@ impl BbrLinux {
         (product * gain / UNIT).div_ceil(1 << BW_SCALE) as u32
     }
 
-    /// Room for what the hosts hold in one piece.
+    /// Adds the budget for bursts that the hosts hold back (`bbr_quantization_budget`).
     fn with_bursts(&self, window: u32) -> u32 {
         let even = (window + 3 * self.burst()).next_multiple_of(2);
         even + if self.mode == Mode::ProbeBw && self.cycle == 0 { 2 } else { 0 }
@@ -199,7 +205,7 @@ impl BbrLinux {
         self.with_bursts(self.product(gain))
     }
 
-    /// Segments in the network when the next one leaves.
+    /// Returns the estimated number of segments in the network when the next one is sent.
     fn at_departure(&self, control: &Control, in_flight: u32) -> u32 {
         let delivered = (self.bandwidth.get() * micros(control.until_departure)) >> BW_SCALE;
         let more = if self.gains().0 > UNIT { self.burst() } else { 0 };
@@ -268,7 +274,7 @@ impl BbrLinux {
         let in_flight = self.at_departure(control, control.prior_in_flight);
         let is_over = match gain.cmp(&UNIT) {
             std::cmp::Ordering::Equal => lasted,
-            // Until the path holds it, or loses some of it.
+            // Until the target is in flight or segments are lost.
             std::cmp::Ordering::Greater => {
                 lasted && (control.losses > 0 || in_flight >= self.target(gain))
             }
@@ -282,7 +288,7 @@ impl BbrLinux {
 
     fn enter_probe_bw(&mut self, now: Instant) {
         self.mode = Mode::ProbeBw;
-        // Any phase but that of 0.75, which stands at 1.
+        // Any phase except index 1, with gain 0.75.
         let drawn = (now.as_nanos() / 1_000 % (CYCLE.len() as u64 - 1)) as usize;
         self.cycle = if drawn == 0 { 0 } else { drawn + 1 };
         self.cycle_began = now;
@@ -363,7 +369,7 @@ impl BbrLinux {
         }
     }
 
-    /// The window while losses are repaired, and whether it stays so.
+    /// Sets the window for recovery. Returns `true` while packet conservation determines it.
     fn recover(&mut self, control: &Control) -> bool {
         let (before, state) = (self.prior_state, control.state);
         if control.losses > 0 {
@@ -498,8 +504,8 @@ mod tests {
         BbrLinux::new(&config, 10.0)
     }
 
-    /// Linux 6.18 told a pacing rate of 1,026,626 B/s after a handshake of 40.639 ms, and had a window of 26 segments in
-    /// STARTUP over a path of one segment in 6 ms.
+    /// Linux 6.18 reported a pacing rate of 1,026,626 B/s after a handshake of 40.639 ms. In
+    /// STARTUP its window was 26 segments over a path of one segment per 6 ms.
     #[test]
     fn rate_and_window_of_a_kernel() {
         let mut bbr = bbr();
@@ -507,15 +513,15 @@ mod tests {
         bbr.on_established(Instant::ZERO, Some(rtt));
         assert_eq!(bbr.rate, 1_026_626);
         bbr.bandwidth.add(1, (1 << BW_SCALE) / 6_000);
-        // 2.887 * 40.639 / 6 = 19.6, rounded up, and three bursts of two.
+        // 2.887 * 40.639 / 6 = 19.6, rounded up, plus three bursts of 2.
         assert_eq!(bbr.target(HIGH_GAIN), 26);
-        // 6.8, and six; in the phase of 1.25 two more.
+        // 6.8, rounded up, plus 6, made even; 2 more in the phase of 1.25.
         assert_eq!(bbr.target(UNIT), 14);
         (bbr.mode, bbr.cycle) = (Mode::ProbeBw, 0);
         assert_eq!(bbr.target(UNIT), 16);
     }
 
-    /// Rounds and samples; the greatest of the last ten rounds.
+    /// Round trips and samples: the filter returns the maximum of the last 10 round trips.
     #[test]
     fn the_greatest_of_ten_rounds() {
         let mut greatest = Greatest::default();
@@ -524,7 +530,7 @@ mod tests {
             (2, 40, 50),
             (5, 45, 50),
             (11, 30, 50),
-            // The sample of round 1 is too old.
+            // The sample of round 1 has expired.
             (12, 20, 45),
             (16, 10, 30),
             (40, 5, 5),

@@ -1,4 +1,4 @@
-//! From phase to phase: sections 5.3 and 5.4 of the draft.
+//! Phase transitions: sections 5.3 and 5.4 of the draft.
 
 use super::super::sample::Delivery;
 use super::model::Ack;
@@ -6,33 +6,34 @@ use super::phase::{Acks, Phase, Plateau};
 use super::{Bbr3, MIN_RTT_LIFE, MOST_ROUNDS, PROBE_RTT_INTERVAL, PROBE_RTT_TIME, smaller};
 use lasthop_base::units::{Duration, Instant};
 
-/// Round trips after which DRAIN ends in any case.
+/// Maximum duration of DRAIN in round trips.
 const DRAIN_ROUNDS: u32 = 3;
 
-/// The cycle of PROBE_BW that goes on.
+/// Current cycle of PROBE_BW.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cycle {
-    /// When it began.
+    /// Start of the cycle.
     pub at: Instant,
-    /// How long until it probes.
+    /// Time from the start of the cycle to the next bandwidth probe.
     pub wait: Duration,
-    /// Round trips since it began, and one more in half of the cases.
+    /// Round trips since the start of the cycle, plus an initial value of 0 or 1.
     pub rounds: u32,
 }
 
-/// Probes for more: the one that goes on in UP, and what became of the latest.
+/// Bandwidth probing: the probe in progress in UP, and the outcome of the latest probe.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Probe {
-    /// Round trips in which inflight_longterm grew.
+    /// Number of times that the growth of inflight_longterm was doubled.
     pub rounds: u32,
-    /// Bytes delivered towards the next segment of inflight_longterm, and how many make one.
+    /// Bytes delivered towards the next segment of inflight_longterm, and the number of bytes per
+    /// segment.
     pub acked: f64,
     pub per: f64,
-    /// May losses still be of it?
+    /// Whether losses may still be caused by the probe (`bw_probe_samples`).
     pub has_samples: bool,
-    /// Did it lose too much?
+    /// Whether the probe caused excessive losses.
     pub was_too_high: bool,
-    /// Did it end where the one before it had lost too much?
+    /// Whether the probe ended at the volume in flight where the previous one had excessive losses.
     pub was_precautionary: bool,
 }
 
@@ -60,7 +61,7 @@ impl Bbr3 {
         let now = self.latest.now;
         self.reset_signals();
         self.probe.per = f64::INFINITY;
-        // PickProbeWait(): 0 or 1 round trips, and 2 to 3 seconds.
+        // PickProbeWait(): 0 or 1 round trips, and 2 to 3 s.
         let micros = now.as_nanos() / 1_000;
         let wait = Duration::from_millis(2_000 + micros % 1_000);
         self.cycle = Cycle { at: now, wait, rounds: (micros % 2) as u32 };
@@ -137,19 +138,20 @@ impl Bbr3 {
         }
     }
 
-    /// IsTimeToProbeBW(): after the wait, or as many round trips as Reno would take to grow to what is in flight.
+    /// IsTimeToProbeBW(): returns `true` after the wait, or after as many round trips as Reno takes
+    /// to grow to the target volume in flight.
     fn is_time_to_probe(&self, now: Instant) -> bool {
         let most = MOST_ROUNDS * self.segment;
         now > self.cycle.at + self.cycle.wait
             || f64::from(self.cycle.rounds) * self.segment >= smaller(self.target_inflight(), most)
     }
 
-    /// IsTimeToGoDown(), and what follows.
+    /// IsTimeToGoDown(), and the transition to DOWN.
     fn check_up(&mut self, ack: &Ack<'_>) {
         if self.probe.was_too_high && ack.left >= self.inflight_longterm {
             self.probe.was_precautionary = true;
         } else if self.is_limited(ack.delivery) {
-            // The bound, not the path, keeps bandwidth from growing.
+            // inflight_longterm, not the path, limits the bandwidth.
             self.full_bw = Plateau::from(ack.rate);
             return;
         } else if !self.full_bw.is_reached {
@@ -159,7 +161,7 @@ impl Bbr3 {
         self.go_down();
     }
 
-    /// UpdateMinRTT(), CheckProbeRTT(); `left` bytes are in flight.
+    /// UpdateMinRTT(), CheckProbeRTT(); `left` is the number of bytes in flight.
     #[inline]
     pub(super) fn update_min_rtt(&mut self, delivery: &Delivery, left: f64) {
         let now = delivery.now;
@@ -232,7 +234,7 @@ impl Bbr3 {
         self.derived.window.max(self.least)
     }
 
-    /// HandleSpuriousLossDetection(): the latest losses were none.
+    /// HandleSpuriousLossDetection().
     pub(super) fn take_back(&mut self) {
         self.recovery = None;
         self.restore_cwnd();

@@ -1,36 +1,41 @@
-//! BBR version 3 (draft-ietf-ccwg-bbr-06), whose names it keeps.
+//! BBR version 3 (draft-ietf-ccwg-bbr-06), with the names of the draft.
 //!
 //! ```text
-//!   model    max_bw: the highest delivery rate of this and the last cycle      min_rtt: the least of the last 10 s
-//!            long term: inflight_longterm, what the path held without losing 2 %
-//!            short term: bw_shortterm, inflight_shortterm, what it delivered in a round trip with losses, at least 0.7 of
-//!            before
-//!            extra_acked: by how much ACKs came ahead of the bandwidth, the most of 10 round trips
-//!   answer   pacing at 0.99 gain min(max_bw, bw_shortterm)
-//!            cwnd up to gain bdp + extra_acked, at least 3 bursts; below inflight_longterm (less 15 % in CRUISE) and
+//!   model    max_bw: maximum delivery rate of this and the previous cycle      min_rtt: minimum RTT of the last 10 s
+//!            long term: inflight_longterm, maximum volume in flight with a loss rate below 2 %
+//!            short term: bw_shortterm, inflight_shortterm, as delivered in a round trip with losses, at least 0.7 of
+//!            the previous value
+//!            extra_acked: ACK aggregation, maximum of delivered - expected data in 10 round trips
+//!   output   pacing at 0.99 gain min(max_bw, bw_shortterm)
+//!            cwnd up to gain bdp + extra_acked, at least 3 bursts; below inflight_longterm (15 % less in CRUISE) and
 //!            inflight_shortterm; at least 4 segments
 //!
 //!   STARTUP --------------------------------> DRAIN -----> PROBE_BW: DOWN --> CRUISE --> REFILL --> UP --> DOWN
 //!   pacing 2.77, cwnd 2                       0.5, 2                 0.9       1          1          1.25
-//!   until the rate grew by less than a quarter in 3 round trips, or a round trip of recovery lost 2 % in 6 places
+//!   until the rate grew by less than 25 % in 3 round trips, or a round trip of recovery lost 2 % in 6 ranges
 //!
-//!   DRAIN    until in flight is at most the bdp, or for 3 round trips
-//!   DOWN     until in flight is at most the bdp and 85 % of inflight_longterm
-//!   CRUISE   2 to 3 s after DOWN began, or after as many round trips as Reno would take to grow to the bdp, at most 63
-//!   REFILL   a round trip without the short-term bounds
-//!   UP       inflight_longterm grows by 1, 2, 4 … segments a round trip while it is used;
-//!            until the rate stops to grow, or 2 % are lost: inflight_longterm = what was in flight then, at least 0.7 of
-//!            the target. The next UP ends as soon as that is in flight; if nothing was lost by it, REFILL follows at once
-//!   PROBE_RTT   from anywhere once 5 s have shown no lower round trip: cwnd of half a bdp for 200 ms and a round trip
+//!   DRAIN    until the volume in flight is at most the bdp, or for 3 round trips
+//!   DOWN     until the volume in flight is at most the bdp and 85 % of inflight_longterm
+//!   CRUISE   until 2 to 3 s after the start of DOWN, or for as many round trips as Reno takes to grow to the bdp,
+//!            at most 63
+//!   REFILL   one round trip without the short-term bounds
+//!   UP       inflight_longterm grows by 1, 2, 4 … segments per round trip while it limits the sender;
+//!            until the rate stops growing or 2 % are lost. Losses set inflight_longterm to the volume in flight at the
+//!            loss, at least 0.7 of the target. The next UP ends as soon as this volume is in flight; if it causes no
+//!            losses, REFILL follows after one round trip
+//!   PROBE_RTT   from any phase after 5 s without a new minimum RTT: cwnd of bdp/2 for 200 ms and one round trip
 //! ```
 //!
-//! Recoveries leave the window to the model; after a timeout it is a segment. The window of before comes back at their end,
-//! and if the losses were none, so do the bounds and the phase. A mark counts as a loss of its round trip (section 3.7).
-//! Where the draft draws random numbers, the time at which the phase begins stands for them, so that a law needs none.
-//! Losses that an ACK shows count from the next one on, as detection of losses comes after the law here.
+//! In recovery the model determines the window; a timeout reduces it to one segment. The previous
+//! window is restored when the recovery ends. If the losses were spurious, bounds and phase are
+//! restored too. A mark counts as a loss in its round trip (section 3.7). Values that the draft
+//! draws at random are derived from the start time of the phase, so that the algorithm needs no
+//! random numbers. Losses detected with an ACK affect the model from the next ACK on, because loss
+//! detection runs after congestion control here.
 //!
-//! *Not modelled*: bursts of several segments, which only their budget knows; what is in flight counts lost segments until
-//! they are repaired; a response to ECN of its own, which the draft leaves open; requests for ACKs.
+//! *Not modelled*: bursts of several segments, except in their budget; an ECN response beyond that
+//! of section 3.7, which the draft leaves open; requests for ACKs. The volume in flight includes
+//! lost segments until they are repaired.
 
 mod cycle;
 mod model;
@@ -48,26 +53,28 @@ use lasthop_base::units::{Duration, Instant};
 use model::{Ack, Derived, Excess, Losses, Undo};
 use phase::{Acks, Phase, Plateau, STARTUP_GAIN};
 
-/// Share of what is in flight whose loss means that it was too much.
+/// Fraction of the volume in flight whose loss indicates that the volume was too high.
 const LOSS_THRESHOLD: f64 = 0.02;
-/// Ranges lost in a round trip that end STARTUP.
+/// Minimum number of ranges lost in a round trip to end STARTUP.
 const STARTUP_RANGES: u32 = 6;
-/// What losses leave of the bounds.
+/// Multiplicative decrease of the bounds after losses.
 const BETA: f64 = 0.7;
-/// Share of inflight_longterm that CRUISE leaves to others.
+/// Fraction of inflight_longterm that CRUISE leaves to other flows.
 const HEADROOM: f64 = 0.15;
 const MIN_RTT_LIFE: Duration = Duration::from_secs(10);
 const PROBE_RTT_INTERVAL: Duration = Duration::from_secs(5);
 const PROBE_RTT_TIME: Duration = Duration::from_millis(200);
-/// Least window, in segments.
+/// Minimum window in segments.
 const LEAST: f64 = 4.0;
 const PACING_MARGIN: f64 = 0.99;
-/// Round trips at most between two probes for bandwidth.
+/// Maximum number of round trips between two bandwidth probes.
 const MOST_ROUNDS: f64 = 63.0;
-/// A burst (`send_quantum`) is what the pacing rate sends in so many seconds, between 2 segments and so many bytes.
+/// Duration in seconds of a burst (`send_quantum`) at the pacing rate. A burst has at least 2
+/// segments and at most `MOST_QUANTUM` bytes.
 const QUANTUM_TIME: f64 = 1e-3;
 const MOST_QUANTUM: f64 = 65_536.0;
-/// Bursts for which there is room in any case: in the sender's queue, in its interface, at the receiver.
+/// Number of bursts that the window always has room for: in the sender's queue, in its interface
+/// and at the receiver.
 const QUANTA: f64 = 3.0;
 
 table! {
@@ -89,39 +96,41 @@ impl LawKeys for Bbr3Keys {
     }
 }
 
-/// A number of bytes or nanoseconds. None has 63 bits, and a signed one converts in one instruction.
+/// Converts a number of bytes or nanoseconds. All are below 2^63; a signed integer is converted in
+/// one instruction.
 #[inline(always)]
 fn real(number: u64) -> f64 {
     number as i64 as f64
 }
 
-/// The larger of two numbers that are none of them NaN, in one instruction.
+/// Returns the larger of two numbers, in one instruction. Neither may be NaN.
 #[inline(always)]
 fn larger(one: f64, other: f64) -> f64 {
     if one > other { one } else { other }
 }
 
-/// The smaller of them.
+/// Returns the smaller of two numbers, in one instruction. Neither may be NaN.
 #[inline(always)]
 fn smaller(one: f64, other: f64) -> f64 {
     if one < other { one } else { other }
 }
 
-/// BBR's window and rate. Volumes are in bytes, rates in bytes a nanosecond if not said otherwise.
+/// BBR's window and rate. Volumes are in bytes, rates in bytes per nanosecond unless specified
+/// otherwise.
 #[derive(Clone, Copy, Debug)]
 pub struct Bbr3 {
-    /// SMSS.
+    /// SMSS in bytes.
     segment: f64,
-    /// Four of them.
+    /// Minimum window: 4 SMSS.
     least: f64,
     has_sack: bool,
     cwnd: f64,
     initial_cwnd: f64,
-    /// Window to come back to after a recovery or PROBE_RTT.
+    /// Window to restore after a recovery or PROBE_RTT.
     prior_cwnd: f64,
     phase: Phase,
     acks: Acks,
-    /// Highest rates of the last cycle and of this one.
+    /// Maximum rates of the previous cycle and of the current one.
     max_bw: [f64; 2],
     bw_shortterm: f64,
     inflight_longterm: f64,
@@ -130,39 +139,40 @@ pub struct Bbr3 {
     derived: Derived,
     losses: Losses,
     undo: Undo,
-    /// A round trip ends when a segment is acknowledged that left after so many bytes had been delivered.
+    /// The round trip ends when a segment is acknowledged that was sent after this number of bytes
+    /// had been delivered.
     next_round: u64,
     is_round_over: bool,
-    /// Round trips so far.
+    /// Number of completed round trips.
     rounds: u32,
     min_rtt: Option<Duration>,
     min_rtt_at: Instant,
-    /// The least round trip by which PROBE_RTT goes.
+    /// Minimum RTT of the last 5 s, which triggers PROBE_RTT (probe_rtt_min_delay).
     probe_rtt: Option<Duration>,
     probe_rtt_at: Instant,
     full_bw: Plateau,
     full_bw_reached: bool,
     cycle: Cycle,
     probe: Probe,
-    /// A recovery goes on until this byte is acknowledged.
+    /// Recovery in progress: the byte whose acknowledgment ends it.
     recovery: Option<u64>,
-    /// Pacing rate, bytes a second; zero before the first sample.
+    /// Pacing rate in bytes per second; zero before the first sample.
     rate: f64,
-    /// Volume that bursts need.
+    /// Minimum volume in flight: `QUANTA` bursts.
     floor: f64,
-    /// Nothing was in flight after the latest ACK, and nothing has left since.
+    /// Whether no data was in flight after the latest ACK and no segment has been sent since.
     is_idle: bool,
-    /// Sending began again after that; PROBE_RTT need not empty the path.
+    /// Whether transmission restarted after an idle period, so that PROBE_RTT is not needed.
     restarts: bool,
     latest: Latest,
 }
 
-/// What is remembered of the latest ACK, in bytes.
+/// State after the latest ACK, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Latest {
     now: Instant,
     snd_max: u64,
-    /// Delivered since the connection began.
+    /// Bytes delivered since the connection began.
     total: u64,
 }
 
@@ -234,7 +244,7 @@ impl Bbr3 {
         }
     }
 
-    /// SetCwnd(): `delivered` bytes are new.
+    /// SetCwnd(): `delivered` bytes were acknowledged or SACKed for the first time.
     #[inline]
     fn set_cwnd_from(&mut self, delivery: &Delivery, delivered: f64) {
         if self.recovery.is_some_and(|end| delivery.snd_una >= end) {

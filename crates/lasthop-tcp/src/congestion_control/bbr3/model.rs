@@ -1,4 +1,4 @@
-//! What BBR version 3 knows of the path: sections 5.5.1 to 5.5.10 of the draft.
+//! Path model of BBR version 3: sections 5.5.1 to 5.5.10 of the draft.
 
 use super::super::highest::Highest;
 use super::super::sample::{Delivery, LostSegment, RateSample};
@@ -7,38 +7,38 @@ use super::{BETA, Bbr3, HEADROOM, LOSS_THRESHOLD, PACING_MARGIN, STARTUP_RANGES}
 use super::{larger, real, smaller};
 use lasthop_base::units::Instant;
 
-/// Round trips for which a sample of `extra_acked` counts: ten, and the one that goes on.
+/// Length in round trips of the filter of `extra_acked`: the last 10 and the current one.
 const EXTRA_ROUNDS: usize = 11;
 
-/// An ACK that tells a rate.
+/// An ACK with a delivery-rate sample.
 #[derive(Clone, Copy)]
 pub(super) struct Ack<'a> {
     pub delivery: &'a Delivery,
     pub sample: &'a RateSample,
-    /// Bytes a nanosecond.
+    /// Delivery rate in bytes per nanosecond.
     pub rate: f64,
-    /// Bytes in flight after it.
+    /// Bytes in flight after the ACK.
     pub left: f64,
 }
 
-/// What rates, the least round trip and the phase come to; [`Bbr3::derive`] keeps it up with them.
+/// Values derived from rates, minimum RTT and phase; updated by [`Bbr3::derive`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Derived {
-    /// Bytes a nanosecond.
+    /// Bandwidth estimate in bytes per nanosecond.
     pub bw: f64,
-    /// Bandwidth-delay products for `bw` and for the highest bandwidth, in bytes; the initial window before the first round
-    /// trip.
+    /// Bandwidth-delay products with `bw` and with the maximum bandwidth, in bytes. Before the
+    /// first RTT sample: the initial window.
     pub bdp: f64,
     pub highest_bdp: f64,
-    /// Product times the gain of the phase.
+    /// Bandwidth-delay product times the window gain of the phase.
     pub window: f64,
-    /// Bytes beyond that in UP.
+    /// Bytes added to the window in UP.
     pub more: f64,
-    /// Pacing rate, bytes a second.
+    /// Pacing rate in bytes per second.
     pub rate: f64,
 }
 
-/// By how much ACKs come ahead of the bandwidth (`extra_acked`), in bytes.
+/// ACK aggregation (`extra_acked`): bytes delivered beyond those expected from the bandwidth.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Excess {
     since: Instant,
@@ -51,18 +51,18 @@ impl Excess {
         Excess { since: Instant::ZERO, acked: 0.0, most: Highest::new() }
     }
 
-    /// The most of late.
+    /// Returns the maximum ACK aggregation of the last round trips, in bytes.
     #[inline]
     pub fn most(&self) -> f64 {
         self.most.get()
     }
 
-    /// Sending begins again.
+    /// Restarts the measurement interval after an idle period.
     pub fn restart(&mut self, now: Instant) {
         self.since = now;
     }
 
-    /// A round trip begins. In STARTUP only the one before counts beside it.
+    /// Starts a round trip. STARTUP keeps only the current and the previous round trip.
     pub fn begin_round(&mut self, is_startup: bool) {
         if is_startup {
             self.most.begin_round_of_two();
@@ -71,7 +71,8 @@ impl Excess {
         }
     }
 
-    /// UpdateACKAggregation(): an ACK delivers so many bytes where `bw` bytes a nanosecond are expected.
+    /// UpdateACKAggregation() for an ACK that delivers `delivered` bytes; `bw` is in bytes per
+    /// nanosecond.
     #[inline]
     pub fn add(&mut self, now: Instant, bw: f64, delivered: f64, cwnd: f64) {
         let mut expected = bw * real((now - self.since).as_nanos());
@@ -83,26 +84,27 @@ impl Excess {
     }
 }
 
-/// Losses of a round trip, which begins with the first of them.
+/// Losses in a round trip that begins with the first loss.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Losses {
-    /// It ends when a segment is acknowledged that left after so many bytes had been delivered.
+    /// The round trip ends when a segment is acknowledged that was sent after this number of bytes
+    /// had been delivered.
     pub next_round: u64,
     pub is_round_over: bool,
     pub is_lossy: bool,
-    /// Ranges of the sequence space that were lost in it, and one past the latest.
+    /// Number of sequence number ranges lost in the round trip, and the end of the latest range.
     pub ranges: u32,
     pub range_end: u64,
-    /// Highest delivery rate in it, bytes a nanosecond.
+    /// Maximum delivery rate in the round trip, in bytes per nanosecond.
     pub bw_latest: f64,
-    /// Most bytes delivered over a sample in it.
+    /// Maximum number of bytes delivered over a sample in the round trip.
     pub inflight_latest: f64,
 }
 
-/// What a recovery that was a mistake gives back.
+/// State to restore after a spurious recovery.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Undo {
-    /// The phase that losses ended.
+    /// The phase ended by the losses.
     pub phase: Option<Phase>,
     pub bw_shortterm: f64,
     pub inflight_shortterm: f64,
@@ -114,7 +116,7 @@ impl Bbr3 {
         larger(self.max_bw[0], self.max_bw[1])
     }
 
-    /// What the model comes to, after any change of it or of the phase.
+    /// Updates the derived values after a change of the model or the phase.
     #[inline(never)]
     pub(super) fn derive(&mut self) {
         let (pacing, window) = self.phase.gains();
@@ -132,17 +134,17 @@ impl Bbr3 {
         self.derived = Derived { bw, bdp, highest_bdp, window, more, rate };
     }
 
-    /// What is in flight if nothing is probed for: TargetInflight().
+    /// TargetInflight(): volume in flight when bandwidth is not probed.
     pub(super) fn target_inflight(&self) -> f64 {
         smaller(self.derived.bdp, self.cwnd)
     }
 
-    /// A volume that hosts need at least: QuantizationBudget().
+    /// QuantizationBudget(): at least the minimum volume that hosts need.
     pub(super) fn with_budget(&self, inflight: f64) -> f64 {
         larger(inflight, self.floor) + self.derived.more
     }
 
-    /// inflight_longterm without what is left to others.
+    /// Returns inflight_longterm less the headroom for other flows.
     pub(super) fn with_headroom(&self) -> f64 {
         let longterm = self.inflight_longterm;
         if longterm.is_infinite() {
@@ -186,7 +188,7 @@ impl Bbr3 {
             self.cycle.rounds += 1;
             self.excess.begin_round(!self.full_bw_reached);
         }
-        // A sample that the application limits counts only above the highest.
+        // An application-limited sample is used only if it reaches the maximum.
         if rate > self.max_bw[1] && (!sample.is_app_limited || rate >= self.highest()) {
             self.max_bw[1] = rate;
             self.derive();
@@ -199,7 +201,8 @@ impl Bbr3 {
         }
     }
 
-    /// A round trip with losses outside of probes: InitLowerBounds(), LossLowerBounds().
+    /// InitLowerBounds(), LossLowerBounds(): sets the short-term bounds after a round trip with
+    /// losses outside probes.
     fn bound_shortterm(&mut self) {
         let bw = if self.bw_shortterm.is_finite() { self.bw_shortterm } else { self.highest() };
         let inflight =
@@ -218,7 +221,8 @@ impl Bbr3 {
         }
     }
 
-    /// CheckStartupHighLoss(): do the losses of a round trip of recovery end STARTUP?
+    /// CheckStartupHighLoss(): ends STARTUP if the losses of a round trip of recovery are
+    /// excessive.
     pub(super) fn check_startup_losses(&mut self, ack: &Ack<'_>) {
         let least = if self.has_sack { STARTUP_RANGES } else { 1 };
         if self.losses.is_round_over
@@ -232,7 +236,8 @@ impl Bbr3 {
         }
     }
 
-    /// IsInflightTooHigh(): were more than 2 % lost of what was in flight?
+    /// IsInflightTooHigh(): returns `true` if more than 2 % of the volume in flight was lost.
+    /// Without SACK, any loss suffices.
     fn is_too_high(&self, lost: u64, in_flight: u64) -> bool {
         lost > 0 && (!self.has_sack || real(lost) > LOSS_THRESHOLD * real(in_flight))
     }
@@ -242,7 +247,7 @@ impl Bbr3 {
         self.is_too_high(lost, ack.sample.in_flight_at_send)
     }
 
-    /// AdaptLongTermModel(). Says whether the phase has changed.
+    /// AdaptLongTermModel(). Returns `true` if the phase has changed.
     pub(super) fn adapt_longterm(&mut self, ack: &Ack<'_>) -> bool {
         if self.is_round_over && self.acks == Acks::Starting {
             self.acks = Acks::Feedback;
@@ -252,7 +257,7 @@ impl Bbr3 {
             self.probe.has_samples = false;
             if self.phase.is_probe_bw() {
                 if !ack.sample.is_app_limited {
-                    // The next cycle.
+                    // Advances max_bw to the next cycle.
                     self.max_bw = [self.max_bw[1], 0.0];
                     self.derive();
                 }
@@ -288,7 +293,7 @@ impl Bbr3 {
         }
     }
 
-    /// Does inflight_longterm, by way of the window, limit what is in flight?
+    /// Returns `true` if inflight_longterm limits the volume in flight through the window.
     pub(super) fn is_limited(&self, delivery: &Delivery) -> bool {
         let before = real(delivery.in_flight + delivery.delivered);
         before + self.segment > self.cwnd && self.cwnd >= self.inflight_longterm
@@ -340,7 +345,7 @@ impl Bbr3 {
     }
 }
 
-/// InflightAtLoss(): what was in flight where losses passed 2 % of it, in bytes.
+/// InflightAtLoss(): the volume in flight, in bytes, at which losses exceeded 2 %.
 pub(super) fn in_flight_at_loss(lost: &LostSegment) -> f64 {
     let size = lost.end - lost.start;
     let before = real(lost.in_flight_at_send.saturating_sub(size));

@@ -1,21 +1,21 @@
-//! Where BBR version 3 is in its cycle.
+//! Phases of BBR version 3.
 
 use lasthop_base::units::Instant;
 
 pub const STARTUP_GAIN: f64 = 2.77;
 const DRAIN_GAIN: f64 = 0.5;
 const CWND_GAIN: f64 = 2.0;
-/// Gain of the window in UP.
+/// Window gain in UP.
 const UP_CWND_GAIN: f64 = 2.25;
 const PROBE_RTT_GAIN: f64 = 0.5;
 const FULL_BW_GROWTH: f64 = 1.25;
 const FULL_BW_ROUNDS: u32 = 3;
 
-/// Where BBR is.
+/// Phase of the state machine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Phase {
     Startup,
-    /// `began`: round trips by then.
+    /// `began`: number of completed round trips at its start.
     Drain {
         began: u32,
     },
@@ -23,7 +23,8 @@ pub enum Phase {
     Cruise,
     Refill,
     Up,
-    /// `until`: its end, once the window is used up; `round_over`: a round trip has passed since.
+    /// `until`: its end, set once in-flight data has fallen to the window of PROBE_RTT;
+    /// `round_over`: whether a round trip has ended since.
     ProbeRtt {
         until: Option<Instant>,
         round_over: bool,
@@ -31,7 +32,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// Gains of pacing and window.
+    /// Returns the gains of pacing rate and window.
     pub fn gains(self) -> (f64, f64) {
         match self {
             Phase::Startup => (STARTUP_GAIN, CWND_GAIN),
@@ -51,13 +52,14 @@ impl Phase {
         matches!(self, Phase::ProbeRtt { .. })
     }
 
-    /// Does it look for more than the path is known to hold? Then losses set no short-term bounds.
+    /// Returns `true` if the phase probes for bandwidth, so that losses set no short-term bounds.
     pub fn is_probing(self) -> bool {
         matches!(self, Phase::Startup | Phase::Refill | Phase::Up)
     }
 }
 
-/// What the acknowledgments that arrive answer: segments of before a probe, of it, of after it.
+/// ACK phase (`ack_phase`): whether arriving ACKs are for segments sent before, during or after a
+/// bandwidth probe.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Acks {
     Plain,
@@ -66,7 +68,7 @@ pub enum Acks {
     Stopping,
 }
 
-/// Whether bandwidth still grows.
+/// Detects that bandwidth no longer grows.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Plateau {
     bw: f64,
@@ -75,12 +77,13 @@ pub struct Plateau {
 }
 
 impl Plateau {
-    /// Measured against `bw` from here on.
+    /// Starts a comparison with the bandwidth `bw`.
     pub fn from(bw: f64) -> Self {
         Plateau { bw, ..Plateau::default() }
     }
 
-    /// A round trip ends with the rate `bw`, which the application does not limit.
+    /// Processes the end of a round trip with the delivery rate `bw`, which is not
+    /// application-limited.
     pub fn check(&mut self, bw: f64) {
         if self.is_reached {
             return;

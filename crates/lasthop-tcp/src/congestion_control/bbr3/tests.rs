@@ -10,7 +10,7 @@ fn at(millis: u64) -> Instant {
     Instant::from_nanos(millis * MS)
 }
 
-/// A law that knows a path of 1 MB/s and 40 ms, 40 segments, in this phase.
+/// Creates the algorithm in `phase`, with the model of a path of 1 MB/s and 40 ms (40 segments).
 fn knows_path(phase: Phase) -> Bbr3 {
     let mut bbr = Bbr3::new(&Config { sack: true, ..any_config() }, 80.0);
     bbr.max_bw = [1e-3, 1e-3];
@@ -22,7 +22,8 @@ fn knows_path(phase: Phase) -> Bbr3 {
     bbr
 }
 
-/// An ACK of a segment that left with `in_flight` segments and since when `lost` were lost. It is the `number`-th round trip.
+/// Creates the ACK, in round trip `number`, of a segment sent with `in_flight` segments. `lost`
+/// segments have been lost since.
 fn ack(number: u64, now: Instant, in_flight: u64, lost: u64) -> Delivery {
     let total = number * 1_000_000;
     Delivery {
@@ -48,7 +49,7 @@ fn ack(number: u64, now: Instant, in_flight: u64, lost: u64) -> Delivery {
     }
 }
 
-/// The segment at `place`, lost as number `lost` of those in flight with it, `in_flight` segments.
+/// Creates the segment at index `place`, the `lost`-th loss among `in_flight` segments.
 fn loss(place: u64, lost: u64, in_flight: u64) -> LostSegment {
     LostSegment {
         start: place * SEGMENT,
@@ -60,7 +61,8 @@ fn loss(place: u64, lost: u64, in_flight: u64) -> LostSegment {
     }
 }
 
-/// STARTUP finds the rate of the bottleneck, DRAIN empties its queue, and PROBE_BW keeps it busy with hardly any.
+/// STARTUP finds the bottleneck rate, DRAIN empties the queue, and PROBE_BW keeps the link busy
+/// with a short queue.
 #[test]
 fn the_model_becomes_that_of_the_path() {
     let mut bbr = law::<Bbr3Keys>(10.0);
@@ -78,13 +80,14 @@ fn the_model_becomes_that_of_the_path() {
     assert!(bbr.inflight_longterm.is_infinite(), "nothing was lost");
 }
 
-/// Five seconds after the least round trip half a product is left in flight for 200 ms, once.
+/// 5 s after the minimum RTT sample, in-flight data falls to half the bandwidth-delay product for
+/// 200 ms, once.
 #[test]
 fn probe_rtt_comes_every_five_seconds() {
     let mut bbr = law::<Bbr3Keys>(10.0);
     let mut path = Path::new();
     path.run(&mut bbr, 2.0);
-    // Shorter than any sample to come.
+    // Less than any later sample.
     (bbr.probe_rtt, bbr.probe_rtt_at) = (Some(Duration::from_millis(30)), path.now);
     path.run(&mut bbr, 4.9);
     assert!(!bbr.phase.is_probe_rtt());
@@ -115,17 +118,17 @@ fn gains() {
     }
 }
 
-/// The cycle by hand: time, segments in flight, and the phase after the ACK. Bandwidth does not grow in UP.
+/// One cycle: time, segments in flight, and the phase after the ACK. Bandwidth does not grow in UP.
 #[test]
 fn phases_follow_each_other() {
     let mut bbr = knows_path(Phase::Down);
     let mut number = 0;
     for (millis, in_flight, phase) in [
-        (40, 60, Phase::Down), // More than 40 are left after it.
+        (40, 60, Phase::Down), // More than 40 are in flight after the ACK.
         (80, 41, Phase::Cruise),
         (1_900, 41, Phase::Cruise),
-        (2_041, 41, Phase::Refill), // Two seconds.
-        (2_081, 41, Phase::Up),     // A round trip.
+        (2_041, 41, Phase::Refill), // After 2 s.
+        (2_081, 41, Phase::Up),     // After one round trip.
         (2_121, 50, Phase::Up),
         (2_161, 50, Phase::Up),
         (2_201, 50, Phase::Down), // Three round trips without growth.
@@ -136,7 +139,8 @@ fn phases_follow_each_other() {
     }
 }
 
-/// Section 5.3.2: at most the product in flight, or three round trips whatever is.
+/// Section 5.3.2: DRAIN ends when at most the bandwidth-delay product is in flight, or after three
+/// round trips.
 #[test]
 fn drain_ends_after_three_round_trips() {
     for (in_flight, rounds) in [(41, 1), (42, 4)] {
@@ -149,7 +153,8 @@ fn drain_ends_after_three_round_trips() {
     }
 }
 
-/// Section 5.3.3.8: as many round trips as Reno needs to grow to the product, here 20 segments.
+/// Section 5.3.3.8: the probe follows after as many round trips as Reno needs to grow to the
+/// bandwidth-delay product, here 20 segments.
 #[test]
 fn a_probe_comes_no_later_than_reno_grows() {
     for (rounds, phase) in [(18, Phase::Cruise), (19, Phase::Refill)] {
@@ -164,29 +169,29 @@ fn a_probe_comes_no_later_than_reno_grows() {
     }
 }
 
-/// Section 5.5.9 by hand, at a segment a millisecond: the time in half milliseconds, the segments that an ACK delivers, the
-/// sample, and the most of them.
+/// Section 5.5.9 at one segment per millisecond: time in units of 0.5 ms, segments that an ACK
+/// delivers, and the maximum of the samples.
 #[test]
 fn acks_that_come_in_bunches() {
     let mut excess = Excess::new();
     for (halves, delivered, most) in [
         (20, 1.0, 1.0),
-        (22, 1.0, 1.0),    // As expected: the interval begins anew.
-        (40, 10.0, 10.0),  // Ten at once, after nine milliseconds of silence.
-        (41, 2.0, 11.5),   // Half a one was expected since.
-        (44, 1.0, 11.5),   // 13, two of them expected.
-        (100, 30.0, 20.0), // No more than the window.
+        (22, 1.0, 1.0),    // As expected: the interval restarts.
+        (40, 10.0, 10.0),  // Ten in one burst, 9 ms after the last ACK.
+        (41, 2.0, 11.5),   // Half a segment was expected since.
+        (44, 1.0, 11.5),   // 13, of which 2 were expected.
+        (100, 30.0, 20.0), // At most the window.
     ] {
         excess.add(Instant::from_nanos(halves * MS / 2), 1e-3, delivered * SIZE, 20.0 * SIZE);
         assert!((excess.most() - most * SIZE).abs() < 1e-6, "{halves}: {}", excess.most());
     }
-    // Ten round trips later it counts, eleven later it does not.
+    // The sample is used for 10 round trips; it expires after 11.
     for round in 1..=11 {
         excess.begin_round(false);
         excess.add(at(1_000 * round), 1e-3, SIZE, 20.0 * SIZE);
         assert_eq!(excess.most() > SIZE, round <= 10, "{round}");
     }
-    // In STARTUP it counts for the next.
+    // In STARTUP it expires after two.
     excess.add(at(12_000), 1e-3, 5.0 * SIZE, 20.0 * SIZE);
     for round in 1..=2 {
         excess.begin_round(true);
@@ -195,8 +200,9 @@ fn acks_that_come_in_bunches() {
     }
 }
 
-/// Sections 5.5.8 and 5.6.4.2, at 40 segments of product: twice that and the excess of ACKs; no less than three bursts,
-/// which are what the rate sends in a millisecond, 2 segments at least and 64 KB at most.
+/// Sections 5.5.8 and 5.6.4.2 with a bandwidth-delay product of 40 segments. The window is twice
+/// the product plus the ACK aggregation, and at least three bursts. A burst is 1 ms at the pacing
+/// rate, at least 2 segments and at most 64 KiB.
 #[test]
 fn the_window_has_room_for_bunches_and_bursts() {
     let mut bbr = knows_path(Phase::Cruise);
@@ -214,8 +220,9 @@ fn the_window_has_room_for_bunches_and_bursts() {
     assert_eq!(bbr.with_budget(0.0), 3.0 * 65_536.0 + 2.0 * SIZE);
 }
 
-/// By hand at 100 segments in flight: two lost segments are allowed, the third makes inflight_longterm what was in flight
-/// where losses passed 2 %, 99 + (0.02 x 99 - 2) / 0.98 segments, and the probe ends. A second loss of it tells nothing new.
+/// With 100 segments in flight, two losses are allowed; the third ends the probe. It sets
+/// inflight_longterm to the volume at which losses exceeded 2 %: 99 + (0.02 x 99 - 2) / 0.98
+/// segments. Further losses of the probe have no effect.
 #[test]
 fn two_percent_of_losses_end_a_probe() {
     let mut bbr = knows_path(Phase::Up);
@@ -230,29 +237,29 @@ fn two_percent_of_losses_end_a_probe() {
     assert!(bbr.probe.was_too_high);
     bbr.on_lost(&loss(4, 4, 50));
     assert_eq!(bbr.inflight_longterm, expected);
-    // At least 0.7 of the target, 40 segments.
+    // At least 0.7 of the target of 40 segments.
     let mut bbr = knows_path(Phase::Up);
     bbr.probe.has_samples = true;
     bbr.on_lost(&loss(1, 1, 20));
     assert!((bbr.inflight_longterm - 28.0 * SIZE).abs() < 1e-6, "{}", bbr.inflight_longterm);
 }
 
-/// Section 5.3.3.6: the UP after one that lost too much ends where that did; a round trip later, without losses, REFILL
-/// follows, and the next UP stays there.
+/// Section 5.3.3.6: the UP phase after a lossy one ends at the volume where that phase lost too
+/// much. If no losses follow, REFILL begins one round trip later, and the next UP phase continues.
 #[test]
 fn a_probe_after_a_lossy_one_is_careful() {
     let mut bbr = knows_path(Phase::Up);
     (bbr.probe.was_too_high, bbr.inflight_longterm) = (true, 50.0 * SIZE);
     bbr.acks = Acks::Feedback;
     for (number, in_flight, phase, was_precautionary) in [
-        (1, 50, Phase::Up, false), // 49 are left.
+        (1, 50, Phase::Up, false), // 49 segments are in flight after the ACK.
         (2, 51, Phase::Down, true),
         (3, 51, Phase::Refill, false),
         (4, 51, Phase::Up, false),
         (5, 60, Phase::Up, false),
     ] {
         let mut delivery = ack(number, at(40 * number), in_flight, 0);
-        // What is acknowledged left before the probe.
+        // The acknowledged segment was sent before the probe.
         delivery.rate.as_mut().unwrap().in_flight_at_send = 40 * SEGMENT;
         bbr.on_delivery(&delivery);
         assert_eq!(
@@ -261,7 +268,7 @@ fn a_probe_after_a_lossy_one_is_careful() {
             "{number}"
         );
     }
-    // Losses of the careful one forbid that.
+    // Losses of the precautionary probe prevent an immediate REFILL.
     let mut bbr = knows_path(Phase::Down);
     (bbr.acks, bbr.probe.was_precautionary, bbr.probe.has_samples) = (Acks::Stopping, true, true);
     bbr.on_lost(&loss(1, 3, 100));
@@ -269,8 +276,8 @@ fn a_probe_after_a_lossy_one_is_careful() {
     assert_eq!((bbr.phase, bbr.probe.was_too_high), (Phase::Down, true));
 }
 
-/// Outside of probes a round trip with losses, or with a mark, bounds rate and flight for the time being by what it
-/// delivered, at least by 0.7 of what they were; REFILL forgets that.
+/// Outside probes, a round trip with losses or a mark sets the short-term bounds of rate and
+/// volume: the data delivered, at least 0.7 of the previous values. REFILL clears the bounds.
 #[test]
 fn losses_bound_the_short_term() {
     for is_mark in [false, true] {
@@ -282,7 +289,7 @@ fn losses_bound_the_short_term() {
         } else {
             bbr.on_lost(&loss(1, 1, 60));
         }
-        // A round trip that begins with the loss, and delivers half of what it did.
+        // A round trip that begins with the loss and delivers half as much as the previous one.
         (bbr.losses.bw_latest, bbr.losses.inflight_latest) = (0.0, 0.0);
         let mut slow = ack(2, at(80), 60, 3);
         slow.rate.as_mut().unwrap().delivered = 20 * SEGMENT;
@@ -297,7 +304,8 @@ fn losses_bound_the_short_term() {
     }
 }
 
-/// CRUISE leaves 15 %, and inflight_longterm grows by 1, 2, 4 segments in round trips that use it.
+/// CRUISE leaves 15 % of inflight_longterm unused. In UP it grows by 1, 2 and 4 segments in round
+/// trips that it limits.
 #[test]
 fn inflight_longterm_bounds_and_grows() {
     let mut bbr = knows_path(Phase::Cruise);
@@ -311,7 +319,7 @@ fn inflight_longterm_bounds_and_grows() {
     for growth in [1.0, 2.0, 4.0] {
         let (before, per) = (bbr.inflight_longterm, bbr.probe.per);
         assert!((per - bbr.cwnd / growth).abs() < 1e-6, "{per}");
-        // A window of ACKs while everything is in flight.
+        // A window of ACKs while a full window is in flight.
         for _ in 0..bbr.cwnd().floor() as u64 {
             bbr.cwnd = bbr.inflight_longterm;
             bbr.probe_upward(&ack(2, at(50), bbr.cwnd().floor() as u64, 0));
@@ -322,7 +330,7 @@ fn inflight_longterm_bounds_and_grows() {
     }
 }
 
-/// STARTUP ends at losses in six places in a round trip of recovery that are more than 2 %.
+/// STARTUP ends after a round trip of recovery with losses in six ranges that exceed 2 %.
 #[test]
 fn losses_end_startup() {
     for (places, in_recovery, ends) in [(6, true, true), (5, true, false), (6, false, false)] {
@@ -330,7 +338,7 @@ fn losses_end_startup() {
         bbr.full_bw_reached = false;
         bbr.recovery = in_recovery.then_some(u64::MAX);
         for place in 1..=places {
-            // Neighbours are one place.
+            // Adjacent segments form one range.
             bbr.on_lost(&loss(3 * place, 2 * place - 1, 100));
             bbr.on_lost(&loss(3 * place + 1, 2 * place, 100));
         }
@@ -340,8 +348,8 @@ fn losses_end_startup() {
     }
 }
 
-/// Section 5.6.4.4: a recovery leaves the window to the model, a timeout takes it down to a segment, and the end of either
-/// brings it back.
+/// Section 5.6.4.4: in recovery the model determines the window, a timeout reduces it to one
+/// segment, and the end of either restores it.
 #[test]
 fn recoveries_give_the_window_back() {
     let mut bbr = knows_path(Phase::Cruise);
@@ -359,7 +367,8 @@ fn recoveries_give_the_window_back() {
     assert!(bbr.cwnd >= cwnd && bbr.recovery.is_none());
 }
 
-/// Section 5.5.11.2: losses that were none give back the bounds, and the phase that they ended.
+/// Section 5.5.11.2: after spurious losses, the bounds and the phase that the losses ended are
+/// restored.
 #[test]
 fn a_spurious_recovery_is_taken_back() {
     let mut bbr = knows_path(Phase::Up);
