@@ -219,16 +219,16 @@ class SimulatedFuture:
         """Creates an unfinished task."""
         self.key, self.task = key, task
         self.costs = np.empty(0)
-        self._told: list[Callable[[SimulatedFuture], object]] = []
+        self._callbacks: list[Callable[[SimulatedFuture], object]] = []
 
-    def add_done_callback(self, told: Callable[[SimulatedFuture], object]) -> None:
+    def add_done_callback(self, callback: Callable[[SimulatedFuture], object]) -> None:
         """Registers the callback for the result."""
-        self._told.append(told)
+        self._callbacks.append(callback)
 
     def finish(self) -> None:
         """Marks the result as available."""
-        for told in self._told:
-            told(self)
+        for callback in self._callbacks:
+            callback(self)
 
     def release(self) -> None:
         """Does nothing: no results are stored."""

@@ -75,7 +75,7 @@ def test_wants_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "missing objective in `` for `want`"),
         ("delay_p99 < 1 s", "missing objective in `delay_p99 < 1 s` for `want`"),
@@ -85,8 +85,8 @@ def test_wants_are_read() -> None:
         ("goodput ~ 3", "invalid value `goodput ~ 3` for `want`"),
     ],
 )
-def test_what_cannot_be_wanted_is_refused(text: str, told: str) -> None:
-    with pytest.raises(ArgumentError, match=told):
+def test_what_cannot_be_wanted_is_refused(text: str, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
         parse(text, KNOWN)
 
 
@@ -103,12 +103,12 @@ def test_traffic_is_read() -> None:
     assert list(flows) == ["file", "voice", "voice2"]
     assert flows["voice2"]["app"]["rate"] == "32 kbps"
     assert flows["file"]["from"] == "base"
-    for text, told in (
+    for text, message in (
         ("mail", "invalid value `mail` for `traffic`: expected file"),
         ("file big", "invalid file for `traffic`: "),
         ("", "invalid value `` for `traffic`"),
     ):
-        with pytest.raises(ArgumentError, match=told):
+        with pytest.raises(ArgumentError, match=message):
             advise.with_traffic(scenario, text, None)
 
 
@@ -196,9 +196,9 @@ def test_a_constraint_rules_out_and_the_rest_is_told_apart(tmp_path: Path) -> No
     assert "has a better transfer.goodput" in by_name["stop-and-wait"].ruled_out
     assert by_name["stop-and-wait"].replications < 60
     assert 0.0 <= found.within < np.inf
-    assert any("eliminates: raw" in told for told in found.reasons)
+    assert any("eliminates: raw" in reason for reason in found.reasons)
     assert found.replications < found.exhaustive
-    assert any("do not depend on the frame length" in told for told in found.warnings)
+    assert any("do not depend on the frame length" in reason for reason in found.warnings)
 
 
 def test_a_race_resumes_from_its_store_and_is_the_same(tmp_path: Path) -> None:
@@ -219,8 +219,8 @@ def test_a_budget_ends_a_race(tmp_path: Path) -> None:
     assert found.ended == "the budget is spent"
     # Two nearly equal candidates, and too few replications to establish that.
     assert found.within > 0.01
-    told = f"none is better in transfer.goodput by more than {100 * found.within:.2g} %"
-    assert any(told in reason for reason in found.reasons)
+    statement = f"none is better in transfer.goodput by more than {100 * found.within:.2g} %"
+    assert any(statement in reason for reason in found.reasons)
 
 
 def test_a_race_takes_a_fifth_of_all_replications_unless_told(tmp_path: Path) -> None:
@@ -270,7 +270,7 @@ def test_the_picture_says_what_its_bars_are_and_who_is_out(tmp_path: Path) -> No
 def test_no_candidate_may_keep_a_bound(tmp_path: Path) -> None:
     found = race(tmp_path, "transfer.goodput, delay_p99 < 1 us", protocols=("raw", "xor-fec"))
     assert found.choice is None
-    assert any("every candidate violates a constraint" in told for told in found.warnings)
+    assert any("every candidate violates a constraint" in warning for warning in found.warnings)
 
 
 def test_the_command_says_which_scenario_to_run(
@@ -286,8 +286,8 @@ def test_the_command_says_which_scenario_to_run(
     assert f'lasthop run {file} --set \'link.radio.protocol={{ kind = "selective-repeat"' in out
     assert (tmp_path / "advice.png").stat().st_size > 10_000
     assert _main([*common, "--format", "json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["choice"].startswith("selective-repeat")
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["choice"].startswith("selective-repeat")
     # The scenario to run, with flows that the file does not contain.
     chosen = tmp_path / "chosen.json"
     common = ["advise", str(file), "--want", "file.goodput", "--traffic", "file 30 kB, voice"]

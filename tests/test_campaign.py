@@ -261,14 +261,14 @@ def test_a_pilot_does_not_judge_a_point_by_its_first_replication(
 
 
 def test_cores_are_those_of_this_process() -> None:
-    told = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", "from lasthop import _lasthop; print(_lasthop.cores())"],
         preexec_fn=lambda: os.sched_setaffinity(0, [min(os.sched_getaffinity(0))]),
         capture_output=True,
         text=True,
         check=True,
     )
-    assert told.stdout == "1\n"
+    assert done.stdout == "1\n"
 
 
 @pytest.mark.slow

@@ -183,14 +183,14 @@ def test_a_second_process_is_told_who_is_at_work(small: Path, tmp_path: Path) ->
         rule = "only one process may write"
         with pytest.raises(CampaignError, match=rf"in use by process {os.getpid()} .*{rule}"):
             kept.run(small, replications=3)
-        told = subprocess.run(
+        rejected = subprocess.run(
             [*COMMAND, "run", str(small), "--store", str(kept.folder)],
             capture_output=True,
             text=True,
             check=False,
         )
-        assert told.returncode == 2
-        assert f"in use by process {os.getpid()}" in told.stderr
+        assert rejected.returncode == 2
+        assert f"in use by process {os.getpid()}" in rejected.stderr
         # Reading is still possible.
         assert same(kept.results(), lasthop.run(small, replications=2))
     assert same(kept.run(small, replications=3), lasthop.run(small, replications=3))

@@ -47,7 +47,7 @@ from lasthop.commands import main
 
 @contextlib.contextmanager
 def progress(label):
-    yield lambda done, total: done and print("under way", file=sys.stderr, flush=True)
+    yield lambda done, total: done and print("in progress", file=sys.stderr, flush=True)
 
 terminal.progress = progress
 main()
@@ -62,7 +62,7 @@ def test_interrupt_stops_and_prints_what_is_finished(tmp_path: Path) -> None:
         text=True,
     )
     assert process.stderr is not None
-    assert process.stderr.readline() == "under way\n"
+    assert process.stderr.readline() == "in progress\n"
     process.send_signal(signal.SIGINT)
     # The scenario has a million replications: only the interrupt can end it.
     out, err = process.communicate(timeout=60)

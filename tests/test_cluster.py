@@ -92,13 +92,13 @@ def test_results_are_the_same_bytes_as_here(
 
 
 def test_workers_are_told_to_leave_their_time_to_the_engine(two: clusters.Cluster) -> None:
-    def told(keys: list[str]) -> list[object]:
+    def settings(keys: list[str]) -> list[object]:
         import dask
 
         return [dask.config.get(key) for key in keys]
 
     keys = list(clusters.WORKER_CONFIG)
-    found = two.client.run(told, keys)
+    found = two.client.run(settings, keys)
     assert set(map(tuple, found.values())) == {tuple(clusters.WORKER_CONFIG.values())}
     # Workers started by batch systems get these settings from the environment.
     program = (
@@ -384,19 +384,19 @@ def test_a_stop_keeps_what_is_finished(two: clusters.Cluster, scenario: lasthop.
 
 
 @pytest.mark.parametrize(
-    ("where", "told"),
+    ("where", "message"),
     [
         ("local:0", "invalid value `local:0` for `--cluster`: expected local:N, tcp://HOST:PORT"),
         ("somewhere", "invalid value `somewhere` for `--cluster`: expected local:N"),
     ],
 )
 def test_what_is_no_cluster_is_refused(
-    where: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    where: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "sweep.toml"
     file.write_text(SWEEP)
     assert _main(["run", str(file), "--cluster", where]) == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_the_command_runs_on_a_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

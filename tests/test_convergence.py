@@ -143,8 +143,8 @@ def test_a_run_tells_what_its_trace_tells(
     )
     text = SEVERAL.format(delay=delay, queue=queue, flows=flows)
     scenario = lasthop.Scenario(tomllib.loads(text))
-    told = lasthop.run(scenario).samples("flows.convergence_time_s", 0)
-    for replication, found in enumerate(told):
+    times = lasthop.run(scenario).samples("flows.convergence_time_s", 0)
+    for replication, found in enumerate(times):
         expected = lasthop.convergence(scenario, replication=replication).time_s
         assert found == pytest.approx(expected, nan_ok=True), replication
 

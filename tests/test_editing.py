@@ -204,13 +204,13 @@ def test_a_radio_is_explained_by_its_frames() -> None:
     """By hand: 1000 B take 25 frames of 42 B, all slots of one frame; half of them are bad."""
     text = explain(lasthop.load(ROOT / "python/lasthop/papers/arq-and-tcp/alone.toml"))
     assert "Radio cell: station and mobile\n  frames of 10 ms with slots of 42 B: 25 to" in text
-    told = "a packet of 1000 B takes 25 frames of 42 B, loss probability 45.5 %"
-    assert told in text
+    statement = "a packet of 1000 B takes 25 frames of 42 B, loss probability 45.5 %"
+    assert statement in text
     assert "over cell.mobile: minimum delay of a packet of 1000 B: 10 ms" in text
 
 
 @pytest.mark.parametrize(
-    ("window", "header", "told"),
+    ("window", "header", "message"),
     [
         # RTT_L = 4.168 + 500 + 0.008 ms, with 126 044 B in flight: 120.96 frames of 1042 B.
         (8, 2, "the window of 8 frames is smaller than the bandwidth-delay product of the link, "),
@@ -219,7 +219,7 @@ def test_a_radio_is_explained_by_its_frames() -> None:
         (300, 4, ""),
     ],
 )
-def test_a_link_window_that_is_too_small_is_told(window: int, header: int, told: str) -> None:
+def test_a_link_window_that_is_too_small_is_told(window: int, header: int, message: str) -> None:
     text = lasthop.Scenario(
         {
             "name": "satellite",
@@ -247,8 +247,8 @@ def test_a_link_window_that_is_too_small_is_told(window: int, header: int, told:
         }
     )
     explained = explain(text)
-    assert ("smaller than the bandwidth-delay product of the link" in explained) == bool(told)
-    assert told in explained
+    assert ("smaller than the bandwidth-delay product of the link" in explained) == bool(message)
+    assert message in explained
     assert f"frame header {header} B, control frame {header} B" in explained
     if window == 8:
         assert "121 frames (126 kB): it limits the rate to 132.3 kbps" in explained

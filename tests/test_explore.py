@@ -80,9 +80,9 @@ def test_an_interrupt_ends_it_quietly(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         code = process.wait(20)
         connection.close()
-        told = process.stderr.read()
+        output = process.stderr.read()
     assert code in (0, 130, -signal.SIGINT)
-    assert "Traceback" not in told
+    assert "Traceback" not in output
 
 
 # Safety.
@@ -301,14 +301,14 @@ def test_answers_are_those_of_a_run_and_intervals_shrink(server: Explorer) -> No
             play.MOST,
         ]
     gap = results.differences(metric, by="case", baseline="raw").row(0, named=True)
-    told = estimates[-1]["differences"][0][metric]
-    assert told == [pytest.approx(gap[name]) for name in ("mean", "ci95", "p_value")]
+    difference = estimates[-1]["differences"][0][metric]
+    assert difference == [pytest.approx(gap[name]) for name in ("mean", "ci95", "p_value")]
 
 
 def test_delays_of_each_alternative_are_told(server: Explorer) -> None:
-    told = [event for event in server.play(QUESTION) if event["event"] == "delay"]
-    assert [event["alternative"] for event in told] == [0, 1]
-    for event in told:
+    delays = [event for event in server.play(QUESTION) if event["event"] == "delay"]
+    assert [event["alternative"] for event in delays] == [0, 1]
+    for event in delays:
         quantiles = event["flows"]["flow.download"]["quantiles_s"]
         assert quantiles == sorted(quantiles)
         # Data arrives only after it has crossed the link.
@@ -475,9 +475,9 @@ def test_what_is_taken_away_gives_the_same_numbers(server: Explorer, tmp_path: P
         text=True,
         check=True,
     )
-    told = json.loads(out.stdout)["points"][0]["metrics"]["flow.download.goodput_bps"]["mean"]
+    printed = json.loads(out.stdout)["points"][0]["metrics"]["flow.download.goodput_bps"]["mean"]
     row = expected.filter(point=0, metric="flow.download.goodput_bps").row(0, named=True)
-    assert told == pytest.approx(row["mean"])
+    assert printed == pytest.approx(row["mean"])
 
 
 @pytest.mark.parametrize(

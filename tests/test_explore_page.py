@@ -63,7 +63,7 @@ class Visit:
         self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
         self.page.on(
             "console",
-            lambda told: self.wrong.append(told.text) if told.type == "error" else None,
+            lambda entry: self.wrong.append(entry.text) if entry.type == "error" else None,
         )
         self.page.on("request", lambda request: self.asked.append(request.url))
         self.page.goto(address)
@@ -242,9 +242,9 @@ def test_looking_inside_and_zooming_together(visit: Visit) -> None:
     page = visit.view("Trace view")
     page.wait_for_selector(".panel-plot canvas")
     assert page.locator(".panel-plot").count() == 4
-    told = page.locator(".summary").inner_text()
-    assert "duplicate ACKs" in told
-    assert "SACK blocks" in told
+    summary = page.locator(".summary").inner_text()
+    assert "duplicate ACKs" in summary
+    assert "SACK blocks" in summary
 
     def spans() -> list[list[float]]:
         script = "[...insides().plots.values()].map(p => [p.scales.x.min, p.scales.x.max])"
@@ -391,8 +391,8 @@ def test_axe_finds_nothing(browser: Browser, server: Explorer, width: int, schem
             page.wait_for_selector("section[aria-label='The point']")
         page.evaluate(rules)
         broken = page.evaluate("async () => (await axe.run(document)).violations")
-        told = [f"{one['id']}: {one['nodes'][0]['html'][:200]}" for one in broken]
-        assert told == [], name
+        violations = [f"{one['id']}: {one['nodes'][0]['html'][:200]}" for one in broken]
+        assert violations == [], name
     found.close()
 
 

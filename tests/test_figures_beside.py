@@ -73,9 +73,9 @@ def test_what_cannot_be_written_is_told(
     (tmp_path / "out").write_text("no folder")
     with Painters(len(report.artefacts), jobs) as painters:
         painters.begin(report, tmp_path / "out")
-        with pytest.raises(NotADirectoryError) as told:
+        with pytest.raises(NotADirectoryError) as raised:
             painters.finish()
-    assert told.value.filename.endswith("figure-2.png")
+    assert raised.value.filename.endswith("figure-2.png")
 
 
 @pytest.mark.parametrize(("figures", "jobs", "helpers"), [(4, 8, 0), (16, 1, 0), (5, 8, 1)])

@@ -103,7 +103,7 @@ def test_a_csv_may_say_when_and_at_what_rate(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "no frame"),
         ("0\n2\n", ":2: invalid value `2`: expected 0, ok or false"),
@@ -115,10 +115,12 @@ def test_a_csv_may_say_when_and_at_what_rate(tmp_path: Path) -> None:
         ("lost,time_s\n0,2\n1,1\n", "frame 2 starts before the previous one"),
     ],
 )
-def test_what_is_no_record_is_refused_with_its_place(tmp_path: Path, text: str, told: str) -> None:
+def test_what_is_no_record_is_refused_with_its_place(
+    tmp_path: Path, text: str, message: str
+) -> None:
     path = tmp_path / "log"
     path.write_text(text)
-    with pytest.raises(fit.FitError, match=told):
+    with pytest.raises(fit.FitError, match=message):
         fit.read(path)
 
 
@@ -369,7 +371,7 @@ def test_a_wrong_model_is_called_wrong_and_a_right_one_is_not() -> None:
         "autocorrelation",
         "runs of arrivals",
     }
-    assert any("deviate from simple-gilbert" in told for told in wrong.warnings)
+    assert any("deviate from simple-gilbert" in warning for warning in wrong.warnings)
     right = fit.fit(lost, models=["gilbert-elliott"])
     # The levels of all tests add up to 5 %; the seed is fixed.
     assert not any(check.failed for check in right.checks)
@@ -403,7 +405,7 @@ def test_lengths_and_oscillations_that_no_model_has_are_seen(
     for seed in (1, 2, 3):
         found = fit.fit(misfit(np.random.default_rng(seed), 100_000))
         assert tests & {check.name for check in found.checks if check.failed}
-        assert any(f"deviate from {found.best.model.name}" in told for told in found.warnings)
+        assert any(f"deviate from {found.best.model.name}" in warning for warning in found.warnings)
 
 
 @pytest.mark.slow
@@ -423,21 +425,21 @@ def test_a_record_that_changes_is_called_not_stationary() -> None:
         drawn(KNOWN["uniform"], [0.02], 20_000, 1), drawn(KNOWN["uniform"], [0.06], 20_000, 2)
     ]
     found = fit.fit(lost, models=["uniform"])
-    assert any("not stationary" in told for told in found.warnings)
+    assert any("not stationary" in warning for warning in found.warnings)
 
 
 def test_loss_against_length_is_seen() -> None:
     bits = np.tile([400.0, 8000.0], 10_000)
     lost = np.random.default_rng(5).random(20_000) < -np.expm1(-1e-5 * bits)
     found = fit.fit(fit.Record(lost, bits), models=["uniform"])
-    assert any("loss depends on length" in told for told in found.warnings)
+    assert any("loss depends on length" in warning for warning in found.warnings)
 
 
 def test_a_short_record_is_called_short() -> None:
     lost = np.zeros(500, dtype=bool)
     lost[[20, 21, 300]] = True
     found = fit.fit(lost)
-    assert any(told.startswith("record too short: 2 loss bursts") for told in found.warnings)
+    assert any(warning.startswith("record too short: 2 loss bursts") for warning in found.warnings)
 
 
 def test_autocorrelation_of_a_chain_is_its_eigenvalue_to_the_power() -> None:
@@ -448,11 +450,11 @@ def test_autocorrelation_of_a_chain_is_its_eigenvalue_to_the_power() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lost", "told"),
+    ("lost", "message"),
     [([0, 0, 0], "no loss among 3 frames"), ([1, 1], "no arrival among 2 frames")],
 )
-def test_one_kind_of_frames_is_refused(lost: list[int], told: str) -> None:
-    with pytest.raises(fit.FitError, match=told):
+def test_one_kind_of_frames_is_refused(lost: list[int], message: str) -> None:
+    with pytest.raises(fit.FitError, match=message):
         fit.fit([bool(one) for one in lost])
 
 
@@ -467,19 +469,19 @@ def test_rates_of_mahimahi(tmp_path: Path) -> None:
     assert rates.mean_bps == pytest.approx(12.032e6 * 28 / 30, rel=0.01)
     assert rates.deciles_bps[1] == pytest.approx(12.032e6, rel=0.01)
     assert rates.outages_s.tolist() == [pytest.approx(2.001)]
-    assert any("had 1 outages" in told for told in rates.warnings)
+    assert any("had 1 outages" in warning for warning in rates.warnings)
     # The mean alone is not sufficient: the printed line replays the recording and is valid in a
     # scenario.
     _, _, table = rates.rate.partition("rate = ")
     scenario = lasthop.load("examples/first.toml").with_({"link.wireless.rate": table})
     assert "mahimahi" in scenario.points()[0].to_json()
-    for text, told in [
+    for text, message in [
         ("1\nx\n", ":2: invalid text"),
         ("5\n3\n", ":2: the time is before"),
         ("7", "10 s"),
     ]:
         path.write_text(text)
-        with pytest.raises(fit.FitError, match=told):
+        with pytest.raises(fit.FitError, match=message):
             fit.read_rates(path)
 
 
@@ -497,9 +499,9 @@ def test_the_command_prints_a_line_and_draws(
     assert 'errors = { kind = "gilbert-elliott", p_good_to_bad = 0.0' in out
     assert (tmp_path / "fit.png").stat().st_size > 10_000
     assert _main(["fit", str(log), "--format", "json", "--model", "uniform"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["frames"] == 20_000
-    assert [one["name"] for one in told["models"]] == ["uniform"]
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["frames"] == 20_000
+    assert [one["name"] for one in printed["models"]] == ["uniform"]
     for arguments, message in (
         (
             [str(log), "--model", "fractal"],
@@ -555,7 +557,7 @@ def test_a_live_recording_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "entity", "told"),
+    ("data", "entity", "message"),
     [
         (recording([0, 1]), None, "2 directions: use `entity` to select one of link.radio.forward"),
         (
@@ -570,9 +572,9 @@ def test_a_live_recording_is_read(tmp_path: Path) -> None:
     ],
 )
 def test_a_damaged_recording_is_refused(
-    data: bytes, entity: str | None, told: str, tmp_path: Path
+    data: bytes, entity: str | None, message: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "run.rec"
     path.write_bytes(data)
-    with pytest.raises(fit.FitError, match=told):
+    with pytest.raises(fit.FitError, match=message):
         fit.read(path, entity=entity)

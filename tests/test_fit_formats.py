@@ -48,7 +48,7 @@ def rtp(number: int, source: int = 7, port: int = 5004, version: int = 2) -> byt
 
 
 @pytest.mark.parametrize(
-    ("name", "data", "lost", "told"),
+    ("name", "data", "lost", "note"),
     [
         ("semicolons.csv", b"time_s;lost\n0;ok\n1;timeout\n2;lost\n", [0, 1, 1], ""),
         ("tabs.tsv", b"seq\tlost\n1\tack\n2\tnack\n", [0, 1], ""),
@@ -67,13 +67,13 @@ def rtp(number: int, source: int = 7, port: int = 5004, version: int = 2) -> byt
     ],
 )
 def test_logs_of_programs_are_read(
-    name: str, data: bytes, lost: list[int], told: str, tmp_path: Path
+    name: str, data: bytes, lost: list[int], note: str, tmp_path: Path
 ) -> None:
     path = tmp_path / name
     path.write_bytes(data)
     record = fit.read(path)
     assert record.lost.astype(int).tolist() == lost
-    assert told in "; ".join(record.notes)
+    assert note in "; ".join(record.notes)
 
 
 def test_rtp_numbers_wrap_and_the_busiest_stream_is_taken(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_rtp_numbers_wrap_and_the_busiest_stream_is_taken(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("name", "data", "told"),
+    ("name", "data", "message"),
     [
         ("iperf.json", b'{"start": {}, "intervals": [], "end": {}}', "per interval"),
         ("numbers.txt", b"5\n7\n900000000000\n", "a range of at most"),
@@ -100,9 +100,9 @@ def test_rtp_numbers_wrap_and_the_busiest_stream_is_taken(tmp_path: Path) -> Non
     ],
 )
 def test_logs_that_hold_no_record_are_refused(
-    name: str, data: bytes, told: str, tmp_path: Path
+    name: str, data: bytes, message: str, tmp_path: Path
 ) -> None:
     path = tmp_path / name
     path.write_bytes(data)
-    with pytest.raises(fit.FitError, match=told):
+    with pytest.raises(fit.FitError, match=message):
         fit.read(path)

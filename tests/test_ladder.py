@@ -180,11 +180,11 @@ def test_duplicate_acks_and_sack_blocks_stand_on_their_arrows() -> None:
     assert blocks["sack"].head(2).to_list() == ["2751-3001", "3251-3501 2751-3001"]
     assert reno.transmissions["sack"].null_count() == reno.transmissions.height
     shown = texts(sack.plot_link("radio", start=0.4, end=1.0))
-    told = [text for text in shown if text.startswith("dup ACK")]
-    assert {"dup ACK 11, SACK 12", "dup ACK 11, SACK 14, 12"} <= set(told)
-    assert "dup ACK 11, SACK 14–17, 12" in told
+    labels = [text for text in shown if text.startswith("dup ACK")]
+    assert {"dup ACK 11, SACK 12", "dup ACK 11, SACK 14, 12"} <= set(labels)
+    assert "dup ACK 11, SACK 14–17, 12" in labels
     plain = texts(reno.plot_link("radio", start=0.4, end=1.0))
-    assert [text for text in plain if text.startswith("dup ACK")] == ["dup ACK 11"] * len(told)
+    assert [text for text in plain if text.startswith("dup ACK")] == ["dup ACK 11"] * len(labels)
     assert "ACK 11" in shown
     assert not any(text.startswith("delivered 11") for text in shown), "an ACK is no delivery"
 

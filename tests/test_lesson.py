@@ -27,14 +27,14 @@ def test_the_lesson_says_what_the_page_shows(tmp_path: Path) -> None:
         found = give(browser, server, PICTURES)
         browser.close()
     text = LESSON.read_text(encoding="utf-8")
-    told = {
+    stated = {
         step: [float(raw), float(repeated)]
         for step, raw, repeated in re.findall(
             r"^\| (\w+) \|.*\| ([\d.]+) \| ([\d.]+) \|$", text, re.MULTILINE
         )
     }
-    assert set(told) == {"first", "loss", "shrunk", "satellite"}
-    for step, (raw, repeated) in told.items():
+    assert set(stated) == {"first", "loss", "shrunk", "satellite"}
+    for step, (raw, repeated) in stated.items():
         assert found[step] == [pytest.approx(raw, rel=0.1), pytest.approx(repeated, rel=0.1)], step
     # Its statements.
     assert found["first"][1] > 1.1 * found["first"][0]

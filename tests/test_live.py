@@ -227,11 +227,11 @@ def test_a_recording_replays_without_privileges(tmp_path: Path) -> None:
         cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
-    told = json.loads(lasthop._lasthop.live_replay(str(tmp_path / "run.rec")))
-    assert told["difference"] is None
-    assert told["complete"]
-    assert told["arrivals"] > 200
-    assert told["same"] > 500
+    replay = json.loads(lasthop._lasthop.live_replay(str(tmp_path / "run.rec")))
+    assert replay["difference"] is None
+    assert replay["complete"]
+    assert replay["arrivals"] > 200
+    assert replay["same"] > 500
     # Both ends of the link: packets that one end sends and the other receives.
     assert (tmp_path / "run.pcapng").read_bytes().count(b"wireless at ") == 2
 
@@ -250,12 +250,12 @@ def test_nothing_is_left_of_a_run_that_is_killed(tmp_path: Path, whom: str) -> N
     until_running(4)
     by_role = {_role(pid): pid for pid in processes()}
     os.kill(command.pid if whom == "command" else by_role[whom], signal.SIGKILL)
-    _, told = command.communicate(timeout=PATIENCE_S)
+    _, output = command.communicate(timeout=PATIENCE_S)
     assert until_gone()
     assert devices() == known
     if whom != "command":
         assert command.returncode == 1
-        assert "the driver of the links was killed" in told
+        assert "the driver of the links was killed" in output
 
 
 def _role(pid: int) -> str:
@@ -317,9 +317,9 @@ def test_the_page_shows_what_the_links_do(tmp_path: Path) -> None:
     )
     try:
         assert command.stderr is not None
-        told = iter(command.stderr)
+        lines = iter(command.stderr)
         address = next(
-            found for line in told if (found := re.search(r"http://[^ ]*token=\S+", line))
+            found for line in lines if (found := re.search(r"http://[^ ]*token=\S+", line))
         )[0]
         address, _, token = address.partition("?token=")
         end = time.monotonic() + PATIENCE_S

@@ -36,13 +36,13 @@ def decoded(name: str) -> bytes:
 def test_a_recording_of_a_kernel_replays(name: str, tmp_path: Path) -> None:
     path = tmp_path / f"{name}.rec"
     path.write_bytes(decoded(name))
-    told = json.loads(_lasthop.live_replay(str(path)))
-    assert told["difference"] is None
-    assert told["complete"]
-    assert told["arrivals"] >= 20
-    assert told["same"] >= 50
+    replay = json.loads(_lasthop.live_replay(str(path)))
+    assert replay["difference"] is None
+    assert replay["complete"]
+    assert replay["arrivals"] >= 20
+    assert replay["same"] >= 50
     # The recording has losses, so that it covers their repair.
-    assert dict(told["metrics"])["link.wireless.forward.frames_lost"] >= 1
+    assert dict(replay["metrics"])["link.wireless.forward.frames_lost"] >= 1
 
 
 def test_a_changed_recording_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

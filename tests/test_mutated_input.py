@@ -62,12 +62,12 @@ def refused(arguments: list[str], found: object, capsys: pytest.CaptureFixture[s
         code = _main(arguments)
     except BaseException as error:
         pytest.fail(f"{arguments} with {str(found)[:300]!r}: {type(error).__name__}: {error}")
-    told = capsys.readouterr()
+    captured = capsys.readouterr()
     # Verdicts of scripts are results.
-    message = told.out + told.err if arguments[0] == "tcp-script" else told.err
+    message = captured.out + captured.err if arguments[0] == "tcp-script" else captured.err
     assert code in (0, 1, 2, 3), (arguments, found)
     assert code == 0 or message, (arguments, found)
-    assert "Traceback" not in told.err
+    assert "Traceback" not in captured.err
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_settings_are_validated_before_they_are_used(
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "message"),
     [
         (b"1\n\xff\n", "invalid text"),
         (b"1\n" + b"9" * 400, ":2: invalid text"),
@@ -143,12 +143,12 @@ def test_settings_are_validated_before_they_are_used(
     ],
 )
 def test_rates_that_are_no_numbers_are_refused(
-    data: bytes, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    data: bytes, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "rates"
     path.write_bytes(data)
     assert _main(["fit", "--rates", str(path)]) == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_broken_csv_and_nested_json_are_refused(

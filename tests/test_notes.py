@@ -82,11 +82,11 @@ def test_figures_leave_unfinished_transfers_out(halves: lasthop.Results) -> None
 
 
 def test_the_interval_is_one_everywhere(halves: lasthop.Results) -> None:
-    told = halves.to_dict()["points"]
+    points = halves.to_dict()["points"]
     for row in halves.summary().iter_rows(named=True):
         samples = halves.samples(row["metric"], row["point"])
         found = statistics.confidence(samples).within(metric_bounds(row["metric"]))
-        metrics = told[row["point"]]["metrics"][row["metric"]]
+        metrics = points[row["point"]]["metrics"][row["metric"]]
         for name, value in (("mean", found.value), ("low", found.low), ("high", found.high)):
             assert row[name] == value
             assert metrics[name] == value
@@ -126,9 +126,9 @@ def test_a_recording_shorter_than_a_run_is_told(tmp_path: Path) -> None:
     file = tmp_path / "path.toml"
     file.write_text(text.replace("17 s", "100 s"))
     found = lasthop.run(file)
-    told = [note for note in found.notes if "loss recording" in note]
-    assert len(told) == 2, "of both directions"
-    assert "100 frames" in told[0]
+    notes = [note for note in found.notes if "loss recording" in note]
+    assert len(notes) == 2, "of both directions"
+    assert "100 frames" in notes[0]
     # Replications start at different frames, which are the same for both protocols.
     goodput = found.samples("flow.transfer.goodput_bps", 0)
     assert np.ptp(goodput) > 0.0
@@ -294,6 +294,6 @@ def test_bursts_that_are_counted_in_frames_are_reported(errors: str, is_told: bo
     scenario = lasthop.Scenario.from_toml(BURSTS.replace("ERRORS", errors))
     results = lasthop.run(scenario, replications=4)
     assert not is_told or results.samples("flow.transfer.timeouts", 0).mean() >= 1.0
-    told = [text for text in results.notes if "step per frame, not in time" in text]
-    assert bool(told) is is_told
+    notes = [text for text in results.notes if "step per frame, not in time" in text]
+    assert bool(notes) is is_told
     assert ("step per frame, not in time" in explain(scenario)) is is_told

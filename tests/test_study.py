@@ -362,10 +362,10 @@ def test_the_same_study_but_with_a_key_changed(
     ]
     changes = ["--set", f"{key}=2 segments", "--format", "json"]
     assert cli._main([*arguments, *changes]) == 0
-    told = capsys.readouterr()
-    printed = json.loads(told.out)
+    captured = capsys.readouterr()
+    printed = json.loads(captured.out)
     assert printed["set"] == {key: "2 segments"}
-    assert f"{key}=2 segments: in 288 of 288 cells" in told.err
+    assert f"{key}=2 segments: in 288 of 288 cells" in captured.err
     # Two segments of 250 B per round trip, which is 140 ms with both transmissions: at most 28.6
     # kbps.
     kbps = [one["value"] for one in printed["cells"] if one["unit"] == "kbps"]
@@ -387,9 +387,9 @@ def test_changes_that_mean_nothing_are_refused(
     change: str, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli._main(["reproduce", "multilayer", "Table I", "--set", change]) == 2
-    told = capsys.readouterr()
-    assert words in told.err
-    assert told.out == ""
+    captured = capsys.readouterr()
+    assert words in captured.err
+    assert captured.out == ""
 
 
 def test_a_changed_study_is_not_kept_as_the_study(study: Study, tmp_path: Path) -> None:
@@ -497,8 +497,8 @@ def test_differences_from_a_column_are_paired(
     assert cli._main([*words, "--baseline", "Reno/SR"]) == 0
     printed = capsys.readouterr().out
     assert "Difference from Reno/SR" in printed
-    told = json.loads((tmp_path / "report.json").read_text())["differences"]
-    assert {one["baseline"] for one in told} == {"Reno/SR"}
+    differences = json.loads((tmp_path / "report.json").read_text())["differences"]
+    assert {one["baseline"] for one in differences} == {"Reno/SR"}
     assert cli._main([*words, "--baseline", "Reno/Row"]) == 2
     assert (
         "unknown column `Reno/Row` for `--baseline`; did you mean `Reno/Raw`?"

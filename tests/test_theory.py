@@ -197,13 +197,13 @@ def test_under_linux_no_variant_is_reno_as_formulas_have_it(
 ) -> None:
     transport = {"kind": "tcp", "profile": "linux", "variant": variant}
     tables = scenario({"kind": "file", "size": "1 MB"}, transport=transport, errors=UNIFORM)
-    told = {
+    found = {
         one.rule: need.detail
         for (_, metric), one in predictions(tables).items()
         for need in one.hypotheses
         if metric == "flow.f.goodput_bps" and need.text == "TCP Reno"
     }
-    assert [told["PFTK"], told["window chain"]] == needed
+    assert [found["PFTK"], found["window chain"]] == needed
 
 
 @pytest.mark.slow

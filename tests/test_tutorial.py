@@ -30,7 +30,7 @@ def test_the_tutorial_runs_from_its_first_command_to_its_figure(tmp_path: Path) 
     blocks = BLOCK.findall(page)
     assert len(blocks) == page.count("```") // 2 >= 6
     known = environment(tmp_path)
-    told = []
+    outputs = []
     for language, block in blocks:
         shell = ["bash", "-euo", "pipefail", "-c", block]
         command = shell if language == "sh" else [sys.executable, "-W", "error", "-c", block]
@@ -38,16 +38,16 @@ def test_the_tutorial_runs_from_its_first_command_to_its_figure(tmp_path: Path) 
             command, cwd=tmp_path, env=known, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, block + done.stdout + done.stderr
-        told.append(done.stdout)
+        outputs.append(done.stdout)
     for name in ("my-link.png", "sequence.png"):
         assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "my-link.pcapng").stat().st_size > 10_000
     # Statements of the text about the output.
-    assert re.search(r"largest frame 552 B: .* loss probability 2\.61 %", told[0])
-    assert re.search(r"\(radio\) .* 9\.0 full packets", told[0])
-    assert "TCP cubic, profile linux: " in told[0]
-    assert "8 points" in told[0]
-    assert "my-link.toml: valid, 8 points" in told[2]
+    assert re.search(r"largest frame 552 B: .* loss probability 2\.61 %", outputs[0])
+    assert re.search(r"\(radio\) .* 9\.0 full packets", outputs[0])
+    assert "TCP cubic, profile linux: " in outputs[0]
+    assert "8 points" in outputs[0]
+    assert "my-link.toml: valid, 8 points" in outputs[2]
 
 
 @pytest.mark.slow

@@ -41,10 +41,10 @@ def test_starter_is_explained(tmp_path: Path) -> None:
     path = tmp_path / "cell.toml"
     path.write_text(starter("wlan", "cell"))
     scenario = lasthop.load(path)
-    told = explain(scenario)
-    assert "WLAN cell: 802.11b on channel cell, ap and 2 stations" in told
-    assert "slots of 20 us, SIFS 10 us, DIFS 50 us, EIFS 364 us" in told
-    assert "laptop --+-- ap" in told
+    explained = explain(scenario)
+    assert "WLAN cell: 802.11b on channel cell, ap and 2 stations" in explained
+    assert "slots of 20 us, SIFS 10 us, DIFS 50 us, EIFS 364 us" in explained
+    assert "laptop --+-- ap" in explained
     resolved = json.loads(scenario.points()[0].resolved())
     assert resolved["links"]["cell.phone"]["wlan"] == "cell"
 
@@ -60,11 +60,11 @@ def test_positions_are_drawn_and_bar_the_model_of_cells_that_hear_each_other() -
             "wlan.cell.station": places,
         }
     )
-    told = explain(placed)
-    assert f"do not sense each other: {ends[0]} and {ends[1]} (401.1 m)" in told
+    explained = explain(placed)
+    assert f"do not sense each other: {ends[0]} and {ends[1]} (401.1 m)" in explained
     ranges = "transmission range 250 m, carrier-sense range 300 m, interference range 300 m"
-    assert ranges in told
-    assert "| 400 m" in told
+    assert ranges in explained
+    assert "| 400 m" in explained
     results = lasthop.run(placed.with_({"run.duration": "1 s"}))
     table = lasthop.compare_theory(results)
     assert "wlan.cell.collision_probability" not in table["metric"].to_list()

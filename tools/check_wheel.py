@@ -45,8 +45,8 @@ def main(folder: str) -> None:
         command = str(programs / "lasthop")
         version = run(command, "--version").strip()
         first = str(ROOT / "examples" / "first.toml")
-        told = json.loads(run(command, "run", first, "--format", "json"))
-        goodput = told["points"][0]["metrics"]["flow.transfer.goodput_bps"]
+        results = json.loads(run(command, "run", first, "--format", "json"))
+        goodput = results["points"][0]["metrics"]["flow.transfer.goodput_bps"]
         if not 0.0 < goodput["mean"] < 2e6 or goodput["n"] != 30:
             raise SystemExit(f"check_wheel: found a goodput of {goodput}; allowed: up to 2 Mbps")
         for study in ("multilayer", "arq-and-tcp"):

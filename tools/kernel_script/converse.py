@@ -148,8 +148,8 @@ class Conversation(Scribe):
         if self.random.random() < self.ack_loss:
             return
         room = 3 if self.timestamps else 4
-        told = " ".join(f"{start}:{end}" for start, end in blocks[:room])
-        more = [f"sack {told}"] if self.sack and blocks else []
+        ranges = " ".join(f"{start}:{end}" for start, end in blocks[:room])
+        more = [f"sack {ranges}"] if self.sack and blocks else []
         flags = "E." if self.echoes else "."
         ack = self.receiver.expected
         self.send(f"{flags} 1:1(0) ack {ack} win {WINDOW}{self.options(more)}")

@@ -341,7 +341,7 @@ class Draw(Scribe):
         self.random.shuffle(merged)
         return merged[: 3 if self.timestamps else 4]
 
-    def told(self, blocks: list[tuple[int, int]]) -> list[str]:
+    def sack_option(self, blocks: list[tuple[int, int]]) -> list[str]:
         """The SACK option with these blocks."""
         if not self.sack or not blocks:
             return []
@@ -367,13 +367,13 @@ class Draw(Scribe):
             start, end = self.random.choice(self.sent)
             if end <= self.una:
                 blocks = [(start, end), *self.blocks()][: 3 if self.timestamps else 4]
-                self.segment(".", self.next, 0, self.una, self.told(blocks))
+                self.segment(".", self.next, 0, self.una, self.sack_option(blocks))
                 return
         # The ACK covers all data in the blocks that are adjacent to it.
         while any(start <= self.una < end for start, end in self.sacked):
             self.una = max(end for start, end in self.sacked if start <= self.una < end)
         blocks = self.blocks() if self.random.random() < 0.7 else []
-        self.segment(".", self.next, 0, self.una, self.told(blocks))
+        self.segment(".", self.next, 0, self.una, self.sack_option(blocks))
 
     def data(self) -> None:
         """Sends data of the peer."""

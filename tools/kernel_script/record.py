@@ -64,7 +64,6 @@ class Recorder(Player):
         self.shows_windows = shows_windows
         self.lines: list[str] = []
         self.last = 0.0
-        self.told = 0.0
 
     def tell(self, at: float, text: str) -> None:
         """Appends a line to the script."""

@@ -84,8 +84,8 @@ def main() -> None:
                     mine = ours(snoop, down, up, Path(folder))
                     late.append(1e3 * (mine - ns2(snoop, down, up)))
                 agent = "Snoop" if snoop else "none"
-                told = " ".join(f"{value:.1f}" for value in late)
-                print(f"{agent}, {down_rate:g} down, {up_rate:g} up: {told}", flush=True)
+                shown = " ".join(f"{value:.1f}" for value in late)
+                print(f"{agent}, {down_rate:g} down, {up_rate:g} up: {shown}", flush=True)
 
 
 if __name__ == "__main__":

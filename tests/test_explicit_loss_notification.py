@@ -18,7 +18,7 @@ REPLICATIONS = 20
 def means(variant: str, segments: int, delay: str, loss: str, window: int) -> dict[str, float]:
     """Mean duration and timeouts of a file over 1 Mbps, 12 ms per segment, in 20 replications."""
     scenario: dict[str, Any] = {
-        "name": "told",
+        "name": "explicit loss notification",
         "link": {
             "path": {
                 "between": ["server", "client"],
@@ -66,11 +66,11 @@ def test_in_a_small_window_only_news_repairs_without_the_timer(variant: str, bas
     one per transfer, and at most 12 s in total.
     """
     alone = means(base, 500, "20 ms", "3 %", 3)
-    told = means(variant, 500, "20 ms", "3 %", 3)
+    notified = means(variant, 500, "20 ms", "3 %", 3)
     assert 12.0 < alone["timeouts"] < 17.5
     assert 21.0 < alone["duration_s"] < 28.0
-    assert told["timeouts"] < 1.0
-    assert told["duration_s"] < 12.0
+    assert notified["timeouts"] < 1.0
+    assert notified["duration_s"] < 12.0
 
 
 def test_in_a_large_window_only_duplicates_that_do_not_count_help() -> None:
