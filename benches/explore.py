@@ -212,7 +212,7 @@ def main() -> None:
     chosen = parser.parse_args()
     chromium = shutil.which("chromium")
     if chromium is None:
-        raise SystemExit("chromium: found none; allowed: Debian's")
+        raise SystemExit("chromium is not installed (Debian: apt-get install chromium)")
     from playwright.sync_api import sync_playwright
 
     found: dict[str, Any] = {"cores": os.cpu_count(), "load_before": os.getloadavg()}

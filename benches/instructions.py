@@ -129,7 +129,7 @@ def laws() -> None:
         found[law] = {"ack": total, "beyond": total - plain, "own": total - each(law, "reno")}
         print(json.dumps({law: found[law]}), flush=True)
     if costly := [law for law, counts in found.items() if counts["own"] > MOST_OF_A_LAW]:
-        sys.exit(f"{', '.join(costly)}: more than {MOST_OF_A_LAW} instructions an ACK")
+        sys.exit(f"{', '.join(costly)}: more than {MOST_OF_A_LAW} instructions per ACK")
 
 
 def main() -> None:
@@ -138,8 +138,10 @@ def main() -> None:
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument("--check", action="store_true", help="fail if a case has grown by 3 %%")
     choice.add_argument("--keep", action="store_true", help=f"write {KEPT.name}")
-    choice.add_argument("--frames", action="store_true", help="of a frame of a link protocol")
-    choice.add_argument("--laws", action="store_true", help="of an ACK, by congestion law")
+    choice.add_argument("--frames", action="store_true", help="count per frame of a link protocol")
+    choice.add_argument(
+        "--laws", action="store_true", help="count per ACK, by congestion control algorithm"
+    )
     arguments = parser.parse_args()
     if shutil.which("valgrind") is None:
         sys.exit("valgrind is not installed (Debian: apt-get install valgrind)")

@@ -81,7 +81,7 @@ def link_costs() -> None:
         stdout=subprocess.PIPE,
         text=True,
     ).stdout
-    print("| protocol | loss | ns a frame event | M frame events a second | asked |")
+    print("| protocol | loss | ns per frame event | M frame events per second | asked |")
     print("|---|---|---|---|---|")
     for line in output.splitlines():
         name, loss, nanoseconds = line.split(",")
@@ -131,7 +131,7 @@ def replication_costs(rounds: int) -> None:
             for name, (arguments, _) in CASES.items():
                 if arguments:
                     theirs[name].append(ns(arguments, seed))
-    heads = "one replication, lasthop ms, events, ns an event, raw = 1, ns-2 ms, ratio, asked"
+    heads = "one replication, lasthop ms, events, ns per event, raw = 1, ns-2 ms, ratio, asked"
     print(f"| {heads.replace(', ', ' | ')} |")
     print("|---|---|---|---|---|---|---|---|")
     raw = statistics.median(ours["raw"])

@@ -221,7 +221,7 @@ class Drawer:
             case "array":
                 item = self.value(node["items"], path, key)
                 return st.lists(item, min_size=node.get("minItems", 0), max_size=2)
-        raise AssertionError(f"{path}: the schema has {node}; write what is drawn into GIVEN")
+        raise AssertionError(f"{path}: the schema has {node}; add its values to GIVEN")
 
     def _is_wanted(self, form: Node, key: str) -> bool:
         kind = form.get("properties", {}).get("kind", {}).get("const")

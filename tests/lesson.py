@@ -38,15 +38,15 @@ def settle(page: Page) -> None:
 
 
 def give(browser: Browser, server: Explorer, folder: Path) -> dict[str, list[float]]:
-    """Gives the lesson.
+    """Performs the steps of the lesson.
 
     Args:
-        browser: Where.
-        server: A page that begins as `lasthop explore` does.
-        folder: Where the pictures go.
+        browser: The browser.
+        server: A server in the initial state of `lasthop explore`.
+        folder: Folder of the pictures.
 
     Returns:
-        Goodputs that the lesson speaks of, by step, in the unit shown.
+        Goodputs mentioned in the lesson, by step, in the unit shown.
     """
     folder.mkdir(parents=True, exist_ok=True)
     page = browser.new_page(viewport={"width": 1180, "height": 760}, device_scale_factor=1.5)
@@ -60,17 +60,17 @@ def give(browser: Browser, server: Explorer, folder: Path) -> dict[str, list[flo
     settle(page)
     found["first"] = means(page, "Goodput")
     picture("first")
-    # Twice the loss, then none.
+    # A higher loss rate.
     set_key(page, "link-radio-errors-loss", "8 %")
     found["loss"] = means(page, "Goodput")
     picture("loss")
-    # Why raw is slow.
+    # The reason why the raw link is slow.
     page.get_by_role("button", name="Trace view").click()
     page.wait_for_selector(".panel-plot canvas")
     page.wait_for_timeout(500)
     picture("inside")
     page.get_by_role("button", name="Live view", exact=True).first.click()
-    # What repairing costs: the queue that the link fills.
+    # The cost of retransmissions: the link fills a small queue.
     set_key(page, "link-radio-errors-loss", "2 %")
     set_key(page, "link-radio-queue", "8 packets")
     found["shrunk"] = means(page, "Goodput")

@@ -190,7 +190,7 @@ def test_expressions_know_numbers_names_and_tables() -> None:
 
 
 @pytest.mark.parametrize(
-    "expression", ["nobody", "x.y", "x(1)", "[x]", "x if x else 1", "x / 0", "1 +", "x + word"]
+    "expression", ["absent", "x.y", "x(1)", "[x]", "x if x else 1", "x / 0", "1 +", "x + word"]
 )
 def test_expressions_hold_nothing_else(expression: str) -> None:
     with pytest.raises(ValueError, match="cannot evaluate"):
@@ -245,7 +245,7 @@ def test_models_are_named_functions_of_coordinates() -> None:
     # As in scenarios, a word stands for no limit.
     assert own.value("mean", {"p": 0.5, "limit": models.UNLIMITED}) == pytest.approx(2.0)
     with pytest.raises(KeyError):
-        own.value("nobody", {})
+        own.value("absent", {})
     with pytest.raises(ValueError, match=r"lasthop\.analysis has no"):
         own.value("evil", {})
     with pytest.raises(AnalysisError):

@@ -34,7 +34,7 @@ seed = 1
 """
 
 SPEECH = """
-name = "speech beside a file"
+name = "speech and a file"
 [link.wired]
 between = ["server", "ap"]
 rate = "10 Mbps"

@@ -186,7 +186,7 @@ def test_duplicate_acks_and_sack_blocks_stand_on_their_arrows() -> None:
     plain = texts(reno.plot_link("radio", start=0.4, end=1.0))
     assert [text for text in plain if text.startswith("dup ACK")] == ["dup ACK 11"] * len(labels)
     assert "ACK 11" in shown
-    assert not any(text.startswith("delivered 11") for text in shown), "an ACK is no delivery"
+    assert not any(text.startswith("delivered 11") for text in shown), "an ACK is not a delivery"
 
 
 VAIN = """

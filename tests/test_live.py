@@ -441,7 +441,7 @@ for name, attack in attacks.items():
     except (OSError, subprocess.CalledProcessError):
         continue
     print(name)
-# Programs may read files as their user, and change a network of their own.
+# Programs may read files as their user, and change their own network.
 print(open(sys.argv[1]).read())
 if "own" in sys.argv:
     with open("/proc/sys/net/ipv4/tcp_sack", "r+") as file:

@@ -57,7 +57,7 @@ def test_durations_of_unfinished_transfers_are_not_averaged(halves: lasthop.Resu
     assert 0 <= np.count_nonzero(done) < 10
     duration = halves.samples("flow.transfer.duration_s", 0)
     assert np.array_equal(np.isnan(duration), done == 0.0)
-    assert np.nanmax(halves.values) >= 17.0, "the table has what was run"
+    assert np.nanmax(halves.values) >= 17.0, "the table contains all values of the run"
     (note,) = halves.notes
     assert note.startswith(f"flow.transfer: {np.count_nonzero(done)} of 10 (")
     assert " transfers were complete at the end of the run; " in note

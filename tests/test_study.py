@@ -279,7 +279,7 @@ def test_claims_without_their_cells_are_not_judged() -> None:
     assert "flr 1.5" in one.evidence
 
 
-@pytest.mark.parametrize("expression", ["__import__('os')", "this.value", "this ** 2", "nobody"])
+@pytest.mark.parametrize("expression", ["__import__('os')", "this.value", "this ** 2", "absent"])
 def test_expressions_hold_nothing_but_arithmetic(expression: str) -> None:
     table = {"left": expression, "relation": "greater", "right": "1"}
     claim = Claim.from_table({"id": "X", "text": "x", "where": "x", "in": {}, "test": [table]})
@@ -465,7 +465,7 @@ def test_figures_name_their_bars_and_no_curve_hides_another(study: Study) -> Non
     }
     lines = [curves[name] for name in ("Reno/SR", "SACK/SR")]
     left, right = (np.asarray(one.get_xdata(), dtype=float) for one in lines)
-    assert (left < right).all(), "equal points stand beside each other"
+    assert (left < right).all(), "equal points are drawn next to each other"
     assert lines[0].get_linewidth() > lines[1].get_linewidth(), "the lower line is wider"
 
 

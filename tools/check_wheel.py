@@ -48,7 +48,7 @@ def main(folder: str) -> None:
         results = json.loads(run(command, "run", first, "--format", "json"))
         goodput = results["points"][0]["metrics"]["flow.transfer.goodput_bps"]
         if not 0.0 < goodput["mean"] < 2e6 or goodput["n"] != 30:
-            raise SystemExit(f"check_wheel: found a goodput of {goodput}; allowed: up to 2 Mbps")
+            raise SystemExit(f"check_wheel: invalid goodput {goodput}: expected up to 2 Mbps")
         for study in ("multilayer", "arq-and-tcp"):
             run(command, "reproduce", study, "--dry-run", "--format", "json")
     sys.stdout.write(f"{wheel.name}: {version}, goodput {goodput['mean'] / 1e6:.3f} Mbps\n")

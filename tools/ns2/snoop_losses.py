@@ -31,7 +31,9 @@ def ns2(snoop: bool, down: list[int], up: list[int]) -> float:
     done = subprocess.run([*command, *lost], capture_output=True, text=True, check=True)
     found = re.search(r"why=done .* sec=(\S+)", done.stdout)
     if not found:
-        raise SystemExit(f"{' '.join(command)}: found {done.stdout!r}; allowed: a finished run")
+        raise SystemExit(
+            f"{' '.join(command)}: unexpected output {done.stdout!r}: the run did not finish"
+        )
     return float(found[1])
 
 
