@@ -135,7 +135,7 @@ def frames(browser: Browser, server: Explorer) -> dict[str, Any]:
     # A file whose trace has about 50,000 events.
     page.locator("#f-flow-download-app-size").fill("5400 kB")
     page.locator("#f-flow-download-app-size").press("Enter")
-    page.get_by_role("button", name="Look inside").click()
+    page.get_by_role("button", name="Trace view").click()
     page.wait_for_selector(".panel-plot canvas")
     events = page.evaluate("lasthop.inside.state.look.columns['event.time'].length")
     session = page.context.new_cdp_session(page)
