@@ -2,18 +2,18 @@
 //! `tcp_bic`).
 //!
 //! ```text
-//!   W = w_max, the window before the latest loss; below 14 segments everything is Reno's
-//!   avoidance   segments that a window of ACKs adds:
-//!     cwnd < W             (W - cwnd) / 4, held below 16; the last 4 segments take 5 round trips each   (binary search)
-//!     W <= cwnd < W + 4    4/20                                                                         (max probing)
+//!   W = w_max, the window before the latest loss; below 14 segments everything is as Reno
+//!   avoidance   growth per window of ACKs, in segments:
+//!     cwnd < W             (W - cwnd) / 4, at most 16; the last 4 segments take 5 round trips each   (binary search)
+//!     W <= cwnd < W + 4    4/20                                                                      (max probing)
 //!     cwnd < W + 48        (cwnd - W) / 3
 //!     beyond               16
 //!   congestion  W = cwnd, or 0.9 cwnd if cwnd < W (fast convergence); ssthresh = 0.8 cwnd
-//!   timeout     the same threshold; W is forgotten
+//!   timeout     ssthresh as for congestion; W is cleared
 //! ```
 //!
-//! Constants are Linux's (the paper's beta is 0.875, its division by 2). Before the first loss a window of ACKs adds
-//! at least a twentieth of the window.
+//! Constants are Linux's (the paper has beta = 0.875 and a divisor of 2). Before the first loss,
+//! the window grows by at least 5 % per window of ACKs.
 //!
 //! *Not modelled*: Linux's correction for delayed ACKs.
 
@@ -24,17 +24,17 @@ use super::window::{Cause, Window, WindowLaw};
 use lasthop_base::schema::keys::table;
 use lasthop_base::units::Instant;
 
-/// Below this window it is Reno.
+/// Window in segments below which Reno is used.
 const LOW_WINDOW: f64 = 14.0;
-/// Segments that a round trip adds at most (S_max).
+/// Maximum growth per round trip in segments (S_max).
 const MAX_INCREMENT: f64 = 16.0;
-/// Share of the window that congestion leaves (Linux: 819/1024).
+/// Multiplicative decrease (Linux: 819/1024).
 const BETA: f64 = 819.0 / 1024.0;
-/// The search goes a quarter of the distance (BICTCP_B).
+/// Divisor of the distance to the maximum in each search step (BICTCP_B).
 const DIVISOR: f64 = 4.0;
-/// Round trips that the last `DIVISOR` segments before the maximum take.
+/// Duration of the last `DIVISOR` segments below the maximum, in round trips.
 const SMOOTH_PART: f64 = 20.0;
-/// ACKs a segment at most before the first loss.
+/// Maximum number of ACKs per segment of growth before the first loss.
 const MOST_ACKS: f64 = 20.0;
 
 table! {
@@ -58,13 +58,13 @@ impl LawKeys for BicKeys {
 #[derive(Clone, Copy, Debug)]
 pub struct Bic {
     window: Window,
-    /// Window before the latest loss, after fast convergence; zero before one.
+    /// Window before the latest loss, after fast convergence; zero before the first loss.
     w_max: f64,
     prior_w_max: f64,
 }
 
 impl Bic {
-    /// ACKs that grow the window by a segment.
+    /// Returns the number of ACKs per segment of growth.
     fn acks(&self) -> f64 {
         let (cwnd, w_max) = (self.window.cwnd(), self.w_max);
         if cwnd <= LOW_WINDOW {
@@ -129,12 +129,12 @@ mod tests {
     use super::super::{Congestion, CongestionControl};
     use super::*;
 
-    /// What a window of ACKs adds, by hand, after a loss at 100 segments.
+    /// Growth per window of ACKs after a loss at 100 segments.
     #[test]
     fn growth_around_the_maximum() {
         for (cwnd, adds) in [
             (10.0, 1.0),   // Reno
-            (20.0, 16.0),  // 80 / 4 = 20, held below 16
+            (20.0, 16.0),  // 80 / 4 = 20, limited to 16
             (60.0, 10.0),  // 40 / 4
             (92.0, 2.0),   // 8 / 4
             (98.0, 0.2),   // the last 4 segments
@@ -149,15 +149,16 @@ mod tests {
             bic.w_max = 100.0;
             assert!((cwnd / bic.acks() - adds).abs() < 1e-9, "{cwnd}: {}", cwnd / bic.acks());
         }
-        // Nothing lost yet: a twentieth of the window.
+        // Before the first loss: 5 % of the window.
         let mut bic = law::<BicKeys>(400.0);
         assert_eq!(bic.acks(), MOST_ACKS);
         bic.w_max = 100.0;
         assert_eq!(bic.acks(), 25.0);
     }
 
-    /// The search converges on the maximum: each ACK takes a quarter of the distance over the window, so that
-    /// exp(-1/4) of it is left after a round trip, up to a hundredth for the ACKs of a fraction of a segment.
+    /// The search converges on the maximum. Each ACK adds 1/4 of the distance over the window, so
+    /// that a round trip leaves exp(-1/4) of the distance. ACKs of partial segments cause a
+    /// difference of up to 1 %.
     #[test]
     fn the_window_comes_back_to_its_maximum() {
         let mut bic = law::<BicKeys>(100.0);
@@ -174,7 +175,8 @@ mod tests {
         assert!(bic.cwnd() > 100.0);
     }
 
-    /// 100, then a loss at 80 (below 100): 0.9 of it; 14 and less are halved; a timeout forgets.
+    /// 100, then a loss at 80 (below 100): W = 0.9 of it. 14 segments and less are halved. A
+    /// timeout clears W.
     #[test]
     fn reductions() {
         let mut bic = law::<BicKeys>(100.0);

@@ -4,18 +4,18 @@
 //!   W_cubic(t) = C (t - K)^3 + W_max      K = cbrt((W_max - cwnd_epoch) / C)      C = 0.4, beta = 0.7
 //!
 //!   slow start   cwnd < ssthresh: as RFC 5681, or HyStart++
-//!   avoidance    t since its beginning; W_est grows as a Reno with factor beta would
+//!   avoidance    t: time since its beginning; W_est grows like Reno with multiplicative decrease beta
 //!                W_cubic(t) < W_est: cwnd = W_est                      (Reno-friendly, 4.3)
 //!                otherwise:          cwnd += (target - cwnd) / cwnd    (concave, convex, 4.4, 4.5)
 //!                target = W_cubic(t + RTT), between cwnd and 1.5 cwnd
-//!   congestion   W_max = cwnd, or less if it had not come back to W_max (fast convergence, 4.7)
+//!   congestion   W_max = cwnd, or less if cwnd was still below W_max (fast convergence, 4.7)
 //!                ssthresh = cwnd = beta * flight size                  (4.6)
 //!   timeout      ssthresh = beta * min(flight size, cwnd), cwnd = 1; K = 0 in the next avoidance (4.8)
 //! ```
 //!
-//! Windows count segments, time is in seconds. Time in which the application or the receiver, not the
-//! window, limits the sender does not count (section 5.8).
-//! A mark of ECN is answered as a loss, or with a factor of 0.85 (`abe`, RFC 8511).
+//! Windows count segments, time is in seconds. Time during which the application or the receiver,
+//! not the window, limits the sender is excluded from t (section 5.8). A congestion mark is treated
+//! as a loss, or with a factor of 0.85 (`abe`, RFC 8511).
 
 use super::super::config::Config;
 use super::family::LawKeys;
@@ -41,45 +41,47 @@ impl LawKeys for CubicKeys {
     }
 }
 
-/// Segments per cubic second (section 5).
+/// Constant C in segments per cubic second (section 5).
 const C: f64 = 0.4;
 /// Multiplicative decrease (section 4.6).
 const BETA: f64 = 0.7;
-/// The same for a mark in place of a loss, if so asked (RFC 8511, section 3.1; RFC 9438, section 4.6).
+/// Multiplicative decrease after a congestion mark if `abe` is on (RFC 8511, section 3.1; RFC 9438,
+/// section 4.6).
 const ABE_BETA: f64 = 0.85;
-/// Additive increase that gives Reno's share of a link to a law with that decrease (section 4.3).
+/// Additive increase with which AIMD with this decrease has the same average window as Reno
+/// (section 4.3).
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
-/// The window grows at most by half of itself in a round trip (section 4.2).
+/// Maximum growth of the window per round trip, as a factor (section 4.2).
 const MAX_GROWTH: f64 = 1.5;
 
-/// A stage of congestion avoidance.
+/// Congestion avoidance epoch.
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
-    /// When it began; later by all time in which the window did not limit.
+    /// Start of the epoch, plus the time during which the window did not limit the sender.
     start: Instant,
-    /// Seconds from there to `w_max`.
+    /// Time from the start to `w_max`, in seconds.
     k: f64,
-    /// Origin of the curve, segments.
+    /// Plateau of the curve, in segments.
     w_max: f64,
-    /// Reno's window, segments.
+    /// Estimate of Reno's window, in segments.
     w_est: f64,
 }
 
 impl Epoch {
-    /// W_cubic at `elapsed` seconds from the start (figure 1).
+    /// Returns W_cubic at `elapsed` seconds from the start (figure 1).
     fn window(&self, elapsed: f64) -> f64 {
         let from_origin = elapsed - self.k;
         C * from_origin * from_origin * from_origin + self.w_max
     }
 }
 
-/// The part of the state that a spurious reduction takes back (section 4.9).
+/// State that is restored after a spurious reduction (section 4.9).
 #[derive(Clone, Copy, Debug)]
 struct State {
     cwnd: f64,
     ssthresh: f64,
-    /// Window before the latest reduction, after fast convergence; none before one, and after a
-    /// timeout.
+    /// Window before the latest reduction, after fast convergence; `None` before the first
+    /// reduction and after a timeout.
     w_max: Option<f64>,
     /// Window before the latest reduction.
     cwnd_prior: f64,
@@ -101,7 +103,7 @@ pub struct Cubic {
 }
 
 impl Cubic {
-    /// `cwnd` segments to begin with.
+    /// Creates the algorithm with a window of `cwnd` segments.
     pub fn new(config: &Config, cwnd: f64) -> Self {
         let state =
             State { cwnd, ssthresh: f64::INFINITY, w_max: None, cwnd_prior: 0.0, epoch: None };
@@ -130,7 +132,7 @@ impl Cubic {
             Some(hystart) => {
                 let (growth, is_over) = hystart.on_ack(sample, segment);
                 if is_over {
-                    // Section 4.10: no window was lost, the curve begins at its origin.
+                    // Section 4.10: no loss occurred, so the curve begins at its plateau.
                     self.state.ssthresh = self.state.cwnd;
                     self.state.cwnd_prior = self.state.cwnd;
                 }
@@ -143,7 +145,7 @@ impl Cubic {
     fn avoid(&mut self, sample: &AckSample) {
         let State { cwnd, w_max, cwnd_prior, epoch, .. } = self.state;
         let mut epoch = epoch.unwrap_or_else(|| {
-            // Without a window to come back to, the curve begins at its origin (4.8, 4.10).
+            // Without a previous maximum, the curve begins at its plateau (4.8, 4.10).
             let w_max = w_max.unwrap_or(cwnd).max(cwnd);
             let k = libm::cbrt((w_max - cwnd) / C);
             Epoch { start: sample.now, k, w_max, w_est: cwnd }
@@ -162,7 +164,7 @@ impl Cubic {
         self.set(cwnd);
     }
 
-    /// Threshold after a reduction of `in_use`, with the curve's new origin.
+    /// Computes the threshold after a reduction of `in_use` and the new maximum of the curve.
     fn reduce(&mut self, in_use: f64) {
         self.prior = self.state;
         let cwnd = self.state.cwnd;
@@ -175,7 +177,7 @@ impl Cubic {
 }
 
 impl Cubic {
-    /// Slow start is over for a loss, a mark or a timeout.
+    /// Ends HyStart++ after a loss, a mark or a timeout.
     fn end_hystart(&mut self) {
         if let Some(hystart) = &mut self.hystart {
             hystart.reset();
@@ -188,7 +190,7 @@ impl CongestionControl for Cubic {
         let waited = sample.now - self.last_ack;
         self.last_ack = sample.now;
         let in_slow_start = self.state.cwnd < self.state.ssthresh;
-        // In slow start half of the window is enough, as it doubles in a round trip.
+        // In slow start half of the window suffices, because it doubles every RTT.
         let share = if in_slow_start { 2 } else { 1 };
         if share * (sample.prior_in_flight + self.segment) <= self.window {
             if let Some(epoch) = &mut self.state.epoch {
@@ -266,7 +268,7 @@ mod tests {
         Instant::from_nanos((seconds * 1e9).round() as u64)
     }
 
-    /// Acknowledges single segments for `duration` seconds, a window every round trip, from `now` on.
+    /// Acknowledges single segments, one window per round trip, from `now` for `duration` seconds.
     fn run(cubic: &mut Cubic, now: &mut f64, duration: f64, rtt: f64) {
         let end = *now + duration;
         while *now < end {
@@ -301,7 +303,7 @@ mod tests {
             (15.0, 1082.8),
             (18.1712, 1300.0),
         ];
-        // Reno adds 5 segments a second here, so that the curve is what shows.
+        // Reno adds 5 segments per second here, so that the cubic curve is higher.
         let rtt = 0.1;
         let mut cubic = cubic(1000.0);
         cubic.on_congestion(seconds(0.0), Congestion::Loss, 1000.0);
@@ -312,7 +314,7 @@ mod tests {
             assert!((epoch.window(at) - window).abs() < 0.05, "W({at}) = {}", epoch.window(at));
             let wait = at - now;
             run(&mut cubic, &mut now, wait, rtt);
-            // The window follows within a round trip.
+            // The window follows with a lag of at most one round trip.
             let (least, most) = (epoch.window(at - rtt) - 0.05, epoch.window(at + rtt) + 0.05);
             assert!(
                 (least..=most).contains(&cubic.cwnd()),
@@ -322,8 +324,8 @@ mod tests {
         }
     }
 
-    /// Section 4.3: on a short round trip the window grows as Reno's with alpha = 0.529, and by one
-    /// segment a round trip once it is where it was.
+    /// Section 4.3: with a short RTT, the window grows as Reno's with alpha = 0.529. Above the
+    /// previous window it grows by one segment per round trip.
     #[test]
     fn the_reno_friendly_region() {
         let rtt = 0.01;
@@ -341,7 +343,8 @@ mod tests {
         assert!((grown - 10.0).abs() < 0.3, "{grown}");
     }
 
-    /// Section 4.7: a window that did not come back to its maximum gives way to others.
+    /// Section 4.7: a flow whose window has not reached its previous maximum releases bandwidth to
+    /// other flows.
     #[test]
     fn fast_convergence() {
         let mut cubic = cubic(100.0);
@@ -349,7 +352,7 @@ mod tests {
         for (in_use, w_max, cwnd) in [
             (100.0, 100.0, 70.0),
             (70.0, 70.0 * 0.85, 49.0),
-            // 49 lies below 59.5: once more.
+            // 49 is below 59.5: fast convergence again.
             (49.0, 49.0 * 0.85, 34.3),
         ] {
             cubic.on_congestion(now, Congestion::Loss, in_use);
@@ -362,13 +365,13 @@ mod tests {
         assert!((cubic.state.w_max.unwrap() - 50.0).abs() < 1e-9, "above 41.65: its own");
     }
 
-    /// Section 4.8: K = 0 and the window where avoidance begins.
+    /// Section 4.8: K = 0, and the maximum is the window at the start of congestion avoidance.
     #[test]
     fn after_a_timeout_the_curve_begins_at_its_origin() {
         let mut cubic = cubic(100.0);
         cubic.on_timeout(seconds(0.0), Some(100.0));
         assert_eq!((cubic.cwnd(), cubic.ssthresh()), (1.0, 70.0));
-        // The same segment once more: the threshold stays.
+        // Another timeout of this segment: the threshold is unchanged.
         cubic.on_timeout(seconds(1.0), None);
         assert_eq!((cubic.cwnd(), cubic.ssthresh()), (1.0, 70.0));
         let mut now = 0.0;
@@ -378,7 +381,8 @@ mod tests {
         assert!(cubic.cwnd() > 70.0);
     }
 
-    /// Section 4.9: a reduction that was spurious is taken back, unless the window has grown beyond.
+    /// Section 4.9: a spurious reduction is undone, unless the window has grown beyond its previous
+    /// value.
     #[test]
     fn spurious_reductions_are_taken_back() {
         let mut cubic = cubic(100.0);
@@ -391,7 +395,8 @@ mod tests {
         assert_eq!((cubic.cwnd(), cubic.ssthresh()), (150.0, 70.0));
     }
 
-    /// Section 5.8: what does not use its window does not grow it, and its clock stands.
+    /// Section 5.8: while the sender does not use its window, the window does not grow and the
+    /// epoch is suspended.
     #[test]
     fn an_idle_sender_does_not_grow() {
         let mut cubic = cubic(100.0);

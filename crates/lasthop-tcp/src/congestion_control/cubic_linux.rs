@@ -1,18 +1,18 @@
-//! CUBIC as Linux computes it (`tcp_cubic.c`; RFC 9438 tells the same law in real numbers).
+//! CUBIC as implemented in Linux (`tcp_cubic.c`; RFC 9438 specifies the algorithm in real numbers).
 //!
 //! ```text
-//!   target = origin + C (t + least RTT - K)^3       C = 410/1024, K = cbrt((W_max - cwnd) / C),
-//!                                                      in whole 1024ths of a second
-//!   count  = cwnd / (target - cwnd)                 delivered segments for one more; 100 cwnd at the target
-//!            at most 20 before the first reduction; at most what a Reno of the same share would need;
+//!   target = origin + C (t + minimum RTT - K)^3     C = 410/1024, K = cbrt((W_max - cwnd) / C),
+//!                                                      a multiple of 1/1024 s
+//!   count  = cwnd / (target - cwnd)                 delivered segments per segment of growth; 100 cwnd at the target
+//!            at most 20 before the first reduction; at most the count of the Reno-friendly window;
 //!            at least 2
-//!   congestion   W_max = cwnd, or cwnd (1 + beta) / 2 if it had not come back to W_max
+//!   congestion   W_max = cwnd, or cwnd (1 + beta) / 2 if cwnd was still below W_max
 //!                ssthresh = max(beta cwnd, 2)       beta = 717/1024
-//!   timeout      the same threshold; the curve is forgotten
+//!   timeout      ssthresh as for congestion; W_max and the epoch are cleared
 //! ```
 //!
-//! Windows are whole segments. The count is computed at most every 31 ms unless the window has moved. HyStart
-//! (`hystart_linux.rs`) ends slow start.
+//! Windows are whole segments. The count is updated at most every 31 ms unless the window has
+//! changed. HyStart (`hystart_linux.rs`) ends slow start.
 
 use super::super::config::Config;
 use super::hystart_linux::HyStartLinux;
@@ -21,30 +21,32 @@ use super::{AckSample, Congestion, CongestionControl};
 use lasthop_base::units::{Duration, Instant};
 
 const C: f64 = 410.0 / 1024.0;
-/// beta in 1024ths.
+/// beta in units of 1/1024.
 const BETA: u64 = 717;
-/// K is a whole number of 1/1024 s, so that a curve without a round trip begins below the window, not at it.
+/// Units of K per second. K is rounded down, so that a curve without an RTT sample begins below the
+/// window, not at it.
 const K_UNITS: f64 = 1024.0;
-/// Reno's share: 8 (1024 + beta) / 3 (1024 - beta), whole; a segment more after cwnd * 15 / 8 delivered ones.
+/// Reno-friendly growth: one segment per cwnd * 15 / 8 delivered segments. The constant is 8 (1024
+/// + beta) / 3 (1024 - beta), rounded down.
 const RENO_SHARE: u32 = (8 * (1024 + BETA) / 3 / (1024 - BETA)) as u32;
-/// Count at most before the first reduction.
+/// Maximum count before the first reduction.
 const MOST_AT_FIRST: u32 = 20;
-/// The count stays as it is for this long unless the window moves: a 32nd of a second.
+/// Minimum interval between updates of the count while the window is unchanged: 1/32 s.
 const UPDATE: Duration = Duration::from_nanos(31_250_000);
-/// Samples of the round trip do not count for so long after a reduction.
+/// Duration after a reduction during which RTT samples are ignored.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// The curve since the latest reduction.
+/// Curve since the latest reduction.
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
     start: Instant,
-    /// Seconds to the origin.
+    /// Time from the start to the origin, in seconds.
     k: f64,
-    /// Segments.
+    /// Window at the plateau of the curve, in segments.
     origin: u32,
-    /// Segments delivered towards the next segment of Reno's window.
+    /// Segments delivered towards the next segment of the Reno-friendly window.
     delivered: u32,
-    /// Reno's window.
+    /// Reno-friendly window, in segments.
     reno: u32,
 }
 
@@ -55,19 +57,19 @@ pub struct CubicLinux {
     hystart: Option<HyStartLinux>,
     /// Window before the latest reduction; 0 before the first.
     w_max: u32,
-    /// Least round trip; `None` before the first.
+    /// Minimum RTT; `None` before the first sample.
     least: Option<Duration>,
     epoch: Option<Epoch>,
-    /// Delivered segments for one more.
+    /// Delivered segments per segment of growth.
     count: u32,
-    /// When the count was computed, and for which window.
+    /// Time and window of the latest update of the count.
     computed: Option<(Instant, u32)>,
     last_sent: Instant,
     is_idle: bool,
 }
 
 impl CubicLinux {
-    /// `cwnd` segments to begin with.
+    /// Creates the algorithm with a window of `cwnd` segments.
     pub fn new(config: &Config, cwnd: f64) -> Self {
         CubicLinux {
             window: WholeWindow::new(config, cwnd),
@@ -104,7 +106,7 @@ impl CubicLinux {
         }
     }
 
-    /// Computes how many delivered segments give one more.
+    /// Updates the number of delivered segments per segment of growth.
     fn update(&mut self, now: Instant, delivered: u32) {
         let cwnd = self.window.cwnd;
         let w_max = self.w_max;
@@ -191,7 +193,7 @@ impl CongestionControl for CubicLinux {
         self.window.cwnd = 1;
     }
 
-    /// Time without anything outstanding does not count.
+    /// Excludes time without outstanding data from the epoch.
     fn on_sent(&mut self, now: Instant, _bytes: u64) {
         if std::mem::take(&mut self.is_idle)
             && let Some(epoch) = &mut self.epoch
@@ -233,7 +235,8 @@ mod tests {
         }
     }
 
-    /// The curve after a loss at 1,000 segments: beta = 717/1024 leaves 700, K = cbrt(300 / 0.4004) = 9.08 s.
+    /// The curve after a loss at 1,000 segments: beta = 717/1024 reduces the window to 700, K =
+    /// cbrt(300 / 0.4004) = 9.08 s.
     #[test]
     fn the_curve_after_a_loss() {
         let mut cubic = cubic(1000.0);
@@ -245,7 +248,8 @@ mod tests {
         {
             run(&mut cubic, &mut now, at - before, 0.1);
             before = at;
-            // The integer counts follow the curve within a round trip, and by a segment or two.
+            // The integer counts follow the curve with a lag of one round trip and of one or two
+            // segments.
             let slack = 0.012 * window;
             assert!((cubic.cwnd() - window).abs() < slack, "{at}: {} {window}", cubic.cwnd());
         }
@@ -264,7 +268,7 @@ mod tests {
         assert_eq!((cubic.w_max, cubic.cwnd()), (0, 1.0));
     }
 
-    /// On a short round trip Reno's share decides: a segment more for 15/8 windows.
+    /// With a short RTT, Reno-friendly growth applies: one segment per 15/8 windows.
     #[test]
     fn the_reno_friendly_region() {
         let mut cubic = cubic(20.0);

@@ -1,16 +1,17 @@
-//! DCTCP (RFC 8257): a mark reduces the window by the share of segments that were marked.
+//! DCTCP (RFC 8257): marks reduce the window by the fraction of marked segments.
 //!
 //! ```text
-//!   at the end of a window   alpha = (1 - g) alpha + g M       M: share of bytes that were marked (`mark_share.rs`)
+//!   at the end of a window   alpha = (1 - g) alpha + g M       M: fraction of marked bytes (`mark_share.rs`)
 //!   marks, once a window     ssthresh = cwnd = cwnd (1 - alpha/2)
 //!   loss, timeout            as Reno
 //!   growth                   as Reno
 //! ```
 //!
-//! For queues that mark every segment above a low threshold (`step`). The receiver tells of each
-//! segment whether it was marked (`tcp/ecn.rs`), and ECN is on.
+//! DCTCP is intended for queues that mark every segment above a low threshold (`step`). The
+//! receiver echoes the mark of each segment (`ecn.rs`), and ECN is on.
 //!
-//! *Not modelled*: marks on SYN and on retransmissions; section 3.5's back-off of a timer at a window of two segments.
+//! *Not modelled*: marks on SYNs and retransmissions; the timer backoff at a window of two segments
+//! (section 3.5).
 
 use super::super::config::Config;
 use super::Congestion;
@@ -43,7 +44,7 @@ impl LawKeys for DctcpKeys {
 pub struct Dctcp {
     window: Window,
     share: MarkShare,
-    /// The window in hand ends when this byte is acknowledged.
+    /// The current window ends when SND.UNA exceeds this sequence number.
     end: u64,
 }
 
@@ -84,8 +85,8 @@ mod tests {
     use super::super::testing::{Acks, avoid, law, ms};
     use super::*;
 
-    /// By hand: alpha falls by a sixteenth in each window without marks, and comes to the share of marks where that is
-    /// steady: one segment in four, a window of 20 falls to 17.5.
+    /// alpha decreases by 1/16 in each window without marks, and converges to a steady fraction of
+    /// marks. With one segment in four marked, a window of 20 is reduced to 17.5.
     #[test]
     fn alpha_is_the_share_of_marks() {
         let mut law = law::<DctcpKeys>(20.0);
@@ -112,7 +113,7 @@ mod tests {
         assert_eq!(law.cwnd(), 8.0);
     }
 
-    /// Section 3.3: alpha is 1 at first, so that the first mark halves.
+    /// Section 3.3: alpha is 1 initially, so that the first mark halves the window.
     #[test]
     fn the_first_mark_halves() {
         let mut law = law::<DctcpKeys>(20.0);

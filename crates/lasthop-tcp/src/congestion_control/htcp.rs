@@ -3,20 +3,20 @@
 //!
 //! ```text
 //!   D = time since the latest congestion, seconds
-//!   avoidance    cwnd += alpha / cwnd each ACK, alpha = 2 (1 - beta) f
-//!                f = 1 for D <= 1, else 1 + 10 (D - 1) + ((D - 1) / 2)^2, times RTT_min / 100 ms held between 1/10 and 2,
-//!                at least 1; alpha at least 1
+//!   avoidance    cwnd += alpha / cwnd each ACK, alpha = 2 (1 - beta) f, at least 1
+//!                f = 1 for D <= 1, else 1 + 10 (D - 1) + ((D - 1) / 2)^2, times RTT_min / 100 ms clamped to 0.1 to 2,
+//!                at least 1
 //!   congestion   ssthresh = beta cwnd
-//!                throughput within a fifth of that before the last congestion: beta = RTT_min / RTT_max in [0.5, 0.8]
-//!                otherwise beta = 0.5
-//!   timeout      the same, and beta begins at 0.5 again
+//!                throughput within 20 % of the value before the previous congestion:
+//!                beta = RTT_min / RTT_max in [0.5, 0.8], otherwise beta = 0.5
+//!   timeout      ssthresh as for congestion; beta restarts at 0.5
 //! ```
 //!
-//! Throughput is what a window of ACKs delivers over its time, smoothed by 1/4; the highest of an epoch counts. RTT_max
-//! follows the samples by at most 20 ms at a time, and decays by a twentieth of its distance to RTT_min at each
-//! congestion. All this as in Linux.
+//! Throughput is the data acknowledged in a window of ACKs divided by its duration, smoothed with
+//! weight 1/4. The maximum of an epoch is used. RTT_max increases by at most 20 ms per sample. At
+//! each congestion, its distance to RTT_min decreases by 5 %. All this follows Linux.
 //!
-//! *Not modelled*: Linux's switch of scaling by the round trip.
+//! *Not modelled*: Linux's option to disable scaling by the RTT.
 
 use super::super::config::Config;
 use super::bandwidth::MinRtt;
@@ -28,11 +28,11 @@ use lasthop_base::units::{Duration, Instant};
 
 const BETA_MIN: f64 = 0.5;
 const BETA_MAX: f64 = 0.8;
-/// The round trip at which growth is not scaled, seconds.
+/// RTT for which growth is not scaled, in seconds.
 const REFERENCE_RTT: f64 = 0.1;
-/// Adaptive back-off needs a round trip of this length, seconds.
+/// Minimum RTT for adaptive backoff, in seconds.
 const SHORTEST_RTT: f64 = 0.01;
-/// RTT_max grows by so much a sample at most, seconds.
+/// Maximum increase of RTT_max per sample, in seconds.
 const RTT_STEP: f64 = 0.02;
 
 table! {
@@ -60,13 +60,13 @@ impl LawKeys for HtcpKeys {
     }
 }
 
-/// What windows of ACKs deliver, segments a second.
+/// Throughput of windows of ACKs, in segments per second.
 #[derive(Clone, Copy, Debug, Default)]
 struct Throughput {
-    /// Segments since `began`.
+    /// Segments acknowledged since `began`.
     count: f64,
     began: Option<Instant>,
-    /// Samples so far.
+    /// Number of samples.
     samples: u32,
     smoothed: f64,
     highest: f64,
@@ -97,7 +97,8 @@ impl Throughput {
         (self.count, self.began) = (0.0, Some(now));
     }
 
-    /// An epoch is over: its highest throughput. The next begins with the smoothed one.
+    /// Ends an epoch and returns its maximum throughput. The next epoch begins with the smoothed
+    /// throughput.
     fn end_epoch(&mut self) -> f64 {
         self.samples = self.samples.min(4);
         (self.count, self.began) = (0.0, None);
@@ -109,30 +110,30 @@ impl Throughput {
 #[derive(Clone, Copy, Debug)]
 pub struct Htcp {
     window: Window,
-    /// Share of the window that congestion leaves.
+    /// Multiplicative decrease.
     beta: f64,
     last_congestion: Option<Instant>,
     min_rtt: MinRtt,
-    /// Growth by the least round trip over the one of reference.
+    /// Scale of the growth: minimum RTT over [`REFERENCE_RTT`], clamped.
     scale: f64,
-    /// Seconds; zero before the first sample.
+    /// Maximum RTT in seconds; zero before the first sample.
     max_rtt: f64,
     throughput: Throughput,
-    /// Highest throughput of the epoch before.
+    /// Maximum throughput of the previous epoch.
     old_highest: f64,
-    /// Has throughput been steady over an epoch, so that beta may follow the queue?
+    /// Whether throughput was steady over an epoch, so that beta may adapt to the queueing delay.
     adapts: bool,
 }
 
 impl Htcp {
-    /// A round trip that may be the least.
+    /// Processes an RTT sample for the minimum RTT and the scale.
     fn hear(&mut self, rtt: Option<Duration>) {
         if self.min_rtt.add(rtt) {
             self.scale = (self.min_rtt.seconds() / REFERENCE_RTT).clamp(0.1, 2.0);
         }
     }
 
-    /// Segments that a window of ACKs adds, `elapsed` seconds after congestion.
+    /// Returns the growth per window of ACKs in segments, `elapsed` seconds after congestion.
     fn alpha(&self, elapsed: f64) -> f64 {
         let mut growth = 1.0;
         if elapsed > 1.0 {
@@ -208,8 +209,8 @@ mod tests {
     use super::super::{Congestion, CongestionControl};
     use super::*;
 
-    /// By hand with beta = 0.5: f itself at a round trip of 100 ms, a tenth of it at 10 ms and less, twice at 200 ms and
-    /// more.
+    /// With beta = 0.5: f for an RTT of 100 ms, a tenth of it for 10 ms and less, twice as much for
+    /// 200 ms and more.
     #[test]
     fn growth_by_the_time_since_congestion() {
         for (elapsed, rtt, alpha) in [
@@ -232,7 +233,8 @@ mod tests {
         }
     }
 
-    /// Two epochs of the same throughput: the third reduction leaves RTT_min / RTT_max; another throughput: half.
+    /// After two epochs with equal throughput, the third reduction is by RTT_min / RTT_max; after a
+    /// change, by half.
     #[test]
     fn the_reduction_follows_the_queue_while_throughput_is_steady() {
         let mut htcp = law::<HtcpKeys>(20.0);
@@ -263,7 +265,8 @@ mod tests {
         htcp.set_cwnd(cwnd);
     }
 
-    /// A round trip of 100 ms: one segment each in the first second, eleven and more in the third.
+    /// With an RTT of 100 ms, one segment per round trip in the first second, at least 11 in the
+    /// third.
     #[test]
     fn the_window_takes_off_after_a_second() {
         let mut htcp = law::<HtcpKeys>(20.0);

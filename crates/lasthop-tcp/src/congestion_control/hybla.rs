@@ -2,15 +2,16 @@
 //! Communications and Networking 22(5), 2004; Linux `tcp_hybla`).
 //!
 //! ```text
-//!   rho = max(1, RTT / RTT_0), RTT the least so far: the window, in segments a second, grows as that of a
-//!   connection with the round trip RTT_0 would
+//!   rho = max(1, RTT / RTT_0) with the minimum RTT: the window, in segments per second, grows like the window of a
+//!   connection with RTT_0
 //!   slow start   cwnd += 2^min(rho, 16) - 1 each ACK, at most to ssthresh
 //!   avoidance    cwnd += rho^2 / cwnd each ACK
 //!   congestion   as Reno
 //! ```
 //!
-//! The limit of 16 is Linux's. With a long round trip slow start takes what the receive window allows within one: the
-//! paper pairs it with pacing and an estimate of the first threshold.
+//! The limit of 16 is Linux's. With a long RTT, slow start fills the receive window within one
+//! round trip. The paper therefore combines it with pacing and an estimate of the initial
+//! threshold.
 //!
 //! *Not modelled*: that estimate; an initial window of rho segments.
 
@@ -22,7 +23,7 @@ use super::window::{Cause, Window, WindowLaw};
 use lasthop_base::schema::keys::{Limits, table};
 use lasthop_base::units::{Duration, Instant};
 
-/// The largest rho in slow start (Linux).
+/// Maximum rho in slow start (Linux).
 const MAX_EXPONENT: f64 = 16.0;
 
 table! {
@@ -57,7 +58,7 @@ pub struct Hybla {
     window: Window,
     min_rtt: MinRtt,
     rho: f64,
-    /// What an ACK adds in slow start.
+    /// Growth per ACK in slow start, in segments.
     jump: f64,
 }
 
@@ -98,7 +99,8 @@ mod tests {
     use super::super::testing::{Acks, avoid, law};
     use super::*;
 
-    /// Section 3: rho^2 segments a round trip in avoidance, whatever it lasts; 2^rho - 1 an ACK in slow start.
+    /// Section 3: rho^2 segments per round trip in avoidance, for any RTT; 2^rho - 1 per ACK in
+    /// slow start.
     #[test]
     fn growth_of_both_phases() {
         for (rtt, rho, jump) in
@@ -119,7 +121,8 @@ mod tests {
         }
     }
 
-    /// 1 s of avoidance adds as many segments a second to the rate at 25 ms as at 200 ms.
+    /// 1 s of avoidance increases the rate, in segments per second, by an amount that does not
+    /// depend on the RTT.
     #[test]
     fn the_rate_grows_alike_whatever_the_round_trip() {
         let mut rates = Vec::new();
@@ -131,7 +134,8 @@ mod tests {
             acks.rounds(&mut hybla, rtt, (1000.0 / rtt) as u32);
             rates.push((hybla.cwnd() - 500.0 * rtt / 100.0) / (rtt / 1000.0));
         }
-        // Forty segments of a window each 25 ms: 40 / 0.025 = 1600 segments a second.
+        // 40 segments of growth per window with an RTT of 25 ms: 40 / 0.025 = 1600 segments per
+        // second.
         assert!(rates.iter().all(|rate| (rate / 1600.0 - 1.0).abs() < 0.05), "{rates:?}");
     }
 

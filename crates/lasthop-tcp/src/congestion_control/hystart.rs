@@ -1,17 +1,18 @@
-//! HyStart++: leaves slow start when the round-trip time grows (RFC 9406, section 4.2).
+//! HyStart++: leaves slow start when the RTT increases (RFC 9406, section 4.2).
 //!
 //! ```text
-//!               round trips of this round >= those of the last + RttThresh
-//!   SLOW START ----------------------------------------------------------> CSS: a quarter of the growth
+//!               minimum RTT of this round >= that of the previous round + RttThresh
+//!   SLOW START ----------------------------------------------------------> CSS: 1/4 of the growth
 //!        ^                                                                  |  |
-//!        +----- round trips of a CSS round below the baseline --------------+  | CSS_ROUNDS rounds
+//!        +----- minimum RTT of a CSS round below the baseline --------------+  | CSS_ROUNDS rounds
 //!                                                                              v
 //!                                                                     congestion avoidance
 //! ```
 //!
-//! A round ends when the byte that was next at its beginning (windowEnd) is acknowledged; its round-trip time is the least of
-//! its samples, and at least eight must have been taken. Used in every slow start (the RFC: at least in the
-//! first), each of which begins afresh: what rounds before a loss or a timeout told says nothing of it.
+//! A round ends when SND.NXT of its beginning (windowEnd) is acknowledged. Its RTT is the minimum
+//! of at least eight samples. HyStart++ is used in every slow start, although section 4.3 recommends
+//! it only for the initial one. Each slow start begins with reset state, because samples from before
+//! a loss or a timeout do not apply to it.
 
 use super::AckSample;
 use lasthop_base::units::Duration;
@@ -22,19 +23,19 @@ const MIN_RTT_DIVISOR: u64 = 8;
 const N_RTT_SAMPLE: u32 = 8;
 const CSS_GROWTH_DIVISOR: f64 = 4.0;
 const CSS_ROUNDS: u32 = 5;
-/// Segments by which an ACK grows the window at most, without pacing.
+/// Maximum growth of the window per ACK without pacing, in segments.
 const L: f64 = 8.0;
 
-/// Conservative Slow Start, while it lasts.
+/// Conservative Slow Start in progress.
 #[derive(Clone, Copy, Debug)]
 struct Css {
     /// cssBaselineMinRtt.
     baseline: Duration,
-    /// Rounds begun in it, the one in which it began included.
+    /// Number of rounds in CSS, including the round in which it began.
     rounds: u32,
 }
 
-/// State of HyStart++; no sample is `None`, where the RFC says infinity.
+/// State of HyStart++. `None` stands for the RFC's infinity: no sample.
 #[derive(Clone, Copy, Debug)]
 pub struct HyStart {
     /// windowEnd.
@@ -43,12 +44,12 @@ pub struct HyStart {
     current_round_min: Option<Duration>,
     samples: u32,
     css: Option<Css>,
-    /// Growth of an ACK at most, in segments.
+    /// Maximum growth per ACK, in segments.
     limit: f64,
 }
 
 impl HyStart {
-    /// Before the first ACK.
+    /// Creates the state before the first ACK.
     pub fn new(is_paced: bool) -> Self {
         HyStart {
             window_end: 0,
@@ -60,19 +61,19 @@ impl HyStart {
         }
     }
 
-    /// Slow start is over for a loss, a mark or a timeout; the next one begins afresh.
+    /// Resets the state: a loss, a mark or a timeout has ended slow start.
     pub fn reset(&mut self) {
         *self = HyStart { limit: self.limit, ..HyStart::new(false) };
     }
 
-    /// Is growth slowed down?
+    /// Returns `true` in Conservative Slow Start.
     #[cfg(test)]
     pub fn is_conservative(&self) -> bool {
         self.css.is_some()
     }
 
-    /// An ACK arrived in slow start: by how many segments the window grows, and whether slow start is
-    /// over.
+    /// Processes an ACK in slow start. Returns the growth of the window in segments, and whether
+    /// slow start is over.
     pub fn on_ack(&mut self, sample: &AckSample, segment: u64) -> (f64, bool) {
         let mut is_over = false;
         if sample.snd_una > self.window_end {
@@ -89,7 +90,7 @@ impl HyStart {
         (if self.css.is_some() { growth / CSS_GROWTH_DIVISOR } else { growth }, is_over)
     }
 
-    /// Begins a round. Says whether that ends slow start.
+    /// Starts a round. Returns `true` if slow start is over.
     fn end_round(&mut self) -> bool {
         self.last_round_min = self.current_round_min.take();
         self.samples = 0;
@@ -102,7 +103,7 @@ impl HyStart {
         is_over
     }
 
-    /// Compares this round with the last.
+    /// Compares the RTT of this round with that of the previous round.
     fn look(&mut self) {
         let (Some(current), true) = (self.current_round_min, self.samples >= N_RTT_SAMPLE) else {
             return;
@@ -127,9 +128,9 @@ mod tests {
     use crate::presets::{Overrides, Profile, Variant, config};
     use lasthop_base::units::Instant;
 
-    /// Rounds of eight segments; each row is the round-trip time of a round in ms, what the window
-    /// grows by in its last ACK (in eighths of a segment, so that a quarter of one is 2), and whether
-    /// slow start ended with its first.
+    /// Simulates rounds of eight segments. Each row is the RTT of a round in ms, the growth of the
+    /// window at its last ACK, and whether slow start ended with the first ACK. The growth is in
+    /// units of 1/8 segment, so that 1/4 segment is 2.
     fn play(rows: &[(u64, u64, bool)]) -> HyStart {
         let mut hystart = HyStart::new(false);
         let mut una = 0;
@@ -145,7 +146,7 @@ mod tests {
                     is_window_limited: true,
                     prior_in_flight: 8000,
                     snd_una: una,
-                    // Byte `snd_max` of the first ACK is acknowledged by the ninth.
+                    // The ninth ACK acknowledges byte `snd_max` of the first ACK.
                     snd_max: una + 7000,
                     rtt: Some(Duration::from_millis(millis)),
                     srtt: Duration::ZERO,
@@ -163,18 +164,18 @@ mod tests {
     fn a_round_trip_that_grows_by_an_eighth_ends_slow_start_after_five_rounds() {
         let hystart = play(&[
             (80, 8, false),
-            (89, 8, false),  // 80/8 = 10 ms more would be needed.
-            (101, 2, false), // 89 + 11.125: conservative from the eighth sample on, round 1.
+            (89, 8, false),  // The threshold is 80/8 = 10 ms.
+            (101, 2, false), // 89 + 11.125: CSS from the eighth sample on, round 1.
             (101, 2, false),
             (110, 2, false),
             (110, 2, false),
             (110, 2, false),
-            (110, 8, true), // The sixth: over, and nothing is slowed down any more.
+            (110, 8, true), // The sixth: slow start is over, growth is full again.
         ]);
         assert!(!hystart.is_conservative());
     }
 
-    /// A timeout in the second round, while growth is slowed down: the slow start after it begins afresh.
+    /// A timeout in CSS, in the second round: the following slow start has reset state.
     #[test]
     fn slow_start_after_a_timeout_begins_afresh() {
         let set = Overrides { hystart: Some(true), ..Overrides::default() };

@@ -1,13 +1,13 @@
-//! HyStart as Linux's CUBIC has it (Ha and Rhee, "Hybrid Slow Start for High-Bandwidth and Long-Distance Networks",
-//! PFLDnet 2008; `tcp_cubic.c`).
+//! HyStart as implemented in Linux's CUBIC (Ha and Rhee, "Hybrid Slow Start for High-Bandwidth and
+//! Long-Distance Networks", PFLDnet 2008; `tcp_cubic.c`).
 //!
-//! A round ends when what was sent at its beginning is acknowledged. From a window of 16 segments on, slow start is
-//! over as soon as
+//! A round ends when all data sent before its beginning is acknowledged. With a window of at least
+//! 16 segments, slow start ends as soon as one of these conditions holds:
 //!
-//! - ACKs that follow one another within 2 ms have gone on for half of the least round trip (and the 1 ms of a
-//!   segmentation burst), or for all of it with pacing; or
-//! - after eight samples of a round its least round trip exceeds that of the connection by an eighth, held
-//!   between 4 and 16 ms.
+//! - A train of ACKs spaced at most 2 ms has lasted for half of the minimum RTT plus 1 ms (the
+//!   duration of a TSO burst). With pacing, it must last for the whole sum.
+//! - After eight samples, the minimum RTT of the round exceeds the minimum RTT of the connection by
+//!   1/8 of the latter. This threshold is clamped to 4 to 16 ms.
 
 use super::AckSample;
 use lasthop_base::units::{Duration, Instant};
@@ -25,17 +25,17 @@ pub struct HyStartLinux {
     is_over: bool,
     is_paced: bool,
     round_start: Instant,
-    /// When the latest ACK of the train came.
+    /// Arrival time of the latest ACK of the train.
     last_ack: Instant,
-    /// The round ends when this is acknowledged.
+    /// The round ends when SND.UNA exceeds this sequence number.
     end: u64,
-    /// Least round trip of the round.
+    /// Minimum RTT of the round.
     least: Duration,
     samples: u32,
 }
 
 impl HyStartLinux {
-    /// Before the first ACK.
+    /// Creates the state before the first ACK.
     pub fn new(is_paced: bool) -> Self {
         HyStartLinux {
             is_over: false,
@@ -48,13 +48,13 @@ impl HyStartLinux {
         }
     }
 
-    /// Are segments paced?
+    /// Returns `true` if segments are paced.
     pub fn is_paced(&self) -> bool {
         self.is_paced
     }
 
-    /// A round trip of `rtt` was measured in slow start with a window of `cwnd` segments; `min_rtt` is the least of
-    /// the connection. Returns whether slow start is over.
+    /// Processes the RTT sample `rtt` in slow start with a window of `cwnd` segments. `min_rtt` is
+    /// the minimum RTT of the connection. Returns `true` if slow start is over.
     pub fn on_ack(
         &mut self,
         sample: &AckSample,
@@ -102,8 +102,9 @@ mod tests {
         Instant::from_nanos(millis * 1_000_000)
     }
 
-    /// Plays two rounds of twelve ACKs, `spacing` apart; the first with a round trip of `base` ms, the second of `rtt`.
-    /// Returns the number of the ACK of the second that ends slow start.
+    /// Simulates two rounds of twelve ACKs, one ACK per `spacing`. The RTT is `base` ms in the first
+    /// round and `rtt` ms in the second. Returns the number of the ACK that ends slow start,
+    /// counted over both rounds.
     fn ends_at(cwnd: u32, base: u64, rtt: u64, spacing: u64, is_paced: bool) -> Option<u64> {
         let mut hystart = HyStartLinux::new(is_paced);
         for (round, millis) in [base, rtt].into_iter().enumerate() {
@@ -132,16 +133,16 @@ mod tests {
     #[test]
     fn delays_and_trains() {
         for (cwnd, base, rtt, spacing, is_paced, end) in [
-            // 80 / 8 = 10 ms more, and eight samples before one decides.
+            // The threshold is 80 / 8 = 10 ms; the first eight samples have no effect.
             (16, 80, 90, 5, false, None),
             (16, 80, 91, 5, false, Some(12 + 9)),
             (15, 80, 200, 5, false, None),
-            // The threshold lies between 4 and 16 ms.
+            // The threshold is clamped to 4 to 16 ms.
             (16, 16, 20, 5, false, None),
             (16, 16, 21, 5, false, Some(12 + 9)),
             (16, 400, 416, 5, false, None),
             (16, 400, 417, 5, false, Some(12 + 9)),
-            // ACKs every 2 ms: (19 + 1) / 2 = 10 ms are exceeded by the seventh of the round.
+            // ACKs every 2 ms: the seventh of the round exceeds (19 + 1) / 2 = 10 ms.
             (16, 19, 19, 2, false, Some(7)),
             (16, 19, 19, 2, true, Some(12)),
             (16, 19, 19, 3, false, None),

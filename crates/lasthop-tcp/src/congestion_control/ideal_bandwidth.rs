@@ -7,12 +7,12 @@
 //!   timeout      ssthresh the same; cwnd = 1
 //! ```
 //!
-//! BW and RTT_min are known, not measured. What a scenario does not give comes from its links: BW is the payload that the
-//! narrowest link carries, divided by the TCP flows that cross it the same way; RTT_min is that of a full segment and its
-//! acknowledgment through empty queues.
+//! BW and RTT_min are given, not measured. Values that a scenario omits are derived from its links.
+//! BW is the payload rate of the slowest link, divided by the number of TCP flows that use it in
+//! this direction. RTT_min is the RTT of a full segment and its ACK through empty queues.
 //!
-//! *Not modelled*: what other flows leave from moment to moment; retransmissions of the link and contention for the air
-//! in BW.
+//! *Not modelled*: the bandwidth that other flows leave unused at a given time; the effect of
+//! link-layer retransmissions and medium contention on BW.
 
 use super::super::config::{Config, RecoveryKind};
 use super::family::LawKeys;
@@ -48,11 +48,11 @@ impl LawKeys for IdealBandwidthKeys {
     }
 }
 
-/// A window whose threshold is known.
+/// A window with a given threshold.
 #[derive(Clone, Copy, Debug)]
 pub struct IdealBandwidth {
     window: Window,
-    /// BW RTT_min in segments; none if nobody knows.
+    /// BW RTT_min in segments; `None` if unknown.
     carried: Option<f64>,
 }
 
@@ -80,7 +80,7 @@ mod tests {
     use super::super::{Congestion, CongestionControl};
     use super::*;
 
-    /// By hand: 1 Mbps over 100 ms is 12.5 segments of 1000 B, however often the window is reduced.
+    /// 1 Mbps over 100 ms is 12.5 segments of 1000 B, regardless of the number of reductions.
     #[test]
     fn losses_in_a_row_leave_the_threshold_where_it_is() {
         let keys = IdealBandwidthKeys {

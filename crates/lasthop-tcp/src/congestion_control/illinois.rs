@@ -2,17 +2,18 @@
 //! Networks", VALUETOOLS 2006; Linux `tcp_illinois`).
 //!
 //! ```text
-//!   once a round trip: d_a = its mean sample - RTT_min, d_m = RTT_max - RTT_min
-//!     alpha   10 for d_a <= d_m/100, else k1 / (k2 + d_a) down to 0.3 at d_m
-//!             once d_a was above, it takes 5 round trips below before alpha is 10 again
-//!     beta    1/8 for d_a <= d_m/10, 1/2 for d_a >= 8 d_m/10, straight in between
+//!   once per round trip: d_a = mean RTT sample - RTT_min, d_m = RTT_max - RTT_min
+//!     alpha   10 for d_a <= d_m/100, else k1 / (k2 + d_a), which falls to 0.3 at d_m
+//!             after a higher d_a, alpha returns to 10 only after 5 round trips with d_a <= d_m/100
+//!     beta    1/8 for d_a <= d_m/10, 1/2 for d_a >= 8 d_m/10, linear in between
 //!     cwnd < 15: alpha = 1, beta = 1/2
 //!   avoidance    cwnd += alpha / cwnd each ACK
 //!   congestion   ssthresh = (1 - beta) cwnd
-//!   timeout      the same, then alpha = 1, beta = 1/2
+//!   timeout      ssthresh as for congestion; then alpha = 1, beta = 1/2
 //! ```
 //!
-//! *Not modelled*: nothing of the Linux module but its integer arithmetic.
+//! *Not modelled*: the integer arithmetic of the Linux module, with which this is otherwise
+//! identical.
 
 use super::super::config::Config;
 use super::family::LawKeys;
@@ -26,9 +27,9 @@ const ALPHA_MIN: f64 = 0.3;
 const ALPHA_MAX: f64 = 10.0;
 const BETA_MIN: f64 = 0.125;
 const BETA_MAX: f64 = 0.5;
-/// Round trips below the first delay before alpha is the greatest again.
+/// Round trips below the first delay threshold before alpha returns to its maximum.
 const THETA: u32 = 5;
-/// Below this window it is Reno.
+/// Window in segments below which Reno is used.
 const LOW_WINDOW: f64 = 15.0;
 
 table! {
@@ -47,7 +48,7 @@ impl LawKeys for IllinoisKeys {
             rounds: Rounds::default(),
             base_rtt: f64::INFINITY,
             max_rtt: 0.0,
-            // Linux begins with the greatest.
+            // Linux begins with the maximum.
             alpha: ALPHA_MAX,
             beta: BETA_MAX,
             was_above: false,
@@ -61,12 +62,12 @@ impl LawKeys for IllinoisKeys {
 pub struct Illinois {
     window: Window,
     rounds: Rounds,
-    /// Seconds.
+    /// Minimum RTT in seconds.
     base_rtt: f64,
     max_rtt: f64,
     alpha: f64,
     beta: f64,
-    /// Has the delay been above the first threshold since alpha was the greatest?
+    /// Whether the delay has exceeded the first threshold since alpha was at its maximum.
     was_above: bool,
     rounds_below: u32,
 }
@@ -100,7 +101,7 @@ impl Illinois {
         }
     }
 
-    /// A round trip is over whose samples had this mean, in seconds.
+    /// Updates alpha and beta after a round trip whose samples had the given mean, in seconds.
     fn adjust(&mut self, mean: f64) {
         if self.window.cwnd() < LOW_WINDOW {
             (self.alpha, self.beta) = (1.0, BETA_MAX);
@@ -157,8 +158,8 @@ mod tests {
     use super::super::{Congestion, CongestionControl};
     use super::*;
 
-    /// d_m = 100 ms. By hand: at 1 ms alpha is still 10, at 100 ms it is 0.3; between, 990 / (99 + 32.33 (d - 1));
-    /// beta rises from 1/8 at 10 ms to 1/2 at 80 ms.
+    /// With d_m = 100 ms: alpha is 10 at 1 ms and 0.3 at 100 ms, 990 / (99 + 32.33 (d - 1)) in
+    /// between. beta increases from 1/8 at 10 ms to 1/2 at 80 ms.
     #[test]
     fn the_two_curves() {
         for (delay, alpha, beta) in [
@@ -186,7 +187,8 @@ mod tests {
         assert_eq!(alphas, [slow, slow, slow, slow, 10.0, 10.0]);
     }
 
-    /// On an empty path ten segments a window are added and an eighth is lost; on a full one 0.3 and a half.
+    /// With empty queues, 10 segments per window and a reduction by 1/8; with full queues, 0.3 and
+    /// 1/2.
     #[test]
     fn windows_on_an_empty_and_on_a_full_path() {
         for (rtt, adds, kept) in [(100.0, 10.0, 0.875), (200.0, 0.3, 0.5)] {

@@ -3,17 +3,17 @@
 //! ```text
 //!   every ACK n    R_n = (RTT R_(n-1) + bytes acknowledged) / (t_n - t_(n-1) + RTT)       available bandwidth (ABE)
 //!                  own = RTT R_n / segment, at least 2                                    optimum window
-//!   congestion warned of (a mark)         ssthresh = own, cwnd = min(cwnd, own)
-//!   loss, warned of within a round trip   the same
-//!   loss, not warned of                   nothing but the retransmission
-//!   timeout                               ssthresh = own, cwnd = 1
-//!   growth                                as Reno
+//!   congestion warning (a mark)                       ssthresh = own, cwnd = min(cwnd, own)
+//!   loss within one round trip after a warning        as for the warning
+//!   loss without a warning                            only the retransmission
+//!   timeout                                           ssthresh = own, cwnd = 1
+//!   growth                                            as Reno
 //! ```
 //!
-//! Routers warn by marking every packet while their mean queue is above one threshold. Where none marks, no loss but a
-//! timeout reduces the window.
+//! Routers signal congestion by marking every packet while their mean queue exceeds a threshold. If
+//! no router marks, only a timeout reduces the window.
 //!
-//! *Not modelled*: marks that raise the window to own.
+//! *Not modelled*: marks that raise the window to the optimum window.
 
 use super::super::config::{Config, RecoveryKind};
 use super::Congestion;
@@ -50,17 +50,17 @@ impl LawKeys for JerseyKeys {
 #[derive(Clone, Copy, Debug)]
 pub struct Jersey {
     window: Window,
-    /// The latest sample; zero before the first.
+    /// Latest RTT sample; zero before the first.
     rtt: Duration,
-    /// R_n in bytes a second.
+    /// R_n in bytes per second.
     rate: f64,
     last: Option<Instant>,
-    /// When a mark came last.
+    /// Arrival time of the latest mark.
     warned: Option<Instant>,
 }
 
 impl Jersey {
-    /// The optimum window in segments; none before the first round trip.
+    /// Returns the optimum window in segments; `None` before the first RTT sample.
     fn optimum(&self) -> Option<f64> {
         let carried = self.rate * self.rtt.as_secs_f64() / self.window.segment() as f64;
         (self.rtt > Duration::ZERO).then_some(carried)
@@ -108,14 +108,14 @@ mod tests {
     use super::super::testing::{Acks, law, ms};
     use super::*;
 
-    /// By hand with RTT = 100 ms and 1 kB every 10 ms: R = (0.1 R + 1000) / 0.11 from 0, so
-    /// R_n = 100 kB/s (1 - (1/1.1)^n), and the window 10 segments.
+    /// With RTT = 100 ms and 1 kB every 10 ms: R = (0.1 R + 1000) / 0.11 from 0, so that R_n = 100
+    /// kB/s (1 - (1/1.1)^n). The window converges to 10 segments.
     #[test]
     fn the_estimate_has_a_memory_of_a_round_trip() {
         let mut jersey = law::<JerseyKeys>(20.0);
         let mut acks = Acks::new();
         acks.ack(&mut jersey, 100.0, 0.0);
-        // The first ACK has no interval: 1 kB in a round trip.
+        // The first ACK has no interval: 1 kB per round trip.
         assert!((jersey.rate - 1e4).abs() < 1e-6);
         for n in 1..200 {
             acks.ack(&mut jersey, 100.0, 10.0);

@@ -1,24 +1,25 @@
 //! JTCP (Wu, Chen, "JTCP: Jitter-Based TCP for Heterogeneous Wireless Networks", JSAC 22(4), 2004).
 //!
 //! ```text
-//!   D  = (R_j - R_i) - (S_j - S_i)     how much later j arrived than it left, compared with i: jitter
-//!   Jr = sum of D / (R_last - R_first) over a round trip, at least 0: the share of segments that had to queue
+//!   D  = (R_j - R_i) - (S_j - S_i)     jitter: difference of arrival spacing and transmission spacing of segments i, j
+//!   Jr = sum of D / (R_last - R_first) over a round trip, at least 0: fraction of segments that were queued
 //!
 //!   growth                             as Reno
-//!   loss, Jr > k/cwnd                  ssthresh = 1/2 of what was in use, at most once a round trip
-//!   loss, Jr <= k/cwnd                 nothing but the retransmission: immediate recovery
-//!   timeout, Jr > k/cwnd               ssthresh = 1/2, cwnd = 1
-//!   timeout, Jr <= k/cwnd              ssthresh = cwnd = 1/2
+//!   loss, Jr > k/cwnd                  ssthresh = half of the flight size, at most once per round trip
+//!   loss, Jr <= k/cwnd                 only the retransmission (immediate recovery)
+//!   timeout, Jr > k/cwnd               ssthresh = half of the flight size, cwnd = 1
+//!   timeout, Jr <= k/cwnd              ssthresh = cwnd = half of the flight size
 //! ```
 //!
-//! With segments that come to the bottleneck at a rate A and leave it at B < A, D is 1/B - 1/A each and R_j - R_i is 1/B, so
-//! that Jr = (A - B)/A, and cwnd Jr is how many segments queued. The verdict of a loss is that of the last complete round
-//! trip. A mark of the network counts as congestion.
+//! If segments arrive at the bottleneck at rate A and are forwarded at rate B < A, each D is 1/B -
+//! 1/A and R_j - R_i is 1/B. Thus Jr = (A - B)/A, and cwnd Jr is the number of queued segments. A
+//! loss is classified with Jr of the last complete round trip. A congestion mark counts as
+//! congestion.
 //!
-//! When segments arrived the timestamps tell that the receiver puts on its acknowledgments; they stand for the fields of
-//! the paper. Where acknowledgments are delayed, the delay is part of that time.
+//! Arrival times are taken from the receiver's timestamps on ACKs. They replace the fields of the
+//! paper. If ACKs are delayed, the times include the delay.
 //!
-//! *Not modelled*: the average ratio and the rule by round trips of the patent of 2016 (US 9,432,297).
+//! *Not modelled*: the average ratio and the round-trip rule of the patent of 2016 (US 9,432,297).
 
 use super::super::config::{Config, RecoveryKind};
 use super::Congestion;
@@ -57,12 +58,12 @@ impl LawKeys for JtcpKeys {
     }
 }
 
-/// The jitter ratio of round trips.
+/// Jitter ratio per round trip.
 #[derive(Clone, Copy, Debug, Default)]
 struct Jitter {
-    /// The round trip in hand ends when this byte is acknowledged.
+    /// The current round trip ends when SND.UNA exceeds this sequence number.
     end: u64,
-    /// First and last segments that tell of it.
+    /// First and last segments of the round trip with known times.
     first: Option<Passage>,
     last: Option<Passage>,
     /// Jr of the last complete round trip.
@@ -96,11 +97,11 @@ pub struct Jtcp {
     keys: JtcpKeys,
     window: Window,
     jitter: Jitter,
-    /// The latest sample.
+    /// Latest RTT sample.
     rtt: Duration,
-    /// When a loss reduced the window last.
+    /// Time of the latest reduction after a loss.
     cut: Option<Instant>,
-    /// The window after the next expiry of the timer.
+    /// Window after the next timeout, in segments.
     after_timeout: f64,
 }
 
@@ -151,7 +152,8 @@ mod tests {
     use super::super::testing::{Acks, law, ms};
     use super::*;
 
-    /// Some windows of segments that leave `left` ms apart and arrive `arrived` ms apart.
+    /// Passes several windows of segments that are sent `left` ms apart and arrive `arrived` ms
+    /// apart.
     fn windows(jtcp: &mut Jtcp, acks: &mut Acks, left: f64, arrived: f64) {
         jtcp.window.ssthresh = 2.0;
         for _ in 0..60 {
@@ -159,8 +161,8 @@ mod tests {
         }
     }
 
-    /// By hand: sent every 8 ms and received every 10 ms, a fifth of the segments queued: Jr = 0.2, so that at a window
-    /// of 10 two of them did.
+    /// Sent every 8 ms and received every 10 ms, 20 % of the segments are queued: Jr = 0.2. At a
+    /// window of 10, these are 2 segments.
     #[test]
     fn a_loss_is_congestion_if_segments_queued() {
         for (left, ratio, cwnd) in [(8.0, 0.2, 5.0), (9.5, 0.05, 10.0), (12.0, 0.0, 10.0)] {

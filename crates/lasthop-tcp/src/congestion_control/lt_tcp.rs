@@ -1,16 +1,17 @@
-//! LT-TCP's window: losses are erasures and leave it alone; marks of the network reduce it.
+//! LT-TCP's window: losses are erasures and do not reduce it; congestion marks do.
 //!
 //! ```text
-//!   slow start   window < threshold   each ACK: window += bytes of the unit that it acknowledges
-//!   avoidance    otherwise            + one full segment a window, whatever the size of its units
+//!   slow start   window < threshold   each ACK: window += bytes of the acknowledged unit
+//!   avoidance    otherwise            one full segment per window, for any size of its units
 //!   mark         threshold = window = half of the window, at least two full segments
-//!   overflow     as a mark: more than half of a block is lost, and no mark was ever seen
-//!   timeout      threshold = half of what is in flight, window = one full segment; or nothing
+//!   overflow     as a mark: more than half of a block is lost, and no mark was ever received
+//!   timeout      threshold = half of the flight size, window = one full segment; or no change
 //! ```
 //!
-//! Source: Tickoo, Subramanian, Kalyanaraman and Ramakrishnan, "LT-TCP: End-to-end framework to improve TCP
-//! performance over networks with lossy channels", IWQoS 2005; Subramanian et al., COMSWARE 2007. Their formulas
-//! are not at hand: every constant is a key. What a connection with this law sends is in `tcp/blocks`.
+//! Source: Tickoo, Subramanian, Kalyanaraman and Ramakrishnan, "LT-TCP: End-to-end framework to
+//! improve TCP performance over networks with lossy channels", IWQoS 2005; Subramanian et al.,
+//! COMSWARE 2007. Their formulas are not available here; every constant is a key. The module
+//! `blocks` sends the data and parity of such a connection.
 
 use super::super::config::Config;
 use super::family::LawKeys;
@@ -63,7 +64,7 @@ impl LawKeys for LtTcpKeys {
     }
 }
 
-/// The window of LT-TCP, in bytes.
+/// LT-TCP's window, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct LtTcp {
     segment: f64,
@@ -156,7 +157,7 @@ mod tests {
         assert_eq!(law.window(), 12_000);
         law.on_congestion(Instant::ZERO, Congestion::Ecn, 12.0);
         assert_eq!((law.window(), law.ssthresh()), (6000, 6.0));
-        // A window of small units grows by a full segment.
+        // A window of small units grows by one full segment.
         (0..30).for_each(|_| ack(&mut law, 200));
         assert!((6900..7000).contains(&law.window()), "{}", law.window());
         law.on_timeout(Instant::ZERO, Some(7.0));

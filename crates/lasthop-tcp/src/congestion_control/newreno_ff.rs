@@ -2,17 +2,18 @@
 //! ICNP 2002) with the flip-flop filter (Kim, Noble, "Mobile Network Estimation", MobiCom 2001).
 //!
 //! ```text
-//!   each sample x of the round trip:   centre = 0.1 centre + 0.9 x
-//!     inside centre +- 3 MR / 1.128:   MR = 0.9 MR + 0.1 |x - the last|, a quiet sample
-//!     outside:                         an outlier
-//!   loss    more than `outliers` of the last `history` samples were outliers: congestion, as NewReno
-//!           otherwise a random loss: nothing but the retransmission
+//!   each RTT sample x:                centre = 0.1 centre + 0.9 x
+//!     inside centre +- 3 MR / 1.128:  MR = 0.9 MR + 0.1 |x - previous x|, not an outlier
+//!     outside:                        an outlier
+//!   loss    more than `outliers` outliers in the last `history` samples: congestion, as NewReno
+//!           otherwise a random loss: only the retransmission
 //!   timeout as NewReno
 //! ```
 //!
-//! A path is judged by how its round trips vary: congestion makes them jump. Repeats of a link do too, and are then taken
-//! for congestion. `history` and `outliers` are not in the sources at hand: our choice. The moving range begins at half
-//! of the first sample and does not fall below a tick of the clock.
+//! The filter classifies a loss by the variation of the RTT, because congestion makes the RTT jump.
+//! Retransmissions of a link layer have the same effect and are then classified as congestion.
+//! `history` and `outliers` are chosen here; they are not in the available sources. The moving
+//! range MR begins at half of the first sample; its minimum is one clock tick.
 
 use super::super::config::{Config, RecoveryKind};
 use super::Congestion;
@@ -22,10 +23,11 @@ use super::window::{Cause, Window, WindowLaw};
 use lasthop_base::schema::keys::{Limits, table};
 use lasthop_base::units::Instant;
 
-/// Weight of what is known, in the agile filter and in the moving range.
+/// Weight of the previous value in the agile filter.
 const AGILE: f64 = 0.1;
 const STABLE: f64 = 0.9;
-/// Control limits, in moving ranges: three standard deviations, of which a range of two values has 1.128.
+/// Control limits in moving ranges: three standard deviations. The mean range of two values is
+/// 1.128 standard deviations.
 const LIMIT: f64 = 3.0 / 1.128;
 
 table! {
@@ -54,15 +56,15 @@ impl LawKeys for NewRenoFfKeys {
     }
 }
 
-/// The filter, in seconds.
+/// Flip-flop filter, in seconds.
 #[derive(Clone, Copy, Debug)]
 struct FlipFlop {
     centre: f64,
     moving_range: f64,
     least_range: f64,
-    /// Zero before the first.
+    /// Previous sample; zero before the first.
     last: f64,
-    /// The latest 64 samples, the last one in the lowest bit: was it an outlier?
+    /// Whether each of the latest 64 samples was an outlier; the latest is the lowest bit.
     outliers: u64,
 }
 
@@ -86,13 +88,13 @@ impl FlipFlop {
         self.centre = AGILE * self.centre + (1.0 - AGILE) * sample;
     }
 
-    /// Outliers among the latest `history` samples.
+    /// Returns the number of outliers in the latest `history` samples.
     fn count(&self, history: u32) -> u32 {
         (self.outliers & (u64::MAX >> (64 - history))).count_ones()
     }
 }
 
-/// Reno's window, for losses that look like congestion.
+/// Reno's window, reduced only by losses classified as congestion.
 #[derive(Clone, Copy, Debug)]
 pub struct NewRenoFf {
     keys: NewRenoFfKeys,
@@ -135,8 +137,8 @@ mod tests {
     use super::super::testing::{Acks, avoid, law, ms};
     use super::*;
 
-    /// By hand: 100 ms (MR 50, then 45 for no change), 160 ms lies within 100 +- 119.7 and makes MR 46.5 and the centre
-    /// 154; 300 ms lies beyond 154 + 123.7.
+    /// 100 ms gives MR = 50, then 45 without a change. 160 ms is within 100 +- 119.7 and gives MR =
+    /// 46.5 and a centre of 154. 300 ms exceeds 154 + 123.7.
     #[test]
     fn the_filter_by_hand() {
         let mut filter = FlipFlop::new(0.001);
@@ -161,7 +163,7 @@ mod tests {
             avoid(&mut law, 20.0);
             let mut acks = Acks::new();
             (0..60).for_each(|_| acks.ack(&mut law, 100.0, 1.0));
-            // Three jumps up and down.
+            // Three jumps of the RTT, up and down.
             for _ in 0..3 {
                 rtts.iter().for_each(|rtt| acks.ack(&mut law, *rtt, 1.0));
             }

@@ -1,15 +1,19 @@
-//! Laws against ns-2's Linux TCP (`tools/ns2/laws.py`), acknowledgment by acknowledgment.
+//! Comparison of congestion control algorithms with ns-2's Linux TCP (`tools/ns2/laws.py`), ACK by
+//! ACK.
 //!
-//! Each file holds the acknowledgments that reached a sender of ns-2 which runs a congestion module of Linux 2.6, and its
-//! window after each. Ours hears of the same acknowledgments. At each loss it takes over their window, and its threshold
-//! must be theirs; where the recovery ends it takes over their window once more, and in the avoidance that follows its
-//! window must stay with theirs. Theirs is a whole number.
+//! Each file contains the ACKs that a sender of ns-2 received, and its window after each. The
+//! sender runs a congestion control module of Linux 2.6. Our algorithm processes the same ACKs. At
+//! each loss it is set to ns-2's window, and its threshold must equal ns-2's. When recovery ends it
+//! is set to ns-2's window again; in the congestion avoidance that follows, its window must stay
+//! close to ns-2's, which is a whole number.
 //!
-//! What is not compared, and why:
-//! - slow start, in which these modules differ from their descendants of today (Vegas, Hybla with its first threshold);
-//! - the threshold of Westwood, whose module reduces at the end of a recovery;
-//! - Illinois, whose module ns-2 asks more than once for the threshold of a loss (200 segments fall to 75 by way of 121,
-//!   which is ours; 90 to 16), so that it leaves a loss with another state than ours.
+//! Not compared:
+//! - slow start, in which these modules differ from their current versions (Vegas, Hybla with its
+//!   initial threshold);
+//! - the threshold of Westwood, whose module reduces the window at the end of recovery;
+//! - Illinois: ns-2 calls its module more than once for the threshold of a loss. 200 segments are
+//!   reduced first to 121, our value, then to 75; 90 to 16. Its state after a loss differs from
+//!   ours.
 
 use super::family::LawKeys;
 use super::sample::{AckSample, Delivery};
@@ -18,7 +22,7 @@ use super::{Congestion, CongestionControl};
 use lasthop_base::units::Duration;
 use std::path::Path;
 
-/// An acknowledgment and what the sender of ns-2 made of it.
+/// An ACK, and the state of ns-2's sender after it.
 struct Row {
     now: f64,
     acked: u64,
@@ -51,17 +55,18 @@ fn rows(module: &str) -> Vec<Row> {
         .collect()
 }
 
-/// How far ours was from theirs.
+/// Differences between our algorithm and ns-2's.
 struct Found {
-    /// Acknowledgments compared.
+    /// Number of ACKs compared.
     compared: usize,
-    /// The largest difference of the windows beyond [`SLACK`], as a share of theirs.
+    /// Maximum difference of the windows beyond [`SLACK`], as a fraction of ns-2's window.
     worst: f64,
-    /// Thresholds at the losses, ours and theirs.
+    /// Thresholds at the losses: ours, ns-2's.
     thresholds: Vec<(f64, f64)>,
 }
 
-/// Segments by which windows may differ: theirs is rounded down, and round trips may end an ACK apart.
+/// Permitted difference of the windows in segments: ns-2's is rounded down, and round trips may end
+/// one ACK apart.
 const SLACK: f64 = 2.0;
 
 fn replay<K: LawKeys>(module: &str) -> Found {
@@ -92,7 +97,7 @@ fn replay<K: LawKeys>(module: &str) -> Found {
         });
         let is_open = recover.is_none_or(|recover| una > recover);
         if is_open && recover.take().is_some() {
-            // Theirs leaves recovery with this.
+            // ns-2's sender leaves recovery with this window.
             law.set_cwnd(row.cwnd);
         } else if recover.is_none() && row.acked == 0 && (row.cwnd, row.ssthresh) != prior {
             recover = Some(row.highest + 1);
@@ -129,8 +134,8 @@ fn replay<K: LawKeys>(module: &str) -> Found {
 #[test]
 fn windows_stay_with_those_of_linux_modules_in_ns2() {
     use super::{bic, htcp, hybla, vegas, veno, westwood};
-    // The share by which windows may differ. BIC's is for Linux's correction for delayed ACKs, which takes one ACK a segment
-    // for 31/16 at first.
+    // The permitted relative difference of the windows. BIC's allows for Linux's correction for
+    // delayed ACKs, which initially counts one ACK per segment as 31/16.
     for (module, found, share, has_thresholds) in [
         ("bic", replay::<bic::BicKeys>("bic"), 0.04, true),
         ("htcp", replay::<htcp::HtcpKeys>("htcp"), 0.01, true),

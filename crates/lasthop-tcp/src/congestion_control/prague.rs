@@ -1,18 +1,19 @@
-//! A scalable response to L4S (RFC 9331) in the manner of Prague (draft-briscoe-iccrg-prague-congestion-control-04).
+//! Scalable congestion control for L4S (RFC 9331), based on Prague
+//! (draft-briscoe-iccrg-prague-congestion-control-04).
 //!
 //! ```text
-//!   R = max(srtt, 25 ms)       virtual round trip: short paths take no more than their share
-//!   every R                    alpha = 15/16 alpha + 1/16 M        M: share of bytes that were marked (`mark_share.rs`)
+//!   R = max(srtt, 25 ms)       virtual RTT: limits the throughput advantage of short paths
+//!   every R                    alpha = 15/16 alpha + 1/16 M        M: fraction of marked bytes (`mark_share.rs`)
 //!   ACK without a mark         slow start, or cwnd += (srtt/R)^2 / cwnd
 //!   marks, once a round trip   ssthresh = cwnd = cwnd (1 - alpha/2)
 //!   loss, timeout              as Reno
 //! ```
 //!
-//! Segments are ECT(1), which asks a dual queue for its shallow marks; the receiver tells of each segment whether it was
-//! marked (`tcp/ecn.rs`), ECN is on, and segments are paced.
+//! Segments are sent as ECT(1), so that a dual queue applies its shallow marking threshold. The
+//! receiver echoes the mark of each segment (`ecn.rs`). ECN is on, and segments are paced.
 //!
-//! *Not modelled*: the counters of accurate ECN on the wire (RFC 9768); the fall-back at a queue that marks as RFC 3168 has it;
-//! windows below two segments.
+//! *Not modelled*: the counters of accurate ECN on the wire (RFC 9768); the fallback for queues
+//! that mark according to RFC 3168; windows below two segments.
 
 use super::super::config::Config;
 use super::Congestion;
@@ -59,11 +60,11 @@ pub struct Prague {
     virtual_rtt: Duration,
     window: Window,
     share: MarkShare,
-    /// When alpha is due.
+    /// Time of the next update of alpha.
     update: Instant,
-    /// The latest sample.
+    /// Latest RTT sample.
     rtt: Duration,
-    /// Did the latest ACK echo a mark?
+    /// Whether the latest ACK echoed a mark.
     is_marked: bool,
 }
 
@@ -112,7 +113,7 @@ mod tests {
     use super::super::testing::{Acks, avoid, law, ms};
     use super::*;
 
-    /// By hand: at 25 ms and beyond a segment a window; at 5 ms (5/25)^2 of one.
+    /// With an RTT of at least 25 ms, one segment per window; with 5 ms, (5/25)^2 of a segment.
     #[test]
     fn short_round_trips_grow_slowly() {
         for (rtt, growth) in [(100.0, 1.0), (25.0, 1.0), (5.0, 0.04)] {
@@ -123,7 +124,8 @@ mod tests {
         }
     }
 
-    /// Alpha moves once in 25 ms where round trips are 5 ms, and ACKs that echo marks add nothing.
+    /// With an RTT of 5 ms, alpha is updated every 25 ms. ACKs that echo marks do not grow the
+    /// window.
     #[test]
     fn marks_count_by_their_share() {
         let mut law = law::<PragueKeys>(20.0);

@@ -3,16 +3,17 @@
 //! ```text
 //!   slow start        cwnd < ssthresh   each ACK: cwnd += min(N, SMSS) / SMSS (ns-2: += 1)
 //!   avoidance         cwnd >= ssthresh  each ACK: cwnd += 1/cwnd
-//!   congestion seen   ssthresh = cwnd = half of what was in use
-//!   timeout           ssthresh = half of what was in use, cwnd = 1
+//!   congestion        ssthresh = cwnd = half of the flight size (ns-2: of the window)
+//!   timeout           ssthresh = half of it, cwnd = 1
 //! ```
 //!
-//! N is what the ACK acknowledges, in bytes. The window counts segments with a fraction, as the
-//! literature's figures do. What differs between the RFC and ns-2 is an [`Arithmetic`].
+//! N is the number of bytes that the ACK acknowledges. The window counts segments with a fraction,
+//! as in the figures of the literature. [`Arithmetic`] defines the differences between the RFC and
+//! ns-2.
 //!
-//! With a limit L of byte counting (RFC 3465) slow start adds min(N, L SMSS) for each ACK, L = 1 after a timeout until it
-//! ends, and avoidance a segment for each window of bytes that is acknowledged. Whether a window that is not used may grow
-//! (RFC 7661) is asked before the law is.
+//! With byte counting and a limit L (RFC 3465), slow start adds min(N, L SMSS) per ACK; in slow
+//! start after a timeout, L = 1. Congestion avoidance adds one segment per window of acknowledged
+//! bytes. Whether an unused window may grow (RFC 7661) is checked before the algorithm is called.
 
 use super::super::config::Config;
 use super::hystart::HyStart;
@@ -28,22 +29,23 @@ table! {
 
 impl Copy for RenoKeys {}
 
-/// Share of the window that a mark leaves under RFC 8511, section 3.1.
+/// Multiplicative decrease after a congestion mark (RFC 8511, section 3.1).
 const ABE_SHARE: f64 = 0.8;
 
-/// How a window is counted.
+/// Arithmetic of the window.
 pub trait Arithmetic {
-    /// What slow start adds for an ACK of `acked` bytes, in segments.
+    /// Returns the growth in slow start, in segments, for an ACK of `acked` bytes.
     fn slow_start(acked: u64, segment: u64) -> f64;
-    /// The window in bytes.
+    /// Returns the window in bytes.
     fn bytes(cwnd: f64, segment: u64) -> u64;
-    /// Threshold and window, in segments, after a reduction of `in_use`.
+    /// Returns threshold and window, in segments, after a reduction of `in_use`.
     fn halve(in_use: f64) -> (f64, f64);
-    /// Threshold at the beginning, in segments.
+    /// Returns the initial threshold in segments.
     fn initial_ssthresh(config: &Config) -> f64;
 }
 
-/// ns-2: windows are whole packets, the threshold is an integer, the window keeps its fraction.
+/// ns-2: the window in bytes is a whole number of packets, the threshold is an integer; cwnd keeps
+/// its fraction.
 #[derive(Clone, Copy, Debug)]
 pub struct Ns2;
 
@@ -67,12 +69,12 @@ impl Arithmetic for Ns2 {
     }
 }
 
-/// RFC 5681: fractions of a segment count.
+/// RFC 5681: the window in bytes includes fractions of a segment.
 #[derive(Clone, Copy, Debug)]
 pub struct Rfc5681;
 
 impl Arithmetic for Rfc5681 {
-    /// Section 3.1: cwnd += min(N, SMSS), against ACKs of parts of a segment.
+    /// Section 3.1: cwnd += min(N, SMSS), which defends against ACK division.
     #[inline]
     fn slow_start(acked: u64, segment: u64) -> f64 {
         if acked < segment { acked as f64 / segment as f64 } else { 1.0 }
@@ -105,19 +107,20 @@ pub struct Reno<A> {
     hystart: Option<HyStart>,
     /// Window and threshold before the latest reduction.
     prior: (f64, f64),
-    /// Share of the window that a mark leaves: a half, or more (RFC 8511).
+    /// Multiplicative decrease after a congestion mark: 0.5, or 0.8 (RFC 8511).
     marked_share: f64,
-    /// Segments that an ACK adds in slow start at most, where bytes are counted; 0 where ACKs are.
+    /// Maximum growth per ACK in slow start, in segments, with byte counting; 0 if ACKs are
+    /// counted.
     most: u32,
-    /// Has a timeout begun this slow start?
+    /// Whether this slow start follows a timeout.
     is_after_timeout: bool,
-    /// Bytes acknowledged towards the next segment.
+    /// Bytes acknowledged towards the next segment of growth.
     credit: u64,
     arithmetic: PhantomData<A>,
 }
 
 impl<A: Arithmetic> Reno<A> {
-    /// `cwnd` segments to begin with.
+    /// Creates the algorithm with a window of `cwnd` segments.
     pub fn new(config: &Config, cwnd: f64) -> Self {
         let segment = config.segment.get();
         let ssthresh = A::initial_ssthresh(config);
@@ -142,7 +145,7 @@ impl<A: Arithmetic> Reno<A> {
         self.window = A::bytes(cwnd, self.segment);
     }
 
-    /// Growth of slow start under HyStart++, in segments.
+    /// Returns the growth in slow start with HyStart++, in segments.
     #[cold]
     fn hystart(&mut self, sample: AckSample) -> f64 {
         let Some(hystart) = &mut self.hystart else {
@@ -155,7 +158,7 @@ impl<A: Arithmetic> Reno<A> {
         growth
     }
 
-    /// Growth by bytes, in segments.
+    /// Returns the growth with byte counting, in segments.
     fn count(&mut self, sample: &AckSample) -> f64 {
         if self.cwnd < self.ssthresh && self.hystart.is_some() {
             return self.hystart(*sample);
@@ -220,7 +223,7 @@ impl<A: Arithmetic> CongestionControl for Reno<A> {
         self.set(1.0);
     }
 
-    /// RFC 4015, section 3.2: the threshold comes back, and the window with it.
+    /// RFC 4015, section 3.2: restores threshold and window.
     fn on_spurious(&mut self) {
         let (cwnd, ssthresh) = self.prior;
         self.ssthresh = self.ssthresh.max(ssthresh);
@@ -262,7 +265,8 @@ mod tests {
     use super::*;
     use lasthop_base::units::Duration;
 
-    /// Window after ACKs of so many bytes each, from `cwnd` segments of 1000 bytes.
+    /// Returns the window after ACKs of `acks` bytes each, starting from `cwnd` segments of 1000
+    /// bytes.
     fn grown(most: Option<u32>, cwnd: f64, in_use: Option<f64>, acks: &[u64]) -> f64 {
         let config = Config { byte_counting: most, ..any_config() };
         let mut reno = Reno::<Rfc5681>::new(&config, cwnd);
@@ -301,15 +305,17 @@ mod tests {
         ] {
             assert_eq!(grown(most, 10.0, None, acks), expected, "{most:?} {acks:?}");
         }
-        // After a timeout with 10 in use: 1 to 5 by one an ACK, whatever it acknowledges.
+        // After a timeout with a flight of 10, the window starts at 1 and grows by at most 1 per
+        // ACK.
         assert_eq!(grown(Some(2), 10.0, Some(10.0), &[2000, 2000, 500]), 3.5);
     }
 
-    /// RFC 3465, section 2.1: a segment for each window of bytes.
+    /// RFC 3465, section 2.1: one segment per window of bytes.
     #[test]
     fn avoidance_by_bytes() {
         let acks = [2000; 5];
-        // At the threshold of 4 after two ACKs in slow start of a timeout; 4000 bytes are a window, then 5000.
+        // The threshold of 4 is reached in slow start after a timeout. A window is then 4000 bytes,
+        // later 5000.
         let before = grown(Some(2), 10.0, Some(8.0), &[1000; 3]);
         assert_eq!(before, 4.0);
         for (count, expected) in [(1, 4.0), (2, 5.0), (3, 5.0), (4, 5.0), (5, 6.0)] {

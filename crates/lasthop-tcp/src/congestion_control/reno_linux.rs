@@ -1,36 +1,36 @@
-//! Reno's window as Linux counts it (`tcp_cong.c`; RFC 5681, RFC 3465 without its limit, RFC 7661).
+//! Reno with Linux's arithmetic (`tcp_cong.c`; RFC 5681, RFC 3465 without its limit, RFC 7661).
 //!
 //! ```text
-//!   slow start        cwnd < ssthresh   cwnd += segments delivered, up to ssthresh; the rest counts below
-//!   avoidance         cwnd >= ssthresh  one more after cwnd delivered segments
-//!   congestion seen   ssthresh = max(cwnd / 2, 2)
-//!   timeout           ssthresh the same, cwnd = 1
-//!   spurious          cwnd and ssthresh as they were, if larger
+//!   slow start        cwnd < ssthresh   cwnd += segments delivered, up to ssthresh; the rest counts for avoidance
+//!   avoidance         cwnd >= ssthresh  one segment per cwnd delivered segments
+//!   congestion        ssthresh = max(cwnd / 2, 2)
+//!   timeout           ssthresh as for congestion, cwnd = 1
+//!   spurious          previous cwnd and ssthresh, if larger
 //! ```
 //!
-//! Windows are whole segments. A window that did not limit the sender does not grow.
+//! Windows are whole segments. The window does not grow if it did not limit the sender.
 
 use super::super::config::Config;
 use super::{AckSample, Congestion, CongestionControl};
 use lasthop_base::units::Instant;
 
-/// A window of whole segments, with what has been delivered towards its next segment.
+/// A window of whole segments, and the segments delivered towards its next segment.
 #[derive(Clone, Copy, Debug)]
 pub struct WholeWindow {
     /// SMSS in bytes.
     pub segment: u64,
-    /// Segments.
+    /// Congestion window in segments.
     pub cwnd: u32,
-    /// Segments; `u32::MAX` before the first reduction.
+    /// Slow-start threshold in segments; `u32::MAX` before the first reduction.
     pub ssthresh: u32,
-    /// Segments delivered towards the next.
+    /// Segments delivered towards the next segment of growth.
     count: u32,
     /// Window and threshold before the latest reduction.
     prior: (u32, u32),
 }
 
 impl WholeWindow {
-    /// `cwnd` segments to begin with.
+    /// Creates a window of `cwnd` segments.
     pub fn new(config: &Config, cwnd: f64) -> Self {
         let cwnd = (cwnd as u32).max(1);
         WholeWindow {
@@ -42,12 +42,13 @@ impl WholeWindow {
         }
     }
 
-    /// Does the window still double in a round trip?
+    /// Returns `true` in slow start.
     pub fn in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
     }
 
-    /// Slow start by `delivered` segments; returns those beyond the threshold.
+    /// Grows the window in slow start by `delivered` segments. Returns the number of segments
+    /// beyond the threshold.
     pub fn slow_start(&mut self, delivered: u32) -> u32 {
         let cwnd = self.cwnd.saturating_add(delivered).min(self.ssthresh);
         let rest = delivered - (cwnd - self.cwnd);
@@ -55,7 +56,7 @@ impl WholeWindow {
         rest
     }
 
-    /// Avoidance: one more for `per` delivered segments.
+    /// Grows the window in congestion avoidance: one segment per `per` delivered segments.
     pub fn avoid(&mut self, per: u32, delivered: u32) {
         if self.count >= per {
             self.count = 0;
@@ -66,32 +67,33 @@ impl WholeWindow {
         self.count %= per;
     }
 
-    /// The threshold is reduced to `ssthresh`.
+    /// Reduces the threshold to `ssthresh`.
     pub fn reduce(&mut self, ssthresh: u32) {
         self.prior = (self.cwnd, self.ssthresh);
         self.ssthresh = ssthresh;
         self.count = 0;
     }
 
-    /// The latest reduction is taken back.
+    /// Undoes the latest reduction.
     pub fn take_back(&mut self) {
         let (cwnd, ssthresh) = self.prior;
         self.cwnd = self.cwnd.max(cwnd);
         self.ssthresh = self.ssthresh.max(ssthresh);
     }
 
-    /// The window in bytes.
+    /// Returns the window in bytes.
     pub fn bytes(&self) -> u64 {
         u64::from(self.cwnd) * self.segment
     }
 
-    /// The threshold, infinite before the first reduction.
+    /// Returns the threshold in segments; infinite before the first reduction.
     pub fn threshold(&self) -> f64 {
         if self.ssthresh == u32::MAX { f64::INFINITY } else { f64::from(self.ssthresh) }
     }
 }
 
-/// Writes the methods of a [`CongestionControl`] by which a [`WholeWindow`] in its field `window` answers.
+/// Defines the methods of [`CongestionControl`] that delegate to a [`WholeWindow`] in the field
+/// `window`.
 macro_rules! whole_window {
     () => {
         fn on_spurious(&mut self) {
@@ -133,7 +135,7 @@ pub struct RenoLinux {
 }
 
 impl RenoLinux {
-    /// `cwnd` segments to begin with.
+    /// Creates the algorithm with a window of `cwnd` segments.
     pub fn new(config: &Config, cwnd: f64) -> Self {
         RenoLinux { window: WholeWindow::new(config, cwnd) }
     }
@@ -192,7 +194,7 @@ mod tests {
         }
     }
 
-    /// Segments delivered by one ACK after another, and the window after each.
+    /// Segments delivered by successive ACKs, and the window after each.
     #[test]
     fn growth_by_delivered_segments() {
         let config = config(Variant::Reno, Profile::Linux, &Overrides::default());
@@ -205,14 +207,15 @@ mod tests {
         }
         reno.on_congestion(Instant::ZERO, Congestion::Loss, 20.0);
         assert_eq!((reno.cwnd(), reno.ssthresh()), (10.0, 10.0));
-        // Ten segments for one more; 25 for two of eleven each, and three towards the next.
+        // 10 segments per segment of growth; 25 are 11 for each of two, plus 3 towards the next.
         for (delivered, cwnd) in [(9, 10), (1, 11), (25, 13), (9, 13), (1, 14)] {
             reno.on_ack(&sample(delivered, true));
             assert_eq!(reno.cwnd(), f64::from(cwnd), "{delivered}");
         }
         reno.on_timeout(Instant::ZERO, Some(14.0));
         assert_eq!((reno.cwnd(), reno.ssthresh()), (1.0, 7.0));
-        // Past the threshold the rest counts towards avoidance: 6 up to 7, 7 for one more.
+        // Beyond the threshold, the rest counts for avoidance: 6 segments up to 7, then 7 for the
+        // next.
         reno.on_ack(&sample(13, true));
         assert_eq!(reno.cwnd(), 8.0);
         reno.on_timeout(Instant::ZERO, Some(8.0));

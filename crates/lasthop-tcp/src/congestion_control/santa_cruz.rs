@@ -2,30 +2,32 @@
 //! Media", ICNP 1999; "Differentiating Congestion vs. Random Loss", WCNC 2000; US patents 7,020,083 and 7,200,111).
 //!
 //! ```text
-//!   D = (R_j - R_i) - (S_j - S_i)      relative delay of two segments on the way there
-//!   M = sum of D over a window / time that the bottleneck takes for a segment         N = max(N + M, 0)
+//!   D = (R_j - R_i) - (S_j - S_i)      relative forward delay of two segments
+//!   M = sum of D over a window / service time of a segment at the bottleneck      N = max(N + M, 0)
 //!
-//!   slow start                as TCP, until a loss or N > n
-//!   once a window, N < n - d  cwnd += 1
-//!                  N > n + d  cwnd -= 1
+//!   slow start                 as Reno, until a loss or N > n
+//!   once a window, N < n - d   cwnd += 1
+//!                  N > n + d   cwnd -= 1
 //!
 //!            M > 0      M > 0                                  (M <= 0: back to 0)
 //!   GROWTH 0 -----> 1 ---------> 2 --+ M > 0
 //!                                ^---+
-//!   loss at 2                 congestion: 1/2 of what was in use, growth 0
-//!   loss at 0 or 1            random: nothing but the retransmission
-//!   timeout at 2              as Reno
-//!   timeout at 0 or 1         the window stays, unless `close_at_timeout`
+//!   loss at 2                  congestion: half of the flight size, growth 0
+//!   loss at 0 or 1             random: only the retransmission
+//!   timeout at 2               as Reno
+//!   timeout at 0 or 1          window unchanged, unless `close_at_timeout`
 //! ```
 //!
-//! N is how many of the connection's segments wait at the bottleneck; n (`queued`) and d, a half, are what the paper ran.
-//! Delays on the way back do not count. The time for a segment is taken from arrivals of segments that queued (D > 0), or of
-//! all if none did. How growth 2 ends is not in the sources at hand: our choice.
+//! N is the number of segments of the connection that are queued at the bottleneck. The target n
+//! (`queued`) and d = 1/2 are the values of the paper. Delays on the return path have no effect.
+//! The service time is estimated from the arrivals of segments that were queued (D > 0), or of all
+//! segments if none was. The available sources do not specify how growth 2 ends; here M <= 0 or a
+//! reduction resets it.
 //!
-//! When segments arrived the timestamps tell that the receiver puts on its acknowledgments; they stand for the fields of
-//! the paper.
+//! Arrival times are taken from the receiver's timestamps on ACKs. They replace the fields of the
+//! paper.
 //!
-//! *Not modelled*: its own retransmission by copy numbers, for which SACK stands.
+//! *Not modelled*: retransmission by copy numbers; SACK is used instead.
 
 use super::super::config::Config;
 use super::Congestion;
@@ -35,7 +37,7 @@ use super::window::{Cause, Window, WindowLaw};
 use lasthop_base::schema::keys::{Limits, table};
 use lasthop_base::units::Instant;
 
-/// Segments by which N may differ from n.
+/// Maximum difference of N and n, in segments, for which the window is unchanged.
 const SLACK: f64 = 0.5;
 
 table! {
@@ -68,15 +70,15 @@ impl LawKeys for SantaCruzKeys {
     }
 }
 
-/// What is known of the bottleneck's queue.
+/// Estimate of the queue at the bottleneck.
 #[derive(Clone, Copy, Debug, Default)]
 struct Queue {
-    /// The window in hand ends when this byte is acknowledged.
+    /// The current window ends when SND.UNA exceeds this sequence number.
     end: u64,
     last: Option<Passage>,
-    /// Sum of D in the window in hand, seconds.
+    /// Sum of D in the current window, in seconds.
     delay: f64,
-    /// Seconds between arrivals and bytes that arrived: of segments that queued, and of all.
+    /// Seconds between arrivals, and bytes that arrived: of queued segments, and of all segments.
     queued: (f64, f64),
     all: (f64, f64),
     /// N, in segments.
@@ -84,12 +86,12 @@ struct Queue {
 }
 
 impl Queue {
-    /// Takes in an ACK. M in segments, if it ends a window.
+    /// Processes an ACK. Returns M in segments if the ACK ends a window.
     fn add(&mut self, delivery: &Delivery, segment: f64) -> Option<f64> {
         if let Some(passage) = delivery.passage {
             if let Some(last) = self.last.filter(|last| passage.received > last.received) {
                 let received = (passage.received - last.received).as_secs_f64();
-                // A segment that was sent again may answer after a later one.
+                // A retransmitted segment may be acknowledged after a later one.
                 let sent = passage.sent.as_nanos() as i64 - last.sent.as_nanos() as i64;
                 let delay = (passage.received - last.received).as_nanos() as i64 - sent;
                 let (delay, bytes) = (delay as f64 / 1e9, delivery.acked as f64);
@@ -119,11 +121,11 @@ pub struct SantaCruz {
     keys: SantaCruzKeys,
     window: Window,
     queue: Queue,
-    /// Windows in a row over which the queue has grown, up to 2.
+    /// Number of consecutive windows in which the queue has grown, at most 2.
     growth: u32,
-    /// What the window moves by at its end, in segments.
+    /// Change of cwnd at the end of a window, in segments.
     step: f64,
-    /// The window after the next expiry of the timer.
+    /// Window after the next timeout, in segments.
     after_timeout: f64,
 }
 
@@ -151,7 +153,7 @@ impl WindowLaw for SantaCruz {
         let half = in_use / 2.0;
         match cause {
             _ if is_congested => self.growth = 0,
-            // The window stays, but slow start ends.
+            // The window is unchanged, but slow start ends.
             Cause::Congestion(Congestion::Loss) => return self.window.cwnd(),
             Cause::Congestion(Congestion::Ecn) => {}
             Cause::Timeout if self.keys.close_at_timeout => {}
@@ -187,19 +189,19 @@ mod tests {
     use super::super::testing::{Acks, avoid, law, ms};
     use super::*;
 
-    /// `count` segments that leave `left` ms apart and arrive `arrived` ms apart.
+    /// Passes `count` segments that are sent `left` ms apart and arrive `arrived` ms apart.
     fn pass(law: &mut SantaCruz, acks: &mut Acks, count: u32, left: f64, arrived: f64) {
         (0..count).for_each(|_| acks.pass(law, 100.0, left, arrived));
     }
 
-    /// By hand: ten segments sent every 8 ms are received every 10 ms: D = 2 ms each, 20 ms a window, two segments'
-    /// service. After that, ten sent every 12 ms take it back.
+    /// Ten segments are sent every 8 ms and received every 10 ms: D = 2 ms each, 20 ms per window,
+    /// the service time of two segments. Ten segments sent every 12 ms then empty the queue.
     #[test]
     fn the_queue_is_the_sum_of_relative_delays() {
         let mut law = law::<SantaCruzKeys>(10.0);
         avoid(&mut law, 10.0);
         let mut acks = Acks::new();
-        // The first ACK ends a window of nothing, the next ten make one.
+        // The first ACK ends an empty window; the next ten form one window.
         pass(&mut law, &mut acks, 1, 10.0, 10.0);
         law.set_cwnd(10.0);
         pass(&mut law, &mut acks, 10, 8.0, 10.0);
@@ -209,7 +211,7 @@ mod tests {
         assert!(law.queue.length.abs() < 1e-9, "{}", law.queue.length);
     }
 
-    /// The window moves by a segment a window towards four segments in the queue, give or take a half.
+    /// The window changes by one segment per window towards a queue of 4 ± 0.5 segments.
     #[test]
     fn the_window_keeps_the_queue_at_four_segments() {
         for (length, step) in [(3.4, 1.0), (3.6, 0.0), (4.4, 0.0), (4.6, -1.0)] {
@@ -224,7 +226,7 @@ mod tests {
         }
     }
 
-    /// The counter of the patents: 0, 1, 2; a loss at 2 halves.
+    /// The counter of the patents: 0, 1, 2. A loss at 2 halves the window.
     #[test]
     fn a_loss_is_congestion_once_the_queue_has_grown_twice() {
         let mut law = law::<SantaCruzKeys>(10.0);
@@ -235,7 +237,7 @@ mod tests {
             [(8.0, 1, 10.0), (10.0, 0, 10.0), (8.0, 1, 10.0), (9.0, 2, 5.0), (8.0, 1, 10.0)]
         {
             law.set_cwnd(10.0);
-            // As many as end a window whatever the step before was.
+            // Enough segments to end a window after any previous step.
             let end = law.queue.end;
             while law.queue.end == end {
                 pass(&mut law, &mut acks, 1, left, 10.0);

@@ -1,4 +1,4 @@
-//! Trains of acknowledgments for the unit tests of laws.
+//! ACK sequences for the unit tests of congestion control algorithms.
 
 use super::family::LawKeys;
 use super::sample::{AckSample, Delivery, Passage};
@@ -12,30 +12,30 @@ use std::collections::VecDeque;
 /// SMSS in bytes.
 pub const SEGMENT: u64 = 1000;
 
-/// `millis` after the start.
+/// Returns the time `millis` ms after the start.
 pub fn ms(millis: f64) -> Instant {
     Instant::from_nanos((millis * 1e6).round() as u64)
 }
 
-/// A configuration of the profile `rfc` with small segments; its law does not matter.
+/// Returns a configuration of the profile `rfc` with small segments; its algorithm is not used.
 pub fn any_config() -> Config {
     let set = Overrides { segment: Some(Bytes::new(SEGMENT)), ..Overrides::default() };
     config(Variant::Reno, Profile::Rfc, &set)
 }
 
-/// The law of these keys at their defaults, with a window of `cwnd` segments.
+/// Creates the algorithm with default keys and a window of `cwnd` segments.
 pub fn law<K: LawKeys>(cwnd: f64) -> K::Machine {
     defaults::<K>().build(&any_config(), cwnd)
 }
 
-/// A sender whose window is always in use and whose every segment is acknowledged.
+/// A sender that always uses its full window and loses no segments.
 pub struct Acks {
     /// Milliseconds.
     pub now: f64,
     una: u64,
-    /// Does the next one say that the network marked what it answers?
+    /// Whether the next ACK echoes a congestion mark.
     pub is_marked: bool,
-    /// Milliseconds at which what it answers left.
+    /// Transmission time of the acknowledged segment, in milliseconds.
     sent: f64,
 }
 
@@ -44,12 +44,13 @@ impl Acks {
         Acks { now: 0.0, una: 0, is_marked: false, sent: 0.0 }
     }
 
-    /// One ACK of one segment that took `rtt` ms, `gap` ms after the last.
+    /// Acknowledges one segment with an RTT of `rtt` ms, `gap` ms after the previous ACK.
     pub fn ack(&mut self, law: &mut impl CongestionControl, rtt: f64, gap: f64) {
         self.pass(law, rtt, gap, gap);
     }
 
-    /// One ACK of one segment that took `rtt` ms, left `left` ms after the last and arrived `arrived` ms after it.
+    /// Acknowledges one segment with an RTT of `rtt` ms. It was sent `left` ms and arrived
+    /// `arrived` ms after the previous one.
     pub fn pass(&mut self, law: &mut impl CongestionControl, rtt: f64, left: f64, arrived: f64) {
         self.now += arrived;
         self.sent += left;
@@ -84,7 +85,7 @@ impl Acks {
         });
     }
 
-    /// A window of ACKs over a round trip of `rtt` ms.
+    /// Acknowledges one window over a round trip of `rtt` ms.
     pub fn round(&mut self, law: &mut impl CongestionControl, rtt: f64) {
         let window = law.cwnd().floor();
         for _ in 0..window as u64 {
@@ -92,7 +93,7 @@ impl Acks {
         }
     }
 
-    /// Windows of ACKs.
+    /// Acknowledges `count` windows.
     pub fn rounds(&mut self, law: &mut impl CongestionControl, rtt: f64, count: u32) {
         for _ in 0..count {
             self.round(law, rtt);
@@ -100,11 +101,11 @@ impl Acks {
     }
 }
 
-/// A path of 1 MB/s and 40 ms without queueing, 40 segments, whose queue never overflows.
+/// A path of 1 MB/s with 40 ms RTT (40 segments) and an unlimited queue.
 pub struct Path {
     pub now: Instant,
     sent: SentSegments,
-    /// When each ACK arrives, in order.
+    /// Arrival times of the ACKs, in order.
     acks: VecDeque<Instant>,
     link_free: Instant,
     next_send: Instant,
@@ -129,7 +130,7 @@ impl Path {
         }
     }
 
-    /// Runs a sender that always has data for `seconds`.
+    /// Simulates a sender that always has data, for `seconds`.
     pub fn run(&mut self, law: &mut impl CongestionControl, seconds: f64) {
         let end = self.now + Duration::from_nanos((seconds * 1e9) as u64);
         (self.least_in_flight, self.longest_rtt) = (u64::MAX, Duration::ZERO);
@@ -163,13 +164,13 @@ impl Path {
     }
 }
 
-/// In avoidance from here on, at this window.
+/// Puts the algorithm into congestion avoidance with a window of `cwnd`.
 pub fn avoid(law: &mut impl CongestionControl, cwnd: f64) {
     law.on_congestion(Instant::ZERO, super::Congestion::Loss, 4.0);
     law.set_cwnd(cwnd);
 }
 
-/// The word of a law is that of the TCP named after it.
+/// The name of an algorithm equals the name of its TCP.
 #[test]
 fn every_named_tcp_has_the_law_of_its_name() {
     for &variant in Variant::ALL {

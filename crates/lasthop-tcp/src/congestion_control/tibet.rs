@@ -2,18 +2,19 @@
 //! Computing 3(2), 2004).
 //!
 //! ```text
-//!   segment sent   length = 0.99 length + 0.01 its bytes       interval = 0.99 interval + 0.01 time since the last
+//!   segment sent   length = 0.99 length + 0.01 its bytes       interval = 0.99 interval + 0.01 time since the previous one
 //!                  B = (1 - e) length / interval + e B          e = exp(-interval / T0)
 //!   new ACK        as Reno
 //!   congestion     ssthresh = B rtt_min / segment, at least 2; cwnd = min(cwnd, ssthresh); rtt_min = 0.95 rtt_min
-//!   timeout        the same; cwnd = 1
+//!   timeout        as congestion; cwnd = 1
 //! ```
 //!
-//! Numerator and denominator are averaged apart, so that the quotient is not biased. The shrinking rtt_min forgets one
-//! that was learned before the path grew longer; under steady congestion it takes the threshold down with it.
+//! Numerator and denominator are averaged separately, so that the quotient is not biased. The
+//! decrease of rtt_min discards a value measured before the path became longer. Under steady
+//! congestion it also reduces the threshold.
 //!
-//! The first samples are averaged with growing weights. T0 and the factor of 0.95 are not in the sources at hand: our
-//! choice.
+//! The first samples are averaged with increasing weights. T0 and the factor of 0.95 are chosen
+//! here; they are not in the available sources.
 
 use super::super::config::{Config, RecoveryKind};
 use super::family::LawKeys;
@@ -22,9 +23,9 @@ use super::window::{Cause, Window, WindowLaw};
 use lasthop_base::schema::keys::{Limits, table};
 use lasthop_base::units::{Duration, Instant};
 
-/// Weight of what is known in the averages.
+/// Weight of the previous value in the averages.
 const KEPT: f64 = 0.99;
-/// What a congestion event leaves of rtt_min.
+/// Factor applied to rtt_min at each congestion event.
 const RTT_KEPT: f64 = 0.95;
 
 table! {
@@ -54,14 +55,14 @@ impl LawKeys for TibetKeys {
 /// The bandwidth estimator.
 #[derive(Clone, Copy, Debug)]
 struct Filter {
-    /// Seconds.
+    /// Time constant in seconds.
     time_constant: f64,
     last: Option<Instant>,
     samples: u32,
-    /// Mean bytes of a segment and seconds between two.
+    /// Mean length of a segment in bytes, and mean interval between segments in seconds.
     length: f64,
     interval: f64,
-    /// Bytes a second.
+    /// Estimated rate in bytes per second.
     rate: f64,
 }
 
@@ -89,7 +90,7 @@ impl Filter {
 pub struct Tibet {
     window: Window,
     filter: Filter,
-    /// Seconds.
+    /// Minimum RTT in seconds.
     min_rtt: f64,
 }
 
@@ -132,14 +133,14 @@ mod tests {
     use super::super::{Congestion, CongestionControl};
     use super::*;
 
-    /// The estimate after 1 kB at each of these times in ms.
+    /// Returns the estimate after segments of 1 kB at `times` (ms).
     fn estimate(times: impl Iterator<Item = f64>) -> f64 {
         let mut filter = Filter::new(Duration::from_millis(500));
         times.for_each(|at| filter.add(ms(at), 1000.0));
         filter.rate
     }
 
-    /// 100 kB/s, segment by segment and in bunches of ten.
+    /// 100 kB/s, in single segments and in bursts of ten.
     #[test]
     fn bunches_do_not_raise_the_estimate() {
         let even = estimate((0..5000).map(|index| 10.0 * f64::from(index)));
@@ -149,7 +150,7 @@ mod tests {
         assert!((bunches / 1e5 - 1.0).abs() < 0.06, "{bunches}");
     }
 
-    /// 100 kB/s over 50 ms: five segments, then 0.95 of them, then 0.95^2.
+    /// 100 kB/s over 50 ms: five segments, then 0.95 and 0.95^2 times five.
     #[test]
     fn the_threshold_sinks_under_steady_congestion() {
         let mut tibet = law::<TibetKeys>(20.0);

@@ -2,17 +2,17 @@
 //! Linux `tcp_vegas`).
 //!
 //! ```text
-//!   once a round trip, with its least sample RTT:   diff = cwnd (1 - base_rtt / RTT)   segments in queues
-//!   slow start   doubles in every other round trip; diff > gamma: over, cwnd = what the path holds + 1
-//!   avoidance    diff < alpha: cwnd += 1     diff > beta: cwnd -= 1     otherwise cwnd stays
+//!   once per round trip, with its minimum RTT:   diff = cwnd (1 - base_rtt / RTT)   segments in queues
+//!   slow start   doubles every other round trip; ends if diff > gamma with cwnd = cwnd base_rtt / RTT + 1
+//!   avoidance    diff < alpha: cwnd += 1     diff > beta: cwnd -= 1     otherwise cwnd is unchanged
 //!   congestion   as Reno
 //! ```
 //!
-//! A round trip with fewer than three samples moves the window as Reno's. alpha and beta are Linux's, 2 and 4
-//! (the paper: 1 and 3).
+//! In a round trip with fewer than three samples, the window changes like Reno's. alpha and beta
+//! are Linux's, 2 and 4 (the paper: 1 and 3).
 //!
-//! *Not modelled*: retransmission by fine-grained timeouts at the first duplicate, a cut by a quarter for losses found
-//! that way.
+//! *Not modelled*: retransmission after fine-grained timeouts at the first duplicate, and the
+//! reduction by 1/4 for losses detected this way.
 
 use super::super::config::Config;
 use super::family::LawKeys;
@@ -22,7 +22,7 @@ use super::window::{Cause, Window, WindowLaw};
 use lasthop_base::schema::keys::{Limits, table};
 use lasthop_base::units::Instant;
 
-/// Fewer samples of a round trip decide nothing: a delayed ACK could be the only one (Linux).
+/// Minimum number of samples per round trip: a single sample could be a delayed ACK (Linux).
 const SAMPLES: u32 = 3;
 const QUEUED: Limits = Limits::range(0, 1_000);
 
@@ -60,14 +60,14 @@ pub struct Vegas {
     keys: VegasKeys,
     window: Window,
     rounds: Rounds,
-    /// Seconds.
+    /// Minimum RTT in seconds.
     base_rtt: f64,
-    /// Does slow start grow the window in this round trip?
+    /// Whether slow start grows the window in this round trip.
     doubles: bool,
 }
 
 impl Vegas {
-    /// A round trip is over whose least sample was `rtt` seconds.
+    /// Adjusts the window after a round trip with a minimum RTT of `rtt` seconds.
     fn adjust(&mut self, rtt: f64) {
         let cwnd = self.window.cwnd();
         let holds = cwnd * self.base_rtt / rtt;
@@ -81,7 +81,7 @@ impl Vegas {
             self.doubles = !self.doubles;
         } else if queued > f64::from(beta) {
             self.window.set((cwnd - 1.0).max(2.0));
-            // The next loss, not this, begins a slow start.
+            // This reduction must not start a slow start; only a loss may.
             self.window.ssthresh = self.window.ssthresh.min(self.window.cwnd());
         } else if queued < f64::from(alpha) {
             self.window.set(cwnd + 1.0);
@@ -130,8 +130,8 @@ mod tests {
     use super::super::testing::{Acks, avoid, law};
     use super::*;
 
-    /// By hand at a window of 20 over a base of 100 ms: 20 (1 - 100 / RTT) is 1.82 at 110 ms, 3.33 at 120 ms,
-    /// 4.62 at 130 ms.
+    /// With a window of 20 and a minimum RTT of 100 ms, 20 (1 - 100 / RTT) is 1.82 at 110 ms, 3.33
+    /// at 120 ms and 4.62 at 130 ms.
     #[test]
     fn the_window_follows_the_backlog() {
         for (rtt, by) in [(100.0, 1.0), (110.0, 1.0), (120.0, 0.0), (130.0, -1.0)] {
@@ -147,7 +147,8 @@ mod tests {
         }
     }
 
-    /// A bottleneck that holds 50 segments in 100 ms: 2 to 4 stay in its queue, and the window at 52 to 54.
+    /// A bottleneck with a capacity of 50 segments per 100 ms: 2 to 4 segments stay in its queue,
+    /// and the window at 52 to 54.
     #[test]
     fn it_settles_between_alpha_and_beta() {
         let mut vegas = law::<VegasKeys>(30.0);
@@ -160,7 +161,8 @@ mod tests {
         assert!((52.0..=54.0).contains(&vegas.cwnd()), "{}", vegas.cwnd());
     }
 
-    /// Slow start doubles every other round trip, and ends with more than a segment in queues.
+    /// Slow start doubles the window every other round trip, and ends with more than one segment in
+    /// queues.
     #[test]
     fn slow_start_grows_every_other_round() {
         let mut vegas = law::<VegasKeys>(4.0);

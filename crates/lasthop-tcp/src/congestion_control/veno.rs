@@ -1,19 +1,19 @@
 //! Veno (Fu, Liew, "TCP Veno: TCP Enhancement for Transmission Over Wireless Access Networks", JSAC 21(2), 2003).
 //!
 //! ```text
-//!   N = cwnd (RTT - base_rtt) / RTT     segments that wait in queues
+//!   N = cwnd (RTT - base_rtt) / RTT     segments in queues
 //!   slow start                  as Reno
 //!   avoidance      N < beta     cwnd += 1/cwnd each ACK
 //!                  N >= beta    cwnd += 1/cwnd every other ACK
-//!   congestion     N < beta     a random loss: ssthresh = 4/5 of what was in use
+//!   congestion     N < beta     random loss: ssthresh = 4/5 of the flight size
 //!                  N >= beta    ssthresh = 1/2 of it
 //!   timeout                     as Reno
 //! ```
 //!
-//! RTT is the latest sample; before the third the window moves as Reno's. After each loss base_rtt is learned anew, as
-//! the paper has it, unless `keep_base_rtt` (Linux).
+//! RTT is the latest sample; until the third sample the window changes like Reno's. After each loss
+//! base_rtt is measured again, as in the paper, unless `keep_base_rtt` (Linux) is set.
 //!
-//! *Not modelled*: smoothing of the round trip.
+//! *Not modelled*: smoothing of the RTT.
 
 use super::super::config::{Config, RecoveryKind};
 use super::Congestion;
@@ -23,7 +23,7 @@ use super::window::{Cause, Window, WindowLaw};
 use lasthop_base::schema::keys::{Limits, table};
 use lasthop_base::units::Instant;
 
-/// Samples before Veno judges.
+/// Minimum number of samples for an estimate of N.
 const SAMPLES: u32 = 3;
 
 table! {
@@ -60,17 +60,17 @@ impl LawKeys for VenoKeys {
 pub struct Veno {
     keys: VenoKeys,
     window: Window,
-    /// Seconds.
+    /// Minimum RTT in seconds.
     base_rtt: f64,
     rtt: f64,
     /// Samples since the latest loss.
     samples: u32,
-    /// With a backlog, the latest ACK grew the window and the next one does not.
+    /// Whether the next ACK does not grow the window: N >= beta, and the latest ACK grew it.
     skips: bool,
 }
 
 impl Veno {
-    /// N, in segments; none before enough samples.
+    /// Returns N in segments; `None` before enough samples.
     fn backlog(&self) -> Option<f64> {
         let share = (self.rtt - self.base_rtt) / self.rtt;
         (self.samples >= SAMPLES).then_some(self.window.cwnd() * share)
@@ -130,7 +130,7 @@ mod tests {
     use super::super::testing::{Acks, avoid, law, ms};
     use super::*;
 
-    /// By hand at a window of 20: N = 20 (RTT - 100) / RTT is 2.857 at 116.67 ms and 3.004 at 117.7 ms.
+    /// With a window of 20, N = 20 (RTT - 100) / RTT is 2.857 at 116.67 ms and 3.004 at 117.7 ms.
     #[test]
     fn a_loss_with_few_segments_in_queues_costs_a_fifth() {
         for (rtt, backlog, kept) in
@@ -150,7 +150,7 @@ mod tests {
         }
     }
 
-    /// By hand: without backlog each ACK adds 1/cwnd; with one, it takes twice the ACKs.
+    /// Without backlog each ACK adds 1/cwnd; with backlog, the growth takes twice as many ACKs.
     #[test]
     fn a_backlog_halves_the_growth() {
         let by_hand = (0..100).fold(20.0f64, |cwnd, _| cwnd + 1.0 / cwnd);

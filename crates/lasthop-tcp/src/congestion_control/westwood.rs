@@ -3,19 +3,20 @@
 //! New Reno, and Vegas TCP Congestion Control", CCR 34(2), 2004).
 //!
 //! ```text
-//!   every ACK     b_k = what it acknowledges over the time since the last   (Westwood)
-//!                 b_k = what a round trip acknowledged over its length      (Westwood+)
+//!   every ACK     b_k = data acknowledged / time since the previous ACK          (Westwood)
+//!                 b_k = data acknowledged in a round trip / its duration         (Westwood+)
 //!                 bwe = filter(b_k)
 //!   new ACK       as Reno
 //!   congestion    ssthresh = bwe * rtt_min / segment, at least 2; cwnd = min(cwnd, ssthresh)
-//!   timeout       the same threshold; cwnd = 1
+//!   timeout       ssthresh as for congestion; cwnd = 1
 //! ```
 //!
-//! Filters: Westwood+ bwe = 0.9 bwe + 0.1 b_k. Westwood the Tustin approximation of a low-pass,
-//! bwe = ((2T - dt) bwe + dt (b_k + b_(k-1))) / (2T + dt) with T = 1 s as in its ns-2 module (0.5 s in the paper); each
-//! T/2 of silence feeds a sample of zero. A duplicate acknowledges one segment; when a later ACK covers segments whose
-//! duplicates were counted, they do not count again (AckedCount of the paper). As in the ns-2 module, an ACK counts for
-//! at most two segments under Westwood, so that lost ACKs bias the estimate low.
+//! The filter of Westwood+ is bwe = 0.9 bwe + 0.1 b_k. Westwood uses the Tustin approximation of a
+//! low-pass filter, bwe = ((2T - dt) bwe + dt (b_k + b_(k-1))) / (2T + dt), with T = 1 s as in its
+//! ns-2 module (0.5 s in the paper). For each T/2 without an ACK, a sample of zero is added. A
+//! duplicate ACK counts as one segment. A later ACK that covers these segments does not count them
+//! again (AckedCount of the paper). As in the ns-2 module, an ACK counts as at most two segments in
+//! Westwood, so that lost ACKs bias the estimate low.
 //!
 //! *Not modelled*: a coarse clock for rtt_min; other filters of the ns-2 module.
 
@@ -46,7 +47,7 @@ impl Copy for WestwoodKeys {}
 impl LawKeys for WestwoodPlusKeys {
     type Machine = Westwood<PerRound>;
 
-    /// As its authors ran it.
+    /// Used by the authors.
     const RECOVERY: [RecoveryKind; 2] = [RecoveryKind::NewReno; 2];
 
     fn build(&self, config: &Config, cwnd: f64) -> Westwood<PerRound> {
@@ -57,7 +58,7 @@ impl LawKeys for WestwoodPlusKeys {
 impl LawKeys for WestwoodKeys {
     type Machine = Westwood<PerAck>;
 
-    /// As its authors ran it.
+    /// Used by the authors.
     const RECOVERY: [RecoveryKind; 2] = [RecoveryKind::NewReno; 2];
 
     fn build(&self, config: &Config, cwnd: f64) -> Westwood<PerAck> {
@@ -65,19 +66,19 @@ impl LawKeys for WestwoodKeys {
     }
 }
 
-/// A bandwidth estimator; rates are in bytes a second.
+/// Bandwidth estimator; rates are in bytes per second.
 pub trait Estimator {
-    /// Segments that an ACK counts for at most.
+    /// Maximum number of segments that an ACK counts as.
     const MOST: u64;
 
-    /// An ACK counts for `bytes`; `rtt` is the latest round trip.
+    /// Processes an ACK that counts as `bytes`; `rtt` is the latest RTT sample.
     fn add(&mut self, now: Instant, bytes: u64, rtt: Duration);
 
-    /// The estimate; zero before the first sample.
+    /// Returns the estimate; zero before the first sample.
     fn rate(&self) -> f64;
 }
 
-/// One sample a round trip (Westwood+).
+/// One sample per round trip (Westwood+).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PerRound {
     rate: f64,
@@ -107,20 +108,20 @@ impl Estimator for PerRound {
     }
 }
 
-/// One sample an ACK (Westwood).
+/// One sample per ACK (Westwood).
 #[derive(Clone, Copy, Debug)]
 pub struct PerAck {
-    /// Seconds.
+    /// Time constant in seconds.
     time_constant: f64,
     rate: f64,
     last_sample: f64,
     last: Option<Instant>,
-    /// Bytes of ACKs of the same instant as the last.
+    /// Bytes of ACKs that arrived at the same time as the latest sample.
     pending: u64,
 }
 
 impl PerAck {
-    /// Before the first ACK.
+    /// Creates the estimator before the first ACK.
     pub fn new(time_constant: Duration) -> Self {
         let time_constant = time_constant.as_secs_f64();
         PerAck { time_constant, rate: 0.0, last_sample: 0.0, last: None, pending: 0 }
@@ -162,15 +163,16 @@ impl Estimator for PerAck {
     }
 }
 
-/// How many segments an ACK acknowledges that have not been counted (AckedCount).
+/// Number of segments that an ACK acknowledges and that were not counted before (AckedCount).
 #[derive(Clone, Copy, Debug, Default)]
 struct AckedCount {
-    /// Segments counted at duplicates.
+    /// Segments counted at duplicate ACKs.
     accounted: u64,
 }
 
 impl AckedCount {
-    /// `acked`: segments by which SND.UNA moves; none for a duplicate.
+    /// Returns the number of segments to count. `acked` is the number of segments by which SND.UNA
+    /// advances, 0 for a duplicate ACK.
     fn count(&mut self, acked: u64) -> u64 {
         if acked == 0 {
             self.accounted += 1;
@@ -248,7 +250,7 @@ mod tests {
         Instant::from_nanos((millis * 1e6).round() as u64)
     }
 
-    /// The estimate after ACKs of `bytes` each at these times in ms; the round trip is 100 ms.
+    /// Returns the estimate after ACKs of `bytes` each at `times` (ms), with an RTT of 100 ms.
     fn estimate(
         estimator: &mut impl Estimator,
         times: impl Iterator<Item = f64>,
@@ -260,7 +262,7 @@ mod tests {
         estimator.rate()
     }
 
-    /// 1 kB every 10 ms is 100 kB/s for both.
+    /// 1 kB every 10 ms is 100 kB/s for both estimators.
     #[test]
     fn a_constant_rate_is_found() {
         let times = || (0..2000).map(|index| 10.0 * f64::from(index));
@@ -270,8 +272,8 @@ mod tests {
         assert!((original / 1e5 - 1.0).abs() < 1e-6, "{original}");
     }
 
-    /// Westwood+ by hand: rounds of 100 ms with 10 kB, then with 20 kB: after n of these
-    /// 200 - 100 * 0.9^n kB/s.
+    /// Westwood+ with rounds of 100 ms: first 10 kB, then 20 kB each. After n of the latter, the
+    /// estimate is 200 - 100 * 0.9^n kB/s.
     #[test]
     fn a_step_is_followed_by_a_tenth_a_round() {
         let mut plus = PerRound::default();
@@ -284,8 +286,9 @@ mod tests {
         }
     }
 
-    /// ACKs that come in bunches of ten, 0.1 ms apart, once in 100 ms: the rate stays 100 kB/s. An estimator with a
-    /// sample an ACK takes the bunches for the path, one with a sample a round trip does not.
+    /// Compressed ACKs: ten ACKs, 0.1 ms apart, every 100 ms. The rate is 100 kB/s. An estimator
+    /// with one sample per ACK overestimates it; an estimator with one sample per round trip does
+    /// not.
     #[test]
     fn ack_compression_misleads_the_sample_an_ack_only() {
         let times = || (0..3000).map(|k| f64::from(k / 10) * 100.0 + f64::from(k % 10) * 0.1);
@@ -299,14 +302,15 @@ mod tests {
         assert!(highest > 2e5, "{highest}");
     }
 
-    /// 30 % of ACKs lost, so that those that come acknowledge two or more: what is capped is lost.
+    /// 30 % of the ACKs are lost, so that others acknowledge several segments. Segments beyond the
+    /// limit per ACK are not counted.
     #[test]
     fn lost_acks_bias_the_capped_count_low() {
         let (mut plus, mut original) = (PerRound::default(), PerAck::new(Duration::from_secs(1)));
         let mut missing = 0;
         for index in 0..5000u64 {
             missing += 1;
-            // Three in ten, in a row.
+            // Three of ten, consecutive.
             if index % 10 < 3 {
                 continue;
             }
@@ -319,7 +323,8 @@ mod tests {
         assert!(original.rate() < 0.9e5, "{}", original.rate());
     }
 
-    /// Silence feeds zeros: T/2 each, by hand (2 - 0.5) / (2 + 0.5) = 3/5 and a fifth of the last sample.
+    /// Intervals of T/2 without ACKs add zeros: (2 - 0.5) / (2 + 0.5) = 3/5 of the estimate plus
+    /// 1/5 of the last sample.
     #[test]
     fn silence_lowers_the_estimate() {
         let mut original = PerAck::new(Duration::from_secs(1));
@@ -330,7 +335,8 @@ mod tests {
         assert!((original.rate() - 0.48e5).abs() < 1.0, "{}", original.rate());
     }
 
-    /// Four segments of which the first is lost: three duplicates count one each, the ACK of four the fourth.
+    /// Four segments, the first lost: three duplicates count as one segment each, the ACK of four
+    /// as one.
     #[test]
     fn what_duplicates_counted_does_not_count_again() {
         let mut count = AckedCount::default();
@@ -339,7 +345,7 @@ mod tests {
         assert_eq!(counts, [1, 1, 1, 1, 1, 1, 2, 1, 1, 1]);
     }
 
-    /// 100 kB/s over 50 ms are five segments: the window of 20 falls to 5, that of 4 stays.
+    /// 100 kB/s over 50 ms is five segments: a window of 20 falls to 5, a window of 4 is unchanged.
     #[test]
     fn the_threshold_is_what_the_estimate_carries() {
         use crate::congestion_control::{Congestion, CongestionControl};

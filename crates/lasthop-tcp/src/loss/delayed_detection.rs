@@ -1,52 +1,55 @@
-//! Delayed loss detection: how long what is missing may be only late, where recovery goes by SACK blocks.
+//! Delayed loss detection for SACK-based recovery: how long a missing segment may be delayed before
+//! it is declared lost.
 //!
 //! ```text
-//!   duplicates   lost after DupThresh of them                             RFC 6675
-//!   DCR          lost a smoothed round trip after the first               Bhandarkar, Sadry, Reddy, Vaidya,
-//!                                                                         "TCP-DCR", IEEE Trans. Mobile Computing 4(5), 2005
-//!   NCR          DupThresh = max(LT_F flight, 3), anew at each            RFC 4653
+//!   duplicates   lost after DupThresh duplicate ACKs                     RFC 6675
+//!   DCR          lost one smoothed RTT after the first duplicate ACK     Bhandarkar, Sadry, Reddy, Vaidya,
+//!                                                                        "TCP-DCR", IEEE Trans. Mobile Computing 4(5), 2005
+//!   NCR          DupThresh = max(LT_F flight, 3), updated at each one    RFC 4653
 //!                LT_F: careful 2/3, aggressive 1/2
 //! ```
 //!
-//! Both factors of NCR make a window of duplicates, as the flight grows by a half or by one segment for each of them. While
-//! it is waited, new segments keep the acknowledgments coming: one for each duplicate, with careful NCR for every second.
+//! With either value of LT_F, NCR waits for about one window of duplicate ACKs, because new
+//! segments increase the flight size meanwhile. During the wait, one new segment is sent per
+//! duplicate ACK (careful NCR: per two), which keeps ACKs arriving.
 //!
-//! *Not modelled*: NCR's account of what is missing above a hole that was filled; it begins a wait of its own at its next
-//! duplicate.
+//! *Not modelled*: NCR's state for segments that are missing above a gap that was filled. A new
+//! wait begins at their next duplicate ACK.
 
 use super::super::config::{Config, LossDetection};
 use super::sack_rfc6675::Scoreboard;
 
-/// Least DupThresh of NCR.
+/// Minimum DupThresh of NCR.
 const LEAST_THRESHOLD: u64 = 3;
 
-/// How long is waited, and what has been seen meanwhile.
+/// Detection rule, and the state of the current wait.
 #[derive(Clone, Copy, Debug)]
 pub struct ReorderTolerance {
     kind: LossDetection,
-    /// DupThresh of the host.
+    /// Configured DupThresh.
     threshold: u32,
-    /// The wait that goes on.
+    /// Current wait, if segments are missing and not yet declared lost.
     wait: Option<Wait>,
 }
 
-/// Something is missing and does not count as lost yet.
+/// Wait for segments that are missing but not yet declared lost.
 #[derive(Clone, Copy, Debug)]
 struct Wait {
-    /// Bytes outstanding when its first duplicate came (FlightSizePrev).
+    /// Bytes outstanding at the first duplicate ACK (FlightSizePrev).
     flight: u64,
-    /// Duplicates.
+    /// Number of duplicate ACKs.
     count: u64,
 }
 
 impl ReorderTolerance {
-    /// Nothing is missing.
+    /// Creates the state without missing segments.
     pub fn new(config: &Config) -> Self {
         let threshold = config.dupack_threshold;
         ReorderTolerance { kind: config.loss_detection, threshold, wait: None }
     }
 
-    /// DupThresh of a scoreboard while nothing is missing: DCR goes by time only.
+    /// Returns the DupThresh of the scoreboard while no segment is missing. DCR does not count
+    /// duplicates.
     pub fn threshold(&self) -> u32 {
         match self.kind {
             LossDetection::Delayed => u32::MAX,
@@ -54,13 +57,13 @@ impl ReorderTolerance {
         }
     }
 
-    /// Does time tell, rather than duplicates?
+    /// Returns `true` if losses are declared by time instead of duplicate ACKs.
     pub fn is_timed(&self) -> bool {
         self.kind == LossDetection::Delayed
     }
 
-    /// Something is missing, and a duplicate says so while `flight` bytes are outstanding in segments of `segment` bytes.
-    /// Returns whether it is the first for this.
+    /// Processes a duplicate ACK, with `flight` bytes outstanding in segments of `segment` bytes.
+    /// Returns `true` if it is the first of this wait.
     pub fn on_duplicate(&mut self, scoreboard: &mut Scoreboard, flight: u64, segment: u64) -> bool {
         let is_first = self.wait.is_none();
         let wait = self.wait.get_or_insert(Wait { flight, count: 0 });
@@ -77,7 +80,7 @@ impl ReorderTolerance {
         is_first
     }
 
-    /// Segments for which careful NCR has sent none in this wait.
+    /// Returns the number of duplicates in this wait for which careful NCR has sent no new segment.
     pub fn skipped(&self) -> u64 {
         match (self.kind, self.wait) {
             (LossDetection::NcrCareful, Some(wait)) => wait.count / 2,
@@ -85,7 +88,8 @@ impl ReorderTolerance {
         }
     }
 
-    /// What was missing has come. NCR's flight at the first duplicate, in bytes, if a wait ends.
+    /// Processes the arrival of all missing segments. Returns NCR's flight size in bytes at the
+    /// first duplicate ACK, if a wait ends.
     pub fn on_filled(&mut self, scoreboard: &mut Scoreboard) -> Option<u64> {
         let wait = self.wait.take();
         scoreboard.set_threshold(self.threshold());
@@ -93,13 +97,13 @@ impl ReorderTolerance {
         wait.filter(|_| is_ncr).map(|wait| wait.flight)
     }
 
-    /// What is missing counts as lost from here on: in the recovery that begins the host's DupThresh holds.
+    /// Ends the wait: missing segments are declared lost. Recovery uses the configured DupThresh.
     pub fn on_lost(&mut self, scoreboard: &mut Scoreboard) {
         self.wait = None;
         scoreboard.set_threshold(self.threshold);
     }
 
-    /// Nothing is waited for any more.
+    /// Cancels the wait.
     pub fn reset(&mut self, scoreboard: &mut Scoreboard) {
         self.wait = None;
         scoreboard.set_threshold(self.threshold());

@@ -1,17 +1,17 @@
-//! Duplicate ACKs: three in a row mean a loss (RFC 5681, section 3.2).
+//! Duplicate ACKs: three consecutive ones indicate a loss (RFC 5681, section 3.2).
 
-/// What a duplicate means.
+/// Interpretation of a duplicate ACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Duplicate {
-    /// Too few yet: the segments may have changed places.
+    /// Below the threshold: segments may have been reordered.
     Early,
-    /// The one that means a loss.
+    /// The duplicate that reaches the threshold and indicates a loss.
     Threshold,
-    /// One more.
+    /// A further duplicate.
     Further,
 }
 
-/// Counts duplicates since the latest ACK for new data.
+/// Number of duplicates since the latest ACK for new data.
 #[derive(Clone, Copy, Debug)]
 pub struct DuplicateAcks {
     count: u32,
@@ -19,12 +19,12 @@ pub struct DuplicateAcks {
 }
 
 impl DuplicateAcks {
-    /// None yet; the `threshold`-th means a loss.
+    /// Creates a counter; the `threshold`-th duplicate indicates a loss.
     pub fn new(threshold: u32) -> Self {
         DuplicateAcks { count: 0, threshold }
     }
 
-    /// A duplicate arrived.
+    /// Counts a duplicate.
     pub fn add(&mut self) -> Duplicate {
         self.count += 1;
         match self.count.cmp(&self.threshold) {
@@ -34,19 +34,19 @@ impl DuplicateAcks {
         }
     }
 
-    /// An ACK for new data arrived, or the timer fired.
+    /// Resets the counter after an ACK for new data or a timeout.
     #[inline]
     pub fn clear(&mut self) {
         self.count = 0;
     }
 
-    /// Duplicates so far.
+    /// Returns the number of duplicates.
     #[inline]
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// Have there been as many as mean a loss?
+    /// Returns `true` if the threshold has been reached.
     #[inline]
     pub fn mean_loss(&self) -> bool {
         self.count >= self.threshold

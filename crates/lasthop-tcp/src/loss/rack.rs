@@ -1,64 +1,65 @@
-//! RACK: losses by time (RFC 8985, section 6).
+//! RACK: time-based loss detection (RFC 8985, section 6).
 //!
 //! ```text
-//!   a segment is delivered           newest = the delivered segment that left last, rtt = its round trip
-//!   another left before the newest   lost if now >= its sending + rtt + reordering window
-//!   otherwise                        wait for what remains: the reordering timer
+//!   a segment is delivered                        newest = the delivered segment that was sent last, rtt = its RTT
+//!   a segment was sent before the newest          lost if now >= its transmission + rtt + reordering window
+//!   otherwise                                     wait for the remaining time: the reordering timer
 //! ```
 //!
-//! A retransmission has a sending time of its own, so that one that is lost is found as well.
+//! A retransmission has its own transmission time, so that its loss is detected as well.
 //!
-//! The reordering window is zero while no reordering has been seen and either recovery runs or as many
-//! segments as DupThresh have been SACKed; otherwise a quarter of the least round trip, times a factor that grows
-//! with each round in which a duplicate was reported (DSACK) and that 16 recoveries without one
-//! put back, at most SRTT (section 6.2, step 4).
+//! The reordering window is zero if no reordering has been observed and either recovery is in
+//! progress or at least DupThresh segments have been SACKed. Otherwise it is 1/4 of the minimum RTT
+//! times a factor, at most SRTT. The factor grows in each round trip with a reported duplicate
+//! (DSACK). It is reset after 16 recoveries without one (section 6.2, step 4).
 
 use super::super::sent::{SentSegment, SentSegments};
 use lasthop_base::units::{Duration, Instant};
 
-/// What lies between two bursts of a write, at least.
+/// Time assumed between two bursts of one send call that have equal transmission times.
 const A_MOMENT: Duration = Duration::from_nanos(1);
-/// Recoveries without DSACK after which the factor is 1 again.
+/// Number of recoveries without DSACK after which the factor is reset to 1.
 const PERSIST: u8 = 16;
 
-/// What RACK remembers of a connection.
+/// RACK state of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Rack {
-    /// Place among all transmissions and end of the delivered segment that left last (for RACK.xmit_ts, RACK.end_seq:
-    /// many segments may leave at the same instant).
+    /// Transmission order and end of the delivered segment that was sent last. They replace
+    /// RACK.xmit_ts and RACK.end_seq, because many segments may be sent at the same time.
     newest: (u64, u64),
-    /// Its round trip (RACK.rtt), and the burst in which it left.
+    /// RTT of this segment (RACK.rtt), and the burst in which it was sent.
     rtt: Duration,
     burst: u32,
-    /// Least round trip of the connection (RACK.min_RTT); the longest duration before the first.
+    /// Minimum RTT of the connection (RACK.min_RTT); the maximum duration before the first sample.
     min_rtt: Duration,
     /// One past the highest byte delivered (RACK.fack).
     fack: u64,
-    /// RACK.reordering_seen: how many segments were overtaken.
+    /// Number of segments observed to be reordered (RACK.reordering_seen).
     overtaken: u32,
     /// RACK.reo_wnd_mult.
     factor: u8,
     /// RACK.reo_wnd_persist.
     persist: u8,
-    /// The round in which the factor grew ends when this byte is acknowledged (RACK.dsack_round).
+    /// End of the round trip in which the factor grew: it ends when this byte is acknowledged
+    /// (RACK.dsack_round).
     dsack_round: Option<u64>,
-    /// Was anything delivered since losses were last looked for?
+    /// Whether segments were delivered since the latest loss detection.
     has_advanced: bool,
 }
 
-/// What a look at the records found.
+/// Result of loss detection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// Segments whose first copy is newly lost.
+    /// Number of segments whose first copy is newly declared lost.
     pub lost: u32,
-    /// Retransmissions that are lost.
+    /// Number of retransmissions declared lost.
     pub lost_again: u32,
-    /// After how long to look again; zero if nothing is in doubt.
+    /// Time until the next detection; zero if no segment is pending.
     pub look_again: Duration,
 }
 
 impl Rack {
-    /// Nothing has been delivered yet.
+    /// Creates the state before the first delivery.
     pub fn new() -> Self {
         Rack {
             newest: (0, 0),
@@ -74,13 +75,13 @@ impl Rack {
         }
     }
 
-    /// A round trip was measured.
+    /// Processes an RTT sample.
     pub fn on_round_trip(&mut self, rtt: Duration) {
         self.min_rtt = self.min_rtt.min(rtt);
     }
 
-    /// `segment` is acknowledged or SACKed for the first time (step 2, RACK_update). `is_original`: the
-    /// timestamp in the ACK tells that it answers a copy older than the latest.
+    /// Processes the first acknowledgment or SACK of `segment` (step 2, RACK_update). If
+    /// `is_original`, the timestamp echoed in the ACK is older than the latest copy of the segment.
     pub fn on_delivered(&mut self, now: Instant, segment: &SentSegment, is_original: bool) {
         let rtt = now - segment.sent;
         if segment.was_retransmitted() && (is_original || rtt < self.min_rtt) {
@@ -91,18 +92,18 @@ impl Rack {
         self.newest = self.newest.max((segment.order, segment.end));
     }
 
-    /// One past the highest byte delivered.
+    /// Returns RACK.fack: one past the highest byte delivered.
     pub fn fack(&self) -> u64 {
         self.fack
     }
 
-    /// What had arrived above `una` has been dropped.
+    /// Lowers RACK.fack to `una` after the receiver discarded data above it.
     pub fn forget_above(&mut self, una: u64) {
         self.fack = self.fack.min(una);
     }
 
-    /// `segment` is delivered, and everything delivered before this ACK lay below `prior_fack` (step 3,
-    /// RACK_detect_reordering).
+    /// Checks whether the delivery of `segment` shows reordering. All data delivered before this
+    /// ACK is below `prior_fack` (step 3, RACK_detect_reordering).
     pub fn on_order(&mut self, segment: &SentSegment, prior_fack: u64) {
         if segment.end < prior_fack && !segment.was_retransmitted() {
             self.overtaken += 1;
@@ -110,7 +111,8 @@ impl Rack {
         self.fack = self.fack.max(segment.end);
     }
 
-    /// A duplicate was reported. The factor grows once a round trip, if there has been reordering.
+    /// Processes a reported duplicate. If reordering was observed, the factor grows, at most once
+    /// per round trip.
     pub fn on_dsack(&mut self, snd_una: u64, snd_max: u64) {
         let in_round = self.dsack_round.is_some_and(|end| snd_una < end);
         if self.overtaken > 0 && !in_round {
@@ -120,7 +122,7 @@ impl Rack {
         }
     }
 
-    /// A recovery ended that had repaired losses.
+    /// Processes the end of a recovery that repaired losses.
     pub fn on_recovered(&mut self) {
         self.persist = self.persist.saturating_sub(1);
         if self.persist == 0 {
@@ -128,29 +130,29 @@ impl Rack {
         }
     }
 
-    /// A reduction was taken back: what is outstanding is looked at again.
+    /// Requests another loss detection after a reduction was undone.
     pub fn on_taken_back(&mut self) {
         self.has_advanced = true;
     }
 
-    /// Has reordering been seen?
+    /// Returns `true` if reordering has been observed.
     #[cfg(test)]
     pub fn reordering_seen(&self) -> bool {
         self.overtaken > 0
     }
 
-    /// Segments that were overtaken.
+    /// Returns the number of reordered segments.
     pub fn overtaken(&self) -> u32 {
         self.overtaken
     }
 
-    /// Reordering was seen without SACK: more duplicate ACKs than segments can be missing.
+    /// Records reordering observed without SACK: more duplicate ACKs than segments can be missing.
     pub fn see_reordering(&mut self) {
         self.overtaken += 1;
     }
 
-    /// How long a segment may be overtaken (step 4, RACK_update_reo_wnd). `is_eager`: recovery runs, or
-    /// DupThresh segments have been SACKed.
+    /// Returns the reordering window (step 4, RACK_update_reo_wnd). `is_eager` is `true` if
+    /// recovery is in progress or DupThresh segments have been SACKed.
     pub fn reordering_window(&self, is_eager: bool, srtt: Duration) -> Duration {
         if self.overtaken == 0 && is_eager {
             return Duration::ZERO;
@@ -159,21 +161,21 @@ impl Rack {
         Duration::from_nanos(quarter.saturating_mul(self.factor.into()).min(srtt.as_nanos()))
     }
 
-    /// How long `segment` still has before it is lost, or `None` if it is.
+    /// Returns the time until `segment` is lost, or `None` if it is lost.
     pub fn remaining(
         &self,
         now: Instant,
         segment: &SentSegment,
         window: Duration,
     ) -> Option<Duration> {
-        // One that left in a later burst at the same instant left a moment later.
+        // A segment of a later burst with an equal transmission time counts as sent later.
         let is_later = segment.burst.wrapping_sub(self.burst) as i32 > 0;
         let lost_at = segment.sent + self.rtt + window;
         let lost_at = if is_later { lost_at + A_MOMENT } else { lost_at };
         (lost_at > now).then(|| lost_at - now)
     }
 
-    /// Looks for losses if anything was delivered since the last look (step 5).
+    /// Detects losses if segments were delivered since the latest detection (step 5).
     pub fn look(&mut self, now: Instant, sent: &mut SentSegments, window: Duration) -> Found {
         if !std::mem::take(&mut self.has_advanced) {
             return Found::default();
@@ -181,7 +183,7 @@ impl Rack {
         self.detect(now, sent, window)
     }
 
-    /// Marks what is lost (step 5, RACK_detect_loss).
+    /// Marks lost segments (step 5, RACK_detect_loss).
     pub fn detect(&mut self, now: Instant, sent: &mut SentSegments, window: Duration) -> Found {
         let mut found = Found::default();
         let mut index = 0;
@@ -216,8 +218,8 @@ mod tests {
         Duration::from_millis(millis)
     }
 
-    /// Section 6.2, step 4: reordering seen, eager, duplicates in rounds of their own, recoveries after
-    /// them, SRTT; the window. The least round trip is 40 ms.
+    /// Section 6.2, step 4. Columns: reordering seen, `is_eager`, rounds with DSACK, recoveries
+    /// after them, SRTT, the window. The minimum RTT is 40 ms.
     #[test]
     fn the_reordering_window() {
         for (seen, is_eager, dsacks, recoveries, srtt, window) in [
@@ -230,7 +232,7 @@ mod tests {
             (true, true, 3, 0, 100, 40),
             (true, true, 20, 0, 100, 100),
             (true, true, 1, 0, 15, 15),
-            // Without reordering a DSACK tells nothing of the window.
+            // Without reordering, a DSACK does not change the window.
             (false, false, 3, 0, 100, 10),
             // 16 recoveries.
             (true, true, 3, 15, 100, 40),
@@ -254,7 +256,7 @@ mod tests {
         }
     }
 
-    /// Four segments of ten bytes leave at 0, 1, 2 and 3 ms.
+    /// Returns four segments of 10 B, sent at 0, 1, 2 and 3 ms.
     fn four() -> SentSegments {
         let mut sent = SentSegments::new();
         for at in 0..4 {
@@ -271,8 +273,8 @@ mod tests {
         sent.mark_sacked(index);
     }
 
-    /// Steps 2 and 5 worked by hand: the third segment is SACKed after 40 ms. The window is 10 ms, so that
-    /// the first is lost at 0 + 40 + 10 ms and the second at 1 + 40 + 10; the fourth left later.
+    /// Steps 2 and 5: the third segment is SACKed after 40 ms. The window is 10 ms, so that the
+    /// first is lost at 0 + 40 + 10 ms and the second at 1 + 40 + 10 ms. The fourth was sent later.
     #[test]
     fn what_left_before_the_newest_delivered_is_lost_after_the_window() {
         let mut sent = four();
@@ -291,7 +293,7 @@ mod tests {
         assert_eq!(marks, [true, true, false, false]);
     }
 
-    /// A retransmission that is lost is found when what left after it is delivered.
+    /// The loss of a retransmission is detected when a segment sent after it is delivered.
     #[test]
     fn a_lost_retransmission_is_found() {
         let mut sent = four();
@@ -308,7 +310,8 @@ mod tests {
         assert_eq!(sent.first_to_resend().map(|segment| segment.start), Some(0));
     }
 
-    /// What leaves at the same instant, but later, is not older: a retransmission behind new data.
+    /// Of segments with equal transmission times, the transmission order decides: a retransmission
+    /// sent after new data is newer.
     #[test]
     fn of_what_leaves_at_once_the_later_is_newer() {
         let mut sent = four();
@@ -324,7 +327,8 @@ mod tests {
         assert_eq!((found.lost, found.lost_again), (1, 0), "the first, once more");
     }
 
-    /// Step 2: an ACK that comes sooner after a retransmission than any round trip answers the original.
+    /// Step 2: an ACK that arrives less than the minimum RTT after a retransmission acknowledges
+    /// the original.
     #[test]
     fn an_ambiguous_round_trip_moves_nothing() {
         let mut sent = four();
@@ -333,7 +337,7 @@ mod tests {
         rack.look(ms(41), &mut sent, Duration::ZERO);
         sent.on_sent(ms(50), 0, 10);
         let before = rack.newest;
-        // 5 ms after its retransmission, below the least round trip of 40 ms.
+        // 5 ms after its retransmission, less than the minimum RTT of 40 ms.
         let first = *sent.get(0).unwrap();
         rack.on_delivered(ms(55), &first, false);
         assert_eq!(rack.newest, before);
@@ -343,7 +347,7 @@ mod tests {
         assert_eq!(rack.newest, (5, 10), "the fifth transmission");
     }
 
-    /// Step 3: only what was never sent again tells of reordering.
+    /// Step 3: only segments that were never retransmitted show reordering.
     #[test]
     fn reordering_is_seen_in_originals() {
         for (is_resent, seen) in [(false, true), (true, false)] {

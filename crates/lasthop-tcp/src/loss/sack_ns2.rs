@@ -1,22 +1,22 @@
-//! The scoreboard of ns-2's Sack1: everything unSACKed below the highest SACKed byte is lost, and a
-//! timeout forgets it all.
+//! The scoreboard of ns-2's Sack1: all data below the highest SACKed byte that is not SACKed is
+//! lost. A timeout clears the scoreboard.
 
 use super::super::ranges::Ranges;
 
-/// What the receiver holds, as far as SACK blocks told.
+/// Data that the receiver holds according to SACK blocks.
 #[derive(Clone, Debug, Default)]
 pub struct Scoreboard {
     sacked: Ranges,
     /// Holes below this byte have been retransmitted (RFC 6675: HighRxt).
     high_rxt: u64,
-    /// Counts ACKs that brought something new.
+    /// Number of ACKs with new SACK information.
     generation: u64,
-    /// The next new ACK forgets no more than what it covers.
+    /// Whether an ACK for new data removes only the data that it acknowledges.
     keeps_on_ack: bool,
 }
 
 impl Scoreboard {
-    /// Takes in the blocks of an ACK and says whether they bring anything new.
+    /// Processes the SACK blocks of an ACK. Returns `true` if they contain new data.
     pub fn update(&mut self, blocks: &[(u64, u64)]) -> bool {
         let mut is_new = false;
         for &(start, end) in blocks {
@@ -26,12 +26,13 @@ impl Scoreboard {
         is_new
     }
 
-    /// Everything below `una` is acknowledged.
+    /// Removes acknowledged data, below `una`.
     pub fn acknowledge(&mut self, una: u64) {
         self.sacked.remove_below(una);
     }
 
-    /// An ACK for new data came outside of recovery, or ended it: ns-2 forgets everything.
+    /// Processes an ACK for new data that arrived outside recovery or ended it: ns-2 clears the
+    /// scoreboard.
     #[inline]
     pub fn on_new_ack(&mut self, una: u64) {
         if self.keeps_on_ack {
@@ -42,54 +43,54 @@ impl Scoreboard {
         }
     }
 
-    /// Shall new ACKs leave what lies above them?
+    /// Sets whether ACKs for new data keep SACKed data above them.
     pub fn keep_on_ack(&mut self, keeps: bool) {
         self.keeps_on_ack = keeps;
     }
 
-    /// Changes with each ACK that brings something new.
+    /// Returns a number that changes with each ACK that contains new SACK information.
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// Has the byte `at` arrived?
+    /// Returns `true` if the byte `at` is SACKed.
     pub fn has(&self, at: u64) -> bool {
         self.sacked.end_of_range_at(at) > at
     }
 
-    /// The lowest byte at or above `at` that has not.
+    /// Returns the lowest byte at or above `at` that is not SACKed.
     pub fn end_of_range_at(&self, at: u64) -> u64 {
         self.sacked.end_of_range_at(at)
     }
 
-    /// One past the highest byte that has; 0 if none.
+    /// Returns one past the highest SACKed byte; 0 if none.
     pub fn highest(&self) -> u64 {
         self.sacked.highest().unwrap_or(0)
     }
 
-    /// Bytes that have.
+    /// Returns the number of SACKed bytes.
     pub fn bytes(&self) -> u64 {
         self.sacked.iter().map(|range| range.end - range.start).sum()
     }
 
-    /// Forgets everything.
+    /// Clears the scoreboard.
     #[inline]
     pub fn clear(&mut self) {
         self.sacked.clear();
         self.high_rxt = 0;
     }
 
-    /// What lies below `end` has been retransmitted.
+    /// Records that data below `end` has been retransmitted.
     pub fn retransmitted(&mut self, end: u64) {
         self.high_rxt = end;
     }
 
-    /// Holes below this byte have been retransmitted.
+    /// Returns HighRxt: holes below this byte have been retransmitted.
     pub fn resent_to(&self) -> u64 {
         self.high_rxt
     }
 
-    /// The lowest hole from `from` on.
+    /// Returns the lowest hole at or above `from`.
     pub fn next_hole(&self, from: u64) -> Option<u64> {
         self.sacked.next_hole(from)
     }

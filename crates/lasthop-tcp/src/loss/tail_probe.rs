@@ -1,27 +1,27 @@
-//! Tail loss probe (RFC 8985, section 7): a segment that leaves before the retransmission timer, so that an ACK
-//! tells RACK what the tail of the flight came to.
+//! Tail loss probe (RFC 8985, section 7): a segment sent before the retransmission timer expires.
+//! Its ACK lets RACK detect losses at the tail of the flight.
 //!
 //! ```text
-//!            new data leave, or an ACK for new data; no recovery, nothing SACKed
+//!            new data is sent, or an ACK for new data arrives; no recovery, no SACKed data
 //!   IDLE ---------------------------------------------------------> WAITING for the probe timeout
-//!                                                                       | it comes
+//!                                                                       | it expires
 //!          ACK at or above the end of the probe: see `Verdict`          v
-//!   IDLE <--------------------------------------------------------- PROBED: new data, or the last
-//!                                                                   segment again; one probe at a time
+//!   IDLE <--------------------------------------------------------- PROBED: new data, or a retransmission of
+//!                                                                   the last segment; one probe at a time
 //! ```
 //!
-//! The probe timeout is 2 SRTT, and more if a single segment is outstanding, whose ACK may be delayed;
-//! never beyond the retransmission timer.
+//! The probe timeout is 2 SRTT. It is longer if only one segment is outstanding, whose ACK may be
+//! delayed. It never exceeds the time to the retransmission timeout.
 
 use lasthop_base::units::Duration;
 
-/// Allowance for a delayed ACK while a single segment is outstanding (TLP.max_ack_delay).
+/// Maximum delay of an ACK assumed while a single segment is outstanding (TLP.max_ack_delay).
 pub const MAX_ACK_DELAY: Duration = Duration::from_millis(200);
-/// Probe timeout before the first round trip.
+/// Probe timeout before the first RTT sample.
 const WITHOUT_ROUND_TRIP: Duration = Duration::from_secs(1);
 
-/// The probe timeout (section 7.2, TLP_calc_PTO). `slack` is added where several segments are outstanding (Linux: two
-/// ticks of its timer); `until_rto` is the time to the retransmission timer.
+/// Returns the probe timeout (section 7.2, TLP_calc_PTO). `slack` is added if several segments are
+/// outstanding (Linux: two timer ticks). `until_rto` is the time to the retransmission timeout.
 pub fn timeout(srtt: Duration, outstanding: u32, slack: Duration, until_rto: Duration) -> Duration {
     let timeout = if srtt == Duration::ZERO {
         WITHOUT_ROUND_TRIP
@@ -33,54 +33,56 @@ pub fn timeout(srtt: Duration, outstanding: u32, slack: Duration, until_rto: Dur
     timeout.min(until_rto)
 }
 
-/// What an ACK says about the probe.
+/// Outcome of the probe after an ACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// None is outstanding, or the ACK tells nothing of it.
+    /// No probe is outstanding, or its outcome is unknown.
     Nothing,
-    /// The probe is over, and nothing was lost that nobody noticed.
+    /// The probe is complete and repaired no loss.
     Done,
-    /// The probe repaired a loss: the window is to be reduced.
+    /// The probe repaired a loss: the window must be reduced.
     Repaired,
 }
 
-/// The probe that is outstanding.
+/// Outstanding probe, if any.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TailProbe {
     /// SND.NXT after the probe (TLP.end_seq).
     end: Option<u64>,
-    /// Did it send old data again (TLP.is_retrans)?
+    /// Whether the probe retransmitted data (TLP.is_retrans).
     is_retransmission: bool,
 }
 
 impl TailProbe {
-    /// Is one outstanding?
+    /// Returns `true` if a probe is outstanding.
     pub fn is_outstanding(&self) -> bool {
         self.end.is_some()
     }
 
-    /// Is old data outstanding that it has sent again?
+    /// Returns `true` if the outstanding probe is a retransmission.
     pub fn has_retransmitted(&self) -> bool {
         self.end.is_some() && self.is_retransmission
     }
 
-    /// A probe leaves, after which `end` is next.
+    /// Records a probe; `end` is SND.NXT after it.
     pub fn on_sent(&mut self, end: u64, is_retransmission: bool) {
         *self = TailProbe { end: Some(end), is_retransmission };
     }
 
-    /// Recovery takes over.
+    /// Ends the probe when recovery begins.
     pub fn end(&mut self) {
         self.end = None;
     }
 
-    /// Is the range that ends at `end` that of a probe that was sent before?
+    /// Returns `true` if the range that ends at `end` is that of an outstanding probe that is a
+    /// retransmission.
     pub fn is_probe(&self, end: u64) -> bool {
         self.is_retransmission && self.end == Some(end)
     }
 
-    /// An ACK of everything below `ack` (section 7.4.2, TLP_process_ack). `has_dsack`: it reports the probe as a
-    /// duplicate; `is_duplicate`: it acknowledges and SACKs nothing new.
+    /// Processes an ACK of all data below `ack` (section 7.4.2, TLP_process_ack). If `has_dsack`,
+    /// it reports the probe as a duplicate. If `is_duplicate`, it acknowledges and SACKs no new
+    /// data.
     pub fn on_ack(&mut self, ack: u64, has_dsack: bool, is_duplicate: bool) -> Verdict {
         let Some(end) = self.end else { return Verdict::Nothing };
         if ack < end {
@@ -104,7 +106,8 @@ impl TailProbe {
 mod tests {
     use super::*;
 
-    /// SRTT, outstanding, slack, time to the retransmission timer; the probe timeout, in ms.
+    /// Columns: SRTT, outstanding segments, slack, time to the retransmission timeout; the probe
+    /// timeout, in ms.
     #[test]
     fn the_probe_timeout() {
         for (srtt, outstanding, slack, until_rto, expected) in [
@@ -122,7 +125,8 @@ mod tests {
         }
     }
 
-    /// Section 7.4.2: the probe's kind, the ACK relative to its end, DSACK, duplicate; the verdict.
+    /// Section 7.4.2. Columns: whether the probe is a retransmission, the ACK, DSACK, duplicate;
+    /// the outcome. The end of the probe is 100.
     #[test]
     fn what_an_ack_says() {
         use Verdict::{Done, Nothing, Repaired};
@@ -133,7 +137,8 @@ mod tests {
             (true, 100, true, false, Done),
             (true, 101, false, false, Repaired),
             (true, 101, true, false, Done),
-            // The ACK that reaches the end may be that of the original or of the probe; the next decides.
+            // The ACK that reaches the end may be for the original or for the probe; the next ACK
+            // decides.
             (true, 100, false, false, Nothing),
             (true, 100, false, true, Done),
         ] {

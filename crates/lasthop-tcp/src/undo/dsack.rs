@@ -1,34 +1,34 @@
-//! Undo by DSACK: if the receiver reports every retransmission of a reduction as a duplicate, nothing was lost
-//! (RFC 2883, section 4; RFC 3708).
+//! Undo by DSACK: if the receiver reports every retransmission after a reduction as a duplicate, no
+//! segment was lost (RFC 2883, section 4; RFC 3708).
 //!
 //! ```text
-//!   reduction          marker = SND.UNA, count = retransmissions outstanding
+//!   reduction          marker = SND.UNA, count = outstanding retransmissions
 //!   retransmission     count + 1
 //!   DSACK above marker count - 1 for each segment of it
 //!   count 0            spurious
 //! ```
 
-/// Retransmissions of the latest reduction that have not been reported as duplicates.
+/// Retransmissions since the latest reduction that have not been reported as duplicates.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Duplicated {
-    /// SND.UNA at the reduction; `None` if there is nothing to take back.
+    /// SND.UNA at the reduction; `None` if there is no reduction to undo.
     marker: Option<u64>,
     /// `None` before the first retransmission.
     outstanding: Option<u32>,
 }
 
 impl Duplicated {
-    /// A reduction, with `resent` retransmissions outstanding.
+    /// Records a reduction with `resent` outstanding retransmissions.
     pub fn on_reduction(&mut self, snd_una: u64, resent: u32) {
         *self = Duplicated { marker: Some(snd_una), outstanding: (resent > 0).then_some(resent) };
     }
 
-    /// A segment is sent again.
+    /// Counts a retransmission.
     pub fn on_retransmission(&mut self) {
         self.outstanding = Some(self.outstanding.unwrap_or(0) + 1);
     }
 
-    /// `segments` segments that end at `end` are reported as duplicates.
+    /// Processes a DSACK for `segments` segments that ends at `end`.
     pub fn on_duplicate(&mut self, end: u64, segments: u32) {
         if self.marker.is_some_and(|marker| end > marker)
             && let Some(outstanding) = &mut self.outstanding
@@ -37,17 +37,17 @@ impl Duplicated {
         }
     }
 
-    /// Is there a reduction that may be taken back?
+    /// Returns `true` if there is a reduction that may be undone.
     pub fn has_reduction(&self) -> bool {
         self.marker.is_some()
     }
 
-    /// Was every retransmission of the reduction a duplicate?
+    /// Returns `true` if every retransmission since the reduction was a duplicate.
     pub fn is_spurious(&self) -> bool {
         self.marker.is_some() && self.outstanding == Some(0)
     }
 
-    /// The reduction is taken back, or stands.
+    /// Ends the detection: the reduction is undone or confirmed.
     pub fn end(&mut self) {
         self.marker = None;
     }
@@ -57,7 +57,8 @@ impl Duplicated {
 mod tests {
     use super::*;
 
-    /// Retransmissions outstanding at the reduction and after it, ends of DSACKs; is it spurious? The marker is 100.
+    /// Columns: retransmissions outstanding at the reduction and sent after it, ends of DSACKs,
+    /// whether it is spurious. The marker is 100.
     #[test]
     fn all_must_be_reported() {
         for (before, after, duplicates, spurious) in [
@@ -67,9 +68,9 @@ mod tests {
             (0, 2, &[110, 120], true),
             (1, 1, &[110], false),
             (1, 1, &[110, 120], true),
-            // Below the marker: of an earlier reduction.
+            // Below the marker: a duplicate of an earlier reduction.
             (0, 1, &[90], false),
-            // Nothing was retransmitted, so that no retransmission can be spurious.
+            // Without retransmissions, none can be spurious.
             (0, 0, &[110], false),
         ] {
             let mut duplicated = Duplicated::default();

@@ -6,11 +6,13 @@
 //!   ARMED -- ACK for new data echoes that time or a later one --> QUIET
 //! ```
 //!
-//! Further timeouts of the same segment leave RetransmitTS at the first. Times are compared as
-//! ticks of the timestamp clock, so that a retransmission in the tick of its original is never found spurious.
+//! Further timeouts of the segment do not change RetransmitTS. Times are compared as ticks of the
+//! timestamp clock. A retransmission in the same tick as its original is therefore never detected
+//! as spurious.
 //!
-//! *Not modelled*: the response restores the window that there was, as Linux does, where RFC 4015 limits it to the
-//! flight and an initial window; the estimator adapts by its next sample only.
+//! *Not modelled*: the limit of the restored window by RFC 4015 to the flight size and an initial
+//! window; the previous window is restored, as in Linux. The RTO estimator adapts only with its
+//! next sample.
 
 use lasthop_base::units::{Duration, Instant};
 
@@ -23,17 +25,19 @@ pub struct Eifel {
 }
 
 impl Eifel {
-    /// Nothing has been retransmitted; `tick` is the period of the timestamp clock.
+    /// Creates the detector before the first retransmission; `tick` is the period of the timestamp
+    /// clock.
     pub fn new(tick: Duration) -> Self {
         Eifel { tick: tick.as_nanos(), retransmit_ts: None }
     }
 
-    /// The oldest segment goes out again.
+    /// Records a reduction and the retransmission of the oldest segment.
     pub fn on_reduction(&mut self, now: Instant) {
         self.retransmit_ts.get_or_insert(now.as_nanos() / self.tick);
     }
 
-    /// Does an ACK for new data that echoes `echo` answer the original?
+    /// Processes an ACK for new data. Returns `true` if the echoed time `echo` is that of the
+    /// original transmission.
     #[inline]
     pub fn is_spurious(&mut self, echo: Option<Instant>) -> bool {
         let Some(retransmit_ts) = self.retransmit_ts.take() else { return false };
@@ -48,14 +52,15 @@ mod tests {
     #[test]
     fn the_first_ack_decides() {
         let us = |micros: u64| Instant::from_nanos(micros * 1_000);
-        // Reductions, echo of the ACK for new data, verdict; a tick is 1 ms.
+        // Reductions, echo of the ACK for new data, result; a tick is 1 ms.
         for (reductions, echo, verdict) in [
             (&[][..], Some(us(1)), false),
             (&[us(5_500)], Some(us(4_999)), true),
             (&[us(5_500)], Some(us(5_100)), false),
             (&[us(5_500)], Some(us(5_500)), false),
             (&[us(5_500)], None, false),
-            // A second timeout: the ACK of the first retransmission is no sign of a mistake.
+            // A second timeout: an ACK of the first retransmission does not show that the reduction
+            // was spurious.
             (&[us(5_500), us(9_000)], Some(us(5_600)), false),
             (&[us(5_500), us(9_000)], Some(us(1_000)), true),
         ] {

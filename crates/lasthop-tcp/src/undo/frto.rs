@@ -1,63 +1,63 @@
-//! Forward RTO recovery: a timeout that was none shows in the ACKs after it (RFC 5682).
+//! Forward RTO recovery: detects a spurious timeout from the ACKs after it (RFC 5682).
 //!
 //! ```text
-//!   timeout                                        IDLE -> FIRST, the oldest segment goes out again (step 1)
-//!   FIRST   ACK of never-resent data (SACK)        spurious
-//!   FIRST   ACK of new data below the end          -> SECOND, new data go out (step 2b)
-//!   FIRST   ACK of everything, or none can go out  genuine (step 2a)
-//!   SECOND  ACK of never-resent data               spurious (step 3b)
+//!   timeout                                        IDLE -> FIRST, the oldest segment is retransmitted (step 1)
+//!   FIRST   ACK of data sent only once (SACK)      spurious
+//!   FIRST   ACK of new data below the end          -> SECOND, new data is sent (step 2b)
+//!   FIRST   ACK of all data, or a duplicate        no verdict, retransmission continues (step 2a)
+//!   SECOND  ACK of data sent only once             spurious (step 3b)
 //!   SECOND  duplicate, or new data SACKed          genuine (step 3a)
 //! ```
 //!
-//! The end is what was sent before the timeout. Never-resent data are told by SACK or by a cumulative ACK that goes
-//! beyond what went out again.
+//! The end is SND.MAX at the timeout. Data sent only once is identified by SACK, or by a cumulative
+//! ACK above the retransmitted data.
 
-/// What an ACK says of the timeout.
+/// Verdict on the timeout after an ACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing, or not yet.
+    /// None, or not yet.
     Undecided,
-    /// Send new data, if there are any, and no retransmission.
+    /// New data, if any, is to be sent instead of a retransmission.
     SendNew,
-    /// Nothing was lost.
+    /// The timeout was spurious: no segment was lost.
     Spurious,
-    /// Something was: retransmit.
+    /// Segments were lost and are to be retransmitted.
     Genuine,
 }
 
-/// What an ACK after a timeout told.
+/// Evidence in an ACK after a timeout.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Told {
-    /// Data that left before the timeout and never again were delivered.
+    /// Data sent before the timeout and not retransmitted was delivered.
     pub original: bool,
-    /// SND.UNA moved.
+    /// SND.UNA advanced.
     pub una_advanced: bool,
-    /// It is a duplicate, or SACKs something new.
+    /// The ACK is a duplicate, or SACKs new data.
     pub is_duplicate: bool,
-    /// Everything that was sent before the timeout is acknowledged.
+    /// All data sent before the timeout is acknowledged.
     pub is_everything: bool,
-    /// New data have left since the timeout.
+    /// New data has been sent since the timeout.
     pub sent_new: bool,
 }
 
-/// Is a timeout under suspicion?
+/// State of F-RTO.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ForwardRto {
     is_active: bool,
 }
 
 impl ForwardRto {
-    /// The timer fired; `may_begin`: no other recovery was running.
+    /// Processes a timeout. F-RTO begins if `may_begin`: no other recovery was in progress.
     pub fn on_timeout(&mut self, may_begin: bool) {
         self.is_active = may_begin;
     }
 
-    /// The question is settled otherwise.
+    /// Ends the detection without a verdict.
     pub fn end(&mut self) {
         self.is_active = false;
     }
 
-    /// An ACK arrived.
+    /// Processes an ACK.
     pub fn on_ack(&mut self, told: Told) -> Verdict {
         if !self.is_active {
             return Verdict::Undecided;
@@ -82,20 +82,20 @@ impl ForwardRto {
 mod tests {
     use super::*;
 
-    /// Facts of one ACK after another, as letters: o original, a SND.UNA advanced, d duplicate, e everything, n
-    /// new data have left; the verdict of each.
+    /// Evidence of successive ACKs, as letters: o original, a SND.UNA advanced, d duplicate, e
+    /// everything, n new data was sent. The verdict on each follows.
     #[test]
     fn section_2_1_and_3_1() {
         use Verdict::{Genuine, SendNew, Spurious, Undecided};
         for (acks, verdicts) in [
-            // Step 2b, then 3b: without SACK the second ACK goes beyond what went out again.
+            // Step 2b, then 3b: without SACK, the second ACK is above the retransmitted data.
             (&["a", "aon"][..], &[SendNew, Spurious][..]),
             // Step 2b, then 3a.
             (&["a", "dn"], &[SendNew, Genuine]),
             // Step 2a: a duplicate first, or everything is acknowledged.
             (&["d"], &[Undecided]),
             (&["ae"], &[Undecided]),
-            // SACK: an original is reported at once.
+            // SACK: the first ACK reports an original.
             (&["od"], &[Spurious]),
             (&["ao", "dn"], &[Spurious, Undecided]),
         ] {

@@ -1,7 +1,8 @@
-//! Was it a mistake?
+//! Detection of spurious retransmissions.
 //!
-//! A detector looks at the first ACK for new data after a retransmission. If that answers the original, nothing was
-//! lost: the law takes its reduction back, recovery ends, and what was never sent goes out next.
+//! A detector examines the first ACK for new data after a retransmission. If the ACK is for the
+//! original transmission, no segment was lost. The congestion control algorithm then undoes its
+//! reduction, recovery ends, and new data is sent next.
 //!
 //! | detector | source | needs | file |
 //! |---|---|---|---|
@@ -9,7 +10,7 @@
 //! | DSACK | RFC 2883, RFC 3708 | SACK, a receiver that reports duplicates | `dsack.rs` |
 //! | F-RTO | RFC 5682 | new data to send | `frto.rs` |
 //!
-//! The latter two are asked by RACK-TLP's recovery, which sees every segment's fate.
+//! RACK-TLP recovery uses DSACK and F-RTO, because it records the outcome of every segment.
 
 pub(super) mod dsack;
 mod eifel;
@@ -18,26 +19,26 @@ pub(super) mod frto;
 use super::config::{Config, UndoKind};
 use lasthop_base::units::Instant;
 
-/// The detector of a connection.
+/// Detector of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Undo {
-    /// Nothing is ever taken back.
+    /// Reductions are never undone.
     Off,
-    /// By timestamps.
+    /// Eifel detection by timestamps.
     Eifel(eifel::Eifel),
 }
 
 impl Undo {
-    /// The detector that `config` names.
+    /// Creates the detector that `config` selects.
     pub fn new(config: &Config) -> Self {
         match config.undo {
-            // RACK-TLP's recovery has all detectors itself.
+            // RACK-TLP recovery contains its own detectors.
             UndoKind::Off | UndoKind::All => Undo::Off,
             UndoKind::Eifel => Undo::Eifel(eifel::Eifel::new(config.clock_granularity)),
         }
     }
 
-    /// The window is reduced, and the oldest segment goes out again at `now`.
+    /// Records that the window was reduced and the oldest segment retransmitted at `now`.
     pub fn on_reduction(&mut self, now: Instant) {
         match self {
             Undo::Off => {}
@@ -45,8 +46,8 @@ impl Undo {
         }
     }
 
-    /// An ACK for new data arrived; `echo` is when the segment that it answers left, to the tick of the
-    /// clock, if it says. Was the reduction spurious?
+    /// Processes an ACK for new data. Returns `true` if the latest reduction was spurious. `echo`
+    /// is the transmission time echoed by the ACK, if any, in ticks of the timestamp clock.
     #[inline]
     pub fn is_spurious(&mut self, echo: Option<Instant>) -> bool {
         match self {
