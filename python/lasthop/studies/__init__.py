@@ -1,8 +1,8 @@
 """Published studies: their grids, tables, figures and claims.
 
-`study` reads the folders under `lasthop/papers` and reproduces them; `artefacts` lays tables and
-figures out; `claims` reads what a paper claims, `verdicts` judges it, `report` holds what came out;
-`models` has their theory; `sensitivity` varies what papers leave open.
+`study` reads the folders under `lasthop/papers` and reproduces them. `artefacts` defines tables and
+figures; `claims` reads the claims of a paper, `verdicts` judges them, `report` holds the results.
+`models` has the analytical models; `sensitivity` varies open choices of papers.
 """
 
 from lasthop.studies.study import (

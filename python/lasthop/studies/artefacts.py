@@ -23,13 +23,13 @@ class Axis:
 
     Attributes:
         name: The coordinate.
-        label: What axes call it, with its unit.
-        heading: What the rows of tables are headed by; the label if empty.
-        column: What a number of it is called where columns differ in it; `{}` is the number.
+        label: Label of axes, with the unit.
+        heading: Heading of the column of rows in tables; the label if empty.
+        column: Name of a column whose coordinate is a number; `{}` is the number.
         scale: `linear` or `log`.
-        whole: Whether it counts something, so that curves have points at whole numbers only.
-        zero: Whether figures have the point 0 besides the rows that are listed.
-        words: What its words are called, where not as they are.
+        whole: Whether its values are integers, so that curves have points at integers only.
+        zero: Whether figures have the point 0 in addition to the listed rows.
+        words: Labels of its words, where a label differs from the word.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Axis:
     words: Mapping[str, str] = field(default_factory=dict)
 
     def call(self, value: Any) -> str:
-        """What a column is called that has this value."""
+        """Returns the name of the column that has this value."""
         if isinstance(value, str):
             return self.words.get(value, value)
         return self.column.format(f"{value:g}")
@@ -50,20 +50,20 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """What can be asked of a cell.
+    """A quantity that a cell has.
 
     Attributes:
-        name: What claims call it.
-        label: What axes call it.
-        unit: What it is printed in.
+        name: Its name in claims.
+        label: Label of axes.
+        unit: The unit in which it is printed.
         digits: Decimal places that are printed.
         metric: Name of the metric; `{flow}` stands for the cell's flow. With `*` all metrics that
             match, combined.
         combine: How: `sum`, or `jain` for their fairness index, (Σx)² / (n Σx²).
-        per: What one such unit is, in the metric's own.
-        value: Instead of a metric, an expression of other quantities, as claims have them.
+        per: One `unit` in the unit of the metric.
+        value: Instead of a metric, an expression of other quantities, in the syntax of claims.
         scale: `linear` or `log`, of the axis of figures.
-        low: Where that axis begins; if it is logarithmic, 0 for where the values do.
+        low: Lower end of that axis; on a logarithmic axis, 0 stands for the smallest value.
     """
 
     name: str
@@ -80,13 +80,13 @@ class Quantity:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One thing that an artefact compares with others.
+    """One column that an artefact compares with others.
 
     Attributes:
-        name: What it is called.
+        name: Its name.
         where: Its coordinates.
         beside: Name of the column whose model curve it is; empty for any other.
-        is_model: Whether it is theory.
+        is_model: Whether it is computed by a model.
     """
 
     name: str
@@ -101,17 +101,17 @@ class Artefact:
 
     Attributes:
         kind: `table` or `figure`.
-        name: What the paper calls it, or what it shows if the paper only describes it.
-        caption: What it shows.
+        name: Its name in the paper, or its content if the paper only describes it.
+        caption: Its content.
         base: Coordinates that all its cells share.
         rows: Its rows, or the points on its x-axis, in the unit of `axis`.
-        columns: Names of what it compares; the first is the baseline.
-        quantity: What it shows of them.
+        columns: Names of the compared columns; the first is the baseline.
+        quantity: The quantity shown.
         grid: The study's coordinates.
         spread: Whether it shows the standard deviation too.
         axis: The coordinate of its rows.
         series: The columns, in the same order.
-        model: Value of a cell of theory.
+        model: Value of a cell that a model computes.
         is_absolute: Whether a table shows values of all columns, rather than improvements over
             the first.
     """
@@ -137,7 +137,7 @@ class Artefact:
 
     @property
     def title(self) -> str:
-        """Its name and caption; a name that tells a figure from a table says so only there."""
+        """Its name and caption, without the suffix that distinguishes a figure from a table."""
         return f"{self.name.removesuffix(' (figure)')}. {self.caption}"
 
     @property

@@ -1,6 +1,6 @@
-"""What changes keys of a study's scenarios: its grid, choices that its paper leaves open, a user.
+"""Changes of keys in a study's scenarios.
 
-The last is `lasthop reproduce --set`: the same study, but.
+The grid, open choices of the paper and `lasthop reproduce --set` all change keys.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 __all__ = ["Change", "Sensitivity", "changed", "with_changes"]
 
 ABSENT = ("found unknown key", "found no ")
-"""What the engine says of a key that a scenario, or the kind of one of its parts, does not have."""
+"""Text of engine errors for keys that a scenario, or the kind of one of its parts, lacks."""
 
 RUN = {
     "run.replications": "--replications",
     "run.seed": "--seed",
     "name": "another key",
 }
-"""Keys that do not belong to what is simulated, and what is right instead."""
+"""Keys that are not part of the simulated system, and the option to use instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Change:
     """Keys of a scenario that differ in some cells.
 
     Attributes:
-        when: Coordinates where it holds: one value or a list of them each.
+        when: Coordinates where it applies: one value or a list of values each.
         set: Dotted keys and values. `{flow}` stands for the cell's flow; a part with `*` for every
             table of the scenario that matches. Values in braces are computed from the cell's
             coordinates, see `lasthop.studies.models`.
@@ -45,20 +45,20 @@ class Change:
     set: Mapping[str, Any]
 
     def applies(self, where: Mapping[str, Any]) -> bool:
-        """Whether it holds in a cell."""
+        """Returns `True` if it applies in a cell."""
         return matches(self.when, where)
 
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """A choice that the paper leaves open, and what else it could have been.
+    """A choice that the paper leaves open, and its alternatives.
 
     Attributes:
-        name: What is varied.
-        about: What the study chooses, and between what it varies.
-        claims: Claims that it can touch.
-        values: What it is varied to, and what then changes in the scenarios.
-        moves: By what it is varied to, coordinates that all cells then have, those of theory too.
+        name: The varied choice.
+        about: The study's choice, and the range of alternatives.
+        claims: Claims that it can affect.
+        values: Alternatives, with the changes that each makes in the scenarios.
+        moves: By alternative, coordinates that all cells then have, including model cells.
     """
 
     name: str
@@ -69,10 +69,10 @@ class Sensitivity:
 
 
 def changed(scenario: Scenario, key: str, value: str) -> Scenario | None:
-    """A scenario with a key changed; None if it has no such key.
+    """Returns a scenario with a key changed; None if it has no such key.
 
     Args:
-        scenario: Any that is accepted as it is.
+        scenario: A valid scenario.
         key: Dotted key.
         value: As on the command line.
 
@@ -90,7 +90,7 @@ def changed(scenario: Scenario, key: str, value: str) -> Scenario | None:
 
 
 def with_changes(study: Study, changes: Mapping[str, str]) -> tuple[Study, dict[str, int]]:
-    """The same study, but with keys of its scenarios changed in all cells that have them.
+    """Returns a copy of the study with keys changed in all cells whose scenarios have them.
 
     Args:
         study: Which.

@@ -1,4 +1,4 @@
-"""The claims of a study, as `claims.toml` has them; `verdicts` judges them."""
+"""The claims of a study, as in `claims.toml`; `verdicts` judges them."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class Grid:
     """The coordinates of a study's cells.
 
     Attributes:
-        column: The coordinate that names what is compared.
-        default: Coordinates of a cell that does not say otherwise.
-        fixed: Pairs: where the first coordinates hold, the second do too, whatever is said.
+        column: The coordinate that names the compared combinations.
+        default: Coordinates that apply unless a cell sets them.
+        fixed: Pairs: where the first coordinates match, the second override any others.
     """
 
     column: str = "combination"
@@ -65,21 +65,21 @@ PLAIN = Grid()
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What decides, for all claims alike.
+    """The rule that decides all claims.
 
     Attributes:
-        about: Relative difference that counts as none.
+        about: Relative difference that is ignored.
         level: Confidence of a claim's verdict as a whole.
-        losses: Values of `row` that `average` averages over if it is not told.
-        quantities: What can be asked of a cell; the first is meant where none is named.
+        losses: Default values of `row` over which `average` averages.
+        quantities: Quantities of a cell; the first is the default.
         grid: The coordinates.
         parts: Whether a claim that holds in some comparisons and fails in others is judged
-            `in part` and says where, rather than `contradicted`.
-        row: The coordinate that `average` averages over if it is not told.
+            `in part`, with the places, rather than `contradicted`.
+        row: The default coordinate over which `average` averages.
         correction: How the confidence allows for several comparisons: `bonferroni` within each
-            claim, `holm` over all comparisons of all claims, or `none`. It touches `greater` and
-            `less`, which are tests; the other relations ask for more than significance.
-        words: Numbers that the vague words of papers stand for, by the names that expressions use.
+            claim, `holm` over all comparisons of all claims, or `none`. It affects `greater` and
+            `less`, which are tests; the other relations require more than significance.
+        words: Numbers for the vague words of papers, by their names in expressions.
     """
 
     about: float
@@ -108,7 +108,7 @@ class Comparison:
         right: Expression; empty for `between`.
         low: Lower end for `between`.
         high: Upper end for `between`.
-        cell: Coordinates it is made at.
+        cell: Coordinates of the comparison.
     """
 
     left: str
@@ -125,8 +125,8 @@ class Rewording:
 
     Attributes:
         was: Its old wording, with the comparison that decided it.
-        verdict: What came of that.
-        why: What in the paper the new wording follows.
+        verdict: The verdict on the old wording.
+        why: The passage of the paper that the new wording follows.
     """
 
     was: str
@@ -140,16 +140,15 @@ class Claim:
 
     Attributes:
         id: Its short name.
-        text: What it says.
-        where: Where the paper says it.
-        comparisons: What decides it; all must hold.
-        condition: Where alone it is tested, if not everywhere that the paper says; shown with the
+        text: The claim.
+        where: Its place in the paper.
+        comparisons: The comparisons that decide it; all must hold.
+        condition: The cells in which it is tested, if fewer than the paper names; shown with the
             verdict.
         refuted_by: Numbers that would refute it.
-        addition: Whether it is this project's own and not the paper's: judged and shown, but not
-            counted.
-        reworded: What it was before, if it was changed when its result had been seen.
-        note: What a reader of the verdict has to know besides.
+        addition: Whether this project added it: it is judged and shown, but not counted.
+        reworded: The earlier wording, if it was changed after its result had been seen.
+        note: Further information for readers of the verdict.
     """
 
     id: str
@@ -164,7 +163,7 @@ class Claim:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What belongs beside its verdict: its note, its old wording, what would refute it."""
+        """Remarks on its verdict: its note, its old wording, the numbers that would refute it."""
         found = [self.note] if self.note else []
         if self.reworded is not None:
             one = self.reworded
@@ -184,7 +183,7 @@ class Claim:
         known: Mapping[str, Claim] | None = None,
         words: Mapping[str, float] | None = None,
     ) -> Claim:
-        """Reads a claim as `claims.toml` has it.
+        """Reads a claim from its table in `claims.toml`.
 
         Args:
             table: Its table there.

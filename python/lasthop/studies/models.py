@@ -1,12 +1,12 @@
-"""What theory says about the cells of a study: functions of `lasthop.analysis`, named in data.
+"""Analytical models of the cells of a study: functions of `lasthop.analysis`, named in data.
 
 A study that has model curves lists them as `[[model]]` tables in `study.toml`. Each gives a name to
 a value: an expression (`value`), or a function of `lasthop.analysis` (`function`) with its
 arguments (`with`). Expressions are made of numbers, quoted words, coordinates of the cell, other
 names of models, `name.column` for the only row of a table that a function returns, `min`, `max` and
 the operators + - * / // **.
-Of several tables of one name the first counts whose `when` the cell meets. In a cell of theory a
-quantity of the study is the model of its name.
+Of several tables with one name, the first whose `when` matches the cell applies. In a model cell, a
+quantity of the study is the model of that name.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lasthop.evaluating import analysis
 __all__ = ["UNLIMITED", "Models", "evaluate", "fill", "matches"]
 
 UNLIMITED = "unlimited"
-"""The word for no limit, as in scenarios; functions of `lasthop.analysis` get None for it."""
+"""No limit, as in scenarios; passed to functions of `lasthop.analysis` as None."""
 
 OPERATORS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -39,7 +39,7 @@ Lookup = Callable[[str], Any]
 
 
 def matches(when: Mapping[str, Any], where: Mapping[str, Any]) -> bool:
-    """Whether coordinates are as asked: one value or one of a list each."""
+    """Returns `True` if all coordinates match: each is one value or one of a list."""
     return all(
         where.get(key) in (value if isinstance(value, list) else [value])
         for key, value in when.items()
@@ -50,11 +50,11 @@ def evaluate(expression: str, lookup: Lookup) -> Any:
     """The value of an expression.
 
     Args:
-        expression: As the head of this module has it.
+        expression: In the syntax described at the head of this module.
         lookup: The value of a name; raises `KeyError` for one that it does not know.
 
     Raises:
-        ValueError: If the expression holds anything else, or a name that nobody knows.
+        ValueError: If the expression contains anything else, or an unknown name.
     """
 
     def of(node: ast.expr) -> Any:
@@ -82,10 +82,10 @@ def evaluate(expression: str, lookup: Lookup) -> Any:
 
 
 def fill(value: Any, lookup: Lookup) -> Any:
-    """A value of a scenario with what stands in braces computed.
+    """Returns a value of a scenario with the expressions in braces computed.
 
-    Text that is one expression in braces becomes its value; otherwise the values become parts of
-    the text, numbers to nine digits. Tables and lists are filled part by part.
+    Text that is one expression in braces becomes its value. Otherwise the values are inserted into
+    the text, numbers with nine digits. Tables and lists are filled element by element.
     """
     match value:
         case str():
@@ -108,22 +108,22 @@ class Models:
     """The models of a study."""
 
     def __init__(self, tables: Sequence[Mapping[str, Any]], where: Mapping[str, Any]) -> None:
-        """Takes them as `study.toml` has them.
+        """Stores the tables of `study.toml`.
 
         Args:
             tables: Its `[[model]]` tables.
-            where: Coordinates that a cell of theory has; no cell is one if there are none.
+            where: Coordinates of model cells; if empty, no cell is a model cell.
         """
         self._tables = tuple(tables)
         self._where = where
         self._known: dict[tuple[str, tuple[tuple[str, Any], ...]], Any] = {}
 
     def has(self, cell: Mapping[str, Any]) -> bool:
-        """Whether a cell is one of theory, which is computed and not run."""
+        """Returns `True` if a cell is computed by a model and not run."""
         return bool(self._where) and matches(self._where, cell)
 
     def value(self, name: str, cell: Mapping[str, Any]) -> Any:
-        """What a name stands for in a cell.
+        """Returns the value of a name in a cell.
 
         Raises:
             KeyError: If it is neither a model there nor a coordinate.
@@ -148,7 +148,7 @@ class Models:
         raise KeyError(name)
 
     def _arguments(self, value: Any, cell: Mapping[str, Any]) -> Any:
-        """Arguments with their text evaluated; what is no text stays."""
+        """Returns arguments with their text evaluated; other values are unchanged."""
         match value:
             case str():
                 found = evaluate(value, lambda other: self.value(other, cell))

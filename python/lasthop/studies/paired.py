@@ -26,14 +26,14 @@ class PairedCell:
     Attributes:
         artefact: Name of the table or figure.
         row: Its place on the artefact's axis.
-        column: What is compared.
-        baseline: The column that it is compared with.
+        column: The compared column.
+        baseline: The column that is the baseline.
         difference: Mean of this column minus the baseline, in `unit`.
         ci95: Half-width of its 95 % interval, of the paired differences; NaN if `n` is below 2.
         unit: That of the artefact's quantity.
         ratio: Mean of this column over that of the baseline.
-        p_value: Of the paired t-test that there is no difference; NaN if unknown.
-        p_holm: The same, corrected by Holm over the cells of the artefact.
+        p_value: Of the paired t-test for no difference; NaN if unknown.
+        p_holm: `p_value` with Holm's correction over the cells of the artefact.
         n: Pairs of replications.
     """
 
@@ -60,7 +60,7 @@ class PairedCell:
 def from_baseline(report: Report, baseline: str) -> list[PairedCell]:
     """Compares all other columns of the report's tables and figures with one of them.
 
-    All cells of a row meet the same random numbers, so that differences are taken pair by pair.
+    All cells of a row use the same random numbers, so that differences are paired.
 
     Args:
         report: A reproduced study.
@@ -112,7 +112,7 @@ def _differences(report: Report, artefact: Artefact, baseline: str) -> Iterator[
 
 
 def _corrected(cells: list[PairedCell]) -> Iterator[PairedCell]:
-    """The cells of one artefact with Holm's p-values."""
+    """Yields the cells of one artefact with Holm's p-values."""
     known = [place for place, cell in enumerate(cells) if not math.isnan(cell.p_value)]
     p_holm = np.full(len(cells), math.nan)
     p_holm[known] = holm([cells[place].p_value for place in known])

@@ -1,8 +1,8 @@
-"""The numbers that a paper prints, as `published.toml` has them.
+"""The numbers that a paper prints, as in `published.toml`.
 
-A row of a table names the coordinate of its row. It gives either absolute values, for each column
-a number or `[value, low, high]` with the printed interval, or, in tables of improvements, `kbps`
-for the first column and percentages for the others.
+A row of a table names the coordinate of its row. It holds either absolute values or improvements.
+An absolute value is a number, or `[value, low, high]` with the printed interval. A row of
+improvements has `kbps` for the first column and percentages for the others.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Key: TypeAlias = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What a paper prints.
+    """Numbers that a paper prints.
 
     Attributes:
         values: By table and key.
-        intervals: The 95 % intervals that are printed beside values, by table and key.
+        intervals: The printed 95 % intervals, by table and key.
     """
 
     values: Mapping[str, Mapping[Key, float]]
@@ -43,7 +43,7 @@ def read_published(
         combinations: The columns of tables of improvements; the first is the baseline.
 
     Raises:
-        ValueError: If a table has the name of no artefact.
+        ValueError: If a table is not named after an artefact.
     """
     known = {artefact.name: artefact for artefact in artefacts}
     values: dict[str, dict[Key, float]] = {}

@@ -1,8 +1,8 @@
-"""What each reading of a paper's text makes of the orders that the paper draws.
+"""Readings of a paper's text, and whether each reproduces the orders that the paper draws.
 
-`[[reading]]` in `study.toml` names readings, with the keys that they change; `[[order]]` names two
-expressions of which the paper draws the left one above the right one, and the cells in which. The
-table has the ratio of the means, left to right, over those cells.
+`[[reading]]` in `study.toml` names readings, with the keys that they change. `[[order]]` names two
+expressions and the cells in which the paper draws the left one above the right one. The table has
+the ratio of the means, left to right, over those cells.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lasthop.studies.verdicts import Evaluator
 __all__ = ["REPLICATIONS", "Order", "ReadingsReport", "orders_of", "run_readings"]
 
 REPLICATIONS = 3
-"""Replications per cell, if not told otherwise."""
+"""Default number of replications per cell."""
 
 CHOSEN = "as chosen"
 
@@ -35,7 +35,7 @@ class Order:
     """An order that the paper draws.
 
     Attributes:
-        name: What it is about.
+        name: Its name.
         comparisons: Left above right, in these cells.
     """
 
@@ -48,7 +48,7 @@ class ReadingsReport:
     """Ratios of the sides of each order under each reading.
 
     Attributes:
-        study: Which study.
+        study: The study.
         orders: The orders.
         ratios: By reading and order, the ratio in each of its cells.
         replications: Replications per cell.
@@ -64,11 +64,11 @@ class ReadingsReport:
     finished: int
 
     def holds(self, reading: str, order: str) -> bool:
-        """Whether all ratios are above 1."""
+        """Returns `True` if all ratios are above 1."""
         return all(ratio > 1.0 for ratio in self.ratios[reading][order])
 
     def count(self, reading: str) -> int:
-        """How many orders hold."""
+        """Returns the number of orders that hold."""
         return sum(self.holds(reading, order.name) for order in self.orders)
 
     def text(self, reading: str, order: str) -> str:
@@ -80,7 +80,7 @@ class ReadingsReport:
         return f"{word}, {span}"
 
     def to_dict(self) -> dict[str, Any]:
-        """What `lasthop reproduce --readings --format json` prints."""
+        """Returns the output of `lasthop reproduce --readings --format json`."""
         return {
             "study": self.study.key,
             "replications": self.replications,
@@ -133,12 +133,12 @@ def run_readings(
     """Evaluates a study's orders under each of its readings.
 
     Args:
-        study: Which.
+        study: The study.
         replications: Replications per cell; `REPLICATIONS` if None.
         seed: Master seed; the study's own if None.
         jobs: Threads; 0 for all cores.
         progress: As for `lasthop.run`.
-        campaign: Where results are taken from, as far as they are there, and kept.
+        campaign: Store whose results are reused, and to which new ones are added.
     """
     orders = orders_of(study)
     cells = list(dict.fromkeys(_cells(study, orders)))

@@ -1,4 +1,4 @@
-"""A study's record: sentences that it does not test, and what was known when it chose."""
+"""A study's record: untested sentences of the paper, and the provenance of choices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Untested:
     """A sentence of the paper that no claim tests.
 
     Attributes:
-        where: Where the paper has it.
+        where: Its place in the paper.
         text: The sentence, shortened.
         reason: Why it is not tested.
     """
@@ -31,8 +31,8 @@ class Choice:
     """A choice of the study, for its provenance log.
 
     Attributes:
-        choice: What was chosen, or which claims were worded.
-        known: Published numbers and own results that were known then.
+        choice: The choice, or the claims that were worded.
+        known: Published numbers and results of this project that were known at the time.
     """
 
     choice: str
@@ -42,7 +42,7 @@ class Choice:
 def original_tally(verdicts: Iterable[Verdict]) -> dict[str, int]:
     """Counts verdicts under the original wordings of claims, most favourable first.
 
-    A claim that was never reworded counts as it is.
+    A claim that was never reworded counts with its verdict.
     """
     words = [_original(one) for one in verdicts if not one.claim.addition]
     order = ("reproduced", "in part", "undecided", "contradicted")

@@ -1,4 +1,4 @@
-"""What reproducing a study comes to: the numbers of its tables and figures, and the verdicts."""
+"""Result of reproducing a study: the numbers of its tables and figures, and the verdicts."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class ReportCell:
 
     Attributes:
         artefact: Name of the table or figure.
-        row: Its place on the artefact's axis, as the paper labels it.
-        column: What it is compared by.
-        value: Mean, in `unit`; NaN if nothing was finished.
-        ci95: Half-width of its 95 % interval; NaN if unknown, 0 for theory.
-        unit: That of the quantity, or `%` for the improvement over the first column of a table.
-        published: What the paper prints, in `unit`; None where it prints none.
-        n: Replications; 0 for theory.
+        row: Its value on the artefact's axis, as the paper labels it.
+        column: Its column.
+        value: Mean, in `unit`; NaN if no replication was finished.
+        ci95: Half-width of its 95 % interval; NaN if unknown, 0 for models.
+        unit: Unit of the quantity, or `%` for the improvement over the first column of a table.
+        published: The printed number, in `unit`; None if the paper prints none.
+        n: Replications; 0 for models.
         sd: Standard deviation over replications, in `unit`; NaN if unknown.
         misses: Whether it differs from the published value by more than chance, at 95 %.
         interval: The 95 % interval that the paper prints, in `unit`; None where it prints none.
@@ -50,7 +50,7 @@ class ReportCell:
 
     @property
     def error(self) -> float:
-        """Difference from the published value in per cent of it; NaN without one, or if it is 0."""
+        """Difference from the published value in per cent; NaN without one, or if it is 0."""
         if not self.published:
             return math.nan
         return 100.0 * (self.value / self.published - 1.0)
@@ -61,13 +61,13 @@ class Report:
     """A reproduction: the artefacts asked for, their cells, the claims they decide.
 
     Attributes:
-        study: Which study.
-        artefacts: What was asked for.
+        study: The study.
+        artefacts: The requested artefacts.
         cells: Their numbers.
-        verdicts: The claims; those that need cells that were not run say so in their evidence.
-        results: The replications that all this rests on.
+        verdicts: The claims; the evidence names cells that a claim needs and that were not run.
+        results: The replications.
         complete: False if the run was interrupted.
-        earlier: Verdicts on the first replications only, by their number.
+        earlier: Verdicts on the first replications only, by the number of replications.
     """
 
     study: Study
@@ -79,20 +79,20 @@ class Report:
     earlier: Mapping[int, Sequence[Verdict]] = field(default_factory=dict)
 
     def printed(self) -> dict[str, Printed]:
-        """What each claim comes to on the paper's own numbers; empty if none are available."""
+        """Returns the outcome of each claim on the paper's numbers; empty if none are available."""
         if not self.study.published:
             return {}
         return {one.claim.id: one for one in self.study.judge_printed()}
 
     def earlier_words(self, claim: str) -> dict[int, str]:
-        """The verdicts on a claim from the first replications only, by their number."""
+        """Returns the verdicts on a claim from the first replications, by their number."""
         return {
             count: next(one.words for one in verdicts if one.claim.id == claim)
             for count, verdicts in self.earlier.items()
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """What `lasthop reproduce --format json` prints."""
+        """Returns the output of `lasthop reproduce --format json`."""
         spread = {artefact.name for artefact in self.artefacts if artefact.spread}
         return {
             "study": self.study.key,

@@ -1,4 +1,4 @@
-"""Runs of a study's cells, some of which have more replications than others."""
+"""Runs of a study's cells with different numbers of replications."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ def in_groups(
 ) -> Results:
     """Runs points in groups of equal numbers of replications, and joins the results.
 
-    Replications that a point does not have are missing there, as after an interruption.
+    Replications that a point does not have are missing, as after an interruption.
 
     Args:
-        points: What is run.
+        points: The points to run.
         counts: Replications of each point.
-        run: Runs the points of these indices, with so many replications.
+        run: Runs the points of these indices, with the given number of replications.
     """
     groups = {count: [n for n, own in enumerate(counts) if own == count] for count in counts}
-    # A report of theory alone runs no point.
+    # A report of models alone runs no point.
     groups = groups or {1: []}
     parts: dict[int, Results] = {}
     for count in sorted(groups):

@@ -1,7 +1,7 @@
-"""How far a study's verdicts hang on what its paper leaves open.
+"""Sensitivity of a study's verdicts to choices that its paper leaves open.
 
-Each choice that had to be made is varied by itself over its plausible range (`[[sensitivity]]` in
-`study.toml`), and the claims that it can touch are judged again, on fewer replications.
+Each choice is varied separately over its plausible range (`[[sensitivity]]` in `study.toml`). The
+claims that it can affect are judged again, on fewer replications.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lasthop.studies.verdicts import Verdict, judge
 __all__ = ["REPLICATIONS", "SensitivityReport", "Summary", "sweep"]
 
 REPLICATIONS = 10
-"""Replications per cell, if not told otherwise."""
+"""Default number of replications per cell."""
 
 WORDS = {
     "reproduced": "holds",
@@ -31,7 +31,7 @@ WORDS = {
 UNTOUCHED = "–"
 
 Variant = tuple[str, str]
-"""What is varied, and to what; both empty for the study's own choices."""
+"""The varied choice and its alternative; both empty for the study's choices."""
 
 CHOSEN: Variant = ("", "")
 
@@ -41,9 +41,9 @@ class Summary:
     """One claim over all variants.
 
     Attributes:
-        chosen: What comes out with the study's own choices.
-        counts: Variants by what comes out of them.
-        others: Variants in which something else comes out, and what.
+        chosen: Outcome with the study's choices.
+        counts: Number of variants by outcome.
+        others: Variants with a different outcome, and that outcome.
     """
 
     chosen: str
@@ -56,8 +56,8 @@ class SensitivityReport:
     """Verdicts of claims under other choices.
 
     Attributes:
-        study: Which study.
-        verdicts: By variant and claim; without claims of which the variant changes no cell.
+        study: The study.
+        verdicts: By variant and claim; without claims whose cells the variant does not change.
         replications: Replications per cell.
         complete: False if the run was interrupted.
         finished: Replications that were run, over all cells.
@@ -70,12 +70,12 @@ class SensitivityReport:
     finished: int
 
     def word(self, claim: str, name: str = "", value: str = "") -> str:
-        """`holds`, `in part`, `fails` or `open`; `–` if the variant leaves all its cells alone."""
+        """`holds`, `in part`, `fails` or `open`; `–` if the variant changes none of its cells."""
         verdict = self.verdicts[name, value].get(claim)
         return UNTOUCHED if verdict is None else WORDS[verdict.verdict]
 
     def summary(self) -> dict[str, Summary]:
-        """Every claim that some sensitivity touches, in the order of the study."""
+        """Every claim that a sensitivity affects, in the order of the study."""
         found = {}
         for claim in (claim.id for claim in self.study.claims):
             variants = {
@@ -95,7 +95,7 @@ class SensitivityReport:
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """What `lasthop reproduce --sensitivity --format json` prints."""
+        """Returns the output of `lasthop reproduce --sensitivity --format json`."""
         return {
             "study": self.study.key,
             "replications": self.replications,
@@ -122,15 +122,15 @@ def sweep(
     progress: Progress | None = None,
     campaign: Campaign | None = None,
 ) -> SensitivityReport:
-    """Judges a study's claims under each of the other choices that it names.
+    """Judges a study's claims under each alternative choice that it names.
 
     Args:
-        study: Which.
+        study: The study.
         replications: Replications per cell; `REPLICATIONS` if None.
         seed: Master seed; the study's own if None.
         jobs: Threads; 0 for all cores.
         progress: As for `lasthop.run`.
-        campaign: Where results are taken from, as far as they are there, and kept.
+        campaign: Store whose results are reused, and to which new ones are added.
     """
     claims = {claim.id: claim for claim in study.claims}
     needs = {name: study.cells_of(claim) for name, claim in claims.items()}
@@ -142,7 +142,7 @@ def sweep(
         for value, changes in one.values:
             variants[one.name, value] = (changes, one.moves.get(value, {}), one.claims)
 
-    # Most variants leave most cells as they are: each scenario is run once.
+    # Most variants change few cells, so that each scenario is run once.
     points: list[Any] = []
     known: dict[int, int] = {}
     chosen: dict[Cell, int] = {}
@@ -179,7 +179,7 @@ def sweep(
         moved = [
             claims[name]
             for name in names
-            # Moved cells of theory do not show among those that are run.
+            # Moved model cells are not among the cells that are run.
             if move or variant == CHOSEN or any(place[cell] != chosen[cell] for cell in needs[name])
         ]
         samples = _moved(study, study.samples(place, results), move)
@@ -189,5 +189,5 @@ def sweep(
 
 
 def _moved(study: Study, samples: Samples, move: Mapping[str, Any]) -> Samples:
-    """The samples of cells that all have other coordinates."""
+    """Returns samples with the coordinates of all cells changed."""
     return lambda cell, quantity: samples(study.grid.cell({**dict(cell), **move}), quantity)

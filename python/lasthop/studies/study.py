@@ -57,11 +57,11 @@ class StudyError(Refused):
 
 @dataclass(frozen=True, slots=True)
 class Highlight:
-    """Claims that belong side by side, with all their figures.
+    """Claims that a report shows together, with all their numbers.
 
     Attributes:
-        title: What they show together.
-        claims: Which.
+        title: Heading.
+        claims: Their names.
     """
 
     title: str
@@ -72,29 +72,29 @@ class Study:
     """A study and its data.
 
     Attributes:
-        key: Its short name, that of its folder.
+        key: Its short name, which is the name of its folder.
         title: Title of the paper.
-        about: One line on what it holds.
+        about: Its content in one line.
         replications: Replications per cell that the paper ran.
         seed: Default master seed.
-        combinations: What is compared; the first is the baseline.
-        names: The same by the names that claims use.
-        quantities: What can be asked of a cell, by name; the first is the main one.
+        combinations: The compared combinations; the first is the baseline.
+        names: Combinations by their names in claims.
+        quantities: Quantities of a cell, by name; the first is the main one.
         grid: The coordinates of its cells.
-        models: What theory says about cells.
-        axes: What coordinates are called.
+        models: Analytical models of cells.
+        axes: Names and labels of coordinates.
         artefacts: Tables and figures in order.
         rule: How claims are judged.
         claims: The paper's claims.
-        readings: Readings of the text, with what each changes.
-        orders: Orders that the paper draws, as `readings` has them.
+        readings: Readings of the text, with the changes that each makes.
+        orders: Orders that the paper draws, see `readings`.
         untested: Sentences of the paper that no claim tests.
-        provenance: What was known when choices were made.
+        provenance: Numbers and results that were known when choices were made.
         highlights: Claims to show side by side.
         sensitivities: Choices that the paper leaves open.
-        published: Per table and (row, column, unit) what the paper prints.
-        published_intervals: Likewise the intervals that it prints.
-        changes: Keys that are changed in all scenarios that have them: see `with_changes`.
+        published: Printed numbers by table and (row, column, unit).
+        published_intervals: Printed intervals, by the same keys.
+        changes: Keys that are changed in all scenarios that have them, see `with_changes`.
     """
 
     def __init__(self, folder: Traversable) -> None:
@@ -179,7 +179,7 @@ class Study:
         )
 
     def _series(self, table: Mapping[str, Any], base: Mapping[str, Any]) -> Iterator[Column]:
-        """What an artefact compares, each with its model curve behind it."""
+        """Yields the columns of an artefact, each followed by its model curve."""
         compare = table.get("compare", self.grid.column)
         for value in table.get("columns") or _first(self._data["columns"], base, "names"):
             if isinstance(value, dict):
@@ -207,7 +207,7 @@ class Study:
         return Sensitivity(table["name"], table["about"], touched, values, moves)
 
     def find(self, names: Sequence[str]) -> list[Artefact]:
-        """The artefacts of these names; all of them if there are none.
+        """Returns the artefacts of these names; all of them if no name is given.
 
         Case, spaces and arabic or roman numbers make no difference: `table 1` is `Table I`.
 
@@ -227,7 +227,7 @@ class Study:
         return list(found.values())
 
     def scenario(self, cell: Cell, changes: Sequence[Change] = ()) -> Scenario:
-        """The scenario of one cell of the grid, with further changes where they apply."""
+        """Returns the scenario of one cell of the grid, with further changes where they apply."""
         where = dict(cell)
         base = self._scenario_table(where)
         tables = _read(self._folder, base["file"])
@@ -238,7 +238,7 @@ class Study:
                 for key in _keys(tables, pattern.replace("{flow}", base["flow"])):
                     found = fill(copy.deepcopy(value), lambda name: self.models.value(name, where))
                     assign(tables, key, found)
-        # Recordings that scenarios name stand in the study's folder.
+        # Recordings that scenarios name are in the study's folder.
         scenario = Scenario(tables, base=str(self._folder))
         for key, text in self.changes.items():
             scenario = changed(scenario, key.replace("{flow}", base["flow"]), text) or scenario
@@ -252,7 +252,7 @@ class Study:
         raise StudyError(f"{self.key}: no scenario for {dict(where)}")
 
     def cells(self, artefacts: Sequence[Artefact]) -> list[Cell]:
-        """The cells that have to be run for these artefacts, each once."""
+        """Returns the cells that have to be run for these artefacts, each once."""
         return list(
             dict.fromkeys(
                 cell
@@ -264,7 +264,7 @@ class Study:
         )
 
     def cells_of(self, claim: Claim) -> list[Cell]:
-        """The cells that have to be run to judge a claim, each once."""
+        """Returns the cells that have to be run to judge a claim, each once."""
         return list(
             dict.fromkeys(
                 cell
@@ -274,7 +274,7 @@ class Study:
         )
 
     def needs(self, cell: Cell, quantity: str) -> list[Cell]:
-        """The cells that have to be run for a quantity of a cell: itself, others, or none."""
+        """Returns the cells to run for a quantity of a cell: itself, others, or none."""
         if self.models.has(dict(cell)):
             return []
         if not self.quantities[quantity].value:
@@ -290,16 +290,16 @@ class Study:
 
     @property
     def name(self) -> str:
-        """Its key, with what is changed in it."""
+        """Its key, with the changes."""
         return ", ".join((self.key, *(f"{key} = {text}" for key, text in self.changes.items())))
 
     def flow(self, cell: Cell) -> str:
-        """The name of the flow that a cell measures."""
+        """Returns the name of the flow that a cell measures."""
         name: str = self._scenario_table(dict(cell))["flow"]
         return name
 
     def metrics(self, cell: Cell, quantity: str, known: Sequence[str]) -> list[str]:
-        """The metrics, of those known, whose sum is a quantity of a cell."""
+        """Returns those of the known metrics whose sum is a quantity of a cell."""
         metric = self.quantities[quantity].metric.replace("{flow}", self.flow(cell))
         if "*" in metric:
             return [name for name in known if fnmatchcase(name, metric)]
@@ -320,12 +320,12 @@ class Study:
 
         Args:
             names: Tables and figures; all of them if empty.
-            replications: Replications per cell; as many as the paper's if None.
-            seed: Master seed; the study's own if None.
+            replications: Replications per cell; the paper's number if None.
+            seed: Master seed; the study's if None.
             jobs: Threads; 0 for all cores.
             progress: As for `lasthop.run`.
-            campaign: Where results are taken from, as far as they are there, and kept.
-            judge_at: Numbers of replications: claims are judged on the first so many, too.
+            campaign: Store whose results are reused, and to which new ones are added.
+            judge_at: Numbers of first replications on which claims are judged, too.
 
         Raises:
             StudyError: If there is no such table or figure, or if a number of `judge_at` is below
@@ -375,7 +375,7 @@ class Study:
         seed: int | None = None,
         jobs: int = 0,
     ) -> Plan:
-        """What `reproduce` would run with this campaign; arguments and errors as there."""
+        """Returns the plan of `reproduce` with this campaign; arguments and errors as there."""
         cells = self.cells(self.find(names))
         return campaign.plan_points(
             [self.scenario(cell).points()[0] for cell in cells],
@@ -391,12 +391,12 @@ class Study:
         results: Results,
         judge_at: Sequence[int] = (),
     ) -> Report:
-        """Makes tables, figures and verdicts of the results of these cells, in this order.
+        """Returns tables, figures and verdicts from the results of these cells, in this order.
 
         Args:
             artefacts: Tables and figures.
-            cells: What the points of the results are.
-            results: Theirs.
+            cells: The cells of the points of the results.
+            results: Their results.
             judge_at: As for `reproduce`.
         """
         index = {cell: point for point, cell in enumerate(cells)}
@@ -410,12 +410,12 @@ class Study:
     def _judge(
         self, index: Mapping[Cell, int], results: Results, first: int | None = None
     ) -> list[Verdict]:
-        """Judges the claims, on the first so many replications or on all."""
+        """Judges the claims on the first `first` replications, or on all."""
         samples = self.samples(index, results, first)
         return list(judge(self.claims, samples, self.names, self.rule))
 
     def printed(self) -> dict[tuple[Cell, str], float]:
-        """What the paper prints, by cell and quantity, from whichever table has it."""
+        """Returns the printed numbers of all tables, by cell and quantity."""
         found: dict[tuple[Cell, str], float] = {}
         for artefact in self.artefacts:
             for (row, column, unit), value in self.published.get(artefact.name, {}).items():
@@ -425,7 +425,7 @@ class Study:
         return found
 
     def judge_printed(self) -> list[Printed]:
-        """Makes the comparisons of the claims on the paper's own numbers, as far as it has them."""
+        """Makes the comparisons of the claims on the numbers that the paper prints."""
         printed = self.printed()
 
         def samples(cell: Cell, quantity: str) -> Estimate:
@@ -436,10 +436,10 @@ class Study:
         return judge_printed(self.claims, samples, self.names, self.rule)
 
     def report_on(self, results: Results) -> Report:
-        """What results of cells say, whoever ran them: every artefact of which all cells are there.
+        """Returns a report on given results: every artefact of which all cells have results.
 
         Args:
-            results: Its points' parameters are coordinates of cells.
+            results: Results whose points have coordinates of cells as parameters.
         """
         cells = [self.grid.cell(point.parameters) for point in results.points]
         there = set(cells)
@@ -452,9 +452,9 @@ class Study:
         """Looks up means of cells.
 
         Args:
-            index: Which point of the results a cell is.
-            results: Of all points.
-            first: How many replications count, from the first on; all if None.
+            index: Points of the results by cell.
+            results: Results of all points.
+            first: Number of replications to use, from the first on; all if None.
         """
 
         @functools.cache
@@ -471,18 +471,18 @@ class Study:
     def _values(
         self, cell: Cell, quantity: str, index: Mapping[Cell, int], results: Results
     ) -> Floats:
-        """A quantity of a cell in each replication."""
+        """Returns a quantity of a cell in each replication."""
         if cell not in index:
             raise Missing(", ".join(f"{key} {value}" for key, value in cell))
         metrics = self.metrics(cell, quantity, results.metrics)
         if not metrics:
             raise Missing(f"{quantity} of {dict(cell)}")
-        # Studies divide by the time that a transfer was watched, whether it was complete or not.
+        # Studies divide by the observed duration of a transfer, complete or not.
         values = [results.samples(metric, index[cell], censored=True) for metric in metrics]
         known = self.quantities[quantity]
         if len(values) == 1 and known.combine == "sum":
             return values[0] / known.per
-        # A metric that a cell has not is NaN in all of its replications.
+        # A metric that a cell lacks is NaN in all of its replications.
         there = [one for one in values if not np.isnan(one).all()] or values[:1]
         total: Floats = np.sum(there, axis=0)
         squares: Floats = np.sum(np.square(there), axis=0)
@@ -494,7 +494,7 @@ class Study:
     ) -> Iterator[ReportCell]:
         published = self.published.get(artefact.name, {})
         quantity = artefact.quantity
-        # A figure shows what a table prints of the same cells.
+        # A figure shows the numbers that a table prints of the same cells.
         printed = self.printed()
         samples = self.samples(index, results)
         for row_value in artefact.rows:
@@ -537,10 +537,10 @@ class Study:
                     )
 
     def _misses(self, value: float, ci95: float, n: int, published: float | None) -> bool:
-        """Whether a mean and the published one differ by more than chance, at 95 %.
+        """Returns `True` if a mean and the published one differ significantly, at 95 %.
 
-        The published mean has an interval too, which is not printed: it is taken to be as ours
-        would be with the paper's number of replications.
+        The interval of the published mean is not printed. It is assumed to be as wide as ours with
+        the paper's number of replications.
         """
         if published is None or n < 2:
             return False
@@ -554,7 +554,7 @@ class Study:
         index: Mapping[Cell, int],
         results: Results,
     ) -> tuple[statistics.Interval, Floats]:
-        """A quantity of a cell, and its value in each replication where it has one."""
+        """Returns a quantity of a cell, and its value in each replication that has one."""
         nothing = np.full(len(np.unique(results.replication)) or 1, math.nan)
         try:
             if quantity.value or self.models.has(dict(cell)):
@@ -563,7 +563,7 @@ class Study:
                 return mean, nothing
             values = self._values(cell, quantity.name, index, results)
         except Missing:
-            # Interrupted before the first replication of this kind was finished.
+            # The run was interrupted before the first replication of this kind was finished.
             values = nothing
         return statistics.interval(values), values
 
@@ -575,24 +575,24 @@ def _number(row: str) -> float:
 
 
 def _deviation(samples: Floats) -> float:
-    """Standard deviation; NaN for fewer than two samples."""
+    """Returns the standard deviation; NaN for fewer than two samples."""
     values = samples[~np.isnan(samples)]
     return float(np.std(values, ddof=1)) if values.size > 1 else math.nan
 
 
 def _first(tables: Sequence[Mapping[str, Any]], where: Mapping[str, Any], key: str) -> Any:
-    """The key of the first table whose `when` holds."""
+    """Returns the key of the first table whose `when` matches."""
     return next(table[key] for table in tables if matches(table.get("when", {}), where))
 
 
 def _jain(total: Floats, squares: Floats, count: int) -> Floats:
-    """Jain's fairness index of `count` shares, from their sum and the sum of their squares."""
+    """Returns Jain's fairness index of `count` shares, from their sum and sum of squares."""
     index: Floats = total**2 / (count * squares)
     return index
 
 
 def _keys(tables: Mapping[str, Any], pattern: str) -> list[str]:
-    """The dotted keys that a pattern stands for: parts with `*` match the tables that are there."""
+    """Returns the dotted keys that a pattern matches: parts with `*` match existing tables."""
     first, dot, rest = pattern.partition(".")
     names = [name for name in tables if fnmatchcase(name, first)] if "*" in first else [first]
     if not dot:
@@ -618,14 +618,14 @@ def _normal(name: str) -> str:
 
 @functools.cache
 def words() -> Mapping[str, float]:
-    """The numbers that the vague words of papers stand for in all studies (`papers/words.toml`)."""
+    """Returns the numbers for the vague words of papers in all studies (`papers/words.toml`)."""
     tables = _read(resources.files("lasthop.papers"), "words.toml")
     return {name: table["value"] for name, table in tables.items()}
 
 
 @functools.cache
 def studies() -> Mapping[str, Study]:
-    """The studies that this installation holds, by their short names."""
+    """Returns the studies of this installation, by their short names."""
     found = {}
     for folder in sorted(resources.files("lasthop.papers").iterdir(), key=lambda f: f.name):
         if folder.is_dir() and (folder / "study.toml").is_file():

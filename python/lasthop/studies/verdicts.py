@@ -1,4 +1,4 @@
-"""Judging claims: the values of their comparisons, what those decide, and the words for it."""
+"""Judgement of claims: values of comparisons, verdicts and evidence."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 MOST_PLACES = 8
-"""Places that the evidence names for each comparison that does not hold."""
+"""Maximum number of places that the evidence names per comparison that does not hold."""
 
 TESTS = ("greater", "less")
 
@@ -44,19 +44,18 @@ OPERATORS: Mapping[type[ast.operator], Callable[[Estimate, Estimate], Estimate]]
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What came out of one comparison.
+    """Outcome of one comparison.
 
     Attributes:
-        comparison: Which one.
+        comparison: The comparison.
         holds: True, False, or None if the samples do not decide.
         left: Value of the left side.
         right: Value of the right side; for `between` NaN.
         difference: Left minus right; for `between` the left side.
-        half_width: Of the interval of that, at the confidence that decided.
-        n: Replications it rests on.
-        p_value: Two-sided, that left and right are the same; NaN unless the relation is `greater`
-            or `less`.
-        p_corrected: The same as the rule corrects it for several comparisons.
+        half_width: Half-width of the interval of `difference`, at the confidence that decided.
+        n: Number of replications.
+        p_value: Two-sided p-value for equal sides; NaN unless the relation is `greater` or `less`.
+        p_corrected: `p_value` with the rule's correction for several comparisons.
     """
 
     comparison: Comparison
@@ -72,13 +71,13 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What came out of a claim.
+    """Outcome of a claim.
 
     Attributes:
-        claim: Which one.
-        verdict: `reproduced`, `contradicted`, `undecided`, or `in part` if the rule has it.
-        judgements: One for each comparison; empty if it needs cells that were not run.
-        evidence: One sentence with figures.
+        claim: The claim.
+        verdict: `reproduced`, `contradicted`, `undecided`, or `in part` if the rule allows it.
+        judgements: One per comparison; empty if the claim needs cells that were not run.
+        evidence: One sentence with numbers.
     """
 
     claim: Claim
@@ -88,19 +87,19 @@ class Verdict:
 
     @property
     def words(self) -> str:
-        """The verdict, with the claim's condition if it has one."""
+        """The verdict, with the claim's condition if any."""
         condition = self.claim.condition
         return f"{self.verdict} ({condition})" if condition else self.verdict
 
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """What the comparisons of a claim come to on the paper's own numbers.
+    """Outcomes of a claim's comparisons on the numbers that the paper prints.
 
     Attributes:
-        claim: Which one.
-        judgements: Those comparisons of which the paper prints, and we hold, all numbers.
-        missing: How many others there are.
+        claim: The claim.
+        judgements: Comparisons whose numbers the paper prints.
+        missing: Number of other comparisons.
     """
 
     claim: Claim
@@ -109,12 +108,12 @@ class Printed:
 
     @property
     def failed(self) -> tuple[Judgement, ...]:
-        """The comparisons that the paper's own numbers do not satisfy."""
+        """The comparisons that the paper's numbers do not satisfy."""
         return tuple(one for one in self.judgements if not one.holds)
 
     @property
     def words(self) -> str:
-        """How many comparisons hold, of those that can be evaluated."""
+        """Number of comparisons that hold, of those that can be evaluated."""
         if not self.judgements:
             return "–"
         count = len(self.judgements)
@@ -122,7 +121,7 @@ class Printed:
 
 
 def tally(verdicts: Iterable[Verdict]) -> dict[str, int]:
-    """How many of a paper's claims came out how, most favourable first; additions do not count."""
+    """Returns the number of claims per verdict, most favourable first; without additions."""
     words = [one.verdict for one in verdicts if not one.claim.addition]
     order = ("reproduced", "in part", "undecided", "contradicted")
     return {word: words.count(word) for word in order if word in words}
@@ -133,8 +132,8 @@ class Evaluator:
     """Values of expressions.
 
     Attributes:
-        samples: Looks up the mean of a quantity in a cell.
-        names: Combinations by the names that expressions use, `reno_raw` and the like.
+        samples: Returns the mean of a quantity in a cell.
+        names: Combinations by their names in expressions, for example `reno_raw`.
         rule: The study's quantities and coordinates.
     """
 
@@ -143,7 +142,7 @@ class Evaluator:
     rule: Rule
 
     def value(self, expression: str, cell: Cell) -> Estimate:
-        """The value of an expression in a cell."""
+        """Returns the value of an expression in a cell."""
         main = self.rule.quantities[0]
         return self._of(ast.parse(expression, mode="eval").body, dict(cell), main)
 
@@ -240,7 +239,7 @@ def _arguments(keywords: Sequence[ast.keyword]) -> dict[str, Any]:
 
 
 def _same_sign(left: Estimate, right: Estimate, level: float) -> bool | None:
-    """Whether both are clearly positive, both clearly negative, or neither is clear."""
+    """Returns `True` if both are significant with the same sign, or neither is significant."""
     signs = []
     for side in (left, right):
         width = side.half_width(level)
@@ -253,12 +252,12 @@ def _same_sign(left: Estimate, right: Estimate, level: float) -> bool | None:
 
 
 def cells_of(claim: Claim, names: Mapping[str, Any], rule: Rule) -> list[Cell]:
-    """The cells that a claim looks at, each once."""
+    """Returns the cells that a claim refers to, each once."""
     return list(dict.fromkeys(cell for cell, _ in looked_up(claim, names, rule)))
 
 
 def looked_up(claim: Claim, names: Mapping[str, Any], rule: Rule) -> list[tuple[Cell, str]]:
-    """The cells that a claim looks at with the quantity it asks of them, each pair once."""
+    """Returns the cells that a claim refers to with their quantities, each pair once."""
     found: dict[tuple[Cell, str], None] = {}
 
     def note(cell: Cell, quantity: str) -> Estimate:
@@ -279,10 +278,10 @@ def judge(
     """Judges claims.
 
     Args:
-        claims: What to judge.
-        samples: Looks up the mean of a quantity in a cell; raises `Missing` if it was not run.
-        names: Combinations by the names that expressions use.
-        rule: What decides.
+        claims: The claims to judge.
+        samples: Returns the mean of a quantity in a cell; raises `Missing` if it was not run.
+        names: Combinations by their names in expressions.
+        rule: The rule that decides.
     """
     evaluator = Evaluator(samples, names, rule)
     judged: list[tuple[Judgement, ...] | str] = []
@@ -322,14 +321,14 @@ def judge_printed(
 ) -> list[Printed]:
     """Makes the comparisons of claims on the numbers that a paper prints.
 
-    A claim that its own paper's numbers do not satisfy is misread. Printed numbers have no
+    A claim that the paper's numbers do not satisfy is misread. Printed numbers are used without
     intervals: `greater` and `less` mean any difference, the other relations their tolerance.
 
     Args:
-        claims: What to judge.
-        samples: Looks up a printed number, as a constant; raises `Missing` if there is none.
-        names: Combinations by the names that expressions use.
-        rule: What decides.
+        claims: The claims to judge.
+        samples: Returns a printed number as a constant; raises `Missing` if it is not printed.
+        names: Combinations by their names in expressions.
+        rule: The rule that decides.
     """
     evaluator = Evaluator(samples, names, rule)
     found = []
@@ -348,9 +347,9 @@ def judge_printed(
 def _over_all(
     claims: Sequence[Claim], judged: Sequence[tuple[Judgement, ...] | str], evaluator: Evaluator
 ) -> list[tuple[Judgement, ...] | str]:
-    """Judges the tests again, at the levels that Holm's correction over all claims gives them.
+    """Judges the tests again, at the levels of Holm's correction over all claims.
 
-    Claims that were not run count too: what is asked for does not change what it is judged by.
+    Claims that were not run count too, so that a verdict does not depend on the request.
     """
     tests = [one for claim in claims for one in claim.comparisons if one.relation in TESTS]
     p_values = {
@@ -364,7 +363,7 @@ def _over_all(
     family[: len(p_values)] = list(p_values.values())
     corrected = dict(zip(p_values, holm(family), strict=False))
     alpha = 1.0 - evaluator.rule.level
-    # From the first that is not rejected on, all are judged at its level.
+    # All tests from the first one that is not rejected are judged at its level.
     rejected = sum(p <= alpha for p in corrected.values())
     order = {place: rank for rank, place in enumerate(sorted(p_values, key=_by_p(p_values)))}
     result: list[tuple[Judgement, ...] | str] = []
@@ -386,14 +385,14 @@ def _over_all(
 
 
 def _by_p(p_values: Mapping[tuple[int, int], float]) -> Callable[[tuple[int, int]], float]:
-    """The order in which Holm goes through them: unknown ones last."""
+    """Returns the sort key of Holm's correction: unknown p-values are last."""
     return lambda place: math.inf if math.isnan(p_values[place]) else p_values[place]
 
 
 def _evidence(judgements: Sequence[Judgement], rule: Rule) -> str:
-    """Counts, then one comparison with figures: the clearest failure, or else the closest call.
+    """Returns counts, then one comparison with numbers: the clearest failure or the closest call.
 
-    Where claims are judged in part, then all that did not hold, without figures.
+    Where claims are judged in part, all comparisons that did not hold follow, without numbers.
     """
     about, usual = rule.about, rule.grid.default
     counts = {
@@ -419,7 +418,7 @@ def _evidence(judgements: Sequence[Judgement], rule: Rule) -> str:
 
 
 def _where(chosen: Sequence[Judgement], judgements: Sequence[Judgement]) -> str:
-    """What the chosen comparisons are, in what coordinates they differ from the others."""
+    """Returns the chosen comparisons with the coordinates in which they differ from others."""
     values: dict[str, set[str]] = {}
     for judgement in judgements:
         for key, value in judgement.comparison.cell:
@@ -438,12 +437,12 @@ def _where(chosen: Sequence[Judgement], judgements: Sequence[Judgement]) -> str:
 
 
 def _named(key: str, value: object) -> str:
-    """A coordinate; numbers do not speak for themselves."""
+    """Returns the text of a coordinate; the key is added to numbers."""
     return f"{key} {value}" if isinstance(value, (int, float)) else _word(value)
 
 
 def _strength(judgement: Judgement, about: float) -> float:
-    """How clear the outcome is: 1 at the limit that decides, more the farther from it."""
+    """Returns the clarity of the outcome: 1 at the deciding limit, more at a distance from it."""
     one, gap = judgement.comparison, abs(judgement.difference)
     if math.isnan(judgement.difference) or math.isnan(judgement.half_width):
         return 0.0
@@ -475,14 +474,14 @@ RELATIONS = {
 
 
 def formula(comparison: Comparison) -> str:
-    """A comparison without figures, for people."""
+    """Returns a comparison without numbers, as text."""
     if comparison.relation == "between":
         return f"{comparison.left} from {comparison.low:g} to {comparison.high:g}"
     return f"{comparison.left} {RELATIONS[comparison.relation]} {comparison.right}"
 
 
 def show(judgement: Judgement, usual: Mapping[str, Any] | None = None) -> str:
-    """A comparison with its figures, for people; coordinates that are as usual are left out."""
+    """Returns a comparison with its numbers, as text; default coordinates are omitted."""
     one = judgement.comparison
     skip = (usual or {}).items()
     place = ", ".join(
