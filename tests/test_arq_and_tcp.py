@@ -253,7 +253,7 @@ def test_models_are_named_functions_of_coordinates() -> None:
 
 
 def test_theory_needs_no_run(study: Study, capsys: pytest.CaptureFixture[str]) -> None:
-    report = study.reproduce(["Figure 8, at once"], replications=2)
+    report = study.reproduce(["Figure 8, immediately"], replications=2)
     assert all(cell.n == 0 and cell.ci95 == 0.0 for cell in report.cells)
     by_id = {one.claim.id: one for one in report.verdicts}
     assert by_id["V10"].verdict == "reproduced"

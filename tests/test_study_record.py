@@ -117,3 +117,31 @@ def test_every_page_that_mentions_lt_tcp_calls_it_a_reconstruction() -> None:
         mentioned += 1
         assert "reconstruction" in text, page
     assert mentioned > 5
+
+
+def test_stored_results_have_the_wording_of_claims_and_captions() -> None:
+    """A wording that changes in a study must also change in its results.md and sensitivity.md."""
+    for study in studies().values():
+        text = (PAPERS / study.key / "results.md").read_text(encoding="utf-8").replace("\\|", "|")
+        cells = {cell.strip() for line in text.splitlines() for cell in line.split(" | ")}
+        lines = set(text.splitlines())
+        for claim in study.claims:
+            wording = "<br>".join((claim.text, *(f"*{remark}*" for remark in claim.remarks)))
+            assert wording in cells, f"{study.key}, {claim.id}"
+        for artefact in study.artefacts:
+            assert f"## {artefact.title}" in lines, f"{study.key}, {artefact.name}"
+            headings = " | ".join((artefact.axis.heading or artefact.axis.label, *artefact.columns))
+            assert f"| {headings} |" in lines, f"{study.key}, {artefact.name}"
+        for sentence in study.untested:
+            row = f"| {sentence.where} | {sentence.text} | {sentence.reason} |"
+            assert row in lines, f"{study.key}, {sentence.text}"
+        for choice in study.provenance:
+            assert f"| {choice.choice} | {choice.known} |" in lines, f"{study.key}, {choice.choice}"
+        if not study.sensitivities:
+            continue
+        path = PAPERS / study.key / "sensitivity.md"
+        lines = set(path.read_text(encoding="utf-8").replace("\\|", "|").splitlines())
+        for one in study.sensitivities:
+            headings = " | ".join(("claim", "as chosen", *(value for value, _ in one.values)))
+            for line in (f"## {one.name}", one.about, f"| {headings} |"):
+                assert line in lines, f"{study.key}, {one.name}: {line}"
