@@ -120,7 +120,7 @@ def test_every_page_that_mentions_lt_tcp_calls_it_a_reconstruction() -> None:
 
 
 def test_stored_results_have_the_wording_of_claims_and_captions() -> None:
-    """A wording that changes in a study must also change in its results.md and sensitivity.md."""
+    """A wording that changes in the data of a study must also change in its results.md."""
     for study in studies().values():
         text = (PAPERS / study.key / "results.md").read_text(encoding="utf-8").replace("\\|", "|")
         cells = {cell.strip() for line in text.splitlines() for cell in line.split(" | ")}
@@ -137,11 +137,3 @@ def test_stored_results_have_the_wording_of_claims_and_captions() -> None:
             assert row in lines, f"{study.key}, {sentence.text}"
         for choice in study.provenance:
             assert f"| {choice.choice} | {choice.known} |" in lines, f"{study.key}, {choice.choice}"
-        if not study.sensitivities:
-            continue
-        path = PAPERS / study.key / "sensitivity.md"
-        lines = set(path.read_text(encoding="utf-8").replace("\\|", "|").splitlines())
-        for one in study.sensitivities:
-            headings = " | ".join(("claim", "as chosen", *(value for value, _ in one.values)))
-            for line in (f"## {one.name}", one.about, f"| {headings} |"):
-                assert line in lines, f"{study.key}, {one.name}: {line}"

@@ -154,7 +154,7 @@ def _record(report: Report) -> list[str]:
         parts += ["## Sentences that are not tested", _table(("where", "sentence", "reason"), rows)]
     if study.provenance:
         known = [(one.choice, one.known) for one in study.provenance]
-        parts += ["## Provenance", _table(("choice", "what was known when it was made"), known)]
+        parts += ["## Provenance", _table(("choice", "known when it was made"), known)]
     return parts
 
 
@@ -195,7 +195,7 @@ def sensitivity(report: SensitivityReport) -> str:
         for claim, row in summary.items()
     ]
     command = f"lasthop reproduce {report.study.key}"
-    headings = ("claim", "as chosen", *words, "otherwise than as chosen at")
+    headings = ("claim", "as chosen", *words, "variants with another verdict")
     parts = [
         f"<!-- Written by `{command} --sensitivity --format markdown`. -->",
         f"{report.replications} replications per cell.",
@@ -219,12 +219,15 @@ def readings(report: ReadingsReport) -> str:
         (name, *(report.text(name, order) for order in names), f"{report.count(name)}")
         for name in report.ratios
     ]
-    best = max(report.count(name) for name in report.ratios)
+    alone, pairs = report.most(pairs=False), report.most(pairs=True)
     verdict = (
         "No reading reproduces all orders"
-        if best < len(names)
+        if max(alone, pairs) < len(names)
         else "Readings that reproduce all orders exist"
     )
+    best = f"alone at most {alone} of {len(names)} hold"
+    if report.pairs:
+        best += f", in pairs of the best readings (marked +) at most {pairs}"
     options = (
         "" if report.replications == REPLICATIONS else f" --replications {report.replications}"
     )
@@ -233,7 +236,7 @@ def readings(report: ReadingsReport) -> str:
         [
             f"<!-- Written by `{command} --format markdown`. -->",
             f"{report.replications} replications per cell; ratios of means over all cells of an "
-            f"order, smallest to largest. {verdict}: at most {best} of {len(names)} hold.",
+            f"order, smallest to largest. {verdict}: {best}.",
             _table(("reading", *names, "orders that hold"), rows),
         ]
     )

@@ -164,7 +164,7 @@ def show_sensitivity(report: SensitivityReport) -> Iterator[Table | Text]:
             table.add_row(claim, *(Text(word, style=WORDS.get(word, "")) for word in texts))
         yield table
     table = Table(title="Sensitivity: every claim over all variants", title_justify="left")
-    for heading in ("claim", "as chosen", *WORDS, "otherwise than as chosen at"):
+    for heading in ("claim", "as chosen", *WORDS, "variants with another verdict"):
         table.add_column(heading, overflow="fold")
     for claim, row in report.summary().items():
         others = "; ".join(f"{name}: {word}" for name, word in row.others.items())

@@ -2,7 +2,8 @@
 
 `[[reading]]` in `study.toml` names readings, with the keys that they change. `[[order]]` names two
 expressions and the cells in which the paper draws the left one above the right one. The table has
-the ratio of the means, left to right, over those cells.
+the ratio of the means, left to right, over those cells. Each reading is evaluated alone. The best
+ones are evaluated in pairs, too.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 from lasthop.evaluating.cells import number
+from lasthop.evaluating.results import Point, Results
 from lasthop.evaluating.statistics import Estimate
 from lasthop.running.campaign import Campaign
 from lasthop.running.replications import Progress, run_points
@@ -28,6 +30,15 @@ REPLICATIONS = 3
 """Default number of replications per cell."""
 
 CHOSEN = "as chosen"
+
+Readings: TypeAlias = Mapping[str, Sequence[Change]]
+"""Changes by reading."""
+
+Ratios: TypeAlias = Mapping[str, tuple[float, ...]]
+"""By order, the ratio in each of its cells."""
+
+BEST = 5
+"""Number of readings whose pairs are evaluated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +61,8 @@ class ReadingsReport:
     Attributes:
         study: The study.
         orders: The orders.
-        ratios: By reading and order, the ratio in each of its cells.
+        ratios: By reading and order, the ratio in each of its cells; pairs of readings are last.
+        pairs: The pairs of readings, by their name in `ratios`.
         replications: Replications per cell.
         complete: False if the run was interrupted.
         finished: Replications that were run, over all cells.
@@ -58,10 +70,11 @@ class ReadingsReport:
 
     study: Study
     orders: tuple[Order, ...]
-    ratios: Mapping[str, Mapping[str, tuple[float, ...]]]
+    ratios: Mapping[str, Ratios]
     replications: int
     complete: bool
     finished: int
+    pairs: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def holds(self, reading: str, order: str) -> bool:
         """Returns `True` if all ratios are above 1."""
@@ -70,6 +83,12 @@ class ReadingsReport:
     def count(self, reading: str) -> int:
         """Returns the number of orders that hold."""
         return sum(self.holds(reading, order.name) for order in self.orders)
+
+    def most(self, *, pairs: bool) -> int:
+        """Returns the maximum number of orders that hold under one reading, or under one pair."""
+        return max(
+            (self.count(name) for name in self.ratios if (name in self.pairs) is pairs), default=0
+        )
 
     def text(self, reading: str, order: str) -> str:
         """Smallest and largest ratio, and whether the order holds."""
@@ -87,6 +106,7 @@ class ReadingsReport:
             "readings": [
                 {
                     "reading": reading,
+                    **({"pair": list(self.pairs[reading])} if reading in self.pairs else {}),
                     "orders": [
                         {
                             "order": name,
@@ -142,8 +162,39 @@ def run_readings(
     """
     orders = orders_of(study)
     cells = list(dict.fromkeys(_cells(study, orders)))
-    readings: dict[str, Sequence[Change]] = {CHOSEN: (), **dict(study.readings)}
-    points: list[Any] = []
+    count = REPLICATIONS if replications is None else replications
+    run = run_points if campaign is None else campaign.run_points
+
+    def evaluate(readings: Readings) -> tuple[dict[str, Ratios], Results]:
+        points, places = _points(study, cells, readings)
+        results = run(
+            points,
+            replications=count,
+            seed=study.seed if seed is None else seed,
+            scenario={"name": f"{study.key}: readings"},
+            parameters=[{} for _ in points],
+            jobs=jobs,
+            progress=progress,
+        )
+        return {name: _ratios(study, orders, places[name], results) for name in places}, results
+
+    ratios, results = evaluate({CHOSEN: (), **study.readings})
+    finished = len(results.point)
+    report = ReadingsReport(study, orders, ratios, count, results.complete, finished)
+    pairs = _pairs(report, cells) if results.complete else {}
+    if not pairs:
+        return report
+    both = {name: (*study.readings[a], *study.readings[b]) for name, (a, b) in pairs.items()}
+    more, results = evaluate(both)
+    finished += len(results.point)
+    return ReadingsReport(study, orders, ratios | more, count, results.complete, finished, pairs)
+
+
+def _points(
+    study: Study, cells: Sequence[Cell], readings: Readings
+) -> tuple[list[Point], dict[str, dict[Cell, int]]]:
+    """Returns each scenario of these readings once, and its index by reading and cell."""
+    points: list[Point] = []
     known: dict[int, int] = {}
     places: dict[str, dict[Cell, int]] = {}
     for name, changes in readings.items():
@@ -155,31 +206,54 @@ def run_readings(
                 known[point.hash] = len(points)
                 points.append(point)
             place[cell] = known[point.hash]
-    count = REPLICATIONS if replications is None else replications
-    run = run_points if campaign is None else campaign.run_points
-    results = run(
-        points,
-        replications=count,
-        seed=study.seed if seed is None else seed,
-        scenario={"name": f"{study.key}: readings"},
-        parameters=[{} for _ in points],
-        jobs=jobs,
-        progress=progress,
-    )
-    ratios = {}
-    for name, place in places.items():
-        evaluator = Evaluator(study.samples(place, results), study.names, study.rule)
-        ratios[name] = {
-            order.name: tuple(
-                _ratio(
-                    evaluator.value(one.left, one.cell).value,
-                    evaluator.value(one.right, one.cell).value,
-                )
-                for one in order.comparisons
+    return points, places
+
+
+def _ratios(
+    study: Study, orders: Sequence[Order], place: Mapping[Cell, int], results: Results
+) -> Ratios:
+    evaluator = Evaluator(study.samples(place, results), study.names, study.rule)
+    return {
+        order.name: tuple(
+            _ratio(
+                evaluator.value(one.left, one.cell).value,
+                evaluator.value(one.right, one.cell).value,
             )
-            for order in orders
-        }
-    return ReadingsReport(study, orders, ratios, count, results.complete, len(results.point))
+            for one in order.comparisons
+        )
+        for order in orders
+    }
+
+
+def _pairs(report: ReadingsReport, cells: Sequence[Cell]) -> dict[str, tuple[str, str]]:
+    """Returns the pairs of the best readings, by orders and then by comparisons that hold.
+
+    Readings that set a key of a cell to different values exclude each other and are no pair.
+    """
+
+    def merit(name: str) -> tuple[int, int]:
+        holding = sum(ratio > 1.0 for found in report.ratios[name].values() for ratio in found)
+        return report.count(name), holding
+
+    # Sorting is stable: of equal readings the earlier ones count.
+    names = sorted(report.study.readings, key=merit, reverse=True)[:BEST]
+    keys = {name: _keys_of(report.study.readings[name], cells) for name in names}
+    return {
+        f"{a} + {b}": (a, b)
+        for a, b in itertools.combinations(names, 2)
+        if all(keys[b].get(place, value) == value for place, value in keys[a].items())
+    }
+
+
+def _keys_of(changes: Sequence[Change], cells: Sequence[Cell]) -> dict[tuple[Cell, str], Any]:
+    """Returns the values that changes set, by cell and key."""
+    return {
+        (cell, key): value
+        for cell in cells
+        for change in changes
+        if change.applies(dict(cell))
+        for key, value in change.set.items()
+    }
 
 
 def _ratio(left: float, right: float) -> float:
