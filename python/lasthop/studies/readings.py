@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from lasthop.evaluating.cells import number
-from lasthop.evaluating.results import Point, Results
+from lasthop.evaluating.results import Results
 from lasthop.evaluating.statistics import Estimate
 from lasthop.running.campaign import Campaign
 from lasthop.running.replications import Progress, run_points
@@ -192,9 +192,9 @@ def run_readings(
 
 def _points(
     study: Study, cells: Sequence[Cell], readings: Readings
-) -> tuple[list[Point], dict[str, dict[Cell, int]]]:
+) -> tuple[list[Any], dict[str, dict[Cell, int]]]:
     """Returns each scenario of these readings once, and its index by reading and cell."""
-    points: list[Point] = []
+    points: list[Any] = []
     known: dict[int, int] = {}
     places: dict[str, dict[Cell, int]] = {}
     for name, changes in readings.items():
