@@ -10,7 +10,7 @@
 //! - `hops`: routes, compiled to one record per hop.
 //! - [`world`]: hosts, routes, connections, applications and the event loop.
 //! - `horizon`: periodic work of the event loop between events.
-//! - `telling`: probe events of computed directions.
+//! - `probe_events`: probe events of computed directions.
 //! - [`radio`]: framed radio whose slots are shared by a base and its stations.
 //! - `agents`: packet inspectors at the start of a direction.
 //! - `sharing`: convergence time to fairness of several flows.
@@ -29,10 +29,10 @@ pub mod ids;
 mod line;
 pub mod metrics;
 pub mod probe;
+mod probe_events;
 pub mod radio;
 pub mod senders;
 mod sharing;
-mod telling;
 mod tournament;
 mod traffic;
 mod wlan;

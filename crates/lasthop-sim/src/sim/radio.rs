@@ -37,7 +37,7 @@ use super::direction::InFlight;
 use super::ids::{LineId, RadioId, Side};
 use super::line::Crossing;
 use super::probe::{Event, Probe};
-use super::telling::record_dropped;
+use super::probe_events::record_dropped;
 use super::world::World;
 use lasthop_base::packet::{Descriptor, Extension};
 use lasthop_base::units::{Duration, Instant};

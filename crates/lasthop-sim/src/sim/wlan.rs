@@ -9,7 +9,7 @@ use super::direction;
 use super::ids::{AirId, DirectionId};
 use super::metrics::HeaderMetrics;
 use super::probe::{Event, FrameLabel, Probe};
-use super::telling::segment_label;
+use super::probe_events::segment_label;
 use super::world::World;
 use lasthop_base::packet::{Descriptor, Extension};
 use lasthop_base::schema::metrics::ReportFor;

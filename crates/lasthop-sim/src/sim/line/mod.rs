@@ -22,8 +22,8 @@ use crate::sim::deadlines::{Deadlines, Due, MachineId};
 use crate::sim::direction::{DirectionParameters, InFlight};
 use crate::sim::ids::{DirectionId, Side};
 use crate::sim::probe::{Event, Probe};
+use crate::sim::probe_events::record_dropped;
 use crate::sim::radio::Station;
-use crate::sim::telling::record_dropped;
 pub(in crate::sim) use air::Air;
 use air::{Interest, ServiceTable};
 use lasthop_base::packet::{Descriptor, Extension};
@@ -61,7 +61,7 @@ pub(in crate::sim) struct LineEnd<X: Extension> {
     /// Names of the stacked layers, the uppermost first; empty if the link has a single protocol.
     pub layers: Vec<String>,
     /// See [`Endpoint::sleeps_while_busy`].
-    sleeps_while_busy: bool,
+    needs_no_poll_while_busy: bool,
     /// Whether the end has a single queue and its own transmitter: neither services nor a radio.
     is_plain: bool,
 }
@@ -165,7 +165,7 @@ impl<X: Extension> LineEnd<X> {
             readable_ahead: Vec::new(),
             services,
         };
-        let sleeps_while_busy = endpoint.sleeps_while_busy();
+        let needs_no_poll_while_busy = endpoint.sleeps_while_busy();
         LineEnd {
             interface: Interface::new(endpoint, queue, transmitter),
             air,
@@ -174,7 +174,7 @@ impl<X: Extension> LineEnd<X> {
             feeder: None,
             holds_back: false,
             layers: Vec::new(),
-            sleeps_while_busy,
+            needs_no_poll_while_busy,
             is_plain: count == 0,
         }
     }

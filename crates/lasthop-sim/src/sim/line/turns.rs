@@ -6,7 +6,7 @@ use crate::sim::deadlines::{Deadlines, Due};
 use crate::sim::direction::Direction;
 use crate::sim::ids::{DirectionId, LineId, Side};
 use crate::sim::probe::{Event, FrameLabel, Probe};
-use crate::sim::telling::record_dropped;
+use crate::sim::probe_events::record_dropped;
 use crate::sim::world::World;
 use lasthop_base::packet::{Descriptor, Extension};
 use lasthop_link::link::{Endpoint, LayerEvent, LinkEndpoint};
@@ -287,7 +287,7 @@ impl<P: Probe, X: Extension> World<P, X> {
             let free_at = end.interface.free_at();
             let known = line.deadlines_by_cause[Cause::Service(side).place()].at();
             // Usually the end is scheduled for that time already.
-            if !(end.sleeps_while_busy && known == free_at && free_at > self.now) {
+            if !(end.needs_no_poll_while_busy && known == free_at && free_at > self.now) {
                 let next = end.interface.next_timeout_while_busy();
                 if free_at <= self.now || next <= self.now {
                     return self.serve(id, side);
@@ -352,7 +352,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         {
             end.hold_back(feeder, &mut self.directions, &mut self.deadlines);
         }
-        let sleeps = end.sleeps_while_busy;
+        let sleeps = end.needs_no_poll_while_busy;
         line.serve_at(side, next, &mut self.deadlines);
         line.served[side as usize] = sleeps;
         line.schedule(&mut self.deadlines);
