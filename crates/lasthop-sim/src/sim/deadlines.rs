@@ -205,8 +205,7 @@ impl Deadlines {
         }
     }
 
-    /// Returns the earliest deadline and its machine; [`Due::NEVER`] if no machine has
-    /// one.
+    /// Returns the earliest deadline and its machine; [`Due::NEVER`] if no machine has one.
     #[inline]
     pub fn first(&mut self) -> (Due, MachineId) {
         match self.first_of_flat() {
@@ -284,7 +283,8 @@ impl Deadlines {
     }
 }
 
-/// Returns the earliest of `deadlines`, the deadlines of consecutive machines starting with `machine`.
+/// Returns the earliest of `deadlines`, the deadlines of consecutive machines starting with
+/// `machine`.
 fn earliest_of<'a>(deadlines: impl Iterator<Item = &'a Due>, machine: usize) -> (Due, MachineId) {
     let numbered = deadlines.zip(machine..).map(|(&due, number)| (due, MachineId::new(number)));
     // Only deadlines that never expire can be equal; the first of them is returned.

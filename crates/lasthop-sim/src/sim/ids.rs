@@ -8,7 +8,7 @@ macro_rules! id {
         $visibility struct $name(u32);
 
         impl $name {
-            /// The entry at `index` of its table.
+            /// Creates the index of the entry at `index` of its table.
             #[inline]
             pub const fn new(index: usize) -> Self {
                 $name(index as u32)
@@ -76,7 +76,7 @@ impl Side {
     /// Both ends.
     pub const BOTH: [Side; 2] = [Side::Forward, Side::Reverse];
 
-    /// The other end.
+    /// Returns the other end.
     #[inline]
     pub const fn other(self) -> Side {
         match self {
@@ -87,25 +87,25 @@ impl Side {
 }
 
 impl DirectionId {
-    /// The direction of link `link` on which the end `side` transmits.
+    /// Returns the direction of link `link` on which the end `side` transmits.
     #[inline]
     pub const fn of(link: usize, side: Side) -> Self {
         DirectionId::new(2 * link + side as usize)
     }
 
-    /// The end of its link that transmits on it.
+    /// Returns the end of its link that transmits on it.
     #[inline]
     pub const fn side(self) -> Side {
         if self.0.is_multiple_of(2) { Side::Forward } else { Side::Reverse }
     }
 
-    /// Its link.
+    /// Returns the index of its link.
     #[inline]
     pub const fn link(self) -> usize {
         self.index() / 2
     }
 
-    /// The other direction of its link.
+    /// Returns the other direction of its link.
     #[inline]
     pub const fn opposite(self) -> Self {
         DirectionId::of(self.link(), self.side().other())

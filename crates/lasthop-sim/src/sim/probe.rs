@@ -226,8 +226,8 @@ impl Probe for Silent {
     fn record(&mut self, _at: Instant, _event: Event) {}
 }
 
-/// Limit of the number of recorded events. When it is reached, the run is interrupted, so that a long
-/// run ends with an error message instead of exhausting the memory.
+/// Limit of the number of recorded events. When it is reached, the run is interrupted, so that a
+/// long run ends with an error message instead of exhausting the memory.
 #[derive(Debug)]
 pub struct Room<'a> {
     left: usize,

@@ -24,8 +24,8 @@ pub(super) fn record_dropped<P: Probe, X: Extension>(
 }
 
 /// Reports the outcome of a packet that has entered a computed direction. `at` is the time of its
-/// arrival there and `start` the start of its transmission. `reported` is the number of frames reported
-/// to the probe so far. `segment` describes the segment in the packet.
+/// arrival there and `start` the start of its transmission. `reported` is the number of frames
+/// reported to the probe so far. `segment` describes the segment in the packet.
 pub(super) fn record_fate<P: Probe, X: Extension>(
     probe: &mut P,
     hop: &Hop,

@@ -43,9 +43,11 @@ pub(super) struct Streams {
 /// A stream and its mapping to connections.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stream {
-    /// The connections on which the opener and the acceptor write: the same, or two one-way connections.
+    /// The connections on which the opener and the acceptor write: a single one, or two one-way
+    /// connections.
     pub connections: [ConnectionId; 2],
-    /// Bytes that the peer has received once everything written by an end is delivered; `None` if it is.
+    /// Number of bytes received by the peer when all data written by an end is delivered; `None`
+    /// if it is delivered.
     pub due: [Option<u64>; 2],
     /// Whether the next message of an end starts a new instance of its connection.
     pub renews: [bool; 2],

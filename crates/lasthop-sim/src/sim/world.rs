@@ -127,11 +127,11 @@ pub struct World<P: Probe, X: Extension = TcpOptions> {
     pub(super) starts: Vec<FlowId>,
     /// Number of flows whose completion is still required to end the run.
     pub(super) unfinished: u32,
-    /// Events later than this time require the checks at the start of the loop. Set to zero when a
+    /// Events at or after this time require the checks at the start of the loop. Set to zero when a
     /// flow completes, so that the next event runs them.
     pub(super) attention: Instant,
-    /// Packets that were received with errors in the current frame and may be delivered to the
-    /// upper layer nevertheless.
+    /// Packets that the current line or medium has received with errors and that may be
+    /// delivered nevertheless.
     pub(super) damaged: VecDeque<Descriptor<X>>,
     /// Background traffic and channels have been replayed at least until this time. They are
     /// replayed again after `replay_slice`, even if no packet needs their state: see

@@ -24,7 +24,7 @@ pub(in crate::sim) struct Air {
 }
 
 impl Air {
-    /// Exposes a frame to the channel. The units of a frame with units are lost independently.
+    /// Exposes a frame to the channel. The units of a frame with units are lost individually.
     /// Returns `true` if the whole frame is lost.
     #[inline(never)]
     pub(super) fn expose_units<X>(
