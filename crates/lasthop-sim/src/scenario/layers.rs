@@ -67,7 +67,8 @@ impl Layers {
         self.0.iter().position(Protocol::limits_transmissions)
     }
 
-    /// Checks the keys of each layer against the directions of the link; `path` is the key of the list.
+    /// Checks the keys of each layer against the directions of the link. `path` is the key of the
+    /// list.
     pub(super) fn check(&self, path: &str, directions: [Air; 2]) -> Read<()> {
         for (index, layer) in self.0.iter().enumerate() {
             layer.check(&format!("{path}[{index}]"), Bytes::default(), directions)?;

@@ -1,9 +1,9 @@
 //! Scenarios: the declarative model of a network, its traffic and its runs.
 //!
-//! A scenario is a TOML file or the JSON value of Python objects. It is converted to a typed, resolved
-//! [`Scenario`], or to one [`ScenarioError`] with the key, the value found and the values allowed. The
-//! model is declared once, in `model.rs`; the reader, the messages, the JSON Schema and the reference page
-//! are derived from it.
+//! A scenario is a TOML file or the JSON value of Python objects. It is converted to a typed,
+//! resolved [`Scenario`], or to one [`ScenarioError`] with the key, the value found and the values
+//! allowed. The model is declared once, in `model.rs`. The reader, the messages, the JSON Schema
+//! and the reference page are derived from it.
 
 mod agents;
 mod document;

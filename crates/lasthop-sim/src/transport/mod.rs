@@ -2,26 +2,32 @@
 //!
 //! # Contract
 //!
-//! A [`Transport`] is a sans-IO machine of both ends of one connection. Its driver, the simulator, owns the clock, the
-//! network and the applications:
+//! A [`Transport`] is a sans-IO state machine of both ends of a connection. Its driver, the
+//! simulator, owns the clock, the network and the applications.
 //!
-//! - `now` never decreases. An end that only [answers](Reaction::Answers) or [absorbs](Reaction::Absorbs) may be given
-//!   packets ahead of the clock, in the order of their arrival;
-//! - after each call that gives an end something ([`Transport::write`], [`Transport::send`], [`Transport::close`],
-//!   [`Transport::receive`], [`Transport::handle_timeout`]) the driver calls [`Transport::poll_transmit`] for this end until it
-//!   returns `false`, and reads [`Transport::next_timeout`];
-//! - [`Transport::handle_timeout`] before the deadline, or repeated, has no effect;
-//! - packets of earlier instances ([`Transport::open`]) are not passed to the machine. A packet that the machine has
-//!   [marked as a copy](lasthop_base::packet::Descriptor::set_copy) is passed to [`Transport::receive_copy`];
-//! - the machine emits no events. If a run is observed, the driver asks for them at each [`Moment`].
+//! - `now` never decreases. An end that only [answers](Reaction::Answers) or
+//!   [absorbs](Reaction::Absorbs) may receive packets ahead of the clock, in the order of their
+//!   arrival.
+//! - An end has input after [`Transport::write`], [`Transport::send`], [`Transport::close`],
+//!   [`Transport::receive`] or [`Transport::handle_timeout`]. The driver then calls
+//!   [`Transport::poll_transmit`] for this end until it returns `false`, and reads
+//!   [`Transport::next_timeout`].
+//! - Calling [`Transport::handle_timeout`] before the deadline, or again, has no effect.
+//! - The driver does not pass packets of earlier instances ([`Transport::open`]). It passes a
+//!   packet that the machine has [marked as a copy](lasthop_base::packet::Descriptor::set_copy) to
+//!   [`Transport::receive_copy`].
+//! - The machine does not emit events. If a run is observed, the driver requests them at each
+//!   [`Moment`].
 //!
-//! A packet is a descriptor. A transport of real bytes, such as a protocol stack, stores them in
-//! [`Buffers`](lasthop_base::packet::Buffers) of its own and sends [numbered](lasthop_base::packet::Descriptor::numbered)
-//! packets: both ends are one machine, so that other transports and the network do not depend on it.
+//! A packet is a descriptor. A transport with real bytes, such as a protocol stack, stores them in
+//! its own [`Buffers`](lasthop_base::packet::Buffers) and sends
+//! [numbered](lasthop_base::packet::Descriptor::numbered) packets. As both ends are one machine,
+//! other transports and the network do not depend on these bytes.
 //!
-//! Transports that carry streams implement `write`, `read`, `close` and the progress of a stream; transports that carry
-//! datagrams implement `send` and `read_datagram`. The checks of a scenario reject applications that use the other kind, so
-//! that the default implementations of these methods are unreachable.
+//! Transports that carry streams implement `write`, `read`, `close` and the progress of a stream.
+//! Transports that carry datagrams implement `send` and `read_datagram`. Applications that use the
+//! other kind are rejected with the scenario, so that the default implementations of these methods
+//! are unreachable.
 
 mod family;
 
@@ -203,7 +209,8 @@ pub trait Transport {
         unreachable!("it carries no streams")
     }
 
-    /// Returns the number of bytes of the peer's stream that have been received in order at `end`, in this instance.
+    /// Returns the number of bytes of the peer's stream received in order at `end`, in this
+    /// instance.
     fn read(&self, _end: End) -> u64 {
         unreachable!("it carries no streams")
     }

@@ -1,4 +1,5 @@
-//! UDP-Lite (RFC 3828): UDP whose checksum covers the headers only, so that packets with a damaged payload are delivered.
+//! UDP-Lite (RFC 3828): UDP with a checksum of the headers only, so that packets with a damaged
+//! payload are delivered.
 //!
 //! A link may retransmit a datagram that was received with errors. The receiver counts one copy,
 //! and prefers an intact copy.

@@ -413,7 +413,7 @@ pub(in crate::sim) struct Line<X: Extension> {
     ends: [LineEnd<X>; 2],
     /// Deadlines by [`Cause`]: the first arrival from each end, and the next service of each end.
     deadlines_by_cause: [Due; 4],
-    /// Index of the earliest of these when it was last scheduled, and whether one has changed since.
+    /// Index of the earliest of these when last scheduled, and whether one has changed since.
     next: usize,
     is_stale: bool,
     /// Whether an agent requires delivery reports of packets.
