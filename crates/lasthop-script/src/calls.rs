@@ -80,7 +80,7 @@ impl std::fmt::Display for Returned {
         match self {
             Returned::Value(value) => write!(out, "{value}"),
             Returned::Error(name) => write!(out, "-1 {name}"),
-            Returned::Waits => write!(out, "a call that blocks"),
+            Returned::Waits => write!(out, "a blocked call"),
         }
     }
 }
@@ -104,7 +104,7 @@ impl Player {
     ) -> Result<(), ScriptError> {
         if let Some(blocked) = &self.blocked {
             let expected = format!("the call of line {} to have returned", blocked.line);
-            return Self::differs(line, expected, "one that still blocks".to_owned());
+            return Self::differs(line, expected, "a call that is still blocked".to_owned());
         }
         let argument = |at: usize| arguments.get(at).map_or("", |text| text.as_str());
         let descriptor = value(argument(0));

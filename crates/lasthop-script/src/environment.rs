@@ -223,7 +223,7 @@ impl Environment {
             }
         }
         if !is_known {
-            self.note(line, format!("the shell command \"{command}\" is passed over"));
+            self.note(line, format!("the shell command \"{command}\" is skipped"));
         }
     }
 
@@ -543,7 +543,7 @@ mod tests {
         assert_eq!(environment.initial_window, Some(4.0));
         assert_eq!(environment.sizes("tcp_rmem"), [4096, 1000, 33_554_432]);
         let notes: Vec<_> = environment.notes.iter().map(|note| (note.line, &*note.text)).collect();
-        let expected = [(10, "the shell command \"nstat -n\" is passed over")];
+        let expected = [(10, "the shell command \"nstat -n\" is skipped")];
         assert_eq!(notes, expected);
     }
 

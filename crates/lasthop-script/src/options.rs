@@ -255,7 +255,7 @@ impl Player {
             return Ok(Returned::Error("ENOENT"));
         }
         if !Environment::has_law(&law) {
-            return Self::missing(line, &format!("the congestion law {law}"));
+            return Self::missing(line, &format!("the congestion control algorithm {law}"));
         }
         let is_other = law != self.law();
         let (now, configure) = (self.now, self.environment.configure(&law));

@@ -384,7 +384,7 @@ mod tests {
             ("0 < . 1:1(0) ack 1 urg 5", "urgent data"),
             ("0 < icmp echo_reply", "ICMP message echo_reply"),
             ("0 < [ect0] icmp unreachable port_unreachable [udp (100)]", "datagram"),
-            ("0 > icmp echo_reply id 5", "leaves"),
+            ("0 > icmp echo_reply id 5", "outgoing"),
             ("0 < S 0:0(0) <FO>", "option FO"),
             ("0 < S 0:0(0) <mss 1460,exp-fastopen 1234>", "option exp-fastopen"),
             ("0 < S 0:0(0) <mp_capable v1 flags[flag_h] nokey>", "option mp_capable"),
@@ -394,7 +394,7 @@ mod tests {
             ("0 < GREv0, flags [none], sum 0 : S 0:0(0)", "tunnel"),
             ("0 < mpls (label 0, tc 0, [S], ttl 0): S 0:0(0)", "tunnel"),
             ("0 < udp (100)", "datagram"),
-            ("0 < S 0:0(0) win 9 <mss 1000> { mut tcp mss }", "by chance"),
+            ("0 < S 0:0(0) win 9 <mss 1000> { mut tcp mss }", "random mutation"),
         ] {
             match Script::parse(text) {
                 Err(ScriptError::NotModelled { line: 1, what: found }) => {

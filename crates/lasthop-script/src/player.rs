@@ -122,7 +122,7 @@ impl Player {
         let offer = syns.next().filter(|syn| !syn.any_options).map(Offer::of);
         let mut environment = Environment::new(profile, offer);
         for name in script.options.keys().filter(|name| !OPTIONS.contains(&name.as_str())) {
-            let text = format!("the option --{name} is passed over");
+            let text = format!("the option --{name} is skipped");
             environment.notes.push(Note { line: 1, text });
         }
         let is_ipv6 = match script.options.get("ip_version").map(String::as_str) {

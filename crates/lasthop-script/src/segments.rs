@@ -59,7 +59,7 @@ pub(super) fn packet(line: u32, is_incoming: bool, text: &str) -> Result<What, S
         "icmp" if is_incoming => {
             return Ok(What::Message(message(line, rest[first.len()..].trim())?));
         }
-        "icmp" => return missing(line, "an ICMP message that leaves"),
+        "icmp" => return missing(line, "an outgoing ICMP message"),
         "udp" => return missing(line, "a datagram"),
         "ipv4" | "ipv6" | "gre" | "GREv0" | "mpls" => return missing(line, "a tunnel"),
         _ => {}
@@ -80,7 +80,7 @@ fn ip_fields<'a>(
     segment: &mut Segment,
 ) -> Result<&'a str, ScriptError> {
     const EXPECTED: &str =
-        "ect0, ect1, ce, noecn, tos 0x2, flowlabel 0x1 or ttl 64, and [ect01] if it leaves";
+        "ect0, ect1, ce, noecn, tos 0x2, flowlabel 0x1, ttl 64 or, in outgoing segments, [ect01]";
     let end = match text.chars().next() {
         Some('[') => ']',
         Some('(') => ')',
@@ -181,7 +181,7 @@ fn message(line: u32, text: &str) -> Result<Message, ScriptError> {
 /// of the IP header.
 fn segment(line: u32, text: &str, mut segment: Segment) -> Result<Segment, ScriptError> {
     if text.contains('{') {
-        return missing(line, "a segment that is altered by chance");
+        return missing(line, "the random mutation of segments");
     }
     let (text, options) = match text.split_once('<') {
         Some((text, options)) => {

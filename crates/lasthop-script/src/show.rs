@@ -19,7 +19,7 @@ impl Found {
 
     pub fn wanted(&mut self, at: Option<Instant>) {
         if let Some(at) = at {
-            let _ = write!(self.0, " (asked for at {} s)", seconds(at));
+            let _ = write!(self.0, " (expected at {} s)", seconds(at));
         }
     }
 

@@ -159,7 +159,7 @@ impl Player {
         {
             let at = Instant::from_nanos((whole * 1_000_000_000 + nanos).max(0) as u64);
             if found > at + self.tolerance || at > found + self.tolerance {
-                let expected = format!("a time stamp of {} s", seconds(at));
+                let expected = format!("a timestamp of {} s", seconds(at));
                 return Self::differs(line, expected, format!("{} s", seconds(found)));
             }
         }

@@ -169,7 +169,7 @@ impl Player {
                 let _ = write!(text, "{}{word} = {value}", if text.is_empty() { "" } else { ", " });
             }
         }
-        if text.is_empty() { "it false".to_owned() } else { text }
+        if text.is_empty() { "false".to_owned() } else { text }
     }
 }
 

@@ -226,7 +226,7 @@ impl SentSegments {
     /// original. Returns `true` if the original was not marked before.
     pub fn mark_lost(&mut self, index: usize) -> bool {
         let record = &mut self.ring[index];
-        debug_assert!(!record.is_sacked, "what arrived is not lost");
+        debug_assert!(!record.is_sacked, "a segment that has arrived is not lost");
         let is_new = !std::mem::replace(&mut record.is_lost, true);
         if is_new {
             self.lost.push(record.start);

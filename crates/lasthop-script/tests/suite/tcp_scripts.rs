@@ -52,7 +52,7 @@ fn what_differs_is_told_with_its_line() {
         ("+0 > . 1:2001(2000) ack 1 win 20000", "ack 1 win 65535"),
         ("+0 > . 1:2001(2000) ack 1 <sack 1:2>", "found > . 1:1001(1000)"),
         ("+0 > . 1:2001(2000) ack 1 <TS val 1 ecr 2>", "found > . 1:1001(1000)"),
-        ("+.31 > . 1:2001(2000) ack 1", "(asked for at 0.41 s)"),
+        ("+.31 > . 1:2001(2000) ack 1", "(expected at 0.41 s)"),
         ("+0 %{ assert tcpi_snd_cwnd == 11 }%", "tcpi_snd_cwnd = 10"),
         ("+0 %{ x = 4; assert tcpi_snd_cwnd == x, 'no' }%", "tcpi_snd_cwnd = 10, x = 4"),
         ("+0 ioctl(3, SIOCINQ, [1]) = 0", "found [0]"),

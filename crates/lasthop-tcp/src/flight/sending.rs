@@ -165,7 +165,7 @@ impl Flight {
         if !is_plain || end + 1 >= self.stream.first_message_end {
             return None;
         }
-        debug_assert!(seq >= self.snd_max, "what goes again takes the long way");
+        debug_assert!(seq >= self.snd_max, "retransmissions do not take the fast path");
         self.snd_nxt = end;
         self.is_quiet = !self.has_next();
         self.note_new(now, end);
