@@ -14,9 +14,9 @@
 //! ```
 //!
 //! The size grows with the bytes read per RTT (`tcp_rcv_space_adjust`), up to the third value of
-//! `net.ipv4.tcp_rmem`. If n bytes were read and the previous maximum was m, the new window is 2 n
-//! + 4 n (n - m) / m plus the bytes waiting above holes. Unread bytes are subtracted from n. A read
-//! call repeats this adjustment after each segment that it reads.
+//! `net.ipv4.tcp_rmem`. Let n be the bytes read and m the previous maximum. The new window is the
+//! sum of 2 n, 4 n (n - m) / m, and the bytes waiting above holes. Unread bytes are subtracted from
+//! n. A read call repeats this adjustment after each segment that it reads.
 //!
 //! *Not modelled*: data that is dropped or repacked for lack of memory; a host under memory
 //! pressure.
