@@ -1,48 +1,48 @@
-//! Explicit congestion notification of one end (RFC 3168, section 6.1; RFC 8257, section 3).
+//! Explicit congestion notification of one endpoint (RFC 3168, section 6.1; RFC 8257, section 3).
 //!
-//! Where the law reads the share of marks, the receiver does not hold an echo until CWR: ECE says whether the segments
-//! that an acknowledgment answers were marked. When that changes while an acknowledgment is delayed, it leaves first, with
-//! the echo as it was.
-//!
+//! If the congestion control algorithm uses the fraction of marks, ECE is not held until CWR.
+//! Instead, ECE reports whether the segments acknowledged by an ACK were marked. If this state
+//! changes while an ACK is delayed, the delayed ACK is sent first, with the previous ECE.
 //!
 //! ```text
-//!   opening   SYN with ECE and CWR -> SYN,ACK with ECE: both ends know ECN
-//!   sender    new data are ECT(0); a segment with ECE reduces the window once a window of data; the next
-//!             new data carry CWR, after any reduction
-//!   receiver  a segment with CE: every ACK carries ECE, until data with CWR arrive
+//!   opening   SYN with ECE and CWR -> SYN,ACK with ECE: ECN is negotiated
+//!   sender    new data is ECT(0); a segment with ECE reduces the window once per window of data; after any
+//!             reduction, the next new data segment has CWR
+//!   receiver  a segment with CE: every ACK has ECE, until a data segment with CWR arrives
 //! ```
 //!
-//! Pure ACKs, retransmissions, SYN and FIN without data are not ECT.
+//! Pure ACKs, retransmissions, and any SYN or FIN without data are not ECT.
 
 use super::congestion_control::Marks;
 use lasthop_base::packet::{Ecn as Codepoint, TcpHeader, flags};
 
-/// What one end knows.
+/// ECN state of one endpoint.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ecn {
-    /// What marks are to tell.
+    /// Use of congestion marks by the congestion control algorithm.
     marks: Marks,
-    /// Do both ends know ECN?
+    /// Whether ECN is negotiated.
     is_negotiated: bool,
-    /// Did the peer's SYN ask for it?
+    /// Whether the peer's SYN requested ECN.
     is_asked: bool,
-    /// Has a segment come that could be marked?
+    /// Whether an ECN-capable segment was received.
     has_seen: bool,
-    /// Are marks echoed?
+    /// Whether ACKs carry ECE.
     echoes: bool,
-    /// Reductions of the window that CWR has told of.
+    /// Number of reductions of the window already reported by CWR.
     told: u64,
     /// See [`Self::take_owed`].
     owed: Option<(u64, bool)>,
 }
 
 impl Ecn {
-    /// An end that knows nothing of its peer yet.
+    /// Creates the state before the handshake.
     pub fn new(marks: Marks) -> Self {
         Ecn { marks, ..Ecn::default() }
     }
 
-    /// Does the segment end a run of marked or unmarked ones up to `rcv_nxt`, of which an acknowledgment has to tell first?
+    /// Returns `true` if `segment` ends a run of marked or unmarked segments, up to `rcv_nxt`, that
+    /// must be acknowledged first.
     pub fn ends_run(&mut self, segment: &TcpHeader, rcv_nxt: u64) -> bool {
         let is_marked = segment.ecn == Codepoint::Ce;
         let ends = self.is_exact() && segment.payload > 0 && is_marked != self.echoes;
@@ -52,22 +52,22 @@ impl Ecn {
         ends
     }
 
-    /// The acknowledgment that such a run still has to have: its number, and whether it echoes marks.
+    /// Takes the pending ACK for such a run: its acknowledgment number, and whether it has ECE.
     pub fn take_owed(&mut self) -> Option<(u64, bool)> {
         self.owed.take()
     }
 
-    /// Both ends are known to use it: their SYN were exchanged elsewhere.
+    /// Marks ECN as negotiated; the SYNs were exchanged elsewhere.
     pub fn agree(&mut self) {
         self.is_negotiated = true;
     }
 
-    /// Is ECN in use, and has a segment come that could be marked?
+    /// Returns whether ECN is negotiated, and whether an ECN-capable segment was received.
     pub fn state(&self) -> (bool, bool) {
         (self.is_negotiated, self.has_seen)
     }
 
-    /// Are marks echoed?
+    /// Returns `true` if ACKs carry ECE.
     pub fn is_echoing(&self) -> bool {
         self.echoes
     }
@@ -76,7 +76,7 @@ impl Ecn {
         self.is_negotiated && self.marks != Marks::Classic
     }
 
-    /// A segment arrived. Returns whether it echoes a mark.
+    /// Processes a segment. Returns `true` if it echoes a mark.
     pub fn on_segment(&mut self, segment: &TcpHeader) -> bool {
         let both = segment.flags & (flags::ECE | flags::CWR);
         if segment.flags & flags::SYN != 0 {
@@ -95,7 +95,7 @@ impl Ecn {
             }
             return both & flags::ECE != 0;
         }
-        // CWR first: a marked segment that carries it was marked after the reduction.
+        // CWR first: a segment with both CWR and CE was marked after the reduction.
         if both & flags::CWR != 0 {
             self.echoes = false;
         }
@@ -103,8 +103,9 @@ impl Ecn {
         both & flags::ECE != 0
     }
 
-    /// A segment leaves. `is_new`: it has data that never left before; `reductions` of the window so far, of which
-    /// the first `taken_back` are not worth telling.
+    /// Sets the ECN codepoint and flags of a segment to be sent. `is_new` is `true` if it contains
+    /// data sent for the first time. `reductions` is the number of window reductions. CWR is not
+    /// sent for the first `taken_back` of them.
     pub fn stamp(
         &mut self,
         header: &mut TcpHeader,
@@ -151,7 +152,7 @@ mod tests {
         header
     }
 
-    /// Section 6.1.1: flags of SYN and SYN,ACK as sent, and whether ECN is agreed.
+    /// Section 6.1.1: flags of SYN and SYN,ACK as sent, and whether ECN is negotiated.
     #[test]
     fn both_ends_must_ask() {
         let (mut opener, mut acceptor) = (Ecn::default(), Ecn::default());
@@ -172,7 +173,8 @@ mod tests {
         }
     }
 
-    /// RFC 8257, section 3.2: each acknowledgment echoes what it answers, and a change ends a run.
+    /// RFC 8257, section 3.2: each ACK echoes the marks of the segments that it acknowledges; a
+    /// change ends a run.
     #[test]
     fn an_exact_echo_follows_the_marks() {
         let mut receiver = Ecn { is_negotiated: true, ..Ecn::new(Marks::Share) };
@@ -186,7 +188,7 @@ mod tests {
             assert_eq!(receiver.ends_run(&data, 7), ends.is_some(), "{ecn:?}");
             assert_eq!(receiver.take_owed(), ends);
             receiver.on_segment(&data);
-            // CWR has no say.
+            // CWR has no effect.
             receiver.on_segment(&TcpHeader { flags: ACK | CWR, ..TcpHeader::default() });
             assert_eq!(stamped(&mut receiver, ACK, 0, false, 0).flags & ECE != 0, echo);
         }
@@ -197,7 +199,8 @@ mod tests {
         assert!(!classic.ends_run(&marked, 7));
     }
 
-    /// Sections 6.1.2 and 6.1.3: a mark is echoed until CWR arrives, which tells of a reduction once.
+    /// Sections 6.1.2 and 6.1.3: a mark is echoed until CWR arrives; CWR is sent once per
+    /// reduction.
     #[test]
     fn a_mark_is_echoed_until_the_window_is_reduced() {
         let agreed = Ecn { is_negotiated: true, ..Ecn::default() };
@@ -210,7 +213,7 @@ mod tests {
         data.ecn = Codepoint::Ce;
         receiver.on_segment(&data);
         assert!(ack(&mut receiver) && ack(&mut receiver));
-        // A retransmission neither is ECT nor carries CWR.
+        // A retransmission is not ECT and has no CWR.
         let again = stamped(&mut sender, ACK, 100, false, 1);
         assert_eq!((again.flags, again.ecn), (ACK, Codepoint::NotEct));
         receiver.on_segment(&again);

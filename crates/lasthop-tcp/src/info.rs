@@ -1,35 +1,36 @@
-//! The state of a connection for who only looks: what Linux's `tcp_info` tells, in plain units.
+//! Snapshot of the state of a connection for observers: the values of Linux's `tcp_info`, in plain
+//! units.
 
 use super::congestion_control::CongestionControl;
 use super::endpoint::{Admission, Connection, Endpoint};
 use super::timers::Timer;
 use lasthop_base::units::{Duration, Instant};
 
-/// What the sender is doing about losses (Linux's `TCP_CA_*`).
+/// State of loss recovery at the sender (Linux's `TCP_CA_*`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RecoveryState {
-    /// Nothing is wrong.
+    /// Normal state: no loss, reordering or mark.
     #[default]
     Open,
-    /// Duplicate ACKs or SACK blocks, too few to mean a loss.
+    /// Duplicate ACKs or SACK blocks, too few to indicate a loss.
     Disorder,
-    /// The window is reduced for a mark, nothing was lost.
+    /// The window is reduced because of a mark; no segment was lost.
     CongestionWindowReduced,
     /// Fast recovery.
     Recovery,
-    /// After a retransmission timeout, until what was outstanding then is acknowledged.
+    /// After a retransmission timeout, until the data outstanding at the timeout is acknowledged.
     Loss,
 }
 
-/// The timer that a connection waits for beside the delayed ACK.
+/// The next timer of a connection, excluding the delayed ACK timer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PendingTimer {
-    /// None runs.
+    /// No timer is running.
     #[default]
     None,
     /// The retransmission timer.
     Retransmission,
-    /// The time at which overtaken segments count as lost (RFC 8985, section 6.3).
+    /// The reordering timer: segments are declared lost when it expires (RFC 8985, section 6.3).
     Reordering,
     /// The tail loss probe (RFC 8985, section 7).
     TailProbe,
@@ -39,84 +40,84 @@ pub enum PendingTimer {
     KeepAlive,
 }
 
-/// What is outstanding, by the eyes of loss detection, in segments of SMSS.
+/// State of outstanding data according to loss detection, in segments of SMSS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outstanding {
-    /// Reported by SACK.
+    /// Segments reported by SACK.
     pub sacked: u64,
-    /// Held lost, retransmitted or not.
+    /// Segments declared lost, retransmitted or not.
     pub lost: u64,
-    /// Retransmitted, and neither acknowledged nor reported since.
+    /// Segments retransmitted, and neither acknowledged nor SACKed since.
     pub retransmitted: u64,
 }
 
-/// A snapshot of one end of a connection.
+/// A snapshot of one endpoint of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TcpInfo {
     /// Phase of loss recovery.
     pub recovery: RecoveryState,
-    /// Congestion window, segments.
+    /// Congestion window in segments.
     pub congestion_window: f64,
-    /// Slow-start threshold, segments; infinite before the first reduction.
+    /// Slow-start threshold in segments; infinite before the first reduction.
     pub slow_start_threshold: f64,
-    /// Duplicates that mean a loss.
+    /// Number of duplicates that indicate a loss (DupThresh).
     pub reordering: u32,
-    /// Sent and not acknowledged, segments.
+    /// Segments sent and not acknowledged.
     pub unacked: u64,
-    /// What of it loss detection knows.
+    /// State of these segments according to loss detection.
     pub outstanding: Outstanding,
-    /// Segments that are believed to be in the network (RFC 6675: pipe).
+    /// Segments estimated to be in the network (RFC 6675: pipe).
     pub pipe: u64,
-    /// Retransmission timeout, without back-off.
+    /// Retransmission timeout, without backoff.
     pub rto: Duration,
-    /// Expiries of the timer in a row.
+    /// Number of consecutive retransmission timeouts.
     pub back_off: u32,
-    /// Smoothed round-trip time; zero before the first sample.
+    /// Smoothed RTT; zero before the first sample.
     pub rtt: Duration,
-    /// Its mean deviation.
+    /// Mean deviation of the RTT.
     pub rtt_variation: Duration,
-    /// The window that the peer advertises, bytes.
+    /// Window advertised by the peer, in bytes.
     pub peer_window: u64,
-    /// The window that this end advertises, bytes.
+    /// Window advertised by this endpoint, in bytes.
     pub receive_window: u64,
     /// Payload bytes of a full segment.
     pub segment: u64,
-    /// Which timer runs, and its deadline.
+    /// The next timer to expire, and its deadline.
     pub pending: (PendingTimer, Option<Instant>),
-    /// Deadline of a delayed ACK, if one waits.
+    /// Deadline of the delayed ACK, if any.
     pub delayed_ack: Option<Instant>,
-    /// Probes of a closed window that nobody has answered.
+    /// Number of unanswered probes of a closed window.
     pub probes: u32,
-    /// Segments delivered so far; 0 where nobody counts them, as the next.
+    /// Segments delivered; 0 if not counted, like the next three fields.
     pub delivered: u64,
-    /// Segments delivered by acknowledgments that echo a mark.
+    /// Segments delivered by ACKs that echo a mark.
     pub delivered_marked: u64,
     /// Segments that the receiver has reported as duplicates.
     pub duplicates_reported: u64,
-    /// How often the network was seen to change the order of segments.
+    /// Number of times that reordering was detected.
     pub reorderings: u64,
-    /// Segments that arrived above a hole.
+    /// Segments that arrived out of order.
     pub out_of_order: u64,
-    /// Least round-trip time, if one was measured by records.
+    /// Minimum RTT, if measured with segment records.
     pub min_rtt: Option<Duration>,
-    /// Bytes a second at which data leave if they are paced, as Linux has it; nothing before the first sample of the round
-    /// trip.
+    /// Pacing rate in bytes per second, as in Linux; `None` before the first RTT sample.
     pub pacing_rate: Option<f64>,
-    /// The most that an application allows of it.
+    /// Upper limit of the pacing rate set by the application, in bytes per second.
     pub pacing_limit: Option<f64>,
-    /// Bytes a second that were delivered last, and whether the application limited that; if records tell.
+    /// Latest delivery rate in bytes per second, and whether it was application-limited; `None`
+    /// without segment records.
     pub delivery_rate: Option<(f64, bool)>,
 }
 
 impl Connection {
-    /// A snapshot for who looks on.
+    /// Returns a snapshot of the connection.
     pub fn info(&self) -> TcpInfo {
         self.data_info()
     }
 }
 
 impl<A: Admission> Endpoint<A> {
-    /// A snapshot of sender and receiver.
+    /// Returns a snapshot of sender and receiver.
     pub(crate) fn data_info(&self) -> TcpInfo {
         let flight = &self.sender.flight;
         let (recovery, outstanding) = self.sender.outstanding();

@@ -1,26 +1,27 @@
-//! Pacing: when the next segment may leave.
+//! Pacing: the time at which the next segment may be sent.
 //!
-//! A segment of b bytes at a rate of r bytes a second keeps the next one back for b / r. A pause earns no
-//! credit, so that segments never leave in a burst. Before the first round-trip time there is no rate,
-//! and nothing is paced.
+//! At a rate of r bytes per second, a segment of b bytes delays the next one by b / r. An idle
+//! period earns no credit, so that segments are never sent in a burst. Before the first RTT sample
+//! there is no rate, and segments are not paced.
 
 use lasthop_base::units::{Duration, Instant};
 
-/// Segments that a Linux host does not pace, its SYN apart; the tenth is followed by a pause.
+/// Number of segments that a Linux host sends without pacing, excluding its SYN; the tenth is
+/// followed by a delay.
 const UNPACED: u64 = 10;
 
-/// Keeps segments apart. Rates and pauses that it has computed it keeps: they change seldom, and divisions cost.
+/// Pacing state. Caches computed rates and delays: they change seldom, and divisions are expensive.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pacer {
-    /// Before this time nothing leaves.
+    /// Earliest transmission time of the next segment.
     next: Instant,
-    /// The greatest rate, bytes a second.
+    /// Maximum pacing rate in bytes per second.
     most: f64,
     least: Least,
     pause: Pause,
 }
 
-/// The rate of `segment` bytes in a round trip, bytes a second.
+/// Rate of one segment of `segment` bytes per RTT, in bytes per second.
 #[derive(Clone, Copy, Debug)]
 struct Least {
     segment: u64,
@@ -28,7 +29,7 @@ struct Least {
     rate: f64,
 }
 
-/// How long `bytes` take at `rate` bytes a second, ns.
+/// Transmission time of `bytes` at `rate` bytes per second, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 struct Pause {
     bytes: u64,
@@ -37,7 +38,7 @@ struct Pause {
 }
 
 impl Pacer {
-    /// Nothing has left yet.
+    /// Creates the state before the first transmission.
     pub fn new() -> Self {
         Pacer {
             next: Instant::ZERO,
@@ -47,24 +48,24 @@ impl Pacer {
         }
     }
 
-    /// When the next segment may leave.
+    /// Returns the earliest transmission time of the next segment.
     #[inline]
     pub fn next(&self) -> Instant {
         self.next
     }
 
-    /// No rate is greater than `rate`, bytes a second, from now on.
+    /// Limits the pacing rate to `rate`, in bytes per second.
     pub fn limit(&mut self, rate: f64) {
         self.most = rate;
     }
 
-    /// The greatest rate.
+    /// Returns the maximum pacing rate in bytes per second.
     #[inline]
     pub fn most(&self) -> f64 {
         self.most
     }
 
-    /// The rate of a segment of so many bytes in a round trip, bytes a second.
+    /// Returns the rate of one segment of `segment` bytes per RTT, in bytes per second.
     #[inline]
     pub fn least(&mut self, segment: u64, srtt: Duration) -> f64 {
         if (self.least.segment, self.least.srtt) != (segment, srtt) {
@@ -81,15 +82,16 @@ impl Pacer {
         self.pause.nanos
     }
 
-    /// `bytes` leave at `now`; `rate` is in bytes a second.
+    /// Records that `bytes` were sent at `now`; `rate` is in bytes per second.
     #[inline]
     pub fn on_sent(&mut self, now: Instant, bytes: u64, rate: f64) {
-        // What was let through early, as nothing else was outstanding, leaves no debt.
+        // A segment sent early because no data was outstanding does not delay later ones further.
         self.next = now + Duration::from_nanos(self.pause(bytes, rate));
     }
 
-    /// A piece of `bytes` leaves at `now` from a Linux host that has sent `segments` with it: the first ten are not
-    /// paced, and what leaves late shortens the wait after it, by half at most.
+    /// Records that a Linux host sent a GSO segment of `bytes` at `now`, and `segments` in total.
+    /// The first ten segments are not paced. A late transmission shortens the delay after it, at
+    /// most by half.
     pub fn on_piece_sent(&mut self, now: Instant, bytes: u64, rate: f64, segments: u64) {
         let late = now.saturating_since(self.next);
         let start = self.next.max(now);

@@ -12,7 +12,7 @@ use lasthop_base::units::{Bytes, Duration};
 pub use super::congestion_control::Variant;
 
 impl Variant {
-    /// Does it use selective acknowledgments?
+    /// Returns `true` if the variant uses selective acknowledgments.
     pub fn has_sack(self) -> bool {
         let [rfc, _] = self.parts().recovery;
         matches!(
@@ -24,7 +24,8 @@ impl Variant {
         )
     }
 
-    /// Has it, beside its law, nothing that a Linux host has not?
+    /// Returns `true` if a Linux host supports all components of the variant, apart from its
+    /// congestion control algorithm.
     pub fn is_of_hosts(self) -> bool {
         let Parts { recovery: [rfc, _], detection, notices, .. } = self.parts();
         let is_own = matches!(rfc, RecoveryKind::Tahoe | RecoveryKind::Lhp);
@@ -44,10 +45,10 @@ choice! {
     }
 }
 
-/// What a user sets; everything else comes from the profile.
+/// Values set by the user; all others are those of the profile.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Overrides {
-    /// See [`Config::recovery`]; only where [`Variant::has_sack`].
+    /// See [`Config::recovery`]; only if [`Variant::has_sack`].
     pub sack_recovery: Option<RecoveryKind>,
     /// See [`Config::loss_detection`].
     pub loss_detection: Option<LossDetection>,
@@ -238,7 +239,7 @@ const LINUX: Config = Config {
         most: 44,
     }),
     timestamps: true,
-    // The applications that are simulated set TCP_NODELAY, as browsers and servers do.
+    // The simulated applications set TCP_NODELAY, as browsers and servers do.
     writes: WritePolicy::Stream { nagle: false },
     min_rto: Duration::from_millis(200),
     max_rto: Duration::from_secs(120),
@@ -246,11 +247,11 @@ const LINUX: Config = Config {
     ..RFC
 };
 
-/// Tick of the timestamps by which laws learn when segments arrived: it stands for the fields of their own that their
-/// papers have.
+/// Tick of the timestamps from which algorithms derive arrival times. They replace the separate
+/// header fields of the algorithms' papers.
 const FINE_TICK: Duration = Duration::from_nanos(10_000);
 
-/// The parameters of `variant` under `profile`, with the user's overrides.
+/// Returns the parameters of `variant` under `profile`, with the user's overrides.
 pub fn config(variant: Variant, profile: Profile, set: &Overrides) -> Config {
     let base = match profile {
         Profile::Ns2 => NS2,
@@ -262,17 +263,17 @@ pub fn config(variant: Variant, profile: Profile, set: &Overrides) -> Config {
     let (recovery, sack) = match profile {
         Profile::Rfc => (rfc, variant.has_sack()),
         Profile::Ns2 => (ns2, variant.has_sack()),
-        // There SACK is an option of the host, whatever law it has.
+        // In Linux, SACK is an option of the host, independent of the algorithm.
         Profile::Linux => (base.recovery, set.sack.unwrap_or(base.sack)),
     };
     let sends_blocks = matches!(law, CongestionControlKind::LtTcp(_));
     let hystart = profile == Profile::Linux && matches!(law, CongestionControlKind::Cubic(_));
-    // Another recovery is without the ear for news of the link.
+    // Any other recovery scheme ignores explicit loss notifications.
     let own = if profile == Profile::Ns2 { ns2 } else { rfc };
     let recovery = set.sack_recovery.filter(|_| sack).unwrap_or(recovery);
     let notices = if recovery == own { notices } else { Notices::Off };
     let timestamps = set.timestamps.unwrap_or(base.timestamps || law.reads_arrivals());
-    // RFC 6691: options that every segment carries take room from its payload.
+    // RFC 6691: options of every segment reduce its payload.
     let options = if timestamps && base.charge_options { TIMESTAMPS } else { 0 };
     let segment = set.segment.unwrap_or(Bytes::new(base.segment.get() - u64::from(options)));
     let granularity = set.clock_granularity.unwrap_or(base.clock_granularity);
@@ -316,7 +317,7 @@ pub fn config(variant: Variant, profile: Profile, set: &Overrides) -> Config {
         timestamp_tick: if law.reads_arrivals() { FINE_TICK } else { granularity },
         limited_transmit: set.limited_transmit.unwrap_or(base.limited_transmit),
         window_validation: set.window_validation.unwrap_or(base.window_validation),
-        // Linux leaves the window of a law that paces alone.
+        // Linux does not reduce the window of a paced algorithm.
         restart_after_idle: set
             .restart_after_idle
             .unwrap_or(base.restart_after_idle && !law.paces()),

@@ -1,30 +1,33 @@
-//! The rate at which the network delivers: draft-ietf-ccwg-bbr, section 4.1 (draft-cheng-iccrg-delivery-rate-estimation).
+//! Delivery rate estimation: draft-ietf-ccwg-bbr, section 4.1
+//! (draft-cheng-iccrg-delivery-rate-estimation).
 //!
-//! What was delivered since the newest segment of an ACK left, over the longer of the times that sending and acknowledging
-//! it took. Each segment remembers what had been delivered when it left; who keeps segments keeps that with them.
+//! A sample is the data delivered since the transmission of the newest segment that an ACK
+//! delivers. It is divided by the maximum of the send interval and the ACK interval of this data.
+//! The state at transmission ([`Delivered`]) is stored in the segment records.
 
 use super::congestion_control::{LostSegment, RateSample};
 use lasthop_base::units::{Duration, Instant};
 
-/// How much was delivered, as a segment that leaves remembers it.
+/// Delivery state when a segment is sent, stored in its record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Delivered {
     /// Bytes delivered (acknowledged or SACKed); the draft's C.delivered.
     pub bytes: u64,
-    /// When the latest of them were; C.delivered_time.
+    /// Time at which the latest of these bytes were delivered; C.delivered_time.
     pub at: Instant,
-    /// When the newest segment delivered by then had left; C.first_send_time.
+    /// Transmission time of the newest segment delivered by then; C.first_send_time.
     pub first_sent: Instant,
     /// Bytes declared lost by then.
     pub lost: u64,
-    /// Bytes in flight with the segment.
+    /// Bytes in flight, including the segment.
     pub in_flight: u64,
-    /// Had the application too little to send?
+    /// Whether the application limited the data in flight.
     pub is_app_limited: bool,
 }
 
 impl Delivered {
-    /// The segment from `start` to `end`, which remembers this, was declared lost; `lost` bytes were so far.
+    /// Returns the description of a lost segment from `start` to `end` with this state; `lost` is
+    /// the total number of bytes declared lost.
     pub fn lose(&self, start: u64, end: u64, lost: u64) -> LostSegment {
         LostSegment {
             start,
@@ -37,42 +40,44 @@ impl Delivered {
     }
 }
 
-/// The segment of what an ACK delivers that left last: when, and what was known then.
+/// The newest segment that an ACK delivers: its transmission time, and the state stored with it.
 pub(super) type Newest<'a, M> = Option<(Instant, &'a M)>;
 
-/// What has been delivered so far.
+/// Delivery state of a connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DeliveryRate {
     delivered: Delivered,
-    /// Once so many bytes have been delivered, the application limits no more; C.app_limited.
+    /// Number of delivered bytes at which the application-limited period ends; C.app_limited.
     app_limited_until: u64,
 }
 
 impl DeliveryRate {
-    /// Bytes delivered since the connection began.
+    /// Returns the number of bytes delivered since the connection began.
     #[inline]
     pub fn total(&self) -> u64 {
         self.delivered.bytes
     }
 
-    /// Bytes declared lost so far, as far as [`Self::on_losses`] has told.
+    /// Returns the number of bytes declared lost, as set by [`Self::on_losses`].
     pub fn lost(&self) -> u64 {
         self.delivered.lost
     }
 
-    /// Bytes declared lost so far.
+    /// Sets the number of bytes declared lost.
     #[inline]
     pub fn on_losses(&mut self, lost: u64) {
         self.delivered.lost = lost;
     }
 
-    /// The application has nothing more to send, although the windows would let it; `in_flight` bytes are on their way.
+    /// Begins an application-limited period: the windows allow more data than the application has.
+    /// `in_flight` is in bytes.
     pub fn on_app_limited(&mut self, in_flight: u64) {
         self.app_limited_until = (self.delivered.bytes + in_flight).max(1);
         self.delivered.is_app_limited = true;
     }
 
-    /// `bytes` leave, with `in_flight` on their way: what their segment remembers.
+    /// Returns the state to store with a segment of `bytes` sent at `now`, with `in_flight` bytes
+    /// in flight before.
     #[inline]
     pub fn on_sent(&mut self, now: Instant, in_flight: u64, bytes: u64) -> Delivered {
         if in_flight == 0 {
@@ -81,7 +86,7 @@ impl DeliveryRate {
         Delivered { in_flight: in_flight + bytes, ..self.delivered }
     }
 
-    /// Takes in the `bytes` that an ACK delivers: GenerateRateSample().
+    /// GenerateRateSample() for an ACK that delivers `bytes`.
     #[inline]
     pub fn on_ack(
         &mut self,

@@ -1,47 +1,48 @@
-//! Round-trip time estimation and retransmission timeout: RFC 6298, and the integer ticks of the
-//! BSD code that ns-2 kept.
+//! RTT estimation and retransmission timeout: RFC 6298, and the BSD algorithm in integer ticks that
+//! ns-2 uses.
 
 use super::config::{Config, Conventions};
 use lasthop_base::units::{Duration, Instant};
 
-/// Estimates the round-trip time and says how long to wait for an ACK.
+/// Estimates the RTT and computes the retransmission timeout.
 ///
-/// Under [`Conventions::Rfc`]: SRTT and RTTVAR in nanoseconds, gains 1/8 and 1/4,
-/// `RTO = max(min_rto, SRTT + max(G, 4 RTTVAR))`, doubled per timeout up to `max_rto`.
+/// [`Conventions::Rfc`]: SRTT and RTTVAR in nanoseconds, gains 1/8 and 1/4, `RTO = max(min_rto,
+/// SRTT + max(G, 4 RTTVAR))`, doubled per timeout up to `max_rto`.
 ///
-/// Under [`Conventions::Ns2`]: everything in whole ticks of the clock, SRTT scaled by 8 and RTTVAR
-/// by 4; the minimum holds before the back-off factor; past a factor of 8 SRTT is folded into
-/// RTTVAR and forgotten.
+/// [`Conventions::Ns2`]: all values in whole ticks of the clock, SRTT scaled by 8 and RTTVAR by 4.
+/// The minimum is applied before the backoff factor. Beyond a factor of 8, SRTT is added to RTTVAR
+/// and reset.
 ///
-/// Under [`Conventions::Linux`]: as RFC 6298 in nanoseconds, but RTTVAR is the greatest mean deviation of a round
-/// trip of data, never below `min_rto`, and falls by a quarter of the difference once a round trip; a sample
-/// below SRTT moves the deviation by an eighth only. `RTO = SRTT + RTTVAR`.
+/// [`Conventions::Linux`]: RFC 6298 in nanoseconds with a different RTTVAR. It is the maximum of
+/// the mean deviation in a round trip of data, at least `min_rto`. It decreases by 1/4 of the
+/// difference once per round trip. A sample below SRTT increases the deviation with only 1/8 of the
+/// usual gain. `RTO = SRTT + RTTVAR`.
 #[derive(Clone, Copy, Debug)]
 pub struct RttEstimator {
     conventions: Conventions,
     tick: u64,
     min_rto: u64,
     max_rto: u64,
-    /// Where in a tick the host's clock started (ns-2 only).
+    /// Phase of the host's clock within one tick, in nanoseconds (ns-2 only).
     boot_offset: u64,
-    /// RTO before bounds and back-off, ns.
+    /// RTO before bounds and backoff, in nanoseconds.
     base_rto: u64,
     /// Scaled by 8: in ticks (ns-2) or nanoseconds (RFC); 0 before the first sample.
     srtt: i64,
-    /// Scaled by 4.
+    /// Mean deviation scaled by 4, in the unit of `srtt`.
     rttvar: i64,
     backoff: u64,
-    /// How often it has been doubled, as the timer of probes counts it: in Linux that count may end before the RTO is
-    /// computed anew, and go on without the RTO.
+    /// Number of doublings, as counted by the probe timer. In Linux, this count may be reset before
+    /// the RTO is computed again, and may increase without the RTO.
     doublings: u32,
-    /// No RTO is shorter, ns: two ticks (ns-2).
+    /// Lower bound of the RTO in nanoseconds (ns-2: two ticks).
     floor: u64,
-    /// RTO with bounds and back-off, ns.
+    /// RTO with bounds and backoff, in nanoseconds.
     rto: u64,
-    /// Smoothed round-trip time as it was after the latest sample.
+    /// Smoothed RTT after the latest sample.
     smoothed: Duration,
     last_sample: Duration,
-    /// Linux only: mean deviation scaled by 4, and the greatest of this round trip of data.
+    /// Linux only: mean deviation scaled by 4, and its maximum in this round trip of data.
     deviation: i64,
     greatest: i64,
     /// Linux only: the round trip of data ends when this byte is acknowledged.
@@ -51,12 +52,12 @@ pub struct RttEstimator {
 /// RTO of the first data after a lost SYN (RFC 6298, rule 5.7).
 const RTO_AFTER_LOST_SYN: Duration = Duration::from_secs(3);
 
-/// ns-2's `rttvar_init_` in seconds; seen only if timeouts precede the first sample.
+/// ns-2's `rttvar_init_` in seconds; used only if timeouts precede the first sample.
 const NS2_INITIAL_RTTVAR_SECS: u64 = 12;
 
 impl RttEstimator {
-    /// A fresh estimator. `boot_offset` is the phase of the host's clock within one tick; it
-    /// matters only under [`Conventions::Ns2`].
+    /// Creates an estimator. `boot_offset` is the phase of the host's clock within one tick, used
+    /// only with [`Conventions::Ns2`].
     pub fn new(config: &Config, boot_offset: Duration) -> Self {
         let tick = config.clock_granularity.as_nanos();
         let rttvar = match config.conventions {
@@ -90,27 +91,29 @@ impl RttEstimator {
         estimator
     }
 
-    /// The RTO has other bounds from now on, as far as they are given.
+    /// Changes the bounds of the RTO; `None` keeps a bound.
     pub fn set_bounds(&mut self, least: Option<Duration>, greatest: Option<Duration>) {
         self.min_rto = least.map_or(self.min_rto, Duration::as_nanos);
         self.max_rto = greatest.map_or(self.max_rto, Duration::as_nanos);
         self.bound();
     }
 
-    /// The RTO from what it depends on.
+    /// Computes the RTO from base value, doublings and bounds.
     fn bound(&mut self) {
         let rto = (self.base_rto.max(self.min_rto)).saturating_mul(self.backoff);
         self.rto = rto.min(self.max_rto).max(self.floor);
     }
 
-    /// A segment sent at `sent` and never retransmitted was acknowledged at `now` (Karn's rule).
+    /// Adds the RTT sample of a segment sent at `sent`, never retransmitted (Karn's algorithm), and
+    /// acknowledged at `now`.
     #[inline]
     pub fn sample(&mut self, sent: Instant, now: Instant) {
         let elapsed = (now - sent).as_nanos();
         self.last_sample = now - sent;
         match self.conventions {
             Conventions::Ns2 => {
-                // The clock ticks on its own: count the ticks between the two instants.
+                // The clock ticks independently of the segment: count the ticks between the two
+                // times.
                 let phase = (sent.as_nanos() + self.boot_offset) % self.tick;
                 let ticks = (((elapsed + phase) / self.tick) as i64).max(1);
                 if self.srtt != 0 {
@@ -143,7 +146,8 @@ impl RttEstimator {
         self.bound();
     }
 
-    /// A round trip by Linux's rules; `snd_una` and `snd_max` tell the round trips of data.
+    /// Adds an RTT sample by Linux's rules; `snd_una` and `snd_max` delimit the round trips of
+    /// data.
     pub fn sample_linux(&mut self, rtt: Duration, snd_una: u64, snd_max: u64) {
         self.last_sample = rtt;
         let sample = (rtt.as_nanos() as i64).max(1);
@@ -159,7 +163,7 @@ impl RttEstimator {
             self.srtt += error;
             let mut change = error.abs() - self.deviation / 4;
             if error < 0 && change > 0 {
-                // A falling round trip must not raise the timeout.
+                // A decreasing RTT must not increase the timeout.
                 change /= 8;
             }
             self.deviation += change;
@@ -177,18 +181,18 @@ impl RttEstimator {
         self.bound();
     }
 
-    /// How long to wait for the next ACK.
+    /// Returns the retransmission timeout.
     #[inline]
     pub fn rto(&self) -> Duration {
         Duration::from_nanos(self.rto)
     }
 
-    /// The upper bound of the RTO.
+    /// Returns the upper bound of the RTO.
     pub fn longest(&self) -> Duration {
         Duration::from_nanos(self.max_rto)
     }
 
-    /// The timer fired.
+    /// Doubles the RTO after a timeout.
     pub fn back_off(&mut self) {
         if self.backoff < 64 || self.rto().as_nanos() < self.max_rto {
             self.backoff <<= 1;
@@ -202,7 +206,7 @@ impl RttEstimator {
         self.bound();
     }
 
-    /// The latest doubling is undone. Says whether there was one.
+    /// Undoes the latest doubling. Returns `true` if the RTO had been doubled.
     pub fn take_back_off_back(&mut self) -> bool {
         let was_doubled = self.backoff > 1;
         if was_doubled {
@@ -213,8 +217,8 @@ impl RttEstimator {
         was_doubled
     }
 
-    /// Data follow a SYN that was sent again. Without a sample the first RTO has proved too short:
-    /// under [`Conventions::Rfc`] it becomes 3 s.
+    /// Sets the RTO for data after a retransmitted SYN. Without an RTT sample, the first RTO was
+    /// too short: with [`Conventions::Rfc`] it becomes 3 s.
     pub fn after_lost_syn(&mut self) {
         let more = RTO_AFTER_LOST_SYN.as_nanos();
         if self.conventions != Conventions::Ns2 && self.srtt == 0 && self.base_rto < more {
@@ -224,7 +228,7 @@ impl RttEstimator {
         }
     }
 
-    /// Progress ends the back-off.
+    /// Ends the backoff after progress.
     #[inline]
     pub fn end_back_off(&mut self) {
         if self.backoff != 1 {
@@ -233,33 +237,34 @@ impl RttEstimator {
         }
     }
 
-    /// A window has opened, or data have left in place of a probe: the count ends, the RTO stays (Linux).
+    /// Resets the count of doublings but not the RTO: a window has opened, or data was sent instead
+    /// of a probe (Linux).
     pub fn forget_doublings(&mut self) {
         self.doublings = 0;
     }
 
-    /// A probe of the window has left: the next one waits for twice as long, the RTO stays (Linux).
+    /// Counts a window probe, which doubles the time to the next one but not the RTO (Linux).
     pub fn count_doubling(&mut self) {
         self.doublings += 1;
     }
 
-    /// Smoothed round-trip time; zero before the first sample.
+    /// Returns the smoothed RTT; zero before the first sample.
     #[inline]
     pub fn srtt(&self) -> Duration {
         self.smoothed
     }
 
-    /// How long to wait for the next ACK, bounds included but no back-off.
+    /// Returns the RTO with bounds but without backoff.
     pub fn rto_without_back_off(&self) -> Duration {
         Duration::from_nanos(self.base_rto.max(self.min_rto).min(self.max_rto).max(self.floor))
     }
 
-    /// How often the RTO has been doubled.
+    /// Returns the number of doublings of the RTO.
     pub fn back_offs(&self) -> u32 {
         self.doublings
     }
 
-    /// Mean deviation of the round-trip time (RTTVAR).
+    /// Returns the mean deviation of the RTT (RTTVAR).
     pub fn variation(&self) -> Duration {
         Duration::from_nanos(match self.conventions {
             Conventions::Ns2 => self.rttvar as u64 / 4 * self.tick,
@@ -268,7 +273,7 @@ impl RttEstimator {
         })
     }
 
-    /// The newest sample, unrounded.
+    /// Returns the latest sample, unrounded.
     pub fn last_sample(&self) -> Duration {
         self.last_sample
     }
@@ -303,7 +308,8 @@ mod tests {
         assert_eq!(rtt.rto(), Duration::from_millis(2450));
     }
 
-    /// Round trips in ms, whether each ends a round trip of data, and the RTO after it; the minimum is 200 ms.
+    /// RTT samples in ms, whether each ends a round trip of data, and the RTO after it; the minimum
+    /// is 200 ms.
     #[test]
     fn linux_by_hand() {
         let mut rtt = estimator(Profile::Linux);
@@ -317,8 +323,8 @@ mod tests {
             (400, false, 588_750),
             // SRTT 122.65625, error -48.75, below the deviation of 115: 460 + 48.75 - 115 = 393.75.
             (80, true, 582_656),
-            // SRTT 117.32421875, error -42.65625: 393.75 - 55.78125. Nothing above the minimum was seen in
-            // this round: 460 - (460 - 337.96875) / 4 = 429.4921875.
+            // SRTT 117.32421875, error -42.65625: 393.75 - 55.78125. No deviation in this round
+            // trip exceeded the minimum: 460 - (460 - 337.96875) / 4 = 429.4921875.
             (80, true, 546_816),
         ] {
             let una = u64::from(ends);

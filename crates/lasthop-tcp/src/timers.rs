@@ -1,22 +1,24 @@
-//! The timers of a connection: an enum over a fixed table.
+//! The timers of a connection, in a fixed table indexed by an enum.
 
 use super::wheel::Wheel;
 use lasthop_base::units::{Duration, Instant};
 
-/// What a connection may wait for.
+/// Timer of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Timer {
-    /// The acknowledgment of the oldest segment (RFC 6298).
+    /// The retransmission timeout of the oldest segment (RFC 6298).
     Retransmission,
-    /// The time at which the next segment may leave.
+    /// The time at which pacing allows the next segment.
     Pacing,
-    /// The time at which an acknowledgment must leave.
+    /// The time at which a delayed ACK must be sent.
     DelayedAck,
-    /// The time at which overtaken segments count as lost (RFC 8985, section 6.3).
+    /// The time at which segments are declared lost after reordering was tolerated (RFC 8985,
+    /// section 6.3).
     Reordering,
     /// The time of the tail loss probe (RFC 8985, section 7).
     TailProbe,
-    /// The time of the probe of a window that has no room for the next segment (RFC 9293, section 3.8.6.1).
+    /// The time of the next probe of a window too small for the next segment (RFC 9293, section
+    /// 3.8.6.1).
     Persist,
     /// The end of TIME-WAIT, or of FIN-WAIT-2 once the application has closed.
     Linger,
@@ -28,28 +30,29 @@ pub(super) enum Timer {
 
 const TIMERS: usize = Timer::User as usize + 1;
 
-/// Deadlines; a timer that does not run has none.
+/// Deadlines of the timers; [`Instant::NEVER`] for a stopped timer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timers {
     deadlines: [Instant; TIMERS],
-    /// The earliest but for that of the retransmission timer, which each ACK moves.
+    /// Earliest deadline, excluding the retransmission timer, which each ACK restarts.
     others: Instant,
     wheel: Wheel,
 }
 
 impl Timers {
-    /// None runs. The host's timers fire at the ticks of `wheel`.
+    /// Creates the table with all timers stopped. The host's timers expire at the ticks of `wheel`.
     pub fn new(wheel: Wheel) -> Self {
         Timers { deadlines: [Instant::NEVER; TIMERS], others: Instant::NEVER, wheel }
     }
 
-    /// Starts a timer of the host, which fires `delay` after `now` or as soon as the host's ticks let it.
+    /// Starts a timer of the host, which expires at the first tick of the wheel at least `delay`
+    /// after `now`.
     #[inline]
     pub fn start(&mut self, timer: Timer, now: Instant, delay: Duration) {
         self.set(timer, self.wheel.fires(now, delay));
     }
 
-    /// Starts a timer, or moves its deadline, to the nanosecond.
+    /// Starts a timer, or changes its deadline, with nanosecond resolution.
     #[inline]
     pub fn set(&mut self, timer: Timer, deadline: Instant) {
         let before = std::mem::replace(&mut self.deadlines[timer as usize], deadline);
@@ -63,7 +66,7 @@ impl Timers {
         }
     }
 
-    /// The timer with the earliest deadline was moved.
+    /// Updates the earliest deadline.
     fn find_earliest(&mut self) {
         let [_, others @ ..] = self.deadlines;
         self.others = others.into_iter().fold(Instant::NEVER, Instant::min);
@@ -75,29 +78,29 @@ impl Timers {
         self.set(timer, Instant::NEVER);
     }
 
-    /// Stops all of them.
+    /// Stops all timers.
     pub fn stop_all(&mut self) {
         *self = Timers::new(self.wheel);
     }
 
-    /// When it is due, or [`Instant::NEVER`].
+    /// Returns the deadline of `timer`, or [`Instant::NEVER`].
     pub fn deadline(&self, timer: Timer) -> Instant {
         self.deadlines[timer as usize]
     }
 
-    /// Does it run?
+    /// Returns `true` if `timer` is running.
     #[inline]
     pub fn is_running(&self, timer: Timer) -> bool {
         self.deadlines[timer as usize] != Instant::NEVER
     }
 
-    /// Has its deadline come? That of a timer that does not run never does.
+    /// Returns `true` if `timer` is running and its deadline has been reached.
     #[inline]
     pub fn is_due(&self, timer: Timer, now: Instant) -> bool {
         now >= self.deadlines[timer as usize] && self.is_running(timer)
     }
 
-    /// The earliest deadline, or [`Instant::NEVER`].
+    /// Returns the earliest deadline, or [`Instant::NEVER`].
     #[inline]
     pub fn next(&self) -> Instant {
         self.deadlines[Timer::Retransmission as usize].min(self.others)
@@ -108,7 +111,7 @@ impl Timers {
 mod tests {
     use super::*;
 
-    /// A driver without deadlines may turn its clock to [`Instant::NEVER`].
+    /// A driver without deadlines may advance its clock to [`Instant::NEVER`].
     #[test]
     fn a_timer_that_does_not_run_is_never_due() {
         let mut timers = Timers::new(Wheel::new(Duration::ZERO, Duration::ZERO));
@@ -117,7 +120,8 @@ mod tests {
         assert!(timers.is_due(Timer::Retransmission, Instant::NEVER));
     }
 
-    /// The earliest deadline is that of the table, whichever timers are started, moved and stopped.
+    /// The cached earliest deadline equals the minimum of the table after any sequence of starts,
+    /// changes and stops.
     #[test]
     fn the_earliest_deadline_is_kept() {
         let all = [Timer::Retransmission, Timer::Pacing, Timer::Persist, Timer::User];

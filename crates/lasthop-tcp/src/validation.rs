@@ -1,40 +1,43 @@
-//! How much of its window a sender has used (RFC 7661), and what a pause does to it (RFC 5681, section 4.1).
+//! Validation of the congestion window (RFC 7661), and its reduction after an idle period (RFC
+//! 5681, section 4.1).
 //!
 //! ```text
-//!   VALIDATED      pipeACK >= cwnd / 2, or not defined: the law grows the window
-//!   NOT VALIDATED  the window stays; a loss reduces max(pipeACK, what was outstanding) in place of it;
-//!                  when it is repaired, the share of that which went again comes off the window;
-//!                  for 5 minutes: ssthresh = max(ssthresh, 3/4 cwnd), cwnd = max(cwnd / 2, initial window)
+//!   VALIDATED      pipeACK >= cwnd / 2, or undefined: the algorithm grows the window
+//!   NOT VALIDATED  cwnd is unchanged; a loss reduces max(pipeACK, outstanding data) instead of cwnd;
+//!                  when it is repaired, cwnd is reduced by the fraction of this data that was retransmitted;
+//!                  after 5 minutes: ssthresh = max(ssthresh, 3/4 cwnd), cwnd = max(cwnd / 2, initial window)
 //!
-//!   pipeACK        most bytes acknowledged in a round trip, of the last max(3 round trips, 1 s);
-//!                  not defined before the first sample, and after a loss until the next
-//!                  asked when a round trip ends, and when one begins after a pause
-//!   pause > RTO    cwnd = min(cwnd, initial window), where windows are not validated and this is asked for
+//!   pipeACK        maximum number of bytes acknowledged in a round trip, over the last max(3 round trips, 1 s);
+//!                  undefined before the first sample, and after a loss until the next sample;
+//!                  evaluated when a round trip ends, and when the first one after an idle period begins
+//!   idle > RTO     cwnd = min(cwnd, initial window), if window validation is off and `restart_after_idle` is on
 //! ```
 //!
-//! *Not modelled*: limits of bursts (section 4.4.2). What went again counts as often as it did.
+//! *Not modelled*: burst limits (section 4.4.2). A segment retransmitted several times is counted
+//! each time.
 
 use lasthop_base::units::{Duration, Instant};
 
-/// How long a window is kept that is not used (RFC 7661, section 5).
+/// Time after which an unused window is reduced (RFC 7661, section 5).
 const KEPT: Duration = Duration::from_secs(300);
-/// Samples count for so long, at least.
+/// Minimum length of the filter of pipeACK samples.
 const SAMPLED: Duration = Duration::from_secs(1);
-/// Parts of that time of which each has one sample.
+/// Number of parts of the filter; each part keeps one sample.
 const PARTS: usize = 4;
 
-/// The most that was acknowledged in a round trip of late.
+/// pipeACK: maximum number of bytes acknowledged in a recent round trip.
 #[derive(Clone, Copy, Debug, Default)]
 struct PipeAck {
-    /// Sequence numbers at which the round trip in hand began, and at which it ends, known once what its first ACK lets out
-    /// has left.
+    /// Sequence numbers at the start and the end of the current round trip. The end is known after
+    /// the transmissions triggered by its first ACK.
     round: Option<(u64, Option<u64>)>,
-    /// Newest first: when a part began, and the largest sample in it.
+    /// Start time of each part and its maximum sample, newest first.
     samples: [Option<(Instant, u64)>; PARTS],
 }
 
 impl PipeAck {
-    /// An ACK moved the left edge by `acked` bytes to `una`. Says whether a round trip has begun after a pause, or ended.
+    /// Processes an ACK that advances SND.UNA by `acked` bytes to `una`. Returns `true` if a round
+    /// trip ended, or one began after an idle period.
     fn on_ack(&mut self, now: Instant, una: u64, acked: u64, snd_max: u64, srtt: Duration) -> bool {
         let is_first = self.round.is_none();
         let (start, end) = self.round.get_or_insert((una - acked, None));
@@ -62,7 +65,7 @@ impl PipeAck {
         SAMPLED.max(srtt * 3)
     }
 
-    /// Bytes; `None` if there never was a sample.
+    /// Returns pipeACK in bytes; `None` before the first sample.
     fn value(&self, now: Instant, srtt: Duration) -> Option<u64> {
         self.samples[0]?;
         let period = Self::period(srtt);
@@ -71,35 +74,36 @@ impl PipeAck {
     }
 }
 
-/// What becomes of a window that was not used for long, in segments.
+/// Window and threshold after a long time without use of the window, in segments.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Reduced {
     pub cwnd: f64,
     pub ssthresh: f64,
 }
 
-/// A loss in a window that was not used, which is being repaired.
+/// Repair of a loss in a window that was not validated.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Repair {
-    /// It is over when all that had been sent is acknowledged: the byte behind.
+    /// SND.MAX at the loss; the repair ends when it is acknowledged.
     pub end: u64,
-    /// What the reduction was computed from, bytes.
+    /// Number of bytes from which the reduction was computed.
     pub used: u64,
-    /// Segments that had been sent again before.
+    /// Number of segments retransmitted before.
     pub resent: u64,
 }
 
-/// Does a sender use its window? Of a connection that asks itself.
+/// Validation state of a connection with `window_validation`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Validation {
     pipe_ack: PipeAck,
-    /// Since when the window is not validated.
+    /// Time since which the window is not validated.
     unused_since: Option<Instant>,
     pub repair: Option<Repair>,
 }
 
 impl Validation {
-    /// An ACK moved the left edge by `acked` bytes to `una`; the window has `window` bytes. Says whether it may grow.
+    /// Processes an ACK that advances SND.UNA by `acked` bytes to `una`, with a window of `window`
+    /// bytes. Returns `true` if the window may grow.
     pub fn on_ack(
         &mut self,
         now: Instant,
@@ -122,7 +126,7 @@ impl Validation {
         self.pipe_ack.value(now, srtt).is_none_or(|used| 2 * used >= window)
     }
 
-    /// Data leave: has the window been unused for so long that it is to be reduced?
+    /// Returns the reduced window when data is sent, if the window has been unused for too long.
     pub fn on_sent(
         &mut self,
         now: Instant,
@@ -131,13 +135,13 @@ impl Validation {
         initial: f64,
     ) -> Option<Reduced> {
         let since = self.unused_since.filter(|&since| now >= since + KEPT)?;
-        // Each five minutes anew.
+        // Every 5 minutes.
         self.unused_since = Some(since + KEPT);
         Some(Reduced { cwnd: (cwnd / 2.0).max(initial), ssthresh: ssthresh.max(0.75 * cwnd) })
     }
 
-    /// A loss was found with `outstanding` bytes on their way: what a reduction is computed from, bytes, if not from what
-    /// the law takes.
+    /// Processes a loss detected with `outstanding` bytes in flight. Returns the bytes from which
+    /// the reduction is computed, or `None` if the algorithm's own value applies.
     pub fn on_loss(
         &mut self,
         now: Instant,
@@ -162,7 +166,7 @@ mod tests {
         Instant::from_nanos(millis * 1_000_000)
     }
 
-    /// A window of 20 kB of which 4 kB a round trip are used: the window stays. Of which 10 kB are used: it may grow.
+    /// A window of 20 kB: with 4 kB used per round trip it is unchanged, with 10 kB it may grow.
     #[test]
     fn half_of_the_window_is_enough() {
         for (used, may_grow) in [(4_000, false), (9_999, false), (10_000, true), (20_000, true)] {
@@ -180,7 +184,7 @@ mod tests {
     #[test]
     fn a_sample_is_a_round_trip() {
         let mut pipe = PipeAck::default();
-        // At the first ACK ten segments are outstanding.
+        // At the first ACK, ten segments are outstanding.
         for index in 1..=10 {
             let una = 1 + 1_000 * index;
             pipe.on_ack(at(100 + index), una, 1_000, 10_001 + 1_000 * (index - 1), RTT);
@@ -210,7 +214,7 @@ mod tests {
             let mut validation = Validation::default();
             validation.on_ack(at(100), (1 + used, used), 1 + used, 20_000, RTT);
             assert_eq!(validation.on_loss(at(110), outstanding, 20_000, RTT), expected);
-            // Not defined any more: the window may grow until there is a sample.
+            // pipeACK is undefined again: the window may grow until the next sample.
             assert!(validation.is_validated(at(120), 20_000, RTT));
         }
     }

@@ -1,49 +1,51 @@
-//! The timer wheel of a Linux host: when a timer fires that was set for a given time (`kernel/time/timer.c`; Gleixner,
-//! "timers: Switch to a non-cascading wheel", Linux 4.8).
+//! The timer wheel of a Linux host: determines the time at which a timer expires
+//! (`kernel/time/timer.c`; Gleixner, "timers: Switch to a non-cascading wheel", Linux 4.8).
 //!
 //! ```text
-//!   delay, in ticks   fires at
-//!        1 ..   62    the next tick after its own
-//!       63 ..  503    the next multiple of 8 ticks after its own
-//!      504 .. 4031    the next multiple of 64 ticks after its own
-//!      ...            eight times as coarse for each eightfold delay
+//!   delay, in ticks   expires at
+//!        1 ..   62    the first tick after the delay
+//!       63 ..  503    the first multiple of 8 ticks after the delay
+//!      504 .. 4031    the first multiple of 64 ticks after the delay
+//!      ...            granularity times 8 for each level
 //! ```
 //!
-//! A delay counts in whole ticks, rounded up, from the last tick. So a timer is never early, and late by a tick at most,
-//! or by an eighth of its delay: at 250 ticks a second an RTO of 500 ms lasts 500 to 532 ms.
+//! A delay is rounded up to whole ticks and counted from the last tick. A timer is therefore never
+//! early, and late by at most one tick or about 1/8 of its delay. At 250 ticks per second an RTO of
+//! 500 ms takes 500 to 532 ms.
 
 use lasthop_base::units::{Duration, Instant};
 
-/// Slots of a level less one, and by how many bits each level is coarser than the one below.
+/// Number of slots per level minus one; log2 of the ratio of granularities of adjacent levels.
 const SLOTS: u64 = 63;
 const SHIFT: u32 = 3;
-/// Levels; the last one holds everything beyond.
+/// Number of levels; the last one holds all longer delays.
 const LEVELS: u32 = 9;
-/// The wheel of one host.
+/// Timer wheel of one host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wheel {
-    /// Time between two ticks, ns; 0 for timers that fire when they are due.
+    /// Interval between ticks in nanoseconds; 0 for timers that expire at their exact deadline.
     tick: u64,
-    /// How long before the beginning of the simulation the wheel was at zero, ns.
+    /// Time from the wheel's zero to the start of the simulation, in nanoseconds.
     phase: u64,
 }
 
 impl Wheel {
-    /// Ticks after which all of the levels that a connection's timers take (up to 16 s at 250 ticks a second) are where
-    /// they were.
+    /// Period in ticks of all levels that the timers of a connection use (up to 16 s at 250 ticks
+    /// per second).
     pub const PERIOD: u64 = 1 << (3 * SHIFT);
 
-    /// Ticks every `tick`, or never if that is zero; at the beginning of the simulation it has turned for `phase`.
+    /// Creates a wheel with a tick every `tick`; without ticks if that is zero. `phase` is the time
+    /// from the wheel's zero to the start of the simulation.
     pub fn new(tick: Duration, phase: Duration) -> Self {
         Wheel { tick: tick.as_nanos(), phase: phase.as_nanos() }
     }
 
-    /// Phases differ within this time.
+    /// Returns the period of the wheel, the upper bound of its phase.
     pub fn period(tick: Duration) -> Duration {
         tick * Self::PERIOD
     }
 
-    /// When a timer fires that is set at `now` for `delay` later.
+    /// Returns the expiry time of a timer set at `now` with `delay`.
     #[inline]
     pub fn fires(&self, now: Instant, delay: Duration) -> Instant {
         if self.tick == 0 { now + delay } else { self.fires_at_tick(now, delay) }
@@ -72,19 +74,20 @@ mod tests {
         Instant::from_nanos(millis * 1_000_000)
     }
 
-    /// Set at so many ms, for so many ms later, on a wheel that was at zero so many ms before the beginning: fires at.
+    /// Columns: time at which the timer is set, delay, phase of the wheel, expiry time, all in ms.
     #[test]
     fn when_timers_fire_by_hand() {
         for (now, delay, phase, fires) in [
-            // A delayed ACK: tick 0, ten ticks, and the next.
+            // A delayed ACK: tick 0, ten ticks, and one more.
             (0, 40, 0, 44),
-            // 3 ms after a tick the same ticks end sooner.
+            // Set 3 ms after a tick, the timer expires at this tick as well.
             (3, 40, 0, 44),
             (3, 40, 1, 47),
-            // Part of a tick counts as one.
+            // Partial ticks are rounded up.
             (0, 37, 0, 44),
             (0, 0, 0, 8),
-            // 62 ticks: still to the tick. 63: to the next multiple of 8 after it, here 64, in 32 ms beyond tick 64.
+            // 62 ticks: exact tick. 63 ticks: next multiple of 8 after it, here 64; it expires 32
+            // ms after tick 64.
             (0, 248, 0, 252),
             (0, 252, 0, 256),
             (4, 252, 0, 288),
@@ -102,7 +105,7 @@ mod tests {
         }
     }
 
-    /// Never early, and late by a tick or an eighth of the delay, and another tick, at most.
+    /// Never early, and late by at most two ticks plus 1/7 of the delay.
     #[test]
     fn never_early_and_late_by_an_eighth() {
         for step in 0..4_000u64 {
