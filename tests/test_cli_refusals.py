@@ -22,7 +22,7 @@ from lasthop.commands.output import shortened
         (["run", "FILE", "--format", "xml"], "xml"),
         (["run", "FILE", "--out", "FILE"], "cannot write to"),
         (["run"], "FILE"),
-        (["run", "FILE", "--metric", "flow.nobody.*"], "`flow.nobody.*` for `--metric`: expected"),
+        (["run", "FILE", "--metric", "flow.zzz.*"], "`flow.zzz.*` for `--metric`: expected"),
         (["fly"], "fly"),
         (["list", "xyz"], "unknown category `xyz`: expected links"),
         (["trace", "FILE", "--point", "9"], "invalid value `9` for `--point`"),

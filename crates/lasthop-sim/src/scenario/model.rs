@@ -190,7 +190,7 @@ table! {
         protocol: LinkProtocol = "raw";
         /// Agent at one end of the link, which inspects the packets that cross the link or limits
         /// their retransmissions. A list attaches several agents: packets that enter the link at
-        /// that end pass through them in this order, packets that leave it in reverse order.
+        /// that end pass through them in this order, packets received from it in reverse order.
         agent: Agents;
         /// Error process of the frames, independent in each direction.
         errors: Errors = "none";

@@ -153,7 +153,7 @@ table! {
         x: Option<Distance>, PLACE;
         /// Position of the station, towards the north; default with x: 0 m.
         y: Option<Distance>, PLACE;
-        /// Time at which the station goes out of range: frames to it fail, its own packets wait.
+        /// Time at which the station moves out of range: frames to it fail, its own packets wait.
         leaves: Option<Duration>;
         /// Time at which the station returns; default: never.
         returns: Option<Duration>;
