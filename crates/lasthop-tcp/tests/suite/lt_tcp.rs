@@ -1,4 +1,4 @@
-//! LT-TCP: hand-worked traces of its blocks, and properties under loss, repetition and delay.
+//! LT-TCP: traces of its blocks derived by hand, and properties under loss, duplication and delay.
 
 use lasthop_base::packet::{Ecn, TcpHeader, TcpOptions};
 use lasthop_base::units::{Bytes, Duration, Instant};
@@ -7,7 +7,7 @@ use lasthop_tcp::{Connection, Overrides, Profile, Role, Variant, presets};
 use proptest::prelude::*;
 use std::collections::VecDeque;
 
-/// A unit as its header says: first byte, number, K, payload.
+/// Fields of a unit's header: first byte, number, K, payload.
 type Seen = (u32, u32, u32, u32);
 
 fn seen(header: &TcpHeader) -> Seen {
@@ -19,7 +19,7 @@ fn config(set: Overrides) -> lasthop_tcp::Config {
     presets::config(Variant::LtTcp, Profile::Rfc, &set)
 }
 
-/// Segments of 1000 B, a window of ten of them, no SYN.
+/// Segments of 1000 B, an initial window of ten of them, no SYN.
 fn ten() -> Overrides {
     Overrides {
         segment: Some(Bytes::new(1000)),
@@ -43,7 +43,7 @@ impl Pair {
         Pair { ends, now: Instant::from_nanos(1_000_000) }
     }
 
-    /// All that an end sends now.
+    /// Returns all segments that an endpoint sends now.
     fn sent(&mut self, from: usize) -> Vec<TcpHeader> {
         let mut headers = Vec::new();
         let mut header = TcpHeader::default();
@@ -53,7 +53,7 @@ impl Pair {
         headers
     }
 
-    /// A unit arrives; the acknowledgment that comes back.
+    /// Delivers a unit and returns its ACK.
     fn acknowledged(&mut self, unit: &TcpHeader) -> TcpHeader {
         self.ends[1].receive(self.now, unit);
         let acks = self.sent(1);
@@ -69,7 +69,8 @@ fn a_lost_unit_is_made_up_for_by_parity() {
     let expected: Vec<Seen> = (0..10).map(|unit| (1 + 1000 * unit, unit, 10, 1000)).collect();
     assert_eq!(units.iter().map(seen).collect::<Vec<_>>(), expected, "no parity before any loss");
     pair.now += Duration::from_millis(50);
-    // Unit 2 is lost. Each acknowledgment opens the window by its own unit and another one: blocks of a window each.
+    // Unit 2 is lost. Each ACK opens the window by its own unit and one more: each block is one
+    // window.
     let mut new = Vec::new();
     let mut acks = Vec::new();
     for (place, unit) in units.iter().enumerate().filter(|(place, _)| *place != 2) {
@@ -82,7 +83,8 @@ fn a_lost_unit_is_made_up_for_by_parity() {
     for (place, ack) in acks.iter().enumerate() {
         pair.ends[0].receive(pair.now, ack);
         let sent: Vec<Seen> = pair.sent(0).iter().map(seen).collect();
-        // The third after the gap, of unit 5: 5 have arrived and 4 are on their way, 10 are needed.
+        // The third ACK after the gap, of unit 5: 5 units have arrived and 4 are in transit, 10 are
+        // needed.
         if place == 4 {
             assert_eq!(sent[0], (1, 10, 10, 1000), "parity goes first");
         } else {
@@ -103,7 +105,8 @@ fn a_lost_unit_is_made_up_for_by_parity() {
 
 #[test]
 fn the_next_blocks_have_parity_for_what_was_lost() {
-    // Losses of 2 of 10 make the estimate 0.5 * 0.2, the deviation sqrt(0.5 * 0.5 * 0.04): 20 %.
+    // Losses of 2 of 10 give an estimate of 0.5 * 0.2 and a deviation of sqrt(0.5 * 0.5 * 0.04): 20
+    // %.
     let mut pair = Pair::new(ten(), 1_000_000);
     let units = pair.sent(0);
     pair.now += Duration::from_millis(50);
@@ -113,7 +116,7 @@ fn the_next_blocks_have_parity_for_what_was_lost() {
         pair.ends[0].receive(pair.now, &ack);
         sent.extend(pair.sent(0));
     }
-    // Whatever else was sent arrives, and parity with it: in time the first block is accounted for.
+    // All other units arrive, including parity; the first block is then completely reported.
     let mut all: Vec<Seen> = sent.iter().map(seen).collect();
     for _ in 0..60 {
         let unit = sent.remove(0);
@@ -123,8 +126,8 @@ fn the_next_blocks_have_parity_for_what_was_lost() {
         all.extend(sent.iter().map(seen));
     }
     assert_eq!(pair.ends[0].counters().retransmissions, 2);
-    // Parity units of first transmissions have the sequence number of their block: K data units of 1000 B before it
-    // begin the next one.
+    // Parity units of first transmissions have the sequence number of their block. The next block
+    // begins K data units of 1000 B later.
     let later = all.iter().filter(|unit| unit.0 > 10_000 && unit.1 >= unit.2);
     let &(start, _, data, _) = later.clone().min().expect("a block with parity");
     let parity =
@@ -134,7 +137,7 @@ fn the_next_blocks_have_parity_for_what_was_lost() {
 
 #[test]
 fn a_mark_halves_the_window_once_a_round_trip_and_units_shrink_with_it() {
-    // ECN is agreed in the handshake.
+    // ECN is negotiated in the handshake.
     let mut pair = Pair::new(Overrides { handshake: Some(true), ..ten() }, 1_000_000);
     let syn = pair.sent(0);
     pair.ends[1].receive(pair.now, &syn[0]);
@@ -151,12 +154,12 @@ fn a_mark_halves_the_window_once_a_round_trip_and_units_shrink_with_it() {
         let before = window(&pair);
         pair.ends[0].receive(pair.now, &ack);
         if place == 1 {
-            // The ACK adds its unit before the mark counts.
+            // The ACK grows the window by its unit before the mark is processed.
             assert_eq!(window(&pair), (before + 1.0) / 2.0);
         }
     }
     assert_eq!(pair.ends[0].counters().window_cuts, 1, "one round trip, one reduction");
-    // 6 segments and a little: a tenth of that is a unit.
+    // Slightly more than 6 segments: a unit is a tenth of them.
     let next = pair.sent(0);
     let bytes = (window(&pair) * 1000.0) as u32;
     assert_eq!(next[0].payload, bytes / 10, "{:?}", seen(&next[0]));
@@ -174,7 +177,7 @@ fn a_timeout_sends_the_parity_that_is_missing() {
     assert!(pair.sent(0).is_empty(), "nothing else to send, nothing overtaken");
     pair.now = pair.ends[0].next_timeout();
     pair.ends[0].handle_timeout(pair.now);
-    // Window 1 segment; 3 are needed, one leaves at a time.
+    // The window is 1 segment; 3 units are needed, one is sent at a time.
     let mut parities = Vec::new();
     for _ in 0..3 {
         let sent = pair.sent(0);
@@ -189,7 +192,8 @@ fn a_timeout_sends_the_parity_that_is_missing() {
     assert_eq!(pair.ends[0].next_timeout(), Instant::NEVER);
 }
 
-/// A transfer over a path of 20 ms each way that loses and repeats; what came of it.
+/// Transfers `bytes` over a path of 20 ms each way that loses and duplicates units. Returns the
+/// results.
 fn transfer(set: Overrides, bytes: u64, mut fate: impl FnMut(usize, u64) -> u8) -> [u64; 5] {
     let mut pair = Pair::new(set, bytes);
     let mut flying: [VecDeque<(Instant, TcpHeader)>; 2] = Default::default();
@@ -234,7 +238,7 @@ fn transfer(set: Overrides, bytes: u64, mut fate: impl FnMut(usize, u64) -> u8) 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// All of a file arrives, once and in order, whatever the path loses or repeats.
+    /// All of a file arrives, once and in order, for any losses and duplicates.
     #[test]
     fn files_arrive(
         bytes in 1u64..400_000,
@@ -261,7 +265,8 @@ proptest! {
 
 #[test]
 fn random_losses_of_a_third_close_no_window() {
-    // 5 MB at 33 % loss of data units: a timeout would take an estimate that is far too low for whole windows.
+    // 5 MB with a loss rate of 33 % of data units: only an estimate that is far too low for whole
+    // windows would cause a timeout.
     let mut stream =
         lasthop_base::rng::Streams { seed: 4, replication: 0 }.stream("path", "losses");
     let fate = |from: usize, _| u8::from(from == 1 || !stream.bernoulli(0.33));
@@ -269,14 +274,15 @@ fn random_losses_of_a_third_close_no_window() {
     let [up, sent, timeouts, cuts, time] = transfer(set, 5_000_000, fate);
     assert_eq!((up, cuts), (5_000_000, timeouts));
     assert!(timeouts <= 2, "{timeouts} timeouts");
-    // 5000 units of data need 7463 units sent; proactive parity that was not needed comes on top.
+    // 5000 units of data require 7463 transmissions, plus proactive parity that was not needed.
     assert!((7_300..12_000).contains(&sent), "{sent}");
-    // 64 segments in 40 ms, two thirds of them arriving: 4.7 s at best.
+    // 64 segments per 40 ms, of which two thirds arrive: at least 4.7 s.
     assert!(time < 10_000_000_000, "{time}");
 }
 
-/// A drop-tail queue of 200 units before a link that takes 1.2 ms for a unit, 40 ms each way: the window is five times what fits. Returns
-/// units delivered in 20 s, and the counters of the sender.
+/// Runs a drop-tail queue of 200 units in front of a link with 1.2 ms transmission time per unit
+/// and 40 ms each way. The receive window is five times the queue. Returns the
+/// number of units delivered in 20 s, and the counters of the sender.
 fn overflow(unmarked_congestion: &str) -> (u64, lasthop_tcp::SenderCounters) {
     let CongestionControlKind::LtTcp(keys) = config(ten()).law else { panic!("its own law") };
     let unmarked_congestion = unmarked_congestion.parse().expect("a probability");
@@ -321,7 +327,8 @@ fn overflow(unmarked_congestion: &str) -> (u64, lasthop_tcp::SenderCounters) {
 
 #[test]
 fn a_queue_that_overflows_without_marks_is_congestion() {
-    // The link carries 16,667 units in 20 s. Without a response four of five units are lost, for ever.
+    // The link transmits 16,667 units in 20 s. Without a response four of five units are lost,
+    // permanently.
     let (delivered, counters) = overflow("50 %");
     assert!(delivered > 8_000, "{delivered}");
     assert!(counters.window_cuts > 0);
@@ -332,8 +339,9 @@ fn a_queue_that_overflows_without_marks_is_congestion() {
 
 #[test]
 fn blocks_beyond_the_reports_come_to_an_end() {
-    // Four of five units are lost for a while, of more blocks than an ACK reports: repairs of the later ones outnumber 256. Each block
-    // is completed when the path is clean again.
+    // Four of five units are lost for some time, in more blocks than an ACK reports: the number of
+    // repair units of the later ones exceeds 256. Each block is completed when the path is clean
+    // again.
     let fate = |from: usize, count: u64| {
         let is_lost = from == 0 && (1_000..5_000).contains(&count) && !count.is_multiple_of(5);
         u8::from(!is_lost)

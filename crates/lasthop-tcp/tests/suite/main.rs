@@ -1,4 +1,5 @@
-//! The tests of TCP connections from outside, one module a subject, in one binary: it is linked once.
+//! Tests of TCP connections through their public interface, one module per subject. They form one
+//! binary, so that it is linked only once.
 
 mod lt_tcp;
 mod sender_traces;

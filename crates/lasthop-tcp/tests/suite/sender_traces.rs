@@ -1,5 +1,6 @@
-//! Tahoe, TCP-DCR, NCR, LHP and the senders that hear of losses on a link against traces worked by hand. The pipe takes 50 ms each way and transmits in no time; segments
-//! have 1000 bytes, the SYN is byte 0, ten segments leave at 100 ms.
+//! Tahoe, TCP-DCR, NCR, LHP and senders with explicit loss notification, compared with traces
+//! derived by hand. The pipe has a delay of 50 ms each way and no transmission time. Segments have
+//! 1000 bytes, the SYN is byte 0, and ten segments are sent at 100 ms.
 
 use crate::tcp_pipe::{ACCEPTOR, OPENER, Pipe, Sent, ms};
 use lasthop_base::packet::{TcpHeader, flags};
@@ -20,7 +21,8 @@ fn config(variant: Variant, detection: Option<LossDetection>) -> Config {
     presets::config(variant, Profile::Rfc, &set)
 }
 
-/// Sends `bytes`; the first copy of the segment that begins with `odd` is lost, or takes `late`.
+/// Sends `bytes`; the first copy of the segment that begins at `odd` is lost, or has a delay of
+/// `late`.
 fn sends(
     variant: Variant,
     detection: Option<LossDetection>,
@@ -44,13 +46,13 @@ fn sends(
     pipe
 }
 
-/// What the opener sent from `from` ms on: when, and the first byte.
+/// Returns the segments sent by the opener from `from` ms on: transmission time and first byte.
 fn since(pipe: &Pipe, from: u64) -> Vec<(u64, u64)> {
     let sent = pipe.sent(OPENER).into_iter().filter(|&(at, _)| at >= from);
     sent.map(|(at, segment)| (at, segment.parse().unwrap())).collect()
 }
 
-/// The window, the threshold, reductions and retransmissions.
+/// Returns window, threshold, number of reductions and number of retransmissions.
 fn state(pipe: &Pipe) -> (f64, f64, u64, u64) {
     let end = &pipe.ends[OPENER];
     let (sender, counters) = (end.sender(), end.counters());
@@ -58,13 +60,14 @@ fn state(pipe: &Pipe) -> (f64, f64, u64, u64) {
     (windows.0, windows.1, counters.window_cuts, counters.retransmissions)
 }
 
-/// Segments of 1000 bytes from `first` on, all at `at`.
+/// Returns `count` segments of 1000 bytes from byte `first` on, all sent at `at`.
 fn segments(at: u64, first: u64, count: u64) -> Vec<(u64, u64)> {
     (0..count).map(|number| (at, first + 1000 * number)).collect()
 }
 
-/// Nine duplicates at 200 ms: two by limited transmit, the third resends; the window is 1, so that the other six release
-/// nothing. At 300 ms two more duplicates, then an ACK of everything: slow start from 1 to 2.
+/// Nine duplicates arrive at 200 ms: two trigger limited transmit, the third the retransmission.
+/// The window is 1, so that the other six allow no segments. At 300 ms two more duplicates arrive,
+/// then an ACK of all data: slow start from 1 to 2.
 #[test]
 fn tahoe_starts_slowly_after_a_fast_retransmit() {
     let mut pipe = sends(Variant::Tahoe, None, 40_000, 1, None);
@@ -76,8 +79,8 @@ fn tahoe_starts_slowly_after_a_fast_retransmit() {
     assert_eq!(state(&pipe).0, 2.0);
 }
 
-/// Nine duplicates at 200 ms release a segment each; a round trip of 100 ms after the first the loss counts. The flight at
-/// the first duplicate was 10.
+/// Each of nine duplicates at 200 ms allows one segment. The segment is declared lost 100 ms (one
+/// RTT) after the first. The flight size at the first duplicate was 10.
 #[test]
 fn dcr_waits_for_a_round_trip() {
     let mut pipe = sends(Variant::Dcr, None, 19_000, 1, None);
@@ -91,7 +94,8 @@ fn dcr_waits_for_a_round_trip() {
     assert!(pipe.ends[OPENER].is_all_acked() && state(&pipe).3 == 1);
 }
 
-/// The link delivers the missing segment 80 ms late: its ACK stops the timer at 280 ms. SACK has cut at 200 ms.
+/// The link delivers the missing segment 80 ms late: its ACK stops the timer at 280 ms. SACK
+/// recovery has reduced the window at 200 ms.
 #[test]
 fn dcr_takes_what_comes_late() {
     let late = Some(Duration::from_millis(130));
@@ -105,9 +109,11 @@ fn dcr_takes_what_comes_late() {
     assert_eq!((state(&pipe).2, state(&pipe).3), (1, 1));
 }
 
-/// RFC 4653. Careful: DupThresh is 2/3 of the flight, 10 to 14 segments, that is 6, 7, 7, 8, 8, 8, 8, 9, 9 at the nine
-/// duplicates; the ninth reaches it. The first, third, fifth and seventh release a segment. Aggressive: half, 5, 5, 6, 6, 7,
-/// 7, 8, 8; the eighth reaches it, seven have released one. Either way half of ten segments is left.
+/// RFC 4653, careful: DupThresh is 2/3 of the flight size, which grows from 10 to 14 segments. It
+/// is 6, 7, 7, 8, 8, 8, 8, 9, 9 at the nine duplicates; the ninth reaches it. The first, third,
+/// fifth and seventh allow a segment. Aggressive: 1/2 of the flight size, 5, 5, 6, 6, 7, 7, 8, 8.
+/// The eighth reaches it, after seven that allowed a segment each. Both reduce the window to half
+/// of ten segments.
 #[test]
 fn ncr_waits_for_a_window_of_duplicates() {
     for (detection, released) in [(LossDetection::NcrCareful, 4), (LossDetection::NcrAggressive, 7)]
@@ -121,9 +127,10 @@ fn ncr_waits_for_a_window_of_duplicates() {
     }
 }
 
-/// The sixth segment comes 20 ms late. Five ACKs open the window to 15 and release ten segments; of four duplicates the first
-/// and third release one each. At 220 ms an ACK of ten segments leaves 12 outstanding: the window is 13, from where slow
-/// start leads back to 15, and one segment goes.
+/// The sixth segment arrives 20 ms late. Five ACKs grow the window to 15 and allow ten segments. Of
+/// four duplicates, the first and third allow one segment each. At 220 ms, after an ACK of ten
+/// segments, 12 are outstanding. The window is set to 13, from which slow start restores 15, and
+/// one segment is sent.
 #[test]
 fn ncr_goes_back_to_its_flight() {
     let late = Some(Duration::from_millis(70));
@@ -135,9 +142,10 @@ fn ncr_goes_back_to_its_flight() {
     assert_eq!(state(&pipe), (13.0, 15.0, 0, 0));
 }
 
-/// Yun 2009, figure 4, with ten segments of which the first, third and fifth are lost. The first two duplicates take their
-/// triggers off the list and make room for one segment each. The third (sixth segment) is the third later arrival for the
-/// first segment, the next two for the third and fifth: three reductions by half of lists of 9, 8 and 7.
+/// Yun 2009, figure 4, with ten segments of which the first, third and fifth are lost. The first
+/// two duplicates remove the segments that triggered them from the list, which allows one segment
+/// each. The third duplicate (sixth segment) is the third later arrival for the first segment, the
+/// next two for the third and fifth. Each halves the window: lists of 9, 8 and 7.
 #[test]
 fn lhp_cuts_for_each_lost_segment() {
     let config = config(Variant::Lhp, None);
@@ -161,10 +169,12 @@ fn lhp_cuts_for_each_lost_segment() {
     assert_eq!(state(&pipe).3, 3, "nothing went a third time");
 }
 
-/// The first of ten segments is damaged; its header reaches the receiver at 149 ms, whose message reaches the sender at
-/// 199 ms. That sends it again, without a cut. HACK's third duplicate cuts all the same, and its recovery resends the segment
-/// once more: half of 10, so that of nine duplicates the last two release a segment. HACK-fixed and LHP take the nine for
-/// what they are, and a segment leaves for each.
+/// The first of ten segments is received with errors. Its header reaches the receiver at 149 ms,
+/// and the notification reaches the sender at 199 ms. The sender retransmits the segment without a
+/// reduction. HACK's third duplicate nevertheless reduces the window to half of 10, and its
+/// recovery retransmits the segment once more; of nine duplicates, the last two allow a segment.
+/// HACK-fixed and LHP attribute the nine duplicates to the notified segment, and each allows a
+/// segment.
 #[test]
 fn a_damaged_segment_goes_again_without_a_cut() {
     let hack = [(199, 1), (200, 10_001), (200, 11_001), (200, 1), (200, 12_001), (200, 13_001)];
@@ -191,8 +201,8 @@ fn a_damaged_segment_goes_again_without_a_cut() {
     }
 }
 
-/// Marked duplicates ask for what a link has lost: the first sends it again, the others do nothing. Without marks it
-/// is Reno.
+/// Marked duplicates request a segment that a link has lost. The first triggers its retransmission,
+/// the others have no effect. Without marks, the sender behaves like Reno.
 #[test]
 fn a_marked_duplicate_sends_again_once() {
     for (marks, sent, cuts) in
@@ -200,7 +210,7 @@ fn a_marked_duplicate_sends_again_once() {
     {
         let mut pipe = sends(Variant::BalakrishnanEln, None, 40_000, 1, None);
         pipe.run(ms(199));
-        // What is on its way to the opener: nine duplicates.
+        // Nine duplicates are in transit to the opener.
         if marks {
             pipe.edit_flying(OPENER, |header| header.flags |= flags::NOTICE);
         }

@@ -1,4 +1,5 @@
-//! ECN between two ends: one mark, one reduction, told by CWR (RFC 3168, section 6.1).
+//! ECN between two endpoints: one mark causes one reduction, reported by CWR (RFC 3168, section
+//! 6.1).
 
 use lasthop_base::packet::{Ecn, TcpHeader, flags};
 use lasthop_base::units::{Duration, Instant};
@@ -7,7 +8,7 @@ use lasthop_tcp::{Config, Connection, Overrides, Profile, Role, Variant, presets
 
 const SEGMENTS: u64 = 200;
 
-/// What a transfer came to.
+/// Result of a transfer.
 #[derive(Debug, Default)]
 struct Run {
     cuts: u64,
@@ -15,12 +16,12 @@ struct Run {
     capable: u64,
     reduced: u64,
     echoes: u64,
-    /// Outstanding before the cut and the window after it, segments.
+    /// Outstanding data before the reduction and the window after it, in segments.
     windows: Option<(f64, f64)>,
 }
 
-/// What leaves in a round of 100 ms arrives in the next, a segment at a time. The data segments with the numbers in
-/// `marked` are marked if they can be.
+/// Runs a transfer in rounds of 100 ms. Segments sent in a round arrive in the next, one at a time.
+/// The data segments with the numbers in `marked` are marked if they are ECN-capable.
 fn transfer(config: &Config, marked: &[u64]) -> Run {
     let roles = [Role::Opener, Role::Acceptor];
     let mut ends = roles.map(|role| Connection::new(config, role, Duration::ZERO));
@@ -88,7 +89,7 @@ fn a_mark_reduces_the_window_once_and_nothing_is_sent_again() {
         let quiet = transfer(&config, &[]);
         let seen = (quiet.cuts, quiet.reduced, quiet.echoes, quiet.capable);
         assert_eq!(seen, (0, 0, 0, SEGMENTS), "{variant:?} {profile:?}");
-        // Two marks of one window of data.
+        // Two marks in one window of data.
         let run = transfer(&config, &[40, 44]);
         let row = format!("{variant:?} {profile:?} {run:?}");
         assert_eq!((run.cuts, run.reduced, run.retransmissions), (1, 1, 0), "{row}");
@@ -103,7 +104,8 @@ fn both_ends_must_know_it() {
     assert_eq!((run.cuts, run.capable, run.echoes), (0, 0, 0));
 }
 
-/// RFC 8511, section 3.1: 0.8 for Reno's law, 0.85 for CUBIC's; RFC 3168: as for a loss; of the flight.
+/// RFC 8511, section 3.1: a factor of 0.8 for Reno, 0.85 for CUBIC. RFC 3168: the factor of a loss.
+/// Both apply to the flight size.
 #[test]
 fn alternative_back_off() {
     for (variant, abe, share) in [
@@ -115,7 +117,7 @@ fn alternative_back_off() {
         let set = Overrides { ecn: Some(true), abe: Some(abe), ..Overrides::default() };
         let run = transfer(&config(variant, Profile::Rfc, &set), &[60]);
         let (before, after) = run.windows.expect("one cut");
-        // The ACK that echoes the mark has taken its segment out of the flight.
+        // The ACK that echoes the mark has removed its segment from the flight.
         assert_eq!(after, share * (before - 1.0), "{variant:?} {abe}");
     }
 }

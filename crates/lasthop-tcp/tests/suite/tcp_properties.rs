@@ -1,6 +1,7 @@
-//! Two TCP ends over a pipe that loses, reorders, duplicates and delays, and then turns clean:
-//! whatever was written arrives, once, in order and in bounded time, for every variant, profile and
-//! option. Every random choice of the pipe comes from a seed that a failure prints.
+//! Two TCP endpoints over a pipe that loses, reorders, duplicates and delays segments, and later
+//! becomes clean. All written data arrives once, in order and in bounded time, for every variant,
+//! profile and option. All random choices of the pipe are derived from a seed, which a failing test
+//! prints.
 
 use crate::tcp_pipe::{ACCEPTOR, OPENER, Pipe, Sent, ms};
 use lasthop_base::rng::{Stream, Streams};
@@ -9,11 +10,11 @@ use lasthop_tcp::config::{RecoveryKind, UndoKind};
 use lasthop_tcp::{Config, Overrides, Profile, Variant, presets};
 use proptest::prelude::*;
 
-/// When the pipe turns clean.
+/// Time at which the pipe becomes clean.
 const CLEAN_FROM: Instant = Instant::from_nanos(20_000_000_000);
-/// One way, once it is clean.
+/// One-way delay of the clean pipe.
 const CLEAN_DELAY: Duration = Duration::from_millis(50);
-/// Worst delay before.
+/// Maximum delay before.
 const WORST_DELAY_MS: f64 = 600.0;
 const MAX_RTO: Duration = Duration::from_secs(8);
 
@@ -23,7 +24,7 @@ struct Case {
     loss: f64,
     duplication: f64,
     reordering: f64,
-    /// Writes: end, ms, bytes.
+    /// Send calls: endpoint, ms, bytes.
     writes: Vec<(usize, u64, u64)>,
     seed: u64,
 }
@@ -42,12 +43,12 @@ fn configs() -> impl Strategy<Value = Config> {
     (variant, profile, recovery, options, sizes).prop_map(
         |(variant, profile, recovery, (flags, window, dupacks), (segment, initial))| {
             let [timestamps, limited, handshake, fin, delayed, hystart, pacing, undo] = flags;
-            // Scenarios refuse it under other profiles, and with a FIN.
+            // Scenarios reject LT-TCP with other profiles, and with a FIN.
             let sends_blocks = variant == Variant::LtTcp;
             let profile = if sends_blocks { Profile::Rfc } else { profile };
             let is_linux = profile == Profile::Linux;
             let set = Overrides {
-                // Under `linux` RACK-TLP recovers, with and without SACK.
+                // Profile `linux` uses RACK-TLP, with and without SACK.
                 sack_recovery: recovery.filter(|_| variant.has_sack() && !is_linux),
                 sack: is_linux.then_some(limited),
                 hystart: Some(hystart),
@@ -56,7 +57,7 @@ fn configs() -> impl Strategy<Value = Config> {
                 segment: Some(Bytes::new(segment)),
                 receive_window: Some(window as f64),
                 delayed_ack: Some((delayed && !sends_blocks).then_some(Duration::from_millis(200))),
-                // ns-2's one-way sinks have no timestamps to echo before data come.
+                // ns-2's one-way sinks have no timestamps to echo before data arrives.
                 timestamps: Some(timestamps),
                 limited_transmit: Some(limited),
                 handshake: Some(handshake),
@@ -78,14 +79,14 @@ fn cases() -> impl Strategy<Value = Case> {
     (configs(), 0.0f64..0.6, 0.0f64..0.3, 0.0f64..0.5, writes, any::<u64>()).prop_map(
         |(config, loss, duplication, reordering, mut writes, seed)| {
             for write in &mut writes {
-                // Only the opener of a one-way transfer has anything to say.
+                // Only the opener of a one-way transfer sends data.
                 if config.one_way {
                     write.0 = OPENER;
                 }
-                // At most 100 segments a write, whatever their size.
+                // At most 100 segments per send call, for any segment size.
                 write.2 = write.2.min(100 * config.segment.get());
             }
-            // Somebody opens.
+            // The opener sends in every case.
             writes[0].0 = OPENER;
             writes.sort_by_key(|&(_, at, _)| at);
             Case { config, loss, duplication, reordering, writes, seed }
@@ -108,7 +109,7 @@ fn fate(case: &Case, stream: &mut Stream, now: Instant) -> Vec<Duration> {
     copies
 }
 
-/// Runs `case` and returns all that was sent.
+/// Runs `case` and returns all segments sent.
 fn run(case: &Case) -> Result<Vec<Sent>, TestCaseError> {
     let mut stream = Streams { seed: case.seed, replication: 0 }.stream("pipe", "fate");
     let mut pipe =
@@ -134,8 +135,8 @@ fn run(case: &Case) -> Result<Vec<Sent>, TestCaseError> {
             pipe.ends[end].is_all_acked() && pipe.ends[1 - end].delivered_bytes() == expected[end]
         })
     };
-    // After the air clears: at most one expiry of the longest timer at each end, then no slower
-    // than one segment per delayed ACK and round trip.
+    // After the pipe becomes clean: at most one expiry of the longest timer at each endpoint, then
+    // at least one segment per delayed ACK and round trip.
     let segments: u64 = written.iter().map(|bytes| bytes.div_ceil(case.config.segment.get())).sum();
     let slowest = Duration::from_millis((segments + 3 * case.writes.len() as u64 + 8) * 300);
     let limit = CLEAN_FROM + MAX_RTO + MAX_RTO + slowest;
@@ -154,7 +155,7 @@ fn run(case: &Case) -> Result<Vec<Sent>, TestCaseError> {
             pipe.log.last()
         );
     }
-    // Silence, and no timer left behind.
+    // No further segments, and no running timers.
     pipe.run(limit + MAX_RTO + MAX_RTO);
     prop_assert!(is_done(&pipe));
     for end in &pipe.ends {

@@ -1,6 +1,6 @@
-//! The rfc profile against traces worked by hand from the RFCs. The pipe takes 50 ms each way and
-//! transmits in no time; segments have 1000 bytes, the SYN is byte 0. `sent` shows `S` for SYN, `F`
-//! for FIN, `A n` for a pure ACK of everything below n, and `n` for data from byte n on.
+//! Profile `rfc` compared with traces derived by hand from the RFCs. The pipe has a delay of 50 ms
+//! each way and no transmission time. Segments have 1000 bytes; the SYN is byte 0. `sent` shows `S`
+//! for SYN, `F` for FIN, `A n` for a pure ACK of all data below n, and `n` for data from byte n on.
 
 use crate::tcp_pipe::{ACCEPTOR, OPENER, Pipe, ms};
 use lasthop_base::packet::{TcpHeader, flags};
@@ -15,12 +15,13 @@ fn config(variant: Variant, set: Overrides) -> Config {
     presets::config(variant, Profile::Rfc, &set)
 }
 
-/// Every segment is acknowledged at once.
+/// Every segment is acknowledged immediately.
 fn at_once() -> Overrides {
     Overrides { delayed_ack: Some(None), ..Overrides::default() }
 }
 
-/// Loses the opener's data segments that begin at these bytes, each the given number of times.
+/// Returns a pipe that drops the opener's data segments that begin at these bytes, each the given
+/// number of times.
 fn losing(config: &Config, lost: &[(u32, u32)]) -> Pipe<'static> {
     let mut lost = lost.to_vec();
     Pipe::with_losses(config, DELAY, move |end, _, header: &TcpHeader| {
@@ -42,7 +43,7 @@ fn acks(list: &[(u64, u64)]) -> Vec<(u64, String)> {
     list.iter().map(|&(at, ack)| (at, format!("A {ack}"))).collect()
 }
 
-/// What the opener sent from `from` ms on.
+/// Returns the segments sent by the opener from `from` ms on.
 fn since(pipe: &Pipe, from: u64) -> Vec<(u64, String)> {
     pipe.sent(OPENER).into_iter().filter(|&(at, _)| at >= from).collect()
 }
@@ -65,7 +66,7 @@ fn three_way_handshake() {
     assert!(pipe.ends.iter().all(|end| end.is_all_acked()));
 }
 
-/// An acceptor in LISTEN sends nothing, whatever has been written.
+/// An acceptor in LISTEN sends no segments, even if data has been written.
 #[test]
 fn an_acceptor_waits_for_the_syn() {
     let mut pipe = losing(&config(Variant::Reno, at_once()), &[]);
@@ -90,7 +91,7 @@ fn delayed_acks() {
     pipe.ends[OPENER].write(5000);
     pipe.pump(OPENER);
     pipe.run(ms(10_000));
-    // RFC 6928: 10 segments may go at once; the last of the five waits alone.
+    // RFC 6928: 10 segments may be sent initially; the ACK of the last of the five is delayed.
     assert_eq!(
         since(&pipe, 1),
         data(&[(100, 1), (100, 1001), (100, 2001), (100, 3001), (100, 4001)])
@@ -99,29 +100,31 @@ fn delayed_acks() {
     assert_eq!(sent[1..], acks(&[(150, 2001), (150, 4001), (350, 5001)]));
 }
 
-/// RFC 5681, section 4.2: out of order and hole-filling segments are acknowledged at once.
+/// RFC 5681, section 4.2: out-of-order and gap-filling segments are acknowledged immediately.
 #[test]
 fn gaps_are_acknowledged_at_once() {
     let mut pipe = losing(&config(Variant::Reno, Overrides::default()), &[(1001, 1)]);
     pipe.ends[OPENER].write(5000);
     pipe.pump(OPENER);
     pipe.run(ms(10_000));
-    // 1: delayed; 2001: at once, with what waited; 3001, 4001: at once, and two duplicates are too
-    // few. The timer, restarted at 200, resends at 1200; what fills the hole is acknowledged at once.
+    // 1: delayed. 2001: immediate, together with the delayed one. 3001, 4001: immediate, and two
+    // duplicates are below the threshold. The timer, restarted at 200 ms, retransmits at 1200 ms.
+    // The segment that fills the gap is acknowledged immediately.
     let sent = pipe.sent(ACCEPTOR);
     assert_eq!(sent[1..], acks(&[(150, 1001), (150, 1001), (150, 1001), (1250, 5001)]));
 }
 
-/// RFC 5681, section 3.2, with limited transmit (RFC 3042). Ten segments out, the first is lost.
+/// RFC 5681, section 3.2, with limited transmit (RFC 3042). Of ten segments, the first is lost.
 #[test]
 fn reno_fast_retransmit_and_recovery() {
     let mut pipe = losing(&config(Variant::Reno, at_once()), &[(1, 1)]);
     pipe.ends[OPENER].write(40_000);
     pipe.pump(OPENER);
     pipe.run(ms(200));
-    // Nine duplicates at 200 ms. Two by limited transmit; the third resends and halves: the flight
-    // was 10, the two not counted, so ssthresh = 5. The window is 5 + 3 and +1 for each of the six
-    // others: 14 segments from 1 on, of which 12 are out.
+    // Nine duplicates arrive at 200 ms. Two trigger limited transmit; the third triggers the
+    // retransmission and halves the window. The flight size was 10, not counting these two, so
+    // ssthresh = 5. The window is 5 + 3, plus 1 for each of the six others: 14 segments from 1 on,
+    // 12 of which have been sent.
     let sender = pipe.ends[OPENER].sender();
     assert_eq!((sender.congestion_window(), sender.slow_start_threshold()), (5.0, 5.0));
     assert_eq!(
@@ -129,10 +132,11 @@ fn reno_fast_retransmit_and_recovery() {
         data(&[(200, 10_001), (200, 11_001), (200, 1), (200, 12_001), (200, 13_001)])
     );
     pipe.run(ms(300));
-    // At 300 come the ACKs of what left at 200, in that order. Two duplicates (of 10001 and 11001)
-    // inflate to 16: 14001 and 15001 go. The retransmission is acknowledged with all behind it up to
-    // 12001 and the window deflates to 5: 12001 to 16001, of which 16001 is new. The ACKs of 12001
-    // and 13001 grow it by 1/5 and 1/5.2 and release one each.
+    // At 300 ms the ACKs of the segments sent at 200 ms arrive, in that order. Two duplicates (for
+    // 10001 and 11001) inflate the window to 16: 14001 and 15001 are sent. The ACK of the
+    // retransmission covers all data below 12001, and the window is deflated to 5: 12001 to 16001,
+    // of which 16001 is new. The ACKs of 12001 and 13001 grow it by 1/5 and 1/5.2 and allow one
+    // segment each.
     assert_eq!(
         since(&pipe, 300),
         data(&[(300, 14_001), (300, 15_001), (300, 16_001), (300, 17_001), (300, 18_001)])
@@ -144,7 +148,8 @@ fn reno_fast_retransmit_and_recovery() {
     assert_eq!((counters.retransmissions, counters.timeouts, counters.window_cuts), (1, 0, 1));
 }
 
-/// RFC 6582: the ACK of the first retransmission is partial; the next hole goes out at once.
+/// RFC 6582: the ACK of the first retransmission is partial; the next hole is retransmitted
+/// immediately.
 #[test]
 fn newreno_partial_ack() {
     let set = Overrides { limited_transmit: Some(false), ..at_once() };
@@ -152,11 +157,13 @@ fn newreno_partial_ack() {
     pipe.ends[OPENER].write(40_000);
     pipe.pump(OPENER);
     pipe.run(ms(200));
-    // Eight duplicates. Third: resend 1, ssthresh = 10 / 2. Window 5 + 3 + 5 = 13: three new ones.
+    // Eight duplicates. Third: 1 is retransmitted, ssthresh = 10 / 2. Window 5 + 3 + 5 = 13: three
+    // new segments.
     assert_eq!(since(&pipe, 200), data(&[(200, 1), (200, 10_001), (200, 11_001), (200, 12_001)]));
     pipe.run(ms(300));
-    // ACK 4001: partial. Four segments deflate the inflation 8 to 4, plus one; resend 4001. The
-    // window is 5 + 5 = 10 from 4001 on: 13001 fits. Three duplicates inflate: three new ones.
+    // ACK 4001 is partial. Four segments deflate the inflation of 8 to 4, plus one; 4001 is
+    // retransmitted. The window is 5 + 5 = 10 from 4001 on: 13001 fits. Three duplicates inflate
+    // it: three new segments.
     assert_eq!(
         since(&pipe, 300),
         data(&[(300, 4001), (300, 13_001), (300, 14_001), (300, 15_001), (300, 16_001)])
@@ -166,7 +173,8 @@ fn newreno_partial_ack() {
     assert_eq!((counters.retransmissions, counters.timeouts, counters.window_cuts), (2, 0, 1));
 }
 
-/// RFC 6675, section 5: one cut, holes by NextSeg rule 1 as pipe allows, then new data by rule 2.
+/// RFC 6675, section 5: one reduction, holes by NextSeg rule 1 as pipe permits, then new data by
+/// rule 2.
 #[test]
 fn sack_recovery_of_three_holes() {
     let set = Overrides { limited_transmit: Some(false), ..at_once() };
@@ -174,14 +182,17 @@ fn sack_recovery_of_three_holes() {
     pipe.ends[OPENER].write(40_000);
     pipe.pump(OPENER);
     pipe.run(ms(200));
-    // Out: 1 to 9001. SACKed one after the other: 1001, 3001, 5001, 6001, 7001, 8001, 9001. On the
-    // third duplicate the ranges are three, so 1 is lost: resend it. cwnd = 5.
-    // Unsacked: 1, 2001, 4001, 6001.. 9001. IsLost: three ranges above 1 (1001, 3001, 5001); above
-    // 2001: two ranges, 2000 bytes, not more than 2000: not lost. pipe = 2001, 4001, 6001, 7001, 8001,
-    // 9001 and the retransmission: 7. Fourth (6001 SACKed): 3001 and 5001-7000, 3000 bytes above 2001:
-    // lost; above 4001 2000 bytes: not. pipe = 4001, 7001, 8001, 9001, 1: 5. Fifth (7001): above 4001
-    // 3000 bytes: lost. pipe = 8001, 9001, 1: 3; two may go: 2001, 4001. Sixth (8001): 4: new data,
-    // 10001. Seventh (9001): 4: 11001.
+    // Sent: 1 to 9001. SACKed in this order: 1001, 3001, 5001, 6001, 7001, 8001, 9001. On the third
+    // duplicate there are three ranges, so 1 is lost and retransmitted. cwnd = 5.
+    //
+    // Not SACKed: 1, 2001, 4001, 6001 to 9001. IsLost: above 1 there are three ranges (1001, 3001,
+    // 5001). Above 2001 there are two ranges and 2000 bytes, not more than 2000: not lost. pipe =
+    // 2001, 4001, 6001, 7001, 8001, 9001 and the retransmission: 7.
+    //
+    // Fourth (6001 SACKed): 3001 and 5001-7000 are 3000 bytes above 2001: lost. Above 4001 there
+    // are 2000 bytes: not lost. pipe = 4001, 7001, 8001, 9001, 1: 5. Fifth (7001): 3000 bytes above
+    // 4001: lost. pipe = 8001, 9001, 1: 3; two segments may be sent: 2001, 4001. Sixth (8001): 4:
+    // new data, 10001. Seventh (9001): 4: 11001.
     assert_eq!(
         since(&pipe, 200),
         data(&[(200, 1), (200, 2001), (200, 4001), (200, 10_001), (200, 11_001)])
@@ -191,7 +202,7 @@ fn sack_recovery_of_three_holes() {
     pipe.run(ms(20_000));
     let counters = pipe.ends[OPENER].counters();
     assert_eq!((counters.retransmissions, counters.timeouts, counters.window_cuts), (3, 0, 1));
-    // RFC 2018: the first block holds the segment that triggered the ACK.
+    // RFC 2018: the first block contains the segment that triggered the ACK.
     let blocks: Vec<_> = pipe
         .log
         .iter()
@@ -202,7 +213,7 @@ fn sack_recovery_of_three_holes() {
     assert_eq!(blocks[6], [(5001, 10_001), (3001, 4001), (1001, 2001)]);
 }
 
-/// RFC 6675, NextSeg rule 3: nothing new to send, a hole that is not proven lost goes.
+/// RFC 6675, NextSeg rule 3: without new data, a hole that is not declared lost is retransmitted.
 #[test]
 fn sack_rule_3_resends_what_may_be_lost() {
     let set = Overrides { limited_transmit: Some(false), ..at_once() };
@@ -210,16 +221,16 @@ fn sack_rule_3_resends_what_may_be_lost() {
     pipe.ends[OPENER].write(7000);
     pipe.pump(OPENER);
     pipe.run(ms(200));
-    // SACKed: 1001 to 5000, then 6001. Third duplicate: cwnd = 3.5, resend 1. The last two: pipe is
-    // 5001, 6001 and 1, then 5001 and 1: there is room, nothing new, and 5001 has only 1000 bytes
-    // SACKed above it.
+    // SACKed: 1001 to 5000, then 6001. Third duplicate: cwnd = 3.5, 1 is retransmitted. At the last
+    // two, pipe is 5001, 6001 and 1, then 5001 and 1. The window permits a segment and there is no
+    // new data. Only 1000 bytes are SACKed above 5001.
     assert_eq!(since(&pipe, 200), data(&[(200, 1), (200, 5001)]));
     pipe.run(ms(20_000));
     assert_eq!(pipe.ends[OPENER].counters().timeouts, 0);
 }
 
-/// RFC 6675, NextSeg rule 4: the end of the flight is lost with the beginning; the rescue
-/// retransmission brings the ACK that keeps the clock running.
+/// RFC 6675, NextSeg rule 4: the beginning and the end of the flight are lost; the rescue
+/// retransmission triggers an ACK that maintains the ACK clock.
 #[test]
 fn sack_rule_4_rescues_the_tail() {
     let set = Overrides { limited_transmit: Some(false), ..at_once() };
@@ -227,30 +238,31 @@ fn sack_rule_4_rescues_the_tail() {
     pipe.ends[OPENER].write(10_000);
     pipe.pump(OPENER);
     pipe.run(ms(200));
-    // SACKed: 1001 to 8000. cwnd = 5; pipe at the last duplicate: 8001, 9001 and 1. No hole below a
-    // SACK is left, so the last segment goes, once.
+    // SACKed: 1001 to 8000. cwnd = 5; pipe at the last duplicate: 8001, 9001 and 1. There is no
+    // further hole below a SACKed segment, so the last segment is retransmitted, once.
     assert_eq!(since(&pipe, 200), data(&[(200, 1), (200, 9001)]));
     pipe.run(ms(20_000));
     let counters = pipe.ends[OPENER].counters();
     assert_eq!((counters.timeouts, counters.retransmissions), (0, 3));
 }
 
-/// RFC 6298, 5.4 to 5.7 and Karn's rule.
+/// RFC 6298, rules 5.4 to 5.7, and Karn's algorithm.
 #[test]
 fn timeouts_double_and_a_retransmission_is_no_sample() {
     let mut pipe = losing(&config(Variant::Reno, at_once()), &[(1, 3)]);
     pipe.ends[OPENER].write(1000);
     pipe.pump(OPENER);
     pipe.run(ms(9_000));
-    // The SYN's round trip: 100 ms, RTO = max(1 s, 100 + 4 * 50). Sent at 100; +1, +2, +4 s.
-    // The acceptor, whose SYN-ACK nobody acknowledged, repeats it after 1 s: a pure ACK.
+    // The RTT sample of the SYN is 100 ms, RTO = max(1 s, 100 + 4 * 50). Sent at 100 ms; then after
+    // 1, 2 and 4 s. The acceptor, whose SYN-ACK is not acknowledged, retransmits it after 1 s, and
+    // the opener answers with a pure ACK.
     let (sent, repeated): (Vec<_>, Vec<_>) =
         since(&pipe, 1).into_iter().partition(|(_, text)| !text.starts_with('A'));
     assert_eq!(sent, data(&[(100, 1), (1100, 1), (3100, 1), (7100, 1)]));
     assert_eq!(repeated, acks(&[(1100, 1)]));
     assert_eq!(pipe.ends[OPENER].srtt(), Duration::from_millis(100));
     assert!(pipe.ends[OPENER].is_all_acked());
-    // Back-off holds until a segment sent once is acknowledged: the next RTO is 8 s still.
+    // Backoff persists until a segment sent only once is acknowledged: the next RTO is still 8 s.
     pipe.ends[OPENER].write(1000);
     pipe.pump(OPENER);
     assert_eq!(pipe.ends[OPENER].next_timeout(), ms(17_000));
@@ -260,7 +272,8 @@ fn timeouts_double_and_a_retransmission_is_no_sample() {
     assert_eq!(pipe.ends[OPENER].next_timeout(), ms(10_100));
 }
 
-/// What the opener sends, by 5 s, if its first `syns` SYN and all its data are lost.
+/// Returns the segments that the opener sends within 5 s, and its threshold, if its first `syns`
+/// SYNs and all its data are lost.
 fn losing_syns(syns: u64) -> (Vec<(u64, String)>, f64) {
     let config = config(Variant::Reno, at_once());
     let mut pipe = Pipe::with_losses(&config, DELAY, move |end, count, header| {
@@ -272,21 +285,21 @@ fn losing_syns(syns: u64) -> (Vec<(u64, String)>, f64) {
     (pipe.sent(OPENER), pipe.ends[OPENER].sender().slow_start_threshold())
 }
 
-/// RFC 6298, 2.1 and 5.7: a lost SYN leaves an RTO of 3 s. RFC 6928, section 2: one leaves the initial
-/// window, two reduce it to one segment.
+/// RFC 6298, rules 2.1 and 5.7: after a lost SYN the RTO is 3 s. RFC 6928, section 2: one lost SYN
+/// does not change the initial window, two reduce it to one segment.
 #[test]
 fn lost_syns() {
     let (sent, threshold) = losing_syns(1);
     let text = |at: u64, what: &str| (at, what.to_owned());
     assert_eq!(sent[..2], [text(0, "S"), text(1000, "S")]);
-    // The ACK of the SYN-ACK rides on the first segment. As that was lost, the acceptor sends its SYN
-    // again, which is acknowledged.
+    // The ACK of the SYN-ACK is piggybacked on the first segment. As that is lost, the acceptor
+    // retransmits its SYN, which is acknowledged.
     assert_eq!(
         sent[2..7],
         data(&[(1100, 1), (1100, 1001), (1100, 2001), (1100, 3001), (1100, 4001)])
     );
     assert_eq!(sent[7..], [text(2100, "A 1"), text(4100, "1")]);
-    // The flight of five was halved at 4.1 s; the SYN has no part in it.
+    // The flight size of five was halved at 4.1 s; the SYN does not affect it.
     assert_eq!(threshold, 2.5);
 
     let (sent, threshold) = losing_syns(2);
@@ -295,8 +308,8 @@ fn lost_syns() {
     assert_eq!(threshold, f64::INFINITY);
 }
 
-/// RFC 7323, section 4.3: the echo is that of the segment whose ACK was delayed, so that the wait
-/// counts as round trip.
+/// RFC 7323, section 4.3: a delayed ACK echoes the first segment that it acknowledges, so that the
+/// delay is part of the RTT.
 #[test]
 fn timestamps_measure_every_ack_with_its_delay() {
     let set = Overrides { timestamps: Some(true), ..Overrides::default() };
@@ -304,7 +317,8 @@ fn timestamps_measure_every_ack_with_its_delay() {
     pipe.ends[OPENER].write(1000);
     pipe.pump(OPENER);
     pipe.run(ms(130));
-    // A second segment 30 ms after the first; its arrival releases the ACK, which echoes the first.
+    // A second segment is sent 30 ms after the first. Its arrival triggers the ACK, which echoes
+    // the first.
     pipe.ends[OPENER].write(1000);
     pipe.pump(OPENER);
     pipe.run(ms(10_000));
@@ -318,7 +332,7 @@ fn timestamps_measure_every_ack_with_its_delay() {
     assert_eq!(pipe.ends[OPENER].srtt(), Duration::from_nanos(103_750_000));
 }
 
-/// FIN takes a number of its own, is acknowledged and resent like data.
+/// A FIN occupies one sequence number; it is acknowledged and retransmitted like data.
 #[test]
 fn fins_close_both_ways_and_are_resent() {
     let mut lost = false;
@@ -341,9 +355,9 @@ fn fins_close_both_ways_and_are_resent() {
     assert_eq!((fin.header.seq, fin.header.payload), (1001, 0));
 }
 
-/// Pacing: nothing in a burst. After the handshake the round trip is 100 ms and the window 10 segments
-/// in slow start: one leaves every 100 / (2 * 10) = 5 ms, and as the window grows by one with each ACK
-/// they follow closer.
+/// Pacing: no bursts. After the handshake the RTT is 100 ms and the window 10 segments in slow
+/// start: one segment is sent every 100 / (2 * 10) = 5 ms. The interval decreases as each ACK grows
+/// the window by one.
 #[test]
 fn pacing_spreads_a_window() {
     let set = Overrides { pacing: Some(true), ..at_once() };
@@ -363,8 +377,8 @@ fn pacing_spreads_a_window() {
     assert_eq!((counters.retransmissions, counters.timeouts), (0, 0));
 }
 
-/// What acknowledges the SYN tells a byte in a round trip, which is no rate of the path: the first window leaves at the gain
-/// of STARTUP, 2.885 or 2.77 windows a round trip.
+/// The ACK of the SYN delivers one byte per RTT, which does not measure the rate of the path. The
+/// first window is sent with the gain of STARTUP, at 2.885 or 2.77 windows per round trip.
 #[test]
 fn a_syn_tells_bbr_no_rate() {
     for (variant, gain) in [(Variant::Bbr, 2.885), (Variant::Bbr3, 2.77)] {
@@ -378,15 +392,15 @@ fn a_syn_tells_bbr_no_rate() {
     }
 }
 
-/// HyStart++ takes its round trips from the ring of what was sent: the queue of a slow link ends slow
-/// start before anything is lost.
+/// HyStart++ takes its RTT samples from the records of sent segments: the queue of a slow link ends
+/// slow start before a segment is lost.
 #[test]
 fn hystart_ends_slow_start_without_a_loss() {
     for variant in [Variant::Reno, Variant::Cubic] {
         let threshold = |hystart| {
             let set =
                 Overrides { hystart: Some(hystart), receive_window: Some(3000.0), ..at_once() };
-            // A link that takes 2 ms for a segment, and 50 ms each way.
+            // A link with 2 ms transmission time per segment, and 50 ms each way.
             let mut free = ms(0);
             let config = config(variant, set);
             let fate = Box::new(move |end, _, now: Instant, header: &TcpHeader| {
@@ -404,8 +418,9 @@ fn hystart_ends_slow_start_without_a_loss() {
             pipe.ends[OPENER].sender().slow_start_threshold()
         };
         assert_eq!(threshold(false), f64::INFINITY, "{variant:?}");
-        // 51 segments are on the way without a queue. At most two rounds, which double the window, notice
-        // it; five at a quarter of the growth follow: 51 * 4 * 1.25^5 = 623.
+        // 51 segments are in transit without queueing. At most two rounds, which double the window,
+        // pass before detection. Five rounds with a quarter of the growth follow: 51 * 4 * 1.25^5 =
+        // 623.
         let threshold = threshold(true);
         assert!((51.0..623.0).contains(&threshold), "{variant:?} {threshold}");
     }
@@ -416,8 +431,8 @@ fn eifel(is_on: bool) -> Overrides {
     Overrides { undo, timestamps: Some(true), ..at_once() }
 }
 
-/// RFC 3522: a path that stands still until 2.1 s. The timer fires at 1.1 s, and the ACKs of the originals
-/// come before that of the retransmission: nothing was lost.
+/// RFC 3522: the path delivers no segments until 2.1 s. The timer expires at 1.1 s. The ACKs of the
+/// originals arrive before the ACK of the retransmission: no segment was lost.
 #[test]
 fn eifel_takes_a_spurious_timeout_back() {
     for variant in [Variant::Reno, Variant::NewReno, Variant::Sack, Variant::Cubic] {
@@ -434,13 +449,14 @@ fn eifel_takes_a_spurious_timeout_back() {
             pipe
         };
         let pipe = run(true);
-        // Ten segments were out. The first ACK restores the window of 10 and releases the next; each
-        // of the other nine lets it grow by one and releases two. The duplicate that answers the
-        // retransmission releases one more by limited transmit, but for SACK, as it brings no block.
+        // Ten segments were sent. The first ACK restores the window of 10 and allows the next. Each
+        // of the other nine grows it by one and allows two. The duplicate triggered by the
+        // retransmission allows one more by limited transmit; not with SACK, because it contains no
+        // new SACK block.
         let count = if variant.has_sack() { 19 } else { 20 };
         let new: Vec<_> = (0..count).map(|k| (2150, 10_001 + 1000 * k)).collect();
         let resent: Vec<_> = since(&pipe, 1100).into_iter().filter(|&(at, _)| at < 2150).collect();
-        // The acceptor repeats its SYN, too.
+        // The acceptor also retransmits its SYN.
         assert_eq!(resent, [(1100, "A 1".to_owned()), (1100, "1".to_owned())]);
         assert_eq!(since(&pipe, 2150), data(&new), "{variant:?}");
         let counters = pipe.ends[OPENER].counters();
@@ -451,15 +467,15 @@ fn eifel_takes_a_spurious_timeout_back() {
             (sender.congestion_window(), sender.slow_start_threshold()),
             (19.0, f64::INFINITY)
         );
-        // Without, the sender goes back over what has arrived.
+        // Without Eifel, the sender retransmits segments that have arrived.
         let pipe = run(false);
         let counters = pipe.ends[OPENER].counters();
         assert!(counters.retransmissions > 1 && counters.spurious_reductions == 0, "{variant:?}");
     }
 }
 
-/// RFC 3522: the first of ten segments is late by 30 ms, three duplicates resend it, and the ACK of the
-/// original comes before the retransmission has arrived.
+/// RFC 3522: the first of ten segments is delayed by 30 ms, three duplicates trigger its
+/// retransmission, and the ACK of the original arrives before the retransmission does.
 #[test]
 fn eifel_takes_a_spurious_fast_retransmit_back() {
     for variant in [Variant::Reno, Variant::NewReno, Variant::Sack, Variant::Cubic] {
@@ -472,7 +488,7 @@ fn eifel_takes_a_spurious_fast_retransmit_back() {
         pipe.ends[OPENER].write(10_000);
         pipe.pump(OPENER);
         pipe.run(ms(229));
-        // RFC 6675 also sends the last segment once more, its rescue retransmission.
+        // RFC 6675 also retransmits the last segment once, as its rescue retransmission.
         let resent = if variant.has_sack() { &[(200, 1), (200, 9001)][..] } else { &[(200, 1)] };
         assert_eq!(since(&pipe, 200), data(resent), "{variant:?}");
         assert!(pipe.ends[OPENER].sender().congestion_window() < 10.0);
@@ -486,8 +502,8 @@ fn eifel_takes_a_spurious_fast_retransmit_back() {
     }
 }
 
-/// The opener's window after a write of 40 segments, how many of another write of 45 leave at once at `then` in
-/// milliseconds, and its window then.
+/// Returns the opener's window after a send call of 40 segments, the number of segments of another
+/// call of 45 that are sent at `then` ms, and the window after these.
 fn burst_after_pause(config: &Config, then: u64) -> (f64, usize, f64) {
     let mut pipe = losing(config, &[]);
     pipe.ends[OPENER].write(40_000);
@@ -500,8 +516,9 @@ fn burst_after_pause(config: &Config, then: u64) -> (f64, usize, f64) {
     (before, since(&pipe, then).iter().filter(|(at, _)| *at == then).count(), window(&pipe))
 }
 
-/// RFC 5681, section 4.1: no more than the initial window after a pause longer than the RTO of 1 s. RFC 7661 keeps it; the
-/// last ACK of the first write ends a round trip in which 20 segments were the most, out of 49, and opens nothing.
+/// RFC 5681, section 4.1: at most the initial window after an idle period longer than the RTO of 1
+/// s. RFC 7661 keeps the window. The last ACK of the first call ends a round trip with a pipeACK of
+/// 20 segments, the maximum, of a window of 49, and does not grow it.
 #[test]
 fn a_pause_may_bring_the_window_back() {
     let restarts = Overrides { restart_after_idle: Some(true), ..at_once() };
@@ -512,8 +529,9 @@ fn a_pause_may_bring_the_window_back() {
     assert_eq!(burst(keeps), (49.0, 45, 49.0));
 }
 
-/// RFC 2861 as Linux has it: the last of the first write leave at 0.3 s, and the RTO is 0.3 s. The window halves once for
-/// each that has passed, down to the initial one; not with `tcp_slow_start_after_idle = 0`, nor that of BBR.
+/// RFC 2861 as in Linux: the last segments of the first call are sent at 0.3 s, and the RTO is 0.3
+/// s. The window is halved for each RTO of the idle period, down to the initial window; not with
+/// `tcp_slow_start_after_idle = 0`, and not for BBR.
 #[test]
 fn a_pause_halves_the_window_of_a_linux_host() {
     let host = |variant, restart_after_idle| {
@@ -534,7 +552,8 @@ fn a_pause_halves_the_window_of_a_linux_host() {
     assert!(!host(Variant::Bbr, None).restart_after_idle);
 }
 
-/// RFC 7661, section 4.4: a segment a round trip does not use a window of ten, which does not grow; Reno's alone does.
+/// RFC 7661, section 4.4: one segment per round trip does not use a window of ten, which does not
+/// grow; without validation, Reno's window grows.
 #[test]
 fn a_window_that_is_not_used_does_not_grow() {
     for (validation, expected) in [(false, 40.0), (true, 10.0)] {
@@ -549,9 +568,10 @@ fn a_window_that_is_not_used_does_not_grow() {
     }
 }
 
-/// RFC 7661, section 4.4.1: eight segments a round trip out of a window of 50. Of the last eight the fifth is lost, and four
-/// are outstanding when that is found: what was used is halved, eight, in place of what is outstanding. When the loss is
-/// repaired, what went again comes off what was used: the window is half of seven.
+/// RFC 7661, section 4.4.1: eight segments per round trip with a window of 50. Of the last eight
+/// the fifth is lost, and four are outstanding when the loss is detected. The eight segments used
+/// are halved instead of the outstanding four. When the loss is repaired, the retransmitted segment
+/// is subtracted: the window is half of seven.
 #[test]
 fn a_loss_in_a_window_that_is_not_used_halves_what_was() {
     for (validation, expected) in [(false, 2.0), (true, 4.0)] {
@@ -577,8 +597,9 @@ fn a_loss_in_a_window_that_is_not_used_halves_what_was() {
     }
 }
 
-/// Biaz and Vaidya 2005: the fifth segment is "out", so that its loss is congestion; the 61st is "in", its loss is random and
-/// leaves the window, which slow start brings back after recovery, however low the threshold was.
+/// Biaz and Vaidya 2005: the fifth segment is "out", so that its loss indicates congestion. The
+/// 61st is "in": its loss is random and does not reduce the window. Slow start restores the window
+/// after recovery, for any threshold.
 #[test]
 fn a_random_loss_leaves_the_window() {
     for variant in [Variant::Casablanca, Variant::Ifrane] {
@@ -603,8 +624,9 @@ fn a_random_loss_leaves_the_window() {
     }
 }
 
-/// The same with a second loss in the window of the 61st: each hole is judged when a partial ACK shows it. The 63rd is "in"
-/// as well and leaves the window; the 65th is "out" and halves it, once.
+/// Like [`a_random_loss_leaves_the_window`], with a second loss in the window of the 61st: each
+/// hole is classified when a partial ACK shows it. The 63rd is "in" as well and does not reduce the
+/// window; the 65th is "out" and halves it, once.
 #[test]
 fn each_hole_of_a_window_is_judged() {
     for variant in [Variant::Casablanca, Variant::Ifrane] {

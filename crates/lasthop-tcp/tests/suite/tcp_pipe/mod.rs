@@ -1,4 +1,4 @@
-//! Two ends of a TCP connection and an in-memory pipe between them, for tests only.
+//! Two endpoints of a TCP connection and an in-memory pipe between them, for tests only.
 
 use lasthop_base::packet::{TcpHeader, flags};
 use lasthop_base::units::{Duration, Instant};
@@ -11,33 +11,33 @@ pub fn ms(millis: u64) -> Instant {
     Instant::from_nanos(millis * 1_000_000)
 }
 
-/// What the pipe does with the k-th segment of a direction: the delay of each copy that arrives.
+/// Fate of the k-th segment of a direction: the delay of each copy that arrives.
 pub type Fate<'a> = Box<dyn FnMut(usize, u64, Instant, &TcpHeader) -> Vec<Duration> + 'a>;
 
 /// A segment as it was sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sent {
     pub at: Instant,
-    /// Which end sent it.
+    /// Sending endpoint.
     pub end: usize,
     pub header: TcpHeader,
     pub bytes: u32,
 }
 
-/// Two ends and what flies between them.
+/// Two endpoints and the segments in transit between them.
 pub struct Pipe<'a> {
     pub config: Config,
     pub ends: [Connection; 2],
     pub now: Instant,
     pub log: Vec<Sent>,
-    /// (arrival, order of sending, to, segment)
+    /// (arrival, transmission order, destination, segment)
     flying: Vec<(Instant, u64, usize, TcpHeader)>,
     counts: [u64; 2],
     copies: u64,
     fate: Fate<'a>,
-    /// Highest cumulative ACK that reached each end.
+    /// Highest cumulative ACK received by each endpoint.
     acked: [u64; 2],
-    /// Asserts after each step that waking without cause changes nothing.
+    /// Whether to assert after each step that an unnecessary wakeup has no effect.
     pub is_paranoid: bool,
 }
 
@@ -58,8 +58,8 @@ impl<'a> Pipe<'a> {
         }
     }
 
-    /// A pipe that delays every segment by `delay` and loses the data segments (or pure ACKs, …)
-    /// that `is_lost` names by end and count, from 0.
+    /// Creates a pipe that delays every segment by `delay`. It drops the data segments (or pure
+    /// ACKs, …) that `is_lost` selects by endpoint and index, from 0.
     pub fn with_losses(
         config: &Config,
         delay: Duration,
@@ -71,7 +71,7 @@ impl<'a> Pipe<'a> {
         Pipe::new(config, Box::new(fate))
     }
 
-    /// Lets `end` send what it has.
+    /// Transmits all segments that `end` has ready.
     pub fn pump(&mut self, end: usize) {
         let mut burst = 0;
         let mut header = TcpHeader::default();
@@ -91,7 +91,7 @@ impl<'a> Pipe<'a> {
         assert_eq!(again, None, "None once is None twice");
     }
 
-    /// Never more outstanding than the receive window.
+    /// Checks that outstanding data never exceeds the receive window.
     fn check_window(&self, end: usize, header: &TcpHeader) {
         let window = (self.config.receive_window * self.config.segment.get() as f64) as u64;
         let edge = u64::from(header.seq) + u64::from(header.payload);
@@ -107,7 +107,7 @@ impl<'a> Pipe<'a> {
         arrival.min(self.ends[0].next_timeout()).min(self.ends[1].next_timeout())
     }
 
-    /// Handles the next event, if it comes by `until`.
+    /// Handles the next event, if it occurs by `until`.
     pub fn step(&mut self, until: Instant) -> bool {
         let next = self.next();
         if next > until || next == Instant::NEVER {
@@ -149,13 +149,13 @@ impl<'a> Pipe<'a> {
         }
     }
 
-    /// Changes the segments that are on their way to `to`, as something on the path might.
+    /// Changes the segments in transit to `to`, as a middlebox might.
     pub fn edit_flying(&mut self, to: usize, edit: impl Fn(&mut TcpHeader)) {
         let arriving = self.flying.iter_mut().filter(|flying| flying.2 == to);
         arriving.for_each(|flying| edit(&mut flying.3));
     }
 
-    /// Runs until `until` or until nothing is left to happen.
+    /// Runs until `until` or until no events are left.
     pub fn run(&mut self, until: Instant) {
         while self.step(until) {}
         if self.now < until {
@@ -163,8 +163,8 @@ impl<'a> Pipe<'a> {
         }
     }
 
-    /// What `end` has sent, as (ms, description): `S` SYN, `F` FIN, `A n` pure ACK of byte n, and
-    /// `n` the first byte of data.
+    /// Returns the segments sent by `end` as (ms, description): `S` SYN, `F` FIN, `A n` pure ACK of
+    /// byte n, and `n` the first byte of data.
     pub fn sent(&self, end: usize) -> Vec<(u64, String)> {
         let text = |header: &TcpHeader| {
             if header.flags & flags::SYN != 0 {
