@@ -1,7 +1,7 @@
 //! Sending half of RLC acknowledged mode: segmentation, window, polling and SDU discard. One file,
 //! since these parts share the same ring buffers.
 //!
-//! A PDU at the sender:
+//! States of a PDU at the sender:
 //!
 //! ```text
 //!           sent           reported received

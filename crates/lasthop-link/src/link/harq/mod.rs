@@ -258,7 +258,7 @@ impl ProtocolKeys for HarqKeys {
     }
 }
 
-/// Parameters of hybrid FEC and ARQ.
+/// Parameters of hybrid ARQ.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HarqParameters {
     /// Units per transmission, 1 to 64.

@@ -75,7 +75,7 @@ pub const MOST_RETRANSMISSIONS: u32 = 100;
 /// Delivery of received frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Release {
-    /// When all earlier frames are received or abandoned (Karn RLP).
+    /// After all earlier frames are received or abandoned (Karn RLP).
     #[default]
     InSequence,
     /// On arrival (out-of-sequence RLP).
