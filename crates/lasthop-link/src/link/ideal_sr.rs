@@ -147,7 +147,7 @@ pub struct IdealSr<P> {
     held: VecDeque<Option<(P, bool)>>,
     up: VecDeque<P>,
     nacks: VecDeque<u64>,
-    owes_ack: bool,
+    is_ack_pending: bool,
 
     events: VecDeque<LinkEvent>,
     fates: Fates<P>,
@@ -189,7 +189,7 @@ impl<P> IdealSr<P> {
             held: VecDeque::with_capacity(64),
             up: VecDeque::with_capacity(8),
             nacks: VecDeque::with_capacity(64),
-            owes_ack: false,
+            is_ack_pending: false,
             events: VecDeque::with_capacity(16),
             fates: Fates::default(),
             counters: LinkCounters::default(),
@@ -299,7 +299,7 @@ impl<P: Payload + Clone> IdealSr<P> {
 
     #[inline]
     fn assemble(&mut self, piece: P, is_last: bool) {
-        self.owes_ack = true;
+        self.is_ack_pending = true;
         let whole = match self.pieces.take() {
             None => piece,
             Some(mut whole) => {
@@ -326,7 +326,7 @@ impl<P: Payload + Clone> IdealSr<P> {
             }
             self.expected += 1;
         }
-        self.owes_ack = true;
+        self.is_ack_pending = true;
         self.take_held();
     }
 
@@ -406,7 +406,7 @@ impl<P: Payload + Clone> Endpoint<P> for IdealSr<P> {
         } else if let Some(sequence) = self.nacks.pop_front() {
             self.counters.nacks += 1;
             (FrameKind::Nack { sequence }, None)
-        } else if std::mem::take(&mut self.owes_ack) {
+        } else if std::mem::take(&mut self.is_ack_pending) {
             self.counters.acks += 1;
             (FrameKind::Ack, Some(self.expected))
         } else {
@@ -503,7 +503,7 @@ impl<P: Payload + Clone> Endpoint<P> for IdealSr<P> {
 impl<P> IdealSr<P> {
     #[inline]
     fn has_free_frame(&self) -> bool {
-        self.owes_ack || self.skip.is_some() || !self.nacks.is_empty()
+        self.is_ack_pending || self.skip.is_some() || !self.nacks.is_empty()
     }
 }
 

@@ -93,7 +93,7 @@ pub(super) struct Sender<P> {
     /// Highest sequence number discarded, plus 1.
     given_up: u64,
     /// Value of `base` last sent to the peer.
-    told: u64,
+    notified_base: u64,
     skip_deadline: Instant,
 
     events: VecDeque<LinkEvent>,
@@ -122,7 +122,7 @@ impl<P> Sender<P> {
             losses: [estimate; 2],
             peer_expected: 0,
             given_up: 0,
-            told: 0,
+            notified_base: 0,
             skip_deadline: Instant::NEVER,
             events: VecDeque::new(),
             fates: Fates::default(),
@@ -221,7 +221,7 @@ impl<P> Sender<P> {
     pub fn has_skip(&self) -> bool {
         self.given_up > self.peer_expected
             && self.base > self.peer_expected
-            && self.told < self.base
+            && self.notified_base < self.base
     }
 
     /// Returns the Skip frame to send, unless a data frame has already notified the peer.
@@ -230,7 +230,7 @@ impl<P> Sender<P> {
         if !self.has_skip() {
             return None;
         }
-        self.told = self.base;
+        self.notified_base = self.base;
         self.skip_deadline = self.answer_deadline(now, self.control);
         Some(FrameKind::Skip { next: self.base })
     }
@@ -362,7 +362,7 @@ impl<P> Sender<P> {
         }
         if self.skip_deadline <= now {
             self.skip_deadline = Instant::NEVER;
-            self.told = 0;
+            self.notified_base = 0;
         }
     }
 
@@ -550,7 +550,7 @@ impl<P: Payload + Clone> Sender<P> {
             self.slots[at].deadline = deadline;
             self.order.push(at);
         }
-        self.told = self.base;
+        self.notified_base = self.base;
         // Fits, as the window is at most half of the sequence number range.
         let behind = (sequence - self.base) as u16;
         let kind = FrameKind::Block { sequence, units, intact: units.all(), behind };

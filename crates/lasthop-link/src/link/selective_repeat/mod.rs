@@ -359,15 +359,15 @@ impl<P: Payload + Clone> SelectiveRepeat<P> {
 }
 
 /// An endpoint for which [`SelectiveRepeat::has_urgent`] has been evaluated.
-struct Looked<'a, P> {
+struct PolledSender<'a, P> {
     machine: &'a mut SelectiveRepeat<P>,
     has_urgent: bool,
 }
 
-impl<P: Payload + Clone> Writer<P> for Looked<'_, P> {
+impl<P: Payload + Clone> Writer<P> for PolledSender<'_, P> {
     #[inline(always)]
     fn write(self, now: Instant, frame: &mut Frame<P>) -> bool {
-        let Looked { machine, has_urgent } = self;
+        let PolledSender { machine, has_urgent } = self;
         has_urgent && machine.write_urgent(now, frame) || machine.write_new(now, frame)
     }
 }
@@ -402,7 +402,7 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
 
     #[inline(always)]
     fn write_next(&mut self, now: Instant, frame: &mut Frame<P>) -> bool {
-        Looked { has_urgent: self.has_urgent(), machine: self }.write(now, frame)
+        PolledSender { has_urgent: self.has_urgent(), machine: self }.write(now, frame)
     }
 
     /// Like the default, but evaluates `has_urgent` only once; usually it is `false`.
@@ -419,7 +419,7 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
         if !has_urgent && self.sender.has_room() {
             self.load(now, port);
         }
-        port.transmit(now, Looked { has_urgent, machine: self });
+        port.transmit(now, PolledSender { has_urgent, machine: self });
         if !Q::LISTENS {
             self.drop_events();
         }
