@@ -39,16 +39,16 @@ pub enum BytesError {
     #[error(transparent)]
     Harq(#[from] HarqWireError),
     /// A raw frame without a packet.
-    #[error("found a frame without a packet; allowed: packets of 1 to 4294967295 bytes")]
+    #[error("frame without a packet; expected a packet of 1 to 4294967295 bytes")]
     NoPacket,
     /// The protocol has no byte format.
-    #[error("found a protocol without byte format")]
+    #[error("protocol without a byte format")]
     NoFormat,
     /// A packet that does not represent a frame of the link layer above.
-    #[error("found a packet that stands for no frame of the link layer above")]
+    #[error("packet does not represent a frame of the link layer above")]
     NoFrame,
     /// An unknown service identifier.
-    #[error("found service {found}; allowed: less than {services}")]
+    #[error("unknown service {found}; expected less than {services}")]
     Service {
         /// Identifier in the frame; 0 if the frame is empty.
         found: u8,

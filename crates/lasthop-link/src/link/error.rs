@@ -6,7 +6,7 @@ use lasthop_base::units::{Bytes, Duration};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LinkError {
     /// The window is 0 or too large for the sequence number range.
-    #[error("{protocol}: found a window of {found} frames; allowed: 1 to {largest}")]
+    #[error("{protocol}: invalid window of {found} frames; expected 1 to {largest}")]
     Window {
         /// Name of the protocol.
         protocol: &'static str,
@@ -16,13 +16,13 @@ pub enum LinkError {
         largest: u32,
     },
     /// A timeout of 0 expires before the frame is sent.
-    #[error("{protocol}: found a timeout of 0 s; allowed: any duration above 0 s")]
+    #[error("{protocol}: invalid timeout of 0 s; expected a duration above 0 s")]
     Timeout {
         /// Name of the protocol.
         protocol: &'static str,
     },
     /// The retransmission limit exceeds the protocol's maximum.
-    #[error("{protocol}: found {found} retransmissions; allowed: 0 to {largest}")]
+    #[error("{protocol}: invalid limit of {found} retransmissions; expected 0 to {largest}")]
     Retransmissions {
         /// Name of the protocol.
         protocol: &'static str,
@@ -33,15 +33,15 @@ pub enum LinkError {
     },
     /// Keep-alives are enabled with interval 0 or count 0.
     #[error(
-        "{protocol}: found a keep-alive interval of 0 s or 0 keep-alives; allowed: any duration \
-         above 0 s, at least 1, or keep-alives switched off"
+        "{protocol}: invalid keep-alive interval of 0 s or limit of 0 keep-alives; expected more \
+         than 0 of both, or no keep-alives"
     )]
     Keepalive {
         /// Name of the protocol.
         protocol: &'static str,
     },
     /// The block size is 0 or exceeds the protocol's maximum.
-    #[error("{protocol}: found a block of {found} frames; allowed: 1 to {largest}")]
+    #[error("{protocol}: invalid block size {found}; expected 1 to {largest}")]
     Block {
         /// Name of the protocol.
         protocol: &'static str,
@@ -52,8 +52,8 @@ pub enum LinkError {
     },
     /// The interleaving depth is 0, or the interleaved blocks exceed the sequence number range.
     #[error(
-        "{protocol}: found interleave {found} with blocks of {block} frames; allowed: 1 to {largest}, \
-         64 frames together"
+        "{protocol}: invalid interleave {found} with blocks of {block} frames; expected 1 to \
+         {largest} (at most 64 frames in total)"
     )]
     Interleave {
         /// Name of the protocol.
@@ -66,7 +66,7 @@ pub enum LinkError {
         largest: u32,
     },
     /// The number of interleaved packets is 0 or exceeds the maximum number of units per block.
-    #[error("{protocol}: found interleave {found}; allowed: 1 to {largest}")]
+    #[error("{protocol}: invalid interleave {found}; expected 1 to {largest}")]
     Turns {
         /// Name of the protocol.
         protocol: &'static str,
@@ -76,7 +76,7 @@ pub enum LinkError {
         largest: u32,
     },
     /// A stack has fewer than two layers, or more layers than a packet has room for headers.
-    #[error("stack: found {found} layers; allowed: 2 to {largest}")]
+    #[error("stack: invalid number of layers {found}; expected 2 to {largest}")]
     Layers {
         /// Requested number of layers.
         found: usize,
@@ -85,12 +85,10 @@ pub enum LinkError {
     },
     /// A layer of a stack consists of services or needs ideal feedback: only the lowest layer uses
     /// the medium.
-    #[error(
-        "stack: found a layer of services or one that needs ideal feedback; allowed: other protocols"
-    )]
+    #[error("stack: invalid layer of services or with ideal feedback; expected another protocol")]
     Layer,
     /// The segment size is 0 or exceeds the maximum packet length.
-    #[error("{protocol}: found segments of {found}; allowed: 1 to 65535 B")]
+    #[error("{protocol}: invalid segment size {found}; expected 1 B to 65535 B")]
     Payload {
         /// Name of the protocol.
         protocol: &'static str,
@@ -99,7 +97,7 @@ pub enum LinkError {
     },
     /// The transmission limit is 0, or too large to be stored.
     #[error(
-        "{protocol}: found at most {found} transmissions; allowed: 1 to 2147483645, or no limit"
+        "{protocol}: invalid limit of {found} transmissions; expected 1 to 2147483646, or no limit"
     )]
     Transmissions {
         /// Name of the protocol.
@@ -108,7 +106,7 @@ pub enum LinkError {
         found: u32,
     },
     /// The header or control frame length does not fit 16 bits.
-    #[error("{protocol}: found {found} of link header; allowed: at most 65535 B")]
+    #[error("{protocol}: invalid frame header of {found}; expected at most 65535 B")]
     Header {
         /// Name of the protocol.
         protocol: &'static str,
@@ -116,7 +114,7 @@ pub enum LinkError {
         found: Bytes,
     },
     /// The payload is too short for a status report, or too long for a length indicator.
-    #[error("{protocol}: found a payload of {found}; allowed: {least} B to {largest} B")]
+    #[error("{protocol}: invalid payload of {found}; expected {least} B to {largest} B")]
     Pdu {
         /// Name of the protocol.
         protocol: &'static str,
@@ -128,13 +126,13 @@ pub enum LinkError {
         largest: u32,
     },
     /// The number of services is 0 or exceeds [`MAX_SERVICES`](super::MAX_SERVICES).
-    #[error("services: found {found} services; allowed: 1 to 16")]
+    #[error("services: invalid number of services {found}; expected 1 to 16")]
     Services {
         /// Requested number of services.
         found: usize,
     },
     /// A traffic class is assigned to a service that does not exist.
-    #[error("services: found service {found} for a class; allowed: less than {services}")]
+    #[error("services: unknown service {found} for a class; expected less than {services}")]
     Class {
         /// Index of the service.
         found: u8,
@@ -142,10 +140,10 @@ pub enum LinkError {
         services: usize,
     },
     /// The measurement interval of services is 0.
-    #[error("services: found an interval of 0 s; allowed: any duration above 0 s")]
+    #[error("services: invalid interval of 0 s; expected a duration above 0 s")]
     Interval,
     /// A service consists of services.
-    #[error("services: found services within services; allowed: any other protocol")]
+    #[error("services: invalid services within a service; expected another protocol")]
     Nested,
 }
 

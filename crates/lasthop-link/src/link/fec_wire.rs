@@ -30,16 +30,16 @@ const PARITY: u8 = 0x80;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FecWireError {
     /// A frame kind that the protocol does not use, or a frame without a packet.
-    #[error("found a frame that is neither data nor parity, or has no packet")]
+    #[error("frame of another protocol or without a packet; expected data or parity")]
     Kind,
     /// A packet whose length exceeds 16 bits.
-    #[error("found packets of more than 65535 bytes; allowed: at most 65535")]
+    #[error("packet too long; expected at most 65535 bytes")]
     TooLong,
     /// A frame shorter than the minimum of its kind.
-    #[error("found a frame of {0} bytes; allowed: at least 1, of parity at least 4")]
+    #[error("frame of {0} bytes; expected at least 1, or 4 for parity")]
     TooShort(usize),
     /// A parity of 0 frames, or of more frames than have been sent.
-    #[error("found parity of {found} frames before number {next}; allowed: 1 to that number")]
+    #[error("invalid parity of {found} frames before number {next}; expected 1 to {next}")]
     Count {
         /// Frames in the block.
         found: u8,

@@ -70,7 +70,7 @@ pub struct RlcWireWindow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RlcWireError {
     /// A segment longer than the payload, or shorter although it does not end its packet.
-    #[error("found a piece of {found} bytes; allowed: {payload}, or less if it ends its packet")]
+    #[error("invalid segment of {found} bytes; expected {payload}, or less if it ends its packet")]
     Piece {
         /// Length of the segment in bytes.
         found: usize,
@@ -78,10 +78,10 @@ pub enum RlcWireError {
         payload: u32,
     },
     /// A frame kind that the protocol does not use.
-    #[error("found a frame of another protocol; allowed: segment, status, skip, reset, answers")]
+    #[error("frame of another protocol; expected segment, status, skip or reset")]
     Kind,
     /// A frame whose length differs from that of a PDU.
-    #[error("found a frame of {found} bytes; allowed: {allowed}")]
+    #[error("invalid frame of {found} bytes; expected {allowed}")]
     Length {
         /// Length of the frame in bytes.
         found: usize,
@@ -89,7 +89,7 @@ pub enum RlcWireError {
         allowed: usize,
     },
     /// A field with an undefined value.
-    #[error("found {found} as {field}; allowed: {allowed}")]
+    #[error("invalid {field} {found}; expected {allowed}")]
     Field {
         /// Name of the field.
         field: &'static str,
@@ -99,7 +99,7 @@ pub enum RlcWireError {
         allowed: &'static str,
     },
     /// A number outside the window.
-    #[error("found {field} {found}; allowed: from {least} on {span} numbers (modulo 4096)")]
+    #[error("invalid {field} {found}; expected one of {span} numbers from {least} (modulo 4096)")]
     Number {
         /// Name of the field.
         field: &'static str,
@@ -289,7 +289,7 @@ pub fn decode(bytes: &[u8], window: &RlcWireWindow) -> Result<Frame<Vec<u8>>, Rl
             let indicator = (bits / 8) as usize;
             let piece = (found >> 1) as usize;
             if !found.is_multiple_of(2) || piece + indicator > payload {
-                let allowed = "the length of a piece that leaves room for it, and a 0";
+                let allowed = "the length of a segment that fits, and a 0";
                 return Err(RlcWireError::Field { field: "length indicator", found, allowed });
             }
             (HEADER + indicator, piece, true)
@@ -325,8 +325,11 @@ fn decode_control(
         kind @ (RESET | RESET_ACK) => {
             let bit = reader.take(1);
             reader.expect(3, 0, "reserved bits", "0")?;
-            let error =
-                RlcWireError::Field { field: "RSN", found: bit, allowed: "one that is awaited" };
+            let error = RlcWireError::Field {
+                field: "RSN",
+                found: bit,
+                allowed: "that of the last or next reset",
+            };
             if kind == RESET {
                 // The last reset repeated, or the next one.
                 let last = window.peer_reset.map_or(0, |last| last + u64::from(last % 2 != bit));
@@ -342,7 +345,7 @@ fn decode_control(
             return Ok((FrameKind::ResetAck { index: index.ok_or(error)? }, None));
         }
         found => {
-            let allowed = "0 (STATUS), 1 (RESET), 2 (RESET_ACK)";
+            let allowed = "0 (STATUS), 1 (RESET) or 2 (RESET_ACK)";
             return Err(RlcWireError::Field { field: "PDU type", found, allowed });
         }
     }
@@ -369,7 +372,7 @@ fn decode_control(
             bitmap = Some((first, missing));
         }
         found => {
-            let allowed = "2 (ACK), 4 (BITMAP), 6 (MRW), 7 (MRW_ACK)";
+            let allowed = "2 (ACK), 4 (BITMAP), 6 (MRW) or 7 (MRW_ACK)";
             return Err(RlcWireError::Field { field: "field", found, allowed });
         }
     }
@@ -385,7 +388,7 @@ fn decode_control(
             Some(ack)
         }
         found => {
-            let allowed = "0 (NO_MORE), 2 (ACK)";
+            let allowed = "0 (NO_MORE) or 2 (ACK)";
             return Err(RlcWireError::Field { field: "field", found, allowed });
         }
     };

@@ -39,22 +39,24 @@ pub struct RlpWireWindow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RlpWireError {
     /// A data frame too short to be distinguished from a control frame.
-    #[error("found a data frame with a packet of {0} bytes; allowed: at least 2")]
+    #[error("data frame with a packet of {0} bytes; expected at least 2")]
     ShortPacket(usize),
     /// A frame kind that the protocol does not use.
-    #[error("found a frame of another protocol; allowed: data, NACK, keep-alive")]
+    #[error("frame of another protocol; expected data, NACK or keep-alive")]
     Kind,
     /// A frame shorter than a control frame.
-    #[error("found a frame of {0} bytes; allowed: at least 2")]
+    #[error("frame of {0} bytes; expected at least 2")]
     TooShort(usize),
     /// A frame whose length exceeds 32 bits.
-    #[error("found a frame of {0} bytes; allowed: at most 4294967295")]
+    #[error("frame of {0} bytes; expected at most 4294967295")]
     TooLong(usize),
     /// An unknown type of control frame.
-    #[error("found control frame type {0}; allowed: 0 (NACK), 1 (keep-alive)")]
+    #[error("unknown control frame type {0}; expected 0 (NACK) or 1 (keep-alive)")]
     Type(u8),
     /// A number before the first one.
-    #[error("found number {found}, before the first; allowed: near {near} (modulo 256)")]
+    #[error(
+        "invalid number {found}, before the first one; expected a number near {near} (modulo 256)"
+    )]
     Number {
         /// Number in the frame.
         found: u8,

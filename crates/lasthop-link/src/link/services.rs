@@ -504,14 +504,14 @@ mod tests {
             measure,
         };
         let error = |parameters| Services::new(parameters).expect_err("refused").to_string();
-        assert!(error(parameters(0, vec![], 1, None)).contains("found 0 services"));
-        assert!(error(parameters(17, vec![], 1, None)).contains("allowed: 1 to 16"));
-        assert!(error(parameters(2, vec![0, 2], 1, None)).contains("found service 2"));
+        assert!(error(parameters(0, vec![], 1, None)).contains("number of services 0"));
+        assert!(error(parameters(17, vec![], 1, None)).contains("expected 1 to 16"));
+        assert!(error(parameters(2, vec![0, 2], 1, None)).contains("unknown service 2"));
         assert!(error(parameters(2, vec![], 70_000, None)).contains("at most 65535 B"));
         assert!(error(parameters(2, vec![], 1, Some(Duration::ZERO))).contains("interval of 0 s"));
         let mut nested = parameters(1, vec![], 1, None);
         let inner = Services::new(parameters(1, vec![], 1, None)).expect("valid");
         nested.services[0].endpoint = LinkEndpoint::Services(Box::new(inner));
-        assert!(error(nested).contains("services within services"));
+        assert!(error(nested).contains("services within a service"));
     }
 }

@@ -105,48 +105,48 @@ pub struct WireWindow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
     /// A data frame without a packet, which cannot be distinguished from a control frame.
-    #[error("found a data frame without a packet; allowed: at least 1 byte")]
+    #[error("data frame without a packet; expected at least 1 byte")]
     EmptyPacket,
     /// A frame kind that the protocol does not use.
-    #[error("found a frame of another protocol; allowed: data, acknowledgment, NACK")]
+    #[error("frame of another protocol; expected data, acknowledgment or NACK")]
     Kind,
     /// A frame without an acknowledgment, which the format requires.
-    #[error("found a frame without an acknowledgment; allowed: every frame carries one")]
+    #[error("frame without an acknowledgment; expected one in every frame")]
     NoAck,
     /// A frame shorter than number and acknowledgment.
-    #[error("found a frame of {0} bytes; allowed: at least {1}")]
+    #[error("frame of {0} bytes; expected at least {1}")]
     TooShort(usize, usize),
     /// A frame whose length exceeds 32 bits.
-    #[error("found a frame of {0} bytes; allowed: at most 4294967295")]
+    #[error("frame of {0} bytes; expected at most 4294967295")]
     TooLong(usize),
     /// A number that the peer cannot have sent.
     #[error(
-        "found sequence number {found}; allowed: within a window of {expected} (as on the air)"
+        "invalid sequence number {found}; expected one within a window of {expected} (as encoded)"
     )]
     Sequence {
         /// Number in the frame.
         found: u16,
-        /// Number expected, in the form of the medium.
+        /// Number expected, as encoded.
         expected: u16,
     },
     /// An acknowledgment of a frame that is not outstanding.
-    #[error("found acknowledgment {found}; allowed: {base} to {next} (as on the air)")]
+    #[error("invalid acknowledgment {found}; expected {base} to {next} (as encoded)")]
     Ack {
         /// Acknowledgment in the frame.
         found: u16,
-        /// Oldest number outstanding, in the form of the medium.
+        /// Oldest number outstanding, as encoded.
         base: u16,
-        /// Next new number, in the form of the medium.
+        /// Next new number, as encoded.
         next: u16,
     },
     /// A NACK of a frame that was never sent.
-    #[error("found a NACK for {found}; allowed: {ack} to before {next} (as on the air)")]
+    #[error("invalid NACK of {found}; expected {ack} to before {next} (as encoded)")]
     Nack {
         /// Number in the frame.
         found: u16,
         /// Acknowledgment in the frame.
         ack: u16,
-        /// Next new number, in the form of the medium.
+        /// Next new number, as encoded.
         next: u16,
     },
 }

@@ -361,7 +361,7 @@ fn probes_may_be_free() {
 fn wrong_parameters_say_what_is_allowed() {
     let base = harq(20, millis(1));
     let error = |p| Harq::<Token>::new(p).expect_err("wrong").to_string();
-    assert!(error(harq(0, millis(1))).contains("block of 0"));
+    assert!(error(harq(0, millis(1))).contains("block size 0"));
     assert!(error(harq(65, millis(1))).contains("64"));
     assert!(error(HarqParameters { interleave: 0, ..base }).contains("interleave 0"));
     assert!(error(HarqParameters { interleave: 65, ..base }).contains("1 to 64"));

@@ -214,7 +214,7 @@ fn impossible_parameters_are_refused() {
         assert_eq!(error, LinkError::Payload { protocol: "ideal-sr", found });
     }
     let error = refuse(ideal_sr(Some(0)));
-    assert!(error.to_string().contains("at most 0 transmissions"), "{error}");
+    assert!(error.to_string().contains("limit of 0 transmissions"), "{error}");
     let end = LinkEndpoint::IdealSr(Box::new(IdealSr::<Token>::new(ideal_sr(None)).expect("fine")));
     assert!(end.wants_damaged() && end.counts_packets());
 }

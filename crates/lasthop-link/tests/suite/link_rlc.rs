@@ -523,14 +523,14 @@ fn a_limit_that_nothing_has_reached_changes_nothing() {
 fn bad_parameters_are_refused() {
     let error = |set| Rlc::<Token>::new(set).expect_err("refused").to_string();
     let payload = |bytes| RlcParameters { payload: Bytes::new(bytes), ..set() };
-    assert!(error(payload(19)).contains("found a payload of 19 B; allowed: 20 B to 4000 B"));
-    assert!(error(payload(1 << 40)).contains("allowed: 20 B to 4000 B"));
+    assert!(error(payload(19)).contains("invalid payload of 19 B; expected 20 B to 4000 B"));
+    assert!(error(payload(1 << 40)).contains("expected 20 B to 4000 B"));
     assert!(error(RlcParameters { window: 0, ..set() }).contains("1 to 2047"));
     assert!(error(RlcParameters { window: 2048, ..set() }).contains("1 to 2047"));
-    assert!(error(RlcParameters { max_transmissions: Some(0), ..set() }).contains("at most 0"));
-    assert!(error(RlcParameters { max_skips: 0, ..set() }).contains("at most 0"));
+    assert!(error(RlcParameters { max_transmissions: Some(0), ..set() }).contains("limit of 0"));
+    assert!(error(RlcParameters { max_skips: 0, ..set() }).contains("limit of 0"));
     assert!(error(RlcParameters { poll_timeout: Duration::ZERO, ..set() }).contains("0 s"));
     let zero = RlcParameters { status_prohibit: Some(Duration::ZERO), ..set() };
-    assert!(error(zero).contains("found a timeout of 0 s"));
+    assert!(error(zero).contains("invalid timeout of 0 s"));
     assert!(error(RlcParameters { header: Bytes::new(1 << 20), ..set() }).contains("65535 B"));
 }

@@ -507,7 +507,7 @@ fn rlp_senders_refuse_what_they_have_given_up() {
 #[test]
 fn wrong_parameters_say_what_is_allowed() {
     let error = |p| SelectiveRepeat::<Token>::new(p).expect_err("wrong").to_string();
-    assert!(error(sr(32_769)).contains("a window of 32769 frames; allowed: 1 to 32768"));
+    assert!(error(sr(32_769)).contains("invalid window of 32769 frames; expected 1 to 32768"));
     assert!(error(sr(0)).contains("window of 0"));
     assert!(
         error(SelectiveRepeatParameters { timeout: Duration::ZERO, ..sr(1) }).contains("timeout")
@@ -516,16 +516,16 @@ fn wrong_parameters_say_what_is_allowed() {
     assert!(error(go_back_n(65_536, millis(1))).contains("1 to 65535"));
     let wide = GoBackNParameters { reject: true, ..go_back_n(32_769, millis(1)) };
     assert!(
-        error(wide).contains("with reject: found a window of 32769 frames; allowed: 1 to 32768")
+        error(wide).contains("with reject: invalid window of 32769 frames; expected 1 to 32768")
     );
     let header = Bytes::new(1 << 40);
     assert!(error(GoBackNParameters { header, ..go_back_n(8, millis(1)) }).contains("65535"));
     let error = |p| Rlp::<Token>::new(p).expect_err("wrong").to_string();
     let good = rlp(Release::InSequence);
     let many = RlpParameters { retransmissions: 300, ..good };
-    assert_eq!(error(many), "Karn RLP: found 300 retransmissions; allowed: 0 to 100");
+    assert_eq!(error(many), "Karn RLP: invalid limit of 300 retransmissions; expected 0 to 100");
     let fast = RlpParameters { nack_timeout: Duration::ZERO, ..rlp(Release::Immediate) };
-    assert!(error(fast).contains("out-of-sequence RLP: found a timeout of 0 s"));
+    assert!(error(fast).contains("out-of-sequence RLP: invalid timeout of 0 s"));
     let zero = Some(Duration::ZERO);
     assert!(error(RlpParameters { keepalive: zero, ..good }).contains("keep-alive interval"));
     assert!(error(RlpParameters { keepalives: Some(0), ..good }).contains("0 keep-alives"));

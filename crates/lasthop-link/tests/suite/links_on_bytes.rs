@@ -229,9 +229,9 @@ fn acknowledged_mode_has_the_fields_of_the_standard() {
         rlc_wire::decode(&bytes, &window).map_err(|error| error.to_string()).expect_err("refused")
     };
     assert!(rlc_wire::decode(&[0; 41], &window).is_err());
-    assert!(read(&[0b0100_0000]).contains("found 4 as PDU type"));
-    assert!(read(&[0b0000_1000]).contains("found 8 as field"));
-    assert!(read(&[0x80, 0b11]).contains("found 3 as header extension"));
+    assert!(read(&[0b0100_0000]).contains("invalid PDU type 4"));
+    assert!(read(&[0b0000_1000]).contains("invalid field 8"));
+    assert!(read(&[0x80, 0b11]).contains("invalid header extension 3"));
     assert!(read(&[0x80, 1, 80]).contains("length indicator"));
     assert!(read(&[0b1100_0000]).contains("sequence number"), "2048 is beyond both windows");
     assert!(read(&[0b0000_0010, 0x80]).contains("acknowledgment"));

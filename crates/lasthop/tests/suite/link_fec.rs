@@ -305,14 +305,11 @@ fn frames_without_a_byte_form_are_refused() {
 #[test]
 fn wrong_parameters_say_what_is_allowed() {
     let error = |parameters| XorFec::<Token>::new(parameters).expect_err("wrong").to_string();
-    assert_eq!(
-        error(xor_fec(0, millis(1))),
-        "XOR FEC: found a block of 0 frames; allowed: 1 to 64"
-    );
-    assert!(error(xor_fec(65, millis(1))).contains("block of 65 frames; allowed: 1 to 64"));
+    assert_eq!(error(xor_fec(0, millis(1))), "XOR FEC: invalid block size 0; expected 1 to 64");
+    assert!(error(xor_fec(65, millis(1))).contains("block size 65; expected 1 to 64"));
     assert!(error(xor_fec(8, Duration::ZERO)).contains("timeout of 0 s"));
     let many = XorFecParameters { interleave: 9, ..xor_fec(8, millis(1)) };
-    assert!(error(many).contains("found interleave 9 with blocks of 8 frames; allowed: 1 to 8"));
+    assert!(error(many).contains("invalid interleave 9 with blocks of 8 frames; expected 1 to 8"));
     let wide = XorFecParameters { header: Bytes::new(1 << 20), ..xor_fec(8, millis(1)) };
     assert!(error(wide).contains("65535"));
 }

@@ -46,10 +46,12 @@ pub struct HarqWireWindow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HarqWireError {
     /// A frame kind that the protocol does not use, or a block without its units.
-    #[error("found a frame of another protocol, or without its units; allowed: blocks, answers")]
+    #[error("frame of another protocol or without its units; expected block, feedback or skip")]
     Kind,
     /// The length of the frame does not match its number of units.
-    #[error("found {bytes} bytes of units; allowed: {units} units of one length, at least 9 bytes")]
+    #[error(
+        "invalid frame of {bytes} bytes; expected {units} units of equal length, at least 9 bytes"
+    )]
     Length {
         /// Length of the frame in bytes.
         bytes: usize,
@@ -57,10 +59,10 @@ pub enum HarqWireError {
         units: u8,
     },
     /// All units of a block are lost.
-    #[error("found a block of which no unit is left; allowed: at least one")]
+    #[error("block without a unit; expected at least one")]
     Erased,
     /// The header of a unit is invalid or contradicts another unit of the frame.
-    #[error("found the header {found:?} in a unit; allowed: that of unit {place} of its frame")]
+    #[error("invalid unit header {found:?}; expected that of unit {place} of its frame")]
     Unit {
         /// The header.
         found: [u8; 8],
@@ -68,10 +70,10 @@ pub enum HarqWireError {
         place: usize,
     },
     /// An unknown or malformed control frame.
-    #[error("found {0:?} as a frame; allowed: the answers 128 to 130, 8 bytes, unused ones 0")]
+    #[error("invalid control frame {0:?}; expected type 128 to 130 and 0 in unused bytes")]
     Control([u8; 8]),
     /// A number that a correct peer cannot have sent.
-    #[error("found number {0} (as on the air); allowed: one of the window")]
+    #[error("invalid number {0} (as encoded); expected one within the window")]
     Number(u16),
 }
 
