@@ -2,7 +2,7 @@
 //! transports.
 //!
 //! A transport is a file or folder in this directory: its keys (`table! { … as "kind" }`), their
-//! [`TransportKeys`], the alias `Machine` and the state machine, a [`Transport`](super::Transport).
+//! [`TransportKeys`], the alias `Machine` and the state machine, a [`Transport`].
 //! A line in the list in `transport/mod.rs` makes it a variant of
 //! [`TransportKind`](super::TransportKind) and of [`TransportMachine`](super::TransportMachine). It
 //! is then also a branch of the JSON Schema, a row of `lasthop list` and a section of the reference
