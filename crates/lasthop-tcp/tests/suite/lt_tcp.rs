@@ -100,7 +100,11 @@ fn a_lost_unit_is_made_up_for_by_parity() {
     assert_eq!(ack.ack, 10_001, "any ten of the block");
     let counters = pair.ends[0].counters();
     assert_eq!((counters.losses_declared, counters.retransmissions), (1, 1));
-    assert_eq!((counters.window_cuts, counters.timeouts), (0, 0), "a loss is no congestion");
+    assert_eq!(
+        (counters.window_cuts, counters.timeouts),
+        (0, 0),
+        "a loss does not indicate congestion"
+    );
 }
 
 #[test]
@@ -248,7 +252,7 @@ proptest! {
         pattern in prop::collection::vec(
             prop_oneof![4 => Just(1u8), 3 => Just(0u8), 1 => Just(2u8)], 0..400),
     ) {
-        let CongestionControlKind::LtTcp(keys) = config(ten()).law else { panic!("its own law") };
+        let CongestionControlKind::LtTcp(keys) = config(ten()).law else { panic!("LT-TCP has its own congestion control") };
         let keys = lasthop_tcp::congestion_control::lt_tcp::LtTcpKeys {
             full_repair, timeout_is_congestion, granularity, ..keys
         };
@@ -284,7 +288,9 @@ fn random_losses_of_a_third_close_no_window() {
 /// and 40 ms each way. The receive window is five times the queue. Returns the
 /// number of units delivered in 20 s, and the counters of the sender.
 fn overflow(unmarked_congestion: &str) -> (u64, lasthop_tcp::SenderCounters) {
-    let CongestionControlKind::LtTcp(keys) = config(ten()).law else { panic!("its own law") };
+    let CongestionControlKind::LtTcp(keys) = config(ten()).law else {
+        panic!("LT-TCP has its own congestion control")
+    };
     let unmarked_congestion = unmarked_congestion.parse().expect("a probability");
     let law =
         Some(CongestionControlKind::LtTcp(lasthop_tcp::congestion_control::lt_tcp::LtTcpKeys {

@@ -40,7 +40,10 @@ fn transfer(config: &Config, marked: &[u64]) -> Run {
                 let mut header = TcpHeader::default();
                 while ends[from].poll_transmit(now, &mut header).is_some() {
                     let is_data = header.payload > 0;
-                    assert!(is_data || header.ecn == Ecn::NotEct, "only data are capable");
+                    assert!(
+                        is_data || header.ecn == Ecn::NotEct,
+                        "only data segments are ECN-capable"
+                    );
                     run.capable += u64::from(header.ecn == Ecn::Ect0);
                     let is_syn = header.flags & flags::SYN != 0;
                     run.reduced += u64::from(!is_syn && header.flags & flags::CWR != 0);
