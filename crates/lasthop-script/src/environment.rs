@@ -25,8 +25,9 @@ pub(super) const INITIAL_SEQUENCE: u32 = u32::MAX - 1506;
 /// Initial sequence number of the peer.
 pub(super) const PEER_SEQUENCE: u32 = 0x7fff_ff00;
 
-/// Bytes of the IPv4 and TCP headers; `IPV6_HEADERS`: bytes of the IPv6 and TCP headers.
+/// Bytes of the IPv4 and TCP headers.
 const IPV4_HEADERS: u32 = 40;
+/// Bytes of the IPv6 and TCP headers.
 const IPV6_HEADERS: u32 = 60;
 
 /// Settings of `net.ipv4`, with the values of the `defaults.sh` of packetdrill's scripts.

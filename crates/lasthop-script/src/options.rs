@@ -94,9 +94,9 @@ const OTHER_LAWS: &[&str] = &["cdg", "highspeed", "lp", "nv", "scalable", "yeah"
 /// Options that return a structure, whose contents scripts do not check.
 const STRUCTURES: &[&str] = &["TCP_INFO", "TCP_CC_INFO", "TCP_SAVED_SYN"];
 
-/// Minimum memory of a send buffer, bytes, before it is doubled. `LARGEST_BUFFER`: maximum of both
-/// buffers (`net.core.wmem_max`).
+/// Minimum memory of a send buffer, bytes, before it is doubled.
 const LEAST_SEND_BUFFER: i64 = 2304;
+/// Maximum memory of both buffers, bytes, before it is doubled (`net.core.wmem_max`).
 const LARGEST_BUFFER: i64 = 212_992;
 /// Minimum memory of a receive buffer, bytes, before it is doubled.
 const LEAST_RECEIVE_BUFFER: i64 = 1152;

@@ -25,8 +25,9 @@ const KINDS: [(&str, &str, i64); 3] = [
     ("SOF_TIMESTAMPING_TX_ACK", "SCM_TSTAMP_ACK", 2),
 ];
 
-/// Origins of reports: `SO_EE_ORIGIN_TIMESTAMPING`; `COPIES`: `SO_EE_ORIGIN_ZEROCOPY`.
+/// Origin of timestamps: `SO_EE_ORIGIN_TIMESTAMPING`.
 const TIMES: i64 = 4;
+/// Origin of reports on zero copy: `SO_EE_ORIGIN_ZEROCOPY`.
 const COPIES: i64 = 5;
 
 /// A write for which times are requested.
@@ -53,13 +54,14 @@ const COPIED: i64 = 1;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stamps {
     flags: i64,
-    /// Bytes written so far; `base`: bytes written before the option was set.
+    /// Bytes written so far.
     written: u64,
+    /// Bytes written before the option was set.
     base: u64,
     wanted: VecDeque<Wanted>,
-    /// Number of writes without copies so far; `in_use`: end and number of those whose memory is in
-    /// use.
+    /// Number of writes without copies so far.
     uncopied: u64,
+    /// End and number of each write without copy whose memory is in use.
     in_use: VecDeque<(u64, u64)>,
     reports: VecDeque<Report>,
 }

@@ -29,8 +29,9 @@ const LIFETIME: Duration = Duration::from_secs(240);
 /// Maximum time in transit of an original after a copy of its byte was received.
 const SETTLED: Duration = Duration::from_secs(10);
 
-/// Number of entries at which old ones are removed for the first time; `FIRST`: initial capacity.
+/// Number of entries at which old ones are removed for the first time.
 const FEW: usize = 256;
+/// Initial capacity of the log.
 const FIRST: usize = 32;
 
 /// Number of the last entries that are searched linearly.

@@ -23,9 +23,9 @@ use std::collections::VecDeque;
 const LARGEST: u64 = 4_194_304;
 /// Memory of a piece without its data.
 const DESCRIPTION: u64 = 832;
-/// Memory of a full segment without its data, before it is rounded up to a power of two; `PACKET`:
-/// memory added after that.
+/// Memory of a full segment without its data, before it is rounded up to a power of two.
 const HEADERS: u64 = 512;
+/// Memory of a full segment that is added after rounding.
 const PACKET: u64 = 256;
 /// Maximum length of a piece to which an application adds data.
 const LARGEST_PIECE: u64 = 65_200;
@@ -72,8 +72,9 @@ pub(super) struct SendBuffer {
     /// Ends of single segments with PSH: the last one of each send call, and one per half receive
     /// window.
     pushes: VecDeque<u64>,
-    /// The latest of these ends; `most_window`: maximum receive window so far.
+    /// The latest of these ends.
     pushed: u64,
+    /// Maximum receive window so far.
     most_window: u64,
     /// Whether the application closes once all data is written.
     pub closes: bool,

@@ -22,8 +22,9 @@ pub(super) struct Token<'a> {
     pub line: u32,
     /// Indent of its line.
     pub indent: usize,
-    /// Byte offset of its start in the block; `end`: offset of its end.
+    /// Byte offset of its start in the block.
     pub start: usize,
+    /// Byte offset of its end in the block.
     pub end: usize,
 }
 

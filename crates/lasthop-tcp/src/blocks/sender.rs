@@ -36,8 +36,9 @@ struct Block {
     acknowledged: u32,
     /// Number of units in flight.
     in_flight: u32,
-    /// Number of units of the first transmission with known outcome; `lost`: those that were lost.
+    /// Number of units of the first transmission with known outcome.
     settled: u32,
+    /// Number of units of the first transmission that were lost.
     lost: u32,
     /// Whether a unit has been lost since parity units were last scheduled.
     has_lost: bool,

@@ -93,9 +93,9 @@ pub struct Endpoint<A: Admission = Trusting> {
     is_bare: bool,
     /// Whether it uses [`Conventions::Linux`].
     is_linux: bool,
-    /// Length on the wire of such a segment of full size; `ack_bytes`: of an ACK without SACK
-    /// blocks.
+    /// Length on the wire of such a segment of full size.
     full_bytes: u32,
+    /// Length on the wire of an ACK without SACK blocks.
     ack_bytes: u32,
     /// Whether the SYN of the peer is to be acknowledged separately, before any data (Linux).
     is_ack_pending: bool,

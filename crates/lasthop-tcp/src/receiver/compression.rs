@@ -34,8 +34,9 @@ const PARTS: u64 = 20;
 /// State of ACK compression.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Compression {
-    /// RCV.NXT of the duplicate ACKs that were sent immediately, and their number in `sent`.
+    /// RCV.NXT of the duplicate ACKs that were sent immediately.
     rcv_nxt: u64,
+    /// Number of these duplicate ACKs.
     sent: u32,
     /// Number of ACKs held back.
     held: u32,

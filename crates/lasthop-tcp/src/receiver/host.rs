@@ -10,14 +10,16 @@ use lasthop_base::units::{Duration, Instant};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arriving {
     pub seq: u64,
-    /// Bytes of data, and of the TCP options in `options`.
+    /// Bytes of data.
     pub payload: u64,
+    /// Bytes of the TCP options.
     pub options: u64,
     /// Echoed timestamp, and the RTT computed from it.
     pub echo: Option<(u32, Duration)>,
     pub is_pushed: bool,
-    /// SRTT of the sender of this endpoint, and its RTO in `rto`.
+    /// SRTT of the sender of this endpoint.
     pub srtt: Duration,
+    /// RTO of the sender of this endpoint.
     pub rto: Duration,
     /// Advertised window of a host whose window is constant.
     pub advertised: u64,

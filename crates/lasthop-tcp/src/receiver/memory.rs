@@ -32,20 +32,22 @@ const FIRST_SEGMENT: u64 = 536;
 const INITIAL_ROUND: u64 = 10;
 /// Minimum bytes of data in an in-order segment that opens the window.
 const LEAST_GROWTH: u64 = 128;
-/// Bytes of the descriptor of a segment; `TRAILER`: bytes reserved after its data.
+/// Bytes of the descriptor of a segment.
 const DESCRIPTION: u64 = 256;
+/// Bytes reserved after the data of a segment.
 const TRAILER: u64 = 320;
-/// Bytes before the headers; `HEADERS`: bytes of the IP and TCP headers.
+/// Bytes before the headers.
 const HEADROOM: u64 = 64;
+/// Bytes of the IP and TCP headers.
 const HEADERS: u64 = 40;
 /// Sizes of the allocation that holds headers and data; larger segments use additional pages.
 const UNITS: [u64; 5] = [576, 1024, 2048, 4096, 8192];
 const PAGE: u64 = 4096;
 
-/// Memory of a host with default settings (`net.ipv4.tcp_rmem`); `DEFAULT_SHIFT`: the window scale
-/// that follows from its maximum.
+/// Memory of a host with default settings (`net.ipv4.tcp_rmem`).
 const DEFAULT_MEMORY: ReceiveMemory =
     ReceiveMemory { size: 131_072, most: 33_554_432, clamp: None, grows: true };
+/// Window scale that follows from the maximum of this memory.
 const DEFAULT_SHIFT: u8 = 10;
 
 /// Settings of a receive buffer.
@@ -97,8 +99,9 @@ pub(crate) struct Memory {
     ratio: u64,
     clamp: u64,
     limit: u64,
-    /// Bytes of the peer's full segments (Linux: `rcv_mss`), and of ours in `ours`.
+    /// Bytes of the peer's full segments (Linux: `rcv_mss`).
     full: u64,
+    /// Bytes of our full segments.
     ours: u64,
     shift: u8,
     /// End and memory of each unread segment, in order.
@@ -106,10 +109,11 @@ pub(crate) struct Memory {
     /// End of the newest segment in order, and the free bytes after its data.
     tail: (u64, u64),
     grows: bool,
-    /// Maximum number of bytes read in an RTT (Linux: `rcvq_space`). `read` is the end of the data
-    /// read at the start of the current RTT, `since` its start.
+    /// Maximum number of bytes read in an RTT (Linux: `rcvq_space`).
     most_read: u64,
+    /// End of the data read at the start of the current RTT.
     read: u64,
+    /// Start of the current RTT.
     since: Instant,
 }
 

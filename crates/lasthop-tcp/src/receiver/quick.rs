@@ -32,11 +32,13 @@ pub(super) struct QuickAcks {
     pub least: Duration,
     /// For a socket: maximum delay, if set by the application.
     pub longest: Option<Duration>,
-    /// For a socket: maximum number of ACKs that are not delayed. `is_opening`: whether the window
-    /// may open. `srtt` and `rto`: times of the sender.
+    /// For a socket: maximum number of ACKs that are not delayed.
     pub most: u32,
+    /// Whether the window may open.
     pub is_opening: bool,
+    /// SRTT of the sender.
     pub srtt: Duration,
+    /// RTO of the sender.
     pub rto: Duration,
 }
 

@@ -177,9 +177,9 @@ struct Handshake {
     peer_syn: (u32, u32),
     /// Window scales of the peer and of this endpoint.
     shifts: (u8, u8),
-    /// Send time of the first SYN; `syns_sent`: number of SYNs sent, excluding answers to a
-    /// retransmitted SYN.
+    /// Send time of the first SYN.
     syn_sent_at: Instant,
+    /// Number of SYNs sent, excluding answers to a retransmitted SYN.
     syns_sent: u32,
     /// Timestamps of the first SYN and of the latest one.
     syn_stamps: (u32, u32),
@@ -199,8 +199,9 @@ struct Application {
     is_read_shut: bool,
     /// Whether it has closed the socket.
     is_orphan: bool,
-    /// `TCP_CORK`; `has_more`: `MSG_MORE` of the latest send call.
+    /// Whether `TCP_CORK` is set.
     is_corked: bool,
+    /// Whether `MSG_MORE` was set in the latest send call.
     has_more: bool,
     nodelay: bool,
     /// Whether it receives errors immediately (Linux: `IP_RECVERR`).
@@ -212,22 +213,25 @@ struct Application {
 /// Times of transmissions and acknowledgments, and numbers of unanswered attempts.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
-    /// Number of unanswered probes of a closed window; `keep_alives_unanswered`: of an idle peer.
+    /// Number of unanswered probes of a closed window.
     probes_unanswered: u32,
+    /// Number of unanswered probes of an idle peer.
     keep_alives_unanswered: u32,
     /// End of the interval after the latest probe of an idle peer.
     next_probe_check: Instant,
-    /// Number of timeouts processed so far; `retransmission_back_off`: timeouts without progress in
-    /// between.
+    /// Number of timeouts processed so far.
     timeouts_seen: u64,
+    /// Number of timeouts since the latest progress.
     retransmission_back_off: u32,
+    /// Time of the latest arrival of a segment.
     heard_at: Instant,
     /// Time since which data has waited for an acknowledgment.
     waiting_since: Instant,
     /// Time of the first retransmission or probe since the latest acknowledgment of new data.
     repeating_since: Option<Instant>,
-    /// Time of the latest transmission of data; `data_at`: of the latest arrival of data.
+    /// Time of the latest transmission of data.
     sent_at: Instant,
+    /// Time of the latest arrival of data.
     data_at: Instant,
 }
 

@@ -25,14 +25,15 @@ pub enum Unreachable {
     Nobody(SocketError),
 }
 
-/// Minimum MTU accepted by Linux (`net.ipv4.route.min_pmtu`); `LEAST_SEGMENT`: minimum MSS
-/// (`tcp_min_snd_mss`).
+/// Minimum MTU accepted by Linux (`net.ipv4.route.min_pmtu`).
 const LEAST_MTU: u32 = 552;
+/// Minimum MSS accepted by Linux (`tcp_min_snd_mss`).
 pub(super) const LEAST_SEGMENT: u32 = 48;
 /// Maximum window that a single segment may fill: the default MSS.
 const SMALL_WINDOW: u64 = 536;
-/// Bytes of the IPv4 and TCP headers; `LEAST_PACKET`: minimum packet size (RFC 791).
+/// Bytes of the IPv4 and TCP headers.
 pub(super) const HEADERS: u32 = 40;
+/// Minimum packet size (RFC 791), bytes.
 const LEAST_PACKET: u32 = 68;
 const TCP_HEADER: u32 = 20;
 

@@ -33,8 +33,9 @@ const LEAST_WINDOW: f64 = 11.0;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Search {
     how: MtuProbing,
-    /// Packet size that passes, bytes; `high`: packet size that may pass.
+    /// Packet size that passes, bytes.
     low: u32,
+    /// Packet size that may pass, bytes.
     high: u32,
     /// Bytes of the headers and options of every segment.
     overhead: u32,

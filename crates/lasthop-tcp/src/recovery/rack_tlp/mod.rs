@@ -134,8 +134,9 @@ struct AckSummary {
     has_retransmitted: bool,
     /// Whether the timer is to be restarted.
     sets_timer: bool,
-    /// Number of segments delivered; `lost`: number of originals newly declared lost.
+    /// Number of segments delivered.
     delivered: u32,
+    /// Number of originals newly declared lost.
     lost: u32,
     /// Number of retransmissions newly declared lost.
     lost_again: u32,
@@ -145,9 +146,9 @@ struct AckSummary {
     prior_una: u64,
     /// Start of the lowest segment that arrived after higher ones and was never retransmitted.
     overtaken: Option<u64>,
-    /// Send times of the first and last segments newly acknowledged and never retransmitted;
-    /// `sacked_sent`: of those newly SACKed.
+    /// Send times of the first and last segments newly acknowledged and never retransmitted.
     acked_sent: Option<(Instant, Instant)>,
+    /// Send times of the first and last segments newly SACKed and never retransmitted.
     sacked_sent: Option<(Instant, Instant)>,
 }
 
