@@ -70,6 +70,6 @@ mod tests {
             assert_eq!(estimate.get(), Some(ms(found)));
         }
         estimate.on_data(at(90), 2001, 1000);
-        assert_eq!(estimate.get(), Some(ms(30)), "a window tells of less only");
+        assert_eq!(estimate.get(), Some(ms(30)), "a window only lowers the estimate");
     }
 }
