@@ -62,8 +62,6 @@ pub(super) struct Receiver {
     rtt: Option<Box<ReceiverRtt>>,
     /// Advertised window, for a host whose window is not constant.
     pub window: Option<Box<ReceiveWindow>>,
-    /// Whether the application reads data immediately, as a simulated one does.
-    pub reads_at_once: bool,
     /// Timestamp echoed by the latest data segment of the peer.
     echoed: u32,
 }
@@ -89,7 +87,6 @@ impl Receiver {
             compression: Compression::default(),
             rtt: None,
             window: None,
-            reads_at_once: true,
             echoed: 0,
         }
         .of_host(config)
@@ -120,7 +117,6 @@ impl Receiver {
             compression,
             rtt,
             window,
-            reads_at_once: _,
             echoed,
         } = self;
         [*rcv_nxt, *last_ack_sent] = [u64::from(!config.handshake); 2];

@@ -130,13 +130,9 @@ impl<A: Admission> Endpoint<A> {
         length: u64,
     ) {
         let control = segment.flags & (flags::SYN | flags::FIN) != 0;
-        if self.receiver.reads_at_once {
-            self.is_ack_pending |= segment.flags & flags::SYN != 0 && self.role == Role::Opener;
-        }
         let before = self.receiver.rcv_nxt;
         let timers = &mut self.sender.flight.timers;
         self.receiver.receive(&self.config, timers, now, seq, seq + length, control);
-        let rcv_nxt = self.receiver.rcv_nxt;
         if before == 0
             && self.role == Role::Opener
             && self.sender.flight.has_lost_syn()
@@ -149,9 +145,7 @@ impl<A: Admission> Endpoint<A> {
         {
             memory.begin(now);
         }
-        if self.receiver.reads_at_once && rcv_nxt > before.max(1) {
-            self.receiver.read_up_to(now, rcv_nxt - 1, true, true);
-        }
+        A::on_received(self, now, segment, before);
     }
 
     /// Returns the properties of a segment for the receiver of a host, before it is received.

@@ -65,6 +65,11 @@ pub trait Admission: Sized {
     #[doc(hidden)]
     fn on_acknowledged(_: &mut Endpoint<Self>, _looks: bool) {}
 
+    /// Called after a Linux host has received the data, SYN or FIN of `segment`. `before`: RCV.NXT
+    /// until then.
+    #[doc(hidden)]
+    fn on_received(_: &mut Endpoint<Self>, _now: Instant, _segment: &TcpHeader, _before: u64) {}
+
     /// Returns the next segment with data, like [`Endpoint::poll_transmit`].
     #[doc(hidden)]
     fn poll_data(end: &mut Endpoint<Self>, now: Instant, header: &mut TcpHeader) -> Option<u32> {
@@ -155,7 +160,6 @@ impl<A: Admission> Endpoint<A> {
             self.sender.adopt_handshake(fresh.sender);
         }
         (self.config, self.receiver) = (fresh.config, fresh.receiver);
-        self.receiver.reads_at_once = false;
         (self.ecn, self.blocks, self.has_extras) = (fresh.ecn, fresh.blocks, fresh.has_extras);
         (self.full_bytes, self.ack_bytes) = (fresh.full_bytes, fresh.ack_bytes);
         self.receiver.window = window;

@@ -318,7 +318,6 @@ impl Endpoint<Host> {
         };
         let mut endpoint = Endpoint::with(&config, Role::Opener, boot_offset, host);
         endpoint.receiver.window = Some(Box::new(window));
-        endpoint.receiver.reads_at_once = false;
         endpoint
     }
 
