@@ -123,7 +123,24 @@ impl SendBuffer {
     /// window of the peer.
     pub fn begin_write(&mut self, segment: u64, window: u64) {
         self.segment = segment;
-        self.piece = Some((LARGEST_PIECE.min(window / 2) / segment).max(1) * segment);
+        self.piece = Some(self.full_piece(window));
+    }
+
+    /// Bytes of a full piece: whole segments in at most half of the peer's `window`, or one segment
+    /// without segmentation offload.
+    fn full_piece(&self, window: u64) -> u64 {
+        let largest = if self.offload { LARGEST_PIECE.min(window / 2) } else { 0 };
+        (largest / self.segment).max(1) * self.segment
+    }
+
+    /// Returns how much of `bytes` is added to one piece, and whether that is the last one, which has
+    /// `held` unsent bytes. A new piece needs room in the buffer. `full`: bytes of a full piece.
+    fn next_piece(&self, bytes: u64, held: u64, full: u64, fill: &Fill) -> (u64, bool) {
+        match if held > 0 { full.saturating_sub(held) } else { 0 } {
+            0 if self.is_full(fill) => (0, false),
+            0 => (bytes.min(full), false),
+            left => (bytes.min(left), true),
+        }
     }
 
     /// Adds data to one piece, for a socket that has sent all data up to `sent`: to the last unsent
@@ -133,12 +150,11 @@ impl SendBuffer {
         let goal = self.piece.unwrap_or(self.segment);
         let write_end = sent + fill.unsent;
         let held = if is_closed { 0 } else { self.last_piece(write_end, sent) };
-        let left = if held > 0 { goal.saturating_sub(held) } else { 0 };
-        if left == 0 && self.is_full(fill) {
+        let (taken, joins) = self.next_piece(bytes, held, goal, fill);
+        if taken == 0 {
             return 0;
         }
-        let taken = bytes.min(if left > 0 { left } else { goal });
-        if left > 0 {
+        if joins {
             self.ends.pop_back();
         }
         self.ends.push_back(write_end + taken);
@@ -262,9 +278,7 @@ impl SendBuffer {
     }
 
     fn take(&mut self, fill: &Fill) -> u64 {
-        let half = (fill.peer_window / 2).max(self.segment);
-        let most = if self.offload { LARGEST_PIECE } else { self.segment };
-        let piece = self.piece.unwrap_or(most.min(half) / self.segment * self.segment);
+        let full = self.full_piece(fill.peer_window);
         let leaves_with = if self.offload { 2 * self.segment } else { self.segment };
         let mut fill = *fill;
         let mut taken = 0;
@@ -277,20 +291,11 @@ impl SendBuffer {
             fill.unsent -= leaves;
             fill.pieces += leaves.div_ceil(leaves_with);
             self.tail = self.tail.min(fill.unsent);
-            if self.tail == 0 && self.is_full(&fill) {
+            let (more, joins) = self.next_piece(self.waiting, self.tail, full, &fill);
+            if more == 0 {
                 return taken;
             }
-            let more = (piece - self.tail.min(piece)).min(self.waiting);
-            if more == 0 && (self.waiting == 0 || self.is_full(&fill)) {
-                return taken;
-            }
-            let more = if more > 0 {
-                self.tail += more;
-                more
-            } else {
-                self.tail = piece.min(self.waiting);
-                self.tail
-            };
+            self.tail = if joins { self.tail + more } else { more };
             self.waiting -= more;
             taken += more;
             fill.written += more;
