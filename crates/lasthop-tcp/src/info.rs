@@ -149,7 +149,7 @@ impl<A: Admission> Endpoint<A> {
             back_off: flight.rtt.back_offs(),
             rtt: flight.rtt.srtt(),
             rtt_variation: flight.rtt.variation(),
-            peer_window: flight.peer_window,
+            peer_window: flight.peer.window,
             receive_window: self.advertised_window.into(),
             segment: flight.mss,
             pending,

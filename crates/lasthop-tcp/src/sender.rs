@@ -151,25 +151,12 @@ impl Sender {
         }
     }
 
-    /// Processes the window of `bytes` advertised by segment `seq`, which acknowledges `ack`.
-    /// Returns `true` if the window is unchanged (RFC 5681, section 2, (e)).
-    ///
-    /// Old segments do not update the window: RFC 9293, section 3.10.7.4, excludes an
-    /// acknowledgment below SND.UNA and a segment sent before the one of the latest update
-    /// (SND.WL1, SND.WL2).
+    /// Processes the window of `bytes` advertised by segment `seq`, which acknowledges `ack`. Returns
+    /// `true` if an ACK with this window may be a duplicate (RFC 5681, section 2, (e)).
     #[inline]
     pub(super) fn update_peer_window(&mut self, seq: u64, ack: u64, bytes: u64) -> bool {
         let flight = &mut self.flight;
-        if flight.config.conventions == Conventions::Linux {
-            return !flight.update_window_as_linux(seq, ack, bytes);
-        }
-        let is_same = flight.peer_window == bytes;
-        if ack >= flight.snd_una && (flight.window_seq, flight.window_ack) <= (seq, ack) {
-            flight.peer_window = bytes;
-            flight.window_seq = seq;
-            flight.window_ack = ack;
-        }
-        is_same
+        flight.peer.update(flight.config.conventions, flight.snd_una, seq, ack, bytes)
     }
 
     /// Returns `true` if `ack` is at most SND.MAX.

@@ -114,7 +114,7 @@ impl BlockSender {
     /// the newest block, then the next block.
     pub fn poll(&mut self, flight: &mut Flight, now: Instant) -> Option<Unit> {
         self.next_start = self.next_start.max(flight.snd_una.min(1));
-        let window = flight.law.window().min(flight.peer_window);
+        let window = flight.law.window().min(flight.peer.window);
         let repairs = self.blocks.iter().position(|block| block.due > 0);
         let place = match repairs {
             Some(place) => place,
@@ -157,7 +157,7 @@ impl BlockSender {
     /// Starts a block with the next window of data. Returns `false` if there is no data to send, or
     /// no room for a unit.
     fn begin(&mut self, flight: &Flight, window: u64) -> bool {
-        let end = flight.write_end.min(flight.snd_una + flight.peer_window);
+        let end = flight.write_end.min(flight.snd_una + flight.peer.window);
         let waiting = end.saturating_sub(self.next_start);
         let least = self.keys.min_segment.get().min(self.most);
         let size = (window / u64::from(self.keys.granularity)).clamp(least, self.most);

@@ -16,14 +16,14 @@ impl Connection {
     /// [`Self::note_copy`] is called.
     #[inline(always)]
     pub fn has_retransmitted(&self) -> bool {
-        self.sender.flight.resent != Resent::Nothing
+        self.sender.flight.output.resent != Resent::Nothing
     }
 
     /// Records that the segment of `header`, which is sent now, [is a
     /// retransmission](Self::has_retransmitted); `peer` is the other endpoint. Returns its ordinal
     /// among the copies of its bytes, starting at 1, which must be passed to the peer on arrival.
     pub fn note_copy<X>(&mut self, now: Instant, header: &Header<X>, peer: &mut Connection) -> u8 {
-        let resent = std::mem::replace(&mut self.sender.flight.resent, Resent::Nothing);
+        let resent = std::mem::replace(&mut self.sender.flight.output.resent, Resent::Nothing);
         let (seq, end) = peer.span(header);
         peer.receiver.note_copy(now, (seq, end), resent == Resent::All)
     }

@@ -97,7 +97,7 @@ impl<A: Admission> Endpoint<A> {
             && flight.stream.fin_at == u64::MAX
             && !self.receiver.has_holes()
             && segment.sack_blocks == 0
-            && u64::from(segment.window) == flight.peer_window
+            && u64::from(segment.window) == flight.peer.window
     }
 
     /// Retransmits the losses reported by the acknowledgment of a segment with data, before the
@@ -225,7 +225,7 @@ impl<A: Admission> Endpoint<A> {
     /// rounding unit of the window scale.
     pub(super) fn acceptable_number(&self) -> u64 {
         let flight = &self.sender.flight;
-        let edge = flight.snd_una + flight.peer_window;
+        let edge = flight.snd_una + flight.peer.window;
         let unit = self.receiver.window.as_ref().map_or(1, |window| window.unit());
         match self.is_linux && flight.snd_max >= edge + unit {
             true => edge,

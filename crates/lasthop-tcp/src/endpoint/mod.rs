@@ -435,7 +435,7 @@ impl<A: Admission> Endpoint<A> {
         }
         if self.sender.flight.timers.is_due(Timer::Persist, now) {
             self.sender.flight.timers.stop(Timer::Persist);
-            if self.sender.flight.peer_window > 0 {
+            if self.sender.flight.peer.window > 0 {
                 self.sender.send_what_fits();
             }
         }

@@ -172,7 +172,7 @@ impl Connection {
     #[inline]
     fn poll_any(&mut self, now: Instant, header: &mut TcpHeader) -> Option<u32> {
         if let Some(departed) = self.burst.departed.pop_front() {
-            self.sender.flight.resent =
+            self.sender.flight.output.resent =
                 if departed.is_again { Resent::All } else { Resent::Nothing };
             *header = departed.header;
             return Some(departed.bytes);

@@ -14,7 +14,7 @@ impl Flight {
     pub(crate) fn new_ack(&mut self, now: Instant, ack: u64) -> u64 {
         let acked = ack - self.snd_una;
         self.duplicates.clear();
-        self.limited_transmit_due = false;
+        self.losses.limited_transmit_due = false;
         self.losses.limited_bytes = 0;
         if self.losses.timed_out_at == Some(0) && self.snd_una == 0 {
             self.rtt.after_lost_syn();
@@ -108,7 +108,7 @@ impl Flight {
 
     /// Prepares for the processing of an ACK.
     pub(crate) fn begin_ack(&mut self) {
-        self.piece.since_ack = 0;
+        self.output.piece.since_ack = 0;
     }
 
     /// Bytes declared lost so far, in full segments.

@@ -63,7 +63,7 @@ impl Flight {
         }
         self.counters.fast_retransmits += 1;
         self.timed = None;
-        self.limited_transmit_due = false;
+        self.losses.limited_transmit_due = false;
         self.restart_timer(now);
         is_cut
     }
@@ -114,19 +114,19 @@ impl Flight {
     /// Handles one of the first duplicates, which permit one new segment each (RFC 3042).
     pub(crate) fn limited_transmit(&mut self) {
         if self.config.limited_transmit {
-            self.limited_transmit_due = true;
+            self.losses.limited_transmit_due = true;
         }
     }
 
     /// Takes the segment that limited transmit permits, if the windows do.
     #[inline]
     pub(crate) fn poll_limited_transmit(&mut self) -> Option<u64> {
-        if self.limited_transmit_due { self.limited_transmit_segment() } else { None }
+        if self.losses.limited_transmit_due { self.limited_transmit_segment() } else { None }
     }
 
     #[cold]
     fn limited_transmit_segment(&mut self) -> Option<u64> {
-        self.limited_transmit_due = false;
+        self.losses.limited_transmit_due = false;
         // RFC 5681, section 3.2: "previously unsent data". ns-2 does not check this.
         let is_unsent = self.snd_nxt == self.snd_max || self.config.conventions == Conventions::Ns2;
         if !is_unsent || !self.fits_receiver() {
@@ -169,7 +169,7 @@ impl Flight {
             self.declare_lost(self.snd_una);
         }
         self.duplicates.clear();
-        self.limited_transmit_due = false;
+        self.losses.limited_transmit_due = false;
         self.losses.limited_bytes = 0;
         if self.snd_una == 0 && self.config.conventions != Conventions::Ns2 {
             self.on_syn_timeout();

@@ -4,6 +4,7 @@ mod acks;
 mod kept;
 mod losses;
 mod pauses;
+mod peer_window;
 mod rates;
 mod sending;
 mod writing;
@@ -11,7 +12,6 @@ mod writing;
 use crate::config::{Config, Conventions, UndoKind, WritePolicy};
 use crate::congestion_control::{CongestionControl, Law, Passage};
 use crate::loss::duplicates::DuplicateAcks;
-use crate::pacer::Pacer;
 use crate::rtt::RttEstimator;
 use crate::send_buffer::SendBuffer;
 use crate::sender::SenderCounters;
@@ -22,7 +22,9 @@ use crate::validation::Validation;
 use crate::wheel::Wheel;
 use kept::Kept;
 use lasthop_base::units::{Duration, Instant};
-use sending::Piece;
+use peer_window::PeerWindow;
+use sending::Output;
+pub(crate) use sending::Resent;
 use writing::Stream;
 
 /// Data in flight, and the state shared by all recovery schemes.
@@ -41,14 +43,7 @@ pub struct Flight {
     pub(crate) write_end: u64,
     /// Segmentation of written data.
     pub(crate) stream: Stream,
-    /// Start and end of a larger segment by which a socket probes the path MTU.
-    pub(crate) mtu_probe: Option<(u64, u64)>,
-    /// Receive window that the peer advertised, in bytes (SND.WND).
-    pub(crate) peer_window: u64,
-    /// Sequence number of the segment that updated the window last (SND.WL1).
-    pub(crate) window_seq: u64,
-    /// Its acknowledgment number (SND.WL2).
-    pub(crate) window_ack: u64,
+    pub(crate) peer: PeerWindow,
     pub(crate) law: Law,
     pub(crate) rtt: RttEstimator,
     pub(crate) duplicates: DuplicateAcks,
@@ -57,33 +52,18 @@ pub struct Flight {
     kept: Kept,
     parts: Parts,
     pub(crate) hints: Hints,
-    pacer: Option<Pacer>,
-    /// GSO segment in progress, for a host that sends these.
-    piece: Piece,
+    pub(crate) output: Output,
     /// Send buffer with data that waits for room, under [`Config::autotuning`].
     buffer: Option<Box<SendBuffer>>,
     pub(crate) undo: Undo,
     /// Under [`Config::window_validation`].
     validation: Option<Box<Validation>>,
-    /// Send time of the latest segment, if tracked.
-    sent_at: Instant,
-    /// One past the last byte that the windows of congestion control, recovery and receiver permit.
-    allowed: u64,
-    /// Whether new data below `allowed` is all that may be sent, independent of recovery.
-    is_plain: bool,
-    /// Whether nothing may be sent before the next input.
-    is_quiet: bool,
-    /// Whether the send fast path applies: no segment records, pacing, idle restart or pending retransmission.
-    has_send_fast_path: bool,
-    /// Whether the segment sent last had been sent before.
-    pub(crate) resent: Resent,
+    gate: SendGate,
     /// The segment used for the RTT measurement: its end and send time (Karn's algorithm).
     pub(crate) timed: Option<(u64, Instant)>,
     /// Window after the handshake in segments; 1 after the loss of one SYN (ns-2) or two (RFC 6928,
     /// section 2).
     pub(crate) initial_window: f64,
-    /// Whether a duplicate ACK permits one new segment (RFC 3042).
-    pub(crate) limited_transmit_due: bool,
     pub(crate) losses: Losses,
     pub(crate) counters: SenderCounters,
 }
@@ -123,6 +103,26 @@ impl Parts {
     }
 }
 
+/// Which data may be sent next.
+#[derive(Clone, Copy, Debug)]
+struct SendGate {
+    /// One past the last byte that the windows of congestion control, recovery and receiver permit.
+    allowed: u64,
+    /// Whether new data below `allowed` is all that may be sent, independent of recovery.
+    is_plain: bool,
+    /// Whether nothing may be sent before the next input.
+    is_quiet: bool,
+    /// Whether the send fast path applies: no segment records, pacing, idle restart or pending
+    /// retransmission.
+    has_fast_path: bool,
+}
+
+impl SendGate {
+    fn new(has_fast_path: bool) -> Self {
+        SendGate { allowed: 0, is_plain: true, is_quiet: true, has_fast_path }
+    }
+}
+
 /// Information in ACKs in addition to the acknowledgment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Hints {
@@ -156,16 +156,10 @@ pub(crate) struct Losses {
     pub extra_cwr_marks: u64,
     /// Number of reductions up to which no mark with CWR is required because they were undone.
     pub undone_reductions: u64,
+    /// Whether a duplicate ACK permits one new segment (RFC 3042).
+    limited_transmit_due: bool,
     /// Bytes sent by limited transmit since the latest ACK for new data.
     limited_bytes: u64,
-}
-
-/// Part of a segment that had been sent before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Resent {
-    Nothing,
-    Part,
-    All,
 }
 
 /// Quantity from which a reduction is computed.
@@ -208,31 +202,21 @@ impl Flight {
             snd_max: first,
             write_end: first,
             stream: Stream::new(config),
-            mtu_probe: None,
-            peer_window: config.first_window(),
-            window_seq: 0,
-            window_ack: 0,
+            peer: PeerWindow::new(config.first_window()),
             law: Law::new(config, first_cwnd(config, config.initial_window)),
             rtt: RttEstimator::new(config, boot_offset),
             duplicates: DuplicateAcks::new(config.dupack_threshold),
             timers: first_timers(config, boot_offset),
-            has_send_fast_path: has_send_fast_path(config, &kept, &parts),
+            gate: SendGate::new(has_send_fast_path(config, &kept, &parts)),
             kept,
             parts,
             hints: Hints::default(),
-            pacer: config.pacing.then(Pacer::new),
-            piece: Piece::default(),
+            output: Output::new(config.pacing),
             buffer: config.autotuning.then(|| Box::new(SendBuffer::new(config))),
             undo: Undo::new(config),
             validation: config.window_validation.then(Box::default),
-            sent_at: Instant::ZERO,
-            allowed: 0,
-            is_plain: true,
-            is_quiet: true,
-            resent: Resent::Nothing,
             timed: None,
             initial_window: config.initial_window,
-            limited_transmit_due: false,
             losses: Losses::default(),
             counters: SenderCounters::default(),
         }
@@ -262,10 +246,7 @@ impl Flight {
             snd_max,
             write_end,
             stream,
-            mtu_probe,
-            peer_window,
-            window_seq,
-            window_ack,
+            peer,
             law,
             rtt,
             duplicates,
@@ -273,20 +254,13 @@ impl Flight {
             kept,
             parts,
             hints,
-            pacer,
-            piece,
+            output,
             buffer,
             undo,
             validation,
-            sent_at,
-            allowed,
-            is_plain,
-            is_quiet,
-            has_send_fast_path,
-            resent,
+            gate,
             timed,
             initial_window,
-            limited_transmit_due,
             losses,
             counters: _,
         } = self;
@@ -295,14 +269,12 @@ impl Flight {
         }
         let first = u64::from(!config.handshake);
         [*snd_una, *snd_nxt, *snd_max, *write_end] = [first; 4];
-        [*window_seq, *window_ack, *allowed] = [0; 3];
-        [*is_plain, *is_quiet, *limited_transmit_due] = [true, true, false];
-        *has_send_fast_path = self::has_send_fast_path(config, kept, parts);
-        (*mtu_probe, *timed) = (None, None);
+        *gate = SendGate::new(has_send_fast_path(config, kept, parts));
+        *timed = None;
         (*hints, *losses) = (Hints::default(), Losses::default());
-        (*resent, *sent_at) = (Resent::Nothing, Instant::ZERO);
-        *peer_window = config.first_window();
-        (*piece, *undo) = (Piece::default(), Undo::new(config));
+        *peer = PeerWindow::new(config.first_window());
+        *output = Output::new(output.pacer.is_some());
+        *undo = Undo::new(config);
         *timers = first_timers(config, boot_offset);
         *rtt = RttEstimator::new(config, boot_offset);
         *duplicates = DuplicateAcks::new(config.dupack_threshold);
@@ -311,9 +283,6 @@ impl Flight {
         kept.reset();
         if let Some(validation) = validation {
             **validation = Validation::default();
-        }
-        if let Some(pacer) = pacer {
-            *pacer = Pacer::new();
         }
         if let Some(buffer) = buffer {
             **buffer = SendBuffer::new(config);
@@ -341,7 +310,7 @@ impl Flight {
     /// Starts to retransmit all outstanding data, from the oldest byte onwards.
     pub(crate) fn go_back(&mut self) {
         self.snd_nxt = self.snd_una;
-        self.has_send_fast_path = false;
+        self.gate.has_fast_path = false;
     }
 
     /// Records of outstanding segments, for a connection that keeps them.
@@ -378,11 +347,11 @@ impl Flight {
     #[inline(always)]
     pub(crate) fn refresh(&mut self, inflation: u32, is_plain: bool) {
         let window = self.law.window() + u64::from(inflation) * self.mss;
-        self.allowed = if self.snd_una == 0 {
+        self.gate.allowed = if self.snd_una == 0 {
             // No data follows a SYN before it is acknowledged.
             1
         } else {
-            self.snd_una + window.min(self.peer_window)
+            self.snd_una + window.min(self.peer.window)
         };
         if self.parts.joins_writes {
             self.limit_joined(window);
@@ -395,18 +364,18 @@ impl Flight {
     #[inline(always)]
     pub(crate) fn refresh_calm(&mut self) {
         let window = self.law.window();
-        self.allowed = self.snd_una + window.min(self.peer_window);
+        self.gate.allowed = self.snd_una + window.min(self.peer.window);
         if self.parts.joins_writes {
             self.limit_joined(window);
         }
-        self.is_plain = true;
-        self.is_quiet = !self.has_next();
+        self.gate.is_plain = true;
+        self.gate.is_quiet = !self.has_next();
     }
 
     #[inline(always)]
     fn set_plain(&mut self, is_plain: bool) {
-        self.is_plain = is_plain && !self.limited_transmit_due;
-        self.is_quiet = self.is_plain && !self.has_next();
+        self.gate.is_plain = is_plain && !self.losses.limited_transmit_due;
+        self.gate.is_quiet = self.gate.is_plain && !self.has_next();
     }
 
     /// Returns `true` if a segment at `snd_nxt` exists and the windows permit it.
@@ -414,16 +383,17 @@ impl Flight {
     fn has_next(&self) -> bool {
         let end = self.snd_nxt + self.mss;
         if end + 1 < self.stream.first_message_end {
-            end <= self.allowed
+            end <= self.gate.allowed
         } else {
-            self.snd_nxt < self.write_end && self.segment_end_beyond(self.snd_nxt) <= self.allowed
+            self.snd_nxt < self.write_end
+                && self.segment_end_beyond(self.snd_nxt) <= self.gate.allowed
         }
     }
 
     /// Records that not only the windows determine transmissions, so that recovery has to be
     /// queried.
     pub(crate) fn stay_awake(&mut self) {
-        self.is_quiet = false;
+        self.gate.is_quiet = false;
     }
 
     /// Returns `true` if components other than recovery and congestion control process each ACK.
@@ -435,7 +405,7 @@ impl Flight {
     /// Returns `true` if nothing may be sent before the next input.
     #[inline]
     pub(crate) fn is_quiet(&self) -> bool {
-        self.is_quiet
+        self.gate.is_quiet
     }
 
     /// Takes the segment at `snd_nxt` if the windows permit it.
@@ -446,7 +416,7 @@ impl Flight {
             return None;
         }
         let end = self.segment_end(seq);
-        if end > self.allowed {
+        if end > self.gate.allowed {
             return None;
         }
         self.snd_nxt = end;
@@ -468,22 +438,7 @@ impl Flight {
             return self.snd_nxt == 0;
         }
         let end = self.segment_end(self.snd_nxt);
-        end <= self.snd_una + self.peer_window && end <= self.stream.held_from
-    }
-
-    /// Processes the window advertised by segment `seq`, which acknowledges `ack`, as Linux does
-    /// (RFC 9293, section 3.10.7.4). A segment with the sequence number of the latest update that
-    /// acknowledges no new data updates the window only to a larger value or 0. Returns `true` if
-    /// the window was updated, even to the same value: such an ACK is not a duplicate.
-    pub(crate) fn update_window_as_linux(&mut self, seq: u64, ack: u64, bytes: u64) -> bool {
-        let is_larger = bytes > self.peer_window || bytes == 0;
-        let is_update = ack > self.snd_una
-            || ack == self.snd_una
-                && (seq > self.window_seq || seq == self.window_seq && is_larger);
-        if is_update {
-            (self.peer_window, self.window_seq, self.window_ack) = (bytes, seq, ack);
-        }
-        is_update
+        end <= self.snd_una + self.peer.window && end <= self.stream.held_from
     }
 
     /// Returns `true` if unsent data exists and new data is not held back.
@@ -495,7 +450,7 @@ impl Flight {
     /// back.
     pub(crate) fn fits_window(&self) -> bool {
         self.snd_nxt < self.write_end
-            && self.segment_end(self.snd_nxt) <= self.snd_una + self.peer_window
+            && self.segment_end(self.snd_nxt) <= self.snd_una + self.peer.window
     }
 
     /// Changes the congestion control algorithm.
@@ -509,8 +464,8 @@ impl Flight {
         self.config.law = config.law;
         let rtt = Some(self.rtt.srtt()).filter(|rtt| *rtt > Duration::ZERO);
         self.law.on_established(now, rtt);
-        if config.pacing && self.pacer.is_none() {
-            self.pacer = Some(Pacer::new());
+        if config.pacing {
+            self.output.start_pacing();
         }
     }
 

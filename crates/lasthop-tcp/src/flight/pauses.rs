@@ -80,7 +80,7 @@ impl Flight {
     /// large by then.
     #[inline(never)]
     pub(super) fn look_at_pause(&mut self, now: Instant) {
-        let pause = now - std::mem::replace(&mut self.sent_at, now);
+        let pause = now - std::mem::replace(&mut self.output.sent_at, now);
         if self.config.conventions == Conventions::Linux {
             return;
         }
@@ -94,23 +94,23 @@ impl Flight {
             self.law.slow_start_to(less.cwnd.min(cwnd), less.ssthresh);
         }
         if self.law.cwnd() < cwnd {
-            self.allowed = self.allowed.min(self.edge_of(self.law.window()));
-            self.is_quiet = self.is_plain && !self.has_next();
+            self.gate.allowed = self.gate.allowed.min(self.edge_of(self.law.window()));
+            self.gate.is_quiet = self.gate.is_plain && !self.has_next();
         }
     }
 
     /// Handles an idle period before data is sent while none is outstanding. Linux does this before
     /// it forms GSO segments, which therefore do not exceed the window.
     pub(super) fn look_before_sending(&mut self, now: Instant) {
-        let (pause, rto) = (now - self.sent_at, self.rtt.rto());
+        let (pause, rto) = (now - self.output.sent_at, self.rtt.rto());
         let is_linux = self.config.conventions == Conventions::Linux;
         // A closed window defers this until it opens; the idle period continues (Linux:
         // `tcp_ack_update_window`).
-        let is_closed = self.snd_nxt >= self.snd_una + self.peer_window;
+        let is_closed = self.snd_nxt >= self.snd_una + self.peer.window;
         if !is_linux || is_closed || self.snd_una <= 1 || !self.has_unsent() || pause <= rto {
             return;
         }
-        self.sent_at = now;
+        self.output.sent_at = now;
         let (before, initial) = (self.law.cwnd(), self.config.initial_window);
         let mut cwnd = before;
         for _ in 0..pause.as_nanos() / rto.as_nanos().max(1) {
@@ -121,6 +121,6 @@ impl Flight {
         }
         let kept = (before / 2.0).floor() + (before / 4.0).floor();
         self.law.slow_start_to(cwnd, self.law.ssthresh().max(kept));
-        self.allowed = self.allowed.min(self.edge_of(self.law.window()));
+        self.gate.allowed = self.gate.allowed.min(self.edge_of(self.law.window()));
     }
 }

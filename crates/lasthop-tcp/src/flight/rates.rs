@@ -9,8 +9,8 @@ use lasthop_base::units::Duration;
 impl Flight {
     /// Limits transmission to `rate` bytes per second, and paces it.
     pub(crate) fn limit_pacing(&mut self, rate: f64) {
-        self.pacer.get_or_insert_with(Pacer::new).limit(rate);
-        self.has_send_fast_path = false;
+        self.output.start_pacing().limit(rate);
+        self.gate.has_fast_path = false;
     }
 
     /// Returns the pacing rate as reported by Linux, bytes per second. For an algorithm that does
@@ -37,6 +37,6 @@ impl Flight {
 
     /// Pacing limit set by an application, bytes per second, if any.
     pub(crate) fn pacing_limit(&self) -> Option<f64> {
-        self.pacer.as_ref().map(Pacer::most).filter(|rate| rate.is_finite())
+        self.output.pacer.as_ref().map(Pacer::most).filter(|rate| rate.is_finite())
     }
 }

@@ -2,7 +2,7 @@
 //! that a host with segmentation offload sends as one.
 
 use super::kept::Kept;
-use super::{Flight, Resent, has_send_fast_path};
+use super::{Flight, has_send_fast_path};
 use crate::congestion_control::CongestionControl;
 use crate::pacer::Pacer;
 use crate::recovery::{LossRecovery, Recovery};
@@ -21,6 +21,42 @@ pub(super) struct Piece {
     pub since_ack: u32,
     /// Bytes of the piece that have been sent.
     pub bytes: u64,
+}
+
+/// Part of a segment that had been sent before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Resent {
+    Nothing,
+    Part,
+    All,
+}
+
+/// Transmission of segments: pacing, the piece in progress, and the segment sent last.
+#[derive(Clone, Debug)]
+pub(crate) struct Output {
+    pub(super) pacer: Option<Pacer>,
+    /// GSO segment in progress, for a host that sends these.
+    pub(super) piece: Piece,
+    /// Send time of the latest segment, if tracked.
+    pub(super) sent_at: Instant,
+    /// Whether the segment sent last had been sent before.
+    pub resent: Resent,
+}
+
+impl Output {
+    pub(super) fn new(has_pacing: bool) -> Self {
+        Output {
+            pacer: has_pacing.then(Pacer::new),
+            piece: Piece::default(),
+            sent_at: Instant::ZERO,
+            resent: Resent::Nothing,
+        }
+    }
+
+    /// Paces segments from now on.
+    pub(super) fn start_pacing(&mut self) -> &mut Pacer {
+        self.pacer.get_or_insert_with(Pacer::new)
+    }
 }
 
 /// Rate below which an algorithm that paces sends single segments, bytes per second: 1.2 Mbps.
@@ -46,7 +82,10 @@ fn piece_size(rate: f64, min_rtt: Option<Duration>) -> u64 {
 impl Flight {
     /// Time for which pacing delays the next segment.
     pub(crate) fn until_departure(&self, now: Instant) -> Duration {
-        self.pacer.as_ref().map_or(Duration::ZERO, |pacer| pacer.next().saturating_since(now))
+        self.output
+            .pacer
+            .as_ref()
+            .map_or(Duration::ZERO, |pacer| pacer.next().saturating_since(now))
     }
 
     /// Maximum number of segments in a piece.
@@ -64,7 +103,7 @@ impl Flight {
 
     /// Returns `true` if a part of a piece has not been sent.
     pub(crate) fn is_within_piece(&self) -> bool {
-        self.piece.left > 0
+        self.output.piece.left > 0
     }
 
     /// Returns `true` if a piece smaller than usual is deferred, because the window has room for
@@ -78,16 +117,17 @@ impl Flight {
         let unsent = self.write_end - self.snd_nxt;
         let chunk = self.chunk_end() - self.snd_nxt;
         let is_single = !self.config.offload || chunk <= self.mss;
-        if self.piece.left > 0 || !is_recent || is_single || self.stream.sends_short_segment {
+        if self.output.piece.left > 0 || !is_recent || is_single || self.stream.sends_short_segment
+        {
             return false;
         }
-        let window = self.snd_una + self.peer_window;
+        let window = self.snd_una + self.peer.window;
         let limit = (u64::from(room) * self.mss).min(window.saturating_sub(self.snd_nxt));
         // No later send call adds data to a chunk that is followed by others, or that ends a
         // record.
         let is_fixed =
             chunk < unsent && limit >= chunk || self.stream.is_record_closed && limit > chunk;
-        let share = self.peer_window.min(self.law.window()) / DEFERRED_SHARE;
+        let share = self.peer.window.min(self.law.window()) / DEFERRED_SHARE;
         let srtt = self.rtt.srtt();
         !is_fixed
             && limit < self.largest_piece() * self.mss
@@ -104,20 +144,21 @@ impl Flight {
 
     /// Returns `true` if the peer's window has room for more than `room` segments.
     pub(crate) fn has_room_at_peer(&self, room: u32) -> bool {
-        self.snd_nxt + u64::from(room) * self.mss < self.snd_una + self.peer_window
+        self.snd_nxt + u64::from(room) * self.mss < self.snd_una + self.peer.window
     }
 
     /// Starts a piece before a new segment is sent. `room`: number of segments for which the window
     /// has room (Linux: `tcp_tso_autosize`).
     pub(crate) fn begin_piece(&mut self, room: u32) {
-        if self.piece.left > 0 {
+        if self.output.piece.left > 0 {
             return;
         }
         let most = self.largest_piece();
-        let end = self.chunk_end().min(self.snd_una + self.peer_window).min(self.stream.held_from);
+        let end = self.chunk_end().min(self.snd_una + self.peer.window).min(self.stream.held_from);
         let waiting = end.saturating_sub(self.snd_nxt).div_ceil(self.mss);
         let size = most.min(room.into()).min(waiting).max(1) as u32;
-        self.piece = Piece { size, left: size, bytes: 0, since_ack: self.piece.since_ack + 1 };
+        self.output.piece =
+            Piece { size, left: size, bytes: 0, since_ack: self.output.piece.since_ack + 1 };
     }
 
     /// Returns `true` if the segment at `seq` ends a piece or a send call, so that PSH is set.
@@ -130,21 +171,21 @@ impl Flight {
     /// alone do not.
     #[inline(always)]
     pub(crate) fn poll(&mut self, now: Instant, recovery: &mut Recovery) -> Option<(u64, u64)> {
-        if self.is_quiet || self.is_held_back(now) {
+        if self.gate.is_quiet || self.is_held_back(now) {
             return None;
         }
-        let was_plain = self.is_plain;
+        let was_plain = self.gate.is_plain;
         let (seq, end) = if was_plain {
             let seq = self.snd_nxt;
             let end = self.segment_end(seq);
             self.snd_nxt = end;
-            self.is_quiet = !self.has_next();
+            self.gate.is_quiet = !self.has_next();
             (seq, end)
         } else {
             let chosen = self.choose(now, recovery);
             if chosen.is_none() {
                 // The window has closed meanwhile, which ends the piece.
-                self.piece.left = 0;
+                self.output.piece.left = 0;
             }
             chosen?
         };
@@ -161,13 +202,13 @@ impl Flight {
     pub(crate) fn poll_full(&mut self, now: Instant) -> Option<u64> {
         let seq = self.snd_nxt;
         let end = seq + self.mss;
-        let is_plain = !self.is_quiet && self.is_plain && self.has_send_fast_path;
+        let is_plain = !self.gate.is_quiet && self.gate.is_plain && self.gate.has_fast_path;
         if !is_plain || end + 1 >= self.stream.first_message_end {
             return None;
         }
         debug_assert!(seq >= self.snd_max, "retransmissions do not take the fast path");
         self.snd_nxt = end;
-        self.is_quiet = !self.has_next();
+        self.gate.is_quiet = !self.has_next();
         self.note_new(now, end);
         self.law.on_sent(now, self.mss);
         Some(seq)
@@ -189,7 +230,7 @@ impl Flight {
         if self.config.pieces > 0 && seq < self.snd_max {
             // Sends the part within the window. The oldest segment serves as a probe of a closed
             // one.
-            let room = (self.snd_una + self.peer_window).saturating_sub(seq);
+            let room = (self.snd_una + self.peer.window).saturating_sub(seq);
             let (most, fin_at) = (self.mss, self.stream.fin_at);
             let records = self.records_mut();
             let index = records.index_of(seq);
@@ -206,8 +247,8 @@ impl Flight {
     /// Returns `true` if pacing delays the next segment. It does not if no data is outstanding.
     #[inline]
     pub(crate) fn is_held_back(&self, now: Instant) -> bool {
-        let is_early = |pacer: &Pacer| now < pacer.next() && self.piece.left == 0;
-        self.pacer.as_ref().is_some_and(is_early) && self.snd_una < self.snd_max
+        let is_early = |pacer: &Pacer| now < pacer.next() && self.output.piece.left == 0;
+        self.output.pacer.as_ref().is_some_and(is_early) && self.snd_una < self.snd_max
     }
 
     /// Records the transmission of the segment `[seq, end)`.
@@ -217,9 +258,9 @@ impl Flight {
             self.look_at_pause(now);
         }
         self.note_sent(now, seq, end);
-        if !self.has_send_fast_path {
+        if !self.gate.has_fast_path {
             self.keep(now, seq, end);
-            if self.pacer.is_some() {
+            if self.output.pacer.is_some() {
                 self.pace(now, end - seq);
             }
         }
@@ -230,7 +271,7 @@ impl Flight {
     #[inline(always)]
     fn note_sent(&mut self, now: Instant, seq: u64, end: u64) {
         if seq < self.snd_max {
-            self.resent = if end > self.snd_max { Resent::Part } else { Resent::All };
+            self.output.resent = if end > self.snd_max { Resent::Part } else { Resent::All };
         }
         if end > self.snd_max {
             return self.note_new(now, end);
@@ -262,7 +303,7 @@ impl Flight {
     fn keep(&mut self, now: Instant, seq: u64, end: u64) {
         match &mut self.kept {
             Kept::Nothing => {
-                self.has_send_fast_path = self.snd_nxt >= self.snd_max
+                self.gate.has_fast_path = self.snd_nxt >= self.snd_max
                     && has_send_fast_path(&self.config, &self.kept, &self.parts);
             }
             Kept::Departures(departures) => departures.on_sent(now, seq, end),
@@ -286,11 +327,12 @@ impl Flight {
         if self.stream.record_ends.contains(&end) && end == self.snd_max {
             records.end_record();
         }
-        if self.piece.left > 0 && end == self.snd_max {
-            self.piece.left -= 1;
-            if self.piece.left == 0 {
+        if self.output.piece.left > 0 && end == self.snd_max {
+            self.output.piece.left -= 1;
+            if self.output.piece.left == 0 {
                 let ends_write = self.buffer.as_mut().is_some_and(|buffer| buffer.is_pushed(end));
-                records.end_piece(self.piece.size > 1 || ends_write || end == self.write_end);
+                records
+                    .end_piece(self.output.piece.size > 1 || ends_write || end == self.write_end);
             }
         }
         if self.snd_max == self.write_end && self.has_room_for_more() {
@@ -320,18 +362,18 @@ impl Flight {
     /// Sets the time of the next segment after the transmission of `bytes`.
     fn pace(&mut self, now: Instant, bytes: u64) {
         let srtt = self.rtt.srtt();
-        let Some(pacer) = &mut self.pacer else { return };
+        let Some(pacer) = &mut self.output.pacer else { return };
         if srtt == Duration::ZERO {
             return;
         }
         // At least one segment per RTT: a window below one segment must not stop the sender.
         let rate = self.law.pacing_rate(srtt).max(pacer.least(self.mss, srtt)).min(pacer.most());
         if self.config.pieces > 0 {
-            self.piece.bytes += bytes;
-            if self.piece.left > 0 {
+            self.output.piece.bytes += bytes;
+            if self.output.piece.left > 0 {
                 return;
             }
-            let bytes = std::mem::take(&mut self.piece.bytes);
+            let bytes = std::mem::take(&mut self.output.piece.bytes);
             // A connection without handshake has sent no SYN that counts.
             let segments = self.counters.segments_sent + u64::from(!self.config.handshake);
             pacer.on_piece_sent(now, bytes, rate, segments);

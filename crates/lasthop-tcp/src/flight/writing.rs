@@ -34,6 +34,8 @@ pub(crate) struct Stream {
     pub(super) message_ends: VecDeque<u64>,
     /// The first of these ends, or 0.
     pub(super) first_message_end: u64,
+    /// Start and end of a larger segment by which a socket probes the path MTU.
+    pub mtu_probe: Option<(u64, u64)>,
 }
 
 impl Stream {
@@ -51,6 +53,7 @@ impl Stream {
             held_from: u64::MAX,
             message_ends: VecDeque::new(),
             first_message_end: 0,
+            mtu_probe: None,
         }
     }
 
@@ -95,7 +98,7 @@ impl Flight {
             return;
         }
         if self.stream.fin_at != u64::MAX {
-            self.allowed = self.edge_of(window);
+            self.gate.allowed = self.edge_of(window);
             return;
         }
         let waits =
@@ -107,7 +110,7 @@ impl Flight {
             let short = (self.write_end - start) % self.mss;
             if short > 0 {
                 self.stream.held_from = self.write_end - short;
-                self.allowed = self.allowed.min(self.stream.held_from);
+                self.gate.allowed = self.gate.allowed.min(self.stream.held_from);
             }
         }
     }
@@ -116,7 +119,7 @@ impl Flight {
     /// requires no room in `window`.
     pub(super) fn edge_of(&self, window: u64) -> u64 {
         let has_free_fin = self.parts.joins_writes && self.stream.fin_at != u64::MAX;
-        self.snd_una + (window + u64::from(has_free_fin)).min(self.peer_window)
+        self.snd_una + (window + u64::from(has_free_fin)).min(self.peer.window)
     }
 
     /// Returns `true` if no send call ends within the next `bytes` new bytes.
@@ -155,8 +158,8 @@ impl Flight {
             pieces: self.records().pieces().into(),
             room: windows,
             cwnd,
-            peer_window: self.peer_window,
-            is_bursty: self.piece.since_ack > 1,
+            peer_window: self.peer.window,
+            is_bursty: self.output.piece.since_ack > 1,
         }
     }
 
@@ -184,7 +187,7 @@ impl Flight {
             _ => {}
         }
         if let Some(buffer) = &mut self.buffer {
-            buffer.note_written(start, self.write_end, self.peer_window);
+            buffer.note_written(start, self.write_end, self.peer.window);
         }
         let closes = self
             .buffer
@@ -199,10 +202,10 @@ impl Flight {
     /// sent with it, unless a short segment has to wait (`tcp_mss_split_point`). Returns `true` if
     /// there is such a part.
     pub(crate) fn cut_piece_to_window(&mut self) -> bool {
-        let edge = self.snd_una + self.peer_window;
+        let edge = self.snd_una + self.peer.window;
         let waits =
             self.stream.is_corked || self.stream.has_nagle && self.stream.short_end > self.snd_una;
-        let cuts = self.piece.left > 0
+        let cuts = self.output.piece.left > 0
             && !waits
             && self.snd_nxt == self.snd_max
             && self.snd_nxt < edge.min(self.write_end);
@@ -226,7 +229,7 @@ impl Flight {
     /// Permits data that is held back to be sent, cut to the receive window. Returns `true` if such
     /// data exists.
     pub(crate) fn overrule_holds(&mut self) -> bool {
-        let edge = self.snd_una + self.peer_window;
+        let edge = self.snd_una + self.peer.window;
         if self.snd_nxt >= self.write_end || edge <= self.snd_nxt {
             return false;
         }
@@ -238,7 +241,7 @@ impl Flight {
 
     /// Ends a segment at the end of the receive window, if data was written beyond it.
     pub(crate) fn cut_to_window(&mut self) {
-        let end = self.snd_una + self.peer_window;
+        let end = self.snd_una + self.peer.window;
         if end >= self.write_end {
             return;
         }

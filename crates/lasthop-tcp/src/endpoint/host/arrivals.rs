@@ -224,7 +224,7 @@ impl Endpoint<Host> {
     /// Records the window of the segment that opens the connection. The window of a SYN is not
     /// scaled (RFC 7323, section 2.2).
     fn take_first_window(&mut self, shift: u8, header: &TcpHeader) {
-        self.sender.flight.peer_window = u64::from(header.window) << shift;
+        self.sender.flight.peer.window = u64::from(header.window) << shift;
         self.sender.refresh();
         self.note_window();
     }
@@ -433,8 +433,8 @@ impl Endpoint<Host> {
         header.length() == 0
             && seq == receiver.rcv_nxt
             && self.sender.unwrap(header.ack) == flight.snd_una
-            && seq <= flight.window_seq
-            && flight.peer_window == u64::from(header.window)
+            && seq <= flight.peer.seq
+            && flight.peer.window == u64::from(header.window)
             && u64::from(age) * 5 <= rto * 6
     }
 

@@ -83,7 +83,7 @@ impl Endpoint<Host> {
         // A piece holds at most half of the maximum window, in segments of the current size.
         let window = match self.is_linux {
             true => self.host.path.largest_window(),
-            false => self.sender.flight.peer_window,
+            false => self.sender.flight.peer.window,
         };
         let segment = self.sender.flight.mss.saturating_sub(self.block_bytes()).max(1);
         let fill = self.sender.fill();

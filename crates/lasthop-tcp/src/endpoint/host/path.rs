@@ -94,7 +94,7 @@ impl Endpoint<Host> {
 
     /// Records a window advertised by the peer, which may be the maximum so far.
     pub(super) fn note_window(&mut self) {
-        let window = self.sender.flight.peer_window;
+        let window = self.sender.flight.peer.window;
         if window > self.host.path.largest_window {
             self.host.path.largest_window = window;
             self.sync_segment();

@@ -95,11 +95,11 @@ impl Endpoint<Host> {
         let needed = bytes + u64::from(reordering + 1) * flight.mss;
         if search.high < search.low + search.how.threshold.max(1)
             || flight.write_end - flight.snd_max < needed
-            || flight.peer_window < needed
+            || flight.peer.window < needed
         {
             return Step::Leave;
         }
-        if flight.snd_max + needed > flight.snd_una + flight.peer_window {
+        if flight.snd_max + needed > flight.snd_una + flight.peer.window {
             return Step::Wait;
         }
         match f64::from(in_flight) + 2.0 > cwnd {
@@ -159,13 +159,13 @@ impl Endpoint<Host> {
         let bytes = bytes?;
         let flight = &mut self.sender.flight;
         if header.payload > 0 && flight.snd_max == sent_to {
-            (search.probe, flight.mtu_probe) = (None, None);
+            (search.probe, flight.stream.mtu_probe) = (None, None);
         }
         if let Step::Probe(mtu) = step
             && header.payload == mtu - search.overhead
         {
             search.probe = Some(mtu);
-            flight.mtu_probe = Some((sent_to, flight.snd_max));
+            flight.stream.mtu_probe = Some((sent_to, flight.snd_max));
             // A probe counts as two segments.
             flight.law.set_cwnd(flight.law.cwnd() - 1.0);
             self.sender.refresh();
@@ -178,11 +178,11 @@ impl Endpoint<Host> {
     pub(super) fn note_probe_passed(&mut self, ack: u64) {
         let Some(search) = &mut self.host.search else { return };
         let flight = &mut self.sender.flight;
-        let Some((mtu, (_, end))) = search.probe.zip(flight.mtu_probe) else { return };
+        let Some((mtu, (_, end))) = search.probe.zip(flight.stream.mtu_probe) else { return };
         if ack < end {
             return;
         }
-        flight.mtu_probe = None;
+        flight.stream.mtu_probe = None;
         flight.shrink_window(flight.mss + u64::from(search.overhead), mtu.into());
         (search.low, search.probe) = (mtu, None);
         self.sync_segment();
@@ -191,7 +191,7 @@ impl Endpoint<Host> {
     /// Checks, after an ACK was processed, whether the probe was declared lost.
     pub(super) fn note_probe_lost(&mut self) {
         let Some(search) = &mut self.host.search else { return };
-        if self.sender.flight.mtu_probe.is_none()
+        if self.sender.flight.stream.mtu_probe.is_none()
             && let Some(mtu) = search.probe.take()
         {
             search.high = mtu - 1;

@@ -387,7 +387,7 @@ impl Endpoint<Host> {
             {
                 return self.time_out(now);
             }
-            let is_probe = self.sender.flight.peer_window == 0 && !self.host.app.is_orphan;
+            let is_probe = self.sender.flight.peer.window == 0 && !self.host.app.is_orphan;
             if let Some(how) = self.host.settings.mtu_probing
                 && !is_probe
                 && self.has_repeated_as_by(now, how.retries)
@@ -407,7 +407,7 @@ impl Endpoint<Host> {
     fn gives_up(&self, now: Instant) -> bool {
         let flight = &self.sender.flight;
         let is_due = flight.timers.is_due(Timer::Retransmission, now);
-        let is_probe = flight.peer_window == 0 && !self.host.app.is_orphan;
+        let is_probe = flight.peer.window == 0 && !self.host.app.is_orphan;
         is_due && flight.snd_una < flight.snd_max && self.has_repeated_for_long(now, is_probe)
     }
 
@@ -497,18 +497,18 @@ impl Endpoint<Host> {
     fn on_persist(&mut self, now: Instant) {
         self.stop(Timer::Persist);
         let flight = &mut self.sender.flight;
-        if flight.peer_window > 0 && self.is_linux {
+        if flight.peer.window > 0 && self.is_linux {
             // Data does not count as a probe.
             flight.rtt.forget_doublings();
             self.host.progress.probes_unanswered = 0;
         }
-        if flight.stream.is_corked && flight.peer_window > 0 {
+        if flight.stream.is_corked && flight.peer.window > 0 {
             // Corked data is sent nevertheless.
             flight.stream.is_short_excused = true;
             self.host.app.has_more = false;
             return self.release(false);
         }
-        if flight.peer_window > 0 {
+        if flight.peer.window > 0 {
             return self.sender.send_what_fits();
         }
         let limit = self.host.settings.user_timeout.filter(|_| self.is_linux);
@@ -561,7 +561,7 @@ const LEAST_RTO: Duration = Duration::from_millis(200);
 impl Flight {
     /// Sets the peer's window and Nagle's algorithm at the end of the handshake.
     fn begin_established(&mut self, peer_window: u64, nagle: bool) {
-        self.peer_window = peer_window;
+        self.peer.window = peer_window;
         self.stream.has_nagle &= nagle;
     }
 }

@@ -55,7 +55,7 @@ impl Endpoint<Host> {
     fn answer_probe(&mut self, now: Instant) {
         let flight = &mut self.sender.flight;
         let end = self.host.buffer.first_end(flight.snd_max).unwrap_or(flight.write_end);
-        if end <= flight.snd_una + flight.peer_window {
+        if end <= flight.snd_una + flight.peer.window {
             flight.rtt.forget_doublings();
             flight.timers.stop(Timer::Persist);
             self.host.progress.repeating_since = None;

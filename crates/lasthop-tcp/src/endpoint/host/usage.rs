@@ -82,7 +82,7 @@ impl Endpoint<Host> {
             return Use::Idle;
         }
         let is_short = flight.snd_nxt < flight.write_end
-            && flight.segment_end(flight.snd_nxt) > flight.snd_una + flight.peer_window;
+            && flight.segment_end(flight.snd_nxt) > flight.snd_una + flight.peer.window;
         // Linux checks the congestion window first: if both windows are used up, it is the limiting
         // factor.
         if is_short && (flight.outstanding_segments() as f64) < flight.law.cwnd().floor() {

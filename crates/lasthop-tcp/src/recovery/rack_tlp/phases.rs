@@ -128,9 +128,9 @@ impl RackTlp {
             return;
         }
         let is_probe = |probe: (u64, u64)| probe.0 == flight.snd_una;
-        if self.phase <= Phase::Disorder && flight.mtu_probe.is_some_and(is_probe) {
+        if self.phase <= Phase::Disorder && flight.stream.mtu_probe.is_some_and(is_probe) {
             // The probe was too large. It had counted as two segments.
-            flight.mtu_probe = None;
+            flight.stream.mtu_probe = None;
             flight.law.set_cwnd(flight.law.cwnd() + 1.0);
             self.resend_too_large(flight);
             return;

@@ -134,7 +134,7 @@ impl RackTlp {
     pub(super) fn may_resend(&self, flight: &Flight, seq: u64) -> bool {
         self.conventions != Conventions::Linux
             || seq == flight.snd_una
-            || seq < flight.snd_una + flight.peer_window
+            || seq < flight.snd_una + flight.peer.window
     }
 
     pub(super) fn on_retransmission_timer(&mut self, flight: &mut Flight, now: Instant) {
@@ -151,7 +151,7 @@ impl RackTlp {
         self.probe.end();
         // A retransmission into a window that the peer has closed is a probe, which Linux does not
         // count.
-        let is_probe = flight.peer_window == 0 && self.conventions == Conventions::Linux;
+        let is_probe = flight.peer.window == 0 && self.conventions == Conventions::Linux;
         self.timeouts += u32::from(!is_probe);
         self.forced = Some(Forced::Oldest);
         self.resend = Resend::Nothing;
