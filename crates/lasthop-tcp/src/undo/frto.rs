@@ -27,7 +27,7 @@ pub enum Verdict {
 
 /// Evidence in an ACK after a timeout.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Told {
+pub struct AckEvidence {
     /// Data sent before the timeout and not retransmitted was delivered.
     pub original: bool,
     /// SND.UNA advanced.
@@ -58,20 +58,20 @@ impl ForwardRto {
     }
 
     /// Processes an ACK.
-    pub fn on_ack(&mut self, told: Told) -> Verdict {
+    pub fn on_ack(&mut self, evidence: AckEvidence) -> Verdict {
         if !self.is_active {
             return Verdict::Undecided;
         }
-        if told.original {
+        if evidence.original {
             self.is_active = false;
             return Verdict::Spurious;
         }
-        if told.sent_new {
-            if told.is_duplicate {
+        if evidence.sent_new {
+            if evidence.is_duplicate {
                 self.is_active = false;
                 return Verdict::Genuine;
             }
-        } else if told.una_advanced && !told.is_everything {
+        } else if evidence.una_advanced && !evidence.is_everything {
             return Verdict::SendNew;
         }
         Verdict::Undecided
@@ -101,14 +101,14 @@ mod tests {
         ] {
             let mut frto = ForwardRto::default();
             frto.on_timeout(true);
-            let told = |text: &str| Told {
+            let evidence = |text: &str| AckEvidence {
                 original: text.contains('o'),
                 una_advanced: text.contains('a'),
                 is_duplicate: text.contains('d'),
                 is_everything: text.contains('e'),
                 sent_new: text.contains('n'),
             };
-            let found: Vec<_> = acks.iter().map(|ack| frto.on_ack(told(ack))).collect();
+            let found: Vec<_> = acks.iter().map(|ack| frto.on_ack(evidence(ack))).collect();
             assert_eq!(found, verdicts, "{acks:?}");
         }
     }
@@ -117,7 +117,7 @@ mod tests {
     fn a_timeout_in_another_recovery_is_not_suspected() {
         let mut frto = ForwardRto::default();
         frto.on_timeout(false);
-        let told = Told { original: true, ..Told::default() };
-        assert_eq!(frto.on_ack(told), Verdict::Undecided);
+        let evidence = AckEvidence { original: true, ..AckEvidence::default() };
+        assert_eq!(frto.on_ack(evidence), Verdict::Undecided);
     }
 }

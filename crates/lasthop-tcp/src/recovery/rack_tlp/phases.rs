@@ -151,7 +151,7 @@ impl RackTlp {
             return;
         }
         let sent_new = flight.snd_max > self.end;
-        let verdict = self.frto.on_ack(frto::Told {
+        let verdict = self.frto.on_ack(frto::AckEvidence {
             original: summary.has_original,
             una_advanced: summary.una_advanced,
             is_duplicate: summary.has_sacked || summary.duplicates > 0,
