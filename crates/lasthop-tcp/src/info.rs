@@ -161,7 +161,7 @@ impl<A: Admission> Endpoint<A> {
             reorderings: counts.reorderings,
             out_of_order: self.receiver.out_of_order_count,
             min_rtt: flight.min_rtt(),
-            pacing_rate: flight.told_pacing_rate(),
+            pacing_rate: flight.reported_pacing_rate(),
             pacing_limit: flight.pacing_limit(),
             delivery_rate: flight.delivery_rate(),
         }

@@ -207,7 +207,7 @@ impl RttEstimator {
     }
 
     /// Undoes the latest doubling. Returns `true` if the RTO had been doubled.
-    pub fn take_back_off_back(&mut self) -> bool {
+    pub fn undo_backoff(&mut self) -> bool {
         let was_doubled = self.backoff > 1;
         if was_doubled {
             self.backoff >>= 1;

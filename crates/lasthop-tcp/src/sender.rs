@@ -227,7 +227,9 @@ impl Sender {
         let is_duplicate = is_pure && ack <= flight.snd_una && flight.snd_una < flight.snd_max;
         let has_news = !blocks.is_empty() && self.recovery.wants_every_sack();
         let is_spurious = ack > flight.snd_una && flight.undo.is_spurious(sent);
-        if flight.hears_of_acks() && (ack > flight.snd_una || is_duplicate || !blocks.is_empty()) {
+        if flight.records_deliveries()
+            && (ack > flight.snd_una || is_duplicate || !blocks.is_empty())
+        {
             flight.on_delivery(now, ack, blocks);
         }
         if ack > flight.snd_una || is_duplicate || has_news {
@@ -458,8 +460,8 @@ impl Sender {
 
     /// Undoes the latest doubling of the RTO because the retransmitted segment was not lost to
     /// congestion (RFC 6069, section 4).
-    pub(super) fn take_back_off_back(&mut self, now: Instant) {
-        if self.has_timed_out() && self.flight.rtt.take_back_off_back() {
+    pub(super) fn undo_backoff(&mut self, now: Instant) {
+        if self.has_timed_out() && self.flight.rtt.undo_backoff() {
             RackTlp::restart_from_oldest(&mut self.flight, now);
         }
     }

@@ -75,7 +75,7 @@ impl WholeWindow {
     }
 
     /// Undoes the latest reduction.
-    pub fn take_back(&mut self) {
+    pub fn undo(&mut self) {
         let (cwnd, ssthresh) = self.prior;
         self.cwnd = self.cwnd.max(cwnd);
         self.ssthresh = self.ssthresh.max(ssthresh);
@@ -97,7 +97,7 @@ impl WholeWindow {
 macro_rules! whole_window {
     () => {
         fn on_spurious(&mut self) {
-            self.window.take_back();
+            self.window.undo();
         }
 
         fn window(&self) -> u64 {

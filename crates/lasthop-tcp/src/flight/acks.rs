@@ -39,7 +39,7 @@ impl Flight {
 
     /// Returns `true` if the records have to process every ACK.
     #[inline]
-    pub(crate) fn hears_of_acks(&self) -> bool {
+    pub(crate) fn records_deliveries(&self) -> bool {
         !self.kept.is_nothing()
     }
 

@@ -16,7 +16,7 @@ impl Flight {
     /// Returns the pacing rate as reported by Linux, bytes per second. For an algorithm that does
     /// not pace, it is twice the window per RTT below half of the threshold, and 1.2 times the
     /// window above (`tcp_update_pacing_rate`).
-    pub(crate) fn told_pacing_rate(&self) -> Option<f64> {
+    pub(crate) fn reported_pacing_rate(&self) -> Option<f64> {
         let srtt = Some(self.rtt.srtt()).filter(|srtt| *srtt > Duration::ZERO)?;
         let window = self.law.cwnd().floor().max(self.outstanding_segments() as f64);
         let gain = if window < self.law.ssthresh() / 2.0 { 2.0 } else { 1.2 };

@@ -235,7 +235,7 @@ impl Bbr3 {
     }
 
     /// HandleSpuriousLossDetection().
-    pub(super) fn take_back(&mut self) {
+    pub(super) fn undo(&mut self) {
         self.recovery = None;
         self.restore_cwnd();
         self.losses.is_lossy = false;

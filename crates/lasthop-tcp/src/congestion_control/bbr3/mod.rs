@@ -326,7 +326,7 @@ impl CongestionControl for Bbr3 {
     }
 
     fn on_spurious(&mut self) {
-        self.take_back();
+        self.undo();
     }
 
     fn on_sent(&mut self, now: Instant, _bytes: u64) {

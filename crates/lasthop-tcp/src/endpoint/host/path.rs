@@ -145,7 +145,7 @@ impl Endpoint<Host> {
                 let is_disruption =
                     matches!(error, SocketError::NetworkUnreachable | SocketError::HostUnreachable);
                 if is_disruption && self.is_linux && seq == flight.snd_una {
-                    self.sender.take_back_off_back(now);
+                    self.sender.undo_backoff(now);
                     self.host.progress.retransmission_back_off =
                         self.host.progress.retransmission_back_off.saturating_sub(1);
                 }
