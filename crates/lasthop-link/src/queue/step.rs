@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   avg := (1 - w) avg + w q      at each arrival; q is the queue that it finds; w = 1: avg = q
-//!   avg > threshold: mark, if the transport of the packet knows ECN
+//!   avg > threshold: mark, if the transport of the packet supports ECN
 //! ```
 //!
 //! With w = 1 this is the marking that DCTCP expects of a queue (RFC 8257, section 3.1). With a

@@ -75,7 +75,8 @@ pub struct Write {
     pub bytes: u64,
     /// Whether it starts a new instance of the stream: a new connection between the same ports.
     pub opens: bool,
-    /// Whether it is the last message of its end. Ignored where two one-way connections carry the stream, as in ns-2.
+    /// Whether it is the last message of its end. Ignored if two one-way connections carry the
+    /// stream, as in ns-2.
     pub closes: bool,
 }
 
@@ -84,7 +85,7 @@ pub struct Write {
 pub enum Action {
     /// An end writes a message.
     Write(Write),
-    /// An end has nothing more to write; ignored as [`Write::closes`] is.
+    /// An end has no more data to write. Ignored in the same case as [`Write::closes`].
     Close {
         /// The stream.
         stream: u32,

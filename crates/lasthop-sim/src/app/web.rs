@@ -11,7 +11,8 @@
 //! per page, which includes the page itself in Mah's data, is used as the number of *further*
 //! objects, unless [`WebKeys::page_counts_itself`] is set.
 //!
-//! Each request starts a new instance of its stream, whose opener is the browser. The server closes it with its reply.
+//! Each request starts a new instance of its stream, opened by the browser. The server closes it
+//! with its reply.
 //!
 //! *Not modelled*: think times, several servers, pipelining, caches.
 
