@@ -186,12 +186,12 @@ def test_every_link_protocol_can_be_captured(path: Path, tmp_path: Path) -> None
     recorded = lasthop.trace(path)
     comments = "".join(row["frame.comment"] for row in read(target, "frame.comment"))
     # If a link protocol segments packets, the losses of segments are not shown.
-    expected = "cut into pieces" if path.stem == "rlc" else "lost on the air"
+    expected = "segmented" if path.stem == "rlc" else "lost on the air"
     assert expected in comments
     if recorded.agents:
         # A proxy sends its segments on a separate connection.
         again = 0 if path.stem == "split-connection" else 1
-        assert count(target, 'frame.comment contains "sent again by the agent"') == again
+        assert count(target, 'frame.comment contains "retransmitted by the agent"') == again
 
 
 def test_times_are_those_of_the_simulation(tmp_path: Path) -> None:
@@ -279,7 +279,7 @@ def test_packets_that_a_link_cuts_up_are_whole_in_a_capture(tmp_path: Path) -> N
     assert_sound(air)
     metrics = lasthop.trace(scenario).metrics
     assert packets == metrics["flow.packets.packets_sent"] == 20
-    assert count(air, 'frame.comment == "cut into pieces" && frame.len == 1000') == packets
+    assert count(air, 'frame.comment == "segmented" && frame.len == 1000') == packets
     assert count(host, "frame.len == 1000") == metrics["flow.packets.packets_delivered"]
 
 
@@ -323,7 +323,7 @@ def test_what_an_agent_sends_again_is_told_from_other_connections(tmp_path: Path
     again = 0
     for row in read(path, "tcp.dstport", "tcp.seq_raw", "tcp.len", "frame.comment", only=forward):
         packet = (row["tcp.dstport"], row["tcp.seq_raw"], row["tcp.len"])
-        if "sent again by the agent" in row["frame.comment"]:
+        if "retransmitted by the agent" in row["frame.comment"]:
             assert packet in seen
             again += 1
         seen.add(packet)

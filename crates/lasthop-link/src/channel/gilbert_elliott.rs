@@ -89,8 +89,8 @@ impl Table for GilbertElliottKeys {
             let p_good_to_bad = keys.p_good_to_bad.ok_or_else(|| missing("p_good_to_bad"))?;
             let p_bad_to_good = keys.p_bad_to_good.ok_or_else(|| missing("p_bad_to_good"))?;
             if p_good_to_bad == zero && p_bad_to_good == zero {
-                let found = format!("{p_bad_to_good} beside p_good_to_bad {p_good_to_bad}");
-                let allowed = "more than zero where the good state never ends";
+                let found = format!("{p_bad_to_good} with p_good_to_bad {p_good_to_bad}");
+                let allowed = "more than zero, because the good state never ends";
                 return Err(node.key_error("p_bad_to_good", found, allowed));
             }
             return Ok(GilbertElliottKeys {

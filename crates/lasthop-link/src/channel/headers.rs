@@ -105,7 +105,7 @@ impl WithHeaders {
         }
         let is_lost = self.process.is_lost(airtime);
         let is_readable = match &mut self.rule {
-            Rule::First { .. } => unreachable!("the process itself tells"),
+            Rule::First { .. } => unreachable!("handled above"),
             Rule::Share { threshold, draws } => is_lost && draws.is_below(*threshold),
             Rule::Listed { frames, count } => {
                 *count += 1;

@@ -147,8 +147,8 @@ impl MarkovChainParameters {
         };
         for (index, row) in self.transitions.iter().enumerate() {
             if row.len() != states {
-                let found = format!("{} probabilities beside {states} rows", row.len());
-                return wrong(format!("transitions[{index}]"), found, "as many as there are rows");
+                let found = format!("{} probabilities with {states} rows", row.len());
+                return wrong(format!("transitions[{index}]"), found, "one per row");
             }
             let sum: f64 = row.iter().map(|p| p.get()).sum();
             if (sum - 1.0).abs() > ROUNDING {
@@ -157,12 +157,12 @@ impl MarkovChainParameters {
             }
         }
         if self.loss.len() != states {
-            let found = format!("{} probabilities beside {states} states", self.loss.len());
+            let found = format!("{} probabilities with {states} states", self.loss.len());
             return wrong("loss".to_owned(), found, "one for each state");
         }
         let Some(law) = self.recurrent().and_then(|kept| self.law_of(&kept)) else {
-            let found = "states that the chain never leaves, in more than one group";
-            let allowed = "a chain whose long run does not depend on its first state";
+            let found = "recurrent states in more than one class";
+            let allowed = "a chain whose stationary distribution does not depend on its initial state";
             return wrong("transitions".to_owned(), found.to_owned(), allowed);
         };
         Ok(law)
@@ -372,11 +372,11 @@ mod tests {
             (rare, [6.0 / 11.0, 3.0 / 11.0, 2.0 / 11.0]),
         ] {
             let found = chain(&rows, &[0.0, 0.0, 1.0]);
-            let law = found.stationary().expect("one law");
+            let law = found.stationary().expect("a unique distribution");
             for (own, share) in law.iter().zip(shares) {
                 assert!((own - share).abs() < 1e-15, "{law:?}, expected {shares:?}");
             }
-            assert_eq!(found.mean_loss().expect("one law"), law[2]);
+            assert_eq!(found.mean_loss().expect("a unique distribution"), law[2]);
         }
     }
 
@@ -406,7 +406,7 @@ mod tests {
         // 20 000 replications, 5 standard errors for each of three states: false positives below
         // 2e-6.
         let parameters = fades();
-        let law = parameters.stationary().expect("one law");
+        let law = parameters.stationary().expect("a unique distribution");
         let mut starts = [0; 3];
         for replication in 0..20_000 {
             let streams = Streams { seed: 7, replication };
@@ -423,7 +423,7 @@ mod tests {
         // Frames are always and only lost in the second state: burst lengths equal its sojourn
         // times.
         let sure = chain(&[&[0.9, 0.1, 0.0], &[0.3, 0.6, 0.1], &[0.0, 0.0, 1.0]], &[0.0, 1.0, 0.0]);
-        assert_eq!(sure.stationary().expect("one law"), [0.0, 0.0, 1.0]);
+        assert_eq!(sure.stationary().expect("a unique distribution"), [0.0, 0.0, 1.0]);
         let rows = [&[0.9, 0.1, 0.0][..], &[0.3, 0.6, 0.1], &[0.5, 0.0, 0.5]];
         let process = MarkovChain::new(&chain(&rows, &[0.0, 1.0, 0.0]), &STREAMS, "chain");
         let runs = bursts(&mut Channel::MarkovChain(process.expect("a chain")), 1_000_000);
@@ -434,10 +434,10 @@ mod tests {
     fn impossible_chains_are_refused() {
         let two: [&[f64]; 2] = [&[0.5, 0.5], &[0.5, 0.5]];
         for (rows, loss, found) in [
-            (&[&[0.5, 0.5][..], &[1.0]][..], &[0.0, 1.0][..], "1 probabilities beside 2 rows"),
+            (&[&[0.5, 0.5][..], &[1.0]][..], &[0.0, 1.0][..], "1 probabilities with 2 rows"),
             (&[&[0.5, 0.5], &[0.5, 0.4]], &[0.0, 1.0], "a row that adds up to 0.9"),
-            (&two, &[0.0, 1.0, 1.0], "3 probabilities beside 2 states"),
-            (&[&[1.0, 0.0], &[0.0, 1.0]], &[0.0, 1.0], "in more than one group"),
+            (&two, &[0.0, 1.0, 1.0], "3 probabilities with 2 states"),
+            (&[&[1.0, 0.0], &[0.0, 1.0]], &[0.0, 1.0], "in more than one class"),
         ] {
             let error = MarkovChain::new(&chain(rows, loss), &STREAMS, "chain").unwrap_err();
             assert!(error.to_string().contains(found), "{error}");

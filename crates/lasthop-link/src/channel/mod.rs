@@ -122,7 +122,7 @@ fn one_by_one(airtime: Airtime, units: u8, mut is_lost: impl FnMut(Airtime) -> b
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ChannelError {
     /// A state of the two-state process has a mean duration of 0.
-    #[error("{state} state: found a mean duration of 0 s; allowed: any duration above 0 s")]
+    #[error("{state} state: invalid mean duration `0 s`: expected more than 0 s")]
     NoSojourn {
         /// `good` or `bad`.
         state: &'static str,
@@ -130,11 +130,11 @@ pub enum ChannelError {
     /// Both transition probabilities of a Gilbert–Elliott chain are 0, so that it has no unique
     /// stationary distribution.
     #[error(
-        "Gilbert-Elliott: found 0 for both transition probabilities; allowed: at least one above 0"
+        "Gilbert-Elliott: invalid transition probabilities 0 and 0: expected at least one above 0"
     )]
     FrozenChain,
     /// The parameters of a chain of several states are inconsistent.
-    #[error("Markov chain: {key}: found {found}; allowed: {allowed}")]
+    #[error("Markov chain: {key}: invalid value ({found}): expected {allowed}")]
     ImpossibleChain {
         /// The parameter.
         key: String,
@@ -144,18 +144,18 @@ pub enum ChannelError {
         allowed: String,
     },
     /// The slots of a slotted chain have length 0.
-    #[error("slotted Gilbert-Elliott: found a slot of 0 s; allowed: any duration above 0 s")]
+    #[error("slotted Gilbert-Elliott: invalid slot duration `0 s`: expected more than 0 s")]
     NoSlot,
     /// Both states of a slotted chain last forever, so that it has no unique stationary
     /// distribution.
     #[error(
-        "slotted Gilbert-Elliott: found 1 for both probabilities of staying; allowed: at least one \
+        "slotted Gilbert-Elliott: invalid probabilities of staying 1 and 1: expected at least one \
          below 1"
     )]
     FrozenSlots,
     /// No chain has this mean loss and this mean burst length.
     #[error(
-        "Gilbert-Elliott: found a mean burst of {burst} frames at a mean loss of {loss}; allowed: \
+        "Gilbert-Elliott: impossible mean burst of {burst} frames with a mean loss of {loss}: expected \
          a loss below 1 and a finite burst of at least max(1, loss / (1 - loss)) frames"
     )]
     ImpossibleBurst {

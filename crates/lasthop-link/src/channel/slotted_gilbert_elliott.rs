@@ -84,8 +84,8 @@ impl ErrorKeys for SlottedGilbertElliottKeys {
         if self.stay_good.get() == 1.0 && self.stay_bad.get() == 1.0 {
             return Err(ScenarioError::new(
                 format!("{path}.stay_bad"),
-                "100 % beside stay_good 100 %",
-                "below 100 % where the good state never ends",
+                "100 % with stay_good 100 %",
+                "below 100 %, because the good state never ends",
             ));
         }
         Ok(())

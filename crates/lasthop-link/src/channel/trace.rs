@@ -29,16 +29,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The outcomes that a line may contain.
-const OUTCOMES: &str = "0 or ok (arrived), 1 or lost";
+const OUTCOMES: &str = "0 or ok (received), 1 or lost";
 
 /// Expected contents of a line, for error messages.
-const LINE_ALLOWED: &str = "1 or lost for a lost frame, 0 or ok for one that arrived";
+const LINE_ALLOWED: &str = "1 or lost for a lost frame, 0 or ok for a received one";
 
 /// The reason why a text is not a loss trace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
     /// A line does not contain an outcome.
-    #[error("line {line}: found {found}; allowed: {OUTCOMES}")]
+    #[error("line {line}: invalid outcome ({found}): expected {OUTCOMES}")]
     Outcome {
         /// Line number, from 1.
         line: usize,
@@ -46,7 +46,7 @@ pub enum TraceError {
         found: String,
     },
     /// A CSV line has too few columns.
-    #[error("line {line}: found {found} columns; allowed: at least {needed}")]
+    #[error("line {line}: number of columns is {found}: expected at least {needed}")]
     TooFewColumns {
         /// Line number, from 1.
         line: usize,
@@ -56,13 +56,13 @@ pub enum TraceError {
         needed: usize,
     },
     /// A CSV cell has an unclosed quote, or characters after the closing quote.
-    #[error("line {line}: found a stray double quote; allowed: cells quoted as a whole")]
+    #[error("line {line}: misplaced double quote: expected cells quoted as a whole")]
     Quote {
         /// Line number, from 1.
         line: usize,
     },
     /// The header of a CSV file does not contain the column.
-    #[error("line 1: found no column {wanted:?}; allowed: {}", columns(found))]
+    #[error("line 1: unknown column `{wanted}`: expected {}", columns(found))]
     NoSuchColumn {
         /// Requested name.
         wanted: String,
@@ -70,7 +70,7 @@ pub enum TraceError {
         found: Vec<String>,
     },
     /// The header of a CSV file contains the column more than once.
-    #[error("line 1: found {count} columns {wanted:?}; allowed: one of that name")]
+    #[error("line 1: {count} columns `{wanted}`: expected only one with this name")]
     Ambiguous {
         /// Requested name.
         wanted: String,
@@ -78,10 +78,10 @@ pub enum TraceError {
         count: usize,
     },
     /// Columns are numbered from 1.
-    #[error("found column number 0; allowed: 1 for the first column, and so on")]
+    #[error("invalid column number `0`: expected 1 for the first column, and so on")]
     ColumnZero,
     /// The trace contains no frames.
-    #[error("found no frame; allowed: at least one line with {OUTCOMES}")]
+    #[error("missing frames: expected at least one line with {OUTCOMES}")]
     Empty,
 }
 
@@ -190,12 +190,12 @@ impl Keys {
         let in_line = |found: String, line| format!("{found} in line {line} of {:?}", self.file);
         let (key, found, allowed) = match error {
             TraceError::NoSuchColumn { wanted, found } => {
-                let name = format!("{wanted:?}, which is no column of {:?}", self.file);
+                let name = format!("{wanted:?}, which is not a column of {:?}", self.file);
                 ("column", name, columns(&found))
             }
             TraceError::Ambiguous { wanted, count } => {
                 let found = format!("{wanted:?}, which names {count} columns of {:?}", self.file);
-                ("column", found, "a name that one column has".to_owned())
+                ("column", found, "a name that only one column has".to_owned())
             }
             TraceError::Outcome { line, found } => {
                 ("file", in_line(found, line), LINE_ALLOWED.to_owned())
@@ -205,12 +205,12 @@ impl Keys {
                 ("file", in_line(found, line), format!("at least {needed} columns"))
             }
             TraceError::Quote { line } => {
-                let found = in_line("a stray double quote".to_owned(), line);
+                let found = in_line("a misplaced double quote".to_owned(), line);
                 ("file", found, "cells that are quoted as a whole".to_owned())
             }
             TraceError::Empty | TraceError::ColumnZero => {
                 let found = format!("no frame in {:?}", self.file);
-                ("file", found, format!("one line a frame: {LINE_ALLOWED}"))
+                ("file", found, format!("one line per frame: {LINE_ALLOWED}"))
             }
         };
         node.key_error(key, found, allowed)
@@ -237,8 +237,8 @@ impl Table for TraceKeys {
         match start {
             TraceStart::Random if at_end == TraceEnd::Clean => {
                 let found = format!("\"{RANDOM}\" with at_end = \"clean\"");
-                let allowed = "a frame of the recording, 0 for the first: what comes before a random \
-                               start would never be met";
+                let allowed = "a frame of the recording, 0 for the first: frames before a random start \
+                               would never be used";
                 return Err(node.key_error("start", found, allowed));
             }
             TraceStart::Frame(frame) if frame as usize >= record.frames() => {
@@ -382,7 +382,7 @@ fn columns(header: &[String]) -> String {
         let names: String = header.join(", ").chars().take(200).collect();
         format!("one of the file's columns: {names}")
     } else {
-        let names = "whose first line has no names of columns";
+        let names = "whose first line does not contain column names";
         format!("a column of the file, {names} ({} found, separated by commas)", header.len())
     }
 }
@@ -530,25 +530,25 @@ mod tests {
         let text = |text| LossRecord::parse_text(text).unwrap_err().to_string();
         assert_eq!(
             text("0\nmaybe\n"),
-            "line 2: found text that is no number; allowed: 0 or ok (arrived), 1 or lost"
+            "line 2: invalid outcome (text that is no number): expected 0 or ok (received), 1 or lost"
         );
-        assert!(text("0\n\n1\n").starts_with("line 2: found \"\""));
-        assert!(text("# nothing\n\n").starts_with("found no frame"));
+        assert!(text("0\n\n1\n").starts_with("line 2: invalid outcome (\"\")"));
+        assert!(text("# nothing\n\n").starts_with("missing frames"));
         let csv = |text, column| {
             LossRecord::parse_csv(text, &column).expect_err("an invalid trace").to_string()
         };
         let number = |column| CsvColumn::Numbered { column, header: false };
-        assert_eq!(csv("0,1\n0\n", number(2)), "line 2: found 1 columns; allowed: at least 2");
-        assert!(csv("0\n", number(0)).contains("column number 0"));
-        assert!(csv("\"0\n", number(1)).contains("line 1: found a stray"));
-        assert!(csv("\"0\"1\n", number(1)).contains("line 1: found a stray"));
-        assert!(csv("", CsvColumn::Named("lost".to_owned())).contains("no frame"));
+        assert_eq!(csv("0,1\n0\n", number(2)), "line 2: number of columns is 1: expected at least 2");
+        assert!(csv("0\n", number(0)).contains("column number `0`"));
+        assert!(csv("\"0\n", number(1)).contains("line 1: misplaced"));
+        assert!(csv("\"0\"1\n", number(1)).contains("line 1: misplaced"));
+        assert!(csv("", CsvColumn::Named("lost".to_owned())).contains("missing frames"));
         let error = csv("time,size\n", CsvColumn::Named("lost".to_owned()));
-        let allowed = "one of the file's columns: time, size";
-        assert_eq!(error, format!("line 1: found no column \"lost\"; allowed: {allowed}"));
+        let expected = "one of the file's columns: time, size";
+        assert_eq!(error, format!("line 1: unknown column `lost`: expected {expected}"));
         for secret in ["root:*:19000:0:99999:7:::\n", "key\n", "a:b, c\n"] {
             let error = csv(secret, CsvColumn::Named("lost".to_owned()));
-            assert!(error.contains("no names of columns"), "{error}");
+            assert!(error.contains("does not contain column names"), "{error}");
             assert!(!error.contains(secret.trim()), "{error}");
         }
     }

@@ -210,7 +210,7 @@ impl<P: Payload> QueueDiscipline<P> for Box<FqCodel<P>> {
         loop {
             let is_new = !new.is_empty();
             let place = *if is_new { new.front() } else { old.front() }?;
-            let queue = queues[place as usize].as_mut().expect("a listed queue is there");
+            let queue = queues[place as usize].as_mut().expect("a listed queue exists");
             let stays = if queue.credit > 0 {
                 let before = (queue.codel.len(), queue.codel.bytes());
                 let packet = queue.codel.dequeue(now);
@@ -345,7 +345,7 @@ mod tests {
             queue.enqueue(Instant::ZERO, packet(flow, 1000), &transmitter);
         }
         assert!(queue.dropped().is_empty() && !queue.has_room(Instant::ZERO, 1, 1, &transmitter));
-        assert!(queue.enqueue(Instant::ZERO, packet(2, 1000), &transmitter), "the other pays");
+        assert!(queue.enqueue(Instant::ZERO, packet(2, 1000), &transmitter), "drops from the other queue");
         assert_eq!(dropped(&queue), [1; 4]);
         assert_eq!((queue.len(), queue.bytes, queue.counters().tail_drops), (7, 7000, 4));
         // Five short packets contain fewer bytes than two long ones.

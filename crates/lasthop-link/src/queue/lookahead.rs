@@ -299,7 +299,7 @@ mod tests {
                 Airtime { start: nanos(frame * 10), end: nanos(frame * 10 + 10), bits: 7 };
             ahead.send(nanos(9_980), airtime, false);
         }
-        assert_eq!(ahead.after(nanos(9_980)).frames_sent, 101, "what is to come is not");
+        assert_eq!(ahead.after(nanos(9_980)).frames_sent, 101, "future frames are kept");
     }
 
     #[test]

@@ -242,7 +242,9 @@ impl<P: Payload> Queue<P> {
 
     /// Enqueues a packet for which [`Self::can_bypass_queue`] returned `true`.
     pub fn push_admitted(&mut self, packet: P) {
-        let Queue::DropTail(queue) = self else { unreachable!("another queue lets nothing pass") };
+        let Queue::DropTail(queue) = self else {
+            unreachable!("only drop-tail queues can be bypassed")
+        };
         queue.push(packet);
     }
 

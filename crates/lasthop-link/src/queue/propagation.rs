@@ -109,7 +109,7 @@ mod tests {
             (1_000, 1_010),
         ] {
             assert_eq!(changing.arrival(ms(end)), ms(arrival), "{end}");
-            assert_eq!(changing.arrival(ms(end)), ms(arrival), "{end}, asked again");
+            assert_eq!(changing.arrival(ms(end)), ms(arrival), "{end}, repeated");
         }
         assert_eq!(changing.constant(), None);
     }

@@ -151,7 +151,10 @@ impl Opportunities {
     /// Creates the schedule from ascending `times`, the last of which must be above 0 and is also
     /// the period. `size` bytes may be sent at each time.
     pub fn new(times: Arc<[u64]>, size: Bytes) -> Self {
-        debug_assert!(times.last().is_some_and(|&last| last > 0), "a recording takes time");
+        debug_assert!(
+            times.last().is_some_and(|&last| last > 0),
+            "a recording has a duration above 0"
+        );
         Opportunities { times, size: size.bits(), index: 0, cycle: 0, left: 0 }
     }
 

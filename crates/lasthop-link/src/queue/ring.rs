@@ -72,7 +72,7 @@ impl<T: Default> Ring<T> {
     /// Adds the item in [`Self::next_slot`].
     #[inline(always)]
     pub fn push_next(&mut self) {
-        debug_assert!(self.len() < self.slots.len(), "there is a place");
+        debug_assert!(self.len() < self.slots.len(), "a free slot is required");
         self.tail = self.tail.wrapping_add(1);
     }
 
@@ -98,7 +98,7 @@ impl<T: Default> Ring<T> {
     /// Removes the first item and returns the next one, if any.
     #[inline(always)]
     pub fn next_front(&mut self) -> Option<&T> {
-        debug_assert!(!self.is_empty(), "there is a first item");
+        debug_assert!(!self.is_empty(), "the ring must not be empty");
         self.head = self.head.wrapping_add(1);
         self.front()
     }

@@ -164,7 +164,7 @@ impl Transmitter {
     /// Sends another frame of the same length, starting at `start`.
     #[inline(always)]
     pub(super) fn repeat_from(&mut self, start: ExactTime) -> Airtime {
-        debug_assert!(self.is_steady(), "what a frame takes depends on nothing but its length");
+        debug_assert!(self.is_steady(), "the rate must be constant");
         self.free_at = start.plus(self.last_time, self.rate);
         Airtime { start: start.instant(), end: self.free_at.instant(), bits: self.last_bits }
     }
@@ -178,7 +178,9 @@ impl Transmitter {
     /// Like [`Self::send_scheduled`], but the result fits into two registers.
     #[cold]
     fn send_by_schedule(&mut self, now: Instant, bits: u64) -> (Instant, Instant) {
-        let Some(schedule) = &mut self.schedule else { unreachable!("asked for before") };
+        let Some(schedule) = &mut self.schedule else {
+            unreachable!("only called with a schedule")
+        };
         let [start, end] = schedule.send(self.free_at, now, bits);
         (self.free_at, self.last_bits) = (end, bits);
         (start.instant(), end.instant())

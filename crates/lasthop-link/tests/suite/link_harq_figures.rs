@@ -41,8 +41,8 @@ fn without_coding_the_residual_loss_is_that_of_its_closed_form() {
         assert!((exact(loss, retransmissions) - printed).abs() < 1e-4);
     }
     // The interval between packets is long enough for each to be resolved before the next one
-    // arrives, at phases distributed over the cycle. The number of abandoned packets is at most
-    // binomial: 5 standard deviations, false positives below 6e-7 each, 12 in total.
+    // arrives, at phases distributed over the cycle. The variance of the number of abandoned packets
+    // is at most that of a binomial one: 5 standard deviations, false positives below 6e-7 each, 12 in total.
     let packets = 40_000;
     let down = DurationLaw::Constant(millis(100));
     for loss in [0.0, 0.1, 0.3, 0.5] {

@@ -491,7 +491,7 @@ fn a_changed_limit_holds_from_the_next_report() {
     sender.receive(at(60), report(1));
     sender.limit_transmissions(Some(1));
     sender.receive(at(60), report(1));
-    assert!(sender.poll_transmit(at(60)).is_some(), "a copy that is queued goes out");
+    assert!(sender.poll_transmit(at(60)).is_some(), "a queued copy is sent");
     sender.receive(at(120), report(1));
     let skip = sender.poll_transmit(at(120)).expect("a frame");
     assert_eq!(skip.kind, FrameKind::Skip { next: 1 });

@@ -29,8 +29,8 @@ fn saturated(set: RlcParameters, packets: u64, count: u32, p: f64, seed: u64) ->
 #[test]
 fn a_pdu_is_sent_as_often_as_the_loss_asks() {
     // Geometric: mean 1 / (1 - p), variance p / (1 - p)^2. 5 standard deviations of the mean of n
-    // PDUs: false positives below 6e-7 per point. No retransmission is spurious, so that there are
-    // no duplicates.
+    // PDUs: false positives below 6e-7 per point. No retransmission is spurious: no
+    // duplicates.
     for (p, seed) in [(0.01, 41), (0.1, 42), (0.3, 43), (0.5, 44)] {
         let packets = 40_000;
         let link = saturated(rlc(40, RATE, millis(20)), packets, 5, p, seed);

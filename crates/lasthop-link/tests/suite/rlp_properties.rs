@@ -75,7 +75,7 @@ fn check(
     let count = |event| events.iter().filter(|&&found| found == event).count() as u64;
     for sequence in (0..known).filter(|number| !numbers.contains(number)) {
         assert!(count(LinkEvent::Abandoned { sequence }) >= 1, "{sequence} is forgotten");
-        assert_eq!(count(LinkEvent::NackSent { sequence }), limit, "{sequence} is given up early");
+        assert_eq!(count(LinkEvent::NackSent { sequence }), limit, "{sequence} is abandoned early");
     }
     let skipped = link.ends[1 - side].counters().skipped;
     assert_eq!(up.len() as u64 + skipped, known);
@@ -89,7 +89,7 @@ fn check(
             let copies = copies.entry(sequence).or_insert(0);
             *copies += 1;
             if !is_lost(index) && *copies == 1 {
-                assert!(numbers.contains(&sequence), "{sequence} arrived and did not go up");
+                assert!(numbers.contains(&sequence), "{sequence} arrived but was not delivered");
             }
         }
     }

@@ -98,7 +98,7 @@ macro_rules! applications {
 
         /// Every application that writes streams, dispatched statically.
         #[derive(Clone, Debug)]
-        #[allow(clippy::large_enum_variant, reason = "each stands in a box of its own")]
+        #[allow(clippy::large_enum_variant, reason = "each is boxed separately")]
         pub enum StreamMachine {
             $(
                 #[doc = concat!("See [`", stringify!($transfer), "`](mod@", stringify!($transfer), ").")]
@@ -115,7 +115,7 @@ macro_rules! applications {
 
         /// The state machine of an application.
         #[derive(Clone, Debug)]
-        #[allow(clippy::large_enum_variant, reason = "it is taken apart at once")]
+        #[allow(clippy::large_enum_variant, reason = "it is destructured immediately")]
         pub enum AppMachine {
             /// An application that writes streams.
             Streams {
@@ -132,7 +132,7 @@ macro_rules! applications {
 
         /// Every source of datagrams, dispatched statically.
         #[derive(Clone, Debug)]
-        #[allow(clippy::large_enum_variant, reason = "each stands in a box of its own")]
+        #[allow(clippy::large_enum_variant, reason = "each is boxed separately")]
         pub enum Source {
             $(
                 #[doc = concat!("See [`", stringify!($source), "`](mod@", stringify!($source), ").")]

@@ -422,7 +422,7 @@ impl Tally {
         self.squares += deviation * (delay as f64 - self.mean);
         let recorded = if delay < TOP { delay } else { LONGEST.as_nanos() };
         let Ok(()) = self.delays.record(recorded) else {
-            unreachable!("an address tells the delays of 1000 s apart")
+            unreachable!("delays up to 1000 s fit the histogram")
         };
     }
 

@@ -324,7 +324,7 @@ fn observations(
                     && is_new
                     && history.leave(&packet)
                 {
-                    notes.push("sent again by the agent");
+                    notes.push("retransmitted by the agent");
                 }
                 match fate {
                     AirFate::Received => {}
@@ -359,7 +359,7 @@ fn observations(
                 let role = history.role_in_layers(label, above);
                 let mut notes = Vec::new();
                 if matches!(role, Role::New) && history.leave(&packet) {
-                    notes.push("sent again by the agent".to_owned());
+                    notes.push("retransmitted by the agent".to_owned());
                 }
                 let is_cut = is_piece(label, above);
                 match role {
@@ -367,7 +367,7 @@ fn observations(
                         let layer = names.get(usize::from(part)).map_or("link", String::as_str);
                         notes.push(format!("copy of {layer} frame {number}"));
                     }
-                    Role::New if is_cut => notes.push("cut into pieces".to_owned()),
+                    Role::New if is_cut => notes.push("segmented".to_owned()),
                     Role::New | Role::Piece => {}
                 }
                 if arrival.is_none() && !is_cut {
@@ -537,8 +537,8 @@ fn open<W: Write>(
     writer: &Writer<'_>,
 ) -> Result<PcapNgWriter<W>, CaptureError> {
     let place = match &view.host {
-        Some(host) => format!("as host {host} sees them"),
-        None => "as they are on the air".to_owned(),
+        Some(host) => format!("as seen by host {host}"),
+        None => "as transmitted".to_owned(),
     };
     let about = format!("Simulated packets of scenario {:?}, {place}.", scenario.name);
     let section = SectionHeaderBlock {

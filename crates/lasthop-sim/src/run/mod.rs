@@ -124,8 +124,8 @@ pub enum RunError {
     },
     /// A replication has more events than are kept in memory.
     #[error(
-        "found more than {most} events by {:.3} s; allowed: a shorter run (run.duration, or a smaller \
-         file), since all of them are kept in memory",
+        "more than {most} events by {:.3} s, all of which are kept in memory: expected a shorter run \
+         (run.duration, or a smaller file)",
         at.as_secs_f64()
     )]
     TooManyEvents {

@@ -94,20 +94,20 @@ fn broken_traces_name_the_line() {
         ),
         (
             "file = \"quote\", column = \"lost\"",
-            ["errors.file: found a stray double quote in line 2", "quoted as a whole"],
+            ["errors.file: found a misplaced double quote in line 2", "quoted as a whole"],
         ),
-        ("file = \"empty\"", ["errors.file: found no frame in \"empty\"", "one line a frame"]),
+        ("file = \"empty\"", ["errors.file: found no frame in \"empty\"", "one line per frame"]),
         (
             "file = \"twice\", column = \"lost\"",
             [
                 "errors.column: found \"lost\", which names 2 columns of \"twice\"",
-                "a name that one column has",
+                "a name that only one column has",
             ],
         ),
         (
             "file = \"columns\", column = \"loss\"",
             [
-                "errors.column: found \"loss\", which is no column of \"columns\"",
+                "errors.column: found \"loss\", which is not a column of \"columns\"",
                 "the file's columns: time, lost",
             ],
         ),
