@@ -2,7 +2,7 @@
 //!
 //! Each discipline is one file of this folder. It contains the keys (`table! { … as "kind" }`) and
 //! their [`DisciplineKeys`], the alias `Machine` of the state machine, and the state machine, a
-//! [`QueueDiscipline`](super::QueueDiscipline). A line in the list in `queue/mod.rs` makes it a
+//! [`QueueDiscipline`]. A line in the list in `queue/mod.rs` makes it a
 //! variant of [`Queue`](super::Queue) and of [`Discipline`](super::Discipline). From these follow a
 //! branch of the JSON Schema, a row of `lasthop list` and a section of the reference page.
 

@@ -2,8 +2,8 @@
 //!
 //! Each application is one file of this folder. It contains the keys (`table! { … as "kind" }`)
 //! with their [`StreamKeys`] or [`SourceKeys`], the alias `Machine` of the state machine, and the
-//! state machine: a [`StreamApplication`](super::StreamApplication) or a
-//! [`DatagramSource`](super::DatagramSource). A line in the list in `app/mod.rs` makes it a variant
+//! state machine: a [`StreamApplication`] or a
+//! [`DatagramSource`]. A line in the list in `app/mod.rs` makes it a variant
 //! of [`App`](super::App), and of [`StreamMachine`](super::StreamMachine) or
 //! [`Source`](super::Source). From these follow a branch of the JSON Schema, a row of `lasthop
 //! list` and a section of the reference page.
