@@ -15,7 +15,7 @@
 //! Every frame contains the identifier of its service and is charged to it: new data,
 //! retransmissions, parity and keep-alives, and the acknowledgments and NACKs for data received by
 //! the service. The endpoint of a service determines the order of its frames. Fair queueing is
-//! based on start tags (see [`FairQueue`](crate::queue::FairQueue)), for which the length of the
+//! based on start tags (see [`FairQueue`]), for which the length of the
 //! next frame need not be known. An endpoint is polled, and starts its timers, only when its frame
 //! is sent. At that time a packet also moves from the queue to the endpoint. A link with one
 //! service and no identifier is therefore equivalent to a link with that protocol.
