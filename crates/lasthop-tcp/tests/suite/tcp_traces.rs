@@ -273,7 +273,7 @@ fn timeouts_double_and_a_retransmission_is_no_sample() {
 }
 
 /// Returns the segments that the opener sends within 5 s, and its threshold, if its first `syns`
-/// SYNs and all its data are lost.
+/// SYNs and all its data segments are lost.
 fn losing_syns(syns: u64) -> (Vec<(u64, String)>, f64) {
     let config = config(Variant::Reno, at_once());
     let mut pipe = Pipe::with_losses(&config, DELAY, move |end, count, header| {

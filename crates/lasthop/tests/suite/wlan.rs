@@ -266,7 +266,6 @@ fn frames_with_a_readable_header_go_up_to_who_wants_them() {
         .map(|(keys, kind)| noisy(keys, kind));
     // Identical frames are damaged, and receivers that reject packets with errors have identical
     // results.
-    // results.
     for (name, value) in &plain {
         assert_eq!(value.to_bits(), udp[name].to_bits(), "{name}");
     }
