@@ -51,7 +51,8 @@ const FULL_BW_ROUNDS: u32 = 3;
 const PACING_MARGIN: f64 = 0.99;
 
 table! {
-    /// BBR version 1: a model of bandwidth and round-trip time, paced; losses do not count.
+    /// BBR version 1: pacing by a model of bandwidth and minimum RTT; losses do not change the
+    /// model.
     pub struct BbrKeys as "bbr" {}
 }
 

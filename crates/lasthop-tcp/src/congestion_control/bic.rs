@@ -38,7 +38,7 @@ const SMOOTH_PART: f64 = 20.0;
 const MOST_ACKS: f64 = 20.0;
 
 table! {
-    /// BIC: binary search for the window of the latest loss, then probing beyond.
+    /// BIC: binary search for the window before the latest loss, then probing beyond.
     pub struct BicKeys as "bic" {}
 }
 

@@ -23,7 +23,7 @@ use lasthop_base::schema::keys::table;
 use lasthop_base::units::Instant;
 
 table! {
-    /// DCTCP (RFC 8257): marks reduce the window by the share of segments that carry them.
+    /// DCTCP (RFC 8257): the fraction of marked segments determines the reduction of the window.
     pub struct DctcpKeys as "dctcp" {}
 }
 

@@ -36,7 +36,8 @@ const SHORTEST_RTT: f64 = 0.01;
 const RTT_STEP: f64 = 0.02;
 
 table! {
-    /// H-TCP: the longer no congestion is seen, the faster the window grows; it falls by what the queue held.
+    /// H-TCP: the growth of the window increases with the time since the last congestion; the
+    /// reduction depends on the queueing delay.
     pub struct HtcpKeys as "htcp" {}
 }
 

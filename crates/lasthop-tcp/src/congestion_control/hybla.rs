@@ -27,9 +27,10 @@ use lasthop_base::units::{Duration, Instant};
 const MAX_EXPONENT: f64 = 16.0;
 
 table! {
-    /// Hybla: a connection over a satellite grows its rate as one with a short round trip does.
+    /// Hybla: the rate of a connection with a long RTT grows like that of a connection with a short
+    /// RTT.
     pub struct HyblaKeys as "hybla" {
-        /// RTT_0, the round trip whose growth is imitated.
+        /// RTT_0: the RTT of the reference connection.
         reference_rtt: Duration = "25 ms", Limits::POSITIVE;
     }
 }

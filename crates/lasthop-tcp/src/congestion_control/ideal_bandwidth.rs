@@ -22,11 +22,12 @@ use lasthop_base::schema::keys::{Limits, table};
 use lasthop_base::units::{Duration, Instant, Rate};
 
 table! {
-    /// Ideal bandwidth estimation: after a loss the threshold is what the flow's share of the narrowest link carries.
+    /// Ideal bandwidth estimation: after a loss the threshold is the bandwidth-delay product of the
+    /// flow's share of the slowest link.
     pub struct IdealBandwidthKeys as "ideal-bandwidth" {
-        /// The share, in payload; by default that of the links of the scenario.
+        /// Payload rate of the flow's share; default: derived from the links of the scenario.
         bandwidth: Option<Rate>;
-        /// Round trip without queueing; by default that of the links of the scenario.
+        /// RTT without queueing; default: derived from the links of the scenario.
         round_trip: Option<Duration>, Limits::POSITIVE;
     }
 }

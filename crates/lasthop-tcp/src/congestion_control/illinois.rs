@@ -33,7 +33,7 @@ const THETA: u32 = 5;
 const LOW_WINDOW: f64 = 15.0;
 
 table! {
-    /// Illinois: losses decide when the window moves, delays by how much.
+    /// Illinois: losses reduce the window; delays determine the amounts of growth and reduction.
     pub struct IllinoisKeys as "illinois" {}
 }
 

@@ -24,7 +24,7 @@ use lasthop_base::schema::keys::table;
 use lasthop_base::units::{Duration, Instant};
 
 table! {
-    /// Jersey: routers warn of congestion, and the window becomes what a bandwidth estimate carries.
+    /// Jersey: routers signal congestion, and the window is computed from a bandwidth estimate.
     pub struct JerseyKeys as "jersey" {}
 }
 

@@ -30,9 +30,9 @@ use lasthop_base::schema::keys::{Limits, table};
 use lasthop_base::units::{Duration, Instant};
 
 table! {
-    /// JTCP: a loss while segments leave the path as far apart as they came is random and costs nothing.
+    /// JTCP: a loss without jitter between segments is random and does not reduce the window.
     pub struct JtcpKeys as "jtcp" {
-        /// Segments queued in a window from which on a loss means congestion, k.
+        /// Threshold k: a loss indicates congestion if more segments of a window are queued.
         queued: u32 = "1", Limits::range(0, 1_000);
     }
 }

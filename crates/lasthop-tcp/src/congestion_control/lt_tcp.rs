@@ -20,27 +20,29 @@ use lasthop_base::schema::keys::{Limits, table};
 use lasthop_base::units::{Bytes, Instant, Probability};
 
 table! {
-    /// LT-TCP: windows are blocks of an erasure code, with parity as the loss asks for; losses are not congestion,
-    /// only marks (ECN) reduce the window.
+    /// LT-TCP: windows are blocks of an erasure code with parity adapted to the loss rate; only
+    /// congestion marks (ECN) reduce the window, not losses.
     pub struct LtTcpKeys as "lt-tcp" {
-        /// Segments that a window is divided into at least, as far as they are not smaller than min_segment.
+        /// Minimum number of segments per window, unless they would be smaller than min_segment.
         granularity: u32 = "10", Limits::range(1, 255);
-        /// Payload of the smallest segments; that of the largest is the key segment of the transport.
+        /// Minimum payload of a segment; the maximum is the key segment of the transport.
         min_segment: Bytes = "200 B", Limits::range(1, 65_000);
-        /// Weight of a sample of loss above the estimate.
+        /// Weight of a loss sample above the estimate.
         rising_weight: Probability = "0.5";
-        /// Weight of a sample of loss below the estimate.
+        /// Weight of a loss sample below the estimate.
         falling_weight: Probability = "0.125";
-        /// Standard deviations of the loss that proactive parity covers beside its estimate.
+        /// Number of standard deviations of the loss, in addition to its estimate, that proactive
+        /// parity covers.
         deviations: u32 = "1", Limits::range(0, 10);
-        /// Later segments that must have arrived before one counts as lost.
+        /// Number of later segments that must have arrived before a segment is declared lost.
         loss_threshold: u32 = "3", Limits::range(1, 255);
-        /// Whether a block is repaired by as many segments as it had, rather than by what is missing.
+        /// Whether a repair has as many segments as the block, instead of as many as are missing.
         full_repair: bool = "false";
-        /// Whether a timeout closes the window; otherwise it only sends parity.
+        /// Whether a timeout reduces the window; otherwise it only sends parity.
         timeout_is_congestion: bool = "true";
-        /// Lost fraction of a block of at least 32 segments, and estimated loss, above which a connection that has never seen a mark takes
-        /// its losses for congestion and halves its window; "100 %": never.
+        /// Lost fraction of a block of at least 32 segments, and estimated loss, above which a
+        /// connection without any marks treats losses as congestion and halves its window; "100 %":
+        /// never.
         unmarked_congestion: Probability = "50 %";
     }
 }

@@ -42,29 +42,36 @@ laws! {
         NewReno = "newreno": Parts::over_reno([RecoveryKind::NewReno; 2]);
         /// Selective acknowledgments (RFC 2018).
         Sack = "sack": Parts::over_reno(BY_SACK);
-        /// ESACK: the same, and what agent "ll-elsn" tells of losses on a link (Yun 2009).
+        /// ESACK: SACK with explicit loss notifications of the agent "ll-elsn" (Yun 2009).
         Esack = "esack": Parts::over_reno([RecoveryKind::Esack; 2]);
-        /// Tahoe: fast retransmit, and slow start from there on.
+        /// Tahoe: fast retransmit, followed by slow start.
         Tahoe = "tahoe": Parts::over_reno([RecoveryKind::Tahoe; 2]);
-        /// TCP-DCR: a loss counts a round trip after its first duplicate, so that the link may repair it before.
+        /// TCP-DCR: a segment is declared lost one RTT after the first duplicate ACK, so that the
+        /// link can repair the loss before.
         Dcr = "tcp-dcr": Parts::patient(LossDetection::Delayed);
-        /// NCR (RFC 4653): a loss counts after a window of duplicates; a new segment leaves for every second one.
+        /// NCR (RFC 4653): a segment is declared lost after a window of duplicate ACKs; every
+        /// second duplicate ACK allows one new segment.
         Ncr = "ncr": Parts::patient(LossDetection::NcrCareful);
-        /// HACK: the receiver tells of damaged segments whose header it can read; they go again and cost nothing.
+        /// HACK: the receiver reports segments received with errors and a readable header; they are
+        /// retransmitted without a reduction of the window.
         Hack = "hack": Parts::told(Notices::Resend, RecoveryKind::Sack6675);
-        /// HACK-fixed: the same, and duplicates that ask for such a segment do not count.
+        /// HACK-fixed: HACK, except that duplicate ACKs for such a segment are not counted.
         HackFixed = "hack-fixed": Parts::told(Notices::Excuse, RecoveryKind::Sack6675);
-        /// EWLN: as HACK, over Reno.
+        /// EWLN: notifications as in HACK, with Reno.
         Ewln = "ewln": Parts::told(Notices::Resend, RecoveryKind::Reno);
-        /// TCP-ELN: as HACK, over NewReno, and duplicates begin anew.
+        /// TCP-ELN: notifications as in HACK, with NewReno; a notification resets the count of
+        /// duplicate ACKs.
         TcpEln = "tcp-eln": Parts::told(Notices::Restart, RecoveryKind::NewReno);
-        /// The sender of Balakrishnan and Katz: a marked duplicate sends again what it asks for; over Reno.
+        /// The sender of Balakrishnan and Katz: Reno that retransmits the segment requested by a
+        /// marked duplicate ACK.
         BalakrishnanEln = "balakrishnan-eln": Parts::told(Notices::Marks, RecoveryKind::Reno);
-        /// Casablanca: queues drop some segments first, and the receiver tells random losses from congestion by that.
+        /// Casablanca: queues drop some segments first, so that the receiver can distinguish random
+        /// losses from congestion.
         Casablanca = "casablanca": Parts::told(Notices::Casablanca, RecoveryKind::NewReno);
-        /// Ifrane: the same, by the sender.
+        /// Ifrane: Casablanca with the classification of losses by the sender.
         Ifrane = "ifrane": Parts::told(Notices::Ifrane, RecoveryKind::NewReno);
-        /// LHP: a list of packets in the order of sending, acknowledged as SMART has it; damaged segments go again.
+        /// LHP: a list of packets in transmission order with acknowledgments as in SMART; segments
+        /// received with errors are retransmitted.
         Lhp = "lhp": Parts::over_reno([RecoveryKind::Lhp; 2]);
     }
     cubic: Cubic(CubicKeys);

@@ -31,11 +31,11 @@ const STABLE: f64 = 0.9;
 const LIMIT: f64 = 3.0 / 1.128;
 
 table! {
-    /// NewReno-FF: losses on a path whose round trips are steady are random and cost nothing.
+    /// NewReno-FF: losses with a steady RTT are random and do not reduce the window.
     pub struct NewRenoFfKeys as "newreno-ff" {
-        /// Samples of the round trip that are judged.
+        /// Number of latest RTT samples examined.
         history: u32 = "10", Limits::range(1, 64);
-        /// More outliers among them mean congestion.
+        /// Maximum number of outliers among them for a random loss; more indicate congestion.
         outliers: u32 = "2", Limits::range(0, 64);
     }
 }

@@ -25,10 +25,10 @@ use lasthop_base::schema::keys::{Limits, table};
 use lasthop_base::units::{Duration, Instant};
 
 table! {
-    /// A scalable response in the manner of Prague: ECT(1), marks reduce the window by their share, and short round trips
-    /// take no more than longer ones.
+    /// Scalable congestion control based on Prague: ECT(1), a reduction by the fraction of marks,
+    /// and reduced RTT bias for short RTTs.
     pub struct PragueKeys as "prague" {
-        /// Round trips below this count as this.
+        /// Minimum RTT for the growth of the window and the average of marks.
         virtual_round_trip: Duration = "25 ms", Limits::POSITIVE;
     }
 }

@@ -41,12 +41,13 @@ use lasthop_base::units::Instant;
 const SLACK: f64 = 0.5;
 
 table! {
-    /// Santa Cruz: keeps some segments queued by delays on the way there; a loss is congestion only if the queue has
-    /// grown over two windows.
+    /// Santa Cruz: keeps some segments queued, measured by forward delays; a loss indicates
+    /// congestion only if the queue has grown in two consecutive windows.
     pub struct SantaCruzKeys as "santa-cruz" {
-        /// Segments to keep in queues.
+        /// Number of segments to keep in queues.
         queued: u32 = "4", Limits::range(1, 1_000);
-        /// Whether a timeout without congestion takes the window down to a segment, as one with congestion does.
+        /// Whether a timeout without congestion reduces the window to one segment, like a timeout
+        /// with congestion.
         close_at_timeout: bool = "false";
     }
 }

@@ -29,7 +29,7 @@ const KEPT: f64 = 0.99;
 const RTT_KEPT: f64 = 0.95;
 
 table! {
-    /// TIBET: after a loss the threshold is what the filtered rate of sending carries.
+    /// TIBET: after a loss the threshold is computed from the filtered sending rate.
     pub struct TibetKeys as "tibet" {
         /// Time constant of the second filter, T0.
         time_constant: Duration = "500 ms", Limits::POSITIVE;

@@ -27,13 +27,13 @@ const SAMPLES: u32 = 3;
 const QUEUED: Limits = Limits::range(0, 1_000);
 
 table! {
-    /// Vegas: keeps a few segments in queues, by round-trip times, and so avoids losses.
+    /// Vegas: keeps a few segments in queues, measured by the RTT, and so avoids losses.
     pub struct VegasKeys as "vegas" {
-        /// Fewer segments in queues than this: the window grows.
+        /// Number of queued segments below which the window grows.
         alpha: u32 = "2", QUEUED;
-        /// More segments in queues than this: the window shrinks.
+        /// Number of queued segments above which the window shrinks.
         beta: u32 = "4", QUEUED;
-        /// More segments in queues than this end slow start.
+        /// Number of queued segments above which slow start ends.
         gamma: u32 = "1", QUEUED;
     }
 }

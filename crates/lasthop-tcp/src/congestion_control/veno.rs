@@ -27,11 +27,12 @@ use lasthop_base::units::Instant;
 const SAMPLES: u32 = 3;
 
 table! {
-    /// Veno: a loss while few segments wait in queues is random and costs a fifth of the window.
+    /// Veno: a loss while few segments are queued is random and reduces the window by 20 %.
     pub struct VenoKeys as "veno" {
-        /// Segments in queues from which on a loss means congestion.
+        /// Number of queued segments at which a loss indicates congestion.
         beta: u32 = "3", Limits::range(1, 1_000);
-        /// Keep the least round trip of the whole connection, as Linux does, instead of learning it anew after each loss.
+        /// Whether to keep the minimum RTT of the whole connection, as in Linux, instead of
+        /// measuring it again after each loss.
         keep_base_rtt: bool = "false";
     }
 }

@@ -29,12 +29,14 @@ use lasthop_base::schema::keys::{Limits, table};
 use lasthop_base::units::{Duration, Instant};
 
 table! {
-    /// Westwood+: after a loss the threshold is what a bandwidth estimate of one sample a round trip carries.
+    /// Westwood+: after a loss the threshold is computed from a bandwidth estimate with one sample
+    /// per round trip.
     pub struct WestwoodPlusKeys as "westwood-plus" {}
 }
 
 table! {
-    /// Westwood: after a loss the threshold is what a bandwidth estimate of one sample an ACK carries.
+    /// Westwood: after a loss the threshold is computed from a bandwidth estimate with one sample
+    /// per ACK.
     pub struct WestwoodKeys as "westwood" {
         /// Time constant of the filter.
         time_constant: Duration = "1 s", Limits::POSITIVE;

@@ -78,7 +78,7 @@ const MOST_QUANTUM: f64 = 65_536.0;
 const QUANTA: f64 = 3.0;
 
 table! {
-    /// BBR version 3: BBR that keeps losses below 2 % and leaves room to others.
+    /// BBR version 3: BBR that limits the loss rate to 2 % and leaves bandwidth to other flows.
     pub struct Bbr3Keys as "bbr3" {}
 }
 
