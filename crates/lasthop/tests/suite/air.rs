@@ -15,7 +15,7 @@ const FIRST: u64 = 200;
 /// direction (from 0) is lost.
 fn trace(protocol: &str, header: u32, lost: usize, duration: &str) -> Trace {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    // Tests run side by side: each has its own file.
+    // Tests run concurrently: each has a separate file.
     let file = format!("lost-{lost}-until-{}.txt", duration.replace(' ', "-"));
     std::fs::write(folder.join(&file), "0\n".repeat(lost) + "1\n").expect("a file");
     trace_of(protocol, header, &file, duration)
@@ -79,7 +79,7 @@ fn selective_repeat_repairs_one_loss() {
             "forward data 2: 400-500, 550",
             "reverse nack 1: 550-552, 602",
             "forward data 3: 600-700, 750",
-            // The NACK came while frame 3 was on the air.
+            // The NACK arrived during the transmission of frame 3.
             "forward data 1 again: 700-800, 850",
             "reverse ack 4: 850-852, 902",
             "forward data 4: 800-900, 950",
@@ -91,7 +91,7 @@ fn selective_repeat_repairs_one_loss() {
     let carried: Vec<_> = acks.map(|ack| ack.expect("each carries one")).collect();
     assert_eq!(carried, [0, 1, 0, 0, 1, 0, 0, 4, 0, 5]);
     assert!(trace.transmissions.iter().all(|sent| sent.count == 1));
-    // Rows of the time series: data frames by number, control frames without.
+    // Rows of the time series: data frames have their number, control frames have none.
     let sent = trace.events.iter().filter(|event| event.event.starts_with("frame_"));
     let rows: Vec<_> = sent.map(|event| (event.event, event.sequence, event.value)).collect();
     assert_eq!(rows.len(), 10);
@@ -158,13 +158,14 @@ fn a_radio_link_passes_up_in_sequence_or_at_once() {
 
 #[test]
 fn a_timer_lets_go_what_waits_behind_a_frame_given_up() {
-    // One attempt, the copy lost too: frame 1 is the second on the air, its copy the fifth.
+    // One retransmission, whose copy is lost as well: frame 1 is the second transmission, its copy
+    // the fifth.
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     std::fs::write(folder.join("given-up.txt"), "0\n1\n0\n0\n1\n").expect("a file");
     let protocol = "{ kind = \"karn-rlp\", retransmissions = 1, nack_timeout = \"400 ms\" }";
     let trace = trace_of(protocol, 1, "given-up.txt", "1390 ms");
     assert_eq!(lines(&trace)[5], "forward data 1 again: 700-800, lost");
-    // The NACK left at 550 ms; frame 4 came at the deadline itself, which is in time for a copy.
+    // The NACK was sent at 550 ms. Frame 4 arrived exactly at the deadline, in time for a copy.
     let expected = [(150, 0.0), (950, 2.0), (950, 3.0), (950, 4.0), (1150, 5.0)];
     assert_eq!(delivered(&trace), expected);
     let given_up = trace.events.iter().filter(|event| event.event == "abandoned");
@@ -176,14 +177,15 @@ fn a_timer_lets_go_what_waits_behind_a_frame_given_up() {
 fn a_packet_computed_from_parity_has_the_number_of_the_lost_frame() {
     let protocol = "{ kind = \"xor-fec\", block = 4, parity_timeout = \"1 s\" }";
     let trace = trace(protocol, 1, 1, "1090 ms");
-    // Parity has three bytes more than data.
+    // Parity frames are three bytes longer than data frames.
     assert_eq!(lines(&trace)[4], "forward parity 0: 700-803, 853");
     assert_eq!(delivered(&trace), [(150, 0.0), (550, 2.0), (750, 3.0), (853, 1.0)]);
 }
 
 #[test]
 fn a_packet_in_pieces_has_the_number_of_the_last_one() {
-    // The second piece is lost. Feedback takes no time on the air, but the 50 ms of the way back.
+    // The second fragment is lost. Feedback has no transmission time, only the 50 ms propagation
+    // delay.
     let protocol = "{ kind = \"ideal-sr\", payload = \"40 B\" }";
     let trace = trace(protocol, 0, 1, "590 ms");
     let data: Vec<_> =
@@ -206,11 +208,11 @@ fn a_packet_in_pieces_has_the_number_of_the_last_one() {
 #[test]
 fn what_goes_up_has_the_number_of_a_frame_that_has_come() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    // Losses alone, in pairs and in longer rows.
+    // Single losses, pairs of losses and longer bursts.
     let lost = |frame: u32| [3, 10, 11, 30, 31, 32, 33].contains(&(frame % 41));
     let text: String = (0..400).map(|frame| if lost(frame) { "1\n" } else { "0\n" }).collect();
     std::fs::write(folder.join("many-lost.txt"), text).expect("a file");
-    // Protocol, its header, does it keep the order?
+    // Protocol, its header, whether it delivers in order.
     for (protocol, header, is_in_order) in [
         ("{ kind = \"go-back-n\" }", 2, true),
         ("{ kind = \"selective-repeat\" }", 2, true),
@@ -297,7 +299,7 @@ fn frames_without_link_protocol_tell_their_segment() {
     for row in known {
         assert!(segments.contains(&row), "{row:?} in {segments:?}");
     }
-    // Frames of a link protocol have numbers of their own.
+    // Frames of a link protocol have their own numbers.
     let framed = text
         .replace("delay = \"50 ms\"\n", "delay = \"50 ms\"\nprotocol = { kind = \"go-back-n\" }\n");
     let points =

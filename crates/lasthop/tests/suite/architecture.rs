@@ -1,10 +1,11 @@
-//! The tables of `docs/architecture.md` against the manifests of the crates and the sources of their modules.
+//! The tables of `docs/architecture.md`, compared with the manifests of the crates and the sources
+//! of their modules.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Crates that are one machine, whose modules refer to each other.
+/// Crates that are single state machines, whose modules refer to each other.
 const ONE_MACHINE: [&str; 2] = ["lasthop-tcp", "lasthop-script"];
 
 type Uses = BTreeMap<String, BTreeSet<String>>;
@@ -13,12 +14,12 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Texts in backquotes.
+/// Returns the texts in backquotes.
 fn quoted(cell: &str) -> BTreeSet<String> {
     cell.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
-/// The rows of the table whose header begins with these cells.
+/// Returns the rows of the table whose header begins with these cells.
 fn table(header: &str) -> Vec<Vec<String>> {
     let page = fs::read_to_string(root().join("docs/architecture.md")).unwrap();
     let (_, rest) =
@@ -27,7 +28,7 @@ fn table(header: &str) -> Vec<Vec<String>> {
     rows.map(|row| row.trim_matches('|').split('|').map(str::to_owned).collect()).collect()
 }
 
-/// The crates of the workspace that each crate depends on.
+/// Returns the crates of the workspace that each crate depends on.
 fn crates() -> Uses {
     let folders = fs::read_dir(root().join("crates")).unwrap();
     let manifests = folders.map(|folder| folder.unwrap().path().join("Cargo.toml"));
@@ -41,14 +42,14 @@ fn crates() -> Uses {
     manifests.filter(|path| path.exists()).map(read).collect()
 }
 
-/// The code of a file, without its comments and its tests.
+/// Returns the code of a file, without comments and tests.
 fn code(path: &Path) -> String {
     let text = fs::read_to_string(path).unwrap();
     let text = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
     text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
 }
 
-/// Each path that follows `prefix`, which nothing precedes that belongs to a path.
+/// Returns the text after each occurrence of `prefix` that begins a path.
 fn after<'a>(text: &'a str, prefix: &str) -> Vec<&'a str> {
     let is_start =
         |at: usize| !text[..at].ends_with(|c: char| c.is_alphanumeric() || "_:$".contains(c));
@@ -56,7 +57,7 @@ fn after<'a>(text: &'a str, prefix: &str) -> Vec<&'a str> {
     places.map(|(at, _)| &text[at + prefix.len()..]).collect()
 }
 
-/// The modules of a crate that each of its modules uses.
+/// Returns the modules of a crate that each of its modules uses.
 fn modules(name: &str) -> Uses {
     fn visit(folder: &Path, top: &str, depth: usize, modules: &BTreeSet<String>, uses: &mut Uses) {
         for entry in fs::read_dir(folder).unwrap() {
@@ -70,7 +71,7 @@ fn modules(name: &str) -> Uses {
                 && path.extension().is_some_and(|e| e == "rs")
             {
                 let text = code(&path);
-                // From a module, `super` as often as it is deep leads to the root of the crate.
+                // In a module of depth n, `super` repeated n times is the root of the crate.
                 let depth = depth + usize::from(stem != "mod");
                 let mut found = after(&text, "crate::");
                 found.extend(after(&text, &"super::".repeat(depth)));
@@ -98,10 +99,10 @@ fn modules(name: &str) -> Uses {
     uses
 }
 
-/// A module that uses itself through others.
+/// Returns a module that uses itself through other modules, if any.
 fn cycle(uses: &Uses) -> Option<&String> {
     let mut left: BTreeSet<&String> = uses.keys().collect();
-    // Those that use none of the rest cannot be part of a cycle.
+    // Modules that use no remaining module cannot be part of a cycle.
     while let Some(&free) =
         left.iter().find(|name| uses[**name].iter().all(|used| !left.contains(used)))
     {

@@ -60,7 +60,7 @@ fn datagrams() -> impl Strategy<Value = Vec<(u64, u64, bool, bool)>> {
     prop::collection::vec((0u64..3, 10_000u64..3_000_000, any::<bool>(), any::<bool>()), 1..4)
 }
 
-/// Scenarios with a last host, whether they hold transfers, and how they end.
+/// Scenarios with a last host; whether they contain transfers; how they end.
 fn scenarios() -> impl Strategy<Value = String> {
     let transfers = prop_oneof![
         Just(String::new()),
@@ -133,7 +133,7 @@ fn radios() -> impl Strategy<Value = String> {
     )
 }
 
-/// Rates of the links that a flow takes.
+/// Returns the minimum rate of the links of a flow.
 fn bottleneck(scenario: &Scenario, from: &str, to: &str) -> f64 {
     let rate = |(link, is_forward): (usize, bool)| {
         let link = &scenario.links[link];
@@ -161,7 +161,7 @@ fn nothing_is_faster_than_its_link(text: &str, seed: u64) -> Result<(), TestCase
     Ok(())
 }
 
-/// Every count of links and of flows of datagrams against the events by their time.
+/// Compares every count of links and of datagram flows with the events up to the end of the run.
 fn counts_agree_with_events(text: &str, seed: u64) -> Result<(), TestCaseError> {
     let mut scenario = scenario(text);
     for flow in &mut scenario.flows {
@@ -178,7 +178,7 @@ fn counts_agree_with_events(text: &str, seed: u64) -> Result<(), TestCaseError> 
         let same = value.to_bits() == found[&name].to_bits();
         prop_assert!(same, "{name}: {value}, observed {}, seed {seed}\n{text}", found[&name]);
     }
-    // The first flow starts with the run, and lasts as long.
+    // The first flow is active during the whole run.
     let first = &scenario.flows[0].name;
     let end_s = found[&format!("flow.{first}.duration_s")];
     let end = (end_s * 1e9).round() as u64;

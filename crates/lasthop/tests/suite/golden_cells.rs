@@ -1,4 +1,5 @@
-//! The scenarios whose metrics the golden file holds: links, errors, senders, queues and media in small combinations.
+//! The scenarios of the golden file: small combinations of links, errors, senders, queues and
+//! media.
 
 const UNIFORM: &str = r#"{ kind = "uniform", loss = "2.5 %" }"#;
 const TWO_STATE: &str =
@@ -18,7 +19,8 @@ const NS2: &str = r#"profile = "ns-2", segment = "250 B""#;
 const RFC: &str = r#"profile = "rfc", segment = "536 B""#;
 const RFC_TIMESTAMPS: &str = r#"profile = "rfc", segment = "536 B", timestamps = true"#;
 
-/// name, link protocol, errors, TCP variant, profile, web?, congestion?
+/// Name, link protocol, errors, TCP variant, profile, whether with web traffic, whether with
+/// congestion.
 pub type Cell = (&'static str, &'static str, &'static str, &'static str, &'static str, bool, bool);
 
 const LINUX: &str = r#"profile = "linux", segment = "536 B""#;
@@ -93,7 +95,7 @@ const SENDER_CELLS: [Cell; 9] = [
     ("bbr3", RAW, UNIFORM, "bbr3", RFC, false, true),
 ];
 
-/// name, protocol and errors of both wireless links, talk and silence
+/// Name, protocol and errors of both wireless links, talk and silence times.
 const MEDIA_CELLS: [[&str; 4]; 2] = [
     ["media-raw-two-state", RAW, TWO_STATE, r#"talk = "exp 1 s", silence = "exp 1.35 s""#],
     ["media-sr-uniform", SR, UNIFORM, r#"talk = "2 s", silence = "0 s", deadline = "150 ms""#],
@@ -169,7 +171,7 @@ const SERVICES_CELL: (&str, &str) = (
     "#,
 );
 
-/// Bursts of Pareto lengths, replayed by the queue that they share with a file.
+/// Bursts of Pareto-distributed lengths, replayed by a queue that they share with a file.
 const PARETO_CELL: (&str, &str) = (
     "pareto-background",
     r#"
@@ -193,7 +195,8 @@ const PARETO_CELL: (&str, &str) = (
     "#,
 );
 
-/// Two stations of 802.11 that collide, noise, RTS before long frames, a station that is away for a while.
+/// Two stations of 802.11 that collide, noise, RTS before long frames, and a station that leaves for
+/// 1 s.
 const WLAN_CELL: (&str, &str) = (
     "wlan-collisions-noise",
     r#"
@@ -224,7 +227,8 @@ const WLAN_CELL: (&str, &str) = (
     "#,
 );
 
-/// Two cells of 802.11b on one channel whose stations have places: hidden ones, RTS, noise, capture.
+/// Two cells of 802.11b on one channel, with positions of stations: hidden stations, RTS, noise,
+/// capture.
 const SPREAD_CELL: (&str, &str) = (
     "wlan-two-cells-in-space",
     r#"
@@ -266,7 +270,8 @@ const SPREAD_CELL: (&str, &str) = (
     "#,
 );
 
-/// A file over acknowledged mode in its richest form: bursts of losses both ways, a limit, timers.
+/// A file over acknowledged mode with all options: loss bursts in both directions, a retransmission
+/// limit, timers.
 const RLC_CELL: (&str, &str) = (
     "rlc-am-bursts",
     r#"
@@ -293,7 +298,7 @@ const RLC_CELL: (&str, &str) = (
     "#,
 );
 
-/// A file over coded blocks while the link is disrupted, both ways.
+/// A file over coded blocks during disruptions of the link in both directions.
 const HARQ_CELL: (&str, &str) = (
     "harq-disruption",
     r#"
@@ -318,7 +323,7 @@ const HARQ_CELL: (&str, &str) = (
     "#,
 );
 
-/// Like the HARQ cell, with units of four packets in turn, and short outages.
+/// Like the HARQ cell, with an interleaving depth of 4 and short outages.
 fn turns_cell() -> (&'static str, String) {
     let long =
         r#"{ kind = "on-off", up = "uniform 90 ms to 110 ms", down = "uniform 90 ms to 110 ms" }"#;
@@ -327,7 +332,7 @@ fn turns_cell() -> (&'static str, String) {
     ("harq-turns", text.replace(r#"kind = "harq","#, r#"kind = "harq", interleave = 4,"#))
 }
 
-/// name, queue, rate: a file and bursts that meet before a slow link
+/// Name, queue, rate: a file and bursts that share a slow link.
 const QUEUE_CELLS: [[&str; 3]; 6] = [
     ["queue-codel", r#"{ kind = "codel", limit = "100 packets" }"#, "\"1 Mbps\""],
     ["queue-dualpi2", r#"{ kind = "dualpi2", limit = "100 packets" }"#, "\"1 Mbps\""],

@@ -94,21 +94,21 @@ struct Source {
     times: Times,
 }
 
-/// Distribution of on and off times.
+/// Distribution of the on and off times.
 #[derive(Clone, Copy, Debug)]
 enum Times {
     Constant,
     Exponential,
-    /// Of shape 2, and of one below, whose means settle slowly.
+    /// Pareto distributions with shape 2, and with a lower shape, whose means converge slowly.
     Pareto,
     Heavy,
 }
 
 impl Times {
-    /// A time of this mean as scenarios write it.
+    /// Returns a time with this mean in the notation of scenarios.
     fn word(self, millis: u64) -> String {
         match self {
-            // A Pareto distribution has a mean above zero.
+            // The mean of a Pareto distribution is positive.
             Times::Pareto if millis > 0 => format!("pareto {millis} ms shape 2"),
             Times::Heavy if millis > 0 => format!("pareto {millis} ms shape 1.2"),
             Times::Exponential => format!("exp {millis} ms"),
@@ -226,7 +226,7 @@ fn scenarios() -> impl Strategy<Value = String> {
                 text += &source_text("second", "server", "ap", rate, &second);
             }
             if let Some(back) = back {
-                // Against the ACKs.
+                // In the direction of the ACKs.
                 text += &source_text("back", "ap", "server", rate, &back);
             }
             if app.contains("web") {
@@ -247,7 +247,7 @@ proptest! {
     }
 }
 
-/// A transfer with `count` sources of 100 kbps that send a tenth of the time.
+/// Returns a transfer with `count` sources of 100 kbps that are on for a tenth of the time.
 fn many_sources(count: usize) -> String {
     let mut text = r#"
         name = "many sources"
@@ -290,7 +290,7 @@ fn any_number_of_sources_is_the_same_both_ways() {
     }
 }
 
-/// Once 17 times as slow. The bound of 1.5 leaves room for a machine that does other things too.
+/// The replay was once 17 times as slow. The bound of 1.5 allows for other load on the machine.
 #[test]
 fn the_replay_of_a_thousand_sources_is_no_slower_than_their_events() {
     let text = many_sources(1000);

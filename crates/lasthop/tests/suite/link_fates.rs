@@ -78,7 +78,8 @@ proptest! {
     }
 }
 
-/// A file of ten segments over a link whose forward direction loses these frames, with LL-ELSN at its head.
+/// Returns a file of ten segments over a link whose forward direction loses these frames, with
+/// LL-ELSN at its sending end.
 fn notified(protocol: &str, lose: &str, more: &str) -> String {
     format!(
         r#"
@@ -109,7 +110,7 @@ fn trace(text: &str) -> Trace {
     run::trace(&scenario(text), 1, 0, &AtomicBool::new(false)).expect("a trace")
 }
 
-/// Time in microseconds, kind of the notification, and first byte of the reported segment.
+/// Returns time in microseconds, kind of the notification, and first byte of the reported segment.
 fn notices(trace: &Trace) -> Vec<(u64, &str, f64)> {
     let reports = trace.events.iter().filter(|event| event.entity.starts_with("agent."));
     reports.map(|event| (event.time_ns / 1_000, event.event, event.sequence)).collect()

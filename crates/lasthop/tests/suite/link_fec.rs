@@ -25,12 +25,12 @@ fn millis(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// Which frames of the forward direction are lost.
+/// Returns the fate of each frame: these frames of the forward direction are lost.
 fn losing_by(lost: Vec<bool>) -> Fate {
     Box::new(move |index| (lost.get(index as usize).copied().unwrap_or(false), Duration::ZERO))
 }
 
-/// A run of FEC in one direction.
+/// Runs FEC in one direction.
 fn cross<P: CarriesFrames + Debug>(
     parameters: XorFecParameters,
     offers: VecDeque<(Instant, P)>,
@@ -70,7 +70,8 @@ fn ladder(times: &[u64], lost: &[usize]) -> (Vec<String>, Vec<u64>, Vec<LinkEven
     (lines.collect(), delivered, link.events[1].clone())
 }
 
-/// 200 kbps, 20 ms, frames of 250 B: 10 ms on the air, of parity 253 B: 10.12 ms. Blocks of 3, closed after 60 ms.
+/// 200 kbps, 20 ms, frames of 250 B: 10 ms transmission time; parity of 253 B: 10.12 ms. Blocks of
+/// 3, closed after 60 ms.
 #[test]
 fn a_ladder_with_a_full_a_short_and_a_broken_block() {
     let times = [0, 0, 0, 0, 30, 115, 130, 130, 160];
@@ -78,10 +79,10 @@ fn a_ladder_with_a_full_a_short_and_a_broken_block() {
         "0 data 0",
         "10 data 1", // lost
         "20 data 2",
-        "30 parity 0+3",     // arrives at 60.12 and brings 1, after 2
-        "40.12 data 3",      // was offered at 0, the parity went first
+        "30 parity 0+3",     // arrives at 60.12 and recovers 1, after 2
+        "40.12 data 3",      // was offered at 0; the parity was sent first
         "50.12 data 4",      // lost
-        "110.12 parity 3+2", // 60 ms after the start of 4; brings it
+        "110.12 parity 3+2", // 60 ms after the start of 4; recovers it
         "120.24 data 5",
         "130.24 data 6",     // lost
         "140.24 data 7",     // lost
@@ -210,7 +211,7 @@ fn blocks() -> impl Strategy<Value = (u32, u32)> {
     ]
 }
 
-/// Numbers of the packets that arrived, each checked to be bit by bit the one that was sent.
+/// Checks the numbers of the packets that arrived, and that each is identical to the packet sent.
 fn numbers<P: PartialEq + Debug>(sent: &[P], delivered: &[P], expected: &[u64]) {
     let expected: Vec<_> = expected.iter().map(|&number| &sent[number as usize]).collect();
     assert_eq!(delivered.iter().collect::<Vec<_>>(), expected);
@@ -370,9 +371,11 @@ fn residual_loss_follows_the_closed_form() {
     }
 }
 
-/// Interleaved d at a time, the frames of a block are d apart on the air of a saturated link, its parity too: they meet the chain by
-/// the matrix P^d, so that bursts of 4 losses on average leave what independent losses would as d grows. 40 batches of 500 blocks of
-/// each lane; 4.5 of their standard errors (39 degrees of freedom): false alarm below 1e-4 a point. Seed 5.
+/// With d interleaved blocks, the frames of a block, including its parity, are d frames apart on a
+/// saturated link. Their channel states are related by the matrix P^d. As d increases, bursts of 4
+/// losses on average cause the residual loss of independent losses. 40 batches of 500 blocks of
+/// each lane; 4.5 standard errors of the batches (39 degrees of freedom): false-positive rate below
+/// 1e-4 per point. Seed 5.
 #[test]
 fn interleaving_makes_bursts_look_independent() {
     let (k, mean_loss) = (8, 0.05);
@@ -415,7 +418,8 @@ fn interleaving_makes_bursts_look_independent() {
     );
 }
 
-/// Every metric of a scenario in which packets of 50 B cross a link with FEC in talk spurts.
+/// Returns every metric of a scenario in which packets of 50 B cross a link with FEC in talk
+/// spurts.
 fn simulate(parity_timeout: &str) -> Vec<(String, f64)> {
     let text = format!(
         r#"

@@ -82,7 +82,7 @@ fn metrics(network: &Network, scenario: &Scenario) -> HashMap<String, f64> {
     all
 }
 
-/// A delay that rises, and falls by more than the distance of packets.
+/// A delay that increases, and decreases by more than the interval between packets.
 const DELAYS: &str = r#"{ kind = "steps", at = [["0 s", "20 ms"], ["3 s", "70 ms"], ["5 s", "8 ms"]], repeat = "7 s" }"#;
 
 /// Equal arrivals cause equal losses and equal frames as in the simulator, also with a changing

@@ -1,4 +1,4 @@
-//! Media streams: what their receivers report, against what can be computed by hand.
+//! Media streams: the metrics of their receivers compared with hand-computed values.
 
 use lasthop::app::{App, MediaKeys, SourceSite};
 use lasthop::channel::{Channel, Uniform};
@@ -20,7 +20,7 @@ use std::sync::atomic::AtomicBool;
 
 type Metrics = BTreeMap<String, f64>;
 
-/// Metrics of each replication of a scenario.
+/// Returns the metrics of each replication of a scenario.
 fn replications(text: &str, seed: u64, count: u64) -> Vec<Metrics> {
     let scenario = Scenario::from_toml(text, Path::new("."))
         .and_then(|document| document.points())
@@ -33,7 +33,8 @@ fn replications(text: &str, seed: u64, count: u64) -> Vec<Metrics> {
     results.rows.iter().map(row).collect()
 }
 
-/// A media stream from `server` over a wired link and `hops` wireless ones of 43.2 kbps and 100 ms.
+/// Returns a media stream from `server` over a wired link and `hops` wireless links of 43.2 kbps
+/// and 100 ms.
 fn cellular(hops: usize, protocol: &str, loss: f64, app: &str, duration: &str) -> String {
     let links: String = (0..hops)
         .map(|hop| {
@@ -73,13 +74,14 @@ fn cellular(hops: usize, protocol: &str, loss: f64, app: &str, duration: &str) -
 const RAW: &str = r#"{ kind = "raw" }"#;
 const CONSTANT: &str = r#", talk = "1 s", silence = "0 s""#;
 
-/// Airtime of a packet on the wired and on the wireless links, and propagation.
+/// Returns the transmission times of a packet on the wired and the wireless links plus the
+/// propagation delays.
 fn transit(hops: usize) -> f64 {
     400.0 / 10e6 + 0.001 + hops as f64 * (400.0 / 43.2e3 + 0.1)
 }
 
-/// `share` of `n` independent trials of probability `p`: within 5 standard errors, false alarm
-/// below 1e-6.
+/// Checks that `share` of `n` independent trials with probability `p` is within 5 standard errors:
+/// false-positive rate below 1e-6.
 fn assert_binomial(share: f64, n: f64, p: f64) {
     let error = (p * (1.0 - p) / n).sqrt();
     assert!((share - p).abs() < 5.0 * error, "{share}, not {p} within 5 * {error}");
@@ -100,7 +102,7 @@ fn over_raw_links_losses_are_those_of_the_channel_and_delay_is_constant() {
                 let n = metric("packets_sent");
                 assert!(n > if app == CONSTANT { 71_900.0 } else { 25_000.0 });
                 assert_binomial(metric("residual_loss"), n, p);
-                // Packets are further apart than their airtime: no queue, ever.
+                // The interval between packets exceeds their transmission time: no queueing.
                 assert!((metric("delay_mean_s") - transit(hops)).abs() < 4e-9);
                 assert!(metric("delay_sd_s") < 1e-9);
                 let twice = metric("delay_mean_s") + 2.0 * metric("delay_sd_s");
@@ -110,7 +112,7 @@ fn over_raw_links_losses_are_those_of_the_channel_and_delay_is_constant() {
                 }
                 // All received packets are in time.
                 assert_eq!(metric("deadline_miss"), metric("residual_loss"));
-                // Losses in a row are geometric with mean 1 / (1 - p) and variance p / (1 - p)^2.
+                // Loss bursts are geometric with mean 1 / (1 - p) and variance p / (1 - p)^2.
                 let bursts = n * p * (1.0 - p);
                 let (mean, error) = (1.0 / (1.0 - p), (p / bursts).sqrt() / (1.0 - p));
                 assert!((metric("loss_burst_mean") - mean).abs() < 5.0 * error);
@@ -150,7 +152,8 @@ fn over_persistent_links_nothing_is_lost() {
     }
 }
 
-/// A stream over two links in a row, each computed or driven by a machine without recovery.
+/// Runs a stream over two consecutive links, each computed or driven by a protocol without
+/// recovery.
 fn two_links(driven: [bool; 2], stop: Instant) -> Metrics {
     let streams = Streams { seed: 3, replication: 1 };
     let mut builder = Builder::new(streams);
@@ -173,7 +176,7 @@ fn two_links(driven: [bool; 2], stop: Instant) -> Metrics {
             builder.raw_link(forward, reverse);
         }
     }
-    // While it talks the second link is overloaded: packets wait, and some are refused.
+    // During talk spurts the second link is overloaded: packets wait, and some are dropped.
     let speech = App::Media(MediaKeys {
         rate: Rate::from_bps(50_000),
         packet: Bytes::new(50),
@@ -198,7 +201,7 @@ fn two_links(driven: [bool; 2], stop: Instant) -> Metrics {
 
 #[test]
 fn computed_and_driven_links_tell_the_same() {
-    // Ends of all kinds: packets waiting, on the air and arriving ahead of the clock.
+    // All kinds of ends: packets waiting, in transmission, and computed to arrive after the end.
     for stop in (0..100).map(|step| Instant::from_nanos(40_000_000_000 + 73_123_457 * step)) {
         let computed = two_links([false, false], stop);
         assert!(computed["flow.speech.loss_burst_max"] > 1.0);
@@ -212,7 +215,8 @@ fn computed_and_driven_links_tell_the_same() {
 
 #[test]
 fn what_is_under_way_at_the_end_is_neither_delivered_nor_lost() {
-    // Packet k leaves at (k + 1) * 27.7 ms and takes 110.3 ms: 5 s see 180 leave and 176 come.
+    // Packet k is sent at (k + 1) * 27.7 ms and takes 110.3 ms: within 5 s, 180 are sent and 176
+    // arrive.
     let metrics = &replications(&cellular(1, RAW, 0.0, CONSTANT, "5 s"), 1, 1)[0];
     let metric = speech(metrics);
     assert_eq!((metric("packets_sent"), metric("packets_delivered")), (180.0, 176.0));
@@ -253,11 +257,11 @@ fn talk_spurts_and_silences_have_their_lengths() {
         packets += length as f64;
         source.advance(length);
     }
-    // 5 standard errors each: false alarm below 1e-6.
+    // 5 standard errors each: false-positive rate below 1e-6.
     let n = f64::from(count);
     assert!((packets / n - mean).abs() < 5.0 * (variance / n).sqrt(), "{} {mean}", packets / n);
     assert!((silence / n - 1.35).abs() < 5.0 * 1.35 / n.sqrt(), "{}", silence / n);
-    // The share of talk, 1 / 2.35: by the delta method on independent spurts and silences.
+    // The fraction of talk, 1 / 2.35: by the delta method on independent spurts and silences.
     let (on, off, duty) = (mean * interval, 1.35, talk / (talk + silence));
     let error = ((off * off * variance * interval * interval + on * on * off * off) / n).sqrt()
         / ((on + off) * (on + off));
@@ -267,8 +271,8 @@ fn talk_spurts_and_silences_have_their_lengths() {
 
 #[test]
 fn a_run_has_as_many_packets_as_renewals_give() {
-    // Cycles of n packets that last n intervals and a silence: a renewal reward process, whose
-    // count is normal in a long run. 20 runs at 5 standard errors: false alarm below 2e-5.
+    // Cycles of n packets that last n intervals and a silence form a renewal reward process, whose
+    // count is normal in a long run. 20 runs at 5 standard errors: false-positive rate below 2e-5.
     let interval = 400.0 / 14_400.0;
     let (mean, variance) = spurt(interval);
     let cycle = mean * interval + 1.35;

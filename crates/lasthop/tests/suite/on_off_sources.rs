@@ -6,7 +6,7 @@ use lasthop::rng::{DurationLaw, Streams};
 use lasthop::run::{self, Options};
 use lasthop::units::{Bytes, Duration, Instant, Rate};
 
-/// Both methods of replay use one source of packets: its times against integer arithmetic.
+/// Both replay methods use one source of packets: its times compared with integer arithmetic.
 #[test]
 fn packets_of_a_burst_drift_by_nothing() {
     let parameters = OnOffParameters {
@@ -62,7 +62,7 @@ fn long_bursts_at_high_rates_keep_their_interval() {
     }
 }
 
-/// The rate of a source of constant rate is what its scenario says, for however long.
+/// The rate of a constant-rate source equals the rate in the scenario, for any duration.
 #[test]
 fn a_fast_source_offers_its_rate_for_hours() {
     for (rate, packet) in [(970_000_000u64, 40), (9_700_000_000, 250)] {

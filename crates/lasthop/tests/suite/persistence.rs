@@ -1,4 +1,4 @@
-//! Adaptive persistence in whole runs, and the count of losses declared by TCP, on which it is
+//! Adaptive persistence in whole runs, and the number of losses declared by TCP, on which it is
 //! based.
 
 use crate::tcp_pipe::{OPENER, Pipe, ms};

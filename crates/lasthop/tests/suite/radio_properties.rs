@@ -31,7 +31,7 @@ fn metrics(scenario: &Scenario) -> HashMap<String, f64> {
     results.metrics.into_iter().zip(values).collect()
 }
 
-/// One that is off, or a time.
+/// `off` or a time.
 fn timer() -> impl Strategy<Value = String> {
     prop_oneof![
         2 => Just("off".to_owned()),
@@ -128,7 +128,7 @@ fn errors() -> impl Strategy<Value = String> {
     ]
 }
 
-/// An agent that fits the protocol, or none.
+/// Returns an agent that supports the protocol, or none.
 fn agent(protocol: &str, which: u8) -> String {
     let limited = ["ideal-sr", "rlc-am", "stop-and-wait"];
     let takes_limit = limited.iter().any(|kind| protocol.contains(kind));
@@ -187,7 +187,8 @@ fn case() -> impl Strategy<Value = Case> {
         )
 }
 
-/// Two stations, a server behind a wire; files up and down, and between the stations datagrams.
+/// Returns two stations and a server behind a wired link; files in both directions, and datagrams
+/// between the stations.
 fn text(case: &Case, more: &str) -> String {
     let Case { protocol, errors, frame, delay, slots, queue, wired, file, variants, .. } = case;
     let slot = if protocol.contains("ideal-sr") || protocol.contains("rlc-am") {

@@ -229,7 +229,8 @@ fn a_warning_makes_jersey_yield() {
 
 /// Jain's index of two flows of one variant over 120 s; 1 is equal, 0.9 a ratio of two. Two Santa
 /// Cruz flows do not converge: each keeps the queue at a length at which its sum of delays is four
-/// segments. Any division satisfies this once the queue is constant; its papers claim no more.
+/// segments. Any division satisfies this once the queue is constant; its papers do not claim
+/// fairness beyond that.
 #[test]
 fn two_of_a_kind_share() {
     let drop_tail = r#"

@@ -115,7 +115,8 @@ fn browsers_get_their_replies_through_one_proxy_and_two() {
     }
 }
 
-/// The run ends while most of the file waits at the proxy: what has been delivered has crossed the link of 4 Mbps.
+/// The run ends while most of the file waits at the proxy: the delivered data has crossed the link
+/// of 4 Mbps.
 #[test]
 fn bytes_that_wait_at_the_proxy_are_not_delivered() {
     let text = satellite(HYBLA, SACK, r#"{ kind = "file", size = "50 MB" }"#, DOWN, "0 %");
