@@ -15,7 +15,7 @@ fn with_delay(text: &str, delay: &str) -> String {
     text.replace(own, &format!("delay = {delay}"))
 }
 
-/// Handovers: the delay rises and falls by more than the distance of packets.
+/// Handovers: the delay increases, and decreases by more than the interval between packets.
 const STEPS: &str = r#"{ kind = "steps", at = [["0 s", "20.3 ms"], ["700 ms", "90 ms"], ["1.1 s", "3 ms"], ["2 s", "61 ms"]], repeat = "2.7 s" }"#;
 
 const RED: &str = r#"{ kind = "red", limit = "20 packets", min = "30 packets" }"#;
@@ -128,7 +128,8 @@ fn a_radio_s_frames_keep_their_order() {
         delay = { kind = "steps", at = [["0 s", "30 ms"], ["45 ms", "5 ms"], ["91 ms", "40 ms"]] }
         "#;
     let times: Vec<_> = arrivals(radio, Path::new(".")).iter().map(|&(time, _)| time).collect();
-    // Packets of 10, 20 … ms end at 20, 30, 40, 50 … ms: 50 and 60 ms would arrive at 55 and 65.
+    // Frames with the packets of 10, 20 … ms end at 20, 30, 40, 50 … ms. Packets sent at 50 and 60
+    // ms would arrive at 55 and 65 ms.
     let expected = [50.0, 60.0, 70.0, 70.0, 70.0, 75.0, 85.0, 95.0, 140.0, 150.0];
     assert_eq!(times[..expected.len()], expected, "{times:?}");
 }
@@ -160,7 +161,7 @@ proptest! {
         let in_order: Vec<_> = (0..numbers.len()).map(|number| numbers[0] + number as f64).collect();
         prop_assert_eq!(&numbers, &in_order, "{}", link);
         prop_assert!(arrivals.windows(2).all(|two| two[0].0 <= two[1].0));
-        // A window of 8 frames, the default, has left by 81 ms and arrived 70 ms later.
+        // A window of 8 frames, the default, is sent by 81 ms and arrives 70 ms later.
         prop_assert!(numbers.len() >= 8, "{} of 20: {}", numbers.len(), link);
     }
 }

@@ -28,7 +28,7 @@ pub fn folder(name: &str, text: &str) -> PathBuf {
     directory
 }
 
-/// A file and two sources of noise through a link of this rate.
+/// Returns a scenario with a file and two on-off sources over a link of this rate.
 pub fn shared(rate: &str, queue: &str, protocol: &str, replay: &str) -> String {
     format!(
         r#"
@@ -76,7 +76,7 @@ pub fn assert_same(one: &[Metrics], other: &[Metrics], but: &[&str]) {
     }
 }
 
-/// Packets in transit at the end of a run count as lost, except on computed links.
+/// Metrics that count packets in transit at the end of a run as lost, except on computed links.
 pub const UNDER_WAY: [&str; 2] = ["flow.noise.loss", "flow.hum.loss"];
 
 #[test]
@@ -124,7 +124,7 @@ fn a_list_of_one_rate_is_that_rate() {
     std::fs::remove_dir_all(directory).unwrap();
 }
 
-/// A datagram every 10 ms over recorded opportunities: when each arrives, to the nanosecond.
+/// One datagram every 10 ms over recorded opportunities: arrival times, exact to the nanosecond.
 #[test]
 fn mahimahi_s_opportunities_are_used_to_the_byte() {
     // Two opportunities at 25 ms, one at 61 ms; repeated every 70 ms.

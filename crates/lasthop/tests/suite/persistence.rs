@@ -71,7 +71,7 @@ fn each_lost_segment_is_declared_lost_once() {
 /// station sends or receives data.
 fn station(air: f64, wire: f64, weight: f64, is_upload: bool, agent: &str) -> String {
     let (from, to) = if is_upload { ("station", "server") } else { ("server", "station") };
-    // The direction with data loses, the other one does not.
+    // Only the direction with data has losses.
     let on_data = |loss: f64| format!("{{ kind = \"uniform\", loss = {loss} }}");
     let none = || "{ kind = \"none\" }".to_owned();
     let sides = |loss| if is_upload { (on_data(loss), none()) } else { (none(), on_data(loss)) };

@@ -1,5 +1,5 @@
-//! The contract between queue disciplines and media: a queue with packets need not return one, and
-//! every packet is refused, dropped, sent or still waiting.
+//! The contract between queue disciplines and media: a queue that contains packets may return none,
+//! and every packet is rejected, dropped, sent or still waiting.
 
 use crate::scenarios::{Metrics, metrics, scenario};
 use lasthop::live::{Network, Side};
@@ -26,14 +26,14 @@ const DISCIPLINES: &[&str] = &[
     r#"kind = "biased""#,
 ];
 
-/// Limits down to less than a packet.
+/// Limits, down to less than one packet.
 const LIMITS: &[&str] = &["1 packet", "2 packets", "20 packets", "100 B", "1500 B", "20 kB"];
 
 fn discipline(choice: usize, limit: usize) -> String {
     format!("{{ {}, limit = \"{}\" }}", DISCIPLINES[choice], LIMITS[limit])
 }
 
-/// A direction of a link with this queue.
+/// Returns one direction of a link with this queue.
 fn link(queue: &str) -> String {
     format!(
         r#"
@@ -127,7 +127,8 @@ const MEDIA: &[&str] = &[
     "#,
 ];
 
-/// Every medium with every discipline runs to its end, a trace has the metrics of a run, and shows each drop once.
+/// With every medium and every discipline, a run ends. Its trace has the metrics of an untraced run
+/// and shows each drop once.
 #[test]
 fn every_medium_serves_every_discipline() {
     for (medium, choice) in
@@ -165,7 +166,8 @@ fn every_medium_serves_every_discipline() {
 }
 
 proptest! {
-    /// `None` means that the queue is empty; `dropped` shows each packet that had joined and is neither sent nor waiting.
+    /// `None` means that the queue is empty; `dropped` contains each packet that was queued and is
+    /// neither sent nor waiting.
     #[test]
     fn a_discipline_accounts_for_every_packet(
         choice in 0..DISCIPLINES.len(),
@@ -205,7 +207,7 @@ proptest! {
         }
     }
 
-    /// A live link before any discipline delivers only packets that it was given, each of them once.
+    /// A live link with any discipline delivers only packets that it received, each of them once.
     #[test]
     fn a_live_link_serves_every_discipline(
         choice in 0..DISCIPLINES.len(),
@@ -217,7 +219,8 @@ proptest! {
         let (mut now, mut known) = (0, HashSet::new());
         for (number, pause) in pauses.into_iter().enumerate() {
             now += pause;
-            // Not of IP, whose ECN field a queue may change; the length tells packets apart.
+            // Not an IP packet, whose ECN field a queue may change; the length identifies the
+            // packet.
             let packet = vec![0; 100 + number];
             if network.input(Instant::from_nanos(now), 0, Side::Forward, packet.clone()) {
                 known.insert(packet);

@@ -74,21 +74,23 @@ fn on_bytes(protocol: &str, loss: f64, seconds: u32) -> Metrics {
     all
 }
 
-/// How a protocol is measured: its name, and what measures it.
+/// Method of measuring a protocol: its name and function.
 type Way = (&'static str, fn(&str, f64, u32) -> Metrics);
 
 const WAYS: [Way; 2] = [("descriptors", on_descriptors), ("bytes", on_bytes)];
 
-/// Fails unless `count` of `trials`, whose variance is `spread` times that of a binomial count, has the probability `exact`
-/// within 5 standard deviations: false alarm below 6e-7.
+/// Checks that `count` of `trials` has the probability `exact`, within 5 standard deviations:
+/// false-positive rate below 6e-7. The variance of `count` is `spread` times that of a binomial
+/// count.
 fn assert_probability(what: &str, count: f64, trials: f64, exact: f64, spread: f64) {
     let deviation = (exact * (1.0 - exact) * spread / trials).sqrt();
     let found = count / trials;
     assert!((found - exact).abs() < 5.0 * deviation, "{what}: {found}, {exact} ± {deviation}");
 }
 
-/// HARQ with whole packets gives up after m losses, q = p^m; RLC retransmits exactly those PDUs, so that nothing remains and
-/// each PDU takes 1 / (1 - q) trials of RLC and 1 / (1 - p) transmissions.
+/// HARQ with whole packets discards a packet after m losses, q = p^m. RLC retransmits exactly those
+/// PDUs, so that none remains lost. Each PDU takes 1 / (1 - q) attempts of RLC and 1 / (1 - p)
+/// transmissions.
 #[test]
 fn rlc_over_harq_repairs_what_harq_gives_up() {
     for (way, measure) in WAYS {
@@ -122,7 +124,7 @@ fn rlc_over_harq_repairs_what_harq_gives_up() {
     }
 }
 
-/// Coded packets that HARQ sends once arrive if all 20 units do.
+/// Coded packets that HARQ sends once are received if all 20 units are received.
 #[test]
 fn rlc_over_harq_repairs_lost_blocks() {
     for (way, measure) in WAYS {
@@ -141,8 +143,8 @@ fn rlc_over_harq_repairs_lost_blocks() {
 #[test]
 fn selective_repeat_over_fec_repairs_what_parity_does_not() {
     let k = 8;
-    // Variance of the losses that a block leaves, as a multiple of that of k independent ones: j losses of its k data frames
-    // remain, except one whose parity arrives.
+    // Variance of the residual losses of a block, relative to the variance of k independent losses:
+    // j losses of its k data frames remain, except for one if the parity arrives.
     let spread = |p: f64| {
         let (mut mean, mut square, mut ways) = (0.0, 0.0, 1.0);
         for j in 0..=k {
