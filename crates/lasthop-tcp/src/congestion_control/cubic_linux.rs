@@ -26,8 +26,8 @@ const BETA: u64 = 717;
 /// Units of K per second. K is rounded down, so that a curve without an RTT sample begins below the
 /// window, not at it.
 const K_UNITS: f64 = 1024.0;
-/// Reno-friendly growth: one segment per cwnd * 15 / 8 delivered segments. The constant is 8 (1024
-/// + beta) / 3 (1024 - beta), rounded down.
+/// Reno-friendly growth: one segment per cwnd * 15 / 8 delivered segments. The constant is
+/// 8 (1024 + beta) / 3 (1024 - beta), rounded down.
 const RENO_SHARE: u32 = (8 * (1024 + BETA) / 3 / (1024 - BETA)) as u32;
 /// Maximum count before the first reduction.
 const MOST_AT_FIRST: u32 = 20;

@@ -502,8 +502,9 @@ fn eifel_takes_a_spurious_fast_retransmit_back() {
     }
 }
 
-/// Returns the opener's window after a send call of 40 segments, the number of segments of another
-/// call of 45 that are sent at `then` ms, and the window after these.
+/// Sends 40 segments, and 45 more in a second call at `then` ms. Returns the opener's window after
+/// the first call, the number of segments that the second call sends immediately, and the window
+/// then.
 fn burst_after_pause(config: &Config, then: u64) -> (f64, usize, f64) {
     let mut pipe = losing(config, &[]);
     pipe.ends[OPENER].write(40_000);

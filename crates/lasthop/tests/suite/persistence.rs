@@ -66,9 +66,9 @@ fn each_lost_segment_is_declared_lost_once() {
     }
 }
 
-/// A station whose stop-and-wait link loses the fraction `air` of its frames and no
-/// acknowledgments, behind a wired path that loses `wire` and has a delay of 50 ms each way; the
-/// station sends or receives data.
+/// Returns a station behind a stop-and-wait link that loses the fraction `air` of its frames and no
+/// acknowledgments. The wired path loses `wire` and has a delay of 50 ms each way. The station
+/// sends or receives data.
 fn station(air: f64, wire: f64, weight: f64, is_upload: bool, agent: &str) -> String {
     let (from, to) = if is_upload { ("station", "server") } else { ("server", "station") };
     // Only the direction with data has losses.

@@ -176,8 +176,9 @@ fn red_settles_where_its_curve_gives_the_loss_that_is_needed() {
     assert_eq!(of("queue_early_drops"), of("queue_drops"));
 }
 
-/// Returns the mean waiting time of the packets of four persistent files before a bottleneck of
-/// this rate, from the mean length of its queue in the last 40 of 60 s, and the utilization.
+/// Runs four persistent files over a bottleneck of this rate. Returns the mean waiting time of
+/// their packets and the utilization. The waiting time is derived from the mean queue length in the
+/// last 40 of 60 s.
 fn standing(queue: &str, mbps: u32, variant: &str) -> [f64; 2] {
     let flow = |name: &str| {
         format!(
@@ -219,10 +220,10 @@ fn standing(queue: &str, mbps: u32, variant: &str) -> [f64; 2] {
 }
 
 /// Under persistent load, a drop-tail queue stays at its limit. CoDel, PIE and DualPI2 keep the
-/// delay near their targets with high utilization: the mean wait is within twice the target plus
-/// the transmission of two packets in each queue (FQ-CoDel has one per file), as RFC 8289 (section
-/// 4.4) and RFC 8033 (section 3) specify a standing queue and a mean. No random numbers except
-/// PIE's drops; seed 1.
+/// delay near their targets with high utilization. The mean wait is within twice the target plus
+/// the transmission of two packets in each queue (FQ-CoDel has one per file). RFC 8289 (section
+/// 4.4) specifies a standing queue, RFC 8033 (section 3) a mean. No random numbers except PIE's
+/// drops; seed 1.
 #[test]
 fn delay_targets_are_held_under_persistent_load() {
     for mbps in [4, 10, 40] {
@@ -283,8 +284,8 @@ fn a_flood_does_not_hurt_another_flow() {
     assert!(sent > 2900.0 && lost <= 1.0 && flood > 0.4, "{lost} of {sent}, {flood}");
 }
 
-/// Returns the throughput of a file with a classic TCP relative to one with Prague, on average from
-/// 20 s to 80 s, with this queue before a link of 20 Mbps and an RTT of 40 ms.
+/// Returns the throughput of a file with a classic TCP relative to a file with Prague, averaged
+/// from 20 s to 80 s. Both use this queue before a link of 20 Mbps, with an RTT of 40 ms.
 fn classic_over_prague(queue: &str, classic: &str) -> f64 {
     let flow = |name: &str, variant: &str| {
         format!(

@@ -195,8 +195,8 @@ fn the_first_measurement_shuts_nobody_out() {
     assert!((share - 0.5).abs() < 0.01, "{share}");
 }
 
-/// The residual loss of the radio link protocol with one copy is p (1 - (1 - p)^2), also if its
-/// frames alternate with those of a saturated service and several copies are in flight.
+/// The residual loss of the radio link protocol with one copy is p (1 - (1 - p)^2). This also holds
+/// if its frames alternate with those of a saturated service and several copies are in flight.
 #[test]
 fn copies_have_time_for_the_turns_of_others() {
     let text = r#"
