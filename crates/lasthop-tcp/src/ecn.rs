@@ -30,7 +30,7 @@ pub(super) struct Ecn {
     /// Whether ACKs carry ECE.
     echoes: bool,
     /// Number of reductions of the window already reported by CWR.
-    told: u64,
+    reported_reductions: u64,
     /// See [`Self::take_owed`].
     owed: Option<(u64, bool)>,
 }
@@ -105,14 +105,8 @@ impl Ecn {
 
     /// Sets the ECN codepoint and flags of a segment to be sent. `is_new` is `true` if it contains
     /// data sent for the first time. `reductions` is the number of window reductions. CWR is not
-    /// sent for the first `taken_back` of them.
-    pub fn stamp(
-        &mut self,
-        header: &mut TcpHeader,
-        is_new: bool,
-        reductions: u64,
-        taken_back: u64,
-    ) {
+    /// sent for the first `undone` of them.
+    pub fn stamp(&mut self, header: &mut TcpHeader, is_new: bool, reductions: u64, undone: u64) {
         header.ecn = Codepoint::NotEct;
         if header.flags & flags::SYN != 0 {
             header.flags |= match (header.flags & flags::ACK != 0, self.is_asked) {
@@ -133,10 +127,10 @@ impl Ecn {
                 Marks::Scalable => Codepoint::Ect1,
                 Marks::Classic | Marks::Share => Codepoint::Ect0,
             };
-            if reductions > self.told.max(taken_back) {
+            if reductions > self.reported_reductions.max(undone) {
                 header.flags |= flags::CWR;
             }
-            self.told = reductions;
+            self.reported_reductions = reductions;
         }
     }
 }

@@ -202,7 +202,7 @@ mod tests {
             pipe.add(at(period / 2), 3_000, srtt);
             assert_eq!(pipe.value(at(period), srtt), Some(5_000));
             assert_eq!(pipe.value(at(period + 1), srtt), Some(3_000));
-            assert_eq!(pipe.value(at(2 * period), srtt), Some(0), "what is idle has used nothing");
+            assert_eq!(pipe.value(at(2 * period), srtt), Some(0), "no data was acknowledged");
         }
     }
 

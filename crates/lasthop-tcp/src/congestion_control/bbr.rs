@@ -547,7 +547,7 @@ mod tests {
         path.run(&mut bbr, 2.0);
         let (window, rate) = (bbr.cwnd(), bbr.bandwidth.get());
         bbr.on_congestion(path.now, Congestion::Loss, 40.0);
-        assert!(bbr.cwnd() < window && bbr.cwnd() >= 30.0, "what is in flight: {}", bbr.cwnd());
+        assert!(bbr.cwnd() < window && bbr.cwnd() >= 30.0, "data in flight: {}", bbr.cwnd());
         path.run(&mut bbr, 0.2);
         assert!(bbr.recovery.is_none() && bbr.cwnd() >= window - 3.0);
         bbr.on_timeout(path.now, Some(40.0));

@@ -384,7 +384,7 @@ mod tests {
     /// Section 4.9: a spurious reduction is undone, unless the window has grown beyond its previous
     /// value.
     #[test]
-    fn spurious_reductions_are_taken_back() {
+    fn spurious_reductions_are_undone() {
         let mut cubic = cubic(100.0);
         cubic.on_timeout(seconds(0.0), Some(100.0));
         cubic.on_spurious();

@@ -55,7 +55,7 @@ pub(crate) trait LawKeys: Table + Kind + Copy {
 pub(super) fn defaults<K: LawKeys>() -> K {
     let nothing = Value::Object(Map::new());
     let node = Node { value: &nothing, path: String::new(), files: &Files::new(Path::new("")) };
-    K::read(&node).expect("every key of a law has a default")
+    K::read(&node).expect("every key of an algorithm has a default")
 }
 
 /// Use of congestion marks by an algorithm.
@@ -90,12 +90,12 @@ impl Parts {
     }
 
     /// Like [`Self::over_reno`], with a reaction to explicit loss notifications.
-    pub fn told(notices: Notices, recovery: RecoveryKind) -> Self {
+    pub fn with_notices(notices: Notices, recovery: RecoveryKind) -> Self {
         Parts { notices, ..Parts::over_reno([recovery; 2]) }
     }
 
     /// Returns Reno's window over RFC 6675 with a different loss detection.
-    pub fn patient(detection: LossDetection) -> Self {
+    pub fn with_detection(detection: LossDetection) -> Self {
         Parts { detection, ..Parts::over_reno([RecoveryKind::Sack6675; 2]) }
     }
 }
@@ -130,28 +130,28 @@ macro_rules! laws {
         }
 
         impl CongestionControlKind {
-            /// Returns `true` if the algorithm measures delivered data ([`LawKeys::MEASURES`]).
+            /// Returns `true` if the algorithm measures delivered data (`LawKeys::MEASURES`).
             #[inline]
             pub fn measures(&self) -> bool {
                 of_keys!(self, false, MEASURES)
             }
 
-            /// Returns `true` if the algorithm reads delivery rates ([`LawKeys::READS_RATES`]).
+            /// Returns `true` if the algorithm reads delivery rates (`LawKeys::READS_RATES`).
             pub fn reads_rates(&self) -> bool {
                 of_keys!(self, false, READS_RATES)
             }
 
-            /// Returns `true` if the algorithm needs arrival times ([`LawKeys::READS_ARRIVALS`]).
+            /// Returns `true` if the algorithm needs arrival times (`LawKeys::READS_ARRIVALS`).
             pub fn reads_arrivals(&self) -> bool {
                 of_keys!(self, false, READS_ARRIVALS)
             }
 
-            /// Returns how the algorithm uses congestion marks ([`LawKeys::MARKS`]).
+            /// Returns how the algorithm uses congestion marks (`LawKeys::MARKS`).
             pub fn marks(&self) -> Marks {
                 of_keys!(self, Marks::Classic, MARKS)
             }
 
-            /// Returns `true` if the algorithm sets a pacing rate ([`LawKeys::PACES`]).
+            /// Returns `true` if the algorithm sets a pacing rate (`LawKeys::PACES`).
             pub fn paces(&self) -> bool {
                 of_keys!(self, false, PACES)
             }

@@ -48,28 +48,28 @@ laws! {
         Tahoe = "tahoe": Parts::over_reno([RecoveryKind::Tahoe; 2]);
         /// TCP-DCR: a segment is declared lost one RTT after the first duplicate ACK, so that the
         /// link can repair the loss before.
-        Dcr = "tcp-dcr": Parts::patient(LossDetection::Delayed);
+        Dcr = "tcp-dcr": Parts::with_detection(LossDetection::Delayed);
         /// NCR (RFC 4653): a segment is declared lost after a window of duplicate ACKs; every
         /// second duplicate ACK allows one new segment.
-        Ncr = "ncr": Parts::patient(LossDetection::NcrCareful);
+        Ncr = "ncr": Parts::with_detection(LossDetection::NcrCareful);
         /// HACK: the receiver reports segments received with errors and a readable header; they are
         /// retransmitted without a reduction of the window.
-        Hack = "hack": Parts::told(Notices::Resend, RecoveryKind::Sack6675);
+        Hack = "hack": Parts::with_notices(Notices::Resend, RecoveryKind::Sack6675);
         /// HACK-fixed: HACK, except that duplicate ACKs for such a segment are not counted.
-        HackFixed = "hack-fixed": Parts::told(Notices::Excuse, RecoveryKind::Sack6675);
+        HackFixed = "hack-fixed": Parts::with_notices(Notices::Excuse, RecoveryKind::Sack6675);
         /// EWLN: notifications as in HACK, with Reno.
-        Ewln = "ewln": Parts::told(Notices::Resend, RecoveryKind::Reno);
+        Ewln = "ewln": Parts::with_notices(Notices::Resend, RecoveryKind::Reno);
         /// TCP-ELN: notifications as in HACK, with NewReno; a notification resets the count of
         /// duplicate ACKs.
-        TcpEln = "tcp-eln": Parts::told(Notices::Restart, RecoveryKind::NewReno);
+        TcpEln = "tcp-eln": Parts::with_notices(Notices::Restart, RecoveryKind::NewReno);
         /// The sender of Balakrishnan and Katz: Reno that retransmits the segment requested by a
         /// marked duplicate ACK.
-        BalakrishnanEln = "balakrishnan-eln": Parts::told(Notices::Marks, RecoveryKind::Reno);
+        BalakrishnanEln = "balakrishnan-eln": Parts::with_notices(Notices::Marks, RecoveryKind::Reno);
         /// Casablanca: queues drop some segments first, so that the receiver can distinguish random
         /// losses from congestion.
-        Casablanca = "casablanca": Parts::told(Notices::Casablanca, RecoveryKind::NewReno);
+        Casablanca = "casablanca": Parts::with_notices(Notices::Casablanca, RecoveryKind::NewReno);
         /// Ifrane: Casablanca with the classification of losses by the sender.
-        Ifrane = "ifrane": Parts::told(Notices::Ifrane, RecoveryKind::NewReno);
+        Ifrane = "ifrane": Parts::with_notices(Notices::Ifrane, RecoveryKind::NewReno);
         /// LHP: a list of packets in transmission order with acknowledgments as in SMART; segments
         /// received with errors are retransmitted.
         Lhp = "lhp": Parts::over_reno([RecoveryKind::Lhp; 2]);

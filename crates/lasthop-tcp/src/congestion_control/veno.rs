@@ -147,7 +147,7 @@ mod tests {
             assert!((veno.backlog().unwrap() - backlog).abs() < 0.002, "{:?}", veno.backlog());
             veno.on_congestion(ms(0.0), Congestion::Loss, 20.0);
             assert_eq!((veno.cwnd(), veno.ssthresh()), (kept, kept), "{rtt}");
-            assert_eq!(veno.backlog(), None, "base_rtt is learned anew");
+            assert_eq!(veno.backlog(), None, "base_rtt is measured again");
         }
     }
 

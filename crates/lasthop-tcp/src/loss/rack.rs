@@ -131,7 +131,7 @@ impl Rack {
     }
 
     /// Requests another loss detection after a reduction was undone.
-    pub fn on_taken_back(&mut self) {
+    pub fn on_undone(&mut self) {
         self.has_advanced = true;
     }
 

@@ -285,8 +285,8 @@ fn random_losses_of_a_third_close_no_window() {
 }
 
 /// Runs a drop-tail queue of 200 units in front of a link with 1.2 ms transmission time per unit
-/// and 40 ms each way. The receive window is five times the queue. Returns the
-/// number of units delivered in 20 s, and the counters of the sender.
+/// and 40 ms each way. The receive window is five times the queue. Returns the number of units
+/// delivered in 20 s, and the counters of the sender.
 fn overflow(unmarked_congestion: &str) -> (u64, lasthop_tcp::SenderCounters) {
     let CongestionControlKind::LtTcp(keys) = config(ten()).law else {
         panic!("LT-TCP has its own congestion control")

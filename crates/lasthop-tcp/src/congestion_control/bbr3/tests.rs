@@ -370,7 +370,7 @@ fn recoveries_give_the_window_back() {
 /// Section 5.5.11.2: after spurious losses, the bounds and the phase that the losses ended are
 /// restored.
 #[test]
-fn a_spurious_recovery_is_taken_back() {
+fn a_spurious_recovery_is_undone() {
     let mut bbr = knows_path(Phase::Up);
     bbr.probe.has_samples = true;
     bbr.inflight_longterm = 120.0 * SIZE;

@@ -437,7 +437,7 @@ impl RackTlp {
                 flight.counters.window_cuts + flight.losses.extra_cwr_marks;
         }
         self.duplicated.end();
-        self.rack.on_taken_back();
+        self.rack.on_undone();
     }
 
     pub(super) fn undo_by_dsack(&mut self, flight: &mut Flight) -> bool {
