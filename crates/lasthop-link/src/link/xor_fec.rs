@@ -48,7 +48,7 @@
 //!
 //! With `in_order`, packets received behind a missing one are held until it is recovered or
 //! abandoned. A layer above that interprets gaps as losses then detects only residual losses
-//! ([stacks](mod@super::stack)).
+//! ([stacks](super::stack())).
 //!
 //! The timeout starts at the beginning of the transmission of the last data frame.
 //!
