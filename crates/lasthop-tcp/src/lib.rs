@@ -38,6 +38,7 @@ mod flight;
 pub mod info;
 mod loss;
 mod pacer;
+mod policy;
 pub mod presets;
 mod random;
 mod ranges;

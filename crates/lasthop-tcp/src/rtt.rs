@@ -1,25 +1,26 @@
 //! RTT estimation and retransmission timeout: RFC 6298, and the BSD algorithm in integer ticks that
 //! ns-2 uses.
 
-use super::config::{Config, Conventions};
+use super::config::Config;
+use super::policy::{Policies, RttPolicy};
 use lasthop_base::units::{Duration, Instant};
 
 /// Estimates the RTT and computes the retransmission timeout.
 ///
-/// [`Conventions::Rfc`]: SRTT and RTTVAR in nanoseconds, gains 1/8 and 1/4, `RTO = max(min_rto,
+/// [`RttPolicy::Rfc6298`]: SRTT and RTTVAR in nanoseconds, gains 1/8 and 1/4, `RTO = max(min_rto,
 /// SRTT + max(G, 4 RTTVAR))`, doubled per timeout up to `max_rto`.
 ///
-/// [`Conventions::Ns2`]: all values in whole ticks of the clock, SRTT scaled by 8 and RTTVAR by 4.
+/// [`RttPolicy::Ns2`]: all values in whole ticks of the clock, SRTT scaled by 8 and RTTVAR by 4.
 /// The minimum is applied before the backoff factor. Beyond a factor of 8, SRTT is added to RTTVAR
 /// and reset.
 ///
-/// [`Conventions::Linux`]: RFC 6298 in nanoseconds with a different RTTVAR. It is the maximum of
+/// [`RttPolicy::Linux`]: RFC 6298 in nanoseconds with a different RTTVAR. It is the maximum of
 /// the mean deviation in a round trip of data, at least `min_rto`. It decreases by 1/4 of the
 /// difference once per round trip. A sample below SRTT increases the deviation with only 1/8 of the
 /// usual gain. `RTO = SRTT + RTTVAR`.
 #[derive(Clone, Copy, Debug)]
 pub struct RttEstimator {
-    conventions: Conventions,
+    policy: RttPolicy,
     tick: u64,
     min_rto: u64,
     max_rto: u64,
@@ -57,19 +58,20 @@ const NS2_INITIAL_RTTVAR_SECS: u64 = 12;
 
 impl RttEstimator {
     /// Creates an estimator. `boot_offset` is the phase of the host's clock within one tick, used
-    /// only with [`Conventions::Ns2`].
+    /// only with [`RttPolicy::Ns2`].
     pub fn new(config: &Config, boot_offset: Duration) -> Self {
         let tick = config.clock_granularity.as_nanos();
-        let rttvar = match config.conventions {
-            Conventions::Ns2 => ((NS2_INITIAL_RTTVAR_SECS * 1_000_000_000 / tick) << 2) as i64,
-            Conventions::Rfc | Conventions::Linux => 0,
+        let policy = Policies::of(config.conventions).rtt;
+        let rttvar = match policy {
+            RttPolicy::Ns2 => ((NS2_INITIAL_RTTVAR_SECS * 1_000_000_000 / tick) << 2) as i64,
+            RttPolicy::Rfc6298 | RttPolicy::Linux => 0,
         };
-        let floor = match config.conventions {
-            Conventions::Ns2 => 2 * tick,
-            Conventions::Rfc | Conventions::Linux => 0,
+        let floor = match policy {
+            RttPolicy::Ns2 => 2 * tick,
+            RttPolicy::Rfc6298 | RttPolicy::Linux => 0,
         };
         let mut estimator = RttEstimator {
-            conventions: config.conventions,
+            policy,
             tick,
             min_rto: config.min_rto.as_nanos(),
             max_rto: config.max_rto.as_nanos(),
@@ -110,8 +112,8 @@ impl RttEstimator {
     pub fn sample(&mut self, sent: Instant, now: Instant) {
         let elapsed = (now - sent).as_nanos();
         self.last_sample = now - sent;
-        match self.conventions {
-            Conventions::Ns2 => {
+        match self.policy {
+            RttPolicy::Ns2 => {
                 // The clock ticks independently of the segment: count the ticks between the two
                 // times.
                 let phase = (sent.as_nanos() + self.boot_offset) % self.tick;
@@ -128,7 +130,7 @@ impl RttEstimator {
                 self.base_rto = (((self.rttvar << 3) + self.srtt) >> 3) as u64 * self.tick;
                 self.smoothed = Duration::from_nanos((self.srtt >> 3) as u64 * self.tick);
             }
-            Conventions::Rfc | Conventions::Linux => {
+            RttPolicy::Rfc6298 | RttPolicy::Linux => {
                 // A sample is a whole number of ticks, at least one.
                 let sample = (elapsed.div_ceil(self.tick) * self.tick) as i64;
                 if self.srtt != 0 {
@@ -198,7 +200,7 @@ impl RttEstimator {
             self.backoff <<= 1;
             self.doublings += 1;
         }
-        if self.conventions == Conventions::Ns2 && self.backoff > 8 {
+        if self.policy == RttPolicy::Ns2 && self.backoff > 8 {
             self.rttvar += self.srtt >> 3;
             self.srtt = 0;
             self.smoothed = Duration::ZERO;
@@ -218,10 +220,10 @@ impl RttEstimator {
     }
 
     /// Sets the RTO for data after a retransmitted SYN. Without an RTT sample, the first RTO was
-    /// too short: with [`Conventions::Rfc`] it becomes 3 s.
+    /// too short: with [`RttPolicy::Rfc6298`] it becomes 3 s.
     pub fn after_lost_syn(&mut self) {
         let more = RTO_AFTER_LOST_SYN.as_nanos();
-        if self.conventions != Conventions::Ns2 && self.srtt == 0 && self.base_rto < more {
+        if self.policy != RttPolicy::Ns2 && self.srtt == 0 && self.base_rto < more {
             self.base_rto = more;
             (self.backoff, self.doublings) = (1, 0);
             self.bound();
@@ -259,6 +261,20 @@ impl RttEstimator {
         Duration::from_nanos(self.base_rto.max(self.min_rto).min(self.max_rto).max(self.floor))
     }
 
+    /// Returns the interval between window probes after `probes` of them.
+    pub fn persist_interval(&self, probes: u32) -> Duration {
+        let count = if self.policy == RttPolicy::Linux { self.doublings } else { probes };
+        (self.rto() * (1 << count.min(20))).min(self.longest())
+    }
+
+    /// Returns the time before the first window probe. In Linux it is one RTO, including backoff.
+    pub fn first_persist_interval(&self, probes: u32) -> Duration {
+        match self.policy {
+            RttPolicy::Linux => self.rto(),
+            _ => self.persist_interval(probes),
+        }
+    }
+
     /// Returns the number of doublings of the RTO.
     pub fn back_offs(&self) -> u32 {
         self.doublings
@@ -266,10 +282,10 @@ impl RttEstimator {
 
     /// Returns the mean deviation of the RTT (RTTVAR).
     pub fn variation(&self) -> Duration {
-        Duration::from_nanos(match self.conventions {
-            Conventions::Ns2 => self.rttvar as u64 / 4 * self.tick,
-            Conventions::Rfc => self.rttvar as u64 / 4,
-            Conventions::Linux => self.deviation as u64 / 4,
+        Duration::from_nanos(match self.policy {
+            RttPolicy::Ns2 => self.rttvar as u64 / 4 * self.tick,
+            RttPolicy::Rfc6298 => self.rttvar as u64 / 4,
+            RttPolicy::Linux => self.deviation as u64 / 4,
         })
     }
 

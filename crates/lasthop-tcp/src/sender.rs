@@ -1,6 +1,6 @@
 //! The sending half of a connection.
 
-use super::config::{Config, Conventions};
+use super::config::Config;
 use super::congestion_control::{CongestionControl, Passage};
 use super::flight::Flight;
 use super::info::{Outstanding, RecoveryState};
@@ -156,7 +156,7 @@ impl Sender {
     #[inline]
     pub(super) fn update_peer_window(&mut self, seq: u64, ack: u64, bytes: u64) -> bool {
         let flight = &mut self.flight;
-        flight.peer.update(flight.config.conventions, flight.snd_una, seq, ack, bytes)
+        flight.peer.update(flight.policies().send, flight.snd_una, seq, ack, bytes)
     }
 
     /// Returns `true` if `ack` is at most SND.MAX.
@@ -326,35 +326,26 @@ impl Sender {
             self.flight.timers.stop(Timer::Persist);
             self.probe_back_off = 0;
         } else if !flight.timers.is_running(Timer::Persist) {
-            // Linux: the first probe is sent after one RTO, including backoff.
-            let delay = match flight.config.conventions {
-                Conventions::Linux => flight.rtt.rto(),
-                _ => self.persist_interval(),
-            };
+            let delay = flight.rtt.first_persist_interval(self.probe_back_off);
             self.flight.timers.start(Timer::Persist, now, delay);
         }
     }
 
     /// Interval between window probes.
     pub(super) fn persist_interval(&self) -> Duration {
-        let rtt = &self.flight.rtt;
-        let count = match self.flight.config.conventions {
-            Conventions::Linux => rtt.back_offs(),
-            _ => self.probe_back_off,
-        };
-        (rtt.rto() * (1 << count.min(20))).min(rtt.longest())
+        self.flight.rtt.persist_interval(self.probe_back_off)
     }
 
     /// Sends the part of the next segment that fits into the peer's window, after expiry of the
     /// persist timer.
     pub(super) fn send_what_fits(&mut self) {
-        let is_linux = self.flight.config.conventions == Conventions::Linux;
-        if is_linux {
+        let is_excused = self.flight.policies().send.is_linux();
+        if is_excused {
             // Data does not count as a probe.
             self.flight.rtt.forget_doublings();
         }
         self.flight.cut_to_window();
-        self.flight.stream.is_short_excused = is_linux;
+        self.flight.stream.is_short_excused = is_excused;
         self.refresh();
     }
 

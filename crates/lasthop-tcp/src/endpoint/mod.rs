@@ -30,9 +30,10 @@ mod units;
 pub use trusting::{Connection, Trusting};
 
 use super::blocks::Blocks;
-use super::config::{Config, Conventions, WritePolicy};
+use super::config::{Config, WritePolicy};
 use super::congestion_control::Passage;
 use super::ecn::Ecn;
+use super::policy::Policies;
 use super::receiver::Receiver;
 use super::sender::{Outgoing, Sender, SenderCounters};
 use super::timers::Timer;
@@ -96,8 +97,7 @@ pub struct Endpoint<A: Admission = Trusting> {
     /// Whether its data segments have sequence numbers only: no acknowledgment, no options, nothing
     /// else.
     is_bare: bool,
-    /// Whether it uses [`Conventions::Linux`].
-    is_linux: bool,
+    policies: Policies,
     /// Length on the wire of such a segment of full size.
     full_bytes: u32,
     /// Length on the wire of an ACK without SACK blocks.
@@ -140,7 +140,7 @@ impl<A: Admission> Endpoint<A> {
             ecn: config.ecn.then(|| Ecn::new(config.marks)),
             has_extras: has_extras(config),
             is_bare: is_bare(config, role),
-            is_linux: config.conventions == Conventions::Linux,
+            policies: Policies::of(config.conventions),
             full_bytes: config.wire_bytes(config.segment.get() as u32, 0),
             ack_bytes: config.wire_bytes(0, 0),
             blocks,
@@ -171,7 +171,7 @@ impl<A: Admission> Endpoint<A> {
     fn process(&mut self, now: Instant, segment: &TcpHeader, seq: u64) -> bool {
         let control = segment.flags & (flags::SYN | flags::FIN) != 0;
         let length = u64::from(segment.payload) + u64::from(control);
-        if self.is_linux {
+        if self.policies.receive.is_linux() {
             return self.process_as_linux(now, segment, seq, length);
         }
         self.receive_options(segment, seq);
@@ -235,7 +235,7 @@ impl<A: Admission> Endpoint<A> {
         if length == 0 {
             return;
         }
-        if self.is_linux {
+        if self.policies.receive.is_linux() {
             self.receive_at_host(now, segment, seq, length);
         } else {
             let control = segment.flags & (flags::SYN | flags::FIN) != 0;
@@ -326,7 +326,7 @@ impl<A: Admission> Endpoint<A> {
             let out = self.sender.poll_transmit(now);
             return self.fill_in(now, header, out, sent_to);
         }
-        let bytes = if self.is_linux && self.sender.flight.keeps_records() {
+        let bytes = if self.policies.send.is_linux() && self.sender.flight.keeps_records() {
             self.transmit_as_linux(now, header)
         } else {
             let out = self.sender.poll_as_host(now);

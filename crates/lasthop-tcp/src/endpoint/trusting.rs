@@ -2,7 +2,7 @@
 //! sequence numbers starting at 0.
 
 use super::{Admission, Endpoint, Role};
-use crate::config::{Config, Conventions};
+use crate::config::Config;
 use crate::ecn::Ecn;
 use crate::flight::Resent;
 use lasthop_base::packet::{Extension, Header, TcpHeader, flags};
@@ -115,7 +115,7 @@ impl Connection {
         let control = segment.flags & (flags::SYN | flags::FIN) != 0;
         let length = u64::from(segment.payload) + u64::from(control);
         let seq = self.receiver.unwrap(segment.seq);
-        if self.is_linux && self.receiver.is_old(seq + length) {
+        if self.policies.admission.ignores_old_segments && self.receiver.is_old(seq + length) {
             // RFC 9293, section 3.10.7.4: it is acknowledged, and all other information is dropped.
             self.receive_data(now, segment, seq, length);
             return self.receiver.challenge();
@@ -209,7 +209,8 @@ impl Connection {
             let acks_syn = !has_ack || ack > 0 && self.sender.has_sent(ack);
             return segment.flags & flags::SYN != 0 && acks_syn;
         }
-        if self.is_linux && has_ack && segment.flags & flags::SYN != 0 {
+        if self.policies.admission.challenges_syn_ack && has_ack && segment.flags & flags::SYN != 0
+        {
             // RFC 5961, section 4.2: an ACK without information about the segment.
             let (seq, end) = self.span(segment);
             self.receiver.look_for_late_original(seq, end);
@@ -223,10 +224,9 @@ impl Connection {
                 let (seq, end) = self.span(segment);
                 self.receiver.look_for_late_original(seq, end);
                 let awaits_ack = self.role == Role::Acceptor && self.sender.flight.snd_una == 0;
-                match self.config.conventions {
-                    // Linux answers a retransmitted SYN by retransmitting its own.
-                    Conventions::Linux if awaits_ack => self.sender.send_syn_again(now),
-                    _ => self.receiver.challenge(),
+                match self.policies.handshake.repeats_syn && awaits_ack {
+                    true => self.sender.send_syn_again(now),
+                    false => self.receiver.challenge(),
                 }
             }
             return false;

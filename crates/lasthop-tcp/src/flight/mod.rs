@@ -12,6 +12,7 @@ mod writing;
 use crate::config::{Config, Conventions, UndoKind, WritePolicy};
 use crate::congestion_control::{CongestionControl, Law, Passage};
 use crate::loss::duplicates::DuplicateAcks;
+use crate::policy::Policies;
 use crate::rtt::RttEstimator;
 use crate::send_buffer::SendBuffer;
 use crate::sender::SenderCounters;
@@ -300,6 +301,11 @@ impl Flight {
         (self.kept, self.timed, self.rtt) = (before.kept, before.timed, before.rtt);
         (self.timers, self.counters) = (before.timers, before.counters);
         (self.losses, self.initial_window) = (before.losses, before.initial_window);
+    }
+
+    /// The policies of the profile.
+    pub(crate) fn policies(&self) -> Policies {
+        Policies::of(self.config.conventions)
     }
 
     /// Returns `true` if the timer of the SYN has expired.

@@ -9,7 +9,6 @@
 //! ```
 
 use super::Flight;
-use crate::config::Conventions;
 use crate::congestion_control::{AckSample, CongestionControl};
 use crate::validation::Repair;
 use lasthop_base::units::Instant;
@@ -81,7 +80,7 @@ impl Flight {
     #[inline(never)]
     pub(super) fn look_at_pause(&mut self, now: Instant) {
         let pause = now - std::mem::replace(&mut self.output.sent_at, now);
-        if self.config.conventions == Conventions::Linux {
+        if self.policies().send.is_linux() {
             return;
         }
         let (cwnd, initial) = (self.law.cwnd(), self.initial_window);
@@ -103,11 +102,11 @@ impl Flight {
     /// it forms GSO segments, which therefore do not exceed the window.
     pub(super) fn look_before_sending(&mut self, now: Instant) {
         let (pause, rto) = (now - self.output.sent_at, self.rtt.rto());
-        let is_linux = self.config.conventions == Conventions::Linux;
+        let decays = self.policies().send.is_linux();
         // A closed window defers this until it opens; the idle period continues (Linux:
         // `tcp_ack_update_window`).
         let is_closed = self.snd_nxt >= self.snd_una + self.peer.window;
-        if !is_linux || is_closed || self.snd_una <= 1 || !self.has_unsent() || pause <= rto {
+        if !decays || is_closed || self.snd_una <= 1 || !self.has_unsent() || pause <= rto {
             return;
         }
         self.output.sent_at = now;

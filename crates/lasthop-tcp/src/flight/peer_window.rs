@@ -1,6 +1,6 @@
 //! The window that the peer advertises, and the rules by which a segment updates it.
 
-use crate::config::Conventions;
+use crate::policy::SendPolicy;
 
 /// The peer's receive window, and the segment that updated it last.
 #[derive(Clone, Copy, Debug)]
@@ -22,8 +22,8 @@ impl PeerWindow {
     /// SND.UNA. Returns `true` if an ACK with this window may be a duplicate (RFC 5681, section 2,
     /// (e)).
     #[inline]
-    pub fn update(&mut self, rule: Conventions, una: u64, seq: u64, ack: u64, bytes: u64) -> bool {
-        if rule == Conventions::Linux {
+    pub fn update(&mut self, rule: SendPolicy, una: u64, seq: u64, ack: u64, bytes: u64) -> bool {
+        if rule.is_linux() {
             return !self.update_as_linux(una, seq, ack, bytes);
         }
         // Old segments do not update the window: RFC 9293, section 3.10.7.4.

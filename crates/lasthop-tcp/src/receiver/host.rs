@@ -3,7 +3,8 @@
 use super::Receiver;
 use super::memory::Reading;
 use super::window::ReceiveWindow;
-use crate::config::{Config, Conventions};
+use crate::config::Config;
+use crate::policy::Policies;
 use lasthop_base::units::{Duration, Instant};
 
 /// Properties of the segment that is received next, at a host.
@@ -29,7 +30,7 @@ impl Receiver {
     /// Configures the receiver for a Linux host, which stores few SACK blocks and measures the RTT
     /// and the size of full segments.
     pub(super) fn of_host(mut self, config: &Config) -> Self {
-        if config.conventions == Conventions::Linux {
+        if Policies::of(config.conventions).receive.is_linux() {
             (self.recent, self.rtt) = (Some(Box::default()), Some(Box::default()));
             let window = || Box::new(ReceiveWindow::of_host(config.segment.get()));
             self.window = config.autotuning.then(window);

@@ -1,6 +1,7 @@
 //! Quick ACK mode and the delay of delayed ACKs, as in Linux.
 
-use crate::config::{Config, Conventions};
+use crate::config::Config;
+use crate::policy::Policies;
 use lasthop_base::units::{Duration, Instant};
 
 /// State of quick ACK mode: the first ACKs of a connection are not delayed unless the application
@@ -45,9 +46,9 @@ pub(super) struct QuickAcks {
 impl QuickAcks {
     /// Creates the state before the first segment.
     pub fn of(config: &Config) -> Self {
-        let is_linux = config.conventions == Conventions::Linux;
+        let adapts = Policies::of(config.conventions).receive.is_linux();
         QuickAcks {
-            full: is_linux.then_some(DEFAULT_SEGMENT),
+            full: adapts.then_some(DEFAULT_SEGMENT),
             least: config.delayed_ack.unwrap_or(ANSWER_TIME),
             ..QuickAcks::default()
         }

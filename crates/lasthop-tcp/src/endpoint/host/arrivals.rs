@@ -22,7 +22,7 @@ impl Endpoint<Host> {
     /// Processes a segment that arrives.
     pub fn receive(&mut self, now: Instant, segment: &Segment) {
         let is_gone = self.host.state == State::Closed && self.is_open() || self.is_reduced();
-        if !(is_gone && self.is_linux) {
+        if !(is_gone && self.policies.admission.reduces_closed) {
             self.host.traffic.segments_received += 1;
             self.host.traffic.data_segments_received += u64::from(segment.header.payload > 0);
         }
@@ -45,8 +45,9 @@ impl Endpoint<Host> {
     /// Answers a segment without a connection by a reset (3.10.7.1).
     fn refuse(&mut self, header: &TcpHeader) {
         // A listening socket in Linux ignores segments with neither SYN nor ACK.
-        let is_passed_over =
-            self.is_passive() && self.is_linux && !header.has(flags::ACK | flags::SYN);
+        let is_passed_over = self.is_passive()
+            && self.policies.handshake.has_strict_listener
+            && !header.has(flags::ACK | flags::SYN);
         if header.has(flags::RST) || is_passed_over {
             return;
         }
@@ -72,7 +73,8 @@ impl Endpoint<Host> {
         // conform to RFC 3168.
         self.host.handshake.peer_has_ecn = if segment.header.has(flags::ACK) {
             // Linux also accepts ECN if its latest SYN did not request it.
-            let has_asked = self.host.handshake.syns_sent == 1 || self.is_linux;
+            let has_asked =
+                self.host.handshake.syns_sent == 1 || self.policies.handshake.keeps_ecn_request;
             both == flags::ECE && self.host.settings.ecn == EcnOffer::Asks && has_asked
         } else {
             both == flags::ECE | flags::CWR && segment.header.ecn == Ecn::NotEct
@@ -92,7 +94,7 @@ impl Endpoint<Host> {
         if header.has(flags::ACK) {
             return self.refuse(header);
         }
-        let ends = header.has(flags::FIN) && self.is_linux;
+        let ends = header.has(flags::FIN) && self.policies.handshake.has_strict_listener;
         if header.has(flags::SYN) && !ends {
             self.take_syn(segment);
             self.negotiate();
@@ -106,7 +108,8 @@ impl Endpoint<Host> {
         let header = &segment.header;
         let acks_syn = header.ack == self.host.settings.initial_sequence.wrapping_add(1);
         if header.has(flags::ACK) && !acks_syn {
-            if self.is_linux && self.host.handshake.syns_sent == 1 {
+            if self.policies.handshake.retries_after_wrong_ack && self.host.handshake.syns_sent == 1
+            {
                 // The reset segment may be from a previous connection: another SYN is sent
                 // immediately.
                 self.start(Timer::Retransmission, now, SHORTEST_TIMEOUT);
@@ -160,7 +163,7 @@ impl Endpoint<Host> {
             && header.seq == self.host.handshake.peer_sequence
             && !header.has(flags::RST)
         {
-            if self.is_linux && !header.has(flags::ACK) {
+            if self.policies.handshake.repeats_syn && !header.has(flags::ACK) {
                 self.send_syn_again(now);
                 return;
             }
@@ -168,7 +171,10 @@ impl Endpoint<Host> {
                 return self.acknowledge_syn(now);
             }
             // Simultaneous open: the peer's SYN/ACK repeats its SYN.
-        } else if self.is_passive() && self.is_linux && self.acks_wrong_syn(header) {
+        } else if self.is_passive()
+            && self.policies.handshake.has_strict_listener
+            && self.acks_wrong_syn(header)
+        {
             return self.refuse(header);
         } else if offset >= window || self.has_wrong_stamps(header) {
             if !header.has(flags::RST) {
@@ -210,7 +216,7 @@ impl Endpoint<Host> {
             if header.has_timestamps && self.config.timestamps {
                 self.receiver.on_timestamp(0, header.options.timestamps.0);
             }
-            if self.is_linux {
+            if self.policies.handshake.repeats_syn {
                 self.receiver.repeat_syn(&self.config);
             }
             return;
@@ -277,7 +283,7 @@ impl Endpoint<Host> {
         let is_echo = echo == 0 || !is_older(echo, first) && !is_older(last, echo);
         !header.has(flags::RST)
             && (is_older(value, self.host.handshake.peer_syn.1)
-                || self.is_linux && self.is_passive() && !is_echo)
+                || self.policies.handshake.has_strict_listener && self.is_passive() && !is_echo)
     }
 
     /// Processes a segment in ESTABLISHED and later states (3.10.7.4).
@@ -300,13 +306,15 @@ impl Endpoint<Host> {
         // A segment below the last ACK is old, and one above the window was never permitted. The
         // first byte above the window is accepted without data, as used by window probes.
         let is_outside = end < receiver.last_ack_sent() || seq > rcv_nxt + window;
-        let takes_whole =
-            self.is_linux && self.unread() == 0 && !receiver.has_holes() && window > 0;
+        let takes_whole = self.policies.admission.takes_whole_segments
+            && self.unread() == 0
+            && !receiver.has_holes()
+            && window > 0;
         if header.has(flags::RST) {
             return self.receive_reset(seq, rcv_nxt, window, is_outside);
         }
-        let is_linux = self.is_linux;
-        if is_linux && !header.has(flags::ACK | flags::SYN) && !self.is_reduced() {
+        let rules = self.policies.admission;
+        if rules.requires_ack && !header.has(flags::ACK | flags::SYN) && !self.is_reduced() {
             // Linux drops a segment with neither ACK nor SYN before it checks the sequence number.
             return;
         }
@@ -315,12 +323,17 @@ impl Endpoint<Host> {
         {
             return;
         }
-        if is_linux && is_old && header.length() == 0 && seq < rcv_nxt {
+        if rules.ignores_old_acks && is_old && header.length() == 0 && seq < rcv_nxt {
             // An old ACK is ignored and not answered.
             return;
         }
         if is_old || is_outside || window == 0 && header.payload > 0 && end > rcv_nxt {
-            if is_linux && is_old && end > seq && seq < rcv_nxt && !header.has(flags::SYN) {
+            if rules.reports_unacceptable
+                && is_old
+                && end > seq
+                && seq < rcv_nxt
+                && !header.has(flags::SYN)
+            {
                 // Duplicate data is reported nevertheless.
                 self.receiver.repeat(&self.config, (seq, end.min(rcv_nxt)));
             }
@@ -339,7 +352,7 @@ impl Endpoint<Host> {
         }
         // Data above the window is cut off. Linux accepts or drops such a segment as a whole.
         let allowed = (rcv_nxt + window).saturating_sub(seq);
-        if self.is_linux && !takes_whole && u64::from(header.payload) > allowed {
+        if rules.takes_whole_segments && !takes_whole && u64::from(header.payload) > allowed {
             return self.on_unacceptable(now, &header, false);
         }
         if u64::from(header.payload) > allowed && !takes_whole {
@@ -351,13 +364,15 @@ impl Endpoint<Host> {
         // peer's stream that was acknowledged.
         let is_over = match self.host.state {
             State::FinWait1 | State::FinWait2 => self.host.app.is_read_shut,
-            State::CloseWait | State::Closing | State::LastAck => self.is_linux && seq < rcv_nxt,
+            State::CloseWait | State::Closing | State::LastAck => {
+                rules.revises_fin && seq < rcv_nxt
+            }
             _ => false,
         };
         // A FIN above a hole indicates data as well.
-        let tells_of_data = header.payload > 0 || is_linux && header.has(flags::FIN);
+        let tells_of_data = header.payload > 0 || rules.revises_fin && header.has(flags::FIN);
         if is_over && tells_of_data && data_end > rcv_nxt {
-            if is_linux {
+            if rules.processes_refused {
                 // Its acknowledgment and window are processed; it is not a bare ACK.
                 self.receive_options(&TcpHeader { ecn: Ecn::NotEct, ..header }, rcv_nxt - 1);
                 self.receive_ack(now, &header, seq, false);
@@ -366,12 +381,15 @@ impl Endpoint<Host> {
             self.refuse(&wire);
             return self.end(Some(self.reset_error()));
         }
-        let awaits_fin = is_linux && !self.has_peer_closed();
+        let awaits_fin = rules.revises_fin && !self.has_peer_closed();
         if header.has(flags::FIN) && data_end < rcv_nxt {
             // Its sequence number is that of a received byte: the FIN is ignored.
         } else if header.has(flags::FIN) {
             // In Linux, a FIN below another pending one replaces it.
-            let known = self.host.peer_fin.filter(|&fin| !is_linux || fin <= data_end.max(rcv_nxt));
+            let known = self
+                .host
+                .peer_fin
+                .filter(|&fin| !rules.revises_fin || fin <= data_end.max(rcv_nxt));
             self.host.peer_fin = known.or(Some(data_end));
         } else if awaits_fin && self.host.peer_fin.is_some_and(|fin| (seq..data_end).contains(&fin))
         {
@@ -381,7 +399,7 @@ impl Endpoint<Host> {
             && self
                 .host
                 .peer_fin
-                .is_some_and(|fin| data_end > fin && !(is_linux && data_end <= rcv_nxt))
+                .is_some_and(|fin| data_end > fin && !(rules.revises_fin && data_end <= rcv_nxt))
         {
             // No data follows a FIN.
             header.payload = (self.host.peer_fin.unwrap_or(seq)).saturating_sub(seq) as u32;
@@ -396,7 +414,7 @@ impl Endpoint<Host> {
             State::TimeWait => true,
             _ => false,
         };
-        self.is_linux && is_left
+        self.policies.admission.reduces_closed && is_left
     }
 
     /// Processes a segment within the window of a connection that only waits for the peer's FIN or
@@ -449,7 +467,9 @@ impl Endpoint<Host> {
 
     /// Processes a reset (RFC 5961, section 3.2).
     fn receive_reset(&mut self, seq: u64, rcv_nxt: u64, window: u64, is_outside: bool) {
-        if seq == rcv_nxt || self.is_linux && self.receiver.highest() == Some(seq) {
+        if seq == rcv_nxt
+            || self.policies.admission.accepts_reset_above && self.receiver.highest() == Some(seq)
+        {
             let error = self.reset_error();
             self.end((self.host.state != State::TimeWait).then_some(error));
         } else if !is_outside && seq >= rcv_nxt && seq < rcv_nxt + window.max(1) {
@@ -471,7 +491,7 @@ impl Endpoint<Host> {
         if self.host.state == State::TimeWait && header.has(flags::FIN) {
             self.start(Timer::Linger, now, self.host.settings.time_wait);
         }
-        if self.is_linux
+        if self.policies.admission.reports_unacceptable
             && is_duplicate
             && header.payload == 0
             && header.has(flags::FIN)
@@ -487,7 +507,7 @@ impl Endpoint<Host> {
     /// MAX.SND.WND to the number of acknowledged bytes.
     fn is_too_old(&self, ack: u64) -> bool {
         let acked = self.acked_bytes() + u64::from(!self.is_passive());
-        let bound = if self.is_linux { acked } else { u64::MAX };
+        let bound = if self.policies.admission.bounds_old_acks { acked } else { u64::MAX };
         ack + self.host.path.largest_window().min(bound) < self.sender.flight.snd_una
     }
 }

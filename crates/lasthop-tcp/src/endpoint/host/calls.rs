@@ -81,7 +81,7 @@ impl Endpoint<Host> {
             return self.write(now, bytes, options).map(|()| bytes);
         }
         // A piece holds at most half of the maximum window, in segments of the current size.
-        let window = match self.is_linux {
+        let window = match self.policies.send.is_linux() {
             true => self.host.path.largest_window(),
             false => self.sender.flight.peer.window,
         };
@@ -145,7 +145,7 @@ impl Endpoint<Host> {
         let flight = &self.sender.flight;
         let write_end = flight.write_end;
         let (is_full, is_only) = self.host.buffer.look_at_last(write_end, flight.snd_max);
-        if !self.is_linux || !is_full {
+        if !self.policies.send.is_linux() || !is_full {
             return 0;
         }
         if self.host.buffer.is_push_due(write_end, window) {
@@ -204,7 +204,7 @@ impl Endpoint<Host> {
 
     /// Like [`Self::unacknowledged`], as counted by Linux, with a FIN as one more.
     pub fn unacknowledged_numbers(&self) -> (u64, u64) {
-        if !self.is_open() || !self.is_linux {
+        if !self.is_open() || !self.policies.send.is_linux() {
             return self.unacknowledged();
         }
         let flight = &self.sender.flight;

@@ -47,8 +47,8 @@ pub use usage::Traffic;
 
 use super::linux::Departed;
 use super::{Admission, Endpoint, Role};
-use crate::config::Conventions;
 use crate::info::{PendingTimer, TcpInfo};
+use crate::policy::Policies;
 use crate::receiver::{Memory, ReceiveWindow};
 use crate::send_buffer::SendBuffer;
 use crate::timers::Timer;
@@ -275,7 +275,7 @@ impl Admission for Host {
         if is_time_wait {
             header.sack_blocks = 0;
         }
-        if header.payload > 0 || !end.is_linux {
+        if header.payload > 0 || !end.policies.send.is_linux() {
             end.stop(Timer::Persist);
         }
         if header.payload > 0 {
@@ -293,7 +293,7 @@ impl Endpoint<Host> {
         let boot_offset = settings.boot_offset;
         let window = ReceiveWindow::new(
             settings.receive_buffer,
-            config.conventions == Conventions::Linux,
+            Policies::of(config.conventions).receive.is_linux(),
             settings.receive_memory.map(Memory::new),
         );
         let host = Host {
@@ -334,7 +334,7 @@ impl Endpoint<Host> {
     /// Takes the error reported by a router while the connection continues, unless an
     /// acknowledgment has arrived since (Linux).
     pub fn take_reason(&mut self) -> Option<SocketError> {
-        self.host.reason.take().filter(|_| self.is_linux)
+        self.host.reason.take().filter(|_| self.policies.abort.is_by_time())
     }
 
     /// Receive window.
@@ -445,17 +445,17 @@ impl Endpoint<Host> {
         }
         let mut info = self.data_info();
         // Linux also counts probes of an idle peer.
-        let is_linux = self.is_linux;
-        let of_idle = if is_linux { self.host.progress.keep_alives_unanswered } else { 0 };
+        let is_by_time = self.policies.abort.is_by_time();
+        let of_idle = if is_by_time { self.host.progress.keep_alives_unanswered } else { 0 };
         info.probes = self.host.progress.probes_unanswered + of_idle;
-        if self.host.state == State::Closed && is_linux {
+        if self.host.state == State::Closed && self.policies.admission.reduces_closed {
             // Linux discards the records of outstanding data.
             (info.unacked, info.back_off) = (0, 0);
         }
         let timers = &self.sender.flight.timers;
         if timers.is_running(Timer::Persist) {
             info.pending = (PendingTimer::Persist, Some(timers.deadline(Timer::Persist)));
-            if !is_linux {
+            if !is_by_time {
                 info.back_off = self.sender.probe_back_off;
             }
         } else if info.pending.1.is_none() {

@@ -14,6 +14,7 @@
 //! A message about data that is not outstanding is ignored (RFC 5927, section 4.1).
 
 use super::{Endpoint, Host, SocketError, State, TIMESTAMPS_BYTES};
+use crate::policy::{RttPolicy, SendPolicy};
 use lasthop_base::units::Instant;
 
 /// Report of a router or the peer's host that a segment was not delivered.
@@ -69,9 +70,9 @@ impl Path {
     }
 
     /// Payload bytes of a full segment with `options` bytes of options.
-    fn segment(&self, options: u32, is_linux: bool) -> u32 {
+    fn segment(&self, options: u32, policy: SendPolicy) -> u32 {
         let mss = self.clamp.min(self.mtu.saturating_sub(HEADERS));
-        if !is_linux {
+        if policy == SendPolicy::Rfc9293 {
             return mss.saturating_sub(options).max(1);
         }
         let mss = mss.max(LEAST_SEGMENT) - options;
@@ -103,11 +104,10 @@ impl Endpoint<Host> {
 
     /// Updates the size of full segments to the current limits. Returns `true` if it has changed.
     pub(super) fn sync_segment(&mut self) -> bool {
-        let is_linux = self.is_linux;
         let options = if self.config.timestamps { TIMESTAMPS_BYTES } else { 0 };
         let mtu = self.host.path.mtu;
         let passes = self.host.search.as_mut().map_or(u64::MAX, |search| search.bound(mtu));
-        let segment = u64::from(self.host.path.segment(options, is_linux)).min(passes);
+        let segment = u64::from(self.host.path.segment(options, self.policies.send)).min(passes);
         let is_new = segment != self.sender.flight.mss;
         if is_new {
             self.sender.set_segment(segment);
@@ -144,7 +144,7 @@ impl Endpoint<Host> {
             Unreachable::Nobody(error) => {
                 let is_disruption =
                     matches!(error, SocketError::NetworkUnreachable | SocketError::HostUnreachable);
-                if is_disruption && self.is_linux && seq == flight.snd_una {
+                if is_disruption && self.policies.rtt == RttPolicy::Linux && seq == flight.snd_una {
                     self.sender.undo_backoff(now);
                     self.host.progress.retransmission_back_off =
                         self.host.progress.retransmission_back_off.saturating_sub(1);
@@ -178,8 +178,11 @@ mod tests {
             (10, 1500, 65_535, 0, 48),
         ] {
             let path = Path { clamp, mtu, largest_window: window };
-            assert_eq!(path.segment(options, true), expected, "{path:?}");
+            assert_eq!(path.segment(options, SendPolicy::Linux), expected, "{path:?}");
         }
-        assert_eq!(Path { clamp: 10, mtu: 1500, largest_window: 5 }.segment(0, false), 10);
+        assert_eq!(
+            Path { clamp: 10, mtu: 1500, largest_window: 5 }.segment(0, SendPolicy::Rfc9293),
+            10
+        );
     }
 }

@@ -57,7 +57,8 @@ impl Endpoint<Host> {
         let is_answer = self.receiver.rcv_nxt > 0;
         // Options that the peer did not offer are omitted.
         let settings = &self.host.settings;
-        let is_bound = is_answer && (self.is_passive() || !self.is_linux);
+        let is_bound =
+            is_answer && (self.is_passive() || !self.policies.handshake.offers_all_options);
         let offers = |ours: bool, theirs: bool| ours && (theirs || !is_bound);
         let window_scale = settings
             .window_scale
@@ -153,7 +154,7 @@ impl Endpoint<Host> {
         let syn_window = self.host.settings.receive_buffer.min(u16::MAX.into());
         let theirs = self.host.settings.mss.saturating_sub(options).max(1);
         // Linux chooses the window of a SYN before timestamps are negotiated (`tcp_connect_init`).
-        let knows_options = self.is_passive() || !self.is_linux;
+        let knows_options = self.is_passive() || !self.policies.handshake.ignores_options_in_window;
         let first = if knows_options { theirs } else { self.host.settings.mss };
         let (segment, shift) = (self.config.segment.get() as u32, self.host.handshake.shifts.1);
         let window = self.window_mut();
@@ -185,10 +186,14 @@ impl Endpoint<Host> {
         // Linux counts answers to a retransmitted SYN in addition to expiries of its timer, once
         // that has expired.
         let timeouts = self.host.handshake.syns_sent.saturating_sub(1);
-        let repeated =
-            if self.is_linux && timeouts > 0 { self.host.handshake.syns_repeated } else { 0 };
+        let repeated = if self.policies.handshake.counts_lost_syns && timeouts > 0 {
+            self.host.handshake.syns_repeated
+        } else {
+            0
+        };
         let has_lost_syns = timeouts + repeated > 1 && !self.echoes_first_syn(echo);
-        let is_active_linux = self.is_linux && !self.is_passive() && timeouts > 0;
+        let is_active_linux =
+            self.policies.handshake.counts_lost_syns && !self.is_passive() && timeouts > 0;
         let flight = &mut self.sender.flight;
         // RFC 6928, section 2.
         flight.initial_window = if has_lost_syns { 1.0 } else { self.config.initial_window };
@@ -207,7 +212,8 @@ impl Endpoint<Host> {
     /// spurious (Linux: `tcp_try_undo_spurious_syn`).
     fn echoes_first_syn(&self, echo: Option<Instant>) -> bool {
         let stamp = |at| self.timestamp(at);
-        self.is_linux && echo.map(stamp) == Some(stamp(self.host.handshake.syn_sent_at))
+        self.policies.handshake.detects_spurious_syn
+            && echo.map(stamp) == Some(stamp(self.host.handshake.syn_sent_at))
     }
 
     /// Ends the connection; `error` is returned to the application.
@@ -217,7 +223,7 @@ impl Endpoint<Host> {
         self.sender.flight.timers.stop_all();
         if error.is_some_and(|error| error != SocketError::TimedOut) {
             self.sender.probe_back_off = 0;
-            if !self.is_linux {
+            if !self.policies.abort.is_by_time() {
                 self.host.progress.probes_unanswered = 0;
             }
         }
@@ -237,7 +243,7 @@ impl Endpoint<Host> {
     pub(super) fn follow(&mut self, now: Instant, had_peer_closed: bool) {
         let is_fin_acked = self.sender.flight.snd_una > self.sender.flight.stream.fin_at;
         let has_new_fin = !had_peer_closed && self.has_peer_closed();
-        if has_new_fin && self.is_linux {
+        if has_new_fin && self.policies.admission.discards_above_fin {
             // A FIN in response to ours is acknowledged first.
             self.host.forgets_above = self.host.state != State::Established;
             if !self.host.forgets_above {
@@ -286,7 +292,7 @@ impl Endpoint<Host> {
             return;
         }
         let has_data = !self.is_all_acked();
-        let since = if self.is_linux {
+        let since = if self.policies.abort.is_by_time() {
             self.host.progress.repeating_since
         } else {
             has_data.then_some(self.host.progress.waiting_since)
@@ -294,7 +300,7 @@ impl Endpoint<Host> {
         match (self.host.settings.user_timeout, since) {
             // Linux limits a timer by it when the timer is restarted, and checks it when one
             // expires.
-            (Some(_), Some(_)) if self.is_linux => {}
+            (Some(_), Some(_)) if self.policies.abort.is_by_time() => {}
             (Some(limit), Some(since)) => {
                 self.start(Timer::User, now, (since + limit).saturating_since(now));
             }
@@ -306,7 +312,7 @@ impl Endpoint<Host> {
             {
                 let timers = &mut self.sender.flight.timers;
                 timers.start(Timer::KeepAlive, now, keep_alive.idle);
-                if self.is_linux {
+                if self.policies.abort.is_by_time() {
                     // After a probe Linux does not check before the end of the interval, answered
                     // or not.
                     let deadline = timers.deadline(Timer::KeepAlive);
@@ -319,7 +325,7 @@ impl Endpoint<Host> {
 
     /// Restarts the persist timer. In Linux it expires with the user timeout at the latest.
     pub(super) fn set_persist(&mut self, now: Instant) {
-        let limit = self.host.settings.user_timeout.filter(|_| self.is_linux);
+        let limit = self.host.settings.user_timeout.filter(|_| self.policies.abort.is_by_time());
         let mut delay = self.sender.persist_interval();
         if let Some((limit, since)) = limit.zip(self.host.progress.repeating_since) {
             delay = delay.min((since + limit).saturating_since(now).max(LEAST_TIMEOUT));
@@ -347,7 +353,7 @@ impl Endpoint<Host> {
             options: if has_timestamps { stamps() } else { TcpOptions::default() },
             ..TcpHeader::default()
         };
-        if self.is_linux {
+        if self.policies.receive.is_linux() {
             self.report(&mut header);
         }
         header
@@ -374,7 +380,7 @@ impl Endpoint<Host> {
         if is_due(self, Timer::KeepAlive) {
             self.on_keep_alive(now);
         }
-        if self.is_linux && self.gives_up(now) {
+        if self.policies.abort.is_by_time() && self.gives_up(now) {
             return self.time_out(now);
         }
         self.handle_data_timeout(now);
@@ -382,7 +388,7 @@ impl Endpoint<Host> {
         if timeouts > self.host.progress.timeouts_seen {
             self.host.progress.timeouts_seen = timeouts;
             self.host.progress.retransmission_back_off += 1;
-            if !self.is_linux
+            if !self.policies.abort.is_by_time()
                 && self.host.progress.retransmission_back_off > self.host.settings.retries
             {
                 return self.time_out(now);
@@ -415,7 +421,11 @@ impl Endpoint<Host> {
     /// aborted.
     fn most_retries(&self) -> u32 {
         let Settings { retries, orphan_retries, .. } = self.host.settings;
-        if self.host.app.is_orphan && self.is_linux { orphan_retries } else { retries }
+        if self.host.app.is_orphan && self.policies.abort.is_by_time() {
+            orphan_retries
+        } else {
+            retries
+        }
     }
 
     /// Returns `true` if retransmissions have lasted so long that the peer is assumed to be
@@ -450,7 +460,7 @@ impl Endpoint<Host> {
     /// Ends the connection because the peer does not answer. Linux reports this to the application
     /// only; a reset is sent only to an idle peer that was probed.
     fn time_out(&mut self, now: Instant) {
-        match self.is_linux {
+        match self.policies.abort.is_by_time() {
             true => self.end(Some(self.host.reason.unwrap_or(SocketError::TimedOut))),
             false => self.abort(now, Some(SocketError::TimedOut)),
         }
@@ -489,7 +499,9 @@ impl Endpoint<Host> {
     /// one.
     fn note_repetition(&mut self, now: Instant) {
         let since = *self.host.progress.repeating_since.get_or_insert(now);
-        if let (true, Some(limit)) = (self.is_linux, self.host.settings.user_timeout) {
+        if let (true, Some(limit)) =
+            (self.policies.abort.is_by_time(), self.host.settings.user_timeout)
+        {
             self.start(Timer::User, now, (since + limit).saturating_since(now));
         }
     }
@@ -497,7 +509,7 @@ impl Endpoint<Host> {
     fn on_persist(&mut self, now: Instant) {
         self.stop(Timer::Persist);
         let flight = &mut self.sender.flight;
-        if flight.peer.window > 0 && self.is_linux {
+        if flight.peer.window > 0 && self.policies.send.is_linux() {
             // Data does not count as a probe.
             flight.rtt.forget_doublings();
             self.host.progress.probes_unanswered = 0;
@@ -511,7 +523,7 @@ impl Endpoint<Host> {
         if flight.peer.window > 0 {
             return self.sender.send_what_fits();
         }
-        let limit = self.host.settings.user_timeout.filter(|_| self.is_linux);
+        let limit = self.host.settings.user_timeout.filter(|_| self.policies.abort.is_by_time());
         let has_waited = |limit| {
             self.host.progress.repeating_since.is_some_and(|since: Instant| now - since >= limit)
         };
@@ -537,7 +549,12 @@ impl Endpoint<Host> {
         };
         if self.is_all_acked() {
             let unanswered = self.host.progress.keep_alives_unanswered;
-            let is_over = match self.host.settings.user_timeout.filter(|_| self.is_linux) {
+            let is_over = match self
+                .host
+                .settings
+                .user_timeout
+                .filter(|_| self.policies.abort.is_by_time())
+            {
                 Some(limit) => unanswered > 0 && now - self.host.progress.heard_at >= limit,
                 None => unanswered >= probes,
             };

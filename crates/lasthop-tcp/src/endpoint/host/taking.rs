@@ -18,7 +18,7 @@ impl Endpoint<Host> {
         self.host.progress.heard_at = now;
         self.note_window();
         self.host.app.awaits_room &= !self.is_writable();
-        if looks && (ack >= una || !self.is_linux) {
+        if looks && (ack >= una || !self.policies.abort.is_by_time()) {
             self.host.progress.probes_unanswered = 0;
             self.host.reason = None;
         }
@@ -26,13 +26,15 @@ impl Endpoint<Host> {
         if header.payload > 0 {
             self.host.progress.data_at = now;
         }
-        if ack > una || self.is_linux && had_timed_out && !self.sender.has_timed_out() {
+        if ack > una
+            || self.policies.abort.is_by_time() && had_timed_out && !self.sender.has_timed_out()
+        {
             self.host.progress.waiting_since = now;
             self.host.progress.repeating_since = None;
             self.host.progress.retransmission_back_off = 0;
         }
         let flight = &self.sender.flight;
-        if self.is_linux {
+        if self.policies.abort.is_by_time() {
             if ack >= una && !had_outstanding && looks && flight.snd_max < flight.write_end {
                 self.answer_probe(now);
             }

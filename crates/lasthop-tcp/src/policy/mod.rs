@@ -1,0 +1,57 @@
+//! Rules in which the profiles differ and that are not keys of a scenario. Each policy is a small
+//! `Copy` type in a separate file. [`Policies::of`] is the table of the profiles.
+
+mod abort;
+mod admission;
+mod handshake;
+mod receive;
+mod rtt;
+mod send;
+
+use crate::config::Conventions;
+pub(crate) use abort::AbortPolicy;
+pub(crate) use admission::AdmissionPolicy;
+pub(crate) use handshake::HandshakePolicy;
+pub(crate) use receive::ReceivePolicy;
+pub(crate) use rtt::RttPolicy;
+pub(crate) use send::SendPolicy;
+
+/// The policies of an endpoint.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Policies {
+    pub handshake: HandshakePolicy,
+    pub admission: AdmissionPolicy,
+    pub receive: ReceivePolicy,
+    pub send: SendPolicy,
+    pub rtt: RttPolicy,
+    pub abort: AbortPolicy,
+}
+
+impl Policies {
+    /// Returns the policies of a profile.
+    pub const fn of(conventions: Conventions) -> Self {
+        let rtt = match conventions {
+            Conventions::Ns2 => RttPolicy::Ns2,
+            Conventions::Rfc => RttPolicy::Rfc6298,
+            Conventions::Linux => RttPolicy::Linux,
+        };
+        match conventions {
+            Conventions::Ns2 | Conventions::Rfc => Policies {
+                handshake: HandshakePolicy::RFC9293,
+                admission: AdmissionPolicy::RFC9293,
+                receive: ReceivePolicy::Rfc9293,
+                send: SendPolicy::Rfc9293,
+                rtt,
+                abort: AbortPolicy::ByCount,
+            },
+            Conventions::Linux => Policies {
+                handshake: HandshakePolicy::LINUX,
+                admission: AdmissionPolicy::LINUX,
+                receive: ReceivePolicy::Linux,
+                send: SendPolicy::Linux,
+                rtt,
+                abort: AbortPolicy::ByTime,
+            },
+        }
+    }
+}
