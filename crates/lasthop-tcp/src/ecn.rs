@@ -11,7 +11,7 @@
 //!   receiver  a segment with CE: every ACK has ECE, until a data segment with CWR arrives
 //! ```
 //!
-//! Pure ACKs, retransmissions, and any SYN or FIN without data are not ECT.
+//! Pure ACKs, retransmissions, and SYN and FIN segments without payload are not ECT.
 
 use super::congestion_control::Marks;
 use lasthop_base::packet::{Ecn as Codepoint, TcpHeader, flags};

@@ -1,8 +1,8 @@
 //! HyStart as implemented in Linux's CUBIC (Ha and Rhee, "Hybrid Slow Start for High-Bandwidth and
 //! Long-Distance Networks", PFLDnet 2008; `tcp_cubic.c`).
 //!
-//! A round ends when all data sent before its beginning is acknowledged. With a window of at least
-//! 16 segments, slow start ends as soon as one of these conditions holds:
+//! A round ends when SND.UNA exceeds the SND.MAX of its beginning. If the window has 16 segments or
+//! more, slow start ends as soon as one of these conditions holds:
 //!
 //! - A train of ACKs spaced at most 2 ms has lasted for half of the minimum RTT plus 1 ms (the
 //!   duration of a TSO burst). With pacing, it must last for the whole sum.

@@ -65,8 +65,8 @@ struct Found {
     thresholds: Vec<(f64, f64)>,
 }
 
-/// Permitted difference of the windows in segments: ns-2's is rounded down, and round trips may end
-/// one ACK apart.
+/// Permitted difference of the windows in segments: ns-2's is rounded down, and the ends of round
+/// trips may differ by one ACK.
 const SLACK: f64 = 2.0;
 
 fn replay<K: LawKeys>(module: &str) -> Found {

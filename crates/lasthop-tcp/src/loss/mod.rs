@@ -10,7 +10,7 @@
 //! | tail loss probe | RFC 8985, section 7 | `tail_probe.rs` |
 //!
 //! A detector records the information in ACKs and determines which segments are lost. The module
-//! [`recovery`](super::recovery) decides what is sent.
+//! [`recovery`](super::recovery) selects the segments to be sent.
 
 pub(super) mod delayed_detection;
 pub(super) mod duplicates;

@@ -9,7 +9,7 @@
 //! A retransmission has its own transmission time, so that its loss is detected as well.
 //!
 //! The reordering window is zero if no reordering has been observed and either recovery is in
-//! progress or at least DupThresh segments have been SACKed. Otherwise it is 1/4 of the minimum RTT
+//! progress or DupThresh segments have been SACKed. Otherwise it is 1/4 of the minimum RTT
 //! times a factor, at most SRTT. The factor grows in each round trip with a reported duplicate
 //! (DSACK). It is reset after 16 recoveries without one (section 6.2, step 4).
 
