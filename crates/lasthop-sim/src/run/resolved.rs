@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 /// - `links`, by name: `between`; `header`; `mtu`, null if any packet fits; `control`, the length
 ///   of control frames (null if the protocol has no separate ones, and with services); `protocol`,
 ///   as in a scenario file, with the derived lengths of control frames; `agents`, their kinds;
-///   `forward` and `reverse`, see below; `radio` (null if there is none), the `frame`, `uplink`,
+///   `forward` and `reverse`, see below; `radio` (null without a radio), the `frame`, `uplink`,
 ///   `downlink` and `delay` of the radio whose slots the link shares; `wlan`, the name of its WLAN
 ///   or null
 /// - `forward` and `reverse` of a link: `rate` (the mean of a time-varying rate); `rate_changes`,
