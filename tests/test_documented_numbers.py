@@ -7,8 +7,10 @@ import pytest
 
 import lasthop
 from lasthop.evaluating import statistics
+from lasthop.studies import studies
 
 DOCS = Path(__file__).parent.parent / "docs"
+PAPERS = DOCS.parent / "python" / "lasthop" / "papers"
 
 RENO = """
 name = "reno and the formulas"
@@ -132,3 +134,37 @@ def test_deadlines_that_speech_misses_are_those_of_the_page() -> None:
     # Talk spurts differ between replications: a tolerance of three percentage points.
     assert found[0] == pytest.approx(float(stated[1]), abs=3.0)
     assert found[1] == 0.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("row", "link", "loss", "digits"),
+    [("cellular, 1 %", "cellular", 1, 1), ("WLAN, 3.0 %", "WLAN", 3, 0)],
+)
+def test_web_over_snoop_without_its_timer_is_as_on_the_page(
+    row: str, link: str, loss: float, digits: int
+) -> None:
+    """Two rows of the table, to every printed digit, and the event counts of replication 0."""
+    study = studies()["link-enhancements"]
+    text = (PAPERS / study.key / "README.md").read_text(encoding="utf-8")
+    shown = []
+    for scheme, keys in (
+        ("Raw link", {}),
+        ("Go-Back-N", {}),
+        ("Selective Repeat", {}),
+        ("Berkeley Snoop", {}),
+        ("Berkeley Snoop", {"link.wireless.agent.min_rto": "1000 s"}),
+    ):
+        where = {"application": "WWW", "link": link, "scheme": scheme, "flr": loss, "hops": 1}
+        scenario = study.scenario(study.grid.cell(where)).with_(keys)
+        results = lasthop.run(scenario, replications=10, seed=study.seed)
+        kbps = results.samples("flow.web.goodput_bps", 0, censored=True) / 1000.0
+        found = statistics.interval(kbps)
+        shown.append(f"{found.mean:.{digits}f} ± {found.ci95:.{digits}f}")
+        if scheme == "Berkeley Snoop" and not keys and link == "WLAN":
+            counts = [
+                int(results.samples(f"agent.wireless.local_{name}", 0)[0])
+                for name in ("retransmissions", "timeouts")
+            ]
+            assert "Of {} local retransmissions {} are due".format(*counts) in text
+    assert f"| {row} | {' | '.join(shown)} |" in text

@@ -14,19 +14,19 @@ def changes(when: dict[str, Any], **keys: Any) -> tuple[Change, ...]:
 
 
 def test_the_best_readings_are_paired_unless_they_exclude_each_other() -> None:
-    """Six readings: the worst is not paired, and `b` and `c` set one key to different values."""
+    """Six readings: `last` is not paired, and `b` and `c` set one key to different values."""
     readings = {
-        "worst": changes({}, other=1),
         "a": changes({"hops": 1}, timeout=1),
         "b": changes({"hops": 2}, timeout=2),
         "c": changes({"hops": [1, 2]}, timeout=1),
         "d": changes({}, window=3),
         "e": changes({}, window=3, mode="x"),
+        "last": changes({}, other=1),
     }
     orders: Any = [SimpleNamespace(name="first"), SimpleNamespace(name="second")]
     ratios = {
         "as chosen": {"first": (0.5, 0.5), "second": (0.5,)},
-        "worst": {"first": (0.9, 0.9), "second": (0.9,)},
+        "last": {"first": (0.9, 0.9), "second": (0.9,)},
         "a": {"first": (1.1, 0.9), "second": (1.2,)},
         "b": {"first": (1.1, 1.1), "second": (1.2,)},
         "c": {"first": (0.9, 0.9), "second": (1.2,)},
@@ -36,7 +36,7 @@ def test_the_best_readings_are_paired_unless_they_exclude_each_other() -> None:
     study: Any = SimpleNamespace(readings=readings)
     report = ReadingsReport(study, tuple(orders), ratios, 3, True, 0)
     cells = [(("hops", 1),), (("hops", 2),)]
-    # By orders that hold, then by comparisons: b (2), a (1; 2), c (1; 1), d and e (0; 1).
+    # By orders that hold: b (2), a and c (1), d and e (0).
     assert list(_pairs(report, cells).values()) == [
         ("b", "a"),
         ("b", "d"),

@@ -226,17 +226,12 @@ def _ratios(
 
 
 def _pairs(report: ReadingsReport, cells: Sequence[Cell]) -> dict[str, tuple[str, str]]:
-    """Returns the pairs of the best readings, by orders and then by comparisons that hold.
+    """Returns the pairs of the readings under which the maximum number of orders hold.
 
     Readings that set a key of a cell to different values exclude each other and are no pair.
     """
-
-    def merit(name: str) -> tuple[int, int]:
-        holding = sum(ratio > 1.0 for found in report.ratios[name].values() for ratio in found)
-        return report.count(name), holding
-
-    # Sorting is stable: of equal readings the earlier ones count.
-    names = sorted(report.study.readings, key=merit, reverse=True)[:BEST]
+    # Sorting is stable: of readings with equal counts the earlier ones are chosen.
+    names = sorted(report.study.readings, key=report.count, reverse=True)[:BEST]
     keys = {name: _keys_of(report.study.readings[name], cells) for name in names}
     return {
         f"{a} + {b}": (a, b)
