@@ -168,3 +168,107 @@ def test_web_over_snoop_without_its_timer_is_as_on_the_page(
             ]
             assert "Of {} local retransmissions {} are due".format(*counts) in text
     assert f"| {row} | {' | '.join(shown)} |" in text
+
+
+def stored(study: str, artefact: str, row: str, column: str) -> float:
+    """Our mean in a table or figure of a study's results.md."""
+    text = (PAPERS / study / "results.md").read_text(encoding="utf-8")
+    found = re.search(
+        rf"^## {re.escape(artefact)}\. .*?(?=^## |\Z)", text, re.MULTILINE | re.DOTALL
+    )
+    assert found is not None, artefact
+    lines = [line for line in found[0].splitlines() if line.startswith("|")]
+    tables = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+    (cells,) = (cells for cells in tables[2:] if cells[0].strip("| ") == row)
+    return float(cells[tables[0].index(column)].split()[0])
+
+
+IDEAL, RLC, TCP = "Speech, ideal link", "Speech", "Figure 6, 0.4 s"
+DEADLINE = "as the deadline allows"
+LIMITS = [f"M_t = {limit}" for limit in (20, 10, 5)]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "cells"),
+    [
+        (
+            "10 transmissions leave {:.0%} of the packets undelivered, 20 leave {:.0%},",
+            [("Residual loss", row, "ideal selective repeat") for row in ("10", "20")],
+        ),
+        ("10 transmissions leave {:.1%}. A limit", [("Residual loss", "10", "RLC AM")]),
+        (
+            "the goodput is {:.0f} kbps without limit, {:.0f} with 20 transmissions, "
+            "{:.0f} with 10, and {:.0f} with 5.",
+            [(TCP, "0.01", column) for column in ("unlimited", *LIMITS)],
+        ),
+        (
+            "with the exact inversion: {:.0f} of {:.0f} kbps.",
+            [(TCP, "0.01", "adaptive, exact"), (TCP, "0.01", "unlimited")],
+        ),
+        ("and gives {:.0f} kbps.", [(TCP, "0.01", "adaptive, eigenvalue")]),
+        (
+            "({} instead of {} % at 150 ms)",
+            [(IDEAL, "150", DEADLINE), (IDEAL, "150", "unlimited")],
+        ),
+        (
+            "with a limit of 3, {:.0f} % miss 150 ms instead of {:.0f} %; "
+            "with a limit of 1, {:.0f} %",
+            [(RLC, "150", column) for column in ("M_t = 3", "unlimited", "M_t = 1")],
+        ),
+        (
+            "with a limit of 5, {:.0f} % instead of {:.0f} % of the packets miss 150 ms",
+            [("Speech with TCP", "150", column) for column in ("M_t = 5", "unlimited")],
+        ),
+        (
+            "without limit {:.0f}, {:.0f}, {:.1f} and",
+            [(IDEAL, row, "unlimited") for row in ("50", "100", "150")],
+        ),
+        (
+            "and to {:.0f} ms on RLC AM.",
+            [("Delay", "30", "RLC AM")],
+        ),
+    ],
+)
+def test_numbers_of_the_page_on_persistence_are_those_of_the_study(
+    sentence: str, cells: list[tuple[str, str, str]]
+) -> None:
+    values = [stored("arq-and-tcp", *cell) for cell in cells]
+    if "{}" in sentence:
+        values = [round(value, 1) for value in values]
+    shown = re.sub(r"(\d)%", r"\1 %", sentence.format(*values))
+    text = " ".join(page("persistence.md").split())
+    assert shown in text
+
+
+@pytest.mark.parametrize(
+    ("row", "artefact", "column"),
+    [
+        ("LL-ELSN", "Figure 6a", "LL-ELSN"),
+        ("Snoop", "Figure 6a", "Snoop"),
+        ("JTCP, the best of the others up to 5 %", "Figure 6b", "JTCP"),
+        ("LHP's list, notified by its receiver", "Figure 6a", "LHP list"),
+        ("Reno", "Figure 6a", "Reno"),
+    ],
+)
+def test_goodputs_on_the_page_on_notification_are_those_of_the_study(
+    row: str, artefact: str, column: str
+) -> None:
+    text = (PAPERS / "link-status-notification" / "README.md").read_text(encoding="utf-8")
+    values = [
+        stored("link-status-notification", artefact, rate, column)
+        for rate in ("0.01", "1", "5", "9")
+    ]
+    assert f"| {row} | {' | '.join(f'{value:.2f}' for value in values)} |" in text
+
+
+@pytest.mark.parametrize("transport", ["SACK", "LT-TCP"])
+@pytest.mark.parametrize("rtt", ["10", "80", "200"])
+def test_the_abstract_window_on_the_page_on_disruption_is_that_of_the_study(
+    rtt: str, transport: str
+) -> None:
+    text = (PAPERS / "disruption" / "README.md").read_text(encoding="utf-8")
+    goodput = stored("disruption", "Table II", rtt, transport)
+    timeouts = stored("disruption", "Table II, timeouts", rtt, transport)
+    shown = re.search(rf"^\| {rtt}, {transport} \| (\d+), ([\d.]+) \|", text, re.MULTILINE)
+    assert shown is not None
+    assert (float(shown[1]), float(shown[2])) == (goodput, timeouts)
