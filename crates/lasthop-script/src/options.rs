@@ -263,7 +263,7 @@ impl Player {
         if let Some(socket) = &mut self.ends.socket {
             socket.set_configure(configure);
             if is_other {
-                socket.change_law(now);
+                socket.change_congestion_control(now);
             }
         }
         Ok(Returned::Value(0))

@@ -132,7 +132,7 @@ pub struct Config {
     /// Condition for declaring a segment lost; only with [`RecoveryKind::Sack6675`].
     pub loss_detection: LossDetection,
     /// Congestion control algorithm.
-    pub law: CongestionControlKind,
+    pub congestion_control: CongestionControlKind,
     /// Whether HyStart++ (RFC 9406) ends slow start.
     pub hystart: bool,
     /// Whether segments are paced.
@@ -255,7 +255,7 @@ impl Config {
 
     /// Returns `true` if blocks of an erasure code are sent.
     pub fn sends_blocks(&self) -> bool {
-        matches!(self.law, CongestionControlKind::LtTcp(_))
+        matches!(self.congestion_control, CongestionControlKind::LtTcp(_))
     }
 
     /// First window that a host advertises, bytes.

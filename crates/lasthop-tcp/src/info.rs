@@ -138,8 +138,8 @@ impl<A: Admission> Endpoint<A> {
         let pending = first.min_by_key(|&(_, deadline)| deadline).unwrap_or_default();
         TcpInfo {
             recovery,
-            congestion_window: flight.law.cwnd(),
-            slow_start_threshold: flight.law.ssthresh(),
+            congestion_window: flight.congestion_control.cwnd(),
+            slow_start_threshold: flight.congestion_control.ssthresh(),
             reordering: self.sender.reordering(),
             unacked,
             outstanding,

@@ -52,8 +52,8 @@ pub struct Overrides {
     pub sack_recovery: Option<RecoveryKind>,
     /// See [`Config::loss_detection`].
     pub loss_detection: Option<LossDetection>,
-    /// See [`Config::law`].
-    pub law: Option<CongestionControlKind>,
+    /// See [`Config::congestion_control`].
+    pub congestion_control: Option<CongestionControlKind>,
     /// See [`Config::hystart`].
     pub hystart: Option<bool>,
     /// See [`Config::pacing`].
@@ -122,7 +122,7 @@ const NS2: Config = Config {
     conventions: Conventions::Ns2,
     recovery: RecoveryKind::Reno,
     loss_detection: LossDetection::Duplicates,
-    law: CongestionControlKind::Reno(RenoKeys {}),
+    congestion_control: CongestionControlKind::Reno(RenoKeys {}),
     hystart: false,
     pacing: false,
     undo: UndoKind::Off,
@@ -172,7 +172,7 @@ const RFC: Config = Config {
     conventions: Conventions::Rfc,
     recovery: RecoveryKind::Reno,
     loss_detection: LossDetection::Duplicates,
-    law: CongestionControlKind::Reno(RenoKeys {}),
+    congestion_control: CongestionControlKind::Reno(RenoKeys {}),
     hystart: false,
     pacing: false,
     undo: UndoKind::Off,
@@ -258,21 +258,22 @@ pub fn config(variant: Variant, profile: Profile, set: &Overrides) -> Config {
         Profile::Rfc => RFC,
         Profile::Linux => LINUX,
     };
-    let Parts { recovery: [rfc, ns2], detection, notices, law } = variant.parts();
-    let law = set.law.unwrap_or(law);
+    let Parts { recovery: [rfc, ns2], detection, notices, congestion_control: algorithm } =
+        variant.parts();
+    let algorithm = set.congestion_control.unwrap_or(algorithm);
     let (recovery, sack) = match profile {
         Profile::Rfc => (rfc, variant.has_sack()),
         Profile::Ns2 => (ns2, variant.has_sack()),
         // In Linux, SACK is an option of the host, independent of the algorithm.
         Profile::Linux => (base.recovery, set.sack.unwrap_or(base.sack)),
     };
-    let sends_blocks = matches!(law, CongestionControlKind::LtTcp(_));
-    let hystart = profile == Profile::Linux && matches!(law, CongestionControlKind::Cubic(_));
+    let sends_blocks = matches!(algorithm, CongestionControlKind::LtTcp(_));
+    let hystart = profile == Profile::Linux && matches!(algorithm, CongestionControlKind::Cubic(_));
     // Any other recovery scheme ignores explicit loss notifications.
     let own = if profile == Profile::Ns2 { ns2 } else { rfc };
     let recovery = set.sack_recovery.filter(|_| sack).unwrap_or(recovery);
     let notices = if recovery == own { notices } else { Notices::Off };
-    let timestamps = set.timestamps.unwrap_or(base.timestamps || law.reads_arrivals());
+    let timestamps = set.timestamps.unwrap_or(base.timestamps || algorithm.reads_arrivals());
     // RFC 6691: options of every segment reduce its payload.
     let options = if timestamps && base.charge_options { TIMESTAMPS } else { 0 };
     let segment = set.segment.unwrap_or(Bytes::new(base.segment.get() - u64::from(options)));
@@ -290,9 +291,9 @@ pub fn config(variant: Variant, profile: Profile, set: &Overrides) -> Config {
     Config {
         recovery,
         loss_detection: set.loss_detection.unwrap_or(detection),
-        law,
+        congestion_control: algorithm,
         hystart: set.hystart.unwrap_or(hystart),
-        pacing: set.pacing.unwrap_or(base.pacing || law.paces()),
+        pacing: set.pacing.unwrap_or(base.pacing || algorithm.paces()),
         undo: set.undo.unwrap_or(if recovery == RecoveryKind::RackTlp {
             UndoKind::All
         } else {
@@ -310,17 +311,17 @@ pub fn config(variant: Variant, profile: Profile, set: &Overrides) -> Config {
         sack,
         dsack: base.dsack && sack,
         ack_compression: base.ack_compression.filter(|_| sack),
-        ecn: set.ecn.unwrap_or(base.ecn || sends_blocks || law.marks() != Marks::Classic),
-        marks: law.marks(),
+        ecn: set.ecn.unwrap_or(base.ecn || sends_blocks || algorithm.marks() != Marks::Classic),
+        marks: algorithm.marks(),
         abe: set.abe.unwrap_or(base.abe),
         timestamps,
-        timestamp_tick: if law.reads_arrivals() { FINE_TICK } else { granularity },
+        timestamp_tick: if algorithm.reads_arrivals() { FINE_TICK } else { granularity },
         limited_transmit: set.limited_transmit.unwrap_or(base.limited_transmit),
         window_validation: set.window_validation.unwrap_or(base.window_validation),
         // Linux does not reduce the window of a paced algorithm.
         restart_after_idle: set
             .restart_after_idle
-            .unwrap_or(base.restart_after_idle && !law.paces()),
+            .unwrap_or(base.restart_after_idle && !algorithm.paces()),
         byte_counting: set.byte_counting.or(base.byte_counting),
         handshake: set.handshake.unwrap_or(base.handshake),
         fin: set.fin.unwrap_or(base.fin && !sends_blocks),

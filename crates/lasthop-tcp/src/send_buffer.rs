@@ -85,7 +85,8 @@ pub(super) struct SendBuffer {
 impl SendBuffer {
     /// Creates an empty buffer.
     pub fn new(config: &Config) -> Self {
-        let windows = if matches!(config.law, CongestionControlKind::Bbr(_)) { 3 } else { 2 };
+        let windows =
+            if matches!(config.congestion_control, CongestionControlKind::Bbr(_)) { 3 } else { 2 };
         SendBuffer::empty(config.segment.get(), config.offload, windows, 0)
     }
 

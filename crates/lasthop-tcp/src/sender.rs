@@ -435,7 +435,7 @@ impl Sender {
     /// Sets the size of full segments, bytes.
     pub(super) fn set_segment(&mut self, bytes: u64) {
         self.flight.mss = bytes;
-        self.flight.law.set_segment(bytes);
+        self.flight.congestion_control.set_segment(bytes);
         self.refresh();
     }
 
@@ -491,7 +491,7 @@ impl Sender {
 
     /// Congestion window in segments, without inflation.
     pub fn congestion_window(&self) -> f64 {
-        self.flight.law.cwnd()
+        self.flight.congestion_control.cwnd()
     }
 
     /// Outstanding data in segments, rounded up.
@@ -506,6 +506,6 @@ impl Sender {
 
     /// Slow-start threshold in segments.
     pub fn slow_start_threshold(&self) -> f64 {
-        self.flight.law.ssthresh()
+        self.flight.congestion_control.ssthresh()
     }
 }

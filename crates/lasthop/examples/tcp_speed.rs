@@ -56,7 +56,8 @@ fn named(word: &str) -> Variant {
 /// Returns `config` with Reno as the congestion control algorithm.
 fn reno(config: &Config) -> Config {
     Config {
-        law: presets::config(Variant::Sack, Profile::Rfc, &Overrides::default()).law,
+        congestion_control: presets::config(Variant::Sack, Profile::Rfc, &Overrides::default())
+            .congestion_control,
         ..*config
     }
 }

@@ -49,7 +49,7 @@ impl Blocks {
     /// Returns the state for a connection with LT-TCP, and `None` for other congestion control
     /// algorithms.
     pub fn new(config: &Config) -> Option<Box<Self>> {
-        let CongestionControlKind::LtTcp(keys) = config.law else { return None };
+        let CongestionControlKind::LtTcp(keys) = config.congestion_control else { return None };
         let (sender, receiver) = (BlockSender::new(config, keys), BlockReceiver::default());
         Some(Box::new(Blocks { sender, receiver }))
     }

@@ -114,7 +114,7 @@ impl BlockSender {
     /// the newest block, then the next block.
     pub fn poll(&mut self, flight: &mut Flight, now: Instant) -> Option<Unit> {
         self.next_start = self.next_start.max(flight.snd_una.min(1));
-        let window = flight.law.window().min(flight.peer.window);
+        let window = flight.congestion_control.window().min(flight.peer.window);
         let repairs = self.blocks.iter().position(|block| block.due > 0);
         let place = match repairs {
             Some(place) => place,
@@ -229,7 +229,7 @@ impl BlockSender {
             self.has_marks |= is_marked;
             if is_marked && unit >= self.reduced_to {
                 self.reduced_to = self.base + self.sent.len() as u64;
-                flight.law.on_congestion(now, Congestion::Ecn, 0.0);
+                flight.congestion_control.on_congestion(now, Congestion::Ecn, 0.0);
                 flight.counters.window_cuts += 1;
             }
             flight.rtt.end_back_off();
@@ -266,7 +266,7 @@ impl BlockSender {
         let ordinal = self.base + place as u64;
         self.newest = self.newest.max(ordinal + 1);
         flight.rtt.sample(at, now);
-        flight.law.on_ack(&AckSample {
+        flight.congestion_control.on_ack(&AckSample {
             now,
             acked: u64::from(bytes),
             delivered_segments: 1,
@@ -368,7 +368,7 @@ impl BlockSender {
                 && block.start >= self.congested_to
             {
                 self.congested_to = self.next_start;
-                flight.law.on_congestion(now, Congestion::Ecn, 0.0);
+                flight.congestion_control.on_congestion(now, Congestion::Ecn, 0.0);
                 flight.counters.window_cuts += 1;
             }
             self.blocks.pop_front();
@@ -389,7 +389,7 @@ impl BlockSender {
         self.newest = self.base;
         // The timeout has already reduced the window for these losses.
         self.congested_to = self.next_start;
-        flight.law.on_timeout(now, Some(in_use));
+        flight.congestion_control.on_timeout(now, Some(in_use));
         flight.counters.window_cuts += u64::from(self.keys.timeout_is_congestion);
         flight.rtt.back_off();
         for block in &mut self.blocks {

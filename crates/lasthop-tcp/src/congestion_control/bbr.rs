@@ -25,7 +25,7 @@
 //! policers. The data in flight includes lost segments until they are repaired.
 
 use super::super::config::Config;
-use super::family::LawKeys;
+use super::family::AlgorithmKeys;
 use super::highest::Highest;
 use super::sample::{AckSample, Delivery, RateSample};
 use super::{Congestion, CongestionControl};
@@ -58,7 +58,7 @@ table! {
 
 impl Copy for BbrKeys {}
 
-impl LawKeys for BbrKeys {
+impl AlgorithmKeys for BbrKeys {
     type Machine = Bbr;
 
     const PACES: bool = true;
@@ -451,14 +451,14 @@ impl CongestionControl for Bbr {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Path, SEGMENT, any_config, law};
+    use super::super::testing::{Path, SEGMENT, algorithm, any_config};
     use super::*;
 
     /// STARTUP finds the bottleneck rate, DRAIN empties the queue, and PROBE_BW keeps the link busy
     /// with a short queue.
     #[test]
     fn the_model_becomes_that_of_the_path() {
-        let mut bbr = law::<BbrKeys>(10.0);
+        let mut bbr = algorithm::<BbrKeys>(10.0);
         let mut path = Path::new();
         path.run(&mut bbr, 0.05);
         assert_eq!(bbr.phase, Phase::Startup);
@@ -479,7 +479,7 @@ mod tests {
     /// 10 s after the minimum RTT sample, in-flight data falls to 4 segments for 200 ms, once.
     #[test]
     fn probe_rtt_comes_every_ten_seconds() {
-        let mut bbr = law::<BbrKeys>(10.0);
+        let mut bbr = algorithm::<BbrKeys>(10.0);
         let mut path = Path::new();
         path.run(&mut bbr, 2.0);
         bbr.min_rtt_at = path.now;
@@ -542,7 +542,7 @@ mod tests {
     /// A loss does not change the model, and the window is restored after the recovery.
     #[test]
     fn a_recovery_keeps_the_model() {
-        let mut bbr = law::<BbrKeys>(10.0);
+        let mut bbr = algorithm::<BbrKeys>(10.0);
         let mut path = Path::new();
         path.run(&mut bbr, 2.0);
         let (window, rate) = (bbr.cwnd(), bbr.bandwidth.get());

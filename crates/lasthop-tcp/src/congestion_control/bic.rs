@@ -18,7 +18,7 @@
 //! *Not modelled*: Linux's correction for delayed ACKs.
 
 use super::super::config::Config;
-use super::family::LawKeys;
+use super::family::AlgorithmKeys;
 use super::sample::AckSample;
 use super::window::{Cause, Window, WindowLaw};
 use lasthop_base::schema::keys::table;
@@ -44,7 +44,7 @@ table! {
 
 impl Copy for BicKeys {}
 
-impl LawKeys for BicKeys {
+impl AlgorithmKeys for BicKeys {
     type Machine = Bic;
 
     const MEASURES: bool = false;
@@ -125,7 +125,7 @@ impl WindowLaw for Bic {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Acks, law, ms};
+    use super::super::testing::{Acks, algorithm, ms};
     use super::super::{Congestion, CongestionControl};
     use super::*;
 
@@ -145,12 +145,12 @@ mod tests {
             (148.0, 16.0), //
             (500.0, 16.0), //
         ] {
-            let mut bic = law::<BicKeys>(cwnd);
+            let mut bic = algorithm::<BicKeys>(cwnd);
             bic.w_max = 100.0;
             assert!((cwnd / bic.acks() - adds).abs() < 1e-9, "{cwnd}: {}", cwnd / bic.acks());
         }
         // Before the first loss: 5 % of the window.
-        let mut bic = law::<BicKeys>(400.0);
+        let mut bic = algorithm::<BicKeys>(400.0);
         assert_eq!(bic.acks(), MOST_ACKS);
         bic.w_max = 100.0;
         assert_eq!(bic.acks(), 25.0);
@@ -161,7 +161,7 @@ mod tests {
     /// difference of up to 1 %.
     #[test]
     fn the_window_comes_back_to_its_maximum() {
-        let mut bic = law::<BicKeys>(100.0);
+        let mut bic = algorithm::<BicKeys>(100.0);
         bic.on_congestion(ms(0.0), Congestion::Loss, 100.0);
         assert!((bic.cwnd() - 100.0 * BETA).abs() < 1e-9 && bic.w_max == 100.0);
         let mut acks = Acks::new();
@@ -179,7 +179,7 @@ mod tests {
     /// timeout clears W.
     #[test]
     fn reductions() {
-        let mut bic = law::<BicKeys>(100.0);
+        let mut bic = algorithm::<BicKeys>(100.0);
         bic.on_congestion(ms(0.0), Congestion::Loss, 100.0);
         bic.set_cwnd(80.0);
         bic.on_congestion(ms(0.0), Congestion::Loss, 80.0);

@@ -18,7 +18,7 @@
 //! as a loss, or with a factor of 0.85 (`abe`, RFC 8511).
 
 use super::super::config::Config;
-use super::family::LawKeys;
+use super::family::AlgorithmKeys;
 use super::hystart::HyStart;
 use super::{AckSample, Congestion, CongestionControl};
 use lasthop_base::schema::keys::table;
@@ -31,7 +31,7 @@ table! {
 
 impl Copy for CubicKeys {}
 
-impl LawKeys for CubicKeys {
+impl AlgorithmKeys for CubicKeys {
     type Machine = Cubic;
 
     const MEASURES: bool = false;

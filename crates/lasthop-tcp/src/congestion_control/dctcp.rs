@@ -15,7 +15,7 @@
 
 use super::super::config::Config;
 use super::Congestion;
-use super::family::{LawKeys, Marks};
+use super::family::{AlgorithmKeys, Marks};
 use super::mark_share::{GAIN, MarkShare};
 use super::sample::{AckSample, Delivery};
 use super::window::{Cause, Window, WindowLaw};
@@ -29,7 +29,7 @@ table! {
 
 impl Copy for DctcpKeys {}
 
-impl LawKeys for DctcpKeys {
+impl AlgorithmKeys for DctcpKeys {
     type Machine = Dctcp;
 
     const MARKS: Marks = Marks::Share;
@@ -82,42 +82,46 @@ impl WindowLaw for Dctcp {
 #[cfg(test)]
 mod tests {
     use super::super::CongestionControl;
-    use super::super::testing::{Acks, avoid, law, ms};
+    use super::super::testing::{Acks, algorithm, avoid, ms};
     use super::*;
 
     /// alpha decreases by 1/16 in each window without marks, and converges to a steady fraction of
     /// marks. With one segment in four marked, a window of 20 is reduced to 17.5.
     #[test]
     fn alpha_is_the_share_of_marks() {
-        let mut law = law::<DctcpKeys>(20.0);
-        avoid(&mut law, 20.0);
+        let mut algorithm = algorithm::<DctcpKeys>(20.0);
+        avoid(&mut algorithm, 20.0);
         let mut acks = Acks::new();
         for windows in 1..=20 {
-            let end = law.end;
-            while law.end == end {
-                acks.ack(&mut law, 100.0, 5.0);
-                law.set_cwnd(20.0);
+            let end = algorithm.end;
+            while algorithm.end == end {
+                acks.ack(&mut algorithm, 100.0, 5.0);
+                algorithm.set_cwnd(20.0);
             }
             let by_hand = (15.0f64 / 16.0).powi(windows);
-            assert!((law.share.alpha - by_hand).abs() < 1e-12, "{windows}: {}", law.share.alpha);
+            assert!(
+                (algorithm.share.alpha - by_hand).abs() < 1e-12,
+                "{windows}: {}",
+                algorithm.share.alpha
+            );
         }
         for segment in 0..4_000 {
             acks.is_marked = segment % 4 == 0;
-            acks.ack(&mut law, 100.0, 5.0);
-            law.set_cwnd(20.0);
+            acks.ack(&mut algorithm, 100.0, 5.0);
+            algorithm.set_cwnd(20.0);
         }
-        assert!((law.share.alpha - 0.25).abs() < 0.01, "{}", law.share.alpha);
-        law.on_congestion(ms(acks.now), Congestion::Ecn, 20.0);
-        assert!((law.cwnd() - 17.5).abs() < 0.1 && law.cwnd() == law.ssthresh());
-        law.on_congestion(ms(acks.now), Congestion::Loss, 16.0);
-        assert_eq!(law.cwnd(), 8.0);
+        assert!((algorithm.share.alpha - 0.25).abs() < 0.01, "{}", algorithm.share.alpha);
+        algorithm.on_congestion(ms(acks.now), Congestion::Ecn, 20.0);
+        assert!((algorithm.cwnd() - 17.5).abs() < 0.1 && algorithm.cwnd() == algorithm.ssthresh());
+        algorithm.on_congestion(ms(acks.now), Congestion::Loss, 16.0);
+        assert_eq!(algorithm.cwnd(), 8.0);
     }
 
     /// Section 3.3: alpha is 1 initially, so that the first mark halves the window.
     #[test]
     fn the_first_mark_halves() {
-        let mut law = law::<DctcpKeys>(20.0);
-        law.on_congestion(ms(0.0), Congestion::Ecn, 20.0);
-        assert_eq!((law.cwnd(), law.ssthresh()), (10.0, 10.0));
+        let mut algorithm = algorithm::<DctcpKeys>(20.0);
+        algorithm.on_congestion(ms(0.0), Congestion::Ecn, 20.0);
+        assert_eq!((algorithm.cwnd(), algorithm.ssthresh()), (10.0, 10.0));
     }
 }

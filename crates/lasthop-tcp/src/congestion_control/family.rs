@@ -2,12 +2,12 @@
 //! into types.
 //!
 //! An algorithm is one file of this folder. The file contains its keys (`table! { … as "kind" }`),
-//! their [`LawKeys`], and the state machine, a [`CongestionControl`] (most are a
+//! their [`AlgorithmKeys`], and the state machine, a [`CongestionControl`] (most are a
 //! [`WindowLaw`](super::window::WindowLaw)). An entry in the list in `congestion_control/mod.rs`
-//! adds a variant of [`Law`](super::Law) and a kind of the key `law`
+//! adds a variant of [`Algorithm`](super::Algorithm) and a kind of the key `law`
 //! ([`CongestionControlKind`](super::CongestionControlKind)). It also adds a named TCP
 //! ([`Variant`](super::Variant)): the algorithm with default keys, over the recovery scheme
-//! [`LawKeys::RECOVERY`].
+//! [`AlgorithmKeys::RECOVERY`].
 
 use super::super::config::{Config, LossDetection, Notices, RecoveryKind};
 use super::CongestionControl;
@@ -21,7 +21,7 @@ use std::path::Path;
 pub(super) const BY_SACK: [RecoveryKind; 2] = [RecoveryKind::Sack6675, RecoveryKind::SackNs2];
 
 /// Keys of an algorithm, and the properties that the algorithm declares.
-pub(crate) trait LawKeys: Table + Kind + Copy {
+pub(crate) trait AlgorithmKeys: Table + Kind + Copy {
     /// The state machine.
     type Machine: CongestionControl + Clone + std::fmt::Debug;
 
@@ -52,7 +52,7 @@ pub(crate) trait LawKeys: Table + Kind + Copy {
 }
 
 /// Returns the default keys.
-pub(super) fn defaults<K: LawKeys>() -> K {
+pub(super) fn defaults<K: AlgorithmKeys>() -> K {
     let nothing = Value::Object(Map::new());
     let node = Node { value: &nothing, path: String::new(), files: &Files::new(Path::new("")) };
     K::read(&node).expect("every key of an algorithm has a default")
@@ -79,14 +79,19 @@ pub(in super::super) struct Parts {
     pub detection: LossDetection,
     /// Reaction to a notification that a link has lost a segment.
     pub notices: Notices,
-    pub law: super::CongestionControlKind,
+    pub congestion_control: super::CongestionControlKind,
 }
 
 impl Parts {
     /// Returns Reno's window over a recovery scheme.
     pub fn over_reno(recovery: [RecoveryKind; 2]) -> Self {
-        let law = super::CongestionControlKind::Reno(super::RenoKeys {});
-        Parts { recovery, detection: LossDetection::Duplicates, notices: Notices::Off, law }
+        let congestion_control = super::CongestionControlKind::Reno(super::RenoKeys {});
+        Parts {
+            recovery,
+            detection: LossDetection::Duplicates,
+            notices: Notices::Off,
+            congestion_control,
+        }
     }
 
     /// Like [`Self::over_reno`], with a reaction to explicit loss notifications.
@@ -102,7 +107,7 @@ impl Parts {
 
 /// Expands the list of algorithms to their modules, the union of their keys, the enum of all state
 /// machines, and the named TCPs.
-macro_rules! laws {
+macro_rules! algorithms {
     (
         over reno { $($(#[doc = $about:literal])+ $named:ident = $word:literal: $parts:expr;)* }
         $($module:ident: $($kind:ident($keys:ident)),+;)*
@@ -121,37 +126,37 @@ macro_rules! laws {
 
         /// Expands to a constant of the keys, or to the corresponding value of Reno.
         macro_rules! of_keys {
-            ($law:expr, $reno:expr, $constant:ident) => {
-                match $law {
+            ($algorithm:expr, $reno:expr, $constant:ident) => {
+                match $algorithm {
                     CongestionControlKind::Reno(_) => $reno,
-                    $($(CongestionControlKind::$kind(_) => <$module::$keys as LawKeys>::$constant,)+)*
+                    $($(CongestionControlKind::$kind(_) => <$module::$keys as AlgorithmKeys>::$constant,)+)*
                 }
             };
         }
 
         impl CongestionControlKind {
-            /// Returns `true` if the algorithm measures delivered data (`LawKeys::MEASURES`).
+            /// Returns `true` if the algorithm measures delivered data (`AlgorithmKeys::MEASURES`).
             #[inline]
             pub fn measures(&self) -> bool {
                 of_keys!(self, false, MEASURES)
             }
 
-            /// Returns `true` if the algorithm reads delivery rates (`LawKeys::READS_RATES`).
+            /// Returns `true` if the algorithm reads delivery rates (`AlgorithmKeys::READS_RATES`).
             pub fn reads_rates(&self) -> bool {
                 of_keys!(self, false, READS_RATES)
             }
 
-            /// Returns `true` if the algorithm needs arrival times (`LawKeys::READS_ARRIVALS`).
+            /// Returns `true` if the algorithm needs arrival times (`AlgorithmKeys::READS_ARRIVALS`).
             pub fn reads_arrivals(&self) -> bool {
                 of_keys!(self, false, READS_ARRIVALS)
             }
 
-            /// Returns how the algorithm uses congestion marks (`LawKeys::MARKS`).
+            /// Returns how the algorithm uses congestion marks (`AlgorithmKeys::MARKS`).
             pub fn marks(&self) -> Marks {
                 of_keys!(self, Marks::Classic, MARKS)
             }
 
-            /// Returns `true` if the algorithm sets a pacing rate (`LawKeys::PACES`).
+            /// Returns `true` if the algorithm sets a pacing rate (`AlgorithmKeys::PACES`).
             pub fn paces(&self) -> bool {
                 of_keys!(self, false, PACES)
             }
@@ -186,10 +191,10 @@ macro_rules! laws {
                 match self {
                     $(Variant::$named => $parts,)*
                     $($(Variant::$kind => Parts {
-                        recovery: <$module::$keys as LawKeys>::RECOVERY,
+                        recovery: <$module::$keys as AlgorithmKeys>::RECOVERY,
                         detection: LossDetection::Duplicates,
                         notices: Notices::Off,
-                        law: CongestionControlKind::$kind(defaults()),
+                        congestion_control: CongestionControlKind::$kind(defaults()),
                     },)+)*
                 }
             }
@@ -199,7 +204,7 @@ macro_rules! laws {
         /// boxed.
         #[derive(Clone, Debug)]
         #[repr(u8)]
-        pub(super) enum Law {
+        pub(super) enum Algorithm {
             /// Reno with ns-2's arithmetic.
             RenoNs2(reno::Reno<reno::Ns2>),
             /// Reno as specified in RFC 5681.
@@ -212,67 +217,67 @@ macro_rules! laws {
             BbrLinux(Box<bbr_linux::BbrLinux>),
             $($(
                 #[doc = concat!("See [`", stringify!($module), "`].")]
-                $kind(Box<<$module::$keys as LawKeys>::Machine>),
+                $kind(Box<<$module::$keys as AlgorithmKeys>::Machine>),
             )+)*
         }
 
         /// Evaluates an expression for the state machine of the active variant.
         macro_rules! dispatch {
-            ($law:expr, $inner:ident => $does:expr) => {
-                match $law {
-                    Law::RenoNs2($inner) => $does,
-                    Law::Reno($inner) => $does,
-                    Law::RenoLinux($inner) => $does,
-                    Law::CubicLinux($inner) => $does,
-                    Law::BbrLinux($inner) => $does,
-                    $($(Law::$kind($inner) => $does,)+)*
+            ($algorithm:expr, $inner:ident => $does:expr) => {
+                match $algorithm {
+                    Algorithm::RenoNs2($inner) => $does,
+                    Algorithm::Reno($inner) => $does,
+                    Algorithm::RenoLinux($inner) => $does,
+                    Algorithm::CubicLinux($inner) => $does,
+                    Algorithm::BbrLinux($inner) => $does,
+                    $($(Algorithm::$kind($inner) => $does,)+)*
                 }
             };
         }
 
-        impl Law {
+        impl Algorithm {
             /// Creates the algorithm that `config` selects, with a window of `cwnd` segments.
             pub fn new(config: &Config, cwnd: f64) -> Self {
-                match (&config.law, config.conventions) {
+                match (&config.congestion_control, config.conventions) {
                     (CongestionControlKind::Reno(_), Conventions::Ns2) => {
-                        Law::RenoNs2(reno::Reno::new(config, cwnd))
+                        Algorithm::RenoNs2(reno::Reno::new(config, cwnd))
                     }
                     (CongestionControlKind::Reno(_), Conventions::Rfc) => {
-                        Law::Reno(reno::Reno::new(config, cwnd))
+                        Algorithm::Reno(reno::Reno::new(config, cwnd))
                     }
                     (CongestionControlKind::Reno(_), Conventions::Linux) => {
-                        Law::RenoLinux(reno_linux::RenoLinux::new(config, cwnd))
+                        Algorithm::RenoLinux(reno_linux::RenoLinux::new(config, cwnd))
                     }
                     (CongestionControlKind::Cubic(_), Conventions::Linux) => {
-                        Law::CubicLinux(Box::new(cubic_linux::CubicLinux::new(config, cwnd)))
+                        Algorithm::CubicLinux(Box::new(cubic_linux::CubicLinux::new(config, cwnd)))
                     }
                     (CongestionControlKind::Bbr(_), Conventions::Linux) => {
-                        Law::BbrLinux(Box::new(bbr_linux::BbrLinux::new(config, cwnd)))
+                        Algorithm::BbrLinux(Box::new(bbr_linux::BbrLinux::new(config, cwnd)))
                     }
                     $($((CongestionControlKind::$kind(keys), _) => {
-                        Law::$kind(Box::new(keys.build(config, cwnd)))
+                        Algorithm::$kind(Box::new(keys.build(config, cwnd)))
                     })+)*
                 }
             }
 
             /// Resets the state in place, without allocation if the variant is unchanged.
             pub fn reset(&mut self, config: &Config, cwnd: f64) {
-                match (self, &config.law) {
-                    (Law::RenoNs2(law), _) => *law = reno::Reno::new(config, cwnd),
-                    (Law::Reno(law), _) => *law = reno::Reno::new(config, cwnd),
-                    (Law::RenoLinux(law), _) => *law = reno_linux::RenoLinux::new(config, cwnd),
-                    (Law::CubicLinux(law), _) => {
-                        **law = cubic_linux::CubicLinux::new(config, cwnd);
+                match (self, &config.congestion_control) {
+                    (Algorithm::RenoNs2(algorithm), _) => *algorithm = reno::Reno::new(config, cwnd),
+                    (Algorithm::Reno(algorithm), _) => *algorithm = reno::Reno::new(config, cwnd),
+                    (Algorithm::RenoLinux(algorithm), _) => *algorithm = reno_linux::RenoLinux::new(config, cwnd),
+                    (Algorithm::CubicLinux(algorithm), _) => {
+                        **algorithm = cubic_linux::CubicLinux::new(config, cwnd);
                     }
-                    (Law::BbrLinux(law), _) => **law = bbr_linux::BbrLinux::new(config, cwnd),
-                    $($((Law::$kind(law), CongestionControlKind::$kind(keys)) => {
-                        **law = keys.build(config, cwnd);
+                    (Algorithm::BbrLinux(algorithm), _) => **algorithm = bbr_linux::BbrLinux::new(config, cwnd),
+                    $($((Algorithm::$kind(algorithm), CongestionControlKind::$kind(keys)) => {
+                        **algorithm = keys.build(config, cwnd);
                     })+)*
-                    (law, _) => *law = Law::new(config, cwnd),
+                    (algorithm, _) => *algorithm = Algorithm::new(config, cwnd),
                 }
             }
         }
     };
 }
 
-pub(super) use laws;
+pub(super) use algorithms;

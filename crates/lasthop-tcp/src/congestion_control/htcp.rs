@@ -20,7 +20,7 @@
 
 use super::super::config::Config;
 use super::bandwidth::MinRtt;
-use super::family::LawKeys;
+use super::family::AlgorithmKeys;
 use super::sample::{AckSample, Delivery};
 use super::window::{Cause, Window, WindowLaw};
 use lasthop_base::schema::keys::table;
@@ -43,7 +43,7 @@ table! {
 
 impl Copy for HtcpKeys {}
 
-impl LawKeys for HtcpKeys {
+impl AlgorithmKeys for HtcpKeys {
     type Machine = Htcp;
 
     fn build(&self, config: &Config, cwnd: f64) -> Htcp {
@@ -206,7 +206,7 @@ impl WindowLaw for Htcp {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Acks, avoid, law, ms};
+    use super::super::testing::{Acks, algorithm, avoid, ms};
     use super::super::{Congestion, CongestionControl};
     use super::*;
 
@@ -226,7 +226,7 @@ mod tests {
             (2.0, 600, 22.5),
             (1.0, 600, 2.0),
         ] {
-            let mut htcp = law::<HtcpKeys>(20.0);
+            let mut htcp = algorithm::<HtcpKeys>(20.0);
             htcp.hear(Some(Duration::from_millis(rtt)));
             assert!((htcp.alpha(elapsed) - alpha).abs() < 1e-9, "{elapsed} {rtt}");
             htcp.beta = 0.8;
@@ -238,7 +238,7 @@ mod tests {
     /// change, by half.
     #[test]
     fn the_reduction_follows_the_queue_while_throughput_is_steady() {
-        let mut htcp = law::<HtcpKeys>(20.0);
+        let mut htcp = algorithm::<HtcpKeys>(20.0);
         let mut acks = Acks::new();
         let mut cut = |htcp: &mut Htcp, window: f64, rtts: &[f64]| {
             avoid_at(htcp, window);
@@ -270,7 +270,7 @@ mod tests {
     /// third.
     #[test]
     fn the_window_takes_off_after_a_second() {
-        let mut htcp = law::<HtcpKeys>(20.0);
+        let mut htcp = algorithm::<HtcpKeys>(20.0);
         let mut acks = Acks::new();
         avoid(&mut htcp, 20.0);
         acks.rounds(&mut htcp, 100.0, 10);

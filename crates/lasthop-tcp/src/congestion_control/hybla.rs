@@ -17,7 +17,7 @@
 
 use super::super::config::Config;
 use super::bandwidth::MinRtt;
-use super::family::LawKeys;
+use super::family::AlgorithmKeys;
 use super::sample::{AckSample, Delivery};
 use super::window::{Cause, Window, WindowLaw};
 use lasthop_base::schema::keys::{Limits, table};
@@ -37,7 +37,7 @@ table! {
 
 impl Copy for HyblaKeys {}
 
-impl LawKeys for HyblaKeys {
+impl AlgorithmKeys for HyblaKeys {
     type Machine = Hybla;
 
     fn build(&self, config: &Config, cwnd: f64) -> Hybla {
@@ -97,7 +97,7 @@ impl WindowLaw for Hybla {
 #[cfg(test)]
 mod tests {
     use super::super::CongestionControl;
-    use super::super::testing::{Acks, avoid, law};
+    use super::super::testing::{Acks, algorithm, avoid};
     use super::*;
 
     /// Section 3: rho^2 segments per round trip in avoidance, for any RTT; 2^rho - 1 per ACK in
@@ -107,7 +107,7 @@ mod tests {
         for (rtt, rho, jump) in
             [(10.0, 1.0, 1.0), (25.0, 1.0, 1.0), (50.0, 2.0, 3.0), (100.0, 4.0, 15.0)]
         {
-            let mut hybla = law::<HyblaKeys>(10.0);
+            let mut hybla = algorithm::<HyblaKeys>(10.0);
             let mut acks = Acks::new();
             acks.ack(&mut hybla, rtt, 1.0);
             assert_eq!((hybla.rho, hybla.jump), (rho, jump), "{rtt}");
@@ -128,7 +128,7 @@ mod tests {
     fn the_rate_grows_alike_whatever_the_round_trip() {
         let mut rates = Vec::new();
         for rtt in [25.0, 100.0, 200.0] {
-            let mut hybla = law::<HyblaKeys>(10.0);
+            let mut hybla = algorithm::<HyblaKeys>(10.0);
             let mut acks = Acks::new();
             acks.ack(&mut hybla, rtt, 1.0);
             avoid(&mut hybla, 500.0 * rtt / 100.0);
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn slow_start_stops_at_the_threshold() {
-        let mut hybla = law::<HyblaKeys>(10.0);
+        let mut hybla = algorithm::<HyblaKeys>(10.0);
         let mut acks = Acks::new();
         avoid(&mut hybla, 1.0);
         hybla.window.ssthresh = 20.0;

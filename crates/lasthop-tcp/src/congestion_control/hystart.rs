@@ -123,7 +123,7 @@ impl HyStart {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{CongestionControl, Law};
+    use super::super::{Algorithm, CongestionControl};
     use super::*;
     use crate::presets::{Overrides, Profile, Variant, config};
     use lasthop_base::units::Instant;
@@ -180,10 +180,10 @@ mod tests {
     fn slow_start_after_a_timeout_begins_afresh() {
         let set = Overrides { hystart: Some(true), ..Overrides::default() };
         for variant in [Variant::Reno, Variant::Cubic] {
-            let mut law = Law::new(&config(variant, Profile::Rfc, &set), 10.0);
-            let ack = |law: &mut Law, una: u64, millis: u64| {
-                let before = law.cwnd();
-                law.on_ack(&AckSample {
+            let mut algorithm = Algorithm::new(&config(variant, Profile::Rfc, &set), 10.0);
+            let ack = |algorithm: &mut Algorithm, una: u64, millis: u64| {
+                let before = algorithm.cwnd();
+                algorithm.on_ack(&AckSample {
                     now: Instant::ZERO,
                     acked: 1460,
                     delivered_segments: 1,
@@ -194,14 +194,14 @@ mod tests {
                     rtt: Some(Duration::from_millis(millis)),
                     srtt: Duration::ZERO,
                 });
-                law.cwnd() - before
+                algorithm.cwnd() - before
             };
             for una in 1..16 {
-                ack(&mut law, una, if una <= 8 { 80 } else { 100 });
+                ack(&mut algorithm, una, if una <= 8 { 80 } else { 100 });
             }
-            assert_eq!(ack(&mut law, 16, 100), 0.25, "{variant:?}");
-            law.on_timeout(Instant::ZERO, Some(40.0));
-            assert_eq!(ack(&mut law, 17, 100), 1.0, "{variant:?}");
+            assert_eq!(ack(&mut algorithm, 16, 100), 0.25, "{variant:?}");
+            algorithm.on_timeout(Instant::ZERO, Some(40.0));
+            assert_eq!(ack(&mut algorithm, 17, 100), 1.0, "{variant:?}");
         }
     }
 

@@ -15,7 +15,7 @@
 //! link-layer retransmissions and medium contention on BW.
 
 use super::super::config::{Config, RecoveryKind};
-use super::family::LawKeys;
+use super::family::AlgorithmKeys;
 use super::sample::AckSample;
 use super::window::{Cause, Window, WindowLaw};
 use lasthop_base::schema::keys::{Limits, table};
@@ -34,7 +34,7 @@ table! {
 
 impl Copy for IdealBandwidthKeys {}
 
-impl LawKeys for IdealBandwidthKeys {
+impl AlgorithmKeys for IdealBandwidthKeys {
     type Machine = IdealBandwidth;
 
     const RECOVERY: [RecoveryKind; 2] = [RecoveryKind::NewReno; 2];
@@ -88,12 +88,12 @@ mod tests {
             bandwidth: Some(Rate::from_bps(1_000_000)),
             round_trip: Some(Duration::from_millis(100)),
         };
-        let mut law = keys.build(&any_config(), 40.0);
+        let mut algorithm = keys.build(&any_config(), 40.0);
         for _ in 0..3 {
-            law.on_congestion(ms(0.0), Congestion::Loss, 40.0);
-            assert_eq!((law.cwnd(), law.ssthresh()), (12.5, 12.5));
+            algorithm.on_congestion(ms(0.0), Congestion::Loss, 40.0);
+            assert_eq!((algorithm.cwnd(), algorithm.ssthresh()), (12.5, 12.5));
         }
-        law.on_timeout(ms(0.0), Some(12.5));
-        assert_eq!((law.cwnd(), law.ssthresh()), (1.0, 12.5));
+        algorithm.on_timeout(ms(0.0), Some(12.5));
+        assert_eq!((algorithm.cwnd(), algorithm.ssthresh()), (1.0, 12.5));
     }
 }

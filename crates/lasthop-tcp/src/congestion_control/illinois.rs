@@ -16,7 +16,7 @@
 //! identical.
 
 use super::super::config::Config;
-use super::family::LawKeys;
+use super::family::AlgorithmKeys;
 use super::rounds::Rounds;
 use super::sample::{AckSample, Delivery};
 use super::window::{Cause, Window, WindowLaw};
@@ -39,7 +39,7 @@ table! {
 
 impl Copy for IllinoisKeys {}
 
-impl LawKeys for IllinoisKeys {
+impl AlgorithmKeys for IllinoisKeys {
     type Machine = Illinois;
 
     fn build(&self, config: &Config, cwnd: f64) -> Illinois {
@@ -154,7 +154,7 @@ impl WindowLaw for Illinois {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Acks, avoid, law, ms};
+    use super::super::testing::{Acks, algorithm, avoid, ms};
     use super::super::{Congestion, CongestionControl};
     use super::*;
 
@@ -172,7 +172,7 @@ mod tests {
             (80.0, 990.0 / (99.0 + 79.0 * 97.0 / 3.0), 0.5),
             (100.0, 0.3, 0.5),
         ] {
-            let mut illinois = law::<IllinoisKeys>(50.0);
+            let mut illinois = algorithm::<IllinoisKeys>(50.0);
             assert!((illinois.alpha(delay, 100.0) - alpha).abs() < 1e-9, "{delay}");
             assert!((Illinois::beta(delay, 100.0) - beta).abs() < 1e-9, "{delay}");
         }
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn five_quiet_rounds_bring_the_greatest_growth_back() {
-        let mut illinois = law::<IllinoisKeys>(50.0);
+        let mut illinois = algorithm::<IllinoisKeys>(50.0);
         illinois.alpha = illinois.alpha(50.0, 100.0);
         let slow = illinois.alpha;
         let alphas: Vec<_> = (0..6).map(|_| illinois.alpha(0.0, 100.0)).collect();
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn windows_on_an_empty_and_on_a_full_path() {
         for (rtt, adds, kept) in [(100.0, 10.0, 0.875), (200.0, 0.3, 0.5)] {
-            let mut illinois = law::<IllinoisKeys>(50.0);
+            let mut illinois = algorithm::<IllinoisKeys>(50.0);
             let mut acks = Acks::new();
             avoid(&mut illinois, 50.0);
             for sample in [200.0, 100.0, 100.0] {
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn small_windows_are_renos() {
-        let mut illinois = law::<IllinoisKeys>(10.0);
+        let mut illinois = algorithm::<IllinoisKeys>(10.0);
         let mut acks = Acks::new();
         avoid(&mut illinois, 10.0);
         acks.rounds(&mut illinois, 100.0, 3);

@@ -17,7 +17,7 @@
 
 use super::super::config::{Config, RecoveryKind};
 use super::Congestion;
-use super::family::LawKeys;
+use super::family::AlgorithmKeys;
 use super::sample::{AckSample, Delivery};
 use super::window::{Cause, Window, WindowLaw};
 use lasthop_base::schema::keys::table;
@@ -30,7 +30,7 @@ table! {
 
 impl Copy for JerseyKeys {}
 
-impl LawKeys for JerseyKeys {
+impl AlgorithmKeys for JerseyKeys {
     type Machine = Jersey;
 
     const RECOVERY: [RecoveryKind; 2] = [RecoveryKind::NewReno; 2];
@@ -105,14 +105,14 @@ impl WindowLaw for Jersey {
 #[cfg(test)]
 mod tests {
     use super::super::CongestionControl;
-    use super::super::testing::{Acks, law, ms};
+    use super::super::testing::{Acks, algorithm, ms};
     use super::*;
 
     /// With RTT = 100 ms and 1 kB every 10 ms: R = (0.1 R + 1000) / 0.11 from 0, so that R_n = 100
     /// kB/s (1 - (1/1.1)^n). The window converges to 10 segments.
     #[test]
     fn the_estimate_has_a_memory_of_a_round_trip() {
-        let mut jersey = law::<JerseyKeys>(20.0);
+        let mut jersey = algorithm::<JerseyKeys>(20.0);
         let mut acks = Acks::new();
         acks.ack(&mut jersey, 100.0, 0.0);
         // The first ACK has no interval: 1 kB per round trip.
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn only_losses_that_were_warned_of_count() {
-        let mut jersey = law::<JerseyKeys>(20.0);
+        let mut jersey = algorithm::<JerseyKeys>(20.0);
         jersey.window.ssthresh = 2.0;
         let mut acks = Acks::new();
         (0..300).for_each(|_| acks.ack(&mut jersey, 100.0, 10.0));

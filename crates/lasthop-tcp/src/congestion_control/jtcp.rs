@@ -23,7 +23,7 @@
 
 use super::super::config::{Config, RecoveryKind};
 use super::Congestion;
-use super::family::LawKeys;
+use super::family::AlgorithmKeys;
 use super::sample::{AckSample, Delivery, Passage};
 use super::window::{Cause, Window, WindowLaw};
 use lasthop_base::schema::keys::{Limits, table};
@@ -39,7 +39,7 @@ table! {
 
 impl Copy for JtcpKeys {}
 
-impl LawKeys for JtcpKeys {
+impl AlgorithmKeys for JtcpKeys {
     type Machine = Jtcp;
 
     const RECOVERY: [RecoveryKind; 2] = [RecoveryKind::NewReno; 2];
@@ -149,7 +149,7 @@ impl WindowLaw for Jtcp {
 #[cfg(test)]
 mod tests {
     use super::super::CongestionControl;
-    use super::super::testing::{Acks, law, ms};
+    use super::super::testing::{Acks, algorithm, ms};
     use super::*;
 
     /// Passes several windows of segments that are sent `left` ms apart and arrive `arrived` ms
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn a_loss_is_congestion_if_segments_queued() {
         for (left, ratio, cwnd) in [(8.0, 0.2, 5.0), (9.5, 0.05, 10.0), (12.0, 0.0, 10.0)] {
-            let mut jtcp = law::<JtcpKeys>(10.0);
+            let mut jtcp = algorithm::<JtcpKeys>(10.0);
             let mut acks = Acks::new();
             windows(&mut jtcp, &mut acks, left, 10.0);
             assert!((jtcp.jitter.ratio - ratio).abs() < 1e-9, "{left}: {}", jtcp.jitter.ratio);
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn congestion_reduces_once_a_round_trip() {
-        let mut jtcp = law::<JtcpKeys>(10.0);
+        let mut jtcp = algorithm::<JtcpKeys>(10.0);
         let mut acks = Acks::new();
         windows(&mut jtcp, &mut acks, 8.0, 10.0);
         for (after, cwnd) in [(0.0, 10.0), (99.0, 20.0), (101.0, 10.0)] {
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn a_random_timeout_keeps_half_of_the_window() {
         for (left, cwnd) in [(8.0, 1.0), (10.0, 10.0)] {
-            let mut jtcp = law::<JtcpKeys>(20.0);
+            let mut jtcp = algorithm::<JtcpKeys>(20.0);
             let mut acks = Acks::new();
             windows(&mut jtcp, &mut acks, left, 10.0);
             jtcp.set_cwnd(20.0);

@@ -14,7 +14,7 @@
 //! `blocks` sends the data and parity of such a connection.
 
 use super::super::config::Config;
-use super::family::LawKeys;
+use super::family::AlgorithmKeys;
 use super::{AckSample, Congestion, CongestionControl};
 use lasthop_base::schema::keys::{Limits, table};
 use lasthop_base::units::{Bytes, Instant, Probability};
@@ -49,7 +49,7 @@ table! {
 
 impl Copy for LtTcpKeys {}
 
-impl LawKeys for LtTcpKeys {
+impl AlgorithmKeys for LtTcpKeys {
     type Machine = LtTcp;
 
     const MEASURES: bool = false;
@@ -129,13 +129,13 @@ mod tests {
     use super::super::family::defaults;
     use super::*;
 
-    fn law(keys: LtTcpKeys) -> LtTcp {
+    fn algorithm(keys: LtTcpKeys) -> LtTcp {
         let set = Overrides { segment: Some(Bytes::new(1000)), ..Overrides::default() };
         keys.build(&presets::config(Variant::LtTcp, Profile::Rfc, &set), 2.0)
     }
 
-    fn ack(law: &mut LtTcp, acked: u64) {
-        law.on_ack(&AckSample {
+    fn ack(algorithm: &mut LtTcp, acked: u64) {
+        algorithm.on_ack(&AckSample {
             now: Instant::ZERO,
             acked,
             delivered_segments: 1,
@@ -150,26 +150,26 @@ mod tests {
 
     #[test]
     fn marks_reduce_the_window_and_losses_do_not() {
-        let mut law = law(defaults());
+        let mut algorithm = algorithm(defaults());
         for _ in 0..10 {
-            ack(&mut law, 1000);
+            ack(&mut algorithm, 1000);
         }
-        assert_eq!(law.window(), 12_000, "slow start, by bytes");
-        law.on_congestion(Instant::ZERO, Congestion::Loss, 12.0);
-        assert_eq!(law.window(), 12_000);
-        law.on_congestion(Instant::ZERO, Congestion::Ecn, 12.0);
-        assert_eq!((law.window(), law.ssthresh()), (6000, 6.0));
+        assert_eq!(algorithm.window(), 12_000, "slow start, by bytes");
+        algorithm.on_congestion(Instant::ZERO, Congestion::Loss, 12.0);
+        assert_eq!(algorithm.window(), 12_000);
+        algorithm.on_congestion(Instant::ZERO, Congestion::Ecn, 12.0);
+        assert_eq!((algorithm.window(), algorithm.ssthresh()), (6000, 6.0));
         // A window of small units grows by one full segment.
-        (0..30).for_each(|_| ack(&mut law, 200));
-        assert!((6900..7000).contains(&law.window()), "{}", law.window());
-        law.on_timeout(Instant::ZERO, Some(7.0));
-        assert_eq!((law.window(), law.ssthresh()), (1000, 3.5));
+        (0..30).for_each(|_| ack(&mut algorithm, 200));
+        assert!((6900..7000).contains(&algorithm.window()), "{}", algorithm.window());
+        algorithm.on_timeout(Instant::ZERO, Some(7.0));
+        assert_eq!((algorithm.window(), algorithm.ssthresh()), (1000, 3.5));
     }
 
     #[test]
     fn a_timeout_may_be_no_congestion() {
-        let mut law = law(LtTcpKeys { timeout_is_congestion: false, ..defaults() });
-        law.on_timeout(Instant::ZERO, Some(2.0));
-        assert_eq!(law.window(), 2000);
+        let mut algorithm = algorithm(LtTcpKeys { timeout_is_congestion: false, ..defaults() });
+        algorithm.on_timeout(Instant::ZERO, Some(2.0));
+        assert_eq!(algorithm.window(), 2000);
     }
 }

@@ -34,7 +34,7 @@ mod window;
 // The named TCPs. First those with Reno's window: the name in scenarios and the components of each.
 // Then the algorithms other than Reno: the file of each, its variant and its keys, which define the
 // name.
-laws! {
+algorithms! {
     over reno {
         /// Reno: fast retransmit and fast recovery (RFC 5681).
         Reno = "reno": Parts::over_reno([RecoveryKind::Reno; 2]);
@@ -96,7 +96,7 @@ laws! {
 }
 
 use super::config::{Config, Conventions, LossDetection, Notices, RecoveryKind};
-use family::{BY_SACK, LawKeys, defaults, laws};
+use family::{AlgorithmKeys, BY_SACK, algorithms, defaults};
 use lasthop_base::schema::error::suggestion;
 use lasthop_base::schema::keys::{Field, Kind, Limits, Node, Read, Shape, kinds, one_of};
 use lasthop_base::units::{Duration, Instant};
@@ -243,30 +243,30 @@ fn window_over_round_trip(window: u64, in_slow_start: bool, srtt: Duration) -> f
 
 /// Out-of-line versions, for all algorithms, of the calls that are inlined for the two variants of
 /// Reno.
-impl Law {
+impl Algorithm {
     /// Takes the sample by value: a reference would force it into memory for Reno too.
     #[inline(never)]
     fn on_ack_of_any(&mut self, sample: AckSample) {
-        dispatch!(self, law => law.on_ack(&sample));
+        dispatch!(self, algorithm => algorithm.on_ack(&sample));
     }
 
     #[inline(never)]
     fn on_sent_of_any(&mut self, now: Instant, bytes: u64) {
-        dispatch!(self, law => law.on_sent(now, bytes));
+        dispatch!(self, algorithm => algorithm.on_sent(now, bytes));
     }
 
     #[inline(never)]
     fn window_of_any(&self) -> u64 {
-        dispatch!(self, law => law.window())
+        dispatch!(self, algorithm => algorithm.window())
     }
 }
 
-impl CongestionControl for Law {
+impl CongestionControl for Algorithm {
     #[inline(always)]
     fn on_ack(&mut self, sample: &AckSample) {
         match self {
-            Law::RenoNs2(law) => law.on_ack(sample),
-            Law::Reno(law) => law.on_ack(sample),
+            Algorithm::RenoNs2(algorithm) => algorithm.on_ack(sample),
+            Algorithm::Reno(algorithm) => algorithm.on_ack(sample),
             _ => self.on_ack_of_any(*sample),
         }
     }
@@ -274,8 +274,8 @@ impl CongestionControl for Law {
     #[inline(always)]
     fn on_sent(&mut self, now: Instant, bytes: u64) {
         match self {
-            Law::RenoNs2(law) => law.on_sent(now, bytes),
-            Law::Reno(law) => law.on_sent(now, bytes),
+            Algorithm::RenoNs2(algorithm) => algorithm.on_sent(now, bytes),
+            Algorithm::Reno(algorithm) => algorithm.on_sent(now, bytes),
             _ => self.on_sent_of_any(now, bytes),
         }
     }
@@ -283,8 +283,8 @@ impl CongestionControl for Law {
     #[inline]
     fn window(&self) -> u64 {
         match self {
-            Law::RenoNs2(law) => law.window(),
-            Law::Reno(law) => law.window(),
+            Algorithm::RenoNs2(algorithm) => algorithm.window(),
+            Algorithm::Reno(algorithm) => algorithm.window(),
             _ => self.window_of_any(),
         }
     }

@@ -17,7 +17,7 @@
 
 use super::super::config::{Config, RecoveryKind};
 use super::Congestion;
-use super::family::LawKeys;
+use super::family::AlgorithmKeys;
 use super::sample::{AckSample, Delivery};
 use super::window::{Cause, Window, WindowLaw};
 use lasthop_base::schema::keys::{Limits, table};
@@ -42,7 +42,7 @@ table! {
 
 impl Copy for NewRenoFfKeys {}
 
-impl LawKeys for NewRenoFfKeys {
+impl AlgorithmKeys for NewRenoFfKeys {
     type Machine = NewRenoFf;
 
     const RECOVERY: [RecoveryKind; 2] = [RecoveryKind::NewReno; 2];
@@ -134,7 +134,7 @@ impl WindowLaw for NewRenoFf {
 #[cfg(test)]
 mod tests {
     use super::super::CongestionControl;
-    use super::super::testing::{Acks, avoid, law, ms};
+    use super::super::testing::{Acks, algorithm, avoid, ms};
     use super::*;
 
     /// 100 ms gives MR = 50, then 45 without a change. 160 ms is within 100 +- 119.7 and gives MR =
@@ -159,19 +159,19 @@ mod tests {
     #[test]
     fn steady_round_trips_make_a_loss_random() {
         for (rtts, cwnd) in [([100.0, 101.0], 20.0), ([100.0, 300.0], 10.0)] {
-            let mut law = law::<NewRenoFfKeys>(20.0);
-            avoid(&mut law, 20.0);
+            let mut algorithm = algorithm::<NewRenoFfKeys>(20.0);
+            avoid(&mut algorithm, 20.0);
             let mut acks = Acks::new();
-            (0..60).for_each(|_| acks.ack(&mut law, 100.0, 1.0));
+            (0..60).for_each(|_| acks.ack(&mut algorithm, 100.0, 1.0));
             // Three jumps of the RTT, up and down.
             for _ in 0..3 {
-                rtts.iter().for_each(|rtt| acks.ack(&mut law, *rtt, 1.0));
+                rtts.iter().for_each(|rtt| acks.ack(&mut algorithm, *rtt, 1.0));
             }
-            law.set_cwnd(20.0);
-            law.on_congestion(ms(0.0), Congestion::Loss, 20.0);
-            assert_eq!(law.cwnd(), cwnd, "{rtts:?}");
-            law.on_timeout(ms(0.0), Some(cwnd));
-            assert_eq!((law.cwnd(), law.ssthresh()), (1.0, cwnd / 2.0));
+            algorithm.set_cwnd(20.0);
+            algorithm.on_congestion(ms(0.0), Congestion::Loss, 20.0);
+            assert_eq!(algorithm.cwnd(), cwnd, "{rtts:?}");
+            algorithm.on_timeout(ms(0.0), Some(cwnd));
+            assert_eq!((algorithm.cwnd(), algorithm.ssthresh()), (1.0, cwnd / 2.0));
         }
     }
 }

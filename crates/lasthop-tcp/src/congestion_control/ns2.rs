@@ -15,9 +15,9 @@
 //!   reduced first to 121, our value, then to 75; 90 to 16. Its state after a loss differs from
 //!   ours.
 
-use super::family::LawKeys;
+use super::family::AlgorithmKeys;
 use super::sample::{AckSample, Delivery};
-use super::testing::{SEGMENT, law, ms};
+use super::testing::{SEGMENT, algorithm, ms};
 use super::{Congestion, CongestionControl};
 use lasthop_base::units::Duration;
 use std::path::Path;
@@ -69,9 +69,9 @@ struct Found {
 /// trips may differ by one ACK.
 const SLACK: f64 = 2.0;
 
-fn replay<K: LawKeys>(module: &str) -> Found {
+fn replay<K: AlgorithmKeys>(module: &str) -> Found {
     let rows = rows(module);
-    let mut law = law::<K>(2.0);
+    let mut algorithm = algorithm::<K>(2.0);
     let (mut una, mut recover) = (0u64, None);
     let mut found = Found { compared: 0, worst: 0.0, thresholds: Vec::new() };
     let mut prior = (2.0, rows[0].ssthresh);
@@ -81,7 +81,7 @@ fn replay<K: LawKeys>(module: &str) -> Found {
         let snd_max = (row.highest + 1).max(una) * SEGMENT;
         let outstanding = snd_max - una * SEGMENT;
         let rtt = (row.rtt > 0.0).then(|| Duration::from_nanos((row.rtt * 1e6) as u64));
-        law.on_delivery(&Delivery {
+        algorithm.on_delivery(&Delivery {
             now: ms(row.now),
             acked: row.acked * SEGMENT,
             delivered: SEGMENT,
@@ -98,14 +98,14 @@ fn replay<K: LawKeys>(module: &str) -> Found {
         let is_open = recover.is_none_or(|recover| una > recover);
         if is_open && recover.take().is_some() {
             // ns-2's sender leaves recovery with this window.
-            law.set_cwnd(row.cwnd);
+            algorithm.set_cwnd(row.cwnd);
         } else if recover.is_none() && row.acked == 0 && (row.cwnd, row.ssthresh) != prior {
             recover = Some(row.highest + 1);
-            law.set_cwnd(prior.0);
-            law.on_congestion(ms(row.now), Congestion::Loss, prior.0);
-            found.thresholds.push((law.ssthresh(), row.ssthresh));
+            algorithm.set_cwnd(prior.0);
+            algorithm.on_congestion(ms(row.now), Congestion::Loss, prior.0);
+            found.thresholds.push((algorithm.ssthresh(), row.ssthresh));
         } else if recover.is_none() && row.acked > 0 {
-            law.on_ack(&AckSample {
+            algorithm.on_ack(&AckSample {
                 now: ms(row.now),
                 acked: row.acked * SEGMENT,
                 delivered_segments: row.acked as u32,
@@ -119,11 +119,11 @@ fn replay<K: LawKeys>(module: &str) -> Found {
             if found.thresholds.is_empty() {
                 // Slow start.
                 prior = (row.cwnd, row.ssthresh);
-                law.set_cwnd(row.cwnd);
+                algorithm.set_cwnd(row.cwnd);
                 continue;
             }
             found.compared += 1;
-            let beyond = ((law.cwnd() - row.cwnd).abs() - SLACK).max(0.0) / row.cwnd;
+            let beyond = ((algorithm.cwnd() - row.cwnd).abs() - SLACK).max(0.0) / row.cwnd;
             found.worst = found.worst.max(beyond);
         }
         prior = (row.cwnd, row.ssthresh);

@@ -17,7 +17,7 @@
 
 use super::super::config::Config;
 use super::Congestion;
-use super::family::{LawKeys, Marks};
+use super::family::{AlgorithmKeys, Marks};
 use super::mark_share::{GAIN, MarkShare};
 use super::sample::{AckSample, Delivery};
 use super::window::{Cause, Window, WindowLaw};
@@ -35,7 +35,7 @@ table! {
 
 impl Copy for PragueKeys {}
 
-impl LawKeys for PragueKeys {
+impl AlgorithmKeys for PragueKeys {
     type Machine = Prague;
 
     const MARKS: Marks = Marks::Scalable;
@@ -110,17 +110,21 @@ impl WindowLaw for Prague {
 #[cfg(test)]
 mod tests {
     use super::super::CongestionControl;
-    use super::super::testing::{Acks, avoid, law, ms};
+    use super::super::testing::{Acks, algorithm, avoid, ms};
     use super::*;
 
     /// With an RTT of at least 25 ms, one segment per window; with 5 ms, (5/25)^2 of a segment.
     #[test]
     fn short_round_trips_grow_slowly() {
         for (rtt, growth) in [(100.0, 1.0), (25.0, 1.0), (5.0, 0.04)] {
-            let mut law = law::<PragueKeys>(100.0);
-            avoid(&mut law, 100.0);
-            Acks::new().round(&mut law, rtt);
-            assert!((law.cwnd() - 100.0 - growth).abs() < 0.006, "{rtt}: {}", law.cwnd());
+            let mut algorithm = algorithm::<PragueKeys>(100.0);
+            avoid(&mut algorithm, 100.0);
+            Acks::new().round(&mut algorithm, rtt);
+            assert!(
+                (algorithm.cwnd() - 100.0 - growth).abs() < 0.006,
+                "{rtt}: {}",
+                algorithm.cwnd()
+            );
         }
     }
 
@@ -128,26 +132,26 @@ mod tests {
     /// window.
     #[test]
     fn marks_count_by_their_share() {
-        let mut law = law::<PragueKeys>(20.0);
-        avoid(&mut law, 20.0);
+        let mut algorithm = algorithm::<PragueKeys>(20.0);
+        avoid(&mut algorithm, 20.0);
         let mut acks = Acks::new();
-        acks.ack(&mut law, 5.0, 0.0);
-        let alpha = law.share.alpha;
+        acks.ack(&mut algorithm, 5.0, 0.0);
+        let alpha = algorithm.share.alpha;
         for _ in 0..49 {
-            acks.ack(&mut law, 5.0, 0.5);
+            acks.ack(&mut algorithm, 5.0, 0.5);
         }
-        assert_eq!(law.share.alpha, alpha);
-        acks.ack(&mut law, 5.0, 0.5);
-        assert_eq!(law.share.alpha, alpha * 15.0 / 16.0);
+        assert_eq!(algorithm.share.alpha, alpha);
+        acks.ack(&mut algorithm, 5.0, 0.5);
+        assert_eq!(algorithm.share.alpha, alpha * 15.0 / 16.0);
         acks.is_marked = true;
         for _ in 0..5_000 {
-            acks.ack(&mut law, 5.0, 0.5);
+            acks.ack(&mut algorithm, 5.0, 0.5);
         }
-        law.set_cwnd(20.0);
-        acks.ack(&mut law, 5.0, 0.5);
-        assert_eq!(law.cwnd(), 20.0);
-        assert!(law.share.alpha > 0.99);
-        law.on_congestion(ms(acks.now), Congestion::Ecn, 20.0);
-        assert!((law.cwnd() - 10.0).abs() < 0.1);
+        algorithm.set_cwnd(20.0);
+        acks.ack(&mut algorithm, 5.0, 0.5);
+        assert_eq!(algorithm.cwnd(), 20.0);
+        assert!(algorithm.share.alpha > 0.99);
+        algorithm.on_congestion(ms(acks.now), Congestion::Ecn, 20.0);
+        assert!((algorithm.cwnd() - 10.0).abs() < 0.1);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! An [`AckSample`] is for all algorithms: an ACK for new data outside recovery, which may grow the
 //! window. A [`Delivery`] is for algorithms that measure
-//! ([`LawKeys::MEASURES`](super::family::LawKeys)). It describes every ACK that acknowledges or
+//! ([`AlgorithmKeys::MEASURES`](super::family::AlgorithmKeys)). It describes every ACK that acknowledges or
 //! SACKs new data and every duplicate ACK, also in recovery. Its delivery rate follows
 //! draft-ietf-ccwg-bbr, section 4.1 (draft-cheng-iccrg-delivery-rate-estimation), and is computed
 //! from the records of sent segments.

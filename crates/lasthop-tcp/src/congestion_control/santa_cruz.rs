@@ -31,7 +31,7 @@
 
 use super::super::config::Config;
 use super::Congestion;
-use super::family::LawKeys;
+use super::family::AlgorithmKeys;
 use super::sample::{AckSample, Delivery, Passage};
 use super::window::{Cause, Window, WindowLaw};
 use lasthop_base::schema::keys::{Limits, table};
@@ -54,7 +54,7 @@ table! {
 
 impl Copy for SantaCruzKeys {}
 
-impl LawKeys for SantaCruzKeys {
+impl AlgorithmKeys for SantaCruzKeys {
     type Machine = SantaCruz;
 
     const READS_ARRIVALS: bool = true;
@@ -187,67 +187,67 @@ impl WindowLaw for SantaCruz {
 #[cfg(test)]
 mod tests {
     use super::super::CongestionControl;
-    use super::super::testing::{Acks, avoid, law, ms};
+    use super::super::testing::{Acks, algorithm, avoid, ms};
     use super::*;
 
     /// Passes `count` segments that are sent `left` ms apart and arrive `arrived` ms apart.
-    fn pass(law: &mut SantaCruz, acks: &mut Acks, count: u32, left: f64, arrived: f64) {
-        (0..count).for_each(|_| acks.pass(law, 100.0, left, arrived));
+    fn pass(algorithm: &mut SantaCruz, acks: &mut Acks, count: u32, left: f64, arrived: f64) {
+        (0..count).for_each(|_| acks.pass(algorithm, 100.0, left, arrived));
     }
 
     /// Ten segments are sent every 8 ms and received every 10 ms: D = 2 ms each, 20 ms per window,
     /// the service time of two segments. Ten segments sent every 12 ms then empty the queue.
     #[test]
     fn the_queue_is_the_sum_of_relative_delays() {
-        let mut law = law::<SantaCruzKeys>(10.0);
-        avoid(&mut law, 10.0);
+        let mut algorithm = algorithm::<SantaCruzKeys>(10.0);
+        avoid(&mut algorithm, 10.0);
         let mut acks = Acks::new();
         // The first ACK ends an empty window; the next ten form one window.
-        pass(&mut law, &mut acks, 1, 10.0, 10.0);
-        law.set_cwnd(10.0);
-        pass(&mut law, &mut acks, 10, 8.0, 10.0);
-        assert!((law.queue.length - 2.0).abs() < 1e-9, "{}", law.queue.length);
-        law.set_cwnd(10.0);
-        pass(&mut law, &mut acks, 10, 12.0, 10.0);
-        assert!(law.queue.length.abs() < 1e-9, "{}", law.queue.length);
+        pass(&mut algorithm, &mut acks, 1, 10.0, 10.0);
+        algorithm.set_cwnd(10.0);
+        pass(&mut algorithm, &mut acks, 10, 8.0, 10.0);
+        assert!((algorithm.queue.length - 2.0).abs() < 1e-9, "{}", algorithm.queue.length);
+        algorithm.set_cwnd(10.0);
+        pass(&mut algorithm, &mut acks, 10, 12.0, 10.0);
+        assert!(algorithm.queue.length.abs() < 1e-9, "{}", algorithm.queue.length);
     }
 
     /// The window changes by one segment per window towards a queue of 4 ± 0.5 segments.
     #[test]
     fn the_window_keeps_the_queue_at_four_segments() {
         for (length, step) in [(3.4, 1.0), (3.6, 0.0), (4.4, 0.0), (4.6, -1.0)] {
-            let mut law = law::<SantaCruzKeys>(10.0);
-            avoid(&mut law, 10.0);
+            let mut algorithm = algorithm::<SantaCruzKeys>(10.0);
+            avoid(&mut algorithm, 10.0);
             let mut acks = Acks::new();
-            pass(&mut law, &mut acks, 1, 10.0, 10.0);
-            law.queue.length = length;
-            law.set_cwnd(10.0);
-            pass(&mut law, &mut acks, 10, 10.0, 10.0);
-            assert_eq!(law.cwnd(), 10.0 + step, "{length}");
+            pass(&mut algorithm, &mut acks, 1, 10.0, 10.0);
+            algorithm.queue.length = length;
+            algorithm.set_cwnd(10.0);
+            pass(&mut algorithm, &mut acks, 10, 10.0, 10.0);
+            assert_eq!(algorithm.cwnd(), 10.0 + step, "{length}");
         }
     }
 
     /// The counter of the patents: 0, 1, 2. A loss at 2 halves the window.
     #[test]
     fn a_loss_is_congestion_once_the_queue_has_grown_twice() {
-        let mut law = law::<SantaCruzKeys>(10.0);
-        avoid(&mut law, 10.0);
+        let mut algorithm = algorithm::<SantaCruzKeys>(10.0);
+        avoid(&mut algorithm, 10.0);
         let mut acks = Acks::new();
-        pass(&mut law, &mut acks, 1, 10.0, 10.0);
+        pass(&mut algorithm, &mut acks, 1, 10.0, 10.0);
         for (left, growth, cwnd) in
             [(8.0, 1, 10.0), (10.0, 0, 10.0), (8.0, 1, 10.0), (9.0, 2, 5.0), (8.0, 1, 10.0)]
         {
-            law.set_cwnd(10.0);
+            algorithm.set_cwnd(10.0);
             // Enough segments to end a window after any previous step.
-            let end = law.queue.end;
-            while law.queue.end == end {
-                pass(&mut law, &mut acks, 1, left, 10.0);
+            let end = algorithm.queue.end;
+            while algorithm.queue.end == end {
+                pass(&mut algorithm, &mut acks, 1, left, 10.0);
             }
-            assert_eq!(law.growth, growth, "{left}");
-            law.set_cwnd(10.0);
-            law.window.ssthresh = 2.0;
-            law.on_congestion(ms(acks.now), Congestion::Loss, 10.0);
-            assert_eq!(law.cwnd(), cwnd, "{left}");
+            assert_eq!(algorithm.growth, growth, "{left}");
+            algorithm.set_cwnd(10.0);
+            algorithm.window.ssthresh = 2.0;
+            algorithm.on_congestion(ms(acks.now), Congestion::Loss, 10.0);
+            assert_eq!(algorithm.cwnd(), cwnd, "{left}");
         }
     }
 
@@ -256,10 +256,10 @@ mod tests {
         for (close_at_timeout, growth, cwnd) in [(false, 1, 10.0), (false, 2, 1.0), (true, 1, 1.0)]
         {
             let keys = SantaCruzKeys { queued: 4, close_at_timeout };
-            let mut law = keys.build(&super::super::testing::any_config(), 10.0);
-            law.growth = growth;
-            law.on_timeout(ms(0.0), Some(10.0));
-            assert_eq!(law.cwnd(), cwnd);
+            let mut algorithm = keys.build(&super::super::testing::any_config(), 10.0);
+            algorithm.growth = growth;
+            algorithm.on_timeout(ms(0.0), Some(10.0));
+            assert_eq!(algorithm.cwnd(), cwnd);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! ACK sequences for the unit tests of congestion control algorithms.
 
-use super::family::LawKeys;
+use super::family::AlgorithmKeys;
 use super::sample::{AckSample, Delivery, Passage};
 use super::{CongestionControl, CongestionControlKind, Variant, defaults};
 use crate::Config;
@@ -24,7 +24,7 @@ pub fn any_config() -> Config {
 }
 
 /// Creates the algorithm with default keys and a window of `cwnd` segments.
-pub fn law<K: LawKeys>(cwnd: f64) -> K::Machine {
+pub fn algorithm<K: AlgorithmKeys>(cwnd: f64) -> K::Machine {
     defaults::<K>().build(&any_config(), cwnd)
 }
 
@@ -45,20 +45,26 @@ impl Acks {
     }
 
     /// Acknowledges one segment with an RTT of `rtt` ms, `gap` ms after the previous ACK.
-    pub fn ack(&mut self, law: &mut impl CongestionControl, rtt: f64, gap: f64) {
-        self.pass(law, rtt, gap, gap);
+    pub fn ack(&mut self, algorithm: &mut impl CongestionControl, rtt: f64, gap: f64) {
+        self.pass(algorithm, rtt, gap, gap);
     }
 
     /// Acknowledges one segment with an RTT of `rtt` ms. It was sent `left` ms and arrived
     /// `arrived` ms after the previous one.
-    pub fn pass(&mut self, law: &mut impl CongestionControl, rtt: f64, left: f64, arrived: f64) {
+    pub fn pass(
+        &mut self,
+        algorithm: &mut impl CongestionControl,
+        rtt: f64,
+        left: f64,
+        arrived: f64,
+    ) {
         self.now += arrived;
         self.sent += left;
         self.una += SEGMENT;
-        let in_flight = law.cwnd().floor().max(1.0) as u64 * SEGMENT;
+        let in_flight = algorithm.cwnd().floor().max(1.0) as u64 * SEGMENT;
         let rtt = Duration::from_nanos((rtt * 1e6).round() as u64);
         let snd_max = self.una + in_flight - SEGMENT;
-        law.on_delivery(&Delivery {
+        algorithm.on_delivery(&Delivery {
             now: ms(self.now),
             acked: SEGMENT,
             delivered: SEGMENT,
@@ -72,7 +78,7 @@ impl Acks {
             passage: Some(Passage { sent: ms(self.sent), received: ms(self.now) }),
             lost: 0,
         });
-        law.on_ack(&AckSample {
+        algorithm.on_ack(&AckSample {
             now: ms(self.now),
             acked: SEGMENT,
             delivered_segments: 1,
@@ -86,17 +92,17 @@ impl Acks {
     }
 
     /// Acknowledges one window over a round trip of `rtt` ms.
-    pub fn round(&mut self, law: &mut impl CongestionControl, rtt: f64) {
-        let window = law.cwnd().floor();
+    pub fn round(&mut self, algorithm: &mut impl CongestionControl, rtt: f64) {
+        let window = algorithm.cwnd().floor();
         for _ in 0..window as u64 {
-            self.ack(law, rtt, rtt / window);
+            self.ack(algorithm, rtt, rtt / window);
         }
     }
 
     /// Acknowledges `count` windows.
-    pub fn rounds(&mut self, law: &mut impl CongestionControl, rtt: f64, count: u32) {
+    pub fn rounds(&mut self, algorithm: &mut impl CongestionControl, rtt: f64, count: u32) {
         for _ in 0..count {
-            self.round(law, rtt);
+            self.round(algorithm, rtt);
         }
     }
 }
@@ -131,11 +137,11 @@ impl Path {
     }
 
     /// Simulates a sender that always has data, for `seconds`.
-    pub fn run(&mut self, law: &mut impl CongestionControl, seconds: f64) {
+    pub fn run(&mut self, algorithm: &mut impl CongestionControl, seconds: f64) {
         let end = self.now + Duration::from_nanos((seconds * 1e9) as u64);
         (self.least_in_flight, self.longest_rtt) = (u64::MAX, Duration::ZERO);
         loop {
-            let is_open = self.snd_nxt + SEGMENT - self.snd_una <= law.window();
+            let is_open = self.snd_nxt + SEGMENT - self.snd_una <= algorithm.window();
             let send = if is_open { self.next_send.max(self.now) } else { Instant::NEVER };
             let ack = self.acks.front().copied().unwrap_or(Instant::NEVER);
             self.now = send.min(ack);
@@ -149,12 +155,12 @@ impl Path {
                 let delivery = self.sent.on_ack(self.now, self.snd_una, &[]);
                 self.longest_rtt = self.longest_rtt.max(delivery.rtt.unwrap());
                 self.least_in_flight = self.least_in_flight.min(delivery.in_flight / SEGMENT);
-                law.on_delivery(&delivery);
+                algorithm.on_delivery(&delivery);
             } else {
                 self.sent.on_sent(self.now, self.snd_nxt, self.snd_nxt + SEGMENT);
-                law.on_sent(self.now, SEGMENT);
+                algorithm.on_sent(self.now, SEGMENT);
                 self.snd_nxt += SEGMENT;
-                let rate = law.pacing_rate(Duration::from_millis(40));
+                let rate = algorithm.pacing_rate(Duration::from_millis(40));
                 let gap = Duration::from_nanos((SEGMENT as f64 / rate * 1e9) as u64);
                 self.next_send = self.now + gap;
                 self.link_free = self.link_free.max(self.now) + Duration::from_millis(1);
@@ -165,18 +171,18 @@ impl Path {
 }
 
 /// Puts the algorithm into congestion avoidance with a window of `cwnd`.
-pub fn avoid(law: &mut impl CongestionControl, cwnd: f64) {
-    law.on_congestion(Instant::ZERO, super::Congestion::Loss, 4.0);
-    law.set_cwnd(cwnd);
+pub fn avoid(algorithm: &mut impl CongestionControl, cwnd: f64) {
+    algorithm.on_congestion(Instant::ZERO, super::Congestion::Loss, 4.0);
+    algorithm.set_cwnd(cwnd);
 }
 
 /// The name of an algorithm equals the name of its TCP.
 #[test]
 fn every_named_tcp_has_the_law_of_its_name() {
     for &variant in Variant::ALL {
-        let law = variant.parts().law;
-        if !matches!(law, CongestionControlKind::Reno(_)) {
-            assert_eq!(variant.word(), law.kind());
+        let algorithm = variant.parts().congestion_control;
+        if !matches!(algorithm, CongestionControlKind::Reno(_)) {
+            assert_eq!(variant.word(), algorithm.kind());
         }
     }
 }

@@ -17,7 +17,7 @@
 //! here; they are not in the available sources.
 
 use super::super::config::{Config, RecoveryKind};
-use super::family::LawKeys;
+use super::family::AlgorithmKeys;
 use super::sample::{AckSample, Delivery};
 use super::window::{Cause, Window, WindowLaw};
 use lasthop_base::schema::keys::{Limits, table};
@@ -38,7 +38,7 @@ table! {
 
 impl Copy for TibetKeys {}
 
-impl LawKeys for TibetKeys {
+impl AlgorithmKeys for TibetKeys {
     type Machine = Tibet;
 
     const RECOVERY: [RecoveryKind; 2] = [RecoveryKind::NewReno; 2];
@@ -129,7 +129,7 @@ impl WindowLaw for Tibet {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Acks, law, ms};
+    use super::super::testing::{Acks, algorithm, ms};
     use super::super::{Congestion, CongestionControl};
     use super::*;
 
@@ -153,7 +153,7 @@ mod tests {
     /// 100 kB/s over 50 ms: five segments, then 0.95 and 0.95^2 times five.
     #[test]
     fn the_threshold_sinks_under_steady_congestion() {
-        let mut tibet = law::<TibetKeys>(20.0);
+        let mut tibet = algorithm::<TibetKeys>(20.0);
         Acks::new().ack(&mut tibet, 50.0, 1.0);
         (0..5000).for_each(|index| tibet.on_sent(ms(10.0 * f64::from(index)), 1000));
         for expected in [5.0, 4.75, 4.5125] {

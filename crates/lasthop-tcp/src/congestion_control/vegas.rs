@@ -15,7 +15,7 @@
 //! reduction by 1/4 for losses detected this way.
 
 use super::super::config::Config;
-use super::family::LawKeys;
+use super::family::AlgorithmKeys;
 use super::rounds::Rounds;
 use super::sample::{AckSample, Delivery};
 use super::window::{Cause, Window, WindowLaw};
@@ -40,7 +40,7 @@ table! {
 
 impl Copy for VegasKeys {}
 
-impl LawKeys for VegasKeys {
+impl AlgorithmKeys for VegasKeys {
     type Machine = Vegas;
 
     fn build(&self, config: &Config, cwnd: f64) -> Vegas {
@@ -127,7 +127,7 @@ impl WindowLaw for Vegas {
 #[cfg(test)]
 mod tests {
     use super::super::CongestionControl;
-    use super::super::testing::{Acks, avoid, law};
+    use super::super::testing::{Acks, algorithm, avoid};
     use super::*;
 
     /// With a window of 20 and a minimum RTT of 100 ms, 20 (1 - 100 / RTT) is 1.82 at 110 ms, 3.33
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn the_window_follows_the_backlog() {
         for (rtt, by) in [(100.0, 1.0), (110.0, 1.0), (120.0, 0.0), (130.0, -1.0)] {
-            let mut vegas = law::<VegasKeys>(20.0);
+            let mut vegas = algorithm::<VegasKeys>(20.0);
             let mut acks = Acks::new();
             avoid(&mut vegas, 20.0);
             acks.round(&mut vegas, 100.0);
@@ -151,7 +151,7 @@ mod tests {
     /// and the window at 52 to 54.
     #[test]
     fn it_settles_between_alpha_and_beta() {
-        let mut vegas = law::<VegasKeys>(30.0);
+        let mut vegas = algorithm::<VegasKeys>(30.0);
         let mut acks = Acks::new();
         avoid(&mut vegas, 30.0);
         for _ in 0..100 {
@@ -165,7 +165,7 @@ mod tests {
     /// queues.
     #[test]
     fn slow_start_grows_every_other_round() {
-        let mut vegas = law::<VegasKeys>(4.0);
+        let mut vegas = algorithm::<VegasKeys>(4.0);
         let mut acks = Acks::new();
         let mut windows = Vec::new();
         for _ in 0..7 {

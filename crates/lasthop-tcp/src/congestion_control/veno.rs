@@ -17,7 +17,7 @@
 
 use super::super::config::{Config, RecoveryKind};
 use super::Congestion;
-use super::family::LawKeys;
+use super::family::AlgorithmKeys;
 use super::sample::{AckSample, Delivery};
 use super::window::{Cause, Window, WindowLaw};
 use lasthop_base::schema::keys::{Limits, table};
@@ -39,7 +39,7 @@ table! {
 
 impl Copy for VenoKeys {}
 
-impl LawKeys for VenoKeys {
+impl AlgorithmKeys for VenoKeys {
     type Machine = Veno;
 
     const RECOVERY: [RecoveryKind; 2] = [RecoveryKind::NewReno; 2];
@@ -128,7 +128,7 @@ impl WindowLaw for Veno {
 #[cfg(test)]
 mod tests {
     use super::super::CongestionControl;
-    use super::super::testing::{Acks, avoid, law, ms};
+    use super::super::testing::{Acks, algorithm, avoid, ms};
     use super::*;
 
     /// With a window of 20, N = 20 (RTT - 100) / RTT is 2.857 at 116.67 ms and 3.004 at 117.7 ms.
@@ -137,7 +137,7 @@ mod tests {
         for (rtt, backlog, kept) in
             [(100.0, 0.0, 16.0), (116.67, 2.857, 16.0), (117.7, 3.007, 10.0)]
         {
-            let mut veno = law::<VenoKeys>(20.0);
+            let mut veno = algorithm::<VenoKeys>(20.0);
             let mut acks = Acks::new();
             avoid(&mut veno, 20.0);
             for rtt in [100.0, 100.0, rtt] {
@@ -156,7 +156,7 @@ mod tests {
     fn a_backlog_halves_the_growth() {
         let by_hand = (0..100).fold(20.0f64, |cwnd, _| cwnd + 1.0 / cwnd);
         for (rtt, count) in [(100.0, 100), (140.0, 200)] {
-            let mut veno = law::<VenoKeys>(20.0);
+            let mut veno = algorithm::<VenoKeys>(20.0);
             let mut acks = Acks::new();
             avoid(&mut veno, 20.0);
             for _ in 0..3 {
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_timeout_halves_whatever_the_backlog() {
-        let mut veno = law::<VenoKeys>(20.0);
+        let mut veno = algorithm::<VenoKeys>(20.0);
         Acks::new().round(&mut veno, 100.0);
         veno.on_timeout(ms(0.0), Some(20.0));
         assert_eq!((veno.cwnd(), veno.ssthresh()), (1.0, 10.0));

@@ -22,7 +22,7 @@
 
 use super::super::config::{Config, RecoveryKind};
 use super::bandwidth::MinRtt;
-use super::family::LawKeys;
+use super::family::AlgorithmKeys;
 use super::sample::{AckSample, Delivery};
 use super::window::{Cause, Window, WindowLaw};
 use lasthop_base::schema::keys::{Limits, table};
@@ -46,7 +46,7 @@ table! {
 impl Copy for WestwoodPlusKeys {}
 impl Copy for WestwoodKeys {}
 
-impl LawKeys for WestwoodPlusKeys {
+impl AlgorithmKeys for WestwoodPlusKeys {
     type Machine = Westwood<PerRound>;
 
     /// Used by the authors.
@@ -57,7 +57,7 @@ impl LawKeys for WestwoodPlusKeys {
     }
 }
 
-impl LawKeys for WestwoodKeys {
+impl AlgorithmKeys for WestwoodKeys {
     type Machine = Westwood<PerAck>;
 
     /// Used by the authors.
@@ -355,9 +355,9 @@ mod tests {
         use lasthop_base::units::Bytes;
         let set = Overrides { segment: Some(Bytes::new(SEGMENT)), ..Overrides::default() };
         let config = config(Variant::WestwoodPlus, Profile::Rfc, &set);
-        let mut law = WestwoodPlusKeys {}.build(&config, 20.0);
+        let mut algorithm = WestwoodPlusKeys {}.build(&config, 20.0);
         for index in 0..=1000u64 {
-            law.measure(&Delivery {
+            algorithm.measure(&Delivery {
                 now: ms(10.0 * index as f64),
                 acked: SEGMENT,
                 delivered: SEGMENT,
@@ -372,12 +372,12 @@ mod tests {
                 lost: 0,
             });
         }
-        law.on_congestion(ms(10_000.0), Congestion::Loss, 20.0);
-        assert!((law.cwnd() - 5.0).abs() < 1e-6 && law.cwnd() == law.ssthresh());
-        law.set_cwnd(4.0);
-        law.on_congestion(ms(10_000.0), Congestion::Loss, 4.0);
-        assert!(law.cwnd() == 4.0 && (law.ssthresh() - 5.0).abs() < 1e-6);
-        law.on_timeout(ms(11_000.0), Some(4.0));
-        assert!(law.cwnd() == 1.0 && (law.ssthresh() - 5.0).abs() < 1e-6);
+        algorithm.on_congestion(ms(10_000.0), Congestion::Loss, 20.0);
+        assert!((algorithm.cwnd() - 5.0).abs() < 1e-6 && algorithm.cwnd() == algorithm.ssthresh());
+        algorithm.set_cwnd(4.0);
+        algorithm.on_congestion(ms(10_000.0), Congestion::Loss, 4.0);
+        assert!(algorithm.cwnd() == 4.0 && (algorithm.ssthresh() - 5.0).abs() < 1e-6);
+        algorithm.on_timeout(ms(11_000.0), Some(4.0));
+        assert!(algorithm.cwnd() == 1.0 && (algorithm.ssthresh() - 5.0).abs() < 1e-6);
     }
 }

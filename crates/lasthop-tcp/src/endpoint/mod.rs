@@ -215,7 +215,7 @@ impl<A: Admission> Endpoint<A> {
             .then(|| self.unwrap_timestamp(now, segment.options.timestamps.1));
         let ack = self.sender.unwrap(segment.ack);
         if let Some(sent) = sent
-            && self.config.law.reads_arrivals()
+            && self.config.congestion_control.reads_arrivals()
         {
             self.on_passage(now, segment, sent);
         }

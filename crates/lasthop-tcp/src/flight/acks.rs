@@ -57,7 +57,7 @@ impl Flight {
             Kept::Rates(departures) => {
                 let delivery = departures.on_ack(now, una, blocks);
                 self.on_delivered(delivery);
-                if self.law.is_self_limited() {
+                if self.congestion_control.is_self_limited() {
                     self.on_app_limited();
                 }
             }
@@ -94,7 +94,7 @@ impl Flight {
     /// algorithm that measures. Changed in place, because copies are expensive.
     #[inline]
     fn measure(&mut self, delivery: &mut Delivery) {
-        if self.parts.law_measures {
+        if self.parts.measures_deliveries {
             delivery.is_marked = self.hints.has_echo_of_mark;
             delivery.passage = self.hints.passage.take();
             delivery.lost = self.lost_bytes();
@@ -102,7 +102,7 @@ impl Flight {
                 // A SYN alone yields an RTT sample, but no rate.
                 delivery.rate = None;
             }
-            self.law.on_delivery(delivery);
+            self.congestion_control.on_delivery(delivery);
         }
     }
 
@@ -144,10 +144,10 @@ impl Flight {
         if self.parts.checks_window_growth {
             self.judge(sample);
         } else {
-            self.law.on_ack(&sample);
+            self.congestion_control.on_ack(&sample);
         }
         if self.config.handshake && self.snd_una == 1 {
-            self.law.set_cwnd(self.initial_window);
+            self.congestion_control.set_cwnd(self.initial_window);
         }
     }
 
@@ -157,7 +157,7 @@ impl Flight {
     #[inline(always)]
     pub(crate) fn restart_timer(&mut self, now: Instant) {
         let is_running = self.snd_una < self.snd_max
-            || self.law.window() < self.mss && self.snd_una < self.write_end;
+            || self.congestion_control.window() < self.mss && self.snd_una < self.write_end;
         let deadline = if is_running { now + self.rtt.rto() } else { Instant::NEVER };
         self.timers.set(Timer::Retransmission, deadline);
     }

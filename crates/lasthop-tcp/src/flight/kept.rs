@@ -27,9 +27,9 @@ impl Kept {
                 Conventions::Linux => SentSegments::as_linux(),
                 _ => SentSegments::new(),
             }))
-        } else if config.law.reads_rates() {
+        } else if config.congestion_control.reads_rates() {
             Kept::Rates(Box::default())
-        } else if config.hystart || config.law.measures() {
+        } else if config.hystart || config.congestion_control.measures() {
             Kept::Departures(Box::default())
         } else {
             Kept::Nothing

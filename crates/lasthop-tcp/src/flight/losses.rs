@@ -20,7 +20,7 @@ impl Flight {
                 && let Some((end, page)) = departures.page_of(seq)
             {
                 let lost = page.lose(seq, end, self.lost_bytes());
-                self.law.on_lost(&lost);
+                self.congestion_control.on_lost(&lost);
             }
         }
     }
@@ -30,12 +30,12 @@ impl Flight {
     #[cold]
     pub(crate) fn count_marked_lost(&mut self) {
         let Kept::Records(records) = &mut self.kept else { return };
-        let reads_rates = self.config.law.reads_rates();
+        let reads_rates = self.config.congestion_control.reads_rates();
         for (start, end, page) in records.take_lost() {
             self.counters.losses_declared += 1;
             if reads_rates {
                 let lost = self.counters.losses_declared * self.mss;
-                self.law.on_lost(&page.lose(start, end, lost));
+                self.congestion_control.on_lost(&page.lose(start, end, lost));
             }
         }
     }
@@ -56,9 +56,9 @@ impl Flight {
             self.reduce_for_loss(now, in_use);
         } else {
             // Slow start restores the window after the end of recovery.
-            let cwnd = self.law.cwnd();
-            let ssthresh = self.law.ssthresh().max(cwnd);
-            self.law.slow_start_to(cwnd, ssthresh);
+            let cwnd = self.congestion_control.cwnd();
+            let ssthresh = self.congestion_control.ssthresh().max(cwnd);
+            self.congestion_control.slow_start_to(cwnd, ssthresh);
             self.counters.explicit_losses += 1;
         }
         self.counters.fast_retransmits += 1;
@@ -78,14 +78,14 @@ impl Flight {
             self.counters.explicit_losses += 1;
             return false;
         }
-        let in_use = self.in_use_at(now, 0).min(self.law.cwnd());
+        let in_use = self.in_use_at(now, 0).min(self.congestion_control.cwnd());
         self.reduce_for_loss(now, in_use);
         true
     }
 
     /// Reduces the window for a loss.
     fn reduce_for_loss(&mut self, now: Instant, in_use: f64) {
-        self.law.on_congestion(now, Congestion::Loss, in_use);
+        self.congestion_control.on_congestion(now, Congestion::Loss, in_use);
         self.undo.on_reduction(now);
         self.counters.window_cuts += 1;
     }
@@ -107,7 +107,7 @@ impl Flight {
     /// Reduces the window for a congestion mark.
     pub(crate) fn reduce_for_mark(&mut self, now: Instant) {
         let in_use = self.in_use_at(now, 0);
-        self.law.on_congestion(now, Congestion::Ecn, in_use);
+        self.congestion_control.on_congestion(now, Congestion::Ecn, in_use);
         self.counters.window_cuts += 1;
     }
 
@@ -133,7 +133,8 @@ impl Flight {
             return None;
         }
         let end = self.segment_end(self.snd_nxt) - self.snd_una;
-        let allowed = (self.law.cwnd() + f64::from(self.duplicates.count())) * self.mss as f64;
+        let allowed =
+            (self.congestion_control.cwnd() + f64::from(self.duplicates.count())) * self.mss as f64;
         if end as f64 > allowed {
             return None;
         }
@@ -206,7 +207,7 @@ impl Flight {
         });
         self.forget_repair();
         self.counters.window_cuts += 1;
-        self.law.on_timeout(now, in_use);
+        self.congestion_control.on_timeout(now, in_use);
         self.undo.on_reduction(now);
     }
 
@@ -215,7 +216,7 @@ impl Flight {
     pub(crate) fn undo(&mut self) {
         self.forget_repair();
         self.counters.spurious_reductions += 1;
-        self.law.on_spurious();
+        self.congestion_control.on_spurious();
         self.losses.timed_out_to = 0;
         self.rtt.end_back_off();
         self.snd_nxt = self.snd_max;

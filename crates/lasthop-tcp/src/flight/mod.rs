@@ -10,7 +10,7 @@ mod sending;
 mod writing;
 
 use crate::config::{Config, Conventions, UndoKind, WritePolicy};
-use crate::congestion_control::{CongestionControl, Law, Passage};
+use crate::congestion_control::{Algorithm, CongestionControl, Passage};
 use crate::loss::duplicates::DuplicateAcks;
 use crate::policy::Policies;
 use crate::rtt::RttEstimator;
@@ -45,7 +45,7 @@ pub struct Flight {
     /// Segmentation of written data.
     pub(crate) stream: Stream,
     pub(crate) peer: PeerWindow,
-    pub(crate) law: Law,
+    pub(crate) congestion_control: Algorithm,
     pub(crate) rtt: RttEstimator,
     pub(crate) duplicates: DuplicateAcks,
     pub(crate) timers: Timers,
@@ -75,7 +75,7 @@ struct Parts {
     /// Whether send calls are merged: [`WritePolicy::Stream`].
     joins_writes: bool,
     /// Whether the congestion control algorithm measures deliveries.
-    law_measures: bool,
+    measures_deliveries: bool,
     /// Whether an idle period before a segment changes the window.
     restarts_after_idle: bool,
     /// Whether components other than recovery and congestion control process each ACK: records,
@@ -91,7 +91,7 @@ impl Parts {
     fn new(config: &Config, kept: &Kept) -> Self {
         Parts {
             joins_writes: config.writes != WritePolicy::Messages,
-            law_measures: config.law.measures(),
+            measures_deliveries: config.congestion_control.measures(),
             restarts_after_idle: config.window_validation || config.restart_after_idle,
             is_watched: !kept.is_nothing() || config.undo != UndoKind::Off || config.ecn,
             checks_window_growth: config.window_validation || config.byte_counting.is_some(),
@@ -204,7 +204,7 @@ impl Flight {
             write_end: first,
             stream: Stream::new(config),
             peer: PeerWindow::new(config.first_window()),
-            law: Law::new(config, first_cwnd(config, config.initial_window)),
+            congestion_control: Algorithm::new(config, first_cwnd(config, config.initial_window)),
             rtt: RttEstimator::new(config, boot_offset),
             duplicates: DuplicateAcks::new(config.dupack_threshold),
             timers: first_timers(config, boot_offset),
@@ -248,7 +248,7 @@ impl Flight {
             write_end,
             stream,
             peer,
-            law,
+            congestion_control,
             rtt,
             duplicates,
             timers,
@@ -279,7 +279,7 @@ impl Flight {
         *timers = first_timers(config, boot_offset);
         *rtt = RttEstimator::new(config, boot_offset);
         *duplicates = DuplicateAcks::new(config.dupack_threshold);
-        law.reset(config, first_cwnd(config, *initial_window));
+        congestion_control.reset(config, first_cwnd(config, *initial_window));
         stream.clear(config);
         kept.reset();
         if let Some(validation) = validation {
@@ -352,7 +352,7 @@ impl Flight {
     /// independent of recovery.
     #[inline(always)]
     pub(crate) fn refresh(&mut self, inflation: u32, is_plain: bool) {
-        let window = self.law.window() + u64::from(inflation) * self.mss;
+        let window = self.congestion_control.window() + u64::from(inflation) * self.mss;
         self.gate.allowed = if self.snd_una == 0 {
             // No data follows a SYN before it is acknowledged.
             1
@@ -369,7 +369,7 @@ impl Flight {
     /// recovery.
     #[inline(always)]
     pub(crate) fn refresh_calm(&mut self) {
-        let window = self.law.window();
+        let window = self.congestion_control.window();
         self.gate.allowed = self.snd_una + window.min(self.peer.window);
         if self.parts.joins_writes {
             self.limit_joined(window);
@@ -460,16 +460,16 @@ impl Flight {
     }
 
     /// Changes the congestion control algorithm.
-    pub(crate) fn change_law(&mut self, config: &Config, now: Instant) {
-        let (cwnd, ssthresh) = (self.law.cwnd(), self.law.ssthresh());
-        self.law = Law::new(config, cwnd);
+    pub(crate) fn change_congestion_control(&mut self, config: &Config, now: Instant) {
+        let (cwnd, ssthresh) = (self.congestion_control.cwnd(), self.congestion_control.ssthresh());
+        self.congestion_control = Algorithm::new(config, cwnd);
         if ssthresh.is_finite() {
-            self.law.slow_start_to(cwnd, ssthresh);
+            self.congestion_control.slow_start_to(cwnd, ssthresh);
         }
-        self.parts.law_measures = config.law.measures();
-        self.config.law = config.law;
+        self.parts.measures_deliveries = config.congestion_control.measures();
+        self.config.congestion_control = config.congestion_control;
         let rtt = Some(self.rtt.srtt()).filter(|rtt| *rtt > Duration::ZERO);
-        self.law.on_established(now, rtt);
+        self.congestion_control.on_established(now, rtt);
         if config.pacing {
             self.output.start_pacing();
         }
@@ -479,9 +479,9 @@ impl Flight {
     pub(crate) fn in_use(&self, inflation: u32) -> f64 {
         match self.parts.in_use {
             InUse::Window { receive_window } => {
-                (self.law.cwnd() + f64::from(inflation)).min(receive_window)
+                (self.congestion_control.cwnd() + f64::from(inflation)).min(receive_window)
             }
-            InUse::CongestionWindow => self.law.cwnd(),
+            InUse::CongestionWindow => self.congestion_control.cwnd(),
             InUse::Flight => {
                 (self.snd_max - self.snd_una).saturating_sub(self.losses.limited_bytes) as f64
                     / self.mss as f64
@@ -494,7 +494,7 @@ impl Flight {
     /// that has left the network, reported by SACK or duplicate ACKs, and that recovery has
     /// replaced by other segments.
     pub(crate) fn in_use_at_timeout(&self, in_use: f64) -> f64 {
-        in_use.min(self.law.cwnd())
+        in_use.min(self.congestion_control.cwnd())
     }
 
     /// Takes the segment at `snd_nxt` and advances `snd_nxt`.

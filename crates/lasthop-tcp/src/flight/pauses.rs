@@ -18,7 +18,7 @@ impl Flight {
     /// `Config::byte_counting`.
     #[cold]
     pub(super) fn judge(&mut self, sample: AckSample) {
-        let (window, srtt) = (self.law.window(), sample.srtt);
+        let (window, srtt) = (self.congestion_control.window(), sample.srtt);
         let edge = (sample.snd_una, sample.acked);
         let is_used = match &mut self.validation {
             // The SYN does not indicate use.
@@ -28,9 +28,9 @@ impl Flight {
             _ => true,
         };
         if is_used && self.config.byte_counting.is_some() {
-            self.law.on_ack_by_bytes(&sample);
+            self.congestion_control.on_ack_by_bytes(&sample);
         } else if is_used {
-            self.law.on_ack(&sample);
+            self.congestion_control.on_ack(&sample);
         }
     }
 
@@ -38,7 +38,7 @@ impl Flight {
     /// used up, it is the used part (RFC 7661, section 4.4.1).
     pub(crate) fn in_use_at(&mut self, now: Instant, inflation: u32) -> f64 {
         let in_use = self.in_use(inflation);
-        let (window, srtt) = (self.law.window(), self.rtt.srtt());
+        let (window, srtt) = (self.congestion_control.window(), self.rtt.srtt());
         let outstanding = self.snd_max - self.snd_una;
         let (end, resent) = (self.snd_max, self.counters.retransmissions);
         let Some(known) = &mut self.validation else { return in_use };
@@ -64,8 +64,9 @@ impl Flight {
         let Some(repair) = known.repair.take_if(|repair| una >= repair.end) else { return };
         let resent = (self.counters.retransmissions - repair.resent) * self.mss;
         let share = repair.used.saturating_sub(resent) as f64 / repair.used as f64;
-        let window = (self.law.ssthresh() * share).max(1.0);
-        self.law.slow_start_to(self.law.cwnd().min(window), window.max(2.0));
+        let window = (self.congestion_control.ssthresh() * share).max(1.0);
+        self.congestion_control
+            .slow_start_to(self.congestion_control.cwnd().min(window), window.max(2.0));
     }
 
     /// Cancels the subtraction after a timeout, which starts slow start, or after a spurious loss.
@@ -83,17 +84,19 @@ impl Flight {
         if self.policies().send.is_linux() {
             return;
         }
-        let (cwnd, initial) = (self.law.cwnd(), self.initial_window);
+        let (cwnd, initial) = (self.congestion_control.cwnd(), self.initial_window);
         let was_idle = self.snd_una == self.snd_max && self.snd_una > 1;
         if self.config.restart_after_idle && was_idle && pause > self.rtt.rto() {
-            self.law.set_cwnd(cwnd.min(initial));
+            self.congestion_control.set_cwnd(cwnd.min(initial));
         } else if let Some(known) = &mut self.validation
-            && let Some(less) = known.on_sent(now, cwnd, self.law.ssthresh(), initial)
+            && let Some(less) =
+                known.on_sent(now, cwnd, self.congestion_control.ssthresh(), initial)
         {
-            self.law.slow_start_to(less.cwnd.min(cwnd), less.ssthresh);
+            self.congestion_control.slow_start_to(less.cwnd.min(cwnd), less.ssthresh);
         }
-        if self.law.cwnd() < cwnd {
-            self.gate.allowed = self.gate.allowed.min(self.edge_of(self.law.window()));
+        if self.congestion_control.cwnd() < cwnd {
+            self.gate.allowed =
+                self.gate.allowed.min(self.edge_of(self.congestion_control.window()));
             self.gate.is_quiet = self.gate.is_plain && !self.has_next();
         }
     }
@@ -110,7 +113,7 @@ impl Flight {
             return;
         }
         self.output.sent_at = now;
-        let (before, initial) = (self.law.cwnd(), self.config.initial_window);
+        let (before, initial) = (self.congestion_control.cwnd(), self.config.initial_window);
         let mut cwnd = before;
         for _ in 0..pause.as_nanos() / rto.as_nanos().max(1) {
             if cwnd <= initial {
@@ -119,7 +122,7 @@ impl Flight {
             cwnd = (cwnd / 2.0).floor().max(initial);
         }
         let kept = (before / 2.0).floor() + (before / 4.0).floor();
-        self.law.slow_start_to(cwnd, self.law.ssthresh().max(kept));
-        self.gate.allowed = self.gate.allowed.min(self.edge_of(self.law.window()));
+        self.congestion_control.slow_start_to(cwnd, self.congestion_control.ssthresh().max(kept));
+        self.gate.allowed = self.gate.allowed.min(self.edge_of(self.congestion_control.window()));
     }
 }

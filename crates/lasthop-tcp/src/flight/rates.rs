@@ -18,10 +18,10 @@ impl Flight {
     /// window above (`tcp_update_pacing_rate`).
     pub(crate) fn reported_pacing_rate(&self) -> Option<f64> {
         let srtt = Some(self.rtt.srtt()).filter(|srtt| *srtt > Duration::ZERO)?;
-        let window = self.law.cwnd().floor().max(self.outstanding_segments() as f64);
-        let gain = if window < self.law.ssthresh() / 2.0 { 2.0 } else { 1.2 };
-        let rate = match self.config.law.paces() {
-            true => self.law.pacing_rate(srtt),
+        let window = self.congestion_control.cwnd().floor().max(self.outstanding_segments() as f64);
+        let gain = if window < self.congestion_control.ssthresh() / 2.0 { 2.0 } else { 1.2 };
+        let rate = match self.config.congestion_control.paces() {
+            true => self.congestion_control.pacing_rate(srtt),
             false => gain * window * self.mss as f64 / srtt.as_secs_f64(),
         };
         Some(self.pacing_limit().map_or(rate, |limit| rate.min(limit)))

@@ -93,10 +93,11 @@ impl Flight {
         if !self.config.offload {
             return 1;
         }
-        let rate = self.law.pacing_rate(self.rtt.srtt().max(Duration::from_nanos(1)));
+        let rate =
+            self.congestion_control.pacing_rate(self.rtt.srtt().max(Duration::from_nanos(1)));
         let rate = self.pacing_limit().map_or(rate, |limit| rate.min(limit));
         let most = piece_size(rate, self.records().min_rtt()) / self.mss;
-        let is_slow = self.config.law.paces() && rate < SINGLE_BELOW;
+        let is_slow = self.config.congestion_control.paces() && rate < SINGLE_BELOW;
         let least = if is_slow { 1 } else { self.config.pieces.into() };
         most.max(least)
     }
@@ -127,7 +128,7 @@ impl Flight {
         // record.
         let is_fixed =
             chunk < unsent && limit >= chunk || self.stream.is_record_closed && limit > chunk;
-        let share = self.peer.window.min(self.law.window()) / DEFERRED_SHARE;
+        let share = self.peer.window.min(self.congestion_control.window()) / DEFERRED_SHARE;
         let srtt = self.rtt.srtt();
         !is_fixed
             && limit < self.largest_piece() * self.mss
@@ -210,7 +211,7 @@ impl Flight {
         self.snd_nxt = end;
         self.gate.is_quiet = !self.has_next();
         self.note_new(now, end);
-        self.law.on_sent(now, self.mss);
+        self.congestion_control.on_sent(now, self.mss);
         Some(seq)
     }
 
@@ -264,7 +265,7 @@ impl Flight {
                 self.pace(now, end - seq);
             }
         }
-        self.law.on_sent(now, end - seq);
+        self.congestion_control.on_sent(now, end - seq);
     }
 
     /// Updates counters and timers for the transmission of a segment.
@@ -342,7 +343,7 @@ impl Flight {
 
     /// Returns `true` if the window permits another segment.
     fn has_room_for_more(&self) -> bool {
-        self.snd_max - self.snd_una + self.mss <= self.law.window()
+        self.snd_max - self.snd_una + self.mss <= self.congestion_control.window()
     }
 
     /// Records that the application limits transmission, so that lower rates are not attributed to
@@ -367,7 +368,11 @@ impl Flight {
             return;
         }
         // At least one segment per RTT: a window below one segment must not stop the sender.
-        let rate = self.law.pacing_rate(srtt).max(pacer.least(self.mss, srtt)).min(pacer.most());
+        let rate = self
+            .congestion_control
+            .pacing_rate(srtt)
+            .max(pacer.least(self.mss, srtt))
+            .min(pacer.most());
         if self.config.pieces > 0 {
             self.output.piece.bytes += bytes;
             if self.output.piece.left > 0 {

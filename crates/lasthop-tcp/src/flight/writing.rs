@@ -150,7 +150,7 @@ impl Flight {
 
     /// Fill level of the send buffer, with `in_flight` segments in flight.
     pub(crate) fn fill(&self, in_flight: u32) -> Fill {
-        let cwnd = self.law.cwnd() as u64;
+        let cwnd = self.congestion_control.cwnd() as u64;
         let windows = cwnd.saturating_sub(in_flight.into());
         Fill {
             written: self.write_end - self.snd_una,
@@ -273,9 +273,9 @@ impl Flight {
 
     /// Handles a send call of `length` bytes.
     pub(crate) fn extend_by_write(&mut self, length: u64) {
-        if self.is_idle() && self.law.window() < self.mss {
+        if self.is_idle() && self.congestion_control.window() < self.mss {
             // No timer is running that would open the window.
-            self.law.set_cwnd(1.0);
+            self.congestion_control.set_cwnd(1.0);
         }
         if self.buffer.is_some() {
             let fill = self.fill(self.records().len());

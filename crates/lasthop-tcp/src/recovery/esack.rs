@@ -328,7 +328,7 @@ impl LossRecovery for Esack {
         if !is_new {
             return flight.next_allowed();
         }
-        let has_room = self.in_network(flight) < flight.law.cwnd() as i64;
+        let has_room = self.in_network(flight) < flight.congestion_control.cwnd() as i64;
         (has_room && flight.fits_receiver()).then(|| flight.advance_next())
     }
 }

@@ -129,7 +129,7 @@ impl LossRecovery for Lhp {
                 return Some(seq);
             }
         }
-        let has_room = (self.list.len() as f64) < flight.law.cwnd().floor();
+        let has_room = (self.list.len() as f64) < flight.congestion_control.cwnd().floor();
         (has_room && flight.fits_receiver()).then(|| flight.advance_next())
     }
 

@@ -93,8 +93,8 @@ impl NewReno {
             Exit::Grow => flight.grow_window(now, acked),
             Exit::Clamp => {
                 let in_flight = flight.outstanding_segments().max(1) as f64;
-                let window = flight.law.ssthresh().min(in_flight + 1.0);
-                flight.law.set_cwnd(window);
+                let window = flight.congestion_control.ssthresh().min(in_flight + 1.0);
+                flight.congestion_control.set_cwnd(window);
             }
         }
     }
@@ -109,8 +109,8 @@ impl NewReno {
         if self.inflation > acked {
             self.inflation -= acked - 1;
         } else {
-            let window = flight.law.cwnd() - f64::from(acked - self.inflation);
-            flight.law.set_cwnd(window.max(1.0));
+            let window = flight.congestion_control.cwnd() - f64::from(acked - self.inflation);
+            flight.congestion_control.set_cwnd(window.max(1.0));
             self.inflation = 1;
         }
         flight.move_una(ack);

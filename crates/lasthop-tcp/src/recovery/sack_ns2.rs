@@ -128,7 +128,7 @@ impl Sack1 {
         if let Some(seq) = self.retransmit.take() {
             return Some(seq);
         }
-        if self.pipe >= flight.law.cwnd() as i64 {
+        if self.pipe >= flight.congestion_control.cwnd() as i64 {
             return None;
         }
         let from = self.scoreboard.resent_to().max(flight.snd_una);

@@ -126,8 +126,8 @@ impl Sack {
             // start.
             let before = before as f64 / flight.mss as f64;
             let window = before.min(flight.outstanding_segments() as f64 + 1.0);
-            if window < flight.law.cwnd() {
-                flight.law.slow_start_to(window, before);
+            if window < flight.congestion_control.cwnd() {
+                flight.congestion_control.slow_start_to(window, before);
             }
         }
     }
@@ -143,7 +143,7 @@ impl Sack {
         let pipe = self.scoreboard.pipe(flight.snd_una, flight.snd_max, self.high_rxt);
         let skipped =
             self.tolerance.as_ref().map_or(0, |tolerance| tolerance.skipped() * flight.mss);
-        pipe + skipped + flight.mss <= flight.law.window()
+        pipe + skipped + flight.mss <= flight.congestion_control.window()
     }
 
     /// Returns a new segment if step 3.3 permits it: "there exists previously unsent data, and the

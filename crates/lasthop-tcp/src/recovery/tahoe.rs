@@ -44,7 +44,7 @@ impl LossRecovery for Tahoe {
                 Duplicate::Threshold if self.guard.may_cut(flight) => {
                     self.guard.cut_at(flight.snd_max);
                     flight.fast_retransmit(now, 0);
-                    flight.law.set_cwnd(1.0);
+                    flight.congestion_control.set_cwnd(1.0);
                     flight.go_back();
                 }
                 Duplicate::Threshold | Duplicate::Further => {}

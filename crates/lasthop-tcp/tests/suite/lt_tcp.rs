@@ -252,12 +252,12 @@ proptest! {
         pattern in prop::collection::vec(
             prop_oneof![4 => Just(1u8), 3 => Just(0u8), 1 => Just(2u8)], 0..400),
     ) {
-        let CongestionControlKind::LtTcp(keys) = config(ten()).law else { panic!("LT-TCP has its own congestion control") };
+        let CongestionControlKind::LtTcp(keys) = config(ten()).congestion_control else { panic!("LT-TCP has its own congestion control") };
         let keys = lasthop_tcp::congestion_control::lt_tcp::LtTcpKeys {
             full_repair, timeout_is_congestion, granularity, ..keys
         };
-        let law = Some(CongestionControlKind::LtTcp(keys));
-        let set = Overrides { handshake: Some(handshake), law, ..ten() };
+        let congestion_control = Some(CongestionControlKind::LtTcp(keys));
+        let set = Overrides { handshake: Some(handshake), congestion_control, ..ten() };
         let fate = |from: usize, count: u64| {
             pattern.get(2 * count as usize + from).copied().unwrap_or(1)
         };
@@ -288,16 +288,16 @@ fn random_losses_of_a_third_close_no_window() {
 /// and 40 ms each way. The receive window is five times the queue. Returns the number of units
 /// delivered in 20 s, and the counters of the sender.
 fn overflow(unmarked_congestion: &str) -> (u64, lasthop_tcp::SenderCounters) {
-    let CongestionControlKind::LtTcp(keys) = config(ten()).law else {
+    let CongestionControlKind::LtTcp(keys) = config(ten()).congestion_control else {
         panic!("LT-TCP has its own congestion control")
     };
     let unmarked_congestion = unmarked_congestion.parse().expect("a probability");
-    let law =
+    let congestion_control =
         Some(CongestionControlKind::LtTcp(lasthop_tcp::congestion_control::lt_tcp::LtTcpKeys {
             unmarked_congestion,
             ..keys
         }));
-    let set = Overrides { receive_window: Some(1000.0), law, ..ten() };
+    let set = Overrides { receive_window: Some(1000.0), congestion_control, ..ten() };
     let mut pair = Pair::new(set, 1_000_000_000);
     let service = Duration::from_nanos(1_200_000);
     let mut free = pair.now;

@@ -15,14 +15,15 @@ const DELAY: Duration = Duration::from_millis(50);
 const LOST: u32 = 1 + 100 * 1000;
 
 fn config(variant: Variant, base: Variant) -> Config {
-    let law = presets::config(variant, Profile::Rfc, &Overrides::default()).law;
+    let algorithm =
+        presets::config(variant, Profile::Rfc, &Overrides::default()).congestion_control;
     let set = Overrides {
         segment: Some(Bytes::new(1000)),
         receive_window: Some(10_000.0),
         delayed_ack: Some(None),
         min_rto: Some(Duration::from_secs(1)),
         fin: Some(false),
-        law: Some(law),
+        congestion_control: Some(algorithm),
         ..Overrides::default()
     };
     presets::config(base, Profile::Rfc, &set)
@@ -39,7 +40,12 @@ fn first_timeout(config: &Config) -> (f64, f64) {
     let mut largest = 0.0f64;
     while pipe.ends[OPENER].counters().timeouts == 0 {
         largest = largest.max(pipe.ends[OPENER].sender().congestion_window());
-        assert!(pipe.step(ms(10_000)), "no timeout: {:?} {:?}", config.recovery, config.law);
+        assert!(
+            pipe.step(ms(10_000)),
+            "no timeout: {:?} {:?}",
+            config.recovery,
+            config.congestion_control
+        );
     }
     (largest, pipe.ends[OPENER].sender().slow_start_threshold())
 }
@@ -59,7 +65,7 @@ fn no_timeout_raises_the_threshold_above_the_window() {
             let config = config(variant, base);
             // These algorithms set the window by a model of the path; Jersey's ssthresh is its
             // bandwidth estimate.
-            if config.law.paces() || variant == Variant::Jersey {
+            if config.congestion_control.paces() || variant == Variant::Jersey {
                 continue;
             }
             let (largest, threshold) = first_timeout(&config);

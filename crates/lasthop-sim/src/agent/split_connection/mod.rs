@@ -130,7 +130,7 @@ impl AgentKeys for SplitConnectionKeys {
                 "flows that keep to the advertised window: profile \"rfc\" or \"linux\"",
             );
         }
-        if matches!(flow.law, CongestionControlKind::LtTcp(_)) {
+        if matches!(flow.congestion_control, CongestionControlKind::LtTcp(_)) {
             let found = "\"split-connection\" on the route of a flow of variant \"lt-tcp\"";
             return refuse("kind", found, "flows that send bytes, not blocks of a code");
         }
@@ -141,7 +141,7 @@ impl AgentKeys for SplitConnectionKeys {
         let Some(variant) = self.variant else { return Ok(()) };
         let own = self.over_link(flow);
         let is_own_kind = matches!(
-            own.law,
+            own.congestion_control,
             CongestionControlKind::LtTcp(_) | CongestionControlKind::IdealBandwidth(_)
         );
         if is_own_kind || !variant.is_of_hosts() {
@@ -169,7 +169,7 @@ impl AgentKeys for SplitConnectionKeys {
                 "the variant of the flow, or a variant that does not use marks",
             ));
         }
-        if own.law.reads_arrivals() && !flow.timestamps {
+        if own.congestion_control.reads_arrivals() && !flow.timestamps {
             let found = format!("{:?}, and a flow without timestamps", variant.word());
             return Err(Refusal::new("variant", found, "flows with timestamps = true"));
         }

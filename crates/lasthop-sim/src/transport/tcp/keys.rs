@@ -139,7 +139,7 @@ impl TcpKeys {
         let mut overrides = Overrides {
             sack_recovery,
             loss_detection: self.loss_detection,
-            law: self.law,
+            congestion_control: self.law,
             hystart: self.hystart,
             pacing: self.pacing,
             undo: self.undo,
@@ -188,7 +188,7 @@ impl TcpKeys {
     /// control with the ideal bandwidth estimate uses them unless the scenario sets these values.
     pub(crate) fn config_on(&self, path: PathShare<'_>) -> Config {
         let mut config = self.config();
-        if let CongestionControlKind::IdealBandwidth(mut keys) = config.law {
+        if let CongestionControlKind::IdealBandwidth(mut keys) = config.congestion_control {
             let wire = |payload| Bytes::new(config.wire_bytes(payload, 0).into());
             let data = wire(config.segment.get() as u32);
             let sizes = Sizes { payload: config.segment, data, ack: wire(0) };
@@ -196,7 +196,7 @@ impl TcpKeys {
                 keys.bandwidth.get_or_insert(bandwidth);
                 keys.round_trip.get_or_insert(round_trip);
             }
-            config.law = CongestionControlKind::IdealBandwidth(keys);
+            config.congestion_control = CongestionControlKind::IdealBandwidth(keys);
         }
         config
     }

@@ -127,8 +127,8 @@ const RULES: &[Rule] = &[
     Rule {
         key: "timestamps",
         violated: |at| {
-            let lacks = at.config.law.reads_arrivals() && !at.config.timestamps;
-            let law = at.config.law.kind();
+            let lacks = at.config.congestion_control.reads_arrivals() && !at.config.timestamps;
+            let law = at.config.congestion_control.kind();
             lacks.then(|| {
                 format!("false with congestion control {law:?}, which needs the arrival times of segments")
             })
@@ -154,7 +154,7 @@ const RULES: &[Rule] = &[
         key: "abe",
         violated: |at| {
             let knows = matches!(
-                at.config.law,
+                at.config.congestion_control,
                 CongestionControlKind::Reno(_) | CongestionControlKind::Cubic(_)
             ) && at.is(Profile::Rfc)
                 && at.config.ecn;
@@ -170,7 +170,7 @@ const RULES: &[Rule] = &[
     Rule {
         key: "restart_after_idle",
         violated: |at| {
-            let is_of_linux = at.is(Profile::Linux) && !at.config.law.paces();
+            let is_of_linux = at.is(Profile::Linux) && !at.config.congestion_control.paces();
             at.idle_elsewhere().filter(|_| at.config.restart_after_idle && !is_of_linux)
         },
         allowed: RESTART,
@@ -188,13 +188,13 @@ const RULES: &[Rule] = &[
     Rule {
         key: "byte_counting",
         violated: |at| {
-            let knows =
-                at.is(Profile::Rfc) && matches!(at.config.law, CongestionControlKind::Reno(_));
+            let knows = at.is(Profile::Rfc)
+                && matches!(at.config.congestion_control, CongestionControlKind::Reno(_));
             let most = at.config.byte_counting.filter(|_| !knows)?;
             Some(format!(
                 "{} and congestion control {:?}",
                 at.with_profile(most),
-                at.config.law.kind()
+                at.config.congestion_control.kind()
             ))
         },
         allowed: "no value, or profile \"rfc\" and congestion control \"reno\"",
@@ -243,7 +243,7 @@ impl Subject<'_> {
 
     /// Returns a violation for LT-TCP with another profile, or with a FIN.
     fn coded_elsewhere(&self) -> Option<String> {
-        let is_coded = matches!(self.config.law, CongestionControlKind::LtTcp(_));
+        let is_coded = matches!(self.config.congestion_control, CongestionControlKind::LtTcp(_));
         match self.tcp.profile {
             _ if !is_coded => None,
             Profile::Rfc => self.config.fin.then(|| "\"lt-tcp\" with fin = true".to_owned()),
@@ -260,7 +260,7 @@ impl Subject<'_> {
     /// cannot echo them.
     fn needs_marks_one_way(&self) -> Option<String> {
         let needs = self.config.ecn && self.config.one_way && self.tcp.ecn.is_none();
-        let law = self.config.law.kind();
+        let law = self.config.congestion_control.kind();
         needs.then(|| self.with_profile(format_args!("{law:?}, which needs marks,")))
     }
 

@@ -44,7 +44,7 @@ mod phase;
 mod tests;
 
 use super::super::config::Config;
-use super::family::LawKeys;
+use super::family::AlgorithmKeys;
 use super::sample::{AckSample, Delivery, LostSegment};
 use super::{Congestion, CongestionControl};
 use cycle::{Cycle, Probe};
@@ -84,7 +84,7 @@ table! {
 
 impl Copy for Bbr3Keys {}
 
-impl LawKeys for Bbr3Keys {
+impl AlgorithmKeys for Bbr3Keys {
     type Machine = Bbr3;
 
     const PACES: bool = true;

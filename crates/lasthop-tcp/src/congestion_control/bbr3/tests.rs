@@ -1,4 +1,4 @@
-use super::super::testing::{Path, SEGMENT, any_config, law};
+use super::super::testing::{Path, SEGMENT, algorithm, any_config};
 use super::model::in_flight_at_loss;
 use super::*;
 use crate::congestion_control::RateSample;
@@ -65,7 +65,7 @@ fn loss(place: u64, lost: u64, in_flight: u64) -> LostSegment {
 /// with a short queue.
 #[test]
 fn the_model_becomes_that_of_the_path() {
-    let mut bbr = law::<Bbr3Keys>(10.0);
+    let mut bbr = algorithm::<Bbr3Keys>(10.0);
     let mut path = Path::new();
     path.run(&mut bbr, 0.05);
     assert_eq!(bbr.phase, Phase::Startup);
@@ -84,7 +84,7 @@ fn the_model_becomes_that_of_the_path() {
 /// 200 ms, once.
 #[test]
 fn probe_rtt_comes_every_five_seconds() {
-    let mut bbr = law::<Bbr3Keys>(10.0);
+    let mut bbr = algorithm::<Bbr3Keys>(10.0);
     let mut path = Path::new();
     path.run(&mut bbr, 2.0);
     // Less than any later sample.

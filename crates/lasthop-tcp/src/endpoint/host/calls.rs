@@ -301,7 +301,7 @@ impl Endpoint<Host> {
     }
 
     /// Changes the congestion control algorithm. Window and threshold are kept.
-    pub fn change_law(&mut self, now: Instant) {
+    pub fn change_congestion_control(&mut self, now: Instant) {
         if !self.is_open() {
             return;
         }
@@ -311,7 +311,7 @@ impl Endpoint<Host> {
             timestamps: self.config.timestamps,
             ecn: self.ecn_state().0,
         });
-        self.sender.flight.change_law(&config, now);
+        self.sender.flight.change_congestion_control(&config, now);
         self.sender.refresh();
     }
 

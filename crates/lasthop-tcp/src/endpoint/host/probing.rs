@@ -82,7 +82,7 @@ impl Endpoint<Host> {
     fn step(&self, search: &Search) -> Step {
         let flight = &self.sender.flight;
         let Some((in_flight, reordering)) = self.sender.calm() else { return Step::Leave };
-        let cwnd = flight.law.cwnd();
+        let cwnd = flight.congestion_control.cwnd();
         if search.is_late
             || search.probe.is_some()
             || cwnd < LEAST_WINDOW
@@ -167,7 +167,7 @@ impl Endpoint<Host> {
             search.probe = Some(mtu);
             flight.stream.mtu_probe = Some((sent_to, flight.snd_max));
             // A probe counts as two segments.
-            flight.law.set_cwnd(flight.law.cwnd() - 1.0);
+            flight.congestion_control.set_cwnd(flight.congestion_control.cwnd() - 1.0);
             self.sender.refresh();
         }
         Some(bytes)
@@ -214,12 +214,12 @@ impl Flight {
     /// Adapts the congestion window to segments that have grown by `more / less`: its size in bytes
     /// is kept.
     fn shrink_window(&mut self, less: u64, more: u64) {
-        let cwnd = (self.law.cwnd() * less as f64 / more as f64).floor().max(1.0);
+        let cwnd = (self.congestion_control.cwnd() * less as f64 / more as f64).floor().max(1.0);
         let ssthresh = (0.75 * cwnd).floor();
-        if self.law.ssthresh() < ssthresh {
-            self.law.slow_start_to(cwnd, ssthresh);
+        if self.congestion_control.ssthresh() < ssthresh {
+            self.congestion_control.slow_start_to(cwnd, ssthresh);
         } else {
-            self.law.set_cwnd(cwnd);
+            self.congestion_control.set_cwnd(cwnd);
         }
     }
 }

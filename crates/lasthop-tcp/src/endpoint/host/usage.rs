@@ -85,7 +85,9 @@ impl Endpoint<Host> {
             && flight.segment_end(flight.snd_nxt) > flight.snd_una + flight.peer.window;
         // Linux checks the congestion window first: if both windows are used up, it is the limiting
         // factor.
-        if is_short && (flight.outstanding_segments() as f64) < flight.law.cwnd().floor() {
+        if is_short
+            && (flight.outstanding_segments() as f64) < flight.congestion_control.cwnd().floor()
+        {
             return Use::WindowLimited;
         }
         let awaits_room = self.host.app.awaits_room && flight.keeps_records();

@@ -251,21 +251,21 @@ impl RackTlp {
     ) -> Option<Duration> {
         let now = arrival.now;
         let acked = summary.acked_sent.filter(|_| !summary.has_retransmitted);
-        let mut for_law = acked.map(|(_, last)| now - last);
+        let mut for_control = acked.map(|(_, last)| now - last);
         let mut sample = acked.map(|(first, _)| now - first);
         // If the ACK also acknowledges a retransmission, its SACK information may be old because
         // previous ACKs were lost. Linux uses the sample.
         if let Some((first, last)) = summary.sacked_sent {
-            for_law = Some(now - last);
+            for_control = Some(now - last);
             sample = sample.or(Some(now - first));
         }
         if sample.is_none() && summary.has_acked {
             let by_timestamp = arrival.echo.map(|echo| now - echo);
-            for_law = by_timestamp;
+            for_control = by_timestamp;
             sample = by_timestamp;
         }
         let rtt = sample?;
-        if let Some(rtt) = for_law {
+        if let Some(rtt) = for_control {
             self.rack.on_round_trip(rtt);
         }
         flight.timed = None;
@@ -283,7 +283,7 @@ impl RackTlp {
         {
             summary.sets_timer |= first < oldest.sent;
         }
-        for_law
+        for_control
     }
 
     pub(super) fn on_probe_answer(

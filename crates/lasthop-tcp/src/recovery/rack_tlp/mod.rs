@@ -232,7 +232,7 @@ impl RackTlp {
     }
 
     fn cwnd(flight: &Flight) -> u32 {
-        flight.law.cwnd() as u32
+        flight.congestion_control.cwnd() as u32
     }
 
     /// Returns `true` if a retransmission is outstanding.
@@ -274,7 +274,7 @@ impl RackTlp {
         let delivery = flight.tell_delivery(arrival.now, flight.snd_una - una, rtt);
         if una == 0 && summary.una_advanced {
             self.on_established(flight);
-            flight.law.on_established(arrival.now, rtt);
+            flight.congestion_control.on_established(arrival.now, rtt);
             return;
         }
         if !had_outstanding && !summary.has_dsack {
@@ -306,7 +306,7 @@ impl RackTlp {
             self.counts.marked += u64::from(summary.delivered);
         }
         self.control(flight, arrival.now, &summary, rtt);
-        if flight.law.keeps_window_in_recovery() {
+        if flight.congestion_control.keeps_window_in_recovery() {
             self.hand_over(flight, delivery, prior_in_flight, &summary);
         }
     }
@@ -321,7 +321,7 @@ impl RackTlp {
         summary: &AckSummary,
     ) {
         let (state, _) = self.outstanding(flight);
-        flight.law.on_control(&Control {
+        flight.congestion_control.on_control(&Control {
             delivery,
             delivered: summary.delivered,
             losses: summary.lost + summary.lost_again,
@@ -330,7 +330,7 @@ impl RackTlp {
             state,
             until_departure: flight.until_departure(delivery.now),
         });
-        if flight.law.is_self_limited() {
+        if flight.congestion_control.is_self_limited() {
             flight.records_mut().on_app_limited();
         }
     }
@@ -338,7 +338,7 @@ impl RackTlp {
     /// Starts the transfer of data after the handshake.
     fn on_established(&mut self, flight: &mut Flight) {
         let initial_window = flight.initial_window;
-        flight.law.set_cwnd(initial_window);
+        flight.congestion_control.set_cwnd(initial_window);
         let has_sample = flight.rtt.srtt() > Duration::ZERO;
         if self.conventions == Conventions::Linux && flight.has_lost_syn() && !has_sample {
             flight.rtt.after_lost_syn();
@@ -373,7 +373,7 @@ impl RackTlp {
         summary: &AckSummary,
         rtt: Option<Duration>,
     ) {
-        let keeps = flight.law.keeps_window_in_recovery();
+        let keeps = flight.congestion_control.keeps_window_in_recovery();
         let reduces = self.is_reducing() && !keeps;
         if reduces && summary.delivered > 0 {
             let is_safe = summary.una_advanced && summary.lost + summary.lost_again == 0;
@@ -399,15 +399,15 @@ impl RackTlp {
             srtt: flight.rtt.srtt(),
         };
         match grows {
-            true => flight.law.on_ack(&sample),
-            false => flight.law.on_round_trip(&sample),
+            true => flight.congestion_control.on_ack(&sample),
+            false => flight.congestion_control.on_round_trip(&sample),
         }
     }
 
     fn proportion(&mut self, flight: &mut Flight, delivered: u32, is_safe: bool) {
         let pipe = self.in_flight(flight);
         let count = self.prr.on_ack(delivered, pipe, is_safe);
-        flight.law.set_cwnd(f64::from(pipe + count));
+        flight.congestion_control.set_cwnd(f64::from(pipe + count));
     }
 
     /// Counts of segments by outcome.

@@ -131,7 +131,7 @@ impl RackTlp {
         if self.phase <= Phase::Disorder && flight.stream.mtu_probe.is_some_and(is_probe) {
             // The probe was too large. It had counted as two segments.
             flight.stream.mtu_probe = None;
-            flight.law.set_cwnd(flight.law.cwnd() + 1.0);
+            flight.congestion_control.set_cwnd(flight.congestion_control.cwnd() + 1.0);
             self.resend_too_large(flight);
             return;
         }
@@ -304,9 +304,10 @@ impl RackTlp {
             self.counted = 0;
         }
         if self.phase != Phase::Loss {
-            let (cwnd, ssthresh) = (flight.law.cwnd(), flight.law.ssthresh());
+            let (cwnd, ssthresh) =
+                (flight.congestion_control.cwnd(), flight.congestion_control.ssthresh());
             if !self.is_reducing() && ssthresh < 0.75 * cwnd {
-                flight.law.slow_start_to(cwnd, (0.75 * cwnd).floor());
+                flight.congestion_control.slow_start_to(cwnd, (0.75 * cwnd).floor());
             }
             self.end = flight.snd_max;
             self.can_restore = false;
@@ -332,24 +333,24 @@ impl RackTlp {
             Conventions::Linux => Self::cwnd(flight),
             _ => flight.records().len() + delivered - self.sacked(flight).min(delivered),
         };
-        let (in_use, cwnd) = (flight.in_use(0), flight.law.cwnd());
-        flight.law.on_congestion(now, cause, in_use);
+        let (in_use, cwnd) = (flight.in_use(0), flight.congestion_control.cwnd());
+        flight.congestion_control.on_congestion(now, cause, in_use);
         if cause == Congestion::Ecn
             && delivered == 0
             && self.conventions == Conventions::Linux
-            && !flight.law.keeps_window_in_recovery()
+            && !flight.congestion_control.keeps_window_in_recovery()
         {
             // The window decreases with delivered segments, and this ACK delivers none.
-            flight.law.set_cwnd(cwnd);
+            flight.congestion_control.set_cwnd(cwnd);
         }
-        self.prr.begin(flight.law.ssthresh() as u32, in_flight);
+        self.prr.begin(flight.congestion_control.ssthresh() as u32, in_flight);
     }
 
     pub(super) fn end_reduction(&mut self, flight: &mut Flight) {
         if self.phase == Phase::Reduced || self.duplicated.has_reduction() {
-            let ssthresh = flight.law.ssthresh();
-            if ssthresh.is_finite() && !flight.law.keeps_window_in_recovery() {
-                flight.law.set_cwnd(ssthresh);
+            let ssthresh = flight.congestion_control.ssthresh();
+            if ssthresh.is_finite() && !flight.congestion_control.keeps_window_in_recovery() {
+                flight.congestion_control.set_cwnd(ssthresh);
             }
         }
     }
@@ -432,7 +433,7 @@ impl RackTlp {
         }
         if self.can_restore {
             flight.counters.spurious_reductions += 1;
-            flight.law.on_spurious();
+            flight.congestion_control.on_spurious();
             flight.losses.undone_reductions =
                 flight.counters.window_cuts + flight.losses.extra_cwr_marks;
         }

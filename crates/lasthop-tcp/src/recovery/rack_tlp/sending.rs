@@ -76,7 +76,8 @@ impl RackTlp {
     /// grow to twice the used size.
     pub(super) fn is_window_limited(&self, flight: &Flight) -> bool {
         self.usage.is_limited
-            || flight.law.cwnd() < flight.law.ssthresh() && Self::cwnd(flight) < 2 * self.usage.most
+            || flight.congestion_control.cwnd() < flight.congestion_control.ssthresh()
+                && Self::cwnd(flight) < 2 * self.usage.most
     }
 
     /// Records the use of the window after new data was sent or was prevented by the window.

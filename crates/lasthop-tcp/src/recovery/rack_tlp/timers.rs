@@ -103,7 +103,7 @@ impl RackTlp {
         if found.lost + found.lost_again > 0 {
             if self.phase != Phase::Recovery {
                 self.enter_recovery(flight, now, false, &summary);
-                if !flight.law.keeps_window_in_recovery() {
+                if !flight.congestion_control.keeps_window_in_recovery() {
                     self.proportion(flight, 1, false);
                 }
             }
@@ -184,7 +184,7 @@ impl RackTlp {
             || self.end <= flight.snd_una
             || self.phase == Phase::Loss && self.timeouts == 0;
         let in_use = cuts.then(|| flight.in_use_at_timeout(flight.in_use(0)));
-        flight.law.on_timeout(now, in_use);
+        flight.congestion_control.on_timeout(now, in_use);
         if cuts {
             flight.counters.window_cuts += 1;
             self.can_restore = true;
@@ -193,8 +193,10 @@ impl RackTlp {
             flight.losses.extra_cwr_marks += 1;
         }
         let window = self.in_flight(flight) + 1;
-        if !flight.law.keeps_window_in_recovery() || self.conventions == Conventions::Linux {
-            flight.law.set_cwnd(f64::from(window));
+        if !flight.congestion_control.keeps_window_in_recovery()
+            || self.conventions == Conventions::Linux
+        {
+            flight.congestion_control.set_cwnd(f64::from(window));
         }
         if self.phase <= Phase::Disorder && self.sacked(flight) >= self.initial_threshold {
             self.threshold = self.threshold.min(self.initial_threshold);
