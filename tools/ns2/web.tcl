@@ -11,7 +11,7 @@ foreach a $argv {
   set o($k) $v
 }
 set here [file dirname [info script]]
-set mah [file normalize [file join $here .. .. crates lasthop src app mah]]
+set mah [file normalize [file join $here .. .. crates lasthop-sim src app mah]]
 if {$o(slim)} { remove-all-packet-headers; add-packet-header IP TCP Flags RTP }
 ns-random [expr {1000 + $o(seed)}]
 set ns [new Simulator]; if {$o(sched) ne "def"} { $ns use-scheduler $o(sched) }
