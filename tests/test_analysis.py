@@ -124,21 +124,21 @@ def test_the_ideal_link_counts() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: analysis.Channel(1.5, 0.1), "good_to_bad: found 1.5; allowed: a probability"),
+        (lambda: analysis.Channel(1.5, 0.1), "good_to_bad: found 1.5; expected a probability"),
         (lambda: analysis.Channel(0.0, 0.0), "a chain that moves"),
-        (lambda: analysis.residual_loss(CHANNEL, 0), "limit: found 0; allowed: a whole number"),
+        (lambda: analysis.residual_loss(CHANNEL, 0), "limit: found 0; expected a whole number"),
         (lambda: analysis.residual_loss(CHANNEL, -1), "invalid value `-1` for `limit`: expected"),
         (lambda: analysis.residual_loss(CHANNEL, 1, pdus=2**40), "` for `pdus`: expected"),
-        (lambda: analysis.smallest_limit(CHANNEL, 0.0), "target: found 0; allowed"),
+        (lambda: analysis.smallest_limit(CHANNEL, 0.0), "target: found 0; expected"),
         (
             lambda: analysis.smallest_limit(analysis.Channel(0.1, 0.0), 0.1),
             "they leave a loss of at least 1",
         ),
-        (lambda: analysis.tcp_window(0.0), "loss: found 0; allowed"),
-        (lambda: analysis.block_code(CHANNEL, 8, 9), "k: found 9; allowed"),
-        (lambda: analysis.losses_among(CHANNEL, 10**6), "frames: found 1000000; allowed"),
+        (lambda: analysis.tcp_window(0.0), "loss: found 0; expected"),
+        (lambda: analysis.block_code(CHANNEL, 8, 9), "k: found 9; expected"),
+        (lambda: analysis.losses_among(CHANNEL, 10**6), "frames: found 1000000; expected"),
         (lambda: analysis.ideal_selective_repeat(CHANNEL, pdus=1), "one of the two"),
-        (lambda: analysis.mathis(0.01, -1.0), "round_trip: found -1; allowed"),
+        (lambda: analysis.mathis(0.01, -1.0), "round_trip: found -1; expected"),
     ],
 )
 def test_bad_arguments_are_refused(call: object, message: str) -> None:
@@ -160,7 +160,7 @@ def test_any_arguments_give_a_probability_or_a_refusal(
     except lasthop.AnalysisError as error:
         refusal = str(error)
     assert 0.0 <= loss <= 1.0
-    of_engine = ": found " in refusal and "; allowed: " in refusal
+    of_engine = ": found " in refusal and "; expected " in refusal
     assert not refusal or of_engine or ": expected " in refusal
 
 

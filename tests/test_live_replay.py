@@ -70,7 +70,7 @@ def test_what_is_no_recording_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "none").write_bytes(b"something else\n")
-    for name, words in (("none", "allowed: lasthop recording"), ("gone", "No such file")):
+    for name, words in (("none", "expected lasthop recording"), ("gone", "No such file")):
         assert run_command(["live", "--replay", str(tmp_path / name)]) == 1
         assert words in capsys.readouterr().err
 

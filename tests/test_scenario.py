@@ -143,7 +143,7 @@ def test_sweeps_take_ranges_zipped_lists_and_cases(small: Path) -> None:
     }
     assert list(labels[-1].values()) == ["9 ms", "2 Mbps", "9 kB", "plain"]
     with pytest.raises(
-        lasthop.ScenarioError, match="found 5; allowed: a list of at least one value"
+        lasthop.ScenarioError, match="found 5; expected a list of at least one value"
     ):
         scenario.sweep({"link.wireless.delay": 5})
 

@@ -378,8 +378,8 @@ def test_the_same_study_but_with_a_key_changed(
         ("link.wireless.nonsense=1", "found in no scenario of multilayer"),
         ("link.other.rate=1 Mbps", "found in no scenario of multilayer"),
         ("link.wireless.rate=fast", 'link.wireless.rate: found "fast"'),
-        ("run.seed=3", "allowed: --seed"),
-        ("run.replications=3", "allowed: --replications"),
+        ("run.seed=3", "expected --seed"),
+        ("run.replications=3", "expected --replications"),
         ("nothing", "expected KEY=VALUE"),
     ],
 )

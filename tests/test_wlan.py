@@ -79,9 +79,9 @@ def test_saturation_by_the_model() -> None:
         assert row["success"] + row["collision"] + row["idle"] == pytest.approx(1.0)
     with pytest.raises(analysis.AnalysisError, match="standard: found"):
         analysis.dcf_saturation([2], standard="802.11x")
-    with pytest.raises(analysis.AnalysisError, match="rate: found 10 Mbps; allowed: 1 Mbps"):
+    with pytest.raises(analysis.AnalysisError, match="rate: found 10 Mbps; expected 1 Mbps"):
         analysis.dcf_saturation([2], rate_bps=10e6)
-    with pytest.raises(analysis.AnalysisError, match="rate: found 0 bps; allowed: 1 Mbps"):
+    with pytest.raises(analysis.AnalysisError, match="rate: found 0 bps; expected 1 Mbps"):
         analysis.dcf_saturation([2], rate_bps=0)
 
 

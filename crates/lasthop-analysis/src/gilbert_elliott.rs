@@ -317,7 +317,7 @@ mod tests {
     #[test]
     fn impossible_questions_are_refused() {
         let frozen = GilbertElliottLaw::new(0.0, 0.0, 0.0, 1.0).unwrap_err();
-        assert!(frozen.to_string().contains("good_to_bad: found 0; allowed:"), "{frozen}");
+        assert!(frozen.to_string().contains("good_to_bad: found 0; expected"), "{frozen}");
         let wrong = GilbertElliottLaw::new(0.1, f64::NAN, 0.0, 1.0).unwrap_err();
         assert_eq!((wrong.argument, wrong.found.as_str()), ("bad_to_good", "NaN"));
         let clean = law(0.1, 0.1, 0.0, 0.0);

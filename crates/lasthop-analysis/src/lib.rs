@@ -25,7 +25,7 @@ use std::ops::RangeInclusive;
 
 /// An invalid argument of a model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{argument}: found {found}; allowed: {allowed}")]
+#[error("{argument}: found {found}; expected {allowed}")]
 pub struct AnalysisError {
     /// Name of the argument.
     pub argument: &'static str,

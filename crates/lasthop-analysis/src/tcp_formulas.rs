@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn unlimited_throughput_is_refused() {
         let error = TcpPath::new(0.0, 0.1, 0.4, 1, f64::INFINITY).unwrap_err();
-        assert!(error.to_string().starts_with("loss: found 0; allowed:"), "{error}");
+        assert!(error.to_string().starts_with("loss: found 0; expected"), "{error}");
         assert_eq!(TcpPath::new(0.1, 0.0, 0.4, 1, 4.0).unwrap_err().argument, "round_trip");
         assert_eq!(TcpPath::new(0.1, 0.1, -1.0, 1, 4.0).unwrap_err().argument, "timeout");
         assert_eq!(TcpPath::new(0.1, 0.1, 1.0, 0, 4.0).unwrap_err().argument, "segments_per_ack");

@@ -285,7 +285,7 @@ impl From<Instant> for ExactTime {
 
 /// Error for a text that is not a quantity: value found and values allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("found {found}; allowed: {allowed}")]
+#[error("found {found}; expected {allowed}")]
 pub struct UnitError {
     /// Value found, quoted.
     pub found: String,

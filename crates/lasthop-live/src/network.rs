@@ -260,7 +260,7 @@ fn build(scenario: &Scenario, index: usize, streams: Streams, mtu: u32) -> Resul
             LinkProtocol::Stack(layers) => layers.build(&site),
             LinkProtocol::Own(own) => {
                 return Err(refused(&format!(
-                    "found the protocol {:?} of another crate; allowed: protocols with a byte form",
+                    "found the protocol {:?} of another crate; expected protocols with a byte form",
                     own.name()
                 )));
             }

@@ -55,7 +55,7 @@ pub enum RecordingError {
     #[error(transparent)]
     Read(#[from] io::Error),
     /// The file is not a recording.
-    #[error("at byte {at}: found {found}; allowed: {allowed}")]
+    #[error("at byte {at}: found {found}; expected {allowed}")]
     Format {
         /// Offset of the error in bytes.
         at: u64,

@@ -22,7 +22,7 @@ pub struct Refused {
 impl Refused {
     /// Creates an error from its parts.
     pub fn new(key: impl Into<String>, found: &str, allowed: &str) -> Self {
-        Refused { key: key.into(), problem: format!("found {found}; allowed: {allowed}") }
+        Refused { key: key.into(), problem: format!("found {found}; expected {allowed}") }
     }
 }
 

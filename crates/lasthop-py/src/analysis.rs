@@ -288,7 +288,7 @@ fn markov_chain_loss(transitions: Vec<Vec<f64>>, loss: Vec<f64>) -> PyResult<f64
         let one = |p| {
             Probability::new(p).ok_or_else(|| {
                 AnalysisError::new_err(format!(
-                    "{name}: found {p}; allowed: a probability, from 0 to 1"
+                    "{name}: found {p}; expected a probability, from 0 to 1"
                 ))
             })
         };
@@ -346,7 +346,7 @@ fn dcf_saturation(
     let known = [Standard::B, Standard::A, Standard::G];
     let standard = known.into_iter().find(|known| known.word() == standard).ok_or_else(|| {
         let words = known.map(Standard::word).join(", ");
-        AnalysisError::new_err(format!("standard: found {standard:?}; allowed: {words}"))
+        AnalysisError::new_err(format!("standard: found {standard:?}; expected {words}"))
     })?;
     let rate = |name: &str, bps: Option<u64>, default: Rate| {
         let rate = bps.map_or(default, Rate::from_bps);
@@ -355,7 +355,7 @@ fn dcf_saturation(
         }
         let words: Vec<_> = standard.rates().map(|known| known.to_string()).collect();
         let allowed = words.join(", ");
-        Err(AnalysisError::new_err(format!("{name}: found {rate}; allowed: {allowed}")))
+        Err(AnalysisError::new_err(format!("{name}: found {rate}; expected {allowed}")))
     };
     let data = rate("rate", rates[0], standard.rates().last().unwrap_or_default())?;
     let control = rate("control_rate", rates[1], standard.control_rate(data))?;
@@ -436,7 +436,7 @@ fn quantity(kind: &str, text: &str) -> PyResult<f64> {
             "ratio" => "a ratio of powers such as \"10 dB\"",
             _ => "a size such as \"250 B\" (units B, kB, MB, GB, KiB, MiB, GiB)",
         };
-        PyValueError::new_err(format!("found {text:?}; allowed: {allowed}"))
+        PyValueError::new_err(format!("found {text:?}; expected {allowed}"))
     })
 }
 

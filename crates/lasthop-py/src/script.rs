@@ -31,7 +31,7 @@ pub fn play_script(
     let known = PROFILES.iter().find(|(name, _)| *name == profile);
     let Some(&(_, profile)) = known else {
         let allowed = script_profiles().join(", ");
-        let message = format!("profile: found {profile:?}; allowed: {allowed}");
+        let message = format!("profile: found {profile:?}; expected {allowed}");
         return Err(PyValueError::new_err(message));
     };
     let tolerance = Duration::from_nanos(tolerance_us.saturating_mul(1000));

@@ -51,9 +51,9 @@ def printable(text: str) -> str:
 def shortened(message: str) -> str:
     """Truncates long values and lists of accepted values in a message.
 
-    Messages of the engine have the form `KEY: found X; allowed: Y`.
+    Messages of the engine have the form `KEY: found X; expected Y`.
     """
-    parts = re.fullmatch(r"(.*?)(: found )(.*)(; allowed: )(.*)", message, flags=re.DOTALL)
+    parts = re.fullmatch(r"(.*?)(: found )(.*)(; expected )(.*)", message, flags=re.DOTALL)
     if parts is None:
         start, colon, expected = re.sub(
             r"`([^`]*)`", lambda it: f"`{_cut(it[1], MOST_FOUND)}`", message

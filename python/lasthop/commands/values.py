@@ -137,13 +137,13 @@ def seconds(option: str, text: str | None) -> float | None:
 
 
 def of_option(message: str, option: str | None = None) -> str:
-    """Rewrites a message of the engine, `NAME: found X; allowed: Y`, for an option.
+    """Rewrites a message of the engine, `NAME: found X; expected Y`, for an option.
 
     Args:
         message: The message; returned unchanged if it does not have this form.
         option: The option; by default the name in the message.
     """
-    parts = re.fullmatch(r"(?:(\w+): )?found (.*?); allowed: (.*)", message, re.DOTALL)
+    parts = re.fullmatch(r"(?:(\w+): )?found (.*?); expected (.*)", message, re.DOTALL)
     if parts is None:
         return message if option is None else f"{option}: {message}"
     value = parts[2]

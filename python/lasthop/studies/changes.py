@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Change", "Sensitivity", "changed", "with_changes"]
 
-ABSENT = ("found unknown key", "found no ")
+ABSENT = ("unknown key", "found no ")
 """Text of engine errors for keys that a scenario, or the kind of one of its parts, lacks."""
 
 RUN = {
@@ -108,7 +108,7 @@ def with_changes(study: Study, changes: Mapping[str, str]) -> tuple[Study, dict[
     counts = {}
     for key, value in changes.items():
         if key in RUN:
-            raise ScenarioError(f"{key}: found it in --set; allowed: {RUN[key]}")
+            raise ScenarioError(f"{key}: found it in --set; expected {RUN[key]}")
         counts[key] = sum(
             changed(varied.scenario(cell), key.replace("{flow}", study.flow(cell)), value)
             is not None
@@ -116,7 +116,7 @@ def with_changes(study: Study, changes: Mapping[str, str]) -> tuple[Study, dict[
         )
         if not counts[key]:
             allowed = "a key that one of its scenarios has"
-            raise ScenarioError(f"{key}: found in no scenario of {study.key}; allowed: {allowed}")
+            raise ScenarioError(f"{key}: found in no scenario of {study.key}; expected {allowed}")
         varied = copy.copy(varied)
         varied.changes = {**varied.changes, key: value}
         varied.artefacts = tuple(

@@ -95,7 +95,7 @@ class Rule:
     def __post_init__(self) -> None:
         if self.correction not in CORRECTIONS:
             allowed = ", ".join(CORRECTIONS)
-            raise ValueError(f"correction: found {self.correction!r}; allowed: {allowed}")
+            raise ValueError(f"correction: found {self.correction!r}; expected {allowed}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ def from_baseline(report: Report, baseline: str) -> list[PairedCell]:
     """
     columns = list(dict.fromkeys(name for one in report.artefacts for name in one.columns))
     if baseline not in columns:
-        raise StudyError(f"baseline: found {baseline!r}; allowed: {', '.join(columns)}")
+        raise StudyError(f"baseline: found {baseline!r}; expected {', '.join(columns)}")
     return [
         cell
         for artefact in report.artefacts

@@ -53,7 +53,7 @@ def read_published(
         if name == "source":
             continue
         if name not in known:
-            raise ValueError(f"published.toml: found {name!r}; allowed: {', '.join(known)}")
+            raise ValueError(f"published.toml: found {name!r}; expected {', '.join(known)}")
         axis, unit = known[name].axis.name, known[name].quantity.unit
         cells, ranges = values.setdefault(name, {}), intervals.setdefault(name, {})
         for row in rows:

@@ -334,7 +334,7 @@ class Study:
         count = self.replications if replications is None else replications
         for first in judge_at:
             if not 2 <= first < count:
-                raise StudyError(f"judge_at: found {first}; allowed: 2 to {count - 1}")
+                raise StudyError(f"judge_at: found {first}; expected 2 to {count - 1}")
         artefacts = self.find(names)
         cells = self.cells(artefacts)
         points = [self.scenario(cell).points()[0] for cell in cells]

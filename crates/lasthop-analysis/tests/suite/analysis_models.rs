@@ -247,7 +247,7 @@ fn what_cannot_be_is_refused_with_argument_found_and_allowed() {
         let error = error.unwrap_or_else(|| panic!("{argument}: not refused"));
         assert_eq!(error.argument, argument, "{error}");
         let message = error.to_string();
-        assert!(message.contains(": found ") && message.contains("; allowed: "), "{message}");
+        assert!(message.contains(": found ") && message.contains("; expected "), "{message}");
     }
 }
 

@@ -38,6 +38,9 @@ impl ScenarioError {
     }
 }
 
+/// Start of the value found of a key that the kind of its table does not declare.
+const UNKNOWN_KEY: &str = "unknown key ";
+
 /// Maximum length in characters of the path and of the value found, which a file may make
 /// arbitrarily long.
 const MOST_FOUND: usize = 200;
@@ -58,7 +61,10 @@ impl fmt::Display for ScenarioError {
         let [path, found, allowed] =
             [(path, MOST_FOUND), (&self.found, MOST_FOUND), (&self.allowed, MOST_ALLOWED)]
                 .map(|(text, most)| cut(text, most));
-        write!(f, "{path}: found {found}; allowed: {allowed}")?;
+        match found.strip_prefix(UNKNOWN_KEY) {
+            Some(key) => write!(f, "{path}: {UNKNOWN_KEY}{key}; expected one of {allowed}")?,
+            None => write!(f, "{path}: found {found}; expected {allowed}")?,
+        }
         if let Some(sweep) = &self.sweep {
             write!(f, " [in sweep: {}]", cut(sweep, MOST_FOUND))?;
         }

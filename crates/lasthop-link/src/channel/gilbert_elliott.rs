@@ -103,7 +103,7 @@ impl Table for GilbertElliottKeys {
         }
         for (key, value) in [("loss_good", keys.loss_good), ("loss_bad", keys.loss_bad)] {
             if let Some(value) = value {
-                let allowed = "only with p_good_to_bad and p_bad_to_good";
+                let allowed = "no value, or p_good_to_bad and p_bad_to_good";
                 return Err(node.key_error(key, value.to_string(), allowed));
             }
         }

@@ -77,7 +77,7 @@ pub enum CaptureError {
     #[error(transparent)]
     Run(#[from] RunError),
     /// The view selects an entity that the scenario does not contain.
-    #[error("{what}: found {found:?}; allowed: {allowed}")]
+    #[error("{what}: found {found:?}; expected {allowed}")]
     View {
         /// `link` or `host`.
         what: &'static str,

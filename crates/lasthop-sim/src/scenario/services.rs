@@ -239,7 +239,7 @@ impl Table for Services {
         let measure = match (shares, interval) {
             (Shares::Weights, None) => None,
             (Shares::Weights, Some(interval)) => {
-                let allowed = "only with shares \"measured\"";
+                let allowed = "no value, or shares \"measured\"";
                 return Err(node.key_error("interval", interval.to_string(), allowed));
             }
             (Shares::Measured, interval) => Some(interval.unwrap_or(INTERVAL)),

@@ -174,7 +174,7 @@ fn impossible_delays_are_refused() {
         (r#"{ kind = "steps", at = [["1 s", "1 ms"]] }"#, "delay.at[0]: found \"1 s\""),
         (
             r#"{ kind = "steps", at = [["0 s", "9 ms"], ["9 s", "1 ms"]], repeat = "9 s" }"#,
-            "delay.repeat: found \"9 s\"; allowed: more than the last time, 9 s",
+            "delay.repeat: found \"9 s\"; expected more than the last time, 9 s",
         ),
         (
             r#"{ kind = "trace", file = "recording" }"#,
@@ -185,7 +185,7 @@ fn impossible_delays_are_refused() {
     ] {
         let text = with_delay(&shared("\"1 Mbps\"", "\"9 packets\"", "raw", "lazy"), delay);
         let error = scenario(&text, &directory).unwrap_err();
-        assert!(error.contains(found) && error.contains("; allowed: "), "{found}\n{error}");
+        assert!(error.contains(found) && error.contains("; expected "), "{found}\n{error}");
     }
     let unlimited = r#"{ kind = "steps", at = [["0 s", "9 ms"], ["9 s", "0 s"]] }"#;
     let text = with_delay(&shared("\"unlimited\"", "\"9 packets\"", "raw", "lazy"), unlimited);

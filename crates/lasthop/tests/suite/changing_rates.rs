@@ -171,7 +171,7 @@ fn impossible_rates_are_refused() {
         (r#"{ kind = "steps", at = [["1 s", "1 Mbps"]] }"#, "rate.at[0]: found \"1 s\""),
         (
             r#"{ kind = "steps", at = [["0 s", "1 Mbps"], ["0 s", "2 Mbps"]] }"#,
-            "rate.at[1]: found \"0 s\"; allowed: a time after the one before",
+            "rate.at[1]: found \"0 s\"; expected a time after the one before",
         ),
         (
             r#"{ kind = "steps", at = [["0 s", "1 Mbps"], ["9 s", "0 bps"]] }"#,
@@ -179,7 +179,7 @@ fn impossible_rates_are_refused() {
         ),
         (
             r#"{ kind = "steps", at = [["0 s", "1 Mbps"], ["9 s", "0 bps"]], repeat = "9 s" }"#,
-            "rate.repeat: found \"9 s\"; allowed: more than the last time, 9 s",
+            "rate.repeat: found \"9 s\"; expected more than the last time, 9 s",
         ),
         (
             r#"{ kind = "trace", file = "recording", format = "csv" }"#,
@@ -194,7 +194,7 @@ fn impossible_rates_are_refused() {
     ] {
         let text = shared(rate, "\"9 packets\"", "raw", "lazy");
         let error = scenario(&text, &directory).unwrap_err();
-        assert!(error.contains(found) && error.contains("; allowed: "), "{found}\n{error}");
+        assert!(error.contains(found) && error.contains("; expected "), "{found}\n{error}");
     }
     std::fs::remove_dir_all(directory).unwrap();
 }

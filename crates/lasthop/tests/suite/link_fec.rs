@@ -503,7 +503,7 @@ fn too_many_blocks_at_a_time_are_refused_by_their_key() {
     let error = refused("interleave = 9").expect("72 frames");
     assert!(
         error.starts_with(
-            "link.air.protocol.interleave: found 9 with blocks of 8 frames; allowed: up to 8"
+            "link.air.protocol.interleave: found 9 with blocks of 8 frames; expected up to 8"
         ),
         "{error}"
     );

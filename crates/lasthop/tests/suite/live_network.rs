@@ -226,7 +226,7 @@ fn a_recording_replays_to_the_byte_and_nanosecond() {
 fn what_is_no_recording_is_refused() {
     let file = recording(PROTOCOLS[0]);
     let error = |bytes: &[u8]| replay(bytes).expect_err("no recording").to_string();
-    assert!(error(b"").contains("allowed: a recording of lasthop live"));
+    assert!(error(b"").contains("expected a recording of lasthop live"));
     assert!(error(b"lasthop recording 9\n").contains("another first line"));
     assert!(
         error(b"lasthop recording 1\n{}\n").contains("scenario"),
@@ -242,7 +242,7 @@ fn what_is_no_recording_is_refused() {
     let mut late = file;
     let place = late.len() - 8;
     late[place..].fill(0xff);
-    assert!(error(&late).contains("allowed: up to 30 days"), "{}", error(&late));
+    assert!(error(&late).contains("expected up to 30 days"), "{}", error(&late));
 }
 
 #[test]

@@ -48,7 +48,7 @@ fn bad_scenarios_are_refused_with_key_found_and_allowed() {
             Ok(()) => wrong.push(format!("{name}: not refused")),
             Err(error) => {
                 let message = error.to_string();
-                let complete = message.contains("; allowed: ") && !message.contains('\n');
+                let complete = message.contains("; expected ") && !message.contains('\n');
                 let parts = texts(&case["expect"]);
                 if !complete || !parts.iter().all(|part| message.contains(part)) {
                     wrong.push(format!("{name}: {message}"));
@@ -160,7 +160,7 @@ fn a_grid_beyond_all_patience_is_refused() {
     document.set("sweep.link.wireless.errors.good", &format!("[{seconds}]")).unwrap();
     let error = document.points().unwrap_err().to_string();
     assert!(error.contains("sweep: found a grid of 1001 × 2 × 1001 points"), "{error}");
-    assert!(error.contains("allowed: up to 1000000 points"), "{error}");
+    assert!(error.contains("expected up to 1000000 points"), "{error}");
 }
 
 #[test]

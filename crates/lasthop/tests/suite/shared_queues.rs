@@ -192,6 +192,6 @@ fn impossible_disciplines_are_refused_where_they_stand() {
         (services("\"9 packets\"", &format!(", queue = {red}")), "service.rest.queue"),
     ] {
         let error = read(&text).unwrap_err();
-        assert!(error.contains(key) && error.contains("; allowed: "), "{key}: {error}");
+        assert!(error.contains(key) && error.contains("; expected "), "{key}: {error}");
     }
 }

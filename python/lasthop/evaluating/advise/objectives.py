@@ -145,7 +145,7 @@ def _limit(word: str, metric: str, text: str) -> float:
         share = text.strip().endswith("%")
         return float(text.strip().removesuffix("%")) / (100.0 if share else 1.0)
     except ValueError as error:
-        expected = str(error).partition("; allowed: ")[2] or "a number"
+        expected = str(error).partition("; expected ")[2] or "a number"
         raise ArgumentError(
             f"invalid limit `{text}` of {word} for `want`: expected {expected}"
         ) from None

@@ -41,7 +41,7 @@ const RULES: &[Rule] = &[
     Rule {
         key: "sack",
         violated: |at| Some(at.with_profile(at.tcp.sack.filter(|_| !at.is(Profile::Linux))?)),
-        allowed: "only with profile \"linux\"; elsewhere variants \"sack\" and \"cubic\" have it",
+        allowed: "profile \"linux\"; elsewhere variants \"sack\" and \"cubic\" have it",
     },
     Rule {
         key: "autotuning",
@@ -60,12 +60,12 @@ const RULES: &[Rule] = &[
             let offload = at.tcp.segmentation_offload.filter(|_| !at.config.autotuning)?;
             Some(format!("{offload} without autotuning"))
         },
-        allowed: "only with profile \"linux\" without receive_window, whose hosts have it",
+        allowed: "profile \"linux\" without receive_window, whose hosts have it",
     },
     Rule {
         key: "timer_tick",
         violated: |at| Some(at.with_profile(at.tcp.timer_tick.filter(|_| !at.is(Profile::Linux))?)),
-        allowed: "only with profile \"linux\"",
+        allowed: "profile \"linux\"",
     },
     Rule {
         key: "sack_recovery",
@@ -87,12 +87,12 @@ const RULES: &[Rule] = &[
     Rule {
         key: "eln_filter",
         violated: |at| at.tcp.eln_filter.and_then(|_| at.without_esack()),
-        allowed: "only with variant \"esack\" or sack_recovery = \"esack\"",
+        allowed: "variant \"esack\" or sack_recovery = \"esack\"",
     },
     Rule {
         key: "ersn",
         violated: |at| at.tcp.ersn.and_then(|_| at.without_esack()),
-        allowed: "only with variant \"esack\" or sack_recovery = \"esack\"",
+        allowed: "variant \"esack\" or sack_recovery = \"esack\"",
     },
     Rule {
         key: "law",
