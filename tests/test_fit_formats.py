@@ -63,7 +63,12 @@ def rtp(number: int, source: int = 7, port: int = 5004, version: int = 2) -> byt
             "lost from the server",
         ),
         ("run.flent", json.dumps(FLENT).encode(), [0, 0, 1, 1, 0], "Ping (ms) ICMP"),
-        ("run.flent.gz", gzip.compress(json.dumps(FLENT).encode()), [0, 0, 1, 1, 0], "ICMP"),
+        (
+            "run.flent.gz",
+            gzip.compress(json.dumps(FLENT).encode(), mtime=0),
+            [0, 0, 1, 1, 0],
+            "ICMP",
+        ),
     ],
 )
 def test_logs_of_programs_are_read(
@@ -94,8 +99,8 @@ def test_rtp_numbers_wrap_and_the_busiest_stream_is_taken(tmp_path: Path) -> Non
     [
         ("iperf.json", b'{"start": {}, "intervals": [], "end": {}}', "per interval"),
         ("numbers.txt", b"5\n7\n900000000000\n", "a range of at most"),
-        ("run.flent.gz", gzip.compress(b"{}"), "no series with sequence numbers"),
-        ("broken.gz", gzip.compress(b"{}" * 99)[:-12], "invalid Flent data"),
+        ("run.flent.gz", gzip.compress(b"{}", mtime=0), "no series with sequence numbers"),
+        ("broken.gz", gzip.compress(b"{}" * 99, mtime=0)[:-12], "invalid Flent data"),
         ("numbers.csv", b"seq,delay\n10,1\nx,1\n", ":3: "),
     ],
 )
