@@ -1,5 +1,6 @@
 """Properties of all studies: defined words, complete results, recorded changes of wording."""
 
+import re
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -137,3 +138,23 @@ def test_stored_results_have_the_wording_of_claims_and_captions() -> None:
             assert row in lines, f"{study.key}, {sentence.text}"
         for choice in study.provenance:
             assert f"| {choice.choice} | {choice.known} |" in lines, f"{study.key}, {choice.choice}"
+
+
+def test_claims_with_vague_words_have_no_factors_of_their_own() -> None:
+    """A claim that says `much` or `slightly` takes its number from words.toml."""
+    tables = tomllib.loads((PAPERS / "words.toml").read_text(encoding="utf-8"))
+    factors = {
+        "much": r"(?<![\w.])(1\.5|2|3) \*|/ 2(?![\w.])",
+        "slight": r"(?<![\w.])(0\.9|1\.1|0\.1) \*|/ 10(?![\w.])",
+    }
+    for study in studies().values():
+        for claim in study.claims:
+            # "half as much" compares numbers.
+            text = claim.text.replace("as much", "").lower()
+            for name, factor in factors.items():
+                words = "|".join(map(re.escape, tables[name]["words"]))
+                if not re.search(rf"\b({words})\b", text):
+                    continue
+                for one in claim.comparisons:
+                    found = re.search(factor, f"{one.left} {one.right}")
+                    assert found is None, f"{study.key}, {claim.id}: {found}"
