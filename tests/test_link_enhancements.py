@@ -203,6 +203,7 @@ def test_sensitivity_judges_each_variant(study: Study) -> None:
     assert sum(report.summary()["C4"].counts.values()) == 1
     text = markdown.sensitivity(report)
     assert "| C4 |" in text
+    assert "--sensitivity --replications 3 --format markdown" in text
     assert [row["varied"] for row in report.to_dict()["sensitivity"]] == [None, "block of XOR FEC"]
     assert list(study_tables.show_sensitivity(report))
 

@@ -14,6 +14,7 @@ from lasthop.studies.claims import Claim
 from lasthop.studies.paired import PairedCell
 from lasthop.studies.readings import REPLICATIONS, ReadingsReport
 from lasthop.studies.record import original_tally
+from lasthop.studies.sensitivity import REPLICATIONS as SENSITIVITY_REPLICATIONS
 from lasthop.studies.sensitivity import SensitivityReport
 from lasthop.studies.verdicts import Verdict, show
 
@@ -194,10 +195,12 @@ def sensitivity(report: SensitivityReport) -> str:
         )
         for claim, row in summary.items()
     ]
-    command = f"lasthop reproduce {report.study.key}"
+    options = "--sensitivity"
+    if report.replications != SENSITIVITY_REPLICATIONS:
+        options += f" --replications {report.replications}"
     headings = ("claim", "as chosen", *words, "variants with another verdict")
     parts = [
-        f"<!-- Written by `{command} --sensitivity --format markdown`. -->",
+        f"<!-- Written by `lasthop reproduce {report.study.key} {options} --format markdown`. -->",
         f"{report.replications} replications per cell.",
         "## Every claim over all variants",
         _table(headings, rows),
