@@ -99,7 +99,7 @@ impl Bbr3 {
 
     /// CheckFullBWReached().
     pub(super) fn check_full_bw(&mut self, ack: &Ack<'_>) {
-        if self.is_round_over && !ack.sample.is_app_limited {
+        if self.round.is_over && !ack.sample.is_app_limited {
             self.full_bw.check(ack.rate);
             self.full_bw_reached |= self.full_bw.is_reached;
         }
@@ -113,11 +113,11 @@ impl Bbr3 {
             if !self.full_bw_reached {
                 return;
             }
-            self.enter(Phase::Drain { began: self.rounds });
+            self.enter(Phase::Drain { began: self.round.count });
         }
         if let Phase::Drain { began } = self.phase
             && (ack.left <= self.with_budget(self.derived.bdp)
-                || self.rounds > began + DRAIN_ROUNDS)
+                || self.round.count > began + DRAIN_ROUNDS)
         {
             self.go_down();
         }
@@ -132,7 +132,7 @@ impl Bbr3 {
             {
                 self.enter(Phase::Cruise);
             }
-            Phase::Refill if self.is_round_over => self.go_up(ack.rate),
+            Phase::Refill if self.round.is_over => self.go_up(ack.rate),
             Phase::Up => self.check_up(ack),
             _ => {}
         }
@@ -148,7 +148,7 @@ impl Bbr3 {
 
     /// IsTimeToGoDown(), and the transition to DOWN.
     fn check_up(&mut self, ack: &Ack<'_>) {
-        if self.probe.was_too_high && ack.left >= self.inflight_longterm {
+        if self.probe.was_too_high && ack.left >= self.bounds.inflight_longterm {
             self.probe.was_precautionary = true;
         } else if self.is_limited(ack.delivery) {
             // inflight_longterm, not the path, limits the bandwidth.
@@ -165,21 +165,21 @@ impl Bbr3 {
     #[inline]
     pub(super) fn update_min_rtt(&mut self, delivery: &Delivery, left: f64) {
         let now = delivery.now;
-        let is_old = now > self.probe_rtt_at + PROBE_RTT_INTERVAL;
+        let is_old = now > self.min_rtt.probe_at + PROBE_RTT_INTERVAL;
         if let Some(rtt) = delivery.rtt
-            && (is_old || self.probe_rtt.is_none_or(|least| rtt < least))
+            && (is_old || self.min_rtt.probe.is_none_or(|least| rtt < least))
         {
-            (self.probe_rtt, self.probe_rtt_at) = (Some(rtt), now);
+            (self.min_rtt.probe, self.min_rtt.probe_at) = (Some(rtt), now);
         }
-        if let Some(least) = self.probe_rtt
-            && (now > self.min_rtt_at + MIN_RTT_LIFE
-                || self.min_rtt.is_none_or(|known| least < known))
+        if let Some(least) = self.min_rtt.probe
+            && (now > self.min_rtt.at + MIN_RTT_LIFE
+                || self.min_rtt.rtt.is_none_or(|known| least < known))
         {
-            (self.min_rtt, self.min_rtt_at) = (Some(least), self.probe_rtt_at);
+            (self.min_rtt.rtt, self.min_rtt.at) = (Some(least), self.min_rtt.probe_at);
             self.derive();
         }
         let is_there = self.phase.is_probe_rtt();
-        if is_old && !is_there && !self.restarts && self.min_rtt.is_some() {
+        if is_old && !is_there && !self.restarts && self.min_rtt.rtt.is_some() {
             self.save_cwnd();
             self.acks = Acks::Stopping;
             self.start_round();
@@ -204,7 +204,7 @@ impl Bbr3 {
                 self.phase = Phase::ProbeRtt { until, round_over: false };
                 self.start_round();
             }
-            Some(_) if round_over || self.is_round_over => {
+            Some(_) if round_over || self.round.is_over => {
                 self.phase = Phase::ProbeRtt { until, round_over: true };
                 self.check_probe_rtt_done(now);
             }
@@ -218,7 +218,7 @@ impl Bbr3 {
         if now <= until {
             return;
         }
-        self.probe_rtt_at = now;
+        self.min_rtt.probe_at = now;
         self.restore_cwnd();
         self.forget_shortterm();
         if self.full_bw_reached {
@@ -241,9 +241,7 @@ impl Bbr3 {
         self.losses.is_lossy = false;
         self.full_bw = Plateau::default();
         let undo = self.undo;
-        self.bw_shortterm = self.bw_shortterm.max(undo.bw_shortterm);
-        self.inflight_shortterm = self.inflight_shortterm.max(undo.inflight_shortterm);
-        self.inflight_longterm = self.inflight_longterm.max(undo.inflight_longterm);
+        self.bounds.raise_to(undo.bounds);
         self.undo.phase = None;
         self.derive();
         let is_there = self.phase.is_probe_rtt();

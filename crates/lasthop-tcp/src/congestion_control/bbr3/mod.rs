@@ -50,7 +50,7 @@ use super::{Congestion, CongestionControl};
 use cycle::{Cycle, Probe};
 use lasthop_base::schema::keys::table;
 use lasthop_base::units::{Duration, Instant};
-use model::{Ack, Derived, Excess, Losses, Undo};
+use model::{Ack, Bounds, Derived, Excess, Losses, MinRtt, Round, Undo};
 use phase::{Acks, Phase, Plateau, STARTUP_GAIN};
 
 /// Fraction of the volume in flight whose loss indicates that the volume was too high.
@@ -132,39 +132,34 @@ pub struct Bbr3 {
     acks: Acks,
     /// Maximum rates of the previous cycle and of the current one.
     max_bw: [f64; 2],
-    bw_shortterm: f64,
-    inflight_longterm: f64,
-    inflight_shortterm: f64,
+    bounds: Bounds,
     excess: Excess,
     derived: Derived,
     losses: Losses,
     undo: Undo,
-    /// The round trip ends when a segment is acknowledged that was sent after this number of bytes
-    /// had been delivered.
-    next_round: u64,
-    is_round_over: bool,
-    /// Number of completed round trips.
-    rounds: u32,
-    min_rtt: Option<Duration>,
-    min_rtt_at: Instant,
-    /// Minimum RTT of the last 5 s, which triggers PROBE_RTT (probe_rtt_min_delay).
-    probe_rtt: Option<Duration>,
-    probe_rtt_at: Instant,
+    round: Round,
+    min_rtt: MinRtt,
     full_bw: Plateau,
     full_bw_reached: bool,
     cycle: Cycle,
     probe: Probe,
     /// Recovery in progress: the byte whose acknowledgment ends it.
     recovery: Option<u64>,
-    /// Pacing rate in bytes per second; zero before the first sample.
-    rate: f64,
-    /// Minimum volume in flight: `QUANTA` bursts.
-    floor: f64,
+    pacing: Pacing,
     /// Whether no data was in flight after the latest ACK and no segment has been sent since.
     is_idle: bool,
     /// Whether transmission restarted after an idle period, so that PROBE_RTT is not needed.
     restarts: bool,
     latest: Latest,
+}
+
+/// Pacing and the volume that it needs.
+#[derive(Clone, Copy, Debug)]
+struct Pacing {
+    /// Pacing rate in bytes per second; zero before the first sample.
+    rate: f64,
+    /// Minimum volume in flight: `QUANTA` bursts.
+    floor: f64,
 }
 
 /// State after the latest ACK, in bytes.
@@ -189,32 +184,19 @@ impl Bbr3 {
             phase: Phase::Startup,
             acks: Acks::Plain,
             max_bw: [0.0; 2],
-            bw_shortterm: f64::INFINITY,
-            inflight_longterm: f64::INFINITY,
-            inflight_shortterm: f64::INFINITY,
+            bounds: Bounds::NONE,
             excess: Excess::new(),
             derived: Derived::default(),
             losses: Losses::default(),
-            undo: Undo {
-                phase: None,
-                bw_shortterm: f64::INFINITY,
-                inflight_shortterm: f64::INFINITY,
-                inflight_longterm: f64::INFINITY,
-            },
-            next_round: 0,
-            is_round_over: false,
-            rounds: 0,
-            min_rtt: None,
-            min_rtt_at: Instant::ZERO,
-            probe_rtt: None,
-            probe_rtt_at: Instant::ZERO,
+            undo: Undo { phase: None, bounds: Bounds::NONE },
+            round: Round::default(),
+            min_rtt: MinRtt::default(),
             full_bw: Plateau::default(),
             full_bw_reached: false,
             cycle: Cycle { at: Instant::ZERO, wait: Duration::ZERO, rounds: 0 },
             probe: Probe::new(),
             recovery: None,
-            rate: 0.0,
-            floor: 2.0 * QUANTA * segment,
+            pacing: Pacing { rate: 0.0, floor: 2.0 * QUANTA * segment },
             is_idle: false,
             restarts: false,
             latest: Latest::default(),
@@ -237,10 +219,10 @@ impl Bbr3 {
     /// SetPacingRate(), SetSendQuantum().
     #[inline]
     fn set_rate(&mut self, rate: f64) {
-        if rate != self.rate && (self.full_bw_reached || rate > self.rate) {
-            self.rate = rate;
+        if rate != self.pacing.rate && (self.full_bw_reached || rate > self.pacing.rate) {
+            self.pacing.rate = rate;
             let quantum = (rate * QUANTUM_TIME).min(MOST_QUANTUM).max(2.0 * self.segment);
-            self.floor = QUANTA * quantum;
+            self.pacing.floor = QUANTA * quantum;
         }
     }
 
@@ -266,10 +248,10 @@ impl Bbr3 {
         let longterm = match self.phase {
             Phase::Cruise => self.with_headroom(),
             Phase::ProbeRtt { .. } => self.with_headroom().min(self.probe_rtt_cwnd()),
-            Phase::Down | Phase::Refill | Phase::Up => self.inflight_longterm,
+            Phase::Down | Phase::Refill | Phase::Up => self.bounds.inflight_longterm,
             Phase::Startup | Phase::Drain { .. } => f64::INFINITY,
         };
-        larger(smaller(longterm, self.inflight_shortterm), self.least)
+        larger(smaller(longterm, self.bounds.inflight_shortterm), self.least)
     }
 }
 
@@ -281,7 +263,7 @@ impl CongestionControl for Bbr3 {
         let (left, delivered) = (real(delivery.in_flight), real(delivery.delivered));
         self.latest = Latest { now, snd_max, total };
         self.is_idle = delivery.in_flight == 0;
-        (self.is_round_over, self.losses.is_round_over) = (false, false);
+        (self.round.is_over, self.losses.round.is_over) = (false, false);
         let ack = delivery.rate.as_ref().map(|sample| {
             let rate = real(sample.delivered) / real(sample.interval.as_nanos());
             Ack { delivery, sample, rate, left }
@@ -367,6 +349,10 @@ impl CongestionControl for Bbr3 {
     }
 
     fn pacing_rate(&self, srtt: Duration) -> f64 {
-        if self.rate > 0.0 { self.rate } else { STARTUP_GAIN * self.cwnd / srtt.as_secs_f64() }
+        if self.pacing.rate > 0.0 {
+            self.pacing.rate
+        } else {
+            STARTUP_GAIN * self.cwnd / srtt.as_secs_f64()
+        }
     }
 }

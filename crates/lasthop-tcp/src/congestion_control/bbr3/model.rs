@@ -5,7 +5,7 @@ use super::super::sample::{Delivery, LostSegment, RateSample};
 use super::phase::{Acks, Phase};
 use super::{BETA, Bbr3, HEADROOM, LOSS_THRESHOLD, PACING_MARGIN, STARTUP_RANGES};
 use super::{larger, real, smaller};
-use lasthop_base::units::Instant;
+use lasthop_base::units::{Duration, Instant};
 
 /// Length in round trips of the filter of `extra_acked`: the last 10 and the current one.
 const EXTRA_ROUNDS: usize = 11;
@@ -87,10 +87,7 @@ impl Excess {
 /// Losses in a round trip that begins with the first loss.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Losses {
-    /// The round trip ends when a segment is acknowledged that was sent after this number of bytes
-    /// had been delivered.
-    pub next_round: u64,
-    pub is_round_over: bool,
+    pub round: Round,
     pub is_lossy: bool,
     /// Number of sequence number ranges lost in the round trip, and the end of the latest range.
     pub ranges: u32,
@@ -106,9 +103,66 @@ pub(super) struct Losses {
 pub(super) struct Undo {
     /// The phase ended by the losses.
     pub phase: Option<Phase>,
+    pub bounds: Bounds,
+}
+
+/// Bounds of rate and volume in flight, as learnt from losses; infinite if unknown.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
     pub bw_shortterm: f64,
     pub inflight_shortterm: f64,
     pub inflight_longterm: f64,
+}
+
+impl Bounds {
+    /// No bounds.
+    pub const NONE: Self = Bounds {
+        bw_shortterm: f64::INFINITY,
+        inflight_shortterm: f64::INFINITY,
+        inflight_longterm: f64::INFINITY,
+    };
+
+    /// Raises each bound to at least that of `other`.
+    pub fn raise_to(&mut self, other: Bounds) {
+        self.bw_shortterm = self.bw_shortterm.max(other.bw_shortterm);
+        self.inflight_shortterm = self.inflight_shortterm.max(other.inflight_shortterm);
+        self.inflight_longterm = self.inflight_longterm.max(other.inflight_longterm);
+    }
+}
+
+/// A round trip of data.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Round {
+    /// The round trip ends when a segment is acknowledged that was sent after this number of bytes
+    /// had been delivered.
+    pub next: u64,
+    /// Whether the latest ACK has ended a round trip.
+    pub is_over: bool,
+    /// Number of completed round trips.
+    pub count: u32,
+}
+
+impl Round {
+    /// Processes the ACK of a segment sent after `prior_delivered` bytes had been delivered; `total`
+    /// bytes are delivered now. Returns `true` if it ends the round trip.
+    #[inline]
+    pub fn advance(&mut self, prior_delivered: u64, total: u64) -> bool {
+        if prior_delivered >= self.next {
+            *self = Round { next: total, is_over: true, count: self.count + 1 };
+            return true;
+        }
+        false
+    }
+}
+
+/// Filters of the minimum RTT.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct MinRtt {
+    pub rtt: Option<Duration>,
+    pub at: Instant,
+    /// Minimum RTT of the last 5 s, which triggers PROBE_RTT (probe_rtt_min_delay).
+    pub probe: Option<Duration>,
+    pub probe_at: Instant,
 }
 
 impl Bbr3 {
@@ -121,8 +175,8 @@ impl Bbr3 {
     pub(super) fn derive(&mut self) {
         let (pacing, window) = self.phase.gains();
         let highest = self.highest();
-        let bw = highest.min(self.bw_shortterm);
-        let (bdp, highest_bdp, window) = match self.min_rtt {
+        let bw = highest.min(self.bounds.bw_shortterm);
+        let (bdp, highest_bdp, window) = match self.min_rtt.rtt {
             None => (self.initial_cwnd, self.initial_cwnd, self.initial_cwnd),
             Some(min_rtt) => {
                 let nanos = real(min_rtt.as_nanos());
@@ -141,12 +195,12 @@ impl Bbr3 {
 
     /// QuantizationBudget(): at least the minimum volume that hosts need.
     pub(super) fn with_budget(&self, inflight: f64) -> f64 {
-        larger(inflight, self.floor) + self.derived.more
+        larger(inflight, self.pacing.floor) + self.derived.more
     }
 
     /// Returns inflight_longterm less the headroom for other flows.
     pub(super) fn with_headroom(&self) -> f64 {
-        let longterm = self.inflight_longterm;
+        let longterm = self.bounds.inflight_longterm;
         if longterm.is_infinite() {
             return longterm;
         }
@@ -155,12 +209,12 @@ impl Bbr3 {
 
     /// StartRound().
     pub(super) fn start_round(&mut self) {
-        self.next_round = self.latest.total;
+        self.round.next = self.latest.total;
     }
 
     /// ResetShortTermModel().
     pub(super) fn forget_shortterm(&mut self) {
-        (self.bw_shortterm, self.inflight_shortterm) = (f64::INFINITY, f64::INFINITY);
+        (self.bounds.bw_shortterm, self.bounds.inflight_shortterm) = (f64::INFINITY, f64::INFINITY);
         self.derive();
     }
 
@@ -177,14 +231,8 @@ impl Bbr3 {
         let losses = &mut self.losses;
         losses.bw_latest = larger(losses.bw_latest, rate);
         losses.inflight_latest = larger(losses.inflight_latest, real(sample.delivered));
-        if sample.prior_delivered >= losses.next_round {
-            losses.next_round = delivery.total;
-            losses.is_round_over = true;
-        }
-        if sample.prior_delivered >= self.next_round {
-            self.next_round = delivery.total;
-            self.is_round_over = true;
-            self.rounds += 1;
+        losses.round.advance(sample.prior_delivered, delivery.total);
+        if self.round.advance(sample.prior_delivered, delivery.total) {
             self.cycle.rounds += 1;
             self.excess.begin_round(!self.full_bw_reached);
         }
@@ -193,7 +241,7 @@ impl Bbr3 {
             self.max_bw[1] = rate;
             self.derive();
         }
-        if self.losses.is_round_over {
+        if self.losses.round.is_over {
             if self.losses.is_lossy && !self.phase.is_probing() {
                 self.bound_shortterm();
             }
@@ -204,17 +252,24 @@ impl Bbr3 {
     /// InitLowerBounds(), LossLowerBounds(): sets the short-term bounds after a round trip with
     /// losses outside probes.
     fn bound_shortterm(&mut self) {
-        let bw = if self.bw_shortterm.is_finite() { self.bw_shortterm } else { self.highest() };
-        let inflight =
-            if self.inflight_shortterm.is_finite() { self.inflight_shortterm } else { self.cwnd };
-        self.bw_shortterm = self.losses.bw_latest.max(BETA * bw);
-        self.inflight_shortterm = self.losses.inflight_latest.max(BETA * inflight);
+        let bw = if self.bounds.bw_shortterm.is_finite() {
+            self.bounds.bw_shortterm
+        } else {
+            self.highest()
+        };
+        let inflight = if self.bounds.inflight_shortterm.is_finite() {
+            self.bounds.inflight_shortterm
+        } else {
+            self.cwnd
+        };
+        self.bounds.bw_shortterm = self.losses.bw_latest.max(BETA * bw);
+        self.bounds.inflight_shortterm = self.losses.inflight_latest.max(BETA * inflight);
         self.derive();
     }
 
     /// AdvanceLatestDeliverySignals().
     pub(super) fn advance_signals(&mut self, ack: &Ack<'_>) {
-        if self.losses.is_round_over {
+        if self.losses.round.is_over {
             self.losses.bw_latest = ack.rate;
             self.losses.inflight_latest = real(ack.sample.delivered);
             self.losses.ranges = 0;
@@ -225,14 +280,14 @@ impl Bbr3 {
     /// excessive.
     pub(super) fn check_startup_losses(&mut self, ack: &Ack<'_>) {
         let least = if self.has_sack { STARTUP_RANGES } else { 1 };
-        if self.losses.is_round_over
+        if self.losses.round.is_over
             && self.recovery.is_some()
             && self.losses.ranges >= least
             && self.is_ack_too_high(ack)
         {
             self.undo.phase = Some(Phase::Startup);
             self.full_bw_reached = true;
-            self.inflight_longterm = self.derived.bdp.max(self.losses.inflight_latest);
+            self.bounds.inflight_longterm = self.derived.bdp.max(self.losses.inflight_latest);
         }
     }
 
@@ -249,10 +304,10 @@ impl Bbr3 {
 
     /// AdaptLongTermModel(). Returns `true` if the phase has changed.
     pub(super) fn adapt_longterm(&mut self, ack: &Ack<'_>) -> bool {
-        if self.is_round_over && self.acks == Acks::Starting {
+        if self.round.is_over && self.acks == Acks::Starting {
             self.acks = Acks::Feedback;
         }
-        if self.is_round_over && self.acks == Acks::Stopping {
+        if self.round.is_over && self.acks == Acks::Stopping {
             self.acks = Acks::Plain;
             self.probe.has_samples = false;
             if self.phase.is_probe_bw() {
@@ -267,9 +322,9 @@ impl Bbr3 {
                 }
             }
         }
-        if self.inflight_longterm.is_finite() && !self.is_ack_too_high(ack) {
+        if self.bounds.inflight_longterm.is_finite() && !self.is_ack_too_high(ack) {
             let in_flight = real(ack.sample.in_flight_at_send);
-            self.inflight_longterm = larger(self.inflight_longterm, in_flight);
+            self.bounds.inflight_longterm = larger(self.bounds.inflight_longterm, in_flight);
             if self.phase == Phase::Up {
                 self.probe_upward(ack.delivery);
             }
@@ -286,9 +341,9 @@ impl Bbr3 {
         if self.probe.acked >= self.probe.per {
             let grown = (self.probe.acked / self.probe.per).floor();
             self.probe.acked -= grown * self.probe.per;
-            self.inflight_longterm += grown * self.segment;
+            self.bounds.inflight_longterm += grown * self.segment;
         }
-        if self.is_round_over {
+        if self.round.is_over {
             self.raise_slope();
         }
     }
@@ -296,13 +351,13 @@ impl Bbr3 {
     /// Returns `true` if inflight_longterm limits the volume in flight through the window.
     pub(super) fn is_limited(&self, delivery: &Delivery) -> bool {
         let before = real(delivery.in_flight + delivery.delivered);
-        before + self.segment > self.cwnd && self.cwnd >= self.inflight_longterm
+        before + self.segment > self.cwnd && self.cwnd >= self.bounds.inflight_longterm
     }
 
     /// NoteLoss().
     pub(super) fn note_loss(&mut self) {
         if !self.losses.is_lossy {
-            self.losses.next_round = self.latest.total;
+            self.losses.round.next = self.latest.total;
             self.save_state();
         }
         self.losses.is_lossy = true;
@@ -325,7 +380,7 @@ impl Bbr3 {
         self.probe.was_too_high = true;
         self.probe.has_samples = false;
         if !is_app_limited {
-            self.inflight_longterm = in_flight.max(BETA * self.target_inflight());
+            self.bounds.inflight_longterm = in_flight.max(BETA * self.target_inflight());
         }
         if self.phase == Phase::Up {
             self.undo.phase = Some(Phase::Up);
@@ -336,12 +391,7 @@ impl Bbr3 {
     /// SaveStateUponLoss().
     pub(super) fn save_state(&mut self) {
         self.save_cwnd();
-        self.undo = Undo {
-            phase: None,
-            bw_shortterm: self.bw_shortterm,
-            inflight_shortterm: self.inflight_shortterm,
-            inflight_longterm: self.inflight_longterm,
-        };
+        self.undo = Undo { phase: None, bounds: self.bounds };
     }
 }
 

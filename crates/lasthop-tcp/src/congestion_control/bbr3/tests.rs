@@ -14,8 +14,8 @@ fn at(millis: u64) -> Instant {
 fn knows_path(phase: Phase) -> Bbr3 {
     let mut bbr = Bbr3::new(&Config { sack: true, ..any_config() }, 80.0);
     bbr.max_bw = [1e-3, 1e-3];
-    (bbr.min_rtt, bbr.min_rtt_at) = (Some(Duration::from_millis(40)), at(0));
-    (bbr.probe_rtt, bbr.probe_rtt_at) = (bbr.min_rtt, at(0));
+    (bbr.min_rtt.rtt, bbr.min_rtt.at) = (Some(Duration::from_millis(40)), at(0));
+    (bbr.min_rtt.probe, bbr.min_rtt.probe_at) = (bbr.min_rtt.rtt, at(0));
     bbr.full_bw_reached = true;
     bbr.cycle = Cycle { at: at(0), wait: Duration::from_secs(2), rounds: 0 };
     bbr.enter(phase);
@@ -72,12 +72,12 @@ fn the_model_becomes_that_of_the_path() {
     path.run(&mut bbr, 1.0);
     assert!(bbr.phase.is_probe_bw() && bbr.full_bw_reached, "{:?}", bbr.phase);
     assert!((bbr.highest() / 1e-3 - 1.0).abs() < 0.02, "{}", bbr.highest());
-    assert_eq!(bbr.min_rtt, Some(Duration::from_millis(40)));
+    assert_eq!(bbr.min_rtt.rtt, Some(Duration::from_millis(40)));
     let before = path.snd_una;
     path.run(&mut bbr, 3.5);
     let rate = (path.snd_una - before) as f64 / 3.5;
     assert!(rate > 0.95e6, "{rate}");
-    assert!(bbr.inflight_longterm.is_infinite(), "nothing was lost");
+    assert!(bbr.bounds.inflight_longterm.is_infinite(), "nothing was lost");
 }
 
 /// 5 s after the minimum RTT sample, in-flight data falls to half the bandwidth-delay product for
@@ -88,7 +88,7 @@ fn probe_rtt_comes_every_five_seconds() {
     let mut path = Path::new();
     path.run(&mut bbr, 2.0);
     // Less than any later sample.
-    (bbr.probe_rtt, bbr.probe_rtt_at) = (Some(Duration::from_millis(30)), path.now);
+    (bbr.min_rtt.probe, bbr.min_rtt.probe_at) = (Some(Duration::from_millis(30)), path.now);
     path.run(&mut bbr, 4.9);
     assert!(!bbr.phase.is_probe_rtt());
     let mut longest = 0;
@@ -99,7 +99,7 @@ fn probe_rtt_comes_every_five_seconds() {
     }
     assert!((20..=32).contains(&longest), "200 ms and a round trip or two: {longest} times 10 ms");
     assert_eq!(bbr.phase, Phase::Cruise);
-    assert!(bbr.probe_rtt >= Some(Duration::from_millis(40)));
+    assert!(bbr.min_rtt.probe >= Some(Duration::from_millis(40)));
 }
 
 /// Section 5.6.1.
@@ -213,7 +213,7 @@ fn the_window_has_room_for_bunches_and_bursts() {
     assert_eq!(bbr.cwnd(), 91.5);
     for (bytes_a_second, floor) in [(1e6, 6.0 * SIZE), (1e7, 3e4), (1e9, 3.0 * 65_536.0)] {
         bbr.set_rate(bytes_a_second);
-        assert_eq!(bbr.floor, floor, "{bytes_a_second}");
+        assert_eq!(bbr.pacing.floor, floor, "{bytes_a_second}");
     }
     assert_eq!(bbr.with_budget(0.0), 3.0 * 65_536.0);
     bbr.enter(Phase::Up);
@@ -229,19 +229,23 @@ fn two_percent_of_losses_end_a_probe() {
     bbr.probe.has_samples = true;
     bbr.on_lost(&loss(1, 1, 100));
     bbr.on_lost(&loss(2, 2, 100));
-    assert_eq!((bbr.phase, bbr.inflight_longterm), (Phase::Up, f64::INFINITY));
+    assert_eq!((bbr.phase, bbr.bounds.inflight_longterm), (Phase::Up, f64::INFINITY));
     bbr.on_lost(&loss(3, 3, 100));
     let expected = in_flight_at_loss(&loss(3, 3, 100));
     assert!((expected - 98_979.591_836).abs() < 1e-3, "{expected}");
-    assert_eq!((bbr.phase, bbr.inflight_longterm), (Phase::Down, expected));
+    assert_eq!((bbr.phase, bbr.bounds.inflight_longterm), (Phase::Down, expected));
     assert!(bbr.probe.was_too_high);
     bbr.on_lost(&loss(4, 4, 50));
-    assert_eq!(bbr.inflight_longterm, expected);
+    assert_eq!(bbr.bounds.inflight_longterm, expected);
     // At least 0.7 of the target of 40 segments.
     let mut bbr = knows_path(Phase::Up);
     bbr.probe.has_samples = true;
     bbr.on_lost(&loss(1, 1, 20));
-    assert!((bbr.inflight_longterm - 28.0 * SIZE).abs() < 1e-6, "{}", bbr.inflight_longterm);
+    assert!(
+        (bbr.bounds.inflight_longterm - 28.0 * SIZE).abs() < 1e-6,
+        "{}",
+        bbr.bounds.inflight_longterm
+    );
 }
 
 /// Section 5.3.3.6: the UP phase after a lossy one ends at the volume where that phase lost too
@@ -249,7 +253,7 @@ fn two_percent_of_losses_end_a_probe() {
 #[test]
 fn a_probe_after_a_lossy_one_is_careful() {
     let mut bbr = knows_path(Phase::Up);
-    (bbr.probe.was_too_high, bbr.inflight_longterm) = (true, 50.0 * SIZE);
+    (bbr.probe.was_too_high, bbr.bounds.inflight_longterm) = (true, 50.0 * SIZE);
     bbr.acks = Acks::Feedback;
     for (number, in_flight, phase, was_precautionary) in [
         (1, 50, Phase::Up, false), // 49 segments are in flight after the ACK.
@@ -283,7 +287,7 @@ fn losses_bound_the_short_term() {
     for is_mark in [false, true] {
         let mut bbr = knows_path(Phase::Cruise);
         bbr.on_delivery(&ack(1, at(40), 60, 0));
-        assert!(bbr.bw_shortterm.is_infinite());
+        assert!(bbr.bounds.bw_shortterm.is_infinite());
         if is_mark {
             bbr.on_congestion(at(40), Congestion::Ecn, 60.0);
         } else {
@@ -295,12 +299,18 @@ fn losses_bound_the_short_term() {
         slow.rate.as_mut().unwrap().delivered = 20 * SEGMENT;
         let cwnd = bbr.cwnd;
         bbr.on_delivery(&slow);
-        assert!((bbr.bw_shortterm - 0.7e-3).abs() < 1e-9, "{}", bbr.bw_shortterm);
-        assert!((bbr.inflight_shortterm - 0.7 * cwnd).abs() < 1e-6, "{}", bbr.inflight_shortterm);
-        assert!(bbr.cwnd <= bbr.inflight_shortterm);
+        assert!((bbr.bounds.bw_shortterm - 0.7e-3).abs() < 1e-9, "{}", bbr.bounds.bw_shortterm);
+        assert!(
+            (bbr.bounds.inflight_shortterm - 0.7 * cwnd).abs() < 1e-6,
+            "{}",
+            bbr.bounds.inflight_shortterm
+        );
+        assert!(bbr.cwnd <= bbr.bounds.inflight_shortterm);
         bbr.on_delivery(&ack(3, at(2_100), 30, 3));
         assert_eq!(bbr.phase, Phase::Refill);
-        assert!(bbr.bw_shortterm.is_infinite() && bbr.inflight_shortterm.is_infinite());
+        assert!(
+            bbr.bounds.bw_shortterm.is_infinite() && bbr.bounds.inflight_shortterm.is_infinite()
+        );
     }
 }
 
@@ -309,22 +319,22 @@ fn losses_bound_the_short_term() {
 #[test]
 fn inflight_longterm_bounds_and_grows() {
     let mut bbr = knows_path(Phase::Cruise);
-    bbr.inflight_longterm = 60.0 * SIZE;
+    bbr.bounds.inflight_longterm = 60.0 * SIZE;
     bbr.on_delivery(&ack(1, at(40), 40, 0));
     assert_eq!(bbr.cwnd(), 51.0);
     bbr.enter(Phase::Up);
     bbr.cwnd = 60.0 * SIZE;
     bbr.raise_slope();
-    bbr.is_round_over = false;
+    bbr.round.is_over = false;
     for growth in [1.0, 2.0, 4.0] {
-        let (before, per) = (bbr.inflight_longterm, bbr.probe.per);
+        let (before, per) = (bbr.bounds.inflight_longterm, bbr.probe.per);
         assert!((per - bbr.cwnd / growth).abs() < 1e-6, "{per}");
         // A window of ACKs while a full window is in flight.
         for _ in 0..bbr.cwnd().floor() as u64 {
-            bbr.cwnd = bbr.inflight_longterm;
+            bbr.cwnd = bbr.bounds.inflight_longterm;
             bbr.probe_upward(&ack(2, at(50), bbr.cwnd().floor() as u64, 0));
         }
-        let grown = (bbr.inflight_longterm - before) / SIZE;
+        let grown = (bbr.bounds.inflight_longterm - before) / SIZE;
         assert!((grown - growth).abs() <= 1.0, "{growth}: {grown}");
         bbr.raise_slope();
     }
@@ -344,7 +354,7 @@ fn losses_end_startup() {
         }
         bbr.on_delivery(&ack(1, at(40), 100, 2 * places));
         assert_eq!(bbr.phase != Phase::Startup, ends, "{places} {in_recovery}");
-        assert_eq!(bbr.inflight_longterm.is_finite(), ends);
+        assert_eq!(bbr.bounds.inflight_longterm.is_finite(), ends);
     }
 }
 
@@ -373,15 +383,18 @@ fn recoveries_give_the_window_back() {
 fn a_spurious_recovery_is_undone() {
     let mut bbr = knows_path(Phase::Up);
     bbr.probe.has_samples = true;
-    bbr.inflight_longterm = 120.0 * SIZE;
+    bbr.bounds.inflight_longterm = 120.0 * SIZE;
     for place in 1..=3 {
         bbr.on_lost(&loss(place, place, 100));
     }
     assert_eq!(bbr.phase, Phase::Down);
-    (bbr.bw_shortterm, bbr.cwnd) = (0.5e-3, 10.0 * SIZE);
+    (bbr.bounds.bw_shortterm, bbr.cwnd) = (0.5e-3, 10.0 * SIZE);
     bbr.on_spurious();
-    assert_eq!((bbr.phase, bbr.cwnd(), bbr.inflight_longterm), (Phase::Refill, 80.0, 120.0 * SIZE));
-    assert!(bbr.bw_shortterm.is_infinite());
+    assert_eq!(
+        (bbr.phase, bbr.cwnd(), bbr.bounds.inflight_longterm),
+        (Phase::Refill, 80.0, 120.0 * SIZE)
+    );
+    assert!(bbr.bounds.bw_shortterm.is_infinite());
 
     let mut bbr = knows_path(Phase::Startup);
     bbr.full_bw_reached = false;
@@ -393,5 +406,5 @@ fn a_spurious_recovery_is_undone() {
     assert_eq!(bbr.phase, Phase::Drain { began: 1 });
     bbr.on_spurious();
     assert_eq!((bbr.phase, bbr.full_bw_reached), (Phase::Startup, false));
-    assert!(bbr.inflight_longterm.is_infinite());
+    assert!(bbr.bounds.inflight_longterm.is_infinite());
 }
