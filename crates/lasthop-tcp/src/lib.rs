@@ -13,7 +13,8 @@
 //!    DSACK.
 //!
 //! A named TCP is a combination of these, a line of data in [`presets`]. Conventions that differ
-//! between tools are parameters of [`config::Config`], set by a profile.
+//! between tools are parameters of [`config::Config`], set by a profile. Rules that are not
+//! parameters are types of `policy`, which has one table of the profiles.
 //!
 //! Sequence numbers are unwrapped 64-bit byte counts inside the state machines (the SYN is byte 0,
 //! data starts at 1) and 32 bits wide on the wire.

@@ -1,6 +1,23 @@
 //! Rules in which the profiles differ and that are not keys of a scenario. Each policy is a small
 //! `Copy` type in a separate file. [`Policies::of`] is the table of the profiles.
 
+/// Declares a policy of independent rules. RFC 9293 has none of them, Linux has all.
+macro_rules! rules {
+    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $rule:ident,)+ }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug)]
+        pub(crate) struct $name {
+            $($(#[$doc])* pub $rule: bool,)+
+        }
+
+        impl $name {
+            /// RFC 9293 without additional rules.
+            pub const RFC9293: Self = $name { $($rule: false,)+ };
+            /// Linux.
+            pub const LINUX: Self = $name { $($rule: true,)+ };
+        }
+    };
+}
 mod abort;
 mod admission;
 mod handshake;
