@@ -24,7 +24,7 @@ class Convergence:
 
     Attributes:
         time_s: Time from when all flows are active to the first of `hold` consecutive fair steps;
-            NaN if there are none.
+            NaN without such a step.
         index: One row per step in which all flows are active: `time_s`, its start; `jain`, Jain's
             index of the data acknowledged in it; `goodput_bps`, a list, by flow.
         flows: The flows in the order of these lists.

@@ -95,7 +95,7 @@ def split(scenario: Scenario) -> dict[str, Any]:
                 break
     return {
         "scenario": tables,
-        "alternatives": alternatives or [{"label": "as it is", "changes": {}}],
+        "alternatives": alternatives or [{"label": "unchanged", "changes": {}}],
         "seed": seed,
     }
 

@@ -90,7 +90,7 @@ def read_question(body: Any, root: Path) -> Question:
         raise Refused(
             f"invalid value `{seed}` for `seed`: expected a whole number from 0 to {MOST_SEED}"
         )
-    wanted = body.get("alternatives") or [{"label": "as it is", "changes": {}}]
+    wanted = body.get("alternatives") or [{"label": "unchanged", "changes": {}}]
     if not isinstance(wanted, list) or len(wanted) > MOST_ALTERNATIVES:
         raise Refused(f"invalid `alternatives`: expected a list of at most {MOST_ALTERNATIVES}")
     alternatives = []

@@ -83,7 +83,7 @@ def targets(until: Until) -> list[Target]:
     """Parses the argument `until`.
 
     Raises:
-        ValueError: If a target is invalid, or if there is none.
+        ValueError: If a target is invalid, or without a target.
     """
     if isinstance(until, Mapping):
         found = [Target.parse(metric, width) for metric, width in until.items()]

@@ -119,7 +119,7 @@ def _claims(report: Report, decided: Sequence[Verdict]) -> list[str]:
 
 
 def _printed(report: Report) -> str:
-    """Every number that the paper prints beside ours."""
+    """All numbers of the paper, compared with ours."""
     digits = {one.name: one.quantity.digits for one in report.artefacts}
     gains = {one.name for one in report.artefacts if one.has_gains}
     tables = {one.name for one in report.artefacts if one.kind == "table"}
@@ -148,7 +148,7 @@ def _printed(report: Report) -> str:
 
 
 def _record(report: Report) -> list[str]:
-    """What the study does not test, and what was known when it chose."""
+    """Untested sentences of the paper, and numbers that were known when choices were made."""
     study, parts = report.study, []
     if study.untested:
         rows = [(one.where, one.text, one.reason) for one in study.untested]

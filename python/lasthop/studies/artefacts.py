@@ -85,7 +85,7 @@ class Column:
     Attributes:
         name: Its name.
         where: Its coordinates.
-        beside: Name of the column whose model curve it is; empty for any other.
+        beside: Name of the column whose model curve this is; empty for other columns.
         is_model: Whether it is computed by a model.
     """
 

@@ -228,7 +228,7 @@ def _ratios(
 def _pairs(report: ReadingsReport, cells: Sequence[Cell]) -> dict[str, tuple[str, str]]:
     """Returns the pairs of the readings under which the maximum number of orders hold.
 
-    Readings that set a key of a cell to different values exclude each other and are no pair.
+    Readings that set a key of a cell to different values exclude each other and form no pair.
     """
     # Sorting is stable: of readings with equal counts the earlier ones are chosen.
     names = sorted(report.study.readings, key=report.count, reverse=True)[:BEST]

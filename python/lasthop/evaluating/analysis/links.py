@@ -235,7 +235,7 @@ def ideal_selective_repeat(
 
     Args:
         channel: The channel.
-        pdus: PDUs an SDU.
+        pdus: PDUs per SDU.
         limit: Maximum transmissions per PDU; None: no limit.
         spacing: Frames between transmissions of a PDU.
         capacity: PDUs per frame; None: unlimited.

@@ -4,7 +4,7 @@
 |---|---|
 | sequence numbers of received packets | every number between the first and the last; missing ones were lost |
 | `ping` | an echo request, by `icmp_seq`; lost if the request or the reply was |
-| `irtt client -o FILE` | a round trip; `lost` says whether, and in which direction |
+| `irtt client -o FILE` | a round trip; `lost` is the direction in which it was lost, if any |
 | Flent (`.flent`, `.flent.gz`) | a sample of the first series with sequence numbers |
 | capture of Ethernet or IP with RTP | a packet of the busiest RTP stream, by sequence number (RFC 3550) |
 
@@ -183,7 +183,7 @@ def read_rtp(packets: Sequence[bytes], link: int, name: str) -> Record:
 
 
 def _datagrams(packet: bytes, link: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yields the addresses and the payload of a UDP datagram in a packet, if it has one."""
+    """Yields the addresses and the payload of the UDP datagram in a packet, if any."""
     header, kind = LINKS[link]
     if kind is not None:
         ether = packet[kind : kind + 2]

@@ -210,7 +210,7 @@ def _quantile(values: Floats, share: float, level: float) -> Confidence:
     ordered = np.sort(values)
     tail = (1.0 - level) / 2.0
     # The number of samples below the quantile is binomial: x[l] to x[u] covers it unless fewer than
-    # l or more than u are below it. There is no end beyond the samples.
+    # l or more than u are below it. Limits beyond the samples are unknown.
     distribution = special.bdtr(np.arange(n + 1.0), n, share)
     below, above = np.searchsorted(distribution, [tail, 1.0 - tail]).tolist()
     low = float(ordered[below - 1]) if below >= 1 else math.nan
@@ -246,8 +246,8 @@ def function_of_means(
 
     Returns:
         The estimate. If too many resamples have almost no spread, the interval is that of the delta
-        method, corrected for skewness unless symmetric. There is no interval (`method` is empty)
-        for fewer than 10 replications.
+        method, corrected for skewness unless symmetric. Fewer than 10 replications give no interval
+        (`method` is empty).
     """
     check_level(level)
     values = np.asarray(samples, dtype=np.float64)

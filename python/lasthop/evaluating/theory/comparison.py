@@ -54,8 +54,8 @@ class Comparison:
     def inside(self) -> bool | None:
         """Whether theory is inside the 95 % interval, or the interval reaches below a bound.
 
-        None if there is no interval and that decides, or if nothing was seen of what is rare: where
-        all of n replications have 0 a mean of 3/n may be missed.
+        None if the decision needs an interval that does not exist, or for a rare event that was
+        never observed: n replications with 0 are compatible with a mean of 3/n.
         """
         excess = self.difference if self.prediction.is_bound else abs(self.difference)
         if excess <= SAME * abs(self.prediction.value):
@@ -106,7 +106,7 @@ def compare(results: Results, scenario: Scenario | None = None) -> list[Comparis
 
     Args:
         results: Results of a scenario.
-        scenario: That scenario, if `results.scenario` does not say it all: file names in it are
+        scenario: That scenario, if `results.scenario` is incomplete because its file names are
             relative to a folder.
 
     Raises:

@@ -190,7 +190,7 @@ class Hop:
         return int(self.radio["uplink" if self.side == "forward" else "downlink"])
 
     def slotted(self) -> analysis.Channel | None:
-        """The Gilbert–Elliott channel that steps once a slot of time, if it is one."""
+        """The channel as a slotted Gilbert–Elliott chain, or None for other error processes."""
         return _channel(self.errors) if self.errors["kind"] == "slotted-gilbert-elliott" else None
 
     @property
@@ -204,11 +204,11 @@ class Hop:
         return float(self.own["delay"])
 
     def airtime(self, frame: int) -> float:
-        """Seconds that a frame of so many bytes takes."""
+        """Transmission time in s of a frame of `frame` bytes."""
         return 8.0 * frame / float(self.own["rate"])
 
     def frame(self, packet: int) -> int:
-        """Bytes on the air of a packet of so many bytes."""
+        """Size in bytes of the frame of a packet of `packet` bytes."""
         return packet + self.header
 
     def round_trip(self, packet: int) -> float:
@@ -217,11 +217,11 @@ class Hop:
         return there + self.back.airtime(self.control) + self.back.delay
 
     def channel(self) -> analysis.Channel | None:
-        """The Gilbert–Elliott channel that steps once a frame, if it is one."""
+        """The channel as a Gilbert–Elliott chain with one step per frame, or None for other processes."""
         return _channel(self.errors) if self.errors["kind"] == "gilbert-elliott" else None
 
     def loss(self, frame: int) -> float | None:
-        """Long-run loss of frames of so many bytes; None if no formula has it."""
+        """Long-run loss of frames of `frame` bytes, or None without a formula."""
         return frame_loss(self.errors, frame, self.own["rate"])
 
 
@@ -230,7 +230,7 @@ class Network:
     """A resolved point.
 
     Attributes:
-        resolved: What the engine says (`run::resolved`).
+        resolved: The resolved scenario of the engine (`run::resolved`).
         measured: Mean of each metric of a run; empty before it.
     """
 

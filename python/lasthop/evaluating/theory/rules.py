@@ -58,9 +58,9 @@ def predict(network: Network) -> list[Prediction]:
 
 
 def _needs_a_constant_rate(network: Network, prediction: Prediction) -> bool:
-    """Whether a rate that changes is on the way: formulas know one, and its mean is another link.
+    """Whether the path has a rate that changes.
 
-    The share of frames that are lost does not depend on the rate, unless errors come in time.
+    Formulas assume a constant rate, and a link with the mean rate behaves differently. The share of frames that are lost does not depend on the rate, unless errors come in time.
     """
     kind, name, *_ = prediction.metric.split(".")
     if kind == "flow":
@@ -188,9 +188,11 @@ def _residual(network: Network, hop: Hop, flow: str) -> Residual | None:
 
 
 def _full_blocks(network: Network, hop: Hop, packet: int, interval: float | None) -> Hypothesis:
-    """Whether packets so many seconds apart fill blocks before the parity's timer ends; of a link
-    that always has some, they start a frame's air time apart.
-    """  # noqa: D205 - one sentence that needs two lines
+    """Whether packets fill blocks before the parity timer expires.
+
+    Packets arrive every `interval` seconds; None: the link is saturated, and a frame starts when
+    the one before it ends.
+    """
     text = "blocks are full"
     if interval is None:
         return Hypothesis(text, "broken", "the source pauses, and its blocks are cut short")
@@ -202,7 +204,7 @@ def _full_blocks(network: Network, hop: Hop, packet: int, interval: float | None
         timeout = 2.0 * max(steady, default=airtime)
     apart = max(interval, airtime)
     if float(timeout) <= apart * (1.0 + 1e-9):
-        detail = f"parity_timeout is {float(timeout):.4g} s, frames start {apart:.4g} s apart"
+        detail = f"parity_timeout is {float(timeout):.4g} s, a frame starts every {apart:.4g} s"
         return Hypothesis(text, "broken", detail)
     return Hypothesis(text, "met")
 
@@ -313,7 +315,7 @@ def _media_delay(network: Network) -> Iterator[Prediction]:
 
 
 def _throughput(network: Network, hop: Hop, packet: int) -> Throughput | None:
-    """A hop that always has packets of so many bytes to send; None if no formula has it."""
+    """Throughput of a saturated hop with packets of `packet` bytes, or None without a formula."""
     frame = hop.airtime(hop.frame(packet))
     loss, back = hop.loss(hop.frame(packet)), hop.back.loss(hop.control)
     if loss is None or hop.service is not None:

@@ -97,7 +97,7 @@ def _reports(hop: Hop, status: Status) -> tuple[Hypothesis, ...]:
 
 
 def _one_by_one(network: Network, hop: Hop, flow: str, rounds: float) -> tuple[Hypothesis, ...]:
-    """What the chain of one SDU needs that takes so many frames of a radio at most."""
+    """Hypotheses of the chain of one SDU that takes at most `rounds` frames of a radio."""
     assert hop.radio is not None  # noqa: S101 - the channel is in step
     frame, packet = float(hop.radio["frame"]), int(network.flows[flow]["packets"][0])
     pdus = math.ceil(packet / int(hop.protocol["payload"]))
