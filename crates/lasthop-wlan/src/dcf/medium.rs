@@ -1,68 +1,28 @@
-//! The medium of 802.11 stations: channel access and the results of transmissions. Stations without positions
-//! are all in range of each other, as described here. For stations with positions, see `spread`.
+//! The medium of 802.11 stations: stations, directions between them, and one of two schedulers. Stations
+//! without positions are all in range of each other ([`cell`](super::cell)); stations with positions sense and
+//! read the frames within their ranges ([`spread`](super::spread)). The frames of an attempt and their
+//! consequences are the same for both ([`exchange`](super::exchange)).
 //!
-//! ```text
-//!   busy | DIFS |  0  |  1  |  2  |  3  | busy ...             slots of the medium
-//!               ^ base                  ^ end of a backoff: all other counters freeze
+//! The parameter `now` never decreases. After [`Medium::enqueue`] and [`Medium::handle_timeout`] the driver
+//! drains [`Medium::poll_deliver`]. Packets sent in response to a delivery may be enqueued immediately.
 //!
-//!                 deadline: end of a backoff            data received, or
-//!   +------------+ ----------------------> +------+   no response
-//!   | contention |                         | busy | ------------------------+
-//!   +------------+ <---------------------- +------+                         |
-//!          ^        next base, backoffs sampled                             |
-//!          +----------------------------------------------------------------+
-//! ```
-//!
-//! The medium has a single deadline instead of one event per slot. Its idle slots are numbered consecutively,
-//! without regard to busy periods in between. A backoff of b slots that begins at number n ends at n + b, so
-//! that frozen counters need no update. A heap orders the backoffs by their end; waiting and idle stations
-//! cost no processing time. Some stations count from a different time than the others: after a frame that
-//! they could not read, after a timeout, or after an absence. They wait in a short list until the medium is
-//! busy again.
-//!
-//! *Equal slots.* A station cannot sense a transmission that began less than a slot ago: a slot is the time
-//! required to sense the medium and to switch to transmission (9.3.7). All stations whose backoff ends within
-//! a slot after the first one transmit too, and none of their frames can be read. Backoffs that began at the
-//! same time end at multiples of a slot, so stations with equal counters collide.
-//!
-//! *An exchange* (RTS, CTS,) data, acknowledgment is computed when it begins. It cannot be interrupted: SIFS
-//! is shorter than DIFS, and all stations have received the first frame. Waiting times before slots count:
-//!
-//! | after | sender | receiver | others |
-//! |---|---|---|---|
-//! | an acknowledgment | DIFS | DIFS | DIFS |
-//! | data received with errors | timeout, DIFS | EIFS | NAV (SIFS, acknowledgment), DIFS |
-//! | an acknowledgment received with errors | EIFS | DIFS | DIFS |
-//! | an RTS received with errors | timeout, DIFS | EIFS | NAV until it is reset, DIFS |
-//! | a CTS received with errors | EIFS | NAV of the whole exchange, DIFS | NAV of the whole exchange, DIFS |
-//! | colliding frames | timeout or the end of the longest, DIFS | | EIFS |
-//!
-//! A NAV is only ever extended (9.3.2.4). A sender that could not read its CTS may therefore transmit again
-//! while the NAV of that CTS defers the other stations; its frames do not shorten the NAV. A NAV set by an
-//! RTS is reset if no frame follows within 2 SIFS, a CTS and 2 slots. A station that is out of range neither
-//! receives nor transmits; its packets wait.
-//!
-//! Source: IEEE Std 802.11-2012, 9.3 (DCF). The parameter `now` never decreases. After
-//! [`Medium::enqueue`] and [`Medium::handle_timeout`] the driver drains [`Medium::poll_deliver`]. Packets
-//! sent in response to a delivery may be enqueued immediately.
-//!
-//! Limitations: fragments, broadcast, noise at third stations, propagation delay, power save and
-//! association are not modelled.
+//! Source: IEEE Std 802.11-2012, 9.3 (DCF). Limitations: fragments, broadcast, noise at third stations,
+//! propagation delay, power save and association are not modelled.
 
+use super::cell::Cell;
 use super::frames;
 use super::phy::{Phy, Timing};
 use super::posts::Spread;
 use super::report::{
     Delivery, MediumCounters, MediumEvent, Outcome, PairCounters, PairId, StationId,
 };
-use super::station::{Attempt, MacParameters, Station, StationCounters, Waiting};
+use super::station::{MacParameters, Station, StationCounters, Waiting};
 use lasthop_base::packet::Payload;
 use lasthop_base::rng::Stream;
 use lasthop_base::units::{Bytes, Duration, Instant, Rate};
 use lasthop_link::channel::{Channel, ErrorProcess};
 use lasthop_link::queue::{DisciplineCounters, Queue};
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 
 /// A transmitter and a receiver.
 #[derive(Clone, Debug)]
@@ -85,38 +45,6 @@ pub(super) struct Pair {
     pub(super) counters: PairCounters,
 }
 
-/// A station that counts its slots separately.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Apart {
-    pub(super) station: u16,
-    pub(super) base: Instant,
-    pub(super) slots: u32,
-}
-
-/// End of the exchange of one station.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ending {
-    /// Data has been received; the acknowledgment ends at this time.
-    Acknowledged { at: Instant },
-    /// Data has been received, but the acknowledgment is lost; the attempt ends at this time.
-    AckLost { at: Instant },
-    /// Only the header of the data was received without errors; the attempt ends at this time.
-    Damaged { attempt: Attempt, at: Instant },
-    /// No response to data or an RTS.
-    Failed { attempt: Attempt },
-    /// Several stations transmitted.
-    Collided,
-}
-
-/// Meaning of the deadline.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
-    /// The next end of a backoff.
-    Contention,
-    /// An exchange in progress.
-    Busy { ending: Ending, at: Instant },
-}
-
 /// Use of a busy period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Use {
@@ -135,34 +63,16 @@ pub struct Medium<P: Payload> {
     pub(super) stations: Vec<Station<P>>,
     pub(super) pairs: Vec<Pair>,
     pub(super) channels: Vec<Channel>,
-    /// Stations with a frame, ordered by the number of the slot in which their backoff ends: slot,
-    /// station.
-    pub(super) contenders: BinaryHeap<Reverse<u64>>,
-    pub(super) apart: Vec<Apart>,
-    /// Start of slot `base_slot` of the medium.
-    pub(super) base: Instant,
-    pub(super) base_slot: u64,
-    /// End of the NAV of a CTS that its receiver could not read; all other stations defer until
-    /// then.
-    pub(super) nav_until: Instant,
-    pub(super) phase: Phase,
-    /// Transmitters of the exchange in progress, with their start times.
-    pub(super) transmitters: Vec<(u16, Instant)>,
-    /// Last counted busy period: its start, its end and its use.
-    pub(super) newest: (Instant, Instant, Use),
+    /// Channel access of stations without positions.
+    pub(super) cell: Cell,
     pub(super) up: VecDeque<Delivery<P>>,
     pub(super) reports: bool,
     pub(super) events: VecDeque<MediumEvent<P>>,
     pub(super) keeps_outcomes: bool,
     pub(super) outcomes: VecDeque<Outcome<P>>,
     pub(super) counters: MediumCounters,
-    /// State of stations with positions; the slot counts above are then unused.
+    /// Channel access of stations with positions; `cell` is then unused.
     pub(super) spread: Option<Box<Spread>>,
-}
-
-/// Returns the key of a contender in the heap.
-fn contender(slot: u64, station: u16) -> Reverse<u64> {
-    Reverse(slot << 16 | u64::from(station))
 }
 
 impl<P: Payload + Clone> Medium<P> {
@@ -177,14 +87,7 @@ impl<P: Payload + Clone> Medium<P> {
             stations: Vec::new(),
             pairs: Vec::new(),
             channels: Vec::new(),
-            contenders: BinaryHeap::new(),
-            apart: Vec::new(),
-            base: Instant::ZERO + timing.difs(),
-            base_slot: 0,
-            nav_until: Instant::ZERO,
-            phase: Phase::Contention,
-            transmitters: Vec::new(),
-            newest: (Instant::ZERO, Instant::ZERO, Use::Success),
+            cell: Cell::new(&timing),
             up: VecDeque::with_capacity(4),
             reports: false,
             events: VecDeque::new(),
@@ -215,9 +118,7 @@ impl<P: Payload + Clone> Medium<P> {
     ) -> StationId {
         let id = u16::try_from(self.stations.len()).expect("at most 65,536 stations");
         self.stations.push(Station::new(parameters, queue, backoff));
-        self.contenders.reserve(self.stations.len());
-        self.apart.reserve(self.stations.len());
-        self.transmitters.reserve(self.stations.len());
+        self.cell.reserve(self.stations.len());
         StationId(id)
     }
 
@@ -338,68 +239,10 @@ impl<P: Payload + Clone> Medium<P> {
     /// Starts channel access of an idle station that has a new frame.
     fn begin_access(&mut self, now: Instant, index: u16) {
         if self.spread.is_some() {
-            return self.begin_apart(now, index);
-        }
-        let station = &self.stations[usize::from(index)];
-        let (backoff_until, defer_until) = (station.backoff_until, station.defer_until);
-        if let Some(until) = station.away_until(now) {
-            let slots = self.draw(index, until + self.timing.difs());
-            self.apart.push(Apart { station: index, base: until + self.timing.difs(), slots });
-            return;
-        }
-        let from = self.base.max(defer_until);
-        let is_idle = self.phase == Phase::Contention && now >= from;
-        let passed = if self.phase == Phase::Contention { self.passed(now) } else { 0 };
-        if self.base_slot + passed < backoff_until {
-            // The backoff after the previous frame continues.
-            self.contenders.push(contender(backoff_until, index));
-        } else if is_idle {
-            self.transmitters.clear();
-            self.transmitters.push((index, now));
-            self.transmit(now);
+            self.begin_apart(now, index);
         } else {
-            let slots = self.draw(index, from);
-            self.join(index, from, slots);
+            self.begin_in_cell(now, index);
         }
-    }
-
-    /// Returns the number of idle slots since the base.
-    fn passed(&self, now: Instant) -> u64 {
-        now.saturating_since(self.base).as_nanos() / self.timing.slot.as_nanos()
-    }
-
-    /// Samples a backoff whose slots count from `from`.
-    pub(super) fn draw(&mut self, index: u16, from: Instant) -> u32 {
-        let station = &mut self.stations[usize::from(index)];
-        let window = station.contention_window();
-        let slots = station.draw_backoff();
-        if self.reports {
-            let pair = station.current.as_ref().map(|frame| PairId(frame.pair));
-            let station = StationId(index);
-            self.events.push_back(MediumEvent::Backoff { station, pair, from, slots, window });
-        }
-        slots
-    }
-
-    /// Adds a station that waits for `slots` slots, which count from `from`.
-    pub(super) fn join(&mut self, index: u16, from: Instant, slots: u32) {
-        if from == self.base {
-            let until = self.base_slot + u64::from(slots);
-            self.stations[usize::from(index)].backoff_until = until;
-            self.contenders.push(contender(until, index));
-        } else {
-            self.apart.push(Apart { station: index, base: from, slots });
-        }
-    }
-
-    /// Returns the transmission time of a contender.
-    fn time_of(&self, &Reverse(key): &Reverse<u64>) -> Instant {
-        self.base + self.timing.slot * ((key >> 16) - self.base_slot)
-    }
-
-    /// Returns the transmission time of a station that counts separately.
-    fn time_apart(&self, apart: &Apart) -> Instant {
-        apart.base + self.timing.slot * u64::from(apart.slots)
     }
 
     /// Returns the next deadline: the end of a backoff or the result of an exchange.
@@ -407,13 +250,7 @@ impl<P: Payload + Clone> Medium<P> {
         if let Some(spread) = &self.spread {
             return spread.next_timeout();
         }
-        match self.phase {
-            Phase::Busy { at, .. } => at,
-            Phase::Contention => {
-                let first = self.contenders.peek().map_or(Instant::NEVER, |top| self.time_of(top));
-                self.apart.iter().fold(first, |first, apart| first.min(self.time_apart(apart)))
-            }
-        }
+        self.next_in_cell()
     }
 
     /// Processes the deadline if it is due.
@@ -424,78 +261,7 @@ impl<P: Payload + Clone> Medium<P> {
         if self.spread.is_some() {
             return self.handle_due(now);
         }
-        match self.phase {
-            Phase::Busy { ending, .. } => self.finish(now, ending),
-            Phase::Contention => {
-                self.transmitters.clear();
-                self.transmit(now);
-            }
-        }
-    }
-
-    /// Starts a busy period at `now` with the stations in `transmitters` and all stations whose
-    /// backoff ends too soon for them to sense it.
-    fn transmit(&mut self, now: Instant) {
-        let sensed = now + self.timing.slot;
-        while let Some(top) = self.contenders.peek()
-            && self.time_of(top) < sensed
-        {
-            let (at, station) = (self.time_of(top), top.0 as u16);
-            self.contenders.pop();
-            self.start_one(station, at);
-        }
-        let mut place = 0;
-        while place < self.apart.len() {
-            let apart = self.apart[place];
-            let at = self.time_apart(&apart);
-            if at < sensed && self.stations[usize::from(apart.station)].away_until(at).is_none() {
-                self.apart.swap_remove(place);
-                self.transmitters.push((apart.station, at));
-            } else {
-                place += 1;
-            }
-        }
-        // Stations that have left in the meantime resume when they return.
-        self.park(sensed);
-        if self.transmitters.is_empty() {
-            return;
-        }
-        let passed = self.passed(now);
-        self.base_slot += passed;
-        let slot = self.timing.slot.as_nanos();
-        for apart in &mut self.apart {
-            let passed = now.saturating_since(apart.base).as_nanos() / slot;
-            apart.slots = apart.slots.saturating_sub(passed as u32);
-        }
-        match self.transmitters[..] {
-            [(station, start)] => self.exchange(station, start),
-            _ => self.collide(),
-        }
-    }
-
-    /// Transmits for a contender whose backoff has ended, unless it is out of range.
-    fn start_one(&mut self, station: u16, at: Instant) {
-        match self.stations[usize::from(station)].away_until(at) {
-            None => self.transmitters.push((station, at)),
-            Some(until) => {
-                let base = until + self.timing.difs();
-                self.apart.push(Apart { station, base, slots: 0 });
-            }
-        }
-    }
-
-    /// Restarts the backoff of stations that count separately and are out of range at their
-    /// transmission time; it begins when they return.
-    fn park(&mut self, sensed: Instant) {
-        let (slot, difs) = (self.timing.slot, self.timing.difs());
-        for apart in &mut self.apart {
-            let at = apart.base + slot * u64::from(apart.slots);
-            if at < sensed
-                && let Some(until) = self.stations[usize::from(apart.station)].away_until(at)
-            {
-                apart.base = until + difs;
-            }
-        }
+        self.handle_in_cell(now);
     }
 
     /// Returns the next packet delivered over the medium.
@@ -518,16 +284,7 @@ impl<P: Payload + Clone> Medium<P> {
         if let Some(spread) = &self.spread {
             return spread.counters(now, self.counters);
         }
-        let (start, end, used) = self.newest;
-        let left = end.saturating_since(now.max(start)).as_nanos();
-        let mut counters = self.counters;
-        let total = match used {
-            Use::Success => &mut counters.success_time,
-            Use::Collision => &mut counters.collision_time,
-            Use::Error => &mut counters.error_time,
-        };
-        *total = Duration::from_nanos(total.as_nanos() - left);
-        counters
+        self.cell.counters(now, self.counters)
     }
 
     /// Advances the error processes to `now`. No later call starts a frame before `now`.

@@ -2,12 +2,13 @@
 //!
 //! - [`phy`]: rates, preambles and timing as data.
 //! - [`station`]: the state of a station between attempts.
-//! - [`medium`]: the state machine, for stations in range of each other and for stations with
-//!   positions.
+//! - [`medium`]: the state machine; `exchange`, the frame exchange of an attempt, and its two
+//!   schedulers: `cell`, stations in range of each other, and `spread`, stations with positions.
 //! - [`space`]: positions and propagation.
 //! - [`frames`]: lengths and byte form of frames.
 
 mod airtime;
+mod cell;
 mod exchange;
 pub mod frames;
 pub mod medium;

@@ -2,11 +2,12 @@
 //! frames on the medium. Packets are stored elsewhere.
 
 use super::airtime::Airtime;
+use super::exchange::FrameExchange;
 use super::medium::Use;
 use super::phy::Timing;
 use super::report::{AirFrame, MediumCounters};
 use super::space::{Position, Propagation, Reach};
-use lasthop_base::units::{Duration, Instant};
+use lasthop_base::units::Instant;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -28,14 +29,12 @@ pub(super) enum Due {
 /// A frame being transmitted.
 #[derive(Clone, Debug)]
 pub(super) struct OnAir {
-    /// The pair of the exchange.
-    pub pair: u32,
+    pub exchange: FrameExchange,
     pub from: u16,
     pub to: u16,
     pub kind: AirFrame,
     pub start: Instant,
     pub end: Instant,
-    pub reserves: Duration,
     pub is_over: bool,
     /// Stations that sensed the frame but transmitted in the meantime, and therefore did not detect
     /// a frame.
@@ -52,24 +51,21 @@ pub(super) struct Lock {
 /// The response for which a sender waits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiting {
-    pub is_for_cts: bool,
+    pub response: AirFrame,
     pub until: Instant,
 }
 
 /// A frame to be sent SIFS after another frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Answer {
     pub kind: AirFrame,
-    /// The pair of the exchange.
-    pub pair: u32,
-    /// Duration field: the duration of the preceding frame, minus SIFS and the duration of this
-    /// frame.
-    pub reserves: Duration,
+    pub exchange: FrameExchange,
 }
 
 /// An exchange that a station has initiated.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Exchange {
+pub(super) struct Initiated {
+    pub exchange: FrameExchange,
     pub start: Instant,
     /// End of its last frame.
     pub end: Instant,
@@ -101,7 +97,7 @@ pub(super) struct Post {
     pub waiting_turn: u32,
     /// Frame to be sent after SIFS. Until then, the station reads no other frame.
     pub answer: Option<Answer>,
-    pub exchange: Option<Exchange>,
+    pub initiated: Option<Initiated>,
     /// A backoff that has not been reported to the observer: slots and window.
     pub unreported: Option<(u32, u32)>,
 }

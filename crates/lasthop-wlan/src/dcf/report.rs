@@ -1,5 +1,6 @@
 //! Output of a medium: identifiers, deliveries, outcomes, counters and events.
 
+use super::medium::Use;
 use lasthop_base::packet::LinkFate;
 use lasthop_base::schema::metrics::metrics;
 use lasthop_base::units::{Duration, Instant};
@@ -130,6 +131,17 @@ pub struct MediumCounters {
     pub collision_time: Duration,
     /// Time during which the medium was busy with attempts that noise destroyed.
     pub error_time: Duration,
+}
+
+impl MediumCounters {
+    /// Returns the time of one use of the medium.
+    pub(super) fn time_mut(&mut self, used: Use) -> &mut Duration {
+        match used {
+            Use::Success => &mut self.success_time,
+            Use::Collision => &mut self.collision_time,
+            Use::Error => &mut self.error_time,
+        }
+    }
 }
 
 /// Event for an observer, if events are enabled.

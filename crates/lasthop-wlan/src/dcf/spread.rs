@@ -30,10 +30,9 @@
 //!
 //! Source: IEEE Std 802.11-2012, 9.3. Limitations: propagation delay is not modelled; otherwise as in the medium.
 
-use super::frames;
 use super::medium::{Medium, Pair, Use};
 use super::phy::Timing;
-use super::posts::{Answer, Due, Exchange, Lock, OnAir, Spread, Waiting};
+use super::posts::{Answer, Due, Initiated, Lock, OnAir, Spread, Waiting};
 use super::report::{AirFate, AirFrame, MediumEvent, PairId, StationId};
 use super::space::{Position, Propagation};
 use super::station::Attempt;
@@ -149,21 +148,11 @@ impl<P: Payload + Clone> Medium<P> {
             self.plan(spread, index);
             return;
         }
-        post.exchange = Some(Exchange { start: now, end: now, cause: Use::Error });
+        let exchange = self.begin_exchange(index);
+        let post = &mut spread.posts[usize::from(index)];
+        post.initiated = Some(Initiated { exchange, start: now, end: now, cause: Use::Error });
         spread.airtime.open(now);
-        let station = &self.stations[usize::from(index)];
-        let Some(frame) = &station.current else { unreachable!("a plan is that of a frame") };
-        let (pair, has_failed) = (frame.pair, frame.has_failed());
-        let data = AirFrame::Data { sequence: frame.sequence, is_retry: frame.is_retry };
-        let threshold = station.parameters.rts_threshold;
-        let (length, data_time) = self.data_time(index, pair);
-        self.count_attempt(pair, has_failed);
-        let (sifs, ack) = (self.timing.sifs, self.pairs[pair as usize].ack);
-        let (kind, reserves) = match length > threshold {
-            true => (AirFrame::Rts, (sifs + ack) * 2 + sifs + data_time),
-            false => (data, sifs + ack),
-        };
-        self.launch(spread, Answer { kind, pair, reserves }, now);
+        self.launch(spread, Answer { kind: exchange.first(), exchange }, now);
     }
 
     /// Transmits a frame that is due SIFS after the preceding one.
@@ -177,36 +166,16 @@ impl<P: Payload + Clone> Medium<P> {
 
     /// Transmits a frame of the exchange of a pair.
     fn launch(&mut self, spread: &mut Spread, frame: Answer, now: Instant) {
-        let Answer { kind, pair: number, reserves } = frame;
+        let Answer { kind, exchange } = frame;
         let slot = self.timing.slot;
-        let pair = &self.pairs[number as usize];
-        let (sender, receiver, rts, ack) = (pair.from, pair.to, pair.rts, pair.ack);
-        let time = match kind {
-            AirFrame::Rts => rts,
-            AirFrame::Cts | AirFrame::Ack => ack,
-            AirFrame::Data { .. } => {
-                let (length, time) = self.data_time(sender, number);
-                self.count_data(number, length);
-                time
-            }
-        };
-        let is_answer = matches!(kind, AirFrame::Cts | AirFrame::Ack);
-        let (from, to) = if is_answer { (receiver, sender) } else { (sender, receiver) };
+        let Pair { from: sender, to: receiver, .. } = self.pairs[exchange.pair as usize];
+        let (from, to) = if kind.is_response() { (receiver, sender) } else { (sender, receiver) };
+        self.count_frame(&exchange, kind);
         let free = spread.frames.iter().position(|frame| frame.is_over);
         let place = free.unwrap_or(spread.frames.len());
         let missed_by = free.map(|free| std::mem::take(&mut spread.frames[free].missed_by));
-        let (end, missed_by) = (now + time, missed_by.unwrap_or_default());
-        let frame = OnAir {
-            pair: number,
-            from,
-            to,
-            kind,
-            start: now,
-            end,
-            reserves,
-            is_over: false,
-            missed_by,
-        };
+        let (end, missed_by) = (now + exchange.time(kind), missed_by.unwrap_or_default());
+        let frame = OnAir { exchange, from, to, kind, start: now, end, is_over: false, missed_by };
         match free {
             Some(free) => spread.frames[free] = frame,
             None => spread.frames.push(frame),
@@ -251,16 +220,16 @@ impl<P: Payload + Clone> Medium<P> {
     fn end(&mut self, spread: &mut Spread, number: u32, now: Instant) {
         let frame = &mut spread.frames[number as usize];
         frame.is_over = true;
-        let OnAir { pair, from, to, kind, start, end, reserves, .. } = *frame;
+        let OnAir { exchange, from, to, kind, start, end, .. } = *frame;
         let fate = self.fate(spread, number);
-        self.show(pair, kind, [start, end], fate, reserves);
+        self.show(&exchange, kind, [start, end], fate);
         let is_received = fate == AirFate::Received;
-        let is_answer = matches!(kind, AirFrame::Cts | AirFrame::Ack);
-        let sender = if is_answer { to } else { from };
-        if let Some(exchange) = &mut spread.posts[usize::from(sender)].exchange {
-            exchange.end = now;
+        let reserves = exchange.reserves(kind);
+        let sender = if kind.is_response() { to } else { from };
+        if let Some(initiated) = &mut spread.posts[usize::from(sender)].initiated {
+            initiated.end = now;
             if fate == AirFate::Collided {
-                exchange.cause = Use::Collision;
+                initiated.cause = Use::Collision;
             }
         }
         let post = &mut spread.posts[usize::from(from)];
@@ -283,8 +252,7 @@ impl<P: Payload + Clone> Medium<P> {
                 let is_raised = now + reserves > post.nav_until;
                 post.nav_until = post.nav_until.max(now + reserves);
                 if kind == AirFrame::Rts && is_raised {
-                    let Timing { sifs, slot, .. } = self.timing;
-                    let reset = now + sifs * 2 + self.pairs[pair as usize].ack + slot * 2;
+                    let reset = now + exchange.nav_reset(&self.timing);
                     post.nav_reset = Some(reset);
                     spread.due.push(Reverse((reset, Due::NavReset { station })));
                 }
@@ -299,7 +267,7 @@ impl<P: Payload + Clone> Medium<P> {
                 }
             }
             if station == to && is_received {
-                self.receive(spread, (kind, pair, reserves), station, now);
+                self.receive(spread, Answer { kind, exchange }, station, now);
             }
             // A station that waits for a response has received it, or stops waiting at the end of
             // another frame.
@@ -308,13 +276,13 @@ impl<P: Payload + Clone> Medium<P> {
             }
         }
         spread.frames[number as usize].missed_by.clear();
-        if !is_answer {
+        if let Some(response) = exchange.next(kind).filter(|next| next.is_response()) {
             let is_refused = kind == AirFrame::Rts
                 && is_received
-                && !spread.posts[usize::from(to)]
-                    .answer
-                    .is_some_and(|answer| answer.kind == AirFrame::Cts && answer.pair == pair);
-            self.wait(spread, from, [kind == AirFrame::Rts, is_refused], now);
+                && !spread.posts[usize::from(to)].answer.is_some_and(|answer| {
+                    answer.kind == response && answer.exchange.pair == exchange.pair
+                });
+            self.wait(spread, from, (response, is_refused), now);
         }
         for station in 0..spread.posts.len() as u16 {
             self.plan(spread, station);
@@ -323,84 +291,53 @@ impl<P: Payload + Clone> Medium<P> {
 
     /// Returns the outcome of a frame at its receiver.
     fn fate(&mut self, spread: &Spread, number: u32) -> AirFate {
-        let &OnAir { pair, from, to, kind, start, end, .. } = &spread.frames[number as usize];
+        let &OnAir { exchange, from, to, kind, start, end, .. } = &spread.frames[number as usize];
         let is_clean = |lock: Lock| lock.frame == number && lock.is_clean;
         let is_out_of_reach = !spread.reach.link(from, to).is_read
             || self.stations[usize::from(to)].away_until(start).is_some();
-        let back = self.pairs[pair as usize].back.unwrap_or(pair);
         if is_out_of_reach {
             AirFate::Damaged
         } else if !spread.posts[usize::from(to)].lock.is_some_and(is_clean) {
             AirFate::Collided
+        } else if self.is_frame_lost(&exchange, kind, [start, end]) {
+            if matches!(kind, AirFrame::Data { .. }) && self.is_header_readable(&exchange) {
+                self.pass_up_damaged(from);
+            }
+            AirFate::Damaged
         } else {
-            let is_lost = match kind {
-                AirFrame::Rts => self.is_control_lost(pair, start, end, frames::RTS),
-                AirFrame::Cts => self.is_control_lost(back, start, end, frames::CTS),
-                AirFrame::Ack => self.is_control_lost(back, start, end, frames::ACK),
-                AirFrame::Data { .. } => {
-                    let (length, _) = self.data_time(from, pair);
-                    let is_lost = self.is_lost(pair, start, end, length.get());
-                    if is_lost && self.is_header_readable(pair) {
-                        self.pass_up_damaged(from);
-                    }
-                    is_lost
-                }
-            };
-            if is_lost { AirFate::Damaged } else { AirFate::Received }
+            AirFate::Received
         }
     }
 
     /// Processes a frame at its receiver. A CTS or an acknowledgment is ignored if its sender no
     /// longer waits for it (9.3.2.8).
-    fn receive(
-        &mut self,
-        spread: &mut Spread,
-        (kind, pair, reserves): (AirFrame, u32, Duration),
-        station: u16,
-        now: Instant,
-    ) {
-        let Pair { from: sender, ack, .. } = self.pairs[pair as usize];
-        let index = usize::from(station);
-        let (is_cts, sifs) = (kind == AirFrame::Cts, self.timing.sifs);
-        let is_awaited =
-            spread.posts[index].waiting.is_some_and(|waiting| waiting.is_for_cts == is_cts);
-        // Duration field of the frame, minus SIFS and the duration of the response.
-        let left =
-            Duration::from_nanos(reserves.as_nanos().saturating_sub((sifs + ack).as_nanos()));
-        let answer = match kind {
-            AirFrame::Rts => {
-                let is_free = spread.posts[index].nav_until <= now;
-                is_free.then_some((AirFrame::Cts, left))
+    fn receive(&mut self, spread: &mut Spread, frame: Answer, station: u16, now: Instant) {
+        let Answer { kind, exchange } = frame;
+        let post = &mut spread.posts[usize::from(station)];
+        if kind.is_response() {
+            let is_awaited = |waiting: &mut Waiting| waiting.response == kind;
+            if post.waiting.take_if(is_awaited).is_none() {
+                return;
             }
-            AirFrame::Data { .. } => {
-                self.pairs[pair as usize].counters.data_received += 1;
-                self.pass_up(sender);
-                Some((AirFrame::Ack, left))
-            }
-            AirFrame::Cts if is_awaited => {
-                spread.posts[index].waiting = None;
-                let station = &mut self.stations[index];
-                station.on_cts();
-                let Some(frame) = &station.current else { unreachable!("a CTS is for a frame") };
-                let (sequence, is_retry) = (frame.sequence, frame.is_retry);
-                Some((AirFrame::Data { sequence, is_retry }, sifs + ack))
-            }
-            AirFrame::Ack if is_awaited => {
-                spread.posts[index].waiting = None;
-                self.succeed(spread, station, now);
-                None
-            }
-            AirFrame::Cts | AirFrame::Ack => None,
-        };
-        if let Some((kind, reserves)) = answer {
-            let post = &mut spread.posts[index];
-            post.answer = Some(Answer { kind, pair, reserves });
+        }
+        if kind == AirFrame::Rts && post.nav_until > now {
+            return;
+        }
+        self.on_frame_read(&exchange, kind);
+        match kind {
+            AirFrame::Data { .. } => self.pass_up(self.pairs[exchange.pair as usize].from),
+            AirFrame::Ack => self.succeed(spread, station, now),
+            AirFrame::Rts | AirFrame::Cts => {}
+        }
+        if let Some(kind) = exchange.next(kind) {
+            let post = &mut spread.posts[usize::from(station)];
+            post.answer = Some(Answer { kind, exchange });
             // A backoff that was about to end when the frame began is over, but the response is
             // sent first.
             if post.access.take().is_some() {
                 post.slots = 0;
             }
-            spread.push(now + self.timing.sifs, Due::Answer { station });
+            spread.push(now + exchange.sifs, Due::Answer { station });
         }
     }
 
@@ -409,18 +346,18 @@ impl<P: Payload + Clone> Medium<P> {
         &mut self,
         spread: &mut Spread,
         index: u16,
-        [is_for_cts, is_refused]: [bool; 2],
+        (response, is_refused): (AirFrame, bool),
         now: Instant,
     ) {
         let post = &mut spread.posts[usize::from(index)];
-        if let Some(exchange) = &mut post.exchange
+        if let Some(initiated) = &mut post.initiated
             && is_refused
         {
             // The receiver has detected another exchange.
-            exchange.cause = Use::Collision;
+            initiated.cause = Use::Collision;
         }
         let until = now + self.timing.response_timeout;
-        post.waiting = Some(Waiting { is_for_cts, until });
+        post.waiting = Some(Waiting { response, until });
         post.waiting_turn = post.waiting_turn.wrapping_add(1);
         let due = Due::Timeout { station: index, turn: post.waiting_turn };
         spread.push(until, due);
@@ -442,7 +379,7 @@ impl<P: Payload + Clone> Medium<P> {
 
     /// Finishes an acknowledged attempt of a station.
     fn succeed(&mut self, spread: &mut Spread, index: u16, now: Instant) {
-        let Some(exchange) = spread.posts[usize::from(index)].exchange.take() else {
+        let Some(exchange) = spread.posts[usize::from(index)].initiated.take() else {
             unreachable!("an acknowledgment is for an exchange")
         };
         spread.airtime.close(exchange.start, now, Use::Success);
@@ -454,25 +391,17 @@ impl<P: Payload + Clone> Medium<P> {
     /// Finishes a failed attempt of a station.
     fn fail(&mut self, spread: &mut Spread, index: u16, now: Instant) {
         let post = &mut spread.posts[usize::from(index)];
-        let (Some(exchange), Some(waiting)) = (post.exchange.take(), post.waiting.take()) else {
-            unreachable!("who waits has sent something")
+        let (Some(initiated), Some(waiting)) = (post.initiated.take(), post.waiting.take()) else {
+            unreachable!("a station that waits has initiated an exchange")
         };
-        let Exchange { start, end, cause } = exchange;
+        let Initiated { exchange, start, end, cause } = initiated;
         spread.airtime.close(start, end, cause);
-        let station = &self.stations[usize::from(index)];
-        let Some(frame) = &station.current else { unreachable!("an attempt is that of a frame") };
-        let is_long = station.frame_length(&frame.packet) > station.parameters.rts_threshold;
-        let attempt = match waiting.is_for_cts {
-            true => Attempt::NoCts,
-            false => Attempt::NoAck { is_long },
-        };
-        let counters = &mut self.pairs[frame.pair as usize].counters;
+        let attempt = exchange.failed(waiting.response);
         if cause == Use::Collision {
-            counters.collisions += 1;
+            self.pairs[exchange.pair as usize].counters.collisions += 1;
             self.counters.collisions += 1;
         } else {
-            counters.errors += 1;
-            counters.error_time = counters.error_time + end.saturating_since(start);
+            self.count_error(exchange.pair, end.saturating_since(start));
         }
         let delay = self.conclude(index, attempt, now, Duration::ZERO);
         let difs = self.timing.difs();
@@ -483,9 +412,7 @@ impl<P: Payload + Clone> Medium<P> {
 
     /// Selects the frame that a station sends next, and samples its backoff.
     fn next_apart(&mut self, spread: &mut Spread, index: u16, now: Instant) {
-        if self.stations[usize::from(index)].current.is_none() {
-            self.take_next(now, index);
-        }
+        self.has_frame(now, index);
         self.draw_apart(spread, index);
     }
 }

@@ -211,6 +211,13 @@ impl<P: Payload> Station<P> {
         (from <= now).then_some(until)
     }
 
+    /// Returns the frame that the station attempts to send.
+    #[inline]
+    pub fn frame(&self) -> &Current<P> {
+        let Some(frame) = &self.current else { unreachable!("an attempt is that of a frame") };
+        frame
+    }
+
     /// Returns the length of the frame of `packet`.
     pub fn frame_length(&self, packet: &P) -> Bytes {
         Bytes::new(u64::from(packet.wire_bytes()) + self.parameters.header.get())

@@ -1,0 +1,517 @@
+//! Channel access of stations that are all in range of each other, and the results of their
+//! transmissions. Part of the [medium](super::medium); for stations with positions, see
+//! [`spread`](super::spread).
+//!
+//! ```text
+//!   busy | DIFS |  0  |  1  |  2  |  3  | busy ...             slots of the medium
+//!               ^ base                  ^ end of a backoff: all other counters freeze
+//!
+//!                 deadline: end of a backoff            data received, or
+//!   +------------+ ----------------------> +------+   no response
+//!   | contention |                         | busy | ------------------------+
+//!   +------------+ <---------------------- +------+                         |
+//!          ^        next base, backoffs sampled                             |
+//!          +----------------------------------------------------------------+
+//! ```
+//!
+//! The medium has a single deadline instead of one event per slot. Its idle slots are numbered consecutively,
+//! without regard to busy periods in between. A backoff of b slots that begins at number n ends at n + b, so
+//! that frozen counters need no update. A heap orders the backoffs by their end; waiting and idle stations
+//! cost no processing time. Some stations count from a different time than the others: after a frame that
+//! they could not read, after a timeout, or after an absence. They wait in a short list until the medium is
+//! busy again.
+//!
+//! *Equal slots.* A station cannot sense a transmission that began less than a slot ago: a slot is the time
+//! required to sense the medium and to switch to transmission (9.3.7). All stations whose backoff ends within
+//! a slot after the first one transmit too, and none of their frames can be read. Backoffs that began at the
+//! same time end at multiples of a slot, so stations with equal counters collide.
+//!
+//! *An exchange* (RTS, CTS,) data, acknowledgment is computed when it begins. It cannot be interrupted: SIFS
+//! is shorter than DIFS, and all stations have received the first frame. Waiting times before slots count:
+//!
+//! | after | sender | receiver | others |
+//! |---|---|---|---|
+//! | an acknowledgment | DIFS | DIFS | DIFS |
+//! | data received with errors | timeout, DIFS | EIFS | NAV (SIFS, acknowledgment), DIFS |
+//! | an acknowledgment received with errors | EIFS | DIFS | DIFS |
+//! | an RTS received with errors | timeout, DIFS | EIFS | NAV until it is reset, DIFS |
+//! | a CTS received with errors | EIFS | NAV of the whole exchange, DIFS | NAV of the whole exchange, DIFS |
+//! | colliding frames | timeout or the end of the longest, DIFS | | EIFS |
+//!
+//! A NAV is only ever extended (9.3.2.4). A sender that could not read its CTS may therefore transmit again
+//! while the NAV of that CTS defers the other stations; its frames do not shorten the NAV. A NAV set by an
+//! RTS is reset if no frame follows within 2 SIFS, a CTS and 2 slots. A station that is out of range neither
+//! receives nor transmits; its packets wait.
+//!
+//! Source: IEEE Std 802.11-2012, 9.3 (DCF).
+
+use super::exchange::FrameExchange;
+use super::medium::{Medium, Use};
+use super::phy::Timing;
+use super::report::{AirFate, AirFrame, MediumCounters, MediumEvent, PairId, StationId};
+use super::station::Attempt;
+use lasthop_base::packet::Payload;
+use lasthop_base::units::{Duration, Instant};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// A station that counts its slots separately.
+#[derive(Clone, Copy, Debug)]
+struct Apart {
+    station: u16,
+    base: Instant,
+    slots: u32,
+}
+
+/// End of the exchange of one station.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// Data has been received; the acknowledgment ends at this time.
+    Acknowledged { at: Instant },
+    /// Data has been received, but the acknowledgment is lost; the attempt ends at this time.
+    AckLost { attempt: Attempt, at: Instant },
+    /// Only the header of the data was received without errors; the attempt ends at this time.
+    Damaged { attempt: Attempt, at: Instant },
+    /// No response to data or an RTS.
+    Failed { attempt: Attempt },
+    /// Several stations transmitted.
+    Collided,
+}
+
+/// Meaning of the deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The next end of a backoff.
+    Contention,
+    /// An exchange in progress.
+    Busy { ending: Ending, at: Instant },
+}
+
+/// State of channel access.
+#[derive(Clone, Debug)]
+pub(super) struct Cell {
+    /// Stations with a frame, ordered by the number of the slot in which their backoff ends: slot,
+    /// station.
+    contenders: BinaryHeap<Reverse<u64>>,
+    apart: Vec<Apart>,
+    /// Start of slot `base_slot` of the medium.
+    base: Instant,
+    base_slot: u64,
+    /// End of the NAV of a CTS that its receiver could not read; all other stations defer until
+    /// then.
+    nav_until: Instant,
+    phase: Phase,
+    /// Transmitters of the exchange in progress, with their start times.
+    transmitters: Vec<(u16, Instant)>,
+    /// Last counted busy period: its start, its end and its use.
+    newest: (Instant, Instant, Use),
+}
+
+impl Cell {
+    /// Creates an idle medium.
+    pub fn new(timing: &Timing) -> Self {
+        Cell {
+            contenders: BinaryHeap::new(),
+            apart: Vec::new(),
+            base: Instant::ZERO + timing.difs(),
+            base_slot: 0,
+            nav_until: Instant::ZERO,
+            phase: Phase::Contention,
+            transmitters: Vec::new(),
+            newest: (Instant::ZERO, Instant::ZERO, Use::Success),
+        }
+    }
+
+    /// Reserves memory for `stations` stations.
+    pub fn reserve(&mut self, stations: usize) {
+        self.contenders.reserve(stations);
+        self.apart.reserve(stations);
+        self.transmitters.reserve(stations);
+    }
+
+    /// Returns the counters at `now` of a medium that has `counted` the newest busy period to its
+    /// end.
+    pub fn counters(&self, now: Instant, mut counted: MediumCounters) -> MediumCounters {
+        let (start, end, used) = self.newest;
+        let left = end.saturating_since(now.max(start)).as_nanos();
+        let total = counted.time_mut(used);
+        *total = Duration::from_nanos(total.as_nanos() - left);
+        counted
+    }
+}
+
+/// Returns the key of a contender in the heap.
+fn contender(slot: u64, station: u16) -> Reverse<u64> {
+    Reverse(slot << 16 | u64::from(station))
+}
+
+impl<P: Payload + Clone> Medium<P> {
+    /// Starts channel access of an idle station that has a new frame.
+    pub(super) fn begin_in_cell(&mut self, now: Instant, index: u16) {
+        let station = &self.stations[usize::from(index)];
+        let (backoff_until, defer_until) = (station.backoff_until, station.defer_until);
+        if let Some(until) = station.away_until(now) {
+            let slots = self.draw(index, until + self.timing.difs());
+            self.cell.apart.push(Apart { station: index, base: until + self.timing.difs(), slots });
+            return;
+        }
+        let from = self.cell.base.max(defer_until);
+        let is_idle = self.cell.phase == Phase::Contention && now >= from;
+        let passed = if self.cell.phase == Phase::Contention { self.passed(now) } else { 0 };
+        if self.cell.base_slot + passed < backoff_until {
+            // The backoff after the previous frame continues.
+            self.cell.contenders.push(contender(backoff_until, index));
+        } else if is_idle {
+            self.cell.transmitters.clear();
+            self.cell.transmitters.push((index, now));
+            self.transmit(now);
+        } else {
+            let slots = self.draw(index, from);
+            self.join(index, from, slots);
+        }
+    }
+
+    /// Returns the number of idle slots since the base.
+    fn passed(&self, now: Instant) -> u64 {
+        now.saturating_since(self.cell.base).as_nanos() / self.timing.slot.as_nanos()
+    }
+
+    /// Samples a backoff whose slots count from `from`.
+    fn draw(&mut self, index: u16, from: Instant) -> u32 {
+        let station = &mut self.stations[usize::from(index)];
+        let window = station.contention_window();
+        let slots = station.draw_backoff();
+        if self.reports {
+            let pair = station.current.as_ref().map(|frame| PairId(frame.pair));
+            let station = StationId(index);
+            self.events.push_back(MediumEvent::Backoff { station, pair, from, slots, window });
+        }
+        slots
+    }
+
+    /// Adds a station that waits for `slots` slots, which count from `from`.
+    fn join(&mut self, index: u16, from: Instant, slots: u32) {
+        if from == self.cell.base {
+            let until = self.cell.base_slot + u64::from(slots);
+            self.stations[usize::from(index)].backoff_until = until;
+            self.cell.contenders.push(contender(until, index));
+        } else {
+            self.cell.apart.push(Apart { station: index, base: from, slots });
+        }
+    }
+
+    /// Returns the transmission time of a contender.
+    fn time_of(&self, &Reverse(key): &Reverse<u64>) -> Instant {
+        self.cell.base + self.timing.slot * ((key >> 16) - self.cell.base_slot)
+    }
+
+    /// Returns the transmission time of a station that counts separately.
+    fn time_apart(&self, apart: &Apart) -> Instant {
+        apart.base + self.timing.slot * u64::from(apart.slots)
+    }
+
+    /// Returns the next deadline: the end of a backoff or the result of an exchange.
+    pub(super) fn next_in_cell(&self) -> Instant {
+        match self.cell.phase {
+            Phase::Busy { at, .. } => at,
+            Phase::Contention => {
+                let first =
+                    self.cell.contenders.peek().map_or(Instant::NEVER, |top| self.time_of(top));
+                self.cell.apart.iter().fold(first, |first, apart| first.min(self.time_apart(apart)))
+            }
+        }
+    }
+
+    /// Processes the deadline.
+    pub(super) fn handle_in_cell(&mut self, now: Instant) {
+        match self.cell.phase {
+            Phase::Busy { ending, .. } => self.finish(now, ending),
+            Phase::Contention => {
+                self.cell.transmitters.clear();
+                self.transmit(now);
+            }
+        }
+    }
+
+    /// Starts a busy period at `now` with the stations in `transmitters` and all stations whose
+    /// backoff ends too soon for them to sense it.
+    fn transmit(&mut self, now: Instant) {
+        let sensed = now + self.timing.slot;
+        while let Some(top) = self.cell.contenders.peek()
+            && self.time_of(top) < sensed
+        {
+            let (at, station) = (self.time_of(top), top.0 as u16);
+            self.cell.contenders.pop();
+            self.start_one(station, at);
+        }
+        let mut place = 0;
+        while place < self.cell.apart.len() {
+            let apart = self.cell.apart[place];
+            let at = self.time_apart(&apart);
+            if at < sensed && self.stations[usize::from(apart.station)].away_until(at).is_none() {
+                self.cell.apart.swap_remove(place);
+                self.cell.transmitters.push((apart.station, at));
+            } else {
+                place += 1;
+            }
+        }
+        // Stations that have left in the meantime resume when they return.
+        self.park(sensed);
+        if self.cell.transmitters.is_empty() {
+            return;
+        }
+        let passed = self.passed(now);
+        self.cell.base_slot += passed;
+        let slot = self.timing.slot.as_nanos();
+        for apart in &mut self.cell.apart {
+            let passed = now.saturating_since(apart.base).as_nanos() / slot;
+            apart.slots = apart.slots.saturating_sub(passed as u32);
+        }
+        match self.cell.transmitters[..] {
+            [(station, start)] => self.exchange(station, start),
+            _ => self.collide(),
+        }
+    }
+
+    /// Transmits for a contender whose backoff has ended, unless it is out of range.
+    fn start_one(&mut self, station: u16, at: Instant) {
+        match self.stations[usize::from(station)].away_until(at) {
+            None => self.cell.transmitters.push((station, at)),
+            Some(until) => {
+                let base = until + self.timing.difs();
+                self.cell.apart.push(Apart { station, base, slots: 0 });
+            }
+        }
+    }
+
+    /// Restarts the backoff of stations that count separately and are out of range at their
+    /// transmission time; it begins when they return.
+    fn park(&mut self, sensed: Instant) {
+        let (slot, difs) = (self.timing.slot, self.timing.difs());
+        for apart in &mut self.cell.apart {
+            let at = apart.base + slot * u64::from(apart.slots);
+            if at < sensed
+                && let Some(until) = self.stations[usize::from(apart.station)].away_until(at)
+            {
+                apart.base = until + difs;
+            }
+        }
+    }
+
+    /// Computes the exchange of a single station that transmits from `start`.
+    fn exchange(&mut self, index: u16, start: Instant) {
+        let exchange = self.begin_exchange(index);
+        let to = self.pairs[exchange.pair as usize].to;
+        let is_there = self.stations[usize::from(to)].away_until(start).is_none();
+        // `before`: end of the preceding frame.
+        let (mut kind, mut before, mut at) = (exchange.first(), start, start);
+        loop {
+            let end = at + exchange.time(kind);
+            self.count_frame(&exchange, kind);
+            let is_lost = self.is_frame_lost(&exchange, kind, [at, end]) || !is_there;
+            let fate = if is_lost { AirFate::Damaged } else { AirFate::Received };
+            self.show(&exchange, kind, [at, end], fate);
+            if is_lost {
+                return self.lose(index, &exchange, kind, [start, before, end], is_there);
+            }
+            self.on_frame_read(&exchange, kind);
+            let Some(next) = exchange.next(kind) else {
+                self.count_from(end + self.timing.difs());
+                self.account(start, end, Use::Success);
+                let ending = Ending::Acknowledged { at: end };
+                self.cell.phase = Phase::Busy { ending, at: before };
+                return;
+            };
+            (kind, before, at) = (next, end, end + exchange.sifs);
+        }
+    }
+
+    /// Ends an exchange with the loss of a frame: defers all stations as the table of waiting times
+    /// states. The exchange has begun at `start`; `before` is the end of the frame before the
+    /// lost one.
+    fn lose(
+        &mut self,
+        index: u16,
+        exchange: &FrameExchange,
+        kind: AirFrame,
+        [start, before, end]: [Instant; 3],
+        is_there: bool,
+    ) {
+        let (difs, eifs) = (self.timing.difs(), self.timing.eifs());
+        let timeout = end + self.timing.response_timeout;
+        let reserved = end + exchange.reserves(kind);
+        let others = match kind {
+            AirFrame::Rts => {
+                // The NAV is reset if this RTS has set it.
+                if reserved > self.cell.nav_until {
+                    self.cell.nav_until = Instant::ZERO;
+                }
+                end + exchange.nav_reset(&self.timing)
+            }
+            AirFrame::Cts => {
+                self.cell.nav_until = self.cell.nav_until.max(reserved);
+                reserved
+            }
+            AirFrame::Data { .. } | AirFrame::Ack => reserved,
+        };
+        self.count_from(others + difs);
+        self.account(start, end, Use::Error);
+        let attempt = exchange.failed(kind);
+        if kind.is_response() {
+            self.stations[usize::from(index)].defer_until = end + eifs;
+            self.cell.phase = match kind {
+                AirFrame::Ack => {
+                    let ending = Ending::AckLost { attempt, at: end };
+                    Phase::Busy { ending, at: before }
+                }
+                _ => Phase::Busy { ending: Ending::Failed { attempt }, at: end },
+            };
+            return;
+        }
+        if is_there {
+            self.defer(self.pairs[exchange.pair as usize].to, end + eifs);
+        }
+        self.stations[usize::from(index)].defer_until = timeout + difs;
+        // Other stations may transmit from the base. A sender with a longer timeout counts its
+        // slots separately.
+        let over = timeout.min(self.cell.base);
+        let is_data = matches!(kind, AirFrame::Data { .. });
+        self.cell.phase = if is_data && is_there && self.is_header_readable(exchange) {
+            Phase::Busy { ending: Ending::Damaged { attempt, at: over }, at: end }
+        } else {
+            Phase::Busy { ending: Ending::Failed { attempt }, at: over }
+        };
+    }
+
+    /// Computes the collision of several stations.
+    fn collide(&mut self) {
+        let Timing { response_timeout, .. } = self.timing;
+        let (difs, eifs) = (self.timing.difs(), self.timing.eifs());
+        let mut busy = [Instant::NEVER, Instant::ZERO];
+        for place in 0..self.cell.transmitters.len() {
+            let (index, start) = self.cell.transmitters[place];
+            let exchange = self.begin_exchange(index);
+            let kind = exchange.first();
+            let end = start + exchange.time(kind);
+            self.pairs[exchange.pair as usize].counters.collisions += 1;
+            self.count_frame(&exchange, kind);
+            self.show(&exchange, kind, [start, end], AirFate::Collided);
+            self.stations[usize::from(index)].defer_until = end + response_timeout;
+            busy = [busy[0].min(start), busy[1].max(end)];
+        }
+        self.counters.collisions += 1;
+        self.account(busy[0], busy[1], Use::Collision);
+        self.count_from(busy[1] + eifs);
+        // No station may transmit before the result is known. If the sender of a short frame
+        // resumes earlier, the result of a longer frame is computed in advance.
+        let mut first = self.cell.base.min(busy[1] + response_timeout);
+        for &(index, _) in &self.cell.transmitters {
+            let station = &mut self.stations[usize::from(index)];
+            station.defer_until = busy[1].max(station.defer_until) + difs;
+            first = first.min(station.defer_until);
+        }
+        self.cell.phase = Phase::Busy { ending: Ending::Collided, at: first };
+    }
+
+    /// Records that the medium is busy from `start` to `end`.
+    fn account(&mut self, start: Instant, end: Instant, used: Use) {
+        let total = self.counters.time_mut(used);
+        *total = *total + end.saturating_since(start);
+        self.cell.newest = (start, end, used);
+    }
+
+    /// Resumes the count of slots at `base`, or when the NAV has ended.
+    fn count_from(&mut self, base: Instant) {
+        self.cell.base = base.max(self.cell.nav_until + self.timing.difs());
+    }
+
+    /// Defers a receiver of a damaged frame, which counts its slots later than the others.
+    fn defer(&mut self, index: u16, until: Instant) {
+        self.stations[usize::from(index)].defer_until = until;
+        if until != self.cell.base && self.stations[usize::from(index)].current.is_some() {
+            // The station waits with the others, or already counts separately.
+            let key = |entry: &Reverse<u64>| entry.0 as u16 == index;
+            if let Some(&Reverse(entry)) = self.cell.contenders.iter().find(|entry| key(entry)) {
+                self.cell.contenders.retain(|entry| !key(entry));
+                let slots = (entry >> 16).saturating_sub(self.cell.base_slot) as u32;
+                self.cell.apart.push(Apart { station: index, base: until, slots });
+            } else if let Some(apart) =
+                self.cell.apart.iter_mut().find(|known| known.station == index)
+            {
+                apart.base = apart.base.max(until);
+            }
+        }
+    }
+
+    /// Applies the result of an exchange.
+    fn finish(&mut self, now: Instant, ending: Ending) {
+        let (station, _) = self.cell.transmitters[0];
+        match ending {
+            Ending::Acknowledged { at } => {
+                self.pass_up(station);
+                self.release();
+                // Not from `base`: the sender of data after an unread CTS has no NAV.
+                let from = at + self.timing.difs();
+                self.settle(now, station, Attempt::Acknowledged, [at, from]);
+            }
+            Ending::AckLost { attempt, at } => {
+                self.pass_up(station);
+                self.cell.phase = Phase::Busy { ending: Ending::Failed { attempt }, at };
+            }
+            Ending::Damaged { attempt, at } => {
+                self.pass_up_damaged(station);
+                self.cell.phase = Phase::Busy { ending: Ending::Failed { attempt }, at };
+            }
+            Ending::Failed { attempt } => {
+                self.release();
+                let (start, end, _) = self.cell.newest;
+                let pair = self.stations[usize::from(station)].frame().pair;
+                self.count_error(pair, end.saturating_since(start));
+                let from = self.stations[usize::from(station)].defer_until;
+                self.settle(now, station, attempt, [now, from]);
+            }
+            Ending::Collided => {
+                self.release();
+                for place in 0..self.cell.transmitters.len() {
+                    let (index, _) = self.cell.transmitters[place];
+                    let exchange = self.exchange_of(index);
+                    let attempt = exchange.failed(exchange.first());
+                    let from = self.stations[usize::from(index)].defer_until;
+                    self.settle(now, index, attempt, [now, from]);
+                }
+            }
+        }
+    }
+
+    /// Resumes the count of slots. Stations that counted separately join the others, unless they
+    /// are later.
+    fn release(&mut self) {
+        self.cell.phase = Phase::Contention;
+        let mut place = 0;
+        while place < self.cell.apart.len() {
+            let Apart { station, base, slots } = self.cell.apart[place];
+            if base <= self.cell.base {
+                self.cell.apart.swap_remove(place);
+                self.join(station, self.cell.base, slots);
+            } else {
+                place += 1;
+            }
+        }
+    }
+
+    /// Finishes an attempt of a station and starts the next attempt, if any, of this frame or the
+    /// next one. `until`: end of the acknowledgment; `from`: start of the station's slots.
+    fn settle(&mut self, now: Instant, index: u16, attempt: Attempt, [until, from]: [Instant; 2]) {
+        let (start, end, _) = self.cell.newest;
+        let delay = self.conclude(index, attempt, until, end.saturating_since(start));
+        let from = delay.map_or(from, |delay| from.max(until + delay));
+        let has_frame = self.has_frame(now, index);
+        let slots = self.draw(index, from);
+        if has_frame {
+            self.join(index, from, slots);
+        } else {
+            self.stations[usize::from(index)].backoff_until =
+                self.cell.base_slot + u64::from(slots);
+        }
+    }
+}
