@@ -43,150 +43,84 @@ pub enum LinkEvent {
     },
 }
 
-/// Always-on counters of one endpoint.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LinkCounters {
-    /// Data frames sent for the first time.
-    pub data_frames: u64,
-    /// Data frames retransmitted.
-    pub retransmissions: u64,
-    /// Stand-alone acknowledgments sent.
-    pub acks: u64,
-    /// Negative acknowledgments sent.
-    pub nacks: u64,
-    /// Expiries of a retransmission timer.
-    pub timeouts: u64,
-    /// Data frames received more than once.
-    pub duplicates: u64,
-    /// Data frames dropped by the receiver: out of sequence or beyond the window.
-    pub discarded: u64,
-    /// Frames discarded by their sender.
-    pub abandoned: u64,
-    /// Missing frames for which the receiver no longer waits.
-    pub skipped: u64,
-    /// Keep-alives sent.
-    pub keepalives: u64,
-    /// Parity frames sent.
-    pub parities: u64,
-    /// Frames recovered from redundancy.
-    pub recovered: u64,
-    /// Status reports sent.
-    pub statuses: u64,
-    /// Requests for a status report sent.
-    pub polls: u64,
-    /// Packets acknowledged or discarded by their sender.
-    pub packets: u64,
-    /// Packets discarded by their sender, included in `packets`.
-    pub packets_abandoned: u64,
+/// Declares the counters of an endpoint, and the metrics that report them.
+macro_rules! link_counters {
+    ($(
+        #[doc = $about:literal]
+        $metrics:ident {
+            $(#[doc = $doc:literal] $counter:ident: $label:literal, $preferred:ident;)+
+        }
+    )+) => {
+        /// Counters of one endpoint, which are always enabled.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct LinkCounters {
+            $($(#[doc = $doc] pub $counter: u64,)+)+
+        }
+
+        impl LinkCounters {
+            /// Returns the sums of the counters of two endpoints.
+            pub fn plus(self, other: Self) -> Self {
+                LinkCounters { $($($counter: self.$counter + other.$counter,)+)+ }
+            }
+        }
+
+        $(
+            metrics! {
+                #[doc = $about]
+                pub struct $metrics {
+                    $(#[doc = $doc] $counter: $label, Count, $preferred, Sum;)+
+                }
+            }
+
+            impl From<&LinkCounters> for $metrics {
+                fn from(link: &LinkCounters) -> Self {
+                    $metrics { $($counter: link.$counter as f64,)+ }
+                }
+            }
+        )+
+    };
 }
 
-metrics! {
+link_counters! {
     /// Counters of the sending half of a link endpoint.
-    pub struct SenderMetrics {
+    SenderMetrics {
         /// Data frames sent for the first time.
-        data_frames: "Data frames", Count, Neither, Sum;
+        data_frames: "Data frames", Neither;
         /// Data frames retransmitted.
-        retransmissions: "Retransmissions", Count, Lower, Sum;
+        retransmissions: "Retransmissions", Lower;
         /// Separate ACKs sent.
-        acks: "ACKs", Count, Neither, Sum;
+        acks: "ACKs", Neither;
         /// Negative ACKs sent.
-        nacks: "NACKs", Count, Neither, Sum;
+        nacks: "NACKs", Neither;
         /// Expiries of the retransmission timer.
-        timeouts: "Timeouts", Count, Lower, Sum;
+        timeouts: "Timeouts", Lower;
         /// Frames discarded after the retry limit.
-        abandoned: "Abandoned", Count, Lower, Sum;
+        abandoned: "Abandoned", Lower;
         /// Keep-alive frames sent.
-        keepalives: "Keepalives", Count, Neither, Sum;
+        keepalives: "Keepalives", Neither;
         /// Parity frames sent.
-        parities: "Parities", Count, Neither, Sum;
+        parities: "Parities", Neither;
     }
-}
-
-metrics! {
     /// Counters of a link endpoint that segments packets.
-    pub struct PacketMetrics {
+    PacketMetrics {
         /// Packets acknowledged or discarded.
-        packets: "Packets", Count, Neither, Sum;
+        packets: "Packets", Neither;
         /// Packets discarded after the retry limit.
-        packets_abandoned: "Packets abandoned", Count, Lower, Sum;
+        packets_abandoned: "Packets abandoned", Lower;
         /// Requests for a status report sent.
-        polls: "Polls", Count, Neither, Sum;
+        polls: "Polls", Neither;
         /// Status reports sent.
-        statuses: "Statuses", Count, Neither, Sum;
+        statuses: "Statuses", Neither;
     }
-}
-
-metrics! {
     /// Counters of the receiving half of a link endpoint.
-    pub struct ReceiverMetrics {
+    ReceiverMetrics {
         /// Frames received more than once.
-        duplicates: "Duplicates", Count, Lower, Sum;
+        duplicates: "Duplicates", Lower;
         /// Data frames dropped by the receiver: out of sequence or beyond the window.
-        discarded: "Discarded", Count, Lower, Sum;
+        discarded: "Discarded", Lower;
         /// Frames recovered from redundancy.
-        recovered: "Recovered", Count, Neither, Sum;
+        recovered: "Recovered", Neither;
         /// Missing frames for which the receiver no longer waits.
-        skipped: "Skipped", Count, Lower, Sum;
-    }
-}
-
-impl From<&LinkCounters> for SenderMetrics {
-    fn from(link: &LinkCounters) -> Self {
-        SenderMetrics {
-            data_frames: link.data_frames as f64,
-            retransmissions: link.retransmissions as f64,
-            acks: link.acks as f64,
-            nacks: link.nacks as f64,
-            timeouts: link.timeouts as f64,
-            abandoned: link.abandoned as f64,
-            keepalives: link.keepalives as f64,
-            parities: link.parities as f64,
-        }
-    }
-}
-
-impl From<&LinkCounters> for PacketMetrics {
-    fn from(link: &LinkCounters) -> Self {
-        PacketMetrics {
-            packets: link.packets as f64,
-            packets_abandoned: link.packets_abandoned as f64,
-            polls: link.polls as f64,
-            statuses: link.statuses as f64,
-        }
-    }
-}
-
-impl From<&LinkCounters> for ReceiverMetrics {
-    fn from(link: &LinkCounters) -> Self {
-        ReceiverMetrics {
-            duplicates: link.duplicates as f64,
-            discarded: link.discarded as f64,
-            recovered: link.recovered as f64,
-            skipped: link.skipped as f64,
-        }
-    }
-}
-
-impl LinkCounters {
-    /// Returns the sums of the counters of two endpoints.
-    pub fn plus(self, other: Self) -> Self {
-        LinkCounters {
-            data_frames: self.data_frames + other.data_frames,
-            retransmissions: self.retransmissions + other.retransmissions,
-            acks: self.acks + other.acks,
-            nacks: self.nacks + other.nacks,
-            timeouts: self.timeouts + other.timeouts,
-            duplicates: self.duplicates + other.duplicates,
-            discarded: self.discarded + other.discarded,
-            abandoned: self.abandoned + other.abandoned,
-            skipped: self.skipped + other.skipped,
-            keepalives: self.keepalives + other.keepalives,
-            parities: self.parities + other.parities,
-            recovered: self.recovered + other.recovered,
-            statuses: self.statuses + other.statuses,
-            polls: self.polls + other.polls,
-            packets: self.packets + other.packets,
-            packets_abandoned: self.packets_abandoned + other.packets_abandoned,
-        }
+        skipped: "Skipped", Lower;
     }
 }
