@@ -107,7 +107,7 @@ def test_broken_json_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]
             ["--until", "*.goodput=3%"],
             "unknown metric `*.goodput` for `--until`; did you mean `flow",
         ),
-        (["--set", "link.wireless.errors.loss=nan"], "link.wireless.errors.loss: found nan; expect"),
+        (["--set", "link.wireless.errors.loss=nan"], "link.wireless.errors.loss: found nan;"),
         (["--set", f"run.seed={2**63}"], f"run.seed: found {2**63}; expected a number from -2^63"),
     ],
 )

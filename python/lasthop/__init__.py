@@ -5,8 +5,8 @@
     >>> results = lasthop.run(scenario, replications=30)              # doctest: +SKIP
     >>> results.summary()                                             # doctest: +SKIP
 
-Units: times in seconds, rates in bit/s and sizes in bytes, except where the name of a column ends in
-another unit.
+Units: times in seconds, rates in bit/s and sizes in bytes, except where the name of a column ends
+in another unit.
 
 Names are imported when they are first used: Polars and NumPy take a quarter of a second, and
 `lasthop --help` needs neither.

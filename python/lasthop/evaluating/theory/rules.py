@@ -60,7 +60,8 @@ def predict(network: Network) -> list[Prediction]:
 def _needs_a_constant_rate(network: Network, prediction: Prediction) -> bool:
     """Whether the path has a rate that changes.
 
-    Formulas assume a constant rate, and a link with the mean rate behaves differently. The share of frames that are lost does not depend on the rate, unless errors come in time.
+    Formulas assume a constant rate, and a link with the mean rate behaves differently. The
+    fraction of lost frames does not depend on the rate, unless errors are a process in time.
     """
     kind, name, *_ = prediction.metric.split(".")
     if kind == "flow":
