@@ -7,14 +7,14 @@ use lasthop_base::units::{Duration, Instant};
 
 /// Estimates the RTT and computes the retransmission timeout.
 ///
-/// [`RttPolicy::Rfc6298`]: SRTT and RTTVAR in nanoseconds, gains 1/8 and 1/4, `RTO = max(min_rto,
+/// Profile `rfc`: SRTT and RTTVAR in nanoseconds, gains 1/8 and 1/4, `RTO = max(min_rto,
 /// SRTT + max(G, 4 RTTVAR))`, doubled per timeout up to `max_rto`.
 ///
-/// [`RttPolicy::Ns2`]: all values in whole ticks of the clock, SRTT scaled by 8 and RTTVAR by 4.
+/// Profile `ns-2`: all values in whole ticks of the clock, SRTT scaled by 8 and RTTVAR by 4.
 /// The minimum is applied before the backoff factor. Beyond a factor of 8, SRTT is added to RTTVAR
 /// and reset.
 ///
-/// [`RttPolicy::Linux`]: RFC 6298 in nanoseconds with a different RTTVAR. It is the maximum of
+/// Profile `linux`: RFC 6298 in nanoseconds with a different RTTVAR. It is the maximum of
 /// the mean deviation in a round trip of data, at least `min_rto`. It decreases by 1/4 of the
 /// difference once per round trip. A sample below SRTT increases the deviation with only 1/8 of the
 /// usual gain. `RTO = SRTT + RTTVAR`.
@@ -58,7 +58,7 @@ const NS2_INITIAL_RTTVAR_SECS: u64 = 12;
 
 impl RttEstimator {
     /// Creates an estimator. `boot_offset` is the phase of the host's clock within one tick, used
-    /// only with [`RttPolicy::Ns2`].
+    /// only by profile `ns-2`.
     pub fn new(config: &Config, boot_offset: Duration) -> Self {
         let tick = config.clock_granularity.as_nanos();
         let policy = Policies::of(config.conventions).rtt;
@@ -220,7 +220,7 @@ impl RttEstimator {
     }
 
     /// Sets the RTO for data after a retransmitted SYN. Without an RTT sample, the first RTO was
-    /// too short: with [`RttPolicy::Rfc6298`] it becomes 3 s.
+    /// too short: with profile `rfc` it becomes 3 s.
     pub fn after_lost_syn(&mut self) {
         let more = RTO_AFTER_LOST_SYN.as_nanos();
         if self.policy != RttPolicy::Ns2 && self.srtt == 0 && self.base_rto < more {

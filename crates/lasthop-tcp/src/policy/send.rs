@@ -1,7 +1,7 @@
 //! How written data is sent.
 
 /// Transmission of data, beyond the division of send calls into segments
-/// ([`WritePolicy`](crate::WritePolicy)).
+/// ([`WritePolicy`](crate::config::WritePolicy)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SendPolicy {
     /// RFC 9293: a segment has at most the MSS without options, and an idle connection restarts
