@@ -121,7 +121,7 @@ choice! {
     }
 }
 
-/// All parameters of one TCP, resolved. Obtain one from
+/// All parameters of one TCP, resolved: one field per key. Obtain one from
 /// [`presets::config`](super::presets::config).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {

@@ -51,7 +51,7 @@ pub struct Outstanding {
     pub retransmitted: u64,
 }
 
-/// A snapshot of one endpoint of a connection.
+/// A snapshot of one endpoint of a connection: one field per value of `tcp_info`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TcpInfo {
     /// Phase of loss recovery.

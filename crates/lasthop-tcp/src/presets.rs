@@ -45,7 +45,7 @@ choice! {
     }
 }
 
-/// Values set by the user; all others are those of the profile.
+/// Values set by the user, one field per key; all others are those of the profile.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Overrides {
     /// See [`Config::recovery`]; only if [`Variant::has_sack`].
