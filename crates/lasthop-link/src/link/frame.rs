@@ -32,8 +32,8 @@ impl<P, C> Frame<P, C> {
     }
 }
 
-/// The content of a protocol's frames other than packet, acknowledgment and length. The protocols
-/// of this crate share [`FrameKind`]. A protocol of another crate has its own type, stored in
+/// The content of a protocol's frames other than packet, acknowledgment and length. Most
+/// protocols share [`FrameKind`]. Any protocol may have its own type, stored in
 /// [`FrameKind::Other`] for media and observers.
 pub trait Control: Copy {
     /// Returns the kind that media and observers see.
@@ -184,7 +184,7 @@ pub enum FrameKind {
         /// `index` of the acknowledged frame.
         index: u64,
     },
-    /// A frame of a protocol of another crate, as stored by its [`Control`].
+    /// A frame of a protocol with its own [`Control`].
     Other {
         /// Sequence number of the frame, or of the frame to which it refers; less than 2^56.
         number: u64,

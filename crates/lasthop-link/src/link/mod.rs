@@ -384,7 +384,7 @@ impl<P: CarriesFrames> Endpoint<P> for LinkEndpoint<P> {
 
     #[inline]
     fn poll_transmit(&mut self, now: Instant) -> Option<Frame<P>> {
-        dispatch!(self, endpoint => endpoint.poll_transmit(now))
+        dispatch!(self, endpoint => endpoint.poll_transmit(now).map(Frame::on_air))
     }
 
     #[inline(always)]
@@ -394,7 +394,9 @@ impl<P: CarriesFrames> Endpoint<P> for LinkEndpoint<P> {
 
     #[inline]
     fn receive(&mut self, now: Instant, frame: Frame<P>) {
-        dispatch!(self, endpoint => endpoint.receive(now, frame))
+        dispatch!(self, endpoint => if let Some(frame) = Frame::from_air(frame) {
+            endpoint.receive(now, frame);
+        })
     }
 
     #[inline(always)]
@@ -455,7 +457,7 @@ impl<P: CarriesFrames> Endpoint<P> for LinkEndpoint<P> {
 
     #[inline]
     fn poll_frame(&mut self, now: Instant, packet: impl FnOnce() -> Option<P>) -> Option<Frame<P>> {
-        dispatch!(self, endpoint => endpoint.poll_frame(now, packet))
+        dispatch!(self, endpoint => endpoint.poll_frame(now, packet).map(Frame::on_air))
     }
 
     #[inline]
