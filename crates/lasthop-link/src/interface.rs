@@ -216,14 +216,14 @@ impl<P: Payload, E: Endpoint<P, Control = FrameKind>> Interface<E, P> {
     }
 
     /// Processes a frame that was received with errors. Call this only if its header could be read,
-    /// or if the endpoint [wants damaged frames](Endpoint::wants_damaged). Returns the packet if it
+    /// or if the endpoint has [ideal feedback](Endpoint::ideal_feedback). Returns the packet if it
     /// is to be delivered with errors.
     pub fn receive_damaged(&mut self, now: Instant, frame: Frame<P>) -> Option<P> {
-        if self.endpoint.wants_damaged() {
-            self.endpoint.receive_damaged(now, frame);
+        if let Some(ideal) = self.endpoint.ideal_feedback() {
+            ideal.receive_damaged(now, frame);
             return None;
         }
-        self.endpoint.receive_header(now, frame)
+        self.endpoint.damaged_headers()?.receive_header(now, frame)
     }
 
     /// The next packet to deliver to the upper layer.

@@ -3,6 +3,15 @@
 use lasthop_base::packet::LinkFate;
 use std::collections::VecDeque;
 
+/// Delivery reports of a protocol whose sender receives feedback.
+pub trait ReportsDelivery<P> {
+    /// Enables reports. Until then, none are stored.
+    fn enable(&mut self);
+
+    /// Returns the next report: first retransmission, acknowledgment, or discard of a packet.
+    fn poll(&mut self) -> Option<(LinkFate, P)>;
+}
+
 /// Delivery reports in the order in which they become known. Empty until reports are requested.
 #[derive(Clone, Debug)]
 pub(super) struct Fates<P>(Option<Box<Kept<P>>>);
@@ -21,12 +30,6 @@ impl<P> Default for Fates<P> {
 }
 
 impl<P> Fates<P> {
-    /// Enables delivery reports.
-    pub fn keep(&mut self) {
-        self.0
-            .get_or_insert_with(|| Box::new(Kept { fates: VecDeque::new(), retrying: Vec::new() }));
-    }
-
     /// Returns `true` if delivery reports are enabled.
     #[inline(always)]
     pub fn are_kept(&self) -> bool {
@@ -72,9 +75,15 @@ impl<P> Fates<P> {
             kept.fates.extend(packet.map(|packet| (fate, packet)));
         }
     }
+}
 
-    /// Returns the oldest report.
-    pub fn poll(&mut self) -> Option<(LinkFate, P)> {
+impl<P> ReportsDelivery<P> for Fates<P> {
+    fn enable(&mut self) {
+        self.0
+            .get_or_insert_with(|| Box::new(Kept { fates: VecDeque::new(), retrying: Vec::new() }));
+    }
+
+    fn poll(&mut self) -> Option<(LinkFate, P)> {
         self.0.as_mut()?.fates.pop_front()
     }
 }

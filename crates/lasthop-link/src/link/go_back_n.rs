@@ -32,7 +32,7 @@ use super::timing::{LinkTiming, deadline};
 use super::wire::{NumberWidth, WireWindow};
 use super::{
     Acknowledgment, Air, Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent,
-    check_parameters,
+    ReportsDelivery, check_parameters,
 };
 use super::{ByteFormat, BytesError, wire};
 use lasthop_base::packet::{LinkFate, Payload};
@@ -418,12 +418,8 @@ impl<P: Payload + Clone> Endpoint<P> for GoBackN<P> {
         }
     }
 
-    fn keep_fates(&mut self) {
-        self.fates.keep();
-    }
-
-    fn poll_fate(&mut self) -> Option<(LinkFate, P)> {
-        self.fates.poll()
+    fn delivery_reports(&mut self) -> Option<&mut dyn ReportsDelivery<P>> {
+        Some(&mut self.fates)
     }
 
     fn counters(&self) -> LinkCounters {

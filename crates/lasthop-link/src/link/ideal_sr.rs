@@ -21,9 +21,9 @@
 //!    held, until in order              (skipped)
 //! ```
 //!
-//! The receiver can identify frames received with errors ([`Endpoint::receive_damaged`]). Its
+//! The receiver can identify frames received with errors ([`IdealFeedback::receive_damaged`]). Its
 //! feedback, and the sender's Skip for discarded packets, are frames of length 0: their
-//! transmission takes no time, and they are never lost ([`Endpoint::poll_free`]). Retransmissions
+//! transmission takes no time, and they are never lost ([`IdealFeedback::poll_free`]). Retransmissions
 //! are sent first, by sequence number, then new segments. If the last permitted transmission of a
 //! segment fails, the whole packet is discarded, including its unsent segments. Packets are
 //! delivered in order; discarded packets are skipped. The window is unlimited.
@@ -38,7 +38,10 @@
 use super::ByteFormat;
 use super::fates::Fates;
 use super::protocol::{ProtocolKeys, Site};
-use super::{Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent, check_header};
+use super::{
+    Endpoint, Frame, FrameKind, IdealFeedback, LinkCounters, LinkError, LinkEvent, ReportsDelivery,
+    check_header,
+};
 use lasthop_base::packet::{LinkFate, Payload};
 use lasthop_base::schema::Transmissions;
 use lasthop_base::schema::keys::{Limits, table};
@@ -354,6 +357,33 @@ impl<P: Payload + Clone> IdealSr<P> {
     }
 }
 
+impl<P: Payload + Clone> IdealFeedback<P> for IdealSr<P> {
+    #[inline]
+    fn receive_damaged(&mut self, _now: Instant, frame: Frame<P>) {
+        if let FrameKind::Segment { sequence, .. } = frame.kind
+            && sequence >= self.expected
+        {
+            self.nacks.push_back(sequence);
+            self.events.push_back(LinkEvent::NackSent { sequence });
+        }
+    }
+
+    fn poll_free(&mut self, _now: Instant) -> Option<Frame<P>> {
+        let (kind, ack) = if let Some(next) = self.skip.take() {
+            (FrameKind::Skip { next }, None)
+        } else if let Some(sequence) = self.nacks.pop_front() {
+            self.counters.nacks += 1;
+            (FrameKind::Nack { sequence }, None)
+        } else if std::mem::take(&mut self.is_ack_pending) {
+            self.counters.acks += 1;
+            (FrameKind::Ack, Some(self.expected))
+        } else {
+            return None;
+        };
+        Some(Frame { kind, ack, payload: None, bytes: 0, service: 0 })
+    }
+}
+
 impl<P: Payload + Clone> Endpoint<P> for IdealSr<P> {
     type Control = FrameKind;
 
@@ -396,25 +426,6 @@ impl<P: Payload + Clone> Endpoint<P> for IdealSr<P> {
         self.transmit(sequence)
     }
 
-    fn sends_free(&self) -> bool {
-        true
-    }
-
-    fn poll_free(&mut self, _now: Instant) -> Option<Frame<P>> {
-        let (kind, ack) = if let Some(next) = self.skip.take() {
-            (FrameKind::Skip { next }, None)
-        } else if let Some(sequence) = self.nacks.pop_front() {
-            self.counters.nacks += 1;
-            (FrameKind::Nack { sequence }, None)
-        } else if std::mem::take(&mut self.is_ack_pending) {
-            self.counters.acks += 1;
-            (FrameKind::Ack, Some(self.expected))
-        } else {
-            return None;
-        };
-        Some(Frame { kind, ack, payload: None, bytes: 0, service: 0 })
-    }
-
     #[inline]
     fn has_frame(&self) -> bool {
         !self.failed.is_empty() || self.next < self.end || self.has_free_frame()
@@ -434,20 +445,6 @@ impl<P: Payload + Clone> Endpoint<P> for IdealSr<P> {
             (FrameKind::Skip { next }, _) => self.pass_over(next),
             _ => {}
         }
-    }
-
-    #[inline]
-    fn receive_damaged(&mut self, _now: Instant, frame: Frame<P>) {
-        if let FrameKind::Segment { sequence, .. } = frame.kind
-            && sequence >= self.expected
-        {
-            self.nacks.push_back(sequence);
-            self.events.push_back(LinkEvent::NackSent { sequence });
-        }
-    }
-
-    fn wants_damaged(&self) -> bool {
-        true
     }
 
     /// The new limit does not apply to segments whose last transmission under the old limit is in
@@ -487,12 +484,12 @@ impl<P: Payload + Clone> Endpoint<P> for IdealSr<P> {
     fn handle_timeout(&mut self, _now: Instant) {}
 
     #[inline]
-    fn keep_fates(&mut self) {
-        self.fates.keep();
+    fn ideal_feedback(&mut self) -> Option<&mut dyn IdealFeedback<P>> {
+        Some(self)
     }
 
-    fn poll_fate(&mut self) -> Option<(LinkFate, P)> {
-        self.fates.poll()
+    fn delivery_reports(&mut self) -> Option<&mut dyn ReportsDelivery<P>> {
+        Some(&mut self.fates)
     }
 
     fn counters(&self) -> LinkCounters {

@@ -18,11 +18,11 @@
 //!   each packet to it on arrival, together with its service.
 //! - A frame of length 0 is ideal feedback: its transmission takes no time, and it is never lost.
 //!   Endpoints that use such frames may also process frames received with errors
-//!   ([`Endpoint::wants_damaged`]).
+//!   ([`Endpoint::ideal_feedback`]).
 //! - A frame received with errors is lost, unless its header is readable and the endpoint processes
-//!   such frames ([`Endpoint::wants_headers`]). It is then passed to [`Endpoint::receive_header`].
-//! - After a call of [`Endpoint::keep_fates`], the driver also drains [`Endpoint::poll_fate`], the
-//!   delivery reports of packets.
+//!   such frames ([`Endpoint::damaged_headers`]).
+//! - After [`ReportsDelivery::enable`], the driver also drains the delivery reports of packets
+//!   ([`Endpoint::delivery_reports`]).
 //! - The driver stores the frame number in each received packet ([`Payload::keep_frame`]). An
 //!   endpoint that decodes a lost packet from parity stores the number of the lost frame.
 //! - [`Endpoint::poll_transmit`] and [`Endpoint::handle_timeout`] also generate events. Events are
@@ -53,6 +53,7 @@ pub use bytes::BytesError;
 pub use error::LinkError;
 use error::{check_header, check_parameters, check_sizes};
 pub use events::{LinkCounters, LinkEvent, PacketMetrics, ReceiverMetrics, SenderMetrics};
+pub use fates::ReportsDelivery;
 pub use frame::{Control, Frame, FrameKind};
 pub use go_back_n::{GoBackN, GoBackNParameters};
 pub use harq::{
@@ -73,7 +74,7 @@ pub use stop_and_wait::{StopAndWait, StopAndWaitParameters};
 pub use timing::{LinkTiming, airtime};
 pub use xor_fec::{XorFec, XorFecParameters};
 
-use lasthop_base::packet::{LinkFate, Payload};
+use lasthop_base::packet::Payload;
 use lasthop_base::schema::keys::{Read, choice, kinds};
 use lasthop_base::units::{Bytes, Duration, Instant};
 use protocol::{ProtocolKeys, link_protocols};
@@ -130,6 +131,24 @@ impl<P: Payload, E: Endpoint<P>> Writer<P> for &mut E {
     }
 }
 
+/// Ideal feedback of a protocol: its transmission takes no time and is never lost.
+pub trait IdealFeedback<P> {
+    /// Processes a frame received with errors whose identity is nevertheless known. A real receiver
+    /// cannot identify the frame.
+    fn receive_damaged(&mut self, now: Instant, frame: Frame<P>);
+
+    /// Returns the next frame of length 0. [`Endpoint::poll_transmit`] also returns such frames,
+    /// before all others. A driver that transports them in another way drains them here first.
+    fn poll_free(&mut self, now: Instant) -> Option<Frame<P>>;
+}
+
+/// Reader of frames received with payload errors but with a readable header.
+pub trait ReadsDamagedHeaders<P> {
+    /// Processes such a frame. Returns the packet if it is to be delivered with its errors, for
+    /// agents and transports that read the headers of damaged packets.
+    fn receive_header(&mut self, now: Instant, frame: Frame<P>) -> Option<P>;
+}
+
 /// One end of a link-layer protocol that carries packets of type `P`.
 pub trait Endpoint<P: Payload> {
     /// The frame content other than packet, acknowledgment and length.
@@ -173,38 +192,20 @@ pub trait Endpoint<P: Payload> {
     /// Returns the counters since the start.
     fn counters(&self) -> LinkCounters;
 
-    /// Processes a frame received with errors whose identity is nevertheless known. For ideal
-    /// protocols only: a real receiver cannot identify the frame.
-    fn receive_damaged(&mut self, _now: Instant, _frame: Frame<P>) {}
-
-    /// Returns `true` if the endpoint processes frames by [`Self::receive_damaged`].
-    fn wants_damaged(&self) -> bool {
-        false
-    }
-
-    /// Processes a frame received with payload errors but with a readable header. Returns the
-    /// packet if it is to be delivered with its errors, for agents and transports that read the
-    /// headers of damaged packets. By default the frame is lost.
-    fn receive_header(&mut self, _now: Instant, _frame: Frame<P>) -> Option<P> {
+    /// Returns the ideal feedback, which no real protocol has.
+    fn ideal_feedback(&mut self) -> Option<&mut dyn IdealFeedback<P>> {
         None
     }
 
-    /// Returns `true` if the endpoint processes frames by [`Self::receive_header`]. Excludes
-    /// [`Self::wants_damaged`].
-    fn wants_headers(&self) -> bool {
-        false
-    }
-
-    /// Returns the next frame of length 0: ideal feedback, whose transmission takes no time and is
-    /// never lost. [`Self::poll_transmit`] also returns such frames, before all others. A driver
-    /// that transports them in another way drains them here first.
-    fn poll_free(&mut self, _now: Instant) -> Option<Frame<P>> {
+    /// Returns the reader of frames with payload errors and a readable header. By default such
+    /// frames are lost. Protocols with [`Self::ideal_feedback`] have no such reader.
+    fn damaged_headers(&mut self) -> Option<&mut dyn ReadsDamagedHeaders<P>> {
         None
     }
 
-    /// Returns `true` if [`Self::poll_free`] can ever return a frame.
-    fn sends_free(&self) -> bool {
-        false
+    /// Returns the delivery reports, for protocols whose sender receives feedback.
+    fn delivery_reports(&mut self) -> Option<&mut dyn ReportsDelivery<P>> {
+        None
     }
 
     /// Sets the maximum number of transmissions per frame from now on; `None` means no limit.
@@ -295,16 +296,6 @@ pub trait Endpoint<P: Payload> {
         }
         frame.payload = self.poll_deliver();
         true
-    }
-
-    /// Enables delivery reports ([`Self::poll_fate`]) for packets. Ignored by protocols whose
-    /// sender receives no feedback.
-    fn keep_fates(&mut self) {}
-
-    /// Returns the next delivery report: first retransmission, acknowledgment, or discard of a
-    /// packet.
-    fn poll_fate(&mut self) -> Option<(LinkFate, P)> {
-        None
     }
 
     /// Returns `true` if packets are segmented, so that packets are counted in addition to frames.
@@ -424,31 +415,16 @@ impl<P: CarriesFrames> Endpoint<P> for LinkEndpoint<P> {
         dispatch!(self, endpoint => endpoint.counters())
     }
 
-    #[inline]
-    fn receive_damaged(&mut self, now: Instant, frame: Frame<P>) {
-        dispatch!(self, endpoint => endpoint.receive_damaged(now, frame))
+    fn ideal_feedback(&mut self) -> Option<&mut dyn IdealFeedback<P>> {
+        dispatch!(self, endpoint => endpoint.ideal_feedback())
     }
 
-    #[inline(always)]
-    fn wants_damaged(&self) -> bool {
-        dispatch!(self, endpoint => endpoint.wants_damaged())
+    fn damaged_headers(&mut self) -> Option<&mut dyn ReadsDamagedHeaders<P>> {
+        dispatch!(self, endpoint => endpoint.damaged_headers())
     }
 
-    fn receive_header(&mut self, now: Instant, frame: Frame<P>) -> Option<P> {
-        dispatch!(self, endpoint => endpoint.receive_header(now, frame))
-    }
-
-    fn wants_headers(&self) -> bool {
-        dispatch!(self, endpoint => endpoint.wants_headers())
-    }
-
-    #[inline]
-    fn poll_free(&mut self, now: Instant) -> Option<Frame<P>> {
-        dispatch!(self, endpoint => endpoint.poll_free(now))
-    }
-
-    fn sends_free(&self) -> bool {
-        dispatch!(self, endpoint => endpoint.sends_free())
+    fn delivery_reports(&mut self) -> Option<&mut dyn ReportsDelivery<P>> {
+        dispatch!(self, endpoint => endpoint.delivery_reports())
     }
 
     fn limit_transmissions(&mut self, limit: Option<u32>) {
@@ -478,14 +454,6 @@ impl<P: CarriesFrames> Endpoint<P> for LinkEndpoint<P> {
     #[inline]
     fn next_poll_while_busy(&self, free_at: Instant, has_packets: bool) -> Instant {
         dispatch!(self, endpoint => endpoint.next_poll_while_busy(free_at, has_packets))
-    }
-
-    fn keep_fates(&mut self) {
-        dispatch!(self, endpoint => endpoint.keep_fates());
-    }
-
-    fn poll_fate(&mut self) -> Option<(LinkFate, P)> {
-        dispatch!(self, endpoint => endpoint.poll_fate())
     }
 
     fn sleeps_while_busy(&self) -> bool {

@@ -5,9 +5,12 @@
 //! [`OwnProtocol`]. [`Own`] represents it in a scenario, [`OwnEndpoint`] on a link. Each call is
 //! dispatched dynamically once; other protocols have no overhead.
 
-use super::{CarriesFrames, Endpoint, Frame, FrameKind, LinkCounters, LinkEndpoint, LinkError};
+use super::{
+    CarriesFrames, Endpoint, Frame, FrameKind, LinkCounters, LinkEndpoint, LinkError,
+    ReportsDelivery,
+};
 use super::{LinkEvent, Site};
-use lasthop_base::packet::{Descriptor, LinkFate, Payload, TcpOptions, Watched};
+use lasthop_base::packet::{Descriptor, Payload, TcpOptions, Watched};
 use lasthop_base::units::{Bytes, Instant};
 use std::any::Any;
 use std::fmt::{Debug, Formatter, Result as Formatted};
@@ -27,8 +30,7 @@ trait AnyEndpoint<P: Payload>: Debug + Send + Sync {
     fn handle_timeout(&mut self, now: Instant);
     fn counters(&self) -> LinkCounters;
     fn limit_transmissions(&mut self, limit: Option<u32>);
-    fn keep_fates(&mut self);
-    fn poll_fate(&mut self) -> Option<(LinkFate, P)>;
+    fn delivery_reports(&mut self) -> Option<&mut dyn ReportsDelivery<P>>;
 }
 
 impl<P: Payload, E: Endpoint<P> + Clone + Debug + Send + Sync + 'static> AnyEndpoint<P> for E {
@@ -83,12 +85,8 @@ impl<P: Payload, E: Endpoint<P> + Clone + Debug + Send + Sync + 'static> AnyEndp
         Endpoint::limit_transmissions(self, limit);
     }
 
-    fn keep_fates(&mut self) {
-        Endpoint::keep_fates(self);
-    }
-
-    fn poll_fate(&mut self) -> Option<(LinkFate, P)> {
-        Endpoint::poll_fate(self)
+    fn delivery_reports(&mut self) -> Option<&mut dyn ReportsDelivery<P>> {
+        Endpoint::delivery_reports(self)
     }
 }
 
@@ -166,12 +164,8 @@ impl<P: Payload> Endpoint<P> for OwnEndpoint<P> {
         self.0.limit_transmissions(limit);
     }
 
-    fn keep_fates(&mut self) {
-        self.0.keep_fates();
-    }
-
-    fn poll_fate(&mut self) -> Option<(LinkFate, P)> {
-        self.0.poll_fate()
+    fn delivery_reports(&mut self) -> Option<&mut dyn ReportsDelivery<P>> {
+        self.0.delivery_reports()
     }
 }
 

@@ -14,7 +14,7 @@
 
 use super::protocol::{ProtocolKeys, Site};
 use super::{ByteFormat, BytesError, FrameKind, LinkError};
-use super::{Endpoint, Frame, LinkCounters, LinkEvent};
+use super::{Endpoint, Frame, LinkCounters, LinkEvent, ReadsDamagedHeaders};
 use lasthop_base::packet::Payload;
 use lasthop_base::schema::keys::table;
 use lasthop_base::units::Bytes;
@@ -63,6 +63,12 @@ impl<P> Default for Raw<P> {
     }
 }
 
+impl<P: Payload> ReadsDamagedHeaders<P> for Raw<P> {
+    fn receive_header(&mut self, _now: Instant, frame: Frame<P>) -> Option<P> {
+        frame.payload
+    }
+}
+
 impl<P: Payload> Endpoint<P> for Raw<P> {
     type Control = FrameKind;
 
@@ -102,12 +108,8 @@ impl<P: Payload> Endpoint<P> for Raw<P> {
         self.up.extend(frame.payload);
     }
 
-    fn receive_header(&mut self, _now: Instant, frame: Frame<P>) -> Option<P> {
-        frame.payload
-    }
-
-    fn wants_headers(&self) -> bool {
-        true
+    fn damaged_headers(&mut self) -> Option<&mut dyn ReadsDamagedHeaders<P>> {
+        Some(self)
     }
 
     #[inline]

@@ -41,8 +41,10 @@ use super::rlc_sender::Sender;
 use super::rlc_wire::RlcWireWindow;
 use super::timing::{LinkTiming, deadline};
 use super::{ByteFormat, BytesError, rlc_wire};
-use super::{Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent, check_header};
-use lasthop_base::packet::{LinkFate, Payload};
+use super::{
+    Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent, ReportsDelivery, check_header,
+};
+use lasthop_base::packet::Payload;
 use lasthop_base::schema::keys::{Limits, choice, table};
 use lasthop_base::schema::{Every, LinkTimeout, OptionalTimer, Transmissions};
 use lasthop_base::units::{Bytes, Duration, Instant};
@@ -508,12 +510,8 @@ impl<P: Payload + Clone> Endpoint<P> for Rlc<P> {
         }
     }
 
-    fn keep_fates(&mut self) {
-        self.sender.fates.keep();
-    }
-
-    fn poll_fate(&mut self) -> Option<(LinkFate, P)> {
-        self.sender.fates.poll()
+    fn delivery_reports(&mut self) -> Option<&mut dyn ReportsDelivery<P>> {
+        Some(&mut self.sender.fates)
     }
 
     fn counters(&self) -> LinkCounters {

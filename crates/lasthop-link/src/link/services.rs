@@ -43,6 +43,7 @@
 
 use super::{
     CarriesFrames, Endpoint, Frame, FrameKind, LinkCounters, LinkEndpoint, LinkError, LinkEvent,
+    ReportsDelivery,
 };
 use crate::queue::{FairQueue, Queue, Transmitter};
 use lasthop_base::packet::{LinkFate, Payload};
@@ -281,16 +282,26 @@ impl<P: CarriesFrames> Services<P> {
     }
 }
 
+impl<P: CarriesFrames> ReportsDelivery<P> for Services<P> {
+    fn enable(&mut self) {
+        for service in &mut self.services {
+            if let Some(reports) = service.endpoint.delivery_reports() {
+                reports.enable();
+            }
+        }
+    }
+
+    fn poll(&mut self) -> Option<(LinkFate, P)> {
+        self.services.iter_mut().find_map(|service| service.endpoint.delivery_reports()?.poll())
+    }
+}
+
 /// Not inlined, so that the match on the protocol stays small and fast for the other protocols.
 impl<P: CarriesFrames> Endpoint<P> for Services<P> {
     type Control = FrameKind;
 
-    fn keep_fates(&mut self) {
-        self.services.iter_mut().for_each(|service| service.endpoint.keep_fates());
-    }
-
-    fn poll_fate(&mut self) -> Option<(LinkFate, P)> {
-        self.services.iter_mut().find_map(|service| service.endpoint.poll_fate())
+    fn delivery_reports(&mut self) -> Option<&mut dyn ReportsDelivery<P>> {
+        Some(self)
     }
 
     /// Always `true`, since the queues are part of this endpoint.

@@ -19,11 +19,13 @@
 //! assume a single transmission delay must allow for loss recovery below (`docs/links/stacks.md`).
 //!
 //! Not modelled: several upper frames in one lower packet, ideal feedback
-//! ([`Endpoint::sends_free`]), damaged frames with readable headers.
+//! ([`Endpoint::ideal_feedback`]), damaged frames with readable headers.
 
 use super::LinkEvent;
-use super::{BytesError, Endpoint, Frame, FrameKind, LinkCounters, LinkEndpoint, LinkError};
-use lasthop_base::packet::{Descriptor, Extension, FrameHeader, LinkFate, MAX_LAYERS, Payload};
+use super::{
+    BytesError, Endpoint, Frame, FrameKind, LinkCounters, LinkEndpoint, LinkError, ReportsDelivery,
+};
+use lasthop_base::packet::{Descriptor, Extension, FrameHeader, MAX_LAYERS, Payload};
 use lasthop_base::units::Instant;
 use std::collections::VecDeque;
 
@@ -197,18 +199,18 @@ pub struct Stack<P: Payload> {
 /// Returns an error if there are fewer than 2 layers or more than [`MAX_LAYERS`], or if a layer
 /// needs ideal feedback, or is itself a stack or a set of services.
 pub fn stack<P: CarriesFrames>(
-    layers: Vec<LinkEndpoint<P>>,
+    mut layers: Vec<LinkEndpoint<P>>,
     limited: Option<usize>,
 ) -> Result<LinkEndpoint<P>, LinkError> {
     let count = layers.len();
     if !(2..=MAX_LAYERS).contains(&count) {
         return Err(LinkError::Layers { found: count, largest: MAX_LAYERS });
     }
-    let is_whole = |one: &LinkEndpoint<P>| {
+    let is_whole = |one: &mut LinkEndpoint<P>| {
         let is_compound = matches!(one, LinkEndpoint::Services(_) | LinkEndpoint::Stack(_));
-        is_compound || one.sends_free() || one.wants_damaged()
+        is_compound || one.ideal_feedback().is_some()
     };
-    if layers.iter().any(is_whole) {
+    if layers.iter_mut().any(is_whole) {
         return Err(LinkError::Layer);
     }
     let numbered = layers.into_iter().enumerate().rev();
@@ -399,12 +401,8 @@ impl<P: CarriesFrames> Endpoint<P> for Stack<P> {
         layer.limit_transmissions(limit);
     }
 
-    fn keep_fates(&mut self) {
-        self.upper.keep_fates();
-    }
-
-    fn poll_fate(&mut self) -> Option<(LinkFate, P)> {
-        self.upper.poll_fate()
+    fn delivery_reports(&mut self) -> Option<&mut dyn ReportsDelivery<P>> {
+        self.upper.delivery_reports()
     }
 
     fn counts_packets(&self) -> bool {

@@ -38,7 +38,9 @@ use super::protocol::{ARQ_HEADER, MOST_REPAIRS, ProtocolKeys, Site};
 use super::timing::{LinkTiming, deadline};
 use super::wire::{NumberWidth, WireWindow};
 use super::{ByteFormat, BytesError, wire};
-use super::{Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent, check_header};
+use super::{
+    Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent, ReportsDelivery, check_header,
+};
 use lasthop_base::packet::{LinkFate, Payload};
 use lasthop_base::schema::keys::{Limits, table};
 use lasthop_base::schema::{LinkTimeout, Retries};
@@ -334,12 +336,8 @@ impl<P: Payload + Clone> Endpoint<P> for StopAndWait<P> {
         }
     }
 
-    fn keep_fates(&mut self) {
-        self.fates.keep();
-    }
-
-    fn poll_fate(&mut self) -> Option<(LinkFate, P)> {
-        self.fates.poll()
+    fn delivery_reports(&mut self) -> Option<&mut dyn ReportsDelivery<P>> {
+        Some(&mut self.fates)
     }
 
     fn counters(&self) -> LinkCounters {

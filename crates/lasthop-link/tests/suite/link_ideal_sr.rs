@@ -4,7 +4,8 @@
 use crate::common::*;
 use lasthop_base::units::{Bytes, Duration, Instant, Rate};
 use lasthop_link::link::{
-    Endpoint, FrameKind, IdealSr, IdealSrParameters, LinkEndpoint, LinkError, LinkEvent,
+    Endpoint, FrameKind, IdealFeedback, IdealSr, IdealSrParameters, LinkEndpoint, LinkError,
+    LinkEvent,
 };
 use proptest::prelude::*;
 
@@ -215,6 +216,7 @@ fn impossible_parameters_are_refused() {
     }
     let error = refuse(ideal_sr(Some(0)));
     assert!(error.to_string().contains("limit of 0 transmissions"), "{error}");
-    let end = LinkEndpoint::IdealSr(Box::new(IdealSr::<Token>::new(ideal_sr(None)).expect("fine")));
-    assert!(end.wants_damaged() && end.counts_packets());
+    let mut end =
+        LinkEndpoint::IdealSr(Box::new(IdealSr::<Token>::new(ideal_sr(None)).expect("fine")));
+    assert!(end.ideal_feedback().is_some() && end.counts_packets());
 }

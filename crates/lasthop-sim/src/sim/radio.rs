@@ -289,7 +289,8 @@ impl<P: Probe, X: Extension> World<P, X> {
         let now = self.now;
         let (mut way, mut idle) = (side.other(), 0);
         while idle < 2 {
-            match self.lines[line.index()].end_mut(way).interface.endpoint.poll_free(now) {
+            let endpoint = &mut self.lines[line.index()].end_mut(way).interface.endpoint;
+            match endpoint.ideal_feedback().and_then(|ideal| ideal.poll_free(now)) {
                 Some(frame) => {
                     idle = 0;
                     self.hand_over(line, way, Crossing { frame, is_damaged: false });

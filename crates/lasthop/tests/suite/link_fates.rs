@@ -51,7 +51,9 @@ proptest! {
             let offers = [offers(&gaps), Default::default()];
             let sent: Vec<_> = offers[0].iter().map(|&(_, token)| token.number).collect();
             let mut link = Link::new(protocol.ends(), AIR, offers, patterns.each_ref().map(fate));
-            link.ends.iter_mut().for_each(Endpoint::keep_fates);
+            for end in &mut link.ends {
+                end.delivery_reports().expect("a protocol with reports").enable();
+            }
             link.run(Instant::from_nanos(3_600_000_000_000));
             let mut reports: HashMap<u64, Vec<LinkFate>> = HashMap::new();
             for &(fate, token) in &link.fates[0] {

@@ -64,9 +64,9 @@ pub mod wire;
 use super::protocol::{MOST_REPAIRS, ProtocolKeys, Site};
 use super::{
     ByteFormat, BytesError, Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent,
-    LinkTiming, check_sizes,
+    LinkTiming, ReportsDelivery, check_sizes,
 };
-use lasthop_base::packet::{LinkFate, Payload};
+use lasthop_base::packet::Payload;
 use lasthop_base::schema::keys::{Limits, choice, table};
 use lasthop_base::schema::{LinkTimeout, Transmissions};
 use lasthop_base::units::{Bytes, Duration, Instant, Probability, Rate};
@@ -472,12 +472,8 @@ impl<P: Payload + Clone> Endpoint<P> for Harq<P> {
         self.sender.handle_timeout(now);
     }
 
-    fn keep_fates(&mut self) {
-        self.sender.fates.keep();
-    }
-
-    fn poll_fate(&mut self) -> Option<(LinkFate, P)> {
-        self.sender.fates.poll()
+    fn delivery_reports(&mut self) -> Option<&mut dyn ReportsDelivery<P>> {
+        Some(&mut self.sender.fates)
     }
 
     fn counters(&self) -> LinkCounters {

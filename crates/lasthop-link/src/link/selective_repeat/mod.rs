@@ -44,11 +44,11 @@ use super::protocol::{ProtocolKeys, Site};
 use super::timing::LinkTiming;
 use super::wire::{NumberWidth, WireWindow};
 use super::{
-    Acknowledgment, Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent, Port, Writer,
-    check_parameters,
+    Acknowledgment, Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent, Port,
+    ReportsDelivery, Writer, check_parameters,
 };
 use super::{ByteFormat, BytesError, wire};
-use lasthop_base::packet::{LinkFate, Payload};
+use lasthop_base::packet::Payload;
 use lasthop_base::schema::LinkTimeout;
 use lasthop_base::schema::keys::{Limits, choice, table};
 use lasthop_base::units::{Bytes, Duration, Instant};
@@ -498,12 +498,8 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
         }
     }
 
-    fn keep_fates(&mut self) {
-        self.sender.fates().keep();
-    }
-
-    fn poll_fate(&mut self) -> Option<(LinkFate, P)> {
-        self.sender.fates().poll()
+    fn delivery_reports(&mut self) -> Option<&mut dyn ReportsDelivery<P>> {
+        Some(self.sender.fates())
     }
 
     fn counters(&self) -> LinkCounters {

@@ -269,7 +269,7 @@ impl<P: CarriesFrames + Debug> Link<P> {
         }
         let index = direction.frames;
         direction.frames += u64::from(!is_free);
-        if !is_damaged || self.ends[1 - side].wants_damaged() {
+        if !is_damaged || self.ends[1 - side].ideal_feedback().is_some() {
             let arrival = direction.busy_until + self.delay + jitter;
             direction.last_arrival = direction.last_arrival.max(arrival);
             let flying = Flying { frame, is_damaged };
@@ -287,7 +287,8 @@ impl<P: CarriesFrames + Debug> Link<P> {
         while self.directions[side].in_flight.front().is_some_and(|(at, _)| *at <= self.now) {
             let (_, flying) = self.directions[side].in_flight.pop_front().expect("a frame");
             if flying.is_damaged {
-                self.ends[other].receive_damaged(self.now, flying.frame);
+                let ideal = self.ends[other].ideal_feedback().expect("ideal feedback");
+                ideal.receive_damaged(self.now, flying.frame);
                 self.drain(other);
                 continue;
             }
@@ -325,7 +326,7 @@ impl<P: CarriesFrames + Debug> Link<P> {
     }
 
     fn drain(&mut self, side: usize) {
-        self.fates[side].extend(std::iter::from_fn(|| self.ends[side].poll_fate()));
+        self.fates[side].extend(std::iter::from_fn(|| self.ends[side].delivery_reports()?.poll()));
         while let Some(event) = self.ends[side].poll_event() {
             if self.log.is_some() {
                 self.events[side].push(event);

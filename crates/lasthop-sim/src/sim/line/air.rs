@@ -104,10 +104,10 @@ pub(super) enum Interest {
 }
 
 impl Interest {
-    pub(super) fn of<X: Extension>(endpoint: &LinkEndpoint<Descriptor<X>>) -> Self {
-        if endpoint.wants_damaged() {
+    pub(super) fn of<X: Extension>(endpoint: &mut LinkEndpoint<Descriptor<X>>) -> Self {
+        if endpoint.ideal_feedback().is_some() {
             Interest::All
-        } else if endpoint.wants_headers() {
+        } else if endpoint.damaged_headers().is_some() {
             Interest::Headers
         } else {
             Interest::Nothing

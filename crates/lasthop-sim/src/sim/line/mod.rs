@@ -459,9 +459,9 @@ impl<X: Extension> Line<X> {
         link: usize,
         ends: [(DirectionParameters<X>, LinkEndpoint<Descriptor<X>>); 2],
     ) -> Self {
-        let [forward, reverse] = ends;
-        let interest = [&forward.1, &reverse.1].map(Interest::of);
-        let exchanges_free = forward.1.sends_free() || reverse.1.sends_free();
+        let [mut forward, mut reverse] = ends;
+        let interest = [&mut forward.1, &mut reverse.1].map(Interest::of);
+        let exchanges_free = interest.contains(&Interest::All);
         Line {
             link,
             ends: [
@@ -492,7 +492,10 @@ impl<X: Extension> Line<X> {
     /// Makes the endpoint of `side` keep delivery reports of its packets, for agents.
     pub fn watch(&mut self, side: Side) {
         self.is_watched = true;
-        self.end_mut(side).interface.endpoint.keep_fates();
+        let endpoint = &mut self.end_mut(side).interface.endpoint;
+        if let Some(reports) = endpoint.delivery_reports() {
+            reports.enable();
+        }
     }
 
     /// Returns the direction on which an end transmits.

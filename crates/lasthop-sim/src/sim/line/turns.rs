@@ -265,9 +265,11 @@ impl<P: Probe, X: Extension> World<P, X> {
     #[cold]
     pub(in crate::sim) fn report_link_outcomes(&mut self, id: LineId, side: Side) {
         let direction = self.lines[id.index()].direction(side);
-        while let Some((fate, packet)) =
-            self.lines[id.index()].end_mut(side).interface.endpoint.poll_fate()
-        {
+        let poll = |world: &mut Self| {
+            let endpoint = &mut world.lines[id.index()].end_mut(side).interface.endpoint;
+            endpoint.delivery_reports()?.poll()
+        };
+        while let Some((fate, packet)) = poll(self) {
             self.report_fate(direction, fate, &packet);
         }
     }
