@@ -89,12 +89,15 @@ proc mkchan {i kind} {
     $t proc done {} {}
   } else { $t proc done {} "chan_done $i $kind" }
 }
+# A reset clears the counters of an agent: they are added up before.
+set rto 0; set rexmt 0
+proc count {t} { global rto rexmt; incr rto [$t set nrexmit_]; incr rexmt [$t set nrexmitpack_] }
 proc chan_send {i kind bytes} {
   global ch o
   if {$bytes <= 0} { set bytes $o(zero) }
   set n [expr {int(ceil($bytes/double($o(app))))}]
   if {$kind eq "req" && $o(reqone)} { set n 1; $ch($i,$kind,t) set packetSize_ $bytes }
-  if {$o(reset) && $ch($i,$kind,used)} { $ch($i,$kind,t) reset; $ch($i,$kind,k) reset; set ch($i,$kind,got) 0; set ch($i,$kind,used) 0 }
+  if {$o(reset) && $ch($i,$kind,used)} { count $ch($i,$kind,t); $ch($i,$kind,t) reset; $ch($i,$kind,k) reset; set ch($i,$kind,got) 0; set ch($i,$kind,used) 0 }
   if {$o(done) eq "rx"} {
     if {!$ch($i,$kind,used)} { set ch($i,$kind,want) [expr {[Agent/TCP set syn_] ? 40 : 0}]; set ch($i,$kind,got) 0 }
     set ch($i,$kind,want) [expr {$ch($i,$kind,want) + $n*[$ch($i,$kind,t) set packetSize_]}]
@@ -132,8 +135,9 @@ set tot 0; set pages 0; set tlast 0; set reps 0
 for {set i 0} {$i < $o(conn)} {incr i} { mkchan $i req; mkchan $i rep }
 $ns at 0.0 start_page
 $ns at $o(stop) {
-  puts [format "why=done tcp=%s err=%s p=%s bad=%s topo=%s cong=%s seed=%s bytes=%.0f sec=%.3f pages=%d replies=%d kbps=%.4f" \
-    $o(tcp) $o(err) $o(p) $o(bad) $o(topo) $o(cong) $o(seed) $tot $tlast $pages $reps [expr {$tlast>0 ? $tot*8/1000.0/$tlast : 0}]]
+  for {set i 0} {$i < $o(conn)} {incr i} { foreach kind {req rep} { count $ch($i,$kind,t) } }
+  puts [format "why=done tcp=%s err=%s p=%s bad=%s topo=%s cong=%s seed=%s bytes=%.0f sec=%.3f pages=%d replies=%d rto=%d rexmt=%d kbps=%.4f" \
+    $o(tcp) $o(err) $o(p) $o(bad) $o(topo) $o(cong) $o(seed) $tot $tlast $pages $reps $rto $rexmt [expr {$tlast>0 ? $tot*8/1000.0/$tlast : 0}]]
   exit 0
 }
 $ns run
