@@ -26,7 +26,7 @@ use std::fmt::Debug;
 /// Length of the header of both kinds of frame.
 const HEADER: u32 = 1;
 
-/// What a frame is.
+/// Content of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bit {
     /// A packet with its bit.
@@ -35,7 +35,7 @@ pub enum Bit {
     Ack(bool),
 }
 
-/// What the medium and its observers know of such a frame.
+/// Form of the content that media and observers see.
 impl Control for Bit {
     fn kind(self) -> FrameKind {
         let (bit, has_packet) = match self {
