@@ -1,4 +1,4 @@
-//! The byte forms of all protocols: see [`common::codecs`].
+//! Byte formats of all protocols: see [`common::codecs`].
 
 #![no_main]
 

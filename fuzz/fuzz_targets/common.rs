@@ -1,4 +1,4 @@
-//! What each target does with its input. The tests of the library do the same with the inputs in
+//! The targets for links, recordings and WLANs. The tests of the library run them with the inputs in
 //! `fuzz/corpus` (`tests/suite/fuzz_corpus.rs`).
 
 use lasthop::channel::{Channel, HeaderRule, Uniform, WithHeaders};
@@ -18,7 +18,7 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// Protocols with a byte form, and several services.
+/// Protocols with a byte format, and a link with several services.
 const PROTOCOLS: &[&str] = &[
     r#"{ kind = "raw" }"#,
     r#"{ kind = "selective-repeat", window = 8 }"#,
@@ -34,7 +34,7 @@ const PROTOCOLS: &[&str] = &[
     r#"{ kind = "services", service.a.protocol = "raw", service.b.protocol = { kind = "selective-repeat", window = 8 } }"#,
 ];
 
-/// A link with the protocol that `choice` selects, Snoop at one end and losses.
+/// Scenario of a link with losses, Snoop at one end and the protocol that `choice` selects.
 fn scenario(choice: u8) -> Scenario {
     let protocol = PROTOCOLS[usize::from(choice) % PROTOCOLS.len()];
     let text = format!(
@@ -61,7 +61,8 @@ duration = "1 s"
     document.points().expect("a point").remove(0).scenario
 }
 
-/// The live link of that scenario; building it once saves most of a run's time.
+/// Copy of the live link of [`scenario`]. Each link is built once, which saves most of the time that
+/// an input takes.
 fn link(choice: u8) -> Network {
     static ALL: OnceLock<Vec<Network>> = OnceLock::new();
     let all = ALL.get_or_init(|| {
@@ -72,10 +73,10 @@ fn link(choice: u8) -> Network {
     all[usize::from(choice) % PROTOCOLS.len()].clone()
 }
 
-/// The byte forms of all protocols: any bytes are a frame or an error, and a frame that is read may be
-/// received by an endpoint in the middle of its work.
+/// Byte formats of all protocols: any bytes decode to a frame or an error, and an active endpoint
+/// receives each decoded frame without a panic. Every frame that it sends can be encoded.
 ///
-/// Input: protocol, then for each frame its length and its bytes; a length of 0 lets the endpoint send.
+/// Input: protocol, then for each frame its length and its bytes. At a length of 0 the endpoint sends.
 pub fn codecs(data: &[u8]) {
     let Some((&choice, mut rest)) = data.split_first() else { return };
     let network = link(choice);
@@ -95,7 +96,8 @@ pub fn codecs(data: &[u8]) {
             }
             if let Some(frame) = end.poll_transmit(now) {
                 let mut form = Vec::new();
-                end.encode(&frame, &mut form).expect("every frame of a machine has a byte form");
+                end.encode(&frame, &mut form)
+                    .expect("every frame of an endpoint has a byte format");
             }
         } else if let Ok(frame) = end.decode(bytes) {
             end.receive(now, frame);
@@ -105,9 +107,11 @@ pub fn codecs(data: &[u8]) {
     }
 }
 
-/// Live links under arbitrary packets at arbitrary times: no panic, and no packet that did not go in.
+/// Live links with arbitrary packets at arbitrary times: no panic, and only packets that were sent are
+/// delivered.
 ///
-/// Input: protocol, then for each packet a pause in 64 µs, a side, a length, bytes.
+/// Input: protocol, then for each packet the time since the previous one in units of 2^16 ns, side,
+/// length and bytes.
 pub fn network(data: &[u8]) {
     let Some((&choice, mut rest)) = data.split_first() else { return };
     let mut network = link(choice);
@@ -124,12 +128,14 @@ pub fn network(data: &[u8]) {
     }
     network.advance(Instant::from_nanos(now + 20_000_000_000));
     while let Some(delivery) = network.poll_delivery() {
-        assert!(known.contains(&delivery.packet), "a packet that did not go in");
+        assert!(known.contains(&delivery.packet), "a delivered packet was not sent");
     }
 }
 
-/// Recordings: any bytes are a recording or an error. The header is fixed, the records are the input;
-/// without the first byte's lowest bit the whole file is.
+/// Recordings: any bytes are a recording or an error.
+///
+/// Input: if the lowest bit of the first byte is set, the records after a valid header, otherwise the
+/// whole file. The other bits select the protocol.
 pub fn recording(data: &[u8]) {
     let Some((&choice, records)) = data.split_first() else { return };
     if choice & 1 == 0 {
@@ -148,8 +154,8 @@ pub fn recording(data: &[u8]) {
     let _ = replay(&file[..]);
 }
 
-/// Queues of stations, one for each byte of the input that selects one: every discipline, with limits down to less than a
-/// packet and parameters by which it soon drops.
+/// Queues of stations: every discipline, with limits down to less than one packet and parameters that
+/// cause drops early.
 const QUEUES: &[&str] = &[
     r#"{ kind = "drop-tail", limit = "3 packets" }"#,
     r#"{ kind = "drop-tail", limit = "900 B" }"#,
@@ -165,13 +171,13 @@ const QUEUES: &[&str] = &[
     r#"{ kind = "biased", limit = "2 packets" }"#,
 ];
 
-/// A duration from a byte: 1 ns to 10 ms, four to a decade, about.
+/// Duration that `byte` selects, from 1 ns to 10 ms, about four values per decade.
 fn span(byte: u8) -> Duration {
     let decade = 10u64.pow(u32::from(byte >> 2) % 8);
     Duration::from_nanos((decade * [1, 2, 4, 7][usize::from(byte & 3)]).min(10_000_000))
 }
 
-/// The scenario whose link has that queue.
+/// Scenario of a link with the queue that `choice` selects.
 fn queued(choice: u8) -> &'static Scenario {
     static ALL: OnceLock<Vec<Scenario>> = OnceLock::new();
     let build = |queue: &&str| {
@@ -198,13 +204,14 @@ duration = "1 s"
     &ALL.get_or_init(|| QUEUES.iter().map(build).collect())[usize::from(choice) % QUEUES.len()]
 }
 
-/// Two stations at the sides of a third one, each with such a queue, and pairs from and to it; parameters from bytes.
+/// Three stations in a row, each with the selected queue, and pairs in both directions between the
+/// middle one and each other. `bytes` contains the parameters.
 fn cell(bytes: [u8; 11]) -> (Medium<Packet>, Vec<PairId>) {
     let [queue, kind, slot, sifs, timeout, windows, limits, threshold, delay, loss, place] = bytes;
     let standard = [Standard::B, Standard::A, Standard::G][usize::from(kind & 3) % 3];
     let phy = Phy { standard, preamble: Preamble::Long };
     let mut timing = phy.timing();
-    // Above 127 that of the standard.
+    // Values above 127 select the time of the standard.
     timing.slot = if slot < 128 { span(slot) } else { timing.slot };
     timing.sifs = if sifs < 128 { span(sifs) } else { timing.sifs };
     if timeout < 128 {
@@ -263,7 +270,7 @@ fn cell(bytes: [u8; 11]) -> (Medium<Packet>, Vec<PairId>) {
     (medium, pairs)
 }
 
-/// Packets by what has become of them.
+/// Numbers of packets by outcome.
 #[derive(Default)]
 struct Outcomes {
     delivered: HashSet<u32>,
@@ -272,17 +279,18 @@ struct Outcomes {
 }
 
 impl Outcomes {
-    /// Runs the medium; no time is before `last`.
+    /// Runs the medium up to `until`. Asserts that no event is earlier than `last` or the event before.
     fn run(&mut self, medium: &mut Medium<Packet>, mut last: Instant, until: Instant) {
         while medium.next_timeout() <= until {
             let now = medium.next_timeout();
-            assert!(now >= last, "time goes on");
+            assert!(now >= last, "time runs backwards");
             last = now;
             medium.handle_timeout(now);
             self.note(medium);
         }
     }
 
+    /// Records deliveries, outcomes and drops. Asserts that no packet has two of a kind.
     fn note(&mut self, medium: &mut Medium<Packet>) {
         while let Some(delivery) = medium.poll_deliver() {
             let is_new = delivery.is_damaged || self.delivered.insert(delivery.packet.tcp.seq);
@@ -291,7 +299,7 @@ impl Outcomes {
         while let Some(outcome) = medium.poll_outcome() {
             let is_first =
                 outcome.fate == LinkFate::Retrying || self.finished.insert(outcome.packet.tcp.seq);
-            assert!(is_first, "a packet is acknowledged or given up twice");
+            assert!(is_first, "a packet is acknowledged or discarded twice");
         }
         while let Some(event) = medium.poll_event() {
             if let MediumEvent::Dropped { packet, .. } = event {
@@ -301,11 +309,11 @@ impl Outcomes {
     }
 }
 
-/// Stations of 802.11 DCF with any queue discipline, times, windows and positions: no panic, time goes on, and each packet
-/// that joins a queue is dropped or finished, and delivered intact at most once.
+/// Stations of 802.11 DCF with any queue discipline, times, windows and positions: no panic, and time
+/// advances. Each packet that joins a queue is dropped or finished, and delivered intact at most once.
 ///
-/// Input: eleven bytes of parameters, then for each packet a pause in 16 µs, a pair with flow and ECN field, a length
-/// in 8 B.
+/// Input: eleven bytes of parameters, then for each packet the time since the previous one in units of
+/// 2^14 ns, a pair with flow and ECN field, and a length in units of 8 B.
 pub fn dcf(data: &[u8]) {
     let Some((&parameters, packets)) = data.split_first_chunk() else { return };
     let (mut medium, pairs) = cell(parameters);
@@ -327,5 +335,5 @@ pub fn dcf(data: &[u8]) {
     let Outcomes { delivered, finished, dropped } = outcomes;
     assert!(delivered.is_subset(&joined) && finished.is_disjoint(&dropped));
     let ended: HashSet<_> = finished.union(&dropped).copied().collect();
-    assert_eq!(ended, joined, "packets that have joined are finished or dropped");
+    assert_eq!(ended, joined, "packets that joined a queue are finished or dropped");
 }

@@ -1,5 +1,5 @@
-//! Sockets and scripts: what their targets do with an input. The tests of the library do the same with the inputs in
-//! `fuzz/corpus` (`tests/suite/fuzz_corpus.rs`).
+//! The targets for sockets and conformance scripts. The tests of the library run them with the inputs
+//! in `fuzz/corpus` (`tests/suite/fuzz_corpus.rs`).
 
 use lasthop::packet::{Ecn, TcpHeader};
 use lasthop::tcp::host::{
@@ -11,11 +11,12 @@ use lasthop::tcp_script::{DEFAULT_TOLERANCE, play};
 use lasthop::units::{Bytes, Duration, Instant};
 use std::sync::Arc;
 
-/// Numbers of both ends; they wrap within the first window.
+/// Initial sequence number of the socket, which wraps within the first window.
 const INITIAL: u32 = u32::MAX - 1506;
+/// Initial sequence number of the peer.
 const PEER: u32 = 0x7fff_ff00;
 
-/// An input, read as numbers; zeros follow its end.
+/// Remaining input, read as numbers. Reads beyond its end return zeros.
 struct Input<'a>(&'a [u8]);
 
 impl Input<'_> {
@@ -25,13 +26,13 @@ impl Input<'_> {
         first
     }
 
-    /// A number of up to 16 bits, of which the largest are small ones below 0.
+    /// Reads 16 bits as a signed number in two's complement, modulo 2^32.
     fn near(&mut self) -> u32 {
         i32::from(i16::from_be_bytes([self.byte(), self.byte()])) as u32
     }
 }
 
-/// What the socket offers: a bit of `choice` each.
+/// Settings of a socket. Each bit of `choice` selects an option.
 fn settings(choice: u8) -> Settings {
     let is_linux = choice & 1 != 0;
     Settings {
@@ -68,7 +69,7 @@ fn settings(choice: u8) -> Settings {
     }
 }
 
-/// A socket with these settings, whose data one of several TCPs moves.
+/// Socket with the settings of `choice` and the TCP variant that `sender` selects.
 fn socket(choice: u8, sender: u8) -> Socket {
     let is_linux = choice & 1 != 0;
     let all = [Variant::NewReno, Variant::Sack, Variant::Cubic, Variant::Bbr];
@@ -89,7 +90,7 @@ fn socket(choice: u8, sender: u8) -> Socket {
     Socket::new(settings(choice), Arc::new(configure))
 }
 
-/// A segment of the peer. Numbers are near those that it should have, if `answers` knows them.
+/// Reads a segment of the peer. Its numbers equal the expected ones, or differ from them by up to 2^15.
 fn segment(input: &mut Input, (seq, ack): (u32, u32)) -> Segment {
     let flags = input.byte();
     let kind = input.byte();
@@ -120,7 +121,7 @@ fn segment(input: &mut Input, (seq, ack): (u32, u32)) -> Segment {
     Segment { header, options }
 }
 
-/// What the application does.
+/// Reads and executes a call of the application.
 fn call(socket: &mut Socket, now: Instant, input: &mut Input) {
     let bytes = u64::from(input.near() & 0xffff);
     let options = WriteOptions { more: bytes & 1 != 0, end_of_record: bytes & 2 != 0 };
@@ -149,10 +150,10 @@ fn call(socket: &mut Socket, now: Instant, input: &mut Input) {
     }
 }
 
-/// A socket whose peer and application do anything: it does not panic, falls silent when it is polled, asks for no
-/// deadline that has passed, and lets the application read no more than the peer has sent.
+/// A socket with an arbitrary peer and application: no panic. Polling ends, each deadline is in the
+/// future, and the application reads at most the data that the peer has sent.
 ///
-/// Input: what is offered, what moves data, then for each step a pause and what happens.
+/// Input: settings, TCP variant, then for each step an idle time and a call, a read or a segment.
 pub fn sockets(data: &[u8]) {
     let mut input = Input(data);
     let (choice, sender) = (input.byte(), input.byte());
@@ -163,7 +164,7 @@ pub fn sockets(data: &[u8]) {
     } else {
         socket.connect();
     }
-    // Where the peer stands, as an honest one would.
+    // Sequence and acknowledgment number of the next segment of a conforming peer.
     let (mut seq, mut ack) = (PEER, INITIAL);
     let (mut sent, mut read) = (0u64, 0u64);
     for _ in 0..64 {
@@ -175,7 +176,7 @@ pub fn sockets(data: &[u8]) {
             now = now.max(socket.next_timeout());
             socket.handle_timeout(now);
             drain(&mut socket, now, &mut ack);
-            assert!(socket.next_timeout() > now, "a deadline that has passed");
+            assert!(socket.next_timeout() > now, "the deadline is not in the future");
         }
         now = until;
         match input.byte() % 4 {
@@ -189,7 +190,7 @@ pub fn sockets(data: &[u8]) {
                 let header = &segment.header;
                 sent += u64::from(header.payload);
                 let next = header.seq.wrapping_add(header.payload);
-                // SYN and FIN count.
+                // SYN and FIN take a sequence number.
                 seq = next.wrapping_add(u32::from(header.flags & 3 != 0));
                 socket.receive(now, &segment);
             }
@@ -204,7 +205,7 @@ pub fn sockets(data: &[u8]) {
     }
 }
 
-/// All that leaves now.
+/// Polls all segments that can be sent now, and stores the acknowledgment of the last one in `ack`.
 fn drain(socket: &mut Socket, now: Instant, ack: &mut u32) {
     let mut count = 0;
     while let Some(segment) = socket.poll_transmit(now) {
@@ -212,12 +213,12 @@ fn drain(socket: &mut Socket, now: Instant, ack: &mut u32) {
         *ack =
             header.seq.wrapping_add(header.payload).wrapping_add(u32::from(header.flags & 3 != 0));
         count += 1;
-        assert!(count < 20_000, "it sends for ever");
+        assert!(count < 20_000, "the socket does not stop sending");
         assert!(header.payload <= 65_535, "a segment of {} bytes", header.payload);
     }
 }
 
-/// Lines before those of an input: a connection that is open.
+/// Lines before the input, which open a connection.
 const OPEN: &str = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
 +0 connect(3, ..., ...) = -1 EINPROGRESS (Operation now in progress)
 +0 > S 0:0(0) <mss 1460,sackOK,TS val 1 ecr 0,nop,wscale 5>
@@ -226,9 +227,10 @@ const OPEN: &str = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
 +0 write(3, ..., 5000) = 5000
 ";
 
-/// Scripts: any text is played or refused with a reason.
+/// Scripts: any text is run or rejected with a reason.
 ///
-/// Input: profile and form, then the script, its lines behind an open connection, or the statements of one.
+/// Input: profile and form, then a whole script, lines after an open connection, or statements of a
+/// script.
 pub fn scripts(data: &[u8]) {
     let Some((&choice, rest)) = data.split_first() else { return };
     let text = String::from_utf8_lossy(rest);

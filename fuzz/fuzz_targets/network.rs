@@ -1,4 +1,4 @@
-//! Live links under arbitrary packets: see [`common::network`].
+//! Live links with arbitrary packets: see [`common::network`].
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Runs a scenario whose wireless link has a protocol that Lasthop does not know, and prints all metrics.
+//! Runs a scenario whose wireless link has a protocol defined in this crate, and prints all metrics.
 
 mod one_bit;
 

@@ -1,4 +1,4 @@
-//! The alternating-bit protocol with frames of its own kind: their numbers are single bits.
+//! The alternating-bit protocol with its own kind of frames, whose sequence numbers are single bits.
 //!
 //! Source: Bartlett, Scantlebury and Wilkinson, Commun. ACM 12(5), 1969.
 //!
@@ -9,8 +9,8 @@
 //!                          +------------------+
 //! ```
 //!
-//! The receiver delivers a frame whose bit it expects, and acknowledges whatever arrives. The timer counts from the start of
-//! the transmission.
+//! The receiver delivers a frame whose bit it expects, and acknowledges every data frame. The timer starts with the
+//! transmission.
 //!
 //! Not modelled: piggybacked acknowledgments, a limit on retransmissions, a byte format.
 
@@ -26,16 +26,16 @@ use std::fmt::Debug;
 /// Length of the header of both kinds of frame.
 const HEADER: u32 = 1;
 
-/// Content of a frame.
+/// Content of a frame except its packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bit {
-    /// A packet with its bit.
+    /// Data frame, with the bit of its packet.
     Data(bool),
-    /// The bit of the packet that has arrived.
+    /// Acknowledgment, with the bit of the received packet.
     Ack(bool),
 }
 
-/// Form of the content that media and observers see.
+/// Description of a frame for the medium and for observers.
 impl Control for Bit {
     fn kind(self) -> FrameKind {
         let (bit, has_packet) = match self {
@@ -54,10 +54,10 @@ impl Control for Bit {
     }
 }
 
-/// The protocol: what its endpoints are built from.
+/// Parameters of the protocol.
 #[derive(Clone, Copy, Debug)]
 pub struct OneBit {
-    /// Time from the start of a transmission after which a frame is retransmitted; longer than the round trip.
+    /// Retransmission timeout from the start of a transmission; longer than the RTT.
     pub timeout: Duration,
 }
 
@@ -96,11 +96,11 @@ impl OwnProtocol for OneBit {
 #[derive(Clone, Debug)]
 pub struct OneBitEndpoint<P> {
     timeout: Duration,
-    /// The packet that is not acknowledged, and its bit.
+    /// The unacknowledged packet, if any, and its bit.
     packet: Option<P>,
     bit: bool,
     has_sent: bool,
-    /// Whether the packet is to be sent now.
+    /// Whether the packet is due to be sent.
     is_due: bool,
     deadline: Instant,
     /// The bit of the next packet to deliver.
