@@ -125,7 +125,7 @@ impl Threshold {
 
 /// Distribution of a duration: constant, uniform, exponential, or Pareto with a mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DurationLaw {
+pub enum DurationDistribution {
     /// Constant.
     Constant(Duration),
     /// Uniform between a minimum and a maximum.
@@ -161,14 +161,14 @@ impl ParetoShape {
 /// overflow the clock.
 const LONGEST_PARETO: f64 = 1e18;
 
-impl DurationLaw {
+impl DurationDistribution {
     /// Returns the mean of the distribution.
     pub const fn mean(self) -> Duration {
         match self {
-            DurationLaw::Constant(mean)
-            | DurationLaw::Exponential(mean)
-            | DurationLaw::Pareto(mean, _) => mean,
-            DurationLaw::Uniform(shortest, longest) => {
+            DurationDistribution::Constant(mean)
+            | DurationDistribution::Exponential(mean)
+            | DurationDistribution::Pareto(mean, _) => mean,
+            DurationDistribution::Uniform(shortest, longest) => {
                 let [shortest, longest] = [shortest.as_nanos(), longest.as_nanos()];
                 Duration::from_nanos(shortest + (longest - shortest) / 2)
             }
@@ -179,13 +179,13 @@ impl DurationLaw {
     #[inline]
     pub fn sample(self, stream: &mut Stream) -> Duration {
         match self {
-            DurationLaw::Constant(duration) => duration,
-            DurationLaw::Uniform(shortest, longest) => {
+            DurationDistribution::Constant(duration) => duration,
+            DurationDistribution::Uniform(shortest, longest) => {
                 let span = (longest.as_nanos() - shortest.as_nanos()) as f64;
                 shortest + Duration::from_nanos((stream.uniform() * span + 0.5) as u64)
             }
-            DurationLaw::Exponential(mean) => stream.exponential_duration(mean),
-            DurationLaw::Pareto(mean, shape) => {
+            DurationDistribution::Exponential(mean) => stream.exponential_duration(mean),
+            DurationDistribution::Pareto(mean, shape) => {
                 let shape = shape.get();
                 let scale = mean.as_nanos() as f64 * (shape - 1.0) / shape;
                 // 1 - u is in (0, 1].
@@ -281,7 +281,7 @@ mod tests {
         // n = 200 000: the mean is within 4.5 standard errors, 20 ms / sqrt(12 n); false-positive
         // rate below 1e-5.
         let [shortest, longest] = [90, 110].map(Duration::from_millis);
-        let law = DurationLaw::Uniform(shortest, longest);
+        let law = DurationDistribution::Uniform(shortest, longest);
         let mut stream = STREAMS.stream("test", "uniform times");
         let (n, mut sum) = (200_000, 0.0);
         for _ in 0..n {
@@ -305,7 +305,7 @@ mod tests {
         const CUT: f64 = 20.0;
         let mean = Duration::from_secs(3);
         for shape in [1.05, 1.2, 1.5, 2.0, 2.75] {
-            let law = DurationLaw::Pareto(mean, ParetoShape::new(shape).expect("a shape"));
+            let law = DurationDistribution::Pareto(mean, ParetoShape::new(shape).expect("a shape"));
             let scale = 3.0 * (shape - 1.0) / shape;
             let mut stream = STREAMS.stream("test", "pareto");
             let count = 200_000;
@@ -339,7 +339,7 @@ mod tests {
         // Variance m^2 / (a (a - 2)). All moments below the eighth exist, so the sum of 200 000 is
         // normal: within 4.5 standard errors, false-positive rate below 1e-5.
         let (shape, mean, n) = (8.0, 0.5, 200_000);
-        let law = DurationLaw::Pareto(
+        let law = DurationDistribution::Pareto(
             Duration::from_millis(500),
             ParetoShape::new(shape).expect("a shape"),
         );

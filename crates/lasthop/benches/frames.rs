@@ -11,7 +11,7 @@ use lasthop::link::{
 };
 use lasthop::packet::Descriptor;
 use lasthop::queue::{Limit, Queue, Transmitter};
-use lasthop::rng::{DurationLaw, Streams};
+use lasthop::rng::{DurationDistribution, Streams};
 use lasthop::sim::builder::{Builder, RoundTrip};
 use lasthop::sim::direction::DirectionParameters;
 use lasthop::sim::ids::{DirectionId, Side};
@@ -65,8 +65,8 @@ fn replicate(protocol: &str, hops: u64) -> u64 {
     }
     let app = App::OnOff(OnOffKeys {
         rate: Rate::from_bps(1_000_000),
-        on: DurationLaw::Constant(Duration::from_secs(1_000_000)),
-        off: DurationLaw::Constant(Duration::ZERO),
+        on: DurationDistribution::Constant(Duration::from_secs(1_000_000)),
+        off: DurationDistribution::Constant(Duration::ZERO),
         packet: Bytes::new(250),
         replay: Replay::PerPacket,
     });

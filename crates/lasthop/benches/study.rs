@@ -11,7 +11,7 @@ use lasthop::app::{App, FileKeys, OnOffKeys, Replay, SourceSite, WebKeys};
 use lasthop::channel::{Channel, Clean, Uniform};
 use lasthop::link::{LinkEndpoint, LinkTiming, SelectiveRepeat, SelectiveRepeatParameters};
 use lasthop::queue::{Limit, Queue, Transmitter};
-use lasthop::rng::{DurationLaw, Streams};
+use lasthop::rng::{DurationDistribution, Streams};
 use lasthop::sim::builder::{Builder, RoundTrip};
 use lasthop::sim::direction::DirectionParameters;
 use lasthop::sim::ids::{DirectionId, Side};
@@ -116,8 +116,8 @@ fn replicate(case: &Case, loss: Probability, replication: u64) -> u64 {
     if case.congestion != Congestion::None {
         let app = App::OnOff(OnOffKeys {
             rate: Rate::from_bps(9_990_000),
-            on: DurationLaw::Exponential(Duration::from_secs(1)),
-            off: DurationLaw::Exponential(Duration::from_millis(1350)),
+            on: DurationDistribution::Exponential(Duration::from_secs(1)),
+            off: DurationDistribution::Exponential(Duration::from_millis(1350)),
             packet: Bytes::new(250),
             replay: match case.congestion {
                 Congestion::Lazy => Replay::Lazy,

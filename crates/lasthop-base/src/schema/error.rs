@@ -38,6 +38,8 @@ impl ScenarioError {
     }
 }
 
+/// Value found of a required key that the table lacks.
+pub const MISSING: &str = "missing key";
 /// Start of the value found of a key that the kind of its table does not declare.
 const UNKNOWN_KEY: &str = "unknown key ";
 
@@ -62,6 +64,7 @@ impl fmt::Display for ScenarioError {
             [(path, MOST_FOUND), (&self.found, MOST_FOUND), (&self.allowed, MOST_ALLOWED)]
                 .map(|(text, most)| cut(text, most));
         match found.strip_prefix(UNKNOWN_KEY) {
+            None if found == MISSING => write!(f, "{path}: {MISSING}; expected {allowed}")?,
             Some(key) => write!(f, "{path}: {UNKNOWN_KEY}{key}; expected one of {allowed}")?,
             None => write!(f, "{path}: found {found}; expected {allowed}")?,
         }

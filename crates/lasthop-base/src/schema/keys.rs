@@ -272,9 +272,8 @@ impl<'a> Node<'a> {
                 &default
             }
             (None, None) => {
-                return T::absent(self).ok_or_else(|| {
-                    self.key_error(key.name, "nothing (the key is missing)", allowed(key))
-                });
+                return T::absent(self)
+                    .ok_or_else(|| self.key_error(key.name, super::error::MISSING, allowed(key)));
             }
         };
         T::read(&Node { value, path: self.child_path(key.name), files: self.files }, key.limits)
@@ -296,7 +295,7 @@ impl<'a> Node<'a> {
             return find(self, word);
         }
         let table = self.object(&format!("a table with the key kind, one of {}", list()))?;
-        let missing = || self.key_error("kind", "nothing (the key is missing)", list());
+        let missing = || self.key_error("kind", super::error::MISSING, list());
         let node = self.child("kind", table.get("kind").ok_or_else(missing)?);
         let variant = find(&node, node.text(&list())?)?;
         self.only(variant.keys, true)?;

@@ -3,7 +3,7 @@
 //! as "auto", are unchanged.
 
 use super::keys::{Field, Key, Shape, default_value};
-use crate::rng::DurationLaw;
+use crate::rng::DurationDistribution;
 use crate::units::{Bytes, Decibels, Distance, Duration, Rate};
 use serde_json::{Map, Value, json};
 
@@ -61,14 +61,14 @@ fn table(keys: &[Key], map: Map<String, Value>) -> Map<String, Value> {
 fn quantity(what: &str, text: String) -> Value {
     let counted = || text.split_once(' ').and_then(|(count, _)| count.parse::<u64>().ok());
     let number = match what {
-        "duration distribution" => text.parse().ok().map(|law: DurationLaw| match law {
-            DurationLaw::Constant(mean) => json!({"law": "constant", "mean": seconds(mean)}),
-            DurationLaw::Uniform(shortest, longest) => {
+        "duration distribution" => text.parse().ok().map(|law: DurationDistribution| match law {
+            DurationDistribution::Constant(mean) => json!({"law": "constant", "mean": seconds(mean)}),
+            DurationDistribution::Uniform(shortest, longest) => {
                 let (least, most) = (seconds(shortest), seconds(longest));
                 json!({"law": "uniform", "mean": seconds(law.mean()), "shortest": least, "longest": most})
             }
-            DurationLaw::Exponential(mean) => json!({"law": "exp", "mean": seconds(mean)}),
-            DurationLaw::Pareto(mean, shape) => {
+            DurationDistribution::Exponential(mean) => json!({"law": "exp", "mean": seconds(mean)}),
+            DurationDistribution::Pareto(mean, shape) => {
                 json!({"law": "pareto", "mean": seconds(mean), "shape": shape.get()})
             }
         }),

@@ -8,7 +8,7 @@ pub use words::{
 };
 
 use super::keys::{Field, Limits, NAME_ALLOWED, Node, Read, Shape, is_name};
-use crate::rng::{DurationLaw, ParetoShape};
+use crate::rng::{DurationDistribution, ParetoShape};
 use crate::units::{Bytes, Decibels, Distance, Duration, Probability, Rate};
 use serde_json::Value;
 use std::fmt;
@@ -296,7 +296,7 @@ fn bounded(text: &str) -> Result<Duration, ()> {
     text.parse().ok().filter(|duration| *duration <= LONGEST).ok_or(())
 }
 
-impl FromStr for DurationLaw {
+impl FromStr for DurationDistribution {
     type Err = ();
     fn from_str(text: &str) -> Result<Self, ()> {
         if let Some(pareto) = text.trim_start().strip_prefix("pareto ") {
@@ -307,32 +307,38 @@ impl FromStr for DurationLaw {
                 .ok_or(())?;
             return match bounded(mean)? {
                 Duration::ZERO => Err(()),
-                mean => Ok(DurationLaw::Pareto(mean, shape)),
+                mean => Ok(DurationDistribution::Pareto(mean, shape)),
             };
         }
         if let Some(uniform) = text.trim_start().strip_prefix("uniform ") {
             let (shortest, longest) = uniform.split_once(" to ").ok_or(())?;
             let (shortest, longest) = (bounded(shortest)?, bounded(longest)?);
             let is_ordered = shortest <= longest && longest > Duration::ZERO;
-            return is_ordered.then_some(DurationLaw::Uniform(shortest, longest)).ok_or(());
+            return is_ordered
+                .then_some(DurationDistribution::Uniform(shortest, longest))
+                .ok_or(());
         }
         match text.trim_start().strip_prefix("exp ") {
-            None => bounded(text).map(DurationLaw::Constant),
+            None => bounded(text).map(DurationDistribution::Constant),
             Some(mean) => match bounded(mean)? {
                 Duration::ZERO => Err(()),
-                mean => Ok(DurationLaw::Exponential(mean)),
+                mean => Ok(DurationDistribution::Exponential(mean)),
             },
         }
     }
 }
 
-impl fmt::Display for DurationLaw {
+impl fmt::Display for DurationDistribution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            DurationLaw::Constant(duration) => duration.fmt(f),
-            DurationLaw::Uniform(shortest, longest) => write!(f, "uniform {shortest} to {longest}"),
-            DurationLaw::Exponential(mean) => write!(f, "exp {mean}"),
-            DurationLaw::Pareto(mean, shape) => write!(f, "pareto {mean} shape {}", shape.get()),
+            DurationDistribution::Constant(duration) => duration.fmt(f),
+            DurationDistribution::Uniform(shortest, longest) => {
+                write!(f, "uniform {shortest} to {longest}")
+            }
+            DurationDistribution::Exponential(mean) => write!(f, "exp {mean}"),
+            DurationDistribution::Pareto(mean, shape) => {
+                write!(f, "pareto {mean} shape {}", shape.get())
+            }
         }
     }
 }
@@ -342,7 +348,7 @@ const DISTRIBUTION_ALLOWED: &str = "a duration such as \"1 s\", \"exp 1 s\" for 
      Pareto distribution with that mean and a shape from 1.001 to 1000 with at most 3 decimals, 1.5 if none is \
      given (units ns, us, ms, s, min, h)";
 
-impl Field for DurationLaw {
+impl Field for DurationDistribution {
     const SHAPE: Shape = Shape::Quantity {
         what: "duration distribution",
         allowed: DISTRIBUTION_ALLOWED,
@@ -350,7 +356,7 @@ impl Field for DurationLaw {
         print: print_duration,
     };
     fn read(node: &Node<'_>, limits: Limits) -> Read<Self> {
-        let value: DurationLaw = parse(node, DISTRIBUTION_ALLOWED)?;
+        let value: DurationDistribution = parse(node, DISTRIBUTION_ALLOWED)?;
         within(node, value, value.mean().as_nanos(), limits, DISTRIBUTION_ALLOWED, print_duration)
     }
     fn write(&self) -> Value {

@@ -81,7 +81,7 @@ impl Table for GilbertElliottKeys {
             let found = if means { "keys of both forms" } else { "neither" };
             return Err(node.error(found, PAIRS));
         }
-        let missing = |key: &str| node.key_error(key, "nothing (the key is missing)", PAIRS);
+        let missing = |key: &str| node.key_error(key, lasthop_base::schema::error::MISSING, PAIRS);
         let zero = Probability::default();
         // By default all frames are lost in the bad state.
         let one = Probability::new(1.0).unwrap_or_default();

@@ -17,7 +17,7 @@
 //! Not modelled: a sender that detects that the link is down; it continues to send.
 
 use super::{Airtime, ChannelError, ErrorKeys, ErrorProcess, all_units, one_by_one};
-use lasthop_base::rng::{DurationLaw, Stream, Streams};
+use lasthop_base::rng::{DurationDistribution, Stream, Streams};
 use lasthop_base::schema::keys::{Limits, table};
 use lasthop_base::units::{Duration, Instant};
 
@@ -27,9 +27,9 @@ table! {
     pub struct OnOffKeys as "on-off" {
         /// Distribution of the up times: constant, uniform, exponential with a mean, or Pareto with
         /// a mean and a shape.
-        up: DurationLaw, Limits::POSITIVE;
+        up: DurationDistribution, Limits::POSITIVE;
         /// Distribution of the down times.
-        down: DurationLaw, Limits::POSITIVE;
+        down: DurationDistribution, Limits::POSITIVE;
         /// Time before which no frame is lost.
         after: Duration = "0 s";
         /// Whether the process starts at a random phase of the first cycle of mean up and down
@@ -59,7 +59,7 @@ impl ErrorKeys for OnOffKeys {
 #[derive(Clone, Debug)]
 pub struct OnOff {
     /// Distributions of the up and down times.
-    laws: [DurationLaw; 2],
+    laws: [DurationDistribution; 2],
     is_down: bool,
     /// End of the current up or down time.
     until: Instant,
@@ -71,7 +71,12 @@ pub struct OnOff {
 impl OnOff {
     /// Starts with an up time at time 0. Both means must be above 0. Times come from the stream
     /// `sojourns` of `component`.
-    pub fn new(up: DurationLaw, down: DurationLaw, streams: &Streams, component: &str) -> Self {
+    pub fn new(
+        up: DurationDistribution,
+        down: DurationDistribution,
+        streams: &Streams,
+        component: &str,
+    ) -> Self {
         let sojourns = streams.stream(component, "sojourns");
         let (laws, until) = ([up, down], Instant::ZERO);
         let mut process = OnOff { laws, is_down: false, until, sojourns, after: Instant::ZERO };
@@ -139,7 +144,8 @@ mod tests {
 
     #[test]
     fn a_frame_that_meets_a_down_time_is_lost() {
-        let [up, down] = [30, 20].map(|time| DurationLaw::Constant(Duration::from_millis(time)));
+        let [up, down] =
+            [30, 20].map(|time| DurationDistribution::Constant(Duration::from_millis(time)));
         let mut process = OnOff::new(up, down, &STREAMS, "link");
         for (start, end, expected) in FRAMES_BETWEEN_DOWN_TIMES {
             let airtime = Airtime { start: millis(start), end: millis(end), bits: 8 };
@@ -149,7 +155,8 @@ mod tests {
 
     #[test]
     fn nothing_is_lost_before_its_time() {
-        let [up, down] = [30, 20].map(|time| DurationLaw::Constant(Duration::from_millis(time)));
+        let [up, down] =
+            [30, 20].map(|time| DurationDistribution::Constant(Duration::from_millis(time)));
         let process = OnOff::new(up, down, &STREAMS, "link");
         let mut process = process.after(Duration::from_millis(90));
         for (start, expected) in [(40, false), (89, false), (90, true), (110, false), (130, true)] {
@@ -162,7 +169,8 @@ mod tests {
     fn a_random_phase_is_uniform_over_the_cycle() {
         // Down at time 0 in 20 of 50 parts of all replications: 5 standard errors of 2000, false
         // positives below 1e-6.
-        let [up, down] = [30, 20].map(|time| DurationLaw::Constant(Duration::from_millis(time)));
+        let [up, down] =
+            [30, 20].map(|time| DurationDistribution::Constant(Duration::from_millis(time)));
         let keys = OnOffKeys { up, down, after: Duration::ZERO, random_phase: true };
         let count = 2000_u32;
         let mut is_down_at_start = 0;
@@ -185,7 +193,8 @@ mod tests {
         // Frames of length 0 every 10 ms, times of 50 and 20 ms on average. The states of frames k
         // apart have correlation c^k, c = exp(-10 (1/50 + 1/20)), which inflates the standard error
         // by (1 + c) / (1 - c). 5 standard errors: false positives below 1e-6.
-        let [up, down] = [50, 20].map(|mean| DurationLaw::Exponential(Duration::from_millis(mean)));
+        let [up, down] =
+            [50, 20].map(|mean| DurationDistribution::Exponential(Duration::from_millis(mean)));
         let mut process = OnOff::new(up, down, &STREAMS, "link");
         let n = 400_000u64;
         let lost = (0..n)
@@ -201,7 +210,7 @@ mod tests {
 
     #[test]
     fn catching_up_changes_nothing() {
-        let law = DurationLaw::Exponential(Duration::from_millis(3));
+        let law = DurationDistribution::Exponential(Duration::from_millis(3));
         let mut plain = OnOff::new(law, law, &STREAMS, "link");
         let mut caught_up = plain.clone();
         for airtime in back_to_back(8, Duration::from_millis(1)).step_by(7).take(2000) {

@@ -122,12 +122,12 @@ mod tests {
     use super::super::testing::*;
     use super::super::{OnOff, Uniform};
     use super::*;
-    use lasthop_base::rng::DurationLaw;
+    use lasthop_base::rng::DurationDistribution;
 
     #[test]
     fn a_frame_is_lost_if_either_loses_it() {
         let uniform = || Channel::Uniform(Uniform::new(probability(0.1), &STREAMS, "link"));
-        let law = DurationLaw::Exponential(Duration::from_millis(5));
+        let law = DurationDistribution::Exponential(Duration::from_millis(5));
         let on_off = || Channel::OnOff(OnOff::new(law, law, &STREAMS, "link.second"));
         let mut product = Channel::Product(Product::new(uniform(), on_off()));
         let (mut first, mut second) = (uniform(), on_off());

@@ -77,7 +77,7 @@ impl ErrorKeys for SlottedGilbertElliottKeys {
         if self.slot.is_none() {
             return Err(ScenarioError::new(
                 format!("{path}.slot"),
-                "nothing (the key is missing)",
+                lasthop_base::schema::error::MISSING,
                 "a duration such as \"10 ms\"; only on a radio it has a default, the radio's frame",
             ));
         }

@@ -3,13 +3,13 @@
 
 use crate::common::*;
 use crate::link_harq::{millis, numbers, seconds};
-use lasthop_base::rng::{DurationLaw, Streams};
+use lasthop_base::rng::{DurationDistribution, Streams};
 use lasthop_base::units::{Bytes, Duration, Instant, Probability, Rate};
 use lasthop_link::channel::{Airtime, Channel, ErrorProcess, OnOff, Product, Uniform};
 use lasthop_link::link::{Endpoint, HarqMode, HarqParameters};
 
 /// Unit losses of an on-off process combined with uniform losses.
-fn disrupted(law: DurationLaw, loss: f64, seed: u64, units: u32) -> UnitFate {
+fn disrupted(law: DurationDistribution, loss: f64, seed: u64, units: u32) -> UnitFate {
     let streams = Streams { seed, replication: 0 };
     let loss = Probability::new(loss).expect("a probability");
     let uniform = Channel::Uniform(Uniform::new(loss, &streams, "link"));
@@ -44,7 +44,7 @@ fn without_coding_the_residual_loss_is_that_of_its_closed_form() {
     // arrives, at phases distributed over the cycle. The variance of the number of abandoned packets
     // is at most that of a binomial one: 5 standard deviations, false positives below 6e-7 each, 12 in total.
     let packets = 40_000;
-    let down = DurationLaw::Constant(millis(100));
+    let down = DurationDistribution::Constant(millis(100));
     for loss in [0.0, 0.1, 0.3, 0.5] {
         for retransmissions in [2, 3, 5] {
             let parameters = HarqParameters {
@@ -94,7 +94,7 @@ fn saturated(parameters: HarqParameters, loss: f64) -> [f64; 2] {
     let ends = Protocol::Harq(parameters).ends();
     let offers = [tokens(300_000, 1500), tokens(0, 0)];
     let mut link = Link::new(ends, (rate, millis(10)), offers, [clean(), clean()]);
-    let law = DurationLaw::Uniform(millis(90), millis(110));
+    let law = DurationDistribution::Uniform(millis(90), millis(110));
     link.unit_fates[0] = Some(disrupted(law, loss, 5, parameters.units));
     link.run(seconds(200));
     let counters = link.ends[0].counters();
@@ -169,9 +169,9 @@ fn bursts_take_as_many_packets_as_the_interleaver_lets_them() {
         let offers = [tokens(100_000, 1500), tokens(0, 0)];
         let mut link = Link::new(ends, (rate, millis(1)), offers, [clean(), clean()]);
         let up = [290 - 17, 290 + 19].map(|units| Duration::from_nanos(units * unit));
-        let down = DurationLaw::Constant(Duration::from_nanos(9 * unit));
+        let down = DurationDistribution::Constant(Duration::from_nanos(9 * unit));
         let streams = Streams { seed: 6, replication: 0 };
-        let up = DurationLaw::Uniform(up[0], up[1]);
+        let up = DurationDistribution::Uniform(up[0], up[1]);
         let mut channel = OnOff::new(up, down, &streams, "link");
         link.unit_fates[0] = Some(Box::new(move |_, [start, end]| {
             let units = 20 / interleave as u8;

@@ -25,7 +25,7 @@
 use super::family::{SourceKeys, SourceSite};
 use super::{Datagram, DatagramSource};
 use hdrhistogram::Histogram;
-use lasthop_base::rng::DurationLaw;
+use lasthop_base::rng::DurationDistribution;
 use lasthop_base::schema::error::ScenarioError;
 use lasthop_base::schema::keys::{Limits, table};
 use lasthop_base::schema::metrics::{Metric, Report, metrics};
@@ -43,9 +43,9 @@ table! {
         /// Size of each packet, headers included.
         packet: Bytes, Limits::PACKET;
         /// Duration of a talk spurt.
-        talk: DurationLaw = "exp 1 s", Limits::POSITIVE;
+        talk: DurationDistribution = "exp 1 s", Limits::POSITIVE;
         /// Duration of a silence; 0 s makes the rate constant.
-        silence: DurationLaw = "exp 1.35 s";
+        silence: DurationDistribution = "exp 1.35 s";
         /// Time after sending at which the receiver plays a packet. Later packets are useless.
         deadline: Duration = "400 ms", Limits::POSITIVE;
     }

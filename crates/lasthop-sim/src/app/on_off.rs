@@ -3,7 +3,7 @@
 
 use super::family::{SourceKeys, SourceSite};
 use super::{Datagram, DatagramMetrics, DatagramSource, Tally};
-use lasthop_base::rng::DurationLaw;
+use lasthop_base::rng::DurationDistribution;
 use lasthop_base::schema::keys::{Limits, choice, table};
 use lasthop_base::schema::metrics::{Metric, Report};
 use lasthop_base::units::{Bytes, Duration, Instant, Rate};
@@ -16,9 +16,9 @@ table! {
         /// Rate in on periods, packet headers included.
         rate: Rate, Limits::RATE;
         /// Duration of an on period.
-        on: DurationLaw, Limits::POSITIVE;
+        on: DurationDistribution, Limits::POSITIVE;
         /// Duration of an off period.
-        off: DurationLaw;
+        off: DurationDistribution;
         /// Size of each packet, headers included.
         packet: Bytes, Limits::PACKET;
         /// Method to simulate the packets; it does not affect the results.

@@ -119,7 +119,7 @@ impl Scenario {
         let link = &self.links[index];
         let ends = format!("one of the two hosts of the link: {}", link.between.join(", "));
         let Some(at) = agent.at() else {
-            return Err(Refusal::new("at", "nothing (the key is missing)", ends));
+            return Err(Refusal::new("at", lasthop_base::schema::error::MISSING, ends));
         };
         if !link.between.iter().any(|host| host == at) {
             let near = suggestion(at, link.between.iter().map(String::as_str));

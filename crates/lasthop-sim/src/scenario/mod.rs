@@ -22,7 +22,7 @@ pub use crate::agent::AgentKind as Agent;
 pub use crate::app::App;
 pub use agents::Agents;
 pub use document::{Document, Point};
-pub use lasthop_base::rng::DurationLaw;
+pub use lasthop_base::rng::DurationDistribution;
 pub use lasthop_base::schema::{
     BitInterval, DelayedAck, Every, Hosts, KeepaliveInterval, KeepaliveLimit, LinkTimeout,
     OptionalTimer, QueueLimit, Retries, ScenarioError, Transmissions, Window,

@@ -22,7 +22,7 @@ impl Scenario {
         match run.duration {
             None if !ends_by_itself => Err(ScenarioError::new(
                 "run.duration",
-                "nothing (the key is missing), and no flow that ends by itself",
+                "no duration and no flow that ends by itself",
                 "a duration such as \"1000 s\", or a flow with app kind \"file\"",
             )),
             Some(duration) if duration > run.max_time => Err(ScenarioError::new(

@@ -69,7 +69,7 @@ impl Table for Link {
                 key.map(allowed).unwrap_or_default()
             };
             let wanted = format!("{}; or the key preset, {}", may_be(key), may_be("preset"));
-            node.key_error(key, "nothing (the key is missing)", wanted)
+            node.key_error(key, lasthop_base::schema::error::MISSING, wanted)
         };
         let of_preset = preset.map(|(rate, _, _)| RateKeys::from_short(LinkRate(rate)));
         let rate = keys.rate.map(|rate| rate.0).or(of_preset);
@@ -230,7 +230,7 @@ impl Table for Scenario {
         let has_none = ["link", "radio", "wlan"].into_iter().all(is_missing);
         if !is_missing("name") && has_none {
             let allowed = "at least one table [link.NAME], [radio.NAME] or [wlan.NAME]";
-            return Err(node.key_error("link", "nothing (the key is missing)", allowed));
+            return Err(node.key_error("link", lasthop_base::schema::error::MISSING, allowed));
         }
         let ScenarioKeys { name, description, link, radio, wlan, flow: flows, sweep: _, run } =
             ScenarioKeys::read(node)?;

@@ -547,7 +547,7 @@ mod tests {
             (json!({ "from": 1, "to": 1.00001, "count": 1000 }), ["six digits", "fewer values"]),
             (json!({ "from": 1, "to": 2, "by": 1 }), ["unknown key \"by\"", "from, to, step"]),
             (json!({ "from": 1e-30, "to": 2, "step": 1 }), ["found 1e-30", "a number"]),
-            (json!({ "from": 1, "step": 1 }), ["x.to: found nothing", "a number"]),
+            (json!({ "from": 1, "step": 1 }), ["x.to: missing key", "a number"]),
             (json!([]), ["an empty list", "or a range such as"]),
         ] {
             let error = expand(range.clone()).expect_err("refused");

@@ -326,7 +326,7 @@ impl Wlan {
         if !has_any(keys.x, keys.y) && !stations.clone().any(placed) {
             return Ok(());
         }
-        let missing = "nothing (the key is missing)";
+        let missing = lasthop_base::schema::error::MISSING;
         let allowed = "a distance such as \"250 m\" for each host, as another one has a position";
         let Some(point) = self.position(None) else {
             return Err(node.key_error("x", missing, allowed));

@@ -10,7 +10,7 @@ use lasthop::channel::{Airtime, Channel, Clean, TwoState, TwoStateParameters, Un
 use lasthop::queue::{
     ComputedFifo, Fate, Limit, OnOff, OnOffParameters, QueueCounters, Transmitter,
 };
-use lasthop::rng::{DurationLaw, ParetoShape, Streams};
+use lasthop::rng::{DurationDistribution, ParetoShape, Streams};
 use lasthop::run::{self, Options};
 use lasthop::scenario::{App, Scenario};
 use lasthop::units::{Bytes, Duration, Instant, Probability, Rate};
@@ -116,13 +116,14 @@ impl Times {
         }
     }
 
-    fn law(self, mean: Duration) -> DurationLaw {
-        let pareto = |shape| DurationLaw::Pareto(mean, ParetoShape::new(shape).expect("above 1"));
+    fn law(self, mean: Duration) -> DurationDistribution {
+        let pareto =
+            |shape| DurationDistribution::Pareto(mean, ParetoShape::new(shape).expect("above 1"));
         match self {
             Times::Pareto if mean > Duration::ZERO => pareto(2.0),
             Times::Heavy if mean > Duration::ZERO => pareto(1.2),
-            Times::Exponential => DurationLaw::Exponential(mean),
-            Times::Constant | Times::Pareto | Times::Heavy => DurationLaw::Constant(mean),
+            Times::Exponential => DurationDistribution::Exponential(mean),
+            Times::Constant | Times::Pareto | Times::Heavy => DurationDistribution::Constant(mean),
         }
     }
 }

@@ -4,7 +4,7 @@ use lasthop::app::{App, MediaKeys, SourceSite};
 use lasthop::channel::{Channel, Uniform};
 use lasthop::link::{LinkEndpoint, Raw};
 use lasthop::queue::{Limit, OnOff, OnOffParameters, Queue, Transmitter};
-use lasthop::rng::{DurationLaw, Streams};
+use lasthop::rng::{DurationDistribution, Streams};
 use lasthop::run::{self, Options};
 use lasthop::scenario::Scenario;
 use lasthop::sim::builder::{Builder, RoundTrip};
@@ -180,8 +180,8 @@ fn two_links(driven: [bool; 2], stop: Instant) -> Metrics {
     let speech = App::Media(MediaKeys {
         rate: Rate::from_bps(50_000),
         packet: Bytes::new(50),
-        talk: DurationLaw::Exponential(Duration::from_secs(1)),
-        silence: DurationLaw::Exponential(Duration::from_millis(600)),
+        talk: DurationDistribution::Exponential(Duration::from_secs(1)),
+        silence: DurationDistribution::Exponential(Duration::from_millis(600)),
         deadline: Duration::from_millis(1420),
     });
     let component = "flow.speech";
@@ -238,8 +238,8 @@ fn talk_spurts_and_silences_have_their_lengths() {
     let second = Duration::from_secs(1);
     let parameters = OnOffParameters {
         rate: Rate::from_bps(14_400),
-        on: DurationLaw::Exponential(second),
-        off: DurationLaw::Exponential(Duration::from_millis(1350)),
+        on: DurationDistribution::Exponential(second),
+        off: DurationDistribution::Exponential(Duration::from_millis(1350)),
         packet: Bytes::new(50),
     };
     let stream = Streams { seed: 2, replication: 0 }.stream("speech", "talk and silence");

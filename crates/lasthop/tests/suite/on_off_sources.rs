@@ -2,7 +2,7 @@
 
 use crate::scenarios::scenario;
 use lasthop::queue::{OnOff, OnOffParameters};
-use lasthop::rng::{DurationLaw, Streams};
+use lasthop::rng::{DurationDistribution, Streams};
 use lasthop::run::{self, Options};
 use lasthop::units::{Bytes, Duration, Instant, Rate};
 
@@ -11,8 +11,8 @@ use lasthop::units::{Bytes, Duration, Instant, Rate};
 fn packets_of_a_burst_drift_by_nothing() {
     let parameters = OnOffParameters {
         rate: Rate::from_bps(9_999_991),
-        on: DurationLaw::Constant(Duration::from_secs(100)),
-        off: DurationLaw::Constant(Duration::from_secs(1)),
+        on: DurationDistribution::Constant(Duration::from_secs(100)),
+        off: DurationDistribution::Constant(Duration::from_secs(1)),
         packet: Bytes::new(250),
     };
     let stream = Streams { seed: 1, replication: 0 }.stream("source", "on-off");
@@ -36,8 +36,8 @@ fn long_bursts_at_high_rates_keep_their_interval() {
     for (rate, packet, seconds) in bursts {
         let parameters = OnOffParameters {
             rate: Rate::from_bps(rate),
-            on: DurationLaw::Constant(Duration::from_secs(seconds)),
-            off: DurationLaw::Constant(Duration::from_secs(1)),
+            on: DurationDistribution::Constant(Duration::from_secs(seconds)),
+            off: DurationDistribution::Constant(Duration::from_secs(1)),
             packet: Bytes::new(packet),
         };
         let stream = Streams { seed: 1, replication: 0 }.stream("source", "on-off");

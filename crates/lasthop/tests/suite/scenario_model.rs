@@ -75,8 +75,8 @@ fn the_example_is_read_as_written() {
         congestion.app,
         App::OnOff(OnOffKeys {
             rate: Rate::from_bps(9_990_000),
-            on: DurationLaw::Exponential(Duration::from_secs(1)),
-            off: DurationLaw::Exponential(Duration::from_millis(1350)),
+            on: DurationDistribution::Exponential(Duration::from_secs(1)),
+            off: DurationDistribution::Exponential(Duration::from_millis(1350)),
             packet: Bytes::new(250),
             replay: Replay::Lazy,
         })

@@ -14,7 +14,7 @@
 //!
 //! *Not modelled*: jitter, variable packet sizes.
 
-use lasthop_base::rng::{DurationLaw, Stream};
+use lasthop_base::rng::{DurationDistribution, Stream};
 use lasthop_base::units::{Bytes, Duration, ExactTime, Instant, Rate};
 
 /// Parameters of an on-off source.
@@ -23,9 +23,9 @@ pub struct OnOffParameters {
     /// Rate during the on time.
     pub rate: Rate,
     /// Distribution of the on time.
-    pub on: DurationLaw,
+    pub on: DurationDistribution,
     /// Distribution of the off time.
-    pub off: DurationLaw,
+    pub off: DurationDistribution,
     /// Length of each packet on the wire.
     pub packet: Bytes,
 }

@@ -183,7 +183,7 @@ impl AgentKeys for AdaptivePersistenceKeys {
         }
         let [stay_good, stay_bad, ..] = self
             .channel(site)
-            .map_err(|key| Refusal::new(key, "nothing (the key is missing)", CHANNEL))?;
+            .map_err(|key| Refusal::new(key, lasthop_base::schema::error::MISSING, CHANNEL))?;
         if stay_good.get() >= 1.0 && stay_bad.get() >= 1.0 {
             let allowed = "below 1, or stay_good below 1: a channel that changes";
             return Err(Refusal::new("stay_bad", stay_bad.to_string(), allowed));
