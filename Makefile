@@ -1,9 +1,9 @@
-# Two commands matter: `make demo` and `make test`. Needs Rust, Python 3.11 or later, a C compiler.
+# The main targets are `demo` and `test`. They need Rust, Python 3.11 or later and a C compiler.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Modules that a macro declares are not found by `cargo fmt`, so that rustfmt is given every file.
+# `cargo fmt` does not find modules that a macro declares, so rustfmt is given every file.
 RUST_FILES := $(shell find crates docs/examples -name "*.rs" ! -path "*/target/*")
 PYTHON_SOURCES := python tests tools docs benches examples
 SOURCES := $(shell find crates Cargo.toml Cargo.lock -type f ! -path '*/target/*')
@@ -14,21 +14,21 @@ SOURCES := $(shell find crates Cargo.toml Cargo.lock -type f ! -path '*/target/*
 
 help:
 	@echo "make setup        build the package; the command is then $(BIN)/lasthop"
-	@echo "make demo         setup, then Table I of a study beside the published one, and a picture"
+	@echo "make demo         setup, then Table I of a study next to the published one, and a figure"
 	@echo "make check        formatting, lints, types, the faster tests: 2 minutes once it is built"
 	@echo "make test         formatting, lints, types, all tests"
-	@echo "make bench        speed, and where ns-2 is installed the ratio to it"
+	@echo "make bench        speed, and the ratio to ns-2 if it is installed"
 	@echo "make instructions instructions of a replication, as JSON (needs valgrind)"
 	@echo "make compare-ns2  results against ns-2 (needs ns)"
 	@echo "make compare-kernel  profile linux against a kernel's table"
-	@echo "make reproduce-check  stored results of all studies at 3 replications; CHECK=--full: all of them"
+	@echo "make reproduce-check  results of all studies with 3 replications, against stored digests; CHECK=--full: all replications"
 	@echo "make docs         the documentation, in docs/_build/html"
-	@echo "make golden       writes the golden metrics anew; make golden-diff explains the changes"
+	@echo "make golden       rewrite the golden metrics; make golden-diff explains the changes"
 	@echo "make man          man pages, in docs/_build/man"
 	@echo "make wheel        a wheel for Linux and an sdist, in dist"
 	@echo "make release VERSION=X.Y.Z  all checks, wheel, sdist, checksums and notes, in dist; uploads nothing"
 
-# What pyproject.toml pins, and the build tool.
+# Virtual environment with the build tool.
 $(VENV)/.tools: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -c 'import sys; assert sys.version_info >= (3, 11), "Python 3.11 or later is needed"'
@@ -56,9 +56,9 @@ setup: $(VENV)/.extras
 demo: setup
 	$(BIN)/lasthop reproduce multilayer "Table I" "Figure 2" --out results/demo
 	@echo
-	@echo "The picture: results/demo/figure-2.png"
+	@echo "Figure: results/demo/figure-2.png"
 
-# Properties run thousands of cases, marked Python tests take seconds each; `make test` has all.
+# Without property tests, which run thousands of cases, and without slow Python tests; `make test` runs all.
 check: $(VENV)/.dev
 	rustfmt --check --edition 2024 $(RUST_FILES)
 	$(BIN)/ruff format --check $(PYTHON_SOURCES)
@@ -85,8 +85,8 @@ test-python: $(VENV)/.dev
 bench:
 	python3 benches/run.py
 
-# `make instructions CHECK=--check` fails if a figure has grown by more than 3 %, `CHECK=--laws` if a congestion law takes
-# too many for an ACK.
+# `make instructions CHECK=--check` fails if a count has grown by more than 3 %, `CHECK=--laws` if a congestion
+# control algorithm uses too many instructions per ACK.
 instructions:
 	@python3 benches/instructions.py $(CHECK)
 
@@ -114,14 +114,14 @@ wheel: $(VENV)/.tools
 	$(BIN)/maturin sdist --out dist
 	@ls dist
 
-# What the tree has built, as a wheel in a fresh environment without Rust. For this machine only,
-# so that nothing is compiled again.
+# Tests a wheel of the built package in a new environment without Rust. The wheel is for this machine
+# only, so nothing is compiled again.
 wheel-check: $(VENV)/.built
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/maturin build --release --locked --quiet \
 	    --compatibility linux --out target/wheel-check
 	$(BIN)/python tools/check_wheel.py target/wheel-check
 
-# The container's recipe and the citation, which nothing here builds or reads.
+# Checks Dockerfile and CITATION.cff, which no other target uses.
 lint-package: $(VENV)/.tools
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	    $$($(BIN)/python tools/requirements.py package)
@@ -135,7 +135,7 @@ golden:
 golden-diff:
 	@$(PYTHON) tools/golden_diff.py
 
-# The oldest Rust that Cargo.toml allows, and the targets of wheels that are not built here; both need rustup.
+# Check with the minimum Rust version of Cargo.toml, and for other target platforms; both need rustup.
 MINIMUM_RUST := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 TARGETS := aarch64-unknown-linux-gnu x86_64-pc-windows-gnu
 
@@ -151,7 +151,7 @@ check-targets:
 lint-workflows:
 	go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.7 .github/workflows/*.yml
 
-# VERSION must be that of Cargo.toml, with a section in CHANGELOG.md.
+# VERSION is the version in Cargo.toml, and CHANGELOG.md has a section for it.
 release:
 	$(PYTHON) tools/release.py check $(VERSION)
 	$(MAKE) test docs lint-package wheel
