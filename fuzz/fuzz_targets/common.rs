@@ -9,7 +9,7 @@ use lasthop::medium::dcf::{
     Capture, MacParameters, Medium, MediumEvent, PairId, Phy, Position, Preamble, Propagation,
     Standard,
 };
-use lasthop::packet::{Ecn, LinkFate, Packet};
+use lasthop::packet::{DeliveryReport, Ecn, Packet};
 use lasthop::queue::QueueSite;
 use lasthop::rng::Streams;
 use lasthop::scenario::Scenario;
@@ -297,8 +297,8 @@ impl Outcomes {
             assert!(is_new, "a packet is delivered twice");
         }
         while let Some(outcome) = medium.poll_outcome() {
-            let is_first =
-                outcome.fate == LinkFate::Retrying || self.finished.insert(outcome.packet.tcp.seq);
+            let is_first = outcome.fate == DeliveryReport::Retrying
+                || self.finished.insert(outcome.packet.tcp.seq);
             assert!(is_first, "a packet is acknowledged or discarded twice");
         }
         while let Some(event) = medium.poll_event() {

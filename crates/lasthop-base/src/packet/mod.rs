@@ -102,7 +102,7 @@ pub trait Payload {
 
 /// Delivery report of a link layer that acknowledges frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LinkFate {
+pub enum DeliveryReport {
     /// The first transmission failed; the packet is going to be retransmitted.
     Retrying,
     /// The other end has acknowledged the packet.

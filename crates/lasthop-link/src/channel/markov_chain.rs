@@ -162,7 +162,8 @@ impl MarkovChainParameters {
         }
         let Some(law) = self.recurrent().and_then(|kept| self.law_of(&kept)) else {
             let found = "recurrent states in more than one class";
-            let allowed = "a chain whose stationary distribution does not depend on its initial state";
+            let allowed =
+                "a chain whose stationary distribution does not depend on its initial state";
             return wrong("transitions".to_owned(), found.to_owned(), allowed);
         };
         Ok(law)

@@ -538,7 +538,10 @@ mod tests {
             LossRecord::parse_csv(text, &column).expect_err("an invalid trace").to_string()
         };
         let number = |column| CsvColumn::Numbered { column, header: false };
-        assert_eq!(csv("0,1\n0\n", number(2)), "line 2: number of columns is 1: expected at least 2");
+        assert_eq!(
+            csv("0,1\n0\n", number(2)),
+            "line 2: number of columns is 1: expected at least 2"
+        );
         assert!(csv("0\n", number(0)).contains("column number `0`"));
         assert!(csv("\"0\n", number(1)).contains("line 1: misplaced"));
         assert!(csv("\"0\"1\n", number(1)).contains("line 1: misplaced"));

@@ -26,7 +26,7 @@
 //!
 //! Not modelled: reordering by the channel, a limit on retransmissions, adaptive timers.
 
-use super::fates::Fates;
+use super::delivery_reports::Fates;
 use super::protocol::{ProtocolKeys, Site, refuse};
 use super::timing::{LinkTiming, deadline};
 use super::wire::{NumberWidth, WireWindow};
@@ -35,7 +35,7 @@ use super::{
     ReportsDelivery, check_parameters,
 };
 use super::{ByteFormat, BytesError, wire};
-use lasthop_base::packet::{LinkFate, Payload};
+use lasthop_base::packet::{DeliveryReport, Payload};
 use lasthop_base::schema::LinkTimeout;
 use lasthop_base::schema::keys::{Limits, Read, table};
 use lasthop_base::units::{Bytes, Duration, Instant};
@@ -269,7 +269,7 @@ impl<P> GoBackN<P> {
         }
         for sequence in self.base..ack {
             let packet = self.packets[self.slot(sequence)].take();
-            self.fates.finish(sequence, LinkFate::Acknowledged, packet);
+            self.fates.finish(sequence, DeliveryReport::Acknowledged, packet);
         }
         self.base = ack;
         self.cursor = self.cursor.max(ack);

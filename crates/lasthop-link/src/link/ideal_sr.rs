@@ -36,13 +36,13 @@
 //! damaged frames.
 
 use super::ByteFormat;
-use super::fates::Fates;
+use super::delivery_reports::Fates;
 use super::protocol::{ProtocolKeys, Site};
 use super::{
     Endpoint, Frame, FrameKind, IdealFeedback, LinkCounters, LinkError, LinkEvent, ReportsDelivery,
     check_header,
 };
-use lasthop_base::packet::{LinkFate, Payload};
+use lasthop_base::packet::{DeliveryReport, Payload};
 use lasthop_base::schema::Transmissions;
 use lasthop_base::schema::keys::{Limits, table};
 use lasthop_base::units::{Bytes, Instant};
@@ -237,8 +237,11 @@ impl<P> IdealSr<P> {
             } else if beyond > self.acked {
                 return;
             }
-            let fate =
-                if oldest.is_given_up { LinkFate::Abandoned } else { LinkFate::Acknowledged };
+            let fate = if oldest.is_given_up {
+                DeliveryReport::Abandoned
+            } else {
+                DeliveryReport::Acknowledged
+            };
             let number = oldest.first;
             self.counters.packets += 1;
             self.transmissions.drain(..oldest.segments as usize);

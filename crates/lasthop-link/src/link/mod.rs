@@ -29,9 +29,9 @@
 //!   buffered until they are drained.
 
 mod bytes;
+mod delivery_reports;
 mod error;
 mod events;
-mod fates;
 pub mod fec_wire;
 mod frame;
 mod number_set;
@@ -50,10 +50,10 @@ pub mod wire;
 
 pub(crate) use bytes::ByteFormat;
 pub use bytes::BytesError;
+pub use delivery_reports::ReportsDelivery;
 pub use error::LinkError;
 use error::{check_header, check_parameters, check_sizes};
 pub use events::{LinkCounters, LinkEvent, PacketMetrics, ReceiverMetrics, SenderMetrics};
-pub use fates::ReportsDelivery;
 pub use frame::{Control, Frame, FrameKind};
 pub use go_back_n::{GoBackN, GoBackNParameters};
 pub use harq::{
@@ -247,7 +247,7 @@ pub trait Endpoint<P: Payload> {
     /// Returns `true` if [`Self::next_poll_while_busy`] and [`Self::next_poll`] return the same
     /// time and received frames never advance a timer. A driver that has computed this time, or
     /// will poll when the transmitter becomes idle, then need not compute it again.
-    fn sleeps_while_busy(&self) -> bool {
+    fn needs_no_poll_while_busy(&self) -> bool {
         false
     }
 
@@ -456,8 +456,8 @@ impl<P: CarriesFrames> Endpoint<P> for LinkEndpoint<P> {
         dispatch!(self, endpoint => endpoint.next_poll_while_busy(free_at, has_packets))
     }
 
-    fn sleeps_while_busy(&self) -> bool {
-        dispatch!(self, endpoint => endpoint.sleeps_while_busy())
+    fn needs_no_poll_while_busy(&self) -> bool {
+        dispatch!(self, endpoint => endpoint.needs_no_poll_while_busy())
     }
 
     fn counts_packets(&self) -> bool {

@@ -16,14 +16,14 @@
 //! is discarded. Earlier SDUs are kept. Skip is sent for the numbers of discarded SDUs when the
 //! lower edge of the window reaches them.
 
-use super::fates::Fates;
+use super::delivery_reports::Fates;
 use super::number_set::{NumberSet, low_bits};
 use super::numbered::Numbered;
 use super::rlc::{AtLimit, Log, RlcParameters};
 use super::timers::Timers;
 use super::timing::deadline;
 use super::{Frame, FrameKind, LinkEvent};
-use lasthop_base::packet::{LinkFate, Payload};
+use lasthop_base::packet::{DeliveryReport, Payload};
 use lasthop_base::units::Instant;
 use std::collections::VecDeque;
 
@@ -307,7 +307,7 @@ impl<P: Clone> Sender<P> {
             let finished = self.sdus.pop_front();
             if self.fates.are_kept() && !is_abandoned {
                 let packet = finished.map(|sdu| sdu.packet);
-                self.fates.finish(self.first_sdu, LinkFate::Acknowledged, packet);
+                self.fates.finish(self.first_sdu, DeliveryReport::Acknowledged, packet);
             }
             self.first_sdu += 1;
         }
@@ -384,7 +384,7 @@ impl<P: Clone> Sender<P> {
         log.counters.packets += 1;
         log.counters.packets_abandoned += 1;
         if self.fates.are_kept() {
-            self.fates.finish(number, LinkFate::Abandoned, Some(sdu.packet.clone()));
+            self.fates.finish(number, DeliveryReport::Abandoned, Some(sdu.packet.clone()));
         }
         let (mut first, mut end) = (sdu.first, sdu.end);
         if number == self.sending {

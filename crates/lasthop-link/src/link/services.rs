@@ -46,7 +46,7 @@ use super::{
     ReportsDelivery,
 };
 use crate::queue::{FairQueue, Queue, Transmitter};
-use lasthop_base::packet::{LinkFate, Payload};
+use lasthop_base::packet::{DeliveryReport, Payload};
 use lasthop_base::units::{Bytes, Duration, Instant, Rate};
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
@@ -291,7 +291,7 @@ impl<P: CarriesFrames> ReportsDelivery<P> for Services<P> {
         }
     }
 
-    fn poll(&mut self) -> Option<(LinkFate, P)> {
+    fn poll(&mut self) -> Option<(DeliveryReport, P)> {
         self.services.iter_mut().find_map(|service| service.endpoint.delivery_reports()?.poll())
     }
 }

@@ -33,7 +33,7 @@
 //!
 //! Not modelled: reordering by the channel, negative acknowledgments, adaptive timers, backoff.
 
-use super::fates::Fates;
+use super::delivery_reports::Fates;
 use super::protocol::{ARQ_HEADER, MOST_REPAIRS, ProtocolKeys, Site};
 use super::timing::{LinkTiming, deadline};
 use super::wire::{NumberWidth, WireWindow};
@@ -41,7 +41,7 @@ use super::{ByteFormat, BytesError, wire};
 use super::{
     Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent, ReportsDelivery, check_header,
 };
-use lasthop_base::packet::{LinkFate, Payload};
+use lasthop_base::packet::{DeliveryReport, Payload};
 use lasthop_base::schema::keys::{Limits, table};
 use lasthop_base::schema::{LinkTimeout, Retries};
 use lasthop_base::units::{Bytes, Duration, Instant};
@@ -193,7 +193,7 @@ impl<P> StopAndWait<P> {
 
     /// Removes the acknowledged or discarded packet.
     #[inline]
-    fn finish(&mut self, fate: LinkFate) {
+    fn finish(&mut self, fate: DeliveryReport) {
         self.counters.packets += 1;
         let packet = self.packet.take();
         self.fates.finish(self.sequence, fate, packet);
@@ -207,7 +207,7 @@ impl<P> StopAndWait<P> {
     fn on_ack(&mut self, ack: u64) {
         self.acknowledged = self.acknowledged.max(ack);
         if ack == self.sequence + 1 && self.tries > 0 {
-            self.finish(LinkFate::Acknowledged);
+            self.finish(DeliveryReport::Acknowledged);
         }
     }
 
@@ -329,7 +329,7 @@ impl<P: Payload + Clone> Endpoint<P> for StopAndWait<P> {
             self.counters.abandoned += 1;
             self.counters.packets_abandoned += 1;
             self.events.push_back(LinkEvent::Abandoned { sequence });
-            self.finish(LinkFate::Abandoned);
+            self.finish(DeliveryReport::Abandoned);
         } else {
             self.deadline = Instant::NEVER;
             self.must_send = true;

@@ -345,7 +345,10 @@ mod tests {
             queue.enqueue(Instant::ZERO, packet(flow, 1000), &transmitter);
         }
         assert!(queue.dropped().is_empty() && !queue.has_room(Instant::ZERO, 1, 1, &transmitter));
-        assert!(queue.enqueue(Instant::ZERO, packet(2, 1000), &transmitter), "drops from the other queue");
+        assert!(
+            queue.enqueue(Instant::ZERO, packet(2, 1000), &transmitter),
+            "drops from the other queue"
+        );
         assert_eq!(dropped(&queue), [1; 4]);
         assert_eq!((queue.len(), queue.bytes, queue.counters().tail_drops), (7, 7000, 4));
         // Five short packets contain fewer bytes than two long ones.

@@ -234,7 +234,7 @@ macro_rules! agents {
                 &mut self,
                 now: Instant,
                 connection: Option<usize>,
-                fate: LinkFate,
+                fate: DeliveryReport,
                 packet: &P,
             ) {
                 match self {

@@ -21,7 +21,7 @@
 //! On links that segment packets, the ERSN is sent at the first retransmission of any PDU of the packet.
 
 use super::family::{AgentKeys, AgentSite, Refusal};
-use super::{Agent, AgentEvent, LinkFate, Notice, Segment};
+use super::{Agent, AgentEvent, DeliveryReport, Notice, Segment};
 use lasthop_analysis::AnalysisError;
 use lasthop_base::schema::keys::table;
 use lasthop_base::schema::metrics::{Metric, Report, metrics};
@@ -124,11 +124,13 @@ impl<P: Segment + Clone> Agent<P> for LlElsn<P> {
         true
     }
 
-    fn on_link(&mut self, _now: Instant, _: Option<usize>, fate: LinkFate, packet: &P) {
+    fn on_link(&mut self, _now: Instant, _: Option<usize>, fate: DeliveryReport, packet: &P) {
         let notice = match fate {
-            LinkFate::Retrying if self.sends_ersn => Notice::RetransmissionStarted,
-            LinkFate::Abandoned if self.sends_eln => Notice::Loss,
-            LinkFate::Retrying | LinkFate::Abandoned | LinkFate::Acknowledged => return,
+            DeliveryReport::Retrying if self.sends_ersn => Notice::RetransmissionStarted,
+            DeliveryReport::Abandoned if self.sends_eln => Notice::Loss,
+            DeliveryReport::Retrying | DeliveryReport::Abandoned | DeliveryReport::Acknowledged => {
+                return;
+            }
         };
         let Some(view) = packet.segment().filter(|view| view.length > 0) else { return };
         let Some(message) = packet.notice(notice) else { return };
@@ -167,7 +169,11 @@ mod tests {
         Packet { hop: 3, incarnation: 2, bytes: 40 + payload, tcp }
     }
 
-    fn notified(agent: &mut LlElsn<Packet>, fate: LinkFate, packet: Packet) -> Option<Packet> {
+    fn notified(
+        agent: &mut LlElsn<Packet>,
+        fate: DeliveryReport,
+        packet: Packet,
+    ) -> Option<Packet> {
         agent.on_link(Instant::ZERO, Some(0), fate, &packet);
         agent.poll_up()
     }
@@ -175,16 +181,18 @@ mod tests {
     #[test]
     fn a_discard_is_an_eln_and_a_first_retransmission_an_ersn() {
         let mut agent = LlElsn::new(true, true);
-        let message = notified(&mut agent, LinkFate::Retrying, data(1001, 1000)).expect("an ERSN");
+        let message =
+            notified(&mut agent, DeliveryReport::Retrying, data(1001, 1000)).expect("an ERSN");
         let Packet { hop, incarnation, bytes, tcp } = message;
         assert_eq!((hop, incarnation, bytes), (3, 2, 40));
         assert_eq!((tcp.ack, tcp.flags), (1001, flags::ACK | flags::ERSN));
-        let message = notified(&mut agent, LinkFate::Abandoned, data(1001, 1000)).expect("an ELN");
+        let message =
+            notified(&mut agent, DeliveryReport::Abandoned, data(1001, 1000)).expect("an ELN");
         assert_eq!((message.tcp.ack, message.tcp.flags), (1001, flags::ACK | flags::ELN));
         assert_eq!(message.segment().expect("a segment").ack, None, "it acknowledges nothing");
-        assert_eq!(notified(&mut agent, LinkFate::Acknowledged, data(1001, 1000)), None);
+        assert_eq!(notified(&mut agent, DeliveryReport::Acknowledged, data(1001, 1000)), None);
         // The loss of a pure ACK is not reported.
-        assert_eq!(notified(&mut agent, LinkFate::Abandoned, data(1, 0)), None);
+        assert_eq!(notified(&mut agent, DeliveryReport::Abandoned, data(1, 0)), None);
         let mut counted = Vec::new();
         Agent::<Packet>::metrics(&agent, &mut |metric, value| counted.push((metric.name, value)));
         assert_eq!(counted, [("ersn_sent", 1.0), ("eln_sent", 1.0)]);
@@ -193,10 +201,10 @@ mod tests {
     #[test]
     fn each_kind_can_be_left_out() {
         let mut agent = LlElsn::new(false, true);
-        assert_eq!(notified(&mut agent, LinkFate::Retrying, data(1, 10)), None);
-        assert!(notified(&mut agent, LinkFate::Abandoned, data(1, 10)).is_some());
+        assert_eq!(notified(&mut agent, DeliveryReport::Retrying, data(1, 10)), None);
+        assert!(notified(&mut agent, DeliveryReport::Abandoned, data(1, 10)).is_some());
         let mut agent = LlElsn::new(true, false);
-        assert!(notified(&mut agent, LinkFate::Retrying, data(1, 10)).is_some());
-        assert_eq!(notified(&mut agent, LinkFate::Abandoned, data(1, 10)), None);
+        assert!(notified(&mut agent, DeliveryReport::Retrying, data(1, 10)).is_some());
+        assert_eq!(notified(&mut agent, DeliveryReport::Abandoned, data(1, 10)), None);
     }
 }

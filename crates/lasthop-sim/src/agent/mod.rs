@@ -37,7 +37,7 @@ pub use adaptive_persistence::{
 };
 pub use bytes::tcp_of;
 pub use family::{AgentSite, Refusal};
-pub use lasthop_base::packet::LinkFate;
+pub use lasthop_base::packet::DeliveryReport;
 pub use snoop::{Quirks, Snoop, SnoopParameters};
 
 // The list of agents: the module of each, and its keys, which determine its `kind` in scenarios.
@@ -289,7 +289,13 @@ pub trait Agent<P: Segment> {
     }
 
     /// Processes a report of the link layer on a packet sent here.
-    fn on_link(&mut self, _now: Instant, _connection: Option<usize>, _fate: LinkFate, _packet: &P) {
+    fn on_link(
+        &mut self,
+        _now: Instant,
+        _connection: Option<usize>,
+        _fate: DeliveryReport,
+        _packet: &P,
+    ) {
     }
 
     /// Returns the next packet of the agent to be sent over the link.

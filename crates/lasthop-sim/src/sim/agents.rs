@@ -12,7 +12,7 @@ use super::ids::{ConnectionId, DirectionId, LineId, SeatId};
 use super::probe::{Event, Probe};
 use super::wlan::Shared;
 use super::world::World;
-use crate::agent::{Agent, AgentMachine, Batch, Crossing, LinkFate, Verdict};
+use crate::agent::{Agent, AgentMachine, Batch, Crossing, DeliveryReport, Verdict};
 use crate::transport::{End, Losses, Transport};
 use lasthop_base::packet::{Descriptor, Extension};
 use lasthop_base::schema::metrics::ReportFor;
@@ -89,7 +89,7 @@ impl<P: Probe, X: Extension> World<P, X> {
     pub(super) fn report_fate(
         &mut self,
         direction: DirectionId,
-        fate: LinkFate,
+        fate: DeliveryReport,
         packet: &Descriptor<X>,
     ) {
         let now = self.now;

@@ -12,7 +12,7 @@ use super::medium::Medium;
 use super::phy::Timing;
 use super::report::{AirFate, AirFrame, Delivery, MediumEvent, Outcome, PairId};
 use super::station::{Attempt, Current, Next};
-use lasthop_base::packet::{LinkFate, Payload};
+use lasthop_base::packet::{DeliveryReport, Payload};
 use lasthop_base::units::{Bytes, Duration, Instant};
 use lasthop_link::channel::{Airtime, ErrorProcess};
 
@@ -254,9 +254,9 @@ impl<P: Payload + Clone> Medium<P> {
             Next::Retry { .. } => {}
         }
         let fate = match next {
-            Next::Done => Some(LinkFate::Acknowledged),
-            Next::GiveUp => Some(LinkFate::Abandoned),
-            Next::Retry { is_first } => is_first.then_some(LinkFate::Retrying),
+            Next::Done => Some(DeliveryReport::Acknowledged),
+            Next::GiveUp => Some(DeliveryReport::Abandoned),
+            Next::Retry { is_first } => is_first.then_some(DeliveryReport::Retrying),
         };
         if let (Some(packet), Some(fate)) = (reported, fate) {
             self.outcomes.push_back(Outcome { pair: PairId(pair), fate, packet });

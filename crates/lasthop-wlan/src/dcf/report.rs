@@ -1,7 +1,7 @@
 //! Output of a medium: identifiers, deliveries, outcomes, counters and events.
 
 use super::medium::Use;
-use lasthop_base::packet::LinkFate;
+use lasthop_base::packet::DeliveryReport;
 use lasthop_base::schema::metrics::metrics;
 use lasthop_base::units::{Duration, Instant};
 
@@ -195,7 +195,7 @@ pub struct Outcome<P> {
     /// Transmitter and receiver.
     pub pair: PairId,
     /// Delivery report.
-    pub fate: LinkFate,
+    pub fate: DeliveryReport,
     /// The packet.
     pub packet: P,
 }

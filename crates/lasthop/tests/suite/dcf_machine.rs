@@ -8,7 +8,7 @@ use lasthop::medium::dcf::{
     AirFate, AirFrame, MacParameters, Medium, MediumEvent, PairId, Phy, Position, Preamble,
     Standard, StationId, Timing, Waiting,
 };
-use lasthop::packet::LinkFate;
+use lasthop::packet::DeliveryReport;
 use lasthop::queue::{Limit, Queue};
 use lasthop::rng::Streams;
 use lasthop::units::{Bytes, Duration, Instant, Probability, Rate};
@@ -152,9 +152,9 @@ impl Built {
         }
         while let Some(outcome) = self.machine.poll_outcome() {
             match outcome.fate {
-                LinkFate::Acknowledged => log.acknowledged += 1,
-                LinkFate::Retrying => log.retrying += 1,
-                LinkFate::Abandoned => log.abandoned += 1,
+                DeliveryReport::Acknowledged => log.acknowledged += 1,
+                DeliveryReport::Retrying => log.retrying += 1,
+                DeliveryReport::Abandoned => log.abandoned += 1,
             }
         }
     }

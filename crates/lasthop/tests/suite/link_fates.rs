@@ -3,7 +3,7 @@
 use crate::common::*;
 use crate::scenarios::{read, scenario};
 use lasthop::link::{AtLimit, Endpoint, HarqParameters, LinkCounters, RlcParameters};
-use lasthop::packet::LinkFate;
+use lasthop::packet::DeliveryReport;
 use lasthop::run::{self, Trace};
 use lasthop::units::{Duration, Instant, Rate};
 use proptest::prelude::*;
@@ -55,7 +55,7 @@ proptest! {
                 end.delivery_reports().expect("a protocol with reports").enable();
             }
             link.run(Instant::from_nanos(3_600_000_000_000));
-            let mut reports: HashMap<u64, Vec<LinkFate>> = HashMap::new();
+            let mut reports: HashMap<u64, Vec<DeliveryReport>> = HashMap::new();
             for &(fate, token) in &link.fates[0] {
                 reports.entry(token.number).or_default().push(fate);
             }
@@ -63,14 +63,14 @@ proptest! {
             for number in &sent {
                 let fates = reports.remove(number).unwrap_or_default();
                 let (last, before) = fates.split_last().expect("each packet is finished");
-                prop_assert!(*last != LinkFate::Retrying, "{protocol:?}: {number} {fates:?}");
+                prop_assert!(*last != DeliveryReport::Retrying, "{protocol:?}: {number} {fates:?}");
                 prop_assert!(
-                    before.is_empty() || before == [LinkFate::Retrying],
+                    before.is_empty() || before == [DeliveryReport::Retrying],
                     "{protocol:?}: {number} {fates:?}"
                 );
                 let is_up = link.delivered[1].iter().any(|token| token.number == *number);
-                prop_assert!(is_up || *last == LinkFate::Abandoned, "{protocol:?}: {number}");
-                abandoned += u64::from(*last == LinkFate::Abandoned);
+                prop_assert!(is_up || *last == DeliveryReport::Abandoned, "{protocol:?}: {number}");
+                abandoned += u64::from(*last == DeliveryReport::Abandoned);
             }
             prop_assert!(reports.is_empty(), "{protocol:?}: {reports:?}");
             let LinkCounters { packets_abandoned, .. } = link.ends[0].counters();

@@ -1,6 +1,6 @@
 //! Sending half of hybrid ARQ: unresolved packets, the two modes, loss estimates.
 
-use super::super::fates::Fates;
+use super::super::delivery_reports::Fates;
 use super::super::number_set::NumberSet;
 use super::super::timers::TransmissionOrder;
 use super::super::timing::{airtime, deadline};
@@ -8,7 +8,7 @@ use super::super::{Frame, FrameKind, LinkCounters, LinkEvent};
 use super::estimate::Estimate;
 use super::{Erasures, HarqMode, HarqParameters, Proactive, Reactive};
 use lasthop_base::coding::CodedUnits;
-use lasthop_base::packet::{LinkFate, Payload};
+use lasthop_base::packet::{DeliveryReport, Payload};
 use lasthop_base::units::{Bytes, Instant};
 use std::collections::VecDeque;
 
@@ -295,7 +295,7 @@ impl<P> Sender<P> {
             if self.probe == Some(sequence) {
                 self.probe = None;
             }
-            self.resolve(sequence, LinkFate::Acknowledged);
+            self.resolve(sequence, DeliveryReport::Acknowledged);
         } else if is_over {
             self.order.remove(at);
             self.again(sequence);
@@ -316,7 +316,7 @@ impl<P> Sender<P> {
     }
 
     /// Removes a packet that is acknowledged or discarded.
-    fn resolve(&mut self, sequence: u64, fate: LinkFate) {
+    fn resolve(&mut self, sequence: u64, fate: DeliveryReport) {
         let at = self.slot(sequence);
         let packet = self.slots[at].packet.take();
         self.fates.finish(sequence, fate, packet);
@@ -345,7 +345,7 @@ impl<P> Sender<P> {
         self.counters.packets_abandoned += 1;
         self.events.push_back(LinkEvent::Abandoned { sequence });
         self.given_up = self.given_up.max(sequence + 1);
-        self.resolve(sequence, LinkFate::Abandoned);
+        self.resolve(sequence, DeliveryReport::Abandoned);
     }
 
     #[inline]

@@ -487,7 +487,7 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
         self.next_poll(free_at, has_packets)
     }
 
-    fn sleeps_while_busy(&self) -> bool {
+    fn needs_no_poll_while_busy(&self) -> bool {
         self.parameters.timer == TimerMode::PerFrame
     }
 

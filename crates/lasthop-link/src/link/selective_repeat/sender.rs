@@ -5,11 +5,11 @@
 //! retransmitted frame is outstanding, a list keeps the transmission order.
 
 use super::{SelectiveRepeatParameters, TimerMode};
-use crate::link::fates::Fates;
+use crate::link::delivery_reports::Fates;
 use crate::link::number_set::NumberSet;
 use crate::link::timers::TransmissionOrder;
 use crate::link::timing::deadline;
-use lasthop_base::packet::LinkFate;
+use lasthop_base::packet::DeliveryReport;
 use lasthop_base::units::{Duration, Instant};
 
 /// State of an outstanding frame.
@@ -282,7 +282,7 @@ impl<P> Sender<P> {
     fn report_acknowledged(&mut self, ack: u64) {
         for sequence in self.base..ack {
             let packet = self.frames[self.slot(sequence)].packet.take();
-            self.fates.finish(sequence, LinkFate::Acknowledged, packet);
+            self.fates.finish(sequence, DeliveryReport::Acknowledged, packet);
         }
     }
 

@@ -1,6 +1,6 @@
 //! A minimal driver for tests: two endpoints and two directions with a rate and a delay.
 
-use lasthop_base::packet::{LinkFate, Payload};
+use lasthop_base::packet::{DeliveryReport, Payload};
 use lasthop_base::units::{Bytes, Duration, Instant, Rate};
 use lasthop_link::link::wire::NumberWidth;
 use lasthop_link::link::{
@@ -134,7 +134,7 @@ pub struct Link<P: Payload> {
     pub events: [Vec<LinkEvent>; 2],
     pub event_times: [Vec<Instant>; 2],
     /// Delivery reports of the ends, if enabled.
-    pub fates: [Vec<(LinkFate, P)>; 2],
+    pub fates: [Vec<(DeliveryReport, P)>; 2],
     /// Frames received by each end and their times, if a log is kept.
     pub arrivals: [Vec<(Instant, FrameKind)>; 2],
     /// All frames in order of transmission, if kept.

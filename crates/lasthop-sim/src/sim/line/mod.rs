@@ -60,7 +60,7 @@ pub(in crate::sim) struct LineEnd<X: Extension> {
     holds_back: bool,
     /// Names of the stacked layers, the uppermost first; empty if the link has a single protocol.
     pub layers: Vec<String>,
-    /// See [`Endpoint::sleeps_while_busy`].
+    /// See [`Endpoint::needs_no_poll_while_busy`].
     needs_no_poll_while_busy: bool,
     /// Whether the end has a single queue and its own transmitter: neither services nor a radio.
     is_plain: bool,
@@ -165,7 +165,7 @@ impl<X: Extension> LineEnd<X> {
             readable_ahead: Vec::new(),
             services,
         };
-        let needs_no_poll_while_busy = endpoint.sleeps_while_busy();
+        let needs_no_poll_while_busy = endpoint.needs_no_poll_while_busy();
         LineEnd {
             interface: Interface::new(endpoint, queue, transmitter),
             air,

@@ -1,6 +1,6 @@
 //! Delivery reports of packets, buffered for agents that request them.
 
-use lasthop_base::packet::LinkFate;
+use lasthop_base::packet::DeliveryReport;
 use std::collections::VecDeque;
 
 /// Delivery reports of a protocol whose sender receives feedback.
@@ -9,7 +9,7 @@ pub trait ReportsDelivery<P> {
     fn enable(&mut self);
 
     /// Returns the next report: first retransmission, acknowledgment, or discard of a packet.
-    fn poll(&mut self) -> Option<(LinkFate, P)>;
+    fn poll(&mut self) -> Option<(DeliveryReport, P)>;
 }
 
 /// Delivery reports in the order in which they become known. Empty until reports are requested.
@@ -18,7 +18,7 @@ pub(super) struct Fates<P>(Option<Box<Kept<P>>>);
 
 #[derive(Clone, Debug)]
 struct Kept<P> {
-    fates: VecDeque<(LinkFate, P)>,
+    fates: VecDeque<(DeliveryReport, P)>,
     /// Numbers of packets that are being retransmitted and are neither acknowledged nor discarded.
     retrying: Vec<u64>,
 }
@@ -56,20 +56,20 @@ impl<P> Fates<P> {
             && !kept.retrying.contains(&number)
         {
             kept.retrying.push(number);
-            kept.fates.push_back((LinkFate::Retrying, packet.clone()));
+            kept.fates.push_back((DeliveryReport::Retrying, packet.clone()));
         }
     }
 
     /// Reports the acknowledgment or discard of packet `number`.
     #[inline(always)]
-    pub fn finish(&mut self, number: u64, fate: LinkFate, packet: Option<P>) {
+    pub fn finish(&mut self, number: u64, fate: DeliveryReport, packet: Option<P>) {
         if self.are_kept() {
             self.keep_finish(number, fate, packet);
         }
     }
 
     #[cold]
-    fn keep_finish(&mut self, number: u64, fate: LinkFate, packet: Option<P>) {
+    fn keep_finish(&mut self, number: u64, fate: DeliveryReport, packet: Option<P>) {
         if let Some(kept) = &mut self.0 {
             kept.retrying.retain(|&retrying| retrying != number);
             kept.fates.extend(packet.map(|packet| (fate, packet)));
@@ -83,7 +83,7 @@ impl<P> ReportsDelivery<P> for Fates<P> {
             .get_or_insert_with(|| Box::new(Kept { fates: VecDeque::new(), retrying: Vec::new() }));
     }
 
-    fn poll(&mut self) -> Option<(LinkFate, P)> {
+    fn poll(&mut self) -> Option<(DeliveryReport, P)> {
         self.0.as_mut()?.fates.pop_front()
     }
 }
