@@ -20,6 +20,14 @@
 //!
 //! Limitations: lost acknowledgments (except `control_loss` of the RLP), loss bursts, and stalls of a
 //! selective-repeat window behind a missing frame are not modelled.
+//!
+//! ```
+//! use lasthop_analysis::arq_efficiency::rlp_residual_loss;
+//!
+//! // Three rounds at 10 % loss, no NACK lost: four losses in a row.
+//! assert!((rlp_residual_loss(0.1, 0.0, 3)? - 0.1_f64.powi(4)).abs() < 1e-12);
+//! # Ok::<(), lasthop_analysis::AnalysisError>(())
+//! ```
 
 use super::{AnalysisError, Result, count, positive, probability};
 

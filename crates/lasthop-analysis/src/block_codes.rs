@@ -11,6 +11,16 @@
 //!
 //! Limitations: interleaving is modelled by a wider spacing of the channel only; all blocks are
 //! complete.
+//!
+//! ```
+//! use lasthop_analysis::{GilbertElliottLaw, block_codes};
+//!
+//! // Independent losses of 10 %: both states lose alike. Four data frames and their XOR.
+//! let channel = GilbertElliottLaw::new(0.5, 0.5, 0.1, 0.1)?;
+//! let residual = block_codes::xor(&channel, 4)?.residual;
+//! assert!((residual - 0.1 * (1.0 - 0.9_f64.powi(4))).abs() < 1e-12);
+//! # Ok::<(), lasthop_analysis::AnalysisError>(())
+//! ```
 
 use super::gilbert_elliott::MAX_FRAMES;
 use super::{AnalysisError, GilbertElliottLaw, Result, count, shown};

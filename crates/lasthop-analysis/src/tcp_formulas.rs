@@ -19,6 +19,15 @@
 //! Limitations: slow start, queues and variants other than Reno are not modelled. PFTK assumes that all
 //! packets of a round after the first loss are lost, and therefore underestimates the throughput slightly
 //! for independent losses.
+//!
+//! ```
+//! use lasthop_analysis::tcp_formulas::{LossSpacing, TcpPath};
+//!
+//! // 1 % loss, RTT 100 ms, first RTO 1 s, an ACK for each segment, no window limit.
+//! let path = TcpPath::new(0.01, 0.1, 1.0, 1, f64::INFINITY)?;
+//! assert!((path.mathis(LossSpacing::Regular) - 150.0_f64.sqrt() * 10.0).abs() < 1e-9);
+//! # Ok::<(), lasthop_analysis::AnalysisError>(())
+//! ```
 
 use super::{AnalysisError, Result, count, positive, probability};
 

@@ -7,6 +7,18 @@
 //!
 //! The samplers are part of this crate, so that a new release of a library cannot change results.
 //! Logarithms are computed by `libm`, so that they do not depend on the platform.
+//!
+//! ```
+//! use lasthop_base::rng::Streams;
+//!
+//! let streams = Streams { seed: 1, replication: 0 };
+//! let mut losses = streams.stream("link.wireless.forward", "frame loss");
+//! let mut again = streams.stream("link.wireless.forward", "frame loss");
+//! let mut other = streams.stream("link.wired.forward", "frame loss");
+//! let first = losses.uniform();
+//! assert_eq!(first, again.uniform());
+//! assert_ne!(first, other.uniform());
+//! ```
 
 use crate::units::{Duration, Probability};
 use rand_core::{Rng, SeedableRng};

@@ -1,4 +1,14 @@
 //! Values that change at given times.
+//!
+//! ```
+//! use lasthop_base::timeline::Timeline;
+//!
+//! // 10 from the start, 20 after 5 ns; repeated every 8 ns.
+//! let mut rate = Timeline::new([(0, 10), (5, 20)].into(), Some(8));
+//! assert_eq!((rate.value(), rate.step_end()), (10, 5));
+//! rate.go_to(14);
+//! assert_eq!((rate.value(), rate.step_end()), (20, 16));
+//! ```
 
 use std::sync::Arc;
 

@@ -1,5 +1,16 @@
 //! Physical quantities: integer times, rates, sizes and probabilities, each parsed from and printed
 //! with its unit.
+//!
+//! ```
+//! use lasthop_base::units::{Duration, Instant, Rate};
+//!
+//! let rate: Rate = "64 kbps".parse()?;
+//! let delay: Duration = "1.5 ms".parse()?;
+//! assert_eq!((rate.as_bps(), delay.as_nanos()), (64_000, 1_500_000));
+//! assert_eq!((Instant::ZERO + delay).as_nanos(), 1_500_000);
+//! assert!("64 kBps".parse::<Rate>().is_err());
+//! # Ok::<(), lasthop_base::units::UnitError>(())
+//! ```
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
