@@ -1,7 +1,7 @@
 //! The medium of 802.11 stations: stations, directions between them, and one of two schedulers. Stations
-//! without positions are all in range of each other ([`cell`](super::cell)); stations with positions sense and
-//! read the frames within their ranges ([`spread`](super::spread)). The frames of an attempt and their
-//! consequences are the same for both ([`exchange`](super::exchange)).
+//! without positions are all in range of each other (`cell`); stations with positions sense and
+//! read the frames within their ranges (`spread`). The frames of an attempt and their
+//! consequences are the same for both (`exchange`).
 //!
 //! The parameter `now` never decreases. After [`Medium::enqueue`] and [`Medium::handle_timeout`] the driver
 //! drains [`Medium::poll_deliver`]. Packets sent in response to a delivery may be enqueued immediately.
