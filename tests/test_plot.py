@@ -97,6 +97,21 @@ def test_names_may_be_ends_and_what_is_clear_need_not_be_said() -> None:
     assert legend_texts(left_out) == ["Reno", "SACK"]
 
 
+def test_labels_are_replaced_and_ordered_and_keep_their_style() -> None:
+    plain = bars(lasthop.plot(made(), x=DELAY).axes[0])
+    changed = lasthop.plot(made(), x=DELAY, order=["sack"], rename={"sack": "TCP SACK"})
+    found = bars(changed.axes[0])
+    assert (list(plain), list(found)) == (["Reno", "SACK"], ["TCP SACK", "Reno"])
+    colours = [to_hex(one[0].get_color()) for one in (plain["SACK"], found["TCP SACK"])]
+    assert colours[0] == colours[1]
+    words = lasthop.plot(made(), x=VARIANT, where={DELAY: "10 ms"}, rename={"SACK": "TCP SACK"})
+    assert [text.get_text() for text in words.axes[0].get_xticklabels()] == ["Reno", "TCP SACK"]
+    with pytest.raises(lasthop.PlotError, match="unknown label `vegas` for `order`"):
+        lasthop.plot(made(), x=DELAY, order=["vegas"])
+    with pytest.raises(lasthop.PlotError, match="unknown label `vegas` for `rename`"):
+        lasthop.plot(made(), x=DELAY, rename={"vegas": "Vegas"})
+
+
 def test_shares_are_shown_in_per_cent() -> None:
     axes = lasthop.plot(made(), y="frame_loss").axes[0]
     assert axes.get_ylabel() == "Frame loss (%)"

@@ -85,6 +85,16 @@ def plot(
         str | None, typer.Option(help="Label of the y-axis; default: by the metric.")
     ] = None,
     title: Annotated[str | None, typer.Option(help="Title of the figure.")] = None,
+    order: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LABEL", help="Label of a curve, in the order of the legend. Repeatable."
+        ),
+    ] = None,
+    rename: Annotated[
+        list[str] | None,
+        typer.Option(metavar="LABEL=TEXT", help="Replace a label of the figure. Repeatable."),
+    ] = None,
     link: Annotated[
         str | None, typer.Option(metavar="NAME", help="Link of a time-sequence diagram.")
     ] = None,
@@ -150,13 +160,15 @@ def plot(
             x=x,
             y=y or None,
             by=by or None,
-            where=dict(_pair(text) for text in where or []),
+            where=dict(_pair(text, "where", "KEY=VALUE") for text in where or []),
             kind=None if kind is None else kind.value,
             log=log,
             size=size.value,
             xlabel=xlabel,
             ylabel=ylabel,
             title=title,
+            order=order or None,
+            rename=dict(_pair(text, "rename", "LABEL=TEXT") for text in rename or []),
             link=link,
             start=times[0],
             end=times[1],
@@ -183,12 +195,12 @@ def _named() -> Iterator[None]:
 
 OPTIONS = (
     *("x", "y", "by", "where", "kind", "log", "size", "link", "from", "set"),
-    *("to", "xlabel", "ylabel", "point", "replication", "replications", "seed"),
+    *("to", "xlabel", "ylabel", "point", "replication", "replications", "seed", "order", "rename"),
 )
 
 
-def _pair(text: str) -> tuple[str, str]:
+def _pair(text: str, name: str, form: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        raise PlotError(invalid("where", text, "KEY=VALUE"))
+        raise PlotError(invalid(name, text, form))
     return key.strip(), value.strip()

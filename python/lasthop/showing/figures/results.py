@@ -252,9 +252,10 @@ def _panels(curves: Sequence[Curve]) -> list[tuple[str, list[Curve]]]:
             count *= len(values[thing])
     found: dict[str, list[Curve]] = {}
     for curve in curves:
-        name = ", ".join(curve.words[thing] for thing in sorted(set(varying) - set(inside)))
+        outside = tuple(curve.words[thing] for thing in sorted(set(varying) - set(inside)))
+        name = replace(curve, words=outside).label
         own = tuple(curve.words[thing] for thing in sorted(inside))
-        found.setdefault(name, []).append(replace(curve, words=own, label=", ".join(own)))
+        found.setdefault(name, []).append(replace(curve, words=own))
     return list(found.items())
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,6 +42,8 @@ def plot(
     xlabel: str | None = None,
     ylabel: str | None = None,
     title: str | None = None,
+    order: Sequence[str] | None = None,
+    rename: Mapping[str, str] | None = None,
     link: str | None = None,
     start: float | None = None,
     end: float | None = None,
@@ -68,6 +70,8 @@ def plot(
         xlabel: Label of the x-axis; None: label of the key.
         ylabel: Label of the y-axis; None: label of the metric.
         title: Title above the figure; papers use captions instead.
+        order: Labels of curves in the order of the legend; others follow.
+        rename: New texts for labels of curves, panels and the x-axis. Colours and markers remain.
         link: Of a ladder: name of the link.
         start: Of a trace: start time in seconds.
         end: Of a trace: end time in seconds.
@@ -102,6 +106,8 @@ def plot(
             "where": where,
             "xlabel": xlabel,
             "ylabel": ylabel,
+            "order": order,
+            "rename": rename,
         }
         of = dict.fromkeys(others, "line or cdf")
     else:
@@ -139,10 +145,35 @@ def plot(
         )
     table = Table(data if isinstance(data, pl.DataFrame) else data.frame).where(where or {})
     across, curves = table.curves(x, y, by, over_x=kind == "line")
+    across, curves = _presented(across, curves, order or (), rename or {})
     draw = results.draw_line if kind == "line" else results.draw_cdf
     return draw(
         across, curves, log=log, size=size, xlabel=xlabel, ylabel=ylabel, title=title, ax=ax
     )
+
+
+def _presented(
+    across: Parameter | None,
+    curves: list[Curve],
+    order: Sequence[str],
+    rename: Mapping[str, str],
+) -> tuple[Parameter | None, list[Curve]]:
+    """Orders curves and replaces labels; the case of letters is ignored in given labels."""
+    labels = list(dict.fromkeys(word for curve in curves for word in curve.words))
+    places = list(across.words or ()) if across is not None else []
+
+    def known(word: str, among: Sequence[str], name: str) -> str:
+        for label in among:
+            if label.casefold() == word.casefold():
+                return label
+        raise PlotError(unknown("label", word, among, name))
+
+    ranks = {known(word, labels, "order"): rank for rank, word in enumerate(order)}
+    names = {known(word, [*labels, *places], "rename"): text for word, text in rename.items()}
+    curves = sorted(curves, key=lambda one: [ranks.get(word, len(ranks)) for word in one.words])
+    if across is not None and across.words is not None:
+        across = replace(across, words=tuple(names.get(word, word) for word in places))
+    return across, [replace(curve, names=names) for curve in curves]
 
 
 @dataclass(frozen=True)
@@ -151,22 +182,27 @@ class Curve:
 
     Attributes:
         metric: Full name of the metric.
-        label: Label in the legend; empty for a single curve.
         words: Labels of the keys that distinguish it from other curves.
         places: Shape (points,): indices of values of the x-axis.
         samples: For each point, one number per replication, without NaN.
         points: Numbers of the points in the table.
         complete: Number of complete transfers and of all transfers, for a flow with incomplete
             ones.
+        names: Texts that replace labels.
     """
 
     metric: str
-    label: str
     words: tuple[str, ...]
     places: tuple[int, ...]
     samples: tuple[Floats, ...]
     points: tuple[int, ...] = ()
     complete: tuple[int, int] | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """Label in the legend; empty for a single curve."""
+        return ", ".join(self.names.get(word, word) for word in self.words)
 
     @property
     def note(self) -> str:
@@ -351,17 +387,15 @@ class Table:
                 if samples.get(point, np.empty(0)).size:
                     found.setdefault((name, *words) if entities else words, []).append(point)
             for words, own in found.items():
-                label = ", ".join(words)
                 own.sort(key=lambda point: place.get(point, 0))
                 places = tuple(place.get(point, 0) for point in own)
                 if len(set(places)) < len(places):
+                    curve = ", ".join(words) or metric
                     raise PlotError(
-                        f"several points of curve {label or metric} have the same place; add keys "
-                        f"for `{'x' if over_x else 'by'}` that distinguish all points"
+                        f"several points of curve {curve} have the same place; add keys for "
+                        f"`{'x' if over_x else 'by'}` that distinguish all points"
                     )
                 found_samples = tuple(samples[p] for p in own)
                 complete = self.complete.get(entity)
-                curves.append(
-                    Curve(metric, label, words, places, found_samples, tuple(own), complete)
-                )
+                curves.append(Curve(metric, words, places, found_samples, tuple(own), complete))
         return curves
