@@ -112,6 +112,22 @@ def test_labels_are_replaced_and_ordered_and_keep_their_style() -> None:
         lasthop.plot(made(), x=DELAY, rename={"vegas": "Vegas"})
 
 
+@pytest.mark.parametrize("suffix", ["png", "pdf", "svg"])
+def test_notes_of_a_paper_are_its_caption(tmp_path: Path, suffix: str) -> None:
+    note = (
+        "bars: 95 % intervals, Student t (of skewed samples percentile-t bootstrap) over 12 "
+        "replications"
+    )
+    screen, paper = (lasthop.plot(made(), x=DELAY, paper=one) for one in (False, True))
+    assert note in " ".join(screen.axes[0].get_xlabel().split())
+    assert paper.axes[0].get_xlabel() == "Link delay (ms)"
+    assert [path.name for path in style.save(screen, tmp_path / "s", suffix)] == [f"s.{suffix}"]
+    picture, text = style.save(paper, tmp_path / "p", suffix)
+    assert text.read_text() == f"Goodput (kbps) over Link delay (ms); {note}.\n"
+    if suffix != "pdf":  # whose text may be encoded
+        assert note.encode() in picture.read_bytes()
+
+
 def test_shares_are_shown_in_per_cent() -> None:
     axes = lasthop.plot(made(), y="frame_loss").axes[0]
     assert axes.get_ylabel() == "Frame loss (%)"

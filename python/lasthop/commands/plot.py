@@ -36,6 +36,13 @@ class Size(StrEnum):
     full = "full"
 
 
+class FigureStyle(StrEnum):
+    """Uses of figures."""
+
+    screen = "screen"
+    paper = "paper"
+
+
 def plot(
     source: Annotated[
         Path,
@@ -78,6 +85,13 @@ def plot(
         ),
     ] = "",
     size: Annotated[Size, typer.Option(help="Width of the figure: 3.4 or 7 inches.")] = Size.column,
+    style: Annotated[
+        FigureStyle,
+        typer.Option(
+            help="Notes below the axis, or for a paper in the metadata and a text file next to the "
+            "picture."
+        ),
+    ] = FigureStyle.screen,
     xlabel: Annotated[
         str | None, typer.Option(help="Label of the x-axis; default: by the key.")
     ] = None,
@@ -125,7 +139,7 @@ def plot(
     changes: Changes = None,
 ) -> int:
     """Plot results over a parameter, their distribution, or one replication over time."""
-    from lasthop.showing.figures import style
+    from lasthop.showing.figures.style import save
 
     times = [seconds("--from", start), seconds("--to", end)]
     data: Any = source
@@ -164,6 +178,7 @@ def plot(
             kind=None if kind is None else kind.value,
             log=log,
             size=size.value,
+            paper=style is FigureStyle.paper,
             xlabel=xlabel,
             ylabel=ylabel,
             title=title,
@@ -173,7 +188,7 @@ def plot(
             start=times[0],
             end=times[1],
         )
-    for path in style.save(figure, out.with_suffix(""), out.suffix.lower().lstrip(".")):
+    for path in save(figure, out.with_suffix(""), out.suffix.lower().lstrip(".")):
         print_line(str(path))
     return DONE if complete else INTERRUPTED
 
@@ -190,12 +205,23 @@ def _named() -> Iterator[None]:
         name = error.filename or "SOURCE"
         raise PlotError(f"cannot read `{name}`: {error.strerror or error}") from None
     except (PlotError, ArgumentError) as error:
-        raise PlotError(with_options(str(error), {}, OPTIONS)) from None
+        raise PlotError(with_options(str(error), {"paper": "style"}, OPTIONS)) from None
 
 
 OPTIONS = (
     *("x", "y", "by", "where", "kind", "log", "size", "link", "from", "set"),
-    *("to", "xlabel", "ylabel", "point", "replication", "replications", "seed", "order", "rename"),
+    *(
+        "to",
+        "xlabel",
+        "ylabel",
+        "point",
+        "replication",
+        "replications",
+        "seed",
+        "order",
+        "rename",
+        "paper",
+    ),
 )
 
 

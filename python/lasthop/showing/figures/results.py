@@ -53,6 +53,7 @@ def draw_line(
     xlabel: str | None,
     ylabel: str | None,
     title: str | None,
+    paper: bool = False,
     ax: Axes | None = None,
 ) -> Figure:
     """Draws means over a parameter with 95 % intervals; arguments as for `lasthop.plot`."""
@@ -90,8 +91,9 @@ def draw_line(
         longest = max(len(own) for panel in found for own in panel)
         shown_as = "band" if across.words is None and longest > MOST_BARS else "bars"
         intervals = [(one.method, one.n) for panel in found for own in panel for one in own]
-        xlabel = _with_notes(xlabel, curves, bars_note(intervals, shown_as))
         ylabel = unit.label(style.metric_label(metric)) if ylabel is None else ylabel
+        notes = [*_notes(curves), bars_note(intervals, shown_as)]
+        xlabel = _explain(figure, xlabel, ylabel, notes, paper=paper)
         if len(panels) == 1:
             _finish(figure, places[0], xlabel, ylabel, title, is_own=ax is None)
             return figure
@@ -155,6 +157,7 @@ def draw_cdf(
     xlabel: str | None,
     ylabel: str | None,
     title: str | None,
+    paper: bool = False,
     ax: Axes | None = None,
 ) -> Figure:
     """Draws distributions over replications; arguments as for `lasthop.plot`."""
@@ -188,8 +191,8 @@ def draw_cdf(
         else:
             axes.set_ylim(0.0, 1.02)
         xlabel = unit.label(style.metric_label(metric)) if xlabel is None else xlabel
-        xlabel = _with_notes(xlabel, curves)
         ylabel = "Fraction of replications" if ylabel is None else ylabel
+        xlabel = _explain(figure, xlabel, ylabel, _notes(curves), paper=paper)
         _finish(figure, axes, xlabel, ylabel, title, is_own=ax is None)
     return figure
 
@@ -269,10 +272,18 @@ def _places(size: str, panels: int, ax: Axes | None) -> tuple[Figure, list[Axes]
     return style.grid(size, rows, columns, panels)
 
 
-def _with_notes(xlabel: str, curves: Sequence[Curve], bars: str = "") -> str:
-    """Sets the label of the axis with the notes below it."""
-    notes = dict.fromkeys(curve.note for curve in curves if curve.note)
-    return "\n".join(filter(None, [xlabel, *notes, bars]))
+def _notes(curves: Sequence[Curve]) -> list[str]:
+    """Returns the different notes of curves."""
+    return list(dict.fromkeys(curve.note for curve in curves if curve.note))
+
+
+def _explain(figure: Figure, xlabel: str, ylabel: str, notes: Sequence[str], *, paper: bool) -> str:
+    """Returns the label of the x-axis with the notes below it; of a paper, sets the caption."""
+    notes = [note for note in notes if note]
+    if paper and isinstance(figure, style.Picture):
+        figure.caption = f"{'; '.join([f'{ylabel} over {xlabel}', *notes])}."
+        return xlabel
+    return "\n".join([xlabel, *notes])
 
 
 def _check(curves: Sequence[Curve]) -> None:

@@ -39,6 +39,7 @@ def plot(
     kind: str | None = None,
     log: str = "",
     size: str = "column",
+    paper: bool = False,
     xlabel: str | None = None,
     ylabel: str | None = None,
     title: str | None = None,
@@ -67,6 +68,8 @@ def plot(
         log: Logarithmic axes: `x`, `y`, `xy` or `none`; default: axes of lines whose values span
             two decades.
         size: `column` (3.4 inches wide) or `full` (7 inches).
+        paper: Whether notes on intervals and incomplete transfers become the caption (metadata and
+            a text file next to the picture) instead of text below the axis.
         xlabel: Label of the x-axis; None: label of the key.
         ylabel: Label of the y-axis; None: label of the metric.
         title: Title above the figure; papers use captions instead.
@@ -106,6 +109,7 @@ def plot(
             "where": where,
             "xlabel": xlabel,
             "ylabel": ylabel,
+            "paper": paper,
             "order": order,
             "rename": rename,
         }
@@ -116,7 +120,7 @@ def plot(
     if kind != "ladder":
         others["link"], of["link"] = link, "ladder"
     for name, value in others.items():
-        if value not in (None, (), [], {}):
+        if value not in (None, False, (), [], {}):
             raise PlotError(f"`{name}` requires kind {of[name]}")
     if isinstance(data, Scenario):
         data = trace(data) if kind in OF_TRACES else run(data)
@@ -148,7 +152,15 @@ def plot(
     across, curves = _presented(across, curves, order or (), rename or {})
     draw = results.draw_line if kind == "line" else results.draw_cdf
     return draw(
-        across, curves, log=log, size=size, xlabel=xlabel, ylabel=ylabel, title=title, ax=ax
+        across,
+        curves,
+        log=log,
+        size=size,
+        xlabel=xlabel,
+        ylabel=ylabel,
+        title=title,
+        paper=paper,
+        ax=ax,
     )
 
 

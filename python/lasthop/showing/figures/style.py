@@ -122,6 +122,9 @@ FORMATS: dict[str, dict[str, str | None]] = {
 }
 """File formats, and the metadata to omit for reproducible files."""
 
+CAPTIONS = {"png": "Description", "pdf": "Subject", "svg": "Description"}
+"""Field of the metadata that contains the caption, by file format."""
+
 COLUMN, FULL = 3.4, 7.0
 """Width and height in inches of a column and of a page."""
 
@@ -163,7 +166,13 @@ def sheet() -> Iterator[None]:
 
 
 class Picture(Figure):
-    """A figure that notebooks display without a Matplotlib backend."""
+    """A figure that notebooks display without a Matplotlib backend.
+
+    Attributes:
+        caption: Text for a caption, which `save` writes into the metadata and next to the picture.
+    """
+
+    caption = ""
 
     def _repr_png_(self) -> bytes:
         picture = io.BytesIO()
@@ -332,6 +341,8 @@ def legend(figure: Figure, *panels: Axes, width: float | None = None) -> None:
 def save(figure: Figure, path: Path, *formats: str) -> list[Path]:
     """Writes a figure as `path` with the suffix of each format; files are reproducible.
 
+    A caption becomes metadata, and a text file next to the picture.
+
     Raises:
         OSError: If a file cannot be written.
     """
@@ -340,12 +351,18 @@ def save(figure: Figure, path: Path, *formats: str) -> list[Path]:
     # each format is drawn twice.
     figure.set_layout_engine(None)
     written = []
+    caption = figure.caption if isinstance(figure, Picture) else ""
     for suffix in formats:
         file = path.with_name(f"{path.name}.{suffix}")
         with rc_context({"svg.hashsalt": "lasthop", "pdf.fonttype": 42}):
             dpi = max(figure.get_dpi(), 150)
             picture = io.BytesIO()
-            figure.savefig(picture, format=suffix, dpi=dpi, metadata=FORMATS[suffix])
+            metadata = FORMATS[suffix] | ({CAPTIONS[suffix]: caption} if caption else {})
+            figure.savefig(picture, format=suffix, dpi=dpi, metadata=metadata)
         write_file(file, picture.getvalue())
+        written.append(file)
+    if caption:
+        file = path.with_name(f"{path.name}.txt")
+        write_file(file, f"{caption}\n".encode())
         written.append(file)
     return written
