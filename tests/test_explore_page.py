@@ -216,10 +216,10 @@ def test_presets_tell_their_sources(visit: Visit) -> None:
 
 def test_an_address_shows_the_same_in_another_tab(visit: Visit, server: Explorer) -> None:
     page = visit.answered().page
+    before = page.evaluate("location.hash")
     page.locator("#f-link-radio-rate").fill("3 Mbps")
     page.locator("#f-link-radio-rate").press("Enter")
-    page.wait_for_function("() => location.hash.length > 20")
-    page.wait_for_timeout(400)
+    page.wait_for_function("before => location.hash !== before", arg=before)
     address = page.url
     assert server.token not in address
     other = visit.context.new_page()
