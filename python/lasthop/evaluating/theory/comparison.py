@@ -54,8 +54,8 @@ class Comparison:
     def inside(self) -> bool | None:
         """Whether theory is inside the 95 % interval, or the interval reaches below a bound.
 
-        None if the decision needs an interval that does not exist, or for a rare event that was
-        never observed: n replications with 0 are compatible with a mean of 3/n.
+        Undecided (None) if there is no interval to decide by, or for a rare event that was never
+        observed: n replications with 0 are compatible with a mean of 3/n.
         """
         excess = self.difference if self.prediction.is_bound else abs(self.difference)
         if excess <= SAME * abs(self.prediction.value):

@@ -190,7 +190,7 @@ class Hop:
         return int(self.radio["uplink" if self.side == "forward" else "downlink"])
 
     def slotted(self) -> analysis.Channel | None:
-        """The channel as a slotted Gilbert–Elliott chain, if it is one."""
+        """The channel as a slotted Gilbert–Elliott chain; None for other processes."""
         return _channel(self.errors) if self.errors["kind"] == "slotted-gilbert-elliott" else None
 
     @property
@@ -217,7 +217,7 @@ class Hop:
         return there + self.back.airtime(self.control) + self.back.delay
 
     def channel(self) -> analysis.Channel | None:
-        """The channel as a Gilbert–Elliott chain with one step per frame, if it is one."""
+        """The channel as a Gilbert–Elliott chain per frame; None for other processes."""
         return _channel(self.errors) if self.errors["kind"] == "gilbert-elliott" else None
 
     def loss(self, frame: int) -> float | None:
