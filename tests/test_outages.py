@@ -80,7 +80,7 @@ def test_gaps_of_a_mahimahi_recording_are_outages(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "keys", "message"),
     [
-        ("1,up\n", 'start = "0 s"', "file: found text that is no number in line 1"),
+        ("1,up\n", 'start = "0 s"', "file: found text that is not a number in line 1"),
         (
             "0,up\n1,gone\n",
             'start = "0 s"',

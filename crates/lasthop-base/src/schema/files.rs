@@ -67,7 +67,7 @@ pub fn quoted(text: &str) -> String {
     if text.len() <= LONGEST_QUOTE && text.chars().all(is_plausible) {
         format!("{text:?}")
     } else {
-        "text that is no number".to_owned()
+        "text that is not a number".to_owned()
     }
 }
 
@@ -155,7 +155,7 @@ mod tests {
             assert_eq!(quoted(number), format!("{number:?}"));
         }
         for other in ["root:*:19000:0:99999:7:::", "hunter2", "0x10", &"1".repeat(41)] {
-            assert_eq!(quoted(other), "text that is no number");
+            assert_eq!(quoted(other), "text that is not a number");
         }
     }
 

@@ -61,11 +61,11 @@ fn table(keys: &[Key], map: Map<String, Value>) -> Map<String, Value> {
 fn quantity(what: &str, text: String) -> Value {
     let counted = || text.split_once(' ').and_then(|(count, _)| count.parse::<u64>().ok());
     let number = match what {
-        "duration distribution" => text.parse().ok().map(|law: DurationDistribution| match law {
+        "duration distribution" => text.parse().ok().map(|found: DurationDistribution| match found {
             DurationDistribution::Constant(mean) => json!({"law": "constant", "mean": seconds(mean)}),
             DurationDistribution::Uniform(shortest, longest) => {
                 let (least, most) = (seconds(shortest), seconds(longest));
-                json!({"law": "uniform", "mean": seconds(law.mean()), "shortest": least, "longest": most})
+                json!({"law": "uniform", "mean": seconds(found.mean()), "shortest": least, "longest": most})
             }
             DurationDistribution::Exponential(mean) => json!({"law": "exp", "mean": seconds(mean)}),
             DurationDistribution::Pareto(mean, shape) => {

@@ -530,7 +530,7 @@ mod tests {
         let text = |text| LossRecord::parse_text(text).unwrap_err().to_string();
         assert_eq!(
             text("0\nmaybe\n"),
-            "line 2: invalid outcome (text that is no number): expected 0 or ok (received), 1 or lost"
+            "line 2: invalid outcome (text that is not a number): expected 0 or ok (received), 1 or lost"
         );
         assert!(text("0\n\n1\n").starts_with("line 2: invalid outcome (\"\")"));
         assert!(text("# nothing\n\n").starts_with("missing frames"));

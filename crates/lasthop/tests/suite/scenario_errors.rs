@@ -120,7 +120,7 @@ fn broken_traces_name_the_line() {
             "file = \"plain\", start = \"random\", at_end = \"clean\"",
             ["errors.start: found \"random\" with at_end = \"clean\"", "0 for the first"],
         ),
-        ("file = \"columns\"", ["found text that is no number in line 1", "1 or lost"]),
+        ("file = \"columns\"", ["found text that is not a number in line 1", "1 or lost"]),
     ] {
         let message = load(errors).unwrap_err().to_string();
         assert!(parts.iter().all(|part| message.contains(part)), "{message}");
