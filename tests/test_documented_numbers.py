@@ -261,6 +261,32 @@ def test_goodputs_on_the_page_on_notification_are_those_of_the_study(
     assert f"| {row} | {' | '.join(f'{value:.2f}' for value in values)} |" in text
 
 
+def test_causes_on_the_page_on_notification_are_those_of_the_study() -> None:
+    """Timeouts of Snoop, notified losses and head-of-line blocking."""
+    text = (PAPERS / "link-status-notification" / "README.md").read_text(encoding="utf-8")
+
+    def at(*cell: str) -> float:
+        return stored("link-status-notification", *cell)
+
+    snoop = [at("Timeouts of Snoop and LL-ELSN", rate, "Snoop") for rate in ("1", "5", "9")]
+    shown = "Snoop has {:.2f} timeouts per 1000 segments at 1 %, {:.2f} at 5 % and {:.1f} at 9 %"
+    assert shown.format(*snoop) in text
+    others = [at("Timeouts of Snoop and LL-ELSN", rate, "LL-ELSN") for rate in ("1", "5", "9")]
+    assert max(others) == 0.006
+    hack = [at("Notified losses", rate, "HACK") for rate in ("1", "9")]
+    assert "notified of {:.0f} % of them at 1 % and of {:.0f} % at 9 %".format(*hack) in text
+    left = [at("Head of line, a station leaves", "7", who) for who in ("Reno", "Snoop", "LL-ELSN")]
+    assert "{:.2f} (Reno), {:.2f} (Snoop) and {:.2f} (LL-ELSN)".format(*left) in text
+    for burst, low, high, digits in (("0.5", 0.3, 3, 1), ("0.9", 10, 25, 0)):
+        harm = [
+            100 * (1 - at(name, "7", who) / at(name, "3", who))
+            for name in [f"Head of line, p_bb {burst}"]
+            for who in ("Reno", "Snoop", "LL-ELSN")
+        ]
+        assert (round(min(harm), digits), round(max(harm))) == (low, high)
+        assert f"{low} to {high} %" in text
+
+
 @pytest.mark.parametrize("transport", ["SACK", "LT-TCP"])
 @pytest.mark.parametrize("rtt", ["10", "80", "200"])
 def test_the_abstract_window_on_the_page_on_disruption_is_that_of_the_study(
