@@ -1,13 +1,17 @@
 """Numbers stated on pages of the documentation, recomputed."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 import lasthop
 from lasthop.evaluating import statistics
+from lasthop.running.replications import run_points
 from lasthop.studies import studies
+from lasthop.studies.verdicts import Evaluator
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAPERS = DOCS.parent / "python" / "lasthop" / "papers"
@@ -287,6 +291,45 @@ def test_causes_on_the_page_on_notification_are_those_of_the_study() -> None:
         assert f"{low} to {high} %" in text
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("claim", "open_at", "shown"),
+    [
+        (
+            "C18",
+            [{"fer": 1, "scheme": "Snoop"}, {"fer": 3, "scheme": "Snoop"}],
+            "at 1 % LL-ELSN has {:.2f} Mbps and Snoop {:.2f}, at 3 % {:.2f} and {:.2f}",
+        ),
+        (
+            "C34",
+            [{}],
+            "at 9 % LL-ELSN has {:.2f} Mbps with three attempts and {:.2f} with one",
+        ),
+    ],
+)
+def test_more_replications_decide_claims_as_on_the_page_on_notification(
+    claim: str, open_at: list[dict[str, object]], shown: str
+) -> None:
+    """200 replications of the open comparisons, judged at the level of the whole claim."""
+    study = studies()["link-status-notification"]
+    (whole,) = (one for one in study.claims if one.id == claim)
+    chosen = [
+        one
+        for one in whole.comparisons
+        if "elsn" in one.left and any(where.items() <= dict(one.cell).items() for where in open_at)
+    ]
+    assert len(chosen) == len(open_at)
+    cells = study.cells_of(replace(whole, comparisons=tuple(chosen)))
+    points = [study.scenario(cell).points()[0] for cell in cells]
+    results = run_points(points, replications=200, seed=study.seed, scenario={"name": study.key})
+    samples = study.samples({cell: place for place, cell in enumerate(cells)}, results)
+    level = 1.0 - (1.0 - study.rule.level) / len(whole.comparisons)
+    judged = [Evaluator(samples, study.names, study.rule).judge(one, level) for one in chosen]
+    assert all(one.holds for one in judged)
+    text = (PAPERS / study.key / "README.md").read_text(encoding="utf-8")
+    assert shown.format(*(side for one in judged for side in (one.left, one.right))) in text
+
+
 @pytest.mark.parametrize("transport", ["SACK", "LT-TCP"])
 @pytest.mark.parametrize("rtt", ["10", "80", "200"])
 def test_the_abstract_window_on_the_page_on_disruption_is_that_of_the_study(
@@ -298,6 +341,25 @@ def test_the_abstract_window_on_the_page_on_disruption_is_that_of_the_study(
     shown = re.search(rf"^\| {rtt}, {transport} \| (\d+), ([\d.]+) \|", text, re.MULTILINE)
     assert shown is not None
     assert (float(shown[1]), float(shown[2])) == (goodput, timeouts)
+
+
+@pytest.mark.parametrize("window", ["kept", "restored"])
+def test_the_gain_of_sack_on_the_web_in_ns2_is_that_of_the_page(window: str) -> None:
+    """40 runs of `tools/ns2/web.tcl` in each row, paired by their seeds."""
+    path = DOCS.parent / "tools" / "ns2" / "reference" / "web_initial_window.csv"
+    runs = pl.read_csv(path).filter(pl.col("initial_window") == window).sort("seed")
+    by_tcp = [runs.filter(pl.col("tcp") == tcp) for tcp in ("reno", "sack")]
+    cells = [
+        f"{run[count].sum() / run['replies'].sum():.{digits}f}"
+        for count, digits in (("timeouts", 3), ("retransmissions", 2))
+        for run in by_tcp
+    ]
+    reno, sack = (run["kbps"].to_numpy() for run in by_tcp)
+    assert len(reno) == len(sack) == 40
+    gain = statistics.difference(sack, reno)
+    cells.append(f"{100 * (gain.ratio - 1):.1f} ± {100 * gain.ratio_ci95:.1f}")
+    text = (PAPERS / "multilayer" / "README.md").read_text(encoding="utf-8")
+    assert f"| ns-2, window {window} | {' | '.join(cells)} |" in text
 
 
 @pytest.mark.slow

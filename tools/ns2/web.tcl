@@ -4,7 +4,7 @@ array set o {
   tcp Reno  err none  p 0.025  bad 0.1  good 10.0  berg 1e-6  berb 1e-2  topo LAN  cong 0  seed 1
   frame 252 app 250   ackpkt 40 window 20 q 50 minrto 1 stop 2000
   conn 4    reset 1   done ack  reqone 0  main 1  imgadj 0  interp 0  syn def  zero 1000  winit def  delack 0 verbose 0
-  idle def  sched def  slim 0
+  idle def  sched def  slim 0  restore 0
 }
 foreach a $argv {
   if {![regexp {^([a-z_]+)=(.*)$} $a -> k v] || ![info exists o($k)]} { puts stderr "bad arg $a"; exit 2 }
@@ -92,12 +92,13 @@ proc mkchan {i kind} {
 # A reset clears the counters of an agent: they are added up before.
 set rto 0; set rexmt 0
 proc count {t} { global rto rexmt; incr rto [$t set nrexmit_]; incr rexmt [$t set nrexmitpack_] }
+# After a lost SYN, ns-2 sets windowInit_ to 1 for good: restore=1 sets it to 2 before each transfer.
 proc chan_send {i kind bytes} {
   global ch o
   if {$bytes <= 0} { set bytes $o(zero) }
   set n [expr {int(ceil($bytes/double($o(app))))}]
   if {$kind eq "req" && $o(reqone)} { set n 1; $ch($i,$kind,t) set packetSize_ $bytes }
-  if {$o(reset) && $ch($i,$kind,used)} { count $ch($i,$kind,t); $ch($i,$kind,t) reset; $ch($i,$kind,k) reset; set ch($i,$kind,got) 0; set ch($i,$kind,used) 0 }
+  if {$o(reset) && $ch($i,$kind,used)} { count $ch($i,$kind,t); if {$o(restore)} { $ch($i,$kind,t) set windowInit_ 2 }; $ch($i,$kind,t) reset; $ch($i,$kind,k) reset; set ch($i,$kind,got) 0; set ch($i,$kind,used) 0 }
   if {$o(done) eq "rx"} {
     if {!$ch($i,$kind,used)} { set ch($i,$kind,want) [expr {[Agent/TCP set syn_] ? 40 : 0}]; set ch($i,$kind,got) 0 }
     set ch($i,$kind,want) [expr {$ch($i,$kind,want) + $n*[$ch($i,$kind,t) set packetSize_]}]
