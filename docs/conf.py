@@ -33,6 +33,9 @@ from lasthop.studies import studies
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 (HERE / "commands.md").write_text(importlib.import_module("commands_page").page(), encoding="utf-8")
+(HERE / "links" / "profiles.md").write_text(
+    importlib.import_module("profiles_page").page(), encoding="utf-8"
+)
 (HERE / "metrics.md").write_text(importlib.import_module("metrics_page").page(), encoding="utf-8")
 (HERE / "scenario-reference.md").write_text(_lasthop.reference_markdown(), encoding="utf-8")
 

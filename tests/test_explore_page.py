@@ -206,10 +206,10 @@ def test_alternatives_have_their_own_keys(visit: Visit) -> None:
 
 def test_presets_tell_their_sources(visit: Visit) -> None:
     page = visit.answered().page
-    page.locator("#preset").select_option("GEO satellite")
+    page.locator("#preset").select_option("geo")
     assert "RFC 2488" in page.locator(".presets").inner_text()
     assert page.locator("#f-link-radio-delay").input_value() == "270 ms"
-    page.locator("#preset").select_option("LoRa-like")
+    page.locator("#preset").select_option("lora")
     page.wait_for_function("() => lasthop.player.running && lasthop.player.running.isTold")
     assert page.locator("[role=alert]").count() == 0
 

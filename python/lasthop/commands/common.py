@@ -44,7 +44,10 @@ class Format(StrEnum):
 
 
 File = Annotated[
-    Path, typer.Argument(parser=as_path, metavar="FILE", help="Scenario file (TOML or JSON).")
+    Path,
+    typer.Argument(
+        parser=as_path, metavar="FILE", help="Scenario file (TOML or JSON), or a profile."
+    ),
 ]
 Changes = Annotated[
     list[str] | None,
@@ -176,15 +179,29 @@ def print_plan(plan: Plan, *, as_json: bool) -> int:
 
 
 def load(file: Path, changes: list[str] | None) -> Scenario:
-    """Reads a scenario file and applies `--set`."""
+    """Reads a scenario file or a profile, and applies `--set`."""
     try:
-        scenario = Scenario.from_file(file)
+        scenario = Scenario.from_file(scenario_file(file))
     except OSError as error:
         raise BadInput(f"cannot read `{file}`: {error.strerror or error}") from None
     for change in changes or []:
         key, value = key_and_value(change)
         scenario = scenario.with_({key: value})
     return scenario
+
+
+def scenario_file(file: Path) -> Path:
+    """Returns the file of the profile that an argument names, or else the argument.
+
+    A name without folder and suffix that is not a file is the name of a profile.
+    """
+    name = str(file)
+    if file.suffix or os.sep in name or os.path.lexists(file):
+        return file
+    from lasthop.scenarios import profiles
+
+    with options():
+        return profiles.path(name)
 
 
 def key_and_value(change: str) -> tuple[str, str]:

@@ -19,10 +19,20 @@ from typer.core import TyperCommand
 
 from lasthop import _lasthop
 from lasthop.commands.codes import DONE, FAILURE, INTERRUPTED
-from lasthop.commands.common import Changes, Seed, key_and_value, load, note, print_line, write
+from lasthop.commands.common import (
+    Changes,
+    Seed,
+    key_and_value,
+    load,
+    note,
+    options,
+    print_line,
+    write,
+)
 from lasthop.commands.values import BadInput, as_path
 from lasthop.running.live.session import LiveError, Program, Session, client, with_flow
 from lasthop.running.live.words import second, summary
+from lasthop.scenarios import profiles
 from lasthop.scenarios.arguments import unknown
 from lasthop.scenarios.files import LARGEST_TEXT, read_bytes
 from lasthop.scenarios.scenario import Scenario
@@ -94,6 +104,10 @@ def live(
         ),
     ] = None,
     *,
+    profile: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Use a profile (`lasthop list profiles`) as FILE."),
+    ] = None,
     seed: Seed = None,
     replication: Annotated[
         int, typer.Option(min=0, help="Replication whose random numbers the links use.")
@@ -166,6 +180,11 @@ def live(
     simulation. Linux only; requires no root if the kernel permits user namespaces.
     """
     words = context.meta.get(PROGRAMS, [])
+    if profile is not None:
+        if file is not None:
+            raise BadInput("cannot use `--profile` with a scenario file")
+        with options():
+            file = profiles.path(profile)
     if replay is not None:
         if file is not None or words:
             raise BadInput("cannot use `--replay` with a scenario or a program")

@@ -46,7 +46,9 @@ def new(
         ),
     ] = None,
     *,
-    template: Annotated[str, typer.Option(help="|".join(starter.TEMPLATES))] = "file",
+    template: Annotated[
+        str, typer.Option(help="|".join(starter.TEMPLATES) + ", or a profile.")
+    ] = "file",
     out: Annotated[
         Path | None,
         typer.Option(parser=as_path, metavar="FILE", help="Output file; default: NAME.toml."),

@@ -1,12 +1,11 @@
-"""Presets of links with their sources, and the initial scenario of the page."""
+"""Links of the profiles, and the initial scenario of the page."""
 
 from __future__ import annotations
 
-import tomllib
 from functools import cache
-from importlib import resources
 from typing import Any
 
+from lasthop.scenarios.profiles import profiles
 from lasthop.scenarios.scenario import Scenario
 
 __all__ = ["presets", "split", "starting_point"]
@@ -42,9 +41,22 @@ COMPARED = (
 
 @cache
 def presets() -> list[dict[str, Any]]:
-    """Real links: `name`, `link` (keys of a scenario's link), `source`, `chosen`, `segment`."""
-    text = (resources.files("lasthop.page") / "presets.toml").read_text(encoding="utf-8")
-    found: list[dict[str, Any]] = tomllib.loads(text)["preset"]
+    """Returns the links of the profiles.
+
+    Each has `name`, `link` (keys of a scenario's link), `source`, `chosen`, and the `segment` and
+    `file` of its download.
+    """
+    found = []
+    for one in profiles().values():
+        link = {
+            key: value for key, value in one.tables["link"]["radio"].items() if key != "between"
+        }
+        download = one.tables["flow"]["download"]
+        entry = {"name": one.name, "about": one.about, "link": link, "source": one.source}
+        entry |= {"chosen": one.chosen, "file": download["app"]["size"]}
+        if segment := download["transport"].get("segment"):
+            entry["segment"] = segment
+        found.append(entry)
     return found
 
 

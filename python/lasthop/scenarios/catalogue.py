@@ -16,6 +16,7 @@ CATEGORIES = (
     "links",
     "wlans",
     "presets",
+    "profiles",
     "queues",
     "agents",
     "errors",
@@ -36,6 +37,10 @@ def catalogue(category: str) -> list[tuple[str, str]]:
         from lasthop.studies import studies
 
         return [(study.key, study.about) for study in studies().values()]
+    if category == "profiles":
+        from lasthop.scenarios.profiles import profiles
+
+        return [(one.name, one.about) for one in profiles().values()]
     if category == "metrics":
         return [(f"{one.entity}.*.{one.name}", _metric(one)) for one in metrics()]
     link = _items("link")

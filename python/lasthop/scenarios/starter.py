@@ -16,6 +16,7 @@ from typing import Any
 
 from lasthop.scenarios.arguments import ArgumentError, unknown
 from lasthop.scenarios.catalogue import variants
+from lasthop.scenarios.profiles import profiles
 from lasthop.scenarios.scenario import schema
 
 __all__ = ["SCHEMA_FILE", "TEMPLATES", "starter", "template", "transport"]
@@ -36,7 +37,7 @@ def template(name: str) -> str:
         ValueError: If there is no such template.
     """
     if name not in TEMPLATES:
-        raise ArgumentError(unknown("template", name, TEMPLATES))
+        raise ArgumentError(unknown("template", name, [*TEMPLATES, *profiles()]))
     return (Path(__file__).parent / "starters" / f"{name}.toml").read_text(encoding="utf-8")
 
 
@@ -50,12 +51,15 @@ def starter(kind: str, name: str) -> str:
     """Returns a starter scenario as TOML text.
 
     Args:
-        kind: One of `TEMPLATES`.
+        kind: One of `TEMPLATES`, or the name of a profile, which has its own comments.
         name: Name of the scenario.
 
     Raises:
         ValueError: If there is no such template.
     """
+    if kind in profiles():
+        head = f"#:schema ./{SCHEMA_FILE}\n"
+        return head + profiles()[kind].text.replace(f'name = "{kind}"', f"name = {_quoted(name)}")
     skeleton = template(kind)
     scenario = tomllib.loads(skeleton)
     about, _, body = skeleton.partition("\n\n")

@@ -144,7 +144,7 @@ const Presets = ({ state, set, about }) => {
     <label for="preset">preset</label>
     <select id="preset" onChange=${(event) => apply(event.target.value)}>
       <option value="" selected=${!chosen}>select a link …</option>
-      ${about.presets.map((one) => html`<option value=${one.name} selected=${chosen === one}>${one.name}</option>`)}
+      ${about.presets.map((one) => html`<option value=${one.name} selected=${chosen === one}>${one.name}: ${one.about}</option>`)}
     </select>
     ${chosen && html`<p class="about"><b>Source:</b> ${chosen.source}. <b>Our choice:</b> ${chosen.chosen}.</p>`}
   </div>`;
