@@ -85,7 +85,7 @@ test-python: $(VENV)/.dev
 bench:
 	python3 benches/run.py
 
-# `make instructions CHECK=--check` fails if a count has grown by more than 3 %, `CHECK=--laws` if a congestion
+# `make instructions CHECK=--check` fails if a count differs by more than 3 %, `CHECK=--laws` if a congestion
 # control algorithm uses too many instructions per ACK.
 instructions:
 	@python3 benches/instructions.py $(CHECK)

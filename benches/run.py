@@ -5,8 +5,9 @@ Usage: python benches/run.py [--rounds 5]
 Builds and runs `crates/lasthop/benches/study.rs`. If `ns` (ns-2) is installed, the same scenarios
 are run there with its fastest settings (slim=1 sched=Heap); the processor time of the whole process
 counts. Both alternate, and medians are printed. Then `crates/lasthop/examples/link_speed.rs` is
-run; with --links, only that. The date, the machine and its load are printed above the tables.
-Standard library only.
+run; with --links, only that. If valgrind is installed, `instructions.py` counts the instructions of
+a replication as well. The date, the machine and its load are printed above the tables. Standard
+library only.
 """
 
 # ruff: noqa: S603, T201
@@ -22,6 +23,8 @@ import statistics
 import subprocess
 import sys
 from pathlib import Path
+
+import instructions
 
 ROOT = Path(__file__).resolve().parent.parent
 NS2 = ROOT / "tools" / "ns2"
@@ -39,7 +42,8 @@ CASES: dict[str, tuple[list[str] | None, str]] = {
     "web": (WEB, ""),
     "web-congestion": ([*WEB, "cong=1"], ""),
 }
-
+# Required millions of instructions by case.
+REQUIRED = {"raw": 33, "sr": 65, "raw-congestion": 42}
 
 # Protocols whose links must process 10 M frame events per second and core.
 FAST = ("selective repeat", "Karn RLP", "out-of-sequence RLP")
@@ -90,6 +94,19 @@ def link_costs() -> None:
         print(f"| {name} | {loss} | {float(nanoseconds):.1f} | {rate:.1f} | {asked} |")
 
 
+def instruction_counts() -> None:
+    """Print the instructions of a replication; ratios to the hand-written loop and to `raw`."""
+    if shutil.which("valgrind") is None:
+        print("valgrind is not installed: no counts of instructions.")
+        return
+    now = instructions.counts()
+    print("| one replication | M instructions | floor = 1 | raw = 1 | asked, M |")
+    print("|---|---|---|---|---|")
+    for name, count in now.items():
+        ratios = f"{count / now['floor']:.2f} | {count / now['raw']:.2f}"
+        print(f"| {name} | {count / 1e6:.1f} | {ratios} | {REQUIRED.get(name, '')} |")
+
+
 def machine() -> str:
     """The date, the processor, and the load of the machine."""
     cpuinfo = Path("/proc/cpuinfo")
@@ -111,6 +128,8 @@ def main() -> None:
     print(machine())
     if not arguments.links:
         replication_costs(arguments.rounds)
+        print()
+        instruction_counts()
         print()
     link_costs()
 
