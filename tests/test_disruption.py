@@ -9,7 +9,9 @@ import polars as pl
 import pytest
 
 import lasthop
+from lasthop.running.replications import run_points
 from lasthop.studies import Study, studies
+from lasthop.studies.changes import Change
 from lasthop.studies.claims import Cell
 
 ROOT = Path(__file__).parent.parent
@@ -169,3 +171,43 @@ def test_the_outages_of_the_moving_host_are_those_of_their_rule() -> None:
     down = sum(end - start for (start, is_down), (end, _) in pairwise(states) if is_down)
     above = [statistics.NormalDist(0.0, rule["DEVIATION"]).cdf(-dB) for dB in (6.0, 4.0)]
     assert above[0] < down / rule["LENGTH"] < above[1]
+
+
+def test_sensitivities_on_the_page_are_those_that_are_stored() -> None:
+    """The claims whose verdicts change, and S12 with a minimum RTO of 1 s."""
+    folder = Path(lasthop.__file__).parent / "papers" / "disruption"
+    lines = (folder / "sensitivity.md").read_text(encoding="utf-8").splitlines()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
+    # The first table has a column for each number of variants with an outcome.
+    summary = [row for row in rows if len(row) == 7 and row[0].startswith("S")]
+    changed = [row[0] for row in summary if row[-1]]
+    page = " ".join((folder / "README.md").read_text(encoding="utf-8").split())
+    assert len(summary) == 14
+    assert (
+        f"another verdict under one of them: {', '.join(changed[:-1])} and {changed[-1]}." in page
+    )
+    (s12,) = (row for row in summary if row[0] == "S12")
+    assert s12[1:] == ["fails", "0", "0", "3", "1", "TCP's minimum RTO 1 s: open"]
+    assert "with a minimum RTO of 1 s it is undecided" in page
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("row", "minimum"),
+    [("as chosen: minimum of 200 ms, clock of 10 ms", ""), ("minimum RTO 1 s", "1 s")],
+)
+def test_timeouts_on_the_page_are_those_of_the_study(study: Study, row: str, minimum: str) -> None:
+    """Two rows of the table on S12: ten transfers over four hops, two replications."""
+    keys = {"flow.transfer*.transport.min_rto": minimum} if minimum else {}
+    cells = [
+        study.grid.cell({"hops": 4, "transport": transport, "off": loss})
+        for loss in (0, 20, 50)
+        for transport in ("SACK", "LT-TCP")
+    ]
+    points = [study.scenario(cell, [Change({}, keys)]).points()[0] for cell in cells]
+    results = run_points(points, replications=2, seed=study.seed, scenario={"name": study.key})
+    samples = study.samples({cell: place for place, cell in enumerate(cells)}, results)
+    found = [f"{samples(cell, 'timeouts').value:.0f}" for cell in cells]
+    pairs = [f"{found[place]}, {found[place + 1]}" for place in (0, 2, 4)]
+    folder = Path(lasthop.__file__).parent / "papers" / "disruption"
+    assert f"| {row} | {' | '.join(pairs)} |" in (folder / "README.md").read_text(encoding="utf-8")
