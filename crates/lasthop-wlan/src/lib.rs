@@ -1,9 +1,11 @@
 //! Shared media: channel access of several stations.
 //!
 //! A medium is a sans-IO state machine like a link endpoint: packets enter at one station and are
-//! delivered at another. It has a single deadline for all its stations.
+//! delivered at another. It has a single deadline for all its stations. [`phy`] contains the modes and
+//! durations of 802.11n, ac and ax.
 
 pub mod dcf;
+pub mod phy;
 
 /// Tests the examples of the README.
 #[cfg(doctest)]
