@@ -59,7 +59,7 @@ impl Buffers {
             self.slots.len() as u32 - 1
         });
         let slot = &mut self.slots[place as usize];
-        let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+        let end = length_without_zeros(bytes);
         slot.bytes.clear();
         slot.bytes.extend_from_slice(&bytes[..end]);
         (slot.length, slot.is_used) = (bytes.len(), true);
@@ -99,6 +99,14 @@ impl Buffers {
             self.free.push(place(number) as u32);
         }
     }
+}
+
+/// Returns the length without trailing zeros. Whole words are compared first.
+fn length_without_zeros(bytes: &[u8]) -> usize {
+    const WORD: usize = 32;
+    let words = bytes.rchunks_exact(WORD).take_while(|word| **word == [0; WORD]).count();
+    let rest = &bytes[..bytes.len() - words * WORD];
+    rest.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1)
 }
 
 /// Returns the slot of a number.
