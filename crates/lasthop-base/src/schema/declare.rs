@@ -182,28 +182,34 @@ macro_rules! choice {
 }
 
 /// Declares an enum of tables, each of which is a [`Kind`](crate::schema::keys::Kind). The key
-/// `kind` of a table selects the variant.
+/// `kind` of a table selects the variant. A variant may be optional: `#[cfg(feature = "…")]`.
 #[macro_export]
 macro_rules! kinds {
-    ($(#[doc = $about:literal])* pub enum $name:ident { $($variant:ident($type:ty),)* }) => {
+    ($(#[doc = $about:literal])* pub enum $name:ident {
+        $($(#[cfg($on:meta)])? $variant:ident($type:ty),)*
+    }) => {
         $(#[doc = $about])*
         #[derive(Clone, Debug, PartialEq)]
         pub enum $name {
-            $(#[doc = concat!("See [`", stringify!($type), "`].")] $variant($type),)*
+            $(
+                $(#[cfg($on)])?
+                #[doc = concat!("See [`", stringify!($type), "`].")]
+                $variant($type),
+            )*
         }
 
         impl $name {
             /// Returns the `kind` of this variant in a scenario.
             pub const fn kind(&self) -> &'static str {
                 match self {
-                    $($name::$variant(_) => <$type as $crate::schema::keys::Kind>::KIND,)*
+                    $($(#[cfg($on)])? $name::$variant(_) => <$type as $crate::schema::keys::Kind>::KIND,)*
                 }
             }
         }
 
         impl $crate::schema::keys::Field for $name {
             const SHAPE: $crate::schema::keys::Shape = $crate::schema::keys::Shape::Union(&[
-                $($crate::schema::keys::Variant {
+                $($(#[cfg($on)])? $crate::schema::keys::Variant {
                     kind: <$type as $crate::schema::keys::Kind>::KIND,
                     about: <$type as $crate::schema::keys::Kind>::ABOUT,
                     keys: <$type as $crate::schema::keys::Table>::KEYS,
@@ -218,6 +224,7 @@ macro_rules! kinds {
                 };
                 let kind = node.variant(variants)?.kind;
                 $(
+                    $(#[cfg($on)])?
                     if kind == <$type as $crate::schema::keys::Kind>::KIND {
                         let table = <$type as $crate::schema::keys::Table>::read(node)?;
                         return Ok($name::$variant(table));
@@ -229,7 +236,7 @@ macro_rules! kinds {
                 let mut map = $crate::schema::keys::Map::new();
                 map.insert("kind".to_owned(), self.kind().into());
                 match self {
-                    $($name::$variant(table) => {
+                    $($(#[cfg($on)])? $name::$variant(table) => {
                         map.extend($crate::schema::keys::Table::write(table));
                     })*
                 }
