@@ -27,6 +27,7 @@ pub mod reno;
 mod reno_linux;
 mod rounds;
 mod sample;
+pub mod standalone;
 #[cfg(test)]
 mod testing;
 mod window;
