@@ -141,6 +141,7 @@ NAMES = {
     "ifrane": "Ifrane",
     "balakrishnan-eln": "Balakrishnan ELN",
     "tcp": "TCP",
+    "quic": "QUIC",
     "udp": "UDP",
     "udp-lite": "UDP-Lite",
     "two-state": "Two-state",

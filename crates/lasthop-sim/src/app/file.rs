@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   start --> Write --> all data is acknowledged, and has arrived --> Close
+//!                  \--> the connection is aborted: incomplete
 //! ```
 //!
 //! *Not modelled*: reading from a disk, several files over one stream.
@@ -14,7 +15,7 @@ use lasthop_base::schema::metrics::{Metric, Report, metrics};
 use lasthop_base::units::{Bytes, Instant};
 
 table! {
-    /// One file, sent as fast as the transport can; needs tcp.
+    /// One file, sent as fast as the transport can; needs tcp or quic.
     pub struct FileKeys as "file" {
         /// Size of the file.
         size: Bytes, Limits::FILE;
@@ -39,7 +40,7 @@ impl StreamKeys for FileKeys {
     const ENDS: bool = true;
 
     fn build(&self, _site: &SourceSite<'_>) -> Machine {
-        FileTransfer { size: self.size.get(), finished: None, action: None }
+        FileTransfer { size: self.size.get(), finished: None, has_failed: false, action: None }
     }
 }
 
@@ -47,8 +48,9 @@ impl StreamKeys for FileKeys {
 #[derive(Clone, Debug)]
 pub struct FileTransfer {
     size: u64,
-    /// Time of completion.
+    /// Time of completion or abort.
     finished: Option<Instant>,
+    has_failed: bool,
     action: Option<Action>,
 }
 
@@ -76,6 +78,12 @@ impl StreamApplication for FileTransfer {
         self.action = Some(Action::Close { stream, end });
     }
 
+    fn on_failure(&mut self, now: Instant) {
+        if self.finished.is_none() {
+            (self.finished, self.has_failed) = (Some(now), true);
+        }
+    }
+
     fn is_complete(&self) -> bool {
         self.finished.is_some()
     }
@@ -94,6 +102,7 @@ impl StreamApplication for FileTransfer {
     }
 
     fn metrics(&self, report: &mut Report<'_>) {
-        FileMetrics { complete: f64::from(u8::from(self.is_complete())) }.report(report);
+        let is_complete = self.finished.is_some() && !self.has_failed;
+        FileMetrics { complete: f64::from(u8::from(is_complete)) }.report(report);
     }
 }

@@ -126,6 +126,9 @@ pub trait StreamApplication {
     /// Called when all data written by `writer` on `stream` has been delivered.
     fn on_delivered(&mut self, now: Instant, stream: u32, writer: End);
 
+    /// Called when a connection is aborted, at least once. Applications that end then end.
+    fn on_failure(&mut self, _now: Instant) {}
+
     /// Whether the application has timers.
     fn has_timers(&self) -> bool {
         false
@@ -209,6 +212,10 @@ impl StreamApplication for StreamMachine {
 
     fn on_delivered(&mut self, now: Instant, stream: u32, writer: End) {
         dispatch_stream!(self, machine => machine.on_delivered(now, stream, writer))
+    }
+
+    fn on_failure(&mut self, now: Instant) {
+        dispatch_stream!(self, machine => machine.on_failure(now))
     }
 
     fn has_timers(&self) -> bool {

@@ -27,7 +27,7 @@ use lasthop_base::units::Instant;
 use std::collections::VecDeque;
 
 table! {
-    /// Web browsing: pages with several objects, requested in succession; needs tcp.
+    /// Web browsing: pages with several objects, requested in succession; needs tcp or quic.
     pub struct WebKeys as "web" {
         /// Maximum number of parallel connections of the browser.
         connections: u32 = "4", Limits::range(1, 64);

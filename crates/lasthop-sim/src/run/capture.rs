@@ -430,7 +430,7 @@ pub fn capture(
         .build(Recorder::only(Room::new(usize::MAX, interrupt), concerns_packets));
     let complete = finish(&mut world, scenario, interrupt) != End::Interrupted;
     let end = world.now();
-    let mut writer = Writer::new(scenario, world.senders());
+    let mut writer = Writer::new(scenario, world.senders(), world.take_transports());
     let events = world.into_probe().events;
     let on_wlan: Vec<bool> =
         scenario.links.iter().flat_map(|link| [link.wlan.is_some(); 2]).collect();

@@ -15,11 +15,12 @@
 //!   if possible. It is never shorter than its options require.
 //! - PSH is set if the sender has set it, if a segment is not full, or if it ends a file. Payload
 //!   bytes are zero; a datagram begins with its number.
+//! - Datagrams of QUIC contain the bytes of the stack; the port of the acceptor is 443.
 
 use crate::scenario::{App, Flow, Scenario, TcpKeys};
 use crate::sim::ids::{ConnectionId, FlowId};
 use crate::sim::senders::Sender;
-use crate::transport::End;
+use crate::transport::{End, Transport, TransportMachine};
 use etherparse::TcpOptionElement as TcpOption;
 use etherparse::{IpEcn, IpNumber, Ipv4Header, TcpHeader, TcpOptions, UdpHeader};
 use lasthop_base::packet::{self, Packet, flags};
@@ -30,6 +31,8 @@ use std::collections::HashMap;
 const PLAIN_HEADERS: u32 = 40;
 /// IPv4 and UDP headers.
 const DATAGRAM_HEADERS: u32 = 28;
+/// Port of HTTP/3, which tools recognize as QUIC.
+const QUIC_PORT: u16 = 443;
 /// First opener port, and number of opener ports.
 const OPENER_PORTS: (u16, u32) = (49_152, 16_384);
 /// Port of the first flow, and number of flow ports.
@@ -53,6 +56,8 @@ pub(super) struct Writer<'a> {
     flows: &'a [Flow],
     hosts: Vec<&'a str>,
     senders: Vec<Sender>,
+    /// The transports by connection, which have the contents of their packets.
+    transports: Vec<TransportMachine>,
     /// TCP configurations by flow; `None` for flows without TCP.
     configs: Vec<Option<Config>>,
     /// Numbers of connection instances in the order of their first packets.
@@ -62,7 +67,11 @@ pub(super) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    pub fn new(scenario: &'a Scenario, senders: Vec<Sender>) -> Self {
+    pub fn new(
+        scenario: &'a Scenario,
+        senders: Vec<Sender>,
+        transports: Vec<TransportMachine>,
+    ) -> Self {
         let mut hosts: Vec<&str> = Vec::new();
         for host in scenario.links.iter().flat_map(|link| &link.between) {
             if !hosts.contains(&host.as_str()) {
@@ -73,7 +82,7 @@ impl<'a> Writer<'a> {
         let flows = &scenario.flows;
         let configs = flows.iter().map(config).collect();
         let (connections, zeros) = (HashMap::new(), vec![0; 65_535]);
-        Writer { flows, hosts, senders, configs, connections, zeros }
+        Writer { flows, hosts, senders, transports, configs, connections, zeros }
     }
 
     /// The hosts and their addresses.
@@ -114,7 +123,13 @@ impl<'a> Writer<'a> {
         };
         match &self.configs[sender.flow.index()] {
             Some(config) => self.segment(ip, config, &sender, packet, snap),
-            None => self.datagram(ip, sender.flow, packet, snap),
+            None => {
+                let transport = self.transports.get(sender.connection.index());
+                match transport.and_then(|transport| transport.payload(packet)) {
+                    Some(payload) => self.real_datagram(ip, &sender, &payload, snap),
+                    None => self.datagram(ip, sender.flow, packet, snap),
+                }
+            }
         }
     }
 
@@ -178,6 +193,25 @@ impl<'a> Writer<'a> {
             set_notice(&mut header, fields.flags);
         }
         cut(&[&ip.to_bytes(), &header, payload], snap)
+    }
+
+    /// Returns a datagram of a transport with real bytes.
+    fn real_datagram(
+        &self,
+        mut ip: Ipv4Header,
+        sender: &Sender,
+        payload: &[u8],
+        snap: usize,
+    ) -> Bytes {
+        ip.protocol = IpNumber::UDP;
+        ip.total_len = (DATAGRAM_HEADERS as usize + payload.len()) as u16;
+        ip.header_checksum = ip.calc_header_checksum();
+        let opener = OPENER_PORTS.0 + (sender.connection.index() as u32 % OPENER_PORTS.1) as u16;
+        let ports = [opener, QUIC_PORT];
+        let [from, to] = if sender.end == End::Opener { ports } else { [ports[1], ports[0]] };
+        // The length fits by construction.
+        let udp = UdpHeader::with_ipv4_checksum(from, to, &ip, payload).unwrap_or_default();
+        cut(&[&ip.to_bytes(), &udp.to_bytes(), payload], snap)
     }
 
     fn datagram(&self, mut ip: Ipv4Header, flow: FlowId, packet: &Packet, snap: usize) -> Bytes {
@@ -344,7 +378,7 @@ mod tests {
             end: End::Acceptor,
             is_source: false,
         };
-        let mut writer = Writer::new(&scenario, vec![sender]);
+        let mut writer = Writer::new(&scenario, vec![sender], Vec::new());
         let mut fields = packet::TcpHeader {
             seq: 1,
             ack: 1461,

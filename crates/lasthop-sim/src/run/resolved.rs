@@ -213,6 +213,11 @@ fn protocol_numbers(protocol: &LinkProtocol) -> Value {
     value
 }
 
+/// The parameters of a flow's transport in numbers, if it is of this kind.
+fn resolved_if(flow: &Flow, kind: &str) -> Value {
+    if flow.transport.kind() == kind { flow.transport.resolved() } else { Value::Null }
+}
+
 fn flow(scenario: &Scenario, routes: &[Vec<Hop>; 2], flow: &Flow) -> Value {
     let route = |hops: &[Hop]| -> Vec<Value> {
         let side = |is_forward| if is_forward { "forward" } else { "reverse" };
@@ -233,7 +238,8 @@ fn flow(scenario: &Scenario, routes: &[Vec<Hop>; 2], flow: &Flow) -> Value {
         "start": seconds(flow.start),
         "service": flow.service,
         "app": numbers(&flow.app),
-        "tcp": flow.transport.resolved(),
+        "tcp": resolved_if(flow, "tcp"),
+        "quic": resolved_if(flow, "quic"),
         "packets": flow.largest_packets().map(|packet| packet.get()),
         "route": route(&routes[0]),
         "back": route(&routes[1]),

@@ -32,6 +32,9 @@ pub struct TraceEvent {
     ///   segment just received), `cwnd`, `ssthresh`, `timeout`, `spurious_retransmission`,
     ///   `spurious_timeout` (of the segment sent or the timer expired at that time, if known by the
     ///   end of the run), `datagram_sent`, `datagram_received`
+    /// - of QUIC: `initial_sent`, `handshake_sent` and `packet_sent` (a 1-RTT packet), the same with
+    ///   `received`, `ack_range` and `stream_frame` (of the packet just sent or received),
+    ///   `packet_lost`, `spurious_loss` (the lost packet has arrived), `timeout`, `cwnd`, `ssthresh`
     /// - of queues: `queue`, `drop`
     /// - of links: `frame_sent`, `frame_lost` (at the end of the transmission; of an upper layer,
     ///   when the layer below accepted the frame), `delivered` (over this direction),
@@ -44,9 +47,11 @@ pub struct TraceEvent {
     ///   `ersn`, `marked_ack`
     pub event: &'static str,
     /// First byte of a segment or of a SACK block, acknowledgment number, number of a datagram or
-    /// of a data frame; NaN if not applicable.
+    /// of a data frame; of QUIC the packet number, the first number of an ACK range, or the offset
+    /// in a stream; NaN if not applicable.
     pub sequence: f64,
-    /// Payload bytes, bytes of a SACK block, bytes of a datagram sent, delay in seconds of a
+    /// Payload bytes, bytes of a SACK block, of a QUIC packet or of a STREAM frame, number of packets
+    /// of an ACK range, bytes of a datagram sent, delay in seconds of a
     /// datagram received, window in segments, queue length in packets from now on, or bytes of a
     /// frame; NaN if not applicable. The queue length includes the packet in transmission.
     /// Departures of background traffic are included with the next packet.

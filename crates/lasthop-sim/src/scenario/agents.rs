@@ -5,6 +5,7 @@ use super::model::{Flow, Link, Scenario, TcpKeys};
 use super::routes::Routes;
 use super::services::LinkProtocol;
 use crate::agent::{AgentKind, AgentSite, ControlledPackets, Refusal};
+use crate::transport::Carries;
 use lasthop_base::schema::error::{ScenarioError, suggestion};
 use lasthop_base::schema::keys::{Field, Limits, Node, Read, Shape};
 use lasthop_base::units::Bytes;
@@ -129,6 +130,21 @@ impl Scenario {
         for tcp in self.tcp_through(routes, index, at) {
             agent.check_flow(&tcp.config())?;
         }
+        if agent.splits()
+            && self.tcp_through(routes, index, at).next().is_none()
+            && let Some(flow) = self.encrypted_through(routes, index)
+        {
+            return Err(Refusal::new(
+                "kind",
+                format!(
+                    "{:?} for flow {:?} over {}",
+                    agent.kind(),
+                    flow.name,
+                    flow.transport.kind()
+                ),
+                "a flow over tcp that passes through: an agent cannot terminate encrypted connections",
+            ));
+        }
         let Some(controlled) = agent.controlled_senders() else { return Ok(()) };
         // A radio needs such a flow at one station only.
         let alike = self.links.iter().enumerate();
@@ -177,6 +193,17 @@ impl Scenario {
             let route = routes.route(&flow.from, &flow.to);
             let crosses = route.iter().any(|&(link, _)| link == index);
             (crosses && !ends_here).then_some(tcp)
+        })
+    }
+
+    /// Returns a flow over link `index` whose transport carries streams with encrypted headers.
+    fn encrypted_through(&self, routes: &Routes<'_>, index: usize) -> Option<&Flow> {
+        self.flows.iter().find(|flow| {
+            let carries_streams = flow.transport.carries() == Carries::Streams;
+            let route = routes.route(&flow.from, &flow.to);
+            carries_streams
+                && flow.transport.tcp().is_none()
+                && route.iter().any(|&(link, _)| link == index)
         })
     }
 

@@ -46,7 +46,8 @@ impl<P: Probe, X: Extension> World<P, X> {
         let completion = |flow: &Flow| {
             let App::Streams(app) = &flow.app else { return Instant::ZERO };
             let Streams { application, streams, .. } = &**app;
-            if !application.is_transfer() {
+            let transport = &self.connections[streams[0].connections[0].index()].transport;
+            if !application.is_transfer() || transport.can_fail() {
                 return Instant::ZERO;
             }
             let connection = streams[0].connections[0];

@@ -200,6 +200,16 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
+    /// Handles the abort of a connection, which ends its flow.
+    #[cold]
+    pub(super) fn on_failure(&mut self, connection: ConnectionId) {
+        let flow = self.connections[connection.index()].flow;
+        if let App::Streams(app) = &mut self.flows[flow.index()].app {
+            app.application.on_failure(self.now);
+            self.act(flow);
+        }
+    }
+
     /// Executes the actions of the application of a flow.
     fn act(&mut self, index: FlowId) {
         loop {

@@ -44,7 +44,7 @@ pub(super) enum Machine {
 }
 
 /// A connection, its flow and its place in the network.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Connection {
     pub transport: TransportMachine,
     /// First hops of the opener's and of the acceptor's packets. An end that sends no packets has
@@ -284,6 +284,11 @@ impl<P: Probe, X: Extension> World<P, X> {
             }
         });
         names.collect()
+    }
+
+    /// Removes the transports of all connections after a run, with the contents of their packets.
+    pub fn take_transports(&mut self) -> Vec<TransportMachine> {
+        self.connections.drain(..).map(|known| known.transport).collect()
     }
 
     /// Returns the probe.
@@ -551,6 +556,9 @@ impl<P: Probe, X: Extension> World<P, X> {
             self.record_transport(self.now, connection, end, Moment::TimedOut);
         }
         self.pump(connection, end);
+        if self.connections[connection.index()].transport.has_failed() {
+            self.on_failure(connection);
+        }
     }
 
     /// Sends all packets that one end is ready to send, and updates its deadline.

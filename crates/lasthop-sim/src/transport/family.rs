@@ -102,19 +102,19 @@ pub(crate) trait TransportKeys: Table + Kind {
 /// Generates from one line per transport: the modules, the union of all keys, and the enum of all
 /// state machines.
 macro_rules! transports {
-    ($($module:ident: $kind:ident($keys:ident);)*) => {
-        $(pub mod $module;)*
-        $(pub use $module::{$keys, $kind};)*
+    ($($(#[cfg($on:meta)])? $module:ident: $kind:ident($keys:ident);)*) => {
+        $($(#[cfg($on)])? pub mod $module;)*
+        $($(#[cfg($on)])? pub use $module::{$keys, $kind};)*
 
         kinds! {
             /// A transport protocol.
-            pub enum TransportKind { $($kind($module::$keys),)* }
+            pub enum TransportKind { $($(#[cfg($on)])? $kind($module::$keys),)* }
         }
 
         impl TransportKind {
             /// Returns the kinds that carry this type of data.
             pub(crate) fn carrying(carries: Carries) -> Vec<&'static str> {
-                let all = [$((
+                let all = [$($(#[cfg($on)])? (
                     <$module::$keys as TransportKeys>::CARRIES,
                     <$module::$keys as lasthop_base::schema::keys::Kind>::KIND,
                 ),)*];
@@ -123,7 +123,7 @@ macro_rules! transports {
 
             /// Returns the metrics of the kinds that carry this type of data.
             pub(crate) fn metrics(carries: Carries) -> Vec<&'static [Metric]> {
-                let all = [$((
+                let all = [$($(#[cfg($on)])? (
                     <$module::$keys as TransportKeys>::CARRIES,
                     <$module::$keys as TransportKeys>::METRICS,
                 ),)*];
@@ -134,58 +134,60 @@ macro_rules! transports {
             /// Returns the type of data that it carries.
             pub fn carries(&self) -> Carries {
                 match self {
-                    $(TransportKind::$kind(_) => <$module::$keys as TransportKeys>::CARRIES,)*
+                    $($(#[cfg($on)])? TransportKind::$kind(_) => <$module::$keys as TransportKeys>::CARRIES,)*
                 }
             }
 
             /// Checks conditions on several keys; `path` is the path of the transport.
             pub(crate) fn check(&self, path: &str) -> Result<(), ScenarioError> {
-                match self { $(TransportKind::$kind(keys) => keys.check(path),)* }
+                match self { $($(#[cfg($on)])? TransportKind::$kind(keys) => keys.check(path),)* }
             }
 
             /// Returns the sizes of the largest packets from the source of the flow to its
             /// destination, and back.
             pub(crate) fn largest_packets(&self, load: Load) -> [Bytes; 2] {
-                match self { $(TransportKind::$kind(keys) => keys.largest_packets(load),)* }
+                match self { $($(#[cfg($on)])? TransportKind::$kind(keys) => keys.largest_packets(load),)* }
             }
 
             /// Returns the packets that may exceed the maximum packet length of a link: the key
             /// that determines their size, the size of the largest packet, and whether it is sent
             /// on the reverse path.
             pub(crate) fn limits(&self, load: Load) -> Vec<(&'static str, Bytes, bool)> {
-                match self { $(TransportKind::$kind(keys) => keys.limits(load),)* }
+                match self { $($(#[cfg($on)])? TransportKind::$kind(keys) => keys.limits(load),)* }
             }
 
             /// Returns `true` if its packets have TCP options, for which descriptors need space.
             pub(crate) fn writes_options(&self) -> bool {
-                match self { $(TransportKind::$kind(keys) => keys.writes_options(),)* }
+                match self { $($(#[cfg($on)])? TransportKind::$kind(keys) => keys.writes_options(),)* }
             }
 
             /// Returns its parameters as numbers in SI units, including defaults; null without
             /// parameters.
             pub(crate) fn resolved(&self) -> Value {
-                match self { $(TransportKind::$kind(keys) => keys.resolved(),)* }
+                match self { $($(#[cfg($on)])? TransportKind::$kind(keys) => keys.resolved(),)* }
             }
 
             /// Builds a connection at `site`, before its first packet.
             pub fn build(&self, site: TransportSite<'_>) -> TransportMachine {
                 match self {
-                    $(TransportKind::$kind(keys) => TransportMachine::$kind(keys.build(site)),)*
+                    $($(#[cfg($on)])? TransportKind::$kind(keys) => TransportMachine::$kind(keys.build(site)),)*
                 }
             }
         }
 
         /// State machine of a connection with any transport, dispatched statically.
-        #[derive(Clone, Debug)]
+        #[derive(Debug)]
         #[allow(clippy::large_enum_variant, reason = "most connections are of the largest one")]
         pub enum TransportMachine {
             $(
+                $(#[cfg($on)])?
                 #[doc = concat!("See [`", stringify!($module), "`](mod@", stringify!($module), ").")]
                 $kind($module::Machine),
             )*
         }
 
         $(
+            $(#[cfg($on)])?
             impl From<$module::Machine> for TransportMachine {
                 fn from(machine: $module::Machine) -> Self {
                     TransportMachine::$kind(machine)
@@ -194,7 +196,7 @@ macro_rules! transports {
         )*
 
         impl Transport for TransportMachine {
-            transports! { @methods [$($kind)*]
+            transports! { @methods [$([$(#[cfg($on)])? $kind])*]
                 fn is_simplex(&self) -> bool;
                 fn reaction(&self, end: End) -> Reaction;
                 fn has_timers(&self, end: End) -> bool;
@@ -221,6 +223,8 @@ macro_rules! transports {
                 fn answer_copy[X](&mut self, at: Instant, packet: &mut Descriptor<X>) -> bool;
                 fn next_timeout(&self, end: End) -> Instant;
                 fn handle_timeout(&mut self, now: Instant, end: End) -> bool;
+                fn can_fail(&self) -> bool;
+                fn has_failed(&self) -> bool;
                 fn losses(&self, end: End) -> Losses;
                 fn start_observation(&mut self);
                 fn observe(
@@ -231,8 +235,9 @@ macro_rules! transports {
                 );
                 fn observe_past(&mut self, tell: &mut dyn FnMut(Instant, End, TransportEvent));
                 fn numbers(&self, packet: &Packet) -> Option<Numbers>;
+                fn payload(&self, packet: &Packet) -> Option<Vec<u8>>;
             }
-            transports! { @report [$($kind)*] }
+            transports! { @report [$([$(#[cfg($on)])? $kind])*] }
         }
     };
     (@methods $kinds:tt $(fn $method:ident $([$extension:ident])? ($($inputs:tt)*) $(-> $result:ty)?;)*) => {
@@ -250,7 +255,7 @@ macro_rules! transports {
     };
     // The first transport of the list carries most packets. It is inlined into the caller, the
     // others are not.
-    (@dispatch [$first:ident $($kind:ident)*] fn $method:ident [$($generics:tt)*]
+    (@dispatch [[$first:ident] $([$(#[cfg($on:meta)])? $kind:ident])*] fn $method:ident [$($generics:tt)*]
         [$($receiver:tt)*] [$reference:ty] $self:ident
         ($($argument:ident: $type:ty),*) $arguments:tt [$($result:tt)*]) => {
         #[inline(always)]
@@ -260,7 +265,7 @@ macro_rules! transports {
             fn others<$($generics)*>(machine: $reference, $($argument: $type),*) $($result)* {
                 match machine {
                     TransportMachine::$first(machine) => machine.$method $arguments,
-                    $(TransportMachine::$kind(machine) => machine.$method $arguments,)*
+                    $($(#[cfg($on)])? TransportMachine::$kind(machine) => machine.$method $arguments,)*
                 }
             }
             match $self {
@@ -270,11 +275,11 @@ macro_rules! transports {
         }
     };
     // All connections of a flow have the same transport.
-    (@report [$($kind:ident)*]) => {
+    (@report [$([$(#[cfg($on:meta)])? $kind:ident])*]) => {
         fn report(connections: &[&Self], is_end_to_end: bool, report: &mut Report<'_>) {
             match connections.first() {
                 None => {}
-                $(Some(TransportMachine::$kind(_)) => {
+                $($(#[cfg($on)])? Some(TransportMachine::$kind(_)) => {
                     let own = connections.iter().filter_map(|one| match one {
                         TransportMachine::$kind(machine) => Some(machine),
                         _ => None,

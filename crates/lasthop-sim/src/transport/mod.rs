@@ -37,6 +37,8 @@ transports! {
     tcp: Tcp(TcpKeys);
     udp: Udp(UdpKeys);
     udp_lite: UdpLite(UdpLiteKeys);
+    #[cfg(feature = "quic")]
+    quic: Quic(QuicKeys);
 }
 
 use family::{TransportKeys, transports};
@@ -290,6 +292,16 @@ pub trait Transport {
         false
     }
 
+    /// Returns `true` if connections may be aborted, so that transfers end incomplete.
+    fn can_fail(&self) -> bool {
+        false
+    }
+
+    /// Returns `true` if this instance was aborted. No more data is then delivered.
+    fn has_failed(&self) -> bool {
+        false
+    }
+
     /// Returns the numbers of data packets sent by `end`, and of those declared lost.
     fn losses(&self, _end: End) -> Losses {
         Losses::default()
@@ -307,6 +319,12 @@ pub trait Transport {
     /// Returns the numbers in one of its packets; `None` if the packet has no numbers to be
     /// observed.
     fn numbers(&self, _packet: &Packet) -> Option<Numbers> {
+        None
+    }
+
+    /// Returns the bytes of one of its packets above the UDP header, after an observed run; `None` if
+    /// its packets have no bytes.
+    fn payload(&self, _packet: &Packet) -> Option<Vec<u8>> {
         None
     }
 

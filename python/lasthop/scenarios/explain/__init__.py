@@ -353,6 +353,15 @@ def _flow(name: str, flow: Table, links: Table) -> list[str]:
             f"minimum RTO {time_text(tcp['min_rto'])}"
         )
         lines += _unmarked(flow, links)
+    elif quic := flow["quic"]:
+        law = quic["congestion_control"] or f"{quic['variant']} of the stack"
+        lines.append(
+            f"  QUIC, congestion control {law}: datagrams of {size_text(quic['datagram'])} and "
+            f"{size_text(quic['header'])} of headers, initial window "
+            f"{size_text(quic['initial_window'])}, packet threshold {quic['packet_threshold']}, "
+            f"time threshold {quic['time_threshold']:g} RTT, initial RTT "
+            f"{time_text(quic['initial_rtt'])}"
+        )
     else:
         lines.append("  UDP")
     if flow["service"]:

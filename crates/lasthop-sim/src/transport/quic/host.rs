@@ -1,0 +1,322 @@
+//! One end of a connection: an endpoint of quinn-proto, at most one connection, and its streams.
+
+use super::controller::Shared;
+use bytes::{Bytes, BytesMut};
+use lasthop_base::units::Instant;
+use quinn_proto::{
+    ClientConfig, Connection, ConnectionError, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint,
+    Endpoint, EndpointConfig, Event, ServerConfig, StreamEvent, StreamId,
+};
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::{Arc, OnceLock};
+
+/// Bytes that are written to the stack in one call.
+const CHUNK: usize = 1 << 16;
+
+/// Configuration of one end.
+pub(super) struct Setup {
+    pub endpoint: Arc<EndpointConfig>,
+    /// With the client only.
+    pub client: Option<ClientConfig>,
+    /// With the server only.
+    pub server: Option<Arc<ServerConfig>>,
+    pub shared: Arc<Shared>,
+}
+
+/// A bidirectional stream, at one end.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stream {
+    id: Option<StreamId>,
+    /// Bytes written by the application, and those of them that the stack has accepted.
+    pub written: u64,
+    pub accepted: u64,
+    /// Bytes received in order.
+    pub received: u64,
+    /// Bytes that the peer had received in order when it sent the latest packet that has arrived.
+    pub acknowledged: u64,
+    is_finishing: bool,
+}
+
+/// One end.
+pub(super) struct Host {
+    endpoint: Endpoint,
+    client: Option<ClientConfig>,
+    connection: Option<(ConnectionHandle, Connection)>,
+    pub shared: Arc<Shared>,
+    pub streams: Vec<Stream>,
+    /// Datagrams that the stack has already written, with their ECN field.
+    ready: VecDeque<(Vec<u8>, Option<EcnCodepoint>)>,
+    /// Origin of the stack's clock. Its value has no effect.
+    origin: std::time::Instant,
+    send_buffer: u64,
+    pub deadline: Instant,
+    /// Whether input was processed since the stack last had nothing to send.
+    has_input: bool,
+    pub opened_at: Option<Instant>,
+    pub connected_at: Option<Instant>,
+    /// Error with which the connection has ended.
+    pub error: Option<u64>,
+    pub probes: u64,
+    pub timeouts: u64,
+}
+
+/// Returns zeros, the contents of all streams.
+fn zeros() -> &'static Bytes {
+    static ZEROS: OnceLock<Bytes> = OnceLock::new();
+    ZEROS.get_or_init(|| Bytes::from(vec![0; CHUNK]))
+}
+
+/// The address of the server or of the client. Both have one port and never change it.
+fn address(is_server: bool) -> SocketAddr {
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1 + u8::from(is_server))), 443)
+}
+
+/// Returns the QUIC error code of an error; 0 (NO_ERROR) for an idle timeout.
+fn code(error: &ConnectionError) -> u64 {
+    match error {
+        ConnectionError::TransportError(error) => error.code.into(),
+        ConnectionError::ConnectionClosed(close) => close.error_code.into(),
+        ConnectionError::ApplicationClosed(close) => close.error_code.into_inner(),
+        // VERSION_NEGOTIATION_ERROR of RFC 9368.
+        ConnectionError::VersionMismatch => 0x11,
+        ConnectionError::Reset
+        | ConnectionError::TimedOut
+        | ConnectionError::LocallyClosed
+        | ConnectionError::CidsExhausted => 0,
+    }
+}
+
+impl Host {
+    pub fn new(setup: Setup, streams: usize, send_buffer: u64) -> Self {
+        let Setup { endpoint, client, server, shared } = setup;
+        Host {
+            endpoint: Endpoint::new(endpoint, server, false, None),
+            client,
+            connection: None,
+            shared,
+            streams: vec![Stream::default(); streams],
+            ready: VecDeque::new(),
+            origin: std::time::Instant::now(),
+            send_buffer,
+            deadline: Instant::NEVER,
+            has_input: false,
+            opened_at: None,
+            connected_at: None,
+            error: None,
+            probes: 0,
+            timeouts: 0,
+        }
+    }
+
+    fn at(&self, now: Instant) -> std::time::Instant {
+        self.origin + std::time::Duration::from_nanos(now.as_nanos())
+    }
+
+    fn is_server(&self) -> bool {
+        self.client.is_none()
+    }
+
+    /// Returns the connection, if it exists.
+    pub fn connection(&self) -> Option<&Connection> {
+        self.connection.as_ref().map(|(_, connection)| connection)
+    }
+
+    /// Appends bytes to a stream.
+    pub fn write(&mut self, stream: usize, bytes: u64) {
+        self.streams[stream].written += bytes;
+        self.has_input = true;
+    }
+
+    /// Ends a stream after the bytes written so far.
+    pub fn finish(&mut self, stream: usize) {
+        self.streams[stream].is_finishing = true;
+        self.has_input = true;
+    }
+
+    /// Records how many bytes of each stream the peer has received.
+    pub fn on_progress_of_peer(&mut self, stream: usize, received: u64) {
+        let known = &mut self.streams[stream].acknowledged;
+        *known = received.max(*known);
+    }
+
+    /// Opens the connection if the client has data to send.
+    fn connect(&mut self, now: Instant) {
+        if self.connection.is_none()
+            && self.opened_at.is_none()
+            && let Some(client) = &self.client
+            && self.streams.iter().any(|stream| stream.written > 0)
+        {
+            let (at, client) = (self.at(now), client.clone());
+            self.opened_at = Some(now);
+            self.connection = self.endpoint.connect(at, client, address(true), "server").ok();
+        }
+    }
+
+    /// Passes data of the application to the stack, as far as its buffer has room.
+    fn fill(&mut self) {
+        let Some((_, connection)) = &mut self.connection else { return };
+        let is_client = self.client.is_some();
+        for stream in &mut self.streams {
+            if stream.id.is_none() && is_client && stream.written > 0 {
+                stream.id = connection.streams().open(Dir::Bi);
+            }
+            let Some(id) = stream.id else { continue };
+            while stream.accepted < stream.written {
+                let chunk = (stream.written - stream.accepted).min(CHUNK as u64);
+                let outstanding = stream.accepted - stream.acknowledged.min(stream.accepted);
+                // Small writes would fragment the buffer of the stack.
+                if outstanding > 0 && outstanding + chunk > self.send_buffer {
+                    break;
+                }
+                let mut chunks = [zeros().slice(..chunk as usize)];
+                let Ok(written) = connection.send_stream(id).write_chunks(&mut chunks) else {
+                    break;
+                };
+                stream.accepted += written.bytes as u64;
+            }
+            if stream.is_finishing && stream.accepted == stream.written {
+                stream.is_finishing = false;
+                // A stream that the peer has stopped is already finished.
+                let _ = connection.send_stream(id).finish();
+            }
+        }
+    }
+
+    /// Writes the next datagram into `buffer`, which is empty. Returns its ECN field; `None` if
+    /// nothing is to be sent.
+    pub fn poll(&mut self, now: Instant, buffer: &mut Vec<u8>) -> Option<Option<EcnCodepoint>> {
+        if let Some((bytes, ecn)) = self.ready.pop_front() {
+            buffer.extend_from_slice(&bytes);
+            return Some(ecn);
+        }
+        if !self.has_input {
+            return None;
+        }
+        self.connect(now);
+        self.fill();
+        let at = self.at(now);
+        let (_, connection) = self.connection.as_mut()?;
+        if let Some(transmit) = connection.poll_transmit(at, 1, buffer) {
+            return Some(transmit.ecn);
+        }
+        self.has_input = false;
+        self.advance(now);
+        self.schedule(now);
+        None
+    }
+
+    /// Reads the deadline of the stack.
+    fn schedule(&mut self, now: Instant) {
+        let deadline = self.connection.as_mut().and_then(|(_, one)| one.poll_timeout());
+        self.deadline = deadline.map_or(Instant::NEVER, |at| {
+            let nanos = at.saturating_duration_since(self.origin).as_nanos();
+            Instant::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)).max(now)
+        });
+    }
+
+    /// Processes a datagram.
+    pub fn receive(&mut self, now: Instant, ecn: Option<EcnCodepoint>, datagram: &[u8]) {
+        self.has_input = true;
+        let (at, peer) = (self.at(now), address(!self.is_server()));
+        let mut answer = Vec::new();
+        let bytes = BytesMut::from(datagram);
+        match self.endpoint.handle(at, peer, None, ecn, bytes, &mut answer) {
+            Some(DatagramEvent::ConnectionEvent(_, event)) => {
+                if let Some((_, connection)) = &mut self.connection {
+                    connection.handle_event(event);
+                }
+            }
+            Some(DatagramEvent::NewConnection(incoming)) if self.connection.is_none() => {
+                match self.endpoint.accept(incoming, at, &mut answer, None) {
+                    Ok(connection) => {
+                        self.opened_at = Some(now);
+                        self.connection = Some(connection);
+                    }
+                    Err(error) => {
+                        self.error = Some(code(&error.cause));
+                        if error.response.is_some() {
+                            self.ready.push_back((answer, None));
+                        }
+                    }
+                }
+            }
+            Some(DatagramEvent::NewConnection(incoming)) => self.endpoint.ignore(incoming),
+            Some(DatagramEvent::Response(_)) => self.ready.push_back((answer, None)),
+            None => {}
+        }
+        self.advance(now);
+    }
+
+    /// Handles a deadline. Returns `true` if a probe timeout has occurred: then its packets are
+    /// ready to be sent.
+    pub fn handle_timeout(&mut self, now: Instant) -> bool {
+        if now < self.deadline {
+            return false;
+        }
+        let at = self.at(now);
+        let Some((_, connection)) = &mut self.connection else { return false };
+        self.has_input = true;
+        connection.handle_timeout(at);
+        self.shared.close(true);
+        let before = self.probes;
+        loop {
+            let mut bytes = Vec::new();
+            let Some(transmit) = connection.poll_transmit(at, 1, &mut bytes) else { break };
+            let is_eliciting = |packet: super::frames::QuicPacket<'_>| packet.is_ack_eliciting();
+            self.probes += u64::from(super::frames::packets(&bytes).any(is_eliciting));
+            self.ready.push_back((bytes, transmit.ecn));
+        }
+        self.shared.close(false);
+        self.timeouts += u64::from(self.probes > before);
+        self.advance(now);
+        // The deadline has passed even if nothing is to be sent.
+        self.schedule(now);
+        self.probes > before
+    }
+
+    /// Processes the events of the stack.
+    fn advance(&mut self, now: Instant) {
+        let Some((handle, connection)) = &mut self.connection else { return };
+        while let Some(event) = connection.poll_endpoint_events() {
+            if let Some(event) = self.endpoint.handle_event(*handle, event) {
+                connection.handle_event(event);
+            }
+        }
+        while let Some(event) = connection.poll() {
+            match event {
+                Event::Connected => self.connected_at = Some(now),
+                Event::ConnectionLost { reason } => self.error = Some(code(&reason)),
+                Event::Stream(StreamEvent::Opened { dir: Dir::Bi }) => {
+                    while let Some(id) = connection.streams().accept(Dir::Bi) {
+                        let index = id.index() as usize;
+                        if let Some(stream) = self.streams.get_mut(index) {
+                            stream.id = Some(id);
+                            read(connection, stream, id);
+                        }
+                    }
+                }
+                Event::Stream(StreamEvent::Readable { id }) => {
+                    if let Some(stream) = self.streams.get_mut(id.index() as usize) {
+                        read(connection, stream, id);
+                    }
+                }
+                Event::HandshakeDataReady
+                | Event::Stream(_)
+                | Event::DatagramReceived
+                | Event::DatagramsUnblocked => {}
+            }
+        }
+    }
+}
+
+/// Reads all data in order.
+fn read(connection: &mut Connection, stream: &mut Stream, id: StreamId) {
+    let mut receiver = connection.recv_stream(id);
+    let Ok(mut chunks) = receiver.read(true) else { return };
+    while let Ok(Some(chunk)) = chunks.next(usize::MAX) {
+        stream.received += chunk.bytes.len() as u64;
+    }
+    // The driver polls for packets in any case.
+    let _ = chunks.finalize();
+}

@@ -1,0 +1,524 @@
+//! QUIC (RFC 9000, 9001, 9002) by quinn-proto, a protocol stack that is used on the Internet, as a
+//! sans-IO machine in simulated time.
+//!
+//! ```text
+//!   application --write--> host: stream --> stack --datagram--> Buffers --descriptor--> network
+//!   network --descriptor--> Buffers --datagram--> stack --> host: stream --read--> application
+//! ```
+//!
+//! - `keys`: the keys of scenarios and the configuration of the stack.
+//! - `host`: one end: an endpoint of the stack, its connection and streams.
+//! - `null_crypto`: handshake messages and packets without encryption.
+//! - `controller`: the congestion control of the stack, observed; `law`: algorithms of TCP instead.
+//! - `frames`: reads packets; `ledger`: determines which losses are spurious.
+//!
+//! The opener is the client, the acceptor the server. All random numbers of the stack come from
+//! seeds of the flow's stream; the exception, the generator of its BBR, changes no packet.
+//!
+//! *Not modelled*: encryption and its processing time, Retry, version negotiation, migration, path
+//! MTU discovery, key updates other than the marks in the headers, the spin bit.
+
+mod controller;
+mod frames;
+mod host;
+mod keys;
+mod law;
+mod ledger;
+mod null_crypto;
+
+pub use keys::{QuicKeys, QuicVariant, Resumption};
+
+use super::{End, Losses, Moment, Numbers, Reaction, Transport, TransportEvent};
+use frames::{Frame, Space, packets};
+use host::Host;
+use lasthop_base::packet::{Buffers, Descriptor, Ecn, Extension, MAX_SACK_BLOCKS, Packet};
+use lasthop_base::rng::Stream;
+use lasthop_base::schema::metrics::{Report, metrics};
+use lasthop_base::units::Instant;
+use ledger::Ledger;
+use quinn_proto::EcnCodepoint;
+use std::collections::HashMap;
+use std::fmt;
+
+metrics! {
+    /// The QUIC connections of a flow, both ends.
+    pub struct QuicMetrics {
+        /// Time from the first packet of the client until the handshake is complete there; the
+        /// mean of several connections.
+        handshake_s: "Handshake duration", Seconds, Lower, Mean;
+        /// UDP datagrams sent.
+        quic_datagrams_sent: "QUIC datagrams sent", Count, Neither, Sum;
+        /// QUIC packets sent; a datagram of the handshake may contain several.
+        quic_packets_sent: "QUIC packets sent", Count, Neither, Sum;
+        /// Packets declared lost.
+        packets_lost: "Packets declared lost", Count, Lower, Sum;
+        /// Packets of 1-RTT keys that were declared lost, although they had arrived or arrive
+        /// later.
+        packets_spurious: "Spurious losses", Count, Lower, Sum;
+        /// Probe timeouts (PTO).
+        probe_timeouts: "Probe timeouts", Count, Lower, Sum;
+        /// Packets sent because of probe timeouts.
+        probes: "Probes", Count, Lower, Sum;
+        /// ACK frames sent.
+        acks: "ACK frames sent", Count, Neither, Sum;
+        /// Reductions of the congestion window.
+        window_reductions: "Window reductions", Count, Lower, Sum;
+        /// Whether a connection with unacknowledged data ended with an error or an idle timeout: 1
+        /// or 0.
+        aborted: "Aborted", Fraction, Lower, Mean;
+        /// QUIC error code of the first connection that was aborted; 0 for an idle timeout, none
+        /// without an error.
+        error_code: "QUIC error code", Count, Neither, Max;
+    }
+}
+
+/// The machine.
+pub type Machine = Quic;
+
+/// Number of streams of a connection.
+const STREAMS: usize = 1;
+
+/// Names of events, by packet number space.
+const SENT: [&str; 3] = ["initial_sent", "handshake_sent", "packet_sent"];
+const RECEIVED: [&str; 3] = ["initial_received", "handshake_received", "packet_received"];
+
+/// A datagram in transit.
+#[derive(Clone, Copy, Debug, Default)]
+struct InTransit {
+    /// One more than the number of its 1-RTT packet; 0 without such a packet.
+    packet: u64,
+    /// Bytes of the stream that its sender had received in order.
+    received: u64,
+}
+
+/// Both ends of a QUIC connection.
+pub struct Quic {
+    keys: QuicKeys,
+    seeds: Stream,
+    /// Client and server.
+    hosts: [Host; 2],
+    ledgers: [Ledger; 2],
+    /// Numbers of packets declared lost, and of detections, already known.
+    lost: [[u64; 2]; 2],
+    buffers: Buffers,
+    /// Datagrams in transit, by slot of `buffers`.
+    in_transit: Vec<InTransit>,
+    scratch: Vec<u8>,
+    /// Counters of earlier instances.
+    past: Totals,
+    /// Contents of all packets by number, if an observer is attached.
+    kept: Option<HashMap<u64, Kept>>,
+    /// Losses and late arrivals, if an observer is attached.
+    losses: Vec<(Instant, End, TransportEvent)>,
+}
+
+/// Counters of several instances, both ends.
+#[derive(Clone, Copy, Debug, Default)]
+struct Totals {
+    handshakes: u64,
+    handshake_seconds: f64,
+    datagrams: u64,
+    packets: u64,
+    lost: u64,
+    spurious: u64,
+    timeouts: u64,
+    probes: u64,
+    acks: u64,
+    reductions: u64,
+    /// Error of the first instance that was aborted.
+    error: Option<u64>,
+}
+
+impl Totals {
+    fn add(&mut self, other: &Totals) {
+        self.handshakes += other.handshakes;
+        self.handshake_seconds += other.handshake_seconds;
+        self.datagrams += other.datagrams;
+        self.packets += other.packets;
+        self.lost += other.lost;
+        self.spurious += other.spurious;
+        self.timeouts += other.timeouts;
+        self.probes += other.probes;
+        self.acks += other.acks;
+        self.reductions += other.reductions;
+        self.error = self.error.or(other.error);
+    }
+}
+
+/// The contents of a packet, trailing zeros removed.
+#[derive(Clone, Debug)]
+struct Kept {
+    bytes: Box<[u8]>,
+    length: usize,
+}
+
+impl Kept {
+    fn new(bytes: &[u8]) -> Self {
+        let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+        Kept { bytes: bytes[..end].into(), length: bytes.len() }
+    }
+
+    fn contents(&self) -> Vec<u8> {
+        let mut contents = self.bytes.to_vec();
+        contents.resize(self.length, 0);
+        contents
+    }
+}
+
+impl fmt::Debug for Quic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Quic").field("keys", &self.keys).finish_non_exhaustive()
+    }
+}
+
+/// Returns an event that concerns a packet.
+fn single(name: &'static str, number: u64) -> TransportEvent {
+    TransportEvent::Single { name, number: Some(number), value: None }
+}
+
+fn slot(number: u64) -> usize {
+    number as u32 as usize
+}
+
+impl Quic {
+    /// Creates a connection with these keys. Its seeds are drawn from `seeds`.
+    pub fn new(keys: QuicKeys, mut seeds: Stream) -> Self {
+        let hosts = hosts(&keys, &mut seeds);
+        Quic {
+            keys,
+            seeds,
+            hosts,
+            ledgers: Default::default(),
+            lost: [[0; 2]; 2],
+            buffers: Buffers::new(),
+            in_transit: Vec::new(),
+            scratch: Vec::new(),
+            past: Totals::default(),
+            kept: None,
+            losses: Vec::new(),
+        }
+    }
+
+    fn host(&self, end: End) -> &Host {
+        &self.hosts[end.index()]
+    }
+
+    fn host_mut(&mut self, end: End) -> &mut Host {
+        &mut self.hosts[end.index()]
+    }
+
+    /// Returns the error with which this instance has ended, if data was still unacknowledged then.
+    fn error(&self) -> Option<u64> {
+        let mut streams = self.hosts.iter().flat_map(|host| &host.streams);
+        let is_unfinished = streams.any(|stream| stream.acknowledged < stream.written);
+        self.hosts.iter().find_map(|host| host.error).filter(|_| is_unfinished)
+    }
+
+    /// Returns the counters of all instances.
+    fn totals(&self) -> Totals {
+        let mut all = self.past;
+        let client = self.host(End::Opener);
+        if let (Some(opened), Some(connected)) = (client.opened_at, client.connected_at) {
+            all.handshakes += 1;
+            all.handshake_seconds += connected.saturating_since(opened).as_secs_f64();
+        }
+        for (host, ledger) in self.hosts.iter().zip(&self.ledgers) {
+            let stats = host.connection().map(|one| one.stats()).unwrap_or_default();
+            all.datagrams += stats.udp_tx.datagrams;
+            all.packets += stats.path.sent_packets;
+            all.lost += stats.path.lost_packets;
+            all.acks += stats.frame_tx.acks;
+            all.spurious += ledger.spurious();
+            all.timeouts += host.timeouts;
+            all.probes += host.probes;
+            all.reductions += host.shared.reductions();
+        }
+        all.error = all.error.or(self.error());
+        all
+    }
+
+    /// Attributes packets that `end` has declared lost since the last call.
+    fn note_losses(&mut self, now: Instant, end: End) {
+        let host = &self.hosts[end.index()];
+        let [lost, detections] = &mut self.lost[end.index()];
+        // The statistics of the stack are large; most calls need none.
+        if std::mem::replace(detections, host.shared.detections()) == host.shared.detections() {
+            return;
+        }
+        let Some(connection) = host.connection() else { return };
+        let all = connection.stats().path.lost_packets;
+        let new = all - std::mem::replace(lost, all);
+        let (events, is_observed) = (&mut self.losses, self.kept.is_some());
+        self.ledgers[end.index()].on_lost(new, |number, has_arrived| {
+            if is_observed {
+                events.push((now, end, single("packet_lost", number)));
+                if has_arrived {
+                    events.push((now, end, single("spurious_loss", number)));
+                }
+            }
+        });
+    }
+
+    /// Reports the packets of a datagram, with a name for each packet number space, and their ACK
+    /// and STREAM frames. Numbers of 1-RTT packets are those of `ledger`.
+    fn describe(
+        &self,
+        packet: &Packet,
+        ledger: &Ledger,
+        names: [&'static str; 3],
+        tell: &mut dyn FnMut(TransportEvent),
+    ) {
+        let Some(kept) = self.kept.as_ref().and_then(|kept| kept.get(&packet.datagram_number()))
+        else {
+            return;
+        };
+        let contents = kept.contents();
+        for packet in packets(&contents) {
+            let is_data = packet.space == Space::Data;
+            let number = packet.number(if is_data { ledger.next() } else { 0 });
+            tell(TransportEvent::numbered(
+                names[packet.space as usize],
+                number,
+                packet.length as f64,
+            ));
+            for frame in packet.frames() {
+                match frame {
+                    Frame::Ack(ack) => ack.for_each_range(|low, high| {
+                        let count = (high - low + 1) as f64;
+                        tell(TransportEvent::numbered("ack_range", low, count));
+                    }),
+                    Frame::Stream { offset, length } => {
+                        tell(TransportEvent::numbered("stream_frame", offset, length as f64));
+                    }
+                    Frame::Padding | Frame::Close | Frame::Other => {}
+                }
+            }
+        }
+    }
+}
+
+fn hosts(keys: &QuicKeys, seeds: &mut Stream) -> [Host; 2] {
+    let send_buffer = keys.send_buffer.get();
+    keys.setups(seeds).map(|setup| Host::new(setup, STREAMS, send_buffer))
+}
+
+impl Transport for Quic {
+    fn reaction(&self, _end: End) -> Reaction {
+        Reaction::Acts
+    }
+
+    fn has_timers(&self, _end: End) -> bool {
+        true
+    }
+
+    fn write(&mut self, end: End, bytes: u64) {
+        self.host_mut(end).write(0, bytes);
+    }
+
+    fn read(&self, end: End) -> u64 {
+        self.host(end).streams[0].received
+    }
+
+    fn close(&mut self, end: End) {
+        self.host_mut(end).finish(0);
+    }
+
+    fn acknowledged(&self, end: End) -> u64 {
+        self.host(end).streams[0].acknowledged
+    }
+
+    fn unsent(&self, end: End) -> u64 {
+        let stream = &self.host(end).streams[0];
+        stream.written - stream.accepted
+    }
+
+    fn is_all_acknowledged(&self, end: End) -> bool {
+        let stream = &self.host(end).streams[0];
+        stream.acknowledged >= stream.written
+    }
+
+    fn poll_transmit<X: Extension>(
+        &mut self,
+        now: Instant,
+        end: End,
+        packet: &mut Descriptor<X>,
+    ) -> bool {
+        self.scratch.clear();
+        let host = &mut self.hosts[end.index()];
+        let Some(ecn) = host.poll(now, &mut self.scratch) else { return false };
+        let received = host.streams[0].received;
+        let ledger = &mut self.ledgers[end.index()];
+        let mut last = 0;
+        for packet in packets(&self.scratch) {
+            if packet.space == Space::Data {
+                let number = packet.number(ledger.next());
+                ledger.on_sent(number, packet.is_ack_eliciting());
+                last = number + 1;
+            }
+        }
+        let number = self.buffers.put(now, &self.scratch);
+        if slot(number) >= self.in_transit.len() {
+            self.in_transit.resize(slot(number) + 1, InTransit::default());
+        }
+        self.in_transit[slot(number)] = InTransit { packet: last, received };
+        if let Some(kept) = &mut self.kept {
+            kept.insert(number, Kept::new(&self.scratch));
+        }
+        let bytes = self.scratch.len() as u32 + self.keys.header.get() as u32;
+        *packet = Descriptor::numbered(bytes, number);
+        packet.tcp.ecn = match ecn {
+            Some(ecn) if self.keys.ecn => Ecn::from_bits(ecn as u8),
+            _ => Ecn::NotEct,
+        };
+        true
+    }
+
+    fn receive<X: Extension>(&mut self, now: Instant, end: End, packet: &Descriptor<X>) {
+        self.scratch.clear();
+        let number = packet.datagram_number();
+        if !self.buffers.take(number, &mut self.scratch) {
+            return;
+        }
+        let InTransit { packet: last, received } = self.in_transit[slot(number)];
+        if last > 0 && self.ledgers[end.other().index()].on_arrival(last - 1) && self.kept.is_some()
+        {
+            self.losses.push((now, end.other(), single("spurious_loss", last - 1)));
+        }
+        let ledger = &mut self.ledgers[end.index()];
+        for packet in packets(&self.scratch).filter(|packet| packet.space == Space::Data) {
+            for frame in packet.frames() {
+                match frame {
+                    Frame::Ack(ack) => ack.for_each_range(|low, high| ledger.on_ack(low, high)),
+                    Frame::Stream { .. } => break,
+                    _ => {}
+                }
+            }
+        }
+        let host = &mut self.hosts[end.index()];
+        host.on_progress_of_peer(0, received);
+        let ecn = EcnCodepoint::from_bits(packet.tcp.ecn.bits());
+        host.receive(now, ecn, &self.scratch);
+        self.note_losses(now, end);
+    }
+
+    fn next_timeout(&self, end: End) -> Instant {
+        self.host(end).deadline
+    }
+
+    fn handle_timeout(&mut self, now: Instant, end: End) -> bool {
+        let has_expired = self.host_mut(end).handle_timeout(now);
+        self.note_losses(now, end);
+        has_expired
+    }
+
+    fn open(&mut self) {
+        self.past = self.totals();
+        self.hosts = hosts(&self.keys, &mut self.seeds);
+        self.ledgers = Default::default();
+        self.lost = [[0; 2]; 2];
+    }
+
+    fn losses(&self, end: End) -> Losses {
+        let stats = self.host(end).connection().map(|one| one.stats().path).unwrap_or_default();
+        Losses { sent: stats.sent_packets, lost: stats.lost_packets }
+    }
+
+    fn can_fail(&self) -> bool {
+        true
+    }
+
+    fn has_failed(&self) -> bool {
+        self.error().is_some()
+    }
+
+    fn start_observation(&mut self) {
+        self.kept = Some(HashMap::new());
+    }
+
+    fn observe(&self, end: End, moment: Moment<'_>, tell: &mut dyn FnMut(TransportEvent)) {
+        let [own, peer] = [end, end.other()].map(|end| &self.ledgers[end.index()]);
+        match moment {
+            Moment::Sent(packet) => {
+                self.describe(packet, own, SENT, tell);
+            }
+            Moment::Received(packet) => {
+                self.describe(packet, peer, RECEIVED, tell);
+            }
+            Moment::TimedOut => {
+                tell(TransportEvent::Single { name: "timeout", number: None, value: None });
+            }
+            Moment::Settled => {
+                if let Some(connection) = self.host(end).connection() {
+                    let metrics = connection.congestion_state().metrics();
+                    let size = self.keys.datagram.get() as f64;
+                    let cwnd = metrics.congestion_window as f64 / size;
+                    let ssthresh = match metrics.ssthresh {
+                        Some(bytes) if bytes < u64::MAX => bytes as f64 / size,
+                        _ => f64::INFINITY,
+                    };
+                    let (names, values) = (["cwnd", "ssthresh"], [cwnd, ssthresh]);
+                    tell(TransportEvent::State { names, values });
+                }
+            }
+        }
+    }
+
+    fn observe_past(&mut self, tell: &mut dyn FnMut(Instant, End, TransportEvent)) {
+        for (at, end, event) in self.losses.drain(..) {
+            tell(at, end, event);
+        }
+    }
+
+    /// The packet number, the largest acknowledged number, and the next ranges of the ACK frame.
+    fn numbers(&self, packet: &Packet) -> Option<Numbers> {
+        let kept = self.kept.as_ref()?.get(&packet.datagram_number())?;
+        let contents = kept.contents();
+        // The last packet is the 1-RTT packet, if any.
+        let last = packets(&contents).last()?;
+        let mut numbers = Numbers {
+            instance: packet.plain_incarnation(),
+            sequence: Some(last.truncated() as u32),
+            ack: None,
+            blocks: [None; MAX_SACK_BLOCKS],
+        };
+        let mut free = numbers.blocks.len();
+        for frame in last.frames() {
+            if let Frame::Ack(ack) = frame {
+                ack.for_each_range(|low, high| match numbers.ack {
+                    None => numbers.ack = Some(high as u32),
+                    Some(_) if free > 0 => {
+                        numbers.blocks[MAX_SACK_BLOCKS - free] =
+                            Some((low as u32, high as u32 + 1));
+                        free -= 1;
+                    }
+                    Some(_) => {}
+                });
+            }
+        }
+        Some(numbers)
+    }
+
+    fn payload(&self, packet: &Packet) -> Option<Vec<u8>> {
+        let kept = self.kept.as_ref()?.get(&packet.datagram_number())?;
+        Some(kept.contents())
+    }
+
+    fn report(connections: &[&Self], _is_end_to_end: bool, report: &mut Report<'_>) {
+        let mut all = Totals::default();
+        connections.iter().for_each(|one| all.add(&one.totals()));
+        let metrics = QuicMetrics {
+            handshake_s: all.handshake_seconds / all.handshakes as f64,
+            quic_datagrams_sent: all.datagrams as f64,
+            quic_packets_sent: all.packets as f64,
+            packets_lost: all.lost as f64,
+            packets_spurious: all.spurious as f64,
+            probe_timeouts: all.timeouts as f64,
+            probes: all.probes as f64,
+            acks: all.acks as f64,
+            window_reductions: all.reductions as f64,
+            aborted: if all.error.is_some() { 1.0 } else { 0.0 },
+            error_code: all.error.map_or(f64::NAN, |code| code as f64),
+        };
+        metrics.report(report);
+    }
+}

@@ -1,0 +1,384 @@
+//! QUIC over links: hand-worked traces of RFC 9002, closed forms, and determinism.
+#![cfg(feature = "quic")]
+
+use lasthop_sim::run::{self, Options, Trace};
+use lasthop_sim::scenario::Scenario;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+
+type Metrics = BTreeMap<String, f64>;
+
+fn points(text: &str) -> Vec<Scenario> {
+    let document = Scenario::from_toml(text, Path::new("."));
+    let points = document.and_then(|document| document.points());
+    let points = points.unwrap_or_else(|error| panic!("{error}\n{text}"));
+    points.into_iter().map(|point| point.scenario).collect()
+}
+
+/// Returns the metrics of `replications` replications.
+fn metrics(text: &str, replications: u64, seed: u64) -> Vec<Metrics> {
+    let options = Options { replications, first_replication: 0, seed, jobs: 2 };
+    let results = run::run(&points(text), &options, &mut |_| true).expect("a run");
+    let row =
+        |row: &run::Row| results.metrics.iter().cloned().zip(row.values.iter().copied()).collect();
+    results.rows.iter().map(row).collect()
+}
+
+/// A file over one link with these keys.
+fn file(link: &str, quic: &str, size: &str) -> String {
+    format!(
+        r#"
+        name = "quic"
+        [link.air]
+        between = ["a", "b"]
+        {link}
+        [flow.f]
+        from = "a"
+        to = "b"
+        transport = {{ kind = "quic" {quic} }}
+        app = {{ kind = "file", size = "{size}" }}
+        [run]
+        max_time = "1000 s"
+        "#
+    )
+}
+
+/// A link whose transmission times are negligible: the RTT is 40 ms.
+const FAST: &str = "rate = \"10 Gbps\"\ndelay = \"20 ms\"\nqueue = \"1 MB\"";
+const LINK: &str = "rate = \"20 Mbps\"\ndelay = \"20 ms\"\nqueue = \"125 kB\"";
+
+/// Loses these frames from the client to the server.
+fn losing(link: &str, frames: &str) -> String {
+    format!(
+        "{link}\nerrors = {{ kind = \"listed\", lose = [{frames}] }}\n\
+         [link.air.reverse]\nerrors = \"none\""
+    )
+}
+
+fn trace(text: &str) -> Trace {
+    run::trace(&points(text)[0], 1, 0, &AtomicBool::new(false)).expect("a trace")
+}
+
+/// Returns times in milliseconds and packet numbers of the sender's events of this name.
+fn events(trace: &Trace, name: &str) -> Vec<(f64, f64)> {
+    let own = trace.events.iter().filter(|event| event.entity == "flow.f" && event.event == name);
+    own.map(|event| (event.time_ns as f64 / 1e6, event.sequence)).collect()
+}
+
+fn value(trace: &Trace, name: &str) -> f64 {
+    let name = format!("flow.f.{name}");
+    trace.metrics.iter().find(|(known, _)| *known == name).expect("a metric").1
+}
+
+fn near(found: f64, expected: f64, tolerance: f64) {
+    assert!((found - expected).abs() <= tolerance, "found {found}, expected {expected}");
+}
+
+/// RFC 9002, section 6.2: without an RTT sample the probe timeout is 333 + 4 * 166.5 = 999 ms, and
+/// doubles each time.
+#[test]
+fn a_lost_client_hello_is_sent_again_after_999_ms() {
+    let clean = value(&trace(&file(FAST, "", "1 kB")), "handshake_s");
+    near(clean, 0.040, 1e-4);
+    for (frames, probes, after) in [("1", 2.0, 0.999), ("1, 2, 3", 4.0, 2.997)] {
+        let trace = trace(&file(&losing(FAST, frames), "", "1 kB"));
+        near(value(&trace, "handshake_s"), after + clean, 1e-9);
+        assert_eq!(value(&trace, "probes"), probes);
+    }
+    // An initial RTT of 100 ms: 100 + 4 * 50.
+    let own = trace(&file(&losing(FAST, "1"), ", initial_rtt = \"100 ms\"", "1 kB"));
+    near(value(&own, "handshake_s"), 0.3 + clean, 1e-9);
+}
+
+#[test]
+fn a_connection_without_a_path_ends_after_the_idle_timeout() {
+    let lossy = format!("{FAST}\nerrors = {{ kind = \"uniform\", loss = \"100 %\" }}");
+    let trace = trace(&file(&lossy, "", "30 kB"));
+    let times: Vec<_> = events(&trace, "timeout").iter().map(|event| event.0).collect();
+    assert_eq!(times, [999.0, 2997.0, 6993.0, 14985.0]);
+    assert_eq!([value(&trace, "aborted"), value(&trace, "complete")], [1.0, 0.0]);
+    assert_eq!(value(&trace, "error_code"), 0.0);
+    near(value(&trace, "duration_s"), 30.0, 1e-9);
+}
+
+/// RFC 9002, section 6.1.1: a packet is lost if a packet sent three later is acknowledged. Frames 6
+/// and 7 carry packets 2 and 3; the acknowledgments of 5 and 6 declare them lost, long before the
+/// time threshold of 45 ms after their transmission at 40 ms.
+#[test]
+fn the_third_later_acknowledgment_declares_a_loss() {
+    let trace = trace(&file(&losing(FAST, "6, 7"), "", "30 kB"));
+    let lost = events(&trace, "packet_lost");
+    assert_eq!(lost.iter().map(|event| event.1).collect::<Vec<_>>(), [2.0, 3.0]);
+    let acked = |number: f64| {
+        let ranges = trace.events.iter().filter(|event| {
+            event.entity == "flow.f"
+                && event.event == "ack_range"
+                && (event.sequence..event.sequence + event.value).contains(&number)
+                && event.time_ns > 80_000_000
+        });
+        ranges.map(|event| event.time_ns as f64 / 1e6).fold(f64::INFINITY, f64::min)
+    };
+    assert_eq!([lost[0].0, lost[1].0], [acked(5.0), acked(6.0)]);
+    assert_eq!(value(&trace, "packets_spurious"), 0.0);
+    assert_eq!(value(&trace, "window_reductions"), 1.0);
+}
+
+/// RFC 9002, section 6.1.2: packet 6 of 9 is followed by two packets only. It is lost 9/8 of the
+/// RTT after its transmission: 40 + 45 ms.
+#[test]
+fn a_time_threshold_declares_the_loss_of_a_tail() {
+    let trace = trace(&file(&losing(FAST, "10"), "", "12 kB"));
+    let lost = events(&trace, "packet_lost");
+    assert_eq!(lost.len(), 1);
+    assert_eq!(lost[0].1, 6.0);
+    near(lost[0].0, 40.0 + 45.0, 0.02);
+    // A threshold of 2: meanwhile the acknowledgment of the last packet arrives, which the receiver
+    // delays by 25 ms, and the latest RTT counts: 40 + 2 * 65 ms.
+    let wide = ", packet_threshold = 1000, time_threshold = 2.0";
+    let late = self::trace(&file(&losing(FAST, "10"), wide, "12 kB"));
+    near(events(&late, "packet_lost")[0].0, 40.0 + 130.0, 0.02);
+}
+
+/// RFC 9002, section 6.2.1: after n samples of 40 ms the deviation is 20 (3/4)^(n - 1) ms, and the
+/// probe timeout 40 + 4 * deviation + 25 ms after the last packet.
+#[test]
+fn the_loss_of_the_last_packet_is_probed() {
+    let trace = trace(&file(&losing(FAST, "12, 13, 14"), "", "12 kB"));
+    let sent = events(&trace, "packet_sent");
+    let timeout = events(&trace, "timeout");
+    assert_eq!(timeout.len(), 1);
+    let last = sent.iter().rfind(|event| event.0 < timeout[0].0).expect("a packet").0;
+    let expected = |samples: i32| 40.0 + 4.0 * 20.0 * 0.75f64.powi(samples - 1) + 25.0;
+    let after = timeout[0].0 - last;
+    let samples = (1..20).find(|&n| (after - expected(n)).abs() < 0.1);
+    assert_eq!(samples, Some(6), "{after} ms");
+    // The server probes as well: the acknowledgment of its packet 1 was lost with packet 9.
+    assert_eq!([value(&trace, "probe_timeouts"), value(&trace, "complete")], [2.0, 1.0]);
+}
+
+/// RFC 9002, section 7.6: an outage of 2 s spans more than three probe timeouts, and the window
+/// falls to two datagrams. An outage of 60 ms does not.
+#[test]
+fn persistent_congestion_leaves_two_datagrams() {
+    let lowest = |down: &str| {
+        let link = format!(
+            "{LINK}\nerrors = {{ kind = \"on-off\", up = \"1 s\", down = \"{down}\" }}\n\
+             [link.air.reverse]\nerrors = \"none\""
+        );
+        let trace = trace(&file(&link, "", "3 MB"));
+        let own = trace.events.iter().filter(|one| one.entity == "flow.f" && one.event == "cwnd");
+        own.map(|event| event.value).fold(f64::INFINITY, f64::min)
+    };
+    assert_eq!(lowest("2 s"), 2.0);
+    assert!(lowest("60 ms") > 2.0);
+}
+
+/// RFC 9000, section 8.1: before the address of the client is validated, the server sends at most
+/// three times the bytes received, and a full datagram more in this stack. Certificates beyond that
+/// cost a round trip of 40 ms; resumption avoids them, and 0-RTT data precedes the handshake.
+#[test]
+fn large_certificates_cost_a_round_trip() {
+    let run = |keys: &str| metrics(&file(LINK, keys, "10 kB"), 1, 1).remove(0);
+    let handshake = |keys: &str| run(keys)["flow.f.handshake_s"];
+    near(handshake(", certificate = \"3 kB\""), 0.042, 5e-4);
+    near(handshake(", certificate = \"4.5 kB\""), 0.082, 1e-3);
+    near(handshake(", certificate = \"7.5 kB\""), 0.083, 1e-3);
+    near(handshake(", certificate = \"4.5 kB\", resumption = \"1-rtt\""), 0.041, 5e-4);
+    for (kind, seconds) in [("none", 0.08), ("1-rtt", 0.08), ("0-rtt", 0.04)] {
+        let keys = format!(", resumption = \"{kind}\"");
+        let row = metrics(&file(FAST, &keys, "800 B"), 1, 1).remove(0);
+        near(row["flow.f.duration_s"], seconds, 1e-3);
+    }
+}
+
+/// A repair on the last hop takes 10 ms and overtakes nothing if packets are delivered in order.
+/// Out of order, packets that are 10 ms late exceed both thresholds: the window collapses.
+#[test]
+fn late_packets_are_declared_lost_unless_the_thresholds_are_wide() {
+    let hop = |in_order: bool, quic: &str| {
+        let text = format!(
+            r#"
+            name = "late"
+            [link.wire]
+            between = ["a", "g"]
+            rate = "100 Mbps"
+            delay = "15 ms"
+            queue = "2.5 MB"
+            [link.air]
+            between = ["g", "b"]
+            rate = "20 Mbps"
+            delay = "5 ms"
+            queue = "2.5 MB"
+            protocol = {{ kind = "harq", units = 1, in_order = {in_order}, mode = "pipelined", window = 2000, max_transmissions = "unlimited" }}
+            errors = {{ kind = "uniform", loss = "1 %" }}
+            [link.air.reverse]
+            errors = "none"
+            [flow.f]
+            from = "a"
+            to = "b"
+            transport = {{ kind = "quic", stream_window = "1.25 MB" {quic} }}
+            app = {{ kind = "file", size = "10 MB" }}
+            [run]
+            max_time = "1000 s"
+            "#
+        );
+        metrics(&text, 1, 1).remove(0)
+    };
+    let [ordered, late] = [true, false].map(|in_order| hop(in_order, ""));
+    let wide = hop(false, ", packet_threshold = 1000, time_threshold = 2.0");
+    let seconds = |row: &Metrics| row["flow.f.duration_s"];
+    assert_eq!(ordered["flow.f.packets_spurious"], 0.0);
+    // Every loss is spurious: the link repairs all of them.
+    assert!(late["flow.f.packets_spurious"] > 50.0);
+    assert_eq!(late["flow.f.packets_spurious"], late["flow.f.packets_lost"]);
+    assert_eq!(wide["flow.f.packets_lost"], 0.0);
+    assert!(seconds(&late) > 3.0 * seconds(&ordered));
+    near(seconds(&wide), seconds(&ordered), 0.02 * seconds(&ordered));
+}
+
+/// Mathis et al. 1997: MSS / RTT * sqrt(3 / (2 p)), as every packet counts in congestion avoidance.
+/// 20 replications of some 100 losses each: the mean has a standard error of 1.5 %; the formula
+/// neglects timeouts, the first slow start and the handshake. The band is 10 %: false-alarm rate
+/// below 1e-6.
+#[test]
+fn throughput_follows_the_square_root_of_the_loss() {
+    let link = format!(
+        "{LINK}\nerrors = {{ kind = \"uniform\", loss = \"1 %\" }}\n\
+        [link.air.reverse]\nerrors = \"none\""
+    );
+    let expected = 1444.0 * 8.0 / 0.0412 * (1.5f64 / 0.01).sqrt();
+    for quic in [", variant = \"newreno\"", ", congestion_control = { kind = \"reno\" }"] {
+        let rows = metrics(&file(&link, quic, "10 MB"), 20, 1);
+        let mean = rows.iter().map(|row| row["flow.f.goodput_bps"]).sum::<f64>() / 20.0;
+        near(mean, expected, 0.1 * expected);
+    }
+}
+
+const TRANSFERS: &str = "QUIC_TRANSFERS";
+
+/// Prints a hash of all metrics of 200 seeds, if another process of this test asks for it.
+#[test]
+fn prints_transfers() {
+    if std::env::var_os(TRANSFERS).is_some() {
+        println!("hash {:016x}", hash_of_transfers(1));
+    }
+}
+
+fn hash_of_transfers(jobs: usize) -> u64 {
+    let link = format!("{LINK}\nerrors = {{ kind = \"uniform\", loss = \"2 %\" }}");
+    let variants = ["\"cubic\"", "\"newreno\"", "\"bbr\""]
+        .map(|variant| points(&file(&link, &format!(", variant = {variant}"), "300 kB")).remove(0));
+    let mut hash = 0xcbf2_9ce4_8422_2325u64;
+    for seed in 0..200 {
+        let options = Options { replications: 1, first_replication: 0, seed, jobs };
+        let results = run::run(&variants, &options, &mut |_| true).expect("a run");
+        for value in results.rows.iter().flat_map(|row| &row.values) {
+            hash = (hash ^ value.to_bits()).wrapping_mul(0x0100_0000_01b3).rotate_left(17);
+        }
+    }
+    hash
+}
+
+/// 200 seeds yield the same bits in another process, whose clock and system random numbers differ,
+/// and with another number of threads.
+#[test]
+fn seeds_determine_every_bit() {
+    let program = std::env::current_exe().expect("a path");
+    let mut other = Command::new(program);
+    other.args(["--exact", "prints_transfers", "--nocapture"]).env(TRANSFERS, "1");
+    let output = other.output().expect("a process");
+    let output = String::from_utf8_lossy(&output.stdout).into_owned();
+    let hash = output.split("hash ").nth(1).and_then(|rest| rest.get(..16)).expect("a hash");
+    assert_eq!(hash, format!("{:016x}", hash_of_transfers(2)));
+    let [first, second] = [1, 2].map(|seed| {
+        let row = metrics(&file(LINK, "", "300 kB"), 1, seed).remove(0);
+        row["flow.f.duration_s"]
+    });
+    assert_ne!(first, second, "packet numbers are skipped at random");
+}
+
+/// Every protocol of a link delivers the file, byte by byte.
+#[test]
+fn all_link_protocols_carry_quic() {
+    for protocol in [
+        "raw",
+        "stop-and-wait",
+        "go-back-n",
+        "selective-repeat",
+        "xor-fec",
+        "rlc-am",
+        "harq",
+        "ideal-sr",
+    ] {
+        let link = format!(
+            "rate = \"5 Mbps\"\ndelay = \"5 ms\"\nqueue = \"2 MB\"\nprotocol = \"{protocol}\"\n\
+             errors = {{ kind = \"uniform\", loss = \"5 %\" }}"
+        );
+        for row in metrics(&file(&link, "", "500 kB"), 3, 1) {
+            assert_eq!(row["flow.f.complete"], 1.0, "{protocol}");
+            assert_eq!(row["flow.f.delivered_bytes"], 5e5, "{protocol}");
+            let is_in_order = !["raw", "xor-fec", "harq"].contains(&protocol);
+            assert!(!is_in_order || row["flow.f.packets_lost"] == 0.0, "{protocol} {row:?}");
+        }
+    }
+}
+
+/// Each request uses a new connection; counters continue, and a finished connection is not aborted.
+#[test]
+fn pages_over_quic() {
+    let text = format!(
+        r#"
+        name = "pages"
+        [link.air]
+        between = ["server", "browser"]
+        {LINK}
+        errors = {{ kind = "uniform", loss = "1 %" }}
+        [flow.f]
+        from = "server"
+        to = "browser"
+        transport = {{ kind = "quic" }}
+        app = {{ kind = "web" }}
+        [run]
+        duration = "60 s"
+        "#
+    );
+    let row = metrics(&text, 1, 1).remove(0);
+    let of = |name: &str| row[&format!("flow.f.{name}")];
+    assert!(of("pages") > 50.0, "{row:?}");
+    assert!(of("packets_lost") > 10.0 && of("quic_datagrams_sent") > 2_000.0, "{row:?}");
+    near(of("handshake_s"), 0.05, 0.03);
+    assert_eq!(of("aborted"), 0.0);
+}
+
+/// Each message names the key and the allowed values.
+#[test]
+fn keys_are_checked_before_the_run() {
+    let message = |link: &str, quic: &str| {
+        let document = Scenario::from_toml(&file(link, quic, "1 kB"), Path::new("."));
+        let error = document.and_then(|document| document.points()).expect_err("an error");
+        error.to_string()
+    };
+    let found = [
+        message(LINK, ", datagram = \"1100 B\""),
+        message(LINK, ", initial_window = \"1 kB\""),
+        message(LINK, ", max_ack_delay = \"5 ms\""),
+        message(LINK, ", stream_window = \"0 B\""),
+        message(LINK, ", congestion_control = { kind = \"bbr\" }"),
+        message(&format!("{LINK}\nmtu = \"1400 B\""), ""),
+        message(&format!("{LINK}\nagent = {{ kind = \"split-connection\", at = \"a\" }}"), ""),
+    ];
+    let expected = [
+        "transport.datagram",
+        "transport.initial_window",
+        "transport.max_ack_delay",
+        "transport.stream_window",
+        "transport.congestion_control",
+        "transport.datagram",
+        "agent.kind",
+    ];
+    for (found, expected) in found.iter().zip(expected) {
+        assert!(found.contains(expected), "{found}");
+    }
+}
