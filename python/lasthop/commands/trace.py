@@ -24,6 +24,7 @@ from lasthop.commands.common import (
 )
 from lasthop.commands.values import BadInput, as_path, seconds
 from lasthop.running import tracing
+from lasthop.running.qlog import write_qlog
 from lasthop.running.steady import steady_state
 from lasthop.running.writing import IS_FULL
 from lasthop.scenarios.arguments import invalid
@@ -74,6 +75,19 @@ def trace(
             "link is an interface, comments mark losses.",
         ),
     ] = None,
+    qlog: Annotated[
+        Path | None,
+        typer.Option(
+            parser=as_path,
+            metavar="FILE",
+            help="Write only the events of the sender of a flow over QUIC, as qlog (JSON text "
+            "sequence) for qvis.",
+        ),
+    ] = None,
+    flow: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="With --qlog: flow; default: the only one over QUIC."),
+    ] = None,
     host: Annotated[
         str | None,
         typer.Option(
@@ -115,6 +129,20 @@ def trace(
             raise BadInput(f"cannot write `{pcap}`: {error.strerror or error}") from None
         print_line(f"{pcap}: {packets} packets")
         return DONE
+    if qlog is not None:
+        if link or start or end or host or snap:
+            raise BadInput(
+                "cannot use `--link`, `--from`, `--to`, `--at` or `--snap` with `--qlog`"
+            )
+        not_input("--qlog", qlog, file)
+        with options():
+            events = write_qlog(
+                scenario, qlog, flow=flow, seed=seed, replication=replication, point=point
+            )
+        print_line(f"{qlog}: {events} events")
+        return DONE
+    if flow:
+        raise BadInput("`--flow` requires `--qlog FILE`")
     if host or snap:
         raise BadInput("`--at` and `--snap` require `--pcap FILE`")
     is_picture = out.suffix.lower().removeprefix(".") in style.FORMATS and not out.is_dir()

@@ -1,0 +1,127 @@
+"""A connection of a traced replication as qlog.
+
+The file is a JSON text sequence (RFC 7464) of draft-ietf-quic-qlog-main-schema, version 0.3, which
+qvis reads. Events are those of the trace: packets with their ACK and STREAM frames, losses and
+windows. Frames of other types are not listed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from lasthop.running.tracing import trace
+from lasthop.running.writing import write_file
+from lasthop.scenarios.arguments import ArgumentError, check_point, invalid
+from lasthop.scenarios.scenario import Scenario, as_scenario
+
+__all__ = ["write_qlog"]
+
+RECORD = "\x1e"
+TYPES = {"initial": "initial", "handshake": "handshake", "packet": "1RTT"}
+"""Packet types by the first word of an event."""
+
+
+def write_qlog(
+    scenario: Scenario | Mapping[str, Any] | str | Path,
+    path: str | Path,
+    *,
+    flow: str | None = None,
+    seed: int | None = None,
+    replication: int = 0,
+    point: int = 0,
+) -> int:
+    """Runs one replication and writes the events of the sender of a flow over QUIC as qlog.
+
+    Args:
+        scenario: As for `lasthop.run`.
+        path: Output file.
+        flow: Name of the flow; None: the only one over QUIC.
+        seed: Master seed; None: the scenario's.
+        replication: Index of the replication, as in `run`.
+        point: Point of the scenario's sweep.
+
+    Returns:
+        The number of events.
+
+    Raises:
+        ArgumentError: If the scenario has no such flow, or several over QUIC.
+        OSError: If the file cannot be written.
+    """
+    scenario = as_scenario(scenario)
+    points = scenario.points()
+    check_point(point, len(points))
+    flows = json.loads(points[point].resolved())["flows"]
+    known = [name for name, keys in flows.items() if keys["quic"]]
+    if flow is None and len(known) == 1:
+        flow = known[0]
+    if flow is None or flow not in known:
+        allowed = "one of the flows over QUIC: " + ", ".join(known) if known else "a flow over QUIC"
+        raise ArgumentError(invalid("flow", flow, allowed))
+    recorded = trace(scenario, seed=seed, replication=replication, point=point)
+    rows = recorded.frame.filter(entity=f"flow.{flow}").iter_rows(named=True)
+    events = list(_events(list(rows), flows[flow]["quic"]["datagram"]))
+    records = [_header(recorded.name, flow), *events]
+    text = "".join(f"{RECORD}{json.dumps(one, separators=(',', ':'))}\n" for one in records)
+    write_file(Path(path), text.encode())
+    return len(events)
+
+
+def _header(name: str, flow: str) -> dict[str, Any]:
+    return {
+        "qlog_version": "0.3",
+        "qlog_format": "JSON-SEQ",
+        "title": f"{name}, flow {flow}",
+        "trace": {
+            "vantage_point": {"name": flow, "type": "client"},
+            "common_fields": {
+                "ODCID": "00",
+                "time_format": "relative",
+                "reference_time": 0,
+                "protocol_type": ["QUIC"],
+            },
+        },
+    }
+
+
+def _events(rows: list[dict[str, Any]], datagram: int) -> Iterator[dict[str, Any]]:
+    place = 0
+    while place < len(rows):
+        row = rows[place]
+        place += 1
+        kind, _, what = row["event"].partition("_")
+        if kind in TYPES and what in ("sent", "received"):
+            frames: list[dict[str, Any]] = []
+            ranges: list[list[int]] = []
+            while place < len(rows) and rows[place]["event"] in ("ack_range", "stream_frame"):
+                number, count = int(rows[place]["sequence"]), int(rows[place]["value"])
+                if rows[place]["event"] == "ack_range":
+                    ranges.append([number, number + count - 1])
+                else:
+                    frames.append(
+                        {"frame_type": "stream", "stream_id": 0, "offset": number, "length": count}
+                    )
+                place += 1
+            if ranges:
+                frames.insert(0, {"frame_type": "ack", "acked_ranges": ranges})
+            data = {
+                "header": {"packet_type": TYPES[kind], "packet_number": int(row["sequence"])},
+                "raw": {"length": int(row["value"])},
+                "frames": frames,
+            }
+            yield _event(row, f"transport:packet_{what}", data)
+        elif row["event"] == "packet_lost":
+            header = {"packet_type": "1RTT", "packet_number": int(row["sequence"])}
+            yield _event(row, "recovery:packet_lost", {"header": header})
+        elif row["event"] in ("cwnd", "ssthresh") and math.isfinite(row["value"]):
+            name = "congestion_window" if row["event"] == "cwnd" else "ssthresh"
+            data = {name: round(row["value"] * datagram)}
+            yield _event(row, "recovery:metrics_updated", data)
+
+
+def _event(row: dict[str, Any], name: str, data: dict[str, Any]) -> dict[str, Any]:
+    # Milliseconds, to the nanosecond.
+    return {"time": round(row["time_s"] * 1e3, 6), "name": name, "data": data}

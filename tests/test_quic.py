@@ -1,0 +1,124 @@
+"""QUIC in the package: explanation, traces, qlog and captures."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import lasthop
+from lasthop import commands as cli
+
+QUIC = """
+name = "quic"
+
+[link.air]
+between = ["server", "phone"]
+rate = "5 Mbps"
+delay = "10 ms"
+queue = "100 kB"
+errors = { kind = "uniform", loss = "2 %" }
+
+[flow.f]
+from = "server"
+to = "phone"
+transport = { kind = "quic" }
+app = { kind = "file", size = "300 kB" }
+
+[run]
+replications = 3
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "quic.toml"
+    path.write_text(QUIC)
+    return path
+
+
+def test_a_run_reports_the_metrics_of_quic() -> None:
+    results = lasthop.run(lasthop.Scenario.from_toml(QUIC))
+    rows = results.frame
+    assert (rows["flow.f.complete"] == 1.0).all()
+    # 2 RTT of 20 ms before the client's first data, less than 5 ms of transmission.
+    assert (rows["flow.f.handshake_s"] > 0.020).all()
+    assert (rows["flow.f.packets_lost"] > 0).all()
+    assert (rows["flow.f.packets_spurious"] == 0).all()
+
+
+def test_explain_states_the_parameters(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["explain", str(file)]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "QUIC, congestion control cubic of the stack: datagrams of 1.47 kB" in text
+    assert "packet threshold 3, time threshold 1.125 RTT, initial RTT 333 ms" in text
+
+
+def test_qlog_contains_the_packets_of_the_trace(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "f.qlog"
+    assert cli.main(["trace", str(file), "--qlog", str(out)]) == 0
+    records = [json.loads(one) for one in out.read_text().split("\x1e")[1:]]
+    header, events = records[0], records[1:]
+    assert (header["qlog_format"], header["qlog_version"]) == ("JSON-SEQ", "0.3")
+    assert f"{len(events)} events" in capsys.readouterr().out
+    trace = lasthop.trace(QUIC_SCENARIO)
+    own = trace.frame.filter(entity="flow.f")
+    for name, event in [
+        ("transport:packet_sent", "packet_sent"),
+        ("recovery:packet_lost", "packet_lost"),
+    ]:
+        numbers = [
+            one["data"]["header"]["packet_number"]
+            for one in events
+            if one["name"] == name and one["data"]["header"]["packet_type"] == "1RTT"
+        ]
+        assert numbers == own.filter(event=event)["sequence"].to_list()
+    # Every byte of the file is in a STREAM frame.
+    frames = [
+        frame
+        for one in events
+        if one["name"] == "transport:packet_sent"
+        for frame in one["data"]["frames"]
+        if frame["frame_type"] == "stream"
+    ]
+    covered = 0
+    for frame in sorted(frames, key=lambda frame: frame["offset"]):
+        assert frame["offset"] <= covered
+        covered = max(covered, frame["offset"] + frame["length"])
+    assert covered == 300_000
+    windows = [one["data"] for one in events if one["name"] == "recovery:metrics_updated"]
+    assert windows[0]["congestion_window"] == 14_720
+    times = [one["time"] for one in events]
+    assert times == sorted(times)
+
+
+QUIC_SCENARIO = lasthop.Scenario.from_toml(QUIC)
+
+
+def test_qlog_needs_a_flow_over_quic(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = str(file.with_name("x.qlog"))
+    assert cli.main(["trace", str(file), "--qlog", out, "--flow", "g"]) == 2
+    assert "expected one of the flows over QUIC: f" in capsys.readouterr().err
+    assert cli.main(["trace", str(file), "--flow", "f"]) == 2
+    assert "`--flow` requires `--qlog FILE`" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
+def test_wireshark_recognizes_quic(file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "q.pcapng"
+    assert cli.main(["trace", str(file), "--pcap", str(out)]) == 0
+    checks = ["-o", "ip.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE"]
+    fields = ["udp.length", "quic.header_form", "quic.long.packet_type", "udp.checksum.status"]
+    command = ["tshark", "-r", str(out), *checks, "-T", "fields", "-E", "occurrence=a"]
+    for field in [*fields, "_ws.malformed"]:
+        command += ["-e", field]
+    read = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    rows = [line.split("\t") for line in read.splitlines()]
+    # The first datagram is an Initial packet of 1200 B; then data with short headers.
+    assert rows[0][:3] == ["1208", "1", "0"]
+    assert sum(row[1] == "0" for row in rows) > 200
+    assert {row[3] for row in rows} == {"1"}
+    assert max(int(row[0]) for row in rows) == 1480
