@@ -348,7 +348,8 @@ fn pages_over_quic() {
     let of = |name: &str| row[&format!("flow.f.{name}")];
     assert!(of("pages") > 50.0, "{row:?}");
     assert!(of("packets_lost") > 10.0 && of("quic_datagrams_sent") > 2_000.0, "{row:?}");
-    near(of("handshake_s"), 0.05, 0.03);
+    // A lost ClientHello costs 1 s.
+    assert!((0.04..0.3).contains(&of("handshake_s")), "{row:?}");
     assert_eq!(of("aborted"), 0.0);
 }
 
