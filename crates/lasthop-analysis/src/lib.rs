@@ -5,6 +5,7 @@
 //! Every function checks its arguments and returns [`AnalysisError`] instead of a meaningless
 //! number. `docs/analysis.md` lists the equations, their sources and their misprints.
 
+pub mod ampdu;
 pub mod arq_chain;
 pub mod arq_efficiency;
 pub mod block_codes;

@@ -21,6 +21,7 @@
 //!   lengths of control frames, and [`Band::control_airtime`] their air time, which does not depend on the
 //!   width (non-HT duplicate). [`Band::timing`] gives slot, SIFS, contention windows and response timeout.
 //! - [`user_priority`](qos::user_priority) and [`AccessCategory`](qos::AccessCategory) map a DSCP.
+//! - [`ErrorCurve`] gives the probability that an MPDU is lost, by SNR.
 //!
 //! Sources: IEEE Std 802.11-2020, clauses 19 (HT: 19.3.11.7.5, 19.4.3), 21 (VHT: 21.3.10.5, 21.4.3) and IEEE Std
 //! 802.11ax-2021, clause 27 (HE: 27.3.12.5, 27.4.3). The tests compare with the test vectors of ns-3.44
@@ -31,10 +32,12 @@
 
 mod control;
 mod duration;
+mod error_curve;
 pub mod qos;
 
 pub use control::{ControlFrame, response_rate};
 pub use duration::{Band, Coding, Form, MAX_PPDU_TIME, PacketExtension, PpduTiming};
+pub use error_curve::ErrorCurve;
 
 use lasthop_base::schema::keys::choice;
 use lasthop_base::units::{Duration, Rate};
