@@ -412,7 +412,7 @@ pub(in crate::sim) struct Line<X: Extension> {
     link: usize,
     ends: [LineEnd<X>; 2],
     /// Deadlines by [`Cause`]: the first arrival from each end, and the next service of each end.
-    deadlines_by_cause: [Due; 4],
+    deadlines_by_cause: [Due; CAUSES],
     /// Index of the earliest of these when last scheduled, and whether one has changed since.
     next: usize,
     is_stale: bool,
@@ -426,6 +426,9 @@ pub(in crate::sim) struct Line<X: Extension> {
     pub station: Option<Station>,
     pub machine: MachineId,
 }
+
+/// Number of causes.
+const CAUSES: usize = 4;
 
 /// The cause of a line's deadline. The side is the end that sent the arriving frame, or the end to
 /// be serviced.
@@ -468,7 +471,7 @@ impl<X: Extension> Line<X> {
                 LineEnd::new(forward.0, forward.1, interest[1]),
                 LineEnd::new(reverse.0, reverse.1, interest[0]),
             ],
-            deadlines_by_cause: [Due::NEVER; 4],
+            deadlines_by_cause: [Due::NEVER; CAUSES],
             next: 0,
             is_stale: false,
             is_watched: false,
@@ -553,15 +556,55 @@ impl<X: Extension> Line<X> {
     /// Schedules the earliest deadline of the line.
     #[inline(always)]
     pub fn schedule(&mut self, deadlines: &mut Deadlines) {
-        let deadlines_by_cause = &self.deadlines_by_cause;
-        let arrival = usize::from(deadlines_by_cause[1] < deadlines_by_cause[0]);
-        let service = 2 + usize::from(deadlines_by_cause[3] < deadlines_by_cause[2]);
-        self.next = if deadlines_by_cause[service] < deadlines_by_cause[arrival] {
-            service
-        } else {
-            arrival
-        };
+        self.next = earliest(&self.deadlines_by_cause);
         self.is_stale = false;
-        deadlines.put(self.machine, deadlines_by_cause[self.next]);
+        deadlines.put(self.machine, self.deadlines_by_cause[self.next % CAUSES]);
+    }
+}
+
+/// Returns the index of the earliest of a line's deadlines.
+#[inline(always)]
+fn earliest(deadlines: &[Due; CAUSES]) -> usize {
+    let (mut at, mut found) = (deadlines[0].at(), 0);
+    for (place, due) in deadlines.iter().enumerate().skip(1) {
+        // A branch, not a conditional move: the processor predicts it and continues.
+        if due.at() <= at {
+            if due.at() == at {
+                return earliest_by_ticket(deadlines);
+            }
+            (at, found) = (due.at(), place);
+        }
+    }
+    found
+}
+
+/// Like [`earliest`], but compares tickets as well.
+#[inline(never)]
+fn earliest_by_ticket(deadlines: &[Due; CAUSES]) -> usize {
+    // Only deadlines that never expire can be equal; the first of them is returned.
+    (0..CAUSES).min_by_key(|&place| deadlines[place]).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// The comparison by time finds the deadline that the comparison of times and tickets
+        /// finds, with any number of ties and of machines without a deadline.
+        #[test]
+        fn the_earliest_deadline_has_the_smallest_time_and_ticket(
+            times in prop::array::uniform4(prop::option::of(0u64..4)),
+            tickets in Just([1u64, 2, 3, 4]).prop_shuffle(),
+        ) {
+            let due = |place: usize| match times[place] {
+                Some(at) => Due::new(Instant::from_nanos(at), tickets[place]),
+                None => Due::NEVER,
+            };
+            let deadlines = std::array::from_fn(due);
+            let first = deadlines.iter().min().copied();
+            prop_assert_eq!(Some(deadlines[earliest(&deadlines)]), first);
+        }
     }
 }
