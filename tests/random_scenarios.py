@@ -211,7 +211,25 @@ def scenario(seed: int, number: int) -> Tables:
             if is_valid(changed):
                 tables = changed
                 break
-    return tables
+    return _with_lt_tcp(tables, draws)
+
+
+def _with_lt_tcp(tables: Tables, draws: random.Random) -> Tables:
+    """In one of five scenarios, a TCP flow uses LT-TCP, if valid.
+
+    LT-TCP excludes most other keys of TCP, so that sampled transports do not contain it.
+    """
+    if draws.random() > 0.2:
+        return tables
+    changed = copy.deepcopy(tables)
+    apps = {name: flow["app"] for name, flow in changed["flow"].items()}
+    kinds = {name: app if isinstance(app, str) else app["kind"] for name, app in apps.items()}
+    flows = [name for name, kind in kinds.items() if kind in ("file", "web")]
+    if flows:
+        lt_tcp = {"kind": "tcp", "profile": "rfc", "segment": draws.choice(("10 B", "1 kB"))}
+        lt_tcp |= draws.choice(({"variant": "lt-tcp"}, {"variant": "sack", "law": "lt-tcp"}))
+        changed["flow"][draws.choice(flows)]["transport"] = lt_tcp
+    return changed if is_valid(changed) else tables
 
 
 def _network(draws: random.Random) -> Tables:

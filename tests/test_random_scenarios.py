@@ -1,5 +1,7 @@
 """Random scenarios with every kind of the schema, checked by `random_scenarios.check`."""
 
+import json
+
 import pytest
 
 from drawn import kinds_in, unions
@@ -26,6 +28,13 @@ def test_a_run_of_any_scenario_is_its_trace_and_has_no_impossible_metric(first: 
 def test_every_kind_is_among_the_scenarios() -> None:
     found = {kind for number in range(COUNT) for kind in kinds_in(scenario(SEED, number))}
     assert not {(key, kind) for key, kind in unions() if key not in RARE} - found
+
+
+@pytest.mark.slow
+def test_lt_tcp_is_among_the_scenarios() -> None:
+    found = [json.dumps(scenario(SEED, number)) for number in range(COUNT)]
+    for key in ("variant", "law"):
+        assert sum(f'"{key}": "lt-tcp"' in text for text in found) >= COUNT // 40
 
 
 def test_an_impossible_metric_is_noticed() -> None:
