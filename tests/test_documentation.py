@@ -55,7 +55,10 @@ ELSEWHERE = {
 }
 CREATED = ("docs/_build",)
 NOT_NAMES = (".json", ".sbatch", ".pbs", ".toml")
-GENERATED = {"docs/commands.md", "docs/metrics.md", "docs/scenario-reference.md"}
+GENERATED = {
+    *("docs/commands.md", "docs/metrics.md", "docs/scenario-reference.md"),
+    "docs/links/profiles.md",
+}
 
 
 @cache
