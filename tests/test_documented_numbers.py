@@ -350,7 +350,7 @@ def test_the_gain_of_sack_on_the_web_in_ns2_is_that_of_the_page(window: str) -> 
     runs = pl.read_csv(path).filter(pl.col("initial_window") == window).sort("seed")
     by_tcp = [runs.filter(pl.col("tcp") == tcp) for tcp in ("reno", "sack")]
     cells = [
-        f"{run[count].sum() / run['replies'].sum():.{digits}f}"
+        f"{float(run[count].sum()) / float(run['replies'].sum()):.{digits}f}"
         for count, digits in (("timeouts", 3), ("retransmissions", 2))
         for run in by_tcp
     ]
