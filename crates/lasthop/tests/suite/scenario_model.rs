@@ -533,6 +533,10 @@ fn the_reader_knows_the_keys_of_the_schema_and_no_others() {
             let link = product.split('.').fold(&mut json, |place, part| &mut place[part]);
             link["errors"] = whole;
         }
+        // Only QUIC has this key.
+        if path.ends_with(".transport.congestion_control") {
+            json["flow"]["transfer"]["transport"] = json!({ "kind": "quic" });
+        }
         let place = path
             .split('.')
             .filter(|part| !part.is_empty())
