@@ -77,7 +77,7 @@ def give(browser: Browser, server: Explorer, folder: Path) -> dict[str, list[flo
     page.locator(".delays").scroll_into_view_if_needed()
     page.wait_for_timeout(300)
     picture("shrunk")
-    page.locator("#preset").select_option("GEO satellite")
+    page.locator("#preset").select_option("geo")
     settle(page)
     found["satellite"] = means(page, "Goodput")
     page.evaluate("scrollTo(0, 0)")

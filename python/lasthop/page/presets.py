@@ -43,18 +43,17 @@ COMPARED = (
 def presets() -> list[dict[str, Any]]:
     """Returns the links of the profiles.
 
-    Each has `name`, `link` (keys of a scenario's link), `source`, `chosen`, and the `segment` and
-    `file` of its download.
+    Each has `name`, `about`, `link` (keys of a scenario's link), `source`, `chosen`, and the
+    `segment` of its download if it has one.
     """
     found = []
     for one in profiles().values():
         link = {
             key: value for key, value in one.tables["link"]["radio"].items() if key != "between"
         }
-        download = one.tables["flow"]["download"]
-        entry = {"name": one.name, "about": one.about, "link": link, "source": one.source}
-        entry |= {"chosen": one.chosen, "file": download["app"]["size"]}
-        if segment := download["transport"].get("segment"):
+        entry = {"name": one.name, "about": one.about, "link": link}
+        entry |= {"source": one.source, "chosen": one.chosen}
+        if segment := one.tables["flow"]["download"]["transport"].get("segment"):
             entry["segment"] = segment
         found.append(entry)
     return found

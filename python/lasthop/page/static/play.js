@@ -133,10 +133,6 @@ const Presets = ({ state, set, about }) => {
       if (own.transport && own.transport.kind === "tcp") {
         scenario = put(scenario, ["flow", flow, "transport", "segment"], preset.segment);
       }
-      // A file that takes about a minute.
-      if (own.app && own.app.kind === "file" && preset.file) {
-        scenario = put(scenario, ["flow", flow, "app", "size"], preset.file);
-      }
     }
     set({ ...state, scenario, preset: name, edit: -1 });
   };
