@@ -4,6 +4,7 @@
 //! delivered at another. It has a single deadline for all its stations. [`phy`] contains the modes and
 //! durations of 802.11n, ac and ax.
 
+pub mod block_ack;
 pub mod dcf;
 pub mod phy;
 

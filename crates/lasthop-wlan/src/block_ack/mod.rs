@@ -1,0 +1,52 @@
+//! Block acknowledgment of IEEE 802.11: the window of an originator, and the scoreboard and reorder
+//! buffer of a recipient, as sans-IO machines.
+//!
+//! ```text
+//!   originator   | acknowledged or given up | S ... outstanding ... | next | ... S + W |
+//!   recipient    | passed up                | B  held  hole  held           ... B + W |
+//! ```
+//!
+//! The originator sends MPDUs with numbers in [S, S+W). S is the lowest number that is neither
+//! acknowledged nor given up: a hole at the head of the window stops new MPDUs. The recipient passes MPDUs
+//! up in the order of their numbers. An MPDU above its window, or a BlockAck request, moves the window and
+//! ends the wait for the numbers below it.
+//!
+//! Sequence numbers are those on the air without their reduction modulo 4096: they never wrap around, and
+//! both ends begin with 0.
+//!
+//! Source: IEEE Std 802.11-2020, 10.25.6 (HT-immediate block ack): 10.25.6.3 scoreboard, 10.25.6.6 reorder
+//! buffer, 10.25.6.7 originator. The release after a time is that of Linux (`net/mac80211/rx.c`,
+//! HT_RX_REORDER_BUF_TIMEOUT, 100 ms).
+//!
+//! Not modelled: the setup of an agreement (it exists from the start), delayed block ack, multi-TID and
+//! multi-station forms, and partial-state scoreboards.
+
+mod originator;
+mod recipient;
+
+pub use originator::{Fate, GiveUp, Originator, Outstanding};
+pub use recipient::{Receipt, Recipient};
+
+/// Maximum number of MPDUs in a window: the bits of the longest bitmap.
+pub const MAX_WINDOW: u16 = 256;
+
+/// Number of words of the longest bitmap.
+const WORDS: usize = MAX_WINDOW as usize / 64;
+
+/// Content of a BlockAck: which MPDUs have been received.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BlockAck {
+    /// Sequence number of the first bit.
+    pub start: u64,
+    /// Bit n of the bitmap, the lowest of its word first, states that number `start` + n has been received.
+    pub bitmap: [u64; WORDS],
+}
+
+impl BlockAck {
+    /// Returns `true` if the BlockAck acknowledges `number`. Numbers below its start are no longer wanted
+    /// by the recipient, and count as acknowledged.
+    pub fn acknowledges(&self, number: u64) -> bool {
+        let Some(bit) = number.checked_sub(self.start) else { return true };
+        bit < u64::from(MAX_WINDOW) && self.bitmap[(bit / 64) as usize] >> (bit % 64) & 1 == 1
+    }
+}
