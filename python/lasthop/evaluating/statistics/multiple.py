@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lasthop.evaluating.statistics.means import Floats
+from lasthop.evaluating.statistics.estimates import Floats
 
 __all__ = ["bonferroni", "holm"]
 

@@ -5,10 +5,6 @@
   (estimate* - estimate) / standard error* replaces Student's t. The coverage error is of order 1/n
   on either side, compared with 1/sqrt(n) for mean ± t (Hall, Annals of Statistics 16, 1988).
   Standard errors are computed by the delta method.
-* **Hall's transformation** where resampling fails: if nearly all samples are equal and a few are
-  far away, many resamples have almost no spread, and the quotients are unbounded. The t interval is
-  instead corrected for the skewness of the samples, with equally good coverage and at most 2.5
-  times the length (Hall, J. Royal Statistical Society B 54, 1992).
 * **Order statistics** for quantiles over replications: the number of samples below a quantile is
   binomial for any distribution, so the interval has at least nominal coverage.
 
@@ -21,174 +17,35 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from lasthop.evaluating.statistics.estimates import Floats
 from lasthop.evaluating.statistics.means import (
+    BOOTSTRAP,
     CONFIDENCE,
-    Floats,
-    Interval,
+    LEAST,
+    ORDER,
+    Confidence,
+    T,
     check_level,
-    clipped,
-    finite,
     half_width,
+    transformed,
 )
 
-__all__ = [
-    "Confidence",
-    "confidence",
-    "function_of_means",
-    "jain_index",
-    "mean_interval",
-    "ratio",
-    "skewness",
-]
+__all__ = ["function_of_means", "jain_index", "quantile", "ratio", "resampled_mean"]
 
 RESAMPLES = 1999
 """Resamples of a bootstrap: 0.025 (RESAMPLES + 1) is an integer."""
 
 SEED = 0x6C617374
-LEAST = 10
-"""Minimum replications for enough different resamples."""
 
 LEAST_SPREAD = 0.1
 """Minimum spread of a resample, relative to the samples."""
 
-LEAST_SKEWED = 5
-"""Minimum replications for an estimate of the skewness."""
-
-MOST = 5000
-"""Maximum replications for resampling; above, the central limit theorem is used."""
-
-COCHRAN = 25.0
-"""Minimum samples per squared skewness for mean ± t (Cochran, Sampling Techniques)."""
-
-T, TRANSFORMED, BOOTSTRAP, ORDER = (
-    "t",
-    "t, corrected for skewness",
-    "percentile-t bootstrap",
-    "order statistics",
-)
-
 Function = Callable[[Floats], Floats]
-
-
-@dataclass(frozen=True, slots=True)
-class Confidence:
-    """An estimate with its interval, which may be asymmetric.
-
-    Attributes:
-        value: The estimate; NaN if undefined.
-        low: Lower end of the interval; NaN if unknown.
-        high: Upper end; NaN if unknown.
-        n: Number of replications.
-        method: `t`, `t, corrected for skewness`, `percentile-t bootstrap` or `order statistics`;
-            empty without interval.
-    """
-
-    value: float
-    low: float
-    high: float
-    n: int
-    method: str
-
-    def within(self, bounds: tuple[float, float]) -> Confidence:
-        """Returns a copy clipped to bounds; see `means.clipped`."""
-        low, high = clipped(self.value, self.low, self.high, bounds)
-        return replace(self, low=low, high=high)
-
-
-def skewness(samples: ArrayLike) -> float:
-    """Returns the skewness; 0 for equal samples."""
-    values = finite(samples)
-    if values.size < 3 or np.ptp(values) == 0.0:
-        return 0.0
-    centred = values - np.mean(values)
-    centred /= np.max(np.abs(centred))
-    return float(np.mean(centred**3) / np.mean(centred**2) ** 1.5)
-
-
-def confidence(
-    samples: ArrayLike,
-    statistic: str = "mean",
-    *,
-    method: str = "auto",
-    level: float = CONFIDENCE,
-) -> Confidence:
-    """Estimates the mean or a quantile over replications, with a suitable interval.
-
-    For a mean, `auto` uses mean ± t with at least 25 samples per squared skewness (Cochran's rule).
-    Otherwise it uses the percentile-t bootstrap with at least 10 samples that are not nearly all
-    equal; otherwise Hall's correction of t for skewness with at least 5 samples.
-
-    Args:
-        samples: One number per replication; NaN is ignored.
-        statistic: `mean`, `median`, or a percentile such as `p95`.
-        method: `auto`, `t` or `bootstrap`; quantiles always use order statistics.
-        level: Confidence, above 0 and below 1.
-
-    Raises:
-        ValueError: If an argument is invalid.
-    """
-    check_level(level)
-    if method not in ("auto", "t", "bootstrap"):
-        raise ValueError(f"invalid value `{method}` for `method`: expected auto, t, bootstrap")
-    values = finite(samples)
-    if statistic != "mean":
-        return _quantile(values, _share(statistic), level)
-    n = values.size
-    if n < 2:
-        return Confidence(float(values[0]) if n else math.nan, math.nan, math.nan, n, "")
-    if np.ptp(values) == 0.0:
-        return Confidence(float(values[0]), float(values[0]), float(values[0]), n, T)
-    mean = float(np.mean(values))
-    is_skewed = n < COCHRAN * skewness(values) ** 2
-    if method == "bootstrap" or (method == "auto" and is_skewed):
-        if LEAST <= n <= MOST:
-            return function_of_means(
-                values[:, None], lambda m: m[..., 0], lambda m: np.ones_like(m), level=level
-            )
-        if n >= LEAST_SKEWED:
-            return _transformed(mean, values - mean, level)
-    width = half_width(values, level)
-    return Confidence(mean, mean - width, mean + width, n, T)
-
-
-def mean_interval(samples: ArrayLike) -> Interval:
-    """Returns the mean with the interval that is used in tables, figures and files.
-
-    `confidence` selects the method: mean ± t, or for skewed samples the percentile-t bootstrap or t
-    corrected for skewness, which extend further towards the long tail.
-
-    Args:
-        samples: One number per replication; NaN is ignored.
-    """
-    found = confidence(samples)
-    half = (found.high - found.low) / 2.0
-    return Interval(found.value, half, found.n, found.low, found.high, found.method)
-
-
-def _transformed(value: float, errors: Floats, level: float) -> Confidence:
-    """Returns Hall's interval: a t interval of a cubic transformation that removes skewness.
-
-    Args:
-        value: The estimate.
-        errors: Contribution of each sample, times their number; for a mean, its deviation.
-        level: Confidence.
-    """
-    from scipy import special  # late: takes 0.2 s
-
-    n = errors.size
-    tail = (1.0 - level) / 2.0
-    skew = skewness(errors)
-    away = special.stdtrit(n - 1, np.array([1.0 - tail, tail])) / math.sqrt(n)
-    if abs(skew) > 1e-6:
-        away = 3.0 / skew * (np.cbrt(1.0 + skew * away - skew**2 / (6.0 * n)) - 1.0)
-    low, high = (value - np.std(errors, ddof=1) * away).tolist()
-    return Confidence(value, low, high, n, TRANSFORMED)
 
 
 def _share(statistic: str) -> float:
@@ -201,9 +58,21 @@ def _share(statistic: str) -> float:
     return share
 
 
-def _quantile(values: Floats, share: float, level: float) -> Confidence:
+def quantile(samples: Sequence[float], statistic: str, level: float) -> Confidence:
+    """Returns a quantile with the interval between two order statistics.
+
+    Args:
+        samples: Numbers without NaN.
+        statistic: `median`, or a percentile such as `p95`.
+        level: Confidence.
+
+    Raises:
+        ValueError: If `statistic` is invalid.
+    """
+    share = _share(statistic)
     from scipy import special  # late: takes 0.2 s
 
+    values = np.asarray(samples, dtype=np.float64)
     n = values.size
     if n == 0:
         return Confidence(math.nan, math.nan, math.nan, 0, "")
@@ -216,6 +85,12 @@ def _quantile(values: Floats, share: float, level: float) -> Confidence:
     low = float(ordered[below - 1]) if below >= 1 else math.nan
     high = float(ordered[above]) if above < n else math.nan
     return Confidence(float(np.quantile(ordered, share)), low, high, n, ORDER)
+
+
+def resampled_mean(samples: Sequence[float], level: float) -> Confidence:
+    """Returns a mean with its percentile-t interval; arguments as for `quantile`."""
+    values = np.asarray(samples, dtype=np.float64)[:, None]
+    return function_of_means(values, lambda m: m[..., 0], lambda m: np.ones_like(m), level=level)
 
 
 @functools.lru_cache(maxsize=4)
@@ -268,7 +143,7 @@ def function_of_means(
     centre = values.mean(axis=0)
     errors = np.asarray((values - centre) @ gradient(centre))
     if not symmetric:
-        return _transformed(value, errors, level)
+        return transformed(value, errors.tolist(), level)
     width = half_width(errors, level)
     return Confidence(value, value - width, value + width, n, T)
 

@@ -21,19 +21,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import ArrayLike
+from typing import TYPE_CHECKING
 
 from lasthop.evaluating.statistics.means import (
+    COCHRAN,
     CONFIDENCE,
     Interval,
     check_level,
     finite,
     half_width,
     interval,
+    skewness,
 )
-from lasthop.evaluating.statistics.resampling import COCHRAN, skewness
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 __all__ = ["FIRST", "LEAST", "MOST", "InterimResult", "SequentialPlan"]
 
@@ -128,7 +130,7 @@ class SequentialPlan:
             samples: One number per replication, in order; NaN counts towards the schedule, but is
                 otherwise ignored.
         """
-        n = np.asarray(samples).size
+        n = len(samples)
         due = next((at for at in self.looks() if at >= n), self.most)
         found = self._interval(samples)
         if n < due:
@@ -142,7 +144,7 @@ class SequentialPlan:
 
     def _interval(self, samples: ArrayLike) -> Interval:
         plain = interval(samples)
-        n = finite(samples).size
+        n = len(finite(samples))
         if n <= PRICE:
             return Interval(plain.mean, math.nan, n)
         dearer = math.sqrt(n / (n - PRICE))

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lasthop.evaluating.statistics.means import CONFIDENCE, Floats, check_level, half_width
+from lasthop.evaluating.statistics.estimates import Floats
+from lasthop.evaluating.statistics.means import CONFIDENCE, check_level, half_width
 
 __all__ = ["BatchMeans", "batch_means", "step_averages", "totals", "warm_up"]
 
