@@ -43,7 +43,6 @@ from lasthop.commands.common import (
 )
 from lasthop.commands.values import BadInput, as_path
 from lasthop.evaluating.statistics.sequential import FIRST, LEAST, MOST
-from lasthop.running.precision import expected_counts
 from lasthop.running.replications import run as run_replications
 from lasthop.scenarios.arguments import suggestion
 from lasthop.scenarios.scenario import Scenario
@@ -154,6 +153,8 @@ def run(
         with options(), planning(campaign) as planned:
             counts: int | list[int] | None = replications
             if until:
+                from lasthop.running.precision import expected_counts
+
                 with running(f"pilot of {scenario.name or file.name}") as progress:
                     pilot = run_replications(
                         scenario, replications=LEAST, seed=seed, jobs=jobs, progress=progress
@@ -218,7 +219,7 @@ def run(
         more = f" and {len(short) - 5} more" if len(short) > 5 else ""
         why = "not at the target half-width, or too skewed to decide"
         note(f"lasthop: at the replication limit {why}: {where}{more}")
-    return ended(complete=results.complete, finished=len(results.point), campaign=campaign)
+    return ended(complete=results.complete, finished=results.rows, campaign=campaign)
 
 
 def _print_results(

@@ -6,8 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from lasthop.evaluating.statistics.means import finite, interval
 from lasthop.evaluating.swept import point_words
 
 if TYPE_CHECKING:
@@ -63,11 +62,10 @@ def _unfinished(results: Results) -> Iterator[str]:
             continue
         incomplete = []
         for index in range(len(results.points)):
-            found = results.samples(metric, index)
-            found = found[~np.isnan(found)]
-            done = int(np.count_nonzero(found))
-            if done < found.size:
-                incomplete.append((index, f"{done} of {found.size}"))
+            found = finite(results.columns(index)[metric])
+            done = sum(one != 0.0 for one in found)
+            if done < len(found):
+                incomplete.append((index, f"{done} of {len(found)}"))
         if incomplete:
             where = _where(results, incomplete)
             yield (
@@ -108,8 +106,7 @@ def _short_recordings(results: Results) -> Iterator[str]:
         for direction, frames in recorded.items():
             metric = f"{direction}.frames_sent"
             if metric in results.metrics:
-                sent = results.samples(metric, index)
-                most = sent[~np.isnan(sent)].max(initial=0.0)
+                most = max(finite(results.columns(index)[metric]), default=0.0)
                 if most > frames:
                     short.setdefault((direction, frames), []).append((index, f"{most:.0f}"))
     for (direction, frames), found in short.items():
@@ -206,9 +203,8 @@ def _limited(results: Results) -> Iterator[str]:
         for metric, (bound, words) in limits.items():
             if metric not in results.metrics:
                 continue
-            found = results.samples(metric, index)
-            found = found[~np.isnan(found)]
-            if found.size and found.mean() >= REACHED * bound:
+            mean = interval(results.columns(index)[metric]).mean
+            if mean >= REACHED * bound:
                 entity = metric.rpartition(".")[0]
                 limited.setdefault((entity, words), []).append(point_name(results, index))
     for (entity, words), names in limited.items():

@@ -5,22 +5,25 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import polars as pl
-from numpy.typing import NDArray
-
-from lasthop.evaluating import statistics
-from lasthop.evaluating.cells import UNITS, number, plain, quantity_of
+from lasthop.evaluating.cells import number
 from lasthop.evaluating.metric import metric_bounds
-from lasthop.evaluating.statistics import Floats
+from lasthop.evaluating.statistics.means import Confidence, Interval, confidence, mean_interval
 from lasthop.running.engine import Engine, distinct, engine
 from lasthop.scenarios.arguments import check_point, unknown
+
+if TYPE_CHECKING:
+    import numpy as np
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from lasthop.evaluating.statistics import Floats
 
 __all__ = ["Point", "Results", "Stopped"]
 
@@ -55,8 +58,36 @@ class Stopped:
 
     point: int
     metric: str
-    interval: statistics.Interval
+    interval: Interval
     reached: bool
+
+
+class _Array:
+    """Field with an array, which the engine may fill with a buffer: short runs need no NumPy.
+
+    Args:
+        name: Name of the field.
+        dtype: Type of the buffer's elements, as in NumPy and in `memoryview.cast`.
+    """
+
+    def __init__(self, name: str, dtype: str) -> None:
+        self.name, self.dtype = name, dtype
+
+    def __set__(self, instance: Results, value: Any) -> None:
+        instance.__dict__[self.name] = value
+
+    def __get__(self, instance: Results | None, owner: type) -> Any:
+        if instance is None:
+            return self
+        value = instance.__dict__[self.name]
+        if isinstance(value, bytes):
+            import numpy as np
+
+            value = np.frombuffer(value, dtype=self.dtype)
+            if self.name == "values":
+                value = value.reshape(-1, max(len(instance.metrics), 1))
+            instance.__dict__[self.name] = value
+        return value
 
 
 @dataclass(frozen=True)
@@ -101,8 +132,14 @@ class Results:
         state = "" if self.complete else ", incomplete"
         return (
             f"<Results{f' of {name!r}' if name else ''}: {len(self.points)} points, "
-            f"{len(self.point)} replications, {len(self.metrics)} metrics{state}>"
+            f"{self.rows} replications, {len(self.metrics)} metrics{state}>"
         )
+
+    @property
+    def rows(self) -> int:
+        """Number of finished replications of all points."""
+        point = self.__dict__["point"]
+        return len(memoryview(point).cast("I")) if isinstance(point, bytes) else len(point)
 
     @property
     def engine_version(self) -> str:
@@ -125,12 +162,16 @@ class Results:
 
     @cached_property
     def _rows_of_point(self) -> list[NDArray[np.intp]]:
+        import numpy as np
+
         order = np.argsort(self.point, kind="stable")
         bounds = np.searchsorted(self.point[order], np.arange(len(self.points) + 1))
         return [order[start:end] for start, end in itertools.pairwise(bounds)]
 
     @cached_property
     def _replications(self) -> NDArray[np.uint64]:
+        import numpy as np
+
         # `numpy.unique` would import `numpy.ma`, which takes 10 % of a short run.
         ordered = np.sort(self.replication)
         is_new: NDArray[np.bool_] = np.diff(ordered, prepend=~ordered[:1]) != 0
@@ -154,6 +195,8 @@ class Results:
             KeyError: If there is no such metric.
             ValueError: If there is no such point.
         """
+        import numpy as np
+
         column = self.index_of(metric)
         check_point(point, len(self.points))
         rows = self._rows_of_point[point]
@@ -168,23 +211,61 @@ class Results:
         return self._known if point is None else self._known[self._rows_of_point[point]]
 
     @cached_property
+    def _complete_of(self) -> dict[int, int]:
+        """Columns of durations, each with the column that states whether the transfer is complete.
+
+        The true durations of incomplete transfers are longer.
+        """
+        pairs = {
+            column: self._column.get(f"{metric.removesuffix('.duration_s')}.complete")
+            for metric, column in self._column.items()
+            if metric.endswith(".duration_s")
+        }
+        return {column: complete for column, complete in pairs.items() if complete is not None}
+
+    @cached_property
     def _known(self) -> Floats:
-        """`values` without durations of incomplete transfers, whose true durations are longer."""
+        """`values` without durations of incomplete transfers."""
         known = self.values.copy()
-        for metric, column in self._column.items():
-            complete = self._column.get(f"{metric.rpartition('.')[0]}.complete")
-            if metric.endswith(".duration_s") and complete is not None:
-                known[self.values[:, complete] == 0.0, column] = np.nan
+        for column, complete in self._complete_of.items():
+            known[self.values[:, complete] == 0.0, column] = math.nan
         return known
+
+    def columns(self, point: int) -> dict[str, list[float]]:
+        """Returns the values of each metric at a point, without an array.
+
+        Args:
+            point: Index of the point.
+
+        Returns:
+            Values by metric, in order of rows; NaN if the metric does not apply, or for a duration
+            of an incomplete transfer.
+        """
+        if isinstance(values := self.__dict__["values"], bytes):
+            width, flat = len(self.metrics), memoryview(values).cast("d")
+            starts = [row * width for row in self._rows_in_buffer[point]]
+            lists = [[flat[start + column] for start in starts] for column in range(width)]
+            for column, complete in self._complete_of.items():
+                for row, known in enumerate(lists[complete]):
+                    lists[column][row] = math.nan if known == 0.0 else lists[column][row]
+        else:
+            lists = self.known(point).T.tolist()
+        return dict(zip(self.metrics, lists, strict=True))
+
+    @cached_property
+    def _rows_in_buffer(self) -> list[list[int]]:
+        """Rows of each point, if `point` is a buffer or an array."""
+        rows: list[list[int]] = [[] for _ in self.points]
+        for row, point in enumerate(memoryview(self.__dict__["point"]).cast("B").cast("I")):
+            rows[point].append(row)
+        return rows
 
     @cached_property
     def unfinished(self) -> frozenset[str]:
         """Metrics `flow.NAME.complete` of flows with an incomplete transfer."""
-        return frozenset(
-            metric
-            for metric, column in self._column.items()
-            if metric.endswith(".complete") and bool(np.any(self.values[:, column] == 0.0))
-        )
+        names = [metric for metric in self.metrics if metric.endswith(".complete")]
+        columns = map(self.columns, range(len(self.points))) if names else ()
+        return frozenset(name for own in columns for name in names if 0.0 in own[name])
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
@@ -203,6 +284,8 @@ class Results:
         Raises:
             ValueError: If seed or scenarios differ, or if a replication is in both.
         """
+        import numpy as np
+
         places = np.arange(len(more.points)) if points is None else np.asarray(points)
         places = places.astype(np.uint32)
         if self.seed != more.seed:
@@ -242,6 +325,8 @@ class Results:
             points: Indices of the points, in the resulting order.
             first: Index of the first replication.
         """
+        import numpy as np
+
         place = np.full(len(self.points), -1, dtype=np.int64)
         place[list(points)] = np.arange(len(points))
         limits = dict(enumerate(self.limits))
@@ -281,102 +366,33 @@ class Results:
         """Returns a copy with the stops of points, whose intervals `summary` then uses."""
         return replace(self, stopped=tuple(stopped))
 
-    def parameter_columns(self, rows: NDArray[Any] | pl.Series) -> dict[str, pl.Series]:
+    def parameter_columns(self, rows: Sequence[int] | NDArray[Any]) -> dict[str, pl.Series]:
         """Returns the swept keys as columns, for rows of the given points."""
-        names = list(dict.fromkeys(name for point in self.points for name in point.parameters))
-        columns = {}
-        for name in names:
-            cells = [plain(point.parameters.get(name)) for point in self.points]
-            if len({type(cell) for cell in cells if cell is not None}) > 1:
-                cells = [None if cell is None else str(cell) for cell in cells]
-            columns[name] = pl.Series(name, cells).gather(rows)
-        return columns
+        from lasthop.evaluating import frames  # late: imports Polars
 
-    def quantity_columns(self, rows: NDArray[Any]) -> dict[str, pl.Series]:
-        """Returns swept keys whose values are quantities as numbers in SI units.
-
-        `link.wireless.rate` with `"64 kbps"` becomes the column `link.wireless.rate_bps` with
-        64000; fractions (`"5 %"`) end in `_share`, counts in `_packets`, `_segments` or `_frames`.
-        """
-        columns = {}
-        for name in dict.fromkeys(name for point in self.points for name in point.parameters):
-            cells = [point.parameters.get(name) for point in self.points]
-            found = [quantity_of(cell) for cell in cells]
-            units = {one[1] for one in found if one is not None and one[1]}
-            if len(units) != 1 or any(
-                one is None and cell is not None for one, cell in zip(found, cells, strict=True)
-            ):
-                continue
-            unit = units.pop()
-            label = name + UNITS.get(unit, f"_{unit}")
-            numbers = [None if one is None else one[0] for one in found]
-            columns[label] = pl.Series(label, numbers, dtype=pl.Float64).gather(rows)
-        return columns
-
-    def _provenance(self) -> dict[str, pl.Series]:
-        hashes = pl.Series("scenario_hash", [point.scenario_hash for point in self.points])
-        rows = len(self.point)
-        return {
-            "point": pl.Series("point", self.point),
-            "replication": pl.Series("replication", self.replication),
-            **self.parameter_columns(self.point),
-            "scenario_hash": hashes.cast(pl.String).gather(self.point),
-            "seed": pl.Series("seed", np.full(rows, self.seed, dtype=np.uint64)),
-            "engine_version": pl.Series("engine_version", [self.engine_version] * rows),
-            **self.quantity_columns(self.point),
-        }
+        return frames.parameter_columns(self, rows)
 
     @cached_property
     def frame(self) -> pl.DataFrame:
         """Tidy table: one row per (point, replication, flow or link).
 
         Columns: `point`, `replication`, the swept keys with their values as in the scenario,
-        `scenario_hash`, `seed`, `engine_version`, swept quantities as numbers (see
-        `quantity_columns`), `kind` (`flow` or `link`), `name` (of a link with its direction:
-        `wireless.forward`), then all metrics with units in their names; null if a metric does not
-        apply.
+        `scenario_hash`, `seed`, `engine_version`, swept quantities as numbers (`"64 kbps"` of
+        `link.wireless.rate` as 64000 in `link.wireless.rate_bps`; fractions end in `_share`, counts
+        in `_packets`, `_segments` or `_frames`), `kind` (`flow` or `link`), `name` (of a link with
+        its direction: `wireless.forward`), then all metrics with units in their names; null if a
+        metric does not apply.
         """
-        entities: dict[tuple[str, str], dict[str, int]] = {}
-        columns: dict[str, None] = {}
-        for index, metric in enumerate(self.metrics):
-            kind, _, rest = metric.partition(".")
-            name, _, quantity = rest.rpartition(".")
-            entities.setdefault((kind, name), {})[quantity] = index
-            columns[quantity] = None
-        provenance = self._provenance()
-        rows = len(self.point)
-        empty = pl.Series("", [None] * rows, dtype=pl.Float64)
-        frames = []
-        for (kind, name), own in entities.items():
-            cells = {
-                quantity: pl.Series(quantity, self.values[:, own[quantity]], nan_to_null=True)
-                if quantity in own
-                else empty.alias(quantity)
-                for quantity in columns
-            }
-            # Points without this flow or link have no row.
-            there = ~np.isnan(self.values[:, list(own.values())]).all(axis=1)
-            frame = pl.DataFrame(
-                {
-                    **provenance,
-                    "kind": pl.Series("kind", [kind] * rows, dtype=pl.String),
-                    "name": pl.Series("name", [name] * rows, dtype=pl.String),
-                    **cells,
-                }
-            )
-            frames.append(frame.filter(pl.Series(there)))
-        if not frames:
-            return pl.DataFrame(provenance)
-        return pl.concat(frames).sort(["point", "replication"], maintain_order=True)
+        from lasthop.evaluating import frames
+
+        return frames.tidy(self)
 
     @cached_property
     def wide(self) -> pl.DataFrame:
         """Returns one row per (point, replication), one column per metric by its full name."""
-        metrics = {
-            metric: pl.Series(metric, self.values[:, index], nan_to_null=True)
-            for index, metric in enumerate(self.metrics)
-        }
-        return pl.DataFrame({**self._provenance(), **metrics})
+        from lasthop.evaluating import frames
+
+        return frames.wide(self)
 
     def summary(self) -> pl.DataFrame:
         """Returns mean and 95 % confidence interval of each metric at each point.
@@ -387,41 +403,32 @@ class Results:
         replications. A metric that does not apply at a point has no row. The interval of a metric
         with a target half-width is corrected for the interim analyses.
         """
-        found = [
-            (index, name, interval)
+        from lasthop.evaluating import frames
+
+        return frames.summary(self)
+
+    def summary_rows(self) -> list[dict[str, Any]]:
+        """Returns the rows of `summary`, without the swept keys and without a data frame."""
+        return [
+            {
+                "point": index,
+                "metric": name,
+                "mean": interval.mean,
+                "ci95": number(interval.ci95),
+                "n": interval.n,
+                "low": number(interval.low),
+                "high": number(interval.high),
+                "method": interval.method or None,
+            }
             for index in range(len(self.points))
             for name, interval in self.point_intervals(index).items()
         ]
-        # As lists: for arrays, Polars imports `numpy.ma` to check for masks.
-        index_column = pl.Series("point", [index for index, _, _ in found], dtype=pl.UInt32)
 
-        def numbers(name: str) -> pl.Series:
-            values = [getattr(interval, name) for _, _, interval in found]
-            return pl.Series(name, values, dtype=pl.Float64)
-
-        return pl.DataFrame(
-            {
-                "point": index_column,
-                **self.parameter_columns(index_column),
-                "metric": pl.Series("metric", [name for _, name, _ in found], dtype=pl.String),
-                "mean": numbers("mean"),
-                "ci95": numbers("ci95").fill_nan(None),
-                "n": pl.Series("n", [interval.n for _, _, interval in found], dtype=pl.UInt32),
-                "low": numbers("low").fill_nan(None),
-                "high": numbers("high").fill_nan(None),
-                "method": pl.Series(
-                    "method", [interval.method or None for _, _, interval in found], dtype=pl.String
-                ),
-            }
-        )
-
-    def point_intervals(self, point: int) -> dict[str, statistics.Interval]:
+    def point_intervals(self, point: int) -> dict[str, Interval]:
         """Returns mean and 95 % confidence interval of each metric that applies at a point."""
         if point not in self._intervals:
-            rows = self._known[self._rows_of_point[point]]
             intervals = {
-                name: statistics.mean_interval(rows[:, column])
-                for column, name in enumerate(self.metrics)
+                name: mean_interval(samples) for name, samples in self.columns(point).items()
             }
             for stop in self.stopped:
                 if stop.point == point:
@@ -434,7 +441,7 @@ class Results:
         return self._intervals[point]
 
     @cached_property
-    def _intervals(self) -> dict[int, dict[str, statistics.Interval]]:
+    def _intervals(self) -> dict[int, dict[str, Interval]]:
         """Cache of intervals, by point."""
         return {}
 
@@ -459,8 +466,9 @@ class Results:
         chosen = self._matching(metrics or ("*",))
         rows = []
         for index in range(len(self.points)):
+            columns = self.columns(index)
             for name in chosen:
-                found = statistics.confidence(self.samples(name, index), statistic, method=method)
+                found = confidence(columns[name], statistic, method=method)
                 if found.n > 0:
                     rows.append((index, name, found.within(metric_bounds(name))))
         return self._confidences(rows, {"statistic": statistic})
@@ -477,14 +485,22 @@ class Results:
         Raises:
             KeyError: If no metric matches.
         """
-        chosen = self._matching((metric,))
-        rows = []
-        for index in range(len(self.points)):
-            shares = np.stack([self.samples(name, index) for name in chosen], axis=-1)
-            found = statistics.confidence(statistics.jain_index(shares))
-            if found.n > 0:
-                rows.append((index, "", found.within((0.0, 1.0))))
+        found = self.fairness_by_point(metric)
+        rows = [(index, "", one) for index, one in found.items()]
         return self._confidences(rows, {}).drop("metric")
+
+    def fairness_by_point(self, metric: str = "flow.*.goodput_bps") -> dict[int, Confidence]:
+        """Returns the estimates of `fairness` by point."""
+        from lasthop.evaluating.statistics import jain_index
+
+        chosen = self._matching((metric,))
+        found = {}
+        for index in range(len(self.points)):
+            columns = self.columns(index)
+            one = confidence(jain_index([columns[name] for name in chosen], axis=0))
+            if one.n > 0:
+                found[index] = one.within((0.0, 1.0))
+        return found
 
     def shares(self, metric: str = "flow.*.goodput_bps") -> pl.DataFrame:
         """Returns the mean over replications of each flow's share of the sum over all flows.
@@ -498,17 +514,34 @@ class Results:
         Raises:
             KeyError: If no metric matches.
         """
+        found = self.shares_by_point(metric)
+        return self._confidences([(*key, one) for key, one in found.items()], {})
+
+    def shares_by_point(
+        self, metric: str = "flow.*.goodput_bps"
+    ) -> dict[tuple[int, str], Confidence]:
+        """Returns the estimates of `shares` by point and metric."""
+        import numpy as np
+
         chosen = self._matching((metric,))
-        rows = []
+        found = {}
         for index in range(len(self.points)):
-            rates = np.stack([self.samples(name, index) for name in chosen])
+            columns = self.columns(index)
+            rates = np.array([columns[name] for name in chosen])
             with np.errstate(divide="ignore", invalid="ignore"):
                 shares = rates / np.nansum(rates, axis=0)
             for name, own in zip(chosen, shares, strict=True):
-                found = statistics.confidence(own)
-                if found.n > 0:
-                    rows.append((index, name, found.within((0.0, 1.0))))
-        return self._confidences(rows, {})
+                one = confidence(own)
+                if one.n > 0:
+                    found[index, name] = one.within((0.0, 1.0))
+        return found
+
+    def _confidences(
+        self, rows: Sequence[tuple[int, str, Confidence]], more: Mapping[str, str]
+    ) -> pl.DataFrame:
+        from lasthop.evaluating import frames
+
+        return frames.confidences(self, rows, more)
 
     def _matching(self, patterns: Sequence[str]) -> list[str]:
         found = []
@@ -521,26 +554,6 @@ class Results:
                 self.index_of(pattern)
             found += names
         return list(dict.fromkeys(found))
-
-    def _confidences(
-        self, rows: Sequence[tuple[int, str, statistics.Confidence]], more: Mapping[str, str]
-    ) -> pl.DataFrame:
-        points = np.asarray([index for index, _, _ in rows], dtype=np.uint32)
-        ends = {
-            name: pl.Series(name, [getattr(one, name) for _, _, one in rows], dtype=pl.Float64)
-            for name in ("value", "low", "high")
-        }
-        return pl.DataFrame(
-            {
-                "point": pl.Series("point", points),
-                **self.parameter_columns(points),
-                "metric": pl.Series("metric", [name for _, name, _ in rows], dtype=pl.String),
-                **{key: pl.Series(key, [text] * len(rows)) for key, text in more.items()},
-                **{name: column.fill_nan(None) for name, column in ends.items()},
-                "n": pl.Series("n", [one.n for _, _, one in rows], dtype=pl.UInt32),
-                "method": pl.Series("method", [one.method for _, _, one in rows], dtype=pl.String),
-            }
-        )
 
     def differences(self, metric: str, *, by: str, baseline: Any) -> pl.DataFrame:
         """Returns paired differences under common random numbers.
@@ -628,6 +641,10 @@ class Results:
     def to_json(self) -> str:
         """Returns `to_dict` as JSON text."""
         return json.dumps(self.to_dict(), allow_nan=False, ensure_ascii=False, indent=2)
+
+
+for _name, _dtype in (("point", "I"), ("replication", "Q"), ("values", "d")):
+    setattr(Results, _name, _Array(_name, _dtype))
 
 
 def _need(*modules: str) -> None:

@@ -7,13 +7,13 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from lasthop.evaluating.metric import metric_of
 from lasthop.evaluating.results import Results
-from lasthop.evaluating.statistics import Floats, jain_index
+
+if TYPE_CHECKING:
+    from lasthop.evaluating.statistics import Floats
 
 __all__ = ["LIMIT", "Group", "summarised"]
 
@@ -58,6 +58,8 @@ class Group:
     def spread(self, quantity: str, point: int) -> float:
         """Returns the standard deviation of the members' means."""
         means = self.means(quantity, point)
+        import numpy as np
+
         means = means[~np.isnan(means)]
         return float(np.std(means, ddof=1)) if means.size > 1 else float("nan")
 
@@ -67,11 +69,15 @@ class Group:
         means = self.means(quantity, point)
         if preferred == "neither" or not self.spread(quantity, point) > 0.0:
             return None
+        import numpy as np
+
         index = int(np.nanargmin(means) if preferred == "higher" else np.nanargmax(means))
         return float(means[index]), _own_name(self.members[index])
 
     def jain(self, point: int) -> float:
         """Returns the mean over replications of Jain's index of goodput; NaN for links."""
+        from lasthop.evaluating.statistics import jain_index
+
         columns = self._columns.get("goodput_bps")
         if columns is None or not self.name.startswith("flow."):
             return float("nan")
@@ -109,6 +115,8 @@ def summarised(results: Results) -> tuple[Results, list[Group]]:
         if name not in names:
             columns = [column] if group is None else group._columns[quantity]
             names[name] = _mean(results.known()[:, columns], 1)
+    import numpy as np
+
     values = np.stack(list(names.values()), axis=1)
     stopped = [stop for stop in results.stopped if stop.metric in names]
     return replace(results, metrics=list(names), values=values, stopped=stopped), groups
@@ -161,6 +169,8 @@ def _name(members: list[str]) -> str:
 
 
 def _mean(values: Floats, axis: int) -> Floats:
+    import numpy as np
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         return np.asarray(np.nanmean(values, axis=axis))

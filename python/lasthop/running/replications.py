@@ -7,13 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-
 from lasthop import _lasthop
 from lasthop.evaluating.notes import rate_limits_of, recorded_frames, unmarked_queues
 from lasthop.evaluating.results import Point, Results
 from lasthop.evaluating.statistics.sequential import FIRST, MOST
-from lasthop.running.precision import Until, extend_until
 from lasthop.scenarios.arguments import ArgumentError, check_least
 from lasthop.scenarios.scenario import Scenario, as_scenario, load
 
@@ -21,6 +18,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from lasthop.running.cluster import Cluster, Collected
+    from lasthop.running.precision import Until
 
 __all__ = ["Progress", "run", "run_points", "sweep"]
 
@@ -106,6 +104,8 @@ def run(
         before += len(part.point)
         return part
 
+    from lasthop.running.precision import extend_until
+
     return extend_until(
         len(points),
         until,
@@ -172,16 +172,15 @@ def run_points(
         if parameters is None
         else [dict(label) for label in parameters]
     )
-    values = np.frombuffer(raw.values, dtype=np.float64)
     return Results(
         scenario=dict(scenario or {}),
         points=[
             Point(label, f"{point.hash:016x}") for label, point in zip(labels, points, strict=True)
         ],
         metrics=raw.metrics,
-        point=np.frombuffer(raw.point, dtype=np.uint32),
-        replication=np.frombuffer(raw.replication, dtype=np.uint64),
-        values=values.reshape(-1, max(len(raw.metrics), 1)),
+        point=raw.point,  # type: ignore[arg-type] # buffers become arrays when they are used
+        replication=raw.replication,  # type: ignore[arg-type]
+        values=raw.values,  # type: ignore[arg-type]
         seed=seed,
         complete=raw.complete,
         recorded=recorded_frames(scenario, points),

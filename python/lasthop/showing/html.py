@@ -26,7 +26,7 @@ RIGHT = ' style="text-align: right"'
 
 def results_html(results: Results) -> str:
     """Returns means with 95 % confidence intervals of the main metrics, and their provenance."""
-    cells = {(row["point"], row["metric"]): row for row in results.summary().iter_rows(named=True)}
+    cells = {(row["point"], row["metric"]): row for row in results.summary_rows()}
     there = {metric for _, metric in cells}
     rows: list[tuple[str, ...]]
     if len(results.points) == 1:

@@ -46,7 +46,7 @@ def summary(results: Results, metrics: Sequence[str] = ()) -> str:
         results: The results.
         metrics: Full names; empty: the main metrics.
     """
-    there = {(row["point"], row["metric"]): row for row in results.summary().iter_rows(named=True)}
+    there = {(row["point"], row["metric"]): row for row in results.summary_rows()}
     chosen = [
         metric
         for metric in metrics or results.metrics

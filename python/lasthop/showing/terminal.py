@@ -128,7 +128,7 @@ def show_results(
     """
     single = len(results.points) == 1
     chosen = patterns or (("*",) if single else HEADLINES)
-    rows = list(results.summary().iter_rows(named=True))
+    rows = results.summary_rows()
     cells = {(row["point"], row["metric"]): row for row in rows}
     metrics = [
         metric
@@ -229,8 +229,7 @@ def show_fairness(results: Results) -> Table | None:
     flows = [name for name in results.metrics if fnmatchcase(name, "flow.*.goodput_bps")]
     if len(flows) < 2:
         return None
-    index = {row["point"]: row for row in results.fairness().iter_rows(named=True)}
-    shares = {(row["point"], row["metric"]): row for row in results.shares().iter_rows(named=True)}
+    index, shares = results.fairness_by_point(), results.shares_by_point()
     has_times = CONVERGENCE in results.metrics
     words = point_words(results.points)
     table = Table(
@@ -248,7 +247,7 @@ def show_fairness(results: Results) -> Table | None:
         table.add_column("fair after", justify="right")
     for point in range(len(results.points)):
         own = [index.get(point), *(shares.get((point, name)) for name in flows)]
-        cells = ["–" if row is None else number_text(float(f"{row['value']:.3g}")) for row in own]
+        cells = ["–" if one is None else number_text(float(f"{one.value:.3g}")) for one in own]
         if has_times:
             cells.append(_fair_after(results, point))
         table.add_row(*(cell[point] for cell in words.values()), *cells)
@@ -257,8 +256,8 @@ def show_fairness(results: Results) -> Table | None:
 
 def _fair_after(results: Results, point: int) -> str:
     """Returns the mean convergence time, and the number of converged replications if not all."""
-    samples = results.samples(CONVERGENCE, point)
-    found = [time for time in samples.tolist() if not math.isnan(time)]
+    samples = results.columns(point)[CONVERGENCE]
+    found = [time for time in samples if not math.isnan(time)]
     if not found:
         return "–"
     part = "" if len(found) == len(samples) else f" (in {len(found)} of {len(samples)})"
@@ -283,7 +282,7 @@ def show_repetitions(results: Results) -> Table | None:
     ]
     if len(flows) < 2:
         return None
-    cells = {(row["point"], row["metric"]): row for row in results.summary().iter_rows(named=True)}
+    cells = {(row["point"], row["metric"]): row for row in results.summary_rows()}
     words = point_words(results.points)
     table = Table(
         title="Retransmissions",

@@ -11,7 +11,7 @@
 Names are imported when they are first used: `means`, `sequential` and `student` need no NumPy.
 """
 
-import importlib
+from lasthop import late
 
 TYPE_CHECKING = False  # that of `typing`, whose import takes a while
 if TYPE_CHECKING:
@@ -64,29 +64,23 @@ __all__ = [
     "warm_up",
 ]
 
-_HOMES = {
-    "estimates": ("Difference", "Estimate", "Floats", "difference"),
-    "means": (
-        "CONFIDENCE",
-        "Confidence",
-        "Interval",
-        "confidence",
-        "half_width",
-        "interval",
-        "mean_interval",
-        "skewness",
-    ),
-    "multiple": ("bonferroni", "holm"),
-    "resampling": ("function_of_means", "jain_index", "ratio"),
-    "sequential": ("InterimResult", "SequentialPlan"),
-    "series": ("BatchMeans", "batch_means", "step_averages", "totals", "warm_up"),
-}
-_HOME = {name: home for home, names in _HOMES.items() for name in names}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = late.names_of(
+    __name__,
+    {
+        "estimates": ("Difference", "Estimate", "Floats", "difference"),
+        "means": (
+            "CONFIDENCE",
+            "Confidence",
+            "Interval",
+            "confidence",
+            "half_width",
+            "interval",
+            "mean_interval",
+            "skewness",
+        ),
+        "multiple": ("bonferroni", "holm"),
+        "resampling": ("function_of_means", "jain_index", "ratio"),
+        "sequential": ("InterimResult", "SequentialPlan"),
+        "series": ("BatchMeans", "batch_means", "step_averages", "totals", "warm_up"),
+    },
+)

@@ -19,7 +19,7 @@ rule, n >= 25 skewness^2, so that the normal approximation is accurate enough.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -35,7 +35,7 @@ from lasthop.evaluating.statistics.means import (
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+    from lasthop.evaluating.statistics.estimates import Floats
 
 __all__ = ["FIRST", "LEAST", "MOST", "InterimResult", "SequentialPlan"]
 
@@ -123,7 +123,7 @@ class SequentialPlan:
             n = math.ceil(n * GROWTH)
         yield self.most
 
-    def look(self, samples: ArrayLike) -> InterimResult:
+    def look(self, samples: Sequence[float] | Floats) -> InterimResult:
         """Returns the result of an interim analysis.
 
         Args:
@@ -142,7 +142,7 @@ class SequentialPlan:
             return InterimResult(0, found, reached)
         return InterimResult(next(at for at in self.looks() if at > n) - n, found, reached=False)
 
-    def _interval(self, samples: ArrayLike) -> Interval:
+    def _interval(self, samples: Sequence[float] | Floats) -> Interval:
         plain = interval(samples)
         n = len(finite(samples))
         if n <= PRICE:

@@ -5,13 +5,19 @@
 compares predictions with results.
 """
 
-from lasthop.evaluating.theory.comparison import (
-    Comparison,
-    compare,
-    compare_theory,
-    frame,
-    nothing_applies,
-    to_dict,
-)
+from lasthop import late
+
+TYPE_CHECKING = False  # that of `typing`, whose import takes a while
+if TYPE_CHECKING:
+    from lasthop.evaluating.theory.comparison import (
+        Comparison,
+        compare,
+        compare_theory,
+        frame,
+        nothing_applies,
+        to_dict,
+    )
 
 __all__ = ["Comparison", "compare", "compare_theory", "frame", "nothing_applies", "to_dict"]
+
+__getattr__ = late.names_of(__name__, {"comparison": tuple(__all__)})

@@ -211,7 +211,7 @@ def compare(
 
 def _summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Returns means with 95 % confidence intervals of both and of their difference, by metric."""
-    from lasthop.evaluating.statistics.means import difference, interval
+    from lasthop.evaluating.statistics import difference, interval
 
     summary = {}
     for name in METRICS:

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lasthop.evaluating.cells import value_text
-from lasthop.evaluating.theory.network import frame_loss
 from lasthop.scenarios.arguments import check_point
 from lasthop.scenarios.explain.limits import (
     counted_bursts,
@@ -305,6 +304,8 @@ def _direction(title: str, link: Table, side: Table) -> list[str]:
     if pieces > 1:
         text = f"a packet of {size_text(packet)} takes {pieces} frames of {size_text(frame)}"
         text += "" if "radio" in link else f": transmission time {time_text(airtime)}"
+    from lasthop.evaluating.theory.network import frame_loss  # late: `run` needs none
+
     loss = frame_loss(side["errors"], frame, side["rate"])
     if loss:
         text += f", loss probability {share_text(loss)}"
