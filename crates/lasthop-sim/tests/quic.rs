@@ -383,3 +383,30 @@ fn keys_are_checked_before_the_run() {
         assert!(found.contains(expected), "{found}");
     }
 }
+
+/// An outage that is longer than the idle timeout aborts the connections of a browser, which then
+/// requests the same objects over new connections.
+#[test]
+fn a_browser_continues_after_an_outage() {
+    let text = r#"
+        name = "outages"
+        [link.air]
+        between = ["server", "browser"]
+        rate = "5 Mbps"
+        delay = "10 ms"
+        queue = "100 kB"
+        errors = { kind = "on-off", up = "5 s", down = "4 s" }
+        [flow.f]
+        from = "server"
+        to = "browser"
+        transport = { kind = "quic", idle_timeout = "1 s" }
+        app = { kind = "web" }
+        [run]
+        duration = "90 s"
+        "#;
+    let row = metrics(text, 1, 1).remove(0);
+    let of = |name: &str| row[&format!("flow.f.{name}")];
+    assert_eq!([of("aborted"), of("error_code")], [1.0, 0.0], "{row:?}");
+    // The last page is complete in the last five seconds with the link up: 81 to 86 s.
+    assert!(of("duration_s") > 81.0, "{row:?}");
+}

@@ -78,7 +78,7 @@ impl StreamApplication for FileTransfer {
         self.action = Some(Action::Close { stream, end });
     }
 
-    fn on_failure(&mut self, now: Instant) {
+    fn on_failure(&mut self, now: Instant, _stream: u32) {
         if self.finished.is_none() {
             (self.finished, self.has_failed) = (Some(now), true);
         }

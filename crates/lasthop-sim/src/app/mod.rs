@@ -126,8 +126,9 @@ pub trait StreamApplication {
     /// Called when all data written by `writer` on `stream` has been delivered.
     fn on_delivered(&mut self, now: Instant, stream: u32, writer: End);
 
-    /// Called when a connection is aborted, at least once. Applications that end then end.
-    fn on_failure(&mut self, _now: Instant) {}
+    /// Called when the connection of `stream` is aborted, at least once. A transfer then ends; other
+    /// applications open the stream again.
+    fn on_failure(&mut self, _now: Instant, _stream: u32) {}
 
     /// Whether the application has timers.
     fn has_timers(&self) -> bool {
@@ -214,8 +215,8 @@ impl StreamApplication for StreamMachine {
         dispatch_stream!(self, machine => machine.on_delivered(now, stream, writer))
     }
 
-    fn on_failure(&mut self, now: Instant) {
-        dispatch_stream!(self, machine => machine.on_failure(now))
+    fn on_failure(&mut self, now: Instant, stream: u32) {
+        dispatch_stream!(self, machine => machine.on_failure(now, stream))
     }
 
     fn has_timers(&self) -> bool {

@@ -12,7 +12,8 @@
 //! objects, unless [`WebKeys::page_counts_itself`] is set.
 //!
 //! Each request starts a new instance of its stream, opened by the browser. The server closes it
-//! with its reply.
+//! with its reply. If the connection is aborted, the browser requests the same object again over a
+//! new connection.
 //!
 //! *Not modelled*: think times, several servers, pipelining, caches.
 
@@ -81,6 +82,14 @@ pub struct WebCounters {
     pub page_bytes: u64,
 }
 
+/// A request and its reply.
+#[derive(Clone, Copy, Debug)]
+struct Exchange {
+    request: u64,
+    /// Length of the reply; `None` before the request has first arrived.
+    reply: Option<u64>,
+}
+
 /// A browser and its server.
 #[derive(Clone, Debug)]
 pub struct Web {
@@ -96,6 +105,8 @@ pub struct Web {
     requested: u64,
     received: u64,
     bytes: u64,
+    /// The outstanding request of each stream.
+    outstanding: Vec<Option<Exchange>>,
     counters: WebCounters,
     /// Time at which the latest page was complete.
     last_page: Option<Instant>,
@@ -116,6 +127,7 @@ impl Web {
             requested: 0,
             received: 0,
             bytes: 0,
+            outstanding: vec![None; connections as usize],
             counters: WebCounters::default(),
             last_page: None,
             actions: VecDeque::with_capacity(connections as usize + 1),
@@ -129,7 +141,12 @@ impl Web {
     }
 
     fn request(&mut self, stream: u32) {
-        let bytes = length(&Empirical::request_length(), &mut self.request_lengths);
+        let request = length(&Empirical::request_length(), &mut self.request_lengths);
+        self.outstanding[stream as usize] = Some(Exchange { request, reply: None });
+        self.open(stream, request);
+    }
+
+    fn open(&mut self, stream: u32, bytes: u64) {
         let (opens, closes) = (true, false);
         let write = Write { stream, end: End::Opener, bytes, opens, closes };
         self.actions.push_back(Action::Write(write));
@@ -137,8 +154,13 @@ impl Web {
 
     /// Handles a request that has reached the server.
     fn on_request(&mut self, stream: u32) {
-        let bytes = length(&Empirical::reply_length(), &mut self.reply_lengths);
-        self.bytes += bytes;
+        let Some(exchange) = &mut self.outstanding[stream as usize] else { return };
+        let bytes = exchange.reply.unwrap_or_else(|| {
+            let bytes = length(&Empirical::reply_length(), &mut self.reply_lengths);
+            self.bytes += bytes;
+            bytes
+        });
+        exchange.reply = Some(bytes);
         let (opens, closes) = (false, true);
         let write = Write { stream, end: End::Acceptor, bytes, opens, closes };
         self.actions.push_back(Action::Write(write));
@@ -148,6 +170,7 @@ impl Web {
     /// a page.
     fn on_reply(&mut self, connection: u32) -> bool {
         self.counters.replies += 1;
+        self.outstanding[connection as usize] = None;
         let idle = match self.objects {
             None => {
                 let drawn = Empirical::connections_per_page().sample(&mut self.objects_per_page);
@@ -204,6 +227,12 @@ impl StreamApplication for Web {
                     self.last_page = Some(now);
                 }
             }
+        }
+    }
+
+    fn on_failure(&mut self, _now: Instant, stream: u32) {
+        if let Some(exchange) = self.outstanding[stream as usize] {
+            self.open(stream, exchange.request);
         }
     }
 

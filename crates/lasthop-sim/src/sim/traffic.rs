@@ -200,12 +200,12 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// Handles the abort of a connection, which ends its flow.
+    /// Handles the abort of a connection.
     #[cold]
     pub(super) fn on_failure(&mut self, connection: ConnectionId) {
-        let flow = self.connections[connection.index()].flow;
+        let Connection { flow, slot, .. } = self.connections[connection.index()];
         if let App::Streams(app) = &mut self.flows[flow.index()].app {
-            app.application.on_failure(self.now);
+            app.application.on_failure(self.now, slot);
             self.act(flow);
         }
     }

@@ -13,6 +13,8 @@ use std::sync::{Arc, OnceLock};
 
 /// Bytes that are written to the stack in one call.
 const CHUNK: usize = 1 << 16;
+/// Bytes that are allocated at once for arriving datagrams.
+const ARRIVALS: usize = 1 << 16;
 
 /// Configuration of one end.
 pub(super) struct Setup {
@@ -45,6 +47,8 @@ pub(super) struct Host {
     connection: Option<(ConnectionHandle, Connection)>,
     pub shared: Arc<Shared>,
     pub streams: Vec<Stream>,
+    /// Memory for arriving datagrams. The stack keeps slices of it until their data is read.
+    arrivals: BytesMut,
     /// Datagrams that the stack has already written, with their ECN field.
     ready: VecDeque<(Vec<u8>, Option<EcnCodepoint>)>,
     /// Origin of the stack's clock. Its value has no effect.
@@ -57,6 +61,8 @@ pub(super) struct Host {
     pub connected_at: Option<Instant>,
     /// Error with which the connection has ended.
     pub error: Option<u64>,
+    /// Whether the driver has yet to be woken because of the error.
+    is_ending: bool,
     pub probes: u64,
     pub timeouts: u64,
 }
@@ -96,6 +102,7 @@ impl Host {
             connection: None,
             shared,
             streams: vec![Stream::default(); streams],
+            arrivals: BytesMut::new(),
             ready: VecDeque::new(),
             origin: std::time::Instant::now(),
             send_buffer,
@@ -104,6 +111,7 @@ impl Host {
             opened_at: None,
             connected_at: None,
             error: None,
+            is_ending: false,
             probes: 0,
             timeouts: 0,
         }
@@ -206,8 +214,12 @@ impl Host {
         None
     }
 
-    /// Reads the deadline of the stack.
+    /// Reads the deadline of the stack. The end of the connection is due immediately.
     fn schedule(&mut self, now: Instant) {
+        if self.is_ending {
+            self.deadline = now;
+            return;
+        }
         let deadline = self.connection.as_mut().and_then(|(_, one)| one.poll_timeout());
         self.deadline = deadline.map_or(Instant::NEVER, |at| {
             let nanos = at.saturating_duration_since(self.origin).as_nanos();
@@ -220,7 +232,11 @@ impl Host {
         self.has_input = true;
         let (at, peer) = (self.at(now), address(!self.is_server()));
         let mut answer = Vec::new();
-        let bytes = BytesMut::from(datagram);
+        if self.arrivals.capacity() < datagram.len() {
+            self.arrivals.reserve(ARRIVALS);
+        }
+        self.arrivals.extend_from_slice(datagram);
+        let bytes = self.arrivals.split();
         match self.endpoint.handle(at, peer, None, ecn, bytes, &mut answer) {
             Some(DatagramEvent::ConnectionEvent(_, event)) => {
                 if let Some((_, connection)) = &mut self.connection {
@@ -270,6 +286,7 @@ impl Host {
         self.shared.close(false);
         self.timeouts += u64::from(self.probes > before);
         self.advance(now);
+        self.is_ending = false;
         // The deadline has passed even if nothing is to be sent.
         self.schedule(now);
         self.probes > before
@@ -286,7 +303,9 @@ impl Host {
         while let Some(event) = connection.poll() {
             match event {
                 Event::Connected => self.connected_at = Some(now),
-                Event::ConnectionLost { reason } => self.error = Some(code(&reason)),
+                Event::ConnectionLost { reason } => {
+                    (self.error, self.is_ending) = (Some(code(&reason)), true);
+                }
                 Event::Stream(StreamEvent::Opened { dir: Dir::Bi }) => {
                     while let Some(id) = connection.streams().accept(Dir::Bi) {
                         let index = id.index() as usize;

@@ -33,8 +33,9 @@ const THRESHOLD: Limits = Limits::range(3, 1_000_000_000);
 const TIME: Limits = Limits::range(1_000_000, 3_600_000_000_000);
 /// Server flight of a resumed session.
 const RESUMED_FLIGHT: usize = 150;
-/// Streams that a peer may open.
-const MOST_STREAMS: u32 = 10_000;
+/// Streams that a client may have open (RFC 9114, section 6.1: at least 100). The stack prepares all
+/// of them in advance, so that more would slow down the construction of connections.
+const MOST_STREAMS: u32 = 100;
 
 table! {
     /// QUIC (RFC 9000): a real protocol stack, quinn-proto, in simulated time.
@@ -187,6 +188,7 @@ impl QuicKeys {
             .flatten();
         config
             .max_concurrent_bidi_streams(MOST_STREAMS.into())
+            .max_concurrent_uni_streams(0u32.into())
             .max_idle_timeout(idle)
             .stream_receive_window(varint(self.stream_window.get()))
             .receive_window(
@@ -220,7 +222,7 @@ impl QuicKeys {
             (0x06, stream),
             (0x07, stream),
             (0x08, MOST_STREAMS.into()),
-            (0x09, 100),
+            (0x09, 0),
         ];
         let mut bytes = Vec::new();
         for (name, value) in parameters {

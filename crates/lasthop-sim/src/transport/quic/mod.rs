@@ -25,6 +25,8 @@ mod keys;
 mod law;
 mod ledger;
 mod null_crypto;
+#[cfg(test)]
+mod tests;
 
 pub use keys::{QuicKeys, QuicVariant, Resumption};
 
