@@ -238,7 +238,9 @@ def test_a_live_run_that_lost_its_recording_fails(
     def run(self: Session) -> Iterator[dict[str, object]]:
         record.write_bytes(b"lasthop recording 1")
         reason = f"--record: {os.strerror(28)}; the file ends there"
-        yield {"kind": "end", "code": 0, "notes": [reason]}
+        counts: dict[str, object] = {"directions": [], "round_trips": {}}
+        end = {"kind": "end", "time": 1.0, "code": 0, "programs": [], "metrics": []}
+        yield {**end, "summary": counts, "lateness": {"deliveries": 0}, "notes": [reason]}
 
     monkeypatch.setattr(Session, "run", run)
     program = ["--quiet", "--at", "client", "--", "true"]

@@ -1,6 +1,7 @@
 //! Live links: real packets pass through the link protocols of the simulator, driven by the wall clock.
 //!
 //! - [`network`]: the links of a scenario for real packets, sans-IO; [`link`]: a single link.
+//! - [`meter`]: delays, queueing and throughput; [`report`]: messages about a run with them.
 //! - [`recording`]: input and output of a live run as a file, and its replay in virtual time.
 //! - `linux`: hosts as network namespaces, TUN devices, programs and the wall clock.
 
@@ -9,9 +10,11 @@ mod connections;
 pub mod link;
 #[cfg(target_os = "linux")]
 pub mod linux;
+pub mod meter;
 pub mod network;
 pub mod recording;
 mod refusal;
+pub mod report;
 
 pub use connections::MOST_CONNECTIONS;
 pub use lasthop_sim::sim::ids::Side;

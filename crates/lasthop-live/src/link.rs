@@ -15,6 +15,7 @@
 //! not on the times at which the driver wakes.
 
 use super::connections::Connections;
+use super::meter::Sojourns;
 use lasthop_base::units::Instant;
 use lasthop_link::channel::{Airtime, Channel};
 use lasthop_link::interface::{Interface, Transmission, expose};
@@ -106,6 +107,8 @@ pub struct End {
     wake: Due,
     /// Service of each traffic class, if services share the link.
     classes: Vec<u8>,
+    /// Time of packets in the queue.
+    sojourns: Sojourns,
 }
 
 impl End {
@@ -126,6 +129,7 @@ impl End {
             service: Due::NEVER,
             wake: Due::NEVER,
             classes,
+            sojourns: Sojourns::default(),
         }
     }
 
@@ -171,11 +175,25 @@ impl End {
 
     /// Returns the number of packets in the queue, including the frame in transmission.
     pub fn length(&self, now: Instant) -> u64 {
-        let queued = match &self.interface.endpoint {
+        self.queued() + u64::from(self.interface.transmitter().is_busy(now))
+    }
+
+    /// Returns the number of packets in the queue.
+    fn queued(&self) -> u64 {
+        match &self.interface.endpoint {
             LinkEndpoint::Services(services) => services.queued(),
             _ => self.interface.queued() as u64,
-        };
-        queued + u64::from(self.interface.transmitter().is_busy(now))
+        }
+    }
+
+    /// Returns the time of packets in its queue.
+    pub fn sojourns(&self) -> &Sojourns {
+        &self.sojourns
+    }
+
+    /// Like [`Self::sojourns`], to start another interval of reports.
+    pub fn sojourns_mut(&mut self) -> &mut Sojourns {
+        &mut self.sojourns
     }
 
     /// Returns the service of a packet, from its traffic class.
@@ -188,10 +206,12 @@ impl End {
     fn offer(&mut self, now: Instant, packet: Bytes) -> bool {
         let service = self.service_of(&packet);
         let busy = self.interface.transmitter().is_busy(now);
-        match &mut self.interface.endpoint {
+        let is_queued = match &mut self.interface.endpoint {
             LinkEndpoint::Services(services) => services.offer(now, service, packet, busy),
             _ => self.interface.enqueue(now, packet),
-        }
+        };
+        self.sojourns.update(now, self.queued() as usize);
+        is_queued
     }
 
     /// Returns `true` if the queue has room for `packet` and another packet of the same size.
@@ -237,7 +257,8 @@ impl Link {
         &self.ends[side as usize]
     }
 
-    fn end_mut(&mut self, side: Side) -> &mut End {
+    /// Like [`Self::end`], mutable.
+    pub(crate) fn end_mut(&mut self, side: Side) -> &mut End {
         &mut self.ends[side as usize]
     }
 
@@ -451,6 +472,7 @@ impl Link {
             end.ring.push_back(OnAir { due, bytes, length: frame.bytes });
         }
         end.interface.endpoint.drop_events();
+        end.sojourns.update(now, end.queued() as usize);
         let next = end.interface.next_timeout();
         set(&mut end.service, next, deadlines);
     }

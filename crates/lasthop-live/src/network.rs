@@ -11,6 +11,7 @@
 //!   [`Network::drain_frames`].
 
 use super::link::{Delivery, End, FrameFate, Link, Outbox};
+use super::meter::LinkMeter;
 use super::refusal::{self, Refused};
 use lasthop_base::rng::Streams;
 use lasthop_base::schema::metrics::{ReportFor, metrics};
@@ -24,6 +25,7 @@ use lasthop_sim::scenario::{self, Layers, LinkProtocol, Scenario};
 use lasthop_sim::sim::deadlines::{Deadlines, MachineId};
 use lasthop_sim::sim::ids::Side;
 use lasthop_sim::sim::metrics::LoadMetrics;
+use std::net::Ipv4Addr;
 
 metrics! {
     /// Metrics of one direction of a live link.
@@ -37,10 +39,14 @@ metrics! {
     }
 }
 
+/// Maximum virtual time after the end of a run in which packets in transit are delivered.
+const IN_TRANSIT: Duration = Duration::from_secs(60);
+
 /// The links of a scenario.
 #[derive(Clone, Debug)]
 pub struct Network {
     links: Vec<Link>,
+    meters: Vec<LinkMeter>,
     mtus: Vec<u32>,
     /// One deadline per link.
     deadlines: Deadlines,
@@ -68,6 +74,7 @@ impl Network {
         }
         let mut network = Network {
             deadlines: Deadlines::new(links.len(), 0),
+            meters: vec![LinkMeter::default(); links.len()],
             links,
             mtus,
             outbox: Outbox::default(),
@@ -108,6 +115,7 @@ impl Network {
             self.refused += 1;
             return false;
         }
+        self.meters[link].directions[side as usize].on_offer(self.now, &packet);
         self.links[link].offer(self.now, side, packet, &mut self.deadlines, &mut self.outbox);
         self.schedule(link);
         true
@@ -140,7 +148,37 @@ impl Network {
 
     /// Returns the next delivered packet.
     pub fn poll_delivery(&mut self) -> Option<Delivery> {
-        self.outbox.deliveries.pop_front()
+        let delivery = self.outbox.deliveries.pop_front()?;
+        let direction = delivery.side.other() as usize;
+        self.meters[delivery.link].on_delivery(direction, delivery.at, &delivery.packet);
+        Some(delivery)
+    }
+
+    /// Returns the measurements of link `link`.
+    pub fn meter(&self, link: usize) -> &LinkMeter {
+        &self.meters[link]
+    }
+
+    /// Returns a link and its measurements, to start another interval of reports.
+    pub(crate) fn link_and_meter(&mut self, link: usize) -> (&mut Link, &mut LinkMeter) {
+        (&mut self.links[link], &mut self.meters[link])
+    }
+
+    /// Returns the number of packets that each direction will still deliver, if no further packet
+    /// arrives. The limit on the virtual time concerns protocols whose timers never stop.
+    pub fn in_transit(&self) -> Vec<[u64; 2]> {
+        let mut later = self.clone();
+        let end = self.now + IN_TRANSIT;
+        later.outbox.wants_frames = false;
+        while later.next_timeout() <= end {
+            later.advance(later.next_timeout());
+            later.outbox.deliveries.clear();
+        }
+        let delivered = |network: &Network, link: usize, side: Side| {
+            network.links[link].end(side.other()).counters().delivered
+        };
+        let more = |link, side| delivered(&later, link, side) - delivered(self, link, side);
+        (0..self.len()).map(|link| Side::BOTH.map(|side| more(link, side))).collect()
     }
 
     /// Returns the frames transmitted since the last call.
@@ -228,6 +266,11 @@ pub fn side_name(side: Side) -> &'static str {
         Side::Forward => "forward",
         Side::Reverse => "reverse",
     }
+}
+
+/// Returns the address of host number `index`, from 10.71.0.1 upwards.
+pub fn address(index: usize) -> Ipv4Addr {
+    Ipv4Addr::from_bits(Ipv4Addr::new(10, 71, 0, 1).to_bits() + index as u32)
 }
 
 /// Returns `true` if the bytes begin like an IP packet.

@@ -15,6 +15,7 @@
 use super::link::{Delivery, FrameFate};
 use super::network::Network;
 use super::refusal::Refused;
+use super::report::Reporter;
 use lasthop_base::rng::Streams;
 use lasthop_base::units::Instant;
 use lasthop_link::channel::Airtime;
@@ -343,6 +344,18 @@ fn header(line: &str, at: u64) -> Result<Header, RecordingError> {
 /// # Errors
 /// If the input is not a recording, or its links cannot be built.
 pub fn replay(input: impl BufRead) -> Result<Replayed, RecordingError> {
+    replay_with(input, &mut |_| {})
+}
+
+/// Like [`replay`]; `tell` receives the messages of a live run about the state of the links, with
+/// samples.
+///
+/// # Errors
+/// As for [`replay`].
+pub fn replay_with(
+    input: impl BufRead,
+    tell: &mut dyn FnMut(Value),
+) -> Result<Replayed, RecordingError> {
     let mut reader = Reader { input, at: 0, links: 0 };
     if reader.line(MAGIC.len() as u64)? != MAGIC.trim_end() {
         return reader.wrong("another first line", "lasthop recording 1");
@@ -357,7 +370,11 @@ pub fn replay(input: impl BufRead) -> Result<Replayed, RecordingError> {
     // Frames and deliveries are compared separately; their relative order in the file may differ.
     let mut queues = [Compared::default(), Compared::default()];
     let mut last = Instant::ZERO;
+    let mut reporter = Reporter::new(replayed.network.len(), true);
     while let Some(record) = reader.next()? {
+        if let Record::Arrival { at, .. } | Record::End(at) = record {
+            replayed.report(at, &mut reporter, &mut queues, tell);
+        }
         let network = &mut replayed.network;
         match record {
             Record::Arrival { at, link, side, packet } => {
@@ -387,6 +404,8 @@ pub fn replay(input: impl BufRead) -> Result<Replayed, RecordingError> {
         replayed.network.advance(last.max(replayed.network.now()));
         replayed.compare(&mut queues);
     }
+    let now = replayed.network.now();
+    reporter.last(now, &mut replayed.network, &replayed.scenario).into_iter().for_each(tell);
     for Compared { recorded, replayed: again } in &queues {
         let left = recorded.front().map(|output| format!("recorded only: {output:?}"));
         let more = again.front().filter(|_| replayed.is_complete);
@@ -404,6 +423,26 @@ struct Compared {
 }
 
 impl Replayed {
+    /// Sends the reports that are due before `until`, each at its own time.
+    fn report(
+        &mut self,
+        until: Instant,
+        reporter: &mut Reporter,
+        queues: &mut [Compared; 2],
+        tell: &mut dyn FnMut(Value),
+    ) {
+        while reporter.next() < until {
+            let at = reporter.next();
+            if at > self.network.now() {
+                self.network.advance(at);
+                self.compare(queues);
+            }
+            while let Some(message) = reporter.poll(at, &mut self.network, &self.scenario) {
+                tell(message);
+            }
+        }
+    }
+
     /// Compares the outputs so far.
     fn compare(&mut self, [deliveries, frames]: &mut [Compared; 2]) {
         while let Some(delivery) = self.network.poll_delivery() {

@@ -2,7 +2,9 @@
 
 use super::{Point, failed, refused};
 use lasthop::live::Network;
-use lasthop::live::recording::replay;
+use lasthop::live::network::address;
+use lasthop::live::recording::replay_with;
+use lasthop::live::report::summary;
 use lasthop::rng::Streams;
 use lasthop::schema::open_regular;
 use pyo3::exceptions::PyOSError;
@@ -40,20 +42,37 @@ pub fn live_process(py: Python<'_>, role: &str, files: [i32; 3]) -> i32 {
     }
 }
 
-/// Replays a recording in virtual time. Returns the result as JSON text.
+/// Replays a recording in virtual time. Returns the result as JSON text: `messages` are those of a
+/// live run, if requested.
 #[pyfunction]
-pub fn live_replay(py: Python<'_>, path: &str) -> PyResult<String> {
+#[pyo3(signature = (path, messages=false))]
+pub fn live_replay(py: Python<'_>, path: &str, messages: bool) -> PyResult<String> {
     let file = open_regular(Path::new(path)).map_err(|error| {
         PyOSError::new_err((error.raw_os_error(), error.to_string(), path.to_owned()))
     })?;
+    let mut told = Vec::new();
     let replayed = py
-        .detach(|| replay(BufReader::new(file)))
+        .detach(|| {
+            replay_with(BufReader::new(file), &mut |message| {
+                if messages {
+                    told.push(message);
+                }
+            })
+        })
         .map_err(|error| failed(format!("{path}: {error}")))?;
     let mut metrics = Vec::new();
     replayed.network.metrics(&replayed.scenario, &mut |entity, metric, value| {
         metrics.push(json!([format!("{entity}.{metric}"), value.is_finite().then_some(value)]));
     });
+    let names = replayed.scenario.hosts().into_iter().enumerate();
+    let hosts = names.map(|(index, name)| (name.to_owned(), address(index).to_string().into()));
+    let hosts: serde_json::Map<_, _> = hosts.collect();
+    let summary = messages.then(|| summary(&replayed.network, &replayed.scenario));
     Ok(json!({
+        "hosts": hosts,
+        "scenario": messages.then(|| replayed.scenario.to_json()),
+        "messages": told,
+        "summary": summary,
         "time": replayed.network.now().as_secs_f64(),
         "arrivals": replayed.arrivals,
         "same": replayed.same,

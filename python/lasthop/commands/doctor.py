@@ -16,8 +16,8 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from lasthop.commands.codes import DONE
-from lasthop.commands.common import print_line
+from lasthop.commands.codes import DONE, FAILURE
+from lasthop.commands.common import note, print_line
 from lasthop.commands.values import TableOrJson
 from lasthop.showing import terminal
 
@@ -121,6 +121,17 @@ def _live_run() -> str:
     except LiveError as error:
         return str(error)
     return "" if codes == [0] else f"`true` ended with {codes}"
+
+
+def live_doctor() -> int:
+    """Prints the requirements of live links, with the remedy for each that is not met."""
+    found = _live()
+    for one in found:
+        note(
+            f"{'ok' if one.present else 'missing'}: {one.part}"
+            + (f": {one.detail}" if one.detail else "")
+        )
+    return DONE if all(one.present for one in found) else FAILURE
 
 
 def doctor(

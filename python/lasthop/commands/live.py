@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import shlex
-import signal
+import sys
 import tomllib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +19,7 @@ from typer._click import Context
 from typer.core import TyperCommand
 
 from lasthop import _lasthop
-from lasthop.commands.codes import DONE, FAILURE, INTERRUPTED
+from lasthop.commands.codes import DONE, FAILURE
 from lasthop.commands.common import (
     Changes,
     Seed,
@@ -29,9 +30,11 @@ from lasthop.commands.common import (
     print_line,
     write,
 )
-from lasthop.commands.values import BadInput, as_path
-from lasthop.running.live.session import LiveError, Program, Session, client, with_flow
-from lasthop.running.live.words import second, summary
+from lasthop.commands.live_run import Results, Runs
+from lasthop.commands.values import BadInput, as_path, seconds
+from lasthop.running.live.expect import parse
+from lasthop.running.live.repeated import read_summaries
+from lasthop.running.live.session import Program, Session, client, with_flow
 from lasthop.scenarios import profiles
 from lasthop.scenarios.arguments import unknown
 from lasthop.scenarios.files import LARGEST_TEXT, read_bytes
@@ -153,6 +156,43 @@ def live(
             help="Write the packets at both ends of each link as pcapng for Wireshark.",
         ),
     ] = None,
+    timeout: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="End each run after this time, with exit code 124."),
+    ] = None,
+    expect: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CONDITION",
+            help="Condition on the results, such as 'delay_p95 < 200 ms' or 'exit = 0'; exit code "
+            "5 if it is not met. Repeatable.",
+        ),
+    ] = None,
+    repeat: Annotated[
+        int,
+        typer.Option(
+            min=1, metavar="N", help="Run the programs N times, with replications K to K + N - 1."
+        ),
+    ] = 1,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(
+            parser=as_path,
+            metavar="FILE",
+            help="File of --json: print paired differences from its runs with the same seed and "
+            "replication.",
+        ),
+    ] = None,
+    junit: Annotated[
+        Path | None,
+        typer.Option(parser=as_path, metavar="FILE", help="Write JUnit XML for CI services."),
+    ] = None,
+    doctor: Annotated[
+        bool,
+        typer.Option(
+            "--doctor", help="Check whether this machine permits live links; run no program."
+        ),
+    ] = False,
     page: Annotated[
         bool, typer.Option("--page", help="Show the links in the browser, on 127.0.0.1.")
     ] = False,
@@ -170,7 +210,24 @@ def live(
     ] = 4,
     out: Annotated[
         Path | None,
-        typer.Option(parser=as_path, metavar="FILE", help="Write all results as JSON at the end."),
+        typer.Option(parser=as_path, metavar="FILE", help="Write all metrics as JSON at the end."),
+    ] = None,
+    lines: Annotated[
+        Path | None,
+        typer.Option(
+            "--json",
+            parser=as_path,
+            metavar="FILE",
+            help="Write a line of JSON every second, and a summary at the end.",
+        ),
+    ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            parser=as_path,
+            metavar="FILE",
+            help="Write an HTML report with a timeline; also with --replay.",
+        ),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only errors.")] = False,
 ) -> int:
@@ -180,6 +237,10 @@ def live(
     simulation. Linux only; requires no root if the kernel permits user namespaces.
     """
     words = context.meta.get(PROGRAMS, [])
+    if doctor:
+        from lasthop.commands.doctor import live_doctor
+
+        return live_doctor()
     if profile is not None:
         if file is not None:
             raise BadInput("cannot use `--profile` with a scenario file")
@@ -188,7 +249,7 @@ def live(
     if replay is not None:
         if file is not None or words:
             raise BadInput("cannot use `--replay` with a scenario or a program")
-        return _replay(replay, quiet=quiet)
+        return _replay(replay, report=report, quiet=quiet)
     if file is None:
         raise BadInput("missing `FILE`: expected a scenario file, or `--replay FILE`")
     scenario = _load(file, changes)
@@ -207,6 +268,7 @@ def live(
         outside=outside,
         record=record,
         pcap=pcap,
+        samples=report is not None,
     )
     hosts = {host for link in tables.get("link", {}).values() for host in link["between"]}
     for option, host in [("--outside", outside), *(("--at", one.host) for one in session.programs)]:
@@ -214,11 +276,42 @@ def live(
             raise BadInput(unknown("host", host, sorted(hosts), option))
     if not session.programs:
         raise BadInput("missing `COMMAND`: expected `-- COMMAND` or `--at HOST -- COMMAND`")
+    with options():
+        expectations = [parse(text, tables["link"]) for text in expect or []]
+        earlier = None if baseline is None else _earlier(baseline)
+    for option, path in (("--record", record), ("--pcap", pcap)):
+        if repeat > 1 and path is not None:
+            raise BadInput(
+                f"cannot use `{option}` with `--repeat`: each run would overwrite `{path}`"
+            )
+    results = Results(
+        tables,
+        command=shlex.join(["lasthop", *sys.argv[1:]]),
+        out=out,
+        lines=lines,
+        report=report,
+        junit=junit,
+        baseline=earlier,
+        page=_page(tables) if page else None,
+        quiet=quiet,
+    )
+    runs = Runs(
+        lambda number: replace(session, replication=number),
+        results,
+        range(replication, replication + repeat),
+        expectations=expectations,
+        timeout=seconds("--timeout", timeout),
+    )
+    return runs.run()
+
+
+def _earlier(path: Path) -> list[dict[str, Any]]:
+    """Reads the runs of `--baseline`."""
     try:
-        return _watch(session, _page(tables) if page else None, out=out, quiet=quiet)
-    except LiveError as error:
-        note(f"lasthop: {error}")
-        return FAILURE
+        return read_summaries(path)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not a text file"
+        raise BadInput(f"cannot read `{path}`: {reason}") from None
 
 
 def _load(file: Path, changes: list[str] | None) -> Scenario:
@@ -252,62 +345,6 @@ def _page(tables: Mapping[str, Any]) -> Page:
     return page
 
 
-def _watch(session: Session, page: Page | None, *, out: Path | None, quiet: bool) -> int:
-    """Follows a run to its end; the first Ctrl-C ends the programs, the second one the run."""
-    interrupts = 0
-
-    def interrupted(_number: int, _frame: Any) -> None:
-        nonlocal interrupts
-        interrupts += 1
-        if interrupts > 1:
-            session.stop()
-
-    code, last, before = INTERRUPTED, None, None
-    previous = signal.getsignal(signal.SIGINT)
-    if previous is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, interrupted)
-    try:
-        with contextlib.closing(session.run()) as messages:
-            for message in messages:
-                if page is not None:
-                    page.tell(message)
-                if message["kind"] == "tick":
-                    if not quiet:
-                        note(second(message, before))
-                    before = message
-                elif message["kind"] == "end":
-                    code, last = int(message["code"]), message
-                    if _keep_partial(session, message):
-                        code = FAILURE
-    finally:
-        signal.signal(signal.SIGINT, previous)
-    if last is not None:
-        if not quiet:
-            note(summary(last))
-        if out is not None:
-            last["metrics"] = dict(last["metrics"])
-            write(out, json.dumps(last, indent=1) + "\n")
-    return code
-
-
-def _keep_partial(session: Session, end: Mapping[str, Any]) -> bool:
-    """Renames incomplete output files to FILE.partial; returns `True` if any exist."""
-    found = False
-    for option, path in (("--record", session.record), ("--pcap", session.pcap)):
-        reason = next((text for text in end["notes"] if text.startswith(f"{option}: ")), None)
-        if path is None or reason is None:
-            continue
-        found = True
-        kept = ""
-        if path.is_file() and not path.is_symlink():
-            partial = path.with_name(f"{path.name}.partial")
-            with contextlib.suppress(OSError):
-                path.replace(partial)
-                kept = f" in {partial}"
-        note(f"lasthop: {option} {path}: {reason.removeprefix(f'{option}: ')}{kept}")
-    return found
-
-
 def _compare(
     scenario: Scenario, count: int, *, seed: int | None, jobs: int, out: Path | None, quiet: bool
 ) -> int:
@@ -335,9 +372,17 @@ def _compare(
     return FAILURE if failures else DONE
 
 
-def _replay(path: Path, *, quiet: bool) -> int:
+def _replay(path: Path, *, report: Path | None, quiet: bool) -> int:
     """Replays a recording and compares the outputs."""
-    result = json.loads(_lasthop.live_replay(str(path)))
+    if report is None:
+        result = json.loads(_lasthop.live_replay(str(path)))
+    else:
+        from lasthop.running.live.recording import outcome_of
+        from lasthop.showing.live_report import page
+
+        result, outcome, tables = outcome_of(path)
+        command = shlex.join(["lasthop", *sys.argv[1:]])
+        write(report, page(tables, [outcome], [outcome.summary()], command=command))
     if not result["complete"]:
         note(f"lasthop: {path}: truncated recording; the first {result['same']} outputs are equal")
         return FAILURE

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lasthop.commands.codes import DONE, INTERRUPTED
-from lasthop.commands.common import Changes, Jobs, load, print_line, running
+from lasthop.commands.common import Changes, Jobs, load, note, print_line, running
 from lasthop.commands.values import as_path, as_picture, seconds, with_options
+from lasthop.running.live.recording import is_recording
 from lasthop.running.replications import run
 from lasthop.running.tracing import trace
-from lasthop.scenarios.arguments import ArgumentError, invalid
+from lasthop.scenarios.arguments import ArgumentError, invalid, unknown
 from lasthop.scenarios.files import open_regular
 from lasthop.showing import figures
 from lasthop.showing.figures import KINDS, OF_TRACES, PlotError
@@ -50,7 +51,7 @@ def plot(
             parser=as_path,
             metavar="SOURCE",
             help="Scenario file (which is run), Parquet or CSV file, or folder written by "
-            "run --out, run --store or trace.",
+            "run --out, run --store or trace, or recording of a live run.",
         ),
     ],
     *,
@@ -142,6 +143,8 @@ def plot(
     from lasthop.showing.figures.style import save
 
     times = [seconds("--from", start), seconds("--to", end)]
+    if is_recording(source):
+        return _recording(source, link, out, size=size.value, title=title)
     data: Any = source
     complete = True
     with _named():
@@ -191,6 +194,28 @@ def plot(
     for path in save(figure, out.with_suffix(""), out.suffix.lower().lstrip(".")):
         print_line(str(path))
     return DONE if complete else INTERRUPTED
+
+
+def _recording(source: Path, link: str | None, out: Path, *, size: str, title: str | None) -> int:
+    """Draws the timeline of each link of a recording, or of one link."""
+    from lasthop.running.live.recording import outcome_of
+    from lasthop.showing.figures.style import save
+    from lasthop.showing.live_timeline import draw, timelines
+
+    result, outcome, tables = outcome_of(source)
+    if link is not None and link not in tables["link"]:
+        raise PlotError(unknown("link", link, tables["link"], "--link"))
+    drawn = [one for one in timelines(tables["link"], outcome) if link in (None, one["name"])]
+    for one in drawn:
+        name = (
+            out.with_suffix("") if len(drawn) == 1 else out.with_name(f"{out.stem}-{one['name']}")
+        )
+        figure = draw(one, size=size, title=title)
+        for path in save(figure, name, out.suffix.lower().lstrip(".")):
+            print_line(str(path))
+    if not result["complete"]:
+        note(f"lasthop: {source}: truncated recording; the figure ends at {result['time']:.3f} s")
+    return DONE
 
 
 @contextlib.contextmanager

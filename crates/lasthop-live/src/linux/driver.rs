@@ -217,6 +217,11 @@ impl Driver {
         }
     }
 
+    /// Returns the links, for reports of an interval.
+    pub fn network(&mut self) -> &mut Network {
+        &mut self.network
+    }
+
     /// Returns the state of the links.
     pub fn watching(&self) -> Watch<'_> {
         Watch {

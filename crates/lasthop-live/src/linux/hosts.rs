@@ -14,6 +14,7 @@
 
 use super::netlink::{LOOPBACK, Netlink};
 use super::{Context, Fault, sys};
+use crate::network::address;
 use lasthop_sim::scenario::{Routes, Scenario};
 use lasthop_sim::sim::ids::Side;
 use rustix::net::netdevice::name_to_index;
@@ -49,11 +50,6 @@ pub struct Port {
     pub side: Side,
     /// The device.
     pub device: OwnedFd,
-}
-
-/// Returns the address of host number `index`, from 10.71.0.1 upwards.
-pub fn address(index: usize) -> Ipv4Addr {
-    Ipv4Addr::from_bits(Ipv4Addr::new(10, 71, 0, 1).to_bits() + index as u32)
 }
 
 /// Returns the name of a link's device: the name of the link if the kernel accepts it.

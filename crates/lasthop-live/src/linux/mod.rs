@@ -23,15 +23,14 @@ mod programs;
 mod sys;
 
 use super::capture::Capture;
-use super::network::{Network, round_trip, side_name};
+use super::network::{Network, round_trip};
 use super::recording::{Header, Recorder};
 use super::refusal::Refused;
+use super::report::{Reporter, summary};
 use driver::{Driver, Files, say};
 use hdrhistogram::Histogram;
 use lasthop_base::rng::Streams;
-use lasthop_link::link::Endpoint;
 use lasthop_sim::scenario::Scenario;
-use lasthop_sim::sim::ids::Side;
 use programs::{Order, Program, reap};
 use rustix::process::{Signal, WaitOptions};
 use rustix::thread::{CapabilitySet, UnshareFlags};
@@ -50,9 +49,6 @@ const SETTLE: Duration = Duration::from_secs(2);
 
 /// Interval between checks whether they listen.
 const LOOK: Duration = Duration::from_millis(20);
-
-/// Interval between reports of the state of the links.
-const TICK: Duration = Duration::from_secs(1);
 
 /// Error of a live run: an error of the system, or a message of the driver.
 #[derive(Debug, thiserror::Error)]
@@ -110,6 +106,8 @@ struct Request {
     outside: Option<String>,
     record: Option<String>,
     pcap: Option<String>,
+    /// Whether the state of the links is sampled.
+    has_samples: bool,
     /// Command that starts the driver, with its arguments.
     interpreter: Vec<String>,
 }
@@ -147,6 +145,7 @@ impl Request {
             outside: text(&value["outside"]),
             record: text(&value["record"]),
             pcap: text(&value["pcap"]),
+            has_samples: value["samples"] == true,
             interpreter: texts(&value["interpreter"]).ok_or_else(|| wrong("interpreter"))?,
         })
     }
@@ -332,7 +331,7 @@ fn try_drive(
         driver: Driver::new(network, ports, files)?,
         programs: Vec::new(),
         status,
-        reported_at: Instant::now(),
+        reporter: Reporter::new(mtus.len(), request.has_samples),
         watches_control: true,
         is_confined: request.outside.is_some(),
         scenario,
@@ -386,7 +385,7 @@ struct Run<'a> {
     driver: Driver,
     programs: Vec<Program>,
     status: &'a mut File,
-    reported_at: Instant,
+    reporter: Reporter,
     watches_control: bool,
     /// Whether one of the hosts is the machine itself, so that capabilities are dropped.
     is_confined: bool,
@@ -473,42 +472,22 @@ impl Run<'_> {
                 self.driver.forget(&program.ended);
             }
         }
-        if self.reported_at.elapsed() >= TICK {
-            self.reported_at += TICK;
+        let now = self.driver.now();
+        if self.reporter.next() <= now {
             reap(&mut self.programs).context("programs")?;
-            let line = self.tick();
+        }
+        while let Some(line) = self.reporter.poll(now, self.driver.network(), self.scenario) {
             say(self.status, &line);
         }
         Ok(())
     }
 
-    /// Returns the state of the links for a line per second: counters since the start.
-    fn tick(&self) -> Value {
-        let Watch { network, .. } = self.driver.watching();
-        let now = self.driver.now();
-        let direction = |link: usize, side: Side| {
-            let (sender, receiver) =
-                (network.links()[link].end(side), network.links()[link].end(side.other()));
-            let (counters, up) = (sender.counters(), receiver.counters());
-            json!({
-                "link": self.scenario.links[link].name,
-                "direction": side_name(side),
-                "queue": sender.length(now),
-                "frames": counters.queue.frames_sent,
-                "lost": counters.queue.frames_lost,
-                "drops": counters.queue.drops,
-                "retransmissions": sender.interface().endpoint.counters().retransmissions,
-                "delivered": up.delivered,
-                "delivered_bytes": up.delivered_bytes,
-            })
-        };
-        let links =
-            (0..network.len()).flat_map(|link| Side::BOTH.map(|side| direction(link, side)));
-        json!({"kind": "tick", "time": now.as_secs_f64(), "links": links.collect::<Vec<_>>()})
-    }
-
     /// Reports the result of the run.
     fn report(&mut self, code: i32, overflows: u64) {
+        let now = self.driver.now();
+        for line in self.reporter.last(now, self.driver.network(), self.scenario) {
+            say(self.status, &line);
+        }
         let Watch { network, lateness, arrivals, deliveries, rejected_by_kernel, processor } =
             self.driver.watching();
         let mut metrics = Vec::new();
@@ -548,10 +527,15 @@ impl Run<'_> {
         for (option, error) in self.driver.lost() {
             notes.push(format!("{option}: {error}; the file ends there"));
         }
+        let programs = self.programs.iter().map(|Program { order, code, .. }| {
+            json!({"host": order.host, "argv": order.argv, "code": code})
+        });
         let line = json!({
             "kind": "end",
             "code": code,
             "time": network.now().as_secs_f64(),
+            "programs": programs.collect::<Vec<_>>(),
+            "summary": summary(network, self.scenario),
             "metrics": metrics,
             "lateness": {
                 "deliveries": deliveries,

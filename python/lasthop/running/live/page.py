@@ -49,6 +49,7 @@ class Page:
             "end": None,
         }
         self._ticks: list[Mapping[str, Any]] = []
+        self._run = 0
         listening = listen(port)
         port = listening.getsockname()[1]
         token = new_token()
@@ -63,9 +64,22 @@ class Page:
     def tell(self, message: Mapping[str, Any]) -> None:
         """Processes a message of the run."""
         if message["kind"] == "tick" and len(self._ticks) < MOST_TICKS:
-            self._ticks.append({"time": message["time"], "links": message["links"]})
+            links = [
+                {name: value for name, value in one.items() if name != "conversations"}
+                for one in message["links"]
+            ]
+            self._ticks.append({"time": message["time"], "links": links})
         elif message["kind"] == "end":
-            self._state["end"] = {"time": message["time"], "code": message["code"]}
+            programs = [{**one, "argv": " ".join(one["argv"])} for one in message["programs"]]
+            self._state["end"] = {
+                "time": message["time"],
+                "code": message["code"],
+                "programs": programs,
+            }
+        elif message["kind"] == "start":
+            # Another run of several: its clock starts again.
+            self._run += 1
+            self._ticks, self._state["end"] = [], None
 
     def _application(self, port: int, token: str) -> Guard:
         for suffix in (".js", ".mjs"):
@@ -82,7 +96,8 @@ class Page:
             except (ValueError, KeyError, TypeError):
                 error = "invalid value for `since`: expected a number of seconds"
                 return JSONResponse({"error": error}, 422)
-            return JSONResponse({**self._state, "ticks": self._ticks[max(since, 0) :]})
+            ticks = self._ticks[max(since, 0) :]
+            return JSONResponse({**self._state, "run": self._run, "ticks": ticks})
 
         routes = [
             Route("/", index),

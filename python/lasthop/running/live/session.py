@@ -92,7 +92,9 @@ class Session:
         outside: Host that is this machine itself.
         record: File for arriving packets and their outcomes.
         pcap: File for the packets at both ends of each link.
+        samples: Whether the state of the links is reported every 0.1 s, too.
         output: File descriptor for the programs' output; default: inherited.
+        seed_used: The seed, after the start.
     """
 
     scenario: Scenario
@@ -104,7 +106,9 @@ class Session:
     outside: str | None = None
     record: Path | None = None
     pcap: Path | None = None
+    samples: bool = False
     output: int | None = None
+    seed_used: int | None = None
     _process: subprocess.Popen[bytes] | None = None
     _control: int | None = None
 
@@ -116,10 +120,11 @@ class Session:
         """
         point = point_of(self.scenario)
         _lasthop.live_check(point, self.mtu)
+        self.seed_used = point.seed if self.seed is None else self.seed
         return {
             "scenario": json.loads(point.to_json()),
             "base": str(Path(self.scenario.base).resolve()),
-            "seed": point.seed if self.seed is None else self.seed,
+            "seed": self.seed_used,
             "replication": self.replication,
             "mtu": self.mtu,
             "programs": [{"host": one.host, "argv": list(one.argv)} for one in self.programs],
@@ -127,10 +132,13 @@ class Session:
             "outside": self.outside,
             "record": None if self.record is None else str(self.record.resolve()),
             "pcap": None if self.pcap is None else str(self.pcap.resolve()),
+            "samples": self.samples,
         }
 
     def run(self) -> Generator[dict[str, Any]]:
         """Starts the run and yields its messages: `start`, `tick` every second, `end`.
+
+        With `samples`, also `sample` every 0.1 s.
 
         Raises:
             LiveError: If the system does not permit it, or the driver was killed.
@@ -183,6 +191,6 @@ class Session:
 
     def stop(self) -> None:
         """Ends all programs and the run."""
-        if self._control is not None:
-            os.close(self._control)
-            self._control = None
+        control, self._control = self._control, None
+        if control is not None:
+            os.close(control)

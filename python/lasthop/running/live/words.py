@@ -7,6 +7,9 @@ from typing import Any
 
 __all__ = ["rate", "second", "summary"]
 
+# Length of the command line of a program in the summary.
+LONGEST = 60
+
 # Number of directions in the line of a second, the busiest first.
 SHOWN = 4
 
@@ -48,6 +51,12 @@ def second(tick: Mapping[str, Any], before: Mapping[str, Any] | None) -> str:
     return f"{tick['time']:6.1f} s  {shown}{more}"
 
 
+def shortened(text: str) -> str:
+    """Returns a command line in one line of limited length."""
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
+
+
 def _key(one: Mapping[str, Any]) -> tuple[str, str]:
     return one["link"], one["direction"]
 
@@ -56,6 +65,13 @@ def summary(end: Mapping[str, Any]) -> str:
     """Returns the summary of a run: a line per direction, lateness, warnings."""
     metrics = dict(end["metrics"])
     lines = [f"{end['time']:.3f} s"]
+    for one in end["programs"]:
+        code = "killed" if one["code"] is None else f"exit code {one['code']}"
+        lines.append(f"  {one['host']}: {shortened(' '.join(one['argv']))}: {code}")
+    delays = {
+        f"link.{one['link']}.{one['direction']}": one["delay"]
+        for one in end["summary"]["directions"]
+    }
     directions = [
         name.removesuffix(".frames_sent") for name in metrics if name.endswith(".frames_sent")
     ]
@@ -71,6 +87,11 @@ def summary(end: Mapping[str, Any]) -> str:
             f"{of['retransmissions']:.0f} retransmitted; {of['queue_drops']:.0f} dropped by the "
             "queue"
         )
+        if part := delays.get(name):
+            lines[-1] += (
+                f"; delay {part['p50_s'] * 1e3:.1f} ms, 95 % {part['p95_s'] * 1e3:.1f} ms, "
+                f"maximum {part['max_s'] * 1e3:.1f} ms"
+            )
     late = end["lateness"]
     if late["deliveries"]:
         lines.append(

@@ -11,6 +11,8 @@ const PERIOD = 1000;
 const PANELS = [
   ["Goodput (Mbps)", (now, before, seconds) => ((now.delivered_bytes - before.delivered_bytes) * 8) / seconds / 1e6],
   ["Queue (packets)", (now) => now.queue],
+  ["One-way delay, 95 % (ms)", (now) => (now.delay ? now.delay.p95_s * 1e3 : null)],
+  ["Time in the queue, 95 % (ms)", (now) => (now.queueing ? now.queueing.p95_s * 1e3 : null)],
   ["Frame loss (%)", (now, before) => (now.frames > before.frames ? (100 * (now.lost - before.lost)) / (now.frames - before.frames) : 0)],
   ["Retransmissions (1/s)", (now, before, seconds) => (now.retransmissions - before.retransmissions) / seconds],
 ];
@@ -60,7 +62,8 @@ const Link = ({ name, between, ticks }) => html`<section>
 
 function draw(state, trouble) {
   const end = state.end;
-  const words = trouble || (end ? `ended after ${end.time.toFixed(1)} s with exit code ${end.code}` : "running");
+  const codes = end ? end.programs.map((one) => `${one.host}: ${one.argv} – ${one.code ?? "killed"}`).join("; ") : "";
+  const words = trouble || (end ? `ended after ${end.time.toFixed(1)} s; exit codes: ${codes}` : "running");
   render(
     html`<header><h1>${state.name}</h1><span class="soft" role="status">${words}</span></header>
       <main>${state.links.map((link) => html`<${Link} key=${link.name} ...${link} ticks=${state.ticks} />`)}</main>`,
@@ -75,6 +78,11 @@ async function follow() {
     // Only fetch new seconds.
     const since = known ? known.ticks.length : 0;
     const more = await ask("state", { since });
+    if (known && more.run !== known.run) {
+      known = null;
+      setTimeout(follow, 0);
+      return;
+    }
     known = { ...more, ticks: [...(known ? known.ticks : []), ...more.ticks] };
     draw(known, null);
   } catch (error) {
@@ -82,7 +90,8 @@ async function follow() {
     else document.getElementById("app").textContent = `${error.message}`;
     return;
   }
-  if (!known.end) setTimeout(follow, PERIOD);
+  // Another run may follow.
+  setTimeout(follow, known.end ? 3 * PERIOD : PERIOD);
 }
 
 document.getElementById("app").replaceChildren();
