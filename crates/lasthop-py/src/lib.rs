@@ -49,6 +49,17 @@ impl Document {
         Scenario::from_toml(text, Path::new(base)).map(Self).map_err(refused)
     }
 
+    /// Parses the contents of a file: TOML, or JSON if its name ends in `.json`. `defaults` is JSON
+    /// text of tables whose keys complete the document.
+    #[staticmethod]
+    #[pyo3(signature = (text, file, defaults=None))]
+    fn from_file_text(text: &str, file: PathBuf, defaults: Option<&str>) -> PyResult<Self> {
+        let defaults: serde_json::Value = defaults
+            .map_or(Ok(serde_json::Value::Null), serde_json::from_str)
+            .map_err(|error| PyValueError::new_err(error.to_string()))?;
+        Scenario::from_file_text(text, &file, &defaults).map(Self).map_err(refused)
+    }
+
     /// Parses a document as JSON text.
     #[staticmethod]
     fn from_json(text: &str, base: &str) -> PyResult<Self> {
@@ -60,6 +71,17 @@ impl Document {
         let mut document = self.0.clone();
         document.set(key, text).map_err(refused)?;
         Ok(Self(document))
+    }
+
+    /// Notes on former names of keys.
+    #[getter]
+    fn notes(&self) -> Vec<String> {
+        self.0.notes().to_vec()
+    }
+
+    /// Returns the place of a key in its file as `FILE:LINE`, or `None`.
+    fn place(&self, key: &str) -> Option<String> {
+        self.0.place(key)
     }
 
     /// Returns the document as JSON text.

@@ -1,6 +1,6 @@
 //! Live links: processes started by the command line, and recordings.
 
-use super::{Point, failed, refused};
+use super::{Document, Point, failed, refused};
 use lasthop::live::Network;
 use lasthop::live::network::address;
 use lasthop::live::recording::replay_with;
@@ -13,12 +13,19 @@ use serde_json::json;
 use std::io::BufReader;
 use std::path::Path;
 
-/// Rejects a scenario with a part that is unsupported with real packets; the error names its key.
+/// Rejects a point of a document with a part that is unsupported with real packets; the error names
+/// its key and place.
 #[pyfunction]
-#[pyo3(signature = (point, mtu=None))]
-pub fn live_check(point: &Point, mtu: Option<u32>) -> PyResult<()> {
+#[pyo3(signature = (document, point, mtu=None))]
+pub fn live_check(document: &Document, point: &Point, mtu: Option<u32>) -> PyResult<()> {
     let streams = Streams { seed: 0, replication: 0 };
-    Network::new(&point.scenario, streams, mtu).map(|_| ()).map_err(refused)
+    Network::new(&point.scenario, streams, mtu).map(|_| ()).map_err(|error| {
+        let is_option = error.key.starts_with("--");
+        match document.0.place(&error.key).filter(|_| !is_option) {
+            Some(place) => refused(format!("{place}: {error}")),
+            None => refused(error),
+        }
+    })
 }
 
 /// Runs the launcher or the driver of a live run. `files` are the descriptors that the parent has

@@ -11,6 +11,7 @@ import importlib
 import os
 import re
 import sys
+import warnings
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -244,6 +245,7 @@ def _top(
 
 def run_command(arguments: list[str] | None = None) -> int:
     """Runs a command and returns its exit code; reports a failure in one line on standard error."""
+    _shorten_warnings()
     try:
         # Commands return their exit code; typer returns the code of `typer.Exit`.
         code: int = app(arguments, prog_name="lasthop", standalone_mode=False) or DONE
@@ -271,6 +273,19 @@ def run_command(arguments: list[str] | None = None) -> int:
             raise
         return _fail(str(error), FAILURE)
     return code
+
+
+def _shorten_warnings() -> None:
+    """Prints warnings for users, such as those on former names of keys, as messages."""
+    default = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        if issubclass(category, FutureWarning):
+            sys.stderr.write(f"lasthop: {printable(str(message))}\n")
+        else:
+            default(message, category, *place, **more)
+
+    warnings.showwarning = show
 
 
 def _is_of_polars(error: Exception) -> bool:

@@ -184,6 +184,11 @@ def load(file: Path, changes: list[str] | None) -> Scenario:
         scenario = Scenario.from_file(scenario_file(file))
     except OSError as error:
         raise BadInput(f"cannot read `{file}`: {error.strerror or error}") from None
+    return changed(scenario, changes)
+
+
+def changed(scenario: Scenario, changes: list[str] | None) -> Scenario:
+    """Returns a scenario with the changes of `--set`."""
     for change in changes or []:
         key, value = key_and_value(change)
         scenario = scenario.with_({key: value})

@@ -23,6 +23,7 @@ from lasthop.commands.codes import DONE, FAILURE
 from lasthop.commands.common import (
     Changes,
     Seed,
+    changed,
     key_and_value,
     load,
     note,
@@ -327,8 +328,7 @@ def _load(file: Path, changes: list[str] | None) -> Scenario:
     if added is None:
         scenario = load(file, changes)
     else:
-        scenario = Scenario(added, base=file.parent)
-        scenario = scenario.with_(dict(key_and_value(change) for change in changes or []))
+        scenario = changed(Scenario.from_file(file, defaults=added), changes)
     scenario.points()  # validates the scenario before its tables are used
     return scenario
 

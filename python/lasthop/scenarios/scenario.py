@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import sys
+import warnings
 from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
 from pathlib import Path
@@ -45,9 +47,12 @@ class Scenario:
                 "expected tables, lists, text, finite numbers, true or false"
             ) from None
         self._document = _lasthop.Document.from_json(text, self._base)
+        _warn(self._document.notes)
 
     @classmethod
-    def _of(cls, document: _lasthop.Document, base: str) -> Scenario:
+    def _of(cls, document: _lasthop.Document, base: str, known: int = 0) -> Scenario:
+        """Creates a scenario from its document, of whose notes the first `known` were shown."""
+        _warn(document.notes[known:])
         scenario = cls.__new__(cls)
         scenario._document = document
         scenario._base = base
@@ -68,24 +73,27 @@ class Scenario:
         return cls._of(_lasthop.Document.from_toml(text, str(base)), str(base))
 
     @classmethod
-    def from_file(cls, path: str | Path) -> Scenario:
+    def from_file(cls, path: str | Path, *, defaults: Mapping[str, Any] | None = None) -> Scenario:
         """Reads a TOML file, or a JSON file if its name ends in `.json`.
+
+        Args:
+            path: The file.
+            defaults: Tables whose keys complete the file.
 
         Raises:
             OSError: If the file cannot be read.
         """
         path = Path(path)
         data = read_bytes(path, LARGEST_TEXT, pipes=True)
-        base = str(path.parent)
         try:
             text = data.decode("utf-8")
         except UnicodeDecodeError as error:
             raise _lasthop.ScenarioError(
                 f"{path}: invalid text ({error.reason} at byte {error.start}): expected UTF-8"
             ) from None
-        if path.suffix.lower() == ".json":
-            return cls._of(_lasthop.Document.from_json(text, base), base)
-        return cls._of(_lasthop.Document.from_toml(text, base), base)
+        added = None if defaults is None else json.dumps(defaults)
+        document = _lasthop.Document.from_file_text(text, str(path), added)
+        return cls._of(document, str(path.parent))
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the scenario as nested tables, with the keys and values of its file."""
@@ -116,7 +124,15 @@ class Scenario:
         document = self._document
         for key, value in {**(changes or {}), **keys}.items():
             document = document.with_key(key, value if isinstance(value, str) else _toml(value))
-        return Scenario._of(document, self._base)
+        return Scenario._of(document, self._base, len(self._document.notes))
+
+    def place(self, key: str) -> str | None:
+        """Returns the place of a dotted key in the scenario's file, as `FILE:LINE`.
+
+        The place of a key that is absent is that of its table. `None` if the scenario was not read
+        from a file, or the key was changed later.
+        """
+        return self._document.place(key)
 
     def set(self, key: str, value: Any) -> Scenario:
         """Returns a copy with one dotted key changed; see `with_`."""
@@ -155,6 +171,15 @@ class Scenario:
         from lasthop.showing.html import scenario_html
 
         return scenario_html(self)
+
+
+def _warn(notes: Iterable[str]) -> None:
+    """Warns of former names of keys, at the line that calls this package."""
+    for text in notes:
+        frame, level = sys._getframe(1), 2
+        while frame.f_back and frame.f_globals["__name__"].startswith("lasthop."):
+            frame, level = frame.f_back, level + 1
+        warnings.warn(text, FutureWarning, stacklevel=level)
 
 
 def _tables(value: Any) -> Any:

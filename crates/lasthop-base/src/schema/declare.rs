@@ -3,7 +3,8 @@
 //! variants.
 
 /// Declares a struct of the model together with its keys, its reader and its writer. Per field:
-/// `/// meaning`, `name: Type`, `= "default"`, `, limits`, `;`.
+/// `/// meaning`, `#[was = "former name"]` (see [`former`](super::former)), `name: Type`,
+/// `= "default"`, `, limits`, `;`.
 #[macro_export]
 macro_rules! table {
     // One kind of a union: see `kinds!`.
@@ -61,7 +62,7 @@ macro_rules! table {
         }
     };
     ($(#[doc = $about:literal])* $vis:vis struct $name:ident {
-        $($(#[doc = $doc:literal])* $field:ident : $type:ty
+        $($(#[doc = $doc:literal])* $(#[was = $was:literal])? $field:ident : $type:ty
             $(= $default:literal)? $(, $limits:expr)? ;)*
     }) => {
         $(#[doc = $about])*
@@ -74,6 +75,7 @@ macro_rules! table {
             const KEYS: &'static [$crate::schema::keys::Key] = &[$(
                 $crate::schema::keys::Key {
                     name: stringify!($field),
+                    was: $crate::table!(@option $($was)?),
                     about: concat!($($doc),*),
                     default: $crate::table!(@option $($default)?),
                     optional: <$type as $crate::schema::keys::Field>::OPTIONAL,

@@ -12,12 +12,14 @@ pub struct ScenarioError {
     pub found: String,
     /// Description of the values allowed.
     pub allowed: String,
+    /// Scenario file, if the scenario was read from one and contains the cause.
+    pub file: Option<Box<str>>,
     /// Line of the scenario file, from 1, if known.
     pub line: Option<u32>,
     /// Column of the scenario file, from 1, for TOML syntax errors.
     pub column: Option<u32>,
     /// Sweep value that caused the error, such as `link.a.rate = "0 bps"`.
-    pub sweep: Option<String>,
+    pub sweep: Option<Box<str>>,
 }
 
 impl ScenarioError {
@@ -31,6 +33,7 @@ impl ScenarioError {
             path: path.into(),
             found: found.into(),
             allowed: allowed.into(),
+            file: None,
             line: None,
             column: None,
             sweep: None,
@@ -59,6 +62,9 @@ fn cut(text: &str, most: usize) -> Cow<'_, str> {
 
 impl fmt::Display for ScenarioError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(file) = &self.file {
+            write!(f, "{}: ", Place { file, line: self.line, column: self.column })?;
+        }
         let path = if self.path.is_empty() { "scenario" } else { &self.path };
         let [path, found, allowed] =
             [(path, MOST_FOUND), (&self.found, MOST_FOUND), (&self.allowed, MOST_ALLOWED)]
@@ -72,6 +78,7 @@ impl fmt::Display for ScenarioError {
             write!(f, " [in sweep: {}]", cut(sweep, MOST_FOUND))?;
         }
         match (self.line, self.column) {
+            _ if self.file.is_some() => Ok(()),
             (Some(line), Some(column)) => write!(f, " (line {line}, column {column})"),
             (Some(line), None) => write!(f, " (line {line})"),
             _ => Ok(()),
@@ -80,6 +87,23 @@ impl fmt::Display for ScenarioError {
 }
 
 impl std::error::Error for ScenarioError {}
+
+/// Place in a file, printed as `FILE:LINE:COLUMN` without the unknown parts.
+pub struct Place<'a> {
+    /// File, as its reader was given it.
+    pub file: &'a str,
+    /// Line, from 1.
+    pub line: Option<u32>,
+    /// Column, from 1.
+    pub column: Option<u32>,
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.file)?;
+        [self.line, self.column].into_iter().flatten().try_for_each(|part| write!(f, ":{part}"))
+    }
+}
 
 /// Returns the candidate nearest to `word`, if it is similar enough for a typing error.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {

@@ -14,6 +14,8 @@ pub type Read<T> = Result<T, ScenarioError>;
 pub struct Key {
     /// Name in a scenario.
     pub name: &'static str,
+    /// Former name, which is accepted until the next minor version.
+    pub was: Option<&'static str>,
     /// Description; the doc comment of the model's field.
     pub about: &'static str,
     /// The default as written in TOML, without quotes; for a union, its kind.

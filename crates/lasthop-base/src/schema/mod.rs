@@ -9,6 +9,7 @@
 pub mod declare;
 pub mod error;
 pub mod files;
+pub mod former;
 pub mod json;
 pub mod keys;
 pub mod metrics;

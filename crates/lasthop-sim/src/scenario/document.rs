@@ -1,10 +1,12 @@
 //! Documents: scenarios as their authors wrote them, before the sweep is expanded.
 
+use super::former::{rename_all, rename_key, rename_swept};
 use super::model::{Scenario, ScenarioKeys};
 use super::sweep::{Axis, CASE, MAX_POINTS, Setting, Sweep, ZIP};
-use lasthop_base::schema::error::{ScenarioError, suggestion};
+use super::text::{MAX_DEPTH, MAX_DEPTH_ALLOWED, parse_json, parse_toml, toml_value};
+use lasthop_base::schema::error::{Place, ScenarioError, suggestion};
 use lasthop_base::schema::files::Files;
-use lasthop_base::schema::json;
+use lasthop_base::schema::former::Renamed;
 use lasthop_base::schema::keys::{
     Field, Limits, Node, Read, Shape, Table, is_name, join, shape_at, show,
 };
@@ -13,12 +15,6 @@ use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
-use toml::de::{DeTable, DeValue};
-
-/// Maximum depth of nested tables. Real scenarios have fewer than ten levels; the limit bounds
-/// recursion.
-const MAX_DEPTH: usize = 32;
-const MAX_DEPTH_ALLOWED: &str = "at most 32 tables within each other";
 
 /// Top-level tables whose keys can be swept.
 const SWEEP_TOPS: [&str; 5] = ["link", "radio", "wlan", "flow", "run"];
@@ -27,8 +23,14 @@ const SWEEP_TOPS: [&str; 5] = ["link", "radio", "wlan", "flow", "run"];
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {
     value: Value,
-    /// Lines of the TOML file by dotted path.
+    /// The file that it was read from, if known.
+    file: Option<Box<str>>,
+    /// Lines of the TOML text by dotted path.
     lines: HashMap<String, u32>,
+    /// Keys changed by [`Document::set`], whose values are not in the text.
+    changed: Vec<String>,
+    /// Notes on former names of keys, one per name.
+    notes: Vec<String>,
     /// Its files, shared with the copies that [`Document::set`] modifies.
     files: Arc<Files>,
 }
@@ -44,34 +46,43 @@ pub struct Point {
 }
 
 impl Scenario {
-    /// Parses the text of a scenario file. File names in it are relative to `base_dir`.
+    /// Parses the text of a scenario in TOML. File names in it are relative to `base_dir`.
     pub fn from_toml(text: &str, base_dir: &Path) -> Result<Document, ScenarioError> {
-        let table = DeTable::parse(text).map_err(|error| {
-            let mut refused =
-                ScenarioError::new("", format!("broken TOML: {}", plain(&error)), "a TOML file");
-            if let Some(span) = error.span() {
-                let (line, column) = position(text, span.start);
-                (refused.line, refused.column) = (Some(line), Some(column));
-            }
-            refused
-        })?;
-        let mut lines = Lines { starts: line_starts(text), by_path: HashMap::new() };
-        let value = lines.table("", table.into_inner())?;
-        Document::new(value, lines.by_path, base_dir)
+        let (value, lines) = parse_toml(text)?;
+        Document::new(value, lines, None, base_dir)
+    }
+
+    /// Parses the contents `text` of a scenario file: TOML, or JSON if its name ends in `.json`.
+    /// File names in it are relative to its folder; errors and notes begin with `file`. Keys of
+    /// `defaults`, a table or null, complete the tables that lack them.
+    pub fn from_file_text(
+        text: &str,
+        file: &Path,
+        defaults: &Value,
+    ) -> Result<Document, ScenarioError> {
+        let name: Box<str> = file.display().to_string().into();
+        let is_json = file.extension().is_some_and(|suffix| suffix.eq_ignore_ascii_case("json"));
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let parsed = if is_json {
+            parse_json(text).map(|value| (value, HashMap::new()))
+        } else {
+            parse_toml(text)
+        };
+        let (mut value, lines) =
+            parsed.map_err(|error| ScenarioError { file: Some(name.clone()), ..error })?;
+        complete(&mut value, defaults);
+        Document::new(value, lines, Some(name), folder.unwrap_or(Path::new(".")))
     }
 
     /// Like [`Scenario::from_toml`], for JSON text without duplicate keys. File names in it are
     /// relative to `base_dir`.
     pub fn from_json_text(text: &str, base_dir: &Path) -> Result<Document, ScenarioError> {
-        let value = json::parse(text).map_err(|error| {
-            ScenarioError::new("", format!("broken JSON: {error}"), "a JSON object")
-        })?;
-        Scenario::from_json(value, base_dir)
+        Scenario::from_json(parse_json(text)?, base_dir)
     }
 
     /// Like [`Scenario::from_toml`], for a JSON value. File names in it are relative to `base_dir`.
     pub fn from_json(value: Value, base_dir: &Path) -> Result<Document, ScenarioError> {
-        Document::new(value, HashMap::new(), base_dir)
+        Document::new(value, HashMap::new(), None, base_dir)
     }
 
     /// Returns the scenario as a document, including defaults, with quantities in their units.
@@ -109,10 +120,53 @@ impl Scenario {
 }
 
 impl Document {
-    fn new(value: Value, lines: HashMap<String, u32>, base_dir: &Path) -> Read<Self> {
-        let document = Document { value, lines, files: Arc::new(Files::new(base_dir)) };
+    fn new(
+        value: Value,
+        lines: HashMap<String, u32>,
+        file: Option<Box<str>>,
+        base_dir: &Path,
+    ) -> Read<Self> {
+        let files = Arc::new(Files::new(base_dir));
+        let (changed, notes) = (Vec::new(), Vec::new());
+        let mut document = Document { value, file, lines, changed, notes, files };
+        let mut found = Vec::new();
+        rename_all(&mut document.value, &mut found).map_err(|error| document.locate(error))?;
+        document.note(&found);
         document.check()?;
         Ok(document)
+    }
+
+    /// Returns the notes on former names of keys that it contained, one per name: its place, the
+    /// present name, and when the former one becomes invalid.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Returns the place of a key in the file, as `FILE:LINE`, or of the nearest table that contains
+    /// it. `None` if the document was not read from a file, or the key has been changed since.
+    pub fn place(&self, key: &str) -> Option<String> {
+        let file = self.file.as_deref().filter(|_| !self.is_changed(key))?;
+        Some(Place { file, line: self.line(key), column: None }.to_string())
+    }
+
+    /// Adds a note for each former name that has none yet, and moves lines to the present names.
+    fn note(&mut self, found: &[Renamed]) {
+        for Renamed { from, to, former, present } in found {
+            let text =
+                format!("renamed to `{present}`; the next minor version will reject `{former}`");
+            if !self.notes.iter().any(|note| note.ends_with(&text)) {
+                let place = self.place(from).filter(|_| !self.is_changed(to));
+                let place = place.map(|place| format!("{place}: ")).unwrap_or_default();
+                self.notes.push(format!("{place}{from}: {text}"));
+            }
+            let moved: Vec<_> =
+                self.lines.keys().filter(|path| is_within(from, path)).cloned().collect();
+            for path in moved {
+                if let Some(line) = self.lines.remove(&path) {
+                    self.lines.insert(format!("{to}{}", &path[from.len()..]), line);
+                }
+            }
+        }
     }
 
     /// Returns the document in its present form, including changes by [`Document::set`].
@@ -124,10 +178,15 @@ impl Document {
     /// text, so that `64 kbps` needs no quotes. A swept key is removed from the sweep.
     /// [`Document::points`] checks the combined effect of several calls.
     pub fn set(&mut self, dotted_key: &str, text: &str) -> Result<(), ScenarioError> {
-        let value = match toml_value(dotted_key, text) {
+        let mut value = match toml_value(dotted_key, text) {
             Some(value) => value?,
             None => text.into(),
         };
+        let (mut key, mut found) = (dotted_key.to_owned(), Vec::new());
+        rename_key(&mut key, &mut value, "", &mut found)?;
+        self.changed.push(key.clone());
+        self.note(&found);
+        let dotted_key = key.as_str();
         let (top, rest) = dotted_key.split_once('.').unwrap_or((dotted_key, ""));
         let tops = || ScenarioKeys::KEYS.iter().map(|key| key.name);
         if !tops().any(|name| name == top) {
@@ -139,12 +198,15 @@ impl Document {
         }
         if top == "sweep" && !rest.is_empty() {
             // The rest is a single key, including its dots.
-            let key = rest.trim_matches('"');
+            let mut key = rest.trim_matches('"').to_owned();
+            rename_swept(&mut key, &mut value, "sweep", &mut found)?;
+            self.changed.push(join("sweep", &key));
+            self.note(&found);
             if let Some(table) = self.value.as_object_mut()
                 && let Some(sweep) =
                     table.entry("sweep").or_insert_with(|| Map::new().into()).as_object_mut()
             {
-                sweep.insert(key.to_owned(), value);
+                sweep.insert(key, value);
             }
             self.lines.retain(|path, _| !path.starts_with("sweep."));
             return Ok(());
@@ -334,15 +396,38 @@ impl Document {
         Ok(scenario)
     }
 
-    /// Adds the line of the file to an error.
+    /// Adds file and line to an error.
     fn locate(&self, mut error: ScenarioError) -> ScenarioError {
-        let mut path = error.path.as_str();
-        // A missing key has no line; the line of its table is used.
-        while error.line.is_none() && !path.is_empty() {
-            error.line = self.lines.get(path).copied();
-            path = path.rsplit_once('.').map_or("", |(parent, _)| parent);
+        if error.line.is_none() {
+            error.line = self.line(&error.path);
+        }
+        self.with_file(error)
+    }
+
+    /// Adds the file to an error, unless its cause has been changed by [`Document::set`].
+    fn with_file(&self, mut error: ScenarioError) -> ScenarioError {
+        if self.is_changed(&error.path) {
+            error.line = None;
+        } else {
+            error.file = self.file.clone();
         }
         error
+    }
+
+    /// Returns `true` if the value at a path was set by [`Document::set`].
+    fn is_changed(&self, path: &str) -> bool {
+        self.changed.iter().any(|changed| is_within(changed, path))
+    }
+
+    /// Returns the line of a path; of a missing key or a list item, that of its table or list.
+    fn line(&self, mut path: &str) -> Option<u32> {
+        while !path.is_empty() {
+            if let Some(line) = self.lines.get(path) {
+                return Some(*line);
+            }
+            path = path.rfind(['.', '[']).map_or("", |end| &path[..end]);
+        }
+        None
     }
 
     /// Adds the line, and the swept values that may be related to the error.
@@ -354,13 +439,14 @@ impl Document {
     ) -> ScenarioError {
         let print = |(key, value): &(String, Value)| format!("{key} = {}", show(value));
         if let Some(setting) = settings.iter().find(|setting| overlaps(&setting.key, &error.path)) {
-            error.sweep = Some(format!("{} = {}", setting.key, show(&setting.value)));
+            error.sweep = Some(format!("{} = {}", setting.key, show(&setting.value)).into());
             error.line = self.lines.get(&setting.path).copied();
+            error.file = self.file.clone().filter(|_| !self.is_changed(&setting.path));
             return error;
         }
         // An error of the document without its sweep is not related to the sweep.
         if !parameters.is_empty() && self.read(&self.value).err().as_ref() != Some(&error) {
-            error.sweep = Some(parameters.iter().map(print).collect::<Vec<_>>().join(", "));
+            error.sweep = Some(parameters.iter().map(print).collect::<Vec<_>>().join(", ").into());
         }
         self.locate(error)
     }
@@ -368,10 +454,21 @@ impl Document {
 
 /// Returns `true` if the dotted keys are equal or one contains the other.
 fn overlaps(a: &str, b: &str) -> bool {
-    let inside = |outer: &str, inner: &str| {
-        inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-    };
-    inside(a, b) || inside(b, a)
+    is_within(a, b) || is_within(b, a)
+}
+
+/// Returns `true` if the dotted keys are equal or `outer` contains `inner`.
+fn is_within(outer: &str, inner: &str) -> bool {
+    inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+}
+
+/// Adds the keys of `defaults` that a table lacks, and completes its tables in the same way.
+fn complete(value: &mut Value, defaults: &Value) {
+    if let (Value::Object(table), Value::Object(defaults)) = (value, defaults) {
+        for (key, default) in defaults {
+            complete(table.entry(key.clone()).or_insert_with(|| default.clone()), default);
+        }
+    }
 }
 
 /// Returns the indexes of the steps at one place of the grid, with the last axis varying fastest.
@@ -467,87 +564,6 @@ fn is_kind(dotted_key: &str, word: &str) -> bool {
         Some(Shape::UnionOr(variants, _)) => variants.iter().any(|variant| variant.kind == word),
         _ => false,
     }
-}
-
-/// Parses a text as the TOML value of the key at `path`; returns `None` if it is not TOML.
-fn toml_value(path: &str, text: &str) -> Option<Read<Value>> {
-    let value = DeValue::parse(text).ok()?;
-    let mut lines = Lines { starts: Vec::new(), by_path: HashMap::new() };
-    Some(lines.value(path, value.into_inner()))
-}
-
-/// Converts TOML to JSON values and records the line of each key.
-struct Lines {
-    starts: Vec<usize>,
-    by_path: HashMap<String, u32>,
-}
-
-impl Lines {
-    fn table(&mut self, path: &str, table: DeTable<'_>) -> Read<Value> {
-        if path.split('.').count() > MAX_DEPTH {
-            let mut error = ScenarioError::new("", "tables too deep", MAX_DEPTH_ALLOWED);
-            error.line = self.by_path.get(path).copied();
-            return Err(error);
-        }
-        let mut map = Map::with_capacity(table.len());
-        for (key, value) in table {
-            let path = join(path, key.get_ref());
-            let line = self.starts.partition_point(|start| *start <= key.span().start) as u32;
-            self.by_path.insert(path.clone(), line);
-            map.insert(key.into_inner().into_owned(), self.value(&path, value.into_inner())?);
-        }
-        Ok(map.into())
-    }
-
-    fn value(&mut self, path: &str, value: DeValue<'_>) -> Read<Value> {
-        let refused = |found: String, allowed: &str| {
-            let mut error = ScenarioError::new(path, found, allowed);
-            error.line = self.by_path.get(path).copied();
-            error
-        };
-        match value {
-            DeValue::String(text) => Ok(text.into_owned().into()),
-            DeValue::Boolean(value) => Ok(value.into()),
-            DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
-                .map(Value::from)
-                .map_err(|_| refused(number.to_string(), "a number from -2^63 to 2^63 - 1")),
-            DeValue::Float(number) => number
-                .as_str()
-                .parse()
-                .ok()
-                .and_then(serde_json::Number::from_f64)
-                .map(Value::Number)
-                .ok_or_else(|| refused(number.to_string(), "a finite number")),
-            DeValue::Datetime(date) => Err(refused(
-                date.to_string(),
-                "text, numbers, true, false, lists and tables; no dates",
-            )),
-            DeValue::Array(items) => items
-                .into_iter()
-                .map(|item| self.value(path, item.into_inner()))
-                .collect::<Read<Vec<_>>>()
-                .map(Value::Array),
-            DeValue::Table(table) => self.table(path, table),
-        }
-    }
-}
-
-fn line_starts(text: &str) -> Vec<usize> {
-    let breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
-    std::iter::once(0).chain(breaks.map(|(at, _)| at + 1)).collect()
-}
-
-/// Returns line and column, both from 1, of a byte offset; the column counts characters.
-fn position(text: &str, offset: usize) -> (u32, u32) {
-    let before = text.get(..offset).unwrap_or(text);
-    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-    let column = before[line_start..].chars().count() + 1;
-    (before.matches('\n').count() as u32 + 1, column as u32)
-}
-
-/// Returns the parser's message on one line.
-fn plain(error: &toml::de::Error) -> String {
-    error.message().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// 64-bit FNV-1a: stable, unlike the hashers of the standard library.

@@ -7,6 +7,7 @@
 
 mod agents;
 mod document;
+mod former;
 mod layers;
 mod model;
 mod network;
@@ -16,6 +17,7 @@ mod routes;
 mod schema;
 mod services;
 mod sweep;
+mod text;
 mod wlan;
 
 pub use crate::agent::AgentKind as Agent;

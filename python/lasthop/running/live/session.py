@@ -119,7 +119,7 @@ class Session:
             lasthop.ScenarioError: If a part of the scenario cannot process real packets.
         """
         point = point_of(self.scenario)
-        _lasthop.live_check(point, self.mtu)
+        _lasthop.live_check(self.scenario._document, point, self.mtu)
         self.seed_used = point.seed if self.seed is None else self.seed
         return {
             "scenario": json.loads(point.to_json()),
