@@ -227,7 +227,8 @@ def _with_lt_tcp(tables: Tables, draws: random.Random) -> Tables:
     flows = [name for name, kind in kinds.items() if kind in ("file", "web")]
     if flows:
         lt_tcp = {"kind": "tcp", "profile": "rfc", "segment": draws.choice(("10 B", "1 kB"))}
-        lt_tcp |= draws.choice(({"variant": "lt-tcp"}, {"variant": "sack", "law": "lt-tcp"}))
+        of_sack = {"variant": "sack", "congestion_control": "lt-tcp"}
+        lt_tcp |= draws.choice(({"variant": "lt-tcp"}, of_sack))
         changed["flow"][draws.choice(flows)]["transport"] = lt_tcp
     return changed if is_valid(changed) else tables
 

@@ -1,6 +1,7 @@
-"""File and line in errors of scenarios."""
+"""File and line in errors of scenarios, and notes on former names of keys."""
 
 import json
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,7 +24,7 @@ errors = { kind = "uniform", loss = 0.01 }
 from = "server"
 to = "client"
 app = { kind = "file", size = "10 kB" }
-transport = { kind = "tcp", variant = "reno", law = "cubic" }
+transport = { kind = "tcp", variant = "reno", congestion_control = "cubic" }
 
 [run]
 replications = 1
@@ -116,3 +117,36 @@ def test_a_live_run_reports_the_line_of_an_unsupported_part(tmp_path: Path) -> N
     refused = command("live", file, "--", "true")
     assert refused.stderr.startswith(f'lasthop: {file}:5: link.air.rate: found "fast"')
 
+
+FORMER = TEXT.replace("congestion_control =", "law =")
+NOTE = "renamed to `congestion_control`; the next minor version will reject `law`"
+
+
+def test_a_former_name_warns_and_gives_the_same_results(tmp_path: Path) -> None:
+    file = tmp_path / "former.toml"
+    file.write_text(FORMER)
+    with pytest.warns(FutureWarning) as caught:
+        former = lasthop.load(file)
+    assert [str(one.message) for one in caught] == [f"{file}:14: flow.f.transport.law: {NOTE}"]
+    assert caught[0].filename == __file__
+    present = lasthop.Scenario.from_toml(TEXT)
+    assert former.to_dict() == present.to_dict()
+    assert former.points()[0].hash == present.points()[0].hash
+    with pytest.warns(FutureWarning, match=r"^flow.f.transport.law: "):
+        changed = present.with_({"flow.f.transport.law": "veno"})
+    assert changed["flow.f.transport.congestion_control"] == "veno"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        # A note is given once, not for every copy.
+        former.with_({"link.air.rate": "2 Mbps"})
+
+
+@pytest.mark.parametrize("name", ["check", "run", "explain", "trace"])
+def test_commands_note_a_former_name_once(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "former.toml"
+    file.write_text(FORMER + '[sweep]\n"flow.f.transport.law" = ["veno", "vegas"]\n')
+    arguments = ["--out", str(tmp_path / "t")] if name == "trace" else []
+    done = command(name, file, *arguments)
+    assert done.returncode == 0
+    assert done.stderr.count(f"lasthop: {file}:14: flow.f.transport.law: {NOTE}\n") == 1
+    assert done.stderr.count("renamed") == 1

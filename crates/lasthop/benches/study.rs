@@ -106,7 +106,7 @@ fn replicate(case: &Case, loss: Probability, replication: u64) -> u64 {
         back: &[1, 0].map(|link| DirectionId::of(link, Side::Reverse)),
     };
     let app = if case.web {
-        App::Web(WebKeys { connections: 4, page_counts_itself: false })
+        App::Web(WebKeys { connections: 4, count_includes_page: false })
     } else {
         App::File(FileKeys { size: Bytes::new(40_000 * packet) })
     };

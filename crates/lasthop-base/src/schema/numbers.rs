@@ -62,14 +62,14 @@ fn quantity(what: &str, text: String) -> Value {
     let counted = || text.split_once(' ').and_then(|(count, _)| count.parse::<u64>().ok());
     let number = match what {
         "duration distribution" => text.parse().ok().map(|found: DurationDistribution| match found {
-            DurationDistribution::Constant(mean) => json!({"law": "constant", "mean": seconds(mean)}),
+            DurationDistribution::Constant(mean) => json!({"distribution": "constant", "mean": seconds(mean)}),
             DurationDistribution::Uniform(shortest, longest) => {
                 let (least, most) = (seconds(shortest), seconds(longest));
-                json!({"law": "uniform", "mean": seconds(found.mean()), "shortest": least, "longest": most})
+                json!({"distribution": "uniform", "mean": seconds(found.mean()), "shortest": least, "longest": most})
             }
-            DurationDistribution::Exponential(mean) => json!({"law": "exp", "mean": seconds(mean)}),
+            DurationDistribution::Exponential(mean) => json!({"distribution": "exp", "mean": seconds(mean)}),
             DurationDistribution::Pareto(mean, shape) => {
-                json!({"law": "pareto", "mean": seconds(mean), "shape": shape.get()})
+                json!({"distribution": "pareto", "mean": seconds(mean), "shape": shape.get()})
             }
         }),
         "rate" => text.parse().ok().map(|rate: Rate| rate.as_bps().into()),

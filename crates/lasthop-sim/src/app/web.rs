@@ -9,7 +9,7 @@
 //! One page at a time, without think times. The lengths of pages and objects are sampled from the
 //! same distribution; a sampled length of 0 becomes 1000 B. As in ns-2, the number of connections
 //! per page, which includes the page itself in Mah's data, is used as the number of *further*
-//! objects, unless [`WebKeys::page_counts_itself`] is set.
+//! objects, unless [`WebKeys::count_includes_page`] is set.
 //!
 //! Each request starts a new instance of its stream, opened by the browser. The server closes it
 //! with its reply. If the connection is aborted, the browser requests the same object again over a
@@ -33,7 +33,8 @@ table! {
         /// Maximum number of parallel connections of the browser.
         connections: u32 = "4", Limits::range(1, 64);
         /// Whether the page itself is one of the objects sampled for it.
-        page_counts_itself: bool = "false";
+        #[was = "page_counts_itself"]
+        count_includes_page: bool = "false";
     }
 }
 
@@ -96,7 +97,7 @@ pub struct Web {
     /// Number of parallel connections, at least 1.
     connections: u32,
     /// Whether the sampled number of connections per page includes the page itself.
-    page_counts_itself: bool,
+    count_includes_page: bool,
     request_lengths: Stream,
     reply_lengths: Stream,
     objects_per_page: Stream,
@@ -116,10 +117,10 @@ pub struct Web {
 impl Web {
     /// Creates a browser. The sampled lengths use the streams of `component`.
     pub fn new(keys: &WebKeys, streams: &Streams, component: &str) -> Self {
-        let WebKeys { connections, page_counts_itself } = *keys;
+        let WebKeys { connections, count_includes_page } = *keys;
         Web {
             connections,
-            page_counts_itself,
+            count_includes_page,
             request_lengths: streams.stream(component, "request length"),
             reply_lengths: streams.stream(component, "reply length"),
             objects_per_page: streams.stream(component, "objects per page"),
@@ -174,7 +175,7 @@ impl Web {
         let idle = match self.objects {
             None => {
                 let drawn = Empirical::connections_per_page().sample(&mut self.objects_per_page);
-                let itself = u64::from(self.page_counts_itself);
+                let itself = u64::from(self.count_includes_page);
                 self.objects = Some(drawn - itself.min(drawn));
                 0..self.connections
             }
@@ -271,7 +272,7 @@ mod tests {
 
     #[test]
     fn every_object_of_a_page_is_fetched_once_on_at_most_n_connections() {
-        let keys = WebKeys { connections: 3, page_counts_itself: false };
+        let keys = WebKeys { connections: 3, count_includes_page: false };
         let mut web = Web::new(&keys, &Streams { seed: 1, replication: 0 }, "test");
         web.start(Instant::ZERO);
         let mut busy: Vec<u32> = Vec::new();
@@ -299,7 +300,7 @@ mod tests {
         // 337.3, 7231 and 2.84, with 6 empty requests and 8 empty replies of 4100 changed to 1000
         // B. Standard deviations 293.5, 44 066 and 4.11. Within 5 standard errors: false positives
         // below 1e-6 each, if sums of this many terms are normal.
-        let keys = WebKeys { connections: 4, page_counts_itself: false };
+        let keys = WebKeys { connections: 4, count_includes_page: false };
         let mut web = Web::new(&keys, &Streams { seed: 5, replication: 0 }, "test");
         web.start(Instant::ZERO);
         let (mut requests, mut request_bytes, mut reply_bytes) = (0.0, 0.0, 0.0);

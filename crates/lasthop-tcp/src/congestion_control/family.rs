@@ -4,7 +4,7 @@
 //! An algorithm is one file of this folder. The file contains its keys (`table! { … as "kind" }`),
 //! their [`AlgorithmKeys`], and the state machine, a [`CongestionControl`] (most are a
 //! [`WindowLaw`](super::window::WindowLaw)). An entry in the list in `congestion_control/mod.rs`
-//! adds a variant of [`Algorithm`](super::Algorithm) and a kind of the key `law`
+//! adds a variant of [`Algorithm`](super::Algorithm) and a kind of the key `congestion_control`
 //! ([`CongestionControlKind`](super::CongestionControlKind)). It also adds a named TCP
 //! ([`Variant`](super::Variant)): the algorithm with default keys, over the recovery scheme
 //! [`AlgorithmKeys::RECOVERY`].

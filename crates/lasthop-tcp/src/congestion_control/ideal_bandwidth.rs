@@ -28,7 +28,8 @@ table! {
         /// Payload rate of the flow's share; default: derived from the links of the scenario.
         bandwidth: Option<Rate>;
         /// RTT without queueing; default: derived from the links of the scenario.
-        round_trip: Option<Duration>, Limits::POSITIVE;
+        #[was = "round_trip"]
+        rtt: Option<Duration>, Limits::POSITIVE;
     }
 }
 
@@ -42,8 +43,8 @@ impl AlgorithmKeys for IdealBandwidthKeys {
     const MEASURES: bool = false;
 
     fn build(&self, config: &Config, cwnd: f64) -> IdealBandwidth {
-        let carried = self.bandwidth.zip(self.round_trip).map(|(bandwidth, round_trip)| {
-            bandwidth.as_bps() as f64 / 8.0 * round_trip.as_secs_f64() / config.segment.get() as f64
+        let carried = self.bandwidth.zip(self.rtt).map(|(bandwidth, rtt)| {
+            bandwidth.as_bps() as f64 / 8.0 * rtt.as_secs_f64() / config.segment.get() as f64
         });
         IdealBandwidth { window: Window::new(config, cwnd), carried }
     }
@@ -86,7 +87,7 @@ mod tests {
     fn losses_in_a_row_leave_the_threshold_where_it_is() {
         let keys = IdealBandwidthKeys {
             bandwidth: Some(Rate::from_bps(1_000_000)),
-            round_trip: Some(Duration::from_millis(100)),
+            rtt: Some(Duration::from_millis(100)),
         };
         let mut algorithm = keys.build(&any_config(), 40.0);
         for _ in 0..3 {

@@ -29,7 +29,8 @@ table! {
     /// and reduced RTT bias for short RTTs.
     pub struct PragueKeys as "prague" {
         /// Minimum RTT for the growth of the window and the average of marks.
-        virtual_round_trip: Duration = "25 ms", Limits::POSITIVE;
+        #[was = "virtual_round_trip"]
+        virtual_rtt: Duration = "25 ms", Limits::POSITIVE;
     }
 }
 
@@ -44,7 +45,7 @@ impl AlgorithmKeys for PragueKeys {
 
     fn build(&self, config: &Config, cwnd: f64) -> Prague {
         Prague {
-            virtual_rtt: self.virtual_round_trip,
+            virtual_rtt: self.virtual_rtt,
             window: Window::new(config, cwnd),
             share: MarkShare::new(GAIN),
             update: Instant::ZERO,

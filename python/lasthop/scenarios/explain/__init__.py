@@ -32,7 +32,7 @@ from lasthop.scenarios.explain.quantities import (
     Table,
     count_text,
     delay_text,
-    law_text,
+    distribution_text,
     list_text,
     rate_text,
     share_text,
@@ -419,14 +419,15 @@ def _app(app: Table) -> str:
             mean = _mean_rate(app["rate"], app["on"]["mean"], app["off"]["mean"])
             return (
                 f"packets of {size_text(app['packet'])} at {rate_text(app['rate'])}, on "
-                f"{law_text(app['on'])}, off {law_text(app['off'])}: {mean} on average"
+                f"{distribution_text(app['on'])}, off {distribution_text(app['off'])}: "
+                f"{mean} on average"
             )
         case "media":
             mean = _mean_rate(app["rate"], app["talk"]["mean"], app["silence"]["mean"])
             return (
                 f"packets of {size_text(app['packet'])} at {rate_text(app['rate'])}, talk "
-                f"{law_text(app['talk'])}, silence {law_text(app['silence'])}: {mean} on average; "
-                f"playout {time_text(app['deadline'])} after transmission"
+                f"{distribution_text(app['talk'])}, silence {distribution_text(app['silence'])}: "
+                f"{mean} on average; playout {time_text(app['deadline'])} after transmission"
             )
     return _with(app)
 

@@ -50,15 +50,16 @@ def share_text(probability: float) -> str:
     return f"{100 * probability:.3g} %"
 
 
-def law_text(law: Table) -> str:
+def distribution_text(found: Table) -> str:
     """Returns the distribution of a duration."""
-    if law["mean"] == 0:
+    if found["mean"] == 0:
         return "0 s"
-    if law["law"] == "pareto":
-        return f"Pareto of shape {law['shape']:g}, mean {time_text(law['mean'])}"
-    if law["law"] == "uniform":
-        return f"between {time_text(law['shortest'])} and {time_text(law['longest'])}"
-    return f"{'exponential, mean ' if law['law'] == 'exp' else ''}{time_text(law['mean'])}"
+    if found["distribution"] == "pareto":
+        return f"Pareto of shape {found['shape']:g}, mean {time_text(found['mean'])}"
+    if found["distribution"] == "uniform":
+        return f"between {time_text(found['shortest'])} and {time_text(found['longest'])}"
+    mean = time_text(found["mean"])
+    return f"exponential, mean {mean}" if found["distribution"] == "exp" else mean
 
 
 def count_text(number: int, thing: str) -> str:

@@ -47,9 +47,11 @@ table! {
         /// Estimate of the loss of the link before the first packet.
         initial_link_loss: Probability = "0 %";
         /// Minimum of the inferred loss outside the link.
-        least_wired_loss: Probability = "0.001 %";
+        #[was = "least_wired_loss"]
+        min_wired_loss: Probability = "0.001 %";
         /// Maximum of the inferred loss outside the link.
-        greatest_wired_loss: Probability = "50 %";
+        #[was = "greatest_wired_loss"]
+        max_wired_loss: Probability = "50 %";
         /// Maximum limit, in transmissions; the minimum is 1.
         max_transmissions: u32 = "100", Limits::range(1, 1_000);
         /// Number of packets after which the limit is recomputed.
@@ -173,13 +175,9 @@ impl AgentKeys for AdaptivePersistenceKeys {
                  \"rlc-am\"",
             ));
         }
-        if self.least_wired_loss > self.greatest_wired_loss {
-            let allowed = format!("up to greatest_wired_loss, {}", self.greatest_wired_loss);
-            return Err(Refusal::new(
-                "least_wired_loss",
-                self.least_wired_loss.to_string(),
-                allowed,
-            ));
+        if self.min_wired_loss > self.max_wired_loss {
+            let allowed = format!("up to max_wired_loss, {}", self.max_wired_loss);
+            return Err(Refusal::new("min_wired_loss", self.min_wired_loss.to_string(), allowed));
         }
         let [stay_good, stay_bad, ..] = self
             .channel(site)
@@ -228,7 +226,7 @@ impl AgentKeys for AdaptivePersistenceKeys {
             weight: self.weight.get(),
             initial_loss: self.initial_loss.get(),
             initial_link_loss: self.initial_link_loss.get(),
-            wired_loss: [self.least_wired_loss.get(), self.greatest_wired_loss.get()],
+            wired_loss: [self.min_wired_loss.get(), self.max_wired_loss.get()],
             max_transmissions: self.max_transmissions,
             inversion: self.inversion,
             channel,

@@ -51,7 +51,8 @@ table! {
         /// Loss detection, for loss recovery based on SACK as in RFC 6675.
         loss_detection: Option<LossDetection>;
         /// Congestion control algorithm, instead of that of the variant.
-        law: Option<CongestionControlKind>;
+        #[was = "law"]
+        congestion_control: Option<CongestionControlKind>;
         /// HyStart++ (RFC 9406): end slow start when the RTT grows; default: off.
         hystart: Option<bool>;
         /// Pace segments instead of sending the whole window immediately; default: off, except with
@@ -139,7 +140,7 @@ impl TcpKeys {
         let mut overrides = Overrides {
             sack_recovery,
             loss_detection: self.loss_detection,
-            congestion_control: self.law,
+            congestion_control: self.congestion_control,
             hystart: self.hystart,
             pacing: self.pacing,
             undo: self.undo,
@@ -194,7 +195,7 @@ impl TcpKeys {
             let sizes = Sizes { payload: config.segment, data, ack: wire(0) };
             if let Some((bandwidth, round_trip)) = path(sizes) {
                 keys.bandwidth.get_or_insert(bandwidth);
-                keys.round_trip.get_or_insert(round_trip);
+                keys.rtt.get_or_insert(round_trip);
             }
             config.congestion_control = CongestionControlKind::IdealBandwidth(keys);
         }

@@ -95,8 +95,8 @@ const RULES: &[Rule] = &[
         allowed: "variant \"esack\" or sack_recovery = \"esack\"",
     },
     Rule {
-        key: "law",
-        violated: |at| at.tcp.law.and_then(|_| at.coded_elsewhere()),
+        key: "congestion_control",
+        violated: |at| at.tcp.congestion_control.and_then(|_| at.coded_elsewhere()),
         allowed: "profile \"rfc\" without fin",
     },
     Rule {
@@ -136,8 +136,8 @@ const RULES: &[Rule] = &[
         allowed: "true",
     },
     Rule {
-        key: "law",
-        violated: |at| at.tcp.law.and_then(|_| at.needs_marks_one_way()),
+        key: "congestion_control",
+        violated: |at| at.tcp.congestion_control.and_then(|_| at.needs_marks_one_way()),
         allowed: "profile \"rfc\" or \"linux\"",
     },
     Rule {
