@@ -1,10 +1,10 @@
 """Writes the page of all commands with their options, which is also the man page `lasthop(1)`."""
 
-from collections.abc import Iterator
-from enum import Enum
-from typing import Any
+from collections.abc import Callable, Iterator
 
-from lasthop.commands.app import COMMANDS, _command
+from lasthop.commands.app import COMMANDS, command
+from lasthop.commands.declarations import Group
+from lasthop.commands.parsing import parameters
 
 
 def page() -> str:
@@ -16,39 +16,28 @@ def page() -> str:
         "interrupted.\n",
     ]
     for one in COMMANDS:
-        command: Any = _command(one.name)
-        inner = getattr(command, "commands", None)
-        if inner:
-            for name, each in inner.items():
+        found = command(one.name)
+        if isinstance(found, Group):
+            for name, each in found.commands.items():
                 parts += _section(f"{one.name} {name}", each)
         else:
-            parts += _section(one.name, command)
+            parts += _section(one.name, found)
     return "\n".join(parts)
 
 
-def _section(name: str, command: Any) -> Iterator[str]:
-    arguments = [one for one in command.params if one.param_type_name == "argument"]
-    options = [one for one in command.params if one.param_type_name == "option"]
-    words = " ".join(_metavar(one) for one in arguments)
+def _section(name: str, function: Callable[..., int]) -> Iterator[str]:
+    found = parameters(function)
+    words = " ".join(one.metavar for one in found if one.option is None)
     yield f"## {name}\n"
     yield f"`lasthop {name} [OPTIONS]{' ' if words else ''}{words}`\n"
-    yield " ".join((command.help or "").split()) + "\n"
-    for one in arguments:
-        if one.help:
-            yield f"`{_metavar(one)}`\n: {_plain(one.help)}\n"
-    for one in options:
-        if not one.hidden:
-            value = "" if one.is_flag else f" {_metavar(one)}"
-            yield f"`{', '.join(one.opts)}{value}`\n: {_plain(one.help or '')}\n"
-
-
-def _metavar(one: Any) -> str:
-    if one.metavar:
-        return str(one.metavar)
-    kind = one.type_descriptor.annotation
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        return "|".join(str(each.value) for each in kind)
-    return {int: "N", float: "NUMBER"}.get(kind, one.name.upper())
+    yield " ".join((function.__doc__ or "").split()) + "\n"
+    for one in found:
+        if one.option is None and one.about.help:
+            yield f"`{one.metavar}`\n: {_plain(one.about.help)}\n"
+    for one in found:
+        if one.option is not None:
+            value = "" if one.kind is bool else f" {one.metavar}"
+            yield f"`{one.option}{value}`\n: {_plain(one.about.help)}\n"
 
 
 def _plain(text: str) -> str:

@@ -1,8 +1,6 @@
-import importlib
 import json
 import re
 import subprocess
-import typing
 from pathlib import Path
 
 import polars as pl
@@ -11,7 +9,9 @@ import pytest
 from command import COMMAND, lasthop
 from lasthop import commands as cli
 from lasthop.commands import campaigns
-from lasthop.commands.app import COMMANDS
+from lasthop.commands.app import COMMANDS, command
+from lasthop.commands.declarations import Group
+from lasthop.commands.parsing import parameters
 from lasthop.commands.values import as_folder, as_path, as_picture
 from lasthop.showing import labels
 
@@ -271,18 +271,14 @@ def test_large_changes_are_told_as_factors(share: float, text: str) -> None:
 
 def test_every_option_that_names_a_file_takes_a_tilde() -> None:
     """The shell expands the tilde in `~/a`, but not in `--out=~/a`."""
-    functions = []
-    for module, name in {one.home for one in COMMANDS}:
-        own = getattr(importlib.import_module(f"lasthop.commands.{module}"), name)
-        functions += [one.callback for one in getattr(own, "registered_commands", ())] or [own]
     found = 0
-    for function in functions:
-        for option, hint in typing.get_type_hints(function, include_extras=True).items():
-            if "Path" not in str(typing.get_args(hint)[:1]):
-                continue
-            found += 1
-            (about,) = typing.get_args(hint)[1:]
-            assert about.parser in (as_path, as_folder, as_picture), f"{function}: {option}"
+    for entry in COMMANDS:
+        one = command(entry.name)
+        for function in one.commands.values() if isinstance(one, Group) else [one]:
+            for each in parameters(function):
+                if each.kind is Path:
+                    found += 1
+                    assert each.about.parser in (as_path, as_folder, as_picture), each
     assert found >= 25
 
 

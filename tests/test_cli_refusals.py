@@ -191,7 +191,7 @@ def test_a_series_has_a_bounded_number_of_steps(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_errors_of_typer_have_the_common_grammar(
+def test_errors_of_command_lines_have_the_common_grammar(
     small: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
     assert cli._main([str(small) if word == "FILE" else word for word in arguments]) == 2

@@ -76,24 +76,44 @@ def test_the_citation_has_the_version_of_the_package() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "place", "expected"),
+    ("words", "expected"),
     [
-        ("lasthop re", 1, {"report", "reproduce"}),
-        ("lasthop fit --ra", 2, {"--rate", "--rates"}),
-        ("lasthop analyse t", 2, {"tcp"}),
+        ("lasthop re", {"report", "reproduce"}),
+        ("lasthop fit --ra", {"--rate", "--rates"}),
+        ("lasthop run --format la", {"latex"}),
+        ("lasthop analyse t", {"tcp"}),
+        ("lasthop analyse arq --good", {"--good-to-bad"}),
     ],
 )
 def test_shells_complete_commands_and_their_options(
-    words: str, place: int, expected: set[str]
+    words: str, expected: set[str], tmp_path: Path
 ) -> None:
+    output = tmp_path / "completions"
     env = {
         **os.environ,
-        "_LASTHOP_COMPLETE": "complete_bash",
-        "COMP_WORDS": words,
-        "COMP_CWORD": str(place),
+        "_ARGCOMPLETE": "1",
+        "_ARGCOMPLETE_STDOUT_FILENAME": str(output),
+        "_ARGCOMPLETE_IFS": "\n",
+        "COMP_LINE": words,
+        "COMP_POINT": str(len(words)),
     }
     code = "from lasthop.commands import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, text=True, timeout=120
+    subprocess.run([sys.executable, "-c", code], env=env, timeout=120, check=True)
+    assert set(output.read_text().split()) == expected
+
+
+def test_completion_is_installed_once(tmp_path: Path) -> None:
+    env = {**os.environ, "HOME": str(tmp_path), "SHELL": "/bin/bash"}
+    (tmp_path / ".bashrc").write_text("alias ls='ls -l'")
+    code = "from lasthop.commands import main; main()"
+    for _ in range(2):
+        words = [sys.executable, "-c", code, "--install-completion"]
+        subprocess.run(words, env=env, timeout=120, check=True, stdout=subprocess.DEVNULL)
+    line = 'eval "$(lasthop --show-completion=bash)"'
+    assert (tmp_path / ".bashrc").read_text() == f"alias ls='ls -l'\n{line}\n"
+    words = [sys.executable, "-c", code, "--show-completion=bash"]
+    shown = subprocess.run(words, env=env, timeout=120, check=True, stdout=subprocess.PIPE)
+    bash = subprocess.run(
+        ["bash", "-c", f"{shown.stdout.decode()}\ncomplete -p lasthop"], check=True
     )
-    assert set(done.stdout.split()) == expected
+    assert bash.returncode == 0

@@ -26,7 +26,7 @@ __all__ = ["BAD_INPUT", "DONE", "FAILURE", "INTERRUPTED", "main"]
 def _main(arguments: list[str] | None = None) -> int:
     """Runs the command line; an expected failure is reported in one line on standard error."""
     if (sys.argv[1:] if arguments is None else arguments) == ["--version"]:
-        # Without importing typer, which takes longer than the rest.
+        # Without importing the table of commands, which takes longer than the rest.
         from lasthop import _lasthop
 
         try:

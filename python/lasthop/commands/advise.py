@@ -10,7 +10,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.table import Table
 
 from lasthop import _lasthop
@@ -33,6 +32,7 @@ from lasthop.commands.common import (
     print_line,
     running,
 )
+from lasthop.commands.declarations import Option
 from lasthop.commands.values import (
     BadInput,
     Plot,
@@ -57,14 +57,14 @@ def advise(
     *,
     want: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="TEXT",
             help="Objectives and constraints: 'goodput, delay_p99 < 300 ms, residual_loss < 1e-3'.",
         ),
     ],
     traffic: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="TEXT",
             help="Replace the scenario's flows: comma-separated file [SIZE], web, voice [RATE], "
             "video [RATE].",
@@ -72,30 +72,30 @@ def advise(
     ] = None,
     link: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Link to optimise; default: the lossy one."),
+        Option(metavar="NAME", help="Link to optimise; default: the lossy one."),
     ] = None,
     protocol: Annotated[
         list[str] | None,
-        typer.Option(metavar="KIND", help="Compare only this link protocol. Repeatable."),
+        Option(metavar="KIND", help="Compare only this link protocol. Repeatable."),
     ] = None,
     transport: Annotated[
         list[str] | None,
-        typer.Option(metavar="VARIANT", help="Also compare this TCP. Repeatable."),
+        Option(metavar="VARIANT", help="Also compare this TCP. Repeatable."),
     ] = None,
     trials: Annotated[
         int,
-        typer.Option(min=0, help="Trials of the parameter search per protocol; 0: no search."),
+        Option(min=0, help="Trials of the parameter search per protocol; 0: no search."),
     ] = 8,
     most: Annotated[
         int,
-        typer.Option("--max-replications", min=12, help="Maximum replications per candidate."),
+        Option("--max-replications", min=12, help="Maximum replications per candidate."),
     ] = 400,
     tolerance: Annotated[
-        str, typer.Option(metavar="SHARE", help="Relative difference that is negligible.")
+        str, Option(metavar="SHARE", help="Relative difference that is negligible.")
     ] = "1 %",
     budget: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="N|TIME",
             help="Stop after N replications in total or after this time ('10 min'); default: 20 % "
             "of --max-replications for all candidates.",
@@ -109,7 +109,7 @@ def advise(
     accept_version: AcceptVersion = False,
     out: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             parser=as_path,
             metavar="FILE.json",
             help="Write the chosen scenario, with the flows of --traffic.",
@@ -117,7 +117,7 @@ def advise(
     ] = None,
     plot: Plot = None,
     output: Annotated[
-        TableOrJson, typer.Option("--format", help="Output format of the advice.")
+        TableOrJson, Option("--format", help="Output format of the advice.")
     ] = TableOrJson.table,
 ) -> int:
     """Select the best link protocol and its parameters for a link and its traffic."""

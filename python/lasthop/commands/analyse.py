@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import sys
@@ -10,21 +11,18 @@ from enum import StrEnum
 from typing import Annotated
 
 import polars as pl
-import typer
 from rich.table import Table
 
 from lasthop import _lasthop
 from lasthop.commands.common import Format, options
+from lasthop.commands.declarations import Group, Option
 from lasthop.commands.values import BadInput, Plot, save_picture
 from lasthop.evaluating import analysis
 from lasthop.scenarios.arguments import invalid
 
 __all__ = ["app"]
 
-app = typer.Typer(
-    help="Compute analytical models: closed forms and Markov chains, without simulation.",
-    no_args_is_help=True,
-)
+app = Group("Compute analytical models: closed forms and Markov chains, without simulation.")
 
 
 class Counting(StrEnum):
@@ -34,32 +32,22 @@ class Counting(StrEnum):
     always = "always"
 
 
-def _quantity(kind: str) -> Callable[[str | float], float]:
+def _quantity(kind: str) -> Callable[[str], float]:
     """Returns a parser of quantities such as `2.5 %` or `50 ms`; it returns SI units."""
-
-    def parse(text: str | float) -> float:
-        if not isinstance(text, str):  # a default
-            return text
-        try:
-            return _lasthop.quantity(kind, text)
-        except ValueError as error:
-            raise typer.BadParameter(str(error)) from None
-
-    parse.__name__ = kind.upper()
-    return parse
+    return functools.partial(_lasthop.quantity, kind)
 
 
 PROBABILITY, DURATION, RATE, SIZE = map(_quantity, ("probability", "duration", "rate", "size"))
 
-Output = Annotated[Format, typer.Option("--format", help="Output format of the table.")]
+Output = Annotated[Format, Option("--format", help="Output format of the table.")]
 
 
-@app.command()
+@app.command
 def arq(
     *,
     good_to_bad: Annotated[
         float,
-        typer.Option(
+        Option(
             parser=PROBABILITY,
             metavar="PROBABILITY",
             help="Transition from the good state to the bad one, per frame.",
@@ -67,7 +55,7 @@ def arq(
     ],
     bad_to_good: Annotated[
         float,
-        typer.Option(
+        Option(
             parser=PROBABILITY,
             metavar="PROBABILITY",
             help="Transition from the bad state to the good one, per frame.",
@@ -75,31 +63,25 @@ def arq(
     ],
     loss_in_good: Annotated[
         float,
-        typer.Option(
-            parser=PROBABILITY, metavar="PROBABILITY", help="PDU loss rate in the good state."
-        ),
+        Option(parser=PROBABILITY, metavar="PROBABILITY", help="PDU loss rate in the good state."),
     ] = 0.0,
     loss_in_bad: Annotated[
         float,
-        typer.Option(
-            parser=PROBABILITY, metavar="PROBABILITY", help="PDU loss rate in the bad state."
-        ),
+        Option(parser=PROBABILITY, metavar="PROBABILITY", help="PDU loss rate in the bad state."),
     ] = 1.0,
-    pdus: Annotated[int, typer.Option(min=1, help="PDUs per SDU.")] = 1,
-    spacing: Annotated[int, typer.Option(min=1, help="Frames between transmissions of a PDU.")] = 1,
+    pdus: Annotated[int, Option(min=1, help="PDUs per SDU.")] = 1,
+    spacing: Annotated[int, Option(min=1, help="Frames between transmissions of a PDU.")] = 1,
     frame: Annotated[
         float | None,
-        typer.Option(parser=DURATION, metavar="DURATION", help="Frame duration, to print delays."),
+        Option(parser=DURATION, metavar="DURATION", help="Frame duration, to print delays."),
     ] = None,
     limit: Annotated[
         list[int] | None,
-        typer.Option(
-            min=1, help="Maximum transmissions per PDU. Repeatable; default: 1, 2, 3, …, 30."
-        ),
+        Option(min=1, help="Maximum transmissions per PDU. Repeatable; default: 1, 2, 3, …, 30."),
     ] = None,
     target: Annotated[
         float | None,
-        typer.Option(
+        Option(
             parser=PROBABILITY,
             metavar="PROBABILITY",
             help="Also compute the smallest limit for this residual loss.",
@@ -165,43 +147,41 @@ def _arq_facts(channel: analysis.Channel, pdus: int, spacing: int) -> dict[str, 
     }
 
 
-@app.command()
+@app.command
 def tcp(
     *,
     loss: Annotated[
         list[float],
-        typer.Option(
-            parser=PROBABILITY, metavar="PROBABILITY", help="Packet loss rate. Repeatable."
-        ),
+        Option(parser=PROBABILITY, metavar="PROBABILITY", help="Packet loss rate. Repeatable."),
     ],
     rtt: Annotated[
         float,
-        typer.Option(parser=DURATION, metavar="DURATION", help="Round-trip time without queueing."),
+        Option(parser=DURATION, metavar="DURATION", help="Round-trip time without queueing."),
     ],
     segment: Annotated[
-        float, typer.Option(parser=SIZE, metavar="SIZE", help="Payload per segment.")
+        float, Option(parser=SIZE, metavar="SIZE", help="Payload per segment.")
     ] = 1000.0,
     timeout: Annotated[
         float | None,
-        typer.Option(
+        Option(
             parser=DURATION,
             metavar="DURATION",
             help="First retransmission timeout; default: 2 RTT, at least 200 ms.",
         ),
     ] = None,
     segments_per_ack: Annotated[
-        int, typer.Option(min=1, help="Segments per ACK; 2 with delayed ACKs.")
+        int, Option(min=1, help="Segments per ACK; 2 with delayed ACKs.")
     ] = 1,
     window: Annotated[
-        int | None, typer.Option(min=1, help="Maximum window in segments; default: no limit.")
+        int | None, Option(min=1, help="Maximum window in segments; default: no limit.")
     ] = None,
     rate: Annotated[
         float | None,
-        typer.Option(parser=RATE, metavar="RATE", help="Bottleneck rate; default: no limit."),
+        Option(parser=RATE, metavar="RATE", help="Bottleneck rate; default: no limit."),
     ] = None,
     good_to_bad: Annotated[
         float | None,
-        typer.Option(
+        Option(
             parser=PROBABILITY,
             metavar="PROBABILITY",
             help="With ARQ on a two-state radio: transition from good to bad, per frame.",
@@ -209,7 +189,7 @@ def tcp(
     ] = None,
     bad_to_good: Annotated[
         float,
-        typer.Option(
+        Option(
             parser=PROBABILITY,
             metavar="PROBABILITY",
             help="Transition from the bad state to the good one, per frame.",
@@ -217,21 +197,17 @@ def tcp(
     ] = 0.1,
     loss_in_good: Annotated[
         float,
-        typer.Option(
-            parser=PROBABILITY, metavar="PROBABILITY", help="PDU loss rate in the good state."
-        ),
+        Option(parser=PROBABILITY, metavar="PROBABILITY", help="PDU loss rate in the good state."),
     ] = 0.0,
     loss_in_bad: Annotated[
         float,
-        typer.Option(
-            parser=PROBABILITY, metavar="PROBABILITY", help="PDU loss rate in the bad state."
-        ),
+        Option(parser=PROBABILITY, metavar="PROBABILITY", help="PDU loss rate in the bad state."),
     ] = 1.0,
-    pdus: Annotated[int, typer.Option(min=1, help="PDUs per packet.")] = 1,
-    spacing: Annotated[int, typer.Option(min=1, help="Frames between transmissions of a PDU.")] = 1,
+    pdus: Annotated[int, Option(min=1, help="PDUs per packet.")] = 1,
+    spacing: Annotated[int, Option(min=1, help="Frames between transmissions of a PDU.")] = 1,
     frame: Annotated[
         float,
-        typer.Option(
+        Option(
             parser=DURATION,
             metavar="DURATION",
             help="Radio frame duration.",
@@ -240,7 +216,7 @@ def tcp(
     ] = 0.01,
     limit: Annotated[
         list[int] | None,
-        typer.Option(
+        Option(
             min=0,
             help="Maximum transmissions per PDU; 0: no limit. Repeatable; default: 1, …, 20, 0.",
         ),
@@ -350,23 +326,21 @@ def _tcp_table(
     )
 
 
-@app.command()
+@app.command
 def dcf(
     *,
     stations: Annotated[
         list[int] | None,
-        typer.Option(min=1, help="Saturated stations. Repeatable; default: 1, 2, 5, 10, 20, 50."),
+        Option(min=1, help="Saturated stations. Repeatable; default: 1, 2, 5, 10, 20, 50."),
     ] = None,
-    standard: Annotated[str, typer.Option(help="802.11b, 802.11a or 802.11g.")] = "802.11b",
+    standard: Annotated[str, Option(help="802.11b, 802.11a or 802.11g.")] = "802.11b",
     rate: Annotated[
         float | None,
-        typer.Option(
-            parser=RATE, metavar="RATE", help="Data rate; default: highest of the standard."
-        ),
+        Option(parser=RATE, metavar="RATE", help="Data rate; default: highest of the standard."),
     ] = None,
     control_rate: Annotated[
         float | None,
-        typer.Option(
+        Option(
             parser=RATE,
             metavar="RATE",
             help="Rate of MAC ACK, RTS and CTS frames; default: highest basic rate.",
@@ -374,33 +348,29 @@ def dcf(
     ] = None,
     packet: Annotated[
         float,
-        typer.Option(parser=SIZE, metavar="SIZE", help="Packet size.", show_default="1000 B"),
+        Option(parser=SIZE, metavar="SIZE", help="Packet size.", show_default="1000 B"),
     ] = 1000.0,
     header: Annotated[
         float,
-        typer.Option(
+        Option(
             parser=SIZE,
             metavar="SIZE",
             help="Header of a data frame.",
             show_default="36 B",
         ),
     ] = 36.0,
-    rts: Annotated[bool, typer.Option("--rts", help="Use RTS and CTS.")] = False,
+    rts: Annotated[bool, Option("--rts", help="Use RTS and CTS.")] = False,
     short_preamble: Annotated[
-        bool, typer.Option("--short-preamble", help="Use the short preamble of 802.11b.")
+        bool, Option("--short-preamble", help="Use the short preamble of 802.11b.")
     ] = False,
-    cw_min: Annotated[
-        int | None, typer.Option(min=1, help="Minimum contention window in slots.")
-    ] = None,
-    cw_max: Annotated[
-        int | None, typer.Option(min=1, help="Maximum contention window in slots.")
-    ] = None,
+    cw_min: Annotated[int | None, Option(min=1, help="Minimum contention window in slots.")] = None,
+    cw_max: Annotated[int | None, Option(min=1, help="Maximum contention window in slots.")] = None,
     limit: Annotated[
-        int | None, typer.Option(min=0, help="Maximum attempts per frame; 0: no limit.")
+        int | None, Option(min=0, help="Maximum attempts per frame; 0: no limit.")
     ] = 7,
     counting: Annotated[
         Counting,
-        typer.Option(help="Backoff counts idle slots, or all slots as in Bianchi's first model."),
+        Option(help="Backoff counts idle slots, or all slots as in Bianchi's first model."),
     ] = Counting.idle,
     output: Output = Format.table,
 ) -> int:
@@ -429,12 +399,12 @@ def dcf(
     return 0
 
 
-@app.command("loss-notification")
+@app.command
 def loss_notification(
     *,
     loss: Annotated[
         list[float] | None,
-        typer.Option(
+        Option(
             parser=PROBABILITY,
             metavar="P",
             help="Loss rate per wireless transmission attempt. Repeatable; default: 0.01, 0.05, "
@@ -443,16 +413,16 @@ def loss_notification(
     ] = None,
     limit: Annotated[
         list[int] | None,
-        typer.Option(min=1, help="Maximum attempts per frame. Repeatable; default: 1, 2, 3, 4, 7."),
+        Option(min=1, help="Maximum attempts per frame. Repeatable; default: 1, 2, 3, 4, 7."),
     ] = None,
-    ratio: Annotated[float, typer.Option(help="Ratio of message length to frame length.")] = 0.2,
+    ratio: Annotated[float, Option(help="Ratio of message length to frame length.")] = 0.2,
     delays: Annotated[
         bool,
-        typer.Option("--delays", help="Print the notification delay instead of the load."),
+        Option("--delays", help="Print the notification delay instead of the load."),
     ] = False,
     wire: Annotated[
         float,
-        typer.Option(
+        Option(
             parser=DURATION,
             metavar="TIME",
             help="With --delays: one-way delay of the wired path.",
@@ -461,7 +431,7 @@ def loss_notification(
     ] = 0.02,
     data: Annotated[
         float,
-        typer.Option(
+        Option(
             parser=DURATION,
             metavar="TIME",
             help="With --delays: duration of a wireless attempt of a data frame.",
@@ -470,7 +440,7 @@ def loss_notification(
     ] = 1.53e-3,
     ack: Annotated[
         float,
-        typer.Option(
+        Option(
             parser=DURATION,
             metavar="TIME",
             help="With --delays: duration of a wireless attempt of an ACK, with the same loss rate "

@@ -9,35 +9,24 @@ import contextlib
 import gc
 import importlib
 import os
-import re
 import sys
 import warnings
 from dataclasses import dataclass
-from typing import Annotated, Any
-
-import typer
-
-# typer 0.29 bundles click, without a public name.
-from typer._click import Command as ClickCommand
-from typer._click import Context
-from typer._click.exceptions import (
-    BadOptionUsage,
-    BadParameter,
-    ClickException,
-    MissingParameter,
-    NoSuchOption,
-)
-from typer.core import TyperGroup
+from typing import TYPE_CHECKING, Any
 
 from lasthop import _lasthop
 from lasthop.commands import interrupts
 from lasthop.commands.codes import BAD_INPUT, DONE, FAILURE, INTERRUPTED
 from lasthop.commands.output import printable, shortened
-from lasthop.commands.values import BadValue, of_option
 from lasthop.running.writing import IS_FULL
-from lasthop.scenarios.arguments import Refused, invalid, suggestion, unknown
+from lasthop.scenarios.arguments import Refused, unknown
 
-__all__ = ["COMMANDS", "run_command"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lasthop.commands.declarations import Group
+
+__all__ = ["COMMANDS", "command", "run_command"]
 
 # Headings of `lasthop --help`.
 SIMULATION, SCENARIOS, RESULTS = "Simulation", "Scenarios", "Results"
@@ -176,45 +165,22 @@ COMMANDS = (
 _HOMES = {command.name: command.home for command in COMMANDS}
 
 
-class LateGroup(TyperGroup):
-    """Group of commands whose modules are imported when they are called."""
-
-    def resolve_command(
-        self, ctx: Context, args: list[str]
-    ) -> tuple[str | None, ClickCommand | None, list[str]]:
-        """Resolves a command as typer does, then imports it in place of its help entry."""
-        name, command, rest = super().resolve_command(ctx, args)
-        return name, None if command is None or name is None else _command(name), rest
-
-
-def _command(name: str) -> ClickCommand:
-    """Imports a command."""
+def command(name: str) -> Callable[..., int] | Group:
+    """Imports a command, or a group of commands."""
     module, function = _HOMES[name]
     with interrupts.importing():
         found: Any = getattr(importlib.import_module(f"lasthop.commands.{module}"), function)
     gc.enable()  # disabled by `lasthop.commands.main` during imports
-    if isinstance(found, typer.Typer):
-        return typer.main.get_command(found)
-    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    alone.command(name, cls=getattr(found, "command_class", None))(found)
-    return typer.main.get_command(alone)
+    return found  # type: ignore[no-any-return]
 
 
-app = typer.Typer(
-    cls=LateGroup,
-    help="Simulate error recovery over lossy links: link ARQ, TCP and applications.",
-    add_completion=True,
-    pretty_exceptions_enable=False,
-)
-
-
-def _in_help_only() -> None:
-    """Help entry of a command whose module is not imported."""
-
-
-for _one in COMMANDS:
-    app.command(_one.name, help=_one.about, rich_help_panel=_one.panel)(_in_help_only)
-
+ABOUT = "Simulate error recovery over lossy links: link ARQ, TCP and applications."
+OPTIONS = {
+    "--version": "Print the version.",
+    "--install-completion": "Install completion for the current shell.",
+    "--show-completion": "Show completion for the current shell, to copy it or customize the "
+    "installation.",
+}
 
 FIRST_STEPS = """\
 Usage: lasthop COMMAND [OPTIONS]
@@ -228,33 +194,57 @@ lasthop --help lists all commands.
 """
 
 
-@app.callback(invoke_without_command=True)
-def _top(
-    context: typer.Context,
-    *,
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
-) -> int:
-    if version:
-        sys.stdout.write(f"lasthop {_lasthop.__version__}\n")
-        raise typer.Exit
-    if context.invoked_subcommand:
+def _run(words: list[str]) -> int:
+    """Runs a command line and returns the exit code."""
+    name = next((word for word in words if not word.startswith("-")), None)
+    before = words if name is None else words[: words.index(name)]
+    for word in before:
+        option, _, shell = word.partition("=")
+        match option:
+            case "--help":
+                sys.stdout.write(_help())
+            case "--version":
+                sys.stdout.write(f"lasthop {_lasthop.__version__}\n")
+            case "--install-completion" | "--show-completion":
+                from lasthop.commands import completion
+
+                is_shown = option == "--show-completion"
+                (completion.show if is_shown else completion.install)(shell)
+            case _:
+                raise Refused(unknown("option", option, sorted([*OPTIONS, "--help"])))
         return DONE
-    sys.stdout.write(FIRST_STEPS)
-    return BAD_INPUT
+    if name is None:
+        sys.stdout.write(FIRST_STEPS)
+        return BAD_INPUT
+    from lasthop.commands import parsing
+
+    if name not in _HOMES:
+        raise Refused(parsing.unknown_command(name, list(_HOMES)))
+    return parsing.run(command(name), f"lasthop {name}", words[len(before) + 1 :])
+
+
+def _help() -> str:
+    from lasthop.commands import parsing
+
+    panels: dict[str, dict[str, str]] = {}
+    for one in COMMANDS:
+        panels.setdefault(one.panel, {})[one.name] = one.about
+    return parsing.group_help("lasthop", ABOUT, panels, OPTIONS)
 
 
 def run_command(arguments: list[str] | None = None) -> int:
     """Runs a command and returns its exit code; reports a failure in one line on standard error."""
     _shorten_warnings()
     try:
-        # Commands return their exit code; typer returns the code of `typer.Exit`.
-        code: int = app(arguments, prog_name="lasthop", standalone_mode=False) or DONE
+        if "_ARGCOMPLETE" in os.environ:
+            from lasthop.commands import completion
+
+            completion.complete()
+        code = _run(sys.argv[1:] if arguments is None else arguments)
         sys.stdout.flush()
     except (_lasthop.ScenarioError, Refused) as error:
         return _fail(str(error), BAD_INPUT)
-    except ClickException as error:
-        return _fail(_refusal(error), BAD_INPUT)
-    except (KeyboardInterrupt, typer.Abort):
+    except KeyboardInterrupt:
         return _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:
         # The reader closed the pipe.
@@ -294,77 +284,9 @@ def _is_of_polars(error: Exception) -> bool:
     return polars is not None and isinstance(error, polars.exceptions.PolarsError)
 
 
-def _refusal(error: ClickException) -> str:
-    """Returns typer's errors in the grammar of the other messages."""
-    if isinstance(error, NoSuchOption):
-        params = error.ctx.command.params if error.ctx else []
-        names = ["--help", *(name for one in params for name in one.opts if name[:2] == "--")]
-        return unknown("option", error.option_name, sorted(names))
-    if isinstance(error, BadOptionUsage):
-        if "does not take a value" in error.message:
-            return f"`{error.option_name}` does not take a value"
-        return f"missing value for `{error.option_name}`"
-    if isinstance(error, MissingParameter) and error.param is not None:
-        one = error.param
-        is_option = one.param_type_name == "option"
-        name = one.opts[0] if is_option else getattr(one, "metavar", None) or str(one.name).upper()
-        about = getattr(one, "help", None) or "a value"
-        about = about[:1].lower() + about[1:] if about[1:2].islower() else about
-        return f"missing `{name}`: expected {about.rstrip('.')}"
-    if not isinstance(error, BadParameter) or error.param is None:
-        return _usage(error)
-    option = error.param.opts[0]
-    if error.param.param_type_name == "argument":
-        option = (getattr(error.param, "metavar", None) or option).strip("[].")
-    if isinstance(error, BadValue):
-        return invalid(option, error.value, error.expected)
-    # typer validates options with pydantic.
-    from pydantic import ValidationError
-
-    cause = error.__cause__
-    if not isinstance(cause, ValidationError):
-        return of_option(error.message, option)
-    first = cause.errors()[0]
-    expected = first["msg"].removeprefix("Value error, ")
-    match first["type"]:
-        case "greater_than_equal":
-            expected = f"an integer of at least {first['ctx']['ge']}"
-        case "less_than_equal":
-            expected = f"an integer of at most {first['ctx']['le']}"
-        case kind if kind.startswith("int_"):
-            expected = "an integer"
-        case kind if kind.startswith("float_"):
-            expected = "a number"
-        case "value_error":
-            # Message of an enumeration: 'xml' is not one of 'table', 'csv'.
-            expected = expected.partition(" is not one of ")[2].strip(".").replace("'", "")
-    return invalid(option, first["input"], expected)
-
-
-def _usage(error: ClickException) -> str:
-    """Returns errors about commands and surplus arguments, which typer identifies by text only."""
-    text = error.format_message()
-    context = getattr(error, "ctx", None)
-    if context is None:
-        return text
-    if beyond := re.fullmatch(r"Got unexpected extra argument\(s\) \((.*)\)", text):
-        own = [one for one in context.command.params if one.param_type_name == "argument"]
-        names = [one.metavar or str(one.name).upper() for one in own]
-        return (
-            f"unexpected argument `{beyond[1]}` for `{context.info_name}`: expected "
-            f"{' '.join(names) or 'no arguments'}"
-        )
-    if missing := re.fullmatch(r"No such command '(.*?)'\..*", text):
-        known = context.command.list_commands(context)
-        near = suggestion(missing[1], known) or f": expected {', '.join(known)}"
-        return f"unknown command `{missing[1]}`{near}"
-    return text
-
-
 def _fail(message: str, code: int) -> int:
-    if message:  # otherwise, typer has printed the help
-        with contextlib.suppress(OSError):
-            sys.stderr.write(f"lasthop: {printable(shortened(' '.join(message.split())))}\n")
+    with contextlib.suppress(OSError):
+        sys.stderr.write(f"lasthop: {printable(shortened(' '.join(message.split())))}\n")
     return code
 
 

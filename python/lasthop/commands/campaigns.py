@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
 from rich.table import Table
 
 from lasthop.commands.common import Format, baseline_of, not_input, options, print_line
+from lasthop.commands.declarations import Argument, Option
 from lasthop.commands.values import BadInput, as_folder, as_path
 from lasthop.evaluating.comparison import LEVEL, Comparison, diff
 from lasthop.evaluating.results import Results
@@ -25,9 +25,7 @@ from lasthop.studies import studies
 
 __all__ = ["compare", "report"]
 
-Folder = Annotated[
-    Path, typer.Argument(parser=as_folder, metavar="DIR", help="Folder of a campaign.")
-]
+Folder = Annotated[Path, Argument(parser=as_folder, metavar="DIR", help="Folder of a campaign.")]
 
 
 def report(
@@ -35,15 +33,15 @@ def report(
     *,
     run: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Run of the campaign; default: the last one."),
+        Option(metavar="N", help="Run of the campaign; default: the last one."),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(parser=as_path, metavar="FILE", help="Output file; default: DIR/report.html."),
+        Option(parser=as_path, metavar="FILE", help="Output file; default: DIR/report.html."),
     ] = None,
     baseline: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="KEY=VALUE",
             help="Also show paired differences from the points at which a swept key has this "
             "value.",
@@ -73,22 +71,22 @@ def report(
 def compare(
     a: Annotated[
         Path,
-        typer.Argument(parser=as_folder, metavar="A", help="Folder of the reference campaign."),
+        Argument(parser=as_folder, metavar="A", help="Folder of the reference campaign."),
     ],
     b: Annotated[
         Path,
-        typer.Argument(parser=as_folder, metavar="B", help="Folder of the campaign to compare."),
+        Argument(parser=as_folder, metavar="B", help="Folder of the campaign to compare."),
     ],
     *,
     everything: Annotated[
-        bool, typer.Option("--all", help="Also show metrics without a significant change.")
+        bool, Option("--all", help="Also show metrics without a significant change.")
     ] = False,
     level: Annotated[
         float,
-        typer.Option(help="Family-wise probability of a false positive."),
+        Option(help="Family-wise probability of a false positive."),
     ] = LEVEL,
     output: Annotated[
-        Format, typer.Option("--format", help="Output format of the table.")
+        Format, Option("--format", help="Output format of the table.")
     ] = Format.table,
 ) -> int:
     """Report metrics that changed significantly between the last runs of two campaigns."""

@@ -17,11 +17,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from lasthop import _lasthop
 from lasthop.commands import interrupts
 from lasthop.commands.codes import DONE, INTERRUPTED
+from lasthop.commands.declarations import Argument, Option
 from lasthop.commands.output import printable
 from lasthop.commands.values import BadInput, as_folder, as_path, of_option, with_options
 from lasthop.running.writing import IS_FULL, write_file
@@ -45,26 +44,22 @@ class Format(StrEnum):
 
 File = Annotated[
     Path,
-    typer.Argument(
-        parser=as_path, metavar="FILE", help="Scenario file (TOML or JSON), or a profile."
-    ),
+    Argument(parser=as_path, metavar="FILE", help="Scenario file (TOML or JSON), or a profile."),
 ]
 Changes = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set", metavar="KEY=VALUE", help="Set a dotted key of the scenario. Repeatable."
-    ),
+    Option("--set", metavar="KEY=VALUE", help="Set a dotted key of the scenario. Repeatable."),
 ]
 Replications = Annotated[
-    int | None, typer.Option(min=1, help="Replications per point; default: the scenario's.")
+    int | None, Option(min=1, help="Replications per point; default: the scenario's.")
 ]
-Seed = Annotated[int | None, typer.Option(min=0, help="Master seed; default: the scenario's.")]
-Jobs = Annotated[int, typer.Option(min=0, help="Number of threads; 0: all cores.")]
+Seed = Annotated[int | None, Option(min=0, help="Master seed; default: the scenario's.")]
+Jobs = Annotated[int, Option(min=0, help="Number of threads; 0: all cores.")]
 
 
 Folder = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         "--store",
         parser=as_folder,
         metavar="DIR",
@@ -73,7 +68,7 @@ Folder = Annotated[
 ]
 DryRun = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--dry-run",
         help="Print the number of replications to run, the time needed and the results in --store; "
         "run nothing.",
@@ -81,7 +76,7 @@ DryRun = Annotated[
 ]
 AcceptVersion = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--accept-version",
         help="With --store: add to results of another engine version.",
     ),
@@ -90,7 +85,7 @@ AcceptVersion = Annotated[
 
 ClusterOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--cluster",
         metavar="ADDRESS",
         help="Run on Dask workers: local:N starts N workers on this machine; tcp://HOST:PORT or "

@@ -13,11 +13,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from rich.table import Table
 
 from lasthop.commands.codes import DONE, FAILURE
 from lasthop.commands.common import note, print_line
+from lasthop.commands.declarations import Option
 from lasthop.commands.values import TableOrJson
 from lasthop.showing import terminal
 
@@ -137,7 +137,7 @@ def live_doctor() -> int:
 def doctor(
     *,
     output: Annotated[
-        TableOrJson, typer.Option("--format", help="Output format of the result.")
+        TableOrJson, Option("--format", help="Output format of the result.")
     ] = TableOrJson.table,
 ) -> int:
     """Report installed and missing parts."""

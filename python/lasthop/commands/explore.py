@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-import typer
-
 from lasthop import _lasthop
 from lasthop.commands.codes import DONE
 from lasthop.commands.common import Jobs, load, note, print_line
+from lasthop.commands.declarations import Argument, Option
 from lasthop.commands.values import BadInput, as_path
 from lasthop.scenarios.arguments import invalid
 
@@ -22,17 +21,17 @@ __all__ = ["explore"]
 def explore(
     source: Annotated[
         str | None,
-        typer.Argument(
+        Argument(
             metavar="[FILE|STORE|ADDRESS]",
             help="Scenario file, folder of a campaign, or a shared address of the page.",
         ),
     ] = None,
     *,
     port: Annotated[
-        int, typer.Option(min=0, max=65_535, help="Port on 127.0.0.1; 0: any free port.")
+        int, Option(min=0, max=65_535, help="Port on 127.0.0.1; 0: any free port.")
     ] = 0,
     browser: Annotated[
-        bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")
+        bool, Option("--browser/--no-browser", help="Open the page in a browser.")
     ] = True,
     jobs: Jobs = 0,
 ) -> int:

@@ -7,11 +7,11 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.table import Table
 
 from lasthop.commands.codes import DONE
 from lasthop.commands.common import note, print_line
+from lasthop.commands.declarations import Argument, Option
 from lasthop.commands.output import printable
 from lasthop.commands.values import (
     BadInput,
@@ -33,7 +33,7 @@ __all__ = ["fit"]
 def fit(
     logs: Annotated[
         list[Path],
-        typer.Argument(
+        Argument(
             parser=as_path,
             metavar="LOG...",
             help="Losses per frame: text, CSV, JSON lines, frames.csv of a trace, a recording of "
@@ -44,37 +44,37 @@ def fit(
     *,
     column: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="CSV, JSON lines: column of the losses; default: lost."),
+        Option(metavar="NAME", help="CSV, JSON lines: column of the losses; default: lost."),
     ] = None,
     entity: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="NAME",
             help="frames.csv, recordings: direction of a link, such as link.wireless.forward.",
         ),
     ] = None,
     transmitter: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="MAC", help="Captures: transmitter of the frames; default: the busiest one."
         ),
     ] = None,
     frame: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Size of every frame, such as '250 B'.")
+        str | None, Option(metavar="SIZE", help="Size of every frame, such as '250 B'.")
     ] = None,
     rate: Annotated[
-        str | None, typer.Option(metavar="RATE", help="Link rate, to compute frame durations.")
+        str | None, Option(metavar="RATE", help="Link rate, to compute frame durations.")
     ] = None,
     model: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Fit only this model. Repeatable."),
+        Option(metavar="NAME", help="Fit only this model. Repeatable."),
     ] = None,
     rates: Annotated[
-        bool, typer.Option("--rates", help="Read the log as a mahimahi trace of rates over time.")
+        bool, Option("--rates", help="Read the log as a mahimahi trace of rates over time.")
     ] = False,
     plot: Plot = None,
     output: Annotated[
-        TableOrJson, typer.Option("--format", help="Output format of the result.")
+        TableOrJson, Option("--format", help="Output format of the result.")
     ] = TableOrJson.table,
 ) -> int:
     """Fit error models to measured losses; print the best one as a line of a scenario."""

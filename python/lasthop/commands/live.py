@@ -12,12 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-# typer 0.29 bundles click, without a public name.
-from typer._click import Context
-from typer.core import TyperCommand
-
 from lasthop import _lasthop
 from lasthop.commands.codes import DONE, FAILURE
 from lasthop.commands.common import (
@@ -31,6 +25,7 @@ from lasthop.commands.common import (
     print_line,
     write,
 )
+from lasthop.commands.declarations import Argument, Option, Rest
 from lasthop.commands.live_run import Results, Runs
 from lasthop.commands.values import BadInput, as_path, seconds
 from lasthop.running.live.expect import parse
@@ -45,19 +40,6 @@ if TYPE_CHECKING:
     from lasthop.running.live.page import Page
 
 __all__ = ["live"]
-
-# Key of the arguments of programs in the context of the command.
-PROGRAMS = "lasthop.programs"
-
-
-class LiveCommand(TyperCommand):
-    """Command whose options end at the first `--at` or `--`; the programs follow."""
-
-    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
-        """Separates the programs from the options, then parses the options."""
-        end = next((index for index, word in enumerate(args) if word in ("--", "--at")), len(args))
-        ctx.meta[PROGRAMS] = args[end:]
-        return super().parse_args(ctx, args[:end])
 
 
 def programs(words: list[str], default: str | None) -> list[Program]:
@@ -97,10 +79,9 @@ def programs(words: list[str], default: str | None) -> list[Program]:
 
 
 def live(
-    context: typer.Context,
     file: Annotated[
         Path | None,
-        typer.Argument(
+        Argument(
             parser=as_path,
             metavar="FILE [[--at HOST] -- COMMAND]...",
             help="Scenario file (TOML or JSON) and programs to run, by default at the client of "
@@ -108,22 +89,23 @@ def live(
         ),
     ] = None,
     *,
+    words: Annotated[list[str], Rest(("--", "--at"))],
     profile: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Use a profile (`lasthop list profiles`) as FILE."),
+        Option(metavar="NAME", help="Use a profile (`lasthop list profiles`) as FILE."),
     ] = None,
     seed: Seed = None,
     replication: Annotated[
-        int, typer.Option(min=0, help="Replication whose random numbers the links use.")
+        int, Option(min=0, help="Replication whose random numbers the links use.")
     ] = 0,
     changes: Changes = None,
     mtu: Annotated[
         int | None,
-        typer.Option(min=68, max=65_535, help="Maximum packet size in bytes; default: 1500."),
+        Option(min=68, max=65_535, help="Maximum packet size in bytes; default: 1500."),
     ] = None,
     sysctl: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="KEY=VALUE",
             help="Set a kernel parameter in all hosts, such as "
             "net.ipv4.tcp_congestion_control=reno. Repeatable.",
@@ -131,19 +113,15 @@ def live(
     ] = None,
     outside: Annotated[
         str | None,
-        typer.Option(
-            metavar="HOST", help="Host that is this machine itself (requires CAP_NET_ADMIN)."
-        ),
+        Option(metavar="HOST", help="Host that is this machine itself (requires CAP_NET_ADMIN)."),
     ] = None,
     record: Annotated[
         Path | None,
-        typer.Option(
-            parser=as_path, metavar="FILE", help="Record arriving packets and their outcomes."
-        ),
+        Option(parser=as_path, metavar="FILE", help="Record arriving packets and their outcomes."),
     ] = None,
     replay: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             parser=as_path,
             metavar="FILE",
             help="Replay a recording in virtual time and compare the outputs; run no program.",
@@ -151,7 +129,7 @@ def live(
     ] = None,
     pcap: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             parser=as_path,
             metavar="FILE",
             help="Write the packets at both ends of each link as pcapng for Wireshark.",
@@ -159,11 +137,11 @@ def live(
     ] = None,
     timeout: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="End each run after this time, with exit code 124."),
+        Option(metavar="TIME", help="End each run after this time, with exit code 124."),
     ] = None,
     expect: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="CONDITION",
             help="Condition on the results, such as 'delay_p95 < 200 ms' or 'exit = 0'; exit code "
             "5 if it is not met. Repeatable.",
@@ -171,13 +149,13 @@ def live(
     ] = None,
     repeat: Annotated[
         int,
-        typer.Option(
+        Option(
             min=1, metavar="N", help="Run the programs N times, with replications K to K + N - 1."
         ),
     ] = 1,
     baseline: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             parser=as_path,
             metavar="FILE",
             help="File of --json: print paired differences from its runs with the same seed and "
@@ -186,36 +164,32 @@ def live(
     ] = None,
     junit: Annotated[
         Path | None,
-        typer.Option(parser=as_path, metavar="FILE", help="Write JUnit XML for CI services."),
+        Option(parser=as_path, metavar="FILE", help="Write JUnit XML for CI services."),
     ] = None,
     doctor: Annotated[
         bool,
-        typer.Option(
-            "--doctor", help="Check whether this machine permits live links; run no program."
-        ),
+        Option("--doctor", help="Check whether this machine permits live links; run no program."),
     ] = False,
     page: Annotated[
-        bool, typer.Option("--page", help="Show the links in the browser, on 127.0.0.1.")
+        bool, Option("--page", help="Show the links in the browser, on 127.0.0.1.")
     ] = False,
     compare: Annotated[
         int | None,
-        typer.Option(
+        Option(
             min=1,
             metavar="N",
             help="Transfer the first flow's file N times with the kernel's TCP at every point and "
             "compare with N replications of profile linux; run no program.",
         ),
     ] = None,
-    jobs: Annotated[
-        int, typer.Option(min=1, help="With --compare: concurrent live transfers.")
-    ] = 4,
+    jobs: Annotated[int, Option(min=1, help="With --compare: concurrent live transfers.")] = 4,
     out: Annotated[
         Path | None,
-        typer.Option(parser=as_path, metavar="FILE", help="Write all metrics as JSON at the end."),
+        Option(parser=as_path, metavar="FILE", help="Write all metrics as JSON at the end."),
     ] = None,
     lines: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--json",
             parser=as_path,
             metavar="FILE",
@@ -224,20 +198,19 @@ def live(
     ] = None,
     report: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             parser=as_path,
             metavar="FILE",
             help="Write an HTML report with a timeline; also with --replay.",
         ),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print only errors.")] = False,
+    quiet: Annotated[bool, Option("--quiet", help="Print only errors.")] = False,
 ) -> int:
     """Run programs over the emulated links of a scenario, in separate network namespaces.
 
     Packets pass through the same link protocols, queues, agents and error models as in a
     simulation. Linux only; requires no root if the kernel permits user namespaces.
     """
-    words = context.meta.get(PROGRAMS, [])
     if doctor:
         from lasthop.commands.doctor import live_doctor
 
@@ -331,9 +304,6 @@ def _load(file: Path, changes: list[str] | None) -> Scenario:
         scenario = changed(Scenario.from_file(file, defaults=added), changes)
     scenario.points()  # validates the scenario before its tables are used
     return scenario
-
-
-live.command_class = LiveCommand  # type: ignore[attr-defined]
 
 
 def _page(tables: Mapping[str, Any]) -> Page:

@@ -9,10 +9,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from lasthop.commands.codes import DONE, INTERRUPTED
 from lasthop.commands.common import Changes, Jobs, load, note, print_line, running
+from lasthop.commands.declarations import Argument, Option
 from lasthop.commands.values import as_path, as_picture, seconds, with_options
 from lasthop.running.live.recording import is_recording
 from lasthop.running.replications import run
@@ -47,7 +46,7 @@ class FigureStyle(StrEnum):
 def plot(
     source: Annotated[
         Path,
-        typer.Argument(
+        Argument(
             parser=as_path,
             metavar="SOURCE",
             help="Scenario file (which is run), Parquet or CSV file, or folder written by "
@@ -55,12 +54,10 @@ def plot(
         ),
     ],
     *,
-    x: Annotated[
-        str | None, typer.Option("--x", metavar="KEY", help="Swept key on the x-axis.")
-    ] = None,
+    x: Annotated[str | None, Option("--x", metavar="KEY", help="Swept key on the x-axis.")] = None,
     y: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--y",
             metavar="METRIC",
             help="Metric: full name, last component, or a pattern with *; of a trace: cwnd, queue "
@@ -69,69 +66,61 @@ def plot(
     ] = None,
     by: Annotated[
         list[str] | None,
-        typer.Option(
-            "--by", metavar="KEY", help="Swept key that distinguishes curves. Repeatable."
-        ),
+        Option("--by", metavar="KEY", help="Swept key that distinguishes curves. Repeatable."),
     ] = None,
     where: Annotated[
         list[str] | None,
-        typer.Option("--where", metavar="KEY=VALUE", help="Select points. Repeatable."),
+        Option("--where", metavar="KEY=VALUE", help="Select points. Repeatable."),
     ] = None,
-    kind: Annotated[Kind | None, typer.Option(help="Kind of figure.")] = None,
+    kind: Annotated[Kind | None, Option(help="Kind of figure.")] = None,
     log: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="x|y|xy|none",
             help="Logarithmic axes; default: axes whose values span two decades.",
         ),
     ] = "",
-    size: Annotated[Size, typer.Option(help="Width of the figure: 3.4 or 7 inches.")] = Size.column,
+    size: Annotated[Size, Option(help="Width of the figure: 3.4 or 7 inches.")] = Size.column,
     style: Annotated[
         FigureStyle,
-        typer.Option(
+        Option(
             help="Notes below the axis, or for a paper in the metadata and a text file next to the "
             "picture."
         ),
     ] = FigureStyle.screen,
-    xlabel: Annotated[
-        str | None, typer.Option(help="Label of the x-axis; default: by the key.")
-    ] = None,
+    xlabel: Annotated[str | None, Option(help="Label of the x-axis; default: by the key.")] = None,
     ylabel: Annotated[
-        str | None, typer.Option(help="Label of the y-axis; default: by the metric.")
+        str | None, Option(help="Label of the y-axis; default: by the metric.")
     ] = None,
-    title: Annotated[str | None, typer.Option(help="Title of the figure.")] = None,
+    title: Annotated[str | None, Option(help="Title of the figure.")] = None,
     order: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="LABEL", help="Label of a curve, in the order of the legend. Repeatable."
-        ),
+        Option(metavar="LABEL", help="Label of a curve, in the order of the legend. Repeatable."),
     ] = None,
     rename: Annotated[
         list[str] | None,
-        typer.Option(metavar="LABEL=TEXT", help="Replace a label of the figure. Repeatable."),
+        Option(metavar="LABEL=TEXT", help="Replace a label of the figure. Repeatable."),
     ] = None,
     link: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Link of a time-sequence diagram.")
+        str | None, Option(metavar="NAME", help="Link of a time-sequence diagram.")
     ] = None,
     start: Annotated[
-        str | None, typer.Option("--from", metavar="TIME", help="Of a trace: start time.")
+        str | None, Option("--from", metavar="TIME", help="Of a trace: start time.")
     ] = None,
-    end: Annotated[
-        str | None, typer.Option("--to", metavar="TIME", help="Of a trace: end time.")
-    ] = None,
+    end: Annotated[str | None, Option("--to", metavar="TIME", help="Of a trace: end time.")] = None,
     out: Annotated[
         Path,
-        typer.Option(parser=as_picture, metavar="PICTURE", help="Output file: .png, .pdf or .svg."),
+        Option(parser=as_picture, metavar="PICTURE", help="Output file: .png, .pdf or .svg."),
     ] = Path("plot.pdf"),
     replications: Annotated[
-        int | None, typer.Option(min=1, help="Of a scenario: replications per point.")
+        int | None, Option(min=1, help="Of a scenario: replications per point.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Of a scenario: master seed.")] = None,
+    seed: Annotated[int | None, Option(min=0, help="Of a scenario: master seed.")] = None,
     jobs: Jobs = 0,
-    replication: Annotated[int, typer.Option(min=0, help="Of a trace: replication.")] = 0,
+    replication: Annotated[int, Option(min=0, help="Of a trace: replication.")] = 0,
     point: Annotated[
         list[int] | None,
-        typer.Option(
+        Option(
             min=0,
             help="Of a trace: point of the sweep, default 0; repeatable with sequence and ladder, "
             "which share one time axis.",

@@ -8,8 +8,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from lasthop.commands.common import (
     AcceptVersion,
     ClusterOption,
@@ -32,6 +30,7 @@ from lasthop.commands.common import (
     write,
     write_bytes,
 )
+from lasthop.commands.declarations import Argument, Option
 from lasthop.commands.values import BadInput, as_path
 from lasthop.running.campaign import Campaign
 from lasthop.scenarios.arguments import invalid, unknown
@@ -56,22 +55,20 @@ class ReportFormat(StrEnum):
 def reproduce(
     study: Annotated[
         str | None,
-        typer.Argument(metavar="STUDY", help="Name of the study; see `lasthop list studies`."),
+        Argument(metavar="STUDY", help="Name of the study; see `lasthop list studies`."),
     ] = None,
     artefacts: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[TABLE|FIGURE]...", help='Such as "Table I"; default: all.'),
+        Argument(metavar="[TABLE|FIGURE]...", help='Such as "Table I"; default: all.'),
     ] = None,
     *,
     replications: Annotated[
-        int | None, typer.Option(min=1, help="Replications per cell; default: the paper's.")
+        int | None, Option(min=1, help="Replications per cell; default: the paper's.")
     ] = None,
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="Master seed; default: the study's.")
-    ] = None,
+    seed: Annotated[int | None, Option(min=0, help="Master seed; default: the study's.")] = None,
     changes: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--set",
             metavar="KEY=VALUE",
             help="Set this key in all scenarios of the study that have it; {flow} is the flow of "
@@ -80,14 +77,14 @@ def reproduce(
     ] = None,
     baseline: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="COLUMN",
             help="Also print paired differences from this column of each table and figure.",
         ),
     ] = None,
     judge_at: Annotated[
         list[int] | None,
-        typer.Option(
+        Option(
             metavar="N",
             min=2,
             help="Also evaluate the claims on the first N replications. Repeatable.",
@@ -100,7 +97,7 @@ def reproduce(
     accept_version: AcceptVersion = False,
     out: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             parser=as_path,
             metavar="DIR",
             help="Write figures (PNG and PDF), report.json and replications.parquet to this "
@@ -109,7 +106,7 @@ def reproduce(
     ] = None,
     vary: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--sensitivity",
             help="Evaluate only the claims, for each alternative of choices that the paper leaves "
             f"open; default: {sensitivity.REPLICATIONS} replications.",
@@ -117,19 +114,17 @@ def reproduce(
     ] = False,
     readings: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--readings",
             help="Evaluate only the published orderings, for each interpretation of the text.",
         ),
     ] = False,
     every: Annotated[
         bool,
-        typer.Option(
-            "--all", help="Reproduce all studies, in one report with a table of contents."
-        ),
+        Option("--all", help="Reproduce all studies, in one report with a table of contents."),
     ] = False,
     output: Annotated[
-        ReportFormat, typer.Option("--format", help="Output format of tables and claims.")
+        ReportFormat, Option("--format", help="Output format of tables and claims.")
     ] = ReportFormat.text,
 ) -> int:
     """Reproduce a published study: tables, figures and claims, compared with published values."""

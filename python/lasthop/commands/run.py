@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import json
 import sys
 from enum import StrEnum
@@ -10,8 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from lasthop.commands import interrupts
 from lasthop.commands.common import (
     AcceptVersion,
     Changes,
@@ -41,6 +41,7 @@ from lasthop.commands.common import (
     write,
     write_bytes,
 )
+from lasthop.commands.declarations import Option
 from lasthop.commands.values import BadInput, as_path
 from lasthop.evaluating.statistics.sequential import FIRST, LEAST, MOST
 from lasthop.running.replications import run as run_replications
@@ -74,7 +75,7 @@ def run(
     changes: Changes = None,
     until: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="METRIC=WIDTH",
             help="Run each point until the 95 % confidence interval is within ± WIDTH of the mean: "
             "2%, or a number in the metric's unit. The first interim analysis is at "
@@ -83,14 +84,14 @@ def run(
     ] = None,
     max_replications: Annotated[
         int | None,
-        typer.Option(min=1, help="With --until: maximum replications per point; default: 1000."),
+        Option(min=1, help="With --until: maximum replications per point; default: 1000."),
     ] = None,
     store: Folder = None,
     dry_run: DryRun = False,
     accept_version: AcceptVersion = False,
     metric: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="PATTERN",
             help="Print only these metrics, in any format: full names or last components, with "
             "* and ?. Repeatable.",
@@ -98,7 +99,7 @@ def run(
     ] = None,
     baseline: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="KEY=VALUE",
             help="Also print paired differences from the points at which a swept key has this "
             "value.",
@@ -106,7 +107,7 @@ def run(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             parser=as_path,
             metavar="DIR",
             help="Also write replications.parquet, summary.csv and results.json.",
@@ -114,7 +115,7 @@ def run(
     ] = None,
     output: Annotated[
         Format,
-        typer.Option(
+        Option(
             "--format",
             help="table, json, summary (CSV), latex: mean and confidence interval of each metric; "
             "csv, parquet: one row per replication and flow or link.",
@@ -122,7 +123,7 @@ def run(
     ] = Format.table,
     everything: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--all",
             help="Print every flow and link in tables; by default, more than 10 similar ones are "
             "summarised: mean, spread, worst and Jain's fairness index.",
@@ -130,7 +131,7 @@ def run(
     ] = False,
     with_theory: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--compare-theory",
             help="Compare simulated values with analytical models, where one applies.",
         ),
@@ -146,6 +147,10 @@ def run(
         if baseline is None
         else baseline_of((json.loads(p.parameters) for p in scenario.points()), baseline)
     )
+    if store is not None or cluster is not None or output is not Format.table:
+        # Polars replaces the handler of Ctrl-C: imported before the run.
+        with interrupts.importing():
+            importlib.import_module("polars")
     campaign = campaign_of(store, accept_version=accept_version)
     if dry_run:
         if with_theory:

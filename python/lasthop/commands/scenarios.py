@@ -8,10 +8,9 @@ import re
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from lasthop.commands.codes import DONE
 from lasthop.commands.common import Changes, File, load, options, print_line, write
+from lasthop.commands.declarations import Argument, Option
 from lasthop.commands.values import BadInput, as_path
 from lasthop.running.writing import IS_FULL
 from lasthop.scenarios import catalogue, starter
@@ -41,19 +40,17 @@ def _schema_text() -> str:
 def new(
     name: Annotated[
         str | None,
-        typer.Argument(
+        Argument(
             metavar="[NAME]", help="Name of the scenario, or NAME.toml; default: the template's."
         ),
     ] = None,
     *,
-    template: Annotated[
-        str, typer.Option(help="|".join(starter.TEMPLATES) + ", or a profile.")
-    ] = "file",
+    template: Annotated[str, Option(help="|".join(starter.TEMPLATES) + ", or a profile.")] = "file",
     out: Annotated[
         Path | None,
-        typer.Option(parser=as_path, metavar="FILE", help="Output file; default: NAME.toml."),
+        Option(parser=as_path, metavar="FILE", help="Output file; default: NAME.toml."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    force: Annotated[bool, Option("--force", help="Overwrite an existing file.")] = False,
 ) -> int:
     """Write a starter scenario with a comment on each key, and the schema for editors."""
     name = (template if name is None else name).strip().removesuffix(".toml")
@@ -83,7 +80,7 @@ def new(
 def explain_(
     file: File,
     *,
-    point: Annotated[int, typer.Option(min=0, help="Point of the sweep.")] = 0,
+    point: Annotated[int, Option(min=0, help="Point of the sweep.")] = 0,
     changes: Changes = None,
 ) -> int:
     """Explain a scenario in text and a diagram, including all defaults."""
@@ -98,7 +95,7 @@ def explain_(
 def list_(
     category: Annotated[
         str | None,
-        typer.Argument(metavar="[CATEGORY]", help="|".join(catalogue.CATEGORIES)),
+        Argument(metavar="[CATEGORY]", help="|".join(catalogue.CATEGORIES)),
     ] = None,
 ) -> int:
     """List the components of scenarios, the metrics and the studies."""

@@ -6,11 +6,10 @@ import re
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from lasthop import _lasthop
 from lasthop.commands.codes import BAD_INPUT, DONE, FAILURE, NOT_MODELLED
 from lasthop.commands.common import print_line
+from lasthop.commands.declarations import Argument, Option
 from lasthop.commands.values import BadInput, as_path
 from lasthop.scenarios.arguments import invalid, unknown
 from lasthop.scenarios.files import LARGEST_TEXT, read_bytes
@@ -25,25 +24,25 @@ LONGEST_TOLERANCE_US = 1_000_000_000
 
 def tcp_script(
     files: Annotated[
-        list[Path], typer.Argument(parser=as_path, metavar="FILE...", help="Scripts or folders.")
+        list[Path], Argument(parser=as_path, metavar="FILE...", help="Scripts or folders.")
     ],
     *,
     profile: Annotated[
-        str, typer.Option(help="TCP profile: " + "|".join(_lasthop.script_profiles()))
+        str, Option(help="TCP profile: " + "|".join(_lasthop.script_profiles()))
     ] = _lasthop.script_profiles()[0],
     tolerance_usecs: Annotated[
         int,
-        typer.Option(
+        Option(
             metavar="MICROSECONDS",
             help="Maximum deviation of a segment's time, unless the script sets it.",
         ),
     ] = 4000,
     define: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Define a word used in scripts. Repeatable."),
+        Option(metavar="NAME=VALUE", help="Define a word used in scripts. Repeatable."),
     ] = None,
     quiet: Annotated[
-        bool, typer.Option("--quiet", help="Print only failed scripts and the summary.")
+        bool, Option("--quiet", help="Print only failed scripts and the summary.")
     ] = False,
 ) -> int:
     """Run packetdrill conformance scripts against one TCP endpoint.

@@ -8,8 +8,6 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from lasthop.commands.codes import DONE
 from lasthop.commands.common import (
     Changes,
@@ -22,6 +20,7 @@ from lasthop.commands.common import (
     print_line,
     writable,
 )
+from lasthop.commands.declarations import Option
 from lasthop.commands.values import BadInput, as_path, seconds
 from lasthop.running import tracing
 from lasthop.running.qlog import write_qlog
@@ -32,8 +31,8 @@ from lasthop.showing import terminal
 
 __all__ = ["steady", "trace"]
 
-Replication = Annotated[int, typer.Option(min=0, help="Index of the replication.")]
-Point = Annotated[int, typer.Option(min=0, help="Point of the sweep.")]
+Replication = Annotated[int, Option(min=0, help="Index of the replication.")]
+Point = Annotated[int, Option(min=0, help="Point of the sweep.")]
 
 
 def trace(
@@ -45,7 +44,7 @@ def trace(
     changes: Changes = None,
     link: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="NAME",
             help="Also draw a time-sequence diagram of this link: its frames as arrows, around the "
             "first loss. With --pcap: capture only this link.",
@@ -53,14 +52,12 @@ def trace(
     ] = None,
     start: Annotated[
         str | None,
-        typer.Option("--from", metavar="TIME", help='Start of the diagram, such as "1.5 s".'),
+        Option("--from", metavar="TIME", help='Start of the diagram, such as "1.5 s".'),
     ] = None,
-    end: Annotated[
-        str | None, typer.Option("--to", metavar="TIME", help="End of the diagram.")
-    ] = None,
+    end: Annotated[str | None, Option("--to", metavar="TIME", help="End of the diagram.")] = None,
     out: Annotated[
         Path,
-        typer.Option(
+        Option(
             parser=as_path,
             metavar="DIR|PICTURE",
             help="Output folder; with --link also a single picture (.png, .svg or .pdf).",
@@ -68,7 +65,7 @@ def trace(
     ] = Path("trace"),
     pcap: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             parser=as_path,
             metavar="FILE",
             help="Write only the packets, to this pcapng file for Wireshark; each direction of a "
@@ -77,7 +74,7 @@ def trace(
     ] = None,
     qlog: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             parser=as_path,
             metavar="FILE",
             help="Write only the events of the sender of a flow over QUIC, as qlog (JSON text "
@@ -86,11 +83,11 @@ def trace(
     ] = None,
     flow: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="With --qlog: flow; default: the only one over QUIC."),
+        Option(metavar="NAME", help="With --qlog: flow; default: the only one over QUIC."),
     ] = None,
     host: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--at",
             metavar="HOST",
             help="With --pcap: capture at this host; default: on the medium.",
@@ -98,7 +95,7 @@ def trace(
     ] = None,
     snap: Annotated[
         int | None,
-        typer.Option(min=1, max=65_535, help="With --pcap: bytes per packet; default: all."),
+        Option(min=1, max=65_535, help="With --pcap: bytes per packet; default: all."),
     ] = None,
 ) -> int:
     """Record one replication: windows, queues and frames as CSV and figures, or packets."""
@@ -176,10 +173,10 @@ def steady(
     changes: Changes = None,
     step: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Averaging interval; default: 1/2000 of the run."),
+        Option(metavar="TIME", help="Averaging interval; default: 1/2000 of the run."),
     ] = None,
     output: Annotated[
-        Format, typer.Option("--format", help="Output format of the table.")
+        Format, Option("--format", help="Output format of the table.")
     ] = Format.table,
 ) -> int:
     """Estimate steady-state means from one long replication, excluding the warm-up."""

@@ -14,9 +14,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, overload
 
-import typer
-
 from lasthop import _lasthop
+from lasthop.commands.declarations import Option
 from lasthop.commands.output import printable
 from lasthop.scenarios.arguments import Refused, invalid
 
@@ -45,8 +44,8 @@ class BadInput(Refused):
     """An argument, option or input file is invalid."""
 
 
-class BadValue(typer.BadParameter):
-    """A value that an option or argument does not accept; typer adds its name."""
+class BadValue(Refused):
+    """A value that an option or argument does not accept; `parsing` adds its name."""
 
     def __init__(self, value: object, expected: str) -> None:
         super().__init__(f"invalid value `{value}`: expected {expected}")
@@ -94,9 +93,7 @@ def as_picture(text: str | Path) -> Path:
 
 Plot = Annotated[
     Path | None,
-    typer.Option(
-        "--plot", parser=as_picture, metavar="FILE", help=f"Also draw a figure ({PICTURES})."
-    ),
+    Option("--plot", parser=as_picture, metavar="FILE", help=f"Also draw a figure ({PICTURES})."),
 ]
 
 
