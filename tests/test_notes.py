@@ -225,6 +225,39 @@ def test_a_receive_window_that_limits_a_flow_is_reported() -> None:
     assert lossy.notes == ()
 
 
+PAGES = """
+name = "pages"
+
+[link.path]
+between = ["server", "client"]
+rate = "100 Mbps"
+delay = "25 ms"
+
+[flow.pages]
+from = "server"
+to = "client"
+transport = { kind = "tcp", variant = "reno", profile = "rfc", receive_window = "WINDOW segments" }
+app = { kind = "web" }
+
+[run]
+duration = "60 s"
+replications = 2
+"""
+
+
+def test_a_receive_window_that_limits_pages_is_reported() -> None:
+    """Web flows have no bound on goodput, since they are idle between pages."""
+    narrow = results(PAGES.replace("WINDOW", "1"))
+    assert narrow.samples("flow.pages.limited_by_receive_window", 0).min() > 0.5
+    assert narrow.notes == (
+        "flow.pages: limited in most of its time by the receive window of 1 segment, not by the "
+        'network; set a larger `receive_window` or use profile "linux" without it',
+    )
+    wide = results(PAGES.replace("WINDOW", "1000"))
+    assert wide.samples("flow.pages.limited_by_receive_window", 0).max() == 0.0
+    assert wide.notes == ()
+
+
 def test_a_link_window_that_limits_a_link_is_reported() -> None:
     """By hand: 8 frames of 1500 B and header per round trip of the link, at 100 Mbps."""
     text = FAST.replace(

@@ -6,7 +6,7 @@ use super::player::Player;
 use super::statements::{self, Outside, Trouble};
 use lasthop_base::units::{Duration, Instant};
 use lasthop_tcp::host::State;
-use lasthop_tcp::{RecoveryState, TcpInfo};
+use lasthop_tcp::{Limit, RecoveryState, TcpInfo};
 use std::fmt::Write as _;
 
 /// `tcpi_snd_ssthresh` before the first reduction (Linux's `TCP_INFINITE_SSTHRESH`).
@@ -88,9 +88,13 @@ impl Player {
             "tcpi_rttvar" => micros(info.rtt_variation),
             "tcpi_rto" => micros(open.map_or(info.rto, |data| data.sender().rto())),
             "tcpi_backoff" | "tcpi_retransmits" => f64::from(info.back_off),
-            "tcpi_busy_time" => micros(socket.busy_times(self.now).0),
-            "tcpi_rwnd_limited" => micros(socket.busy_times(self.now).1),
-            "tcpi_sndbuf_limited" => micros(socket.busy_times(self.now).2),
+            "tcpi_busy_time" => micros(socket.usage_at(self.now).busy()),
+            "tcpi_rwnd_limited" => {
+                micros(socket.usage_at(self.now).limited_by(Limit::ReceiveWindow))
+            }
+            "tcpi_sndbuf_limited" => {
+                micros(socket.usage_at(self.now).limited_by(Limit::SendBuffer))
+            }
             "tcpi_last_data_sent" => millis(socket.last_data_sent()),
             "tcpi_last_data_recv" => millis(socket.last_data_received()),
             "tcpi_last_ack_recv" => millis(socket.last_ack_received()),

@@ -54,6 +54,7 @@ mod sender;
 mod sent;
 mod timers;
 mod undo;
+mod usage;
 mod validation;
 mod wheel;
 pub use wheel::Wheel;
@@ -63,6 +64,7 @@ pub use endpoint::{Connection, Endpoint, Role, host};
 pub use info::{Outstanding, PendingTimer, RecoveryState, TcpInfo};
 pub use presets::{Overrides, Profile, Variant};
 pub use sender::SenderCounters;
+pub use usage::{Limit, Usage};
 
 /// Includes the examples of the README in the tests.
 #[cfg(doctest)]

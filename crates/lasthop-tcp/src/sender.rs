@@ -182,6 +182,7 @@ impl Sender {
     #[inline(always)]
     pub(super) fn on_plain_ack(&mut self, now: Instant, ack: u64) {
         let flight = &mut self.flight;
+        flight.usage.at(now);
         let is_new = ack > flight.snd_una && ack <= flight.snd_max;
         if is_new && !flight.is_watched() && self.recovery.has_ack_fast_path() {
             // Fast path: equivalent to `on_ack` if there is no loss or other special case.

@@ -178,15 +178,15 @@ def _unmarked(results: Results) -> Iterator[str]:
         yield f"flow.{flow}{f' ({where})' if where else ''}: {unmarked_words(links)}"
 
 
+WINDOWS = ("limited_by_receive_window",)
+"""Fractions of the time in which a window of a host limits a flow."""
+
 MOST_EXAMINED = 200
 """Maximum number of points whose windows are examined, which takes 1 ms per point."""
 
-REACHED = 0.8
-"""Minimum fraction of a bound at which the bound is considered to limit a rate."""
-
 
 def rate_limits_of(points: Sequence[_lasthop.Point]) -> tuple[dict[str, tuple[float, str]], ...]:
-    """Returns the metrics limited by a window, with bound and explanation, per point.
+    """Returns the metrics limited by a window, with threshold and explanation, per point.
 
     Args:
         points: The points; only the first 200 are examined, which takes 1 ms each.
@@ -200,12 +200,16 @@ def rate_limits_of(points: Sequence[_lasthop.Point]) -> tuple[dict[str, tuple[fl
 def _limited(results: Results) -> Iterator[str]:
     limited: dict[tuple[str, str], list[str]] = {}
     for index, limits in enumerate(results.limits):
-        for metric, (bound, words) in limits.items():
-            if metric not in results.metrics:
+        explained = set()
+        for metric, (threshold, words) in limits.items():
+            entity, _, quantity = metric.rpartition(".")
+            # A note on the rate names the same window.
+            is_repeated = quantity in WINDOWS and f"{entity}.goodput_bps" in explained
+            if metric not in results.metrics or is_repeated:
                 continue
             mean = interval(results.columns(index)[metric]).mean
-            if mean >= REACHED * bound:
-                entity = metric.rpartition(".")[0]
+            if mean >= threshold:
+                explained.add(metric)
                 limited.setdefault((entity, words), []).append(point_name(results, index))
     for (entity, words), names in limited.items():
         where = ", ".join(names[:MOST_NAMED])

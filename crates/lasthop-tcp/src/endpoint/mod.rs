@@ -37,6 +37,7 @@ use super::policy::Policies;
 use super::receiver::Receiver;
 use super::sender::{Outgoing, Sender, SenderCounters};
 use super::timers::Timer;
+use super::usage::Usage;
 use extras::has_extras;
 use lasthop_base::packet::{MAX_SACK_BLOCKS, TcpHeader, flags};
 use lasthop_base::units::{Duration, Instant};
@@ -214,6 +215,7 @@ impl<A: Admission> Endpoint<A> {
             .has_timestamps
             .then(|| self.unwrap_timestamp(now, segment.options.timestamps.1));
         let ack = self.sender.unwrap(segment.ack);
+        self.sender.flight.on_input(now);
         if let Some(sent) = sent
             && self.config.congestion_control.reads_arrivals()
         {
@@ -433,6 +435,9 @@ impl<A: Admission> Endpoint<A> {
             }
             return;
         }
+        if self.next_timeout() <= now {
+            self.sender.flight.on_input(now);
+        }
         if self.sender.flight.timers.is_due(Timer::Persist, now) {
             self.sender.flight.timers.stop(Timer::Persist);
             if self.sender.flight.peer.window > 0 {
@@ -493,6 +498,12 @@ impl<A: Admission> Endpoint<A> {
     /// Counters over all connection instances.
     pub fn counters(&self) -> SenderCounters {
         self.sender.flight.counters
+    }
+
+    /// Times in which data was unacknowledged, by the factor that limited the sender, up to the
+    /// latest input.
+    pub fn usage(&self) -> Usage {
+        self.sender.flight.usage()
     }
 
     /// Sending half, for probes.

@@ -19,6 +19,7 @@ use crate::sender::SenderCounters;
 use crate::sent::SentSegments;
 use crate::timers::Timers;
 use crate::undo::Undo;
+use crate::usage::Usage;
 use crate::validation::Validation;
 use crate::wheel::Wheel;
 use kept::Kept;
@@ -67,6 +68,7 @@ pub struct Flight {
     pub(crate) initial_window: f64,
     pub(crate) losses: Losses,
     pub(crate) counters: SenderCounters,
+    pub(crate) usage: Usage,
 }
 
 /// Values derived from the configuration.
@@ -220,6 +222,7 @@ impl Flight {
             initial_window: config.initial_window,
             losses: Losses::default(),
             counters: SenderCounters::default(),
+            usage: Usage::default(),
         }
     }
 
@@ -235,7 +238,7 @@ impl Flight {
         self.timers = first_timers(&self.config, boot_offset);
     }
 
-    /// Resets the state for a new connection instance. Only the counters are kept, and with ns-2
+    /// Resets the state for a new connection instance. Only the counters and the times are kept, and with ns-2
     /// the initial window of one of a host that has lost a SYN. The state is reset in place, since
     /// a browser starts one instance per request. All fields are listed, so that none is forgotten.
     pub(crate) fn reset(&mut self, boot_offset: Duration) {
@@ -264,6 +267,7 @@ impl Flight {
             initial_window,
             losses,
             counters: _,
+            usage: _,
         } = self;
         if config.conventions != Conventions::Ns2 {
             *initial_window = config.initial_window;
@@ -299,7 +303,7 @@ impl Flight {
         self.stream.message_ends = before.stream.message_ends;
         self.stream.first_message_end = before.stream.first_message_end;
         (self.kept, self.timed, self.rtt) = (before.kept, before.timed, before.rtt);
-        (self.timers, self.counters) = (before.timers, before.counters);
+        (self.timers, self.counters, self.usage) = (before.timers, before.counters, before.usage);
         (self.losses, self.initial_window) = (before.losses, before.initial_window);
     }
 
@@ -353,6 +357,7 @@ impl Flight {
     #[inline(always)]
     pub(crate) fn refresh(&mut self, inflation: u32, is_plain: bool) {
         let window = self.congestion_control.window() + u64::from(inflation) * self.mss;
+        self.compare_windows(window);
         self.gate.allowed = if self.snd_una == 0 {
             // No data follows a SYN before it is acknowledged.
             1
@@ -370,6 +375,7 @@ impl Flight {
     #[inline(always)]
     pub(crate) fn refresh_calm(&mut self) {
         let window = self.congestion_control.window();
+        self.compare_windows(window);
         self.gate.allowed = self.snd_una + window.min(self.peer.window);
         if self.parts.joins_writes {
             self.limit_joined(window);

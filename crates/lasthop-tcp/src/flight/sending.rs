@@ -34,7 +34,7 @@ pub(crate) enum Resent {
 /// Transmission of segments: pacing, the piece in progress, and the segment sent last.
 #[derive(Clone, Debug)]
 pub(crate) struct Output {
-    pub(super) pacer: Option<Pacer>,
+    pub pacer: Option<Pacer>,
     /// GSO segment in progress, for a host that sends these.
     pub(super) piece: Piece,
     /// Send time of the latest segment, if tracked.
@@ -275,7 +275,11 @@ impl Flight {
             self.output.resent = if end > self.snd_max { Resent::Part } else { Resent::All };
         }
         if end > self.snd_max {
-            return self.note_new(now, end);
+            self.note_new(now, end);
+            if end == self.write_end {
+                self.look_at_limit();
+            }
+            return;
         }
         self.counters.segments_sent += 1;
         self.counters.retransmissions += 1;
@@ -295,6 +299,9 @@ impl Flight {
             self.timed = Some((end, now));
         }
         if nothing_outstanding || !self.timers.is_running(Timer::Retransmission) {
+            if nothing_outstanding {
+                self.usage.begin(now);
+            }
             self.timers.start(Timer::Retransmission, now, self.rtt.rto());
         }
     }

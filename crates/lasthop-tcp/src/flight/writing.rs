@@ -170,6 +170,7 @@ impl Flight {
         let fill = self.fill(in_flight);
         let bytes = self.buffer.as_mut().map_or(0, |buffer| buffer.on_space(&fill));
         self.take_written(bytes);
+        self.look_at_limit();
         bytes > 0
     }
 
@@ -288,6 +289,7 @@ impl Flight {
         } else {
             self.extend(length);
         }
+        self.look_at_limit();
     }
 
     /// Like [`Self::extend`], merged with data that was written before and has not been sent.

@@ -7,3 +7,4 @@ mod tcp_ecn;
 mod tcp_pipe;
 mod tcp_properties;
 mod tcp_traces;
+mod usage;

@@ -397,7 +397,7 @@ def _flow(name: str, flow: Table, links: Table) -> list[str]:
     if short := short_file(flow, links, trip):
         lines.append(f"  {short[1]}")
     elif window < needed_window(flow, links, trip):
-        lines.append(f"  {receive_limit(flow, 8 * window / trip)}")
+        lines.append(f"  limited to {rate_text(8 * window / trip)} {receive_limit(flow)}")
     return lines
 
 

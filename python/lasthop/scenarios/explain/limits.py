@@ -33,6 +33,13 @@ __all__ = [
 ]
 
 
+REACHED = 0.8
+"""Minimum fraction of a bound at which the bound is considered to limit a rate."""
+
+MOST = 0.5
+"""Minimum fraction of the time in which a window has to limit a flow."""
+
+
 def rate_limits(resolved: Table) -> dict[str, tuple[float, str]]:
     """Returns the limits of metrics that are not due to the network.
 
@@ -43,8 +50,10 @@ def rate_limits(resolved: Table) -> dict[str, tuple[float, str]]:
         resolved: A resolved scenario.
 
     Returns:
-        Limit and explanation, by metric (`flow.NAME.goodput_bps`, `flow.NAME.timeouts`,
-        `link.NAME.SIDE.utilization`); the explanation applies from 80 % of the limit.
+        Threshold and explanation, by metric: `flow.NAME.goodput_bps` and
+        `link.NAME.SIDE.utilization` (80 % of the limit), `flow.NAME.timeouts`,
+        `flow.NAME.limited_by_receive_window` (half of the time). The explanation applies from the
+        threshold on.
     """
     links = resolved["links"]
     for name, radio in resolved["radios"].items():
@@ -56,12 +65,15 @@ def rate_limits(resolved: Table) -> dict[str, tuple[float, str]]:
         window = receive_window(flow)
         trip = round_trips(flow, links)[1]
         if short := short_file(flow, links, trip):
-            found[f"flow.{name}.goodput_bps"] = short
+            found[f"flow.{name}.goodput_bps"] = (REACHED * short[0], short[1])
         elif window < needed_window(flow, links, trip):
             rate = 8 * window / trip
-            found[f"flow.{name}.goodput_bps"] = (rate, receive_limit(flow, rate))
+            words = f"limited to {rate_text(rate)} {receive_limit(flow)}"
+            found[f"flow.{name}.goodput_bps"] = (REACHED * rate, words)
+        words = f"limited in most of its time {receive_limit(flow)}"
+        found[f"flow.{name}.limited_by_receive_window"] = (MOST, words)
         if words := counted_bursts(flow, links):
-            found[f"flow.{name}.timeouts"] = (1.0, words)
+            found[f"flow.{name}.timeouts"] = (REACHED, words)
     for name, link in links.items():
         for side in ("forward", "reverse"):
             direction = link[side]
@@ -74,7 +86,8 @@ def rate_limits(resolved: Table) -> dict[str, tuple[float, str]]:
                     f"{count_text(direction['window'], 'frame')}, not by the link rate of "
                     f"{rate_text(direction['rate'])}; set a larger `protocol.window`"
                 )
-                found[f"link.{name}.{side}.utilization"] = (rate / direction["rate"], words)
+                share = rate / direction["rate"]
+                found[f"link.{name}.{side}.utilization"] = (REACHED * share, words)
     return found
 
 
@@ -184,13 +197,19 @@ def short_file(flow: Table, links: Table, trip: float) -> tuple[float, str] | No
     )
 
 
-def receive_limit(flow: Table, rate: float) -> str:
-    """Returns a note on a flow that is limited by its receive window, and the remedy."""
+def receive_limit(flow: Table) -> str:
+    """Returns the second part of a note on a flow that is limited by its receive window."""
     tcp = flow["tcp"]
+    if tcp["autotuning"]:
+        return (
+            "by the autotuned receive window, not by the network; set `receive_window` for a "
+            "constant one"
+        )
     other = "omit it" if tcp["profile"] == "linux" else 'use profile "linux" without it'
     return (
-        f"limited to {rate_text(rate)} by the receive window of {tcp['receive_window']:.4g} "
-        f"segments, not by the network; set a larger `receive_window` or {other}"
+        f"by the receive window of {tcp['receive_window']:.4g} "
+        f"segment{'' if tcp['receive_window'] == 1 else 's'}, not by the network; set a larger "
+        f"`receive_window` or {other}"
     )
 
 

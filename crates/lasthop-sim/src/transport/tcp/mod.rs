@@ -15,7 +15,7 @@ use lasthop_base::rng::Stream;
 use lasthop_base::schema::metrics::{Report, metrics};
 use lasthop_base::units::{Duration, Instant};
 use lasthop_tcp::copies::{Cause, Spurious};
-use lasthop_tcp::{Config, Connection, Role};
+use lasthop_tcp::{Config, Connection, Limit, Role};
 
 metrics! {
     /// The TCP connections of a flow, both ends.
@@ -44,6 +44,15 @@ metrics! {
         tail_probes: "Tail probes", Count, Neither, Sum;
         /// Reductions of cwnd that were undone as spurious.
         reductions_taken_back: "Undone reductions", Count, Neither, Sum;
+        /// Part of the time with unacknowledged data in which congestion control, pacing or loss
+        /// recovery limited the senders.
+        limited_by_congestion_window: "Congestion-limited time", Fraction, Neither, Mean;
+        /// Part of that time in which the peer's receive window limited the senders.
+        limited_by_receive_window: "Receive-window-limited time", Fraction, Neither, Mean;
+        /// Part of that time in which the application waited for room in the send buffer.
+        limited_by_send_buffer: "Send-buffer-limited time", Fraction, Neither, Mean;
+        /// Part of that time in which all data of the application had been sent.
+        limited_by_application: "Application-limited time", Fraction, Neither, Mean;
     }
 }
 
@@ -322,6 +331,7 @@ impl Transport for Tcp {
         let (mut probes, mut taken_back) = (0, 0);
         let (mut mistaken, mut needless) = (0, 0);
         let mut is_known = is_end_to_end;
+        let (mut limits, mut busy) = ([Duration::ZERO; 4], Duration::ZERO);
         let (mut explicit, mut held, mut knows_notices) = (0, 0, false);
         for connection in connections {
             knows_notices |= connection.config.knows_notices();
@@ -341,10 +351,18 @@ impl Transport for Tcp {
                 let spurious = end.spurious_of_peer();
                 mistaken += spurious.timeouts;
                 needless += spurious.retransmissions;
+                let usage = end.usage();
+                busy = busy + usage.busy();
+                for (time, limit) in limits.iter_mut().zip(Limit::ALL) {
+                    *time = *time + usage.limited_by(limit);
+                }
             }
         }
         let [of_openers, of_acceptors] = timeouts;
         let known = |count: u64| if is_known { count as f64 } else { f64::NAN };
+        // Senders of units of an erasure code measure no times, and a sender without data has none.
+        let [by_congestion_window, by_receive_window, by_send_buffer, by_application] =
+            limits.map(|time| time.as_secs_f64() / busy.as_secs_f64());
         let metrics = TcpMetrics {
             segments_sent: sent as f64,
             retransmissions: again as f64,
@@ -358,6 +376,10 @@ impl Transport for Tcp {
             duplicates_received: duplicates as f64,
             tail_probes: probes as f64,
             reductions_taken_back: taken_back as f64,
+            limited_by_congestion_window: by_congestion_window,
+            limited_by_receive_window: by_receive_window,
+            limited_by_send_buffer: by_send_buffer,
+            limited_by_application: by_application,
         };
         metrics.report(report);
         if knows_notices {

@@ -21,6 +21,7 @@ fn is_older(stamp: u32, than: u32) -> bool {
 impl Endpoint<Host> {
     /// Processes a segment that arrives.
     pub fn receive(&mut self, now: Instant, segment: &Segment) {
+        self.note_input(now);
         let is_gone = self.host.state == State::Closed && self.is_open() || self.is_reduced();
         if !(is_gone && self.policies.admission.reduces_closed) {
             self.host.traffic.segments_received += 1;

@@ -52,6 +52,7 @@ impl Endpoint<Host> {
             self.host.handshake.early.push((bytes, options));
             return Ok(());
         }
+        self.note_input(now);
         if self.is_all_acked() {
             self.host.progress.waiting_since = now;
         }
@@ -80,6 +81,7 @@ impl Endpoint<Host> {
         if self.host.error.is_some() || !self.host.state.may_write() || !keeps_records {
             return self.write(now, bytes, options).map(|()| bytes);
         }
+        self.note_input(now);
         // A piece holds at most half of the maximum window, in segments of the current size.
         let window = match self.policies.send.is_linux() {
             true => self.host.path.largest_window(),
@@ -258,6 +260,7 @@ impl Endpoint<Host> {
 
     /// Ends sending, at the request of the application.
     pub fn shut_down_writes(&mut self, now: Instant) {
+        self.note_input(now);
         match self.host.state {
             State::SynReceived | State::Established => self.host.state = State::FinWait1,
             State::CloseWait => self.host.state = State::LastAck,

@@ -35,7 +35,7 @@ mod probing;
 mod settings;
 mod states;
 mod taking;
-mod usage;
+mod traffic;
 
 pub use crate::receiver::ReceiveMemory;
 pub use calls::WriteOptions;
@@ -43,7 +43,7 @@ pub use limits::Limits;
 pub use path::Unreachable;
 pub use settings::{Configure, EcnOffer, KeepAlive, MtuProbing, Negotiated, Settings};
 pub use states::State;
-pub use usage::Traffic;
+pub use traffic::Traffic;
 
 use super::linux::Departed;
 use super::{Admission, Endpoint, Role};
@@ -52,12 +52,12 @@ use crate::policy::Policies;
 use crate::receiver::{Memory, ReceiveWindow};
 use crate::send_buffer::SendBuffer;
 use crate::timers::Timer;
+use crate::usage::Usage;
 use lasthop_base::packet::{TcpHeader, flags};
-use lasthop_base::units::{Duration, Instant};
+use lasthop_base::units::Instant;
 use path::Path;
 use probing::Search;
 use std::collections::VecDeque;
-use usage::Usage;
 
 /// Options of a SYN.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -157,7 +157,6 @@ pub struct Host {
     forgets_above: bool,
     path: Path,
     search: Option<Search>,
-    usage: Usage,
     traffic: Traffic,
     /// Whether the current segment is not counted, since only the sequence numbers of the
     /// connection are left (Linux).
@@ -266,7 +265,6 @@ impl Admission for Host {
         end.host.is_beside = end.is_reduced() && !is_new_ack;
         if sent.is_none() || is_time_wait && header.payload > 0 {
             end.sender.watch_window(now);
-            end.look_at_usage(now);
             return None;
         }
         if std::mem::take(&mut end.host.forgets_above) {
@@ -312,7 +310,6 @@ impl Endpoint<Host> {
             reason: None,
             forgets_above: false,
             search: None,
-            usage: Usage::default(),
             traffic: Traffic::default(),
             is_beside: false,
         };
@@ -388,10 +385,15 @@ impl Endpoint<Host> {
         self.host.progress.heard_at
     }
 
-    /// Total time in which data was waiting for ACKs or for transmission, and the parts of it
-    /// limited by the peer's window and by an application waiting for room in the send buffer.
-    pub fn busy_times(&self, now: Instant) -> (Duration, Duration, Duration) {
-        self.host.usage.times(now)
+    /// Times in which data was unacknowledged up to `now`, by the factor that limited the sender.
+    pub fn usage_at(&self, now: Instant) -> Usage {
+        self.sender.flight.usage_at(now, self.host.app.awaits_room)
+    }
+
+    /// Records a send call or another input at `now`, before it is processed.
+    fn note_input(&mut self, now: Instant) {
+        self.sender.flight.look_before_input(self.host.app.awaits_room);
+        self.sender.flight.usage.at(now);
     }
 
     /// Segments and bytes sent and received so far.

@@ -361,6 +361,9 @@ impl Endpoint<Host> {
 
     /// Handles a deadline.
     pub fn handle_timeout(&mut self, now: Instant) {
+        if self.next_timeout() <= now {
+            self.note_input(now);
+        }
         let is_due = |socket: &Self, timer| socket.sender.flight.timers.is_due(timer, now);
         if is_due(self, Timer::Linger) {
             return self.end(None);

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::presets::{Overrides, Profile, Variant, config};
-use lasthop_base::units::Bytes;
+use lasthop_base::units::{Bytes, Duration};
 use std::sync::Arc;
 
 fn settings(initial_sequence: u32, pacing_rate: Option<u64>, limit: Option<Duration>) -> Settings {

@@ -1,0 +1,160 @@
+//! Times in which a sender had data to send, by the factor that limited it.
+//!
+//! The factor can change at inputs (ACK, timeout) and at transmissions. A change at a transmission is
+//! attributed to the time of the latest input. Linux measures the same times (`tcp_chrono_start`; `tcpi_busy_time`, `tcpi_rwnd_limited`,
+//! `tcpi_sndbuf_limited` of `tcp_info`). The handshake and times without unacknowledged data are not
+//! measured.
+//!
+//! *Not modelled*: send calls of a simulated application between two inputs. The time before such a
+//! call is charged to the factor after it.
+
+use crate::congestion_control::CongestionControl;
+use crate::flight::Flight;
+use lasthop_base::units::{Duration, Instant};
+
+/// Factor that limits a sender with unacknowledged data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// Written data waits for congestion control: the congestion window, loss recovery or pacing.
+    /// Losses after all data was sent are included.
+    CongestionWindow,
+    /// Written data waits for the peer's window, which is smaller than the congestion window.
+    ReceiveWindow,
+    /// All written data was sent, the windows have room, and the application waits for room in the
+    /// send buffer.
+    SendBuffer,
+    /// All written data was sent, and the application does not wait.
+    Application,
+}
+
+impl Limit {
+    /// All factors.
+    pub const ALL: [Limit; 4] =
+        [Limit::CongestionWindow, Limit::ReceiveWindow, Limit::SendBuffer, Limit::Application];
+}
+
+/// Total times so far, and the current factor.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Usage {
+    times: [Duration; 4],
+    current: Option<Limit>,
+    /// Time of the latest input.
+    now: Instant,
+    /// Time from which `current` applies.
+    since: Instant,
+    /// Number of losses declared until then.
+    losses: u64,
+    /// Whether the congestion window is larger than the peer's window.
+    is_window_larger: bool,
+}
+
+impl Usage {
+    /// Records an input at `now`.
+    #[inline(always)]
+    pub(crate) fn at(&mut self, now: Instant) {
+        self.now = now;
+    }
+
+    /// Starts to measure at `now`, when data is sent after an idle period.
+    pub(crate) fn begin(&mut self, now: Instant) {
+        (self.now, self.since) = (now, now);
+    }
+
+    /// Records the factor from the latest input onwards; `losses`: losses declared so far.
+    fn set(&mut self, limit: Option<Limit>, losses: u64) {
+        if limit != self.current {
+            *self = self.until(self.now, losses);
+            (self.current, self.since, self.losses) = (limit, self.now, losses);
+        }
+    }
+
+    /// Returns the times up to `now`. If data was lost after all had been sent, the application was
+    /// not the limit.
+    fn until(mut self, now: Instant, losses: u64) -> Self {
+        if let Some(limit) = self.current {
+            let is_lost = limit == Limit::Application && losses > self.losses;
+            let limit = if is_lost { Limit::CongestionWindow } else { limit };
+            let time = &mut self.times[limit as usize];
+            *time = *time + (now - self.since);
+            self.since = now;
+        }
+        self
+    }
+
+    /// Time charged to `limit`.
+    pub fn limited_by(&self, limit: Limit) -> Duration {
+        self.times[limit as usize]
+    }
+
+    /// Time in which data was unacknowledged.
+    pub fn busy(&self) -> Duration {
+        self.times.iter().fold(Duration::ZERO, |sum, &time| sum + time)
+    }
+}
+
+impl Flight {
+    /// Records an input at `now`, before it is processed.
+    #[inline(always)]
+    pub(crate) fn on_input(&mut self, now: Instant) {
+        if self.output.pacer.is_some() {
+            self.look_before_input(self.has_waiting());
+        }
+        self.usage.at(now);
+    }
+
+    /// Checks the factor again if the larger one of the windows has changed.
+    #[inline(always)]
+    pub(crate) fn compare_windows(&mut self, window: u64) {
+        let is_larger = window > self.peer.window;
+        if is_larger != self.usage.is_window_larger {
+            self.usage.is_window_larger = is_larger;
+            self.look_at_limit();
+        }
+    }
+
+    /// Checks the factor after a send call, the transmission of all data, or their acknowledgment.
+    #[inline(never)]
+    pub(crate) fn look_at_limit(&mut self) {
+        let limit = self.limit(self.has_waiting(), false);
+        self.usage.set(limit, self.counters.losses_declared);
+    }
+
+    /// Checks the factor before an input, of a sender that does not always send all data that the
+    /// windows permit. `awaits_room`: whether the application waits for room in the send buffer.
+    #[cold]
+    pub(crate) fn look_before_input(&mut self, awaits_room: bool) {
+        let limit = self.limit(awaits_room, true);
+        self.usage.set(limit, self.counters.losses_declared);
+    }
+
+    /// Times up to the latest input.
+    pub(crate) fn usage(&self) -> Usage {
+        self.usage.until(self.usage.now, self.counters.losses_declared)
+    }
+
+    /// Times up to `now`, like [`Self::look_before_input`].
+    pub(crate) fn usage_at(&self, now: Instant, awaits_room: bool) -> Usage {
+        let (limit, losses) = (self.limit(awaits_room, true), self.counters.losses_declared);
+        let mut usage = self.usage;
+        usage.set(limit, losses);
+        usage.until(now, losses)
+    }
+
+    /// The current factor; `None` during the handshake and without unacknowledged data.
+    /// `was_polled`: whether all permitted data has been sent.
+    fn limit(&self, awaits_room: bool, was_polled: bool) -> Option<Limit> {
+        if self.snd_una == self.write_end || self.snd_una == 0 {
+            return None;
+        }
+        let window = self.congestion_control.window();
+        // Linux checks the congestion window first: if both windows are equal, it is the limit.
+        let is_peer = window > self.peer.window && !(was_polled && self.fits_window());
+        let has_room = self.snd_max - self.snd_una + self.mss <= window;
+        Some(match (self.snd_max < self.write_end, awaits_room) {
+            (true, _) if is_peer => Limit::ReceiveWindow,
+            (false, true) if has_room => Limit::SendBuffer,
+            (false, false) => Limit::Application,
+            _ => Limit::CongestionWindow,
+        })
+    }
+}

@@ -1,0 +1,81 @@
+//! Times by the factor that limits a sender, against manually computed transfers: an RTT of 100 ms,
+//! an initial window of 10 segments, slow start with an ACK per segment.
+
+use crate::tcp_pipe::{OPENER, Pipe, ms};
+use lasthop_base::packet::TcpHeader;
+use lasthop_base::units::{Bytes, Duration};
+use lasthop_tcp::{Limit, Overrides, Profile, Variant, presets};
+
+const DELAY: Duration = Duration::from_millis(50);
+
+fn set() -> Overrides {
+    Overrides {
+        segment: Some(Bytes::new(1000)),
+        receive_window: Some(1000.0),
+        initial_window: Some(10.0),
+        delayed_ack: Some(None),
+        fin: Some(false),
+        ..Overrides::default()
+    }
+}
+
+/// Returns the times of the opener in ms, in the order of [`Limit::ALL`], after a transfer of
+/// `segments` segments. `is_lost` selects segments of data by their index.
+fn times(set: &Overrides, segments: u64, is_lost: fn(u64) -> bool) -> [u64; 4] {
+    let config = presets::config(Variant::Reno, Profile::Rfc, set);
+    // The opener's first two segments are a SYN and an ACK.
+    let is_lost = move |end, count: u64, _: &TcpHeader| end == OPENER && is_lost(count);
+    let mut pipe = Pipe::with_losses(&config, DELAY, is_lost);
+    pipe.ends[OPENER].write(1000 * segments);
+    pipe.pump(OPENER);
+    pipe.run(ms(60_000));
+    assert!(pipe.ends[OPENER].is_all_acked());
+    let usage = pipe.ends[OPENER].usage();
+    let times = Limit::ALL.map(|limit| usage.limited_by(limit).as_nanos() / 1_000_000);
+    assert_eq!(usage.busy().as_nanos() / 1_000_000, times.iter().sum::<u64>());
+    times
+}
+
+/// The initial window suffices. The handshake is not measured.
+#[test]
+fn an_application_with_few_data() {
+    assert_eq!(times(&set(), 3, |_| false), [0, 0, 0, 100]);
+}
+
+/// 10, 20 and 10 segments: data waits until the last 10 are sent.
+#[test]
+fn a_congestion_window() {
+    assert_eq!(times(&set(), 40, |_| false), [200, 0, 0, 100]);
+}
+
+/// Four times 10 segments. Both windows are used up in the first RTT, in which the congestion window
+/// is the limit as in Linux.
+#[test]
+fn a_receive_window() {
+    let set = Overrides { receive_window: Some(10.0), ..set() };
+    assert_eq!(times(&set, 40, |_| false), [100, 200, 0, 100]);
+}
+
+/// The last of 3 segments is lost after all were sent. The RTO is 1 s, started by the ACK of the
+/// second segment after 100 ms; the ACK of the retransmission arrives 100 ms later.
+#[test]
+fn a_timeout_is_charged_to_loss_recovery() {
+    assert_eq!(times(&set(), 3, |count| count == 3), [1200, 0, 0, 0]);
+}
+
+/// The times continue through a new connection between the same ports, and the time between the two
+/// is not measured.
+#[test]
+fn times_of_several_connections() {
+    let config = presets::config(Variant::Reno, Profile::Rfc, &set());
+    let mut pipe = Pipe::with_losses(&config, DELAY, |_, _, _| false);
+    for end in [1000, 5000] {
+        pipe.ends.iter_mut().for_each(|end| end.reset(Duration::ZERO));
+        pipe.ends[OPENER].write(1000);
+        pipe.pump(OPENER);
+        pipe.run(ms(end));
+    }
+    let usage = pipe.ends[OPENER].usage();
+    assert_eq!(usage.busy(), Duration::from_millis(200));
+    assert_eq!(usage.limited_by(Limit::Application), Duration::from_millis(200));
+}
