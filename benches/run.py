@@ -6,8 +6,8 @@ Builds and runs `crates/lasthop/benches/study.rs`. If `ns` (ns-2) is installed, 
 are run there with its fastest settings (slim=1 sched=Heap); the processor time of the whole process
 counts. Both alternate, and medians are printed. Then `crates/lasthop/examples/link_speed.rs` is
 run; with --links, only that. If valgrind is installed, `instructions.py` counts the instructions of
-a replication as well. The date, the machine and its load are printed above the tables. Standard
-library only.
+a replication as well. `start.py` measures the start of short commands, if the package is built. The
+date, the machine and its load are printed above the tables. Standard library only.
 """
 
 # ruff: noqa: S603, T201
@@ -107,6 +107,15 @@ def instruction_counts() -> None:
         print(f"| {name} | {count / 1e6:.1f} | {ratios} | {REQUIRED.get(name, '')} |")
 
 
+def start_times() -> None:
+    """Print the processor time of short commands."""
+    python = ROOT / ".venv" / "bin" / "python"
+    if not python.exists():
+        print("the package is not built (`make setup`): no times of short commands.")
+        return
+    subprocess.run([python, ROOT / "benches" / "start.py"], check=True)
+
+
 def machine() -> str:
     """The date, the processor, and the load of the machine."""
     cpuinfo = Path("/proc/cpuinfo")
@@ -130,6 +139,8 @@ def main() -> None:
         replication_costs(arguments.rounds)
         print()
         instruction_counts()
+        print()
+        start_times()
         print()
     link_costs()
 
