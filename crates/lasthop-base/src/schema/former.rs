@@ -95,7 +95,7 @@ fn kind_of(table: &Map<String, Value>, variants: &'static [Variant]) -> Option<&
 }
 
 /// Converts a dotted key and its value to the present names, and appends them to `found`, with
-/// paths below `path`. An unknown key remains as it is.
+/// paths below `path`. An unknown key is unchanged.
 ///
 /// # Errors
 /// If a table in the value has a key by both names.

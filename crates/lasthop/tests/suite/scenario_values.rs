@@ -68,7 +68,7 @@ fn quantities_lose_their_units_and_words_stay() {
     assert_eq!(numbers(&link.protocol), protocol);
     let media = json!({
         "kind": "media", "rate": 8000, "packet": 100,
-        "talk": {"distribution": "exp", "mean": 1.0}, "silence": {"law": "constant", "mean": 0.0},
+        "talk": {"distribution": "exp", "mean": 1.0}, "silence": {"distribution": "constant", "mean": 0.0},
         "deadline": 0.4,
     });
     assert_eq!(numbers(&scenario.flows[0].app), media);
