@@ -1,5 +1,7 @@
 """Fixtures and settings shared by all tests."""
 
+import os
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,33 @@ settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.load_profile("fixed")
 
 ROOT = Path(__file__).parent.parent
+
+# Reasons to skip a test that `.ci/run` accepts: what the machine does not permit. CONTRIBUTING.md
+# lists them. A missing program or package is a failure.
+OPTIONAL = (
+    "live links are not allowed here",
+    "needs CAP_NET_ADMIN",
+    "mounting needs privileges",
+    "this user may not raise priorities",
+    "this kernel does not list Reno",
+)
+
+
+def is_optional(reason: str) -> bool:
+    """Whether `.ci/run` accepts that a test is skipped for this reason."""
+    return reason.removeprefix("Skipped: ").startswith(OPTIONAL)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Fails a skipped test if `LASTHOP_ALL_TESTS` is set, as in `.ci/run`."""
+    report = yield
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
+    if report.skipped and os.environ.get("LASTHOP_ALL_TESTS") and not is_optional(reason):
+        report.outcome = "failed"
+        report.longrepr = f"not run ({reason}), and not listed as optional in tests/conftest.py"
+    return report
+
 
 SMALL = """
 name = "small"

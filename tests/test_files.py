@@ -71,13 +71,21 @@ def test_scenarios_name_regular_files_only(tmp_path: Path, odd: Path, key: str) 
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("words", [["fit"], ["fit", "--rates"], ["plot"], ["tcp-script"]])
-def test_commands_read_regular_files_only(odd: Path, words: list[str]) -> None:
-    if odd.is_dir():
-        pytest.skip("some read folders")
+@pytest.mark.parametrize(
+    ("words", "of_folder"),
+    [
+        (["fit"], "Is a directory"),
+        (["fit", "--rates"], "Is a directory"),
+        # These read folders with results or scripts.
+        (["plot"], "no results: expected a folder written by `lasthop run`"),
+        (["tcp-script"], "the folder has no scripts (*.pkt)"),
+    ],
+)
+def test_commands_read_regular_files_only(odd: Path, words: list[str], of_folder: str) -> None:
     done = command(*words, odd)
     assert done.returncode in (1, 2), done.stderr
-    assert "not a regular file" in " ".join(done.stderr.split())
+    expected = of_folder if odd.is_dir() else "not a regular file"
+    assert expected in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
 
 
