@@ -44,6 +44,7 @@ FOLDERS = (
     "tools/",
 )
 PYTHON_NAME = re.compile(r"(lasthop(?:\.[A-Za-z_]\w*)+)(?:\(.*)?")
+RUST_NAME = re.compile(r"[A-Za-z_]\w*(?:::[A-Za-z_]\w*)+(?:\(.*\))?")
 # Names of files that a reader or a command creates, and files of other projects.
 ELSEWHERE = {
     "figure.py",
@@ -108,6 +109,18 @@ def resolve(name: str) -> Any:
     raise ModuleNotFoundError(name)
 
 
+@cache
+def rust_words() -> set[str]:
+    """Identifiers in the Rust sources of the repository."""
+    sources = (ROOT / path for path in files() if path.endswith(".rs"))
+    return {word for one in sources for word in re.findall(r"[A-Za-z_]\w*", one.read_text())}
+
+
+def rust_path(span: str) -> list[str]:
+    """The identifiers of a path such as `LinkEndpoint::Own`; empty for other texts."""
+    return span.partition("(")[0].split("::") if RUST_NAME.fullmatch(span) else []
+
+
 def identity(page: Path) -> str:
     """Name of a page in messages."""
     return str(page.relative_to(ROOT))
@@ -143,6 +156,12 @@ def test_names_of_the_package_can_be_imported(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=identity)
+def test_names_of_rust_items_exist(page: Path) -> None:
+    found = [parts for span in spans(page) if (parts := rust_path(span))]
+    assert not [parts for parts in found if not set(parts) <= rust_words()]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=identity)
 def test_links_between_pages_lead_to_headings(page: Path) -> None:
     broken = []
     for link in LINK.findall(FENCE.sub("", page.read_text(encoding="utf-8"))):
@@ -168,4 +187,7 @@ def test_a_wrong_path_name_and_anchor_are_found(tmp_path: Path) -> None:
     assert headings(page) == {"a-heading"}
     with pytest.raises((AttributeError, ModuleNotFoundError)):
         resolve("lasthop.absent.name")
+    assert rust_path("absent::Name(x)") == ["absent", "Name"]
+    assert "LinkEndpoint" in rust_words()
+    assert "Absent" + "Name" not in rust_words()
     assert resolve("lasthop.statistics.batch_means").__name__ == "batch_means"
