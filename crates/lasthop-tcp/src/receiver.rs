@@ -532,6 +532,11 @@ impl Receiver {
         self.out_of_order.highest()
     }
 
+    /// Bytes received above a hole.
+    pub fn waiting_bytes(&self) -> u64 {
+        self.out_of_order.iter().map(|range| range.end - range.start).sum()
+    }
+
     /// Returns `true` if data was received above a hole.
     pub fn has_holes(&self) -> bool {
         !self.out_of_order.is_empty()

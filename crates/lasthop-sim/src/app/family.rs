@@ -26,6 +26,15 @@ pub struct SourceSite<'a> {
     pub start: Instant,
 }
 
+/// Properties of a transport that an application may require.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TransportFeatures {
+    /// Whether one connection carries several streams.
+    pub is_multiplexed: bool,
+    /// Whether a connection carries data in one direction only.
+    pub is_simplex: bool,
+}
+
 /// The keys of a datagram source, and the constructor of its state machine.
 pub(crate) trait SourceKeys: Table + Kind {
     /// The state machine.
@@ -64,6 +73,11 @@ pub(crate) trait StreamKeys: Table + Kind {
     /// Whether both hosts send data. The destination of the flow then opens the streams, like a
     /// browser; otherwise the source does.
     const SENDS_BACK: bool = false;
+
+    /// Checks that it can use a transport. `path` is the path of the application.
+    fn check_transport(&self, _path: &str, _has: TransportFeatures) -> Result<(), ScenarioError> {
+        Ok(())
+    }
 
     /// Creates the application of the flow at `site`.
     fn build(&self, site: &SourceSite<'_>) -> Self::Machine;
@@ -190,6 +204,18 @@ macro_rules! applications {
                 match self {
                     $(App::$transfer_kind(_) => Ok(()),)*
                     $(App::$source_kind(keys) => keys.check(path),)*
+                }
+            }
+
+            /// Checks that it can use a transport. `path` is the path of the application.
+            pub(crate) fn check_transport(
+                &self,
+                path: &str,
+                has: TransportFeatures,
+            ) -> Result<(), ScenarioError> {
+                match self {
+                    $(App::$transfer_kind(keys) => keys.check_transport(path, has),)*
+                    $(App::$source_kind(_) => Ok(()),)*
                 }
             }
 

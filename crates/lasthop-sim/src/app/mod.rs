@@ -38,6 +38,7 @@ applications! {
     streams {
         file: File(FileKeys);
         web: Web(WebKeys);
+        page: Page(PageKeys);
     }
     datagrams {
         on_off: OnOff(OnOffKeys);
@@ -55,12 +56,14 @@ use lasthop_link::queue::OnOff;
 
 pub use crate::transport::Datagram;
 pub use family::SourceSite;
+pub(crate) use family::TransportFeatures;
 pub use file::{FileKeys, FileMetrics};
 pub use mah::Empirical;
 pub use media::{
     GRACE, HORIZON, LONGEST, MOST_OPEN, MediaKeys, MediaReport, MediaStatistics, OUTAGE,
 };
 pub use on_off::{OnOffKeys, Replay};
+pub use page::{HttpVersion, Page, PageKeys, PageMetrics, Sizes};
 pub use tally::{DatagramCounts, DatagramMetrics, Tally};
 pub use web::{Web, WebCounters, WebKeys, WebMetrics};
 
@@ -96,9 +99,29 @@ pub enum Action {
 
 /// An application that writes streams. Its contract is in the [module head](self).
 pub trait StreamApplication {
+    /// Called once before all other methods. `is_multiplexed`: one connection of its transport carries
+    /// several streams.
+    fn choose(&mut self, _is_multiplexed: bool) {}
+
     /// Number of its streams.
     fn streams(&self) -> u32 {
         1
+    }
+
+    /// Whether one connection carries all its streams.
+    fn shares_connection(&self) -> bool {
+        false
+    }
+
+    /// Whether the driver reports bytes instead of messages: [`Self::on_received`],
+    /// [`Self::on_waiting`] and [`Self::on_unsent`].
+    fn is_followed(&self) -> bool {
+        false
+    }
+
+    /// Urgency of the next message on `stream` (RFC 9218, section 4.1); 0 is the highest.
+    fn urgency(&self, _stream: u32) -> u8 {
+        0
     }
 
     /// Whether it only writes one message at the opener of each stream, so that the sender alone
@@ -125,6 +148,20 @@ pub trait StreamApplication {
 
     /// Called when all data written by `writer` on `stream` has been delivered.
     fn on_delivered(&mut self, now: Instant, stream: u32, writer: End);
+
+    /// Called when the peer of `writer` may have received more of its bytes on `stream` in order:
+    /// `received` in total.
+    fn on_received(&mut self, _now: Instant, _stream: u32, _writer: End, _received: u64) {}
+
+    /// Called when `bytes` have arrived at the opener that wait for earlier ones, on the connection of
+    /// `stream`.
+    fn on_waiting(&mut self, _now: Instant, _stream: u32, _bytes: u64) {}
+
+    /// Called when `unsent` bytes of the acceptor wait for transmission on `stream`. Returns `true` if
+    /// the application writes more.
+    fn on_unsent(&mut self, _stream: u32, _unsent: u64) -> bool {
+        false
+    }
 
     /// Called when the connection of `stream` is aborted, at least once. A transfer then ends; other
     /// applications open the stream again.
@@ -191,8 +228,36 @@ pub trait DatagramSource {
 }
 
 impl StreamApplication for StreamMachine {
+    fn choose(&mut self, is_multiplexed: bool) {
+        dispatch_stream!(self, machine => machine.choose(is_multiplexed))
+    }
+
     fn streams(&self) -> u32 {
         dispatch_stream!(self, machine => machine.streams())
+    }
+
+    fn shares_connection(&self) -> bool {
+        dispatch_stream!(self, machine => machine.shares_connection())
+    }
+
+    fn is_followed(&self) -> bool {
+        dispatch_stream!(self, machine => machine.is_followed())
+    }
+
+    fn urgency(&self, stream: u32) -> u8 {
+        dispatch_stream!(self, machine => machine.urgency(stream))
+    }
+
+    fn on_received(&mut self, now: Instant, stream: u32, writer: End, received: u64) {
+        dispatch_stream!(self, machine => machine.on_received(now, stream, writer, received))
+    }
+
+    fn on_waiting(&mut self, now: Instant, stream: u32, bytes: u64) {
+        dispatch_stream!(self, machine => machine.on_waiting(now, stream, bytes))
+    }
+
+    fn on_unsent(&mut self, stream: u32, unsent: u64) -> bool {
+        dispatch_stream!(self, machine => machine.on_unsent(stream, unsent))
     }
 
     fn is_transfer(&self) -> bool {

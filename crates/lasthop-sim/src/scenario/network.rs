@@ -101,6 +101,7 @@ impl Scenario {
         }
         flow.transport.check(&path("transport"))?;
         flow.app.check(&path("app"))?;
+        flow.app.check_transport(&path("app"), flow.transport.features())?;
         let back = routes.route(&flow.to, &flow.from);
         for (key, packet, is_back) in flow.transport.limits(flow.load()) {
             self.check_size(if is_back { &back } else { &route }, &path(key), packet)?;

@@ -5,7 +5,7 @@ use super::direction::Medium;
 use super::ids::{ConnectionId, DirectionId, FlowId, Side};
 use super::metrics::{FlowMetrics, HeaderMetrics, LoadMetrics, ServiceMetrics, SharingMetrics};
 use super::probe::{Event, Probe};
-use super::world::{Connection, World};
+use super::world::{Connection, Progress, World};
 use crate::agent::AgentMachine;
 use crate::app::{
     Action, DatagramCounts, DatagramSource, Source, StreamApplication, StreamMachine, Write,
@@ -46,6 +46,8 @@ pub(super) struct Stream {
     /// The connections on which the opener and the acceptor write: a single one, or two one-way
     /// connections.
     pub connections: [ConnectionId; 2],
+    /// Number of the stream among those that share the connection.
+    pub number: u32,
     /// Number of bytes received by the peer when all data written by an end is delivered; `None`
     /// if it is delivered.
     pub due: [Option<u64>; 2],
@@ -56,7 +58,7 @@ pub(super) struct Stream {
 impl Stream {
     /// Creates a stream over these connections.
     pub fn new(connections: [ConnectionId; 2]) -> Self {
-        Stream { connections, due: [None; 2], renews: [false; 2] }
+        Stream { connections, number: 0, due: [None; 2], renews: [false; 2] }
     }
 
     /// Returns `true` if the stream uses two one-way connections.
@@ -172,17 +174,21 @@ impl<P: Probe, X: Extension> World<P, X> {
         };
         app.application.handle_timeout(self.now);
         self.act(index);
+        self.refill(index);
     }
 
     /// Handles the progress of a connection, after `end` received a packet. All data that one end
     /// of its stream has written may now be delivered.
     #[inline(always)]
     pub(super) fn on_progress(&mut self, connection: ConnectionId, end: End) {
-        let Connection { transport, flow, slot, waits_for_acks, .. } =
+        let Connection { transport, flow, slot, progress, .. } =
             &self.connections[connection.index()];
+        if *progress == Progress::Followed {
+            return self.on_followed(connection, end);
+        }
         let App::Streams(app) = &mut self.flows[flow.index()].app else { return };
         let stream = &mut app.streams[*slot as usize];
-        let (writer, is_delivered) = if *waits_for_acks {
+        let (writer, is_delivered) = if *progress == Progress::Acknowledged {
             let is_first = connection == stream.connections[End::Opener.index()];
             let writer = if is_first { End::Opener } else { End::Acceptor };
             // A proxy on the path acknowledges data before it arrives.
@@ -197,6 +203,50 @@ impl<P: Probe, X: Extension> World<P, X> {
             let (flow, slot) = (*flow, *slot);
             app.application.on_delivered(self.now, slot, writer);
             self.act(flow);
+        }
+    }
+
+    /// Reports the progress of a connection in bytes, after `end` received a packet.
+    #[inline(never)]
+    fn on_followed(&mut self, connection: ConnectionId, end: End) {
+        let Connection { transport, flow, slot, .. } = &mut self.connections[connection.index()];
+        let (index, slot) = (*flow, *slot);
+        let App::Streams(app) = &mut self.flows[index.index()].app else { return };
+        let application = &mut app.application;
+        if transport.is_multiplexed() {
+            while let Some((stream, received)) = transport.poll_received(end) {
+                application.on_received(self.now, stream, end.other(), received);
+            }
+        } else {
+            application.on_received(self.now, slot, end.other(), transport.read(end));
+        }
+        if end == End::Opener {
+            application.on_waiting(self.now, slot, transport.waiting(end));
+        }
+        self.act(index);
+        self.refill(index);
+    }
+
+    /// Lets a followed application write as much as its connections have room for.
+    fn refill(&mut self, index: FlowId) {
+        loop {
+            let App::Streams(app) = &mut self.flows[index.index()].app else { return };
+            if !app.application.is_followed() {
+                return;
+            }
+            let mut has_written = false;
+            for (slot, stream) in app.streams.iter().enumerate() {
+                let (connection, end) = stream.place(End::Acceptor);
+                let transport = &self.connections[connection.index()].transport;
+                if !transport.is_multiplexed() {
+                    let unsent = transport.unsent(end);
+                    has_written |= app.application.on_unsent(slot as u32, unsent);
+                }
+            }
+            if !has_written {
+                return;
+            }
+            self.act(index);
         }
     }
 
@@ -222,7 +272,8 @@ impl<P: Probe, X: Extension> World<P, X> {
                     let stream = app.streams[stream as usize];
                     let (connection, end) = stream.place(end);
                     if !stream.is_split() {
-                        self.connections[connection.index()].transport.close(end);
+                        let transport = &mut self.connections[connection.index()].transport;
+                        transport.close_stream(end, stream.number);
                         self.pump(connection, end);
                     }
                 }
@@ -248,7 +299,9 @@ impl<P: Probe, X: Extension> World<P, X> {
         let App::Streams(app) = &mut self.flows[index.index()].app else {
             unreachable!("only applications that write streams write")
         };
+        let urgency = app.application.urgency(stream);
         let stream = &mut app.streams[stream as usize];
+        let number = stream.number;
         let (connection, end) = stream.place(writer);
         if opens {
             // A new instance of both one-way connections starts with the first message on each.
@@ -265,9 +318,9 @@ impl<P: Probe, X: Extension> World<P, X> {
         let before = stream.due[writer.index()];
         let before = before.unwrap_or_else(|| known.transport.read(end.other()));
         stream.due[writer.index()] = Some(before + bytes);
-        known.transport.write(end, bytes);
+        known.transport.write_stream(end, number, urgency, bytes);
         if closes && !stream.is_split() {
-            known.transport.close(end);
+            known.transport.close_stream(end, number);
         }
         self.pump(connection, end);
         if renews {
@@ -419,7 +472,8 @@ impl<P: Probe, X: Extension> World<P, X> {
                 let until = application.measured_until(self.now);
                 delivery(delivered, until.map_or(f64::NAN, |at| end_or(Some(at))));
                 application.metrics(&mut |metric, value| report(&entity, metric, value));
-                let connections = streams.iter().flat_map(|stream| {
+                let own = streams.iter().filter(|stream| stream.number == 0);
+                let connections = own.flat_map(|stream| {
                     let [first, second] = stream.connections;
                     std::iter::once(first).chain(stream.is_split().then_some(second))
                 });

@@ -43,6 +43,17 @@ pub(super) enum Machine {
     Agent(SeatId),
 }
 
+/// The condition under which the application of a connection is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// All data that the opener has sent is acknowledged.
+    Acknowledged,
+    /// All data that an end has written has arrived.
+    Delivered,
+    /// A packet has arrived.
+    Followed,
+}
+
 /// A connection, its flow and its place in the network.
 #[derive(Debug)]
 pub(super) struct Connection {
@@ -59,8 +70,7 @@ pub(super) struct Connection {
     pub slot: u32,
     /// Number among the connections that carry streams, or among those that carry datagrams.
     pub ordinal: u32,
-    /// Whether the flow progresses only when all data that the opener has sent is acknowledged.
-    pub waits_for_acks: bool,
+    pub progress: Progress,
     /// Deadlines of opener and acceptor; `None` for an end without timers.
     pub machines: [Option<MachineId>; 2],
 }
@@ -589,6 +599,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         if let Some(machine) = known.machines[end.index()] {
             self.deadlines.set(machine, known.transport.next_timeout(end));
         }
-        !known.waits_for_acks || known.transport.is_all_acknowledged(ConnectionEnd::Opener)
+        known.progress != Progress::Acknowledged
+            || known.transport.is_all_acknowledged(ConnectionEnd::Opener)
     }
 }

@@ -198,6 +198,7 @@ macro_rules! transports {
         impl Transport for TransportMachine {
             transports! { @methods [$([$(#[cfg($on)])? $kind])*]
                 fn is_simplex(&self) -> bool;
+                fn is_multiplexed(&self) -> bool;
                 fn reaction(&self, end: End) -> Reaction;
                 fn has_timers(&self, end: End) -> bool;
                 fn is_inspectable(&self) -> bool;
@@ -205,6 +206,11 @@ macro_rules! transports {
                 fn write(&mut self, end: End, bytes: u64);
                 fn read(&self, end: End) -> u64;
                 fn close(&mut self, end: End);
+                fn write_stream(&mut self, end: End, stream: u32, urgency: u8, bytes: u64);
+                fn close_stream(&mut self, end: End, stream: u32);
+                fn follow(&mut self);
+                fn poll_received(&mut self, end: End) -> Option<(u32, u64)>;
+                fn waiting(&self, end: End) -> u64;
                 fn acknowledged(&self, end: End) -> u64;
                 fn unsent(&self, end: End) -> u64;
                 fn is_all_acknowledged(&self, end: End) -> bool;

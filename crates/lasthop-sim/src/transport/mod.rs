@@ -41,6 +41,7 @@ transports! {
     quic: Quic(QuicKeys);
 }
 
+use crate::app::TransportFeatures;
 use family::{TransportKeys, transports};
 use lasthop_base::packet::{Descriptor, Extension, MAX_SACK_BLOCKS, Packet};
 use lasthop_base::schema::error::ScenarioError;
@@ -58,6 +59,17 @@ impl TransportKind {
         match self {
             TransportKind::Tcp(keys) => Some(keys),
             _ => None,
+        }
+    }
+
+    /// Returns the properties that an application may require.
+    pub(crate) fn features(&self) -> TransportFeatures {
+        TransportFeatures {
+            #[cfg(feature = "quic")]
+            is_multiplexed: matches!(self, TransportKind::Quic(_)),
+            #[cfg(not(feature = "quic"))]
+            is_multiplexed: false,
+            is_simplex: self.tcp().is_some_and(|keys| keys.config().is_simplex()),
         }
     }
 }
@@ -192,6 +204,11 @@ pub trait Transport {
         false
     }
 
+    /// Returns `true` if one connection carries several streams ([`Self::write_stream`]).
+    fn is_multiplexed(&self) -> bool {
+        false
+    }
+
     /// Returns the response of `end` to packets.
     fn reaction(&self, end: End) -> Reaction;
 
@@ -220,6 +237,32 @@ pub trait Transport {
     /// Closes the stream of `end`.
     fn close(&mut self, _end: End) {
         unreachable!("it carries no streams")
+    }
+
+    /// Like [`Self::write`], on one of several streams of the connection. Streams are numbered in the
+    /// order of their first write at the opener. Streams of lower `urgency` are sent first.
+    fn write_stream(&mut self, end: End, _stream: u32, _urgency: u8, bytes: u64) {
+        self.write(end, bytes);
+    }
+
+    /// Closes one of several streams of `end`.
+    fn close_stream(&mut self, end: End, _stream: u32) {
+        self.close(end);
+    }
+
+    /// Enables [`Self::poll_received`] and [`Self::waiting`], before the run starts.
+    fn follow(&mut self) {}
+
+    /// Returns a stream of which `end` has received bytes in order since the last call, and their
+    /// number in total; on one connection with several streams.
+    fn poll_received(&mut self, _end: End) -> Option<(u32, u64)> {
+        None
+    }
+
+    /// Returns the number of bytes that have arrived at `end` and wait for earlier ones of their
+    /// stream.
+    fn waiting(&self, _end: End) -> u64 {
+        0
     }
 
     /// Returns the number of bytes written by `end` that have been acknowledged, in this instance.

@@ -460,6 +460,11 @@ impl<A: Admission> Endpoint<A> {
         self.receiver.rcv_nxt.saturating_sub(1)
     }
 
+    /// Bytes that have arrived above a hole, including padding.
+    pub fn waiting_bytes(&self) -> u64 {
+        self.receiver.waiting_bytes()
+    }
+
     /// Bytes sent by this connection instance that have been acknowledged, including padding.
     #[inline]
     pub fn acked_bytes(&self) -> u64 {

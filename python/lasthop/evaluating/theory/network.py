@@ -276,7 +276,7 @@ class Network:
             there = any(one.key == hop.key for one in self.path(flow["route"]))
             back = any(one.key == hop.key for one in self.path(flow["back"]))
             back = back and flow["tcp"] is not None
-            both = flow["app"]["kind"] == "web" and (there or back)
+            both = flow["app"]["kind"] in ("web", "page") and (there or back)
             if both or (there and back):
                 users[name] = "both"
             elif there or back:

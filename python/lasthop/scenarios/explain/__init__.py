@@ -339,7 +339,10 @@ def _window(side: Table, frame: int) -> list[str]:
 def _flow(name: str, flow: Table, links: Table) -> list[str]:
     app = flow["app"]
     start = f", from {time_text(flow['start'])} on" if flow["start"] else ""
-    lines = [f"Flow {name}: {flow['from']} to {flow['to']}{start}", f"  {_app(app)}"]
+    lines = [
+        f"Flow {name}: {flow['from']} to {flow['to']}{start}",
+        f"  {_app(app, bool(flow['quic']))}",
+    ]
     tcp = flow["tcp"]
     if tcp:
         window = receive_window(flow)
@@ -409,12 +412,21 @@ def _unmarked(flow: Table, links: Table) -> list[str]:
     return [f"  {unmarked_words(silent)}"] if silent else []
 
 
-def _app(app: Table) -> str:
+def _app(app: Table, is_quic: bool) -> str:
     match app["kind"]:
         case "file":
             return f"a file of {size_text(app['size'])}"
         case "web":
             return f"web pages over {count_text(app['connections'], 'connection')}"
+        case "page":
+            version = app.get("http") or ("3" if is_quic else "2")
+            over = f" with {count_text(app['connections'], 'connection')}"
+            return (
+                f"{count_text(app['pages'], 'page')} of {count_text(app['objects'], 'object')} and "
+                f"{size_text(app['size'])} on average, {count_text(app['depth'], 'level')}, over "
+                f"HTTP/{version}{over if version == '1.1' else ''}; "
+                f"{time_text(app['server_time'])} at the server"
+            )
         case "on-off":
             mean = _mean_rate(app["rate"], app["on"]["mean"], app["off"]["mean"])
             return (

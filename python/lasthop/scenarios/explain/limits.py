@@ -138,7 +138,7 @@ def round_trips(flow: Table, links: Table) -> list[float]:
     """Returns minimum and maximum RTT of a full segment and its response, queues empty."""
     there, back = flow["packets"]
     tcp = flow["tcp"]
-    answer = tcp["ack"] if tcp and flow["app"]["kind"] != "web" else back
+    answer = tcp["ack"] if tcp and flow["app"]["kind"] not in ("web", "page") else back
     return [
         path_time(flow["route"], there, links, most) + path_time(flow["back"], answer, links, most)
         for most in (False, True)

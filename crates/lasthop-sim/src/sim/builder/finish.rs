@@ -11,7 +11,7 @@ use crate::sim::line::{Line, LineEnd};
 use crate::sim::probe::Probe;
 use crate::sim::sharing::Sharing;
 use crate::sim::traffic::App;
-use crate::sim::world::{Connection, Machine, World};
+use crate::sim::world::{Connection, Machine, Progress, World};
 use crate::transport::{End, Transport};
 use lasthop_base::packet::Extension;
 use lasthop_base::units::Instant;
@@ -86,9 +86,15 @@ impl<X: Extension> Builder<X> {
         for (index, known) in self.connections.iter_mut().enumerate() {
             let connection = ConnectionId::new(index);
             let Connection { transport, flow, machines, .. } = known;
-            known.waits_for_acks = match &self.flows[flow.index()].app {
-                App::Streams(app) => app.application.is_transfer() || transport.is_simplex(),
-                App::Datagrams(_) | App::Background { .. } => false,
+            known.progress = match &self.flows[flow.index()].app {
+                App::Streams(app) if app.application.is_followed() => {
+                    transport.follow();
+                    Progress::Followed
+                }
+                App::Streams(app) if app.application.is_transfer() || transport.is_simplex() => {
+                    Progress::Acknowledged
+                }
+                _ => Progress::Delivered,
             };
             *machines = End::BOTH.map(|end| {
                 transport.has_timers(end).then(|| place(Machine::Transport { connection, end }))

@@ -13,7 +13,7 @@ use super::line::Line;
 use super::radio::{Radio, RadioParameters, Station};
 use super::traffic::{App, Datagrams, Flow, Stream, Streams};
 use super::wlan::{Air, Shared};
-use super::world::Connection;
+use super::world::{Connection, Progress};
 use crate::agent::{Agent, AgentMachine, ControlledPackets};
 use crate::app::{AppMachine, DatagramSource, Source, StreamApplication, StreamMachine};
 use crate::transport::{End, Reaction, Transport, TransportMachine};
@@ -282,7 +282,7 @@ impl<X: Extension> Builder<X> {
             flow,
             slot,
             ordinal,
-            waits_for_acks: false,
+            progress: Progress::Delivered,
             machines: [None; 2],
         });
         connection
@@ -328,17 +328,23 @@ impl<X: Extension> Builder<X> {
         name: &str,
         connect: Connect<'_>,
         path: RoundTrip,
-        application: StreamMachine,
+        mut application: StreamMachine,
         [sends_back, ends]: [bool; 2],
     ) -> App {
         let (streams, component) = (self.streams, format!("flow.{name}"));
+        let ways = [path.there, path.back];
+        let [there, back] = if sends_back { [ways[1], ways[0]] } else { ways };
+        let first = connect(streams.stream(&component, "features"));
+        application.choose(first.is_multiplexed());
         let transport = |stream, writer| {
             connect(streams.stream(&component, &application.clock(stream, writer)))
         };
-        let ways = [path.there, path.back];
-        let [there, back] = if sends_back { [ways[1], ways[0]] } else { ways };
         let numbers = 0..application.streams();
+        let mut shared = None;
         let streams = numbers.map(|number| {
+            if let Some(shared) = shared {
+                return Stream { number, ..Stream::new([shared; 2]) };
+            }
             let first = transport(number, End::Opener);
             let is_split = sends_back && first.is_simplex();
             let first = self.connection(first, [there, back], number, !sends_back);
@@ -349,6 +355,7 @@ impl<X: Extension> Builder<X> {
                 }
                 false => first,
             };
+            shared = application.shares_connection().then_some(first);
             Stream::new([first, second])
         });
         let streams = streams.collect();

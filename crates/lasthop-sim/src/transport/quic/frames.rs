@@ -149,6 +149,7 @@ pub(super) enum Frame<'a> {
     Ack(Ack<'a>),
     /// The bytes of a stream.
     Stream {
+        id: u64,
         offset: u64,
         length: u64,
     },
@@ -201,11 +202,11 @@ impl<'a> Frames<'a> {
 
     fn stream(&mut self, kind: u64) -> Option<Frame<'a>> {
         let reader = &mut self.0;
-        reader.varint()?;
+        let id = reader.varint()?;
         let offset = if kind & 4 != 0 { reader.varint()? } else { 0 };
         let length = if kind & 2 != 0 { reader.varint()? } else { reader.0.len() as u64 };
         reader.prefixed(length)?;
-        Some(Frame::Stream { offset, length })
+        Some(Frame::Stream { id, offset, length })
     }
 
     /// Skips variable-length integers, and `bytes` bytes after them.
@@ -337,7 +338,7 @@ mod tests {
         let heads: Vec<_> = read.iter().map(|packet| (packet.space, packet.number(0))).collect();
         assert_eq!(heads, [(Space::Initial, 7), (Space::Data, 9)]);
         assert!(read.iter().all(QuicPacket::is_ack_eliciting));
-        let Some(Frame::Stream { offset: 1024, length: 2 }) = read[1].frames().next() else {
+        let Some(Frame::Stream { id: 4, offset: 1024, length: 2 }) = read[1].frames().next() else {
             panic!("a stream")
         };
     }

@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 
 /// Bytes that are written to the stack in one call.
 const CHUNK: usize = 1 << 16;
-/// Bytes that are allocated at once for arriving datagrams.
+/// Bytes of an allocation for arriving datagrams.
 const ARRIVALS: usize = 1 << 16;
 
 /// Configuration of one end.
@@ -31,13 +31,27 @@ pub(super) struct Setup {
 pub(super) struct Stream {
     id: Option<StreamId>,
     /// Bytes written by the application, and those of them that the stack has accepted.
-    pub written: u64,
-    pub accepted: u64,
+    written: u64,
+    accepted: u64,
     /// Bytes received in order.
     pub received: u64,
-    /// Bytes that the peer had received in order when it sent the latest packet that has arrived.
-    pub acknowledged: u64,
+    /// 0 is sent first.
+    urgency: u8,
     is_finishing: bool,
+    /// Whether [`Host::poll_received`] returns it.
+    is_reported: bool,
+}
+
+/// Bytes of all streams of an end together.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Progress {
+    /// Written by the application, and accepted by the stack.
+    pub written: u64,
+    pub accepted: u64,
+    /// Received in order.
+    pub received: u64,
+    /// Received in order by the peer when it sent the latest packet that has arrived.
+    pub acknowledged: u64,
 }
 
 /// One end.
@@ -47,6 +61,11 @@ pub(super) struct Host {
     connection: Option<(ConnectionHandle, Connection)>,
     pub shared: Arc<Shared>,
     pub streams: Vec<Stream>,
+    pub progress: Progress,
+    /// Whether data or the end of a stream has not been passed to the stack.
+    has_writes: bool,
+    /// Streams with data that [`Self::poll_received`] has not returned.
+    reported: VecDeque<u32>,
     /// Memory for arriving datagrams. The stack keeps slices of it until their data is read.
     arrivals: BytesMut,
     /// Datagrams that the stack has already written, with their ECN field.
@@ -94,14 +113,17 @@ fn code(error: &ConnectionError) -> u64 {
 }
 
 impl Host {
-    pub fn new(setup: Setup, streams: usize, send_buffer: u64) -> Self {
+    pub fn new(setup: Setup, send_buffer: u64) -> Self {
         let Setup { endpoint, client, server, shared } = setup;
         Host {
             endpoint: Endpoint::new(endpoint, server, false, None),
             client,
             connection: None,
             shared,
-            streams: vec![Stream::default(); streams],
+            streams: Vec::new(),
+            progress: Progress::default(),
+            has_writes: false,
+            reported: VecDeque::new(),
             arrivals: BytesMut::new(),
             ready: VecDeque::new(),
             origin: std::time::Instant::now(),
@@ -130,22 +152,40 @@ impl Host {
         self.connection.as_ref().map(|(_, connection)| connection)
     }
 
+    /// Returns a stream, which need not exist at the stack yet.
+    fn stream(&mut self, number: u32) -> &mut Stream {
+        let length = self.streams.len().max(number as usize + 1);
+        self.streams.resize(length, Stream::default());
+        &mut self.streams[number as usize]
+    }
+
     /// Appends bytes to a stream.
-    pub fn write(&mut self, stream: usize, bytes: u64) {
-        self.streams[stream].written += bytes;
-        self.has_input = true;
+    pub fn write(&mut self, number: u32, urgency: u8, bytes: u64) {
+        let stream = self.stream(number);
+        stream.written += bytes;
+        stream.urgency = urgency;
+        self.progress.written += bytes;
+        (self.has_input, self.has_writes) = (true, true);
     }
 
     /// Ends a stream after the bytes written so far.
-    pub fn finish(&mut self, stream: usize) {
-        self.streams[stream].is_finishing = true;
-        self.has_input = true;
+    pub fn finish(&mut self, number: u32) {
+        self.stream(number).is_finishing = true;
+        (self.has_input, self.has_writes) = (true, true);
     }
 
-    /// Records how many bytes of each stream the peer has received.
-    pub fn on_progress_of_peer(&mut self, stream: usize, received: u64) {
-        let known = &mut self.streams[stream].acknowledged;
+    /// Records how many bytes the peer has received in order.
+    pub fn on_progress_of_peer(&mut self, received: u64) {
+        let known = &mut self.progress.acknowledged;
         *known = received.max(*known);
+    }
+
+    /// Returns a stream that has received data since the last call, and its bytes in order.
+    pub fn poll_received(&mut self) -> Option<(u32, u64)> {
+        let number = self.reported.pop_front()?;
+        let stream = &mut self.streams[number as usize];
+        stream.is_reported = false;
+        Some((number, stream.received))
     }
 
     /// Opens the connection if the client has data to send.
@@ -153,7 +193,7 @@ impl Host {
         if self.connection.is_none()
             && self.opened_at.is_none()
             && let Some(client) = &self.client
-            && self.streams.iter().any(|stream| stream.written > 0)
+            && self.progress.written > 0
         {
             let (at, client) = (self.at(now), client.clone());
             self.opened_at = Some(now);
@@ -163,16 +203,29 @@ impl Host {
 
     /// Passes data of the application to the stack, as far as its buffer has room.
     fn fill(&mut self) {
-        let Some((_, connection)) = &mut self.connection else { return };
+        let Some((_, connection)) = self.connection.as_mut().filter(|_| self.has_writes) else {
+            return;
+        };
         let is_client = self.client.is_some();
+        let all = &mut self.progress;
+        self.has_writes = false;
         for stream in &mut self.streams {
-            if stream.id.is_none() && is_client && stream.written > 0 {
+            if stream.id.is_none() && is_client {
+                // The stack numbers streams in the order in which they are opened.
                 stream.id = connection.streams().open(Dir::Bi);
+                if stream.id.is_none() {
+                    self.has_writes = true;
+                    break;
+                }
             }
             let Some(id) = stream.id else { continue };
+            if stream.urgency > 0 && stream.accepted < stream.written {
+                // A stream that the peer has stopped needs no priority.
+                let _ = connection.send_stream(id).set_priority(-i32::from(stream.urgency));
+            }
             while stream.accepted < stream.written {
                 let chunk = (stream.written - stream.accepted).min(CHUNK as u64);
-                let outstanding = stream.accepted - stream.acknowledged.min(stream.accepted);
+                let outstanding = all.accepted - all.acknowledged.min(all.accepted);
                 // Small writes would fragment the buffer of the stack.
                 if outstanding > 0 && outstanding + chunk > self.send_buffer {
                     break;
@@ -182,7 +235,9 @@ impl Host {
                     break;
                 };
                 stream.accepted += written.bytes as u64;
+                all.accepted += written.bytes as u64;
             }
+            self.has_writes |= stream.accepted < stream.written;
             if stream.is_finishing && stream.accepted == stream.written {
                 stream.is_finishing = false;
                 // A stream that the peer has stopped is already finished.
@@ -309,15 +364,16 @@ impl Host {
                 Event::Stream(StreamEvent::Opened { dir: Dir::Bi }) => {
                     while let Some(id) = connection.streams().accept(Dir::Bi) {
                         let index = id.index() as usize;
-                        if let Some(stream) = self.streams.get_mut(index) {
-                            stream.id = Some(id);
-                            read(connection, stream, id);
-                        }
+                        let length = self.streams.len().max(index + 1);
+                        self.streams.resize(length, Stream::default());
+                        self.streams[index].id = Some(id);
+                        let all = (&mut self.progress, &mut self.reported);
+                        read(connection, &mut self.streams[index], id, all);
                     }
                 }
                 Event::Stream(StreamEvent::Readable { id }) => {
                     if let Some(stream) = self.streams.get_mut(id.index() as usize) {
-                        read(connection, stream, id);
+                        read(connection, stream, id, (&mut self.progress, &mut self.reported));
                     }
                 }
                 Event::HandshakeDataReady
@@ -330,11 +386,20 @@ impl Host {
 }
 
 /// Reads all data in order.
-fn read(connection: &mut Connection, stream: &mut Stream, id: StreamId) {
+fn read(
+    connection: &mut Connection,
+    stream: &mut Stream,
+    id: StreamId,
+    (all, reported): (&mut Progress, &mut VecDeque<u32>),
+) {
     let mut receiver = connection.recv_stream(id);
     let Ok(mut chunks) = receiver.read(true) else { return };
     while let Ok(Some(chunk)) = chunks.next(usize::MAX) {
         stream.received += chunk.bytes.len() as u64;
+        all.received += chunk.bytes.len() as u64;
+        if !std::mem::replace(&mut stream.is_reported, true) {
+            reported.push_back(id.index() as u32);
+        }
     }
     // The driver polls for packets in any case.
     let _ = chunks.finalize();

@@ -10,7 +10,8 @@
 //! - `host`: one end: an endpoint of the stack, its connection and streams.
 //! - `null_crypto`: handshake messages and packets without encryption.
 //! - `controller`: the congestion control of the stack, observed; `law`: algorithms of TCP instead.
-//! - `frames`: reads packets; `ledger`: determines which losses are spurious.
+//! - `frames`: reads packets; `ledger`: determines which losses are spurious; `reassembly`: measures
+//!   the data that has arrived out of order.
 //!
 //! The opener is the client, the acceptor the server. All random numbers of the stack come from
 //! seeds of the flow's stream; the exception, the generator of its BBR, changes no packet.
@@ -25,6 +26,7 @@ mod keys;
 mod law;
 mod ledger;
 mod null_crypto;
+mod reassembly;
 #[cfg(test)]
 mod tests;
 
@@ -39,6 +41,7 @@ use lasthop_base::schema::metrics::{Report, metrics};
 use lasthop_base::units::Instant;
 use ledger::Ledger;
 use quinn_proto::EcnCodepoint;
+use reassembly::Reassembly;
 use std::collections::HashMap;
 use std::fmt;
 
@@ -77,9 +80,6 @@ metrics! {
 /// The machine.
 pub type Machine = Quic;
 
-/// Number of streams of a connection.
-const STREAMS: usize = 1;
-
 /// Names of events, by packet number space.
 const SENT: [&str; 3] = ["initial_sent", "handshake_sent", "packet_sent"];
 const RECEIVED: [&str; 3] = ["initial_received", "handshake_received", "packet_received"];
@@ -89,7 +89,7 @@ const RECEIVED: [&str; 3] = ["initial_received", "handshake_received", "packet_r
 struct InTransit {
     /// One more than the number of its 1-RTT packet; 0 without such a packet.
     packet: u64,
-    /// Bytes of the stream that its sender had received in order.
+    /// Bytes of all streams that its sender had received in order.
     received: u64,
 }
 
@@ -108,6 +108,8 @@ pub struct Quic {
     scratch: Vec<u8>,
     /// Counters of earlier instances.
     past: Totals,
+    /// Data that has arrived out of order at both ends, if it is followed.
+    above: Option<[Reassembly; 2]>,
     /// Contents of all packets by number, if an observer is attached.
     kept: Option<HashMap<u64, Kept>>,
     /// Losses and late arrivals, if an observer is attached.
@@ -196,6 +198,7 @@ impl Quic {
             in_transit: Vec::new(),
             scratch: Vec::new(),
             past: Totals::default(),
+            above: None,
             kept: None,
             losses: Vec::new(),
         }
@@ -211,8 +214,8 @@ impl Quic {
 
     /// Returns the error with which this instance has ended, if data was still unacknowledged then.
     fn error(&self) -> Option<u64> {
-        let mut streams = self.hosts.iter().flat_map(|host| &host.streams);
-        let is_unfinished = streams.any(|stream| stream.acknowledged < stream.written);
+        let mut ends = self.hosts.iter().map(|host| host.progress);
+        let is_unfinished = ends.any(|end| end.acknowledged < end.written);
         self.hosts.iter().find_map(|host| host.error).filter(|_| is_unfinished)
     }
 
@@ -289,7 +292,7 @@ impl Quic {
                         let count = (high - low + 1) as f64;
                         tell(TransportEvent::numbered("ack_range", low, count));
                     }),
-                    Frame::Stream { offset, length } => {
+                    Frame::Stream { offset, length, .. } => {
                         tell(TransportEvent::numbered("stream_frame", offset, length as f64));
                     }
                     Frame::Padding | Frame::Close | Frame::Other => {}
@@ -301,7 +304,7 @@ impl Quic {
 
 fn hosts(keys: &QuicKeys, seeds: &mut Stream) -> [Host; 2] {
     let send_buffer = keys.send_buffer.get();
-    keys.setups(seeds).map(|setup| Host::new(setup, STREAMS, send_buffer))
+    keys.setups(seeds).map(|setup| Host::new(setup, send_buffer))
 }
 
 impl Transport for Quic {
@@ -313,30 +316,56 @@ impl Transport for Quic {
         true
     }
 
+    fn is_multiplexed(&self) -> bool {
+        true
+    }
+
     fn write(&mut self, end: End, bytes: u64) {
-        self.host_mut(end).write(0, bytes);
+        self.host_mut(end).write(0, 0, bytes);
     }
 
     fn read(&self, end: End) -> u64 {
-        self.host(end).streams[0].received
+        self.host(end).progress.received
     }
 
     fn close(&mut self, end: End) {
         self.host_mut(end).finish(0);
     }
 
+    fn write_stream(&mut self, end: End, stream: u32, urgency: u8, bytes: u64) {
+        self.host_mut(end).write(stream, urgency, bytes);
+    }
+
+    fn close_stream(&mut self, end: End, stream: u32) {
+        self.host_mut(end).finish(stream);
+    }
+
+    fn follow(&mut self) {
+        self.above = Some(Default::default());
+    }
+
+    fn poll_received(&mut self, end: End) -> Option<(u32, u64)> {
+        self.host_mut(end).poll_received()
+    }
+
+    fn waiting(&self, end: End) -> u64 {
+        let received =
+            |stream: usize| self.host(end).streams.get(stream).map_or(0, |one| one.received);
+        self.above.as_ref().map_or(0, |above| above[end.index()].waiting(received))
+    }
+
     fn acknowledged(&self, end: End) -> u64 {
-        self.host(end).streams[0].acknowledged
+        self.host(end).progress.acknowledged
     }
 
     fn unsent(&self, end: End) -> u64 {
-        let stream = &self.host(end).streams[0];
-        stream.written - stream.accepted
+        let all = self.host(end).progress;
+        all.written - all.accepted
     }
 
     fn is_all_acknowledged(&self, end: End) -> bool {
-        let stream = &self.host(end).streams[0];
-        stream.acknowledged >= stream.written
+        let all = self.host(end).progress;
+        all.acknowledged >= all.written
     }
 
     fn poll_transmit<X: Extension>(
@@ -348,7 +377,7 @@ impl Transport for Quic {
         self.scratch.clear();
         let host = &mut self.hosts[end.index()];
         let Some(ecn) = host.poll(now, &mut self.scratch) else { return false };
-        let received = host.streams[0].received;
+        let received = host.progress.received;
         let ledger = &mut self.ledgers[end.index()];
         let mut last = 0;
         for packet in packets(&self.scratch) {
@@ -391,13 +420,17 @@ impl Transport for Quic {
             for frame in packet.frames() {
                 match frame {
                     Frame::Ack(ack) => ack.for_each_range(|low, high| ledger.on_ack(low, high)),
-                    Frame::Stream { .. } => break,
+                    Frame::Stream { id, offset, length } => match &mut self.above {
+                        // Streams of the client have multiples of 4 as IDs.
+                        Some(above) => above[end.index()].insert(id as usize / 4, offset, length),
+                        None => break,
+                    },
                     _ => {}
                 }
             }
         }
         let host = &mut self.hosts[end.index()];
-        host.on_progress_of_peer(0, received);
+        host.on_progress_of_peer(received);
         let ecn = EcnCodepoint::from_bits(packet.tcp.ecn.bits());
         host.receive(now, ecn, &self.scratch);
         self.note_losses(now, end);
@@ -418,6 +451,9 @@ impl Transport for Quic {
         self.hosts = hosts(&self.keys, &mut self.seeds);
         self.ledgers = Default::default();
         self.lost = [[0; 2]; 2];
+        if self.above.is_some() {
+            self.follow();
+        }
     }
 
     fn losses(&self, end: End) -> Losses {

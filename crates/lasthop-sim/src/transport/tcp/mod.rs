@@ -159,6 +159,10 @@ impl Transport for Tcp {
         self.end(end).delivered_bytes()
     }
 
+    fn waiting(&self, end: End) -> u64 {
+        self.end(end).waiting_bytes()
+    }
+
     #[inline]
     fn close(&mut self, end: End) {
         self.end_mut(end).close();
