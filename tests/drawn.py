@@ -120,6 +120,8 @@ GIVEN: Mapping[str, Strategy] = {
 }
 # Keys of networks and flows that a test sets itself.
 OWN = {"between", "from", "to", "service", "start", "access_point", "stations", "base", "station"}
+# Keys that depend on each other or on the names of hosts.
+REPEATED = {"count", "spacing"}
 
 
 SCHEMA: Node = lasthop.schema()
@@ -163,7 +165,7 @@ class Drawer:
         """A table of the schema, such as `link`, with its required keys, `needed` and `given`."""
         node: Node = SCHEMA["properties"][name]["additionalProperties"]
         required = [*node.get("required", ()), *needed]
-        return self._table({**node, "required": required}, name, OWN, given)
+        return self._table({**node, "required": required}, name, OWN | REPEATED, given)
 
     def _table(
         self, node: Node, path: str, left_out: set[str], given: Mapping[str, Strategy]

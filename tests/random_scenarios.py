@@ -103,6 +103,7 @@ GIVEN: Mapping[str, tuple[Any, ...]] = {
 }
 # Keys set only by `_network`: the hosts and their positions.
 OWN = {"between", "from", "to", "base", "access_point", "stations", "station", "x", "y"}
+OWN |= {"count", "spacing"}
 SHARES = {
     *("loss", "residual_loss", "deadline_miss", "complete", "frame_loss", "utilization"),
     *("collision_probability", "airtime", "airtime_success", "airtime_collision"),

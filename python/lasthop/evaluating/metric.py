@@ -5,18 +5,23 @@ from __future__ import annotations
 import functools
 import json
 import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
 
 from lasthop import _lasthop
 
 __all__ = [
     "Metric",
     "bare_name",
+    "matching",
     "metric_bounds",
     "metric_label",
     "metric_of",
     "metric_unit",
     "metrics",
+    "repeated_in",
 ]
 
 
@@ -70,6 +75,9 @@ def metric_of(name: str) -> Metric:
     A name that is not declared, as in results of another version, has neither unit nor bounds.
     """
     entity, last = name.partition(".")[0] if "." in name else "", name.rpartition(".")[2]
+    if entity == "flows" and name.count(".") > 1:
+        # Aggregated over the flows of a table with `count`.
+        entity = "flow"
     known = _by_name().get((entity, last))
     if known is not None:
         return known
@@ -98,3 +106,40 @@ def bare_name(metric: str) -> str:
     """Returns a metric's name without unit: `delay_p99_s` is `delay_p99`."""
     unit = metric_unit(metric)
     return metric.removesuffix(f"_{unit}") if unit else metric
+
+
+def repeated_in(scenario: Mapping[str, Any], flow: str) -> str | None:
+    """Returns the table with `count` that describes a flow; None for a flow of its own table."""
+    tables = scenario.get("flow", {})
+    table = flow.rstrip("0123456789")
+    # A table may end in a digit itself: `voip2` with `count` has the flow `voip21`.
+    candidates = (flow[:end] for end in range(len(table), len(flow)))
+    return next((name for name in candidates if "count" in tables.get(name, {})), None)
+
+
+def matching(name: str, known: Sequence[str]) -> list[str]:
+    """Returns the metrics of `known` that a name selects, in their order; empty if none.
+
+    A name is a full name (`flow.web.goodput_bps`), its last components (`web.goodput_bps`,
+    `goodput_bps`), each of these without the unit (`goodput`), or a pattern of these with `*` and
+    `?`. Full names take precedence. Last components select the aggregate of a table with `count`,
+    not its flows.
+    """
+    for pattern in (name, f"*.{name}"):
+        found = [one for one in known if fnmatchcase(one, pattern)]
+        found = found or [one for one in known if fnmatchcase(bare_name(one), pattern)]
+        if found:
+            tables = {one.split(".")[1] for one in found if one.startswith("flows.")} - {""}
+            if pattern == name or not tables:
+                return found
+            return [one for one in found if not _is_member(one, tables)]
+    return []
+
+
+def _is_member(metric: str, tables: Iterable[str]) -> bool:
+    """Whether a metric is of a flow such as `web3` of one of the tables with `count`."""
+    kind, _, rest = metric.partition(".")
+    flow = rest.partition(".")[0]
+    return kind == "flow" and any(
+        flow.startswith(table) and flow[len(table) :].isdigit() for table in tables
+    )

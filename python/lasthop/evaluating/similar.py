@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from lasthop.evaluating.metric import metric_of
+from lasthop.evaluating.metric import metric_of, repeated_in
 from lasthop.evaluating.results import Results
 
 if TYPE_CHECKING:
@@ -139,6 +139,8 @@ class _Settings:
                 # Link of a station of a radio or WLAN: `rest` is the station and the side.
                 return f"{kind}.{part}.{rest.partition('.')[2]}"
         tables: Mapping[str, Any] = self.scenario.get(kind, {})
+        if kind == "flow":
+            part = repeated_in(self.scenario, part) or part
         keys = tables.get(part)
         if keys is None or any(key.startswith(f"{kind}.{part}.") for key in self.swept):
             return entity

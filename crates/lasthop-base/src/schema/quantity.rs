@@ -364,7 +364,8 @@ impl Field for DurationDistribution {
     }
 }
 
-/// A non-empty list of distinct host names.
+/// A non-empty list of distinct host names. In names, `#` stands for a number; the owner of the key
+/// replaces it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hosts(pub Vec<String>);
 
@@ -374,7 +375,8 @@ impl Field for Hosts {
         let list = node.value.as_array().filter(|list| !list.is_empty());
         let mut hosts: Vec<String> = Vec::new();
         for value in list.ok_or_else(|| node.wrong(HOSTS_ALLOWED))? {
-            let Some(name) = value.as_str().filter(|name| is_name(name)) else {
+            let is_host = |name: &&str| is_name(&name.replace('#', "0"));
+            let Some(name) = value.as_str().filter(is_host) else {
                 return Err(node.wrong(format!("{HOSTS_ALLOWED}; each {NAME_ALLOWED}")));
             };
             if hosts.iter().any(|known| known == name) {

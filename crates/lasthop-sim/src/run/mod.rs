@@ -26,11 +26,12 @@ pub use plan::link_site;
 
 use plan::Plan;
 
-use crate::scenario::Scenario;
+use crate::scenario::{Aggregates, Scenario};
 use crate::sim::probe::{Probe, Silent};
 use crate::sim::world::{End, World};
 use lasthop_base::packet::{Extension, TcpOptions, Watched};
 use lasthop_base::rng::Streams;
+use lasthop_base::schema::metrics::ReportFor;
 use lasthop_base::units::Instant;
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
@@ -216,7 +217,7 @@ fn names(scenario: &Scenario, plan: &Plan) -> Result<Vec<String>, RunError> {
     let streams = Streams { seed: 0, replication: 0 };
     let world = build::build::<()>(scenario, plan, streams)?.build(Silent);
     let mut names = Vec::new();
-    world.metrics(&link_names(scenario), &mut |entity, metric, _| {
+    report(&world, scenario, &mut |entity, metric, _| {
         debug_assert!(
             crate::sim::metrics::is_listed(entity, metric),
             "{entity}.{metric} is not in the list of metrics"
@@ -224,6 +225,20 @@ fn names(scenario: &Scenario, plan: &Plan) -> Result<Vec<String>, RunError> {
         names.push(format!("{entity}.{metric}"));
     });
     Ok(names)
+}
+
+/// Reports all metrics of a finished world, followed by those aggregated over the flows of a table.
+fn report<P: Probe, X: Extension>(
+    world: &World<P, X>,
+    scenario: &Scenario,
+    report: &mut ReportFor<'_>,
+) {
+    let mut aggregates = Aggregates::new(&scenario.flows);
+    world.metrics(&link_names(scenario), &mut |entity, metric, value| {
+        aggregates.add(entity, metric, value);
+        report(entity, metric, value);
+    });
+    aggregates.report(report);
 }
 
 fn link_names(scenario: &Scenario) -> Vec<String> {
@@ -270,7 +285,7 @@ fn replicate_carrying<X: Extension>(
         return Ok(false);
     }
     let mut next = shared.columns.iter();
-    world.metrics(&link_names(scenario), &mut |_, _, value| {
+    report(&world, scenario, &mut |_, _, value| {
         if let Some(&column) = next.next() {
             values[column] = value;
         }

@@ -2,7 +2,7 @@
 
 use super::air::Transmission;
 use super::plan::Plan;
-use super::{RunError, build, finish, link_names};
+use super::{RunError, build, finish, report};
 use crate::agent::{AgentEvent, Notice};
 use crate::scenario::Scenario;
 use crate::sim::ids::DirectionId;
@@ -142,7 +142,7 @@ fn trace_up_to(
         (world, _) = observe(scenario, streams, recorder, stop, &go_on)?;
     }
     let mut metrics = Vec::new();
-    world.metrics(&link_names(scenario), &mut |entity, metric, value| {
+    report(&world, scenario, &mut |entity, metric, value| {
         metrics.push((format!("{entity}.{metric}"), value));
     });
     let ends = world.connection_names();

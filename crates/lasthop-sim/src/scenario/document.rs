@@ -1,5 +1,6 @@
 //! Documents: scenarios as their authors wrote them, before the sweep is expanded.
 
+use super::extends;
 use super::former::{rename_all, rename_key, rename_swept};
 use super::model::{Scenario, ScenarioKeys};
 use super::sweep::{Axis, CASE, MAX_POINTS, Setting, Sweep, ZIP};
@@ -13,6 +14,7 @@ use lasthop_base::schema::keys::{
 use lasthop_link::queue::{DelayKeys, RateKeys};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -27,6 +29,8 @@ pub struct Document {
     file: Option<Box<str>>,
     /// Lines of the TOML text by dotted path.
     lines: HashMap<String, u32>,
+    /// Extended files of the lines that are not of `file`, by dotted path.
+    origins: HashMap<String, Arc<str>>,
     /// Keys changed by [`Document::set`], whose values are not in the text.
     changed: Vec<String>,
     /// Notes on former names of keys, one per name.
@@ -49,7 +53,7 @@ impl Scenario {
     /// Parses the text of a scenario in TOML. File names in it are relative to `base_dir`.
     pub fn from_toml(text: &str, base_dir: &Path) -> Result<Document, ScenarioError> {
         let (value, lines) = parse_toml(text)?;
-        Document::new(value, lines, None, base_dir)
+        Document::new(value, lines, None, base_dir, &Value::Null)
     }
 
     /// Parses the contents `text` of a scenario file: TOML, or JSON if its name ends in `.json`.
@@ -68,10 +72,10 @@ impl Scenario {
         } else {
             parse_toml(text)
         };
-        let (mut value, lines) =
+        let (value, lines) =
             parsed.map_err(|error| ScenarioError { file: Some(name.clone()), ..error })?;
-        complete(&mut value, defaults);
-        Document::new(value, lines, Some(name), folder.unwrap_or(Path::new(".")))
+        let folder = folder.unwrap_or(Path::new("."));
+        Document::new(value, lines, Some(name), folder, defaults)
     }
 
     /// Like [`Scenario::from_toml`], for JSON text without duplicate keys. File names in it are
@@ -82,7 +86,7 @@ impl Scenario {
 
     /// Like [`Scenario::from_toml`], for a JSON value. File names in it are relative to `base_dir`.
     pub fn from_json(value: Value, base_dir: &Path) -> Result<Document, ScenarioError> {
-        Document::new(value, HashMap::new(), None, base_dir)
+        Document::new(value, HashMap::new(), None, base_dir, &Value::Null)
     }
 
     /// Returns the scenario as a document, including defaults, with quantities in their units.
@@ -125,12 +129,26 @@ impl Document {
         lines: HashMap<String, u32>,
         file: Option<Box<str>>,
         base_dir: &Path,
+        defaults: &Value,
     ) -> Read<Self> {
         let files = Arc::new(Files::new(base_dir));
         let (changed, notes) = (Vec::new(), Vec::new());
-        let mut document = Document { value, file, lines, changed, notes, files };
+        let origins = HashMap::new();
+        let mut document = Document { value, file, lines, origins, changed, notes, files };
         let mut found = Vec::new();
         rename_all(&mut document.value, &mut found).map_err(|error| document.locate(error))?;
+        if let Some(extended) = extends::resolve(&document.value, base_dir, &mut found)
+            .map_err(|error| if error.file.is_some() { error } else { document.locate(error) })?
+        {
+            document.value = extended.value;
+            for (path, (line, file)) in extended.places {
+                if let Entry::Vacant(place) = document.lines.entry(path.clone()) {
+                    place.insert(line);
+                    document.origins.insert(path, file);
+                }
+            }
+        }
+        complete(&mut document.value, defaults);
         document.note(&found);
         document.check()?;
         Ok(document)
@@ -145,7 +163,7 @@ impl Document {
     /// Returns the place of a key in the file, as `FILE:LINE`, or of the nearest table that contains
     /// it. `None` if the document was not read from a file, or the key has been changed since.
     pub fn place(&self, key: &str) -> Option<String> {
-        let file = self.file.as_deref().filter(|_| !self.is_changed(key))?;
+        let file = self.file_of(key).filter(|_| !self.is_changed(key))?;
         Some(Place { file, line: self.line(key), column: None }.to_string())
     }
 
@@ -195,6 +213,10 @@ impl Document {
                 format!("unknown key {top:?}{}", suggestion(top, tops())),
                 tops().collect::<Vec<_>>().join(", "),
             ));
+        }
+        if top == "extends" {
+            let allowed = "no such change: the key belongs in the scenario file";
+            return Err(ScenarioError::new(dotted_key, show(&value), allowed));
         }
         if top == "sweep" && !rest.is_empty() {
             // The rest is a single key, including its dots.
@@ -409,7 +431,7 @@ impl Document {
         if self.is_changed(&error.path) {
             error.line = None;
         } else {
-            error.file = self.file.clone();
+            error.file = self.file_of(&error.path).map(Into::into);
         }
         error
     }
@@ -420,14 +442,21 @@ impl Document {
     }
 
     /// Returns the line of a path; of a missing key or a list item, that of its table or list.
-    fn line(&self, mut path: &str) -> Option<u32> {
-        while !path.is_empty() {
-            if let Some(line) = self.lines.get(path) {
-                return Some(*line);
-            }
+    fn line(&self, path: &str) -> Option<u32> {
+        self.lines.get(self.located(path)).copied()
+    }
+
+    /// Returns the file of [`Self::line`], if known.
+    fn file_of(&self, path: &str) -> Option<&str> {
+        self.origins.get(self.located(path)).map(|file| &**file).or(self.file.as_deref())
+    }
+
+    /// Returns the nearest part of a path that has a line; empty without one.
+    fn located<'a>(&self, mut path: &'a str) -> &'a str {
+        while !path.is_empty() && !self.lines.contains_key(path) {
             path = path.rfind(['.', '[']).map_or("", |end| &path[..end]);
         }
-        None
+        path
     }
 
     /// Adds the line, and the swept values that may be related to the error.
@@ -441,7 +470,8 @@ impl Document {
         if let Some(setting) = settings.iter().find(|setting| overlaps(&setting.key, &error.path)) {
             error.sweep = Some(format!("{} = {}", setting.key, show(&setting.value)).into());
             error.line = self.lines.get(&setting.path).copied();
-            error.file = self.file.clone().filter(|_| !self.is_changed(&setting.path));
+            let file = self.file_of(&setting.path).filter(|_| !self.is_changed(&setting.path));
+            error.file = file.map(Into::into);
             return error;
         }
         // An error of the document without its sweep is not related to the sweep.
@@ -487,7 +517,7 @@ fn grid_place(sweep: &[Axis], mut index: usize) -> Vec<usize> {
 }
 
 /// Removes a key from a sweep, at any position.
-fn unsweep(sweep: &mut Map<String, Value>, dotted_key: &str) {
+pub(super) fn unsweep(sweep: &mut Map<String, Value>, dotted_key: &str) {
     let take_out = |table: &mut Value| {
         if let Some(table) = table.as_object_mut() {
             table.retain(|key, _| !overlaps(key, dotted_key));
@@ -557,7 +587,7 @@ fn substitute(document: &mut Value, dotted_key: &str, value: Value) -> Read<()> 
 }
 
 /// Returns `true` if the key is a union of which this word is a kind.
-fn is_kind(dotted_key: &str, word: &str) -> bool {
+pub(super) fn is_kind(dotted_key: &str, word: &str) -> bool {
     let path: Vec<_> = dotted_key.split('.').collect();
     match shape_at(ScenarioKeys::KEYS, &path) {
         Some(Shape::Union(_) | Shape::Unions(_)) => true,

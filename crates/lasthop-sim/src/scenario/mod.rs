@@ -7,11 +7,13 @@
 
 mod agents;
 mod document;
+mod extends;
 mod former;
 mod layers;
 mod model;
 mod network;
 mod radio;
+mod repetition;
 mod resolve;
 mod routes;
 mod schema;
@@ -34,6 +36,8 @@ pub use lasthop_link::link::Protocol;
 pub use lasthop_link::queue::Discipline;
 pub use layers::Layers;
 pub use model::*;
+pub(crate) use repetition::Aggregates;
+pub use repetition::Repetition;
 pub use routes::Routes;
 pub use schema::{reference_markdown, schema};
 pub use services::{LinkProtocol, Service, Services, Shares};

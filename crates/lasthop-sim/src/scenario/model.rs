@@ -4,6 +4,7 @@
 //! the Rust types, the reader, the JSON Schema and the reference page from it.
 
 use super::agents::Agents;
+use super::repetition::{COUNT, Repetition, SPACING};
 use super::services::LinkProtocol;
 use super::sweep::Sweep;
 use super::wlan::Wlan;
@@ -15,6 +16,7 @@ use lasthop_base::units::{Bytes, Duration, Rate};
 use lasthop_link::channel::Errors;
 use lasthop_link::link::{Air, Protocol};
 use lasthop_link::queue::{DelayKeys, Discipline, PropagationDelay, RateKeys, Transmitter};
+use std::sync::Arc;
 
 pub use crate::transport::TransportKind as Transport;
 pub use crate::transport::tcp::{SackRecovery, TcpKeys};
@@ -146,6 +148,9 @@ table! {
         name: String;
         /// Description of the scenario.
         description: Option<String>;
+        /// Scenario file that this one changes, relative to this one. Its keys apply unless they
+        /// are given here; tables are merged, a table with another kind replaces it.
+        extends: Option<String>;
         /// Links by name, in this order. A scenario has at least one link, radio or WLAN.
         link: Option<Vec<Link>>;
         /// Radios by name, in this order.
@@ -216,6 +221,9 @@ table! {
         /// The hosts that share the slots. Each has a link to the base, named NAME.STATION, whose
         /// forward direction leads to the base.
         stations: Hosts;
+        /// Number of stations of each name with `#`, which is replaced by 1, 2, …; `##` is the
+        /// number with at least two digits.
+        count: Option<u32>, COUNT;
         /// Duration of a frame; its slots are assigned at the start.
         frame: Duration = "10 ms", FRAME;
         /// Number of slots per frame from the stations to the base.
@@ -303,6 +311,8 @@ pub struct Flow {
     pub transport: Transport,
     /// The application.
     pub app: App,
+    /// The table that describes it and other flows; `None`: its own table.
+    pub repetition: Option<Arc<Repetition>>,
 }
 
 table! {
@@ -322,6 +332,13 @@ table! {
         transport: Transport;
         /// Traffic source.
         app: App;
+        /// Number of flows that the table describes, NAME1, NAME2, …; each has separate random
+        /// numbers. In `from` and `to`, `#` is the number of the flow, `##` the number with at
+        /// least two digits. The metrics of all of them are aggregated in `flows.NAME`. Default:
+        /// one flow, NAME.
+        count: Option<u32>, COUNT;
+        /// Time between the starts of consecutive flows of the table; requires count.
+        spacing: Option<Duration>, SPACING;
     }
 }
 

@@ -35,7 +35,7 @@ impl Scenario {
     }
 
     fn check_flow(&self, routes: &Routes<'_>, flow: &Flow) -> Result<(), ScenarioError> {
-        let path = |key: &str| format!("flow.{}.{key}", flow.name);
+        let path = |key: &str| format!("flow.{}.{key}", flow.table());
         for (key, host) in [("from", &flow.from), ("to", &flow.to)] {
             if !routes.has_host(host) {
                 let hosts = self.hosts();

@@ -1,6 +1,7 @@
 //! Radios: reading, writing, and conversion to one link per station.
 
 use super::model::{Direction, Link, Radio, RadioKeys};
+use super::repetition::expand_stations;
 use super::services::LinkProtocol;
 use lasthop_base::schema::error::ScenarioError;
 use lasthop_base::schema::keys::{Key, NAME_ALLOWED, Node, Read, Table, is_name};
@@ -23,6 +24,8 @@ impl Table for Radio {
         if !is_name(&keys.base) {
             return Err(node.key_error("base", format!("{:?}", keys.base), NAME_ALLOWED));
         }
+        let count = keys.count.take();
+        expand_stations(node, &mut keys.stations, count)?;
         if keys.stations.0.contains(&keys.base) {
             let found = format!("{:?}, which is the base", keys.base);
             return Err(node.key_error("stations", found, "hosts other than the base"));

@@ -3,6 +3,7 @@
 use super::model::{
     Direction, Flow, FlowKeys, Link, LinkKeys, LinkPreset, Reverse, Scenario, ScenarioKeys,
 };
+use super::repetition::{Repetition, check_names, tables};
 use super::services::LinkProtocol;
 use super::sweep::Sweep;
 use super::wlan::check_channels;
@@ -212,13 +213,19 @@ impl Table for Flow {
     const KEYS: &'static [Key] = FlowKeys::KEYS;
 
     fn read(node: &Node<'_>) -> Read<Self> {
-        let FlowKeys { from, to, start, service, transport, app } = FlowKeys::read(node)?;
-        Ok(Flow { name: node.name().to_owned(), from, to, start, service, transport, app })
+        let FlowKeys { from, to, start, service, transport, app, count, spacing } =
+            FlowKeys::read(node)?;
+        let name = node.name().to_owned();
+        let hosts = [from.clone(), to.clone()];
+        let repetition = Repetition::read(node, count, spacing, hosts, start)?;
+        Ok(Flow { name, from, to, start, service, transport, app, repetition })
     }
 
     fn write(&self) -> Map<String, Value> {
-        let Flow { name: _, from, to, start, service, transport, app } = self.clone();
-        FlowKeys { from, to, start, service, transport, app }.write()
+        let Flow { name: _, from, to, start, service, transport, app, repetition } = self.clone();
+        let count = repetition.as_ref().map(|repetition| repetition.count);
+        let spacing = repetition.and_then(|repetition| repetition.spacing);
+        FlowKeys { from, to, start, service, transport, app, count, spacing }.write()
     }
 }
 
@@ -232,8 +239,17 @@ impl Table for Scenario {
             let allowed = "at least one table [link.NAME], [radio.NAME] or [wlan.NAME]";
             return Err(node.key_error("link", lasthop_base::schema::error::MISSING, allowed));
         }
-        let ScenarioKeys { name, description, link, radio, wlan, flow: flows, sweep: _, run } =
-            ScenarioKeys::read(node)?;
+        let ScenarioKeys {
+            name,
+            description,
+            extends: _,
+            link,
+            radio,
+            wlan,
+            flow: flows,
+            sweep: _,
+            run,
+        } = ScenarioKeys::read(node)?;
         let wlans = wlan.unwrap_or_default();
         let (mut links, radios) = (link.unwrap_or_default(), radio.unwrap_or_default());
         for radio in &radios {
@@ -256,18 +272,21 @@ impl Table for Scenario {
         }
         check_channels(&node.child_path("wlan"), &wlans)?;
         links.extend(wlans.iter().enumerate().flat_map(|(index, wlan)| wlan.links(index)));
+        let flows: Vec<Flow> = flows.into_iter().flat_map(Flow::expand).collect();
+        check_names(&node.child_path("flow"), &flows)?;
         Ok(Scenario { name, description, links, radios, wlans, flows, run })
     }
 
     fn write(&self) -> Map<String, Value> {
-        let Scenario { name, description, mut links, radios, wlans, flows: flow, run } =
-            self.clone();
+        let Scenario { name, description, mut links, radios, wlans, flows, run } = self.clone();
+        let flow = tables(flows);
         links.retain(|link| link.radio.is_none() && link.wlan.is_none());
         let link = (!links.is_empty()).then_some(links);
         let radio = (!radios.is_empty()).then_some(radios);
         let wlan = (!wlans.is_empty()).then_some(wlans);
         let sweep = Sweep::default();
-        let keys = ScenarioKeys { name, description, link, radio, wlan, flow, sweep, run };
+        let keys =
+            ScenarioKeys { name, description, extends: None, link, radio, wlan, flow, sweep, run };
         let mut map = keys.write();
         map.shift_remove("sweep");
         map

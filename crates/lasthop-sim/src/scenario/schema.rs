@@ -11,6 +11,8 @@ use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
 const NAME_PATTERN: &str = "^[A-Za-z0-9_-]+$";
+/// Like [`NAME_PATTERN`], with `#` for a number.
+const NUMBERED_NAME_PATTERN: &str = "^[A-Za-z0-9_#-]+$";
 
 /// Version of the format of scenario files.
 pub const SCHEMA_VERSION: &str = "2.0";
@@ -36,8 +38,17 @@ pub fn schema() -> Value {
     // Required keys depend on another key, which the schema of a single key cannot express.
     schema["properties"]["link"]["additionalProperties"]["anyOf"] =
         json!([{ "required": ["preset"] }, { "required": ["rate", "delay"] }]);
+    // The required keys may be in the extended file.
+    let own = schema["required"].take();
+    let with = |medium: &str| {
+        let keys = own.as_array().into_iter().flatten().filter_map(Value::as_str);
+        json!({ "required": keys.chain([medium]).collect::<Vec<_>>() })
+    };
     schema["anyOf"] =
-        json!([{ "required": ["link"] }, { "required": ["radio"] }, { "required": ["wlan"] }]);
+        json!([with("link"), with("radio"), with("wlan"), { "required": ["extends"] }]);
+    if let Some(schema) = schema.as_object_mut() {
+        schema.shift_remove("required");
+    }
     schema
 }
 
@@ -131,7 +142,7 @@ fn shape_schema(shape: &Shape, key: &Key) -> Value {
         }),
         Shape::Hosts => json!({
             "type": "array",
-            "items": { "type": "string", "pattern": NAME_PATTERN },
+            "items": { "type": "string", "pattern": NUMBERED_NAME_PATTERN },
             "minItems": 1,
             "uniqueItems": true,
         }),

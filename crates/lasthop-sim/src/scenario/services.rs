@@ -321,7 +321,7 @@ impl Scenario {
         } else {
             format!("a service of a link on its route: {}", known.join(", "))
         };
-        let path = format!("flow.{}.service", flow.name);
+        let path = format!("flow.{}.service", flow.table());
         Err(ScenarioError::new(path, format!("{wanted:?}{near}"), allowed))
     }
 }

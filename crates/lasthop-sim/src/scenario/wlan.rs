@@ -2,6 +2,7 @@
 
 use super::agents::Agents;
 use super::model::{Direction, Link};
+use super::repetition::{COUNT, expand_stations};
 use super::services::LinkProtocol;
 use crate::agent::AgentKind;
 use lasthop_base::schema::error::{ScenarioError, suggestion};
@@ -62,6 +63,9 @@ table! {
         /// The other hosts. Each has a link to the access point, named NAME.STATION, whose forward
         /// direction leads to the access point.
         stations: Hosts;
+        /// Number of stations of each name with `#`, which is replaced by 1, 2, …; `##` is the
+        /// number with at least two digits.
+        count: Option<u32>, COUNT;
         /// Physical layer: rates, preamble, slot, interframe spaces and contention windows.
         standard: Standard = "802.11b";
         /// Rate of data frames, one of the rates of the standard; default: its highest rate.
@@ -211,6 +215,8 @@ impl Table for Wlan {
             let found = format!("{:?}", keys.access_point);
             return Err(node.key_error("access_point", found, NAME_ALLOWED));
         }
+        let count = keys.count.take();
+        expand_stations(node, &mut keys.stations, count)?;
         if keys.stations.0.contains(&keys.access_point) {
             let found = format!("{:?}, which is the access point", keys.access_point);
             return Err(node.key_error("stations", found, "hosts other than the access point"));

@@ -79,7 +79,12 @@ pub fn groups() -> [(&'static str, Vec<&'static [Metric]>); 5] {
 
 /// Returns `true` if `metric` of `entity` is in the list.
 pub(crate) fn is_listed(entity: &str, metric: &Metric) -> bool {
-    let kind = entity.split('.').next();
-    let own = groups().into_iter().filter(|&(one, _)| Some(one) == kind);
+    // `flows.NAME` has the aggregated metrics of the flows of a table.
+    let kind = match entity.split_once('.') {
+        Some(("flows", _)) => "flow",
+        Some((kind, _)) => kind,
+        None => entity,
+    };
+    let own = groups().into_iter().filter(|&(one, _)| one == kind);
     own.flat_map(|(_, groups)| groups).flatten().any(|one| one == metric)
 }

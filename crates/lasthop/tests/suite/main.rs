@@ -38,6 +38,7 @@ mod queue_disciplines;
 mod radio;
 mod radio_properties;
 mod receptions;
+mod repetition;
 mod runs;
 mod scenario_errors;
 mod scenario_model;

@@ -137,7 +137,9 @@ export function useMetrics(list) {
 /** The engine's declaration of "flow.web.goodput_bps", or only its name. */
 function about(metric) {
   const name = metric.slice(metric.lastIndexOf(".") + 1);
-  const kind = metric.slice(0, metric.indexOf("."));
+  const parts = metric.split(".");
+  // "flows.web.goodput_bps" is aggregated over the flows of a table with count.
+  const kind = parts[0] === "flows" && parts.length > 2 ? "flow" : parts[0];
   return declared.get(`${kind}.${name}`) || { unit: "", label: name };
 }
 
