@@ -269,8 +269,8 @@ def test_distribution_is_that_of_the_samples() -> None:
     [
         ({"x": "rate"}, r"unknown swept key `rate` for `x`"),
         (
-            {"y": "goodput"},
-            r"unknown metric `goodput` for `y`; did you mean `flow.transfer.goodput_bps`",
+            {"y": "goodputs"},
+            r"unknown metric `goodputs` for `y`",
         ),
         ({"y": ["goodput_bps", "frame_loss"]}, r"expected one per figure"),
         ({"by": []}, r"missing key `flow.transfer.transport.variant` for `by`"),

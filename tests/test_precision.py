@@ -146,7 +146,7 @@ def test_errors_of_other_origin_are_not_taken_for_bad_options(
     ("options", "message"),
     [
         (["--seed", str(2**63)], f"invalid value `{2**63}` for `--seed`: expected 0 to 2^63 - 1"),
-        (["--until", "flow.transfer.goodput=2%"], f"did you mean `{GOODPUT}`?"),
+        (["--until", "flow.transfer.goodputs=2%"], f"did you mean `{GOODPUT}`?"),
         (["--until", GOODPUT], "invalid value `flow.transfer.goodput_bps` for `--until`"),
         (
             ["--until", f"{GOODPUT}=2%", "--max-replications", "5"],

@@ -79,8 +79,8 @@ def test_no_interval_of_a_metric_reaches_below_zero() -> None:
 
 def test_differences_refuse_what_is_not_there() -> None:
     results = synthetic()
-    with pytest.raises(KeyError, match="goodput"):
-        results.differences("goodput", by=VARIANT, baseline="reno")
+    with pytest.raises(KeyError, match="goodputs"):
+        results.differences("goodputs", by=VARIANT, baseline="reno")
     with pytest.raises(KeyError, match="unknown swept key"):
         results.differences(GOODPUT, by="delay", baseline="reno")
     with pytest.raises(ValueError, match=r"`vegas`.*reno, sack"):

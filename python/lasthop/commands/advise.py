@@ -246,6 +246,7 @@ def _state(one: Standing) -> str:
 
 
 def _cell(one: Standing, name: str) -> str:
+    from lasthop.evaluating.cells import plus_minus
     from lasthop.evaluating.metric import metric_unit
     from lasthop.showing.figures.style import scaled
 
@@ -253,5 +254,5 @@ def _cell(one: Standing, name: str) -> str:
     if math.isnan(interval.mean):
         return "–"
     unit = scaled(metric_unit(name), [interval.mean])
-    width = f" ± {interval.half_width / unit.per:.2g}" if math.isfinite(interval.low) else ""
-    return f"{interval.mean / unit.per:.4g}{width}{f' {unit.name}' if unit.name else ''}"
+    width = interval.half_width / unit.per if math.isfinite(interval.low) else None
+    return f"{plus_minus(interval.mean / unit.per, width)}{f' {unit.name}' if unit.name else ''}"

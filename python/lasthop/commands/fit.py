@@ -186,6 +186,7 @@ def _number(value: float, unit: str) -> str:
 
 def _rates(log: Path, plot: Path | None, output: TableOrJson) -> dict[str, object]:
     from lasthop.evaluating import fit as fits
+    from lasthop.evaluating.cells import plus_minus, rounded
 
     try:
         found = fits.read_rates(log)
@@ -197,9 +198,10 @@ def _rates(log: Path, plot: Path | None, output: TableOrJson) -> dict[str, objec
     if output is TableOrJson.table:
         console = terminal.console()
         console.print(
-            f"{printable(str(log))}: {found.duration_s:.4g} s, mean {found.mean_bps / 1e6:.4g} ± "
-            f"{found.ci95_bps / 1e6:.2g} Mbps; over 100 ms: 10th percentile {low:.4g}, median "
-            f"{middle:.4g}, 90th percentile {high:.4g} Mbps",
+            f"{printable(str(log))}: {rounded(found.duration_s, 4)} s, mean "
+            f"{plus_minus(found.mean_bps / 1e6, found.ci95_bps / 1e6)} Mbps; over 100 ms: 10th "
+            f"percentile {rounded(low)}, median {rounded(middle)}, 90th percentile "
+            f"{rounded(high)} Mbps",
             highlight=False,
         )
         for text in found.warnings:

@@ -297,7 +297,8 @@ def _load(file: Path, changes: list[str] | None) -> Scenario:
     added = None
     # The engine reports other errors with their line.
     with contextlib.suppress(AttributeError, KeyError, TypeError, ValueError):
-        added = None if "flow" in tables or not tables["link"] else with_flow(tables)
+        is_whole = "flow" in tables or "extends" in tables or not tables["link"]
+        added = None if is_whole else with_flow(tables)
     if added is None:
         scenario = load(file, changes)
     else:

@@ -7,7 +7,6 @@ import importlib
 import json
 import sys
 from enum import StrEnum
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -290,11 +289,12 @@ def _print_results(
 
 def _matching(scenario: Scenario, patterns: list[str]) -> list[str]:
     """Returns the metrics that match patterns; refuses a pattern without a match."""
+    from lasthop.evaluating.metric import matching
+
     known = list(dict.fromkeys(m for point in scenario.points() for m in point.metrics()))
     found: dict[str, None] = {}
     for pattern in patterns:
-        own = [m for m in known if fnmatchcase(m, pattern)]
-        own = own or [m for m in known if fnmatchcase(m, f"*.{pattern}")]
+        own = matching(pattern, known)
         if not own:
             ends = dict.fromkeys(m.rpartition(".")[2] for m in known)
             expected = f"{', '.join(ends)}, or full names such as {known[0]}, with * and ?"

@@ -9,7 +9,7 @@ from typing import Any
 
 from lasthop import _lasthop
 
-__all__ = ["UNITS", "number", "plain", "quantity_of", "value_text"]
+__all__ = ["UNITS", "number", "plain", "plus_minus", "quantity_of", "rounded", "value_text"]
 
 QUANTITIES = {
     "duration": "s",
@@ -44,6 +44,45 @@ def quantity_of(cell: Any) -> tuple[float, str] | None:
         except ValueError:
             continue
     return None
+
+
+def rounded(value: float, digits: int = 3, *, sign: bool = False) -> str:
+    """Returns a number with significant digits, without an exponent from 1e-6 to 1e15.
+
+    Args:
+        value: The number; NaN is a dash.
+        digits: Significant digits; further digits of integers are zeros.
+        sign: Whether positive numbers have a sign.
+    """
+    if math.isnan(value):
+        return "–"
+    if value == 0.0 or not 1e-6 <= abs(value) < 1e15:
+        return f"{value:{'+' if sign else ''}.{digits}g}"
+    cut = float(f"{value:.{digits - 1}e}")
+    places = max(digits - 1 - math.floor(math.log10(abs(cut))), 0)
+    text = f"{cut:{'+' if sign else ''}.{places}f}"
+    return text.rstrip("0").rstrip(".") if places else text
+
+
+def plus_minus(value: float, width: float | None) -> str:
+    """Returns a number and the half-width of its interval, to two digits of the half-width.
+
+    Both have the same decimal places, none if the half-width is above 10.
+
+    Args:
+        value: The number; NaN is a dash.
+        width: The half-width; None or infinite without an interval.
+    """
+    if math.isnan(value):
+        return "–"
+    if width is None or not math.isfinite(width):
+        return rounded(value, 5)
+    if width == 0.0:
+        return f"{rounded(value, 5)} ± 0"
+    places = 1 - math.floor(math.log10(width))
+    if places > 9:
+        return f"{value:.6g} ± {width:.1e}"
+    return f"{value:.{max(places, 0)}f} ± {width:.{max(places, 0)}f}"
 
 
 UNITS = {"s": "_s", "bps": "_bps", "bytes": "_bytes", "%": "_share"}

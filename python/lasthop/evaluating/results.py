@@ -8,12 +8,11 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lasthop.evaluating.cells import number
-from lasthop.evaluating.metric import metric_bounds
+from lasthop.evaluating.metric import matching, metric_bounds
 from lasthop.evaluating.statistics.means import Confidence, Interval, confidence, mean_interval
 from lasthop.running.engine import Engine, distinct, engine
 from lasthop.scenarios.arguments import check_point, unknown
@@ -153,12 +152,19 @@ class Results:
     def index_of(self, metric: str) -> int:
         """Returns the column of a metric in `values`.
 
+        Args:
+            metric: Its name, or a form of it that selects no other metric: see
+                `lasthop.evaluating.metric.matching`.
+
         Raises:
-            KeyError: If there is no such metric.
+            KeyError: If there is no such metric, or more than one.
         """
-        if metric not in self._column:
-            raise KeyError(unknown("metric", metric, sorted(self.metrics)))
-        return self._column[metric]
+        if metric in self._column:
+            return self._column[metric]
+        found = matching(metric, self.metrics)
+        if len(found) != 1:
+            raise KeyError(unknown("metric", metric, found or sorted(self.metrics)))
+        return self._column[found[0]]
 
     @cached_property
     def _rows_of_point(self) -> list[NDArray[np.intp]]:
@@ -549,7 +555,7 @@ class Results:
             if pattern in self._column:
                 found.append(pattern)
                 continue
-            names = [name for name in self.metrics if fnmatchcase(name, pattern)]
+            names = matching(pattern, self.metrics)
             if not names:
                 self.index_of(pattern)
             found += names

@@ -10,11 +10,11 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import TypeAlias
 
 import numpy as np
 
+from lasthop.evaluating.metric import matching
 from lasthop.evaluating.results import Results, Stopped
 from lasthop.evaluating.statistics import InterimResult, SequentialPlan, interval
 from lasthop.evaluating.statistics.sequential import FIRST, LEAST, MOST
@@ -43,7 +43,7 @@ class Target:
     """Target half-width of metrics.
 
     Attributes:
-        pattern: Full name of the metrics, with `*` and `?`.
+        pattern: Name of the metrics, as for `lasthop.evaluating.metric.matching`.
         width: Target half-width of the 95 % confidence interval: relative to the mean, or in the
             metric's unit.
         relative: Whether the half-width is relative.
@@ -226,7 +226,7 @@ def _looks(
 
 def _metrics(results: Results, target: Target) -> list[str]:
     """Returns the metrics that match a target."""
-    metrics = [name for name in results.metrics if fnmatchcase(name, target.pattern)]
+    metrics = matching(target.pattern, results.metrics)
     if not metrics:
         near = re.split(r"[.*?]", target.pattern)[-1]
         known = [n for n in results.metrics if near in n] or results.metrics

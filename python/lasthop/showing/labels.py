@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lasthop.evaluating.cells import plus_minus
+
 __all__ = [
     "Unit",
     "bars_note",
@@ -320,21 +322,10 @@ def measured(
     value = mean / unit.per
     if math.isnan(value):
         return "–"
-    if ci95 is None or not math.isfinite(ci95):
-        return _plain(value)
-    if ci95 == 0.0:
-        return f"{_plain(value)} ± 0"
-    width = ci95 / unit.per
-    if ends is not None:
+    width = None if ci95 is None else ci95 / unit.per
+    if ends is not None and width and math.isfinite(width):
         below, above = (mean - ends[0]) / unit.per, (ends[1] - mean) / unit.per
         if abs(above - below) > 1e-6 * width:
             places = max(1 - math.floor(math.log10(max(min(below, above), 1e-3 * width))), 0)
             return f"{value:.{places}f} −{below:.{places}f} +{above:.{places}f}"
-    places = 1 - math.floor(math.log10(width))
-    if places > 9:
-        return f"{value:.6g} ± {width:.1e}"
-    return f"{value:.{max(places, 0)}f} ± {width:.{max(places, 0)}f}"
-
-
-def _plain(value: float) -> str:
-    return f"{value:.0f}" if abs(value) >= 10_000 else f"{value:.5g}"
+    return plus_minus(value, width)

@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lasthop.evaluating.cells import number, value_text
-from lasthop.evaluating.metric import metric_label, metric_unit
+from lasthop.evaluating.cells import number, plus_minus, rounded, value_text
+from lasthop.evaluating.metric import metric_label, metric_unit, repeated_in
 from lasthop.evaluating.swept import point_words
 from lasthop.showing.labels import Unit, interval_note, key_labels, measured, measured_row, scaled
 
@@ -49,6 +49,7 @@ HEADLINES = (
     "flow.*.delay_mean_plus_2sd_s",
     "flow.*.deadline_miss",
     "flow.*.timeouts",
+    *(f"flows.?*.{name}" for name in ("goodput_bps", "duration_s", "residual_loss", "timeouts")),
 )
 
 
@@ -101,18 +102,12 @@ def progress(label: str) -> Iterator[Callable[[int, int], None] | None]:
 
 def number_text(value: float) -> str:
     """Returns a number with the digits shown in tables."""
-    if math.isnan(value):
-        return "–"
-    if value == int(value) and abs(value) < 1e9:
-        return f"{int(value)}"
-    magnitude = abs(value)
-    return f"{value:.0f}" if magnitude >= 10_000 else f"{value:.5g}"
+    return rounded(value, max(5, len(f"{abs(value):.0f}")) if abs(value) < 1e15 else 5)
 
 
 def interval_text(mean: float, ci95: float | None) -> str:
     """Returns a mean and the half-width of its interval, if any."""
-    width = "" if ci95 is None else f" ± {number_text(float(f'{ci95:.3g}'))}"
-    return number_text(mean) + width
+    return plus_minus(mean, ci95)
 
 
 def show_results(
@@ -138,6 +133,8 @@ def show_results(
             or (not patterns and metric in results.unfinished)
         )
         and any(key[1] == metric for key in cells)
+        # The flows of a table with `count` are summarised in a sweep.
+        and (single or patterns or not _is_repeated(results, metric))
     ]
     note = interval_note(row["method"] for row in rows if row["metric"] in metrics)
     table = Table(caption=note, caption_justify="left")
@@ -176,14 +173,21 @@ def show_results(
     return table
 
 
+def _is_repeated(results: Results, metric: str) -> bool:
+    """Whether a metric belongs to a flow of a table with `count`."""
+    kind, _, name = metric.partition(".")
+    first = name.partition(".")[0].partition("…")[0]
+    return kind == "flow" and repeated_in(results.scenario, first) is not None
+
+
 def _between(group: Group, metric: str, unit: Unit, point: int = 0) -> list[str]:
     """Returns spread, worst mean and its flow or link for a metric of similar ones."""
     quantity = metric.rpartition(".")[2]
     spread, worst = group.spread(quantity, point) / unit.per, group.worst(quantity, point)
-    cells = [number_text(float(f"{spread:.3g}"))]
+    cells = [rounded(spread)]
     if worst is None:
         return [*cells, "", ""]
-    return [*cells, number_text(float(f"{worst[0] / unit.per:.4g}")), worst[1]]
+    return [*cells, rounded(worst[0] / unit.per, 4), worst[1]]
 
 
 def show_similar(results: Results, groups: Sequence[Group]) -> Iterator[Table]:
@@ -212,10 +216,10 @@ def show_similar(results: Results, groups: Sequence[Group]) -> Iterator[Table]:
             unit = scaled("bps", [mean])
             table.add_row(
                 *(cell[point] for cell in words.values()),
-                number_text(float(f"{mean / unit.per:.4g}")),
+                rounded(mean / unit.per, 4),
                 unit.name,
                 *_between(group, "goodput_bps", unit, point),
-                number_text(float(f"{group.jain(point):.3g}")),
+                rounded(group.jain(point)),
             )
         yield table
 
@@ -247,7 +251,7 @@ def show_fairness(results: Results) -> Table | None:
         table.add_column("fair after", justify="right")
     for point in range(len(results.points)):
         own = [index.get(point), *(shares.get((point, name)) for name in flows)]
-        cells = ["–" if one is None else number_text(float(f"{one.value:.3g}")) for one in own]
+        cells = ["–" if one is None else rounded(one.value) for one in own]
         if has_times:
             cells.append(_fair_after(results, point))
         table.add_row(*(cell[point] for cell in words.values()), *cells)
@@ -261,7 +265,7 @@ def _fair_after(results: Results, point: int) -> str:
     if not found:
         return "–"
     part = "" if len(found) == len(samples) else f" (in {len(found)} of {len(samples)})"
-    return f"{number_text(float(f'{sum(found) / len(found):.3g}'))} s{part}"
+    return f"{rounded(sum(found) / len(found))} s{part}"
 
 
 #: Counts of a flow over TCP, and their headings.
@@ -329,7 +333,7 @@ def show_differences(found: pl.DataFrame, key: str, baseline: object) -> Table:
     metrics = found["metric"].unique(maintain_order=True).to_list()
     for row in found.iter_rows(named=True):
         unit = scaled(metric_unit(row["metric"]), [row["mean"]])
-        ratio = "–" if row["ratio"] is None else f"{row['ratio']:.3g}"
+        ratio = "–" if row["ratio"] is None else rounded(row["ratio"])
         p = "–" if row["p_holm"] is None else f"{row['p_holm']:.2g}"
         table.add_row(
             metric_heading(row["metric"], metrics, Unit("", 1.0)).replace("\n", " "),
@@ -383,7 +387,7 @@ def show_theory(results: Results, comparisons: list[Comparison]) -> Iterator[Tab
             inside = "near"
         is_broken = one.hypotheses == "broken"
         style = "yellow" if is_broken else "" if one.agrees else "red"
-        percent = "–" if one.percent is None else f"{one.percent:+.3g}"
+        percent = "–" if one.percent is None else rounded(one.percent, sign=True)
         sign = "≤ " if one.prediction.is_bound else ""
         table.add_row(
             *([str(one.point)] if words else []),
@@ -391,7 +395,7 @@ def show_theory(results: Results, comparisons: list[Comparison]) -> Iterator[Tab
             one.prediction.rule,
             interval_text(one.simulated.mean, number(one.simulated.ci95)),
             sign + number_text(one.prediction.value),
-            f"{one.difference:+.3g}",
+            rounded(one.difference, sign=True),
             percent,
             Text(f"({inside})" if is_broken else inside, style=style),
             Text(one.hypotheses, style="yellow" if is_broken else ""),
@@ -452,8 +456,8 @@ def show_steady(found: pl.DataFrame) -> Table:
         table.add_row(
             name,
             interval_text(row["mean"], row["ci95"]),
-            number_text(float(f"{row['warm_up_s']:.3g}")),
-            number_text(float(f"{row['batch_s']:.3g}")),
+            rounded(row["warm_up_s"]),
+            rounded(row["batch_s"]),
             "independent" if row["independent"] else "too short",
         )
     return table

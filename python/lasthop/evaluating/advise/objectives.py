@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lasthop import _lasthop
-from lasthop.evaluating.metric import bare_name, metric_of
+from lasthop.evaluating.metric import bare_name, matching, metric_of
 from lasthop.evaluating.results import Results
 from lasthop.scenarios.arguments import ArgumentError
 
@@ -122,11 +122,7 @@ def parse(text: str, known: Sequence[str]) -> Objectives:
 
 
 def _matching(word: str, known: Sequence[str]) -> tuple[str, ...]:
-    names = [
-        name
-        for name in known
-        if name in (word, f"flow.{word}") or f".{bare_name(name)}".endswith(f".{bare_name(word)}")
-    ]
+    names = matching(word, known)
     flows = [name for name in names if name.startswith("flow.")]
     if not names:
         own = (name for name in known if name.startswith("flow."))

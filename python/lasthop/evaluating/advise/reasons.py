@@ -103,6 +103,7 @@ def warnings(choice: Standing | None, wants: Objectives, errors: str) -> list[st
 
 def in_units(metric: str, interval: Interval) -> str:
     """Returns a metric with its interval in a suitable unit."""
+    from lasthop.evaluating.cells import rounded
     from lasthop.evaluating.metric import metric_unit
     from lasthop.showing.figures.style import scaled
 
@@ -110,4 +111,4 @@ def in_units(metric: str, interval: Interval) -> str:
     unit = scaled(metric_unit(metric), [value for value in ends if np.isfinite(value)])
     mean, low, high = (value / unit.per for value in ends)
     name = f" {unit.name}" if unit.name else ""
-    return f"{metric} {mean:.3g}{name} [{max(low, 0.0):.3g}, {high:.3g}]"
+    return f"{metric} {rounded(mean)}{name} [{rounded(max(low, 0.0))}, {rounded(high)}]"

@@ -7,7 +7,6 @@ import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import polars as pl
 
 from lasthop import _lasthop
 from lasthop.evaluating.cells import plain
+from lasthop.evaluating.metric import matching
 from lasthop.evaluating.notes import rate_limits_of, recorded_frames, unmarked_queues
 from lasthop.evaluating.results import Point, Results
 from lasthop.running.campaign.database import RECORDINGS
@@ -335,7 +335,8 @@ def frame(store: Store, metrics: str | Sequence[str] = "*") -> pl.LazyFrame:
     with store.ledger.read() as ledger:
         stored = ledger.execute("SELECT id, hash, metrics FROM point ORDER BY id").fetchall()
         names = dict.fromkeys(name for _, _, own in stored for name in json.loads(own))
-        chosen = [n for n in names if any(fnmatchcase(n, pattern) for pattern in patterns)]
+        found = {name for pattern in patterns for name in matching(pattern, list(names))}
+        chosen = [name for name in names if name in found]
         labels: dict[int, dict[str, Any]] = {}
         for number, text in ledger.execute(
             "SELECT point, parameters FROM run_point JOIN run ON run.id = run_point.run "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ import polars as pl
 
 from lasthop.evaluating import statistics
 from lasthop.evaluating.cells import quantity_of
-from lasthop.evaluating.metric import metric_bounds
+from lasthop.evaluating.metric import matching, metric_bounds
 from lasthop.evaluating.statistics import Confidence, Floats
 from lasthop.evaluating.swept import Parameter, names_of, parameter, same_quantity
 from lasthop.running.replications import run
@@ -304,9 +303,8 @@ class Table:
         return Table(frame)
 
     def metric(self, name: str) -> list[str]:
-        """Returns metrics, given a full name, last component or pattern."""
-        found = [m for m in self.metrics if fnmatchcase(m, name)]
-        found = found or [m for m in self.metrics if fnmatchcase(m, f"*.{name}")]
+        """Returns the metrics of a name: see `lasthop.evaluating.metric.matching`."""
+        found = matching(name, self.metrics)
         if not found:
             quantity = name.rpartition(".")[2]
             near = [m for m in self.metrics if quantity and quantity in m] or self.metrics
