@@ -85,7 +85,7 @@ def test_commands_name_a_missing_file(
     errors = capsys.readouterr().err.strip().splitlines()
     assert len(errors) == 1
     assert 'extends: found "base.toml", which cannot be read' in errors[0]
-    assert "(line 1)" in errors[0]
+    assert "variant.toml:1: " in errors[0]
 
 
 KNOWN = [

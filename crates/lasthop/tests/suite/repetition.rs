@@ -177,9 +177,9 @@ fn errors_of_extended_files_name_them() {
     );
     for (file, found) in [
         ("bad.toml", "link.wired.rate: found \"100 Mops\""),
-        ("bad.toml", "(line 9 of bad.toml)"),
-        ("broken.toml", "(line 1, column 8 of broken.toml)"),
-        ("a.toml", "extends: found \"a.toml\", which extends itself"),
+        ("bad.toml", "bad.toml:9: link.wired.rate: "),
+        ("broken.toml", "broken.toml:1:8: scenario: found broken TOML"),
+        ("a.toml", "b.toml:1: extends: found \"a.toml\", which extends itself"),
         ("missing.toml", "extends: found \"missing.toml\", which cannot be read: No such file"),
         ("list.json", "extends: found \"list.json\", which contains an empty list"),
         (".", "which cannot be read: no regular file"),
