@@ -10,7 +10,8 @@ SOURCES := $(shell find crates Cargo.toml Cargo.lock -type f ! -path '*/target/*
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo check test test-rust test-python bench instructions compare-ns2 compare-ns3 compare-kernel reproduce-check docs wheel wheel-check \
-    golden golden-diff lint-package check-minimum-rust check-targets lint-workflows release man clean
+    golden golden-diff lint-package check-minimum-rust check-targets check-dependencies check-api \
+    lint-workflows release man clean
 
 help:
 	@echo "make setup        build the package; the command is then $(BIN)/lasthop"
@@ -151,6 +152,20 @@ check-targets:
 	rustup target add $(TARGETS)
 	for target in $(TARGETS); do cargo check -p lasthop --locked --target $$target || exit 1; done
 
+# Licences, advisories, duplicate versions and sources of third-party crates (deny.toml), and unused
+# dependencies. Needs cargo-deny and cargo-machete: `cargo install --locked cargo-deny cargo-machete`.
+check-dependencies:
+	cargo deny check
+	cargo machete
+
+# Compares the public items of the crates with the latest release, according to semantic versioning.
+# Needs cargo-semver-checks; the first release has nothing to compare with.
+PREVIOUS = $(shell git describe --tags --abbrev=0 --match 'v[0-9]*' HEAD^ 2>/dev/null)
+
+check-api:
+	@if [ -z "$(PREVIOUS)" ]; then echo "check-api: no earlier release to compare with"; else \
+	    cargo semver-checks --workspace --exclude lasthop-py --baseline-rev $(PREVIOUS); fi
+
 # Needs Go.
 lint-workflows:
 	go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.7 .github/workflows/*.yml
@@ -158,7 +173,7 @@ lint-workflows:
 # VERSION is the version in Cargo.toml, and CHANGELOG.md has a section for it.
 release:
 	$(PYTHON) tools/release.py check $(VERSION)
-	$(MAKE) test docs lint-package wheel
+	$(MAKE) check-api test docs lint-package wheel
 	$(PYTHON) tools/check_wheel.py dist
 	$(PYTHON) tools/release.py write $(VERSION)
 

@@ -2,9 +2,9 @@
 
 Usage: python tools/release.py check|write X.Y.Z
 
-`check` fails unless Cargo.toml, CITATION.cff and CHANGELOG.md name the version and the work tree is
-clean. `write` adds `SHA256SUMS` and `NOTES.md` (the section of the changelog) to `dist`. Nothing is
-uploaded or tagged.
+`check` fails unless Cargo.toml (also in the dependencies between crates), CITATION.cff and
+CHANGELOG.md name the version and the work tree is clean. `write` adds `SHA256SUMS` and `NOTES.md`
+(the section of the changelog) to `dist`. Nothing is uploaded or tagged.
 """
 
 import hashlib
@@ -34,6 +34,10 @@ def problems(version: str) -> list[str]:
     cargo = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))
     if (own := cargo["workspace"]["package"]["version"]) != version:
         found.append(f"Cargo.toml: found version {own}; expected {version}")
+    crates = cargo["workspace"]["dependencies"]
+    for name, crate in crates.items():
+        if name.startswith("lasthop") and crate["version"] != version:
+            found.append(f"Cargo.toml: found {name} {crate['version']}; expected {version}")
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     if not re.search(rf"^version: \"?{re.escape(version)}\"?$", citation, re.M):
         found.append(f"CITATION.cff: no line `version: {version}`")
