@@ -84,6 +84,12 @@ COMMANDS = (
         "Reproduce a published study: tables, figures and claims, compared with published values.",
     ),
     Command(
+        "evaluate",
+        ("evaluate", "evaluate"),
+        SIMULATION,
+        "Evaluate senders by a suite of scenarios, in comparison with baselines.",
+    ),
+    Command(
         "advise",
         ("advise", "advise"),
         SIMULATION,

@@ -8,6 +8,7 @@ intervals, claims with verdicts, and the command and versions needed to reproduc
 from __future__ import annotations
 
 import base64
+import collections
 import contextlib
 import functools
 import hashlib
@@ -40,10 +41,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from lasthop.evaluating.results import Results
+    from lasthop.evaluating.suite import Evaluation
     from lasthop.studies import Report
     from lasthop.studies.verdicts import Printed, Verdict
 
-__all__ = ["page"]
+__all__ = ["evaluation_page", "page"]
 
 MOST_FIGURES = 6
 """Maximum number of pictures of a sweep without stated metrics of interest."""
@@ -83,6 +85,52 @@ def page(
         points=_points(results),
         live=_live() if any(figure["chart"] for figure in contents["figures"]) else None,
         **contents,
+    )
+
+
+def evaluation_page(
+    *,
+    title: str,
+    about: str,
+    evaluation: Evaluation,
+    command: str,
+    claims: Sequence[Mapping[str, Any]],
+    figures: Iterable[tuple[str, Figure]],
+    tables: Iterable[tuple[str, Sequence[str], Sequence[Sequence[str]]]],
+    note: str,
+    explained: str,
+    lead: tuple[str, Sequence[str], Sequence[Sequence[str]]] | None = None,
+) -> str:
+    """Returns a page of an evaluation as HTML; `lasthop.showing.evaluation` has its contents."""
+    results = evaluation.results
+    counts = collections.Counter(str(claim["verdict"]) for claim in claims)
+    return _template().render(
+        title=title,
+        about=about,
+        version=results.engine_version,
+        facts=[
+            (
+                "suite",
+                f"{evaluation.prepared.suite.key}, version {evaluation.prepared.suite.version}",
+            ),
+            ("baselines", ", ".join(one.name for one in evaluation.prepared.baselines)),
+            *_facts(results)[:-1],
+        ],
+        complete=results.complete,
+        points=_points(results),
+        live=None,
+        claims=claims,
+        claims_title="Criteria",
+        is_evaluation=True,
+        lead=None if lead is None else _Table(*lead),
+        added=[],
+        tally=counts.items(),
+        figures=[{**_picture(figure, caption), "chart": None} for caption, figure in figures],
+        tables=[_Table(*table) for table in tables],
+        note=note,
+        explained=explained,
+        scenario="",
+        command=command,
     )
 
 

@@ -1,0 +1,142 @@
+"""The command `lasthop evaluate`."""
+
+from __future__ import annotations
+
+import functools
+import json
+import shlex
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+from lasthop.commands.codes import NOT_MET
+from lasthop.commands.common import (
+    AcceptVersion,
+    ClusterOption,
+    Folder,
+    Jobs,
+    campaign_of,
+    cluster_of,
+    ended,
+    note,
+    note_campaign,
+    options,
+    print_line,
+    running,
+    writable,
+    write,
+)
+from lasthop.commands.declarations import Argument, Option
+from lasthop.commands.values import BadInput, as_path
+from lasthop.evaluating.suite import judge, prepare, sender, suites
+from lasthop.running.replications import run_points
+from lasthop.scenarios.arguments import unknown
+from lasthop.showing.evaluation import markdown, pages
+
+__all__ = ["evaluate"]
+
+
+class Output(StrEnum):
+    """Output formats of `evaluate`."""
+
+    html = "html"
+    json = "json"
+    md = "md"
+
+
+def evaluate(
+    senders: Annotated[
+        list[str],
+        Argument(
+            metavar="SENDER...",
+            help="TCP's VARIANT or VARIANT@PROFILE (default: linux), or quic or quic:VARIANT.",
+        ),
+    ],
+    *,
+    suite: Annotated[str, Option(metavar="NAME", help="Evaluation suite.")] = "wireless",
+    against: Annotated[
+        str,
+        Option(
+            metavar="SENDER,...",
+            help="Baselines; the first one is the reference of the bounds.",
+        ),
+    ] = "cubic,reno",
+    family: Annotated[
+        list[str] | None,
+        Option(metavar="NAME", help="Run only this family of scenarios. Repeatable."),
+    ] = None,
+    replications: Annotated[int, Option(min=2, help="Replications per point.")] = 10,
+    seed: Annotated[int, Option(min=0, help="Master seed.")] = 1,
+    jobs: Jobs = 0,
+    cluster: ClusterOption = None,
+    store: Folder = None,
+    accept_version: AcceptVersion = False,
+    output: Annotated[
+        Output,
+        Option(
+            "--format",
+            help="html: a page for each sender and one comparison, in --out; json, md: printed.",
+        ),
+    ] = Output.html,
+    out: Annotated[
+        Path | None,
+        Option(
+            parser=as_path, metavar="DIR", help="Folder of the pages; default: results/evaluate."
+        ),
+    ] = None,
+) -> int:
+    """Evaluate senders by a suite of scenarios, in comparison with baselines.
+
+    Prints the criteria that fail; the exit code is 5 if there are any.
+    """
+    if suite not in suites():
+        raise BadInput(unknown("suite", suite, suites(), "--suite"))
+    with options():
+        chosen = suites()[suite].only(family or [])
+    baselines = [sender(text.strip()) for text in against.split(",")]
+    prepared = prepare(chosen, [sender(text) for text in dict.fromkeys(senders)], baselines)
+    folder = writable(out or Path("results/evaluate")) if output is Output.html else None
+    campaign = campaign_of(store, accept_version=accept_version)
+    with options(), cluster_of(cluster, jobs) as workers, running(suite) as progress:
+        if workers is not None:
+            campaign = campaign_of(store, accept_version=accept_version, cluster=workers)
+        run = (
+            functools.partial(run_points, cluster=workers)
+            if campaign is None
+            else campaign.run_points
+        )
+        results = run(
+            prepared.points,
+            replications=replications,
+            seed=seed,
+            parameters=prepared.labels,
+            jobs=jobs,
+            progress=progress,
+        )
+    note_campaign(campaign)
+    found = judge(prepared, results)
+    for (key, name), reason in prepared.refused.items():
+        note(f"lasthop: {name} is not run in family {key}: {reason}")
+    match output:
+        case Output.json:
+            print_line(json.dumps(found.to_dict(), allow_nan=False, ensure_ascii=False, indent=2))
+        case Output.md:
+            print_line(markdown(found))
+        case Output.html if folder is not None:
+            words = ["lasthop", "evaluate", *senders, "--suite", suite, "--against", against]
+            words += [f"--family={one}" for one in family or []]
+            words += ["--replications", str(replications), "--seed", str(seed)]
+            for name, text in pages(found, shlex.join(words)).items():
+                path = folder / f"{name.replace(':', '-').replace('@', '-')}.html"
+                write(path, text)
+                print_line(f"{path}")
+        case _:
+            pass
+    for cell in found.cells:
+        if cell.verdict == "fail":
+            note(
+                f"{cell.sender} fails {cell.criterion.id} at {cell.name}: {cell.ratio:.3g} × "
+                f"{cell.baseline}, expected {cell.criterion.bound}"
+            )
+    code = ended(complete=results.complete, finished=results.rows, campaign=campaign)
+    return code or (NOT_MET if found.failed else code)

@@ -1,0 +1,489 @@
+"""Evaluation suites: a sender is compared with baselines over families of scenarios.
+
+A suite is a folder in `lasthop.suites`: `suite.toml` with families, criteria and thresholds, and a
+scenario for each family. The transport of the family's *candidates* is the sender under test. Each
+sender and baseline is run over all points with the same random numbers, so that criteria are
+paired comparisons.
+
+For a bound b on the ratio of means, the test statistic is the mean over replications of
+x - b y (or b y - x) for the sender's value x and the baseline's value y. A cell fails if this mean
+is negative by a one-sided paired t-test at 5 %, corrected by Holm over all cells of the sender with
+a bound. It passes if the mean is positive by the same test without correction; otherwise it is
+open. Durations of incomplete transfers count as the time until the end of the run.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from importlib import resources
+from importlib.resources.abc import Traversable
+from typing import Any
+
+import numpy as np
+
+from lasthop import _lasthop
+from lasthop.evaluating.results import Point, Results
+from lasthop.evaluating.statistics import (
+    CONFIDENCE,
+    Floats,
+    Interval,
+    difference,
+    holm,
+    interval,
+    jain_index,
+)
+from lasthop.evaluating.statistics.student import t_quantile, t_tail
+from lasthop.evaluating.swept import point_words
+from lasthop.scenarios.arguments import ArgumentError, unknown
+from lasthop.scenarios.scenario import Scenario
+
+__all__ = [
+    "LEVEL",
+    "Cell",
+    "Criterion",
+    "Evaluation",
+    "Family",
+    "Prepared",
+    "Sender",
+    "Suite",
+    "judge",
+    "prepare",
+    "sender",
+    "suites",
+]
+
+LEVEL = 0.05
+"""Level of the tests."""
+
+PASS, FAIL, OPEN, NUMBER = "pass", "fail", "open", "number"
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """A transport under test.
+
+    Attributes:
+        name: Name in tables.
+        transport: Value of the key `transport` of its flows.
+    """
+
+    name: str
+    transport: Mapping[str, Any]
+
+
+def sender(text: str) -> Sender:
+    """Reads a sender: `VARIANT`, `VARIANT@PROFILE`, `quic` or `quic:VARIANT`.
+
+    A variant is a TCP of `lasthop list transports`; without a profile, it has profile `linux`.
+    """
+    kind, _, variant = text.partition(":")
+    if kind == "quic":
+        return Sender(text, {"kind": "quic", **({"variant": variant} if variant else {})})
+    variant, _, profile = text.partition("@")
+    return Sender(text, {"kind": "tcp", "variant": variant, "profile": profile or "linux"})
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Scenarios with a common question.
+
+    Attributes:
+        key: Short name.
+        title: Heading.
+        about: Description of the scenarios.
+        scenario: The scenario with its sweep.
+        candidates: Flows whose transport is the sender.
+    """
+
+    key: str
+    title: str
+    about: str
+    scenario: Scenario
+    candidates: Sequence[str]
+
+    def of(self, tested: Sender) -> Scenario:
+        """Returns the scenario with a sender."""
+        changes = {f"flow.{name}.transport": dict(tested.transport) for name in self.candidates}
+        return self.scenario.with_(changes)
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """A question about a metric.
+
+    Attributes:
+        id: Short name.
+        family: Key of its family.
+        question: The question.
+        metric: Full name of the metric, with `*` and `?` if it combines flows.
+        over_flows: How several flows are combined: `sum` or `jain`.
+        at_least: Minimum ratio to the baseline; None: no bound.
+        at_most: Maximum ratio to the baseline; None: no bound.
+        source: Source of the bound.
+        refuted_by: Reason for which a sender may miss the bound.
+    """
+
+    id: str
+    family: str
+    question: str
+    metric: str
+    over_flows: str = "sum"
+    at_least: float | None = None
+    at_most: float | None = None
+    source: str = ""
+    refuted_by: str = ""
+
+    @property
+    def bound(self) -> str:
+        """The bound in words; empty without one."""
+        if self.at_least is not None:
+            return f"≥ {self.at_least:g} × baseline"
+        return "" if self.at_most is None else f"≤ {self.at_most:g} × baseline"
+
+    @property
+    def quantity(self) -> str:
+        """Name of the metric whose unit and direction the values have."""
+        return "fairness" if self.over_flows == "jain" else self.metric
+
+    def values(self, results: Results, point: int) -> Floats | None:
+        """Returns one value per replication; None if the metric does not exist."""
+        names = [name for name in results.metrics if fnmatchcase(name, self.metric)]
+        if not names:
+            return None
+        columns = np.array([results.samples(name, point, censored=True) for name in names])
+        # Flows of other families have no values at this point.
+        columns = columns[~np.isnan(columns).all(axis=1)]
+        if not len(columns):
+            return None
+        if self.over_flows == "jain":
+            return jain_index(columns, axis=0)
+        return np.asarray(columns.sum(axis=0))
+
+
+class Suite:
+    """An evaluation suite.
+
+    Attributes:
+        key: Short name.
+        title: Heading.
+        about: Description.
+        version: Version of its scenarios and bounds.
+        families: Families by key.
+        criteria: Criteria.
+        not_tested: What the suite does not test.
+    """
+
+    def __init__(self, folder: Traversable) -> None:
+        """Reads a folder."""
+
+        def read(name: str) -> dict[str, Any]:
+            return tomllib.loads((folder / name).read_text(encoding="utf-8"))
+
+        tables = read("suite.toml")
+        self.key = folder.name
+        self.title: str = tables["title"]
+        self.about: str = tables["description"].strip()
+        self.version: int = tables["version"]
+        self.not_tested: list[str] = tables["not_tested"]
+        self.families = {
+            one["key"]: Family(
+                one["key"],
+                one["title"],
+                one["about"],
+                Scenario(read(one["scenario"])),
+                one.get("candidates", ["candidate"]),
+            )
+            for one in tables["family"]
+        }
+        self.criteria = [Criterion(**one) for one in tables["criterion"]]
+
+    def only(self, families: Sequence[str]) -> Suite:
+        """Returns a copy with some families; all if none is named.
+
+        Raises:
+            ArgumentError: If there is no such family.
+        """
+        for key in families:
+            if key not in self.families:
+                raise ArgumentError(unknown("family", key, self.families, "family"))
+        if not families:
+            return self
+        part = Suite.__new__(Suite)
+        part.__dict__ |= self.__dict__
+        part.families = {key: self.families[key] for key in families}
+        part.criteria = [one for one in self.criteria if one.family in families]
+        return part
+
+
+@functools.cache
+def suites() -> Mapping[str, Suite]:
+    """Returns the suites of this installation by key."""
+    folders = sorted(resources.files("lasthop.suites").iterdir(), key=lambda one: one.name)
+    return {one.name: Suite(one) for one in folders if (one / "suite.toml").is_file()}
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Points of an evaluation.
+
+    Attributes:
+        suite: The suite.
+        senders: Senders under test.
+        baselines: Baselines; the first is the reference of verdicts.
+        points: Points of all families, senders and baselines.
+        labels: Family, sender and parameters of each point.
+        cells: Indices of points by family, sender and place in the family.
+        names: Labels of the points of each family.
+        refused: Reasons why a sender cannot be run in a family, by family and sender.
+    """
+
+    suite: Suite
+    senders: Sequence[Sender]
+    baselines: Sequence[Sender]
+    points: Sequence[_lasthop.Point]
+    labels: Sequence[Mapping[str, Any]]
+    cells: Mapping[tuple[str, str], Sequence[int]]
+    names: Mapping[str, Sequence[str]]
+    refused: Mapping[tuple[str, str], str]
+
+
+def prepare(suite: Suite, senders: Sequence[Sender], baselines: Sequence[Sender]) -> Prepared:
+    """Builds the points of an evaluation.
+
+    A sender that a family refuses, such as QUIC on a path with Snoop, is not run there.
+
+    Raises:
+        lasthop.ScenarioError: If a sender is refused by all families.
+    """
+    points: list[_lasthop.Point] = []
+    labels: list[dict[str, Any]] = []
+    cells: dict[tuple[str, str], list[int]] = {}
+    names: dict[str, list[str]] = {}
+    refused: dict[tuple[str, str], str] = {}
+    for tested in {one.name: one for one in (*baselines, *senders)}.values():
+        error: _lasthop.ScenarioError | None = None
+        for key, family in suite.families.items():
+            try:
+                own = family.of(tested).points()
+            except _lasthop.ScenarioError as failed:
+                refused[key, tested.name] = str(failed)
+                error = failed
+                continue
+            cells[key, tested.name] = list(range(len(points), len(points) + len(own)))
+            for point in own:
+                parameters = _parameters(point)
+                labels.append({"family": key, "sender": tested.name, **parameters})
+            points += own
+            names[key] = names.get(key) or _names(own)
+        if error is not None and all((key, tested.name) in refused for key in suite.families):
+            raise error
+    return Prepared(suite, senders, baselines, points, labels, cells, names, refused)
+
+
+def _parameters(point: _lasthop.Point) -> dict[str, Any]:
+    return dict(json.loads(point.parameters))
+
+
+def _names(points: Sequence[_lasthop.Point]) -> list[str]:
+    words = point_words([Point(_parameters(one), "") for one in points])
+    return [", ".join(column[at] for column in words.values()) for at in range(len(points))]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A criterion at one point.
+
+    Attributes:
+        criterion: The criterion.
+        sender: Name of the sender.
+        baseline: Name of the baseline.
+        place: Index of the point in the family.
+        name: Label of the point.
+        value: Mean and interval of the sender.
+        reference: Mean and interval of the baseline.
+        ratio: Ratio of the means; NaN if undefined.
+        ratio_ci95: Half-width of its interval.
+        p_fail: One-sided p-value of a missed bound, corrected; NaN without bound.
+        verdict: `pass`, `fail`, `open`, or `number` without bound.
+    """
+
+    criterion: Criterion
+    sender: str
+    baseline: str
+    place: int
+    name: str
+    value: Interval
+    reference: Interval
+    ratio: float
+    ratio_ci95: float
+    p_fail: float
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The outcome of an evaluation.
+
+    Attributes:
+        prepared: Its points.
+        results: Results of all points.
+        cells: Cells of all senders, criteria and baselines.
+    """
+
+    prepared: Prepared
+    results: Results
+    cells: Sequence[Cell]
+
+    @property
+    def reference(self) -> str:
+        """Name of the baseline of verdicts."""
+        return self.prepared.baselines[0].name
+
+    def of(self, tested: str, criterion: Criterion, baseline: str | None = None) -> list[Cell]:
+        """Returns the cells of a sender and a criterion, by default against the reference."""
+        base = self.reference if baseline is None else baseline
+        wanted = (tested, criterion.id, base)
+        return [one for one in self.cells if (one.sender, one.criterion.id, one.baseline) == wanted]
+
+    def verdict(self, tested: str, criterion: Criterion) -> str:
+        """Returns the verdict of a criterion: that of its worst cell; `not run` without cells."""
+        found = {one.verdict for one in self.of(tested, criterion)}
+        return next((one for one in (FAIL, OPEN, PASS, NUMBER) if one in found), "not run")
+
+    @property
+    def failed(self) -> bool:
+        """Whether a cell of a sender fails."""
+        return any(one.verdict == FAIL for one in self.cells)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the object that `lasthop evaluate --format json` prints."""
+        suite = self.prepared.suite
+
+        def number(value: float) -> float | None:
+            return value if math.isfinite(value) else None
+
+        def mean(one: Interval) -> dict[str, float | int | None]:
+            ends = {"value": number(one.mean), "low": number(one.low), "high": number(one.high)}
+            return {**ends, "n": one.n}
+
+        return {
+            "suite": {"key": suite.key, "version": suite.version},
+            "engine": self.results.engine_version,
+            "seed": self.results.seed,
+            "complete": bool(self.results.complete),
+            "baselines": [one.name for one in self.prepared.baselines],
+            "senders": [
+                {"name": one.name, "transport": dict(one.transport)}
+                for one in self.prepared.senders
+            ],
+            "criteria": [
+                {
+                    "id": one.criterion.id,
+                    "sender": one.sender,
+                    "cell": one.name,
+                    "metric": one.criterion.metric,
+                    "baseline": one.baseline,
+                    **mean(one.value),
+                    "reference": mean(one.reference),
+                    "ratio": number(one.ratio),
+                    "ratio_ci95": number(one.ratio_ci95),
+                    "bound": one.criterion.bound or None,
+                    "bound_from": one.criterion.source or None,
+                    "p_fail": number(one.p_fail),
+                    "verdict": one.verdict,
+                    "rerun": f"lasthop evaluate {one.sender} --suite {suite.key} "
+                    f"--against {one.baseline} --family {one.criterion.family}",
+                }
+                for one in self.cells
+            ],
+            "not_run": [
+                {"family": family, "sender": name, "reason": reason}
+                for (family, name), reason in self.prepared.refused.items()
+            ],
+            "not_tested": list(suite.not_tested),
+        }
+
+
+def judge(prepared: Prepared, results: Results) -> Evaluation:
+    """Compares the senders with the baselines.
+
+    Args:
+        prepared: The points.
+        results: Their results.
+    """
+    cells: list[Cell] = []
+    for tested in prepared.senders:
+        for baseline in prepared.baselines:
+            own = [
+                cell
+                for criterion in prepared.suite.criteria
+                for cell in _compare(prepared, results, criterion, tested.name, baseline.name)
+            ]
+            cells += _verdicts(own, judged=baseline is prepared.baselines[0])
+    return Evaluation(prepared, results, cells)
+
+
+def _compare(
+    prepared: Prepared, results: Results, criterion: Criterion, tested: str, baseline: str
+) -> list[Cell]:
+    mine = prepared.cells.get((criterion.family, tested), ())
+    theirs = prepared.cells.get((criterion.family, baseline), ())
+    cells = []
+    for place, (own, other) in enumerate(zip(mine, theirs, strict=False)):
+        x, y = criterion.values(results, own), criterion.values(results, other)
+        if x is None or y is None:
+            continue
+        pair = difference(x, y)
+        cells.append(
+            Cell(
+                criterion,
+                tested,
+                baseline,
+                place,
+                prepared.names[criterion.family][place],
+                interval(x),
+                interval(y),
+                pair.ratio,
+                pair.ratio_ci95,
+                _p_fail(criterion, x, y),
+                NUMBER,
+            )
+        )
+    return cells
+
+
+def _p_fail(criterion: Criterion, x: Floats, y: Floats) -> float:
+    """Returns the p-value of the hypothesis that the bound holds; NaN if it cannot be tested."""
+    if criterion.at_least is not None:
+        margin = interval(x - criterion.at_least * y)
+    elif criterion.at_most is not None:
+        margin = interval(criterion.at_most * y - x)
+    else:
+        return math.nan
+    if margin.n < 2:
+        return math.nan
+    if margin.ci95 == 0.0:
+        return 0.0 if margin.mean < 0.0 else 1.0
+    error = margin.ci95 / t_quantile(0.5 + CONFIDENCE / 2.0, margin.n - 1)
+    return 1.0 - t_tail(margin.mean / error, margin.n - 1)
+
+
+def _verdicts(cells: Sequence[Cell], *, judged: bool) -> list[Cell]:
+    """Returns cells with verdicts and corrected p-values; without verdict unless `judged`."""
+    bounded = [at for at, one in enumerate(cells) if one.criterion.bound and judged]
+    corrected = dict(zip(bounded, holm([cells[at].p_fail for at in bounded]), strict=True))
+    found = []
+    for at, one in enumerate(cells):
+        if at not in corrected:
+            found.append(replace(one, p_fail=math.nan))
+            continue
+        p = float(corrected[at])
+        verdict = FAIL if p < LEVEL else PASS if one.p_fail > 1.0 - LEVEL else OPEN
+        found.append(replace(one, p_fail=p, verdict=verdict))
+    return found

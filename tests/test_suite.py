@@ -1,0 +1,197 @@
+"""Evaluation suites and the command `lasthop evaluate`."""
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import lasthop
+from lasthop import commands as cli
+from lasthop.evaluating.results import Point, Results
+from lasthop.evaluating.suite import Prepared, Suite, judge, prepare, sender, suites
+from lasthop.running.replications import run_points
+from lasthop.showing.evaluation import markdown, pages
+
+SUITES = sorted(suites())
+
+
+def goodputs(mine: list[float], theirs: list[float]) -> tuple[Prepared, Results]:
+    """The family `disruption` with a given goodput in each replication, equal at all points."""
+    prepared = prepare(
+        suites()["wireless"].only(["disruption"]), [sender("bbr3")], [sender("cubic")]
+    )
+    n = len(mine)
+    point = np.repeat(np.arange(len(prepared.points), dtype=np.uint32), n)
+    own = set(prepared.cells["disruption", "bbr3"])
+    values = [mine if index in own else theirs for index in range(len(prepared.points))]
+    return prepared, Results(
+        scenario={},
+        points=[Point(label, "00") for label in prepared.labels],
+        metrics=["flow.candidate.goodput_bps"],
+        point=point,
+        replication=np.tile(np.arange(n, dtype=np.uint64), len(prepared.points)),
+        values=np.concatenate(values)[:, None],
+        seed=1,
+    )
+
+
+@pytest.mark.parametrize(
+    ("mine", "verdict"),
+    [
+        ([50.0, 52.0, 48.0, 51.0, 49.0], "fail"),
+        ([95.0, 97.0, 93.0, 96.0, 94.0], "pass"),
+        ([50.0, 130.0, 60.0, 140.0, 70.0], "open"),
+    ],
+)
+def test_a_bound_on_the_ratio_is_decided_by_a_paired_test(mine: list[float], verdict: str) -> None:
+    evaluation = judge(*goodputs(mine, [100.0, 101.0, 99.0, 100.0, 100.0]))
+    criterion = next(one for one in evaluation.prepared.suite.criteria if one.bound)
+    cells = evaluation.of("bbr3", criterion)
+    assert [one.verdict for one in cells] == [verdict] * 3
+    assert evaluation.verdict("bbr3", criterion) == verdict
+    assert evaluation.failed == (verdict == "fail")
+    assert cells[0].ratio == pytest.approx(np.mean(mine) / 100.0)
+
+
+def test_the_test_of_a_bound_is_the_paired_t_test_with_holms_correction() -> None:
+    from scipy import stats
+
+    mine, theirs = [80.0, 95.0, 70.0, 88.0], [100.0, 99.0, 97.0, 103.0]
+    evaluation = judge(*goodputs(mine, theirs))
+    criterion = next(one for one in evaluation.prepared.suite.criteria if one.bound)
+    expected = stats.ttest_1samp(
+        np.array(mine) - 0.9 * np.array(theirs), 0.0, alternative="less"
+    ).pvalue
+    # Three equal p-values: each is multiplied by 3.
+    for one in evaluation.of("bbr3", criterion):
+        assert one.p_fail == pytest.approx(min(3.0 * expected, 1.0))
+
+
+def test_equal_replications_decide_without_a_spread() -> None:
+    evaluation = judge(*goodputs([50.0, 50.0], [100.0, 100.0]))
+    assert {one.verdict for one in evaluation.cells if one.criterion.bound} == {"fail"}
+
+
+@pytest.mark.parametrize("key", SUITES)
+def test_a_suite_is_consistent(key: str) -> None:
+    suite = suites()[key]
+    assert suite.not_tested
+    assert {one.family for one in suite.criteria} == set(suite.families)
+    assert len({one.id for one in suite.criteria}) == len(suite.criteria)
+    prepared = prepare(suite, [sender("reno")], [sender("cubic")])
+    assert not prepared.refused
+    for one in suite.criteria:
+        if one.bound:
+            assert one.source
+            assert one.refuted_by
+    for key_, family in suite.families.items():
+        for own, other in zip(
+            prepared.cells[key_, "reno"], prepared.cells[key_, "cubic"], strict=True
+        ):
+            assert prepared.points[own].hash != prepared.points[other].hash
+        flows = family.scenario.to_dict()["flow"]
+        assert set(family.candidates) <= set(flows)
+
+
+def test_a_quick_run_has_a_value_for_every_criterion() -> None:
+    suite = suites()["wireless"]
+    quick = replace_durations(suite)
+    prepared = prepare(quick, [sender("bbr3")], [sender("cubic"), sender("reno")])
+    results = run_points(prepared.points, replications=2, seed=1, parameters=prepared.labels)
+    evaluation = judge(prepared, results)
+    for one in suite.criteria:
+        cells = evaluation.of("bbr3", one)
+        # In 5 s, some links deliver no packet of the probe.
+        assert 0.8 * len(prepared.names[one.family]) <= len(cells), one.id
+        assert len(cells) == len(prepared.names[one.family]) or "latency" in one.id, one.id
+        assert all(math.isfinite(cell.value.mean) for cell in cells), one.id
+    printed = markdown(evaluation)
+    assert "| loss-goodput | Random loss | ≥ 0.9 × baseline |" in printed
+    found = pages(evaluation, "lasthop evaluate bbr3")
+    assert set(found) == {"index", "bbr3"}
+    for text in found.values():
+        assert text.count("data:image/svg+xml") == len(suite.families)
+        assert "http://" not in text.replace("http://www.w3.org", "")
+
+
+def replace_durations(suite: Suite) -> Suite:
+    """A copy of a suite whose runs take 5 s of simulated time."""
+    part = suite.only(list(suite.families))
+    part.families = {
+        key: replace(one, scenario=one.scenario.with_({"run.duration": "5 s"}))
+        for key, one in part.families.items()
+    }
+    return part
+
+
+def test_a_sender_that_a_family_refuses_is_not_run_there() -> None:
+    prepared = prepare(
+        suites()["wireless"].only(["proxy", "outage"]), [sender("quic")], [sender("cubic")]
+    )
+    assert set(prepared.refused) == {("proxy", "quic")}
+    assert ("outage", "quic") in prepared.cells
+
+
+def test_senders_are_written_as_variant_profile_and_quic() -> None:
+    assert sender("cubic").transport == {"kind": "tcp", "variant": "cubic", "profile": "linux"}
+    assert sender("sack@ns-2").transport["profile"] == "ns-2"
+    assert sender("quic").transport == {"kind": "quic"}
+    assert sender("quic:newreno").transport["variant"] == "newreno"
+
+
+WORDS = ["evaluate", "reno", "--against", "bbr3", "--family", "outage", "--replications", "2"]
+
+
+def test_the_command_resumes_and_prints_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [*WORDS, "--store", str(tmp_path / "store"), "--format", "json"]
+    assert cli._main(words) == 0
+    first = capsys.readouterr().out
+    runs = lasthop.Campaign(tmp_path / "store").runs()
+    assert cli._main(words) == 0
+    assert capsys.readouterr().out == first
+    assert len(lasthop.Campaign(tmp_path / "store").runs()) == len(runs)
+    found = json.loads(first)
+    assert found["suite"] == {"key": "wireless", "version": 1}
+    assert {one["id"] for one in found["criteria"]} == {"outage-duration"}
+    assert found["criteria"][0]["rerun"].endswith("--against bbr3 --family outage")
+
+
+def test_a_failed_criterion_gives_exit_code_5_and_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["evaluate", "reno", "--against", "bbr3", "--family", "proxy", "--replications", "4"]
+    assert cli._main([*words, "--out", str(tmp_path)]) == 5
+    printed = capsys.readouterr()
+    assert "reno fails proxy-goodput at no-agent: " in printed.err
+    assert set(printed.out.split()) == {str(tmp_path / "index.html"), str(tmp_path / "reno.html")}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["evaluate"], "missing `SENDER...`: expected "),
+        (["evaluate", "cubik"], 'found "cubik"'),
+        (["evaluate", "cubic", "--suite", "wirless"], "did you mean `wireless`?"),
+        (["evaluate", "cubic", "--family", "los"], "did you mean `loss`?"),
+        (["evaluate", "cubic", "--replications", "1"], "expected an integer of at least 2"),
+    ],
+    ids=str,
+)
+def test_invalid_input_is_one_error(
+    words: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli._main(words) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert not list(tmp_path.iterdir())
