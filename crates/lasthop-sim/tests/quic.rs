@@ -410,3 +410,240 @@ fn a_browser_continues_after_an_outage() {
     // The last page is complete in the last five seconds with the link up: 81 to 86 s.
     assert!(of("duration_s") > 81.0, "{row:?}");
 }
+
+/// Runs a scenario with the flow `f` over QUIC from `a` to `b` and these tables.
+fn over(tables: &str, flow: &str) -> Vec<Metrics> {
+    let text = format!(
+        r#"
+        name = "links"
+        {tables}
+        [flow.f]
+        from = "a"
+        to = "b"
+        transport = {{ kind = "quic" }}
+        {flow}
+        "#
+    );
+    metrics(&text, 3, 1)
+}
+
+/// A radio, a WLAN with errors, stacked layers and services deliver the file, byte by byte. Links
+/// that repair all losses in order lose no packet.
+#[test]
+fn radios_wlans_stacks_and_services_carry_quic() {
+    let file = "app = { kind = \"file\", size = \"200 kB\" }";
+    let networks = [
+        (
+            "radio",
+            r#"[radio.cell]
+            base = "b"
+            stations = ["a"]
+            queue = "1000 packets"
+            protocol = { kind = "ideal-sr" }
+            errors = { kind = "slotted-gilbert-elliott", stay_good = 0.9, stay_bad = 0.9, loss_good = 0.01, loss_bad = 0.9 }"#,
+            file,
+        ),
+        (
+            "wlan",
+            r#"[wlan.cell]
+            access_point = "a"
+            stations = ["b", "c"]
+            standard = "802.11b"
+            errors = { kind = "bit", ber = 1e-5 }"#,
+            file,
+        ),
+        (
+            "stack",
+            r#"[link.air]
+            between = ["a", "b"]
+            rate = "2 Mbps"
+            delay = "20 ms"
+            queue = "500 kB"
+            errors = { kind = "uniform", loss = "10 %" }
+            protocol = [{ kind = "selective-repeat" }, { kind = "xor-fec", block = 8, in_order = true }]"#,
+            file,
+        ),
+        (
+            "services",
+            r#"[link.air]
+            between = ["a", "b"]
+            rate = "2 Mbps"
+            delay = "20 ms"
+            errors = { kind = "uniform", loss = "5 %" }
+            [link.air.protocol]
+            kind = "services"
+            [link.air.protocol.service.bulk]
+            weight = 1
+            protocol = { kind = "selective-repeat" }
+            queue = "500 kB""#,
+            "service = \"bulk\"\napp = { kind = \"file\", size = \"200 kB\" }",
+        ),
+    ];
+    for (name, tables, flow) in networks {
+        for row in over(tables, flow) {
+            assert_eq!(row["flow.f.complete"], 1.0, "{name}");
+            assert_eq!(row["flow.f.delivered_bytes"], 2e5, "{name}");
+            assert!(row["flow.f.packets_lost"] == 0.0 || name == "wlan", "{name}: {row:?}");
+        }
+    }
+}
+
+/// Agents do not read QUIC: with Snoop, and with a split connection for a flow of TCP, all values of
+/// the flow over QUIC are equal.
+#[test]
+fn agents_leave_quic_unchanged() {
+    let network = |agent: &str| {
+        let tables = format!(
+            r#"[link.wire]
+            between = ["a", "g"]
+            rate = "10 Mbps"
+            delay = "10 ms"
+            [link.air]
+            between = ["g", "b"]
+            rate = "5 Mbps"
+            delay = "5 ms"
+            queue = "100 kB"
+            errors = {{ kind = "uniform", loss = "2 %" }}
+            {agent}
+            [link.other]
+            between = ["g", "c"]
+            rate = "5 Mbps"
+            delay = "5 ms"
+            [flow.tcp]
+            from = "a"
+            to = "b"
+            start = "100 s"
+            transport = {{ kind = "tcp", variant = "cubic" }}
+            app = {{ kind = "file", size = "300 kB" }}"#
+        );
+        let rows = over(&tables, "app = { kind = \"file\", size = \"300 kB\" }");
+        let own = |row: Metrics| {
+            let flow = row.into_iter().filter(|(name, _)| name.starts_with("flow.f."));
+            flow.map(|(name, value)| (name, value.to_bits())).collect::<Vec<_>>()
+        };
+        rows.into_iter().map(own).collect::<Vec<_>>()
+    };
+    let plain = network("");
+    for kind in ["snoop", "split-connection"] {
+        assert_eq!(
+            network(&format!("agent = {{ kind = \"{kind}\", at = \"g\" }}")),
+            plain,
+            "{kind}"
+        );
+    }
+}
+
+/// RFC 9002, section 7.1: a queue that marks packets reduces the window without a loss. Without ECN
+/// the same queue drops packets.
+#[test]
+fn marks_reduce_the_window_without_losses() {
+    let run = |ecn: bool| {
+        let text = file(LINK, &format!(", ecn = {ecn}"), "5 MB").replace(
+            "queue = \"125 kB\"",
+            "queue = { kind = \"codel\", limit = \"1000 packets\", ecn = true }",
+        );
+        metrics(&text, 1, 1).remove(0)
+    };
+    let [marked, dropped] = [true, false].map(run);
+    assert_eq!(marked["flow.f.packets_lost"], 0.0, "{marked:?}");
+    assert!(marked["flow.f.window_reductions"] >= 2.0, "{marked:?}");
+    assert!(dropped["flow.f.packets_lost"] > 0.0, "{dropped:?}");
+}
+
+/// Padhye et al. 1998 with a delayed ACK for two packets and without retransmission timeouts, which
+/// QUIC does not have: RTT sqrt(2 b p / 3) with b = 1, as every acknowledged packet grows the
+/// window. The full formula, with a timeout of the PTO, is a lower bound at 3 %.
+#[test]
+fn throughput_lies_between_the_formulas() {
+    let link = format!(
+        "{LINK}\nerrors = {{ kind = \"uniform\", loss = \"3 %\" }}\n\
+        [link.air.reverse]\nerrors = \"none\""
+    );
+    let (round_trip, loss, segment) = (0.0412f64, 0.03f64, 1444.0 * 8.0);
+    let root = round_trip * (2.0 * loss / 3.0).sqrt();
+    let timeout = round_trip + 0.025 + 0.001;
+    let full = root
+        + timeout * (3.0 * (3.0 * loss / 8.0).sqrt()).min(1.0) * loss * (1.0 + 32.0 * loss * loss);
+    let rows = metrics(&file(&link, ", variant = \"newreno\"", "5 MB"), 20, 1);
+    let mean = rows.iter().map(|row| row["flow.f.goodput_bps"]).sum::<f64>() / 20.0;
+    assert!(mean > 0.9 * segment / full && mean < 1.1 * segment / root, "{mean}");
+}
+
+/// A media flow with a packet each 20 ms.
+fn media(link: &str, transport: &str, keys: &str) -> String {
+    format!(
+        r#"
+        name = "media"
+        [link.air]
+        between = ["a", "b"]
+        {link}
+        [flow.f]
+        from = "a"
+        to = "b"
+        transport = {{ kind = {transport} }}
+        app = {{ kind = "media", packet = "200 B", silence = "0 s" {keys} }}
+        [run]
+        duration = "100 s"
+        "#
+    )
+}
+
+/// DATAGRAM frames (RFC 9221) are not retransmitted: their loss is that of UDP and of the link, and
+/// their delay without losses that of UDP and of the additional headers.
+#[test]
+fn datagrams_are_lost_and_delayed_like_those_of_udp() {
+    let rate = ", rate = \"80 kbps\"";
+    let slow = "rate = \"1 Mbps\"\ndelay = \"20 ms\"\nqueue = \"100 kB\"";
+    let run = |link: &str, transport: &str| metrics(&media(link, transport, rate), 3, 1);
+    let lossy = format!("{slow}\nerrors = {{ kind = \"uniform\", loss = \"5 %\" }}");
+    for row in run(&lossy, "\"quic\"") {
+        // 5000 packets: a standard error of 0.3 %. The test allows four.
+        near(row["flow.f.residual_loss"], 0.05, 0.0125);
+        assert!(row["flow.f.packets_lost"] > 100.0, "{row:?}");
+    }
+    let [quic, udp] = ["\"quic\"", "\"udp\""].map(|transport| run(slow, transport).remove(0));
+    assert_eq!([quic["flow.f.residual_loss"], udp["flow.f.residual_loss"]], [0.0, 0.0]);
+    assert_eq!(quic["flow.f.packets_sent"], udp["flow.f.packets_sent"]);
+    // Flags, connection ID, packet number, tag, frame type and length: 27 to 31 B at 1 Mbps.
+    let more = quic["flow.f.delay_p50_s"] - udp["flow.f.delay_p50_s"];
+    assert!((27.0 * 8e-6..=31.0 * 8e-6 + 5e-6).contains(&more), "{more}");
+    // The first packets wait for the handshake of one RTT.
+    assert!(quic["flow.f.delay_mean_s"] > quic["flow.f.delay_p50_s"]);
+    assert!(!udp.contains_key("flow.f.handshake_s") && quic["flow.f.handshake_s"] > 0.04);
+}
+
+/// A link slower than the source: UDP loses packets in the queue, QUIC delays them at the sender
+/// and drops the oldest beyond its buffer.
+#[test]
+fn a_closed_window_delays_datagrams() {
+    let slow = "rate = \"64 kbps\"\ndelay = \"20 ms\"\nqueue = \"2 kB\"";
+    let run =
+        |transport: &str| metrics(&media(slow, transport, ", rate = \"128 kbps\""), 1, 1).remove(0);
+    let [quic, udp] = ["\"quic\", datagram_buffer = \"100 kB\"", "\"udp\""].map(run);
+    assert!(udp["flow.f.delay_p95_s"] < 0.4, "{udp:?}");
+    // 100 kB at 64 kbps take more than 10 s.
+    assert!((5.0..20.0).contains(&quic["flow.f.delay_p95_s"]), "{quic:?}");
+    for row in [&quic, &udp] {
+        assert!(row["flow.f.residual_loss"] > 0.3, "{row:?}");
+    }
+}
+
+/// Packets must have room for number and time, and fit into a DATAGRAM frame.
+#[test]
+fn sizes_of_datagrams_are_checked() {
+    let message = |packet: &str| {
+        let text = media(LINK, "\"quic\"", ", rate = \"80 kbps\"").replace("200 B", packet);
+        let document = Scenario::from_toml(&text, Path::new("."));
+        document.and_then(|document| document.points()).map_err(|error| error.to_string())
+    };
+    for (packet, is_valid) in [("43 B", false), ("44 B", true), ("1462 B", true), ("1463 B", false)]
+    {
+        let result = message(packet).map(|_| ());
+        assert_eq!(result.is_ok(), is_valid, "{packet}: {result:?}");
+        let text = result.err().unwrap_or_default();
+        assert!(is_valid || text.contains("app.packet: found"), "{text}");
+    }
+    // The largest one arrives.
+    let text = media(LINK, "\"quic\"", ", rate = \"80 kbps\"").replace("200 B", "1462 B");
+    assert_eq!(metrics(&text, 1, 1)[0]["flow.f.residual_loss"], 0.0);
+}

@@ -36,7 +36,7 @@ use std::collections::VecDeque;
 
 table! {
     /// Speech, or audio and video: packets at a constant rate during talk spurts. The receiver
-    /// reports loss, delay and missed playback deadlines. Needs udp or udp-lite.
+    /// reports loss, delay and missed playback deadlines. Needs udp, udp-lite or quic.
     pub struct MediaKeys as "media" {
         /// Rate during talk spurts, packet headers included.
         rate: Rate, Limits::RATE;

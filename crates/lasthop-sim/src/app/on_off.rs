@@ -11,7 +11,7 @@ use lasthop_link::link::airtime;
 use lasthop_link::queue::{OnOff, OnOffParameters};
 
 table! {
-    /// Packets at a constant rate in on periods, with silence between them; needs udp or udp-lite.
+    /// Packets at a constant rate in on periods, with silence between them; needs udp, udp-lite or quic.
     pub struct OnOffKeys as "on-off" {
         /// Rate in on periods, packet headers included.
         rate: Rate, Limits::RATE;

@@ -2,7 +2,7 @@
 
 use super::plan::{Hop, Plan};
 use crate::scenario::{Direction, Flow, Scenario};
-use crate::transport::{Carries, Sizes};
+use crate::transport::Sizes;
 use lasthop_base::units::{Duration, Rate};
 
 /// Returns the fair share of flow `index` on its path among all flows with streams, as payload
@@ -25,7 +25,7 @@ pub(super) fn share(
     // direction.
     let share = |hop: &Hop| {
         let crosses = |(index, flow): &(usize, &Flow)| {
-            flow.transport.carries() == Carries::Streams && plan.routes(*index)[0].contains(hop)
+            flow.app.packet().is_none() && plan.routes(*index)[0].contains(hop)
         };
         let flows = scenario.flows.iter().enumerate().filter(crosses).count();
         let efficiency = payload / frame(hop, data);

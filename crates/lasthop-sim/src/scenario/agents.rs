@@ -199,7 +199,7 @@ impl Scenario {
     /// Returns a flow over link `index` whose transport carries streams with encrypted headers.
     fn encrypted_through(&self, routes: &Routes<'_>, index: usize) -> Option<&Flow> {
         self.flows.iter().find(|flow| {
-            let carries_streams = flow.transport.carries() == Carries::Streams;
+            let carries_streams = flow.transport.carries(Carries::Streams);
             let route = routes.route(&flow.from, &flow.to);
             carries_streams
                 && flow.transport.tcp().is_none()

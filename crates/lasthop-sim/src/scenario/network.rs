@@ -84,7 +84,7 @@ impl Scenario {
             Some(_) => (Carries::Datagrams, App::DATAGRAMS),
             None => (Carries::Streams, App::OVER_STREAMS),
         };
-        if flow.transport.carries() != carries {
+        if !flow.transport.carries(carries) {
             let (other, others) = match carries {
                 Carries::Datagrams => (Carries::Streams, App::OVER_STREAMS),
                 Carries::Streams => (Carries::Datagrams, App::DATAGRAMS),
@@ -101,6 +101,7 @@ impl Scenario {
         }
         flow.transport.check(&path("transport"))?;
         flow.app.check(&path("app"))?;
+        flow.transport.check_load(&path("app"), flow.load())?;
         flow.app.check_transport(&path("app"), flow.transport.features())?;
         let back = routes.route(&flow.to, &flow.from);
         for (key, packet, is_back) in flow.transport.limits(flow.load()) {

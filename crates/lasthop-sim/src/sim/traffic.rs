@@ -186,7 +186,9 @@ impl<P: Probe, X: Extension> World<P, X> {
         if *progress == Progress::Followed {
             return self.on_followed(connection, end);
         }
-        let App::Streams(app) = &mut self.flows[flow.index()].app else { return };
+        let App::Streams(app) = &mut self.flows[flow.index()].app else {
+            return self.deliver_datagrams(connection, self.now);
+        };
         let stream = &mut app.streams[*slot as usize];
         let (writer, is_delivered) = if *progress == Progress::Acknowledged {
             let is_first = connection == stream.connections[End::Opener.index()];

@@ -62,14 +62,19 @@ pub(crate) trait TransportKeys: Table + Kind {
     /// State machine of a connection.
     type Machine: Transport;
 
-    /// Type of data that it carries.
-    const CARRIES: Carries;
+    /// Types of data that it carries; the metrics belong to the first.
+    const CARRIES: &'static [Carries];
 
     /// Metrics of its connections.
     const METRICS: &'static [&'static [Metric]];
 
     /// Checks conditions on several keys; `path` is the path of the transport.
     fn check(&self, _path: &str) -> Result<(), ScenarioError> {
+        Ok(())
+    }
+
+    /// Checks that it can carry the traffic of an application; `path` is the path of the application.
+    fn check_load(&self, _path: &str, _load: Load) -> Result<(), ScenarioError> {
         Ok(())
     }
 
@@ -118,23 +123,33 @@ macro_rules! transports {
                     <$module::$keys as TransportKeys>::CARRIES,
                     <$module::$keys as lasthop_base::schema::keys::Kind>::KIND,
                 ),)*];
-                all.into_iter().filter(|one| one.0 == carries).map(|(_, kind)| kind).collect()
+                all.into_iter().filter(|one| one.0.contains(&carries)).map(|(_, kind)| kind).collect()
             }
 
-            /// Returns the metrics of the kinds that carry this type of data.
+            /// Returns the metrics of the kinds whose first type of data is this one.
             pub(crate) fn metrics(carries: Carries) -> Vec<&'static [Metric]> {
                 let all = [$($(#[cfg($on)])? (
                     <$module::$keys as TransportKeys>::CARRIES,
                     <$module::$keys as TransportKeys>::METRICS,
                 ),)*];
-                let own = all.into_iter().filter(|one| one.0 == carries);
+                let own = all.into_iter().filter(|one| one.0.first() == Some(&carries));
                 own.flat_map(|(_, metrics)| metrics).copied().collect()
             }
 
-            /// Returns the type of data that it carries.
-            pub fn carries(&self) -> Carries {
+            /// Returns `true` if it carries this type of data.
+            pub fn carries(&self, what: Carries) -> bool {
                 match self {
-                    $($(#[cfg($on)])? TransportKind::$kind(_) => <$module::$keys as TransportKeys>::CARRIES,)*
+                    $($(#[cfg($on)])? TransportKind::$kind(_) => {
+                        <$module::$keys as TransportKeys>::CARRIES.contains(&what)
+                    })*
+                }
+            }
+
+            /// Checks that it can carry the traffic of an application; `path` is the path of the
+            /// application.
+            pub(crate) fn check_load(&self, path: &str, load: Load) -> Result<(), ScenarioError> {
+                match self {
+                    $($(#[cfg($on)])? TransportKind::$kind(keys) => keys.check_load(path, load),)*
                 }
             }
 

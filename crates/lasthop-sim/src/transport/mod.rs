@@ -24,7 +24,7 @@
 //! [numbered](lasthop_base::packet::Descriptor::numbered) packets. As both ends are one machine,
 //! other transports and the network do not depend on these bytes.
 //!
-//! Transports that carry streams implement `write`, `read`, `close` and the progress of a stream.
+//! A transport may carry streams and datagrams. Transports that carry streams implement `write`, `read`, `close` and the progress of a stream.
 //! Transports that carry datagrams implement `send` and `read_datagram`. Applications that use the
 //! other kind are rejected with the scenario, so that the default implementations of these methods
 //! are unreachable.

@@ -24,7 +24,7 @@ pub type Machine = Udp;
 impl TransportKeys for UdpKeys {
     type Machine = Machine;
 
-    const CARRIES: Carries = Carries::Datagrams;
+    const CARRIES: &'static [Carries] = &[Carries::Datagrams];
     const METRICS: &'static [&'static [Metric]] = &[];
 
     fn largest_packets(&self, load: Load) -> [Bytes; 2] {

@@ -33,7 +33,7 @@ pub type Machine = UdpLite;
 impl TransportKeys for UdpLiteKeys {
     type Machine = Machine;
 
-    const CARRIES: Carries = Carries::Datagrams;
+    const CARRIES: &'static [Carries] = &[Carries::Datagrams];
     const METRICS: &'static [&'static [Metric]] = &[DamageMetrics::METRICS];
 
     fn largest_packets(&self, load: Load) -> [Bytes; 2] {

@@ -235,7 +235,7 @@ def _udp_flows(network: Network) -> Iterator[tuple[str, str, list[Hop]]]:
     """UDP flows: name, metric of their loss, route."""
     for name, flow in network.flows.items():
         quantity = {"on-off": "loss", "media": "residual_loss"}.get(flow["app"]["kind"])
-        if quantity is not None:
+        if quantity is not None and not flow["quic"]:
             yield name, f"flow.{name}.{quantity}", network.route(name)
 
 
@@ -296,7 +296,9 @@ def _loss_bursts(network: Network) -> Iterator[Prediction]:
 def _media_delay(network: Network) -> Iterator[Prediction]:
     for name, flow in network.flows.items():
         route = network.route(name)
-        if flow["app"]["kind"] != "media" or any(hop.kind != "raw" for hop in route):
+        if flow["app"]["kind"] != "media" or flow["quic"]:
+            continue
+        if any(hop.kind != "raw" for hop in route):
             continue
         if any(hop.service is not None or hop.radio is not None for hop in route):
             continue

@@ -315,7 +315,7 @@ impl<X: Extension> Builder<X> {
             AppMachine::Streams { machine, sends_back, ends } => {
                 self.streams(name, connect, path, machine, [sends_back, ends])
             }
-            AppMachine::Datagrams(source) => self.datagrams(name, connect, path.there, source),
+            AppMachine::Datagrams(source) => self.datagrams(name, connect, path, source),
         };
         let (name, service) = (name.to_owned(), None);
         self.flows.push(Flow { name, start, service, app });
@@ -370,16 +370,18 @@ impl<X: Extension> Builder<X> {
         &mut self,
         name: &str,
         connect: Connect<'_>,
-        path: &[DirectionId],
+        path: RoundTrip<'_>,
         source: Source,
     ) -> App {
-        let replayed = match (source.replayable(), path) {
-            (Some(departures), &[direction]) => self.background(direction, departures),
+        let transport = connect(self.streams.stream(&format!("flow.{name}"), "boot time"));
+        let replayed = match (source.replayable(), path.there) {
+            (Some(departures), &[direction]) if is_absorbed(&transport) => {
+                self.background(direction, departures)
+            }
             _ => None,
         };
         replayed.unwrap_or_else(|| {
-            let clock = self.streams.stream(&format!("flow.{name}"), "boot time");
-            let connection = self.connection(connect(clock), [path, &[]], 0, true);
+            let connection = self.connection(transport, [path.there, path.back], 0, true);
             let machine = MachineId::default();
             App::Datagrams(Box::new(Datagrams { source, machine, connection }))
         })

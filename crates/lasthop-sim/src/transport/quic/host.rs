@@ -1,8 +1,9 @@
 //! One end of a connection: an endpoint of quinn-proto, at most one connection, and its streams.
 
 use super::controller::Shared;
+use crate::transport::{Arrival, Datagram};
 use bytes::{Bytes, BytesMut};
-use lasthop_base::units::Instant;
+use lasthop_base::units::{Bytes as Size, Instant};
 use quinn_proto::{
     ClientConfig, Connection, ConnectionError, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint,
     Endpoint, EndpointConfig, Event, ServerConfig, StreamEvent, StreamId,
@@ -13,8 +14,12 @@ use std::sync::{Arc, OnceLock};
 
 /// Bytes that are written to the stack in one call.
 const CHUNK: usize = 1 << 16;
-/// Bytes of an allocation for arriving datagrams.
+/// Datagrams of the application that wait for the handshake.
+const MOST_UNSENT: usize = 10_000;
+/// Bytes of an allocation for arriving UDP datagrams and for DATAGRAM frames.
 const ARRIVALS: usize = 1 << 16;
+/// Bytes of a DATAGRAM frame that the application reads: number and time.
+pub(super) const STAMP: usize = 16;
 
 /// Configuration of one end.
 pub(super) struct Setup {
@@ -66,6 +71,13 @@ pub(super) struct Host {
     has_writes: bool,
     /// Streams with data that [`Self::poll_received`] has not returned.
     reported: VecDeque<u32>,
+    /// Datagrams of the application that the stack has not accepted, and those that have arrived.
+    unsent: VecDeque<(Datagram, Instant)>,
+    arrived: VecDeque<Arrival>,
+    /// Whether the application has sent datagrams.
+    pub has_datagrams: bool,
+    /// Memory for datagrams of the application.
+    outgoing: BytesMut,
     /// Memory for arriving datagrams. The stack keeps slices of it until their data is read.
     arrivals: BytesMut,
     /// Datagrams that the stack has already written, with their ECN field.
@@ -124,6 +136,10 @@ impl Host {
             progress: Progress::default(),
             has_writes: false,
             reported: VecDeque::new(),
+            unsent: VecDeque::new(),
+            arrived: VecDeque::new(),
+            has_datagrams: false,
+            outgoing: BytesMut::new(),
             arrivals: BytesMut::new(),
             ready: VecDeque::new(),
             origin: std::time::Instant::now(),
@@ -174,6 +190,41 @@ impl Host {
         (self.has_input, self.has_writes) = (true, true);
     }
 
+    /// Sends a datagram of the application, whose size includes `header` bytes of UDP and IP.
+    pub fn send(&mut self, now: Instant, datagram: Datagram, header: u64) {
+        let size = Size::new(datagram.size.get().saturating_sub(header));
+        self.unsent.push_back((Datagram { size, ..datagram }, now));
+        // The stack limits its own buffer; before the handshake is complete it accepts nothing.
+        if self.unsent.len() > MOST_UNSENT {
+            self.unsent.pop_front();
+        }
+        (self.has_input, self.has_datagrams) = (true, true);
+    }
+
+    /// Returns the next datagram that has arrived.
+    pub fn read_datagram(&mut self) -> Option<Arrival> {
+        self.arrived.pop_front()
+    }
+
+    /// Passes datagrams to the stack, if the handshake is complete.
+    fn pass_datagrams(&mut self) {
+        let Some((_, connection)) = &mut self.connection else { return };
+        while let Some(&(Datagram { number, size }, sent_at)) = self.unsent.front() {
+            let size = (size.get() as usize).max(STAMP);
+            if self.outgoing.capacity() < size {
+                self.outgoing.reserve(ARRIVALS.max(size));
+            }
+            self.outgoing.extend_from_slice(&number.to_be_bytes());
+            self.outgoing.extend_from_slice(&sent_at.as_nanos().to_be_bytes());
+            self.outgoing.resize(size, 0);
+            let bytes = self.outgoing.split().freeze();
+            if connection.datagrams().send(bytes, true).is_err() {
+                return;
+            }
+            self.unsent.pop_front();
+        }
+    }
+
     /// Records how many bytes the peer has received in order.
     pub fn on_progress_of_peer(&mut self, received: u64) {
         let known = &mut self.progress.acknowledged;
@@ -193,7 +244,7 @@ impl Host {
         if self.connection.is_none()
             && self.opened_at.is_none()
             && let Some(client) = &self.client
-            && self.progress.written > 0
+            && (self.progress.written > 0 || self.has_datagrams)
         {
             let (at, client) = (self.at(now), client.clone());
             self.opened_at = Some(now);
@@ -258,6 +309,7 @@ impl Host {
         }
         self.connect(now);
         self.fill();
+        self.pass_datagrams();
         let at = self.at(now);
         let (_, connection) = self.connection.as_mut()?;
         if let Some(transmit) = connection.poll_transmit(at, 1, buffer) {
@@ -376,10 +428,17 @@ impl Host {
                         read(connection, stream, id, (&mut self.progress, &mut self.reported));
                     }
                 }
-                Event::HandshakeDataReady
-                | Event::Stream(_)
-                | Event::DatagramReceived
-                | Event::DatagramsUnblocked => {}
+                Event::DatagramReceived => {
+                    while let Some(bytes) = connection.datagrams().recv() {
+                        let number = |at: usize| {
+                            let bytes = bytes.get(at..at + 8).and_then(|part| part.try_into().ok());
+                            bytes.map_or(0, u64::from_be_bytes)
+                        };
+                        let sent_at = Instant::from_nanos(number(8));
+                        self.arrived.push_back(Arrival { number: number(0), sent_at });
+                    }
+                }
+                Event::HandshakeDataReady | Event::Stream(_) | Event::DatagramsUnblocked => {}
             }
         }
     }

@@ -1,7 +1,8 @@
 //! The keys of QUIC, and the configuration of the stack derived from them.
 
 use super::controller::{Shared, WatchedFactory};
-use super::host::Setup;
+use super::frames::{CID_LENGTH, TAG_LENGTH};
+use super::host::{STAMP, Setup};
 use super::law::LawFactory;
 use super::null_crypto::{Null, NullTls, Tls};
 use crate::transport::family::{Carries, Load, TransportKeys, TransportSite};
@@ -31,6 +32,9 @@ const MESSAGES: Limits = Limits::range(100, 16_000);
 const THRESHOLD: Limits = Limits::range(3, 1_000_000_000);
 /// Times in milliseconds up to an hour.
 const TIME: Limits = Limits::range(1_000_000, 3_600_000_000_000);
+/// Headers of a 1-RTT packet with a DATAGRAM frame, as the stack bounds them: flags, connection ID,
+/// packet number, authentication tag, frame type and length.
+const DATAGRAM_OVERHEAD: u64 = 1 + CID_LENGTH as u64 + 4 + TAG_LENGTH as u64 + 9;
 /// Server flight of a resumed session.
 const RESUMED_FLIGHT: usize = 150;
 /// Streams that a client may have open (RFC 9114, section 6.1: at least 100). The stack prepares all
@@ -72,6 +76,8 @@ table! {
         connection_window: Option<Bytes>, Limits::BUFFER;
         /// Maximum amount of data that is sent and unacknowledged, over all streams.
         send_buffer: Bytes = "10 MB", Limits::BUFFER;
+        /// Maximum amount of unsent data of DATAGRAM frames (RFC 9221); beyond it the oldest are dropped.
+        datagram_buffer: Bytes = "1 MB", Limits::range(70_000, 1_000_000_000_000);
         /// Whether datagrams are ECN-capable. The stack tests the path and turns ECN off if marks
         /// are lost.
         ecn: bool = "true";
@@ -126,7 +132,7 @@ impl ConnectionIdGenerator for Counter {
     }
 
     fn cid_len(&self) -> usize {
-        super::frames::CID_LENGTH
+        CID_LENGTH
     }
 
     fn cid_lifetime(&self) -> Option<std::time::Duration> {
@@ -195,6 +201,7 @@ impl QuicKeys {
                 self.connection_window.map_or(VarInt::MAX, |window| varint(window.get())),
             )
             .send_window(self.send_buffer.get())
+            .datagram_send_buffer_size(self.datagram_buffer.get() as usize)
             .packet_threshold(self.packet_threshold)
             .time_threshold(self.time_threshold.0 as f32)
             .persistent_congestion_threshold(self.persistent_congestion_threshold)
@@ -280,7 +287,7 @@ impl QuicKeys {
 impl TransportKeys for QuicKeys {
     type Machine = super::Machine;
 
-    const CARRIES: Carries = Carries::Streams;
+    const CARRIES: &'static [Carries] = &[Carries::Streams, Carries::Datagrams];
     const METRICS: &'static [&'static [Metric]] = &[super::QuicMetrics::METRICS];
 
     fn check(&self, path: &str) -> Result<(), ScenarioError> {
@@ -304,6 +311,22 @@ impl TransportKeys for QuicKeys {
             return fail("max_ack_delay", found, "ack_frequency as well".to_owned());
         }
         Ok(())
+    }
+
+    fn check_load(&self, path: &str, load: Load) -> Result<(), ScenarioError> {
+        let Some(packet) = load.datagram else { return Ok(()) };
+        let (header, most) = (self.header.get(), self.datagram.get() - DATAGRAM_OVERHEAD);
+        let range = header + STAMP as u64..=header + most;
+        if range.contains(&packet.get()) {
+            return Ok(());
+        }
+        let allowed = format!(
+            "from \"{}\", the headers of UDP and IP with a number and a time, to \"{}\", what a DATAGRAM \
+             frame carries beside the headers of QUIC",
+            Bytes::new(*range.start()),
+            Bytes::new(*range.end()),
+        );
+        Err(ScenarioError::new(format!("{path}.packet"), format!("\"{packet}\""), allowed))
     }
 
     fn largest_packets(&self, _load: Load) -> [Bytes; 2] {

@@ -32,7 +32,7 @@ mod tests;
 
 pub use keys::{QuicKeys, QuicVariant, Resumption};
 
-use super::{End, Losses, Moment, Numbers, Reaction, Transport, TransportEvent};
+use super::{Arrival, Datagram, End, Losses, Moment, Numbers, Reaction, Transport, TransportEvent};
 use frames::{Frame, Space, packets};
 use host::Host;
 use lasthop_base::packet::{Buffers, Descriptor, Ecn, Extension, MAX_SACK_BLOCKS, Packet};
@@ -215,7 +215,8 @@ impl Quic {
     /// Returns the error with which this instance has ended, if data was still unacknowledged then.
     fn error(&self) -> Option<u64> {
         let mut ends = self.hosts.iter().map(|host| host.progress);
-        let is_unfinished = ends.any(|end| end.acknowledged < end.written);
+        let is_unfinished =
+            ends.any(|end| end.acknowledged < end.written) || self.host(End::Opener).has_datagrams;
         self.hosts.iter().find_map(|host| host.error).filter(|_| is_unfinished)
     }
 
@@ -352,6 +353,15 @@ impl Transport for Quic {
         let received =
             |stream: usize| self.host(end).streams.get(stream).map_or(0, |one| one.received);
         self.above.as_ref().map_or(0, |above| above[end.index()].waiting(received))
+    }
+
+    fn send(&mut self, now: Instant, datagram: Datagram) {
+        let header = self.keys.header.get();
+        self.host_mut(End::Opener).send(now, datagram, header);
+    }
+
+    fn read_datagram(&mut self) -> Option<Arrival> {
+        self.host_mut(End::Acceptor).read_datagram()
     }
 
     fn acknowledged(&self, end: End) -> u64 {

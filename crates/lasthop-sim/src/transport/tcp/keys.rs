@@ -225,7 +225,7 @@ impl Packets {
 impl TransportKeys for TcpKeys {
     type Machine = super::Machine;
 
-    const CARRIES: Carries = Carries::Streams;
+    const CARRIES: &'static [Carries] = &[Carries::Streams];
     const METRICS: &'static [&'static [Metric]] =
         &[super::TcpMetrics::METRICS, super::NoticeMetrics::METRICS];
 
