@@ -60,6 +60,8 @@ LOOKS = {
     "nack": ArrowStyle("NACK", "NACK {}", RED, (4, 1.5), 0),
     "ack": ArrowStyle("ACK", "ACK {}", GREY, (), 4),
     "duplicate": ArrowStyle("duplicate ACK", "dup ACK {}", PURPLE, (), 1),
+    "ranges": ArrowStyle("ACK ranges", "ACK", GREY, (), 4),
+    "handshake": ArrowStyle("handshake", "handshake", GREEN, (4, 1.5), 3),
     "rts": ArrowStyle("RTS", "RTS", GREEN, (4, 1.5), 3),
     "cts": ArrowStyle("CTS", "CTS", GREEN, (), 3),
     "mac-ack": ArrowStyle("MAC acknowledgment", "ACK", GREY, (), 5),
@@ -78,7 +80,7 @@ LOOKS = {
 DATA = ("data", "copy", "needless", "segment", "segment copy", "block", "block copy")
 """Kinds of frames that contain packets or parts of packets."""
 
-ACKS = ("ack", "duplicate")
+ACKS = ("ack", "duplicate", "ranges")
 """Kinds of pure ACKs."""
 
 COPIES = {"data": "copy", "segment": "segment copy", "block": "block copy"}
@@ -122,7 +124,8 @@ class Arrow:
     def text(self) -> str:
         """Returns the text of the label."""
         label = LOOKS[self.look].label.format(numbers(range(self.sequence, self._last() + 1)))
-        sacked = f", SACK {self.sacked}" if self.sacked else ""
+        joint = " " if self.look == "ranges" else ", "
+        sacked = f"{joint}{self.sacked}" if self.sacked else ""
         return f"{self.service} {label}{sacked}".lstrip()
 
     def _last(self) -> int:
@@ -166,13 +169,13 @@ def frames_of(trace: Trace, link: str) -> list[Arrow]:
 def _arrows(trace: Trace, link: str) -> Iterable[Arrow]:
     """Yields all frames of a link by the start of their transmission.
 
-    On a link without protocol, frames are shown as the TCP segments that they contain.
+    On a link without protocol, frames are shown as the TCP segments or QUIC packets in them.
     """
     sent = sent_over(trace, link)
     delay = sent.group_by("side").agg((pl.col("arrival_s") - pl.col("end_s")).max())
     delays = dict(delay.iter_rows())
     known = max((value for value in delays.values() if value is not None), default=0.0)
-    segments = Segments.of(sent)
+    segments = Segments.of(sent, trace)
     copies = _Copies.of(trace)
     seen: set[tuple[str, int]] = set()
     newest: dict[str, int] = {}
@@ -195,9 +198,13 @@ def _arrows(trace: Trace, link: str) -> Iterable[Arrow]:
             there = other_side(row["side"])
             number = segments.number(there, row["segment_ack"])
             # RFC 5681, section 2: no data and no new acknowledgment.
-            look = "duplicate" if newest.get(row["side"]) == row["segment_ack"] else "ack"
+            is_old = newest.get(row["side"]) == row["segment_ack"] and not segments.is_quic
+            look = "duplicate" if is_old else "ranges" if segments.is_quic else "ack"
             newest[row["side"]] = max(newest.get(row["side"], 0), row["segment_ack"])
             sacked = segments.blocks(there, row["sack"])
+            sacked = f"SACK {sacked}" if sacked and not segments.is_quic else sacked
+        elif segments and segments.is_quic:
+            look = "handshake"
         yield Arrow(
             forward=row["side"] == SIDES[0],
             service=row["service"] or "",
@@ -231,23 +238,25 @@ def other_side(side: str) -> str:
 
 @dataclass(frozen=True)
 class Segments:
-    """Numbers of TCP segments, by direction; the SYN is segment 0."""
+    """Numbers of TCP segments, by direction; the SYN is segment 0. Or QUIC's packet numbers."""
 
     firsts: Mapping[str, Sequence[int]]
     """First bytes of all segments, in order."""
+    is_quic: bool = False
 
     @classmethod
-    def of(cls, sent: pl.DataFrame) -> Segments | None:
+    def of(cls, sent: pl.DataFrame, trace: Trace) -> Segments | None:
         """Returns None unless there is exactly one connection: several would share numbers."""
         known = sent.filter(pl.col("connection").is_not_null())
         if known.height < sent.height or known.n_unique(["connection", "incarnation"]) != 1:
             return None
         firsts = known.drop_nulls("segment").group_by("side").agg(pl.col("segment").unique())
-        return cls({side: sorted(values) for side, values in firsts.iter_rows()})
+        is_quic = not trace.frame.filter(event="initial_sent").is_empty()
+        return cls({side: sorted(values) for side, values in firsts.iter_rows()}, is_quic)
 
     def number(self, side: str, byte: int) -> int:
-        """Returns the number of segments that begin before a byte."""
-        return bisect_left(self.firsts.get(side, ()), byte)
+        """Returns the number of segments that begin before a byte; a packet number itself."""
+        return byte if self.is_quic else bisect_left(self.firsts.get(side, ()), byte)
 
     def blocks(self, side: str, text: str | None) -> str:
         """Returns the segments in SACK blocks, such as `7–9, 5`."""
@@ -288,13 +297,19 @@ class _Copies:
 
 
 def endpoints(trace: Trace, link: str) -> dict[str, str]:
-    """Returns the endpoints of the only TCP connection that are attached to this link.
+    """Returns the endpoints of the only connection that are attached to this link.
 
-    An endpoint is attached to the link if its first segment is transmitted on it immediately.
+    An endpoint is attached to the link if its first segment is transmitted on it immediately. Those
+    of QUIC are attached if the link is the only one.
     """
     sent = sent_over(trace, link)
-    if Segments.of(sent) is None:
+    segments = Segments.of(sent, trace)
+    if segments is None:
         return {}
+    if segments.is_quic:
+        begun = trace.frame.filter(event="initial_sent").group_by("entity", maintain_order=True)
+        names = begun.first()["entity"].to_list()
+        return dict(zip(SIDES, names, strict=False)) if len(trace.hosts) == 1 else {}
     started = trace.frame.filter(event="segment_sent").group_by("entity").first()
     if started.height > 2:
         return {}

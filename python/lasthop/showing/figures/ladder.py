@@ -168,7 +168,7 @@ class _Ladder:
         width: float,
     ) -> None:
         self.start, self.end = start, end
-        self.segments = Segments.of(sent_over(trace, link))
+        self.segments = Segments.of(sent_over(trace, link), trace)
         self.endpoints = endpoints(trace, link)
         # Contents of a frame, by its number.
         self.content = {(arrow.forward, arrow.frame): arrow for arrow in known}
@@ -325,7 +325,8 @@ class _Ladder:
                 if self.segments:
                     carried = [self.content[host == 1, up] for up in ups]
                     # Acknowledgments are labelled on their arrows.
-                    ups = [arrow.sequence for arrow in carried if arrow.look not in ACKS]
+                    silent = (*ACKS, "handshake")
+                    ups = [arrow.sequence for arrow in carried if arrow.look not in silent]
                     if not ups:
                         continue
                 is_recovered = bool(ups) and set(ups) <= set(recovered.get(time, []))
@@ -334,9 +335,15 @@ class _Ladder:
         if own in self.endpoints:
             said = inside.filter(pl.col("entity") == self.endpoints[own])
             mistakes = set(said.filter(event="spurious_timeout")["time_s"])
+            is_quic = bool(self.segments and self.segments.is_quic)
             for time in said.filter(event="timeout")["time_s"]:
                 word = "spurious TCP timeout" if time in mistakes else "TCP timeout"
-                texts.append((time, word, RED))
+                texts.append((time, "PTO" if is_quic else word, RED))
+            spurious = _by_time(said.filter(event="spurious_loss"))
+            for time, which in _by_time(said.filter(event="packet_lost")).items():
+                texts.append((time, f"lost {numbers(which)}", RED))
+            for time, which in spurious.items():
+                texts.append((time, f"spurious loss {numbers(which)}", RED))
         if trace.agents.get(link) == trace.hosts[link][host]:
             texts += self._agent_texts(inside.filter(pl.col("entity") == f"agent.{link}"), own)
         self._write_beside(host, texts)

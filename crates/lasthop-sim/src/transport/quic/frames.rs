@@ -77,11 +77,6 @@ impl<'a> QuicPacket<'a> {
         }
     }
 
-    /// Returns the least significant bytes of the packet number.
-    pub fn truncated(&self) -> u64 {
-        self.truncated.0
-    }
-
     /// Returns its frames up to the first one that cannot be read.
     pub fn frames(&self) -> Frames<'a> {
         Frames(Reader(self.payload))

@@ -322,7 +322,7 @@ impl TransportKeys for QuicKeys {
         }
         let allowed = format!(
             "from \"{}\", the headers of UDP and IP with a number and a time, to \"{}\", what a DATAGRAM \
-             frame carries beside the headers of QUIC",
+             frame carries in addition to the headers of QUIC",
             Bytes::new(*range.start()),
             Bytes::new(*range.end()),
         );

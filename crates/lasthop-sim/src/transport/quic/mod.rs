@@ -152,14 +152,16 @@ impl Totals {
 /// The contents of a packet, trailing zeros removed.
 #[derive(Clone, Debug)]
 struct Kept {
+    /// Number of its 1-RTT packet, if that elicits an acknowledgment.
+    number: Option<u64>,
     bytes: Box<[u8]>,
     length: usize,
 }
 
 impl Kept {
-    fn new(bytes: &[u8]) -> Self {
+    fn new(bytes: &[u8], number: Option<u64>) -> Self {
         let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
-        Kept { bytes: bytes[..end].into(), length: bytes.len() }
+        Kept { number, bytes: bytes[..end].into(), length: bytes.len() }
     }
 
     fn contents(&self) -> Vec<u8> {
@@ -389,11 +391,13 @@ impl Transport for Quic {
         let Some(ecn) = host.poll(now, &mut self.scratch) else { return false };
         let received = host.progress.received;
         let ledger = &mut self.ledgers[end.index()];
-        let mut last = 0;
+        let (mut last, mut eliciting) = (0, None);
         for packet in packets(&self.scratch) {
             if packet.space == Space::Data {
                 let number = packet.number(ledger.next());
-                ledger.on_sent(number, packet.is_ack_eliciting());
+                let is_eliciting = packet.is_ack_eliciting();
+                ledger.on_sent(number, is_eliciting);
+                eliciting = is_eliciting.then_some(number);
                 last = number + 1;
             }
         }
@@ -403,7 +407,7 @@ impl Transport for Quic {
         }
         self.in_transit[slot(number)] = InTransit { packet: last, received };
         if let Some(kept) = &mut self.kept {
-            kept.insert(number, Kept::new(&self.scratch));
+            kept.insert(number, Kept::new(&self.scratch, eliciting));
         }
         let bytes = self.scratch.len() as u32 + self.keys.header.get() as u32;
         *packet = Descriptor::numbered(bytes, number);
@@ -517,7 +521,8 @@ impl Transport for Quic {
         }
     }
 
-    /// The packet number, the largest acknowledged number, and the next ranges of the ACK frame.
+    /// Of a 1-RTT packet: its number if it elicits an acknowledgment, the largest number that it
+    /// acknowledges, and the ranges of its ACK frame. Packets of the handshake have no numbers.
     fn numbers(&self, packet: &Packet) -> Option<Numbers> {
         let kept = self.kept.as_ref()?.get(&packet.datagram_number())?;
         let contents = kept.contents();
@@ -525,21 +530,21 @@ impl Transport for Quic {
         let last = packets(&contents).last()?;
         let mut numbers = Numbers {
             instance: packet.plain_incarnation(),
-            sequence: Some(last.truncated() as u32),
+            sequence: kept.number.map(|number| number as u32),
             ack: None,
             blocks: [None; MAX_SACK_BLOCKS],
         };
-        let mut free = numbers.blocks.len();
+        if last.space != Space::Data {
+            return Some(numbers);
+        }
+        let mut free = numbers.blocks.iter_mut();
         for frame in last.frames() {
             if let Frame::Ack(ack) = frame {
-                ack.for_each_range(|low, high| match numbers.ack {
-                    None => numbers.ack = Some(high as u32),
-                    Some(_) if free > 0 => {
-                        numbers.blocks[MAX_SACK_BLOCKS - free] =
-                            Some((low as u32, high as u32 + 1));
-                        free -= 1;
+                ack.for_each_range(|low, high| {
+                    numbers.ack = numbers.ack.or(Some(high as u32));
+                    if let Some(block) = free.next() {
+                        *block = Some((low as u32, high as u32 + 1));
                     }
-                    Some(_) => {}
                 });
             }
         }
