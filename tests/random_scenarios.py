@@ -100,7 +100,21 @@ GIVEN: Mapping[str, tuple[Any, ...]] = {
     ),
     "flow.service": ("one", "two"),
     "wlan.channel": ("air",),
+    "wlan.mcs": (0, 3, 7, 8, 9, 11),
+    "wlan.max_ampdu": ("0 B", "100 B", "3000 B", "65535 B", "1 MB"),
+    "wlan.max_amsdu": ("0 B", "100 B", "3839 B", "7935 B"),
+    "wlan.max_ampdu_mpdus": (1, 2, 64, 256),
+    "wlan.block_ack_window": (1, 2, 64, 100, 256),
+    "wlan.lifetime": ("1 ms", "20 ms", "1 s"),
+    "wlan.reorder_timeout": ("1 ms", "20 ms", "1 s"),
 }
+# Standards with A-MPDUs, and their keys.
+HIGH = ("802.11n", "802.11ac", "802.11ax")
+AGGREGATION = (
+    *("mcs", "width", "guard_interval", "spatial_streams", "band", "coding", "packet_extension"),
+    *("durations", "max_ampdu", "max_ampdu_mpdus", "max_amsdu", "block_ack_window"),
+    *("missed_block_ack", "mpdu_retry_limit", "lifetime", "reorder_timeout"),
+)
 # Keys set only by `_network`: the hosts and their positions.
 OWN = {"between", "from", "to", "base", "access_point", "stations", "station", "x", "y"}
 OWN |= {"count", "spacing"}
@@ -212,7 +226,35 @@ def scenario(seed: int, number: int) -> Tables:
             if is_valid(changed):
                 tables = changed
                 break
-    return _with_lt_tcp(tables, draws)
+    return _with_aggregation(_with_lt_tcp(tables, draws), draw)
+
+
+def _with_aggregation(tables: Tables, draw: Draw) -> Tables:
+    """In half of the scenarios, WLANs are of 802.11n, ac or ax, if valid, with some of their keys.
+
+    They exclude some keys of the other standards, which are removed.
+    """
+    draws = draw.draws
+    if "wlan" not in tables or draws.random() > 0.5:
+        return tables
+    changed = copy.deepcopy(tables)
+    standard = draws.choice(HIGH)
+    properties = SCHEMA["properties"]["wlan"]["additionalProperties"]["properties"]
+    for own in changed["wlan"].values():
+        own["standard"] = standard
+        for table in (own, *own.get("station", {}).values()):
+            table.pop("rate", None)
+        own.pop("control_rate", None)
+    if not is_valid(changed):
+        return tables
+    for own in changed["wlan"].values():
+        for key in draws.sample(AGGREGATION, len(AGGREGATION)):
+            if draws.random() > 0.3 or key in own:
+                continue
+            own[key] = draw.value(properties[key], f"wlan.{key}")
+            if not is_valid(changed):
+                del own[key]
+    return changed
 
 
 def _with_lt_tcp(tables: Tables, draws: random.Random) -> Tables:
@@ -353,14 +395,22 @@ AT_MOST = (
     *(("retransmissions", "segments_sent"), ("spurious_retransmissions", "retransmissions")),
     *(("spurious_timeouts", "timeouts"), ("retries", "attempts"), ("acknowledged", "attempts")),
     *(("collisions", "attempts"), ("errors", "attempts"), ("duplicates", "frames_sent")),
+    *(("ppdus", "attempts"), ("block_ack_requests", "attempts")),
     *(("queue_early_drops", "queue_drops"), ("queue_tail_drops", "queue_drops")),
     *(("delay_p50_s", "delay_p95_s"), ("delay_p95_s", "delay_p99_s")),
 )
 
 
+# Counters of MPDUs with A-MPDUs, of which an attempt contains several.
+PER_MPDU = {("retries", "attempts"), ("acknowledged", "attempts")}
+
+
 def _contradictions(own: Mapping[str, float]) -> Iterator[str]:
     is_wlan = "collision_probability" in own
+    has_ampdus = "mpdus_per_ppdu" in own
     for less, more in AT_MOST:
+        if has_ampdus and (less, more) in PER_MPDU:
+            more = "frames_sent"
         if is_wlan and less in ("collisions", "errors"):
             continue
         if own.get(less, 0) > own.get(more, math.inf):
@@ -369,7 +419,9 @@ def _contradictions(own: Mapping[str, float]) -> Iterator[str]:
         own["queue_tail_drops"] + own["queue_early_drops"] != own["queue_drops"]
     ):
         yield "drops do not add up"
-    if {"attempts", "acknowledged", "errors"} <= own.keys():
+    if has_ampdus and own["mpdus_per_ppdu"] > 256:
+        yield "more MPDUs in a PPDU than a window has"
+    if {"attempts", "acknowledged", "errors"} <= own.keys() and not has_ampdus:
         over = own["acknowledged"] + own["collisions"] + own["errors"]
         # One attempt may be in progress.
         if not own["attempts"] - 1 <= over <= own["attempts"]:
@@ -421,7 +473,8 @@ def _rates(tables: Tables, begin: str, end: str) -> Iterator[tuple[str, str, flo
                 queue.append(other)
     for table, name in way[end]:
         own = tables[table][name]
-        rate = own.get("rate", "54 Mbps" if table == "wlan" else None)
+        fastest = "1201 Mbps" if own.get("standard") in HIGH else "54 Mbps"
+        rate = own.get("rate", fastest if table == "wlan" else None)
         if (
             table != "radio"
             and "reverse" not in own

@@ -391,6 +391,49 @@ def test_the_air_of_a_wlan_is_802_11(tmp_path: Path) -> None:
     assert 0 < retried.height <= result["retries"]
 
 
+@pytest.mark.parametrize(
+    ("keys", "kinds", "mode"),
+    [
+        ('standard = "802.11n"\nmax_amsdu = "3839 B"\nmcs = 5', {"block-ack", "ack"}, "mcs.index"),
+        ('standard = "802.11ac"\nspatial_streams = 2\nmcs = 5', {"block-ack", "rts"}, "vht.mcs.0"),
+        (
+            'standard = "802.11ax"\nwidth = "80 MHz"\nmcs = 5\nmissed_block_ack = "request"',
+            {"block-ack", "block-ack request"},
+            "he.data_3.data_mcs",
+        ),
+        ('standard = "802.11ax"\nmax_ampdu = "0 B"\nmcs = 5', {"ack"}, "he.data_3.data_mcs"),
+    ],
+)
+def test_the_air_of_later_standards_has_ampdus(
+    tmp_path: Path, keys: str, kinds: set[str], mode: str
+) -> None:
+    text = WLAN.replace("[link.wire]", f"{keys}\n[link.wire]")
+    scenario = lasthop.Scenario.from_toml(text.replace("ber = 3e-5", "ber = 1e-5"))
+    air = tmp_path / "air.pcapng"
+    lasthop.capture(scenario, air)
+    assert count(air, "_ws.malformed") == 0
+    fields = ("wlan.fc.type_subtype", "wlan.seq", "wlan.ba.bm", f"radiotap.{mode}")
+    more = ("radiotap.ampdu.reference", "radiotap.ampdu.flags.last")
+    found = pl.DataFrame(read(air, *fields, *more, "frame.interface_name"))
+    of_cell = found.filter(pl.col("frame.interface_name").str.starts_with("cell"))
+    names = {"0x001b": "rts", "0x001c": "cts", "0x001d": "ack", "0x0028": "data"}
+    names |= {"0x0018": "block-ack request", "0x0019": "block-ack"}
+    of_cell = of_cell.with_columns(
+        pl.col("wlan.fc.type_subtype").replace_strict(names).alias("kind")
+    )
+    assert kinds <= set(of_cell["kind"])
+    data = of_cell.filter(pl.col("kind") == "data")
+    assert {int(mcs, 0) for mcs in data[f"radiotap.{mode}"]} == {5}
+    # Each A-MPDU has one last MPDU, and one Block Ack whose bitmap is not empty if it was received.
+    ampdus = data.filter(pl.col("radiotap.ampdu.reference") != "")
+    last = ampdus["radiotap.ampdu.flags.last"].is_in(["1", "True"])
+    assert last.sum() == ampdus["radiotap.ampdu.reference"].n_unique()
+    assert (ampdus.height > 0) == ("block-ack" in kinds)
+    bitmaps = of_cell.filter(pl.col("kind") == "block-ack")["wlan.ba.bm"]
+    wide = 'width = "80 MHz"' in keys
+    assert set(bitmaps.str.len_chars()) <= {64 if wide else 16}
+
+
 def test_the_host_of_a_wlan_sees_each_packet_once(tmp_path: Path) -> None:
     scenario = lasthop.Scenario.from_toml(WLAN)
     path = tmp_path / "host.pcapng"

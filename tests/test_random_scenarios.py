@@ -5,7 +5,7 @@ import json
 import pytest
 
 from drawn import kinds_in, unions
-from random_scenarios import check, impossible, scenario
+from random_scenarios import AGGREGATION, HIGH, check, impossible, scenario
 
 SEED = 1
 COUNT = 400
@@ -38,6 +38,16 @@ def test_lt_tcp_is_among_the_scenarios() -> None:
         assert sum(f'"{key}": "lt-tcp"' in text for text in found) >= COUNT // 40
 
 
+@pytest.mark.slow
+def test_every_standard_with_a_mpdus_is_among_the_scenarios() -> None:
+    found = [scenario(SEED, number).get("wlan", {}).values() for number in range(COUNT)]
+    wlans = [own for wlans in found for own in wlans if own.get("standard") in HIGH]
+    for standard in HIGH:
+        assert sum(own["standard"] == standard for own in wlans) >= COUNT // 40
+    for key in AGGREGATION:
+        assert sum(key in own for own in wlans) >= COUNT // 80, key
+
+
 def test_an_impossible_metric_is_noticed() -> None:
     tables = {"flow": {"f": {"from": "a", "to": "b", "app": {"packet": "100 B"}}}}
     tables["link"] = {"l": {"between": ["b", "a"], "rate": "64 kbps"}}
@@ -58,5 +68,11 @@ def test_an_impossible_metric_is_noticed() -> None:
         ("link.l.forward.frames_lost", -1.0),
     ):
         assert list(impossible(tables, right | {name: value})), name
+    wlan = {"mpdus_per_ppdu": 257.0, "ppdus": 9.0, "attempts": 9.0}
+    for name, value in wlan.items():
+        right[f"wlan.w.{name}"] = value
+    assert list(impossible(tables, right))
+    right["wlan.w.mpdus_per_ppdu"] = 256.0
+    assert not list(impossible(tables, right))
     faster = right | {"flow.f.packets_sent": 100.0, "flow.f.goodput_bps": 70e3}
     assert "of link.l" in " ".join(impossible(tables, faster))

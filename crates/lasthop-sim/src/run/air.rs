@@ -16,8 +16,8 @@ pub struct Transmission {
     pub entity: String,
     /// Kind of frame: `data`, `ack`, `nack`, `keepalive` or `parity`; of rlc-am `segment`,
     /// `status`, `skip`, `skip-ack`, `reset` or `reset-ack`; of harq also `block` and `feedback`;
-    /// of a protocol of another crate `data` or `control`; of a WLAN also `rts`, `cts` and
-    /// `mac-ack`.
+    /// of a protocol of another crate `data` or `control`; of a WLAN also `rts`, `cts`,
+    /// `mac-ack`, `block-ack` and `block-ack-request`.
     pub kind: &'static str,
     /// Sequence number. `data`: its own; `ack`: the next one expected; `nack`: the missing one;
     /// `keepalive`: the next new one; `parity`: the first of its block; `status`: the first missing

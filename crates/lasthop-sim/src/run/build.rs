@@ -59,11 +59,14 @@ pub(super) fn build<X: Extension>(
         let reverse = side(&link.reverse, "reverse")?;
         if let Some(wlan) = link.wlan {
             let cell = &cells[wlan];
-            let control = scenario.wlans[wlan].control_rate(forward.transmitter.rate());
-            let station = cell.stations[&link.between[0]];
+            let host = &link.between[0];
+            let control = scenario.wlans[wlan].control_rate_of(host);
+            let station = cell.stations[host];
             let ends = [station, cell.access_point];
             let is_shared = scenario.wlans[wlan].keys.shared_errors;
-            builder.wlan_link(cell.place, ends, control, [forward, reverse], is_shared);
+            let aggregation = scenario.wlans[wlan].aggregation(host);
+            let sides = [forward, reverse];
+            builder.wlan_link(cell.place, ends, control, sides, is_shared, aggregation);
             continue;
         }
         let is_drop_tail = [&link.forward, &link.reverse]
@@ -169,7 +172,7 @@ fn airs<'a, X: Extension>(
         builder.wlan(air, &wlan.name);
         let timing = wlan.timing();
         let parameters = MacParameters {
-            header: keys.header,
+            header: keys.header(),
             rts_threshold: keys.rts_threshold.unwrap_or(Bytes::new(u64::MAX)),
             short_retry_limit: keys.short_retry_limit,
             long_retry_limit: keys.long_retry_limit,
@@ -181,8 +184,8 @@ fn airs<'a, X: Extension>(
         let mut station = |host: &String, away: Option<[Duration; 2]>| {
             let away = away.map(|times| times.map(|time| Instant::ZERO + time));
             let component = &format!("wlan.{}.{host}", wlan.name);
-            let site = QueueSite { streams, component, header: keys.header, packet };
-            let queue = keys.queue.0.build(&site);
+            let site = QueueSite { streams, component, header: keys.header(), packet };
+            let queue = keys.queue().build(&site);
             builder.wlan_station(air, [&wlan.name, host], parameters, queue, away)
         };
         let access_point = station(&keys.access_point, None);

@@ -316,10 +316,13 @@ fn observations(
             }
             // The frames of a WLAN have separate events.
             Event::FrameSent { direction, .. } if on_wlan[direction.index()] => {}
-            Event::OnAir { direction, kind, fate, packet, reserves, .. } => {
+            Event::OnAir { direction, kind, fate, packet, reserves, scoreboard, .. } => {
                 let history = &mut histories[direction.index()];
                 let mut notes = Vec::new();
-                let is_new = matches!(kind, AirFrame::Data { is_retry: false, .. });
+                let is_new = matches!(
+                    kind,
+                    AirFrame::Data { is_retry: false, .. } | AirFrame::Mpdu { is_retry: false, .. }
+                );
                 if let Some(packet) = packet
                     && is_new
                     && history.leave(&packet)
@@ -332,10 +335,10 @@ fn observations(
                     AirFate::Collided => notes.push("collided"),
                 }
                 if is_new || !at_host {
-                    let is_answer = matches!(kind, AirFrame::Cts | AirFrame::Ack);
-                    let direction = if is_answer { direction.opposite() } else { direction };
+                    let direction =
+                        if kind.is_response() { direction.opposite() } else { direction };
                     let (packet, comment) = (packet.unwrap_or_default(), notes.join(", "));
-                    let on_air = (!at_host).then_some(OnAir { kind, fate, reserves });
+                    let on_air = (!at_host).then_some(OnAir { kind, fate, reserves, scoreboard });
                     let is_arriving = false;
                     seen.push(Observation { at, direction, is_arriving, packet, comment, on_air });
                 }
@@ -448,6 +451,9 @@ pub fn capture(
     let mut file = open(out, scenario, view, &interfaces, &writer)?;
     let snap = view.snap.map_or(usize::MAX, |bytes| bytes as usize);
     let mut packets = 0;
+    // Packets of the current A-MSDU; number of the current A-MPDU of each direction.
+    let mut inside = Vec::new();
+    let (mut ampdus, mut last_ampdu) = (vec![0u32; on_wlan.len()], 0);
     for Observation { at, direction, is_arriving, packet, comment, on_air } in seen {
         let Some(interface_id) = interfaces.iter().position(|&known| known == direction) else {
             continue;
@@ -475,10 +481,24 @@ pub fn capture(
         let bytes = match (on_air, link.wlan) {
             (Some(on_air), Some(wlan)) => {
                 let hosts = [&link.between[0], &link.between[1]].map(|host| writer.address(host));
-                let rate = link.forward.rate;
-                let inside = on_air.carries().then(|| writer.write(&packet, usize::MAX).data);
-                let way = direction.side() as u32;
-                radiotap::write(&on_air, &scenario.wlans[wlan], rate, hosts, way, inside, snap)
+                let (way, station) = (direction.side() as u32, link.between[0].as_str());
+                if on_air.carries() {
+                    inside.push(writer.write(&packet, usize::MAX).data);
+                }
+                if let AirFrame::Mpdu { place, subframe, subframes, .. } = on_air.kind {
+                    if place == 0 && subframe == 0 {
+                        last_ampdu += 1;
+                        ampdus[direction.index()] = last_ampdu;
+                    }
+                    if subframe + 1 < subframes {
+                        continue;
+                    }
+                }
+                let about = (&scenario.wlans[wlan], station);
+                let reference = ampdus[direction.index()];
+                let bytes = radiotap::write(&on_air, about, hosts, way, &inside, reference, snap);
+                inside.clear();
+                bytes
             }
             _ => writer.write(&packet, snap),
         };

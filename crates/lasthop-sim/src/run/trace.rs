@@ -95,10 +95,14 @@ pub fn trace(
 /// opposite direction of its exchange.
 fn control(kind: AirFrame) -> Option<((&'static str, u64), bool)> {
     match kind {
-        AirFrame::Data { .. } => None,
+        AirFrame::Data { .. } | AirFrame::Aggregate { .. } | AirFrame::Mpdu { .. } => None,
         AirFrame::Rts => Some((("rts", frames::RTS), false)),
         AirFrame::Cts => Some((("cts", frames::CTS), true)),
         AirFrame::Ack => Some((("mac-ack", frames::ACK), true)),
+        AirFrame::BlockAck { is_long } => Some((("block-ack", frames::block_ack(is_long)), true)),
+        AirFrame::BlockAckRequest { .. } => {
+            Some((("block-ack-request", frames::BLOCK_ACK_REQUEST), false))
+        }
     }
 }
 

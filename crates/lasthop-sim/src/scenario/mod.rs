@@ -20,6 +20,7 @@ mod schema;
 mod services;
 mod sweep;
 mod text;
+mod wifi;
 mod wlan;
 
 pub use crate::agent::AgentKind as Agent;
@@ -41,4 +42,5 @@ pub use repetition::Repetition;
 pub use routes::Routes;
 pub use schema::{reference_markdown, schema};
 pub use services::{LinkProtocol, Service, Services, Shares};
+pub use wifi::WlanStandard;
 pub use wlan::{Wlan, WlanKeys, WlanStation, WlanStationKeys};

@@ -4,6 +4,7 @@ use super::agents::Agents;
 use super::model::{Direction, Link};
 use super::repetition::{COUNT, expand_stations};
 use super::services::LinkProtocol;
+use super::wifi::{WlanStandard, fill_in};
 use crate::agent::AgentKind;
 use lasthop_base::schema::error::{ScenarioError, suggestion};
 use lasthop_base::schema::keys::{
@@ -16,7 +17,8 @@ use lasthop_base::units::{Bytes, Decibels, Distance, Duration, Rate};
 use lasthop_link::channel::Errors;
 use lasthop_link::link::Protocol;
 use lasthop_link::queue::Discipline;
-use lasthop_wlan::dcf::{Capture, Phy, Position, Preamble, Propagation, Standard, Timing, frames};
+use lasthop_wlan::dcf::{Capture, MissedBlockAck, Position, Preamble, Propagation, Timing, frames};
+use lasthop_wlan::phy::{Band, Coding, Form, GuardInterval, PacketExtension, Width};
 use serde_json::{Map, Value};
 
 /// Numbers of attempts per frame.
@@ -25,6 +27,8 @@ const ATTEMPTS: Limits = Limits::range(1, 255);
 const WINDOW: Limits = Limits::range(0, 65_535);
 /// Slots and spaces, from 1 ns to 10 ms.
 const SPACE: Limits = Limits::range(1, 10_000_000);
+/// Times of packets in the MAC, from 1 us to 100 s.
+const LIFETIME: Limits = Limits::range(1_000, 100_000_000_000);
 
 /// Ranges of frames, from 1 m to 100 km.
 const RANGE: Limits = Limits::range(1_000, 100_000_000);
@@ -66,12 +70,49 @@ table! {
         /// Number of stations of each name with `#`, which is replaced by 1, 2, …; `##` is the
         /// number with at least two digits.
         count: Option<u32>, COUNT;
-        /// Physical layer: rates, preamble, slot, interframe spaces and contention windows.
-        standard: Standard = "802.11b";
-        /// Rate of data frames, one of the rates of the standard; default: its highest rate.
+        /// Physical layer: rates, preamble, slot, interframe spaces and contention windows. With 802.11n,
+        /// 802.11ac and 802.11ax, all frames are of the access category best effort.
+        standard: WlanStandard = "802.11b";
+        /// Rate of data frames, one of the rates of the standard; default: its highest rate. Not with
+        /// 802.11n, ac and ax, whose rate follows from the next four keys.
         rate: Option<Rate>, Limits::RATE;
-        /// Rate of MAC acknowledgments, RTS and CTS; default: the highest basic rate (1 and 2 Mbps
-        /// for 802.11b; otherwise 6, 12 and 24 Mbps) up to the rate of the data.
+        /// MCS of each spatial stream; default: the highest of the standard. This and the following
+        /// fifteen keys require 802.11n, ac or ax.
+        mcs: Option<u32>, Limits::range(0, 11);
+        /// Width of the channel; default: 20 MHz.
+        width: Option<Width>;
+        /// Guard interval between symbols; default: 800 ns.
+        guard_interval: Option<GuardInterval>;
+        /// Number of spatial streams; default: 1.
+        spatial_streams: Option<u32>, Limits::range(1, 2);
+        /// Frequency band; default: 5 GHz.
+        band: Option<Band>;
+        /// Error-correcting code, which determines the number of symbols; default: BCC.
+        coding: Option<Coding>;
+        /// Nominal packet padding of 802.11ax; default: 0 us.
+        packet_extension: Option<PacketExtension>;
+        /// Durations of PPDUs as in the standard or as in ns-3; default: standard.
+        durations: Option<Form>;
+        /// Maximum length of an A-MPDU; `"0 B"`: none, each PPDU has one MPDU. Default: 65,535 B with
+        /// 802.11n, 1,048,575 B with 802.11ac, 6,500,631 B with 802.11ax.
+        max_ampdu: Option<Bytes>, Limits::range(0, 6_500_631);
+        /// Maximum number of MPDUs in an A-MPDU; default: block_ack_window.
+        max_ampdu_mpdus: Option<u32>, Limits::range(1, 256);
+        /// Maximum length of an A-MSDU, several packets in one MPDU; default: 0 B, none. In A-MPDUs of
+        /// 802.11n, it is at most 4065 B.
+        max_amsdu: Option<Bytes>, Limits::range(0, 11_398);
+        /// Window of the block-ack agreement in MPDUs; default: 64, and 256 with 802.11ax.
+        block_ack_window: Option<u32>, Limits::range(1, 256);
+        /// Action of a sender that receives no BlockAck; default: retransmit.
+        missed_block_ack: Option<MissedBlockAck>;
+        /// Maximum number of transmissions of an MPDU; default: 10 (without A-MPDUs short_retry_limit).
+        mpdu_retry_limit: Option<u32>, ATTEMPTS;
+        /// Maximum time of a packet in the MAC after it has left the queue; default: 500 ms.
+        lifetime: Option<Duration>, LIFETIME;
+        /// Maximum time of an MPDU in the reorder buffer of its receiver; default: 100 ms.
+        reorder_timeout: Option<Duration>, LIFETIME;
+        /// Rate of MAC acknowledgments, BlockAcks, RTS and CTS; default: the highest basic rate (1 and
+        /// 2 Mbps for 802.11b; otherwise 6, 12 and 24 Mbps) up to the rate of the data.
         control_rate: Option<Rate>, Limits::RATE;
         /// The preamble of 802.11b.
         preamble: Preamble = "long";
@@ -100,12 +141,13 @@ table! {
         path_loss_exponent: Mean = "4";
         /// Crossover distance, up to which the path loss exponent is 2.
         crossover: Distance = "86 m", PLACE;
-        /// Overhead of a data frame: MAC header, LLC and SNAP, frame check sequence.
-        header: Bytes = "36 B", Limits::HEADER;
+        /// Overhead of a data frame: MAC header, LLC and SNAP, frame check sequence; default: 36 B, and
+        /// 38 B with 802.11n, ac and ax.
+        header: Option<Bytes>, Limits::HEADER;
         /// Queue of the access point and of each station: the capacity of a drop-tail queue,
-        /// including the frame being sent, where sizes include the header; or a table with a queue
-        /// discipline.
-        queue: OrShort<Discipline> = "50 packets";
+        /// including the packets being sent, where sizes include the header; or a table with a queue
+        /// discipline. Default: 50 packets, and 500 packets with 802.11n, ac and ax.
+        queue: Option<OrShort<Discipline>>;
         /// Maximum number of attempts for a frame up to rts_threshold, and for an RTS; 1: no
         /// retransmission.
         short_retry_limit: u32 = "7", ATTEMPTS;
@@ -149,6 +191,8 @@ table! {
     pub struct WlanStationKeys {
         /// Rate of data frames to and from the station.
         rate: Option<Rate>, Limits::RATE;
+        /// MCS of data frames to and from the station, with 802.11n, ac and ax.
+        mcs: Option<u32>, Limits::range(0, 11);
         /// Error process of the frames on its link.
         errors: Option<Errors>;
         /// Error process from the access point to the station.
@@ -161,6 +205,19 @@ table! {
         leaves: Option<Duration>;
         /// Time at which the station returns; default: never.
         returns: Option<Duration>;
+    }
+}
+
+impl WlanKeys {
+    /// Returns the overhead of a data frame.
+    pub fn header(&self) -> Bytes {
+        self.header.unwrap_or_default()
+    }
+
+    /// Returns the queue of the access point and of each station, which the reader has set.
+    pub fn queue(&self) -> &Discipline {
+        let Some(OrShort(queue)) = &self.queue else { unreachable!("the reader has set it") };
+        queue
     }
 }
 
@@ -221,7 +278,9 @@ impl Table for Wlan {
             let found = format!("{:?}, which is the access point", keys.access_point);
             return Err(node.key_error("stations", found, "hosts other than the access point"));
         }
-        keys.queue.0.check(&node.child_path("queue"))?;
+        Wlan::check_standard(&keys, node)?;
+        fill_in(&mut keys);
+        keys.queue().check(&node.child_path("queue"))?;
         keys.errors.resolve(&node.child_path("errors"), None)?;
         if let Some(errors) = &mut keys.downlink_errors {
             errors.resolve(&node.child_path("downlink_errors"), None)?;
@@ -244,7 +303,7 @@ impl Wlan {
         let rates = own.clone().map(|one| (format!("station.{}.rate", one.name), one.keys.rate));
         let all = [("rate".to_owned(), keys.rate), ("control_rate".to_owned(), keys.control_rate)];
         for (key, rate) in all.into_iter().chain(rates) {
-            let mut known = keys.standard.rates();
+            let mut known = self.phy().standard.rates();
             if let Some(rate) = rate
                 && !known.clone().any(|known| known == rate)
             {
@@ -264,6 +323,7 @@ impl Wlan {
             let allowed = format!("a rate up to that of the data, {}", self.rate(None));
             return Err(node.key_error("control_rate", format!("\"{rate}\""), allowed));
         }
+        self.check_aggregation(node)?;
         let Timing { cw_min, cw_max, sifs, response_timeout, .. } = self.timing();
         if response_timeout < sifs {
             let allowed = format!("at least SIFS, \"{sifs}\", after which an answer begins");
@@ -381,15 +441,10 @@ impl Wlan {
         agent.at().is_some_and(|at| self.keys.stations.0.iter().any(|station| station == at))
     }
 
-    /// Returns the physical layer.
-    pub fn phy(&self) -> Phy {
-        Phy { standard: self.keys.standard, preamble: self.keys.preamble }
-    }
-
     /// Returns durations and contention windows, with the values of the keys.
     pub fn timing(&self) -> Timing {
         let keys = &self.keys;
-        let standard = self.phy().timing();
+        let standard = self.standard_timing();
         let slot = keys.slot.unwrap_or(standard.slot);
         let sifs = keys.sifs.unwrap_or(standard.sifs);
         let known = standard.slot + standard.sifs;
@@ -410,22 +465,25 @@ impl Wlan {
         self.keys.channel.as_deref().unwrap_or(&self.name)
     }
 
-    fn own(&self, station: &str) -> Option<&WlanStationKeys> {
+    pub(super) fn own(&self, station: &str) -> Option<&WlanStationKeys> {
         let mut own = self.keys.station.iter().flatten();
         own.find(|one| one.name == station).map(|one| &one.keys)
     }
 
     /// Returns the rate of data frames, in general or of a station.
     pub fn rate(&self, station: Option<&str>) -> Rate {
+        if let Some(mode) = self.mode(station) {
+            return mode.rate();
+        }
         let own = station.and_then(|station| self.own(station)?.rate);
-        let highest = self.keys.standard.rates().last().unwrap_or_default();
+        let highest = self.phy().standard.rates().last().unwrap_or_default();
         own.or(self.keys.rate).unwrap_or(highest)
     }
 
     /// Returns the rate of control frames for data at `rate`.
     pub fn control_rate(&self, rate: Rate) -> Rate {
         let known = self.keys.control_rate.map(|control| control.min(rate));
-        known.unwrap_or(self.keys.standard.control_rate(rate))
+        known.unwrap_or(self.phy().standard.control_rate(rate))
     }
 
     /// Returns the period during which a station is out of range.
@@ -451,7 +509,7 @@ impl Wlan {
                 rate_changes: None,
                 delay: Duration::ZERO,
                 delay_changes: None,
-                queue: keys.queue.0.clone(),
+                queue: keys.queue().clone(),
                 errors: errors.clone(),
             };
             let mut agents = keys.agent.clone();
@@ -473,7 +531,7 @@ impl Wlan {
                 reverse: direction(down),
                 protocol: LinkProtocol::One(Protocol::Raw(lasthop_link::link::raw::RawKeys {})),
                 agents,
-                header: keys.header,
+                header: keys.header(),
                 mtu: Some(LARGEST_PACKET),
             }
         })
@@ -488,7 +546,8 @@ pub(super) fn check_channels(path: &str, wlans: &[Wlan]) -> Read<()> {
         let own = |wlan: &Wlan| {
             let Timing { slot, sifs, response_timeout, lowest_ack, .. } = wlan.timing();
             let times = [slot, sifs, response_timeout, lowest_ack];
-            (wlan.phy(), times, wlan.keys.control_errors)
+            let is_high = wlan.format().map(|_| wlan.keys.standard);
+            (wlan.phy(), is_high, times, wlan.keys.control_errors)
         };
         let space = |wlan: &Wlan| wlan.position(None).map(|_| wlan.propagation());
         if space(first) != space(wlan) {

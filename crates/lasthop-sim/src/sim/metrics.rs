@@ -7,7 +7,7 @@ use crate::transport::{Carries, TransportKind};
 use lasthop_base::schema::metrics::{Metric, metrics};
 use lasthop_link::link::{PacketMetrics, ReceiverMetrics, SenderMetrics};
 use lasthop_link::queue::{DisciplineMetrics, QueueMetrics};
-use lasthop_wlan::dcf::{CellMetrics, PairMetrics};
+use lasthop_wlan::dcf::{AggregationMetrics, CellMetrics, PairMetrics};
 
 metrics! {
     /// Every flow.
@@ -67,12 +67,16 @@ pub fn groups() -> [(&'static str, Vec<&'static [Metric]>); 5] {
         PacketMetrics::METRICS,
         ReceiverMetrics::METRICS,
         PairMetrics::METRICS,
+        AggregationMetrics::METRICS,
     ];
     [
         ("flow", [&[FlowMetrics::METRICS][..], &streams, App::METRICS, &datagrams].concat()),
         ("flows", vec![SharingMetrics::METRICS]),
         ("link", link.to_vec()),
-        ("wlan", vec![CellMetrics::METRICS, DisciplineMetrics::METRICS]),
+        (
+            "wlan",
+            vec![CellMetrics::METRICS, AggregationMetrics::METRICS, DisciplineMetrics::METRICS],
+        ),
         ("agent", AgentKind::METRICS.to_vec()),
     ]
 }

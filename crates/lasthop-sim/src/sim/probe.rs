@@ -10,6 +10,7 @@ use crate::transport::{End, Numbers, TransportEvent};
 use lasthop_base::packet::{Descriptor, Extension, Packet};
 use lasthop_base::units::{Duration, Instant};
 use lasthop_link::link::{CarriesFrames, Frame, FrameKind, LinkEvent, packet_within};
+use lasthop_wlan::block_ack::BlockAck;
 use lasthop_wlan::dcf::{AirFate, AirFrame};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -125,6 +126,8 @@ pub enum Event {
         end: Instant,
         /// Duration for which it reserved the medium for the frames that follow.
         reserves: Duration,
+        /// Content of a BlockAck.
+        scoreboard: Option<BlockAck>,
     },
     /// A WLAN station has sampled a backoff; its slots count from the time of the event.
     Backoff {

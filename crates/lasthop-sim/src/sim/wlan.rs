@@ -16,8 +16,8 @@ use lasthop_base::schema::metrics::ReportFor;
 use lasthop_base::units::Rate;
 use lasthop_link::queue::{DisciplineMetrics, QueueCounters};
 use lasthop_wlan::dcf::{
-    AirFate, AirFrame, CellMetrics, Medium, MediumCounters, MediumEvent, Outcome, PairCounters,
-    PairId, PairMetrics,
+    AggregationMetrics, AirFate, AirFrame, CellMetrics, Medium, MediumCounters, MediumEvent,
+    Outcome, PairCounters, PairId, PairMetrics,
 };
 
 /// The medium shared by some stations.
@@ -50,6 +50,25 @@ fn queue_counters(pair: &PairCounters) -> QueueCounters {
         frames_sent: pair.data_sent,
         bits_sent: pair.bits_sent,
         frames_lost: pair.data_sent - pair.data_received,
+    }
+}
+
+/// Returns the metrics of A-MPDUs of some pairs.
+fn aggregation_metrics(pairs: impl Iterator<Item = PairCounters>) -> AggregationMetrics {
+    let mut sum = PairCounters::default();
+    for pair in pairs {
+        sum.ppdus += pair.ppdus;
+        sum.data_sent += pair.data_sent;
+        sum.block_ack_requests += pair.block_ack_requests;
+        sum.reorder_held += pair.reorder_held;
+        sum.expired += pair.expired;
+    }
+    AggregationMetrics {
+        ppdus: sum.ppdus as f64,
+        mpdus_per_ppdu: sum.data_sent as f64 / sum.ppdus as f64,
+        block_ack_requests: sum.block_ack_requests as f64,
+        reorder_held: sum.reorder_held as f64,
+        expired: sum.expired as f64,
     }
 }
 
@@ -119,10 +138,18 @@ impl<P: Probe, X: Extension> World<P, X> {
     fn record_air(&mut self, air: AirId) {
         let Air { medium, directions, .. } = &mut self.airs[air.index()];
         while let Some(event) = medium.poll_event() {
-            let (pair, kind, start, end, fate, packet, bytes, reserves) = match event {
-                MediumEvent::Frame { pair, kind, start, end, fate, packet, bytes, reserves } => {
-                    (pair, kind, start, end, fate, packet, bytes, reserves)
-                }
+            let (pair, kind, start, end, fate, packet, bytes, reserves, scoreboard) = match event {
+                MediumEvent::Frame {
+                    pair,
+                    kind,
+                    start,
+                    end,
+                    fate,
+                    packet,
+                    bytes,
+                    reserves,
+                    scoreboard,
+                } => (pair, kind, start, end, fate, packet, bytes, reserves, scoreboard),
                 MediumEvent::Dropped { pair, packet } => {
                     let (direction, packet) = (directions[pair.index()], packet.full());
                     let dropped = Event::Dropped { direction, packet, turn: None };
@@ -139,9 +166,15 @@ impl<P: Probe, X: Extension> World<P, X> {
             };
             let direction = directions[pair.index()];
             let packet = packet.map(|packet| packet.full());
-            let on_air = Event::OnAir { direction, kind, fate, packet, end, reserves };
+            let on_air = Event::OnAir { direction, kind, fate, packet, end, reserves, scoreboard };
             self.probe.record(start, on_air);
-            let (AirFrame::Data { sequence, .. }, Some(carried)) = (kind, packet) else { continue };
+            // A frame with several packets is represented by the first.
+            let (AirFrame::Data { sequence, .. } | AirFrame::Mpdu { sequence, subframe: 0, .. }) =
+                kind
+            else {
+                continue;
+            };
+            let Some(carried) = packet else { continue };
             let listener = self.hops[carried.hop as usize].listener;
             let segment = segment_label(&self.connections, listener, &carried);
             let arrival = (fate == AirFate::Received).then_some(end);
@@ -179,6 +212,10 @@ impl<P: Probe, X: Extension> World<P, X> {
                     airtime_idle: 1.0 - success - collision - error,
                 };
                 metrics.report_for(&entity, report);
+                if pairs.iter().any(|&pair| medium.has_agreement(pair)) {
+                    let own = pairs.iter().map(|&pair| medium.pair_counters(pair));
+                    aggregation_metrics(own).report_for(&entity, report);
+                }
                 // All pairs of the access point share its queue.
                 let mut queues: Vec<_> =
                     pairs.iter().filter_map(|&pair| medium.early(pair)).collect();
@@ -209,6 +246,9 @@ impl<P: Probe, X: Extension> World<P, X> {
             airtime: (airtime / elapsed).min(1.0),
         };
         metrics.report_for(entity, report);
+        if medium.has_agreement(shared.pair) {
+            aggregation_metrics(std::iter::once(pair)).report_for(entity, report);
+        }
         if let Some(readable) = medium.readable_headers(shared.pair) {
             HeaderMetrics { headers_readable: readable as f64 }.report_for(entity, report);
         }

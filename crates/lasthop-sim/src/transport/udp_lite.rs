@@ -12,6 +12,7 @@ use lasthop_base::packet::{Descriptor, Extension};
 use lasthop_base::schema::keys::table;
 use lasthop_base::schema::metrics::{Metric, Report, metrics};
 use lasthop_base::units::{Bytes, Instant};
+use std::collections::VecDeque;
 
 table! {
     /// UDP-Lite (RFC 3828), whose checksum covers the headers: packets with a damaged payload are
@@ -49,22 +50,38 @@ impl TransportKeys for UdpLiteKeys {
 #[derive(Clone, Debug, Default)]
 pub struct UdpLite {
     udp: Udp,
-    /// Datagrams of which only damaged copies have arrived.
+    /// Number of datagrams of which only damaged copies have arrived.
     damaged: u64,
-    /// The datagram that arrived last, and whether it is counted in `damaged`. Copies of a datagram
-    /// arrive consecutively.
-    last: Option<(u64, bool)>,
+    /// The latest of these datagrams, at most [`MOST_REMEMBERED`], in the order of arrival. Between
+    /// two copies of a datagram, an A-MPDU of a WLAN may deliver others.
+    incomplete: VecDeque<u64>,
+    /// The intact datagram that arrived last.
+    last: Option<u64>,
 }
+
+/// Datagrams of which a later copy is recognized: two windows of a block-ack agreement.
+const MOST_REMEMBERED: usize = 512;
 
 impl UdpLite {
     /// Delivers the datagram in `packet` if it is the first copy of it.
     fn accept<X: Extension>(&mut self, packet: &Descriptor<X>, is_damaged: bool) {
         let number = packet.datagram_number();
-        let known = self.last.filter(|&(last, _)| last == number).map(|(_, known)| known);
-        let counts = is_damaged && known != Some(false);
-        self.damaged = self.damaged + u64::from(counts) - u64::from(known == Some(true));
-        self.last = Some((number, counts));
-        if known.is_none() {
+        let place = self.incomplete.iter().rposition(|&known| known == number);
+        let is_new = place.is_none() && self.last != Some(number);
+        if !is_damaged {
+            self.last = Some(number);
+            if let Some(place) = place {
+                self.incomplete.remove(place);
+                self.damaged -= 1;
+            }
+        } else if is_new {
+            if self.incomplete.len() == MOST_REMEMBERED {
+                self.incomplete.pop_front();
+            }
+            self.incomplete.push_back(number);
+            self.damaged += 1;
+        }
+        if is_new {
             self.udp.deliver(packet);
         }
     }

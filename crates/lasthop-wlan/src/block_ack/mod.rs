@@ -43,10 +43,34 @@ pub struct BlockAck {
 }
 
 impl BlockAck {
-    /// Returns `true` if the BlockAck acknowledges `number`. Numbers below its start are no longer wanted
-    /// by the recipient, and count as acknowledged.
+    /// Returns `true` if the BlockAck acknowledges `number`. The recipient no longer accepts numbers below the
+    /// start; they count as acknowledged.
     pub fn acknowledges(&self, number: u64) -> bool {
         let Some(bit) = number.checked_sub(self.start) else { return true };
         bit < u64::from(MAX_WINDOW) && self.bitmap[(bit / 64) as usize] >> (bit % 64) & 1 == 1
+    }
+
+    /// Records that `number` has been received. If it is not below the start plus `window`, the bitmap then
+    /// ends with it.
+    pub fn mark(&mut self, number: u64, window: u64) {
+        self.advance((number + 1).saturating_sub(window));
+        if let Some(bit) = number.checked_sub(self.start).filter(|&bit| bit < window) {
+            self.bitmap[(bit / 64) as usize] |= 1 << (bit % 64);
+        }
+    }
+
+    /// Moves the start to `start`, if it is lower.
+    pub fn advance(&mut self, start: u64) {
+        let steps = start.saturating_sub(self.start);
+        self.start += steps;
+        let (words, bits) = (steps / 64, steps % 64);
+        let old = self.bitmap;
+        let word = |place: u64| old.get(place as usize).copied().unwrap_or_default();
+        for (place, new) in (words..).zip(&mut self.bitmap) {
+            *new = match bits {
+                0 => word(place),
+                _ => word(place) >> bits | word(place + 1) << (64 - bits),
+            };
+        }
     }
 }

@@ -61,7 +61,7 @@ pub enum Fate {
     Expired,
 }
 
-/// When an MPDU is discarded.
+/// Conditions for discarding an MPDU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GiveUp {
     /// Maximum number of attempts, at least 1.
@@ -249,7 +249,7 @@ impl<P> Originator<P> {
         (self.owes_request && self.window > 1).then_some(self.start)
     }
 
-    /// Records that the recipient has answered a request, or that the originator has given it up.
+    /// Records that the recipient has answered a request, or that the originator has aborted it.
     pub fn end_request(&mut self) {
         self.owes_request = false;
     }
@@ -327,8 +327,8 @@ mod tests {
         assert_eq!((originator.start(), originator.outstanding()), (4, 0));
     }
 
-    /// Two attempts. 1 is given up while 0 was acknowledged: the window moves to 2 with a request. 3 is given
-    /// up behind the outstanding 2: the request follows when 2 is acknowledged.
+    /// Two attempts. 1 is discarded while 0 was acknowledged: the window moves to 2 with a request. 3 is discarded
+    /// behind the outstanding 2: the request follows when 2 is acknowledged.
     #[test]
     fn a_request_follows_when_the_window_passes_a_discarded_mpdu() {
         let limits = GiveUp { attempts: 2, now: Instant::ZERO };

@@ -7,13 +7,13 @@
 //!   request      nothing       window begins with it, holes below are skipped
 //! ```
 
-use super::{BlockAck, MAX_WINDOW, WORDS};
+use super::{BlockAck, MAX_WINDOW};
 use lasthop_base::units::{Duration, Instant};
 
-/// What became of a received MPDU.
+/// Result of the reception of an MPDU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Receipt {
-    /// Passed up at once.
+    /// Passed up immediately.
     Passed,
     /// Held until lower numbers have arrived.
     Held,
@@ -40,11 +40,8 @@ pub struct Recipient<P> {
     next: u64,
     /// MPDUs in the reorder buffer.
     held: u32,
-    /// Lowest number of the scoreboard.
-    start: u64,
-    /// Bit of a number: its remainder modulo the number of bits.
-    scores: [u64; WORDS],
-    /// How long an MPDU is held.
+    scoreboard: BlockAck,
+    /// Maximum time in the reorder buffer.
     timeout: Duration,
 }
 
@@ -56,8 +53,8 @@ impl<P: Clone> Recipient<P> {
         let window = window.clamp(1, MAX_WINDOW);
         let slots = (0..window.next_power_of_two()).map(|_| slot()).collect();
         let window = window.into();
-        let scores = [0; WORDS];
-        Recipient { slots, window, next: 0, held: 0, start: 0, scores, timeout }
+        let scoreboard = BlockAck::default();
+        Recipient { slots, window, next: 0, held: 0, scoreboard, timeout }
     }
 
     /// Returns B, the lowest number that is still expected.
@@ -75,24 +72,6 @@ impl<P: Clone> Recipient<P> {
         &mut self.slots[number as usize & mask]
     }
 
-    fn score(&mut self, number: u64) -> (&mut u64, u64) {
-        let bit = number % u64::from(MAX_WINDOW);
-        (&mut self.scores[(bit / 64) as usize], 1 << (bit % 64))
-    }
-
-    /// Moves the scoreboard to begin with `start`, if it is higher.
-    fn move_scoreboard(&mut self, start: u64) {
-        if start >= self.start + u64::from(MAX_WINDOW) {
-            self.scores = [0; WORDS];
-        } else {
-            for number in self.start..start {
-                let (word, bit) = self.score(number);
-                *word &= !bit;
-            }
-        }
-        self.start = self.start.max(start);
-    }
-
     /// Processes an MPDU received without errors. Calls `up` with the packets that are passed up.
     pub fn on_mpdu(
         &mut self,
@@ -101,11 +80,7 @@ impl<P: Clone> Recipient<P> {
         packets: &[P],
         mut up: impl FnMut(u64, P),
     ) -> Receipt {
-        if number >= self.start {
-            self.move_scoreboard((number + 1).saturating_sub(self.window));
-            let (word, bit) = self.score(number);
-            *word |= bit;
-        }
+        self.scoreboard.mark(number, self.window);
         if number < self.next {
             return Receipt::Duplicate;
         }
@@ -133,9 +108,10 @@ impl<P: Clone> Recipient<P> {
         Receipt::Held
     }
 
-    /// Processes a BlockAck request, which states that no number below `start` will be sent again.
+    /// Processes a BlockAck request, which states that the originator has
+    /// finished with all numbers below `start`.
     pub fn on_request(&mut self, start: u64, mut up: impl FnMut(u64, P)) {
-        self.move_scoreboard(start);
+        self.scoreboard.advance(start);
         self.move_to(start, &mut up);
         self.release(&mut up);
     }
@@ -171,13 +147,7 @@ impl<P: Clone> Recipient<P> {
 
     /// Returns the content of a BlockAck.
     pub fn block_ack(&self) -> BlockAck {
-        let (words, bits) = ((self.start / 64) as usize, self.start % 64);
-        let word = |place: usize| self.scores[(words + place) % WORDS];
-        let bitmap = std::array::from_fn(|place| match bits {
-            0 => word(place),
-            _ => word(place) >> bits | word(place + 1) << (64 - bits),
-        });
-        BlockAck { start: self.start, bitmap }
+        self.scoreboard
     }
 
     /// Returns the time at which the reorder buffer stops waiting for its lowest hole.

@@ -182,7 +182,7 @@ impl<P: Payload + Clone> Medium<P> {
         let window = station.contention_window();
         let slots = station.draw_backoff();
         if self.reports {
-            let pair = station.current.as_ref().map(|frame| PairId(frame.pair));
+            let pair = station.next_pair().map(PairId);
             let station = StationId(index);
             self.events.push_back(MediumEvent::Backoff { station, pair, from, slots, window });
         }
@@ -300,7 +300,7 @@ impl<P: Payload + Clone> Medium<P> {
 
     /// Computes the exchange of a single station that transmits from `start`.
     fn exchange(&mut self, index: u16, start: Instant) {
-        let exchange = self.begin_exchange(index);
+        let exchange = self.begin_exchange(start, index);
         let to = self.pairs[exchange.pair as usize].to;
         let is_there = self.stations[usize::from(to)].away_until(start).is_none();
         // `before`: end of the preceding frame.
@@ -352,7 +352,7 @@ impl<P: Payload + Clone> Medium<P> {
                 self.cell.nav_until = self.cell.nav_until.max(reserved);
                 reserved
             }
-            AirFrame::Data { .. } | AirFrame::Ack => reserved,
+            _ => reserved,
         };
         self.count_from(others + difs);
         self.account(start, end, Use::Error);
@@ -360,7 +360,7 @@ impl<P: Payload + Clone> Medium<P> {
         if kind.is_response() {
             self.stations[usize::from(index)].defer_until = end + eifs;
             self.cell.phase = match kind {
-                AirFrame::Ack => {
+                AirFrame::Ack | AirFrame::BlockAck { .. } => {
                     let ending = Ending::AckLost { attempt, at: end };
                     Phase::Busy { ending, at: before }
                 }
@@ -375,7 +375,7 @@ impl<P: Payload + Clone> Medium<P> {
         // Other stations may transmit from the base. A sender with a longer timeout counts its
         // slots separately.
         let over = timeout.min(self.cell.base);
-        let is_data = matches!(kind, AirFrame::Data { .. });
+        let is_data = kind.is_data();
         self.cell.phase = if is_data && is_there && self.is_header_readable(exchange) {
             Phase::Busy { ending: Ending::Damaged { attempt, at: over }, at: end }
         } else {
@@ -390,7 +390,7 @@ impl<P: Payload + Clone> Medium<P> {
         let mut busy = [Instant::NEVER, Instant::ZERO];
         for place in 0..self.cell.transmitters.len() {
             let (index, start) = self.cell.transmitters[place];
-            let exchange = self.begin_exchange(index);
+            let exchange = self.begin_exchange(start, index);
             let kind = exchange.first();
             let end = start + exchange.time(kind);
             self.pairs[exchange.pair as usize].counters.collisions += 1;
@@ -428,7 +428,7 @@ impl<P: Payload + Clone> Medium<P> {
     /// Defers a receiver of a damaged frame, which counts its slots later than the others.
     fn defer(&mut self, index: u16, until: Instant) {
         self.stations[usize::from(index)].defer_until = until;
-        if until != self.cell.base && self.stations[usize::from(index)].current.is_some() {
+        if until != self.cell.base && self.stations[usize::from(index)].is_contending() {
             // The station waits with the others, or already counts separately.
             let key = |entry: &Reverse<u64>| entry.0 as u16 == index;
             if let Some(&Reverse(entry)) = self.cell.contenders.iter().find(|entry| key(entry)) {
@@ -448,14 +448,14 @@ impl<P: Payload + Clone> Medium<P> {
         let (station, _) = self.cell.transmitters[0];
         match ending {
             Ending::Acknowledged { at } => {
-                self.pass_up(station);
+                self.pass_up(now, station);
                 self.release();
                 // Not from `base`: the sender of data after an unread CTS has no NAV.
                 let from = at + self.timing.difs();
                 self.settle(now, station, Attempt::Acknowledged, [at, from]);
             }
             Ending::AckLost { attempt, at } => {
-                self.pass_up(station);
+                self.pass_up(now, station);
                 self.cell.phase = Phase::Busy { ending: Ending::Failed { attempt }, at };
             }
             Ending::Damaged { attempt, at } => {
@@ -465,7 +465,7 @@ impl<P: Payload + Clone> Medium<P> {
             Ending::Failed { attempt } => {
                 self.release();
                 let (start, end, _) = self.cell.newest;
-                let pair = self.stations[usize::from(station)].frame().pair;
+                let pair = self.stations[usize::from(station)].attempted();
                 self.count_error(pair, end.saturating_since(start));
                 let from = self.stations[usize::from(station)].defer_until;
                 self.settle(now, station, attempt, [now, from]);

@@ -23,14 +23,18 @@ pub(super) struct FrameExchange {
     pub pair: u32,
     pub sifs: Duration,
     /// Whether an RTS precedes the data.
-    has_rts: bool,
-    data: AirFrame,
+    pub has_rts: bool,
+    /// The data frame, A-MPDU or BlockAck request.
+    pub data: AirFrame,
     /// Length of the data frame.
-    length: Bytes,
-    data_time: Duration,
-    rts_time: Duration,
+    pub length: Bytes,
+    pub data_time: Duration,
+    pub rts_time: Duration,
     /// Air time of a CTS or an acknowledgment.
-    response_time: Duration,
+    pub response_time: Duration,
+    /// The response to the data.
+    pub answer: AirFrame,
+    pub answer_time: Duration,
 }
 
 impl FrameExchange {
@@ -44,8 +48,8 @@ impl FrameExchange {
         match kind {
             AirFrame::Rts => Some(AirFrame::Cts),
             AirFrame::Cts => Some(self.data),
-            AirFrame::Data { .. } => Some(AirFrame::Ack),
-            AirFrame::Ack => None,
+            AirFrame::Ack | AirFrame::BlockAck { .. } => None,
+            _ => Some(self.answer),
         }
     }
 
@@ -53,8 +57,9 @@ impl FrameExchange {
     pub fn time(&self, kind: AirFrame) -> Duration {
         match kind {
             AirFrame::Rts => self.rts_time,
-            AirFrame::Cts | AirFrame::Ack => self.response_time,
-            AirFrame::Data { .. } => self.data_time,
+            AirFrame::Cts => self.response_time,
+            AirFrame::Ack | AirFrame::BlockAck { .. } => self.answer_time,
+            _ => self.data_time,
         }
     }
 
@@ -64,7 +69,8 @@ impl FrameExchange {
             AirFrame::Rts => frames::RTS,
             AirFrame::Cts => frames::CTS,
             AirFrame::Ack => frames::ACK,
-            AirFrame::Data { .. } => self.length.get(),
+            AirFrame::BlockAck { is_long } => frames::block_ack(is_long),
+            _ => self.length.get(),
         }
     }
 
@@ -84,15 +90,21 @@ impl FrameExchange {
     pub fn failed(&self, kind: AirFrame) -> Attempt {
         match kind {
             AirFrame::Rts | AirFrame::Cts => Attempt::NoCts,
-            AirFrame::Data { .. } | AirFrame::Ack => Attempt::NoAck { is_long: self.has_rts },
+            _ => Attempt::NoAck { is_long: self.has_rts },
         }
     }
 }
 
 impl AirFrame {
-    /// Whether the receiver of the data sends the frame.
-    pub(super) fn is_response(self) -> bool {
-        matches!(self, AirFrame::Cts | AirFrame::Ack)
+    /// Returns `true` if the receiver of the data sends the frame.
+    pub fn is_response(self) -> bool {
+        matches!(self, AirFrame::Cts | AirFrame::Ack | AirFrame::BlockAck { .. })
+    }
+
+    /// Returns `true` if the frame carries packets.
+    pub fn is_data(self) -> bool {
+        use AirFrame::{Aggregate, Data, Mpdu};
+        matches!(self, Data { .. } | Aggregate { .. } | Mpdu { .. })
     }
 }
 
@@ -100,6 +112,9 @@ impl<P: Payload + Clone> Medium<P> {
     /// Returns the exchange of the frame that a station attempts to send.
     pub(super) fn exchange_of(&mut self, index: u16) -> FrameExchange {
         let station = &self.stations[usize::from(index)];
+        if let Some(exchange) = station.exchange {
+            return exchange;
+        }
         let &Current { pair: number, ref packet, sequence, is_retry, .. } = station.frame();
         let length = station.frame_length(packet);
         let pair = &mut self.pairs[number as usize];
@@ -116,11 +131,16 @@ impl<P: Payload + Clone> Medium<P> {
             data_time: pair.known_time,
             rts_time: pair.rts,
             response_time: pair.ack,
+            answer: AirFrame::Ack,
+            answer_time: pair.ack,
         }
     }
 
     /// Starts an attempt of a station.
-    pub(super) fn begin_exchange(&mut self, index: u16) -> FrameExchange {
+    pub(super) fn begin_exchange(&mut self, now: Instant, index: u16) -> FrameExchange {
+        if self.stations[usize::from(index)].is_aggregating() {
+            return self.begin_aggregate(now, index);
+        }
         let has_failed = self.stations[usize::from(index)].frame().has_failed();
         let exchange = self.exchange_of(index);
         let counters = &mut self.pairs[exchange.pair as usize].counters;
@@ -131,6 +151,9 @@ impl<P: Payload + Clone> Medium<P> {
 
     /// Counts a transmitted frame.
     pub(super) fn count_frame(&mut self, exchange: &FrameExchange, kind: AirFrame) {
+        if self.pairs[exchange.pair as usize].session.is_some() {
+            return self.count_aggregate(exchange, kind);
+        }
         if let AirFrame::Data { .. } = kind {
             let counters = &mut self.pairs[exchange.pair as usize].counters;
             counters.data_sent += 1;
@@ -146,8 +169,11 @@ impl<P: Payload + Clone> Medium<P> {
         kind: AirFrame,
         [start, end]: [Instant; 2],
     ) -> bool {
-        let is_data = matches!(kind, AirFrame::Data { .. });
+        let is_data = kind.is_data();
         let there = &self.pairs[exchange.pair as usize];
+        if is_data && there.session.is_some() {
+            return self.is_aggregate_lost(exchange, [start, end]);
+        }
         let pair = match there.back {
             Some(back) if kind.is_response() => &self.pairs[back as usize],
             _ => there,
@@ -162,13 +188,17 @@ impl<P: Payload + Clone> Medium<P> {
         let pair = &mut self.pairs[exchange.pair as usize];
         match kind {
             AirFrame::Cts => self.stations[usize::from(pair.from)].on_cts(),
+            kind if kind.is_data() && pair.session.is_some() => self.count_received(exchange.pair),
             AirFrame::Data { .. } => pair.counters.data_received += 1,
-            AirFrame::Rts | AirFrame::Ack => {}
+            _ => {}
         }
     }
 
     /// Returns `true` if the header of the data frame, which was received with errors, is readable.
-    pub(super) fn is_header_readable(&self, exchange: &FrameExchange) -> bool {
+    pub(super) fn is_header_readable(&mut self, exchange: &FrameExchange) -> bool {
+        if self.pairs[exchange.pair as usize].session.is_some() {
+            return self.is_any_header_readable(exchange);
+        }
         let channel = self.pairs[exchange.pair as usize].channel;
         self.channels[channel as usize].is_header_readable()
     }
@@ -185,6 +215,14 @@ impl<P: Payload + Clone> Medium<P> {
             return;
         }
         let pair = PairId(exchange.pair);
+        let mut scoreboard = None;
+        if self.pairs[pair.index()].session.is_some() {
+            if kind.is_data() {
+                return self.show_aggregate(exchange, [start, end], fate);
+            }
+            scoreboard = matches!(kind, AirFrame::BlockAck { .. })
+                .then(|| self.answered_scoreboard(exchange));
+        }
         let packet = matches!(kind, AirFrame::Data { .. }).then(|| {
             let from = self.pairs[pair.index()].from;
             self.stations[usize::from(from)].frame().packet.clone()
@@ -199,11 +237,15 @@ impl<P: Payload + Clone> Medium<P> {
             packet,
             bytes,
             reserves,
+            scoreboard,
         });
     }
 
     /// Delivers the packet of the data frame that a station has sent, unless it is a duplicate.
-    pub(super) fn pass_up(&mut self, station: u16) {
+    pub(super) fn pass_up(&mut self, now: Instant, station: u16) {
+        if let Some(exchange) = self.stations[usize::from(station)].exchange {
+            return self.receive_aggregate(now, &exchange);
+        }
         let frame = self.stations[usize::from(station)].frame();
         let pair = &mut self.pairs[frame.pair as usize];
         if frame.is_retry && pair.last_received == Some(frame.sequence) {
@@ -220,6 +262,9 @@ impl<P: Payload + Clone> Medium<P> {
     /// unless the receiver already has the frame.
     #[cold]
     pub(super) fn pass_up_damaged(&mut self, station: u16) {
+        if let Some(exchange) = self.stations[usize::from(station)].exchange {
+            return self.receive_damaged(&exchange);
+        }
         let frame = self.stations[usize::from(station)].frame();
         self.pairs[frame.pair as usize].counters.headers_readable += 1;
         if self.pairs[frame.pair as usize].last_received != Some(frame.sequence) {
@@ -238,6 +283,9 @@ impl<P: Payload + Clone> Medium<P> {
         until: Instant,
         time: Duration,
     ) -> Option<Duration> {
+        if self.stations[usize::from(index)].exchange.is_some() {
+            return self.conclude_aggregate(index, attempt, until, time);
+        }
         let station = &mut self.stations[usize::from(index)];
         let frame = station.frame();
         let pair = frame.pair;
@@ -274,6 +322,6 @@ impl<P: Payload + Clone> Medium<P> {
     /// Dequeues the next frame of a station unless its last one is to be retransmitted. Returns
     /// `false` if the station has no frame.
     pub(super) fn has_frame(&mut self, now: Instant, index: u16) -> bool {
-        self.stations[usize::from(index)].current.is_some() || self.take_next(now, index)
+        self.stations[usize::from(index)].is_contending() || self.take_next(now, index)
     }
 }

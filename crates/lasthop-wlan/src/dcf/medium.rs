@@ -16,6 +16,7 @@ use super::posts::Spread;
 use super::report::{
     Delivery, MediumCounters, MediumEvent, Outcome, PairCounters, PairId, StationId,
 };
+use super::session::Session;
 use super::station::{MacParameters, Station, StationCounters, Waiting};
 use lasthop_base::packet::Payload;
 use lasthop_base::rng::Stream;
@@ -26,7 +27,7 @@ use std::collections::VecDeque;
 
 /// A transmitter and a receiver.
 #[derive(Clone, Debug)]
-pub(super) struct Pair {
+pub(super) struct Pair<P> {
     pub(super) from: u16,
     pub(super) to: u16,
     /// The pair of the opposite direction.
@@ -43,6 +44,8 @@ pub(super) struct Pair {
     /// Sequence number of the last data frame received.
     pub(super) last_received: Option<u64>,
     pub(super) counters: PairCounters,
+    /// State of the block-ack agreement, if any.
+    pub(super) session: Option<Box<Session<P>>>,
 }
 
 /// Use of a busy period.
@@ -61,7 +64,7 @@ pub struct Medium<P: Payload> {
     /// Whether noise and the two-state processes also affect RTS, CTS and acknowledgments.
     pub(super) control_errors: bool,
     pub(super) stations: Vec<Station<P>>,
-    pub(super) pairs: Vec<Pair>,
+    pub(super) pairs: Vec<Pair<P>>,
     pub(super) channels: Vec<Channel>,
     /// Channel access of stations without positions.
     pub(super) cell: Cell,
@@ -73,6 +76,8 @@ pub struct Medium<P: Payload> {
     pub(super) counters: MediumCounters,
     /// Channel access of stations with positions; `cell` is then unused.
     pub(super) spread: Option<Box<Spread>>,
+    /// Time not after the first release of a reorder buffer.
+    pub(super) reorder_at: Instant,
 }
 
 impl<P: Payload + Clone> Medium<P> {
@@ -95,6 +100,7 @@ impl<P: Payload + Clone> Medium<P> {
             outcomes: VecDeque::new(),
             counters: MediumCounters::default(),
             spread: None,
+            reorder_at: Instant::NEVER,
         }
     }
 
@@ -154,7 +160,7 @@ impl<P: Payload + Clone> Medium<P> {
         channel: u32,
     ) -> PairId {
         let index = self.pairs.len() as u32;
-        let is_back = |pair: &Pair| pair.from == to.0 && pair.to == from.0;
+        let is_back = |pair: &Pair<P>| pair.from == to.0 && pair.to == from.0;
         let back = self.pairs.iter().position(is_back).map(|back| back as u32);
         if let Some(back) = back {
             self.pairs[back as usize].back = Some(index);
@@ -171,6 +177,7 @@ impl<P: Payload + Clone> Medium<P> {
             known_time: self.phy.airtime(Bytes::default(), rate),
             last_received: None,
             counters: PairCounters::default(),
+            session: None,
         });
         PairId(index)
     }
@@ -203,7 +210,7 @@ impl<P: Payload + Clone> Medium<P> {
             self.pairs[pair.index()].counters.drops += 1;
             return false;
         }
-        if self.stations[usize::from(from)].current.is_none() && self.take_next(now, from) {
+        if !self.stations[usize::from(from)].is_contending() && self.take_next(now, from) {
             self.begin_access(now, from);
         }
         true
@@ -212,6 +219,9 @@ impl<P: Payload + Clone> Medium<P> {
     /// Dequeues the next frame of a station that has none; returns `false` if the queue is empty or
     /// dropped all its packets.
     pub(super) fn take_next(&mut self, now: Instant, index: u16) -> bool {
+        if self.stations[usize::from(index)].is_aggregating() {
+            return self.take_turn(now, index);
+        }
         let is_there = self.stations[usize::from(index)].take_next(now);
         self.count_dropped(index);
         is_there
@@ -219,7 +229,7 @@ impl<P: Payload + Clone> Medium<P> {
 
     /// Counts the packets that the queue of a station dropped during the last call, excluding the
     /// packet passed to it.
-    fn count_dropped(&mut self, index: u16) {
+    pub(super) fn count_dropped(&mut self, index: u16) {
         for &Waiting { pair, ref packet } in self.stations[usize::from(index)].dropped() {
             self.pairs[pair as usize].counters.drops += 1;
             if self.reports {
@@ -245,8 +255,14 @@ impl<P: Payload + Clone> Medium<P> {
         }
     }
 
-    /// Returns the next deadline: the end of a backoff or the result of an exchange.
+    /// Returns the next deadline: the end of a backoff, the result of an exchange, or the release of a
+    /// reorder buffer.
     pub fn next_timeout(&self) -> Instant {
+        self.next_access().min(self.reorder_at)
+    }
+
+    /// Returns the next deadline of channel access.
+    fn next_access(&self) -> Instant {
         if let Some(spread) = &self.spread {
             return spread.next_timeout();
         }
@@ -255,7 +271,10 @@ impl<P: Payload + Clone> Medium<P> {
 
     /// Processes the deadline if it is due.
     pub fn handle_timeout(&mut self, now: Instant) {
-        if self.next_timeout() > now {
+        if self.reorder_at <= now {
+            self.release_held(now);
+        }
+        if self.next_access() > now {
             return;
         }
         if self.spread.is_some() {
@@ -303,6 +322,11 @@ impl<P: Payload + Clone> Medium<P> {
         let Pair { channel, counters, .. } = &self.pairs[pair.index()];
         self.channels[*channel as usize].readable_headers()?;
         Some(counters.headers_readable)
+    }
+
+    /// Returns `true` if a pair has a block-ack agreement.
+    pub fn has_agreement(&self, pair: PairId) -> bool {
+        self.pairs[pair.index()].session.is_some()
     }
 
     /// Returns the counters of a pair.

@@ -4,9 +4,11 @@
 //! - [`station`]: the state of a station between attempts.
 //! - [`medium`]: the state machine; `exchange`, the frame exchange of an attempt, and its two
 //!   schedulers: `cell`, stations in range of each other, and `spread`, stations with positions.
+//! - `session`: a direction with a block-ack agreement; `aggregate`, its attempts.
 //! - [`space`]: positions and propagation.
 //! - [`frames`]: lengths and byte form of frames.
 
+mod aggregate;
 mod airtime;
 mod cell;
 mod exchange;
@@ -15,6 +17,7 @@ pub mod medium;
 pub mod phy;
 mod posts;
 mod report;
+mod session;
 pub mod space;
 mod spread;
 pub mod station;
@@ -22,8 +25,9 @@ pub mod station;
 pub use medium::Medium;
 pub use phy::{Phy, Preamble, Standard, Timing};
 pub use report::{
-    AirFate, AirFrame, CellMetrics, Delivery, MediumCounters, MediumEvent, Outcome, PairCounters,
-    PairId, PairMetrics, StationId,
+    AggregationMetrics, AirFate, AirFrame, CellMetrics, Delivery, MediumCounters, MediumEvent,
+    Outcome, PairCounters, PairId, PairMetrics, StationId,
 };
+pub use session::{Aggregation, MissedBlockAck};
 pub use space::{Capture, Position, Propagation};
 pub use station::{MacParameters, StationCounters, Waiting};

@@ -150,6 +150,7 @@ impl Phy {
             cw_min,
             cw_max: 1023,
             response_timeout: sifs + slot + rx_start,
+            aifsn: 2,
             lowest_ack: self.airtime(Bytes::new(frames::ACK), lowest),
         }
     }
@@ -169,14 +170,16 @@ pub struct Timing {
     /// Time from the end of a frame after which its sender no longer expects a response to begin:
     /// ACKTimeout and CTSTimeout.
     pub response_timeout: Duration,
+    /// Slots of the idle time before slots count, after SIFS: 2 for the DCF, AIFSN for EDCA.
+    pub aifsn: u32,
     /// Air time of a MAC acknowledgment at the lowest basic rate, which is part of EIFS.
     pub lowest_ack: Duration,
 }
 
 impl Timing {
-    /// Returns DIFS: the idle time of the medium before slots count.
+    /// Returns DIFS, or the AIFS of EDCA: the idle time of the medium before slots count.
     pub fn difs(&self) -> Duration {
-        self.sifs + self.slot * 2
+        self.sifs + self.slot * u64::from(self.aifsn)
     }
 
     /// Returns EIFS: the idle time before slots count after a frame that could not be read.

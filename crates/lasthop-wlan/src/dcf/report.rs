@@ -1,6 +1,7 @@
 //! Output of a medium: identifiers, deliveries, outcomes, counters and events.
 
 use super::medium::Use;
+use crate::block_ack::BlockAck;
 use lasthop_base::packet::DeliveryReport;
 use lasthop_base::schema::metrics::metrics;
 use lasthop_base::units::{Duration, Instant};
@@ -66,6 +67,14 @@ pub struct PairCounters {
     pub acknowledged: u64,
     /// Frames discarded after a retry limit.
     pub abandoned: u64,
+    /// MPDUs, or packets without a number, discarded at the end of their lifetime.
+    pub expired: u64,
+    /// PPDUs with data sent, in directions with a block-ack agreement.
+    pub ppdus: u64,
+    /// BlockAck requests sent.
+    pub block_ack_requests: u64,
+    /// MPDUs that waited in the reorder buffer for lower numbers.
+    pub reorder_held: u64,
     /// Frames received more than once.
     pub duplicates: u64,
     /// Time during which the medium was busy with successful exchanges of this pair.
@@ -93,6 +102,22 @@ metrics! {
         duplicates: "Duplicates", Count, Lower, Sum;
         /// Fraction of the run that the medium was busy with exchanges of this direction.
         airtime: "Airtime", Fraction, Neither, Sum;
+    }
+}
+
+metrics! {
+    /// A-MPDUs and block acknowledgment of 802.11n, ac and ax.
+    pub struct AggregationMetrics {
+        /// PPDUs with data sent.
+        ppdus: "PPDUs", Count, Neither, Sum;
+        /// Mean number of MPDUs in a PPDU.
+        mpdus_per_ppdu: "MPDUs per PPDU", Count, Higher, Mean;
+        /// BlockAck requests sent.
+        block_ack_requests: "BlockAck requests", Count, Lower, Sum;
+        /// MPDUs that waited in a reorder buffer for MPDUs sent before them.
+        reorder_held: "Reorder held", Count, Lower, Sum;
+        /// MPDUs and packets discarded at the end of their lifetime.
+        expired: "Expired", Count, Lower, Sum;
     }
 }
 
@@ -166,6 +191,8 @@ pub enum MediumEvent<P> {
         /// Duration field: the time that the frame reserves for subsequent frames, and the NAV of
         /// all stations that read it.
         reserves: Duration,
+        /// Content of a BlockAck.
+        scoreboard: Option<BlockAck>,
     },
     /// The queue of a station has dropped a waiting packet.
     Dropped {
@@ -217,6 +244,36 @@ pub enum AirFrame {
     Cts,
     /// An acknowledgment, against the pair's direction.
     Ack,
+    /// An A-MPDU. The observer sees its MPDUs instead.
+    Aggregate {
+        /// Number of MPDUs.
+        mpdus: u16,
+    },
+    /// A packet in an MPDU of a direction with a block-ack agreement, as the observer sees it.
+    Mpdu {
+        /// Sequence number in this direction, not reduced modulo 4096.
+        sequence: u64,
+        /// Whether the MPDU is a retransmission.
+        is_retry: bool,
+        /// Place in the PPDU, from 0.
+        place: u16,
+        /// Number of MPDUs in the PPDU.
+        mpdus: u16,
+        /// Place of the packet in the A-MSDU, from 0.
+        subframe: u16,
+        /// Number of packets in the A-MSDU; 1: no A-MSDU.
+        subframes: u16,
+    },
+    /// A BlockAck request.
+    BlockAckRequest {
+        /// Lowest sequence number that the sender has not finished.
+        start: u64,
+    },
+    /// A compressed BlockAck, against the pair's direction.
+    BlockAck {
+        /// Whether its bitmap has 256 instead of 64 bits.
+        is_long: bool,
+    },
 }
 
 /// Outcome of a transmitted frame.

@@ -125,11 +125,11 @@ impl<P: Payload + Clone> Medium<P> {
         }
         let from = post.counts_from(&self.timing, station.defer_until);
         if let Some((slots, window)) = post.unreported.take() {
-            let pair = station.current.as_ref().map(|frame| PairId(frame.pair));
+            let pair = station.next_pair().map(PairId);
             let station = StationId(index);
             self.events.push_back(MediumEvent::Backoff { station, pair, from, slots, window });
         }
-        if station.current.is_none() {
+        if !station.is_contending() {
             return;
         }
         let at = from + self.timing.slot * u64::from(post.slots);
@@ -148,7 +148,7 @@ impl<P: Payload + Clone> Medium<P> {
             self.plan(spread, index);
             return;
         }
-        let exchange = self.begin_exchange(index);
+        let exchange = self.begin_exchange(now, index);
         let post = &mut spread.posts[usize::from(index)];
         post.initiated = Some(Initiated { exchange, start: now, end: now, cause: Use::Error });
         spread.airtime.open(now);
@@ -300,7 +300,7 @@ impl<P: Payload + Clone> Medium<P> {
         } else if !spread.posts[usize::from(to)].lock.is_some_and(is_clean) {
             AirFate::Collided
         } else if self.is_frame_lost(&exchange, kind, [start, end]) {
-            if matches!(kind, AirFrame::Data { .. }) && self.is_header_readable(&exchange) {
+            if kind.is_data() && self.is_header_readable(&exchange) {
                 self.pass_up_damaged(from);
             }
             AirFate::Damaged
@@ -325,9 +325,9 @@ impl<P: Payload + Clone> Medium<P> {
         }
         self.on_frame_read(&exchange, kind);
         match kind {
-            AirFrame::Data { .. } => self.pass_up(self.pairs[exchange.pair as usize].from),
-            AirFrame::Ack => self.succeed(spread, station, now),
+            AirFrame::Ack | AirFrame::BlockAck { .. } => self.succeed(spread, station, now),
             AirFrame::Rts | AirFrame::Cts => {}
+            _ => self.pass_up(now, self.pairs[exchange.pair as usize].from),
         }
         if let Some(kind) = exchange.next(kind) {
             let post = &mut spread.posts[usize::from(station)];

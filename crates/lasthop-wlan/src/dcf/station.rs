@@ -22,6 +22,7 @@
 //! Source: IEEE Std 802.11-2012, 9.3.3 (random backoff), 9.3.4.3 (backoff procedure), 9.3.4.4 (recovery,
 //! retry limits), 9.3.2.10 (duplicates).
 
+use super::exchange::FrameExchange;
 use lasthop_base::packet::Payload;
 use lasthop_base::rng::Stream;
 use lasthop_base::units::{Bytes, Duration, Instant, Rate};
@@ -154,6 +155,15 @@ pub(super) struct Station<P: Payload> {
     pub parameters: MacParameters,
     queue: Queue<Waiting<P>>,
     pub current: Option<Current<P>>,
+    /// Directions with a block-ack agreement: none, or all of the station.
+    pub directions: Vec<u32>,
+    /// The direction with a block-ack agreement that the station serves next.
+    pub turn: Option<u32>,
+    /// The current attempt of a direction with a block-ack agreement.
+    pub exchange: Option<FrameExchange>,
+    /// Packets of such directions that have no number, and all packets in the MAC with their bytes.
+    pub waiting: u32,
+    in_mac: [u64; 2],
     /// Contention window of the next backoff.
     cw: u32,
     /// SSRC and SLRC.
@@ -185,6 +195,11 @@ impl<P: Payload> Station<P> {
             parameters,
             queue,
             current: None,
+            directions: Vec::new(),
+            turn: None,
+            exchange: None,
+            waiting: 0,
+            in_mac: [0, 0],
             cw: parameters.cw_min,
             short_retries: 0,
             long_retries: 0,
@@ -218,6 +233,55 @@ impl<P: Payload> Station<P> {
         frame
     }
 
+    /// Returns `true` if the directions of the station have block-ack agreements.
+    pub fn is_aggregating(&self) -> bool {
+        !self.directions.is_empty()
+    }
+
+    /// Returns `true` if the station has something to send.
+    pub fn is_contending(&self) -> bool {
+        self.current.is_some() || self.turn.is_some()
+    }
+
+    /// Returns the direction of what the station sends next, if any.
+    pub fn next_pair(&self) -> Option<u32> {
+        self.turn.or_else(|| self.current.as_ref().map(|frame| frame.pair))
+    }
+
+    /// Returns the direction of the attempt.
+    pub fn attempted(&self) -> u32 {
+        self.turn.unwrap_or_else(|| self.frame().pair)
+    }
+
+    /// Takes a packet with its direction from the queue into the MAC.
+    pub fn pull(&mut self, now: Instant) -> Option<(u32, P)> {
+        let next = self.queue.dequeue(now);
+        self.counters.drops += self.queue.dropped().len() as u64;
+        let Waiting { pair, packet } = next?;
+        self.waiting += 1;
+        let bytes = self.frame_length(&packet).get();
+        self.in_mac = [self.in_mac[0] + 1, self.in_mac[1] + bytes];
+        Some((pair, packet))
+    }
+
+    /// Records that a packet of `bytes` has left the MAC. `was_waiting`: it had no number.
+    pub fn leave_mac(&mut self, bytes: u64, was_waiting: bool) {
+        self.waiting -= u32::from(was_waiting);
+        let bytes = bytes + self.parameters.header.get();
+        self.in_mac = [self.in_mac[0] - 1, self.in_mac[1] - bytes];
+    }
+
+    /// Resets the contention window after a success, and doubles it after a failure.
+    pub fn update_window(&mut self, is_success: bool) {
+        let MacParameters { short_retry_limit, cw_min, cw_max, .. } = self.parameters;
+        self.short_retries += 1;
+        if is_success || self.short_retries >= short_retry_limit {
+            (self.short_retries, self.cw) = (0, cw_min);
+        } else {
+            self.cw = self.cw.saturating_mul(2).saturating_add(1).min(cw_max);
+        }
+    }
+
     /// Returns the length of the frame of `packet`.
     pub fn frame_length(&self, packet: &P) -> Bytes {
         Bytes::new(u64::from(packet.wire_bytes()) + self.parameters.header.get())
@@ -233,6 +297,10 @@ impl<P: Payload> Station<P> {
             None => (0, self.held_until),
         };
         let frames = u64::from(is_held) + u64::from(self.current.is_some());
+        let [packets, bytes] = self.in_mac;
+        if packets > 0 {
+            return Transmitter::standing_in(self.parameters.rate, packets, bytes, Instant::NEVER);
+        }
         Transmitter::standing_in(self.parameters.rate, frames, held + current, until)
     }
 
@@ -244,7 +312,7 @@ impl<P: Payload> Station<P> {
     /// Returns the number of packets in the queue, including the frame being sent.
     pub fn length(&self, now: Instant) -> u64 {
         let inside = u64::from(now < self.held_until) + u64::from(self.current.is_some());
-        self.queue.len() as u64 + inside
+        self.queue.len() as u64 + inside + self.in_mac[0]
     }
 
     /// Appends a packet to the queue; returns `false` if the queue is full.

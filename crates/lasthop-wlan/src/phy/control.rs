@@ -36,9 +36,9 @@ impl ControlFrame {
             ControlFrame::Rts => frames::RTS,
             ControlFrame::Cts => frames::CTS,
             ControlFrame::Ack => frames::ACK,
-            ControlFrame::BlockAck64 => 32,
-            ControlFrame::BlockAck256 => 56,
-            ControlFrame::BlockAckRequest => 24,
+            ControlFrame::BlockAck64 => frames::block_ack(false),
+            ControlFrame::BlockAck256 => frames::block_ack(true),
+            ControlFrame::BlockAckRequest => frames::BLOCK_ACK_REQUEST,
             ControlFrame::CfEnd => 20,
         })
     }

@@ -54,5 +54,6 @@ mod stacks;
 mod tcp_edges;
 mod tcp_spurious;
 mod theory;
+mod wifi;
 mod wired_loss;
 mod wlan;

@@ -18,6 +18,9 @@ def saturated_wlan(network: Network) -> Iterator[Prediction]:
         channels = [other["channel"] for other in wlans.values()]
         if not wlan["has_standard_times"] or channels.count(wlan["channel"]) > 1:
             continue
+        if "mcs" in wlan:
+            # The model has one packet per frame.
+            continue
         if "x" in wlan:
             # Not all need hear each other, and the stronger of two that collide may be read.
             continue

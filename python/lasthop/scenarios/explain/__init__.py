@@ -124,16 +124,41 @@ def _wlan(name: str, wlan: Table) -> list[str]:
     threshold = wlan.get("rts_threshold")
     rts = "no RTS" if threshold is None else f"RTS before frames above {size_text(threshold)}"
     difs, eifs = time_text(wlan["difs"]), time_text(wlan["eifs"])
+    space = "AIFS" if "mcs" in wlan else "DIFS"
     return [
         f"WLAN {name}: {wlan['standard']} on channel {wlan['channel']}, {point} and "
         f"{count_text(len(stations), 'station')}",
         *picture,
         f"  data at {rate_text(wlan['rate'])}, control frames at {rate_text(wlan['control_rate'])}",
-        f"  slots of {time_text(wlan['slot'])}, SIFS {time_text(wlan['sifs'])}, DIFS {difs}, "
+        *_aggregation(wlan),
+        f"  slots of {time_text(wlan['slot'])}, SIFS {time_text(wlan['sifs'])}, {space} {difs}, "
         f"EIFS {eifs}, "
         f"contention windows {wlan['cw_min']} to {wlan['cw_max']}",
         f"  at most {count_text(wlan['short_retry_limit'], 'attempt')} per short frame, "
         f"{wlan['long_retry_limit']} per long frame; {rts}",
+    ]
+
+
+def _aggregation(wlan: Table) -> list[str]:
+    """Returns the mode of the data and the limits of A-MPDUs of 802.11n, ac and ax."""
+    if "mcs" not in wlan:
+        return []
+    streams = count_text(wlan["spatial_streams"], "spatial stream")
+    limits = "no A-MPDUs"
+    if wlan["max_ampdu"] > 0:
+        limits = (
+            f"A-MPDUs up to {size_text(wlan['max_ampdu'])} and "
+            f"{count_text(wlan['max_ampdu_mpdus'], 'MPDU')}, "
+            f"block-ack window {wlan['block_ack_window']}"
+        )
+    if wlan["max_amsdu"] > 0:
+        limits += f", A-MSDUs up to {size_text(wlan['max_amsdu'])}"
+    return [
+        f"  MCS {wlan['mcs']}, {streams}, {wlan['width']}, guard interval "
+        f"{wlan['guard_interval']}, at {wlan['band']}",
+        f"  {limits}",
+        f"  at most {count_text(wlan['mpdu_retry_limit'], 'transmission')} per MPDU, lifetime "
+        f"{time_text(wlan['lifetime'])}",
     ]
 
 

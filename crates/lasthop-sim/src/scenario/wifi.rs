@@ -1,0 +1,297 @@
+//! Keys of 802.11n, ac and ax in a WLAN: their defaults, checks and conversion.
+
+use super::wlan::{Wlan, WlanKeys};
+use lasthop_base::schema::error::ScenarioError;
+use lasthop_base::schema::keys::{Node, Read, choice};
+use lasthop_base::schema::quantity::QueueLimit;
+use lasthop_base::schema::shorthand::{OrShort, Shorthand};
+use lasthop_base::units::{Bytes, Duration, Rate};
+use lasthop_link::queue::Discipline;
+use lasthop_wlan::dcf::{Aggregation, MissedBlockAck, Phy, Preamble, Standard, Timing, frames};
+use lasthop_wlan::phy::{
+    Band, Coding, Form, Format, GuardInterval, Mode, PacketExtension, PpduTiming, Width,
+    response_rate,
+};
+
+choice! {
+    /// A standard of wireless LANs.
+    pub enum WlanStandard {
+        /// High Rate DSSS at 2.4 GHz: 1, 2, 5.5 and 11 Mbps.
+        B = "802.11b",
+        /// OFDM at 5 GHz: 6 to 54 Mbps.
+        A = "802.11a",
+        /// OFDM at 2.4 GHz, without stations of 802.11b: 6 to 54 Mbps.
+        G = "802.11g",
+        /// High throughput (HT), Wi-Fi 4: A-MPDUs and Block Ack; 6.5 to 300 Mbps.
+        N = "802.11n",
+        /// Very high throughput (VHT), Wi-Fi 5: up to 866.7 Mbps.
+        Ac = "802.11ac",
+        /// High efficiency (HE), Wi-Fi 6: up to 1201 Mbps.
+        Ax = "802.11ax",
+    }
+}
+
+/// AIFSN of the access category best effort.
+const BEST_EFFORT_AIFSN: u32 = 3;
+
+/// Largest A-MPDU of a format (802.11-2020, 9.4.2.55.3 and 9.4.2.157.2; 802.11ax-2021, 9.4.2.248.2).
+const fn largest_ampdu(format: Format) -> Bytes {
+    Bytes::new(match format {
+        Format::Ht => 65_535,
+        Format::Vht => 1_048_575,
+        Format::He => 6_500_631,
+    })
+}
+
+/// Largest A-MSDU of a format (802.11-2020, table 9-19): of VHT and HE by their largest MPDU.
+const fn largest_amsdu(format: Format) -> Bytes {
+    Bytes::new(match format {
+        Format::Ht => 7_935,
+        Format::Vht | Format::He => 11_398,
+    })
+}
+
+/// Largest A-MSDU in an A-MPDU of HT, whose MPDUs have at most 4,095 B with QoS header and FCS.
+const LARGEST_HT_AMSDU: Bytes = Bytes::new(4_095 - frames::QOS_HEADER - frames::FCS);
+
+/// Largest window of a block-ack agreement.
+const fn largest_window(format: Format) -> u32 {
+    match format {
+        Format::He => 256,
+        Format::Ht | Format::Vht => 64,
+    }
+}
+
+impl WlanStandard {
+    /// Returns the standard without MCS: 802.11b, a or g.
+    pub const fn plain(self) -> Option<Standard> {
+        match self {
+            WlanStandard::B => Some(Standard::B),
+            WlanStandard::A => Some(Standard::A),
+            WlanStandard::G => Some(Standard::G),
+            WlanStandard::N | WlanStandard::Ac | WlanStandard::Ax => None,
+        }
+    }
+
+    /// Returns the format of PPDUs of 802.11n, ac and ax.
+    pub const fn format(self) -> Option<Format> {
+        match self {
+            WlanStandard::N => Some(Format::Ht),
+            WlanStandard::Ac => Some(Format::Vht),
+            WlanStandard::Ax => Some(Format::He),
+            WlanStandard::B | WlanStandard::A | WlanStandard::G => None,
+        }
+    }
+}
+
+/// Returns a drop-tail queue of `count` packets.
+fn packets(count: u32) -> OrShort<Discipline> {
+    OrShort(Discipline::from_short(QueueLimit::Packets(count)))
+}
+
+/// Sets the keys that are missing to their defaults, which depend on the standard; without A-MPDUs, the
+/// window is one MPDU.
+pub(super) fn fill_in(keys: &mut WlanKeys) {
+    let Some(format) = keys.standard.format() else {
+        keys.header.get_or_insert(Bytes::new(36));
+        keys.queue.get_or_insert_with(|| packets(50));
+        return;
+    };
+    keys.header.get_or_insert(Bytes::new(38));
+    keys.queue.get_or_insert_with(|| packets(500));
+    let width = *keys.width.get_or_insert(Width::Mhz20);
+    keys.guard_interval.get_or_insert(GuardInterval::Ns800);
+    keys.spatial_streams.get_or_insert(1);
+    keys.mcs.get_or_insert(match (format, width) {
+        (Format::Vht, Width::Mhz20) => 8,
+        _ => format.max_mcs().into(),
+    });
+    keys.band.get_or_insert(Band::Ghz5);
+    keys.coding.get_or_insert(Coding::Bcc);
+    keys.packet_extension.get_or_insert(PacketExtension::Us0);
+    keys.durations.get_or_insert(Form::Standard);
+    let max_ampdu = *keys.max_ampdu.get_or_insert(largest_ampdu(format));
+    let has_ampdus = max_ampdu > Bytes::default();
+    let most = if has_ampdus { largest_window(format) } else { 1 };
+    let window = *keys.block_ack_window.get_or_insert(most);
+    keys.max_ampdu_mpdus.get_or_insert(window);
+    keys.max_amsdu.get_or_insert(Bytes::default());
+    keys.missed_block_ack.get_or_insert(MissedBlockAck::Retransmit);
+    keys.mpdu_retry_limit.get_or_insert(if has_ampdus { 10 } else { keys.short_retry_limit });
+    keys.lifetime.get_or_insert(Duration::from_nanos(500_000_000));
+    keys.reorder_timeout.get_or_insert(Duration::from_nanos(100_000_000));
+}
+
+impl Wlan {
+    /// Returns the format of PPDUs of 802.11n, ac and ax.
+    pub fn format(&self) -> Option<Format> {
+        self.keys.standard.format()
+    }
+
+    /// Checks the keys that belong to one group of standards. Called before defaults are set.
+    pub(super) fn check_standard(keys: &WlanKeys, node: &Node<'_>) -> Read<()> {
+        let mut own = keys.station.iter().flatten();
+        if keys.standard.format().is_some() {
+            let allowed = format!("no rate with {}; use the key mcs", keys.standard.word());
+            if let Some(rate) = keys.rate {
+                return Err(node.key_error("rate", format!("\"{rate}\""), allowed));
+            }
+            if let Some(one) = own.find(|one| one.keys.rate.is_some()) {
+                let path = format!("{}.station.{}.rate", node.path, one.name);
+                return Err(ScenarioError::new(path, "a rate", allowed));
+            }
+            return Ok(());
+        }
+        let set = [
+            ("mcs", keys.mcs.is_some()),
+            ("width", keys.width.is_some()),
+            ("guard_interval", keys.guard_interval.is_some()),
+            ("spatial_streams", keys.spatial_streams.is_some()),
+            ("band", keys.band.is_some()),
+            ("coding", keys.coding.is_some()),
+            ("packet_extension", keys.packet_extension.is_some()),
+            ("durations", keys.durations.is_some()),
+            ("max_ampdu", keys.max_ampdu.is_some()),
+            ("max_ampdu_mpdus", keys.max_ampdu_mpdus.is_some()),
+            ("max_amsdu", keys.max_amsdu.is_some()),
+            ("block_ack_window", keys.block_ack_window.is_some()),
+            ("missed_block_ack", keys.missed_block_ack.is_some()),
+            ("mpdu_retry_limit", keys.mpdu_retry_limit.is_some()),
+            ("lifetime", keys.lifetime.is_some()),
+            ("reorder_timeout", keys.reorder_timeout.is_some()),
+        ];
+        let found = format!("a value with {}", keys.standard.word());
+        let allowed = "no such key, or the standard \"802.11n\", \"802.11ac\" or \"802.11ax\"";
+        if let Some((key, _)) = set.into_iter().find(|(_, is_set)| *is_set) {
+            return Err(node.key_error(key, found, allowed));
+        }
+        if let Some(one) = own.find(|one| one.keys.mcs.is_some()) {
+            let path = format!("{}.station.{}.mcs", node.path, one.name);
+            return Err(ScenarioError::new(path, found, allowed));
+        }
+        Ok(())
+    }
+
+    /// Checks the keys of 802.11n, ac and ax.
+    pub(super) fn check_aggregation(&self, node: &Node<'_>) -> Read<()> {
+        let keys = &self.keys;
+        let Some(format) = self.format() else { return Ok(()) };
+        let hosts = std::iter::once(None);
+        let own = keys.station.iter().flatten().filter(|one| one.keys.mcs.is_some());
+        for host in hosts.chain(own.map(|one| Some(one.name.as_str()))) {
+            let checked = self.try_mode(format, host).and_then(|mode| self.band().check(mode));
+            if let Err(error) = checked {
+                let path = match host {
+                    Some(host) if error.key == "mcs" => {
+                        format!("{}.station.{host}.mcs", node.path)
+                    }
+                    _ => format!("{}.{}", node.path, error.key),
+                };
+                return Err(ScenarioError::new(path, error.found, error.expected));
+            }
+        }
+        let (window, name) = (largest_window(format), keys.standard.word());
+        let has_ampdus = keys.max_ampdu.is_none_or(|most| most > Bytes::default());
+        let window = if has_ampdus { window } else { 1 };
+        let without = if has_ampdus { "" } else { " without A-MPDUs" };
+        for (key, value) in
+            [("block_ack_window", keys.block_ack_window), ("max_ampdu_mpdus", keys.max_ampdu_mpdus)]
+        {
+            if let Some(value) = value.filter(|&value| value > window) {
+                let allowed = format!("1 to {window} with {name}{without}");
+                return Err(node.key_error(key, value.to_string(), allowed));
+            }
+        }
+        for (key, value, most) in [
+            ("max_ampdu", keys.max_ampdu, largest_ampdu(format)),
+            ("max_amsdu", keys.max_amsdu, largest_amsdu(format)),
+        ] {
+            if let Some(value) = value.filter(|&value| value > most) {
+                let allowed = format!("up to \"{most}\" with {name}");
+                return Err(node.key_error(key, format!("\"{value}\""), allowed));
+            }
+        }
+        Ok(())
+    }
+
+    fn band(&self) -> Band {
+        self.keys.band.unwrap_or(Band::Ghz5)
+    }
+
+    fn form(&self) -> Form {
+        self.keys.durations.unwrap_or(Form::Standard)
+    }
+
+    fn try_mode(
+        &self,
+        format: Format,
+        station: Option<&str>,
+    ) -> Result<Mode, lasthop_wlan::phy::ModeError> {
+        let keys = &self.keys;
+        let own = station.and_then(|station| self.own(station)?.mcs);
+        let mcs = own.or(keys.mcs).unwrap_or_default();
+        let width = keys.width.unwrap_or(Width::Mhz20);
+        let interval = keys.guard_interval.unwrap_or(GuardInterval::Ns800);
+        Mode::new(format, mcs as u8, keys.spatial_streams.unwrap_or(1) as u8, width, interval)
+    }
+
+    /// Returns the mode of data frames in general, or to and from a station; `None` with 802.11b, a and g.
+    pub fn mode(&self, station: Option<&str>) -> Option<Mode> {
+        // The reader has checked the combination.
+        self.format().and_then(|format| self.try_mode(format, station).ok())
+    }
+
+    /// Returns the parameters of A-MPDUs to and from a station; `None` with 802.11b, a and g.
+    pub fn aggregation(&self, station: &str) -> Option<Aggregation> {
+        let keys = &self.keys;
+        let (format, mode) = (self.format()?, self.mode(Some(station))?);
+        let has_ampdus = keys.max_ampdu? > Bytes::default();
+        Some(Aggregation {
+            timing: PpduTiming {
+                band: self.band(),
+                form: self.form(),
+                coding: keys.coding?,
+                packet_extension: keys.packet_extension?,
+            },
+            mode,
+            control_rate: self.control_rate_of(station),
+            max_ampdu: keys.max_ampdu?,
+            max_mpdus: keys.max_ampdu_mpdus?,
+            max_amsdu: if format == Format::Ht && has_ampdus {
+                keys.max_amsdu?.min(LARGEST_HT_AMSDU)
+            } else {
+                keys.max_amsdu?
+            },
+            window: keys.block_ack_window? as u16,
+            attempts: keys.mpdu_retry_limit?,
+            lifetime: keys.lifetime?,
+            reorder_timeout: keys.reorder_timeout?,
+            missed: keys.missed_block_ack?,
+        })
+    }
+
+    /// Returns the physical layer of the frames: of all with 802.11b, a and g, otherwise of control frames.
+    pub fn phy(&self) -> Phy {
+        match self.keys.standard.plain() {
+            Some(standard) => Phy { standard, preamble: self.keys.preamble },
+            None => Phy { preamble: Preamble::Long, ..self.band().non_ht() },
+        }
+    }
+
+    /// Returns durations and contention windows of the standard.
+    pub(super) fn standard_timing(&self) -> Timing {
+        match self.format() {
+            None => self.phy().timing(),
+            Some(_) => Timing { aifsn: BEST_EFFORT_AIFSN, ..self.band().timing(self.form()) },
+        }
+    }
+
+    /// Returns the rate of control frames to and from a station.
+    pub fn control_rate_of(&self, station: &str) -> Rate {
+        let rate = self.rate(Some(station));
+        match self.mode(Some(station)) {
+            None => self.control_rate(rate),
+            Some(mode) => self.keys.control_rate.unwrap_or(response_rate(mode)),
+        }
+    }
+}

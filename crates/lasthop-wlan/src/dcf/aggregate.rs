@@ -1,0 +1,541 @@
+//! Attempts of directions with a block-ack agreement: which direction a station serves, its A-MPDU, the
+//! errors of each MPDU, and the consequences of the response. Part of the [medium](super::medium); the
+//! schedulers treat a PPDU like a data frame and a BlockAck request like a frame without a packet.
+//!
+//! A station serves the direction whose oldest packet it took from its queue first. An A-MPDU takes packets of
+//! one receiver from the queue and sets those of others aside, up to [`MOST_WAITING`] in total. All MPDUs are
+//! passed up at the end of the PPDU. A PPDU that collides is lost as a whole.
+//!
+//! Source: IEEE Std 802.11-2020, 10.23.2 (EDCA of one access category with a TXOP limit of 0), 10.25.6.
+
+use super::exchange::FrameExchange;
+use super::medium::Medium;
+use super::report::{AirFate, AirFrame, Delivery, MediumEvent, Outcome, PairId};
+use super::session::{Aggregation, MissedBlockAck, Psdu, Session};
+use super::station::Attempt;
+use crate::block_ack::{BlockAck, Fate, GiveUp, Outstanding, Receipt};
+use crate::phy::ControlFrame;
+use lasthop_base::packet::{DeliveryReport, Payload};
+use lasthop_base::units::{Bytes, Duration, Instant};
+use lasthop_link::channel::{Airtime, ErrorProcess};
+
+/// Maximum number of packets that a station has taken from its queue for other receivers than that of the
+/// current PPDU: the transmit buffers of Linux's ath9k (ATH_TXBUF).
+const MOST_WAITING: u32 = 512;
+
+impl<P: Payload + Clone> Medium<P> {
+    /// Establishes a block-ack agreement in the direction `pair`. All directions of a station have one, or
+    /// none has.
+    pub fn aggregate(&mut self, pair: PairId, parameters: Aggregation) {
+        let number = pair.0;
+        let pair = &mut self.pairs[pair.index()];
+        pair.session = Some(Box::new(Session::new(parameters)));
+        self.stations[usize::from(pair.from)].directions.push(number);
+    }
+
+    /// Returns the session of a direction that has one.
+    fn session(&mut self, pair: u32) -> &mut Session<P> {
+        let Some(session) = &mut self.pairs[pair as usize].session else {
+            unreachable!("a station with agreements has one in each direction")
+        };
+        session
+    }
+
+    /// Selects the direction that a station serves next. Returns `false` if there is nothing to send.
+    pub(super) fn take_turn(&mut self, now: Instant, index: u16) -> bool {
+        let mut best: Option<(Instant, u32)> = None;
+        for place in 0..self.stations[usize::from(index)].directions.len() {
+            let pair = self.stations[usize::from(index)].directions[place];
+            let mut oldest = self.session(pair).oldest();
+            if oldest.is_some_and(|oldest| oldest <= now && oldest > Instant::ZERO) {
+                self.expire(now, pair);
+                oldest = self.session(pair).oldest();
+            }
+            if let Some(oldest) = oldest
+                && best.is_none_or(|(first, _)| oldest < first)
+            {
+                best = Some((oldest, pair));
+            }
+        }
+        let turn = best.map(|(_, pair)| pair).or_else(|| self.pull(now, index));
+        self.stations[usize::from(index)].turn = turn;
+        turn.is_some()
+    }
+
+    /// Discards packets of a direction whose lifetime has ended.
+    fn expire(&mut self, now: Instant, pair: u32) {
+        let session = self.session(pair);
+        let limits = GiveUp { attempts: session.parameters.attempts, now };
+        self.respond(pair, |session, each| session.originator.expire(limits, each));
+        while self.session(pair).waiting.front().is_some_and(|&(expires, _)| expires <= now) {
+            let Some((_, packet)) = self.session(pair).waiting.pop_front() else { break };
+            let from = usize::from(self.pairs[pair as usize].from);
+            self.pairs[pair as usize].counters.expired += 1;
+            self.stations[from].leave_mac(u64::from(packet.wire_bytes()), true);
+            if self.keeps_outcomes {
+                let (pair, fate) = (PairId(pair), DeliveryReport::Abandoned);
+                self.outcomes.push_back(Outcome { pair, fate, packet });
+            }
+        }
+    }
+
+    /// Takes the next packet from the queue of a station. Returns its direction.
+    fn pull(&mut self, now: Instant, index: u16) -> Option<u32> {
+        let next = self.stations[usize::from(index)].pull(now);
+        self.count_dropped(index);
+        let (pair, packet) = next?;
+        let session = self.session(pair);
+        session.waiting.push_back((now + session.parameters.lifetime, packet));
+        Some(pair)
+    }
+
+    /// Returns `true` if a packet number `place` of a direction waits for a number, if necessary taken from
+    /// the queue.
+    fn has_waiting(&mut self, now: Instant, index: u16, pair: u32, place: usize) -> bool {
+        while self.session(pair).waiting.len() <= place {
+            let is_full = self.stations[usize::from(index)].waiting >= MOST_WAITING;
+            if is_full || self.pull(now, index).is_none() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Appends a new MPDU to the window of a direction, if one is waiting and fits into the PPDU. Returns its
+    /// number.
+    fn new_mpdu(&mut self, now: Instant, index: u16, pair: u32, psdu: Psdu) -> Option<u64> {
+        if !self.session(pair).originator.is_open() || !self.has_waiting(now, index, pair, 0) {
+            return None;
+        }
+        let station = &self.stations[usize::from(index)];
+        let header = station.parameters.header.get();
+        let session = self.session(pair);
+        let packet =
+            |session: &Session<P>, place: usize| u64::from(session.waiting[place].1.wire_bytes());
+        let mut bytes = packet(session, 0) + header;
+        if !session.fits(psdu.with(bytes)) {
+            return None;
+        }
+        let limit = session.parameters.max_amsdu.get();
+        let mut amsdu = Session::<P>::amsdu_with(0, packet(session, 0));
+        let mut count = 1;
+        while amsdu < limit && self.has_waiting(now, index, pair, count) {
+            let session = self.session(pair);
+            let longer = Session::<P>::amsdu_with(amsdu, packet(session, count));
+            let with = Session::<P>::mpdu_with(longer, header);
+            if longer > limit || !session.fits(psdu.with(with)) {
+                break;
+            }
+            (amsdu, bytes, count) = (longer, with, count + 1);
+        }
+        let session = self.session(pair);
+        let expires = session.waiting[0].0;
+        let (number, packets) = session.originator.push(bytes as u32, expires);
+        if packets.capacity() == 0 {
+            packets.reserve_exact(count);
+        }
+        packets.extend(session.waiting.drain(..count).map(|(_, packet)| packet));
+        self.stations[usize::from(index)].waiting -= count as u32;
+        Some(number)
+    }
+
+    /// Starts an attempt of a station with agreements: a BlockAck request, or a PPDU.
+    pub(super) fn begin_aggregate(&mut self, now: Instant, index: u16) -> FrameExchange {
+        let pair = self.stations[usize::from(index)].attempted();
+        let sifs = self.timing.sifs;
+        let rts_threshold = self.stations[usize::from(index)].parameters.rts_threshold;
+        let (rts_time, response_time) = {
+            let pair = &self.pairs[pair as usize];
+            (pair.rts, pair.ack)
+        };
+        let session = self.session(pair);
+        let block_ack_time = session.block_ack_time;
+        let block_ack = AirFrame::BlockAck { is_long: session.parameters.window > 64 };
+        let exchange = if let Some(start) = session.request() {
+            FrameExchange {
+                pair,
+                sifs,
+                has_rts: false,
+                data: AirFrame::BlockAckRequest { start },
+                length: ControlFrame::BlockAckRequest.length(),
+                data_time: session.request_time,
+                rts_time,
+                response_time,
+                answer: block_ack,
+                answer_time: block_ack_time,
+            }
+        } else {
+            let (psdu, data) = self.fill(now, index, pair);
+            let length = self.session(pair).length(psdu);
+            let (answer, answer_time) = match data {
+                AirFrame::Data { .. } => (AirFrame::Ack, response_time),
+                _ => (block_ack, block_ack_time),
+            };
+            FrameExchange {
+                pair,
+                sifs,
+                has_rts: length > rts_threshold,
+                data,
+                length,
+                data_time: self.ppdu_time(pair, length),
+                rts_time,
+                response_time,
+                answer,
+                answer_time,
+            }
+        };
+        self.stations[usize::from(index)].exchange = Some(exchange);
+        self.pairs[pair as usize].counters.attempts += 1;
+        exchange
+    }
+
+    /// Selects the MPDUs of a PPDU.
+    fn fill(&mut self, now: Instant, index: u16, pair: u32) -> (Psdu, AirFrame) {
+        let (mut psdu, mut from) = (Psdu::default(), 0);
+        let mut data = AirFrame::Aggregate { mpdus: 0 };
+        loop {
+            let session = self.session(pair);
+            let known = session.originator.pending(from);
+            let next = known.or_else(|| self.new_mpdu(now, index, pair, psdu));
+            let Some(number) = next else { break };
+            let session = self.session(pair);
+            let mpdu = session.originator.mpdu(number);
+            let with = psdu.with(mpdu.bytes.into());
+            if !session.fits(with) {
+                break;
+            }
+            data = match psdu.mpdus {
+                0 => AirFrame::Data { sequence: number, is_retry: mpdu.attempts > 0 },
+                _ => AirFrame::Aggregate { mpdus: with.mpdus as u16 },
+            };
+            session.originator.select(number);
+            (psdu, from) = (with, number + 1);
+        }
+        debug_assert!(psdu.mpdus > 0, "a station serves a direction that has packets");
+        (psdu, data)
+    }
+
+    /// Returns the air time of a PPDU with a PSDU of `length`.
+    fn ppdu_time(&mut self, pair: u32, length: Bytes) -> Duration {
+        let pair = &mut self.pairs[pair as usize];
+        if let Some(session) = &pair.session
+            && pair.known_length != length
+        {
+            let Aggregation { timing, mode, .. } = session.parameters;
+            (pair.known_length, pair.known_time) = (length, timing.duration(mode, length));
+        }
+        pair.known_time
+    }
+
+    /// Counts a transmitted PPDU or request.
+    pub(super) fn count_aggregate(&mut self, exchange: &FrameExchange, kind: AirFrame) {
+        let pair = &mut self.pairs[exchange.pair as usize];
+        let (counters, Some(session)) = (&mut pair.counters, &mut pair.session) else { return };
+        match kind {
+            AirFrame::BlockAckRequest { .. } => counters.block_ack_requests += 1,
+            AirFrame::Data { .. } | AirFrame::Aggregate { .. } => {
+                counters.ppdus += 1;
+                session.originator.for_each_selected(|_, mpdu| {
+                    mpdu.attempts += 1;
+                    counters.data_sent += 1;
+                    counters.bits_sent += u64::from(mpdu.bytes) * 8;
+                    counters.retries += u64::from(mpdu.attempts > 1);
+                });
+            }
+            _ => {}
+        }
+    }
+
+    /// Determines the MPDUs of a PPDU that its receiver reads, from the errors of each. Returns `true` if
+    /// it reads none.
+    pub(super) fn is_aggregate_lost(
+        &mut self,
+        exchange: &FrameExchange,
+        [start, end]: [Instant; 2],
+    ) -> bool {
+        let pair = &mut self.pairs[exchange.pair as usize];
+        let Some(session) = &mut pair.session else { return true };
+        let channel = &mut self.channels[pair.channel as usize];
+        let times = Times { start, end, preamble: session.preamble, psdu: exchange.length.get() };
+        let (mut psdu, mut is_lost) = (Psdu::default(), true);
+        session.originator.for_each_selected(|_, mpdu| {
+            psdu = psdu.with(mpdu.bytes.into());
+            let [start, end] = times.of_last(psdu, mpdu.bytes);
+            let bits = match exchange.data {
+                AirFrame::Data { .. } => exchange.length.bits(),
+                _ => u64::from(mpdu.bytes + 4) * 8,
+            };
+            mpdu.is_received = !channel.is_lost(Airtime { start, end, bits });
+            mpdu.is_header_readable = mpdu.is_received || channel.is_header_readable();
+            is_lost &= !mpdu.is_received;
+        });
+        is_lost
+    }
+
+    /// Counts the MPDUs of a PPDU that its receiver has read.
+    pub(super) fn count_received(&mut self, pair: u32) {
+        let mut received = 0;
+        let originator = &mut self.session(pair).originator;
+        originator.for_each_selected(|_, mpdu| received += u64::from(mpdu.is_received));
+        self.pairs[pair as usize].counters.data_received += received;
+    }
+
+    /// Returns `true` if the header of an MPDU, which was received with errors, is readable.
+    pub(super) fn is_any_header_readable(&mut self, exchange: &FrameExchange) -> bool {
+        let mut is_readable = false;
+        let originator = &mut self.session(exchange.pair).originator;
+        originator.for_each_selected(|_, mpdu| is_readable |= mpdu.is_header_readable);
+        is_readable
+    }
+
+    /// Processes a PPDU or a request at its receiver.
+    pub(super) fn receive_aggregate(&mut self, now: Instant, exchange: &FrameExchange) {
+        let number = exchange.pair;
+        let pair = &mut self.pairs[number as usize];
+        let (counters, Some(session)) = (&mut pair.counters, &mut pair.session) else { return };
+        let Session { originator, recipient, .. } = &mut **session;
+        let queue = &mut self.up;
+        let is_damaged = false;
+        let mut up = |sequence, packet| {
+            queue.push_back(Delivery { pair: PairId(number), sequence, packet, is_damaged });
+        };
+        if let AirFrame::BlockAckRequest { start } = exchange.data {
+            recipient.on_request(start, up);
+        } else {
+            originator.for_each_selected(|sequence, mpdu| {
+                if mpdu.is_received {
+                    let receipt = recipient.on_mpdu(now, sequence, &mpdu.packets, &mut up);
+                    counters.duplicates += u64::from(receipt == Receipt::Duplicate);
+                    counters.reorder_held += u64::from(receipt == Receipt::Held);
+                }
+            });
+        }
+        if let Some(deadline) = recipient.deadline() {
+            self.reorder_at = self.reorder_at.min(deadline);
+        }
+        if exchange.data.is_data() {
+            self.receive_damaged(exchange);
+        }
+    }
+
+    /// Delivers the packets of MPDUs with errors and a readable header, marked as damaged.
+    pub(super) fn receive_damaged(&mut self, exchange: &FrameExchange) {
+        let number = exchange.pair;
+        let pair = &mut self.pairs[number as usize];
+        let (counters, Some(session)) = (&mut pair.counters, &mut pair.session) else { return };
+        let Session { originator, recipient, .. } = &mut **session;
+        let known = recipient.block_ack();
+        let queue = &mut self.up;
+        originator.for_each_selected(|sequence, mpdu| {
+            if mpdu.is_header_readable && !mpdu.is_received {
+                counters.headers_readable += 1;
+                if !known.acknowledges(sequence) {
+                    let deliver = |packet: &P| {
+                        let (pair, packet) = (PairId(number), packet.clone());
+                        queue.push_back(Delivery { pair, sequence, packet, is_damaged: true });
+                    };
+                    mpdu.packets.iter().for_each(deliver);
+                }
+            }
+        });
+    }
+
+    /// Ends the waits of reorder buffers that are over at `now`.
+    #[cold]
+    pub(super) fn release_held(&mut self, now: Instant) {
+        self.reorder_at = Instant::NEVER;
+        for (number, pair) in (0..).zip(&mut self.pairs) {
+            let Some(session) = &mut pair.session else { continue };
+            let up = &mut self.up;
+            let (pair, is_damaged) = (PairId(number), false);
+            session.recipient.on_timeout(now, |sequence, packet| {
+                up.push_back(Delivery { pair, sequence, packet, is_damaged });
+            });
+            if let Some(deadline) = session.recipient.deadline() {
+                self.reorder_at = self.reorder_at.min(deadline);
+            }
+        }
+    }
+
+    /// Applies `act` to a session, and counts and reports the fates of its MPDUs.
+    fn respond(
+        &mut self,
+        number: u32,
+        act: impl FnOnce(&mut Session<P>, &mut dyn FnMut(u64, &Outstanding<P>, Fate)),
+    ) {
+        let pair = &mut self.pairs[number as usize];
+        let (counters, Some(session)) = (&mut pair.counters, &mut pair.session) else { return };
+        let station = &mut self.stations[usize::from(pair.from)];
+        let (keeps_outcomes, outcomes) = (self.keeps_outcomes, &mut self.outcomes);
+        act(session, &mut |_, mpdu, fate| {
+            let report = match fate {
+                Fate::Acknowledged => {
+                    counters.acknowledged += 1;
+                    Some(DeliveryReport::Acknowledged)
+                }
+                Fate::Abandoned => {
+                    counters.abandoned += 1;
+                    Some(DeliveryReport::Abandoned)
+                }
+                Fate::Expired => {
+                    counters.expired += 1;
+                    Some(DeliveryReport::Abandoned)
+                }
+                Fate::Retrying { is_first } => is_first.then_some(DeliveryReport::Retrying),
+            };
+            if !matches!(fate, Fate::Retrying { .. }) {
+                for packet in &mpdu.packets {
+                    station.leave_mac(packet.wire_bytes().into(), false);
+                }
+            }
+            if let Some(fate) = report.filter(|_| keeps_outcomes) {
+                let outcome =
+                    |packet: &P| Outcome { pair: PairId(number), fate, packet: packet.clone() };
+                outcomes.extend(mpdu.packets.iter().map(outcome));
+            }
+        });
+    }
+
+    /// Applies the result of an attempt to the window. Returns the delay before the next attempt after a
+    /// failure.
+    pub(super) fn conclude_aggregate(
+        &mut self,
+        index: u16,
+        attempt: Attempt,
+        until: Instant,
+        time: Duration,
+    ) -> Option<Duration> {
+        let station = &mut self.stations[usize::from(index)];
+        let Some(exchange) = station.exchange.take() else {
+            unreachable!("an attempt that ends has begun")
+        };
+        station.turn = None;
+        let is_acknowledged = attempt == Attempt::Acknowledged;
+        station.update_window(is_acknowledged);
+        let (delay, limit) = (station.parameters.retry_delay, station.parameters.short_retry_limit);
+        let number = exchange.pair;
+        if is_acknowledged {
+            let counters = &mut self.pairs[number as usize].counters;
+            counters.success_time = counters.success_time + time;
+        }
+        let session = self.session(number);
+        let limits = GiveUp { attempts: session.parameters.attempts, now: until };
+        let is_request = matches!(exchange.data, AirFrame::BlockAckRequest { .. });
+        if is_request {
+            session.request_attempts += 1;
+            if !is_acknowledged && session.request_attempts < limit {
+                return Some(delay);
+            }
+            session.originator.end_request();
+            (session.request_attempts, session.is_unanswered) = (0, false);
+        }
+        let response = match exchange.data {
+            _ if attempt == Attempt::NoCts => {
+                session.originator.unselect();
+                return Some(delay);
+            }
+            AirFrame::Data { sequence, .. } if is_acknowledged => {
+                Some(BlockAck { start: sequence, bitmap: [1, 0, 0, 0] })
+            }
+            _ if is_acknowledged => Some(session.recipient.block_ack()),
+            AirFrame::Aggregate { .. } if session.parameters.missed == MissedBlockAck::Request => {
+                session.is_unanswered = true;
+                return Some(delay);
+            }
+            _ => None,
+        };
+        self.respond(number, |session, each| {
+            session.originator.on_response(response.as_ref(), limits, each);
+        });
+        (!is_acknowledged).then_some(delay)
+    }
+
+    /// Reports each MPDU of a transmitted PPDU to the observer, its packets one by one.
+    pub(super) fn show_aggregate(
+        &mut self,
+        exchange: &FrameExchange,
+        [start, end]: [Instant; 2],
+        fate: AirFate,
+    ) {
+        let reserves = exchange.reserves(exchange.data);
+        let pair = PairId(exchange.pair);
+        let Some(session) = &mut self.pairs[pair.index()].session else { return };
+        let times = Times { start, end, preamble: session.preamble, psdu: exchange.length.get() };
+        let mpdus = match exchange.data {
+            AirFrame::Aggregate { mpdus } => mpdus,
+            _ => 1,
+        };
+        let (events, mut psdu) = (&mut self.events, Psdu::default());
+        session.originator.for_each_selected(|sequence, mpdu| {
+            psdu = psdu.with(mpdu.bytes.into());
+            let [start, end] =
+                if mpdus == 1 { [start, end] } else { times.of_last(psdu, mpdu.bytes) };
+            let is_intact = fate != AirFate::Received || mpdu.is_received;
+            let fate = if is_intact { fate } else { AirFate::Damaged };
+            let subframes = mpdu.packets.len() as u16;
+            for (subframe, packet) in (0..).zip(&mpdu.packets) {
+                events.push_back(MediumEvent::Frame {
+                    pair,
+                    kind: AirFrame::Mpdu {
+                        sequence,
+                        is_retry: mpdu.attempts > 1,
+                        place: psdu.mpdus as u16 - 1,
+                        mpdus,
+                        subframe,
+                        subframes,
+                    },
+                    start,
+                    end,
+                    fate,
+                    packet: Some(packet.clone()),
+                    bytes: mpdu.bytes,
+                    reserves,
+                    scoreboard: None,
+                });
+            }
+        });
+    }
+
+    /// Returns the content of the BlockAck that answers a PPDU or a request, including the effect of the
+    /// latter on the scoreboard.
+    pub(super) fn answered_scoreboard(&mut self, exchange: &FrameExchange) -> BlockAck {
+        let session = self.session(exchange.pair);
+        let window = session.parameters.window.into();
+        let mut scoreboard = session.recipient.block_ack();
+        match exchange.data {
+            AirFrame::BlockAckRequest { start } => scoreboard.advance(start),
+            _ => session.originator.for_each_selected(|number, mpdu| {
+                if mpdu.is_received {
+                    scoreboard.mark(number, window);
+                }
+            }),
+        }
+        scoreboard
+    }
+}
+
+/// Times of the MPDUs of a PPDU.
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    start: Instant,
+    end: Instant,
+    preamble: Duration,
+    /// Length of the PSDU in bytes.
+    psdu: u64,
+}
+
+impl Times {
+    /// Returns start and end of the MPDU of `bytes` that was added to `psdu` last, delimiter included. The
+    /// preamble belongs to the first one.
+    fn of_last(&self, psdu: Psdu, bytes: u32) -> [Instant; 2] {
+        let span = (self.end.saturating_since(self.start).as_nanos())
+            .saturating_sub(self.preamble.as_nanos());
+        let at = |offset: u64| {
+            let offset = offset.min(self.psdu);
+            self.start + self.preamble + Duration::from_nanos(span * offset / self.psdu.max(1))
+        };
+        let from = psdu.offset_of_last(bytes.into());
+        let start = if psdu.mpdus == 1 { self.start } else { at(from) };
+        [start, at(from + 4 + u64::from(bytes))]
+    }
+}

@@ -1,0 +1,240 @@
+//! A direction with a block-ack agreement (802.11n, ac, ax): its packets in the MAC, and the lengths and
+//! durations of its PPDUs.
+//!
+//! ```text
+//!   interface queue | waiting, without number | window of the originator |     air    | reorder buffer |
+//!
+//!   A-MPDU   | delimiter 4 | MPDU | padding to 4 | delimiter 4 | MPDU | ...   no padding after the last
+//!   A-MSDU   | QoS header 26 | subframe header 14 | LLC 8 | packet | padding to 4 | ... | FCS 4 |
+//! ```
+//!
+//! A PPDU contains MPDUs of one receiver: retransmissions first, then new MPDUs up to the end of the window,
+//! as far as the maximum length and number and 5,484 us permit. A PPDU with one MPDU is answered by an Ack; in
+//! HT, it has no delimiter.
+//!
+//! Source: IEEE Std 802.11-2020, 9.3.2.2.2 (A-MSDU), 9.7.1 (A-MPDU), 10.12.
+
+use super::frames;
+use crate::block_ack::{Originator, Recipient};
+use crate::phy::{ControlFrame, Format, MAX_PPDU_TIME, Mode, PpduTiming};
+use lasthop_base::packet::Payload;
+use lasthop_base::schema::keys::choice;
+use lasthop_base::units::{Bytes, Duration, Instant, Rate};
+use std::collections::VecDeque;
+
+choice! {
+    /// Action of an originator that has received no BlockAck for its A-MPDU.
+    pub enum MissedBlockAck {
+        /// It retransmits all MPDUs.
+        Retransmit = "retransmit",
+        /// It requests a BlockAck, and retransmits the MPDUs that this one does not acknowledge.
+        Request = "request",
+    }
+}
+
+/// Delimiter of an MPDU in an A-MPDU, in bytes.
+const DELIMITER: u64 = 4;
+/// Header of a subframe of an A-MSDU, in bytes.
+const SUBFRAME_HEADER: u64 = 14;
+
+/// Parameters of a direction with a block-ack agreement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Aggregation {
+    /// Durations of PPDUs.
+    pub timing: PpduTiming,
+    /// Mode of the data.
+    pub mode: Mode,
+    /// Rate of RTS, CTS, Ack, BlockAck and BlockAck request.
+    pub control_rate: Rate,
+    /// Maximum length of an A-MPDU; 0: none.
+    pub max_ampdu: Bytes,
+    /// Maximum number of MPDUs of an A-MPDU, at least 1.
+    pub max_mpdus: u32,
+    /// Maximum length of an A-MSDU; 0: none.
+    pub max_amsdu: Bytes,
+    /// Window of the agreement in MPDUs, 1 to 256. Without A-MPDUs it is 1.
+    pub window: u16,
+    /// Maximum number of transmissions of an MPDU, at least 1.
+    pub attempts: u32,
+    /// Maximum time of a packet in the MAC.
+    pub lifetime: Duration,
+    /// Maximum time of an MPDU in the reorder buffer.
+    pub reorder_timeout: Duration,
+    /// Action if the BlockAck is missing.
+    pub missed: MissedBlockAck,
+}
+
+/// State of a direction with a block-ack agreement.
+#[derive(Clone, Debug)]
+pub(super) struct Session<P> {
+    pub parameters: Aggregation,
+    pub originator: Originator<P>,
+    pub recipient: Recipient<P>,
+    /// Packets without a number, with the ends of their lifetimes.
+    pub waiting: VecDeque<(Instant, P)>,
+    /// Whether the MPDUs of the latest PPDU wait for the answer to a request.
+    pub is_unanswered: bool,
+    /// Attempts of the current request.
+    pub request_attempts: u32,
+    /// Maximum length of a PSDU.
+    longest: u64,
+    /// Duration from the start of a PPDU to its data.
+    pub preamble: Duration,
+    pub block_ack_time: Duration,
+    pub request_time: Duration,
+}
+
+/// The PSDU of a PPDU under construction.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Psdu {
+    pub mpdus: u32,
+    /// Length of the first MPDU.
+    first: u64,
+    /// Length in A-MPDU form.
+    bytes: u64,
+}
+
+impl Psdu {
+    /// Returns the PSDU with another MPDU of `mpdu` bytes.
+    pub fn with(self, mpdu: u64) -> Self {
+        let first = if self.mpdus == 0 { mpdu } else { self.first };
+        let bytes = self.bytes.next_multiple_of(4) + DELIMITER + mpdu;
+        Psdu { mpdus: self.mpdus + 1, first, bytes }
+    }
+
+    /// Returns the offset of an MPDU of `mpdu` bytes that was added last, delimiter included.
+    pub fn offset_of_last(self, mpdu: u64) -> u64 {
+        self.bytes - mpdu - DELIMITER
+    }
+}
+
+impl<P: Payload + Clone> Session<P> {
+    pub fn new(parameters: Aggregation) -> Self {
+        let Aggregation { timing, mode, control_rate, window, reorder_timeout, .. } = parameters;
+        let control = |frame| timing.band.control_airtime(frame, control_rate);
+        let longest = timing.max_psdu(mode, MAX_PPDU_TIME).unwrap_or_default();
+        Session {
+            parameters,
+            originator: Originator::new(window),
+            recipient: Recipient::new(window, reorder_timeout),
+            waiting: VecDeque::with_capacity(window.into()),
+            is_unanswered: false,
+            request_attempts: 0,
+            longest: longest.min(parameters.max_ampdu).get(),
+            preamble: timing.preamble(mode),
+            block_ack_time: control(ControlFrame::block_ack(window)),
+            request_time: control(ControlFrame::BlockAckRequest),
+        }
+    }
+
+    /// Returns the end of the lifetime of the oldest packet; the start of time if a request is due; `None` if
+    /// there is nothing to send.
+    pub fn oldest(&self) -> Option<Instant> {
+        if self.request().is_some() {
+            return Some(Instant::ZERO);
+        }
+        let start = self.originator.start();
+        let outstanding =
+            (self.originator.outstanding() > 0).then(|| self.originator.mpdu(start).expires);
+        let waiting = self.waiting.front().map(|&(expires, _)| expires);
+        outstanding.into_iter().chain(waiting).min()
+    }
+
+    /// Returns the start of the BlockAck request to be sent next, if any.
+    pub fn request(&self) -> Option<u64> {
+        let owed = self.originator.request();
+        owed.or_else(|| self.is_unanswered.then(|| self.originator.start()))
+    }
+
+    /// Returns `true` if a PPDU may be `psdu`. Every MPDU may be sent alone.
+    pub fn fits(&self, psdu: Psdu) -> bool {
+        let Psdu { mpdus, bytes, .. } = psdu;
+        mpdus == 1 || (mpdus <= self.parameters.max_mpdus && bytes <= self.longest)
+    }
+
+    /// Returns the length of `psdu`.
+    pub fn length(&self, psdu: Psdu) -> Bytes {
+        let is_bare = psdu.mpdus == 1 && self.parameters.mode.format() == Format::Ht;
+        Bytes::new(if is_bare { psdu.first } else { psdu.bytes })
+    }
+
+    /// Returns the length of an A-MSDU of `length` bytes after a further packet is added, padding included.
+    pub fn amsdu_with(length: u64, packet: u64) -> u64 {
+        length.next_multiple_of(4) + SUBFRAME_HEADER + frames::LLC + packet
+    }
+
+    /// Returns the length of an MPDU with the A-MSDU. `header`: overhead of a data frame with LLC.
+    pub fn mpdu_with(amsdu: u64, header: u64) -> u64 {
+        header.saturating_sub(frames::LLC) + amsdu
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::phy::{Band, Coding, Form, GuardInterval, PacketExtension, Width};
+
+    fn session(format: Format, max_ampdu: u64, max_mpdus: u32) -> Session<Vec<u8>> {
+        let mode = Mode::new(format, 7, 1, Width::Mhz20, GuardInterval::Ns800).expect("defined");
+        let timing = PpduTiming {
+            band: Band::Ghz5,
+            form: Form::Standard,
+            coding: Coding::Bcc,
+            packet_extension: PacketExtension::Us0,
+        };
+        Session::new(Aggregation {
+            timing,
+            mode,
+            control_rate: Rate::from_bps(24_000_000),
+            max_ampdu: Bytes::new(max_ampdu),
+            max_mpdus,
+            max_amsdu: Bytes::default(),
+            window: 64,
+            attempts: 10,
+            lifetime: Duration::from_nanos(1),
+            reorder_timeout: Duration::from_nanos(1),
+            missed: MissedBlockAck::Retransmit,
+        })
+    }
+
+    /// Returns the number of MPDUs of 1,538 B in a PPDU, and its length.
+    fn fill(session: &Session<Vec<u8>>) -> (u32, u64) {
+        let mut psdu = Psdu::default();
+        while session.fits(psdu.with(1_538)) {
+            psdu = psdu.with(1_538);
+        }
+        (psdu.mpdus, session.length(psdu).get())
+    }
+
+    /// HT, MCS 7: 28 MPDUs of 1,544 B without the last padding of 2 B take 5,360 us, a 29th more than 5,484 us.
+    /// The other limits: 4 + 1,538 B for the first, 1,544 B for each further one.
+    #[test]
+    fn mpdus_of_an_aggregate() {
+        for (limit, mpdus, bytes) in [
+            (0, 1, 1_538),
+            (3_085, 1, 1_538),
+            (3_086, 2, 3_086),
+            (8_000, 5, 7_718),
+            (16_000, 10, 15_438),
+            (32_000, 20, 30_878),
+            (65_535, 28, 43_230),
+        ] {
+            assert_eq!(fill(&session(Format::Ht, limit, 64)), (mpdus, bytes), "{limit} B");
+        }
+        assert_eq!(fill(&session(Format::Ht, 65_535, 3)), (3, 4_630));
+        assert_eq!(fill(&session(Format::Vht, 0, 64)), (1, 1_542));
+    }
+
+    /// Packets of 1,500 B take 1,522 B, padded to 1,524 B; five are 7,618 B, within 7,935 B.
+    #[test]
+    fn lengths_of_an_amsdu() {
+        let lengths: Vec<_> = (0..6)
+            .scan(0, |length, _| {
+                *length = Session::<Vec<u8>>::amsdu_with(*length, 1_500);
+                Some(*length)
+            })
+            .collect();
+        assert_eq!(lengths, [1_522, 3_046, 4_570, 6_094, 7_618, 9_142]);
+        assert_eq!(Session::<Vec<u8>>::mpdu_with(7_618, 38), 7_648);
+    }
+}
