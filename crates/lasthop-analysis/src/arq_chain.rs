@@ -129,6 +129,17 @@ impl Thinning {
 }
 
 /// The chain of one SDU.
+///
+/// ```
+/// use lasthop_analysis::{ArqChain, GilbertElliottLaw};
+///
+/// // Without memory, each of the 25 PDUs of an SDU is lost with probability 0.1 per transmission.
+/// let channel = GilbertElliottLaw::new(0.5, 0.5, 0.1, 0.1)?;
+/// let chain = ArqChain::new(channel, 25, 1)?;
+/// let expected = 1.0 - (1.0 - 0.1_f64.powi(3)).powi(25);
+/// assert!((chain.residual_loss(3)? - expected).abs() < 1e-12);
+/// # Ok::<(), lasthop_analysis::AnalysisError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct ArqChain {
     channel: GilbertElliottLaw,

@@ -30,6 +30,15 @@ pub const MAX_SPACING: u32 = 1_000_000;
 
 /// A Gilbert–Elliott channel in its stationary distribution. States are indexed 0 for good, 1 for
 /// bad.
+///
+/// ```
+/// use lasthop_analysis::GilbertElliottLaw;
+///
+/// // Probabilities of a transition from good to bad and back, and of a loss in each state.
+/// let channel = GilbertElliottLaw::new(0.02, 0.25, 0.0, 1.0)?;
+/// assert!((channel.loss_rate() - 0.02 / 0.27).abs() < 1e-12);
+/// # Ok::<(), lasthop_analysis::AnalysisError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GilbertElliottLaw {
     /// Probability per step of leaving the state.

@@ -43,6 +43,38 @@ metrics! {
 const IN_TRANSIT: Duration = Duration::from_secs(60);
 
 /// The links of a scenario.
+///
+/// ```
+/// use lasthop_base::rng::Streams;
+/// use lasthop_live::Network;
+/// use lasthop_sim::scenario::Scenario;
+/// use std::path::Path;
+///
+/// let text = r#"
+/// name = "live"
+/// [link.air]
+/// between = ["a", "b"]
+/// rate = "2 Mbps"
+/// delay = "20 ms"
+/// protocol = "ideal-sr"
+/// [flow.f]
+/// from = "a"
+/// to = "b"
+/// transport = { kind = "udp" }
+/// app = { kind = "media", rate = "8 kbps", packet = "100 B" }
+/// [run]
+/// duration = "1 s"
+/// "#;
+/// let links = |text: &str| {
+///     let scenario = Scenario::from_toml(text, Path::new("."))?.points()?.remove(0).scenario;
+///     Ok(Network::new(&scenario, Streams { seed: 1, replication: 0 }, None))
+/// };
+/// // Ideal selective repeat has no byte form.
+/// let refused = links(text)?.unwrap_err();
+/// assert_eq!(refused.key, "link.air.protocol");
+/// assert_eq!(links(&text.replace("ideal-sr", "selective-repeat"))?.expect("links").len(), 1);
+/// # Ok::<(), lasthop_base::schema::ScenarioError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Network {
     links: Vec<Link>,

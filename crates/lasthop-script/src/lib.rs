@@ -71,6 +71,24 @@ pub const DEFAULT_TOLERANCE: Duration = Duration::from_millis(4);
 
 /// Runs a script against a connection of `profile`. `tolerance` applies if the script has no
 /// `--tolerance_usecs`.
+///
+/// ```
+/// use lasthop_script::{DEFAULT_TOLERANCE, ScriptError, play};
+/// use lasthop_tcp::Profile;
+///
+/// let script = "
+///    0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
+///   +0 connect(3, ..., ...) = -1 EINPROGRESS (Operation now in progress)
+///   +0 > S 0:0(0) <...>
+///  +.1 < S. 0:0(0) ack 1 win 20000 <mss 1000>
+///   +0 > . 1:1(0) ack 1
+/// ";
+/// assert_eq!(play(script, Profile::Linux, DEFAULT_TOLERANCE).outcome, Ok(()));
+/// // A segment that differs is reported with its line.
+/// let wrong = script.replace("> . 1:1(0) ack 1", "> . 1:1(0) ack 2");
+/// let failed = play(&wrong, Profile::Linux, DEFAULT_TOLERANCE).outcome;
+/// assert!(matches!(failed, Err(ScriptError::Differs { line: 6, .. })), "{failed:?}");
+/// ```
 pub fn play(text: &str, profile: Profile, tolerance: Duration) -> Played {
     play_with(text, profile, tolerance, &[])
 }

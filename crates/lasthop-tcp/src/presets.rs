@@ -252,6 +252,15 @@ const LINUX: Config = Config {
 const FINE_TICK: Duration = Duration::from_nanos(10_000);
 
 /// Returns the parameters of `variant` under `profile`, with the user's overrides.
+///
+/// ```
+/// use lasthop_tcp::{Overrides, Profile, Variant, presets};
+///
+/// let newreno = presets::config(Variant::NewReno, Profile::Rfc, &Overrides::default());
+/// assert_eq!(newreno.dupack_threshold, 3);
+/// let set = Overrides { dupack_threshold: Some(5), ..Overrides::default() };
+/// assert_eq!(presets::config(Variant::NewReno, Profile::Rfc, &set).dupack_threshold, 5);
+/// ```
 pub fn config(variant: Variant, profile: Profile, set: &Overrides) -> Config {
     let base = match profile {
         Profile::Ns2 => NS2,

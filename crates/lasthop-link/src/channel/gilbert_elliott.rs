@@ -211,6 +211,29 @@ impl GilbertElliottParameters {
 }
 
 /// Error process: a two-state Markov chain with one transition per frame.
+///
+/// ```
+/// use lasthop_base::rng::Streams;
+/// use lasthop_base::units::{Duration, Instant, Probability};
+/// use lasthop_link::channel::{Airtime, ErrorProcess, GilbertElliott, GilbertElliottParameters};
+///
+/// let probability = |p| Probability::new(p).expect("a probability");
+/// // Bursts of 4 frames on average; 0.02 / (0.02 + 0.25) = 7.4 % of frames are lost.
+/// let parameters = GilbertElliottParameters {
+///     good_to_bad: probability(0.02),
+///     bad_to_good: probability(0.25),
+///     loss_in_good: probability(0.0),
+///     loss_in_bad: probability(1.0),
+/// };
+/// let streams = Streams { seed: 1, replication: 0 };
+/// let mut process = GilbertElliott::new(parameters, &streams, "link.wireless.forward")?;
+/// let lost = (0..100_000).filter(|frame| {
+///     let start = Instant::ZERO + Duration::from_millis(1) * *frame;
+///     process.is_lost(Airtime { start, end: start + Duration::from_millis(1), bits: 8_000 })
+/// });
+/// assert!((6_700..8_100).contains(&lost.count()));
+/// # Ok::<(), lasthop_link::channel::ChannelError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct GilbertElliott {
     is_bad: bool,

@@ -300,6 +300,15 @@ pub enum CsvColumn {
 }
 
 /// A recorded sequence of outcomes. Cheap to clone: replications share it.
+///
+/// ```
+/// use lasthop_link::channel::{LossRecord, TraceError};
+///
+/// let record = LossRecord::parse_text("# recorded\n0\n1\nok\nlost\n")?;
+/// assert_eq!(record.frames(), 4);
+/// assert!(LossRecord::parse_text("maybe\n").is_err());
+/// # Ok::<(), TraceError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LossRecord(Arc<[bool]>);
 

@@ -41,6 +41,21 @@ impl ErrorKeys for UniformKeys {
 }
 
 /// Error process with equal loss probabilities for all frames.
+///
+/// ```
+/// use lasthop_base::rng::Streams;
+/// use lasthop_base::units::{Duration, Instant, Probability};
+/// use lasthop_link::channel::{Airtime, ErrorProcess, Uniform};
+///
+/// let streams = Streams { seed: 1, replication: 0 };
+/// let loss = Probability::new(0.1).expect("a probability");
+/// let mut process = Uniform::new(loss, &streams, "link.wireless.forward");
+/// let lost = (0..10_000).filter(|frame| {
+///     let start = Instant::ZERO + Duration::from_millis(1) * *frame;
+///     process.is_lost(Airtime { start, end: start + Duration::from_millis(1), bits: 8_000 })
+/// });
+/// assert!((900..1_100).contains(&lost.count()));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Uniform {
     loss: Threshold,

@@ -160,6 +160,31 @@ impl GoBackNParameters {
 
 /// One end of a go-back-N link. A packet is stored in the slot of its sequence number modulo the
 /// number of slots, a power of two.
+///
+/// ```
+/// use lasthop_base::units::{Bytes, Duration, Instant, Rate};
+/// use lasthop_link::link::{Endpoint, LinkTiming, GoBackN, GoBackNParameters};
+///
+/// let (rate, delay) = (Rate::from_bps(1_000_000), Duration::from_millis(10));
+/// let timing = LinkTiming::symmetric(rate, delay, Bytes::new(1_000), Bytes::new(2));
+/// let parameters = GoBackNParameters::for_link(&timing);
+/// let [mut sender, mut receiver] =
+///     [(); 2].map(|()| GoBackN::<Vec<u8>>::new(parameters).expect("valid parameters"));
+/// let frames = [b"one", b"two"].map(|packet| {
+///     sender.enqueue(Instant::ZERO, packet.to_vec());
+///     sender.poll_transmit(Instant::ZERO).expect("the window is open")
+/// });
+/// // The first frame is lost. The receiver discards the second, and the sender retransmits both.
+/// receiver.receive(Instant::ZERO + timing.round_trip(), frames[1].clone());
+/// assert_eq!(receiver.poll_deliver(), None);
+/// let now = sender.next_timeout();
+/// sender.handle_timeout(now);
+/// for frame in std::iter::from_fn(|| sender.poll_transmit(now)) {
+///     receiver.receive(now, frame);
+/// }
+/// let delivered: Vec<_> = std::iter::from_fn(|| receiver.poll_deliver()).collect();
+/// assert_eq!(delivered, [b"one", b"two"]);
+/// ```
 #[derive(Clone, Debug)]
 pub struct GoBackN<P> {
     parameters: GoBackNParameters,

@@ -120,6 +120,24 @@ const LAST: u32 = 1 << 31;
 const UNLIMITED: u32 = LAST - 1;
 
 /// One end of an ideal selective-repeat link.
+///
+/// ```
+/// use lasthop_base::units::{Bytes, Instant};
+/// use lasthop_link::link::{Endpoint, IdealSr, IdealSrParameters};
+///
+/// let (payload, header) = (Bytes::new(40), Bytes::new(2));
+/// let parameters = IdealSrParameters { max_transmissions: None, payload, header };
+/// let [mut sender, mut receiver] =
+///     [(); 2].map(|()| IdealSr::<Vec<u8>>::new(parameters).expect("valid parameters"));
+/// sender.enqueue(Instant::ZERO, vec![7; 100]);
+/// let mut segments = 0;
+/// while let Some(segment) = sender.poll_transmit(Instant::ZERO) {
+///     receiver.receive(Instant::ZERO, segment);
+///     segments += 1;
+/// }
+/// assert_eq!(segments, 3, "100 B in segments of 40 B");
+/// assert_eq!(receiver.poll_deliver(), Some(vec![7; 100]));
+/// ```
 #[derive(Clone, Debug)]
 pub struct IdealSr<P> {
     limit: u32,

@@ -308,6 +308,27 @@ pub(super) struct Log {
 }
 
 /// One end of a link in RLC acknowledged mode.
+///
+/// ```
+/// use lasthop_base::units::{Bytes, Duration, Instant, Rate};
+/// use lasthop_link::link::{Endpoint, LinkTiming, Rlc, RlcParameters};
+///
+/// let (rate, delay) = (Rate::from_bps(1_000_000), Duration::from_millis(10));
+/// let timing = LinkTiming::symmetric(rate, delay, Bytes::new(1_000), Bytes::new(2));
+/// let parameters = RlcParameters::for_link(&timing, Bytes::new(40));
+/// let [mut sender, mut receiver] =
+///     [(); 2].map(|()| Rlc::<Vec<u8>>::new(parameters).expect("valid parameters"));
+/// let now = Instant::ZERO;
+/// sender.enqueue(now, vec![7; 100]);
+/// let pdus: Vec<_> = std::iter::from_fn(|| sender.poll_transmit(now)).collect();
+/// assert_eq!(pdus.len(), 3, "100 B in PDUs of 40 B");
+/// for pdu in pdus {
+///     receiver.receive(now, pdu);
+/// }
+/// assert_eq!(receiver.poll_deliver(), Some(vec![7; 100]));
+/// // The last PDU has a poll, which the receiver answers with a status report.
+/// assert!(receiver.poll_transmit(now).is_some());
+/// ```
 #[derive(Clone, Debug)]
 pub struct Rlc<P> {
     parameters: RlcParameters,

@@ -198,6 +198,25 @@ pub struct Stack<P: Payload> {
 /// # Errors
 /// Returns an error if there are fewer than 2 layers or more than [`MAX_LAYERS`], or if a layer
 /// needs ideal feedback, or is itself a stack or a set of services.
+///
+/// ```
+/// use lasthop_base::units::{Bytes, Duration, Instant, Rate};
+/// use lasthop_link::link::{
+///     Endpoint, LinkEndpoint, LinkTiming, Rlc, RlcParameters, StopAndWait, StopAndWaitParameters, stack,
+/// };
+///
+/// let (rate, delay) = (Rate::from_bps(1_000_000), Duration::from_millis(10));
+/// let timing = LinkTiming::symmetric(rate, delay, Bytes::new(42), Bytes::new(2));
+/// let end = || {
+///     let rlc = Rlc::new(RlcParameters::for_link(&timing, Bytes::new(40))).expect("RLC");
+///     let below = StopAndWait::new(StopAndWaitParameters::for_link(&timing)).expect("stop-and-wait");
+///     stack(vec![LinkEndpoint::RlcAm(Box::new(rlc)), LinkEndpoint::StopAndWait(below)], None).expect("a stack")
+/// };
+/// let [mut sender, mut receiver]: [LinkEndpoint<Vec<u8>>; 2] = [end(), end()];
+/// sender.enqueue(Instant::ZERO, vec![7; 30]);
+/// receiver.receive(Instant::ZERO, sender.poll_transmit(Instant::ZERO).expect("a PDU in a frame"));
+/// assert_eq!(receiver.poll_deliver(), Some(vec![7; 30]));
+/// ```
 pub fn stack<P: CarriesFrames>(
     mut layers: Vec<LinkEndpoint<P>>,
     limited: Option<usize>,

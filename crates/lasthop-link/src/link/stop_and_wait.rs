@@ -126,6 +126,27 @@ impl StopAndWaitParameters {
 }
 
 /// One end of a stop-and-wait link.
+///
+/// ```
+/// use lasthop_base::units::{Bytes, Duration, Instant, Rate};
+/// use lasthop_link::link::{Endpoint, LinkTiming, StopAndWait, StopAndWaitParameters};
+///
+/// let (rate, delay) = (Rate::from_bps(1_000_000), Duration::from_millis(10));
+/// let timing = LinkTiming::symmetric(rate, delay, Bytes::new(1_000), Bytes::new(2));
+/// let parameters = StopAndWaitParameters::for_link(&timing);
+/// let [mut sender, mut receiver] =
+///     [(); 2].map(|()| StopAndWait::<Vec<u8>>::new(parameters).expect("valid parameters"));
+/// sender.enqueue(Instant::ZERO, b"one".to_vec());
+/// sender.poll_transmit(Instant::ZERO).expect("a frame, which is lost");
+/// assert!(!sender.wants_packet());
+/// let now = sender.next_timeout();
+/// assert_eq!(now, Instant::ZERO + timing.longest_turnaround());
+/// sender.handle_timeout(now);
+/// receiver.receive(now, sender.poll_transmit(now).expect("a retransmission"));
+/// assert_eq!(receiver.poll_deliver().as_deref(), Some(&b"one"[..]));
+/// sender.receive(now, receiver.poll_transmit(now).expect("an acknowledgment"));
+/// assert!(sender.wants_packet());
+/// ```
 #[derive(Clone, Debug)]
 pub struct StopAndWait<P> {
     parameters: StopAndWaitParameters,

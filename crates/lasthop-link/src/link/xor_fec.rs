@@ -165,6 +165,30 @@ impl XorFecParameters {
 
 /// One end of a link with exclusive-or FEC. Received packets are stored in the slot of their
 /// sequence number modulo the number of slots, a power of two.
+///
+/// ```
+/// use lasthop_base::units::{Bytes, Duration, Instant, Rate};
+/// use lasthop_link::link::{Endpoint, LinkTiming, XorFec, XorFecParameters};
+///
+/// let (rate, delay) = (Rate::from_bps(1_000_000), Duration::from_millis(10));
+/// let timing = LinkTiming::symmetric(rate, delay, Bytes::new(1_000), Bytes::new(2));
+/// let parameters = XorFecParameters { block: 2, ..XorFecParameters::for_link(&timing, None) };
+/// let [mut sender, mut receiver] =
+///     [(); 2].map(|()| XorFec::<Vec<u8>>::new(parameters).expect("valid parameters"));
+/// let now = Instant::ZERO;
+/// let mut frames = Vec::new();
+/// for packet in [b"one", b"two"] {
+///     sender.enqueue(now, packet.to_vec());
+///     frames.extend(std::iter::from_fn(|| sender.poll_transmit(now)));
+/// }
+/// assert_eq!(frames.len(), 3, "two data frames and their parity");
+/// // The first frame is lost and recovered from the other two.
+/// for frame in frames.into_iter().skip(1) {
+///     receiver.receive(now, frame);
+/// }
+/// let delivered: Vec<_> = std::iter::from_fn(|| receiver.poll_deliver()).collect();
+/// assert_eq!(delivered, [b"two", b"one"]);
+/// ```
 #[derive(Clone, Debug)]
 pub struct XorFec<P> {
     /// Number of interleaved blocks, and of the frames of all of them.

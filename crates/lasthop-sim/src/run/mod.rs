@@ -154,6 +154,36 @@ pub enum RunError {
 
 /// Runs all replications of all points. Calls `observe` in this thread about every 50 ms. If it
 /// returns `false`, the run stops and returns the finished replications.
+///
+/// ```
+/// use lasthop_sim::run::{Options, run};
+/// use lasthop_sim::scenario::Scenario;
+/// use std::path::Path;
+///
+/// let text = r#"
+/// name = "first"
+/// [link.air]
+/// between = ["server", "client"]
+/// rate = "2 Mbps"
+/// delay = "20 ms"
+/// errors = { kind = "uniform", loss = "1 %" }
+/// [flow.f]
+/// from = "server"
+/// to = "client"
+/// transport = { kind = "tcp", variant = "newreno" }
+/// app = { kind = "file", size = "20 kB" }
+/// "#;
+/// let point = Scenario::from_toml(text, Path::new("."))?.points()?.remove(0);
+/// let options = Options { replications: 3, first_replication: 0, seed: 1, jobs: 1 };
+/// let results = run(&[point.scenario.clone()], &options, &mut |_| true)?;
+/// assert_eq!(results.rows.len(), 3);
+/// assert!(results.metrics.contains(&"flow.f.goodput_bps".to_owned()));
+/// // The same scenario and seed give the same numbers with any number of threads.
+/// let options = Options { jobs: 2, ..options };
+/// let again = run(&[point.scenario], &options, &mut |_| true)?;
+/// assert_eq!(format!("{:?}", again.rows), format!("{:?}", results.rows));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn run(
     points: &[Scenario],
     options: &Options,

@@ -40,6 +40,30 @@ use serde_json::{Value, json};
 ///
 /// # Errors
 /// If a link rejects its parameters.
+///
+/// ```
+/// use lasthop_sim::run::resolved;
+/// use lasthop_sim::scenario::Scenario;
+/// use std::path::Path;
+///
+/// # let text = r#"
+/// # name = "first"
+/// # [link.air]
+/// # between = ["server", "client"]
+/// # rate = "2 Mbps"
+/// # delay = "20 ms"
+/// # errors = { kind = "uniform", loss = "1 %" }
+/// # [flow.f]
+/// # from = "server"
+/// # to = "client"
+/// # transport = { kind = "tcp", variant = "newreno" }
+/// # app = { kind = "file", size = "20 kB" }
+/// # "#;
+/// let scenario = Scenario::from_toml(text, Path::new("."))?.points()?.remove(0).scenario;
+/// let found = resolved(&scenario)?;
+/// assert_eq!(found["links"]["air"]["forward"]["rate"], 2e6);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn resolved(scenario: &Scenario) -> Result<Value, RunError> {
     let plan = Plan::new(scenario);
     let links = scenario

@@ -81,6 +81,33 @@ const MOST_KEPT_AT_FIRST: usize = 250_000;
 
 /// Runs one replication with observation, to its end or until another thread sets `interrupt`. A
 /// replication with more than `MOST_EVENTS` events is rejected.
+///
+/// ```
+/// use lasthop_sim::run::trace;
+/// use lasthop_sim::scenario::Scenario;
+/// use std::path::Path;
+/// use std::sync::atomic::AtomicBool;
+///
+/// # let text = r#"
+/// # name = "first"
+/// # [link.air]
+/// # between = ["server", "client"]
+/// # rate = "2 Mbps"
+/// # delay = "20 ms"
+/// # errors = { kind = "uniform", loss = "1 %" }
+/// # [flow.f]
+/// # from = "server"
+/// # to = "client"
+/// # transport = { kind = "tcp", variant = "newreno" }
+/// # app = { kind = "file", size = "20 kB" }
+/// # "#;
+/// let scenario = Scenario::from_toml(text, Path::new("."))?.points()?.remove(0).scenario;
+/// let trace = trace(&scenario, 1, 0, &AtomicBool::new(false))?;
+/// assert!(trace.complete);
+/// let sent = trace.events.iter().filter(|event| event.event == "segment_sent").count();
+/// assert!(sent >= 14, "20 kB need 14 segments of 1448 B");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn trace(
     scenario: &Scenario,
     seed: u64,

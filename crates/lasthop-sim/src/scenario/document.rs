@@ -22,6 +22,35 @@ use std::sync::Arc;
 const SWEEP_TOPS: [&str; 5] = ["link", "radio", "wlan", "flow", "run"];
 
 /// A scenario as its author wrote it: a validated tree of values and its origin.
+///
+/// ```
+/// use lasthop_sim::scenario::Scenario;
+/// use std::path::Path;
+///
+/// let text = r#"
+/// name = "first"
+/// [link.air]
+/// between = ["server", "client"]
+/// rate = "2 Mbps"
+/// delay = "20 ms"
+/// errors = { kind = "uniform", loss = "1 %" }
+/// [flow.f]
+/// from = "server"
+/// to = "client"
+/// transport = { kind = "tcp", variant = "newreno" }
+/// app = { kind = "file", size = "20 kB" }
+/// "#;
+/// let mut document = Scenario::from_toml(text, Path::new("."))?;
+/// document.set("link.air.rate", "64 kbps")?;
+/// document.set("sweep.link.air.delay", "[\"1 ms\", \"50 ms\"]")?;
+/// assert_eq!(document.points()?.len(), 2);
+///
+/// // Errors name the line, the key, the value found and the values allowed.
+/// let error = Scenario::from_toml(&text.replace("2 Mbps", "fast"), Path::new(".")).unwrap_err();
+/// assert!(error.to_string().starts_with("link.air.rate: found \"fast\"; expected "));
+/// assert_eq!(error.line, Some(5));
+/// # Ok::<(), lasthop_base::schema::ScenarioError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {
     value: Value,

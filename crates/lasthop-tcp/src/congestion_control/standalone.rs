@@ -30,6 +30,23 @@ pub struct AckedPacket {
 }
 
 /// An algorithm with the bytes that it has been notified of.
+///
+/// ```
+/// use lasthop_base::units::{Bytes, Duration, Instant};
+/// use lasthop_tcp::congestion_control::standalone::{AckedPacket, Standalone};
+/// use lasthop_tcp::congestion_control::{Congestion, CongestionControlKind, RenoKeys};
+///
+/// let kind = CongestionControlKind::Reno(RenoKeys {});
+/// let mut reno = Standalone::new(kind, Bytes::new(1_000), Bytes::new(10_000)).expect("Reno");
+/// let (now, rtt) = (Instant::ZERO, Duration::from_millis(40));
+/// reno.on_sent(now, 1_000);
+/// // Slow start: the window grows by each acknowledged packet.
+/// let packet = AckedPacket { bytes: 1_000, in_flight: 10_000, rtt, srtt: rtt, may_grow: true };
+/// reno.on_ack(now, &packet);
+/// assert_eq!(reno.window(), 11_000);
+/// reno.on_congestion(now, Congestion::Loss, 10_000);
+/// assert_eq!(reno.window(), 5_000);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Standalone {
     algorithm: Algorithm,

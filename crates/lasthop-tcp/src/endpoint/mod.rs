@@ -80,6 +80,32 @@ pub trait Admission: Sized {
 }
 
 /// One endpoint of a connection.
+///
+/// ```
+/// use lasthop_base::packet::TcpHeader;
+/// use lasthop_base::units::{Duration, Instant};
+/// use lasthop_tcp::{Connection, Overrides, Profile, Role, Variant, presets};
+///
+/// let config = presets::config(Variant::Cubic, Profile::Rfc, &Overrides::default());
+/// let [mut opener, mut acceptor] =
+///     [Role::Opener, Role::Acceptor].map(|role| Connection::new(&config, role, Duration::ZERO));
+/// opener.write(1_000);
+/// opener.open();
+/// // A path without delay: the handshake, then the data, then their acknowledgments.
+/// let (now, mut header) = (Instant::ZERO, TcpHeader::default());
+/// loop {
+///     if opener.poll_transmit(now, &mut header).is_some() {
+///         acceptor.receive(now, &header);
+///     } else if acceptor.poll_transmit(now, &mut header).is_some() {
+///         opener.receive(now, &header);
+///     } else {
+///         break;
+///     }
+/// }
+/// assert_eq!(acceptor.delivered_bytes(), 1_000);
+/// // The only segment may wait for a second one before it is acknowledged.
+/// acceptor.handle_timeout(acceptor.next_timeout());
+/// ```
 #[derive(Clone, Debug)]
 pub struct Endpoint<A: Admission = Trusting> {
     pub(super) config: Config,

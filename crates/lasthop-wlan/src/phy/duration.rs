@@ -64,6 +64,27 @@ const SERVICE: u64 = 16;
 const TAIL: u64 = 6;
 
 /// Parameters of the durations of all PPDUs of a medium.
+///
+/// ```
+/// use lasthop_base::units::{Bytes, Duration};
+/// use lasthop_wlan::phy::{
+///     Band, Coding, Form, Format, GuardInterval, Mode, PacketExtension, PpduTiming, Width,
+/// };
+///
+/// let timing = PpduTiming {
+///     band: Band::Ghz5,
+///     form: Form::Standard,
+///     coding: Coding::Bcc,
+///     packet_extension: PacketExtension::Us0,
+/// };
+/// // 802.11ac, MCS 7, one stream, 20 MHz: 260 bits per symbol of 4 us.
+/// let mode = Mode::new(Format::Vht, 7, 1, Width::Mhz20, GuardInterval::Ns800)?;
+/// assert_eq!(mode.data_bits_per_symbol(), 260);
+/// // 1500 B with 22 bits of service field and tail need 47 symbols, after a preamble of 40 us.
+/// let expected = Duration::from_nanos(40_000 + 47 * 4_000);
+/// assert_eq!(timing.duration(mode, Bytes::new(1_500)), expected);
+/// # Ok::<(), lasthop_wlan::phy::ModeError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PpduTiming {
     /// The band.

@@ -338,6 +338,24 @@ impl HarqParameters {
 }
 
 /// One end of a link with hybrid ARQ.
+///
+/// ```
+/// use lasthop_base::units::{Bytes, Duration, Instant, Rate};
+/// use lasthop_link::link::{Endpoint, LinkTiming, Harq, HarqParameters};
+///
+/// let (rate, delay) = (Rate::from_bps(1_000_000), Duration::from_millis(10));
+/// let timing = LinkTiming::symmetric(rate, delay, Bytes::new(1_000), Bytes::new(2));
+/// let parameters = HarqParameters::for_link(&timing, 20);
+/// let [mut sender, mut receiver] =
+///     [(); 2].map(|()| Harq::<Vec<u8>>::new(parameters).expect("valid parameters"));
+/// let now = Instant::ZERO;
+/// sender.enqueue(now, vec![7; 1_000]);
+/// let transmission = sender.poll_transmit(now).expect("the units of a packet");
+/// assert!(transmission.bytes > 1_000, "units have headers");
+/// receiver.receive(now, transmission);
+/// assert_eq!(receiver.poll_deliver(), Some(vec![7; 1_000]));
+/// assert!(receiver.poll_transmit(now).is_some(), "feedback");
+/// ```
 #[derive(Clone, Debug)]
 pub struct Harq<P> {
     sender: Sender<P>,

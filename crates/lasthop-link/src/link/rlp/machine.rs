@@ -46,6 +46,28 @@ struct Awaited<P> {
 ///
 /// Fields used for every frame are adjacent, those of the sender first. With many stations, little
 /// of an endpoint is in the cache when it is called.
+///
+/// ```
+/// use lasthop_base::units::{Bytes, Duration, Instant, Rate};
+/// use lasthop_link::link::{Endpoint, LinkTiming, Release, Rlp, RlpParameters};
+///
+/// let (rate, delay) = (Rate::from_bps(1_000_000), Duration::from_millis(10));
+/// let timing = LinkTiming::symmetric(rate, delay, Bytes::new(1_000), Bytes::new(2));
+/// let parameters = RlpParameters::for_link(&timing, Release::Immediate);
+/// let [mut sender, mut receiver] =
+///     [(); 2].map(|()| Rlp::<Vec<u8>>::new(parameters).expect("valid parameters"));
+/// let now = Instant::ZERO;
+/// let frames = [b"one", b"two"].map(|packet| {
+///     sender.enqueue(now, packet.to_vec());
+///     sender.poll_transmit(now).expect("a frame")
+/// });
+/// // The first frame is lost. The second is delivered immediately and reveals the loss.
+/// receiver.receive(now, frames[1].clone());
+/// assert_eq!(receiver.poll_deliver().as_deref(), Some(&b"two"[..]));
+/// sender.receive(now, receiver.poll_transmit(now).expect("a NACK"));
+/// receiver.receive(now, sender.poll_transmit(now).expect("a retransmission"));
+/// assert_eq!(receiver.poll_deliver().as_deref(), Some(&b"one"[..]));
+/// ```
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Rlp<P> {

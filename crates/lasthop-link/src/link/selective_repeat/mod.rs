@@ -221,6 +221,32 @@ impl SelectiveRepeatParameters {
 }
 
 /// One end of a selective-repeat link.
+///
+/// ```
+/// use lasthop_base::units::{Bytes, Duration, Instant, Rate};
+/// use lasthop_link::link::{Endpoint, LinkTiming, SelectiveRepeat, SelectiveRepeatParameters};
+///
+/// let (rate, delay) = (Rate::from_bps(1_000_000), Duration::from_millis(10));
+/// let timing = LinkTiming::symmetric(rate, delay, Bytes::new(1_000), Bytes::new(2));
+/// let parameters = SelectiveRepeatParameters::for_link(&timing, 8);
+/// let [mut sender, mut receiver] =
+///     [(); 2].map(|()| SelectiveRepeat::<Vec<u8>>::new(parameters).expect("valid parameters"));
+/// let mut now = Instant::ZERO;
+/// let mut frames = [b"one", b"two"].map(|packet| {
+///     sender.enqueue(now, packet.to_vec());
+///     sender.poll_transmit(now).expect("the window is open")
+/// });
+/// // The first frame is lost. The receiver holds the second packet and requests the first.
+/// now += timing.round_trip();
+/// receiver.receive(now, frames[1].clone());
+/// assert_eq!(receiver.poll_deliver(), None);
+/// let nack = receiver.poll_transmit(now).expect("a NACK");
+/// sender.receive(now, nack);
+/// frames[0] = sender.poll_transmit(now).expect("a retransmission");
+/// receiver.receive(now, frames[0].clone());
+/// let delivered: Vec<_> = std::iter::from_fn(|| receiver.poll_deliver()).collect();
+/// assert_eq!(delivered, [b"one", b"two"]);
+/// ```
 #[derive(Clone, Debug)]
 pub struct SelectiveRepeat<P> {
     parameters: SelectiveRepeatParameters,
