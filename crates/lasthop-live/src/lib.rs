@@ -5,6 +5,7 @@
 //! - [`recording`]: input and output of a live run as a file, and its replay in virtual time.
 //! - `linux`: hosts as network namespaces, TUN devices, programs and the wall clock.
 
+#[cfg(target_os = "linux")]
 mod capture;
 mod connections;
 pub mod link;
