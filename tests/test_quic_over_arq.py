@@ -1,0 +1,90 @@
+"""The study quic-over-arq: its advice quotes its results."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from lasthop.studies import Study, studies
+
+FOLDER = Path(__file__).parent.parent / "python" / "lasthop" / "papers" / "quic-over-arq"
+
+
+@pytest.fixture(scope="module")
+def study() -> Study:
+    return studies()["quic-over-arq"]
+
+
+@pytest.fixture(scope="module")
+def stored() -> dict[tuple[str, int, str], float]:
+    """The means in results.md, by table, loss and recovery."""
+    found: dict[tuple[str, int, str], float] = {}
+    table, columns = "", []
+    for line in (FOLDER / "results.md").read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.replace("\\|", "¦").strip("|").split("|")]
+        if line.startswith("## "):
+            table = line[3:].split(". ")[0]
+        elif line.startswith("| loss (%)"):
+            columns = cells[1:]
+        elif re.match(r"\| \d+ \|", line):
+            for column, cell in zip(columns, cells[1:], strict=True):
+                found[table, int(cells[0]), column] = float(cell.split(" ")[0])
+    return found
+
+
+def advice() -> str:
+    text = (FOLDER / "README.md").read_text(encoding="utf-8")
+    return text.split("## Advice")[1].split("## Limitations")[0]
+
+
+def test_each_claim_was_written_with_its_refutation(study: Study) -> None:
+    assert [claim.id for claim in study.claims] == [f"Q{number}" for number in range(1, 13)]
+    assert all(claim.refuted_by and claim.reworded is None for claim in study.claims)
+
+
+def test_advice_quotes_the_results(stored: dict[tuple[str, int, str], float]) -> None:
+    text = advice()
+    quic, tcp, ordered = "File, radio, QUIC", "File, radio, TCP", "ARQ, in order"
+    rates = [
+        (quic, 1, ordered, "17.2 Mbps at 1 %"),
+        (quic, 10, ordered, "14.3 Mbps at 10 %"),
+        (quic, 1, "ARQ, out of order", "to 4.4 Mbps"),
+        (tcp, 1, "Snoop", "at 1 % (13.8 Mbps)"),
+    ]
+    for table, loss, recovery, words in rates:
+        assert words in text
+        assert f"{stored[table, loss, recovery]:.1f}" in words
+    assert "1 % of loss leaves 3 to 4 Mbps" in text
+    for table in (tcp, quic):
+        assert 3.0 <= stored[table, 1, "none"] < 4.5
+    assert "77 % (3 %) to 55 % (10 %)" in text
+    shares = [
+        stored["Page, radio, HTTP/3", loss, "none"] / stored["Page, radio, HTTP/2", loss, "none"]
+        for loss in (3, 10)
+    ]
+    assert [round(100 * share) for share in shares] == [77, 55]
+    assert "a quarter to a third as long" in text
+    for loss in (1, 3, 10):
+        both = [stored[f"Head of line, HTTP/{one}", loss, "none"] for one in (3, 2)]
+        assert 0.24 < both[0] / both[1] < 0.36
+    assert "costs 4 to 20 % of the rate" in text
+    for table in (tcp, quic):
+        for loss in (0, 1, 3, 10):
+            cost = 1.0 - stored[table, loss, "HARQ"] / stored[table, loss, ordered]
+            assert 0.03 < cost < 0.21
+    assert "a third of the time of HTTP/2 and half that of HTTP/3" in text
+    for loss in (1, 3, 10):
+        one, two, three = (stored[f"Page, radio, HTTP/{v}", loss, "none"] for v in ("1.1", 2, 3))
+        assert 0.25 < one / two < 0.45
+        assert 0.4 < one / three < 0.6
+    assert "without losses, 40 ms" in text
+    assert 35.0 < stored["Head of line, HTTP/3", 0, "none"] < 45.0
+
+
+def test_out_of_order_delivery_suits_tcp(stored: dict[tuple[str, int, str], float]) -> None:
+    assert "up to 5 % faster on the radio and 1.5 times as fast on the GEO path" in advice()
+    for path, losses, low, high in (("radio", (1, 3, 10), 1.0, 1.055), ("GEO", (1, 3), 1.4, 1.7)):
+        for loss in losses:
+            table = f"File, {path}, TCP"
+            gain = stored[table, loss, "ARQ, out of order"] / stored[table, loss, "ARQ, in order"]
+            assert low < gain < high
