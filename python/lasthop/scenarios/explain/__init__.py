@@ -500,9 +500,11 @@ def _run(resolved: Table, points: int) -> list[str]:
     if "duration" in run:
         end = f"Each ends at {time_text(run['duration'])}."
     else:
+        kinds = {flow["app"]["kind"] for flow in resolved["flows"].values()}
+        words = {"file": "every file is acknowledged", "page": "every page is loaded"}
+        parts = [words[kind] for kind in words if kind in kinds]
         end = (
-            "Each ends when every file is acknowledged, "
-            f"at the latest at {time_text(run['max_time'])}."
+            f"Each ends when {' and '.join(parts)}, at the latest at {time_text(run['max_time'])}."
         )
     return [
         f"Runs: {count_text(points, 'point')} x {count_text(replications, 'replication')} = "
