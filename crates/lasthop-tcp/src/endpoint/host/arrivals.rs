@@ -209,6 +209,10 @@ impl Endpoint<Host> {
         }
         let echo = self.echo(now, header);
         self.establish(now, echo);
+        if self.policies.handshake.repeats_syn && self.host.handshake.syns_repeated > 0 {
+            // The SYN/ACK yields no RTT sample (Linux: `tcp_init_metrics`).
+            self.sender.flight.rtt.after_lost_syn();
+        }
         let mut rest = *segment;
         if header.has(flags::SYN) {
             rest.header.flags &= !flags::SYN;

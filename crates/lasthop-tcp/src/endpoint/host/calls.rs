@@ -104,7 +104,7 @@ impl Endpoint<Host> {
                 break;
             }
             if taken < bytes {
-                pushes += self.push_full_piece(now, window, pushes > 0);
+                pushes += self.push_full_piece(now, window);
             }
         }
         self.host.app.awaits_room = taken < bytes;
@@ -113,7 +113,7 @@ impl Endpoint<Host> {
             self.host.buffer.note_push(write_end);
         }
         if pushes > 0 && (self.host.app.awaits_room || write_end - snd_max > 0) {
-            self.push(now, false, self.host.app.awaits_room, true);
+            self.push(now, false, self.host.app.awaits_room);
         }
         Ok(taken)
     }
@@ -143,7 +143,7 @@ impl Endpoint<Host> {
     /// If it is the only unsent piece, its first segments are sent. Otherwise all permitted
     /// segments are sent once half of a window is written (Linux: `tcp_push_one`, `forced_push`).
     /// Returns the number of such transmissions.
-    fn push_full_piece(&mut self, now: Instant, window: u64, is_urged: bool) -> u32 {
+    fn push_full_piece(&mut self, now: Instant, window: u64) -> u32 {
         let flight = &self.sender.flight;
         let write_end = flight.write_end;
         let (is_full, is_only) = self.host.buffer.look_at_last(write_end, flight.snd_max);
@@ -152,25 +152,24 @@ impl Endpoint<Host> {
         }
         if self.host.buffer.is_push_due(write_end, window) {
             self.host.buffer.note_push(write_end);
-            self.push(now, false, true, is_urged);
+            self.push(now, false, true);
         } else if is_only {
-            self.push(now, true, true, true);
+            self.push(now, true, true);
         } else {
             return 0;
         }
         1
     }
 
-    /// Sends all permitted segments now, in a separate burst. `only_one`: only one piece;
-    /// `overrules`: without Nagle's algorithm; `is_urged`: without deferring segments until the
-    /// window opens further.
-    fn push(&mut self, now: Instant, only_one: bool, overrules: bool, is_urged: bool) {
+    /// Sends all permitted segments now, in a separate burst. `only_one`: only one piece, without
+    /// deferring segments until the window opens further; `overrules`: without Nagle's algorithm.
+    fn push(&mut self, now: Instant, only_one: bool, overrules: bool) {
         let flight = &mut self.sender.flight;
         let usual = (flight.stream.has_nagle, flight.stream.is_corked);
         if overrules {
             (flight.stream.has_nagle, flight.stream.is_corked) = (false, false);
         }
-        flight.stream.sends_short_segment = is_urged;
+        flight.stream.sends_short_segment = only_one;
         self.sender.refresh();
         let goes_on = |socket: &Self| !only_one || socket.sender.flight.is_within_piece();
         while self.depart(now) && goes_on(self) {}
