@@ -61,7 +61,7 @@ fn no_timeout_raises_the_threshold_above_the_window() {
         if matches!(variant, Variant::LtTcp | Variant::Lhp) {
             continue;
         }
-        for base in [variant, Variant::NewReno, Variant::Sack] {
+        for base in [variant, Variant::Reno, Variant::NewReno, Variant::Sack] {
             let config = config(variant, base);
             // These algorithms set the window by a model of the path; Jersey's ssthresh is its
             // bandwidth estimate.
