@@ -225,6 +225,29 @@ def test_a_receive_window_that_limits_a_flow_is_reported() -> None:
     assert lossy.notes == ()
 
 
+def test_a_send_buffer_that_limits_a_flow_is_reported() -> None:
+    """By hand: 60 segments of 1460 B per round trip of 50.1232 ms are 13.98 Mbps."""
+    key = '"cubic", profile = "rfc", receive_window = "1000 segments", send_buffer = "87600 B"'
+    text = FAST.replace('"cubic"', key)
+    found = results(text)
+    assert found.samples("flow.transfer.goodput_bps", 0).mean() == pytest.approx(13.98e6, rel=0.03)
+    assert found.samples("flow.transfer.limited_by_send_buffer", 0).min() > 0.9
+    note = (
+        "limited to 13.98 Mbps by the send buffer of 87.6 kB, not by the network; set a larger "
+        "`send_buffer` or omit it"
+    )
+    assert found.notes == (f"flow.transfer: {note}",)
+    assert note in explain(lasthop.Scenario(tomllib.loads(text)))
+
+
+def test_a_send_buffer_of_a_linux_host_is_reported() -> None:
+    found = results(FAST.replace('"cubic"', '"cubic", send_buffer = "64 KiB"'))
+    assert found.samples("flow.transfer.limited_by_send_buffer", 0).min() > 0.5
+    assert found.samples("flow.transfer.goodput_bps", 0).mean() < 25e6
+    assert len(found.notes) == 1
+    assert " by the send buffer of 65.54 kB, not by the network; " in found.notes[0]
+
+
 PAGES = """
 name = "pages"
 

@@ -164,6 +164,9 @@ pub struct Config {
     /// Whether the buffers of both hosts grow with the connection, as in Linux
     /// (`net.ipv4.tcp_rmem`, `tcp_wmem`). `receive_window` is then ignored.
     pub autotuning: bool,
+    /// Maximum number of bytes that are written and not acknowledged; `None`: unlimited, or under
+    /// [`Self::autotuning`] a buffer that grows. At least one segment.
+    pub send_buffer: Option<Bytes>,
     /// Whether tail loss probes are sent (RFC 8985, section 7). Only with
     /// [`RecoveryKind::RackTlp`], like [`Self::frto`].
     pub tail_probes: bool,

@@ -70,6 +70,8 @@ pub struct Overrides {
     pub receive_window: Option<f64>,
     /// See [`Config::autotuning`]; only under [`Profile::Linux`], and not with `receive_window`.
     pub autotuning: Option<bool>,
+    /// See [`Config::send_buffer`].
+    pub send_buffer: Option<Bytes>,
     /// See [`Config::offload`]; only with [`Config::autotuning`].
     pub segmentation_offload: Option<bool>,
     /// See [`Config::timer_tick`]; only under [`Profile::Linux`].
@@ -137,6 +139,7 @@ const NS2: Config = Config {
     ecn: false,
     abe: false,
     autotuning: false,
+    send_buffer: None,
     pieces: 0,
     offload: true,
     timer_tick: Duration::ZERO,
@@ -187,6 +190,7 @@ const RFC: Config = Config {
     ecn: false,
     abe: false,
     autotuning: false,
+    send_buffer: None,
     pieces: 0,
     offload: true,
     timer_tick: Duration::ZERO,
@@ -313,6 +317,7 @@ pub fn config(variant: Variant, profile: Profile, set: &Overrides) -> Config {
         ack_size: set.ack_size.unwrap_or(base.ack_size),
         receive_window: set.receive_window.unwrap_or(base.receive_window),
         autotuning,
+        send_buffer: set.send_buffer,
         pieces: if autotuning { base.pieces } else { 0 },
         offload: set.segmentation_offload.unwrap_or(base.offload),
         timer_tick: set.timer_tick.unwrap_or(base.timer_tick),

@@ -12,11 +12,15 @@
 //!          since the latest ACK
 //! ```
 //!
+//! Without these rules ([`Config::send_buffer`] without autotuning), only bytes are counted, and the
+//! application writes whole segments as soon as they fit.
+//!
 //! *Not modelled*: limits of all connections together (`tcp_mem`); pieces that are split by SACK,
 //! each with an additional descriptor; the wake-up time of an application.
 
 use super::config::Config;
 use super::congestion_control::CongestionControlKind;
+use lasthop_base::units::Bytes;
 use std::collections::VecDeque;
 
 /// Maximum size of the buffer (`net.ipv4.tcp_wmem`).
@@ -30,6 +34,8 @@ const PACKET: u64 = 256;
 /// Maximum length of a piece to which an application adds data.
 const LARGEST_PIECE: u64 = 65_200;
 const INITIAL_WINDOW: u64 = 10;
+/// Minimum of a size that the application sets (`SOCK_MIN_SNDBUF`).
+const SMALLEST: u64 = 4_608;
 
 /// State of the connection that determines the fill level.
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +63,8 @@ pub(super) struct SendBuffer {
     segment: u64,
     /// Whether a piece can have more than one segment.
     offload: bool,
+    /// Whether only bytes are counted.
+    counts_bytes: bool,
     /// Size in congestion windows; 0 for a fixed size.
     windows: u64,
     /// Bytes of memory.
@@ -83,11 +91,37 @@ pub(super) struct SendBuffer {
 }
 
 impl SendBuffer {
-    /// Creates an empty buffer.
-    pub fn new(config: &Config) -> Self {
+    /// Creates an empty buffer, unless it is unlimited. Linux doubles a size that the application
+    /// sets (`SO_SNDBUF`).
+    pub fn new(config: &Config) -> Option<Self> {
+        let segment = config.segment.get();
         let windows =
             if matches!(config.congestion_control, CongestionControlKind::Bbr(_)) { 3 } else { 2 };
-        SendBuffer::empty(config.segment.get(), config.offload, windows, 0)
+        let size = config.send_buffer.map(Bytes::get);
+        match (config.autotuning, size) {
+            (true, None) => Some(SendBuffer::empty(segment, config.offload, windows, 0)),
+            (true, Some(size)) => {
+                Some(SendBuffer::empty(segment, config.offload, 0, SMALLEST.max(2 * size)))
+            }
+            (false, Some(size)) => {
+                let buffer = SendBuffer::empty(segment, false, 0, size);
+                Some(SendBuffer { counts_bytes: true, ..buffer })
+            }
+            (false, None) => None,
+        }
+    }
+
+    /// Clears the buffer for a new connection instance.
+    pub fn clear(&mut self) {
+        let SendBuffer { segment, offload, counts_bytes, windows, size, .. } = *self;
+        let size = if windows > 0 { 0 } else { size };
+        let fresh = SendBuffer::empty(segment, offload, windows, size);
+        *self = SendBuffer { counts_bytes, ..fresh };
+    }
+
+    /// Whether only bytes are counted.
+    pub fn counts_bytes(&self) -> bool {
+        self.counts_bytes
     }
 
     /// Creates the buffer of a socket with `size` bytes of memory, which is constant if `is_fixed`.
@@ -99,6 +133,7 @@ impl SendBuffer {
         let mut buffer = SendBuffer {
             segment,
             offload,
+            counts_bytes: false,
             windows,
             size,
             waiting: 0,
@@ -200,12 +235,18 @@ impl SendBuffer {
 
     /// Returns `true` if enough memory is free for a waiting application to continue.
     pub fn is_free(&self, fill: &Fill) -> bool {
+        if self.counts_bytes {
+            return !self.is_full(fill);
+        }
         let memory = self.memory(fill);
         self.size.saturating_sub(memory) >= memory / 2
     }
 
     /// Memory in use.
     pub fn memory(&self, fill: &Fill) -> u64 {
+        if self.counts_bytes {
+            return fill.written;
+        }
         let unsent = if let Some(piece) = self.piece {
             let pieces = self.ends.len() as u64;
             if fill.unsent == 0 { 0 } else { pieces.max(fill.unsent.div_ceil(piece)) }
@@ -220,7 +261,7 @@ impl SendBuffer {
     /// Records that the data `[start, end)` was written by one send call; `window`: the receive
     /// window.
     pub fn note_written(&mut self, start: u64, end: u64, window: u64) {
-        if self.offload {
+        if self.offload || self.counts_bytes {
             return;
         }
         self.most_window = self.most_window.max(window);
@@ -253,10 +294,10 @@ impl SendBuffer {
         self.waiting
     }
 
-    /// Adds a send call of `bytes`, which waits for the connection to open. Returns the number of
-    /// waiting bytes that the buffer accepts now.
+    /// Adds a send call of `bytes`, which waits for the connection to open unless only bytes are
+    /// counted. Returns the number of waiting bytes that the buffer accepts now.
     pub fn write(&mut self, bytes: u64, fill: &Fill, is_open: bool) -> u64 {
-        let is_blocked = self.waiting > 0 || !is_open;
+        let is_blocked = self.waiting > 0 || !(is_open || self.counts_bytes);
         self.waiting += bytes;
         if is_blocked { 0 } else { self.take(fill) }
     }
@@ -275,6 +316,9 @@ impl SendBuffer {
 
     /// Returns `true` if there is no room for another piece.
     fn is_full(&self, fill: &Fill) -> bool {
+        if self.counts_bytes {
+            return fill.written + self.segment > self.size;
+        }
         self.memory(fill) >= self.size || fill.unsent >= self.unsent_limit
     }
 
@@ -292,7 +336,8 @@ impl SendBuffer {
             fill.unsent -= leaves;
             fill.pieces += leaves.div_ceil(leaves_with);
             self.tail = self.tail.min(fill.unsent);
-            let (more, joins) = self.next_piece(self.waiting, self.tail, full, &fill);
+            let held = if self.counts_bytes { 0 } else { self.tail };
+            let (more, joins) = self.next_piece(self.waiting, held, full, &fill);
             if more == 0 {
                 return taken;
             }
@@ -312,7 +357,7 @@ mod tests {
 
     fn buffer() -> SendBuffer {
         let set = Overrides { timestamps: Some(false), ..Overrides::default() };
-        SendBuffer::new(&config(Variant::Reno, Profile::Linux, &set))
+        SendBuffer::new(&config(Variant::Reno, Profile::Linux, &set)).unwrap()
     }
 
     /// Data that Linux 6.18 wrote before the first ACK of a connection with a window of 10 segments
@@ -335,7 +380,32 @@ mod tests {
         assert_eq!(buffer.waiting(), 1_000_000 - 32 * 1460);
     }
 
-    /// Like the previous test, with devices without segmentation offload: 21 segments, each with a
+    /// An application that sets 40,000 bytes gets twice as much memory, which does not grow.
+    #[test]
+    fn a_size_set_by_the_application() {
+        let set = Overrides {
+            timestamps: Some(false),
+            send_buffer: Some(Bytes::new(40_000)),
+            ..Overrides::default()
+        };
+        let mut buffer = SendBuffer::new(&config(Variant::Reno, Profile::Linux, &set)).unwrap();
+        assert_eq!(buffer.size, 80_000);
+        buffer.waiting = 1_000_000;
+        let fill = Fill {
+            written: 0,
+            unsent: 0,
+            pieces: 0,
+            room: 100,
+            cwnd: 100,
+            peer_window: 1_000_000,
+            is_bursty: true,
+        };
+        buffer.on_space(&fill);
+        buffer.clear();
+        assert_eq!((buffer.size, buffer.waiting), (80_000, 0));
+    }
+
+    /// Like the first test, with devices without segmentation offload: 21 segments, each with a
     /// descriptor. After an ACK that permits two segments, the buffer had room for eleven windows,
     /// and the application continued at the fourth ACK.
     #[test]
@@ -345,7 +415,7 @@ mod tests {
             timestamps: Some(false),
             ..Overrides::default()
         };
-        let mut buffer = SendBuffer::new(&config(Variant::Reno, Profile::Linux, &set));
+        let mut buffer = SendBuffer::new(&config(Variant::Reno, Profile::Linux, &set)).unwrap();
         let fill = |written: u64, sent: u64, room: u64, cwnd: u64| Fill {
             written: written * 1460,
             unsent: (written - sent) * 1460,
@@ -374,7 +444,7 @@ mod tests {
             timestamps: Some(false),
             ..Overrides::default()
         };
-        let mut buffer = SendBuffer::new(&config(Variant::Reno, Profile::Linux, &set));
+        let mut buffer = SendBuffer::new(&config(Variant::Reno, Profile::Linux, &set)).unwrap();
         let end = |segment: u64| 1 + segment * 1460;
         buffer.note_written(1, end(21), 64_240);
         buffer.note_written(end(21), end(33), 64_240);

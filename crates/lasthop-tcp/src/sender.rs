@@ -270,6 +270,9 @@ impl Sender {
         sent: Option<Instant>,
     ) {
         self.on_ack(now, ack, blocks, is_pure, sent);
+        if self.flight.has_waiting_bytes() {
+            self.write_waiting();
+        }
     }
 
     /// Records that the segment whose acknowledgment is processed next echoes a mark.

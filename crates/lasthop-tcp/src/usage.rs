@@ -56,29 +56,36 @@ impl Usage {
     }
 
     /// Starts to measure at `now`, when data is sent after an idle period.
+    #[inline]
     pub(crate) fn begin(&mut self, now: Instant) {
-        (self.now, self.since) = (now, now);
-    }
-
-    /// Records the factor from the latest input onwards; `losses`: losses declared so far.
-    fn set(&mut self, limit: Option<Limit>, losses: u64) {
-        if limit != self.current {
-            *self = self.until(self.now, losses);
-            (self.current, self.since, self.losses) = (limit, self.now, losses);
+        self.now = now;
+        if self.current.is_none() {
+            self.since = now;
+            let is_peer = self.is_window_larger;
+            self.current =
+                Some(if is_peer { Limit::ReceiveWindow } else { Limit::CongestionWindow });
         }
     }
 
-    /// Returns the times up to `now`. If data was lost after all had been sent, the application was
+    /// Records the factor from the latest input onwards; `losses`: losses declared so far.
+    #[inline]
+    pub(crate) fn set(&mut self, limit: Option<Limit>, losses: u64) {
+        if limit != self.current {
+            self.charge(self.now, losses);
+            (self.current, self.losses) = (limit, losses);
+        }
+    }
+
+    /// Charges the time up to `now`. If data was lost after all had been sent, the application was
     /// not the limit.
-    fn until(mut self, now: Instant, losses: u64) -> Self {
+    fn charge(&mut self, now: Instant, losses: u64) {
         if let Some(limit) = self.current {
             let is_lost = limit == Limit::Application && losses > self.losses;
             let limit = if is_lost { Limit::CongestionWindow } else { limit };
             let time = &mut self.times[limit as usize];
             *time = *time + (now - self.since);
-            self.since = now;
         }
-        self
+        self.since = now;
     }
 
     /// Time charged to `limit`.
@@ -112,7 +119,25 @@ impl Flight {
         }
     }
 
-    /// Checks the factor after a send call, the transmission of all data, or their acknowledgment.
+    /// Records that all written data has been sent.
+    pub(crate) fn note_all_sent(&mut self) {
+        if self.has_waiting() {
+            self.look_at_limit();
+        } else if self.snd_una > 0 {
+            self.usage.set(Some(Limit::Application), self.counters.losses_declared);
+        }
+    }
+
+    /// Records the acknowledgment of a send call or of the SYN.
+    pub(crate) fn note_write_acked(&mut self) {
+        if self.snd_una == self.write_end {
+            self.usage.set(None, self.counters.losses_declared);
+        } else {
+            self.look_at_limit();
+        }
+    }
+
+    /// Checks the factor.
     #[inline(never)]
     pub(crate) fn look_at_limit(&mut self) {
         let limit = self.limit(self.has_waiting(), false);
@@ -129,7 +154,9 @@ impl Flight {
 
     /// Times up to the latest input.
     pub(crate) fn usage(&self) -> Usage {
-        self.usage.until(self.usage.now, self.counters.losses_declared)
+        let mut usage = self.usage;
+        usage.charge(usage.now, self.counters.losses_declared);
+        usage
     }
 
     /// Times up to `now`, like [`Self::look_before_input`].
@@ -137,7 +164,8 @@ impl Flight {
         let (limit, losses) = (self.limit(awaits_room, true), self.counters.losses_declared);
         let mut usage = self.usage;
         usage.set(limit, losses);
-        usage.until(now, losses)
+        usage.charge(now, losses);
+        usage
     }
 
     /// The current factor; `None` during the handshake and without unacknowledged data.

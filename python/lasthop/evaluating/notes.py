@@ -178,8 +178,8 @@ def _unmarked(results: Results) -> Iterator[str]:
         yield f"flow.{flow}{f' ({where})' if where else ''}: {unmarked_words(links)}"
 
 
-WINDOWS = ("limited_by_receive_window",)
-"""Fractions of the time in which a window of a host limits a flow."""
+WINDOWS = ("limited_by_receive_window", "limited_by_send_buffer")
+"""Fractions of the time in which a buffer of a host limits a flow."""
 
 MOST_EXAMINED = 200
 """Maximum number of points whose windows are examined, which takes 1 ms per point."""

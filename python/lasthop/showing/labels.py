@@ -68,6 +68,7 @@ KEYS = {
     "transport.profile": "TCP profile",
     "transport.segment": "Segment size",
     "transport.receive_window": "Receive window",
+    "transport.send_buffer": "Send buffer",
     "transport.autotuning": "Growing buffers",
     "transport.segmentation_offload": "Segmentation offload",
     "transport.timer_tick": "Timer tick",

@@ -123,7 +123,7 @@ impl Flight {
         self.snd_nxt = self.snd_nxt.max(ack);
         if ack >= self.stream.first_message_end {
             self.forget_messages(ack);
-            self.look_at_limit();
+            self.note_write_acked();
         }
     }
 

@@ -55,7 +55,8 @@ pub struct Flight {
     parts: Parts,
     pub(crate) hints: Hints,
     pub(crate) output: Output,
-    /// Send buffer with data that waits for room, under [`Config::autotuning`].
+    /// Send buffer with data that waits for room, under [`Config::autotuning`] or
+    /// [`Config::send_buffer`].
     buffer: Option<Box<SendBuffer>>,
     pub(crate) undo: Undo,
     /// Under [`Config::window_validation`].
@@ -81,7 +82,7 @@ struct Parts {
     /// Whether an idle period before a segment changes the window.
     restarts_after_idle: bool,
     /// Whether components other than recovery and congestion control process each ACK: records,
-    /// undo, ECN.
+    /// undo, ECN, an application that waits for room.
     is_watched: bool,
     /// Whether the growth of the window is checked at each ACK.
     checks_window_growth: bool,
@@ -95,7 +96,10 @@ impl Parts {
             joins_writes: config.writes != WritePolicy::Messages,
             measures_deliveries: config.congestion_control.measures(),
             restarts_after_idle: config.window_validation || config.restart_after_idle,
-            is_watched: !kept.is_nothing() || config.undo != UndoKind::Off || config.ecn,
+            is_watched: !kept.is_nothing()
+                || config.undo != UndoKind::Off
+                || config.ecn
+                || config.send_buffer.is_some(),
             checks_window_growth: config.window_validation || config.byte_counting.is_some(),
             in_use: match config.conventions {
                 Conventions::Ns2 => InUse::Window { receive_window: config.receive_window },
@@ -215,7 +219,7 @@ impl Flight {
             parts,
             hints: Hints::default(),
             output: Output::new(config.pacing),
-            buffer: config.autotuning.then(|| Box::new(SendBuffer::new(config))),
+            buffer: SendBuffer::new(config).map(Box::new),
             undo: Undo::new(config),
             validation: config.window_validation.then(Box::default),
             timed: None,
@@ -290,7 +294,7 @@ impl Flight {
             **validation = Validation::default();
         }
         if let Some(buffer) = buffer {
-            **buffer = SendBuffer::new(config);
+            buffer.clear();
         }
     }
 

@@ -277,7 +277,7 @@ impl Flight {
         if end > self.snd_max {
             self.note_new(now, end);
             if end == self.write_end {
-                self.look_at_limit();
+                self.note_all_sent();
             }
             return;
         }
@@ -299,7 +299,7 @@ impl Flight {
             self.timed = Some((end, now));
         }
         if nothing_outstanding || !self.timers.is_running(Timer::Retransmission) {
-            if nothing_outstanding {
+            if nothing_outstanding && self.snd_una > 0 {
                 self.usage.begin(now);
             }
             self.timers.start(Timer::Retransmission, now, self.rtt.rto());

@@ -1,6 +1,7 @@
 //! Data written by the application: messages, merged and short segments, the FIN.
 
 use super::Flight;
+use super::kept::Kept;
 use crate::config::{Config, WritePolicy};
 use crate::congestion_control::CongestionControl;
 use crate::send_buffer::Fill;
@@ -148,6 +149,13 @@ impl Flight {
         self.buffer.as_ref().is_some_and(|buffer| buffer.waiting() > 0)
     }
 
+    /// Returns `true` if the application waits for room in a buffer that counts bytes only, so that
+    /// each ACK may make room.
+    #[inline]
+    pub(crate) fn has_waiting_bytes(&self) -> bool {
+        self.buffer.as_ref().is_some_and(|buffer| buffer.counts_bytes() && buffer.waiting() > 0)
+    }
+
     /// Fill level of the send buffer, with `in_flight` segments in flight.
     pub(crate) fn fill(&self, in_flight: u32) -> Fill {
         let cwnd = self.congestion_control.cwnd() as u64;
@@ -155,7 +163,10 @@ impl Flight {
         Fill {
             written: self.write_end - self.snd_una,
             unsent: self.write_end - self.snd_max,
-            pieces: self.records().pieces().into(),
+            pieces: match &self.kept {
+                Kept::Records(records) => records.pieces().into(),
+                _ => 0,
+            },
             room: windows,
             cwnd,
             peer_window: self.peer.window,
@@ -169,17 +180,18 @@ impl Flight {
     pub(crate) fn write_waiting(&mut self, in_flight: u32) -> bool {
         let fill = self.fill(in_flight);
         let bytes = self.buffer.as_mut().map_or(0, |buffer| buffer.on_space(&fill));
-        self.take_written(bytes);
+        self.take_written(bytes, false);
         self.look_at_limit();
         bytes > 0
     }
 
     /// Adds `bytes` that the buffer has accepted, which may be only a part of a send call.
-    fn take_written(&mut self, bytes: u64) {
+    /// `is_message`: whether they begin a message that is not merged with earlier data.
+    fn take_written(&mut self, bytes: u64, is_message: bool) {
         let start = self.write_end;
         match self.stream.message_ends.back_mut() {
             // Data is not merged with a SYN.
-            Some(end) if bytes > 0 && *end > 1 => {
+            Some(end) if bytes > 0 && *end > 1 && !is_message => {
                 *end += bytes;
                 self.write_end += bytes;
                 self.stream.first_message_end = self.stream.message_ends[0];
@@ -279,17 +291,25 @@ impl Flight {
             self.congestion_control.set_cwnd(1.0);
         }
         if self.buffer.is_some() {
-            let fill = self.fill(self.records().len());
+            let in_flight = match &self.kept {
+                Kept::Records(records) => records.len(),
+                _ => self.outstanding_segments() as u32,
+            };
+            let fill = self.fill(in_flight);
             let is_open = self.snd_una > 0;
+            let is_message = !self.parts.joins_writes && !self.has_waiting();
             let bytes =
                 self.buffer.as_mut().map_or(0, |buffer| buffer.write(length, &fill, is_open));
-            self.take_written(bytes);
+            self.take_written(bytes, is_message);
         } else if self.parts.joins_writes {
             self.extend_joined(length);
         } else {
             self.extend(length);
         }
-        self.look_at_limit();
+        if self.snd_una < self.snd_max {
+            // Otherwise, the transmission of the data ends the idle period.
+            self.look_at_limit();
+        }
     }
 
     /// Like [`Self::extend`], merged with data that was written before and has not been sent.

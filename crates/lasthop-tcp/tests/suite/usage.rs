@@ -48,12 +48,56 @@ fn a_congestion_window() {
     assert_eq!(times(&set(), 40, |_| false), [200, 0, 0, 100]);
 }
 
+/// 1 and 2 segments. No data is outstanding when the ACK of the first one permits the others.
+#[test]
+fn a_window_of_one_segment() {
+    let set = Overrides { initial_window: Some(1.0), ..set() };
+    assert_eq!(times(&set, 3, |_| false), [100, 0, 0, 100]);
+}
+
 /// Four times 10 segments. Both windows are used up in the first RTT, in which the congestion window
 /// is the limit as in Linux.
 #[test]
 fn a_receive_window() {
     let set = Overrides { receive_window: Some(10.0), ..set() };
     assert_eq!(times(&set, 40, |_| false), [100, 200, 0, 100]);
+}
+
+/// Four times 10 segments. In the first RTT, the congestion window is used up, too.
+#[test]
+fn a_send_buffer() {
+    let set = Overrides { send_buffer: Some(Bytes::new(10_000)), ..set() };
+    assert_eq!(times(&set, 40, |_| false), [100, 0, 200, 100]);
+}
+
+/// A buffer with room for 9 full segments and a part of another one: no segment is short.
+#[test]
+fn an_application_writes_whole_segments() {
+    let set = Overrides { send_buffer: Some(Bytes::new(9_900)), ..set() };
+    assert_eq!(times(&set, 27, |_| false), [0, 0, 200, 100]);
+}
+
+/// A buffer with room for all data changes nothing: each send call still ends a segment.
+#[test]
+fn a_large_send_buffer() {
+    for profile in [Profile::Rfc, Profile::Ns2] {
+        let sent = |send_buffer| {
+            let set = Overrides { send_buffer, pad_segments: Some(false), ..set() };
+            let config = presets::config(Variant::NewReno, profile, &set);
+            let mut pipe = Pipe::with_losses(&config, DELAY, |end, count, _| {
+                end == OPENER && matches!(count, 4 | 20)
+            });
+            for bytes in [1500, 2500, 70_300] {
+                pipe.ends[OPENER].write(bytes);
+            }
+            pipe.ends[OPENER].close();
+            pipe.pump(OPENER);
+            pipe.run(ms(60_000));
+            assert!(pipe.ends[OPENER].is_all_acked());
+            pipe.sent(OPENER)
+        };
+        assert_eq!(sent(Some(Bytes::new(100_000))), sent(None), "{profile:?}");
+    }
 }
 
 /// The last of 3 segments is lost after all were sent. The RTO is 1 s, started by the ACK of the

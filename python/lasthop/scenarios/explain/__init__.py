@@ -17,9 +17,9 @@ from lasthop.scenarios.arguments import check_point
 from lasthop.scenarios.explain.limits import (
     counted_bursts,
     frames,
+    host_limit,
     needed_window,
     path_time,
-    receive_limit,
     receive_window,
     round_trips,
     share_slots,
@@ -374,6 +374,9 @@ def _flow(name: str, flow: Table, links: Table) -> list[str]:
         limit = "an autotuned receive window"
         if math.isfinite(window):
             limit = f"window {tcp['receive_window']:.4g} segments ({size_text(window)})"
+        if tcp["send_buffer"] is not None:
+            limit += f", send buffer {size_text(tcp['send_buffer'])}"
+        window, of_host = host_limit(flow)
         lines.append(
             f"  TCP {tcp['variant']}, profile {tcp['profile']}: segments of "
             f"{size_text(tcp['segment'])}, {limit}, initial window "
@@ -425,7 +428,7 @@ def _flow(name: str, flow: Table, links: Table) -> list[str]:
     if short := short_file(flow, links, trip):
         lines.append(f"  {short[1]}")
     elif window < needed_window(flow, links, trip):
-        lines.append(f"  limited to {rate_text(8 * window / trip)} {receive_limit(flow)}")
+        lines.append(f"  limited to {rate_text(8 * window / trip)} {of_host}")
     return lines
 
 

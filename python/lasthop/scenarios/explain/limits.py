@@ -21,12 +21,14 @@ from lasthop.scenarios.explain.quantities import (
 __all__ = [
     "counted_bursts",
     "frames",
+    "host_limit",
+    "host_limits",
     "needed_window",
     "path_time",
     "rate_limits",
-    "receive_limit",
     "receive_window",
     "round_trips",
+    "send_buffer",
     "share_slots",
     "short_file",
     "window_rate",
@@ -52,7 +54,8 @@ def rate_limits(resolved: Table) -> dict[str, tuple[float, str]]:
     Returns:
         Threshold and explanation, by metric: `flow.NAME.goodput_bps` and
         `link.NAME.SIDE.utilization` (80 % of the limit), `flow.NAME.timeouts`,
-        `flow.NAME.limited_by_receive_window` (half of the time). The explanation applies from the
+        `flow.NAME.limited_by_receive_window` and `flow.NAME.limited_by_send_buffer` (half of the
+        time). The explanation applies from the
         threshold on.
     """
     links = resolved["links"]
@@ -62,16 +65,16 @@ def rate_limits(resolved: Table) -> dict[str, tuple[float, str]]:
     for name, flow in resolved["flows"].items():
         if not flow["tcp"]:
             continue
-        window = receive_window(flow)
+        window, of_host = host_limit(flow)
         trip = round_trips(flow, links)[1]
         if short := short_file(flow, links, trip):
             found[f"flow.{name}.goodput_bps"] = (REACHED * short[0], short[1])
         elif window < needed_window(flow, links, trip):
             rate = 8 * window / trip
-            words = f"limited to {rate_text(rate)} {receive_limit(flow)}"
+            words = f"limited to {rate_text(rate)} {of_host}"
             found[f"flow.{name}.goodput_bps"] = (REACHED * rate, words)
-        words = f"limited in most of its time {receive_limit(flow)}"
-        found[f"flow.{name}.limited_by_receive_window"] = (MOST, words)
+        for metric, words in host_limits(flow).items():
+            found[f"flow.{name}.{metric}"] = (MOST, f"limited in most of its time {words}")
         if words := counted_bursts(flow, links):
             found[f"flow.{name}.timeouts"] = (REACHED, words)
     for name, link in links.items():
@@ -134,6 +137,24 @@ def receive_window(flow: Table) -> float:
     return float(tcp["receive_window"] * tcp["segment"])
 
 
+def send_buffer(flow: Table) -> float:
+    """Returns the send buffer of a flow in bytes; infinite if it is unlimited or grows."""
+    tcp = flow["tcp"]
+    if not tcp or tcp["send_buffer"] is None:
+        return math.inf
+    # Linux gives a socket twice the memory, more than half of which is data.
+    return float(tcp["send_buffer"] * (2 if tcp["autotuning"] else 1))
+
+
+def host_limit(flow: Table) -> tuple[float, str]:
+    """Returns the smaller of both buffers in bytes, and the second part of a note on it."""
+    window, buffer = receive_window(flow), send_buffer(flow)
+    words = host_limits(flow)
+    if buffer < window:
+        return buffer, words["limited_by_send_buffer"]
+    return window, words["limited_by_receive_window"]
+
+
 def round_trips(flow: Table, links: Table) -> list[float]:
     """Returns minimum and maximum RTT of a full segment and its response, queues empty."""
     there, back = flow["packets"]
@@ -174,13 +195,13 @@ def counted_bursts(flow: Table, links: Table) -> str:
 def short_file(flow: Table, links: Table, trip: float) -> tuple[float, str] | None:
     """Returns rate and explanation for a file that ends before slow start fills the path.
 
-    The window starts at the initial window and doubles every RTT up to the receive window. The
+    The window starts at the initial window and doubles every RTT up to the smaller buffer. The
     handshake takes another RTT.
     """
     app, tcp = flow["app"], flow["tcp"]
     if app["kind"] != "file" or app["size"] >= needed_window(flow, links, trip):
         return None
-    most = receive_window(flow)
+    most, _ = host_limit(flow)
     window, sent, trips = min(tcp["initial_window"] * tcp["segment"], most), 0.0, 0
     while sent < app["size"]:
         sent += window
@@ -197,20 +218,25 @@ def short_file(flow: Table, links: Table, trip: float) -> tuple[float, str] | No
     )
 
 
-def receive_limit(flow: Table) -> str:
-    """Returns the second part of a note on a flow that is limited by its receive window."""
+def host_limits(flow: Table) -> dict[str, str]:
+    """Returns the second part of notes on a flow that a buffer of a host limits, by metric."""
     tcp = flow["tcp"]
-    if tcp["autotuning"]:
-        return (
-            "by the autotuned receive window, not by the network; set `receive_window` for a "
-            "constant one"
-        )
-    other = "omit it" if tcp["profile"] == "linux" else 'use profile "linux" without it'
-    return (
-        f"by the receive window of {tcp['receive_window']:.4g} "
-        f"segment{'' if tcp['receive_window'] == 1 else 's'}, not by the network; set a larger "
-        f"`receive_window` or {other}"
-    )
+    of_linux = tcp["profile"] == "linux"
+    window = "the autotuned receive window"
+    window_remedy = "set a larger constant one by `receive_window`"
+    if not tcp["autotuning"]:
+        segments = tcp["receive_window"]
+        window = f"the receive window of {segments:.4g} segment{'' if segments == 1 else 's'}"
+        other = "omit it" if of_linux else 'use profile "linux" without it'
+        window_remedy = f"set a larger `receive_window` or {other}"
+    buffer, buffer_remedy = "the autotuned send buffer", "set a larger one by `send_buffer`"
+    if tcp["send_buffer"] is not None:
+        buffer = f"the send buffer of {size_text(tcp['send_buffer'])}"
+        buffer_remedy = "set a larger `send_buffer` or omit it"
+    return {
+        "limited_by_receive_window": f"by {window}, not by the network; {window_remedy}",
+        "limited_by_send_buffer": f"by {buffer}, not by the network; {buffer_remedy}",
+    }
 
 
 def path_time(route: Iterable[list[str]], packet: int, links: Table, most: bool) -> float:

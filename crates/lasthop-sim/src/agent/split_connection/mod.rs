@@ -200,7 +200,7 @@ impl SplitConnectionKeys {
     /// negotiate, with the proxy's buffer.
     fn towards_end(&self, flow: &Config) -> Config {
         let receive_window = self.buffer.get() as f64 / flow.segment.get() as f64;
-        Config { receive_window, autotuning: false, ..*flow }
+        Config { receive_window, autotuning: false, send_buffer: None, ..*flow }
     }
 
     /// Returns the parameters of the half over the link: negotiated options with the proxy's

@@ -38,6 +38,11 @@ table! {
         /// Whether the buffers of both hosts grow with the connection. With profile "linux" only;
         /// default: on, unless `receive_window` is set.
         autotuning: Option<bool>;
+        /// Send buffer: maximum number of bytes that are written and not acknowledged. An
+        /// application that finds it full waits. With profile "linux", the memory of a socket is
+        /// twice as large (`SO_SNDBUF`), and by default, the buffer grows with the connection; with
+        /// other profiles it is unlimited by default.
+        send_buffer: Option<Bytes>, Limits::BUFFER;
         /// Whether hosts pass several segments to the link simultaneously; requires `autotuning`.
         /// Off in live links.
         segmentation_offload: Option<bool>;
@@ -152,6 +157,7 @@ impl TcpKeys {
                 DelayedAck::After(delay) => Some(delay),
             }),
             autotuning: self.autotuning,
+            send_buffer: self.send_buffer,
             segmentation_offload: self.segmentation_offload,
             timer_tick: self.timer_tick,
             sack: self.sack,
@@ -267,6 +273,7 @@ impl TransportKeys for TcpKeys {
             "segment": config.segment.get(),
             "receive_window": config.receive_window,
             "autotuning": config.autotuning,
+            "send_buffer": config.send_buffer.map(Bytes::get),
             "initial_window": config.initial_window,
             "delayed_ack": config.delayed_ack.map(seconds),
             "min_rto": seconds(config.min_rto),

@@ -55,6 +55,23 @@ const RULES: &[Rule] = &[
         allowed: "false, or profile \"linux\" without receive_window",
     },
     Rule {
+        key: "send_buffer",
+        violated: |at| {
+            let segment = at.config.segment;
+            let size = at.tcp.send_buffer.filter(|size| *size < segment)?;
+            Some(format!("{size} with segments of {segment}"))
+        },
+        allowed: "at least one segment",
+    },
+    Rule {
+        key: "send_buffer",
+        violated: |at| {
+            let is_coded = at.tcp.send_buffer.is_some() && at.config.sends_blocks();
+            is_coded.then(|| "this key with LT-TCP, which sends blocks".to_owned())
+        },
+        allowed: "no value",
+    },
+    Rule {
         key: "segmentation_offload",
         violated: |at| {
             let offload = at.tcp.segmentation_offload.filter(|_| !at.config.autotuning)?;
