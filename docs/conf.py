@@ -51,13 +51,13 @@ for name in sorted(set(re.findall(r"_generated/links/([\w-]+)\.svg", pages))):
     save(picture, pictures / name, "svg")
 
 # Windows of each TCP variant with the same losses.
-law_pictures = importlib.import_module("law_pictures")
+variant_pictures = importlib.import_module("variant_pictures")
 pictures = HERE / "_generated" / "tcp"
 pictures.mkdir(parents=True, exist_ok=True)
 pages = "".join(page.read_text(encoding="utf-8") for page in (HERE / "tcp").glob("*.md"))
 pages += (HERE / "links" / "loss-notification.md").read_text(encoding="utf-8")
 for name in re.findall(r"_generated/tcp/([\w-]+)\.svg", pages):
-    save(law_pictures.picture(name), pictures / name, "svg")
+    save(variant_pictures.picture(name), pictures / name, "svg")
 
 # The commands on the page about plotting are run.
 figures = HERE / "_generated" / "plots"

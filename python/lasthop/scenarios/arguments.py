@@ -1,7 +1,7 @@
 """Errors for arguments, and the grammar of their messages.
 
 A message states the problem, its location, the value found, the values that are accepted, and a
-remedy if there is one: ``invalid value `-1` for `seed`: expected 0 to 10``. Arguments are named in
+remedy, if any: ``invalid value `-1` for `seed`: expected 0 to 10``. Arguments are named in
 backquotes as in Python; the command line replaces them with its options. This module imports no
 other one: the command line knows its errors before it loads the modules that raise them.
 """
@@ -21,6 +21,7 @@ __all__ = [
     "invalid",
     "suggestion",
     "unknown",
+    "warn_renamed",
 ]
 
 
@@ -40,6 +41,17 @@ class UnknownMetric(ArgumentError, KeyError):
         return str(self.args[0])
 
 
+def warn_renamed(text: str) -> None:
+    """Warns of a former name, at the line that calls this package."""
+    import sys
+    import warnings
+
+    frame, level = sys._getframe(1), 2
+    while frame.f_back and frame.f_globals["__name__"].startswith("lasthop."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, FutureWarning, stacklevel=level)
+
+
 def invalid(name: str, value: object, expected: str) -> str:
     """Returns the message for a value that an argument does not accept."""
     return f"invalid value `{value}` for `{name}`: expected {expected}"
@@ -48,14 +60,24 @@ def invalid(name: str, value: object, expected: str) -> str:
 def suggestion(text: str, known: Iterable[str]) -> str:
     """Returns ``; did you mean `NAME`?`` for the known name most similar to a text, or nothing.
 
-    A name also matches by its last component: `goodput_bps` for `flow.a.goodput_bps`.
+    A name also matches by its last component: `goodput_bps` for `flow.a.goodput_bps`. Abbreviations
+    such as `--reps` for `--replications` take precedence.
     """
     import difflib
 
     names = {name: name for name in known}
+    longer = [name for name in names if _is_abbreviation(text.strip("-"), name.strip("-"))]
+    if longer:
+        return f"; did you mean `{min(longer, key=len)}`?"
     ends = {name.rpartition(".")[2]: name for name in names}
     found = difflib.get_close_matches(text, [*names, *ends], n=1, cutoff=0.5)
     return f"; did you mean `{names.get(found[0]) or ends[found[0]]}`?" if found else ""
+
+
+def _is_abbreviation(text: str, name: str) -> bool:
+    """Whether a name begins with the first three letters of a text and contains all in order."""
+    rest = iter(name)
+    return len(text) > 3 and name.startswith(text[:3]) and all(one in rest for one in text)
 
 
 def unknown(kind: str, text: str, known: Iterable[str], name: str = "") -> str:

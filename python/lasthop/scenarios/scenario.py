@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import sys
-import warnings
 from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
 from lasthop import _lasthop
+from lasthop.scenarios.arguments import warn_renamed
 from lasthop.scenarios.files import LARGEST_TEXT, read_bytes
 
 __all__ = ["Scenario", "as_scenario", "assign", "load", "schema"]
@@ -47,12 +46,14 @@ class Scenario:
                 "expected tables, lists, text, finite numbers, true or false"
             ) from None
         self._document = _lasthop.Document.from_json(text, self._base)
-        _warn(self._document.notes)
+        for text in self._document.notes:
+            warn_renamed(text)
 
     @classmethod
     def _of(cls, document: _lasthop.Document, base: str, known: int = 0) -> Scenario:
         """Creates a scenario from its document, of whose notes the first `known` were shown."""
-        _warn(document.notes[known:])
+        for text in document.notes[known:]:
+            warn_renamed(text)
         scenario = cls.__new__(cls)
         scenario._document = document
         scenario._base = base
@@ -171,15 +172,6 @@ class Scenario:
         from lasthop.showing.html import scenario_html
 
         return scenario_html(self)
-
-
-def _warn(notes: Iterable[str]) -> None:
-    """Warns of former names of keys, at the line that calls this package."""
-    for text in notes:
-        frame, level = sys._getframe(1), 2
-        while frame.f_back and frame.f_globals["__name__"].startswith("lasthop."):
-            frame, level = frame.f_back, level + 1
-        warnings.warn(text, FutureWarning, stacklevel=level)
 
 
 def _tables(value: Any) -> Any:

@@ -64,14 +64,14 @@ def from_sequence(
         )
     lost = np.ones(last - first + 1, dtype=bool)
     lost[arrived - first] = False
-    told = [*notes, f"sequence numbers {first} to {last}; losses outside are unknown"]
+    found = [*notes, f"sequence numbers {first} to {last}; losses outside are unknown"]
     duplicates = arrived.size - int((~lost).sum())
     late = int((np.diff(arrived) < 0).sum())
     if duplicates:
-        told.append(f"{duplicates} duplicates ignored")
+        found.append(f"{duplicates} duplicates ignored")
     if late:
-        told.append(f"{late} reordered packets count as received")
-    return Record(lost, source=name, notes=tuple(told))
+        found.append(f"{late} reordered packets count as received")
+    return Record(lost, source=name, notes=tuple(found))
 
 
 def read_ping(text: str, name: str) -> Record | None:
