@@ -292,7 +292,8 @@ def _parameters(point: _lasthop.Point) -> dict[str, Any]:
 
 def _names(points: Sequence[_lasthop.Point]) -> list[str]:
     words = point_words([Point(_parameters(one), "") for one in points])
-    return [", ".join(column[at] for column in words.values()) for at in range(len(points))]
+    names = [", ".join(column[at] for column in words.values()) for at in range(len(points))]
+    return [name or "single point" for name in names]
 
 
 @dataclass(frozen=True, slots=True)
