@@ -7,6 +7,7 @@ not permitted.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -299,3 +300,34 @@ def test_a_full_disk_costs_only_its_file(tmp_path: Path, option: str) -> None:
     assert done.returncode == 1
     assert "cannot write `/dev/full`: No space left on device" in done.stderr
     assert json.loads(out.read_text())["code"] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("permitted")
+def test_the_action_runs_programs_and_keeps_results(tmp_path: Path) -> None:
+    script = Path(__file__).parent.parent / ".github/actions/live/run.sh"
+    tool = tmp_path / "bin/lasthop"
+    tool.parent.mkdir()
+    tool.write_text(f'#!/bin/sh\nexec {sys.executable} -m lasthop "$@"\n')
+    tool.chmod(0o755)
+    inputs = {
+        "LINK": str(scenario(tmp_path)),
+        "PROGRAMS": '--at server -- "sleep 30" --at client -- sh -c \'exit "$0"\' 3',
+        "EXPECT": "exit = 3\n\n  duration < 50 s\n",
+        "REPEAT": "2",
+        "TIMEOUT": "60 s",
+        "RESULTS": str(tmp_path / "results"),
+    }
+    done = subprocess.run(
+        ["bash", str(script)],
+        cwd=tmp_path,
+        env={**os.environ, **inputs, "PATH": f"{tool.parent}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    suite = ElementTree.fromstring((tmp_path / "results/junit.xml").read_bytes())
+    assert suite.get("tests") == "4"
+    assert (tmp_path / "results/report.html").stat().st_size > 10_000

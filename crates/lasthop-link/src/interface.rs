@@ -271,6 +271,11 @@ impl<P: Payload, E: Endpoint<P, Control = FrameKind>> Interface<E, P> {
         &self.outlet.transmitter
     }
 
+    /// The transmitter, to change its rate.
+    pub fn transmitter_mut(&mut self) -> &mut Transmitter {
+        &mut self.outlet.transmitter
+    }
+
     /// Number of packets in the queue, excluding the frame in transmission.
     #[inline]
     pub fn queued(&self) -> usize {

@@ -1,12 +1,14 @@
 //! Live links: real packets pass through the link protocols of the simulator, driven by the wall clock.
 //!
 //! - [`network`]: the links of a scenario for real packets, sans-IO; [`link`]: a single link.
+//! - [`change`]: changes of the links during a run.
 //! - [`meter`]: delays, queueing and throughput; [`report`]: messages about a run with them.
 //! - [`recording`]: input and output of a live run as a file, and its replay in virtual time.
 //! - `linux`: hosts as network namespaces, TUN devices, programs and the wall clock.
 
 #[cfg(target_os = "linux")]
 mod capture;
+pub mod change;
 mod connections;
 pub mod link;
 #[cfg(target_os = "linux")]

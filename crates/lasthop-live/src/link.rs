@@ -16,11 +16,11 @@
 
 use super::connections::Connections;
 use super::meter::Sojourns;
-use lasthop_base::units::Instant;
+use lasthop_base::units::{Duration, Instant};
 use lasthop_link::channel::{Airtime, Channel};
 use lasthop_link::interface::{Interface, Transmission, expose};
 use lasthop_link::link::{Endpoint, Frame, LinkCounters, LinkEndpoint};
-use lasthop_link::queue::{PropagationDelay, QueueCounters};
+use lasthop_link::queue::{PropagationDelay, QueueCounters, Transmitter};
 use lasthop_sim::agent::{Agent, AgentMachine, Crossing, Verdict};
 use lasthop_sim::sim::deadlines::{Deadlines, Due};
 use lasthop_sim::sim::ids::Side;
@@ -109,6 +109,12 @@ pub struct End {
     classes: Vec<u8>,
     /// Time of packets in the queue.
     sojourns: Sojourns,
+    /// End of the transmission of the last frame in `ring`.
+    last_end: Instant,
+    /// Bits that earlier transmitters could send, minus those of the present one until its start.
+    earlier_bits: f64,
+    /// Pauses: start and end.
+    pauses: Vec<[Instant; 2]>,
 }
 
 impl End {
@@ -130,6 +136,70 @@ impl End {
             wake: Due::NEVER,
             classes,
             sojourns: Sojourns::default(),
+            last_end: Instant::ZERO,
+            earlier_bits: 0.0,
+            pauses: Vec::new(),
+        }
+    }
+
+    /// Returns the number of bits that could be sent until `now`; infinite for an unlimited rate.
+    pub fn capacity(&self, now: Instant) -> f64 {
+        let transmitter = self.interface.transmitter();
+        let until = |at: Instant| transmitter.capacity(at.min(now));
+        let paused = self.pauses.iter().map(|&[start, end]| until(end) - until(start));
+        self.earlier_bits + transmitter.capacity(now) - paused.sum::<f64>()
+    }
+
+    /// Replaces the transmitter, the delay and the error process, if given. A frame in transmission
+    /// continues at the new rate and with the outcome of the old error process.
+    pub fn change(
+        &mut self,
+        now: Instant,
+        transmitter: Option<Transmitter>,
+        propagation: Option<PropagationDelay>,
+        channel: Option<Channel>,
+    ) {
+        if let Some(propagation) = propagation {
+            let last = self.ring.back().map_or(now, |last| last.due.at());
+            self.propagation = propagation.following(last);
+            self.reschedule(now, |_| {});
+        }
+        if let Some(channel) = channel {
+            self.channel = channel;
+        }
+        if let Some(transmitter) = transmitter {
+            // The capacity of an unlimited rate is infinite.
+            let capacity = Some(self.capacity(now)).filter(|bits| bits.is_finite());
+            self.earlier_bits = capacity.unwrap_or_default() - transmitter.capacity(now);
+            // The rest of a pause remains, but no longer counts.
+            self.pauses.clear();
+            self.reschedule(now, |own| own.replace(now, transmitter));
+        }
+    }
+
+    /// Pauses the transmission for `time`.
+    pub fn pause(&mut self, now: Instant, time: Duration) {
+        let start = self.pauses.last().map_or(now, |&[_, end]| end.max(now));
+        self.pauses.push([start, start + time]);
+        self.reschedule(now, |own| own.pause(now, time));
+    }
+
+    /// Changes the end of the frame in transmission, and thus its arrival.
+    fn reschedule(&mut self, now: Instant, change: impl FnOnce(&mut Transmitter)) {
+        let transmitter = self.interface.transmitter_mut();
+        let before = transmitter.free_at().instant();
+        change(transmitter);
+        let after = transmitter.free_at().instant();
+        // The frame is not in the ring if it was lost.
+        if before > now
+            && self.last_end == before
+            && let Some(mut last) = self.ring.pop_back()
+        {
+            let earlier = self.ring.back().map_or(Instant::ZERO, |one| one.due.at());
+            self.propagation = std::mem::take(&mut self.propagation).following(earlier);
+            last.due = Due::new(self.propagation.arrival(after), last.due.ticket());
+            self.last_end = after;
+            self.ring.push_back(last);
         }
     }
 
@@ -469,12 +539,24 @@ impl Link {
                 continue;
             }
             let due = Due::new(end.propagation.arrival(airtime.end), deadlines.ticket());
+            end.last_end = airtime.end;
             end.ring.push_back(OnAir { due, bytes, length: frame.bytes });
         }
         end.interface.endpoint.drop_events();
         end.sojourns.update(now, end.queued() as usize);
         let next = end.interface.next_timeout();
         set(&mut end.service, next, deadlines);
+    }
+
+    /// Serves an end whose rate has changed.
+    pub fn refresh(
+        &mut self,
+        now: Instant,
+        side: Side,
+        deadlines: &mut Deadlines,
+        outbox: &mut Outbox,
+    ) {
+        self.serve(now, side, deadlines, outbox);
     }
 
     /// Returns the number of frames in transit that the other end will receive.

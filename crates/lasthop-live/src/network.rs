@@ -10,6 +10,7 @@
 //! - after both, it drains [`Network::poll_delivery`] and, if frames are enabled,
 //!   [`Network::drain_frames`].
 
+use super::change::{Change, EndChange};
 use super::link::{Delivery, End, FrameFate, Link, Outbox};
 use super::meter::LinkMeter;
 use super::refusal::{self, Refused};
@@ -86,6 +87,8 @@ pub struct Network {
     /// Time of the last call.
     now: Instant,
     refused: u64,
+    /// Number of changes so far.
+    changes: u64,
 }
 
 impl Network {
@@ -112,6 +115,7 @@ impl Network {
             outbox: Outbox::default(),
             now: Instant::ZERO,
             refused: 0,
+            changes: 0,
         };
         for link in 0..network.links.len() {
             network.schedule(link);
@@ -171,6 +175,37 @@ impl Network {
             self.schedule(machine.index());
         }
         self.now = self.now.max(now);
+    }
+
+    /// Applies a change of the links at `now`; `scenario` is the present scenario, which is updated.
+    ///
+    /// # Errors
+    /// If the change concerns a key that must not change during a run; nothing is changed.
+    pub fn change(
+        &mut self,
+        now: Instant,
+        change: &Change,
+        scenario: &mut Scenario,
+        streams: Streams,
+    ) -> Result<(), Refused> {
+        let changes = change.of_links(scenario, streams, self.changes)?;
+        self.advance(now);
+        self.changes += 1;
+        for (link, side, change) in changes {
+            let end = self.links[link].end_mut(side);
+            match change {
+                EndChange::Pause(time) => end.pause(self.now, time),
+                EndChange::Keys { transmitter, propagation, channel } => {
+                    end.change(self.now, transmitter, propagation, channel);
+                }
+            }
+            self.links[link].refresh(self.now, side, &mut self.deadlines, &mut self.outbox);
+            self.schedule(link);
+        }
+        if let Change::Scenario(new) = change {
+            scenario.clone_from(new);
+        }
+        Ok(())
     }
 
     fn schedule(&mut self, link: usize) {
@@ -263,7 +298,7 @@ impl Network {
         QueueMetrics::from(&counters.queue).report_for(&entity, report);
         let transmitter = sender.interface().transmitter();
         let sent = counters.queue.bits_sent as f64 - transmitter.unsent_bits(self.now);
-        let utilization = (sent.max(0.0) / transmitter.capacity(self.now)).min(1.0);
+        let utilization = (sent.max(0.0) / sender.capacity(self.now)).min(1.0);
         LoadMetrics { utilization }.report_for(&entity, report);
         let queue = sender.interface().queue();
         if queue.detects_early() {

@@ -9,9 +9,11 @@
 //!     'A' arrival   | link u16 | side u8 | time u64 | length u32 | packet ...
 //!     'D' delivery  | link u16 | side u8 | time u64 | length u32 | hash u64 of the packet (FNV-1a)
 //!     'F' frame     | link u16 | side u8 | start u64 | end u64 | bits u64 | lost u8
+//!     'C' change    | time u64 | length u32 | JSON text
 //!     'E' end       | time u64
 //! ```
 
+use super::change::Change;
 use super::link::{Delivery, FrameFate};
 use super::network::Network;
 use super::refusal::Refused;
@@ -150,6 +152,17 @@ impl<W: Write> Recorder<W> {
         self.out.write_all(&[frame.is_lost.into()])
     }
 
+    /// Records a change of the links: the text that [`Change::read`] reads.
+    ///
+    /// # Errors
+    /// As for [`Self::arrival`].
+    pub fn change(&mut self, at: Instant, text: &str) -> io::Result<()> {
+        self.out.write_all(b"C")?;
+        self.number(at.as_nanos())?;
+        self.out.write_all(&(text.len() as u32).to_le_bytes())?;
+        self.out.write_all(text.as_bytes())
+    }
+
     /// Records the end of the run.
     ///
     /// # Errors
@@ -173,6 +186,7 @@ fn hash(bytes: &[u8]) -> u64 {
 enum Record {
     Arrival { at: Instant, link: usize, side: Side, packet: Vec<u8> },
     Output(Output),
+    Change(Instant, String),
     End(Instant),
 }
 
@@ -291,8 +305,18 @@ impl<R: BufRead> Reader<R> {
                 let is_lost = self.bytes()? != [0];
                 Ok(Record::Output(Output::Frame(FrameFate { link, side, airtime, is_lost })))
             }
+            b'C' => {
+                let at = self.time()?;
+                let length = u64::from(u32::from_le_bytes(self.bytes()?)).min(LONGEST_HEADER);
+                let mut text = String::new();
+                if self.input.by_ref().take(length).read_to_string(&mut text)? < length as usize {
+                    return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+                }
+                self.at += length;
+                Ok(Record::Change(at, text))
+            }
             b'E' => Ok(Record::End(self.time()?)),
-            other => self.wrong(format!("a record of kind {other:#04x}"), "A, D, F or E"),
+            other => self.wrong(format!("a record of kind {other:#04x}"), "A, D, F, C or E"),
         }
     }
 }
@@ -361,7 +385,8 @@ pub fn replay_with(
         return reader.wrong("another first line", "lasthop recording 1");
     }
     let line = reader.line(LONGEST_HEADER)?;
-    let Header { scenario, streams, mtu, .. } = header(&line, reader.at)?;
+    let Header { scenario, streams, mtu, base } = header(&line, reader.at)?;
+    let mut present = scenario.clone();
     let mut network = Network::new(&scenario, streams, mtu)?;
     network.keep_frames();
     reader.links = network.len();
@@ -372,7 +397,7 @@ pub fn replay_with(
     let mut last = Instant::ZERO;
     let mut reporter = Reporter::new(replayed.network.len(), true);
     while let Some(record) = reader.next()? {
-        if let Record::Arrival { at, .. } | Record::End(at) = record {
+        if let Record::Arrival { at, .. } | Record::Change(at, _) | Record::End(at) = record {
             replayed.report(at, &mut reporter, &mut queues, tell);
         }
         let network = &mut replayed.network;
@@ -390,6 +415,17 @@ pub fn replay_with(
                 }
                 queues[usize::from(matches!(output, Output::Frame(_)))].recorded.push_back(output);
             }
+            Record::Change(at, text) => {
+                if at < network.now() {
+                    return reader.wrong("a change before the last arrival", "records in order");
+                }
+                let change = Change::read(&text, Path::new(&base), &present)?;
+                network.change(at, &change, &mut present, streams)?;
+                let value: Value = serde_json::from_str(&text).unwrap_or_default();
+                let (words, link) = (&value["text"], &value["link"]);
+                let time = at.as_secs_f64();
+                tell(json!({"kind": "change", "time": time, "text": words, "link": link}));
+            }
             Record::End(at) => {
                 if at < network.now() {
                     return reader.wrong("an end before the last arrival", "the end at last");
@@ -405,7 +441,9 @@ pub fn replay_with(
         replayed.compare(&mut queues);
     }
     let now = replayed.network.now();
-    reporter.last(now, &mut replayed.network, &replayed.scenario).into_iter().for_each(tell);
+    for message in reporter.last(now, &mut replayed.network, &replayed.scenario) {
+        tell(message);
+    }
     for Compared { recorded, replayed: again } in &queues {
         let left = recorded.front().map(|output| format!("recorded only: {output:?}"));
         let more = again.front().filter(|_| replayed.is_complete);

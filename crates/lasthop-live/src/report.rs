@@ -63,7 +63,9 @@ impl Reporter {
 
     /// Returns the messages about the last, incomplete intervals.
     pub fn last(&mut self, now: Instant, network: &mut Network, of: &Scenario) -> Vec<Value> {
-        let sample = self.has_samples.then(|| self.sample(now, network));
+        // Rates over a very short interval would be inaccurate.
+        let is_long = now.saturating_since(self.sampled).as_nanos() * 2 >= SAMPLE.as_nanos();
+        let sample = (self.has_samples && is_long).then(|| self.sample(now, network));
         sample.into_iter().chain([tick(now, network, of, true)]).collect()
     }
 
@@ -77,7 +79,7 @@ impl Reporter {
             let (link, meter) = network.link_and_meter(index);
             for side in Side::BOTH {
                 let (end, up) = (link.end(side), link.end(side.other()).counters());
-                let capacity = end.interface().transmitter().capacity(now);
+                let capacity = end.capacity(now);
                 let before =
                     std::mem::replace(&mut self.capacities[index][side as usize], capacity);
                 let rate = (capacity - before) / seconds;

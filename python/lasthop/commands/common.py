@@ -25,6 +25,7 @@ from lasthop.commands.output import printable
 from lasthop.commands.values import BadInput, as_folder, as_path, of_option, with_options
 from lasthop.running.writing import IS_FULL, write_file
 from lasthop.scenarios.arguments import ArgumentError, invalid, suggestion
+from lasthop.scenarios.files import LARGEST_TEXT, read_bytes
 from lasthop.scenarios.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -49,6 +50,15 @@ File = Annotated[
 Changes = Annotated[
     list[str] | None,
     Option("--set", metavar="KEY=VALUE", help="Set a dotted key of the scenario. Repeatable."),
+]
+TimelineFile = Annotated[
+    Path | None,
+    Option(
+        "--timeline",
+        parser=as_path,
+        metavar="FILE",
+        help="Change rates and delays at the times in FILE, or interrupt links.",
+    ),
 ]
 Replications = Annotated[
     int | None, Option(min=1, help="Replications per point; default: the scenario's.")
@@ -173,13 +183,13 @@ def print_plan(plan: Plan, *, as_json: bool) -> int:
     return DONE
 
 
-def load(file: Path, changes: list[str] | None) -> Scenario:
-    """Reads a scenario file or a profile, and applies `--set`."""
+def load(file: Path, changes: list[str] | None, timeline: Path | None = None) -> Scenario:
+    """Reads a scenario file or a profile, and applies `--set` and `--timeline`."""
     try:
         scenario = Scenario.from_file(scenario_file(file))
     except OSError as error:
         raise BadInput(f"cannot read `{file}`: {error.strerror or error}") from None
-    return changed(scenario, changes)
+    return with_timeline(changed(scenario, changes), timeline)
 
 
 def changed(scenario: Scenario, changes: list[str] | None) -> Scenario:
@@ -188,6 +198,49 @@ def changed(scenario: Scenario, changes: list[str] | None) -> Scenario:
         key, value = key_and_value(change)
         scenario = scenario.with_({key: value})
     return scenario
+
+
+def with_timeline(scenario: Scenario, path: Path | None) -> Scenario:
+    """Applies `--timeline`, if given."""
+    if path is None:
+        return scenario
+    from lasthop.scenarios import timeline
+
+    with options():
+        try:
+            return timeline.apply(scenario, timeline.read(path))
+        except OSError as error:
+            raise BadInput(f"cannot read `{path}`: {error.strerror or error}") from None
+
+
+def load_for_live(
+    file: Path, changes: list[str] | None, timeline: Path | None = None
+) -> tuple[Scenario, bool]:
+    """Reads a scenario or a profile that need not have flows; returns whether it has some.
+
+    Without flows, the scenario has a placeholder, which `lasthop live` does not send.
+    """
+    import tomllib
+
+    file = scenario_file(file)
+    tables: dict[str, Any] = {}
+    with contextlib.suppress(OSError, ValueError, RecursionError):
+        text = read_bytes(file, LARGEST_TEXT).decode("utf-8")
+        tables = json.loads(text) if file.suffix.lower() == ".json" else tomllib.loads(text)
+    added = None
+    # The engine reports other errors with their line.
+    with contextlib.suppress(AttributeError, KeyError, TypeError, ValueError):
+        if not {"flow", "extends"} & tables.keys() and tables["link"]:
+            from lasthop.running.live.session import with_flow
+
+            added = with_flow(tables)
+    if added is None:
+        scenario = load(file, changes, timeline)
+    else:
+        scenario = changed(Scenario.from_file(file, defaults=added), changes)
+        scenario = with_timeline(scenario, timeline)
+    scenario.points()  # validates the scenario before its tables are used
+    return scenario, added is None
 
 
 def scenario_file(file: Path) -> Path:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shlex
 import sys
-import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,9 +15,9 @@ from lasthop.commands.codes import DONE, FAILURE
 from lasthop.commands.common import (
     Changes,
     Seed,
-    changed,
+    TimelineFile,
     key_and_value,
-    load,
+    load_for_live,
     note,
     options,
     print_line,
@@ -28,13 +26,14 @@ from lasthop.commands.common import (
 from lasthop.commands.declarations import Argument, Option, Rest
 from lasthop.commands.live_run import Results, Runs
 from lasthop.commands.values import BadInput, as_path, seconds
+from lasthop.running.live.control import ENVIRONMENT, ask
 from lasthop.running.live.expect import parse
 from lasthop.running.live.repeated import read_summaries
-from lasthop.running.live.session import Program, Session, client, with_flow
+from lasthop.running.live.session import LiveError, Program, Session, client
 from lasthop.scenarios import profiles
 from lasthop.scenarios.arguments import unknown
-from lasthop.scenarios.files import LARGEST_TEXT, read_bytes
 from lasthop.scenarios.scenario import Scenario
+from lasthop.scenarios.timeline import joined, read
 
 if TYPE_CHECKING:
     from lasthop.running.live.page import Page
@@ -63,6 +62,8 @@ def programs(words: list[str], default: str | None) -> list[Program]:
             )
         # One quoted word, followed by another program.
         is_one = words[2:3] == ["--at"] and words[4:5] == ["--"]
+        if not is_one and "--at" in words[2:]:
+            _check_quotes(host, words)
         argv, words = (words[1:2], words[2:]) if is_one else (words[1:], [])
         if len(argv) == 1:
             try:
@@ -78,6 +79,18 @@ def programs(words: list[str], default: str | None) -> list[Program]:
     return found
 
 
+def _check_quotes(host: str, words: list[str]) -> None:
+    """Refuses a command of several words that is followed by another program."""
+    end = words.index("--at", 2)
+    if words[end + 2 : end + 3] == ["--"]:
+        command = shlex.join(words[1:end])
+        quoted = shlex.quote(command)
+        raise BadInput(
+            f"invalid command `{command}` for `--at {host}`, followed by another `--at`: expected "
+            f"quotes around each command except the last: `-- {quoted} --at {words[end + 1]} -- …`"
+        )
+
+
 def live(
     file: Annotated[
         Path | None,
@@ -89,7 +102,7 @@ def live(
         ),
     ] = None,
     *,
-    words: Annotated[list[str], Rest(("--", "--at"))],
+    words: Annotated[list[str], Rest(("--", "--at", "ctl"))],
     profile: Annotated[
         str | None,
         Option(metavar="NAME", help="Use a profile (`lasthop list profiles`) as FILE."),
@@ -99,6 +112,7 @@ def live(
         int, Option(min=0, help="Replication whose random numbers the links use.")
     ] = 0,
     changes: Changes = None,
+    timeline: TimelineFile = None,
     mtu: Annotated[
         int | None,
         Option(min=68, max=65_535, help="Maximum packet size in bytes; default: 1500."),
@@ -133,6 +147,15 @@ def live(
             parser=as_path,
             metavar="FILE",
             help="Write the packets at both ends of each link as pcapng for Wireshark.",
+        ),
+    ] = None,
+    control: Annotated[
+        Path | None,
+        Option(
+            parser=as_path,
+            metavar="FILE",
+            help="Socket for changes during the run by `lasthop live ctl`; default: found by "
+            "itself.",
         ),
     ] = None,
     timeout: Annotated[
@@ -215,6 +238,8 @@ def live(
         from lasthop.commands.doctor import live_doctor
 
         return live_doctor()
+    if words[:1] == ["ctl"]:
+        return _ctl(words[1:])
     if profile is not None:
         if file is not None:
             raise BadInput("cannot use `--profile` with a scenario file")
@@ -226,7 +251,7 @@ def live(
         return _replay(replay, report=report, quiet=quiet)
     if file is None:
         raise BadInput("missing `FILE`: expected a scenario file, or `--replay FILE`")
-    scenario = _load(file, changes)
+    scenario, _ = load_for_live(file, changes, timeline)
     if compare is not None:
         if words:
             raise BadInput("cannot use `--compare` with a program: it runs its own transfers")
@@ -243,6 +268,7 @@ def live(
         record=record,
         pcap=pcap,
         samples=report is not None,
+        environment={} if control is None else {ENVIRONMENT: str(control.resolve())},
     )
     hosts = {host for link in tables.get("link", {}).values() for host in link["between"]}
     for option, host in [("--outside", outside), *(("--at", one.host) for one in session.programs)]:
@@ -275,8 +301,33 @@ def live(
         range(replication, replication + repeat),
         expectations=expectations,
         timeout=seconds("--timeout", timeout),
+        control=control,
+        marks=[]
+        if timeline is None
+        else [
+            {"kind": "change", "time": one.time / 1e9, "text": one.text, "link": one.link}
+            for one in read(timeline)
+        ],
     )
     return runs.run()
+
+
+def _ctl(words: list[str]) -> int:
+    """Changes the links of a run: `lasthop live ctl [--control FILE|PID] CHANGE`."""
+    where = None
+    if words[:1] == ["--control"]:
+        if len(words) < 2:
+            raise BadInput("missing value for `--control`: expected FILE or PID")
+        where, words = words[1], words[2:]
+    if not words:
+        raise BadInput("missing change: expected `set KEY=VALUE...` or `down TIME [LINK]`")
+    try:
+        done = ask(joined(words), where)
+    except LiveError as error:
+        note(f"lasthop: {error}")
+        return FAILURE
+    print_line(f"{done['time']:.3f} s: {done['text']}")
+    return DONE
 
 
 def _earlier(path: Path) -> list[dict[str, Any]]:
@@ -286,25 +337,6 @@ def _earlier(path: Path) -> list[dict[str, Any]]:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not a text file"
         raise BadInput(f"cannot read `{path}`: {reason}") from None
-
-
-def _load(file: Path, changes: list[str] | None) -> Scenario:
-    """Loads the scenario; it need not have flows."""
-    tables: dict[str, Any] = {}
-    with contextlib.suppress(OSError, ValueError, RecursionError):
-        text = read_bytes(file, LARGEST_TEXT).decode("utf-8")
-        tables = json.loads(text) if file.suffix.lower() == ".json" else tomllib.loads(text)
-    added = None
-    # The engine reports other errors with their line.
-    with contextlib.suppress(AttributeError, KeyError, TypeError, ValueError):
-        is_whole = "flow" in tables or "extends" in tables or not tables["link"]
-        added = None if is_whole else with_flow(tables)
-    if added is None:
-        scenario = load(file, changes)
-    else:
-        scenario = changed(Scenario.from_file(file, defaults=added), changes)
-    scenario.points()  # validates the scenario before its tables are used
-    return scenario
 
 
 def _page(tables: Mapping[str, Any]) -> Page:

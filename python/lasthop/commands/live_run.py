@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from lasthop.commands.codes import DONE, FAILURE, INTERRUPTED, NOT_MET, TIMED_OUT
 from lasthop.commands.common import note, write
+from lasthop.running.live.control import Control
 from lasthop.running.live.expect import Expectation, Finding, find, shown
 from lasthop.running.live.junit import junit
 from lasthop.running.live.outcome import Outcome
@@ -104,6 +105,8 @@ class Runs:
         replications: Replications whose random numbers the runs use.
         expectations: Conditions.
         timeout: Maximum duration of a run in seconds.
+        marks: Changes by `--timeline`, for reports.
+        control: File name of the socket for changes during a run; by default an abstract name.
         summaries: Summary of each run so far.
         outcomes: Results of each run so far.
     """
@@ -113,6 +116,8 @@ class Runs:
     replications: Sequence[int] = (0,)
     expectations: Sequence[Expectation] = ()
     timeout: float | None = None
+    marks: Sequence[Mapping[str, Any]] = ()
+    control: Path | None = None
     summaries: list[dict[str, Any]] = field(default_factory=list)
     outcomes: list[Outcome] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
@@ -164,13 +169,20 @@ class Runs:
     def _one(self, replication: int) -> int:
         """Follows one run to its end; returns its exit code."""
         session, results, outcome = self.session(replication), self.results, Outcome()
+        outcome.changes.extend(self.marks)
         about: dict[str, Any] = {"replication": replication}
         if len(self.replications) > 1 and not results.quiet:
             note(f"run {len(self.summaries) + 1} of {len(self.replications)}")
         code = INTERRUPTED
         try:
-            with self._handled(session), self._limited(session, about):
-                for message in session.run():
+            control = Control(session, self.control)
+            with (
+                contextlib.closing(control),
+                self._handled(session),
+                self._limited(session, about),
+                contextlib.closing(session.run()) as messages,
+            ):
+                for message in messages:
                     outcome.add(message)
                     if results.page is not None:
                         results.page.tell(message)
@@ -179,8 +191,12 @@ class Runs:
                             if not results.quiet and not message["is_last"]:
                                 note(second(message, outcome.before))
                             results.line({**outcome.line(), "replication": replication})
-                        case "change":
-                            results.line(message)
+                        case "change" | "refused":
+                            control.tell(message)
+                            if message["kind"] == "change":
+                                results.line(message)
+                                if not results.quiet:
+                                    note(f"{message['time']:6.1f} s  {message['text']}")
                         case "end":
                             code = int(message["code"])
                             if keep_partial(session, message):
@@ -260,13 +276,16 @@ class Runs:
     def _handled(self, session: Session) -> Iterator[None]:
         """Ends the programs at the second Ctrl-C, and at SIGTERM; the results are kept.
 
-        The first Ctrl-C reaches the last program by itself: it has the terminal.
+        The terminal sends the first Ctrl-C to the last program, which runs in the foreground.
+        Without a terminal, this process forwards it.
         """
 
         def interrupted(_number: int, _frame: FrameType | None) -> None:
             self.interrupts += 1
             if self.interrupts > 1:
-                session.stop()
+                session.send({"kill": True})
+            elif not sys.stdin.isatty():
+                session.send({"interrupt": True})
 
         def terminated(_number: int, _frame: FrameType | None) -> None:
             self.interrupts += 1

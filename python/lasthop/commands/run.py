@@ -21,6 +21,7 @@ from lasthop.commands.common import (
     Jobs,
     Replications,
     Seed,
+    TimelineFile,
     baseline_of,
     campaign_of,
     cluster_of,
@@ -72,6 +73,7 @@ def run(
     jobs: Jobs = 0,
     cluster: ClusterOption = None,
     changes: Changes = None,
+    timeline: TimelineFile = None,
     until: Annotated[
         list[str] | None,
         Option(
@@ -137,7 +139,7 @@ def run(
     ] = False,
 ) -> int:
     """Run a scenario and print its results."""
-    scenario = load(file, changes)
+    scenario = load(file, changes, timeline)
     if output is Format.parquet and out is None and sys.stdout.isatty():
         raise BadInput("cannot print parquet to a terminal; use `--out DIR` or a pipe")
     metrics = _matching(scenario, metric or [])

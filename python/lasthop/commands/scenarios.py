@@ -9,7 +9,15 @@ from pathlib import Path
 from typing import Annotated
 
 from lasthop.commands.codes import DONE
-from lasthop.commands.common import Changes, File, load, options, print_line, write
+from lasthop.commands.common import (
+    Changes,
+    File,
+    load,
+    load_for_live,
+    options,
+    print_line,
+    write,
+)
 from lasthop.commands.declarations import Argument, Option
 from lasthop.commands.values import BadInput, as_path
 from lasthop.running.writing import IS_FULL
@@ -22,8 +30,10 @@ __all__ = ["check", "explain_", "list_", "new", "schema"]
 
 def check(file: File, *, changes: Changes = None) -> int:
     """Check whether a scenario is valid; report the invalid key and the accepted values."""
-    points = load(file, changes).points()
-    print_line(f"{file}: valid, {len(points)} point{'s' if len(points) != 1 else ''}")
+    scenario, has_flows = load_for_live(file, changes)
+    points = scenario.points()
+    text = f"{file}: valid, {len(points)} point{'s' if len(points) != 1 else ''}"
+    print_line(text if has_flows else f"{text}; without flows, for `lasthop live` only")
     return DONE
 
 

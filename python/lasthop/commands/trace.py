@@ -14,6 +14,7 @@ from lasthop.commands.common import (
     File,
     Format,
     Seed,
+    TimelineFile,
     load,
     not_input,
     options,
@@ -42,6 +43,7 @@ def trace(
     replication: Replication = 0,
     point: Point = 0,
     changes: Changes = None,
+    timeline: TimelineFile = None,
     link: Annotated[
         str | None,
         Option(
@@ -101,7 +103,7 @@ def trace(
     """Record one replication: windows, queues and frames as CSV and figures, or packets."""
     from lasthop.showing.figures import style
 
-    scenario = load(file, changes)
+    scenario = load(file, changes, timeline)
     if pcap is not None:
         if start or end:
             raise BadInput(

@@ -203,8 +203,11 @@ def _tables(outcome: Outcome, summary: Mapping[str, Any]) -> Iterable[dict[str, 
     if rows:
         yield _table("Traffic of programs", ("link", "conversation", "kB", "mean rate"), rows)
     if summary["changes"]:
-        rows = [(f"{one['time']:.3f} s", one["text"]) for one in summary["changes"]]
-        yield _table("Changes during the run", ("time", "change"), rows)
+        rows = [
+            (one["text"], str(number), f"{one['time']:.3f} s")
+            for number, one in enumerate(summary["changes"], 1)
+        ]
+        yield _table("Changes during the run", ("change", "number", "time"), rows)
 
 
 def _milliseconds(part: Mapping[str, float]) -> tuple[str, ...]:
@@ -214,4 +217,6 @@ def _milliseconds(part: Mapping[str, float]) -> tuple[str, ...]:
 def _table(
     title: str, headings: Sequence[str], rows: Sequence[Sequence[str]], note: str = ""
 ) -> dict[str, Any]:
-    return {"title": title, "headings": headings, "rows": rows, "note": note}
+    # Columns of text before those of numbers.
+    texts = 1 if title.startswith("Changes") else 3 if title.startswith("Delays") else 2
+    return {"title": title, "headings": headings, "rows": rows, "note": note, "texts": texts}

@@ -6,6 +6,7 @@ The data of a timeline is computed once, for the picture and for the interactive
 from __future__ import annotations
 
 import itertools
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -36,9 +37,10 @@ def timelines(links: Mapping[str, Mapping[str, Any]], outcome: Outcome) -> list[
         outcome: The results, with samples.
 
     Returns:
-        For each link `name`, `between`, `time` (s), `panels` and `marks` (time and text of changes
-        during the run). A panel has `title`, `unit` and `curves`, each with `label`, `colour`,
-        `dash` and its values `y`, of the interval that ends at each time.
+        For each link `name`, `between`, `time` (s), `panels` and `marks` (time, text and number of
+        changes during the run). A panel has `title`, `unit` and `curves`, each with `label`,
+        `colour`, `dash` and its values `y`, of the interval that ends at each time. With `steps`, a
+        value applies to the whole interval.
     """
     return [
         _timeline(name, link, outcome, 2 * index)
@@ -58,13 +60,17 @@ def _timeline(name: str, link: Mapping[str, Any], outcome: Outcome, first: int) 
         _delay(samples, sides, ways),
         *_throughput(outcome, sides),
     ]
-    changes = (change for change in outcome.changes if change.get("link") in (None, name))
+    changes = [
+        {"time": change["time"], "text": change["text"], "number": number}
+        for number, change in enumerate(outcome.changes, 1)
+        if change.get("link") in (None, name)
+    ]
     return {
         "name": name,
         "between": list(link["between"]),
         "time": [round(sample["time"], 3) for sample in samples],
         "panels": panels,
-        "marks": [{"time": change["time"], "text": change["text"]} for change in changes],
+        "marks": changes,
     }
 
 
@@ -119,7 +125,7 @@ def _rate(
     if rates:
         factor, unit = _scale(max(rates))
         curves = _each(sides, ways, lambda side: _of(samples, side, "rate_bps", factor))
-        yield _panel("Link rate", unit, curves)
+        yield {**_panel("Link rate", unit, curves), "steps": True}
 
 
 def _delay(
@@ -216,6 +222,7 @@ def draw(timeline: Mapping[str, Any], *, size: str = "full", title: str | None =
                     values,
                     color=curve["colour"],
                     linestyle=(0, tuple(curve["dash"])) if curve["dash"] else "-",
+                    drawstyle="steps-pre" if panel.get("steps") else "default",
                     linewidth=0.5 if is_thin else 1.0,
                     alpha=0.5 if is_thin else 1.0,
                     label=None if is_thin else curve["label"],
@@ -237,7 +244,7 @@ def draw(timeline: Mapping[str, Any], *, size: str = "full", title: str | None =
             )
         for mark in timeline["marks"]:
             axes[0].annotate(
-                mark["text"],
+                textwrap.shorten(mark["text"], 24, placeholder=" …"),
                 (mark["time"], 1.0),
                 xycoords=("data", "axes fraction"),
                 xytext=(2, -2),

@@ -8,7 +8,7 @@
   const shown = (value) => (value === null || value === undefined ? "–" : String(Number(value.toPrecision(4))));
   const HEIGHT = 150;
 
-  /** Vertical lines at the changes of the link, with their text in the first panel. */
+  /** Vertical lines at the changes of the link, with their numbers in the first panel. */
   const marks = (all, isFirst) => (plot) => {
     const { ctx, bbox } = plot;
     const dot = window.devicePixelRatio || 1;
@@ -16,14 +16,15 @@
     ctx.strokeStyle = ctx.fillStyle = css("--soft");
     ctx.setLineDash([3 * dot, 3 * dot]);
     ctx.font = `${11 * dot}px system-ui, sans-serif`;
-    for (const { time, text } of all) {
+    ctx.textAlign = "left";
+    for (const { time, number } of all) {
       const x = plot.valToPos(time, "x", true);
       if (x < bbox.left || x > bbox.left + bbox.width) continue;
       ctx.beginPath();
       ctx.moveTo(x, bbox.top);
       ctx.lineTo(x, bbox.top + bbox.height);
       ctx.stroke();
-      if (isFirst) ctx.fillText(text, x + 4 * dot, bbox.top + 12 * dot);
+      if (isFirst) ctx.fillText(String(number), x + 4 * dot, bbox.top + 12 * dot);
     }
     ctx.restore();
   };
@@ -44,6 +45,7 @@
           x: { time: false, range: (_, low, high) => (low === null || low === high ? [0, last] : [low, high]) },
           y: { range: (_, _low, high) => [0, (high || 1) * 1.08] },
         },
+        padding: [8, 16, 0, 0],
         cursor: { y: false, sync: { key } },
         axes: [
           { ...axis, ...(isLast ? { label: "Time (s)" } : { values: (_, all) => all.map(() => ""), size: 10 }) },
@@ -53,6 +55,7 @@
           { label: "s", value: (_, value) => shown(value) },
           ...panel.curves.map((curve) => ({
             label: curve.label, stroke: ink(curve), width: curve.thin ? 1 : 2, dash: curve.dash,
+            ...(panel.steps ? { paths: uPlot.paths.stepped({ align: -1 }) } : {}),
             points: { show: false }, value: (_, value) => shown(value),
           })),
         ],

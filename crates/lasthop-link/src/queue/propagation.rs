@@ -52,6 +52,16 @@ impl PropagationDelay {
         PropagationDelay { delay: Duration::ZERO, changes: Some(Box::new(changes)) }
     }
 
+    /// Returns this process, of which no frame arrives before `last`, the arrival of the previous
+    /// surviving frame of another process.
+    pub fn following(self, last: Instant) -> Self {
+        let changes = match self.changes {
+            Some(changes) => Changes { last, ..*changes },
+            None => Changes { delays: Timeline::new([(0, self.delay)].into(), None), last },
+        };
+        PropagationDelay { changes: Some(Box::new(changes)), ..self }
+    }
+
     /// The delay, if it is constant.
     pub fn constant(&self) -> Option<Duration> {
         self.changes.is_none().then_some(self.delay)
@@ -112,6 +122,12 @@ mod tests {
             assert_eq!(changing.arrival(ms(end)), ms(arrival), "{end}, repeated");
         }
         assert_eq!(changing.constant(), None);
+    }
+
+    #[test]
+    fn a_shorter_delay_overtakes_no_earlier_frame() {
+        let mut shorter = PropagationDelay::from(Duration::from_millis(10)).following(ms(50));
+        assert_eq!([35, 40, 41].map(|end| shorter.arrival(ms(end))), [50, 50, 51].map(ms));
     }
 
     #[test]

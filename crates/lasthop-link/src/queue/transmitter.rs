@@ -3,7 +3,7 @@
 
 use super::RateSchedule;
 use crate::channel::Airtime;
-use lasthop_base::units::{ExactTime, Instant, Rate};
+use lasthop_base::units::{Duration, ExactTime, Instant, Rate};
 
 /// The transmission rate, and the time at which the transmitter becomes idle.
 #[derive(Clone, Debug)]
@@ -186,6 +186,30 @@ impl Transmitter {
         (start.instant(), end.instant())
     }
 
+    /// Continues at the rate of `other` from `now`. A frame in transmission continues at the new
+    /// rate.
+    pub fn replace(&mut self, now: Instant, other: Transmitter) {
+        let left = self.unsent_bits(now).round() as u64;
+        let (bits, frames, free_at) = (self.last_bits, self.frames, self.free_at);
+        *self = Transmitter { frames, ..other };
+        if free_at.instant() > now {
+            self.send(now, left.max(1));
+        } else {
+            self.free_at = free_at;
+        }
+        match self.is_steady() {
+            true => self.expect(bits),
+            false => self.last_bits = bits,
+        }
+    }
+
+    /// Pauses the transmission from `now` for `time`, after other pauses.
+    pub fn pause(&mut self, now: Instant, time: Duration) {
+        let end = self.free_at.instant().max(now) + time;
+        let fraction = if self.is_busy(now) { self.free_at.fraction } else { 0 };
+        self.free_at = ExactTime { fraction, ..end.into() };
+    }
+
     /// Occupies the transmitter until `end`, after all accepted frames. The rate must be constant.
     #[inline]
     pub(super) fn send_until(&mut self, end: ExactTime) {
@@ -196,5 +220,47 @@ impl Transmitter {
     #[inline]
     pub(super) fn send_at(&mut self, start: Instant, time: ExactTime) {
         self.free_at = ExactTime::from(start).plus(time, self.rate);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{RateSchedule, RateSteps};
+    use super::*;
+
+    fn ms(ms: u64) -> Instant {
+        Instant::from_nanos(ms * 1_000_000)
+    }
+
+    fn mbps(rate: u64) -> Rate {
+        Rate::from_bps(rate * 1_000_000)
+    }
+
+    #[test]
+    fn a_frame_in_transmission_continues_at_the_new_rate() {
+        // 1250 B are 10 ms at 1 Mbps. After 4 ms, the other 6 kbit take 3 ms at 2 Mbps.
+        let mut transmitter = Transmitter::new(mbps(1));
+        transmitter.send(ms(0), 10_000);
+        transmitter.replace(ms(4), Transmitter::new(mbps(2)));
+        assert_eq!(transmitter.free_at().instant(), ms(7));
+        assert_eq!(transmitter.on_air_bytes(ms(5)), 1_250);
+        assert_eq!(transmitter.send(ms(8), 10_000).end, ms(13));
+        // Steps have the times of the run: 500 kbps from 20 ms on.
+        let steps = [(0, mbps(1)), (20_000_000, Rate::from_bps(500_000))];
+        let steps = RateSchedule::Steps(RateSteps::new(steps.into(), None));
+        transmitter.replace(ms(15), Transmitter::scheduled(mbps(1), steps));
+        assert_eq!(transmitter.send(ms(18), 10_000).end, ms(36));
+    }
+
+    #[test]
+    fn pauses_add_up() {
+        let mut transmitter = Transmitter::new(mbps(1));
+        transmitter.send(ms(0), 10_000);
+        transmitter.pause(ms(4), Duration::from_millis(20));
+        transmitter.pause(ms(5), Duration::from_millis(1));
+        assert_eq!(transmitter.free_at().instant(), ms(31));
+        // An idle transmitter is busy during the pause.
+        transmitter.pause(ms(40), Duration::from_millis(5));
+        assert!(transmitter.is_busy(ms(44)) && !transmitter.is_busy(ms(45)));
     }
 }

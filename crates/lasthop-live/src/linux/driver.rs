@@ -8,16 +8,19 @@
 use super::hosts::Port;
 use super::{Context, Fault, Watch};
 use crate::capture::{Capture, Way};
+use crate::change::Change;
 use crate::network::Network;
-use crate::recording::Recorder;
+use crate::recording::{Header, Recorder};
 use hdrhistogram::Histogram;
 use lasthop_base::units::Instant;
+use lasthop_sim::scenario::Scenario;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::time::{ClockId, clock_gettime};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::num::NonZeroU64;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 
 /// Maximum number of packets read from a device before the other devices are read.
 const BATCH: usize = 64;
@@ -215,6 +218,41 @@ impl Driver {
                 self.files.recorder = None;
             }
         }
+    }
+
+    /// Changes the links now. Returns the time and, if the change concerns one link, its name.
+    ///
+    /// # Errors
+    /// A message, if the change is invalid; nothing is changed.
+    pub fn change(
+        &mut self,
+        text: &str,
+        base: &Path,
+        scenario: &mut Scenario,
+        header: &Header,
+    ) -> Result<(lasthop_base::units::Instant, Option<String>), String> {
+        let change = Change::read(text, base, scenario).map_err(|error| error.to_string())?;
+        let now = self.now();
+        let before = scenario.links.clone();
+        self.network
+            .change(now, &change, scenario, header.streams)
+            .map_err(|error| error.to_string())?;
+        self.deliver();
+        if let Some(recorder) = &mut self.files.recorder
+            && let Err(error) = recorder.change(now, text)
+        {
+            self.files.recorder = None;
+            self.lost.push(("--record", error));
+        }
+        let link = match change {
+            Change::Pause(link, _) => link,
+            Change::Scenario(_) => {
+                let mut changed =
+                    (0..before.len()).filter(|&link| before[link] != scenario.links[link]);
+                changed.next().filter(|_| changed.next().is_none())
+            }
+        };
+        Ok((now, link.map(|link| scenario.links[link].name.clone())))
     }
 
     /// Returns the links, for reports of an interval.

@@ -175,9 +175,31 @@ fn configure(asked: &[(String, String)]) -> Result<(), Fault> {
         }
     }
     for (key, value) in asked {
-        set(key, value).with_context(|| format!("--sysctl {key}={value}"))?;
+        set(key, value)
+            .with_context(|| format!("--sysctl {key}={value}"))
+            .map_err(|fault| Fault::new(format!("{fault}{}", remedy(key, value))))?;
     }
     Ok(())
+}
+
+/// Returns what permits a congestion control algorithm; nothing for other keys.
+fn remedy(key: &str, value: &str) -> String {
+    if key != "net.ipv4.tcp_congestion_control" {
+        return String::new();
+    }
+    let list = |name: &str| {
+        let text = std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}"));
+        text.unwrap_or_default().trim().to_owned()
+    };
+    let allowed = list("tcp_allowed_congestion_control");
+    if list("tcp_available_congestion_control").split_whitespace().any(|one| one == value) {
+        format!(
+            "; allowed are {allowed}: run `sysctl -w net.ipv4.tcp_allowed_congestion_control='{allowed} \
+             {value}'` as root of this machine"
+        )
+    } else {
+        format!("; available are {allowed}: load the kernel module with `modprobe tcp_{value}`")
+    }
 }
 
 /// Sets a parameter of the calling thread's network namespace.

@@ -16,6 +16,7 @@
 //!   uses them.
 
 mod confinement;
+mod control;
 mod driver;
 mod hosts;
 mod netlink;
@@ -27,6 +28,7 @@ use super::network::{Network, round_trip};
 use super::recording::{Header, Recorder};
 use super::refusal::Refused;
 use super::report::{Reporter, summary};
+use control::{Command, Control};
 use driver::{Driver, Files, say};
 use hdrhistogram::Histogram;
 use lasthop_base::rng::Streams;
@@ -43,6 +45,9 @@ use std::time::{Duration, Instant};
 
 /// Time between the request to end and the end of a program by force.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// Maximum time for which the output of an ended program is awaited.
+const FLUSH: Duration = Duration::from_millis(200);
 
 /// Maximum time for which the last program waits until the others listen.
 const SETTLE: Duration = Duration::from_secs(2);
@@ -300,6 +305,7 @@ fn try_drive(
     drop(sys::inherited(channels.request));
     die_with_parent()?;
     let Request { header, .. } = &request;
+    let control = Control::new(control)?;
     let scenario = &header.scenario;
     let mut network = Network::new(scenario, header.streams, header.mtu)?;
     let mtus: Vec<u32> = (0..network.len()).map(|link| network.mtu(link)).collect();
@@ -332,22 +338,24 @@ fn try_drive(
         programs: Vec::new(),
         status,
         reporter: Reporter::new(mtus.len(), request.has_samples),
-        watches_control: true,
+        control,
+        is_killed: false,
         is_confined: request.outside.is_some(),
-        scenario,
+        header,
+        scenario: scenario.clone(),
     };
-    run.driver.watch(&control, CONTROL)?;
+    run.driver.watch(run.control.pipe(), CONTROL)?;
     let addresses: serde_json::Map<_, _> =
         hosts.iter().map(|host| (host.name.clone(), host.address.to_string().into())).collect();
     say(run.status, &json!({"kind": "start", "hosts": addresses}));
-    let code = run.programs(&request.programs, &hosts, &control)?;
+    let code = run.programs(&request.programs, &hosts)?;
     run.driver.finish();
     let inside = hosts.iter().filter(|host| request.outside.as_ref() != Some(&host.name));
     run.report(code, inside.map(hosts::Host::overflows).sum());
     Ok(code)
 }
 
-/// Token of the pipe that closes when the command line ends. Tokens of programs are greater.
+/// Token of the pipe from the command line. Tokens of programs are greater.
 const CONTROL: u32 = 0;
 
 fn open_files(request: &Request) -> Result<Files, Fault> {
@@ -386,21 +394,20 @@ struct Run<'a> {
     programs: Vec<Program>,
     status: &'a mut File,
     reporter: Reporter,
-    watches_control: bool,
+    control: Control,
+    /// Whether all programs end immediately.
+    is_killed: bool,
     /// Whether one of the hosts is the machine itself, so that capabilities are dropped.
     is_confined: bool,
-    scenario: &'a Scenario,
+    header: &'a Header,
+    /// The scenario with the changes so far.
+    scenario: Scenario,
 }
 
 impl Run<'_> {
     /// Starts the programs in order, the last one when the others listen. Drives the links until
     /// the last program ends, then ends the others. Returns its exit code.
-    fn programs(
-        &mut self,
-        orders: &[Order],
-        hosts: &[hosts::Host],
-        control: &OwnedFd,
-    ) -> Result<i32, Fault> {
+    fn programs(&mut self, orders: &[Order], hosts: &[hosts::Host]) -> Result<i32, Fault> {
         let Some((last, others)) = orders.split_last() else { return Ok(0) };
         for order in others {
             self.start(order, hosts, false)?;
@@ -411,7 +418,7 @@ impl Run<'_> {
             let host = hosts.iter().find(|host| host.name == program.order.host);
             program.code.is_none() && !host.is_some_and(hosts::Host::has_listener)
         };
-        while since.elapsed() < SETTLE && self.watches_control {
+        while since.elapsed() < SETTLE && !self.is_ending() {
             if looked.elapsed() >= LOOK {
                 looked = Instant::now();
                 if !self.programs.iter().any(is_waiting) {
@@ -421,7 +428,7 @@ impl Run<'_> {
             if others.is_empty() {
                 break;
             }
-            self.turn(control)?;
+            self.turn()?;
         }
         self.start(last, hosts, true)?;
         if self.is_confined {
@@ -429,10 +436,11 @@ impl Run<'_> {
             confinement::keep_capabilities(CapabilitySet::KILL)?;
         }
         let front = self.programs.len() - 1;
-        while self.programs[front].code.is_none() && self.watches_control {
-            self.turn(control)?;
+        while self.programs[front].code.is_none() && !self.is_ending() {
+            self.turn()?;
         }
-        self.stop(control)?;
+        self.stop()?;
+        self.programs.iter().for_each(|program| program.flush(FLUSH));
         Ok(self.programs[front].code.unwrap_or(128 + Signal::TERM.as_raw()))
     }
 
@@ -443,28 +451,38 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Returns `true` if the command line has ended the run.
+    fn is_ending(&self) -> bool {
+        self.is_killed || self.control.is_closed()
+    }
+
     /// Requests the remaining programs to end, then kills them.
-    fn stop(&mut self, control: &OwnedFd) -> Result<(), Fault> {
+    fn stop(&mut self) -> Result<(), Fault> {
         let front = self.programs.len() - 1;
         for signal in [Signal::TERM, Signal::KILL] {
+            if self.is_killed && signal == Signal::TERM {
+                continue;
+            }
             for (index, program) in self.programs.iter().enumerate() {
                 program.signal(signal, index == front);
             }
             let since = Instant::now();
-            while since.elapsed() < GRACE && self.programs.iter().any(|one| one.code.is_none()) {
-                self.turn(control)?;
+            let is_running = |run: &Self| run.programs.iter().any(|one| one.code.is_none());
+            while since.elapsed() < GRACE && is_running(self) {
+                self.turn()?;
+                if self.is_killed && signal == Signal::TERM {
+                    break;
+                }
             }
         }
         Ok(())
     }
 
     /// Performs one step of the driver.
-    fn turn(&mut self, control: &OwnedFd) -> Result<(), Fault> {
+    fn turn(&mut self) -> Result<(), Fault> {
         for token in self.driver.turn()? {
             if token == CONTROL {
-                // No data is ever written to the pipe: it is readable when it is closed.
-                self.driver.forget(control);
-                self.watches_control = false;
+                self.obey();
                 continue;
             }
             reap(&mut self.programs).context("programs")?;
@@ -476,28 +494,59 @@ impl Run<'_> {
         if self.reporter.next() <= now {
             reap(&mut self.programs).context("programs")?;
         }
-        while let Some(line) = self.reporter.poll(now, self.driver.network(), self.scenario) {
+        while let Some(line) = self.reporter.poll(now, self.driver.network(), &self.scenario) {
             say(self.status, &line);
         }
         Ok(())
     }
 
+    /// Follows the requests of the command line.
+    fn obey(&mut self) {
+        for command in self.control.read() {
+            match command {
+                Command::Kill => self.is_killed = true,
+                Command::Interrupt => {
+                    if let Some(front) = self.programs.last() {
+                        front.signal(Signal::INT, true);
+                    }
+                }
+                Command::Change { id, text, change } => {
+                    let base = Path::new(&self.header.base);
+                    let line =
+                        match self.driver.change(&change, base, &mut self.scenario, self.header) {
+                            Ok((at, link)) => json!({
+                                "kind": "change", "id": id, "time": at.as_secs_f64(), "text": text,
+                                "link": link,
+                            }),
+                            Err(problem) => {
+                                json!({"kind": "refused", "id": id, "message": problem})
+                            }
+                        };
+                    say(self.status, &line);
+                }
+            }
+        }
+        if self.control.is_closed() {
+            self.driver.forget(self.control.pipe());
+        }
+    }
+
     /// Reports the result of the run.
     fn report(&mut self, code: i32, overflows: u64) {
         let now = self.driver.now();
-        for line in self.reporter.last(now, self.driver.network(), self.scenario) {
+        for line in self.reporter.last(now, self.driver.network(), &self.scenario) {
             say(self.status, &line);
         }
         let Watch { network, lateness, arrivals, deliveries, rejected_by_kernel, processor } =
             self.driver.watching();
         let mut metrics = Vec::new();
-        network.metrics(self.scenario, &mut |entity, metric, value| {
+        network.metrics(&self.scenario, &mut |entity, metric, value| {
             let value = if value.is_finite() { json!(value) } else { Value::Null };
             metrics.push(json!([format!("{entity}.{metric}"), value]));
         });
         let at = |quantile: f64| lateness.value_at_quantile(quantile) as f64 * 1e-9;
         let round_trips = (0..network.len())
-            .map(|link| round_trip(self.scenario, link, network.mtu(link)).as_secs_f64());
+            .map(|link| round_trip(&self.scenario, link, network.mtu(link)).as_secs_f64());
         let round_trip = round_trips.fold(f64::INFINITY, f64::min);
         let packets = arrivals.max(1);
         let mut notes = Vec::new();
@@ -535,7 +584,7 @@ impl Run<'_> {
             "code": code,
             "time": network.now().as_secs_f64(),
             "programs": programs.collect::<Vec<_>>(),
-            "summary": summary(network, self.scenario),
+            "summary": summary(network, &self.scenario),
             "metrics": metrics,
             "lateness": {
                 "deliveries": deliveries,

@@ -1,6 +1,7 @@
 //! Live links without devices: the network of a scenario with real packets and a simulated clock.
 
 use lasthop::link::{Endpoint, LinkEndpoint};
+use lasthop::live::change::Change;
 use lasthop::live::recording::{Header, Recorder, RecordingError, replay};
 use lasthop::live::{Delivery, Network, Side};
 use lasthop::rng::{Stream, Streams};
@@ -424,5 +425,123 @@ proptest! {
         let place = place.index(file.len());
         file[place] = byte;
         let _ = replay(&file[..cut.index(file.len())]);
+    }
+}
+
+/// Sends packets of 1000 B, 3 ms apart, for 3 s, and calls `change` at 1 s. Returns the deliveries.
+fn deliveries(scenario: &Scenario, change: impl FnOnce(&mut Network)) -> Vec<(Instant, Vec<u8>)> {
+    let mut network = Network::new(scenario, STREAMS, None).expect("a network");
+    let mut change = Some(change);
+    let mut found = Vec::new();
+    for number in 0..1000 {
+        if number == 334
+            && let Some(change) = change.take()
+        {
+            change(&mut network);
+        }
+        network.input(at(3 * number), 0, Side::Forward, packet(number as u32, 1000));
+        found.extend(std::iter::from_fn(|| network.poll_delivery()));
+    }
+    network.advance(at(60_000));
+    found.extend(std::iter::from_fn(|| network.poll_delivery()));
+    found.into_iter().map(|one| (one.at, one.packet)).collect()
+}
+
+/// A change during a run is equivalent to steps in the scenario, including the frame in
+/// transmission.
+#[test]
+fn a_change_during_a_run_is_a_step() {
+    let with = |more: &str, rate: &str, delay: &str| {
+        let text = text(r#""raw""#, more).replace("\"2 Mbps\"", rate).replace("\"20 ms\"", delay);
+        let document = Scenario::from_toml(&text, Path::new(".")).expect("a scenario");
+        document.points().expect("points").remove(0).scenario
+    };
+    let steps = |values: &str| format!("{{ kind = \"steps\", at = [{values}] }}");
+    let plain = with("", "\"2 Mbps\"", "\"20 ms\"");
+    for (rate, delay) in [("500 kbps", "20 ms"), ("3 Mbps", "5 ms"), ("2 Mbps", "90 ms")] {
+        let new = with("", &format!("\"{rate}\""), &format!("\"{delay}\""));
+        let expected = with(
+            "",
+            &steps(&format!(r#"["0 s", "2 Mbps"], ["1 s", "{rate}"]"#)),
+            &steps(&format!(r#"["0 s", "20 ms"], ["1 s", "{delay}"]"#)),
+        );
+        let changed = deliveries(&plain, |network| {
+            let change = Change::Scenario(Box::new(new));
+            network.change(at(1000), &change, &mut plain.clone(), STREAMS).expect("a change");
+        });
+        let expected = deliveries(&expected, |_| {});
+        assert!(expected.len() > 300);
+        assert_eq!(changed, expected, "{rate}, {delay}");
+    }
+    let down = steps(r#"["0 s", "2 Mbps"], ["1 s", "0 bps"], ["1700 ms", "2 Mbps"]"#);
+    let paused = deliveries(&plain, |network| {
+        let change = r#"{"pause_ns": 700000000, "link": "air"}"#;
+        let change = Change::read(change, Path::new("."), &plain).expect("a change");
+        network.change(at(1000), &change, &mut plain.clone(), STREAMS).expect("a change");
+    });
+    assert_eq!(paused, deliveries(&with("", &down, "\"20 ms\""), |_| {}));
+}
+
+#[test]
+fn other_keys_do_not_change_during_a_run() {
+    let plain = scenario(PROTOCOLS[0], "");
+    let mut network = Network::new(&plain, STREAMS, None).expect("a network");
+    let mut present = plain.clone();
+    for more in ["mtu = \"600 B\"", "reverse = { queue = \"7 packets\" }"] {
+        let change = Change::Scenario(Box::new(scenario(PROTOCOLS[0], more)));
+        let error = network.change(at(1), &change, &mut present, STREAMS).expect_err("refused");
+        assert!(
+            error.to_string().starts_with("link.air: found a change of another key"),
+            "{error}"
+        );
+        assert_eq!(present, plain);
+    }
+    for text in ["{}", r#"{"pause_ns": 1, "link": "b"}"#, r#"{"pause_ns": 1e30}"#, "[", "3"] {
+        assert!(Change::read(text, Path::new("."), &plain).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn a_recording_contains_the_changes() {
+    for protocol in PROTOCOLS {
+        let scenario = scenario(protocol, "");
+        let header = Header {
+            scenario: scenario.clone(),
+            base: ".".to_owned(),
+            streams: STREAMS,
+            mtu: None,
+        };
+        let mut file = Vec::new();
+        let mut recorder = Recorder::new(&mut file, &header).expect("memory");
+        let mut network = Network::new(&scenario, STREAMS, None).expect("a network");
+        network.keep_frames();
+        let mut present = scenario.clone();
+        for number in 0..100 {
+            let now = at(5 * number);
+            let sent = packet(number as u32, 1000);
+            recorder.arrival(now, 0, Side::Forward, &sent).expect("memory");
+            network.input(now, 0, Side::Forward, sent);
+            if number == 50 || number == 70 {
+                let mut new = present.to_json();
+                new["link"]["air"]["rate"] = "300 kbps".into();
+                new["link"]["air"]["errors"]["loss"] = "30 %".into();
+                let text = match number {
+                    50 => serde_json::json!({"scenario": new}).to_string(),
+                    _ => r#"{"pause_ns": 50000000, "link": null}"#.to_owned(),
+                };
+                let change = Change::read(&text, Path::new("."), &present).expect("a change");
+                network.change(now, &change, &mut present, STREAMS).expect("a change");
+                recorder.change(now, &text).expect("memory");
+            }
+        }
+        network.advance(at(9000));
+        while let Some(delivery) = network.poll_delivery() {
+            recorder.delivery(&delivery).expect("memory");
+        }
+        network.drain_frames().for_each(|frame| recorder.frame(&frame).expect("memory"));
+        recorder.end(at(9000)).expect("memory");
+        let replayed = replay(&file[..]).expect("a recording");
+        assert_eq!(replayed.difference, None, "{protocol}");
+        assert!(replayed.same > 100, "{protocol}: {}", replayed.same);
     }
 }

@@ -15,7 +15,7 @@ from lasthop.evaluating.fit.records import FitError, Record
 __all__ = ["MAGIC", "read_recording"]
 
 MAGIC = b"lasthop recording 1\n"
-ARRIVAL, DELIVERY, FRAME, END = b"A"[0], b"D"[0], b"F"[0], b"E"[0]
+ARRIVAL, DELIVERY, FRAME, CHANGE, END = b"ADFCE"
 PLACE, LENGTH = struct.Struct("<HB"), struct.Struct("<I")
 AIR = struct.Struct("<QQQB")
 # Bytes after the kind: link, side and time, and of a delivery length and hash.
@@ -54,11 +54,14 @@ def read_recording(data: bytes, name: str, entity: str | None) -> Record:
                 at = body + HEAD + LENGTH.size + length
             elif kind == DELIVERY:
                 at = body + DELIVERED
+            elif kind == CHANGE:
+                (length,) = LENGTH.unpack_from(data, body + 8)
+                at = body + 8 + LENGTH.size + length
             elif kind == END:
                 is_ended = True
             else:
                 raise FitError(
-                    f"{name}: invalid record {chr(kind)!r} at byte {at}: expected A, D, F or E"
+                    f"{name}: invalid record {chr(kind)!r} at byte {at}: expected A, D, F, C or E"
                 )
     except struct.error:
         pass  # truncated, because the run was killed: the last record is incomplete

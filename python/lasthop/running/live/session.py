@@ -93,6 +93,7 @@ class Session:
         record: File for arriving packets and their outcomes.
         pcap: File for the packets at both ends of each link.
         samples: Whether the state of the links is reported every 0.1 s, too.
+        environment: Variables added to the environment of programs.
         output: File descriptor for the programs' output; default: inherited.
         seed_used: The seed, after the start.
     """
@@ -107,6 +108,7 @@ class Session:
     record: Path | None = None
     pcap: Path | None = None
     samples: bool = False
+    environment: Mapping[str, str] = field(default_factory=dict)
     output: int | None = None
     seed_used: int | None = None
     _process: subprocess.Popen[bytes] | None = None
@@ -162,6 +164,7 @@ class Session:
                 pass_fds=(asked, control, status),
                 stdout=self.output,
                 stderr=self.output,
+                env={**os.environ, **self.environment},
             )
             os.close(status)
             status = -1
@@ -189,8 +192,14 @@ class Session:
                 self._process.kill()
                 self._process.wait()
 
+    def send(self, command: Mapping[str, Any]) -> None:
+        """Sends a request to the driver, unless the run has ended."""
+        if self._control is not None:
+            with contextlib.suppress(OSError):
+                os.write(self._control, json.dumps(command).encode() + b"\n")
+
     def stop(self) -> None:
-        """Ends all programs and the run."""
+        """Ends all programs and the run: SIGTERM, after 2 s SIGKILL."""
         control, self._control = self._control, None
         if control is not None:
             os.close(control)

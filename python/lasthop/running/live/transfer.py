@@ -77,7 +77,16 @@ def opened(host: str, congestion: str | None) -> tuple[socket.socket, float]:
         connection = socket.socket()
         if congestion is not None:
             # The root of a namespace may select any available algorithm, unlike with a sysctl.
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, congestion.encode())
+            try:
+                connection.setsockopt(
+                    socket.IPPROTO_TCP, socket.TCP_CONGESTION, congestion.encode()
+                )
+            except OSError as error:
+                listed = "net.ipv4.tcp_allowed_congestion_control"
+                raise SystemExit(
+                    f"cannot use {congestion}: {error.strerror}: it must be a module of the kernel "
+                    f"(`modprobe tcp_{congestion}`) and, without CAP_NET_ADMIN, in {listed}"
+                ) from None
         connection.settimeout(TIMEOUT_S)
         start = time.monotonic()
         try:
