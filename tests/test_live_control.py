@@ -255,3 +255,51 @@ def test_a_live_run_follows_a_timeline(tmp_path: Path) -> None:
     summary = json.loads(lines.read_text().splitlines()[-1])
     assert [one["time"] for one in summary["changes"]] == [1.0, 2.5]
     assert summary["directions"][0]["delay"]["max_s"] >= 0.45
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("permitted")
+def test_hosts_have_both_families(tmp_path: Path) -> None:
+    path, lines = tmp_path / "link.toml", tmp_path / "a.jsonl"
+    path.write_text(LINK.replace("1 %", "0 %"))
+    serve = (
+        "import socket; s=socket.socket(socket.AF_INET6); s.bind(('::',80)); s.listen(); "
+        "c,a=s.accept(); print(a[0], c.recv(9).decode())"
+    )
+    ask = (
+        "import socket; names=[socket.getaddrinfo('server',80,f)[0][4][0] for f in (2,10)]; "
+        "print(*names); s=socket.create_connection((names[1],80)); s.sendall(b'hello'); "
+        "s.shutdown(1); s.recv(1)"
+    )
+    done = live(
+        path,
+        *("--quiet", "--json", str(lines), "--at", "server", "--"),
+        f'{sys.executable} -c "{serve}"',
+        *("--at", "client", "--", sys.executable, "-c", ask),
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == ["10.71.0.1 fd71::1", "[server] fd71::2 hello"]
+    summary = json.loads(lines.read_text().splitlines()[-1])
+    talks = [talk for one in summary["directions"] for talk in one["conversations"]]
+    assert {(talk["protocol"], talk["from"]) for talk in talks} == {
+        ("tcp", "fd71::1"),
+        ("tcp", "fd71::2"),
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("permitted")
+def test_neighbour_discovery_uses_no_losses(tmp_path: Path) -> None:
+    path, lines = tmp_path / "link.toml", tmp_path / "a.jsonl"
+    path.write_text(LINK)
+    # Joining a group sends a report, which must not cross the link.
+    idle = (
+        "import socket,struct,time; s=socket.socket(10,2); "
+        "s.setsockopt(41,20,socket.inet_pton(10,'ff05::7')+struct.pack('i',2)); time.sleep(2)"
+    )
+    program = ("--at", "client", "--", sys.executable, "-c", idle)
+    done = live(path, "--quiet", "--json", str(lines), *program, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(lines.read_text().splitlines()[-1])
+    assert [one["frames"] for one in summary["directions"]] == [0, 0]

@@ -26,7 +26,7 @@ use lasthop_sim::scenario::{self, Layers, LinkProtocol, Scenario};
 use lasthop_sim::sim::deadlines::{Deadlines, MachineId};
 use lasthop_sim::sim::ids::Side;
 use lasthop_sim::sim::metrics::LoadMetrics;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 metrics! {
     /// Metrics of one direction of a live link.
@@ -340,6 +340,28 @@ pub fn address(index: usize) -> Ipv4Addr {
     Ipv4Addr::from_bits(Ipv4Addr::new(10, 71, 0, 1).to_bits() + index as u32)
 }
 
+/// Returns the IPv6 address of host number `index`, from fd71::1 upwards.
+pub fn address6(index: usize) -> Ipv6Addr {
+    Ipv6Addr::from_bits(Ipv6Addr::new(0xfd71, 0, 0, 0, 0, 0, 0, 1).to_bits() + index as u128)
+}
+
+/// Returns `true` for packets of neighbour discovery and multicast listener discovery (ICMPv6 types
+/// 130 to 137 and 143), also behind a hop-by-hop header. Hosts of a link without link-layer addresses
+/// do not need them, and programs do not send them.
+pub fn is_discovery(packet: &[u8]) -> bool {
+    const HOP_BY_HOP: u8 = 0;
+    const ICMPV6: u8 = 58;
+    if packet.first().is_none_or(|first| first >> 4 != 6) {
+        return false;
+    }
+    let at = |place: usize| packet.get(place).copied().unwrap_or_default();
+    let (next, start) = match at(6) {
+        HOP_BY_HOP => (at(40), 40 + 8 * (1 + usize::from(at(41)))),
+        next => (next, 40),
+    };
+    next == ICMPV6 && matches!(at(start), 130..=137 | 143)
+}
+
 /// Returns `true` if the bytes begin like an IP packet.
 fn is_ip(packet: &[u8]) -> bool {
     match packet.first().map(|first| first >> 4) {
@@ -423,4 +445,28 @@ pub fn round_trip(scenario: &Scenario, link: usize, mtu: u32) -> Duration {
         direction.air().delay + sending
     };
     air(&link.forward, mtu.into()) + air(&link.reverse, 40)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_discovery_is_recognized() {
+        let packet = |next: u8, rest: &[u8]| {
+            let mut packet = vec![0x60, 0, 0, 0, 0, 0, next, 255];
+            packet.resize(40, 0);
+            packet.extend(rest);
+            packet
+        };
+        // A router solicitation, and a listener report behind a hop-by-hop header.
+        assert!(is_discovery(&packet(58, &[133, 0])));
+        assert!(is_discovery(&packet(0, &[58, 0, 5, 2, 0, 0, 0, 0, 143, 0])));
+        // An echo request, UDP, and IPv4.
+        assert!(!is_discovery(&packet(58, &[128, 0])));
+        assert!(!is_discovery(&packet(17, &[133, 0])));
+        assert!(!is_discovery(&[0x45; 60]));
+        assert!(!is_discovery(&[]));
+        assert_eq!(address6(255).to_string(), "fd71::100");
+    }
 }

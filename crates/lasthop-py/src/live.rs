@@ -2,7 +2,7 @@
 
 use super::{Document, Point, failed, refused};
 use lasthop::live::Network;
-use lasthop::live::network::address;
+use lasthop::live::network::{address, address6};
 use lasthop::live::recording::replay_with;
 use lasthop::live::report::summary;
 use lasthop::rng::Streams;
@@ -72,7 +72,8 @@ pub fn live_replay(py: Python<'_>, path: &str, messages: bool) -> PyResult<Strin
         metrics.push(json!([format!("{entity}.{metric}"), value.is_finite().then_some(value)]));
     });
     let names = replayed.scenario.hosts().into_iter().enumerate();
-    let hosts = names.map(|(index, name)| (name.to_owned(), address(index).to_string().into()));
+    let addresses = |index| json!([address(index).to_string(), address6(index).to_string()]);
+    let hosts = names.map(|(index, name)| (name.to_owned(), addresses(index)));
     let hosts: serde_json::Map<_, _> = hosts.collect();
     let summary = messages.then(|| summary(&replayed.network, &replayed.scenario));
     Ok(json!({

@@ -9,7 +9,7 @@ use super::hosts::Port;
 use super::{Context, Fault, Watch};
 use crate::capture::{Capture, Way};
 use crate::change::Change;
-use crate::network::Network;
+use crate::network::{Network, is_discovery};
 use crate::recording::{Header, Recorder};
 use hdrhistogram::Histogram;
 use lasthop_base::units::Instant;
@@ -163,6 +163,10 @@ impl Driver {
         for _ in 0..BATCH {
             let Port { link, side, ref device } = self.ports[port];
             let Ok(length) = rustix::io::read(device, &mut self.buffer[..]) else { return };
+            // Its frames would use random numbers that belong to the programs' packets.
+            if is_discovery(&self.buffer[..length]) {
+                continue;
+            }
             let packet = self.buffer[..length].to_vec();
             let now = self.now();
             if let Some(recorder) = &mut self.files.recorder
@@ -274,6 +278,10 @@ impl Driver {
 
     /// Ends the run: handles due deadlines and closes the files. Packets in transit are discarded.
     pub fn finish(&mut self) {
+        // Packets that programs sent just before their end.
+        for port in 0..self.ports.len() {
+            self.read(port);
+        }
         let now = self.now();
         self.network.advance(now);
         self.deliver();

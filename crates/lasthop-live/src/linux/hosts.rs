@@ -3,8 +3,8 @@
 //!
 //! ```text
 //!   host "client"                            host "server"
-//!     lo        10.71.0.2/32                   lo        10.71.0.1/32
-//!     wireless  (without an address)            wireless
+//!     lo        10.71.0.2, fd71::2             lo        10.71.0.1, fd71::1
+//!     wireless  (without an address)           wireless
 //!        |                                        |
 //!        +------- TUN -- lasthop -- TUN ----------+
 //! ```
@@ -14,26 +14,36 @@
 
 use super::netlink::{LOOPBACK, Netlink};
 use super::{Context, Fault, sys};
-use crate::network::address;
+use crate::network::{address, address6};
 use lasthop_sim::scenario::{Routes, Scenario};
 use lasthop_sim::sim::ids::Side;
 use rustix::net::netdevice::name_to_index;
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 use std::fs::File;
 use std::io::{self, Read, Seek};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 
 /// Queue length of a device in packets, large enough to avoid drops before the driver reads them.
 const DEVICE_QUEUE: u32 = 10_000;
+
+/// Minimum MTU of an IPv6 link in bytes (RFC 8200, section 5).
+const LEAST_MTU_6: u32 = 1_280;
+
+/// Returns the addresses of host number `index`.
+fn addresses(index: usize) -> Vec<IpAddr> {
+    let second = std::fs::exists("/proc/sys/net/ipv6").unwrap_or(false);
+    let first = IpAddr::from(address(index));
+    std::iter::once(first).chain(second.then(|| address6(index).into())).collect()
+}
 
 /// A host.
 #[derive(Debug)]
 pub struct Host {
     /// Name in the scenario.
     pub name: String,
-    /// Its address, which all its links share.
-    pub address: Ipv4Addr,
+    /// Its addresses, which all its links share: IPv4, then IPv6 if the kernel supports it.
+    pub addresses: Vec<IpAddr>,
     net: OwnedFd,
     uts: OwnedFd,
     /// `/proc/net/dev` of its namespace. The content depends on the namespace in which the file was
@@ -91,7 +101,7 @@ pub fn open(plan: Plan<'_>) -> Result<(Vec<Host>, Vec<Port>), Fault> {
 
 /// Creates one host in a separate thread, which enters the namespaces of the host.
 fn make(plan: Plan<'_>, names: &[&str], index: usize) -> Result<(Host, Vec<Port>), Fault> {
-    let (name, own) = (names[index], address(index));
+    let (name, own) = (names[index], addresses(index));
     let is_outside = plan.outside == Some(name);
     if !is_outside {
         let namespaces = UnshareFlags::NEWNET | UnshareFlags::NEWUTS;
@@ -105,7 +115,7 @@ fn make(plan: Plan<'_>, names: &[&str], index: usize) -> Result<(Host, Vec<Port>
     }
     let give_address = |device| {
         let what = || format!("the address of host {name:?}");
-        netlink.address(device, own).with_context(what)
+        own.iter().try_for_each(|&one| netlink.address(device, one)).with_context(what)
     };
     if !is_outside {
         give_address(LOOPBACK)?;
@@ -129,20 +139,25 @@ fn make(plan: Plan<'_>, names: &[&str], index: usize) -> Result<(Host, Vec<Port>
     let routes = Routes::new(plan.scenario);
     for (other, to) in names.iter().enumerate() {
         let Some(&(link, _)) = routes.route(name, to).first() else { continue };
-        netlink
-            .route(Some(address(other)), numbers[link], own)
-            .with_context(|| format!("the route from {name:?} to {to:?}"))?;
+        for (to_address, from) in addresses(other).into_iter().zip(&own) {
+            if from.is_ipv6() && plan.mtus[link] < LEAST_MTU_6 {
+                continue;
+            }
+            netlink
+                .route(Some(to_address), numbers[link], *from)
+                .with_context(|| format!("the route from {name:?} to {to:?}"))?;
+        }
     }
     if let Some(outside) = plan.outside.filter(|_| !is_outside)
         && let Some(&(link, _)) = routes.route(name, outside).first()
     {
-        netlink.route(None, numbers[link], own).context("the route to the outside")?;
+        netlink.route(None, numbers[link], own[0]).context("the route to the outside")?;
     }
     let open = |kind: &str| File::open(format!("/proc/thread-self/ns/{kind}"));
     let net = open("net").context("the network namespace")?.into();
     let uts = open("uts").context("the namespace of names")?.into();
     let devices = File::open("/proc/thread-self/net/dev").context("the devices")?;
-    Ok((Host { name: name.to_owned(), address: own, net, uts, devices }, ports))
+    Ok((Host { name: name.to_owned(), addresses: own, net, uts, devices }, ports))
 }
 
 fn number_of(device: &str) -> io::Result<u32> {
@@ -155,12 +170,14 @@ fn number_of(device: &str) -> io::Result<u32> {
 }
 
 /// Sets the kernel parameters of a new network namespace. Only packets of programs may cross the
-/// links, so that error processes affect the same frames as in a simulation: IPv6, which sends
-/// neighbour discovery, is disabled. Hosts do not cache metrics of earlier connections.
+/// links, so that error processes affect the same frames as in a simulation: devices have no
+/// link-local IPv6 address, which would be announced. Hosts do not cache metrics of earlier
+/// connections.
 fn configure(asked: &[(String, String)]) -> Result<(), Fault> {
     let own = [
-        ("net.ipv6.conf.all.disable_ipv6", "1", true),
-        ("net.ipv6.conf.default.disable_ipv6", "1", true),
+        ("net.ipv6.conf.default.addr_gen_mode", "1", true),
+        ("net.ipv6.conf.default.accept_ra", "0", true),
+        ("net.ipv6.conf.all.forwarding", "1", true),
         ("net.ipv4.ip_forward", "1", false),
         ("net.ipv4.conf.all.rp_filter", "0", true),
         ("net.ipv4.conf.default.rp_filter", "0", true),
@@ -270,7 +287,9 @@ pub fn publish(hosts: &[Host]) -> Result<(), Fault> {
     use std::io::Write;
     let mut text = String::new();
     for host in hosts {
-        text.push_str(&format!("{} {}\n", host.address, host.name));
+        for address in &host.addresses {
+            text.push_str(&format!("{address} {}\n", host.name));
+        }
     }
     let known = std::fs::read_to_string("/etc/hosts");
     let known = known.unwrap_or_else(|_| "127.0.0.1 localhost\n".to_owned());

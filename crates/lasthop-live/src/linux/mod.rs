@@ -345,8 +345,11 @@ fn try_drive(
         scenario: scenario.clone(),
     };
     run.driver.watch(run.control.pipe(), CONTROL)?;
+    let texts = |host: &hosts::Host| -> Value {
+        host.addresses.iter().map(|address| address.to_string()).collect()
+    };
     let addresses: serde_json::Map<_, _> =
-        hosts.iter().map(|host| (host.name.clone(), host.address.to_string().into())).collect();
+        hosts.iter().map(|host| (host.name.clone(), texts(host))).collect();
     say(run.status, &json!({"kind": "start", "hosts": addresses}));
     let code = run.programs(&request.programs, &hosts)?;
     run.driver.finish();

@@ -3,7 +3,7 @@
 
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 
 /// Types and flags of messages (`linux/netlink.h`, `linux/rtnetlink.h`).
@@ -25,6 +25,9 @@ const RTA_PREFSRC: u16 = 7;
 
 const IFF_UP: u32 = 1;
 const AF_INET: u8 = 2;
+const AF_INET6: u8 = 10;
+/// No duplicate address detection (`linux/if_addr.h`).
+const IFA_F_NODAD: u8 = 0x02;
 /// Table, origin, scope and type of a route: main, static, link, unicast.
 const ROUTE: [u8; 4] = [254, 4, 253, 1];
 
@@ -69,24 +72,27 @@ impl Netlink {
     }
 
     /// Assigns an address to a device.
-    pub fn address(&self, device: u32, address: Ipv4Addr) -> io::Result<()> {
-        let mut message = vec![AF_INET, 32, 0, 0];
+    pub fn address(&self, device: u32, address: IpAddr) -> io::Result<()> {
+        let (family, bits, octets) = parts(address);
+        let flags = if address.is_ipv6() { IFA_F_NODAD } else { 0 };
+        let mut message = vec![family, bits, flags, 0];
         message.extend(device.to_ne_bytes());
-        attribute(&mut message, IFA_LOCAL, &address.octets());
-        attribute(&mut message, IFA_ADDRESS, &address.octets());
+        attribute(&mut message, IFA_LOCAL, &octets);
+        attribute(&mut message, IFA_ADDRESS, &octets);
         self.ask(RTM_NEWADDR, CREATE_EXCL, message)
     }
 
     /// Adds a route to `to` over `device`, with source address `from`; `None`: the default route.
-    pub fn route(&self, to: Option<Ipv4Addr>, device: u32, from: Ipv4Addr) -> io::Result<()> {
-        let mut message = vec![AF_INET, if to.is_some() { 32 } else { 0 }, 0, 0];
+    pub fn route(&self, to: Option<IpAddr>, device: u32, from: IpAddr) -> io::Result<()> {
+        let (family, bits, source) = parts(from);
+        let mut message = vec![family, if to.is_some() { bits } else { 0 }, 0, 0];
         message.extend(ROUTE);
         message.extend([0; 4]);
         if let Some(to) = to {
-            attribute(&mut message, RTA_DST, &to.octets());
+            attribute(&mut message, RTA_DST, &parts(to).2);
         }
         attribute(&mut message, RTA_OIF, &device.to_ne_bytes());
-        attribute(&mut message, RTA_PREFSRC, &from.octets());
+        attribute(&mut message, RTA_PREFSRC, &source);
         self.ask(RTM_NEWROUTE, CREATE_EXCL, message)
     }
 
@@ -108,6 +114,14 @@ impl Netlink {
             Some(code) if is_error => Err(io::Error::from_raw_os_error(-code)),
             _ => Err(io::Error::other("unexpected netlink response of the kernel")),
         }
+    }
+}
+
+/// Returns the family of an address, its length in bits, and its bytes.
+fn parts(address: IpAddr) -> (u8, u8, Vec<u8>) {
+    match address {
+        IpAddr::V4(address) => (AF_INET, 32, address.octets().to_vec()),
+        IpAddr::V6(address) => (AF_INET6, 128, address.octets().to_vec()),
     }
 }
 

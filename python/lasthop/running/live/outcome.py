@@ -45,7 +45,8 @@ class Outcome:
         """Adds a message of the driver."""
         match message["kind"]:
             case "start":
-                self.addresses = {address: name for name, address in message["hosts"].items()}
+                for name, addresses in message["hosts"].items():
+                    self.addresses.update(dict.fromkeys(addresses, name))
             case "sample":
                 self.samples.append(message)
                 if len(self.samples) > MOST_SAMPLES:
