@@ -303,3 +303,28 @@ def test_neighbour_discovery_uses_no_losses(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     summary = json.loads(lines.read_text().splitlines()[-1])
     assert [one["frames"] for one in summary["directions"]] == [0, 0]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("permitted")
+@pytest.mark.parametrize("address", ["10.71.0.2", "fd71::2"])
+def test_queues_mark_packets_of_both_families(tmp_path: Path, address: str) -> None:
+    path, out = tmp_path / "link.toml", tmp_path / "out.json"
+    queue = 'queue = { kind = "step", limit = "100 packets", threshold = "5 packets" }\n'
+    path.write_text(LINK.replace("1 %", "0 %") + queue)
+    receive = (
+        "import socket; s=socket.create_server(('::',80),family=10,dualstack_ipv6=True); "
+        "c,_=s.accept(); n=0\n"
+        "while d:=c.recv(65536): n+=len(d)\n"
+        "print(n)"
+    )
+    send = f"import socket; s=socket.create_connection(('{address}',80)); s.sendall(bytes(300000))"
+    done = live(
+        path,
+        *("--quiet", "--out", str(out), "--sysctl", "net.ipv4.tcp_ecn=1", "--at", "client", "--"),
+        f'{sys.executable} -c "{receive}"',
+        *("--at", "server", "--", sys.executable, "-c", f"{send}; s.shutdown(1); s.recv(1)"),
+        cwd=tmp_path,
+    )
+    assert (done.returncode, done.stdout) == (0, "[client] 300000\n"), done.stderr
+    assert json.loads(out.read_text())["metrics"]["link.air.forward.queue_marks"] > 0

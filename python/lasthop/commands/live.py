@@ -232,7 +232,8 @@ def live(
     """Run programs over the emulated links of a scenario, in separate network namespaces.
 
     Packets pass through the same link protocols, queues, agents and error models as in a
-    simulation. Linux only; requires no root if the kernel permits user namespaces.
+    simulation. Linux only; requires no root if the kernel permits user namespaces. `lasthop live
+    ctl set KEY=VALUE` and `lasthop live ctl down TIME` change the links of a run.
     """
     if doctor:
         from lasthop.commands.doctor import live_doctor
