@@ -101,13 +101,16 @@ class Control:
             finally:
                 os.umask(before)
         self._socket.listen(8)
-        threading.Thread(target=self._serve, daemon=True).start()
+        self._server = threading.Thread(target=self._serve, daemon=True)
+        self._server.start()
 
     def close(self) -> None:
         """Closes the socket and removes its file."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
+        # Until `accept` has returned, the name is in use.
+        self._server.join(PATIENCE_S)
         if self._path is not None:
             with contextlib.suppress(OSError):
                 self._path.unlink()

@@ -190,7 +190,9 @@ def find(expectation: Expectation, summaries: Sequence[Mapping[str, Any]]) -> Fi
     if len(known) < len(measured) or not known:
         number = next((k for k, (value, _) in enumerate(measured, 1) if value is None), 1)
         which = f"run {number}: " if len(measured) > 1 else ""
-        return Finding(expectation, False, f"{which}no value, because no packet was delivered")
+        return Finding(
+            expectation, False, f"{which}no value: no packet was delivered, or the run was cut"
+        )
     where = next((f" ({where})" for _, where in measured if where), "")
     if len(known) == 1:
         text = shown(expectation.name, known[0])
