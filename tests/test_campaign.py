@@ -112,7 +112,8 @@ def test_frame_and_query_say_where_rows_come_from(small: Path, tmp_path: Path) -
     kept = Campaign(tmp_path / "c")
     results = kept.run(small)
     frame = kept.frame(GOODPUT).sort("point", "replication").collect()
-    assert frame.columns[:6] == [
+    assert frame.columns[:7] == [
+        "run",
         "point",
         "scenario_hash",
         "seed",

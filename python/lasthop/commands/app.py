@@ -117,7 +117,7 @@ COMMANDS = (
         "explain",
         ("scenarios", "explain_"),
         SCENARIOS,
-        "Explain a scenario in text and a diagram, including all defaults.",
+        "Explain a scenario with all defaults, or the runs of a folder of `--store`.",
     ),
     Command(
         "list",
@@ -148,6 +148,24 @@ COMMANDS = (
         ("campaigns", "compare"),
         RESULTS,
         "Report metrics that changed significantly between the last runs of two campaigns.",
+    ),
+    Command(
+        "query",
+        ("stores", "query"),
+        RESULTS,
+        "Query stored results with SQL; the table is `results`.",
+    ),
+    Command(
+        "merge",
+        ("stores", "merge"),
+        RESULTS,
+        "Merge results of several folders into one, such as those of several machines.",
+    ),
+    Command(
+        "archive",
+        ("stores", "archive"),
+        RESULTS,
+        "Write an archive for a publication: scenarios, seeds, results, figures and their check.",
     ),
     Command(
         "tcp-script",

@@ -31,6 +31,7 @@ from lasthop.commands.common import (
     write_bytes,
 )
 from lasthop.commands.declarations import Argument, Option
+from lasthop.commands.stores import is_archive, reproduce_archive
 from lasthop.commands.values import BadInput, as_path
 from lasthop.running.campaign import Campaign
 from lasthop.scenarios.arguments import invalid, unknown
@@ -55,7 +56,11 @@ class ReportFormat(StrEnum):
 def reproduce(
     study: Annotated[
         str | None,
-        Argument(metavar="STUDY", help="Name of the study; see `lasthop list studies`."),
+        Argument(
+            metavar="STUDY",
+            help="Name of the study; see `lasthop list studies`. Or an archive, whose runs are "
+            "repeated and compared.",
+        ),
     ] = None,
     artefacts: Annotated[
         list[str] | None,
@@ -128,6 +133,8 @@ def reproduce(
     ] = ReportFormat.text,
 ) -> int:
     """Reproduce a published study: tables, figures and claims, compared with published values."""
+    if study is not None and is_archive(study):
+        return reproduce_archive(Path(study), jobs)
     known = studies()
     if every:
         if study is not None or vary or readings or changes or baseline or judge_at or dry_run:

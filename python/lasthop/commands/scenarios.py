@@ -93,7 +93,11 @@ def explain_(
     point: Annotated[int, Option(min=0, help="Point of the sweep.")] = 0,
     changes: Changes = None,
 ) -> int:
-    """Explain a scenario in text and a diagram, including all defaults."""
+    """Explain a scenario with all defaults, or the runs of a folder of `--store`."""
+    if (file / "ledger.sqlite").is_file():
+        from lasthop.commands.stores import describe
+
+        return describe(file)
     from lasthop.scenarios.explain import explain
 
     scenario = load(file, changes)

@@ -32,9 +32,15 @@ def parameter_columns(results: Results, rows: Sequence[int] | NDArray[Any]) -> d
 
 def quantity_columns(results: Results, rows: NDArray[Any]) -> dict[str, pl.Series]:
     """Returns swept quantities as numbers in SI units; see `Results.frame`."""
+    columns = quantities([point.parameters for point in results.points])
+    return {name: column.gather(rows) for name, column in columns.items()}
+
+
+def quantities(labels: Sequence[Mapping[str, Any]]) -> dict[str, pl.Series]:
+    """Returns swept quantities as numbers in SI units, one row per label; see `Results.frame`."""
     columns = {}
-    for name in dict.fromkeys(name for point in results.points for name in point.parameters):
-        cells = [point.parameters.get(name) for point in results.points]
+    for name in dict.fromkeys(name for label in labels for name in label):
+        cells = [label.get(name) for label in labels]
         found = [quantity_of(cell) for cell in cells]
         units = {one[1] for one in found if one is not None and one[1]}
         if len(units) != 1 or any(
@@ -44,7 +50,7 @@ def quantity_columns(results: Results, rows: NDArray[Any]) -> dict[str, pl.Serie
         unit = units.pop()
         label = name + UNITS.get(unit, f"_{unit}")
         numbers = [None if one is None else one[0] for one in found]
-        columns[label] = pl.Series(label, numbers, dtype=pl.Float64).gather(rows)
+        columns[label] = pl.Series(label, numbers, dtype=pl.Float64)
     return columns
 
 

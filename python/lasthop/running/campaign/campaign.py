@@ -419,6 +419,14 @@ class Campaign:
         """
         return ledger.stored_runs(self._store)
 
+    def scenarios(self) -> dict[str, dict[str, Any]]:
+        """Returns the scenario of each stored point with all its keys, by its hash.
+
+        Raises:
+            CampaignError: If there is no campaign in the folder.
+        """
+        return ledger.scenarios(self._store)
+
     def results(
         self,
         scenario: Scenario | Mapping[str, Any] | str | Path | None = None,
@@ -460,9 +468,11 @@ class Campaign:
     def frame(self, metrics: str | Sequence[str] = "*") -> pl.LazyFrame:
         """Returns all results in the folder, one row per replication, as a lazy frame.
 
-        Columns: `point` (number in the ledger), `scenario_hash`, `seed`, `replication`,
-        `engine_version`, `cost_s` (processor seconds), the swept keys of all runs, then metrics
-        by their full names; null if a metric does not apply.
+        Columns: `run`, the latest run that contains the point, and `point`, its index in that run
+        as in `Results`; `scenario_hash`, which identifies it, `seed`, `replication`,
+        `engine_version`, `cost_s` (processor seconds), the swept keys of all runs, swept quantities
+        as numbers in SI units as in `Results.frame`, then metrics by their full names; null if a
+        metric does not apply.
 
         Args:
             metrics: Names or patterns of metrics, with `*` and `?`.

@@ -14,6 +14,7 @@ import polars as pl
 
 from lasthop import _lasthop
 from lasthop.evaluating.cells import plain
+from lasthop.evaluating.frames import quantities
 from lasthop.evaluating.metric import matching
 from lasthop.evaluating.notes import rate_limits_of, recorded_frames, unmarked_queues
 from lasthop.evaluating.results import Point, Results
@@ -33,6 +34,7 @@ __all__ = [
     "enter_run",
     "frame",
     "results_of",
+    "scenarios",
     "stored_run",
     "stored_runs",
 ]
@@ -196,6 +198,13 @@ def stored_runs(store: Store) -> list[StoredRun]:
         return [_stored_run(ledger, row) for row in rows]
 
 
+def scenarios(store: Store) -> dict[str, dict[str, Any]]:
+    """Returns the tables of the points by hash."""
+    with store.ledger.read() as ledger:
+        rows = ledger.execute("SELECT hash, scenario FROM point").fetchall()
+    return {name: json.loads(text) for name, text in rows}
+
+
 def stored_run(store: Store, run: int) -> StoredRun:
     """Returns the run with the given number."""
     with store.ledger.read() as ledger:
@@ -338,18 +347,27 @@ def frame(store: Store, metrics: str | Sequence[str] = "*") -> pl.LazyFrame:
         found = {name for pattern in patterns for name in matching(pattern, list(names))}
         chosen = [name for name in names if name in found]
         labels: dict[int, dict[str, Any]] = {}
-        for number, text in ledger.execute(
-            "SELECT point, parameters FROM run_point JOIN run ON run.id = run_point.run "
-            "ORDER BY run.turn"
+        # The latest run of each point, and the index of the point in it.
+        runs: dict[int, tuple[int, int]] = {}
+        for number, run, place, text in ledger.execute(
+            "SELECT point, run, place, parameters FROM run_point "
+            "JOIN run ON run.id = run_point.run ORDER BY run.turn, place DESC"
         ):
             labels.setdefault(number, {}).update(json.loads(text))
+            runs[number] = run, place
         computed_by = _engines(ledger)
         rows = store.scan(parts_of(ledger), chosen, is_thorough=False)
+    numbers = [number for number, _, _ in stored]
+    own = [labels.get(number, {}) for number in numbers]
+    places = [runs.get(number, (None, None)) for number in numbers]
     points = pl.DataFrame(
         {
-            "point": pl.Series([number for number, _, _ in stored], dtype=pl.UInt32),
+            "point": pl.Series(numbers, dtype=pl.UInt32),
+            "run": pl.Series([run for run, _ in places], dtype=pl.UInt32),
+            "place": pl.Series([place for _, place in places], dtype=pl.UInt32),
             "scenario_hash": pl.Series([name for _, name, _ in stored], dtype=pl.String),
-            **_columns([labels.get(number, {}) for number, _, _ in stored]),
+            **_columns(own),
+            **quantities(own),
         }
     )
     engines = pl.DataFrame(
@@ -358,12 +376,13 @@ def frame(store: Store, metrics: str | Sequence[str] = "*") -> pl.LazyFrame:
             "engine_version": pl.Series(distinct(list(computed_by.values())), dtype=pl.String),
         }
     )
-    parameters = points.columns[2:]
+    parameters = points.columns[4:]
     return (
         rows.join(points.lazy(), on="point", how="left", maintain_order="left")
         .join(engines.lazy(), on="engine", how="left", maintain_order="left")
         .select(
-            "point",
+            "run",
+            pl.col("place").alias("point"),
             "scenario_hash",
             "seed",
             "replication",
