@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import lasthop
 from lasthop.studies import Study, studies
 
 FOLDER = Path(__file__).parent.parent / "python" / "lasthop" / "papers" / "quic-over-arq"
@@ -88,3 +89,15 @@ def test_out_of_order_delivery_suits_tcp(stored: dict[tuple[str, int, str], floa
             table = f"File, {path}, TCP"
             gain = stored[table, loss, "ARQ, out of order"] / stored[table, loss, "ARQ, in order"]
             assert low < gain < high
+
+
+def test_over_ordered_arq_bytes_wait_only_after_queue_drops(study: Study) -> None:
+    cell = {"path": "radio", "transport": "HTTP/2", "loss": 10, "burst": 1}
+    scenario = study.scenario((*cell.items(), ("recovery", "ARQ, in order")))
+    frame = lasthop.run(scenario).frame
+    drops = frame.filter(name="air.forward")["queue_drops"].to_list()
+    waits = frame.filter(name="f")["head_of_line_s"].to_list()
+    assert len(waits) == 10
+    assert any(drops)
+    assert not all(drops)
+    assert [wait > 0.0 for wait in waits] == [drop > 0.0 for drop in drops]
