@@ -45,6 +45,8 @@ __all__ = [
 HEADLINES = (
     "flow.*.goodput_bps",
     "flow.*.duration_s",
+    "flow.*.page_load_s",
+    "flow.*.head_of_line_s",
     "flow.*.residual_loss",
     "flow.*.delay_mean_plus_2sd_s",
     "flow.*.deadline_miss",
