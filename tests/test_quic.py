@@ -7,6 +7,8 @@ import pytest
 
 import lasthop
 from lasthop import commands as cli
+from lasthop.running.qlog import write_qlog
+from lasthop.scenarios.explain import explain
 
 QUIC = """
 name = "quic"
@@ -53,6 +55,19 @@ def test_explain_states_the_parameters(file: Path, capsys: pytest.CaptureFixture
     assert "packet threshold 3, time threshold 1.125 RTT, initial RTT 333 ms" in text
 
 
+def test_explain_describes_pages() -> None:
+    pages = '{ kind = "page", http = "1.1" }'
+    tcp = QUIC.replace('{ kind = "quic" }', '{ kind = "tcp", variant = "cubic" }')
+    text = explain(
+        lasthop.Scenario.from_toml(tcp.replace('{ kind = "file", size = "300 kB" }', pages))
+    )
+    flat = " ".join(text.split())
+    assert (
+        "1 page of 71 objects and 2.652 MB on average, 3 levels, over HTTP/1.1 with 6 conn" in flat
+    )
+    assert "Each ends when every page is loaded, at the latest" in flat
+
+
 def test_qlog_contains_the_packets_of_the_trace(
     file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -91,6 +106,26 @@ def test_qlog_contains_the_packets_of_the_trace(
     assert windows[0]["congestion_window"] == 14_720
     times = [one["time"] for one in events]
     assert times == sorted(times)
+
+
+def test_qlog_of_pages_is_that_of_the_server(tmp_path: Path) -> None:
+    page = '{ kind = "page", objects = 5, size = "100 kB", sizes = "constant" }'
+    text = QUIC.replace('{ kind = "file", size = "300 kB" }', page)
+    write_qlog(lasthop.Scenario.from_toml(text), tmp_path / "p.qlog")
+    records = (tmp_path / "p.qlog").read_text().split("\x1e")[1:]
+    header, *events = [json.loads(one) for one in records]
+    assert header["trace"]["vantage_point"]["type"] == "server"
+    # Streams 0, 4, 8, 12 and 16 carry the objects, each with all of its bytes.
+    ends: dict[int, int] = {}
+    for one in events:
+        if one["name"] == "transport:packet_sent":
+            for frame in one["data"]["frames"]:
+                if frame["frame_type"] == "stream":
+                    end = frame["offset"] + frame["length"]
+                    number = frame["stream_id"]
+                    ends[number] = max(ends.get(number, 0), end)
+    assert sorted(ends) == [0, 4, 8, 12, 16]
+    assert abs(sum(ends.values()) - (100_000 + 5 * 200)) <= 5
 
 
 QUIC_SCENARIO = lasthop.Scenario.from_toml(QUIC)

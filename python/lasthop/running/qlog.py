@@ -24,6 +24,9 @@ RECORD = "\x1e"
 TYPES = {"initial": "initial", "handshake": "handshake", "packet": "1RTT"}
 """Packet types by the first word of an event."""
 
+CONTENTS = ("ack_range", "stream_id", "stream_frame")
+"""Events of the contents of a packet; `stream_id` precedes a frame of another stream than 0."""
+
 
 def write_qlog(
     scenario: Scenario | Mapping[str, Any] | str | Path,
@@ -35,6 +38,8 @@ def write_qlog(
     point: int = 0,
 ) -> int:
     """Runs one replication and writes the events of the sender of a flow over QUIC as qlog.
+
+    The sender of pages is the server of their connection; of several connections, of the first one.
 
     Args:
         scenario: As for `lasthop.run`.
@@ -62,21 +67,27 @@ def write_qlog(
         allowed = "one of the flows over QUIC: " + ", ".join(known) if known else "a flow over QUIC"
         raise ArgumentError(invalid("flow", flow, allowed))
     recorded = trace(scenario, seed=seed, replication=replication, point=point)
-    rows = recorded.frame.filter(entity=f"flow.{flow}").iter_rows(named=True)
+    names = recorded.frame["entity"].unique(maintain_order=True).to_list()
+    servers = (
+        one for one in names if one.startswith(f"flow.{flow}.") and one.endswith(" acceptor")
+    )
+    entity = next(servers, f"flow.{flow}")
+    rows = recorded.frame.filter(entity=entity).iter_rows(named=True)
     events = list(_events(list(rows), flows[flow]["quic"]["datagram"]))
-    records = [_header(recorded.name, flow), *events]
+    side = "client" if entity == f"flow.{flow}" else "server"
+    records = [_header(recorded.name, flow, side), *events]
     text = "".join(f"{RECORD}{json.dumps(one, separators=(',', ':'))}\n" for one in records)
     write_file(Path(path), text.encode())
     return len(events)
 
 
-def _header(name: str, flow: str) -> dict[str, Any]:
+def _header(name: str, flow: str, side: str) -> dict[str, Any]:
     return {
         "qlog_version": "0.3",
         "qlog_format": "JSON-SEQ",
         "title": f"{name}, flow {flow}",
         "trace": {
-            "vantage_point": {"name": flow, "type": "client"},
+            "vantage_point": {"name": flow, "type": side},
             "common_fields": {
                 "ODCID": "00",
                 "time_format": "relative",
@@ -96,14 +107,17 @@ def _events(rows: list[dict[str, Any]], datagram: int) -> Iterator[dict[str, Any
         if kind in TYPES and what in ("sent", "received"):
             frames: list[dict[str, Any]] = []
             ranges: list[list[int]] = []
-            while place < len(rows) and rows[place]["event"] in ("ack_range", "stream_frame"):
-                number, count = int(rows[place]["sequence"]), int(rows[place]["value"])
-                if rows[place]["event"] == "ack_range":
-                    ranges.append([number, number + count - 1])
+            stream = 0
+            while place < len(rows) and rows[place]["event"] in CONTENTS:
+                number, count = int(rows[place]["sequence"]), rows[place]["value"]
+                if rows[place]["event"] == "stream_id":
+                    stream = number
+                elif rows[place]["event"] == "ack_range":
+                    ranges.append([number, number + int(count) - 1])
                 else:
-                    frames.append(
-                        {"frame_type": "stream", "stream_id": 0, "offset": number, "length": count}
-                    )
+                    frame = {"frame_type": "stream", "stream_id": stream}
+                    frames.append(frame | {"offset": number, "length": int(count)})
+                    stream = 0
                 place += 1
             if ranges:
                 frames.insert(0, {"frame_type": "ack", "acked_ranges": ranges})

@@ -33,7 +33,8 @@ pub struct TraceEvent {
     ///   `spurious_timeout` (of the segment sent or the timer expired at that time, if known by the
     ///   end of the run), `datagram_sent`, `datagram_received`
     /// - of QUIC: `initial_sent`, `handshake_sent` and `packet_sent` (a 1-RTT packet), the same with
-    ///   `received`, `ack_range` and `stream_frame` (of the packet just sent or received),
+    ///   `received`, `ack_range`, `stream_id` (unless 0) and `stream_frame` (of the packet just sent
+    ///   or received),
     ///   `packet_lost`, `spurious_loss` (the lost packet has arrived), `timeout`, `cwnd`, `ssthresh`
     /// - of queues: `queue`, `drop`
     /// - of links: `frame_sent`, `frame_lost` (at the end of the transmission; of an upper layer,

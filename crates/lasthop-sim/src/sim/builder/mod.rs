@@ -338,18 +338,19 @@ impl<X: Extension> Builder<X> {
         let (streams, component) = (self.streams, format!("flow.{name}"));
         let ways = [path.there, path.back];
         let [there, back] = if sends_back { [ways[1], ways[0]] } else { ways };
-        let first = connect(streams.stream(&component, "features"));
+        let first = connect(streams.stream(&component, &application.clock(0, End::Opener)));
         application.choose(first.is_multiplexed());
         let transport = |stream, writer| {
             connect(streams.stream(&component, &application.clock(stream, writer)))
         };
+        let mut first = Some(first);
         let numbers = 0..application.streams();
         let mut shared = None;
         let streams = numbers.map(|number| {
             if let Some(shared) = shared {
                 return Stream { number, ..Stream::new([shared; 2]) };
             }
-            let first = transport(number, End::Opener);
+            let first = first.take().unwrap_or_else(|| transport(number, End::Opener));
             let is_split = sends_back && first.is_simplex();
             let first = self.connection(first, [there, back], number, !sends_back);
             let second = match is_split {

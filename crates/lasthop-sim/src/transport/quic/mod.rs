@@ -295,7 +295,10 @@ impl Quic {
                         let count = (high - low + 1) as f64;
                         tell(TransportEvent::numbered("ack_range", low, count));
                     }),
-                    Frame::Stream { offset, length, .. } => {
+                    Frame::Stream { id, offset, length } => {
+                        if id > 0 {
+                            tell(single("stream_id", id));
+                        }
                         tell(TransportEvent::numbered("stream_frame", offset, length as f64));
                     }
                     Frame::Padding | Frame::Close | Frame::Other => {}
