@@ -109,7 +109,9 @@ def test_every_kind_is_drawn_and_taken(wanted: tuple[str, str]) -> None:
 
 
 def test_what_lists_name_is_among_the_kinds() -> None:
-    assert set(LISTED) | {"wlans", "presets", "profiles", "metrics", "studies"} == set(CATEGORIES)
+    assert set(LISTED) | {"wlans", "presets", "profiles", "metrics", "studies", "suites"} == set(
+        CATEGORIES
+    )
     for category, key in LISTED.items():
         named = {name.partition(" ")[0] for name, _ in catalogue(category)}
         assert named <= {kind for of, kind in ALL if of == key}, category

@@ -76,6 +76,39 @@ def test_equal_replications_decide_without_a_spread() -> None:
     assert {one.verdict for one in evaluation.cells if one.criterion.bound} == {"fail"}
 
 
+@pytest.mark.parametrize(
+    ("mine", "verdict"),
+    [([0.95, 0.96, 0.94], "pass"), ([0.5, 0.51, 0.49], "fail"), ([0.5, 1.0, 0.99], "open")],
+)
+def test_an_absolute_bound_does_not_depend_on_the_baseline(mine: list[float], verdict: str) -> None:
+    suite = suites()["bbr"].only(["aggregation"])
+    prepared = prepare(suite, [sender("bbr3")], [sender("cubic")])
+    (criterion,) = suite.criteria
+    assert criterion.bound == "≥ 93 %"
+    for theirs in (0.1, 0.99):
+        results = Results(
+            scenario={},
+            points=[Point(label, "00") for label in prepared.labels],
+            metrics=[criterion.metric],
+            point=np.repeat(np.arange(2, dtype=np.uint32), 3),
+            replication=np.tile(np.arange(3, dtype=np.uint64), 2),
+            values=np.array([[theirs]] * 3 + [[one] for one in mine]),
+            seed=1,
+        )
+        assert judge(prepared, results).verdict("bbr3", criterion) == verdict
+
+
+def test_bbr_version_3_restores_its_state_after_a_spurious_timeout() -> None:
+    """Example test case 19 of the BBR draft; without undo, nothing is taken back."""
+    suite = suites()["bbr"].only(["timeout"])
+    restored = suite.criteria[0]
+    prepared = prepare(suite, [sender("bbr3"), sender("cubic@rfc")], [sender("cubic")])
+    results = run_points(prepared.points, replications=2, seed=1, parameters=prepared.labels)
+    evaluation = judge(prepared, results)
+    assert evaluation.verdict("bbr3", restored) == "pass"
+    assert evaluation.verdict("cubic@rfc", restored) == "fail"
+
+
 @pytest.mark.parametrize("key", SUITES)
 def test_a_suite_is_consistent(key: str) -> None:
     suite = suites()[key]
@@ -211,3 +244,22 @@ def test_invalid_input_is_one_error(
     assert message in error
     assert error.count("\n") == 1
     assert not list(tmp_path.iterdir())
+
+
+def test_a_dry_run_counts_points_of_senders_and_baselines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli._main([*WORDS, "--dry-run", "--format", "json"]) == 0
+    planned = json.loads(capsys.readouterr().out)
+    # Three points of the family for the sender and for the baseline.
+    assert planned["points"] == 6
+    assert planned["missing"] == 12
+    assert not list(tmp_path.iterdir())
+
+
+def test_suites_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli._main(["list", "suites"]) == 0
+    printed = capsys.readouterr().out
+    for key in SUITES:
+        assert f" {key} " in printed

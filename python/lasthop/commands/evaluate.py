@@ -13,6 +13,7 @@ from lasthop.commands.codes import NOT_MET
 from lasthop.commands.common import (
     AcceptVersion,
     ClusterOption,
+    DryRun,
     Folder,
     Jobs,
     campaign_of,
@@ -21,7 +22,9 @@ from lasthop.commands.common import (
     note,
     note_campaign,
     options,
+    planning,
     print_line,
+    print_plan,
     running,
     writable,
     write,
@@ -53,7 +56,9 @@ def evaluate(
         ),
     ],
     *,
-    suite: Annotated[str, Option(metavar="NAME", help="Evaluation suite.")] = "wireless",
+    suite: Annotated[
+        str, Option(metavar="NAME", help="Evaluation suite; see `lasthop list suites`.")
+    ] = "wireless",
     against: Annotated[
         str,
         Option(
@@ -70,6 +75,7 @@ def evaluate(
     jobs: Jobs = 0,
     cluster: ClusterOption = None,
     store: Folder = None,
+    dry_run: DryRun = False,
     accept_version: AcceptVersion = False,
     output: Annotated[
         Output,
@@ -95,8 +101,14 @@ def evaluate(
         chosen = suites()[suite].only(family or [])
     baselines = [sender(text.strip()) for text in against.split(",")]
     prepared = prepare(chosen, [sender(text) for text in dict.fromkeys(senders)], baselines)
-    folder = writable(out or Path("results/evaluate")) if output is Output.html else None
     campaign = campaign_of(store, accept_version=accept_version)
+    if dry_run:
+        with options(), planning(campaign) as planned:
+            request = planned.plan_points(
+                prepared.points, replications=replications, seed=seed, jobs=jobs
+            )
+        return print_plan(request, as_json=output is Output.json)
+    folder = writable(out or Path("results/evaluate")) if output is Output.html else None
     with options(), cluster_of(cluster, jobs) as workers, running(suite) as progress:
         if workers is not None:
             campaign = campaign_of(store, accept_version=accept_version, cluster=workers)

@@ -6,7 +6,8 @@ sender and baseline is run over all points with the same random numbers, so that
 paired comparisons.
 
 For a bound b on the ratio of means, the test statistic is the mean over replications of
-x - b y (or b y - x) for the sender's value x and the baseline's value y. A cell fails if this mean
+x - b y (or b y - x) for the sender's value x and the baseline's value y; for a bound on the value
+itself, y is 1. A cell fails if this mean
 is negative by a one-sided paired t-test at 5 %, corrected by Holm over all cells of the sender with
 a bound. It passes if the mean is positive by the same test without correction; otherwise it is
 open. Durations of incomplete transfers count as the time until the end of the run.
@@ -28,6 +29,7 @@ from typing import Any
 import numpy as np
 
 from lasthop import _lasthop
+from lasthop.evaluating.metric import metric_unit
 from lasthop.evaluating.results import Point, Results
 from lasthop.evaluating.statistics import (
     CONFIDENCE,
@@ -42,6 +44,7 @@ from lasthop.evaluating.statistics.student import t_quantile, t_tail
 from lasthop.evaluating.swept import point_words
 from lasthop.scenarios.arguments import ArgumentError, unknown
 from lasthop.scenarios.scenario import Scenario
+from lasthop.showing.labels import scaled
 
 __all__ = [
     "LEVEL",
@@ -125,6 +128,7 @@ class Criterion:
         over_flows: How several flows are combined: `sum` or `jain`.
         at_least: Minimum ratio to the baseline; None: no bound.
         at_most: Maximum ratio to the baseline; None: no bound.
+        absolute: Whether the bound refers to the value itself, in the metric's unit.
         source: Source of the bound.
         refuted_by: Reason for which a sender may miss the bound.
     """
@@ -136,15 +140,21 @@ class Criterion:
     over_flows: str = "sum"
     at_least: float | None = None
     at_most: float | None = None
+    absolute: bool = False
     source: str = ""
     refuted_by: str = ""
 
     @property
     def bound(self) -> str:
         """The bound in words; empty without one."""
-        if self.at_least is not None:
-            return f"≥ {self.at_least:g} × baseline"
-        return "" if self.at_most is None else f"≤ {self.at_most:g} × baseline"
+        number = self.at_most if self.at_least is None else self.at_least
+        if number is None:
+            return ""
+        sign = "≤" if self.at_least is None else "≥"
+        if not self.absolute:
+            return f"{sign} {number:g} × baseline"
+        unit = scaled(metric_unit(self.metric), [number])
+        return f"{sign} {number / unit.per:g} {unit.name}".rstrip()
 
     @property
     def quantity(self) -> str:
@@ -461,10 +471,11 @@ def _compare(
 
 def _p_fail(criterion: Criterion, x: Floats, y: Floats) -> float:
     """Returns the p-value of the hypothesis that the bound holds; NaN if it cannot be tested."""
+    base = np.ones_like(x) if criterion.absolute else y
     if criterion.at_least is not None:
-        margin = interval(x - criterion.at_least * y)
+        margin = interval(x - criterion.at_least * base)
     elif criterion.at_most is not None:
-        margin = interval(criterion.at_most * y - x)
+        margin = interval(criterion.at_most * base - x)
     else:
         return math.nan
     if margin.n < 2:

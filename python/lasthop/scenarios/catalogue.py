@@ -24,6 +24,7 @@ CATEGORIES = (
     "applications",
     "metrics",
     "studies",
+    "suites",
 )
 
 
@@ -37,6 +38,10 @@ def catalogue(category: str) -> list[tuple[str, str]]:
         from lasthop.studies import studies
 
         return [(study.key, study.about) for study in studies().values()]
+    if category == "suites":
+        from lasthop.evaluating.suite import suites
+
+        return [(key, f"Evaluation suite: {one.title}") for key, one in suites().items()]
     if category == "profiles":
         from lasthop.scenarios.profiles import profiles
 

@@ -54,6 +54,9 @@ def _ratio(one: Cell) -> str:
 
 def _worst(criterion: Criterion, cells: Sequence[Cell]) -> Cell | None:
     """Returns the cell with the worst ratio; without bound, the one that differs most from 1."""
+    if criterion.absolute and cells:
+        worst = min if criterion.at_most is None else max
+        return worst(cells, key=lambda one: one.value.mean)
     known = [one for one in cells if math.isfinite(one.ratio) and one.ratio > 0.0]
     if not known:
         return None
@@ -76,9 +79,13 @@ def _matrix(evaluation: Evaluation) -> tuple[list[str], list[list[str]]]:
             cells = evaluation.of(one.name, criterion)
             worst = _worst(criterion, cells)
             said = evaluation.verdict(one.name, criterion)
-            ratio = "" if worst is None else f", worst ratio {worst.ratio:.3g}"
-            if not criterion.bound:
-                ratio = ratio.replace("worst ratio", "largest difference")
+            ratio = ""
+            if worst is not None and criterion.absolute:
+                unit = _unit([worst])
+                ratio = f", worst {_text(worst.value, unit)} {unit.name}".rstrip()
+            elif worst is not None:
+                word = "worst ratio" if criterion.bound else "ratio furthest from 1:"
+                ratio = f", {word} {worst.ratio:.3g}"
             row.append(f"{said}{ratio}")
         rows.append(row)
     return headings, rows
@@ -192,7 +199,12 @@ def figure(evaluation: Evaluation, family: Family, tested: str | None = None) ->
             label = "Jain's index" if quantity == "fairness" else metric_label(quantity)
             axis.set_ylabel(style.folded(unit.label(label), 1.5))
             axis.set_title(criterion.id, loc="left", fontsize=8)
-            axis.set_ylim(bottom=0.0)
+            tops = [
+                one.mean + (0.0 if math.isnan(one.ci95) else one.ci95)
+                for means in series.values()
+                for _, one in means
+            ]
+            axis.set_ylim(0.0, 1.08 * max(tops) / unit.per or 1.0)
             axis.set_xlim(-0.6, len(places) - 0.4)
         axes[-1].set_xticks(range(len(places)), places, rotation=60, ha="right", fontsize=6.5)
         style.legend(drawn, axes[0])
@@ -276,7 +288,7 @@ def _evidence(evaluation: Evaluation, sender: str, criterion: Criterion) -> str:
     worst = _worst(criterion, cells)
     parts = [_counts(cells)] if criterion.bound else []
     if worst is not None:
-        word = "worst" if criterion.bound else "largest difference"
+        word = "worst" if criterion.bound else "furthest from the baseline"
         parts.append(
             f"{word}: {_ratio(worst)} × {evaluation.reference} at {worst.name} "
             f"({_text(worst.value, unit := _unit([worst]))}"
