@@ -151,6 +151,8 @@ def test_a_quick_run_has_a_value_for_every_criterion() -> None:
     found = pages(evaluation, "lasthop evaluate bbr3")
     assert set(found) == {"index", "bbr3"}
     for text in found.values():
+        assert 'href="index.html"' in text
+        assert 'href="bbr3.html"' in text
         assert text.count("data:image/svg+xml") == len(suite.families)
         assert "http://" not in text.replace("http://www.w3.org", "")
 

@@ -139,7 +139,7 @@ def evaluate(
             words += [f"--family={one}" for one in family or []]
             words += ["--replications", str(replications), "--seed", str(seed)]
             for name, text in pages(found, shlex.join(words)).items():
-                path = folder / f"{name.replace(':', '-').replace('@', '-')}.html"
+                path = folder / f"{name}.html"
                 write(path, text)
                 print_line(f"{path}")
         case _:

@@ -21,6 +21,11 @@ INTERVALS = (
     "Mean ± half-width of the 95 % confidence interval over replications (Student's t). Ratios are "
     "paired: sender and baseline have the same random numbers."
 )
+WORST = (
+    "The comparison shows the worst point of each criterion: its ratio to the first baseline, or "
+    "its value if the bound refers to the value. Without bound, it is the point whose ratio is "
+    "furthest from 1."
+)
 VERDICTS = (
     "fail: the ratio misses the bound, by a one-sided paired t-test at 5 % with Holm's correction "
     "over all cells of the sender; pass: it keeps the bound by the same test without correction; "
@@ -82,10 +87,9 @@ def _matrix(evaluation: Evaluation) -> tuple[list[str], list[list[str]]]:
             ratio = ""
             if worst is not None and criterion.absolute:
                 unit = _unit([worst])
-                ratio = f", worst {_text(worst.value, unit)} {unit.name}".rstrip()
+                ratio = f", {_text(worst.value, unit)} {unit.name}".rstrip()
             elif worst is not None:
-                word = "worst ratio" if criterion.bound else "ratio furthest from 1:"
-                ratio = f", {word} {worst.ratio:.3g}"
+                ratio = f", {worst.ratio:.3g} ×"
             row.append(f"{said}{ratio}")
         rows.append(row)
     return headings, rows
@@ -133,7 +137,7 @@ def _tables(
 def markdown(evaluation: Evaluation) -> str:
     """Returns the comparison and all numbers in Markdown."""
     suite = evaluation.prepared.suite
-    parts = [f"# {suite.title}\n\n{suite.about}\n\n{INTERVALS} {VERDICTS}\n"]
+    parts = [f"# {suite.title}\n\n{suite.about}\n\n{INTERVALS} {VERDICTS} {WORST}\n"]
     parts.append(_grid(*_matrix(evaluation)))
     for one in evaluation.prepared.senders:
         parts.append(f"## {one.name}\n")
@@ -211,6 +215,11 @@ def figure(evaluation: Evaluation, family: Family, tested: str | None = None) ->
     return drawn
 
 
+def page_name(name: str) -> str:
+    """Returns the name of the page of a sender, without suffix: `quic-bbr` for `quic:bbr`."""
+    return name.replace(":", "-").replace("@", "-")
+
+
 def pages(evaluation: Evaluation, command: str) -> dict[str, str]:
     """Returns self-contained HTML pages by name: `index`, and one for each sender.
 
@@ -226,11 +235,16 @@ def pages(evaluation: Evaluation, command: str) -> dict[str, str]:
         f"{name} was not run in {suite.families[family].title}: {reason}."
         for (family, name), reason in prepared.refused.items()
     ]
-    note = " ".join([INTERVALS, VERDICTS, *refused])
+    note = " ".join([INTERVALS, VERDICTS, WORST, *refused])
     missing = "Not tested:\n" + "\n".join(f"- {one}" for one in suite.not_tested)
     what = "\n".join(f"{one.title}: {one.about}" for one in suite.families.values())
+    names = ["index", *(one.name for one in prepared.senders)]
     page = functools.partial(
         report.evaluation_page,
+        links=[
+            ("comparison" if name == "index" else value_name(name), f"{page_name(name)}.html")
+            for name in names
+        ],
         evaluation=evaluation,
         command=command,
         note=note,
@@ -267,7 +281,7 @@ def pages(evaluation: Evaluation, command: str) -> dict[str, str]:
             }
             for criterion in suite.criteria
         ]
-        found[one.name] = page(
+        found[page_name(one.name)] = page(
             title=f"{value_name(one.name)}: {suite.title.lower()}",
             about=suite.about,
             claims=claims,

@@ -99,6 +99,7 @@ def evaluation_page(
     tables: Iterable[tuple[str, Sequence[str], Sequence[Sequence[str]]]],
     note: str,
     explained: str,
+    links: Sequence[tuple[str, str]],
     lead: tuple[str, Sequence[str], Sequence[Sequence[str]]] | None = None,
 ) -> str:
     """Returns a page of an evaluation as HTML; `lasthop.showing.evaluation` has its contents."""
@@ -122,6 +123,7 @@ def evaluation_page(
         claims=claims,
         claims_title="Criteria",
         is_evaluation=True,
+        links=links,
         lead=None if lead is None else _Table(*lead),
         added=[],
         tally=counts.items(),
