@@ -4,8 +4,8 @@
     python tools/reproduce_check.py --full          results.md of every study, byte for byte
     python tools/reproduce_check.py --write         store new digests of 3 replications
 
-With 3 replications, the numbers of each table and figure are compared by their digest in
-`papers/<study>/check.json`: results are identical on every machine. `--full` runs the command at
+With 3 replications, the numbers of each table and figure are compared in ten digits by their digest
+in `papers/<study>/check.json`: results are identical on every machine. `--full` runs the command at
 the head of each results.md. The exit code is 1 if anything differs.
 """
 
@@ -35,6 +35,11 @@ LINES = 12
 """Differing lines that are shown of a study."""
 
 
+def digits(number: float | None) -> str:
+    """A number as its digest has it: ten digits, so that the order of a sum does not matter."""
+    return repr(number if number is None else float(f"{number:.10g}"))
+
+
 def digests(study: Study, jobs: int, store: Path | None) -> dict[str, str]:
     """A digest of the numbers of each table and figure, with 3 replications."""
     campaign = None if store is None else lasthop.Campaign(store / study.key)
@@ -42,7 +47,7 @@ def digests(study: Study, jobs: int, store: Path | None) -> dict[str, str]:
     found = {}
     for artefact in report.artefacts:
         cells = [
-            (cell.row, cell.column, cell.unit, repr(cell.value), repr(cell.ci95))
+            (cell.row, cell.column, cell.unit, digits(cell.value), digits(cell.ci95))
             for cell in report.cells
             if cell.artefact == artefact.name
         ]
