@@ -30,9 +30,7 @@ def explore(
     port: Annotated[
         int, Option(min=0, max=65_535, help="Port on 127.0.0.1; 0: any free port.")
     ] = 0,
-    browser: Annotated[
-        bool, Option("--browser/--no-browser", help="Open the page in a browser.")
-    ] = True,
+    browser: Annotated[bool, Option("--browser", help="Open the page in a browser.")] = True,
     jobs: Jobs = 0,
 ) -> int:
     """Explore a link interactively in the browser; Ctrl-C ends the server."""
