@@ -60,6 +60,8 @@
         x: { time: false, distr: chart.xlog ? 3 : 1, ...(chart.xlog ? {} : { range: (_, low, high) => { const edge = words ? 0.4 : 0.03 * (high - low); return [low - edge, high + edge]; } }) },
         y: chart.ylog ? { distr: 3 } : { range: (_, low, high) => { const whole = low === null || (low >= least && high <= most); return whole ? [least >= 0 && least < span ? 0 : least - 0.06 * span, most + 0.06 * span] : [low, high]; } },
       },
+      // The colour of a curve without a line has no width in uPlot's own marker.
+      legend: { markers: { width: 2, stroke: (_, index) => (index ? ink(chart.curves[index - 1].colour)() : ""), fill: (_, index) => (index ? ink(chart.curves[index - 1].colour)() : "") } },
       cursor: { y: false, drag: { x: true, y: true, uni: 20 } },
       axes: [
         { ...axis, label: chart.xlabel, ...(words ? { splits: () => [...words.keys()], values: (_, all) => all.map((one) => words.get(one) ?? ""), grid: { show: false } } : {}) },

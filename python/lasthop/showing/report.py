@@ -34,6 +34,7 @@ from lasthop.scenarios.explain import explain
 from lasthop.scenarios.scenario import Scenario
 from lasthop.showing import study_tables, terminal
 from lasthop.showing.figures import PlotError, plot
+from lasthop.showing.findings import sentences
 from lasthop.showing.labels import interval_note, key_labels, measured_row, scaled
 from lasthop.studies.verdicts import tally
 
@@ -75,7 +76,7 @@ def page(
     Returns:
         HTML.
     """
-    contents = _sweep(results) if report is None else _study(report)
+    contents = _sweep(results, baseline) if report is None else _study(report)
     if baseline is not None:
         contents["tables"] = [_differences(results, *baseline), *contents["tables"]]
     return _template().render(
@@ -154,12 +155,13 @@ def _differences(results: Results, key: str, value: object) -> _Table:
     return _Table(str(table.title), headings, list(zip(*cells, strict=True)))
 
 
-def _sweep(results: Results) -> dict[str, Any]:
+def _sweep(results: Results, baseline: tuple[str, Any] | None) -> dict[str, Any]:
     """Returns the contents of the page of a campaign without a study."""
     scenario = results.scenario
     return {
         "title": str(scenario.get("name", "Campaign")),
         "about": scenario.get("description"),
+        "findings": sentences(results, baseline),
         "claims": [],
         "added": [],
         "tally": [],
@@ -321,6 +323,7 @@ def _headline(results: Results) -> Iterable[_Table]:
 
     def is_of_note(metric: str) -> bool:
         is_headline = any(fnmatchcase(metric, pattern) for pattern in terminal.HEADLINES)
+        is_headline = is_headline and not terminal.is_repeated(results, metric)
         return is_headline or metric in results.unfinished
 
     if len(results.points) > 1:
@@ -382,7 +385,9 @@ def _sweep_figures(results: Results) -> Iterator[tuple[str, Figure]]:
         metric
         for pattern in terminal.HEADLINES
         for metric in results.metrics
-        if fnmatchcase(metric, pattern) and _moves(results, metric)
+        if fnmatchcase(metric, pattern)
+        and _moves(results, metric)
+        and not terminal.is_repeated(results, metric)
     ]
     # Adjacent panels need the width of a page.
     size = "full" if len(_varied(results)) > 2 else "column"

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "console",
     "interval_text",
+    "is_repeated",
     "number_text",
     "progress",
     "show_fairness",
@@ -136,7 +137,7 @@ def show_results(
         )
         and any(key[1] == metric for key in cells)
         # The flows of a table with `count` are summarised in a sweep.
-        and (single or patterns or not _is_repeated(results, metric))
+        and (single or patterns or not is_repeated(results, metric))
     ]
     note = interval_note(row["method"] for row in rows if row["metric"] in metrics)
     table = Table(caption=note, caption_justify="left")
@@ -175,7 +176,7 @@ def show_results(
     return table
 
 
-def _is_repeated(results: Results, metric: str) -> bool:
+def is_repeated(results: Results, metric: str) -> bool:
     """Whether a metric belongs to a flow of a table with `count`."""
     kind, _, name = metric.partition(".")
     first = name.partition(".")[0].partition("…")[0]
