@@ -114,6 +114,7 @@ AGGREGATION = (
     *("mcs", "width", "guard_interval", "spatial_streams", "band", "coding", "packet_extension"),
     *("durations", "max_ampdu", "max_ampdu_mpdus", "max_amsdu", "block_ack_window"),
     *("missed_block_ack", "mpdu_retry_limit", "lifetime", "reorder_timeout"),
+    "scheduler",
 )
 # Keys set only by `_network`: the hosts and their positions.
 OWN = {"between", "from", "to", "base", "access_point", "stations", "station", "x", "y"}

@@ -7,7 +7,9 @@ use lasthop_base::schema::quantity::QueueLimit;
 use lasthop_base::schema::shorthand::{OrShort, Shorthand};
 use lasthop_base::units::{Bytes, Duration, Rate};
 use lasthop_link::queue::Discipline;
-use lasthop_wlan::dcf::{Aggregation, MissedBlockAck, Phy, Preamble, Standard, Timing, frames};
+use lasthop_wlan::dcf::{
+    Aggregation, MissedBlockAck, Phy, Preamble, Scheduler, Standard, Timing, frames,
+};
 use lasthop_wlan::phy::{
     Band, Coding, Form, Format, GuardInterval, Mode, PacketExtension, PpduTiming, Width,
     response_rate,
@@ -120,6 +122,7 @@ pub(super) fn fill_in(keys: &mut WlanKeys) {
     keys.mpdu_retry_limit.get_or_insert(if has_ampdus { 10 } else { keys.short_retry_limit });
     keys.lifetime.get_or_insert(Duration::from_nanos(500_000_000));
     keys.reorder_timeout.get_or_insert(Duration::from_nanos(100_000_000));
+    keys.scheduler.get_or_insert(Scheduler::Fifo);
 }
 
 impl Wlan {
@@ -159,6 +162,7 @@ impl Wlan {
             ("mpdu_retry_limit", keys.mpdu_retry_limit.is_some()),
             ("lifetime", keys.lifetime.is_some()),
             ("reorder_timeout", keys.reorder_timeout.is_some()),
+            ("scheduler", keys.scheduler.is_some()),
         ];
         let found = format!("a value with {}", keys.standard.word());
         let allowed = "no such key, or the standard \"802.11n\", \"802.11ac\" or \"802.11ax\"";
@@ -212,6 +216,11 @@ impl Wlan {
             }
         }
         Ok(())
+    }
+
+    /// Returns the order in which the access point serves its stations if it has a queue for each.
+    pub fn separate_scheduler(&self) -> Option<Scheduler> {
+        self.keys.scheduler.filter(|&scheduler| scheduler != Scheduler::Fifo)
     }
 
     fn band(&self) -> Band {

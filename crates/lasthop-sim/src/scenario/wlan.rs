@@ -17,7 +17,9 @@ use lasthop_base::units::{Bytes, Decibels, Distance, Duration, Rate};
 use lasthop_link::channel::Errors;
 use lasthop_link::link::Protocol;
 use lasthop_link::queue::Discipline;
-use lasthop_wlan::dcf::{Capture, MissedBlockAck, Position, Preamble, Propagation, Timing, frames};
+use lasthop_wlan::dcf::{
+    Capture, MissedBlockAck, Position, Preamble, Propagation, Scheduler, Timing, frames,
+};
 use lasthop_wlan::phy::{Band, Coding, Form, GuardInterval, PacketExtension, Width};
 use serde_json::{Map, Value};
 
@@ -77,7 +79,7 @@ table! {
         /// 802.11n, ac and ax, whose rate follows from the next four keys.
         rate: Option<Rate>, Limits::RATE;
         /// MCS of each spatial stream; default: the highest of the standard. This and the following
-        /// fifteen keys require 802.11n, ac or ax.
+        /// sixteen keys require 802.11n, ac or ax.
         mcs: Option<u32>, Limits::range(0, 11);
         /// Width of the channel; default: 20 MHz.
         width: Option<Width>;
@@ -111,6 +113,9 @@ table! {
         lifetime: Option<Duration>, LIFETIME;
         /// Maximum time of an MPDU in the reorder buffer of its receiver; default: 100 ms.
         reorder_timeout: Option<Duration>, LIFETIME;
+        /// Order in which the access point serves its stations; default: fifo, one queue for all. Otherwise
+        /// it has a queue for each station.
+        scheduler: Option<Scheduler>;
         /// Rate of MAC acknowledgments, BlockAcks, RTS and CTS; default: the highest basic rate (1 and
         /// 2 Mbps for 802.11b; otherwise 6, 12 and 24 Mbps) up to the rate of the data.
         control_rate: Option<Rate>, Limits::RATE;

@@ -217,12 +217,15 @@ impl<P: Probe, X: Extension> World<P, X> {
                     aggregation_metrics(own).report_for(&entity, report);
                 }
                 // All pairs of the access point share its queue.
+                let separate = pairs.iter().filter_map(|&pair| medium.early_of(pair));
+                let separate: Vec<_> = separate.collect();
                 let mut queues: Vec<_> =
                     pairs.iter().filter_map(|&pair| medium.early(pair)).collect();
                 queues.sort_unstable_by_key(|(station, _)| station.index());
                 queues.dedup_by_key(|(station, _)| station.index());
                 if !queues.is_empty() {
-                    let sum = queues.into_iter().map(|(_, counters)| counters).sum();
+                    let shared = queues.into_iter().map(|(_, counters)| counters);
+                    let sum = shared.chain(separate).sum();
                     DisciplineMetrics::from(&sum).report_for(&entity, report);
                 }
             }

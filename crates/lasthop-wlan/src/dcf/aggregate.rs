@@ -3,7 +3,8 @@
 //! schedulers treat a PPDU like a data frame and a BlockAck request like a frame without a packet.
 //!
 //! A station serves the direction whose oldest packet it took from its queue first. An A-MPDU takes packets of
-//! one receiver from the queue and sets those of others aside, up to [`MOST_WAITING`] in total. All MPDUs are
+//! one receiver from the queue and sets those of others aside, up to [`MOST_WAITING`] in total. Directions
+//! may instead have queues of their own, which the station serves in turn or with equal air time. All MPDUs are
 //! passed up at the end of the PPDU. A PPDU that collides is lost as a whole.
 //!
 //! Source: IEEE Std 802.11-2020, 10.23.2 (EDCA of one access category with a TXOP limit of 0), 10.25.6.
@@ -11,13 +12,14 @@
 use super::exchange::FrameExchange;
 use super::medium::Medium;
 use super::report::{AirFate, AirFrame, Delivery, MediumEvent, Outcome, PairId};
-use super::session::{Aggregation, MissedBlockAck, Psdu, Session};
-use super::station::Attempt;
+use super::session::{Aggregation, MissedBlockAck, Psdu, QUANTUM, Scheduler, Session};
+use super::station::{Attempt, Waiting};
 use crate::block_ack::{BlockAck, Fate, GiveUp, Outstanding, Receipt};
 use crate::phy::ControlFrame;
 use lasthop_base::packet::{DeliveryReport, Payload};
 use lasthop_base::units::{Bytes, Duration, Instant};
 use lasthop_link::channel::{Airtime, ErrorProcess};
+use lasthop_link::queue::Queue;
 
 /// Maximum number of packets that a station has taken from its queue for other receivers than that of the
 /// current PPDU: the transmit buffers of Linux's ath9k (ATH_TXBUF).
@@ -30,7 +32,15 @@ impl<P: Payload + Clone> Medium<P> {
         let number = pair.0;
         let pair = &mut self.pairs[pair.index()];
         pair.session = Some(Box::new(Session::new(parameters)));
-        self.stations[usize::from(pair.from)].directions.push(number);
+        self.stations[usize::from(pair.from)].directions.push_back(number);
+    }
+
+    /// Gives the direction `pair` a queue of its own, instead of that of its station, which then serves its
+    /// directions as `scheduler` states. All directions of the station need one.
+    pub fn separate_queue(&mut self, pair: PairId, queue: Queue<Waiting<P>>, scheduler: Scheduler) {
+        let from = self.pairs[pair.index()].from;
+        self.stations[usize::from(from)].scheduler = scheduler;
+        self.session(pair.0).queue = Some(queue);
     }
 
     /// Returns the session of a direction that has one.
@@ -43,6 +53,9 @@ impl<P: Payload + Clone> Medium<P> {
 
     /// Selects the direction that a station serves next. Returns `false` if there is nothing to send.
     pub(super) fn take_turn(&mut self, now: Instant, index: u16) -> bool {
+        if self.stations[usize::from(index)].scheduler != Scheduler::Fifo {
+            return self.take_turn_of_queues(now, index);
+        }
         let mut best: Option<(Instant, u32)> = None;
         for place in 0..self.stations[usize::from(index)].directions.len() {
             let pair = self.stations[usize::from(index)].directions[place];
@@ -57,9 +70,45 @@ impl<P: Payload + Clone> Medium<P> {
                 best = Some((oldest, pair));
             }
         }
-        let turn = best.map(|(_, pair)| pair).or_else(|| self.pull(now, index));
+        let turn = best.map(|(_, pair)| pair).or_else(|| self.pull(now, index, None));
         self.stations[usize::from(index)].turn = turn;
         turn.is_some()
+    }
+
+    /// Selects the next one of several queues. The first direction of the list is next while its deficit is
+    /// not negative; otherwise it receives a quantum and becomes the last. With turns, a direction becomes the
+    /// last when it has been served.
+    fn take_turn_of_queues(&mut self, now: Instant, index: u16) -> bool {
+        let station = usize::from(index);
+        let count = self.stations[station].directions.len();
+        // Directions without anything to send, in a row.
+        let mut idle = 0;
+        while idle < count {
+            let Some(&pair) = self.stations[station].directions.front() else { break };
+            if self.session(pair).oldest().is_some_and(|oldest| oldest <= now) {
+                self.expire(now, pair);
+            }
+            let session = self.session(pair);
+            let has_work = session.has_work();
+            if has_work && session.deficit >= 0 {
+                // The queue may drop all its packets.
+                if session.oldest().is_some() || self.pull(now, index, Some(pair)).is_some() {
+                    self.stations[station].turn = Some(pair);
+                    if self.stations[station].scheduler == Scheduler::RoundRobin {
+                        self.stations[station].directions.rotate_left(1);
+                    }
+                    return true;
+                }
+                continue;
+            }
+            if has_work {
+                session.deficit += QUANTUM;
+            }
+            idle = if has_work { 0 } else { idle + 1 };
+            self.stations[station].directions.rotate_left(1);
+        }
+        self.stations[station].turn = None;
+        false
     }
 
     /// Discards packets of a direction whose lifetime has ended.
@@ -71,7 +120,9 @@ impl<P: Payload + Clone> Medium<P> {
             let Some((_, packet)) = self.session(pair).waiting.pop_front() else { break };
             let from = usize::from(self.pairs[pair as usize].from);
             self.pairs[pair as usize].counters.expired += 1;
-            self.stations[from].leave_mac(u64::from(packet.wire_bytes()), true);
+            let bytes = self.stations[from].leave_mac(&packet, true);
+            let [packets, total] = &mut self.session(pair).in_mac;
+            (*packets, *total) = (*packets - 1, *total - bytes);
             if self.keeps_outcomes {
                 let (pair, fate) = (PairId(pair), DeliveryReport::Abandoned);
                 self.outcomes.push_back(Outcome { pair, fate, packet });
@@ -79,12 +130,26 @@ impl<P: Payload + Clone> Medium<P> {
         }
     }
 
-    /// Takes the next packet from the queue of a station. Returns its direction.
-    fn pull(&mut self, now: Instant, index: u16) -> Option<u32> {
-        let next = self.stations[usize::from(index)].pull(now);
-        self.count_dropped(index);
-        let (pair, packet) = next?;
+    /// Takes the next packet from the queue of a station, or from that of one of its directions. Returns its
+    /// direction.
+    fn pull(&mut self, now: Instant, index: u16, direction: Option<u32>) -> Option<u32> {
+        let own = direction.filter(|&pair| self.session(pair).queue.is_some());
+        let next = match own {
+            Some(pair) => {
+                let next = self.session(pair).queue.as_mut().and_then(|queue| queue.dequeue(now));
+                self.count_dropped_by(pair);
+                next
+            }
+            None => {
+                let next = self.stations[usize::from(index)].dequeue(now);
+                self.count_dropped(index);
+                next
+            }
+        };
+        let Waiting { pair, packet } = next?;
+        let bytes = self.stations[usize::from(index)].enter_mac(&packet);
         let session = self.session(pair);
+        session.in_mac = [session.in_mac[0] + 1, session.in_mac[1] + bytes];
         session.waiting.push_back((now + session.parameters.lifetime, packet));
         Some(pair)
     }
@@ -94,7 +159,8 @@ impl<P: Payload + Clone> Medium<P> {
     fn has_waiting(&mut self, now: Instant, index: u16, pair: u32, place: usize) -> bool {
         while self.session(pair).waiting.len() <= place {
             let is_full = self.stations[usize::from(index)].waiting >= MOST_WAITING;
-            if is_full || self.pull(now, index).is_none() {
+            let is_full = is_full && self.session(pair).queue.is_none();
+            if is_full || self.pull(now, index, Some(pair)).is_none() {
                 return false;
             }
         }
@@ -367,6 +433,7 @@ impl<P: Payload + Clone> Medium<P> {
         let (counters, Some(session)) = (&mut pair.counters, &mut pair.session) else { return };
         let station = &mut self.stations[usize::from(pair.from)];
         let (keeps_outcomes, outcomes) = (self.keeps_outcomes, &mut self.outcomes);
+        let mut in_mac = session.in_mac;
         act(session, &mut |_, mpdu, fate| {
             let report = match fate {
                 Fate::Acknowledged => {
@@ -385,7 +452,8 @@ impl<P: Payload + Clone> Medium<P> {
             };
             if !matches!(fate, Fate::Retrying { .. }) {
                 for packet in &mpdu.packets {
-                    station.leave_mac(packet.wire_bytes().into(), false);
+                    let bytes = station.leave_mac(packet, false);
+                    in_mac = [in_mac[0] - 1, in_mac[1] - bytes];
                 }
             }
             if let Some(fate) = report.filter(|_| keeps_outcomes) {
@@ -394,6 +462,7 @@ impl<P: Payload + Clone> Medium<P> {
                 outcomes.extend(mpdu.packets.iter().map(outcome));
             }
         });
+        session.in_mac = in_mac;
     }
 
     /// Applies the result of an attempt to the window. Returns the delay before the next attempt after a
@@ -413,12 +482,17 @@ impl<P: Payload + Clone> Medium<P> {
         let is_acknowledged = attempt == Attempt::Acknowledged;
         station.update_window(is_acknowledged);
         let (delay, limit) = (station.parameters.retry_delay, station.parameters.short_retry_limit);
+        let is_airtime = station.scheduler == Scheduler::Airtime;
         let number = exchange.pair;
         if is_acknowledged {
             let counters = &mut self.pairs[number as usize].counters;
             counters.success_time = counters.success_time + time;
         }
         let session = self.session(number);
+        if is_airtime && attempt != Attempt::NoCts {
+            let used = exchange.data_time + exchange.sifs + exchange.answer_time;
+            session.deficit -= used.as_nanos() as i64;
+        }
         let limits = GiveUp { attempts: session.parameters.attempts, now: until };
         let is_request = matches!(exchange.data, AirFrame::BlockAckRequest { .. });
         if is_request {

@@ -27,7 +27,7 @@ use std::collections::VecDeque;
 
 /// A transmitter and a receiver.
 #[derive(Clone, Debug)]
-pub(super) struct Pair<P> {
+pub(super) struct Pair<P: Payload> {
     pub(super) from: u16,
     pub(super) to: u16,
     /// The pair of the opposite direction.
@@ -190,22 +190,43 @@ impl<P: Payload + Clone> Medium<P> {
     /// Returns `true` if, after enqueuing a packet for `pair` now, the queue would have room for
     /// another packet of the same size.
     pub fn has_spare_room(&self, now: Instant, pair: PairId, packet: &P) -> bool {
-        let from = self.pairs[pair.index()].from;
-        self.stations[usize::from(from)].has_room(now, packet, 2)
+        let Pair { from, session, .. } = &self.pairs[pair.index()];
+        if let Some(session) = session
+            && let Some(queue) = &session.queue
+        {
+            return queue.has_room(now, packet.wire_bytes(), 2, &session.server());
+        }
+        self.stations[usize::from(*from)].has_room(now, packet, 2)
     }
 
     /// Returns the number of packets waiting at the transmitter of `pair`, including the frame
     /// being sent.
     pub fn queued(&self, now: Instant, pair: PairId) -> u64 {
-        self.stations[usize::from(self.pairs[pair.index()].from)].length(now)
+        let Pair { from, session, .. } = &self.pairs[pair.index()];
+        if let Some(session) = session
+            && let Some(queue) = &session.queue
+        {
+            return queue.len() as u64 + session.in_mac[0];
+        }
+        self.stations[usize::from(*from)].length(now)
     }
 
     /// Appends a packet to the queue of the transmitter of `pair`; returns `false` if the queue is
     /// full.
     pub fn enqueue(&mut self, now: Instant, pair: PairId, packet: P) -> bool {
         let from = self.pairs[pair.index()].from;
-        let is_admitted = self.stations[usize::from(from)].enqueue(now, pair.0, packet);
-        self.count_dropped(from);
+        let own = self.pairs[pair.index()].session.as_mut();
+        let is_admitted = if let Some(session) = own.filter(|session| session.queue.is_some()) {
+            let (server, packet) = (session.server(), Waiting { pair: pair.0, packet });
+            let queue = session.queue.as_mut();
+            let is_admitted = queue.is_some_and(|queue| queue.enqueue(now, packet, &server));
+            self.count_dropped_by(pair.0);
+            is_admitted
+        } else {
+            let is_admitted = self.stations[usize::from(from)].enqueue(now, pair.0, packet);
+            self.count_dropped(from);
+            is_admitted
+        };
         if !is_admitted {
             self.pairs[pair.index()].counters.drops += 1;
             return false;
@@ -237,6 +258,26 @@ impl<P: Payload + Clone> Medium<P> {
                 self.events.push_back(MediumEvent::Dropped { pair: PairId(pair), packet });
             }
         }
+    }
+
+    /// Counts the packets that the own queue of a direction dropped during the last call.
+    pub(super) fn count_dropped_by(&mut self, number: u32) {
+        let pair = &mut self.pairs[number as usize];
+        let queue = pair.session.as_ref().and_then(|session| session.queue.as_ref());
+        for Waiting { packet, .. } in queue.map_or(&[][..], Queue::dropped) {
+            pair.counters.drops += 1;
+            if self.reports {
+                let packet = packet.clone();
+                self.events.push_back(MediumEvent::Dropped { pair: PairId(number), packet });
+            }
+        }
+    }
+
+    /// Returns the counters of the queue discipline of a direction with its own queue; `None` if it shares
+    /// that of its station, or drops packets only when it is full.
+    pub fn early_of(&self, pair: PairId) -> Option<DisciplineCounters> {
+        let queue = self.pairs[pair.index()].session.as_ref()?.queue.as_ref()?;
+        queue.detects_early().then(|| queue.counters())
     }
 
     /// Returns the counters of a station's queue discipline, or `None` if the queue drops packets

@@ -28,6 +28,6 @@ pub use report::{
     AggregationMetrics, AirFate, AirFrame, CellMetrics, Delivery, MediumCounters, MediumEvent,
     Outcome, PairCounters, PairId, PairMetrics, StationId,
 };
-pub use session::{Aggregation, MissedBlockAck};
+pub use session::{Aggregation, MissedBlockAck, Scheduler};
 pub use space::{Capture, Position, Propagation};
 pub use station::{MacParameters, StationCounters, Waiting};

@@ -15,11 +15,13 @@
 //! Source: IEEE Std 802.11-2020, 9.3.2.2.2 (A-MSDU), 9.7.1 (A-MPDU), 10.12.
 
 use super::frames;
+use super::station::Waiting;
 use crate::block_ack::{Originator, Recipient};
 use crate::phy::{ControlFrame, Format, MAX_PPDU_TIME, Mode, PpduTiming};
 use lasthop_base::packet::Payload;
 use lasthop_base::schema::keys::choice;
 use lasthop_base::units::{Bytes, Duration, Instant, Rate};
+use lasthop_link::queue::{Queue, Transmitter};
 use std::collections::VecDeque;
 
 choice! {
@@ -31,6 +33,22 @@ choice! {
         Request = "request",
     }
 }
+
+choice! {
+    /// Order in which an access point serves its stations.
+    pub enum Scheduler {
+        /// One queue for all stations; the station of the oldest packet is next.
+        Fifo = "fifo",
+        /// A queue for each station; each has one PPDU in turn.
+        RoundRobin = "round-robin",
+        /// A queue for each station; stations have equal air time, as in Linux.
+        Airtime = "airtime",
+    }
+}
+
+/// Airtime that a station receives in its turn, in ns: the weight of 256 us of Linux (`net/mac80211/tx.c`,
+/// `ieee80211_next_txq`).
+pub(super) const QUANTUM: i64 = 256_000;
 
 /// Delimiter of an MPDU in an A-MPDU, in bytes.
 const DELIMITER: u64 = 4;
@@ -66,7 +84,7 @@ pub struct Aggregation {
 
 /// State of a direction with a block-ack agreement.
 #[derive(Clone, Debug)]
-pub(super) struct Session<P> {
+pub(super) struct Session<P: Payload> {
     pub parameters: Aggregation,
     pub originator: Originator<P>,
     pub recipient: Recipient<P>,
@@ -80,6 +98,12 @@ pub(super) struct Session<P> {
     longest: u64,
     /// Duration from the start of a PPDU to its data.
     pub preamble: Duration,
+    /// The direction's own queue, if it does not share that of the station.
+    pub queue: Option<Queue<Waiting<P>>>,
+    /// Packets of the direction in the MAC, and their bytes.
+    pub in_mac: [u64; 2],
+    /// Airtime in ns that the direction may use before others, negative after it has used more.
+    pub deficit: i64,
     pub block_ack_time: Duration,
     pub request_time: Duration,
 }
@@ -122,6 +146,9 @@ impl<P: Payload + Clone> Session<P> {
             request_attempts: 0,
             longest: longest.min(parameters.max_ampdu).get(),
             preamble: timing.preamble(mode),
+            queue: None,
+            in_mac: [0, 0],
+            deficit: 0,
             block_ack_time: control(ControlFrame::block_ack(window)),
             request_time: control(ControlFrame::BlockAckRequest),
         }
@@ -138,6 +165,18 @@ impl<P: Payload + Clone> Session<P> {
             (self.originator.outstanding() > 0).then(|| self.originator.mpdu(start).expires);
         let waiting = self.waiting.front().map(|&(expires, _)| expires);
         outstanding.into_iter().chain(waiting).min()
+    }
+
+    /// Returns `true` if there is something to send, in the MAC or in the direction's own queue.
+    pub fn has_work(&self) -> bool {
+        self.oldest().is_some() || self.queue.as_ref().is_some_and(|queue| queue.len() > 0)
+    }
+
+    /// Returns the state of the transmitter for the direction's own queue: the packets in the MAC.
+    pub fn server(&self) -> Transmitter {
+        let [packets, bytes] = self.in_mac;
+        let until = if packets > 0 { Instant::NEVER } else { Instant::ZERO };
+        Transmitter::standing_in(self.parameters.mode.rate(), packets, bytes, until)
     }
 
     /// Returns the start of the BlockAck request to be sent next, if any.

@@ -23,10 +23,12 @@
 //! retry limits), 9.3.2.10 (duplicates).
 
 use super::exchange::FrameExchange;
+use super::session::Scheduler;
 use lasthop_base::packet::Payload;
 use lasthop_base::rng::Stream;
 use lasthop_base::units::{Bytes, Duration, Instant, Rate};
 use lasthop_link::queue::{DisciplineCounters, Queue, Transmitter};
+use std::collections::VecDeque;
 
 /// Parameters of a station's MAC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,7 +158,9 @@ pub(super) struct Station<P: Payload> {
     queue: Queue<Waiting<P>>,
     pub current: Option<Current<P>>,
     /// Directions with a block-ack agreement: none, or all of the station.
-    pub directions: Vec<u32>,
+    pub directions: VecDeque<u32>,
+    /// Order in which directions with queues of their own are served.
+    pub scheduler: Scheduler,
     /// The direction with a block-ack agreement that the station serves next.
     pub turn: Option<u32>,
     /// The current attempt of a direction with a block-ack agreement.
@@ -195,7 +199,8 @@ impl<P: Payload> Station<P> {
             parameters,
             queue,
             current: None,
-            directions: Vec::new(),
+            directions: VecDeque::new(),
+            scheduler: Scheduler::Fifo,
             turn: None,
             exchange: None,
             waiting: 0,
@@ -253,22 +258,28 @@ impl<P: Payload> Station<P> {
         self.turn.unwrap_or_else(|| self.frame().pair)
     }
 
-    /// Takes a packet with its direction from the queue into the MAC.
-    pub fn pull(&mut self, now: Instant) -> Option<(u32, P)> {
+    /// Takes a packet with its direction from the shared queue.
+    pub fn dequeue(&mut self, now: Instant) -> Option<Waiting<P>> {
         let next = self.queue.dequeue(now);
         self.counters.drops += self.queue.dropped().len() as u64;
-        let Waiting { pair, packet } = next?;
-        self.waiting += 1;
-        let bytes = self.frame_length(&packet).get();
-        self.in_mac = [self.in_mac[0] + 1, self.in_mac[1] + bytes];
-        Some((pair, packet))
+        next
     }
 
-    /// Records that a packet of `bytes` has left the MAC. `was_waiting`: it had no number.
-    pub fn leave_mac(&mut self, bytes: u64, was_waiting: bool) {
+    /// Records that a packet has entered the MAC. Returns its length with header.
+    pub fn enter_mac(&mut self, packet: &P) -> u64 {
+        self.waiting += 1;
+        let bytes = self.frame_length(packet).get();
+        self.in_mac = [self.in_mac[0] + 1, self.in_mac[1] + bytes];
+        bytes
+    }
+
+    /// Records that a packet has left the MAC. `was_waiting`: it had no number. Returns its length with
+    /// header.
+    pub fn leave_mac(&mut self, packet: &P, was_waiting: bool) -> u64 {
         self.waiting -= u32::from(was_waiting);
-        let bytes = bytes + self.parameters.header.get();
+        let bytes = self.frame_length(packet).get();
         self.in_mac = [self.in_mac[0] - 1, self.in_mac[1] - bytes];
+        bytes
     }
 
     /// Resets the contention window after a success, and doubles it after a failure.

@@ -1,7 +1,7 @@
 //! 802.11n, ac and ax in scenarios: A-MPDUs against the closed form, losses, and rejected values.
 
 use crate::scenarios::{self, Metrics, read, scenario};
-use lasthop::analysis::ampdu::AmpduSender;
+use lasthop::analysis::ampdu::{AmpduSender, Sharing, shared_throughputs};
 use lasthop::medium::phy::{
     Band, Coding, Form, Format, GuardInterval, Mode, PacketExtension, PpduTiming, Width,
 };
@@ -356,4 +356,63 @@ fn damaged_mpdus_are_delivered_once() {
     assert!(delivered <= sent && delivered > sent - 256.0, "{delivered} of {sent}");
     // Only datagrams that are still in the reorder buffer or to be retransmitted.
     assert!(damaged < 256.0, "{damaged}");
+}
+
+/// An access point with saturated queues for stations at MCS 7 and MCS 0: one PPDU each in turn has the
+/// performance anomaly, equal air time has not. Air time is that of frames: with cycles c
+/// and frames of a, throughputs are b / (a sum of c / a).
+#[test]
+fn a_slow_station_slows_down_all_others_unless_airtime_is_equal() {
+    for (limit, scheduler, sharing) in [
+        (65_535, "round-robin", Sharing::Turns),
+        (0, "round-robin", Sharing::Turns),
+        (65_535, "airtime", Sharing::Airtime),
+        (0, "airtime", Sharing::Airtime),
+    ] {
+        let (keys, fast) = sender(&("802.11n", 7, 1, 20, 800, limit, true));
+        let (_, slow) = sender(&("802.11n", 0, 1, 20, 800, limit, true));
+        let mut expected = shared_throughputs(&[fast, slow], sharing).expect("valid");
+        if sharing == Sharing::Airtime {
+            let cycles = [fast, slow].map(|one| one.cycle(one.mpdus().unwrap()).unwrap());
+            // AIFS and the mean backoff.
+            let frames = cycles.map(|cycle| cycle - 43e-6 - 67.5e-6);
+            let rounds = cycles[0] / frames[0] + cycles[1] / frames[1];
+            for (place, expected) in expected.iter_mut().enumerate() {
+                *expected *= 2.0 * cycles[place] / frames[place] / rounds;
+            }
+        }
+        let flow = |name: &str| {
+            format!(
+                r#"
+                [flow.{name}]
+                from = "ap"
+                to = "{name}"
+                transport = {{ kind = "udp" }}
+                app = {{ kind = "on-off", rate = "80 Mbps", on = "1000 s", off = "0 s", packet = "1500 B" }}
+                "#
+            )
+        };
+        let text = format!(
+            r#"
+            name = "anomaly"
+            [wlan.cell]
+            access_point = "ap"
+            stations = ["fast", "slow"]
+            station = {{ slow = {{ mcs = 0 }} }}
+            scheduler = "{scheduler}"
+            lifetime = "100 s"
+            {keys}
+            {}{}
+            [run]
+            duration = "60 s"
+            "#,
+            flow("fast"),
+            flow("slow")
+        );
+        let measured = metrics(&text);
+        for (name, expected) in ["fast", "slow"].into_iter().zip(expected) {
+            let ratio = measured[&format!("flow.{name}.goodput_bps")] / expected;
+            assert!((ratio - 1.0).abs() < 0.01, "{limit} B, {scheduler}, {name}: {ratio}");
+        }
+    }
 }

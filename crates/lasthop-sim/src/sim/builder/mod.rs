@@ -22,7 +22,7 @@ use lasthop_base::rng;
 use lasthop_base::units::{Instant, Rate};
 use lasthop_link::link::{Endpoint, LinkEndpoint};
 use lasthop_link::queue::{OnOff, Queue};
-use lasthop_wlan::dcf::{self, Aggregation, MacParameters, StationId, Waiting};
+use lasthop_wlan::dcf::{self, Aggregation, MacParameters, Scheduler, StationId, Waiting};
 
 /// A route through the network, fixed for the run: its range in the table of all hops, at least
 /// one.
@@ -193,7 +193,8 @@ impl<X: Extension> Builder<X> {
     /// Adds the link between a station and its access point, `ends`, in WLAN number `wlan` of a
     /// medium. The forward direction leads to the access point. `control` is the rate of control
     /// frames. If `is_shared` is set, both directions use the error process of the forward
-    /// direction. `aggregation`: parameters of their block-ack agreements, if any.
+    /// direction. `aggregation`: parameters of their block-ack agreements, if any; `own_queue`: queue of the
+    /// access point for this station, if not all share one.
     pub fn wlan_link(
         &mut self,
         (air, wlan): (AirId, usize),
@@ -202,6 +203,7 @@ impl<X: Extension> Builder<X> {
         [forward, reverse]: [DirectionParameters<X>; 2],
         is_shared: bool,
         aggregation: Option<Aggregation>,
+        own_queue: Option<(Queue<Waiting<Descriptor<X>>>, Scheduler)>,
     ) {
         let this = &mut self.airs[air.index()];
         let [up, down] = [forward.transmitter.rate(), reverse.transmitter.rate()];
@@ -211,9 +213,13 @@ impl<X: Extension> Builder<X> {
         } else {
             this.medium.add_pair([ends[1], ends[0]], [down, control], reverse.channel)
         };
+        let mut own_queue = own_queue;
         for (pair, rate) in [(there, up), (back, down)] {
             if let Some(aggregation) = aggregation {
                 this.medium.aggregate(pair, aggregation);
+                if let Some((queue, scheduler)) = own_queue.take_if(|_| pair == back) {
+                    this.medium.separate_queue(pair, queue, scheduler);
+                }
             }
             debug_assert_eq!(pair.index(), this.directions.len(), "one direction per pair");
             this.directions.push(DirectionId::new(self.directions.len()));
