@@ -21,7 +21,7 @@ help:
 	@echo "make bench        speed, and the ratio to ns-2 if it is installed"
 	@echo "make instructions instructions of a replication, as JSON (needs valgrind)"
 	@echo "make compare-ns2  results against ns-2 (needs ns)"
-	@echo "make compare-ns3  PPDU durations of 802.11n, ac and ax against ns-3 (downloads its wheel, 69 MB)"
+	@echo "make compare-ns3  durations and throughputs of 802.11n, ac and ax against ns-3 (its wheel: 69 MB)"
 	@echo "make compare-kernel  profile linux against a kernel's table"
 	@echo "make reproduce-check  results of all studies with 3 replications, against stored digests; CHECK=--full: all replications"
 	@echo "make docs         the documentation, in docs/_build/html"

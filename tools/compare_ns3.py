@@ -1,11 +1,13 @@
-"""Compare the PPDU durations of 802.11n, ac and ax with ns-3.
+"""Compare 802.11n, ac and ax with ns-3: durations of PPDUs, throughput of saturated senders.
 
-Usage: python tools/compare_ns3.py [--ns3 DIR]
+Usage: python tools/compare_ns3.py [--ns3 DIR] [--durations | --throughput]
 
 DIR is the folder `ns3` of an installed or unpacked wheel of ns-3 3.44; without it, the wheel is
-downloaded with pip to `target/ns3`. The script compiles `tools/ns3/ppdu_durations.cc` with g++
-(C++23) against the headers and libraries of the wheel, runs it, and compares each duration with the
-example `ppdu_durations` of the crate `lasthop-wlan`. The exit code is 1 if a duration differs.
+downloaded with pip to `target/ns3`. The script compiles the programs of `tools/ns3` with g++
+(C++23) against the headers and libraries of the wheel and runs them. Durations are those of the
+example `ppdu_durations` of the crate `lasthop-wlan`, and must be equal. Throughputs are printed
+with their ratio; the tolerance is 1 % for one sender and 3 % for several. The exit code is 1 if a
+value is not within its tolerance.
 """
 
 # ruff: noqa: S603, T201
@@ -17,15 +19,66 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import lasthop
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCE = ROOT / "tools" / "ns3" / "ppdu_durations.cc"
+SOURCES = ROOT / "tools" / "ns3"
 TARGET = ROOT / "target" / "ns3"
 REQUIREMENT = "ns3==3.44.*"
-LIBRARIES = ("wifi", "network", "core")
+LIBRARIES = ("wifi", "internet", "applications", "mobility", "propagation", "network", "core")
 OURS = "cargo run --quiet --profile fast -p lasthop-wlan --example ppdu_durations"
 SHOWN = 10
+PAYLOAD, PACKET = 1472, 1500
+"""Bytes of a datagram that ns-3 and Lasthop count for throughput."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """Saturated senders and one receiver."""
+
+    standard: str
+    mcs: int
+    width: int = 20
+    interval: int = 800
+    streams: int = 1
+    ampdu: int = 65_535
+    window: int = 64
+    loss: float = 0.0
+    senders: int = 1
+    rts: int = 4_692_480
+
+    def text(self) -> str:
+        """Returns a description."""
+        parts = [
+            f"{self.standard} MCS {self.mcs} {self.width} MHz {self.interval} ns",
+            f"{self.streams} streams, A-MPDU {self.ampdu} B, window {self.window}",
+            f"loss {self.loss:.0%}, {self.senders} senders",
+        ]
+        return ", ".join([*parts, *(["RTS"] if self.rts < 65_535 else [])])
+
+
+CASES = (
+    *(Case("802.11n", 7, ampdu=limit) for limit in (0, 4_000, 8_000, 16_000, 32_000, 65_535)),
+    Case("802.11n", 0),
+    Case("802.11n", 7, 40, 400, 2),
+    Case("802.11ac", 8),
+    Case("802.11ac", 9, 80, ampdu=1_048_575),
+    Case("802.11ac", 9, 80, 400, 2, 1_048_575),
+    Case("802.11ax", 11, ampdu=6_500_631, window=256),
+    Case("802.11ax", 7, 40, ampdu=200_000, window=256),
+    Case("802.11ax", 11, 80, 800, 2, 6_500_631, 256),
+    Case("802.11ax", 5, 20, 3_200),
+    *(Case("802.11n", 7, loss=loss) for loss in (0.01, 0.1, 0.3)),
+    Case("802.11ax", 9, 80, ampdu=6_500_631, window=256, loss=0.1),
+    *(Case("802.11n", 7, senders=senders) for senders in (2, 5, 10, 20)),
+    *(Case("802.11n", 7, ampdu=0, senders=senders) for senders in (2, 5, 10, 20)),
+    Case("802.11n", 7, senders=5, rts=1_000),
+    Case("802.11ax", 11, 80, ampdu=6_500_631, window=256, senders=10),
+)
 
 
 def unpacked_wheel() -> Path:
@@ -41,14 +94,14 @@ def unpacked_wheel() -> Path:
     return folder
 
 
-def compiled(ns3: Path) -> Path:
-    """Compile the program against ns-3."""
+def compiled(ns3: Path, name: str) -> Path:
+    """Compile a program against ns-3."""
     TARGET.mkdir(parents=True, exist_ok=True)
-    program = TARGET / SOURCE.stem
+    program, source = TARGET / name, SOURCES / f"{name}.cc"
     libraries = ns3.resolve() / "lib64"
     flags = [f"-I{ns3 / 'include'}", f"-L{libraries}", f"-Wl,-rpath,{libraries}"]
     flags += ["-Wl,--allow-shlib-undefined", *(f"-lns3.44-{name}" for name in LIBRARIES)]
-    command = ["g++", "-std=c++23", "-O0", str(SOURCE), *flags, "-o", str(program)]
+    command = ["g++", "-std=c++23", "-O0", str(source), *flags, "-o", str(program)]
     subprocess.run(command, check=True)
     return program
 
@@ -60,26 +113,129 @@ def durations(command: list[str]) -> dict[str, int]:
     return {mode: int(time) for mode, time in rows}
 
 
-def main() -> int:
-    """Compare and print the differences."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--ns3", type=Path, help="folder `ns3` of a wheel of ns-3 3.44")
-    ns3 = parser.parse_args().ns3
-    if ns3 and not (ns3 / "include").is_dir():
-        parser.error(
-            f"invalid value `{ns3}` for `--ns3`: expected a folder with `include` and `lib64`"
+def ns3_throughput(program: Path, case: Case, seconds: float, run: int) -> float:
+    """Returns the throughput of ns-3 in Mbps."""
+    index = case.mcs + (8 * (case.streams - 1) if case.standard == "802.11n" else 0)
+    prefix = {"802.11n": "Ht", "802.11ac": "Vht", "802.11ax": "He"}[case.standard]
+    values = {
+        "standard": case.standard,
+        "mode": f"{prefix}Mcs{index}",
+        "width": case.width,
+        "interval": case.interval,
+        "streams": case.streams,
+        "ampdu": case.ampdu,
+        "window": case.window,
+        "loss": case.loss,
+        "senders": case.senders,
+        "rts": case.rts,
+        "seconds": seconds,
+        "offered": offered(case),
+        "run": run,
+    }
+    command = [str(program), *(f"--{name}={value}" for name, value in values.items())]
+    result = subprocess.run(command, check=True, capture_output=True, text=True)
+    return float(result.stdout)
+
+
+def offered(case: Case) -> float:
+    """Returns a load of each sender in Mbps that saturates the medium."""
+    return 1.5 * our_throughput(case, 0.5) / case.senders + 5
+
+
+def our_throughput(case: Case, seconds: float) -> float:
+    """Returns the throughput of Lasthop in Mbps, of the bytes that ns-3 counts."""
+    senders = [f"s{number}" for number in range(case.senders)]
+    wlan: dict[str, Any] = {
+        "access_point": "receiver",
+        "stations": senders,
+        "standard": case.standard,
+        "mcs": case.mcs,
+        "width": f"{case.width} MHz",
+        "durations": "ns-3",
+        "guard_interval": f"{case.interval} ns",
+        "spatial_streams": case.streams,
+        "max_ampdu": f"{case.ampdu} B",
+        "queue": "1000 packets",
+        "missed_block_ack": "request",
+        "control_errors": False,
+        "mpdu_retry_limit": 255,
+        "lifetime": "100 s",
+        "reorder_timeout": "100 s",
+    }
+    if case.ampdu:
+        wlan["block_ack_window"] = case.window
+    if case.loss:
+        wlan["errors"] = {"kind": "uniform", "loss": case.loss}
+    if case.rts <= 65_535:
+        wlan["rts_threshold"] = f"{case.rts} B"
+    app = {"kind": "on-off", "rate": "2 Gbps", "on": "1000 s", "off": "0 s"}
+    app["packet"] = f"{PACKET} B"
+    flow = {"to": "receiver", "transport": {"kind": "udp"}, "app": app}
+    scenario = lasthop.Scenario(
+        {
+            "name": "saturated",
+            "wlan": {"cell": wlan},
+            "flow": {sender: {"from": sender, **flow} for sender in senders},
+            "run": {"duration": f"{seconds} s"},
+        }
+    )
+    results = lasthop.run(scenario, replications=1, jobs=1)
+    rates = [float(results.samples(f"flow.{sender}.goodput_bps", 0)[0]) for sender in senders]
+    return sum(rates) * PAYLOAD / PACKET / 1e6
+
+
+def compare_throughput(ns3: Path, seconds: float, runs: int) -> bool:
+    """Prints the throughputs of the grid; returns whether all are within their tolerances."""
+    program = compiled(ns3, "wifi_throughput")
+    good = True
+    for case in CASES:
+        theirs = sum(ns3_throughput(program, case, seconds, run + 1) for run in range(runs)) / runs
+        ours = our_throughput(case, 20.0)
+        ratio, tolerance = ours / theirs, 0.01 if case.senders == 1 else 0.03
+        is_within = abs(ratio - 1) <= tolerance
+        good &= is_within
+        mark = "" if is_within else f"  outside {tolerance:.0%}"
+        print(
+            f"{case.text()}: {ours:.2f}, ns-3 {theirs:.2f} Mbps, ratio {ratio:.4f}{mark}",
+            flush=True,
         )
-    if not shutil.which("g++"):
-        sys.exit("missing g++, which compiles the program against ns-3")
-    ns3 = ns3 or unpacked_wheel()
-    theirs = durations([str(compiled(ns3))])
+    return good
+
+
+def compare_durations(ns3: Path) -> bool:
+    """Prints the durations that differ; returns whether there are none."""
+    theirs = durations([str(compiled(ns3, "ppdu_durations"))])
     ours = durations(OURS.split())
     modes = sorted(ours.keys() | theirs.keys())
     different = [mode for mode in modes if ours.get(mode) != theirs.get(mode)]
     for mode in different[:SHOWN]:
         print(f"{mode} B: {ours.get(mode)} ns; ns-3: {theirs.get(mode)} ns")
     print(f"{len(modes) - len(different)} of {len(modes)} durations are equal to those of ns-3")
-    return 1 if different or not modes else 0
+    return bool(modes) and not different
+
+
+def main() -> int:
+    """Compare and print the results."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--ns3", type=Path, help="folder `ns3` of a wheel of ns-3 3.44")
+    parser.add_argument("--seconds", type=float, default=3.0, help="measured time of ns-3")
+    parser.add_argument("--runs", type=int, default=1, help="runs of ns-3 for each case")
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--durations", action="store_true", help="compare durations only")
+    group.add_argument("--throughput", action="store_true", help="compare throughputs only")
+    asked = parser.parse_args()
+    ns3 = asked.ns3
+    if ns3 and not (ns3 / "include").is_dir():
+        parser.error(
+            f"invalid value `{ns3}` for `--ns3`: expected a folder with `include` and `lib64`"
+        )
+    if not shutil.which("g++"):
+        sys.exit("missing g++, which compiles the programs against ns-3")
+    ns3 = ns3 or unpacked_wheel()
+    good = asked.throughput or compare_durations(ns3)
+    if not asked.durations:
+        good &= compare_throughput(ns3, asked.seconds, asked.runs)
+    return 0 if good else 1
 
 
 if __name__ == "__main__":
