@@ -105,6 +105,7 @@ GIVEN: Mapping[str, tuple[Any, ...]] = {
     "wlan.max_amsdu": ("0 B", "100 B", "3839 B", "7935 B"),
     "wlan.max_ampdu_mpdus": (1, 2, 64, 256),
     "wlan.block_ack_window": (1, 2, 64, 100, 256),
+    "wlan.snr": ("5 dB", "20 dB", "40 dB"),
     "wlan.lifetime": ("1 ms", "20 ms", "1 s"),
     "wlan.reorder_timeout": ("1 ms", "20 ms", "1 s"),
 }
@@ -114,7 +115,7 @@ AGGREGATION = (
     *("mcs", "width", "guard_interval", "spatial_streams", "band", "coding", "packet_extension"),
     *("durations", "max_ampdu", "max_ampdu_mpdus", "max_amsdu", "block_ack_window"),
     *("missed_block_ack", "mpdu_retry_limit", "lifetime", "reorder_timeout"),
-    "scheduler",
+    *("scheduler", "snr", "error_curve", "rate_control"),
 )
 # Keys set only by `_network`: the hosts and their positions.
 OWN = {"between", "from", "to", "base", "access_point", "stations", "station", "x", "y"}

@@ -176,7 +176,7 @@ fn airs<'a, X: Extension>(
         let own = links.filter(|(_, link)| link.wlan == Some(number));
         let packet = own.map(|(index, _)| plan.largest_packet(index)).max().unwrap_or_default();
         let place = known.entry(wlan.channel()).or_insert_with(|| {
-            let medium = Medium::new(wlan.phy(), wlan.timing(), keys.control_errors);
+            let medium = Medium::new(wlan.phy(), wlan.timing(), wlan.control_errors());
             (builder.air(medium), 0)
         });
         let (air, index) = *place;

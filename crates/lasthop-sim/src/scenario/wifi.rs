@@ -5,14 +5,16 @@ use lasthop_base::schema::error::ScenarioError;
 use lasthop_base::schema::keys::{Node, Read, choice};
 use lasthop_base::schema::quantity::QueueLimit;
 use lasthop_base::schema::shorthand::{OrShort, Shorthand};
-use lasthop_base::units::{Bytes, Duration, Rate};
+use lasthop_base::units::{Bytes, Duration, Probability, Rate};
+use lasthop_link::channel::Errors;
+use lasthop_link::channel::independent_bits::IndependentBitsKeys;
 use lasthop_link::queue::Discipline;
 use lasthop_wlan::dcf::{
     Aggregation, MissedBlockAck, Phy, Preamble, Scheduler, Standard, Timing, frames,
 };
 use lasthop_wlan::phy::{
-    Band, Coding, Form, Format, GuardInterval, Mode, PacketExtension, PpduTiming, Width,
-    response_rate,
+    Band, Coding, ErrorCurve, Form, Format, GuardInterval, Mode, PacketExtension, PpduTiming,
+    Width, response_rate,
 };
 
 choice! {
@@ -32,6 +34,19 @@ choice! {
         Ax = "802.11ax",
     }
 }
+
+choice! {
+    /// Choice of the MCS of a link.
+    pub enum RateControl {
+        /// The value of the key mcs.
+        Fixed = "fixed",
+        /// The fastest MCS up to the key mcs with a bit error rate of at most 1e-6 at the SNR.
+        Ideal = "ideal",
+    }
+}
+
+/// Maximum bit error rate of an ideal choice: that of ns-3's `IdealWifiManager` (BerThreshold).
+const IDEAL_BER: f64 = 1e-6;
 
 /// AIFSN of the access category best effort.
 const BEST_EFFORT_AIFSN: u32 = 3;
@@ -123,6 +138,7 @@ pub(super) fn fill_in(keys: &mut WlanKeys) {
     keys.lifetime.get_or_insert(Duration::from_nanos(500_000_000));
     keys.reorder_timeout.get_or_insert(Duration::from_nanos(100_000_000));
     keys.scheduler.get_or_insert(Scheduler::Fifo);
+    keys.rate_control.get_or_insert(RateControl::Fixed);
 }
 
 impl Wlan {
@@ -163,14 +179,18 @@ impl Wlan {
             ("lifetime", keys.lifetime.is_some()),
             ("reorder_timeout", keys.reorder_timeout.is_some()),
             ("scheduler", keys.scheduler.is_some()),
+            ("snr", keys.snr.is_some()),
+            ("error_curve", keys.error_curve.is_some()),
+            ("rate_control", keys.rate_control.is_some()),
         ];
         let found = format!("a value with {}", keys.standard.word());
         let allowed = "no such key, or the standard \"802.11n\", \"802.11ac\" or \"802.11ax\"";
         if let Some((key, _)) = set.into_iter().find(|(_, is_set)| *is_set) {
             return Err(node.key_error(key, found, allowed));
         }
-        if let Some(one) = own.find(|one| one.keys.mcs.is_some()) {
-            let path = format!("{}.station.{}.mcs", node.path, one.name);
+        if let Some(one) = own.find(|one| one.keys.mcs.is_some() || one.keys.snr.is_some()) {
+            let key = if one.keys.mcs.is_some() { "mcs" } else { "snr" };
+            let path = format!("{}.station.{}.{key}", node.path, one.name);
             return Err(ScenarioError::new(path, found, allowed));
         }
         Ok(())
@@ -194,6 +214,7 @@ impl Wlan {
                 return Err(ScenarioError::new(path, error.found, error.expected));
             }
         }
+        self.check_snr(node)?;
         let (window, name) = (largest_window(format), keys.standard.word());
         let has_ampdus = keys.max_ampdu.is_none_or(|most| most > Bytes::default());
         let window = if has_ampdus { window } else { 1 };
@@ -216,6 +237,54 @@ impl Wlan {
             }
         }
         Ok(())
+    }
+
+    /// Checks that the errors of each link are given once.
+    fn check_snr(&self, node: &Node<'_>) -> Read<()> {
+        let keys = &self.keys;
+        let none = |errors: &Errors| errors.kind() == "none";
+        for station in &keys.stations.0 {
+            let own = self.own(station);
+            let own_errors =
+                own.and_then(|own| own.errors.as_ref().or(own.downlink_errors.as_ref()));
+            let mut errors = [Some(&keys.errors), keys.downlink_errors.as_ref(), own_errors]
+                .into_iter()
+                .flatten();
+            let has_snr = self.snr(station).is_some();
+            if has_snr && !errors.all(none) {
+                let allowed = "no errors, or no snr, for a link";
+                return Err(node.key_error("snr", "an SNR besides errors", allowed));
+            }
+            if keys.rate_control == Some(RateControl::Ideal) && !has_snr {
+                let allowed = format!("an snr for each station, such as {station}");
+                return Err(node.key_error("rate_control", "\"ideal\" without an SNR", allowed));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the SNR of a station's link in dB, if it determines the errors.
+    fn snr(&self, station: &str) -> Option<f64> {
+        let snr = self.own(station).and_then(|own| own.snr).or(self.keys.snr)?;
+        Some(snr.as_thousandths() as f64 / 1_000.0)
+    }
+
+    fn error_curve(&self) -> ErrorCurve {
+        self.keys.error_curve.unwrap_or(ErrorCurve::Nist)
+    }
+
+    /// Returns the errors of MPDUs at the SNR of a station's link, if it has one.
+    pub(super) fn errors_at_snr(&self, station: &str) -> Option<Errors> {
+        let (snr, mode) = (self.snr(station)?, self.mode(Some(station))?);
+        let ber = Probability::new(self.error_curve().bit_error(mode, snr).min(1.0))?;
+        Some(Errors::IndependentBits(IndependentBitsKeys { ber, header: None }))
+    }
+
+    /// Returns `true` if control frames are subject to errors.
+    pub fn control_errors(&self) -> bool {
+        let keys = &self.keys;
+        let has_snr = keys.stations.0.iter().any(|station| self.snr(station).is_some());
+        keys.control_errors && !has_snr
     }
 
     /// Returns the order in which the access point serves its stations if it has a queue for each.
@@ -241,7 +310,17 @@ impl Wlan {
         let mcs = own.or(keys.mcs).unwrap_or_default();
         let width = keys.width.unwrap_or(Width::Mhz20);
         let interval = keys.guard_interval.unwrap_or(GuardInterval::Ns800);
-        Mode::new(format, mcs as u8, keys.spatial_streams.unwrap_or(1) as u8, width, interval)
+        let streams = keys.spatial_streams.unwrap_or(1) as u8;
+        let mode = |mcs: u32| Mode::new(format, mcs as u8, streams, width, interval);
+        let snr = station.and_then(|station| self.snr(station));
+        match snr.filter(|_| keys.rate_control == Some(RateControl::Ideal)) {
+            None => mode(mcs),
+            Some(snr) => {
+                let is_good = |mode: &Mode| self.error_curve().bit_error(*mode, snr) <= IDEAL_BER;
+                let good = (0..=mcs).rev().filter_map(|mcs| mode(mcs).ok()).find(is_good);
+                good.map_or_else(|| mode(0), Ok)
+            }
+        }
     }
 
     /// Returns the mode of data frames in general, or to and from a station; `None` with 802.11b, a and g.

@@ -4,7 +4,7 @@ use super::agents::Agents;
 use super::model::{Direction, Link};
 use super::repetition::{COUNT, expand_stations};
 use super::services::LinkProtocol;
-use super::wifi::{WlanStandard, fill_in};
+use super::wifi::{RateControl, WlanStandard, fill_in};
 use crate::agent::AgentKind;
 use lasthop_base::schema::error::{ScenarioError, suggestion};
 use lasthop_base::schema::keys::{
@@ -20,7 +20,7 @@ use lasthop_link::queue::Discipline;
 use lasthop_wlan::dcf::{
     Capture, MissedBlockAck, Position, Preamble, Propagation, Scheduler, Timing, frames,
 };
-use lasthop_wlan::phy::{Band, Coding, Form, GuardInterval, PacketExtension, Width};
+use lasthop_wlan::phy::{Band, Coding, ErrorCurve, Form, GuardInterval, PacketExtension, Width};
 use serde_json::{Map, Value};
 
 /// Numbers of attempts per frame.
@@ -79,7 +79,7 @@ table! {
         /// 802.11n, ac and ax, whose rate follows from the next four keys.
         rate: Option<Rate>, Limits::RATE;
         /// MCS of each spatial stream; default: the highest of the standard. This and the following
-        /// sixteen keys require 802.11n, ac or ax.
+        /// nineteen keys require 802.11n, ac or ax.
         mcs: Option<u32>, Limits::range(0, 11);
         /// Width of the channel; default: 20 MHz.
         width: Option<Width>;
@@ -116,6 +116,13 @@ table! {
         /// Order in which the access point serves its stations; default: fifo, one queue for all. Otherwise
         /// it has a queue for each station.
         scheduler: Option<Scheduler>;
+        /// Signal-to-noise ratio at both ends of each link, which determines the errors of MPDUs instead of
+        /// the key errors; control frames are then received without errors.
+        snr: Option<Decibels>, RATIO;
+        /// Model of the errors at an SNR; default: nist.
+        error_curve: Option<ErrorCurve>;
+        /// Choice of the MCS; default: fixed.
+        rate_control: Option<RateControl>;
         /// Rate of MAC acknowledgments, BlockAcks, RTS and CTS; default: the highest basic rate (1 and
         /// 2 Mbps for 802.11b; otherwise 6, 12 and 24 Mbps) up to the rate of the data.
         control_rate: Option<Rate>, Limits::RATE;
@@ -198,6 +205,8 @@ table! {
         rate: Option<Rate>, Limits::RATE;
         /// MCS of data frames to and from the station, with 802.11n, ac and ax.
         mcs: Option<u32>, Limits::range(0, 11);
+        /// Signal-to-noise ratio of its link, with 802.11n, ac and ax.
+        snr: Option<Decibels>, RATIO;
         /// Error process of the frames on its link.
         errors: Option<Errors>;
         /// Error process from the access point to the station.
@@ -515,7 +524,7 @@ impl Wlan {
                 delay: Duration::ZERO,
                 delay_changes: None,
                 queue: keys.queue().clone(),
-                errors: errors.clone(),
+                errors: self.errors_at_snr(station).unwrap_or_else(|| errors.clone()),
             };
             let mut agents = keys.agent.clone();
             // Agents at other stations are attached to their links.
@@ -552,7 +561,7 @@ pub(super) fn check_channels(path: &str, wlans: &[Wlan]) -> Read<()> {
             let Timing { slot, sifs, response_timeout, lowest_ack, .. } = wlan.timing();
             let times = [slot, sifs, response_timeout, lowest_ack];
             let is_high = wlan.format().map(|_| wlan.keys.standard);
-            (wlan.phy(), is_high, times, wlan.keys.control_errors)
+            (wlan.phy(), is_high, times, wlan.control_errors())
         };
         let space = |wlan: &Wlan| wlan.position(None).map(|_| wlan.propagation());
         if space(first) != space(wlan) {

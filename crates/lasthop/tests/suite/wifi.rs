@@ -330,6 +330,9 @@ fn values_that_a_standard_does_not_have_are_rejected() {
         ("standard = \"802.11ax\"\nmax_ampdu = \"0 B\"\nmax_ampdu_mpdus = 2", "without A-MPDUs"),
         ("standard = \"802.11ax\"\nstation = { laptop = { mcs = 12 } }", "mcs"),
         ("standard = \"802.11ac\"\nstation = { laptop = { mcs = 9 } }", "station.laptop.mcs"),
+        ("standard = \"802.11n\"\nsnr = \"20 dB\"\nerrors = { kind = \"bit\", ber = 1e-5 }", "snr"),
+        ("standard = \"802.11n\"\nrate_control = \"ideal\"", "an snr for each station"),
+        ("snr = \"20 dB\"", "snr: found a value with 802.11b"),
     ] {
         let error = read(&saturated(keys, 1)).expect_err(keys).to_string();
         assert!(error.contains(expected), "{keys}: {error}");
@@ -413,6 +416,39 @@ fn a_slow_station_slows_down_all_others_unless_airtime_is_equal() {
         for (name, expected) in ["fast", "slow"].into_iter().zip(expected) {
             let ratio = measured[&format!("flow.{name}.goodput_bps")] / expected;
             assert!((ratio - 1.0).abs() < 0.01, "{limit} B, {scheduler}, {name}: {ratio}");
+        }
+    }
+}
+
+/// At the SNR at which 1,500 B are lost with a probability of 10 % (23.79 dB at MCS 7, 34.34 dB at MCS 10 with the
+/// curve nist), MPDUs of 1,538 B and their delimiter of 4 B are lost with 1 - 0.9^(1542/1500).
+#[test]
+fn mpdus_are_lost_as_the_error_curve_states() {
+    for (standard, mcs, snr) in [("802.11n", 7, "23.79"), ("802.11ax", 10, "34.34")] {
+        let keys = format!("standard = \"{standard}\"\nmcs = {mcs}\nsnr = \"{snr} dB\"");
+        let measured = metrics(&saturated(&keys, 30));
+        let side = |name: &str| measured[&format!("link.cell.laptop.reverse.{name}")];
+        let (lost, sent) = (side("frames_lost"), side("frames_sent"));
+        let expected = 1.0 - 0.9f64.powf(1_542.0 / 1_500.0);
+        // 0.01 dB are 1.5 % of the losses; 130,000 MPDUs have a standard error of 0.8 %.
+        assert!((lost / sent / expected - 1.0).abs() < 0.05, "{standard}: {lost} of {sent}");
+    }
+}
+
+/// The ideal choice at 12, 20 and 30 dB with 802.11n: NIST's thresholds for 1500 B and a loss of 10 %, a bit error
+/// rate of 9e-6, are 9.86 dB (MCS 2), 13.51 (3), 16.61 (4), 21.36 (5) and 23.79 dB (7); those of 1e-6 are up to
+/// 1 dB higher.
+#[test]
+fn the_ideal_mcs_follows_the_snr() {
+    for (snr, mcs) in [(3, 0), (12, 2), (20, 4), (30, 7)] {
+        let ideal = format!("standard = \"802.11n\"\nrate_control = \"ideal\"\nsnr = \"{snr} dB\"");
+        let fixed = format!("standard = \"802.11n\"\nmcs = {mcs}\nsnr = \"{snr} dB\"");
+        let [ideal, fixed] = [ideal, fixed].map(|keys| metrics(&saturated(&keys, 1)));
+        let name = "flow.down.goodput_bps";
+        assert_eq!(ideal[name], fixed[name], "{snr} dB");
+        if mcs > 0 {
+            let side = |name: &str| ideal[&format!("link.cell.laptop.reverse.{name}")];
+            assert!(side("frames_lost") < 0.03 * side("frames_sent"), "{snr} dB");
         }
     }
 }
