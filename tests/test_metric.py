@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 import lasthop
+from command import lasthop as command
 from lasthop.evaluating.metric import bare_name, metric_of, metrics
 from lasthop.evaluating.results import Point, Results
+from lasthop.running.precision import Target, _metrics
 from lasthop.scenarios import catalogue
 
 ROOT = Path(__file__).parent.parent
@@ -84,3 +86,45 @@ def test_the_list_and_the_documentation_have_each_metric() -> None:
         sys.path.remove(str(ROOT / "docs"))
     rows = [line.split("`")[1] for line in page.split("\n") if line.startswith("| `")]
     assert sorted(rows) == sorted(one.name for one in metrics())
+
+
+def test_selections_accept_former_names_with_a_warning(small: Path) -> None:
+    results = lasthop.run(small, replications=2, seed=1)
+    present = "flow.transfer.window_reductions"
+    expected = results.samples(present, 0).tolist()
+    with pytest.warns(FutureWarning) as caught:
+        assert results.samples("flow.transfer.window_cuts", 0).tolist() == expected
+    assert [str(one.message) for one in caught] == [
+        "flow.transfer.window_cuts: renamed to `window_reductions`; the next minor version will "
+        "reject `window_cuts`"
+    ]
+    assert caught[0].filename == __file__
+    with pytest.warns(FutureWarning, match="renamed to `window_reductions`"):
+        table = results.differences(
+            "flow.*.window_cuts", by="flow.transfer.transport.variant", baseline="reno"
+        )
+    assert table.height == 1
+    with pytest.warns(FutureWarning, match="renamed to `reductions_undone`"):
+        (target,) = _metrics(results, Target.parse("flow.transfer.reductions_taken_back", "5"))
+    assert target == "flow.transfer.reductions_undone"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "FILE", "--metric", "window_cuts", "--format", "csv"],
+        ["plot", "FILE", "--y", "window_cuts", "--x", "flow.transfer.transport.variant"],
+    ],
+)
+def test_commands_accept_former_names_of_metrics(
+    words: list[str], small: Path, tmp_path: Path
+) -> None:
+    words = [str(small) if word == "FILE" else word for word in words]
+    more = ["--out", str(tmp_path / "x.png")] if words[0] == "plot" else []
+    done = command(*words, *more, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    note = "window_cuts: renamed to `window_reductions`; the next minor version will reject"
+    assert f"lasthop: {note}" in done.stderr
+    assert done.stderr.count("renamed") == 1
+    if words[0] == "run":
+        assert "window_reductions" in done.stdout

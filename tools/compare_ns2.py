@@ -55,7 +55,7 @@ MAPPING: dict[str, dict[str, tuple[str, float, bool]]] = {
         "sent": ("flow.transfer.segments_sent", 1, True),
         "rexmt": ("flow.transfer.retransmissions", 1, True),
         "rto": ("flow.transfer.timeouts", 1, True),
-        "cuts": ("flow.transfer.window_cuts", 1, True),
+        "cuts": ("flow.transfer.window_reductions", 1, True),
     },
     "web": {
         "kbps": ("flow.web.goodput_bps", 1 / 1000, False),

@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from lasthop import _lasthop
+from lasthop.scenarios.arguments import warn_renamed
 
 __all__ = [
     "Metric",
@@ -39,6 +40,7 @@ class Metric:
         preferred: `higher`, `lower` or `neither`.
         aggregation: Aggregation over several flows: `sum`, `mean` or `max`.
         about: Definition.
+        was: Former name, which selections accept until the next minor version; empty if none.
     """
 
     entity: str
@@ -50,6 +52,7 @@ class Metric:
     preferred: str
     aggregation: str
     about: str
+    was: str = ""
 
 
 @functools.cache
@@ -84,6 +87,22 @@ def metric_of(name: str) -> Metric:
     label = last.replace("_", " ")
     label = label[:1].upper() + label[1:]
     return Metric(entity, last, label, "", -math.inf, math.inf, "neither", "mean", "")
+
+
+@functools.cache
+def _former() -> dict[str, str]:
+    return {one.was: one.name for one in metrics() if one.was}
+
+
+def present_name(pattern: str) -> str:
+    """Returns the name or pattern of a metric with its present name; warns of a former one."""
+    former = pattern.rpartition(".")[2]
+    if (present := _former().get(former)) is None:
+        return pattern
+    warn_renamed(
+        f"{pattern}: renamed to `{present}`; the next minor version will reject `{former}`"
+    )
+    return pattern.removesuffix(former) + present
 
 
 def metric_unit(metric: str) -> str:
@@ -123,8 +142,12 @@ def matching(name: str, known: Sequence[str]) -> list[str]:
     A name is a full name (`flow.web.goodput_bps`), its last components (`web.goodput_bps`,
     `goodput_bps`), each of these without the unit (`goodput`), or a pattern of these with `*` and
     `?`. Full names take precedence. Last components select the aggregate of a table with `count`,
-    not its flows.
+    not its flows. A former name selects the metric with the present one, with a warning.
     """
+    return _matching(name, known) or _matching(present_name(name), known)
+
+
+def _matching(name: str, known: Sequence[str]) -> list[str]:
     for pattern in (name, f"*.{name}"):
         found = [one for one in known if fnmatchcase(one, pattern)]
         found = found or [one for one in known if fnmatchcase(bare_name(one), pattern)]

@@ -3,7 +3,7 @@
 //! variants.
 
 /// Declares a struct of the model together with its keys, its reader and its writer. Per field:
-/// `/// meaning`, `#[was = "former name"]` (see [`former`](super::former)), `name: Type`,
+/// `/// meaning`, `#[was = "former name"]` (see `schema::former`), `name: Type`,
 /// `= "default"`, `, limits`, `;`.
 #[macro_export]
 macro_rules! table {

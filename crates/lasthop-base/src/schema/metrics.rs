@@ -68,6 +68,8 @@ pub enum Aggregation {
 pub struct Metric {
     /// Its name in results, with the unit, if any, as its last part.
     pub name: &'static str,
+    /// Former name, which selections accept until the next minor version.
+    pub was: Option<&'static str>,
     /// Its name in tables and figures, without unit.
     pub label: &'static str,
     /// Unit of its values.
@@ -93,7 +95,7 @@ impl Metric {
     /// for a missing bound.
     pub fn to_json(&self, entity: &str) -> Value {
         let [min, max] = self.bounds.map(|bound| bound.is_finite().then_some(bound));
-        json!({
+        let mut json = json!({
             "entity": entity,
             "name": self.name,
             "label": self.label,
@@ -111,7 +113,11 @@ impl Metric {
                 Aggregation::Max => "max",
             },
             "about": self.about.split_whitespace().collect::<Vec<_>>().join(" "),
-        })
+        });
+        if let Some(was) = self.was {
+            json["was"] = was.into();
+        }
+        json
     }
 }
 
@@ -123,11 +129,11 @@ pub type Report<'a> = dyn FnMut(&'static Metric, f64) + 'a;
 pub type ReportFor<'a> = dyn FnMut(&str, &'static Metric, f64) + 'a;
 
 /// Declares metrics in the component that counts them: a struct whose fields are the values. Per
-/// field: `/// meaning`, `name: "Label", Unit, Preferred, Aggregation;`.
+/// field: `/// meaning`, `#[was = "former name"]`, `name: "Label", Unit, Preferred, Aggregation;`.
 #[macro_export]
 macro_rules! metrics {
     ($(#[doc = $about:literal])* $vis:vis struct $name:ident {
-        $($(#[doc = $doc:literal])+ $metric:ident: $label:literal, $unit:ident, $preferred:ident, $aggregation:ident;)+
+        $($(#[doc = $doc:literal])+ $(#[was = $was:literal])? $metric:ident: $label:literal, $unit:ident, $preferred:ident, $aggregation:ident;)+
     }) => {
         $(#[doc = $about])*
         #[derive(Clone, Copy, Debug)]
@@ -140,6 +146,7 @@ macro_rules! metrics {
             pub const METRICS: &'static [$crate::schema::metrics::Metric] = &[$(
                 $crate::schema::metrics::Metric {
                     name: stringify!($metric),
+                    was: $crate::table!(@option $($was)?),
                     label: $label,
                     unit: $crate::schema::metrics::Unit::$unit,
                     bounds: $crate::schema::metrics::Unit::$unit.bounds(),

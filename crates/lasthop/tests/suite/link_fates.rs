@@ -134,7 +134,7 @@ fn ll_elsn_over_stop_and_wait_by_hand() {
     assert_eq!((metrics["agent.air.ersn_sent"], metrics["agent.air.eln_sent"]), (1.0, 1.0));
     assert_eq!(metrics["flow.f.explicit_losses"], 1.0);
     assert_eq!(metrics["flow.f.timeouts"], 0.0);
-    assert_eq!(metrics["flow.f.window_cuts"], 0.0);
+    assert_eq!(metrics["flow.f.window_reductions"], 0.0);
     assert_eq!(metrics["flow.f.complete"], 1.0);
 }
 

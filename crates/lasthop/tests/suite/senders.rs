@@ -119,7 +119,7 @@ fn patience_lets_the_link_repair() {
     "#;
     let of = |variant: &str| {
         let rows = rows(link, &[&wide(variant)], "60 s");
-        ["goodput_bps", "window_cuts", "retransmissions"]
+        ["goodput_bps", "window_reductions", "retransmissions"]
             .map(|metric| mean(&rows, &format!("flow.f0.{metric}")))
     };
     let [base, cuts, again] = of("sack");
@@ -190,7 +190,7 @@ fn biased_queues_tell_losses_apart() {
     let newreno = goodput(&random, &wide("newreno"));
     let cuts = |variant: &str| {
         let rows = rows(&link("2 Mbps", "0 %"), &[&wide(variant)], "60 s");
-        (mean(&rows, "flow.f0.window_cuts"), mean(&rows, "link.path.forward.queue_drops"))
+        (mean(&rows, "flow.f0.window_reductions"), mean(&rows, "link.path.forward.queue_drops"))
     };
     let (usual, _) = cuts("newreno");
     for variant in ["casablanca", "ifrane"] {

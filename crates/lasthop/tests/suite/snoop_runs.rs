@@ -169,7 +169,7 @@ fn one_lost_packet_costs_the_sender_one_or_two_duplicates() {
         // Frame 0 is the SYN; with fewer than four packets in flight, the local timer is required.
         for frame in [8, 13, 21, 34, 55, 89, 144, 233, 377] {
             let without = trace(&losing(&none, frame), 0).1;
-            assert!(without["flow.f.window_cuts"] >= 1.0, "the loss would cost a window");
+            assert!(without["flow.f.window_reductions"] >= 1.0, "the loss would cost a window");
             for form in &forms {
                 let (events, metrics) = trace(&losing(form, frame), 0);
                 let acks: Vec<f64> = events
@@ -186,7 +186,7 @@ fn one_lost_packet_costs_the_sender_one_or_two_duplicates() {
                     distinct.dedup();
                     distinct.len()
                 });
-                for name in ["window_cuts", "retransmissions", "timeouts"] {
+                for name in ["window_reductions", "retransmissions", "timeouts"] {
                     assert_eq!(metrics[&format!("flow.f.{name}")], 0.0, "frame {frame}: {name}");
                 }
                 assert_eq!(metrics["agent.wireless.local_retransmissions"], 1.0);
@@ -230,7 +230,10 @@ fn it_helps_the_wireless_host_that_receives_and_no_other() {
                 let [with, without] = [with, without].map(|row| row["flow.f.goodput_bps"]);
                 assert!(with > 1.02 * without, "{what} {loss}: {with} and {without}");
             }
-            assert!(mean(form, "flow.f.window_cuts") < 0.5 * mean(&none, "flow.f.window_cuts"));
+            assert!(
+                mean(form, "flow.f.window_reductions")
+                    < 0.5 * mean(&none, "flow.f.window_reductions")
+            );
         }
     }
     for air in [WLAN, CELL] {
@@ -275,7 +278,7 @@ fn congestion_before_the_link_stays_visible() {
     for (form, is_ns2) in [(&plain, false), (&ns2, true)] {
         let (_, metrics) = trace(form, 0);
         assert!(metrics["link.wireless.forward.queue_drops"] > 0.0);
-        assert!(metrics["flow.f.window_cuts"] > 0.0);
+        assert!(metrics["flow.f.window_reductions"] > 0.0);
         // ns-2 does not record packets that it does not cache: retransmitted, such a packet appears
         // to be new.
         assert!(is_ns2 || metrics["agent.wireless.local_retransmissions"] == 0.0);

@@ -62,7 +62,7 @@ fn a_proxy_gains_over_a_satellite_link_with_loss() {
                 }
                 let of = |name: &str| row[&format!("agent.satellite.{name}")];
                 // Data that has arrived and whose ACK is in transit counts as unconfirmed.
-                let [left, most] = ["unconfirmed_bytes", "most_unconfirmed_bytes"].map(of);
+                let [left, most] = ["unconfirmed_bytes", "max_unconfirmed_bytes"].map(of);
                 assert_eq!(of("split_connections"), 1.0);
                 assert!(left <= most && most > 0.0 && most <= 1e6, "{left} {most}");
                 // The half that sends over the lossy link repairs its losses.

@@ -91,7 +91,8 @@ metrics! {
         /// Bytes that the agent had acknowledged and that had not arrived at the end of the run.
         unconfirmed_bytes: "Unconfirmed", Bytes, Lower, Sum;
         /// Maximum over the run of the bytes acknowledged early.
-        most_unconfirmed_bytes: "Most unconfirmed", Bytes, Lower, Max;
+        #[was = "most_unconfirmed_bytes"]
+        max_unconfirmed_bytes: "Maximum unconfirmed", Bytes, Lower, Max;
         /// Segments retransmitted by the half between the agent and the far host.
         end_retransmissions: "End retransmissions", Count, Lower, Sum;
         /// Timeouts of the half between the agent and the far host.
@@ -374,7 +375,7 @@ impl<P: Segment + Clone> Agent<P> for SplitConnection<P> {
         let metrics = SplitMetrics {
             split_connections: self.split as f64,
             unconfirmed_bytes: unconfirmed as f64,
-            most_unconfirmed_bytes: self.most_unconfirmed as f64,
+            max_unconfirmed_bytes: self.most_unconfirmed as f64,
             end_retransmissions: end[0] as f64,
             end_timeouts: end[1] as f64,
             link_retransmissions: link[0] as f64,

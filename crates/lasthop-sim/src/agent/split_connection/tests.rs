@@ -118,11 +118,7 @@ fn data_are_acknowledged_held_and_sent_on() {
     proxy.metrics(&mut |metric, value| counted.push((metric.name, value)));
     assert_eq!(
         counted[..3],
-        [
-            ("split_connections", 1.0),
-            ("unconfirmed_bytes", 0.0),
-            ("most_unconfirmed_bytes", 4000.0)
-        ]
+        [("split_connections", 1.0), ("unconfirmed_bytes", 0.0), ("max_unconfirmed_bytes", 4000.0)]
     );
 }
 

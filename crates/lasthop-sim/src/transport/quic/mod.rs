@@ -67,6 +67,7 @@ metrics! {
         /// ACK frames sent.
         acks: "ACK frames sent", Count, Neither, Sum;
         /// Reductions of the congestion window.
+        #[was = "window_cuts"]
         window_reductions: "Window reductions", Count, Lower, Sum;
         /// Whether a connection with unacknowledged data ended with an error or an idle timeout: 1
         /// or 0.

@@ -36,14 +36,16 @@ metrics! {
         spurious_retransmissions: "Spurious retransmissions", Count, Lower, Sum;
         /// Fast retransmits: recoveries entered by duplicate or selective ACKs.
         fast_retransmits: "Fast retransmits", Count, Lower, Sum;
-        /// Reductions of cwnd.
-        window_cuts: "Window cuts", Count, Lower, Sum;
+        /// Reductions of the congestion window.
+        #[was = "window_cuts"]
+        window_reductions: "Window reductions", Count, Lower, Sum;
         /// Segments received more than once.
         duplicates_received: "Duplicates received", Count, Lower, Sum;
         /// Tail loss probes sent (RFC 8985).
         tail_probes: "Tail probes", Count, Neither, Sum;
         /// Reductions of cwnd that were undone as spurious.
-        reductions_taken_back: "Undone reductions", Count, Neither, Sum;
+        #[was = "reductions_taken_back"]
+        reductions_undone: "Undone reductions", Count, Neither, Sum;
         /// Part of the time with unacknowledged data in which congestion control, pacing or loss
         /// recovery limited the senders.
         limited_by_congestion_window: "Congestion-limited time", Fraction, Neither, Mean;
@@ -332,7 +334,7 @@ impl Transport for Tcp {
         let (mut sent, mut again, mut fast, mut cuts, mut duplicates) = (0, 0, 0, 0, 0);
         // Timeouts of openers and of acceptors.
         let mut timeouts = [0; 2];
-        let (mut probes, mut taken_back) = (0, 0);
+        let (mut probes, mut undone) = (0, 0);
         let (mut mistaken, mut needless) = (0, 0);
         let mut is_known = is_end_to_end;
         let (mut limits, mut busy) = ([Duration::ZERO; 4], Duration::ZERO);
@@ -348,7 +350,7 @@ impl Transport for Tcp {
                 fast += counters.fast_retransmits;
                 cuts += counters.window_cuts;
                 probes += counters.tail_probes;
-                taken_back += counters.spurious_reductions;
+                undone += counters.spurious_reductions;
                 explicit += counters.explicit_losses;
                 held += counters.timeouts_held;
                 duplicates += end.duplicates_received();
@@ -376,10 +378,10 @@ impl Transport for Tcp {
             spurious_timeouts: known(mistaken),
             spurious_retransmissions: known(needless),
             fast_retransmits: fast as f64,
-            window_cuts: cuts as f64,
+            window_reductions: cuts as f64,
             duplicates_received: duplicates as f64,
             tail_probes: probes as f64,
-            reductions_taken_back: taken_back as f64,
+            reductions_undone: undone as f64,
             limited_by_congestion_window: by_congestion_window,
             limited_by_receive_window: by_receive_window,
             limited_by_send_buffer: by_send_buffer,
