@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.patches import Rectangle
 
 import lasthop
 from lasthop import advise
@@ -265,6 +266,18 @@ def test_the_picture_says_what_its_bars_are_and_who_is_out(tmp_path: Path) -> No
     hollow = [bar[0].get_markerfacecolor() == "white" for bar in axes.containers]
     assert hollow == [bool(one.ruled_out) for one in found.standings]
     assert any(hollow)
+
+
+def test_one_objective_is_drawn_as_bars(tmp_path: Path) -> None:
+    found = race(tmp_path, "transfer.goodput", protocols=("raw", "selective-repeat"))
+    (axes,) = draw_advice(found).axes
+    assert axes.get_xlabel() == "Goodput (kbps)"
+    widths = [bar.get_width() for bar in axes.patches if isinstance(bar, Rectangle)]
+    assert widths == sorted(widths)
+    names = [text.get_text() for text in axes.get_yticklabels()]
+    assert found.choice is not None
+    assert names[-1] == f"{found.choice.candidate.name} (choice)"
+    assert len(widths) == len(found.standings)
 
 
 def test_no_candidate_may_keep_a_bound(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The figure of advice: the first objective over the constraints, for each candidate."""
+"""The figure of advice: the first objective over the constraints, or its bars if it is alone."""
 
 from __future__ import annotations
 
@@ -22,11 +22,16 @@ FRONT = "; grey: Pareto-optimal"
 
 
 def draw_advice(advice: Advice) -> Figure:
-    """Draws each candidate with its intervals; a panel for each constraint or further objective."""
+    """Draws each candidate with its intervals: a panel for each constraint or further objective.
+
+    An objective without others and without constraints is drawn as bars.
+    """
     first = advice.wants.objectives[0]
     others: list[Constraint | str] = list(advice.wants.constraints)
     others += [one.metrics[0] for one in advice.wants.objectives[1:]]
-    panels = max(len(others), 1)
+    if not others:
+        return _draw_bars(advice)
+    panels = len(others)
     with style.sheet():
         figure = style.Picture(figsize=(style.FULL, 3.1), layout="constrained")
         axes_of = list(np.atleast_1d(figure.subplots(1, panels, sharey=True)))
@@ -35,7 +40,7 @@ def draw_advice(advice: Advice) -> Figure:
         kinds = list(dict.fromkeys(one.candidate.protocol for one in advice.standings))
         look = dict(zip(kinds, style.looks(kinds), strict=True))
         has_front = False
-        for axes, other in zip(axes_of, others or [metric], strict=True):
+        for axes, other in zip(axes_of, others, strict=True):
             style.clean(axes)
             name = other if isinstance(other, str) else other.metric
             has_front |= _draw(axes, advice, name, unit, look)
@@ -47,6 +52,41 @@ def draw_advice(advice: Advice) -> Figure:
         axes_of[0].set_ylabel(unit.label(f"{total}{label.lower()}" if total else label))
         figure.supxlabel(NOTE + FRONT * has_front, fontsize=7.0)
         style.legend(figure, axes_of[0])
+    return figure
+
+
+def _draw_bars(advice: Advice) -> Figure:
+    """Draws the only objective of each candidate as a bar, the best one at the top."""
+    first = advice.wants.objectives[0]
+    metric = first.metrics[0]
+    unit = style.scaled(style.metric_unit(metric), [abs(one.value) for one in advice.standings])
+    order = sorted(advice.standings, key=lambda one: first.sign * abs(one.value))
+    kinds = list(dict.fromkeys(one.candidate.protocol for one in advice.standings))
+    look = dict(zip(kinds, style.looks(kinds), strict=True))
+    with style.sheet():
+        height = 0.9 + 0.24 * len(order)
+        figure = style.Picture(figsize=(style.FULL, height), layout="constrained")
+        axes = style.clean(figure.subplots())
+        for place, one in enumerate(order):
+            colour, _, _ = look[one.candidate.protocol]
+            interval = one.metrics[metric]
+            axes.barh(
+                place,
+                abs(one.value) / unit.per,
+                height=0.62,
+                color="white" if one.ruled_out else colour,
+                edgecolor=colour,
+                xerr=_bars(interval, unit.per) if len(first.metrics) == 1 else None,
+                error_kw={"elinewidth": 0.8, "ecolor": style.BLACK},
+            )
+        names = [
+            f"{one.candidate.name}{' (choice)' if one is advice.choice else ''}" for one in order
+        ]
+        axes.set_yticks(range(len(order)), names)
+        label = style.metric_label(metric)
+        total = f"Total {label.lower()}" if len(first.metrics) > 1 else label
+        axes.set_xlabel(unit.label(total))
+        figure.supxlabel(NOTE, fontsize=7.0)
     return figure
 
 
