@@ -282,6 +282,14 @@ def test_every_option_that_names_a_file_takes_a_tilde() -> None:
     assert found >= 25
 
 
+def test_every_option_has_one_name() -> None:
+    for entry in COMMANDS:
+        one = command(entry.name)
+        for function in one.commands.values() if isinstance(one, Group) else [one]:
+            for each in parameters(function):
+                assert each.option is None or re.fullmatch(r"--[a-z][a-z-]*", each.option), each
+
+
 def test_results_are_written_to_the_home_folder(
     small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
