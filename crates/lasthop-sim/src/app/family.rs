@@ -9,6 +9,7 @@
 //! list` and a section of the reference page.
 
 use super::{DatagramSource, StreamApplication};
+use crate::transport::TransportFeatures;
 use lasthop_base::rng::Streams;
 use lasthop_base::schema::error::ScenarioError;
 use lasthop_base::schema::keys::{Kind, Table};
@@ -24,15 +25,6 @@ pub struct SourceSite<'a> {
     pub component: &'a str,
     /// Start of the flow.
     pub start: Instant,
-}
-
-/// Properties of a transport that an application may require.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct TransportFeatures {
-    /// Whether one connection carries several streams.
-    pub is_multiplexed: bool,
-    /// Whether a connection carries data in one direction only.
-    pub is_simplex: bool,
 }
 
 /// The keys of a datagram source, and the constructor of its state machine.

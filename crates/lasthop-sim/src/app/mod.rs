@@ -46,7 +46,7 @@ applications! {
     }
 }
 
-use crate::transport::End;
+use crate::transport::{End, TransportFeatures};
 use family::{SourceKeys, StreamKeys, applications};
 use lasthop_base::schema::error::ScenarioError;
 use lasthop_base::schema::keys::{Kind, kinds};
@@ -56,7 +56,6 @@ use lasthop_link::queue::OnOff;
 
 pub use crate::transport::Datagram;
 pub use family::SourceSite;
-pub(crate) use family::TransportFeatures;
 pub use file::{FileKeys, FileMetrics};
 pub use mah::Empirical;
 pub use media::{

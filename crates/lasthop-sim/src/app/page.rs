@@ -17,9 +17,9 @@
 //! *Not modelled*: rendering and execution, several servers, caches, server push, header
 //! compression, control streams of HTTP/2 and HTTP/3, TLS records.
 
-use super::family::{SourceSite, StreamKeys, TransportFeatures};
+use super::family::{SourceSite, StreamKeys};
 use super::{Action, StreamApplication, Write};
-use crate::transport::End;
+use crate::transport::{End, TransportFeatures};
 use lasthop_base::rng::{Stream, Streams};
 use lasthop_base::schema::error::ScenarioError;
 use lasthop_base::schema::keys::{Limits, choice, table};

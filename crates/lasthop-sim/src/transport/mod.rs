@@ -41,7 +41,6 @@ transports! {
     quic: Quic(QuicKeys);
 }
 
-use crate::app::TransportFeatures;
 use family::{TransportKeys, transports};
 use lasthop_base::packet::{Descriptor, Extension, MAX_SACK_BLOCKS, Packet};
 use lasthop_base::schema::error::ScenarioError;
@@ -72,6 +71,15 @@ impl TransportKind {
             is_simplex: self.tcp().is_some_and(|keys| keys.config().is_simplex()),
         }
     }
+}
+
+/// Properties of a transport that an application may require.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TransportFeatures {
+    /// Whether one connection carries several streams.
+    pub is_multiplexed: bool,
+    /// Whether a connection carries data in one direction only.
+    pub is_simplex: bool,
 }
 
 /// One of the two ends of a connection.
