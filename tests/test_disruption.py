@@ -76,7 +76,7 @@ def test_cells_are_what_their_coordinates_say(study: Study) -> None:
         assert four[f"link.hop{hop}.errors.first.loss"] == pytest.approx(0.3)
         assert four[f"link.hop{hop}.errors.second.down"] == "uniform 90 ms to 110 ms"
         assert four[f"link.hop{hop}.protocol.max_transmissions"] == 4
-    assert four["flow.transfer10.transport.variant"] == "lt-tcp"
+    assert four["flow.transfer.transport.variant"] == "lt-tcp"
     plain = study.scenario(cell(study, link="baseline", limit=7))
     assert plain["link.hop1.protocol.units"] == 1
     assert plain["link.hop1.protocol.max_transmissions"] == 8
