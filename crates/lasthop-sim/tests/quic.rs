@@ -647,3 +647,45 @@ fn sizes_of_datagrams_are_checked() {
     let text = media(LINK, "\"quic\"", ", rate = \"80 kbps\"").replace("200 B", "1462 B");
     assert_eq!(metrics(&text, 1, 1)[0]["flow.f.residual_loss"], 0.0);
 }
+
+/// An independent count of spurious losses: on a link that loses nothing but delivers out of order,
+/// the bytes that arrive twice are those of the packets declared lost, all of them spuriously.
+#[test]
+fn spurious_losses_are_the_bytes_that_arrive_twice() {
+    let text = file(
+        "rate = \"20 Mbps\"\ndelay = \"20 ms\"\nqueue = \"2.5 MB\"\n\
+         protocol = { kind = \"harq\", units = 1, in_order = false, mode = \"pipelined\", \
+         window = 2000, max_transmissions = \"unlimited\" }\n\
+         errors = { kind = \"uniform\", loss = \"2 %\" }\n[link.air.reverse]\nerrors = \"none\"",
+        "",
+        "1 MB",
+    );
+    let trace = trace(&text.replace("max_time = \"1000 s\"", "duration = \"60 s\""));
+    assert_eq!(value(&trace, "probes"), 0.0, "probes carry data again");
+    // Bytes of STREAM frames of each packet sent, and of all packets received.
+    let (mut sent, mut received) = (BTreeMap::<u64, f64>::new(), 0.0);
+    let mut current = [None; 2];
+    for event in &trace.events {
+        let end = usize::from(event.entity == "flow.f.receiver");
+        if end == 0 && event.entity != "flow.f" {
+            continue;
+        }
+        match event.event {
+            "packet_sent" if end == 0 => current[0] = Some(event.sequence as u64),
+            "packet_received" if end == 1 => current[1] = Some(event.sequence as u64),
+            "packet_received" | "packet_sent" => current[end] = None,
+            "stream_frame" => match (end, current[end]) {
+                (0, Some(number)) => *sent.entry(number).or_default() += event.value,
+                (1, Some(_)) => received += event.value,
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+    let spurious = events(&trace, "spurious_loss");
+    assert_eq!(spurious.len() as f64, value(&trace, "packets_spurious"));
+    assert_eq!(value(&trace, "packets_spurious"), value(&trace, "packets_lost"));
+    assert!(spurious.len() > 5);
+    let again: f64 = spurious.iter().filter_map(|one| sent.get(&(one.1 as u64))).sum();
+    assert_eq!(received - 1e6, again);
+}
