@@ -328,3 +328,70 @@ def test_queues_mark_packets_of_both_families(tmp_path: Path, address: str) -> N
     )
     assert (done.returncode, done.stdout) == (0, "[client] 300000\n"), done.stderr
     assert json.loads(out.read_text())["metrics"]["link.air.forward.queue_marks"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("permitted")
+def test_existing_namespaces_are_hosts(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    path, lines = tmp_path / "link.toml", tmp_path / "a.jsonl"
+    path.write_text(LINK.replace("1 %", "0 %"))
+    # Two namespaces, each with a process that keeps it, as a container has.
+    holders = [subprocess.Popen(["unshare", "--net", "sleep", "60"]) for _ in range(2)]
+    enter = [["nsenter", "--net", f"--target={holder.pid}"] for holder in holders]
+    run = None
+    try:
+        own = Path("/proc/self/ns/net").readlink()
+        end = time.monotonic() + PATIENCE_S
+        while any(Path(f"/proc/{one.pid}/ns/net").readlink() == own for one in holders):
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        names = [
+            f"{host}={one.pid}" for host, one in zip(("server", "client"), holders, strict=True)
+        ]
+        run = subprocess.Popen(
+            [
+                *(*COMMAND, str(path), "--quiet", "--json", str(lines)),
+                *(word for name in names for word in ("--netns", name)),
+            ],
+            env=ENVIRONMENT,
+        )
+        ask = "import socket; s=socket.create_server(('10.71.0.1',80)); c,_=s.accept(); c.recv(9)"
+        listen = subprocess.Popen(
+            [
+                *enter[0],
+                "sh",
+                "-c",
+                (f'until {sys.executable} -c "{ask}" 2>/dev/null; do sleep 0.1; done'),
+            ]
+        )
+        connect = (
+            "import socket,time\n"
+            "for _ in range(300):\n"
+            "    try: s=socket.create_connection(('10.71.0.1',80),5)\n"
+            "    except OSError: time.sleep(.1)\n"
+            "    else: break\n"
+            "s.sendall(b'hello'); s.shutdown(1); s.recv(1)\n"
+        )
+        subprocess.run([*enter[1], sys.executable, "-c", connect], check=True, timeout=PATIENCE_S)
+        assert listen.wait(timeout=PATIENCE_S) == 0
+        # Without a program, Ctrl-C ends the run.
+        run.send_signal(signal.SIGINT)
+        assert run.wait(timeout=PATIENCE_S) == 0
+        left = subprocess.run([*enter[0], "ip", "addr"], capture_output=True, text=True, check=True)
+        assert "10.71" not in left.stdout
+    finally:
+        for process in [*holders, *([run] if run else [])]:
+            process.kill()
+            process.wait()
+    summary = json.loads(lines.read_text().splitlines()[-1])
+    assert all(one["delivered"] > 0 for one in summary["directions"])
+
+
+def test_a_missing_namespace_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "link.toml"
+    path.write_text(LINK)
+    done = command(str(path), "--netns", "server=no-such", "--netns", "client=1")
+    assert done.returncode == 2
+    assert "`/run/netns/no-such` does not exist" in done.stderr

@@ -2,9 +2,9 @@
 
     python tools/live/kill.py [RUNS] [SEED]
 
-Each run transfers data in both directions. After a random time, one of its processes is killed
-with SIGKILL: the command, the launcher, the driver or a program. Then no process of the run, no
-network device, no network namespace, no socket and no file in the temporary folder may remain.
+Each run transfers data in both directions. At a random time, one of its processes is killed with
+SIGKILL: the command, the launcher, the driver or a program. Then no process of the run (and
+thus no namespace), no network device, no socket and no file in the temporary folder may remain.
 Prints a line per failure and exits with code 1 if there is one.
 """
 
@@ -36,6 +36,7 @@ SEND = (
     "s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\n"
     "while True: s.sendto(bytes(500),('{}',9)); time.sleep(.002)\n"
 )
+ROLES = ("command", "launcher", "driver", "program")
 # Seconds until the processes of a killed run must have ended.
 PATIENCE_S = 20.0
 
@@ -86,11 +87,16 @@ def one(number: int, choice: random.Random, folder: Path) -> str:
         stderr=subprocess.DEVNULL,
     )
     try:
-        time.sleep(choice.uniform(0.05, 3.0))
+        victim = choice.choice(ROLES)
         by_role: dict[str, list[int]] = {}
-        for pid, words in processes(mark).items():
-            by_role.setdefault(role(words), []).append(pid)
-        victim = choice.choice(sorted(by_role))
+        end = time.monotonic() + PATIENCE_S
+        while victim not in by_role:
+            if time.monotonic() > end:
+                raise RuntimeError(f"run {number}: no {victim} started")
+            by_role.clear()
+            for pid, words in processes(mark).items():
+                by_role.setdefault(role(words), []).append(pid)
+        time.sleep(choice.uniform(0.0, 2.0))
         for pid in by_role[victim][:1]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

@@ -257,11 +257,11 @@ def scenario_file(file: Path) -> Path:
         return profiles.path(name)
 
 
-def key_and_value(change: str) -> tuple[str, str]:
-    """Splits the value of `--set` into key and value."""
+def key_and_value(change: str, option: str = "--set", form: str = "KEY=VALUE") -> tuple[str, str]:
+    """Splits the value of an option into key and value."""
     key, equals, value = change.partition("=")
     if not equals or not key.strip():
-        raise BadInput(invalid("--set", change, "KEY=VALUE"))
+        raise BadInput(invalid(option, change, form))
     return key.strip(), value.strip()
 
 

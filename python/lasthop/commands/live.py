@@ -129,6 +129,14 @@ def live(
         str | None,
         Option(metavar="HOST", help="Host that is this machine itself (requires CAP_NET_ADMIN)."),
     ] = None,
+    netns: Annotated[
+        list[str] | None,
+        Option(
+            metavar="HOST=NAMESPACE",
+            help="Existing network namespace of a host: name, process ID or file (requires "
+            "CAP_NET_ADMIN). Repeatable.",
+        ),
+    ] = None,
     record: Annotated[
         Path | None,
         Option(parser=as_path, metavar="FILE", help="Record arriving packets and their outcomes."),
@@ -266,16 +274,18 @@ def live(
         mtu=mtu,
         sysctls=dict(key_and_value(change) for change in sysctl or []),
         outside=outside,
+        netns=dict(_namespace(text) for text in netns or []),
         record=record,
         pcap=pcap,
         samples=report is not None,
         environment={} if control is None else {ENVIRONMENT: str(control.resolve())},
     )
     hosts = {host for link in tables.get("link", {}).values() for host in link["between"]}
-    for option, host in [("--outside", outside), *(("--at", one.host) for one in session.programs)]:
+    named = [("--outside", outside), *(("--netns", host) for host in session.netns)]
+    for option, host in [*named, *(("--at", one.host) for one in session.programs)]:
         if host is not None and host not in hosts:
             raise BadInput(unknown("host", host, sorted(hosts), option))
-    if not session.programs:
+    if not session.programs and not session.netns:
         raise BadInput("missing `COMMAND`: expected `-- COMMAND` or `--at HOST -- COMMAND`")
     with options():
         expectations = [parse(text, tables["link"]) for text in expect or []]
@@ -311,6 +321,22 @@ def live(
         ],
     )
     return runs.run()
+
+
+def _namespace(text: str) -> tuple[str, Path]:
+    """Reads a value of `--netns`: a host and the file of its namespace."""
+    host, name = key_and_value(text, "--netns", "HOST=NAMESPACE")
+    path = Path(name)
+    if name.isdigit():
+        path = Path(f"/proc/{name}/ns/net")
+    elif "/" not in name:
+        path = Path("/run/netns") / name
+    if not path.exists():
+        raise BadInput(
+            f"invalid value `{text}` for `--netns`: `{path}` does not exist; expected a name of "
+            "`ip netns`, a process ID or a file"
+        )
+    return host, path
 
 
 def _ctl(words: list[str]) -> int:

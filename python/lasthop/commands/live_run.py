@@ -282,7 +282,9 @@ class Runs:
 
         def interrupted(_number: int, _frame: FrameType | None) -> None:
             self.interrupts += 1
-            if self.interrupts > 1:
+            if not session.programs:
+                session.stop()
+            elif self.interrupts > 1:
                 session.send({"kill": True})
             elif not sys.stdin.isatty():
                 session.send({"interrupt": True})

@@ -44,6 +44,8 @@ pub struct Host {
     pub name: String,
     /// Its addresses, which all its links share: IPv4, then IPv6 if the kernel supports it.
     pub addresses: Vec<IpAddr>,
+    /// Whether its namespace existed before the run.
+    pub is_existing: bool,
     net: OwnedFd,
     uts: OwnedFd,
     /// `/proc/net/dev` of its namespace. The content depends on the namespace in which the file was
@@ -82,6 +84,8 @@ pub struct Plan<'a> {
     pub sysctls: &'a [(String, String)],
     /// The host that is the machine itself, if any.
     pub outside: Option<&'a str>,
+    /// Hosts that are existing network namespaces.
+    pub existing: &'a [(&'a str, OwnedFd)],
 }
 
 /// Creates all hosts with their devices.
@@ -102,7 +106,12 @@ pub fn open(plan: Plan<'_>) -> Result<(Vec<Host>, Vec<Port>), Fault> {
 /// Creates one host in a separate thread, which enters the namespaces of the host.
 fn make(plan: Plan<'_>, names: &[&str], index: usize) -> Result<(Host, Vec<Port>), Fault> {
     let (name, own) = (names[index], addresses(index));
-    let is_outside = plan.outside == Some(name);
+    let existing = plan.existing.iter().find(|(host, _)| *host == name);
+    let is_outside = plan.outside == Some(name) || existing.is_some();
+    if let Some((_, namespace)) = existing {
+        move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
+            .with_context(|| format!("--netns {name}"))?;
+    }
     if !is_outside {
         let namespaces = UnshareFlags::NEWNET | UnshareFlags::NEWUTS;
         sys::unshare(namespaces).context("a network namespace")?;
@@ -115,7 +124,15 @@ fn make(plan: Plan<'_>, names: &[&str], index: usize) -> Result<(Host, Vec<Port>
     }
     let give_address = |device| {
         let what = || format!("the address of host {name:?}");
-        own.iter().try_for_each(|&one| netlink.address(device, one)).with_context(what)
+        let needed = |one: &&IpAddr| !is_outside || one.is_ipv4();
+        // An existing host may have IPv6 disabled.
+        own.iter().filter(|one| !needed(one)).for_each(|&one| {
+            let _ = netlink.address(device, one);
+        });
+        own.iter()
+            .filter(needed)
+            .try_for_each(|&one| netlink.address(device, one))
+            .with_context(what)
     };
     if !is_outside {
         give_address(LOOPBACK)?;
@@ -143,9 +160,11 @@ fn make(plan: Plan<'_>, names: &[&str], index: usize) -> Result<(Host, Vec<Port>
             if from.is_ipv6() && plan.mtus[link] < LEAST_MTU_6 {
                 continue;
             }
-            netlink
-                .route(Some(to_address), numbers[link], *from)
-                .with_context(|| format!("the route from {name:?} to {to:?}"))?;
+            let added = netlink.route(Some(to_address), numbers[link], *from);
+            if is_outside && from.is_ipv6() {
+                continue;
+            }
+            added.with_context(|| format!("the route from {name:?} to {to:?}"))?;
         }
     }
     if let Some(outside) = plan.outside.filter(|_| !is_outside)
@@ -157,7 +176,9 @@ fn make(plan: Plan<'_>, names: &[&str], index: usize) -> Result<(Host, Vec<Port>
     let net = open("net").context("the network namespace")?.into();
     let uts = open("uts").context("the namespace of names")?.into();
     let devices = File::open("/proc/thread-self/net/dev").context("the devices")?;
-    Ok((Host { name: name.to_owned(), addresses: own, net, uts, devices }, ports))
+    let host =
+        Host { name: name.to_owned(), addresses: own, is_existing: is_outside, net, uts, devices };
+    Ok((host, ports))
 }
 
 fn number_of(device: &str) -> io::Result<u32> {

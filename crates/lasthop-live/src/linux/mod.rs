@@ -109,6 +109,8 @@ struct Request {
     programs: Vec<Order>,
     sysctls: Vec<(String, String)>,
     outside: Option<String>,
+    /// Network namespaces of existing hosts: open files of the parent, by host.
+    netns: Vec<(String, i32)>,
     record: Option<String>,
     pcap: Option<String>,
     /// Whether the state of the links is sampled.
@@ -138,6 +140,7 @@ impl Request {
             host.zip(argv).map(|(host, argv)| Order { host, argv })
         });
         let sysctls = value["sysctls"].as_object().into_iter().flatten();
+        let netns = value["netns"].as_object().into_iter().flatten();
         Ok(Request {
             header: Header {
                 scenario: point.scenario,
@@ -148,6 +151,9 @@ impl Request {
             programs: programs.collect::<Option<_>>().ok_or_else(|| wrong("programs"))?,
             sysctls: sysctls.filter_map(|(key, value)| Some((key.clone(), text(value)?))).collect(),
             outside: text(&value["outside"]),
+            netns: netns
+                .filter_map(|(host, file)| Some((host.clone(), file.as_i64()? as i32)))
+                .collect(),
             record: text(&value["record"]),
             pcap: text(&value["pcap"]),
             has_samples: value["samples"] == true,
@@ -198,6 +204,14 @@ impl Role {
     }
 }
 
+impl Request {
+    /// Returns `true` if a host has a network namespace of the machine, so that the run needs
+    /// privileges over it.
+    fn shares_machine(&self) -> bool {
+        self.outside.is_some() || !self.netns.is_empty()
+    }
+}
+
 /// Runs the launcher: creates the namespaces, starts the driver and waits for it. Returns the exit
 /// code.
 pub fn launch(channels: Channels) -> i32 {
@@ -224,15 +238,16 @@ fn try_launch(channels: Channels) -> Result<i32, Fault> {
     die_with_parent()?;
     let is_root = rustix::process::geteuid().is_root();
     let mut namespaces = UnshareFlags::NEWPID;
-    if request.outside.is_some() && !confinement::may_administer() {
-        return Err(Fault::new(
-            "--outside: missing capability CAP_NET_ADMIN; run as root, or with CAP_NET_ADMIN and \
+    let shares_machine = request.shares_machine();
+    if shares_machine && !confinement::may_administer() {
+        let option = if request.outside.is_some() { "--outside" } else { "--netns" };
+        return Err(Fault(format!(
+            "{option}: missing capability CAP_NET_ADMIN; run as root, or with CAP_NET_ADMIN and \
              CAP_SYS_ADMIN",
-        ));
+        )));
     }
-    let needs_user = !is_root && request.outside.is_none();
-    let role =
-        if is_root && request.outside.is_none() { Role::PrivilegedDriver } else { Role::Driver };
+    let needs_user = !is_root && !shares_machine;
+    let role = if is_root && !shares_machine { Role::PrivilegedDriver } else { Role::Driver };
     if needs_user {
         namespaces |= UnshareFlags::NEWUSER;
     }
@@ -317,7 +332,13 @@ fn try_drive(
     }
     // All programs, and all threads that start programs, have the default priority.
     sys::reset_priority_on_fork().context("the priority of programs")?;
+    let existing = request.netns.iter().map(|(host, file)| {
+        let file = sys::inherited(*file).with_context(|| format!("--netns {host}"))?;
+        Ok::<_, Fault>((host.as_str(), file))
+    });
+    let existing = existing.collect::<Result<Vec<_>, _>>()?;
     let plan = hosts::Plan {
+        existing: &existing,
         scenario,
         mtus: &mtus,
         sysctls: &request.sysctls,
@@ -325,7 +346,8 @@ fn try_drive(
     };
     let (hosts, ports) = hosts::open(plan)?;
     hosts::publish(&hosts)?;
-    if request.outside.is_some() {
+    drop(existing);
+    if request.shares_machine() {
         confinement::protect_kernel(false)?;
         confinement::drop_capabilities()?;
     }
@@ -340,7 +362,7 @@ fn try_drive(
         reporter: Reporter::new(mtus.len(), request.has_samples),
         control,
         is_killed: false,
-        is_confined: request.outside.is_some(),
+        is_confined: request.shares_machine(),
         header,
         scenario: scenario.clone(),
     };
@@ -353,7 +375,7 @@ fn try_drive(
     say(run.status, &json!({"kind": "start", "hosts": addresses}));
     let code = run.programs(&request.programs, &hosts)?;
     run.driver.finish();
-    let inside = hosts.iter().filter(|host| request.outside.as_ref() != Some(&host.name));
+    let inside = hosts.iter().filter(|host| !host.is_existing);
     run.report(code, inside.map(hosts::Host::overflows).sum());
     Ok(code)
 }
@@ -411,7 +433,13 @@ impl Run<'_> {
     /// Starts the programs in order, the last one when the others listen. Drives the links until
     /// the last program ends, then ends the others. Returns its exit code.
     fn programs(&mut self, orders: &[Order], hosts: &[hosts::Host]) -> Result<i32, Fault> {
-        let Some((last, others)) = orders.split_last() else { return Ok(0) };
+        let Some((last, others)) = orders.split_last() else {
+            // Programs of existing namespaces use the links.
+            while !self.is_ending() {
+                self.turn()?;
+            }
+            return Ok(0);
+        };
         for order in others {
             self.start(order, hosts, false)?;
         }

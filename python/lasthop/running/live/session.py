@@ -90,6 +90,7 @@ class Session:
         mtu: Maximum packet size in bytes; default: 1500, or the maximum of a link.
         sysctls: Kernel parameters of all hosts.
         outside: Host that is this machine itself.
+        netns: Network namespaces of existing hosts: file of the namespace by host.
         record: File for arriving packets and their outcomes.
         pcap: File for the packets at both ends of each link.
         samples: Whether the state of the links is reported every 0.1 s, too.
@@ -105,6 +106,7 @@ class Session:
     mtu: int | None = None
     sysctls: Mapping[str, str] = field(default_factory=dict)
     outside: str | None = None
+    netns: Mapping[str, Path] = field(default_factory=dict)
     record: Path | None = None
     pcap: Path | None = None
     samples: bool = False
@@ -155,13 +157,17 @@ class Session:
         messages, status = os.pipe()
         files = f"{asked},{control},{status}"
         interpreter = [sys.executable, "-P", "-m", "lasthop.running.live.process", files]
-        os.write(asked, json.dumps({**request, "interpreter": interpreter}).encode())
-        os.lseek(asked, 0, os.SEEK_SET)
         has_ended = False
+        namespaces: dict[str, int] = {}
         try:
+            for host, path in self.netns.items():
+                namespaces[host] = os.open(path, os.O_RDONLY)
+            whole = {**request, "netns": namespaces, "interpreter": interpreter}
+            os.write(asked, json.dumps(whole).encode())
+            os.lseek(asked, 0, os.SEEK_SET)
             self._process = subprocess.Popen(  # noqa: S603 - this interpreter, our own module
                 interpreter,
-                pass_fds=(asked, control, status),
+                pass_fds=(asked, control, status, *namespaces.values()),
                 stdout=self.output,
                 stderr=self.output,
                 env={**os.environ, **self.environment},
@@ -183,7 +189,7 @@ class Session:
                 )
         finally:
             self.stop()
-            for number in (asked, control, messages, status):
+            for number in (asked, control, messages, status, *namespaces.values()):
                 if number >= 0:
                     os.close(number)
             if self._process is not None:
