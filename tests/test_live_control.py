@@ -340,7 +340,7 @@ def test_existing_namespaces_are_hosts(tmp_path: Path) -> None:
     # Two namespaces, each with a process that keeps it, as a container has.
     holders = [subprocess.Popen(["unshare", "--net", "sleep", "60"]) for _ in range(2)]
     enter = [["nsenter", "--net", f"--target={holder.pid}"] for holder in holders]
-    run = None
+    started = list(holders)
     try:
         own = Path("/proc/self/ns/net").readlink()
         end = time.monotonic() + PATIENCE_S
@@ -357,6 +357,7 @@ def test_existing_namespaces_are_hosts(tmp_path: Path) -> None:
             ],
             env=ENVIRONMENT,
         )
+        started.append(run)
         ask = "import socket; s=socket.create_server(('10.71.0.1',80)); c,_=s.accept(); c.recv(9)"
         listen = subprocess.Popen(
             [
@@ -366,6 +367,7 @@ def test_existing_namespaces_are_hosts(tmp_path: Path) -> None:
                 (f'until {sys.executable} -c "{ask}" 2>/dev/null; do sleep 0.1; done'),
             ]
         )
+        started.append(listen)
         connect = (
             "import socket,time\n"
             "for _ in range(300):\n"
@@ -382,7 +384,7 @@ def test_existing_namespaces_are_hosts(tmp_path: Path) -> None:
         left = subprocess.run([*enter[0], "ip", "addr"], capture_output=True, text=True, check=True)
         assert "10.71" not in left.stdout
     finally:
-        for process in [*holders, *([run] if run else [])]:
+        for process in started:
             process.kill()
             process.wait()
     summary = json.loads(lines.read_text().splitlines()[-1])
@@ -395,3 +397,56 @@ def test_a_missing_namespace_is_refused(tmp_path: Path) -> None:
     done = command(str(path), "--netns", "server=no-such", "--netns", "client=1")
     assert done.returncode == 2
     assert "`/run/netns/no-such` does not exist" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("permitted")
+def test_networks_behind_hosts_are_reached(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    path = tmp_path / "link.toml"
+    # The network is behind the client, which is two hops away from the server.
+    middle = '[link.core]\nbetween = ["far", "server"]\nrate = "9 Mbps"\ndelay = "1 ms"\n'
+    path.write_text(LINK.replace("1 %", "0 %") + middle)
+    # A device of the client's namespace has an address of its network.
+    holder = subprocess.Popen(["unshare", "--net", "sh", "-c", "ip link set lo up; sleep 60"])
+    enter = ["nsenter", "--net", f"--target={holder.pid}"]
+    try:
+        end = time.monotonic() + PATIENCE_S
+        while (
+            "LOOPBACK,UP"
+            not in subprocess.run(
+                [*enter, "ip", "link"], capture_output=True, text=True, check=True
+            ).stdout
+        ):
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        subprocess.run([*enter, "ip", "addr", "add", "192.0.2.7/24", "dev", "lo"], check=True)
+        ask = (
+            "import socket; s=socket.socket(2,2); s.settimeout(20); "
+            "s.sendto(b'ping',('192.0.2.7',7)); print(s.recv(9).decode())"
+        )
+        echo = (
+            "import socket; s=socket.socket(2,2); s.bind(('192.0.2.7',7)); "
+            "d,a=s.recvfrom(9); s.sendto(d,a)"
+        )
+        answer = subprocess.Popen([*enter, sys.executable, "-c", echo])
+        done = live(
+            path,
+            *("--quiet", "--netns", f"client={holder.pid}", "--route", "client=192.0.2.0/24"),
+            *("--at", "far", "--", sys.executable, "-c", f"import time; time.sleep(1); {ask}"),
+            cwd=tmp_path,
+        )
+        assert (done.returncode, done.stdout) == (0, "ping\n"), done.stderr
+        assert answer.wait(timeout=PATIENCE_S) == 0
+    finally:
+        holder.kill()
+        holder.wait()
+
+
+def test_a_network_has_a_prefix(tmp_path: Path) -> None:
+    path = tmp_path / "link.toml"
+    path.write_text(LINK)
+    done = command(str(path), "--route", "client=192.0.2.7/24", "--", "true")
+    assert done.returncode == 2
+    assert "has host bits set" in done.stderr

@@ -137,6 +137,14 @@ def live(
             "CAP_NET_ADMIN). Repeatable.",
         ),
     ] = None,
+    route: Annotated[
+        list[str] | None,
+        Option(
+            metavar="HOST=NETWORK",
+            help="Network behind a host, such as client=192.168.7.0/24, which the other hosts "
+            "reach through it. Repeatable.",
+        ),
+    ] = None,
     record: Annotated[
         Path | None,
         Option(parser=as_path, metavar="FILE", help="Record arriving packets and their outcomes."),
@@ -275,6 +283,7 @@ def live(
         sysctls=dict(key_and_value(change) for change in sysctl or []),
         outside=outside,
         netns=dict(_namespace(text) for text in netns or []),
+        routes=[_route(text) for text in route or []],
         record=record,
         pcap=pcap,
         samples=report is not None,
@@ -282,6 +291,7 @@ def live(
     )
     hosts = {host for link in tables.get("link", {}).values() for host in link["between"]}
     named = [("--outside", outside), *(("--netns", host) for host in session.netns)]
+    named += [("--route", host) for host, _ in session.routes]
     for option, host in [*named, *(("--at", one.host) for one in session.programs)]:
         if host is not None and host not in hosts:
             raise BadInput(unknown("host", host, sorted(hosts), option))
@@ -337,6 +347,17 @@ def _namespace(text: str) -> tuple[str, Path]:
             "`ip netns`, a process ID or a file"
         )
     return host, path
+
+
+def _route(text: str) -> tuple[str, str]:
+    """Reads a value of `--route`: a host and a network."""
+    import ipaddress
+
+    host, network = key_and_value(text, "--route", "HOST=NETWORK")
+    try:
+        return host, str(ipaddress.ip_network(network))
+    except ValueError as error:
+        raise BadInput(f"invalid value `{text}` for `--route`: {error}") from None
 
 
 def _ctl(words: list[str]) -> int:

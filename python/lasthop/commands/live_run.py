@@ -281,10 +281,12 @@ class Runs:
         """
 
         def interrupted(_number: int, _frame: FrameType | None) -> None:
-            self.interrupts += 1
             if not session.programs:
+                # The usual end of a run without programs.
                 session.stop()
-            elif self.interrupts > 1:
+                return
+            self.interrupts += 1
+            if self.interrupts > 1:
                 session.send({"kill": True})
             elif not sys.stdin.isatty():
                 session.send({"interrupt": True})
@@ -312,7 +314,8 @@ class Runs:
             return
 
         def expired() -> None:
-            about["timeout"] = self.timeout
+            if session.programs:
+                about["timeout"] = self.timeout
             session.stop()
 
         timer = threading.Timer(self.timeout, expired)

@@ -12,7 +12,7 @@
 //! A namespace exists as long as a process in it or a file that refers to it. It has no name in the file
 //! system, so that it disappears even if the run is killed.
 
-use super::netlink::{LOOPBACK, Netlink};
+use super::netlink::{LOOPBACK, Netlink, Network};
 use super::{Context, Fault, sys};
 use crate::network::{address, address6};
 use lasthop_sim::scenario::{Routes, Scenario};
@@ -84,6 +84,8 @@ pub struct Plan<'a> {
     pub sysctls: &'a [(String, String)],
     /// The host that is the machine itself, if any.
     pub outside: Option<&'a str>,
+    /// Networks behind hosts.
+    pub networks: &'a [(String, Network)],
     /// Hosts that are existing network namespaces.
     pub existing: &'a [(&'a str, OwnedFd)],
 }
@@ -160,7 +162,7 @@ fn make(plan: Plan<'_>, names: &[&str], index: usize) -> Result<(Host, Vec<Port>
             if from.is_ipv6() && plan.mtus[link] < LEAST_MTU_6 {
                 continue;
             }
-            let added = netlink.route(Some(to_address), numbers[link], *from);
+            let added = netlink.route(Network::host(to_address), numbers[link], *from);
             if is_outside && from.is_ipv6() {
                 continue;
             }
@@ -170,7 +172,17 @@ fn make(plan: Plan<'_>, names: &[&str], index: usize) -> Result<(Host, Vec<Port>
     if let Some(outside) = plan.outside.filter(|_| !is_outside)
         && let Some(&(link, _)) = routes.route(name, outside).first()
     {
-        netlink.route(None, numbers[link], own[0]).context("the route to the outside")?;
+        netlink
+            .route(Network::DEFAULT, numbers[link], own[0])
+            .context("the route to the outside")?;
+    }
+    for (to, network) in plan.networks.iter().filter(|(to, _)| to != name) {
+        let Some(&(link, _)) = routes.route(name, to).first() else { continue };
+        if let Some(from) = own.iter().find(|from| from.is_ipv4() == network.address.is_ipv4()) {
+            netlink.route(*network, numbers[link], *from).with_context(|| {
+                format!("--route {to}={}/{} at {name:?}", network.address, network.bits)
+            })?;
+        }
     }
     let open = |kind: &str| File::open(format!("/proc/thread-self/ns/{kind}"));
     let net = open("net").context("the network namespace")?.into();

@@ -111,6 +111,8 @@ struct Request {
     outside: Option<String>,
     /// Network namespaces of existing hosts: open files of the parent, by host.
     netns: Vec<(String, i32)>,
+    /// Networks behind hosts.
+    networks: Vec<(String, netlink::Network)>,
     record: Option<String>,
     pcap: Option<String>,
     /// Whether the state of the links is sampled.
@@ -140,6 +142,9 @@ impl Request {
             host.zip(argv).map(|(host, argv)| Order { host, argv })
         });
         let sysctls = value["sysctls"].as_object().into_iter().flatten();
+        let networks = value["routes"].as_array().into_iter().flatten().map(|route| {
+            Some((text(&route["host"])?, netlink::Network::read(route["network"].as_str()?)?))
+        });
         let netns = value["netns"].as_object().into_iter().flatten();
         Ok(Request {
             header: Header {
@@ -151,6 +156,7 @@ impl Request {
             programs: programs.collect::<Option<_>>().ok_or_else(|| wrong("programs"))?,
             sysctls: sysctls.filter_map(|(key, value)| Some((key.clone(), text(value)?))).collect(),
             outside: text(&value["outside"]),
+            networks: networks.collect::<Option<_>>().ok_or_else(|| wrong("routes"))?,
             netns: netns
                 .filter_map(|(host, file)| Some((host.clone(), file.as_i64()? as i32)))
                 .collect(),
@@ -338,6 +344,7 @@ fn try_drive(
     });
     let existing = existing.collect::<Result<Vec<_>, _>>()?;
     let plan = hosts::Plan {
+        networks: &request.networks,
         existing: &existing,
         scenario,
         mtus: &mtus,

@@ -3,7 +3,7 @@
 
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::OwnedFd;
 
 /// Types and flags of messages (`linux/netlink.h`, `linux/rtnetlink.h`).
@@ -30,6 +30,32 @@ const AF_INET6: u8 = 10;
 const IFA_F_NODAD: u8 = 0x02;
 /// Table, origin, scope and type of a route: main, static, link, unicast.
 const ROUTE: [u8; 4] = [254, 4, 253, 1];
+
+/// A network: an address and the number of leading bits that its members share with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    /// Its first address.
+    pub address: IpAddr,
+    /// Length of the prefix.
+    pub bits: u8,
+}
+
+impl Network {
+    /// All IPv4 addresses.
+    pub const DEFAULT: Self = Network { address: IpAddr::V4(Ipv4Addr::UNSPECIFIED), bits: 0 };
+
+    /// A single host.
+    pub fn host(address: IpAddr) -> Self {
+        Network { address, bits: parts(address).1 }
+    }
+
+    /// Reads the notation ADDRESS/BITS.
+    pub fn read(text: &str) -> Option<Self> {
+        let (address, bits) = text.split_once('/')?;
+        let network = Network { address: address.parse().ok()?, bits: bits.parse().ok()? };
+        (network.bits <= parts(network.address).1).then_some(network)
+    }
+}
 
 /// Index of the loopback device in every namespace.
 pub const LOOPBACK: u32 = 1;
@@ -82,14 +108,15 @@ impl Netlink {
         self.ask(RTM_NEWADDR, CREATE_EXCL, message)
     }
 
-    /// Adds a route to `to` over `device`, with source address `from`; `None`: the default route.
-    pub fn route(&self, to: Option<IpAddr>, device: u32, from: IpAddr) -> io::Result<()> {
-        let (family, bits, source) = parts(from);
-        let mut message = vec![family, if to.is_some() { bits } else { 0 }, 0, 0];
+    /// Adds a route to the network `to` over `device`, with source address `from` of the same
+    /// family.
+    pub fn route(&self, to: Network, device: u32, from: IpAddr) -> io::Result<()> {
+        let (family, _, source) = parts(from);
+        let mut message = vec![family, to.bits, 0, 0];
         message.extend(ROUTE);
         message.extend([0; 4]);
-        if let Some(to) = to {
-            attribute(&mut message, RTA_DST, &parts(to).2);
+        if to.bits > 0 {
+            attribute(&mut message, RTA_DST, &parts(to.address).2);
         }
         attribute(&mut message, RTA_OIF, &device.to_ne_bytes());
         attribute(&mut message, RTA_PREFSRC, &source);

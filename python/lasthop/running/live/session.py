@@ -91,6 +91,7 @@ class Session:
         sysctls: Kernel parameters of all hosts.
         outside: Host that is this machine itself.
         netns: Network namespaces of existing hosts: file of the namespace by host.
+        routes: Networks behind hosts, such as `("client", "192.168.7.0/24")`.
         record: File for arriving packets and their outcomes.
         pcap: File for the packets at both ends of each link.
         samples: Whether the state of the links is reported every 0.1 s, too.
@@ -107,6 +108,7 @@ class Session:
     sysctls: Mapping[str, str] = field(default_factory=dict)
     outside: str | None = None
     netns: Mapping[str, Path] = field(default_factory=dict)
+    routes: Sequence[tuple[str, str]] = ()
     record: Path | None = None
     pcap: Path | None = None
     samples: bool = False
@@ -137,6 +139,7 @@ class Session:
             "record": None if self.record is None else str(self.record.resolve()),
             "pcap": None if self.pcap is None else str(self.pcap.resolve()),
             "samples": self.samples,
+            "routes": [{"host": host, "network": network} for host, network in self.routes],
         }
 
     def run(self) -> Generator[dict[str, Any]]:
