@@ -31,6 +31,7 @@ pub enum Change {
 
 /// A change of one end of a link.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "a few values per command of a user")]
 pub(crate) enum EndChange {
     /// It does not transmit for a time.
     Pause(Duration),
