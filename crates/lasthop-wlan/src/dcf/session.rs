@@ -169,7 +169,7 @@ impl<P: Payload + Clone> Session<P> {
 
     /// Returns `true` if there is something to send, in the MAC or in the direction's own queue.
     pub fn has_work(&self) -> bool {
-        self.oldest().is_some() || self.queue.as_ref().is_some_and(|queue| queue.len() > 0)
+        self.oldest().is_some() || self.queue.as_ref().is_some_and(|queue| !queue.is_empty())
     }
 
     /// Returns the state of the transmitter for the direction's own queue: the packets in the MAC.
