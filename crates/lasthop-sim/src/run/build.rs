@@ -65,7 +65,9 @@ pub(super) fn build<X: Extension>(
             let ends = [station, cell.access_point];
             let is_shared = scenario.wlans[wlan].keys.shared_errors;
             let aggregation = scenario.wlans[wlan].aggregation(host);
-            let own_queue = scenario.wlans[wlan].separate_scheduler().map(|scheduler| {
+            let sides = [forward, reverse];
+            builder.wlan_link(cell.place, ends, control, sides, is_shared, aggregation);
+            if let Some(scheduler) = scenario.wlans[wlan].separate_scheduler() {
                 let keys = &scenario.wlans[wlan].keys;
                 let component =
                     format!("wlan.{}.{}.{host}", scenario.wlans[wlan].name, keys.access_point);
@@ -75,10 +77,8 @@ pub(super) fn build<X: Extension>(
                     header: link.header,
                     packet: plan.largest_packet(index),
                 });
-                (queue, scheduler)
-            });
-            let sides = [forward, reverse];
-            builder.wlan_link(cell.place, ends, control, sides, is_shared, aggregation, own_queue);
+                builder.separate_wlan_queue(cell.place, queue, scheduler);
+            }
             continue;
         }
         let is_drop_tail = [&link.forward, &link.reverse]

@@ -193,8 +193,7 @@ impl<X: Extension> Builder<X> {
     /// Adds the link between a station and its access point, `ends`, in WLAN number `wlan` of a
     /// medium. The forward direction leads to the access point. `control` is the rate of control
     /// frames. If `is_shared` is set, both directions use the error process of the forward
-    /// direction. `aggregation`: parameters of their block-ack agreements, if any; `own_queue`: queue of the
-    /// access point for this station, if not all share one.
+    /// direction. `aggregation`: parameters of their block-ack agreements, if any.
     pub fn wlan_link(
         &mut self,
         (air, wlan): (AirId, usize),
@@ -203,7 +202,6 @@ impl<X: Extension> Builder<X> {
         [forward, reverse]: [DirectionParameters<X>; 2],
         is_shared: bool,
         aggregation: Option<Aggregation>,
-        own_queue: Option<(Queue<Waiting<Descriptor<X>>>, Scheduler)>,
     ) {
         let this = &mut self.airs[air.index()];
         let [up, down] = [forward.transmitter.rate(), reverse.transmitter.rate()];
@@ -213,19 +211,31 @@ impl<X: Extension> Builder<X> {
         } else {
             this.medium.add_pair([ends[1], ends[0]], [down, control], reverse.channel)
         };
-        let mut own_queue = own_queue;
         for (pair, rate) in [(there, up), (back, down)] {
             if let Some(aggregation) = aggregation {
                 this.medium.aggregate(pair, aggregation);
-                if let Some((queue, scheduler)) = own_queue.take_if(|_| pair == back) {
-                    this.medium.separate_queue(pair, queue, scheduler);
-                }
             }
             debug_assert_eq!(pair.index(), this.directions.len(), "one direction per pair");
             this.directions.push(DirectionId::new(self.directions.len()));
             this.wlans[wlan].1.push(pair);
             self.directions.push(Direction::new(Medium::Shared(Shared { air, pair, rate })));
         }
+    }
+
+    /// Gives the access point a queue of its own for the station whose link was added last to WLAN
+    /// number `wlan` of a medium, with a block-ack agreement.
+    ///
+    /// # Panics
+    /// If that WLAN has no link.
+    pub fn separate_wlan_queue(
+        &mut self,
+        (air, wlan): (AirId, usize),
+        queue: Queue<Waiting<Descriptor<X>>>,
+        scheduler: Scheduler,
+    ) {
+        let this = &mut self.airs[air.index()];
+        let &back = this.wlans[wlan].1.last().expect("a link has been added");
+        this.medium.separate_queue(back, queue, scheduler);
     }
 
     /// Names the services of the link that was added last, in order.
