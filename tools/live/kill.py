@@ -51,13 +51,13 @@ def processes(mark: str) -> dict[int, bytes]:
     return found
 
 
-def leftovers() -> set[str]:
-    """Returns what a run could leave behind: devices, files and sockets."""
+def leftovers(own: str = "") -> set[str]:
+    """Returns what a run could leave behind: devices, files and `own`, the name of its socket."""
     sockets = Path("/proc/net/unix").read_text(errors="replace").split()
     return {
         *(str(path) for path in Path("/sys/class/net").iterdir()),
         *(str(path) for path in Path(tempfile.gettempdir()).glob("lasthop-hosts-*")),
-        *(word for word in sockets if word.startswith("@lasthop-live-")),
+        *(word for word in sockets if word == own),
     }
 
 
@@ -106,11 +106,12 @@ def one(number: int, choice: random.Random, folder: Path) -> str:
             command.send_signal(signal.SIGTERM)
         command.wait(timeout=PATIENCE_S)
         end = time.monotonic() + PATIENCE_S
-        found = leftovers() - before
-        # Other runs on the machine have devices, files and sockets, too, but not for long.
+        name = f"@lasthop-live-{command.pid}"
+        found = leftovers(name) - before
+        # Other runs on the machine have devices and files, too, but not for long.
         while (found or processes(mark)) and time.monotonic() < end:
             time.sleep(0.05)
-            found &= leftovers()
+            found &= leftovers(name)
         if left := processes(mark) or found:
             raise RuntimeError(f"run {number}: killed {victim}: {left} remain")
     finally:
