@@ -385,3 +385,18 @@ def test_a_name_too_long_for_a_file_is_bad_input(
     code, out = call(capsys, "new", "x" * 300)
     assert code == 2
     assert "File name too long" in out
+
+
+def test_explain_shows_the_mode_and_the_limits_of_a_mpdus() -> None:
+    tables = lasthop.load(ROOT / "examples/wifi6.toml").to_dict()
+    del tables["sweep"], tables["wlan"]["home"]["errors"]
+    tables["wlan"]["home"] |= {"snr": "25 dB", "rate_control": "ideal", "scheduler": "airtime"}
+    lines = [line.strip() for line in explain(lasthop.Scenario(tables)).splitlines()]
+    for line in (
+        "MCS 9, 1 spatial stream, 80 MHz, guard interval 800 ns, at 5 GHz",
+        "A-MPDUs up to 6.501 MB and 256 MPDUs, block-ack window 256",
+        "at most 10 transmissions per MPDU, lifetime 500 ms",
+        "errors by SNR, ideal MCS",
+        "a queue per station, airtime",
+    ):
+        assert line in lines, (line, lines)

@@ -139,6 +139,11 @@ def _wlan(name: str, wlan: Table) -> list[str]:
     ]
 
 
+def _has_snr(wlan: Table) -> bool:
+    """Returns whether an SNR determines the errors of a station."""
+    return "snr" in wlan or any("snr" in own for own in wlan.get("station", {}).values())
+
+
 def _aggregation(wlan: Table) -> list[str]:
     """Returns the mode of the data and the limits of A-MPDUs of 802.11n, ac and ax."""
     if "mcs" not in wlan:
@@ -159,6 +164,8 @@ def _aggregation(wlan: Table) -> list[str]:
         f"  {limits}",
         f"  at most {count_text(wlan['mpdu_retry_limit'], 'transmission')} per MPDU, lifetime "
         f"{time_text(wlan['lifetime'])}",
+        *([f"  errors by SNR, {wlan['rate_control']} MCS"] if _has_snr(wlan) else []),
+        *([f"  a queue per station, {wlan['scheduler']}"] if wlan["scheduler"] != "fifo" else []),
     ]
 
 
