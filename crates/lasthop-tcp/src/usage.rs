@@ -55,7 +55,8 @@ impl Usage {
         self.now = now;
     }
 
-    /// Starts to measure at `now`, when data is sent after an idle period.
+    /// Starts to measure at `now`, at the end of the handshake or when data is sent after an idle
+    /// period, unless that has happened.
     #[inline]
     pub(crate) fn begin(&mut self, now: Instant) {
         self.now = now;
@@ -133,7 +134,8 @@ impl Flight {
         if self.snd_una == self.write_end {
             self.usage.set(None, self.counters.losses_declared);
         } else {
-            self.look_at_limit();
+            // Data waited for the end of the handshake; otherwise, the factor is unchanged.
+            self.usage.begin(self.usage.now);
         }
     }
 

@@ -270,9 +270,10 @@ impl Flight {
             timed,
             initial_window,
             losses,
-            counters: _,
-            usage: _,
+            counters,
+            usage,
         } = self;
+        usage.set(None, counters.losses_declared);
         if config.conventions != Conventions::Ns2 {
             *initial_window = config.initial_window;
         }

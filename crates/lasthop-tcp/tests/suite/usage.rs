@@ -123,3 +123,29 @@ fn times_of_several_connections() {
     assert_eq!(usage.busy(), Duration::from_millis(200));
     assert_eq!(usage.limited_by(Limit::Application), Duration::from_millis(200));
 }
+
+/// A new connection ends the measurement of one whose data is not acknowledged, at its latest input:
+/// the SYN/ACK, at which the data was sent.
+#[test]
+fn a_new_connection_before_the_last_ack() {
+    let config = presets::config(Variant::Reno, Profile::Rfc, &set());
+    // Data of the first connection, and retransmissions of it, are lost.
+    let mut pipe = Pipe::new(
+        &config,
+        Box::new(|end, _, now, header| {
+            let is_lost = end == OPENER && header.payload > 0 && now < ms(1000);
+            if is_lost { Vec::new() } else { vec![DELAY] }
+        }),
+    );
+    for (write, end) in [(1000, 150), (1000, 6000)] {
+        pipe.ends.iter_mut().for_each(|end| end.reset(Duration::ZERO));
+        pipe.ends[OPENER].write(write);
+        pipe.pump(OPENER);
+        pipe.run(ms(end));
+        if end == 150 {
+            pipe.now = ms(5000);
+        }
+    }
+    assert!(pipe.ends[OPENER].is_all_acked());
+    assert_eq!(pipe.ends[OPENER].usage().busy(), Duration::from_millis(100));
+}
