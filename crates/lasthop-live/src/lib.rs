@@ -21,8 +21,8 @@ pub mod report;
 
 pub use connections::MOST_CONNECTIONS;
 pub use lasthop_sim::sim::ids::Side;
-pub use link::{Delivery, EndCounters, FrameFate};
-pub use network::{LiveMetrics, Network, side_name};
+pub use link::{Delivery, EndCounters, FrameFate, side_name};
+pub use network::{LiveMetrics, Network};
 pub use refusal::{LEAST_MTU, MOST_HOSTS, Refused};
 
 /// Tests the examples of the README.

@@ -29,6 +29,14 @@ use std::collections::VecDeque;
 /// An IP packet.
 pub type Bytes = Vec<u8>;
 
+/// Returns the name, in scenarios and metrics, of the direction in which `side` transmits.
+pub fn side_name(side: Side) -> &'static str {
+    match side {
+        Side::Forward => "forward",
+        Side::Reverse => "reverse",
+    }
+}
+
 /// A packet delivered by a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {

@@ -11,7 +11,7 @@
 //!   [`Network::drain_frames`].
 
 use super::change::{Change, EndChange};
-use super::link::{Delivery, End, FrameFate, Link, Outbox};
+use super::link::{Delivery, End, FrameFate, Link, Outbox, side_name};
 use super::meter::LinkMeter;
 use super::refusal::{self, Refused};
 use lasthop_base::rng::Streams;
@@ -324,14 +324,6 @@ impl Network {
     /// Returns the time of the last call.
     pub fn now(&self) -> Instant {
         self.now
-    }
-}
-
-/// Returns the name, in scenarios and metrics, of the direction in which `side` transmits.
-pub fn side_name(side: Side) -> &'static str {
-    match side {
-        Side::Forward => "forward",
-        Side::Reverse => "reverse",
     }
 }
 

@@ -1,7 +1,8 @@
 //! Messages about a run, for its reader: `tick` each second, `sample` each tenth of a second, and the
 //! summary of `end`. A live run and a replay send the same messages.
 
-use super::network::{Network, side_name};
+use super::link::side_name;
+use super::network::Network;
 use lasthop_base::units::{Duration, Instant};
 use lasthop_link::link::Endpoint;
 use lasthop_sim::scenario::Scenario;
