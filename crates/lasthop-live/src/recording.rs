@@ -368,7 +368,7 @@ fn header(line: &str, at: u64) -> Result<Header, RecordingError> {
 /// # Errors
 /// If the input is not a recording, or its links cannot be built.
 pub fn replay(input: impl BufRead) -> Result<Replayed, RecordingError> {
-    replay_with(input, &mut |_| {})
+    read(input, None)
 }
 
 /// Like [`replay`]; `tell` receives the messages of a live run about the state of the links, with
@@ -379,6 +379,14 @@ pub fn replay(input: impl BufRead) -> Result<Replayed, RecordingError> {
 pub fn replay_with(
     input: impl BufRead,
     tell: &mut dyn FnMut(Value),
+) -> Result<Replayed, RecordingError> {
+    read(input, Some(tell))
+}
+
+/// Replays a recording and reports to `tell`, if any.
+fn read(
+    input: impl BufRead,
+    mut tell: Option<&mut dyn FnMut(Value)>,
 ) -> Result<Replayed, RecordingError> {
     let mut reader = Reader { input, at: 0, links: 0 };
     if reader.line(MAGIC.len() as u64)? != MAGIC.trim_end() {
@@ -398,7 +406,9 @@ pub fn replay_with(
     let mut reporter = Reporter::new(replayed.network.len(), true);
     while let Some(record) = reader.next()? {
         if let Record::Arrival { at, .. } | Record::Change(at, _) | Record::End(at) = record {
-            replayed.report(at, &mut reporter, &mut queues, tell);
+            if let Some(tell) = &mut tell {
+                replayed.report(at, &mut reporter, &mut queues, tell);
+            }
         }
         let network = &mut replayed.network;
         match record {
@@ -421,10 +431,12 @@ pub fn replay_with(
                 }
                 let change = Change::read(&text, Path::new(&base), &present)?;
                 network.change(at, &change, &mut present, streams)?;
-                let value: Value = serde_json::from_str(&text).unwrap_or_default();
-                let (words, link) = (&value["text"], &value["link"]);
-                let time = at.as_secs_f64();
-                tell(json!({"kind": "change", "time": time, "text": words, "link": link}));
+                if let Some(tell) = &mut tell {
+                    let value: Value = serde_json::from_str(&text).unwrap_or_default();
+                    let (words, link) = (&value["text"], &value["link"]);
+                    let time = at.as_secs_f64();
+                    tell(json!({"kind": "change", "time": time, "text": words, "link": link}));
+                }
             }
             Record::End(at) => {
                 if at < network.now() {
@@ -441,8 +453,10 @@ pub fn replay_with(
         replayed.compare(&mut queues);
     }
     let now = replayed.network.now();
-    for message in reporter.last(now, &mut replayed.network, &replayed.scenario) {
-        tell(message);
+    if let Some(tell) = tell {
+        for message in reporter.last(now, &mut replayed.network, &replayed.scenario) {
+            tell(message);
+        }
     }
     for Compared { recorded, replayed: again } in &queues {
         let left = recorded.front().map(|output| format!("recorded only: {output:?}"));

@@ -60,17 +60,19 @@ def invalid(name: str, value: object, expected: str) -> str:
 def suggestion(text: str, known: Iterable[str]) -> str:
     """Returns ``; did you mean `NAME`?`` for the known name most similar to a text, or nothing.
 
-    A name also matches by its last component: `goodput_bps` for `flow.a.goodput_bps`. Abbreviations
-    such as `--reps` for `--replications` take precedence.
+    A name also matches by its last component: `goodput_bps` for `flow.a.goodput_bps`. If no name is
+    nearly equal, abbreviations such as `--reps` for `--replications` take precedence.
     """
     import difflib
 
     names = {name: name for name in known}
-    longer = [name for name in names if _is_abbreviation(text.strip("-"), name.strip("-"))]
-    if longer:
-        return f"; did you mean `{min(longer, key=len)}`?"
     ends = {name.rpartition(".")[2]: name for name in names}
-    found = difflib.get_close_matches(text, [*names, *ends], n=1, cutoff=0.5)
+    found = difflib.get_close_matches(text, [*names, *ends], n=1, cutoff=0.8)
+    if not found:
+        found = [one for one in names if _is_abbreviation(text.strip("-"), one.strip("-"))]
+        found = [min(found, key=len)] if found else []
+    if not found:
+        found = difflib.get_close_matches(text, [*names, *ends], n=1, cutoff=0.5)
     return f"; did you mean `{names.get(found[0]) or ends[found[0]]}`?" if found else ""
 
 
