@@ -39,7 +39,8 @@
 
 use super::{AnalysisError, Result, count, positive};
 use lasthop_base::units::{Bytes, Duration, Rate};
-use lasthop_wlan::dcf::{Phy, Timing, frames};
+use lasthop_wlan::dcf::{Phy, Timing};
+use lasthop_wlan::frames;
 
 /// Slots in which a backoff counter is decremented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -405,10 +405,10 @@ fn read(
     let mut last = Instant::ZERO;
     let mut reporter = Reporter::new(replayed.network.len(), true);
     while let Some(record) = reader.next()? {
-        if let Record::Arrival { at, .. } | Record::Change(at, _) | Record::End(at) = record {
-            if let Some(tell) = &mut tell {
-                replayed.report(at, &mut reporter, &mut queues, tell);
-            }
+        if let Some(tell) = &mut tell
+            && let Record::Arrival { at, .. } | Record::Change(at, _) | Record::End(at) = record
+        {
+            replayed.report(at, &mut reporter, &mut queues, tell);
         }
         let network = &mut replayed.network;
         match record {

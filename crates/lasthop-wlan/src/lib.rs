@@ -2,10 +2,11 @@
 //!
 //! A medium is a sans-IO state machine like a link endpoint: packets enter at one station and are
 //! delivered at another. It has a single deadline for all its stations. [`phy`] contains the modes and
-//! durations of 802.11n, ac and ax.
+//! durations of 802.11, [`frames`] the bytes of frames.
 
 pub mod block_ack;
 pub mod dcf;
+pub mod frames;
 pub mod phy;
 
 /// Tests the examples of the README.

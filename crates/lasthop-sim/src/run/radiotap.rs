@@ -18,8 +18,8 @@ use super::headers::Bytes;
 use crate::scenario::Wlan;
 use lasthop_base::units::Duration;
 use lasthop_wlan::block_ack::BlockAck;
-use lasthop_wlan::dcf::frames::{self, Address, Frame, SEQUENCE_NUMBERS, Way};
 use lasthop_wlan::dcf::{AirFate, AirFrame, Preamble, Standard};
+use lasthop_wlan::frames::{self, Address, Frame, SEQUENCE_NUMBERS, Way};
 use lasthop_wlan::phy::{Coding, Format, GuardInterval, Mode, Width};
 
 /// Bits of the fields that are present.

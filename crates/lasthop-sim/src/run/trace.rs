@@ -13,7 +13,8 @@ use lasthop_base::packet::Watched;
 use lasthop_base::rng::Streams;
 use lasthop_base::units::{Duration, Instant};
 use lasthop_link::link::LinkEvent;
-use lasthop_wlan::dcf::{AirFate, AirFrame, frames};
+use lasthop_wlan::dcf::{AirFate, AirFrame};
+use lasthop_wlan::frames;
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 

@@ -9,9 +9,8 @@ use lasthop_base::units::{Bytes, Duration, Probability, Rate};
 use lasthop_link::channel::Errors;
 use lasthop_link::channel::independent_bits::IndependentBitsKeys;
 use lasthop_link::queue::Discipline;
-use lasthop_wlan::dcf::{
-    Aggregation, MissedBlockAck, Phy, Preamble, Scheduler, Standard, Timing, frames,
-};
+use lasthop_wlan::dcf::{Aggregation, MissedBlockAck, Phy, Preamble, Scheduler, Standard, Timing};
+use lasthop_wlan::frames;
 use lasthop_wlan::phy::{
     Band, Coding, ErrorCurve, Form, Format, GuardInterval, Mode, PacketExtension, PpduTiming,
     Width, response_rate,

@@ -18,8 +18,9 @@ use lasthop_link::channel::Errors;
 use lasthop_link::link::Protocol;
 use lasthop_link::queue::Discipline;
 use lasthop_wlan::dcf::{
-    Capture, MissedBlockAck, Position, Preamble, Propagation, Scheduler, Timing, frames,
+    Capture, MissedBlockAck, Position, Preamble, Propagation, Scheduler, Timing,
 };
+use lasthop_wlan::frames;
 use lasthop_wlan::phy::{Band, Coding, ErrorCurve, Form, GuardInterval, PacketExtension, Width};
 use serde_json::{Map, Value};
 

@@ -47,9 +47,9 @@
 
 use super::exchange::FrameExchange;
 use super::medium::{Medium, Use};
-use super::phy::Timing;
 use super::report::{AirFate, AirFrame, MediumCounters, MediumEvent, PairId, StationId};
 use super::station::Attempt;
+use crate::phy::Timing;
 use lasthop_base::packet::Payload;
 use lasthop_base::units::{Duration, Instant};
 use std::cmp::Reverse;

@@ -7,11 +7,11 @@
 //!                             | data | SIFS | acknowledgment |     all other frames
 //! ```
 
-use super::frames;
 use super::medium::Medium;
-use super::phy::Timing;
 use super::report::{AirFate, AirFrame, Delivery, MediumEvent, Outcome, PairId};
 use super::station::{Attempt, Current, Next};
+use crate::frames;
+use crate::phy::Timing;
 use lasthop_base::packet::{DeliveryReport, Payload};
 use lasthop_base::units::{Bytes, Duration, Instant};
 use lasthop_link::channel::{Airtime, ErrorProcess};

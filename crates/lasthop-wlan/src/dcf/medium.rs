@@ -10,14 +10,14 @@
 //! propagation delay, power save and association are not modelled.
 
 use super::cell::Cell;
-use super::frames;
-use super::phy::{Phy, Timing};
 use super::posts::Spread;
 use super::report::{
     Delivery, MediumCounters, MediumEvent, Outcome, PairCounters, PairId, StationId,
 };
 use super::session::Session;
 use super::station::{MacParameters, Station, StationCounters, Waiting};
+use crate::frames;
+use crate::phy::{Phy, Timing};
 use lasthop_base::packet::Payload;
 use lasthop_base::rng::Stream;
 use lasthop_base::units::{Bytes, Duration, Instant, Rate};

@@ -1,20 +1,19 @@
 //! IEEE 802.11: the distributed coordination function (DCF).
 //!
-//! - [`phy`]: rates, preambles and timing as data.
 //! - [`station`]: the state of a station between attempts.
 //! - [`medium`]: the state machine; `exchange`, the frame exchange of an attempt, and its two
 //!   schedulers: `cell`, stations in range of each other, and `spread`, stations with positions.
 //! - `session`: a direction with a block-ack agreement; `aggregate`, its attempts.
 //! - [`space`]: positions and propagation.
-//! - [`frames`]: lengths and byte form of frames.
+//!
+//! Rates, preambles and timing are in [`phy`](crate::phy), lengths and byte form of frames in
+//! [`frames`](crate::frames).
 
 mod aggregate;
 mod airtime;
 mod cell;
 mod exchange;
-pub mod frames;
 pub mod medium;
-pub mod phy;
 mod posts;
 mod report;
 mod session;
@@ -22,8 +21,8 @@ pub mod space;
 mod spread;
 pub mod station;
 
+pub use crate::phy::{Phy, Preamble, Standard, Timing};
 pub use medium::Medium;
-pub use phy::{Phy, Preamble, Standard, Timing};
 pub use report::{
     AggregationMetrics, AirFate, AirFrame, CellMetrics, Delivery, MediumCounters, MediumEvent,
     Outcome, PairCounters, PairId, PairMetrics, StationId,

@@ -4,9 +4,9 @@
 use super::airtime::Airtime;
 use super::exchange::FrameExchange;
 use super::medium::Use;
-use super::phy::Timing;
 use super::report::{AirFrame, MediumCounters};
 use super::space::{Position, Propagation, Reach};
+use crate::phy::Timing;
 use lasthop_base::units::Instant;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

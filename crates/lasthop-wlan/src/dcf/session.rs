@@ -14,9 +14,9 @@
 //!
 //! Source: IEEE Std 802.11-2020, 9.3.2.2.2 (A-MSDU), 9.7.1 (A-MPDU), 10.12.
 
-use super::frames;
 use super::station::Waiting;
 use crate::block_ack::{Originator, Recipient};
+use crate::frames;
 use crate::phy::{ControlFrame, Format, MAX_PPDU_TIME, Mode, PpduTiming};
 use lasthop_base::packet::Payload;
 use lasthop_base::schema::keys::choice;

@@ -31,11 +31,11 @@
 //! Source: IEEE Std 802.11-2012, 9.3. Limitations: propagation delay is not modelled; otherwise as in the medium.
 
 use super::medium::{Medium, Pair, Use};
-use super::phy::Timing;
 use super::posts::{Answer, Due, Initiated, Lock, OnAir, Spread, Waiting};
 use super::report::{AirFate, AirFrame, MediumEvent, PairId, StationId};
 use super::space::{Position, Propagation};
 use super::station::Attempt;
+use crate::phy::Timing;
 use lasthop_base::packet::Payload;
 use lasthop_base::units::{Duration, Instant};
 use std::cmp::Reverse;

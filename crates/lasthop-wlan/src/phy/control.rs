@@ -6,7 +6,8 @@
 
 use super::duration::{Band, Form};
 use super::{ModeError, Width};
-use crate::dcf::{Phy, Preamble, Standard, Timing, frames};
+use super::{Phy, Preamble, Standard, Timing};
+use crate::frames;
 use crate::phy::Mode;
 use lasthop_base::units::{Bytes, Duration, Rate};
 

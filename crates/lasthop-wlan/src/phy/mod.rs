@@ -33,11 +33,13 @@
 mod control;
 mod duration;
 mod error_curve;
+mod non_ht;
 pub mod qos;
 
 pub use control::{ControlFrame, response_rate};
 pub use duration::{Band, Coding, Form, MAX_PPDU_TIME, PacketExtension, PpduTiming};
 pub use error_curve::ErrorCurve;
+pub use non_ht::{Phy, Preamble, Standard, Timing};
 
 use lasthop_base::schema::keys::choice;
 use lasthop_base::units::{Duration, Rate};

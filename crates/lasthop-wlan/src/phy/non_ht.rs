@@ -14,7 +14,7 @@
 //! Limitations: 802.11b protection of ERP stations, optional modulations (PBCC, DSSS-OFDM) and the rounding of
 //! the LENGTH field of DSSS to whole microseconds are not modelled. Propagation delay is part of the slot.
 
-use super::frames;
+use crate::frames;
 use lasthop_base::schema::keys::choice;
 use lasthop_base::units::{Bytes, Duration, Rate};
 
