@@ -225,7 +225,7 @@ def test_an_address_shows_the_same_in_another_tab(visit: Visit, server: Explorer
     other = visit.context.new_page()
     other.goto(address)
     other.wait_for_selector(".estimates")
-    assert other.locator("#f-link-radio-rate").input_value() == "3 Mbps"
+    other.wait_for_function("document.querySelector('#f-link-radio-rate').value === '3 Mbps'")
     other.close()
 
 
