@@ -93,7 +93,7 @@ def evaluate(
 ) -> int:
     """Evaluate senders by a suite of scenarios, in comparison with baselines.
 
-    Prints the criteria that fail; the exit code is 5 if there are any.
+    Prints the criteria that fail; the exit code is 5 if any.
     """
     if suite not in suites():
         raise BadInput(unknown("suite", suite, suites(), "--suite"))

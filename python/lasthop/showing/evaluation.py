@@ -273,7 +273,7 @@ def pages(evaluation: Evaluation, command: str) -> dict[str, str]:
                 "text": criterion.question,
                 "evidence": _evidence(evaluation, one.name, criterion),
                 "remarks": [
-                    f"Bound: {criterion.bound} ({criterion.source}). A miss is no defect for "
+                    f"Bound: {criterion.bound} ({criterion.source}). A miss is not a defect for "
                     f"{criterion.refuted_by}."
                 ]
                 if criterion.bound

@@ -176,7 +176,7 @@ mod tests {
 
     const TIMEOUT: Duration = Duration::from_nanos(100);
 
-    /// Number of an MPDU or start of a request, what is passed up, and B afterwards.
+    /// Number of an MPDU or start of a request, the packets passed up, and B afterwards.
     type Step = (Option<u64>, Option<u64>, &'static [u64], u64);
 
     fn run(window: u16, steps: &[Step]) -> Recipient<u64> {

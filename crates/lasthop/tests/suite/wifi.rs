@@ -176,7 +176,7 @@ fn a_share_of_the_mpdus_is_discarded_after_the_last_attempt() {
 }
 
 /// Every second frame of any kind is lost. All packets arrive in the end, in order and once, whatever the
-/// action after a missing BlockAck; a request follows it only if the key says so.
+/// action after a missing BlockAck; a request follows it only if the key requests it.
 #[test]
 fn lost_block_acks_cost_time_but_no_packets() {
     let file = |keys: &str| {

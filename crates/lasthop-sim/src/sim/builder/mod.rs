@@ -222,7 +222,7 @@ impl<X: Extension> Builder<X> {
         }
     }
 
-    /// Gives the access point a queue of its own for the station whose link was added last to WLAN
+    /// Gives the access point a separate queue for the station whose link was added last to WLAN
     /// number `wlan` of a medium, with a block-ack agreement.
     ///
     /// # Panics
