@@ -19,7 +19,7 @@ from lasthop import _lasthop
 from lasthop.evaluating.fit.estimate import Fitted
 from lasthop.evaluating.fit.models.base import Array
 from lasthop.evaluating.fit.models.two_state import TwoState
-from lasthop.evaluating.fit.records import Record, run_lengths
+from lasthop.evaluating.fit.records import Record, all_run_lengths
 
 __all__ = ["LAGS", "Check", "autocorrelation", "checks", "draw", "warnings"]
 
@@ -103,8 +103,7 @@ def autocorrelation(lost: np.ndarray, lags: np.ndarray) -> Array:
     frames, rate = lost.size, lost.mean()
     if rate in (0.0, 1.0):
         return np.zeros(lags.size)
-    places = np.flatnonzero(lost)
-    both = [lost[places[places < frames - lag] + lag].sum() / (frames - lag) for lag in lags]
+    both = [np.count_nonzero(lost[:-lag] & lost[lag:]) / (frames - lag) for lag in lags]
     return np.asarray((np.array(both, dtype=np.float64) - rate**2) / (rate * (1.0 - rate)))
 
 
@@ -133,14 +132,14 @@ def checks(record: Record, fitted: Fitted, chain: Fitted) -> tuple[Check, ...]:
 def _features(lost: np.ndarray) -> tuple[Array, Array, Array, Array]:
     """Classes of bursts and of gaps, autocorrelation, deviations of the losses in windows."""
     lags = LAGS[: max(int(np.searchsorted(LAGS, lost.size // 20)), 1)]
-    bursts, gaps = (_classes(run_lengths(lost, of=of)) for of in (True, False))
+    bursts, gaps = (_classes(lengths) for lengths in all_run_lengths(lost))
     return bursts, gaps, autocorrelation(lost, lags), _deviations(lost)
 
 
 def _classes(lengths: np.ndarray) -> Array:
     """Number of runs in each class of `EDGES`."""
-    places = np.searchsorted(EDGES, lengths, side="right") - 1
-    return np.bincount(places, minlength=EDGES.size).astype(np.float64)
+    counts = np.bincount(np.minimum(lengths, EDGES[-1]), minlength=EDGES[-1] + 1)
+    return np.add.reduceat(counts, EDGES).astype(np.float64)
 
 
 def _scales(frames: int) -> list[int]:
@@ -152,7 +151,8 @@ def _scales(frames: int) -> list[int]:
 
 def _deviations(lost: np.ndarray) -> Array:
     """Standard deviation of the loss in windows, for each length of them."""
-    sums = np.concatenate([[0], np.cumsum(lost)])
+    sums = np.zeros(lost.size + 1, dtype=np.int32)
+    np.cumsum(lost.view(np.uint8), dtype=np.int32, out=sums[1:])
     return np.array([np.diff(sums[::window]).std() / window for window in _scales(lost.size)])
 
 

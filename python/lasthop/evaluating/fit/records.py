@@ -117,5 +117,15 @@ class Record:
 
 def run_lengths(lost: NDArray[np.bool_], *, of: bool) -> NDArray[np.int64]:
     """Returns the lengths of the runs of losses or of arrivals."""
-    edges = np.flatnonzero(np.diff(np.r_[not of, lost, not of] == of))
-    return np.asarray(edges[1::2] - edges[::2], dtype=np.int64)
+    losses, arrivals = all_run_lengths(lost)
+    return losses if of else arrivals
+
+
+def all_run_lengths(lost: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Returns the lengths of the runs of losses and of the runs of arrivals, in order."""
+    if not lost.size:
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    changes = np.flatnonzero(lost[1:] != lost[:-1])
+    lengths = np.diff(np.r_[-1, changes, lost.size - 1])
+    first, second = lengths[::2], lengths[1::2]
+    return (first, second) if lost[0] else (second, first)
