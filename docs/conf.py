@@ -15,9 +15,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+import nbformat
 import numpy as np
 from docutils import nodes
 from matplotlib.figure import Figure
+from myst_nb.core.read import read_myst_markdown_notebook
 from sphinx.application import Sphinx
 
 import lasthop
@@ -103,6 +105,14 @@ for name in re.findall(r"_generated/lesson/([\w-]+)\.png", (HERE / "lesson.md").
         missing.text(0.02, 0.4, "This picture is made by tests/test_lesson.py, in a browser.")
         save(missing, pictures / name, "png")
 
+# The lessons of the course for Jupyter.
+(HERE / "_generated" / "course").mkdir(parents=True, exist_ok=True)
+for page in (HERE / "course").glob("*.md"):
+    text = page.read_text(encoding="utf-8")
+    if "file_format: mystnb" in text:
+        notebook = read_myst_markdown_notebook(text, path=page)
+        nbformat.write(notebook, HERE / "_generated" / "course" / f"{page.stem}.ipynb")
+
 # Figures of studies are computed again, all of a study together, because they share cells.
 pages = "".join(page.read_text(encoding="utf-8") for page in HERE.glob("*.md"))
 for key, study in studies().items():
@@ -123,7 +133,7 @@ copyright = "2026, the Lasthop authors"
 version = release = lasthop.__version__
 
 extensions = [
-    "myst_parser",
+    "myst_nb",  # Markdown pages; those of the course are notebooks, which it runs
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx.ext.mathjax",
@@ -133,7 +143,12 @@ myst_enable_extensions = ["deflist", "dollarmath", "colon_fence"]
 # Examples are copied from the pages: straight quotes and `--` stay.
 smartquotes = False
 myst_heading_anchors = 3
-exclude_patterns = ["_build", "examples"]
+nb_execution_mode = "force"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 300
+nb_execution_show_tb = True
+nb_merge_streams = True
+exclude_patterns = ["_build", "_generated", "examples"]
 highlight_language = "none"  # diagrams and output are not programs
 man_pages = [
     ("commands", "lasthop", "simulates error recovery over lossy links", author, 1),
