@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shutil
 from pathlib import Path
 
 import pytest
 
+import lasthop
 from explorer import explorer
+from lasthop.page.presets import presets, starting_point
 from lesson import NAMES, PICTURES, give
 
 CHROMIUM = shutil.which("chromium")
@@ -44,3 +47,45 @@ def test_the_lesson_says_what_the_page_shows(tmp_path: Path) -> None:
     for name in NAMES:
         assert f"_generated/lesson/{name}.png" in text
         assert (PICTURES / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_answers_of_the_class_are_those_of_the_page() -> None:
+    """Each number in bold type follows from the scenario with which the page opens."""
+    text = LESSON.read_text(encoding="utf-8")
+    schedule, _, rest = text.partition("## A class of 45 minutes")[2].partition("### Questions")
+    times = [
+        (int(start), int(end)) for start, end in re.findall(r"^\| (\d+)–(\d+) \|", schedule, re.M)
+    ]
+    assert times[0][0] == 0
+    assert times[-1][1] == 45
+    assert all(one[1] == other[0] for one, other in itertools.pairwise(times))
+    questions, _, answers = rest.partition("<details>")
+    assert [len(re.findall(r"^\d\. ", part, re.M)) for part in (questions, answers)] == [6, 6]
+    page = lasthop.Scenario(starting_point()["scenario"])
+    repeat = {"link.radio.protocol": {"kind": "selective-repeat", "window": 32}}
+
+    def mean(metric: str, **changes: object) -> float:
+        wide = lasthop.run(page.with_(changes), replications=200, seed=1).wide
+        value = wide[f"flow.download.{metric}"].mean()
+        assert isinstance(value, float)
+        return value
+
+    heavy = {"link.radio.errors.loss": "8 %"}
+    satellite = next(one["link"] for one in presets() if one["name"] == "geo")
+    assert satellite["rate"] == "2 Mbps"
+    assert satellite["delay"] == "270 ms"
+    expected = [
+        mean("goodput_bps") / 2e4,
+        mean("goodput_bps", **heavy) / 2e4,
+        mean("goodput_bps", **heavy, **{"flow.download.transport.variant": "bbr3"}) / 1e6,
+        mean("retransmissions"),
+        mean("retransmissions", **repeat),
+        100 * 0.08 / 0.92,
+        50 * 1500 * 8 / 2e6,
+        2e6 * 0.54 / (1500 * 8),
+    ]
+    stated = re.findall(r"\*\*([\d.]+)\*\*", answers)
+    assert len(stated) == len(expected)
+    for number, value in zip(stated, expected, strict=True):
+        digits = len(number.partition(".")[2])
+        assert float(number) == pytest.approx(value, abs=0.501 * 10.0**-digits), number
