@@ -123,7 +123,8 @@ OWN |= {"count", "spacing"}
 SHARES = {
     *("loss", "residual_loss", "deadline_miss", "complete", "frame_loss", "utilization"),
     *("collision_probability", "airtime", "airtime_success", "airtime_collision"),
-    *("airtime_error", "airtime_idle"),
+    *("airtime_error", "airtime_idle", "two_streams"),
+    *(f"mcs_{mcs}" for mcs in range(12)),
 }
 SLACK = 1 + 1e-9
 

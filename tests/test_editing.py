@@ -401,3 +401,7 @@ def test_explain_shows_the_mode_and_the_limits_of_a_mpdus() -> None:
         "a queue per station, airtime",
     ):
         assert line in lines, (line, lines)
+    tables["wlan"]["home"] |= {"rate_control": "minstrel-ht"}
+    lines = [line.strip() for line in explain(lasthop.Scenario(tables)).splitlines()]
+    assert "errors by SNR, minstrel-ht MCS" in lines
+    assert "rate control up to this mode, by the losses of MPDUs" in lines

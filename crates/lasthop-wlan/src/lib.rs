@@ -7,7 +7,9 @@
 pub mod block_ack;
 pub mod dcf;
 pub mod frames;
+pub mod link_errors;
 pub mod phy;
+pub mod rate_control;
 
 /// Tests the examples of the README.
 #[cfg(doctest)]

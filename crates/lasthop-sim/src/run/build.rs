@@ -11,6 +11,7 @@ use crate::sim::builder::{Builder, RoundTrip};
 use crate::sim::direction::DirectionParameters;
 use crate::sim::ids::{AirId, DirectionId, FlowId, RadioId, Side};
 use crate::sim::radio::RadioParameters;
+use crate::sim::wlan::{RateControl, StationLink};
 use crate::transport::TransportSite;
 use lasthop_base::packet::Extension;
 use lasthop_base::rng::Streams;
@@ -18,6 +19,7 @@ use lasthop_base::units::{Bytes, Duration, Instant};
 use lasthop_link::link::Protocol;
 use lasthop_link::queue::QueueSite;
 use lasthop_wlan::dcf::{MacParameters, Medium, StationId};
+use lasthop_wlan::rate_control::{Contention, MinstrelHt};
 use std::collections::HashMap;
 
 /// Builds the world of one replication. Its packets have the extension `X`: see
@@ -66,7 +68,20 @@ pub(super) fn build<X: Extension>(
             let is_shared = scenario.wlans[wlan].keys.shared_errors;
             let aggregation = scenario.wlans[wlan].aggregation(host);
             let sides = [forward, reverse];
-            builder.wlan_link(cell.place, ends, control, sides, is_shared, aggregation);
+            let component = |side: &str| format!("link.{}.{side}", link.name);
+            let snr_errors =
+                |side| scenario.wlans[wlan].snr_errors(host, &streams, &component(side));
+            let rate_control =
+                |side| rate_control(&scenario.wlans[wlan], &streams, &component(side));
+            let parameters = StationLink {
+                ends,
+                control,
+                is_shared,
+                aggregation,
+                snr_errors: snr_errors("forward").zip(snr_errors("reverse")).map(Into::into),
+                rate_controls: rate_control("forward").zip(rate_control("reverse")).map(Into::into),
+            };
+            builder.wlan_link(cell.place, parameters, sides);
             if let Some(scheduler) = scenario.wlans[wlan].separate_scheduler() {
                 let keys = &scenario.wlans[wlan].keys;
                 let component =
@@ -151,6 +166,14 @@ pub(super) fn build<X: Extension>(
         }
     }
     Ok(builder)
+}
+
+/// Returns the rate control of the direction `component` of a WLAN; `None` if its mode is fixed.
+fn rate_control(wlan: &scenario::Wlan, streams: &Streams, component: &str) -> Option<RateControl> {
+    let (modes, timing) = (wlan.modes()?, wlan.ppdu_timing()?);
+    let random = streams.stream(component, "rate probes");
+    let machine = MinstrelHt::new(&modes, timing, Contention::from(&wlan.timing()), random);
+    Some(RateControl { modes, control_rate: wlan.keys.control_rate, machine })
 }
 
 /// A WLAN under construction: its medium, its index on the medium, and its stations.

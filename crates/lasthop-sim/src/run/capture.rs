@@ -316,7 +316,7 @@ fn observations(
             }
             // The frames of a WLAN have separate events.
             Event::FrameSent { direction, .. } if on_wlan[direction.index()] => {}
-            Event::OnAir { direction, kind, fate, packet, reserves, scoreboard, .. } => {
+            Event::OnAir { direction, kind, fate, packet, reserves, scoreboard, mode, .. } => {
                 let history = &mut histories[direction.index()];
                 let mut notes = Vec::new();
                 let is_new = matches!(
@@ -338,7 +338,8 @@ fn observations(
                     let direction =
                         if kind.is_response() { direction.opposite() } else { direction };
                     let (packet, comment) = (packet.unwrap_or_default(), notes.join(", "));
-                    let on_air = (!at_host).then_some(OnAir { kind, fate, reserves, scoreboard });
+                    let on_air =
+                        (!at_host).then_some(OnAir { kind, fate, reserves, scoreboard, mode });
                     let is_arriving = false;
                     seen.push(Observation { at, direction, is_arriving, packet, comment, on_air });
                 }

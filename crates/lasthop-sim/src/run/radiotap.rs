@@ -45,6 +45,8 @@ pub(super) struct OnAir {
     pub fate: AirFate,
     pub reserves: Duration,
     pub scoreboard: Option<BlockAck>,
+    /// Mode of the data of its exchange, with 802.11n, ac and ax.
+    pub mode: Option<Mode>,
 }
 
 impl OnAir {
@@ -136,8 +138,12 @@ fn append_header(
         Standard::G => (2412, AT_2_GHZ | OFDM),
         Standard::A => (5180, AT_5_GHZ | OFDM),
     };
-    let mode = wlan.mode(Some(host)).filter(|_| on_air.carries());
-    let rate = if on_air.carries() { wlan.rate(Some(host)) } else { wlan.control_rate_of(host) };
+    let mode = on_air.mode.filter(|_| on_air.carries());
+    let rate = match on_air.mode {
+        _ if on_air.carries() => wlan.rate(Some(host)),
+        Some(mode) => wlan.response_rate(mode),
+        None => wlan.control_rate_of(host),
+    };
     data.extend([0; 8]);
     data.push(flags);
     data.push(if mode.is_none() { (rate.as_bps() / 500_000) as u8 } else { 0 });

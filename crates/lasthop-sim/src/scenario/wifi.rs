@@ -1,6 +1,7 @@
 //! Keys of 802.11n, ac and ax in a WLAN: their defaults, checks and conversion.
 
 use super::wlan::{Wlan, WlanKeys};
+use lasthop_base::rng::Streams;
 use lasthop_base::schema::error::ScenarioError;
 use lasthop_base::schema::keys::{Node, Read, choice};
 use lasthop_base::schema::quantity::QueueLimit;
@@ -11,6 +12,7 @@ use lasthop_link::channel::independent_bits::IndependentBitsKeys;
 use lasthop_link::queue::Discipline;
 use lasthop_wlan::dcf::{Aggregation, MissedBlockAck, Phy, Preamble, Scheduler, Standard, Timing};
 use lasthop_wlan::frames;
+use lasthop_wlan::link_errors::SnrErrors;
 use lasthop_wlan::phy::{
     Band, Coding, ErrorCurve, Form, Format, GuardInterval, Mode, PacketExtension, PpduTiming,
     Width, response_rate,
@@ -41,6 +43,9 @@ choice! {
         Fixed = "fixed",
         /// The fastest MCS up to the key mcs with a bit error rate of at most 1e-6 at the SNR.
         Ideal = "ideal",
+        /// By the losses of earlier MPDUs: Minstrel-HT, as in Linux. Modes are those up to the keys mcs and
+        /// spatial_streams, with both guard intervals if guard_interval is 400 ns.
+        MinstrelHt = "minstrel-ht",
     }
 }
 
@@ -272,7 +277,19 @@ impl Wlan {
         self.keys.error_curve.unwrap_or(ErrorCurve::Nist)
     }
 
-    /// Returns the errors of MPDUs at the SNR of a station's link, if it has one.
+    /// Returns the errors of frames of one direction of a station's link, `component`, if they follow from an
+    /// SNR.
+    pub(crate) fn snr_errors(
+        &self,
+        station: &str,
+        streams: &Streams,
+        component: &str,
+    ) -> Option<SnrErrors> {
+        let (snr, curve) = (self.snr(station)?, self.error_curve());
+        Some(SnrErrors::new(curve, snr, streams, component))
+    }
+
+    /// Returns the errors of MPDUs at the SNR of a station's link in its fixed mode, if it has one.
     pub(super) fn errors_at_snr(&self, station: &str) -> Option<Errors> {
         let (snr, mode) = (self.snr(station)?, self.mode(Some(station))?);
         let ber = Probability::new(self.error_curve().bit_error(mode, snr).min(1.0))?;
@@ -328,18 +345,46 @@ impl Wlan {
         self.format().and_then(|format| self.try_mode(format, station).ok())
     }
 
+    /// Returns the parameters of PPDUs; `None` with 802.11b, a and g.
+    pub fn ppdu_timing(&self) -> Option<PpduTiming> {
+        Some(PpduTiming {
+            band: self.band(),
+            form: self.form(),
+            coding: self.keys.coding?,
+            packet_extension: self.keys.packet_extension?,
+        })
+    }
+
+    /// Returns the modes between which a rate control chooses, ordered by group and rate; `None` if the mode is
+    /// fixed.
+    pub fn modes(&self) -> Option<Vec<Mode>> {
+        let (format, keys) = (self.format()?, &self.keys);
+        if keys.rate_control != Some(RateControl::MinstrelHt) {
+            return None;
+        }
+        let (width, interval) = (keys.width?, keys.guard_interval?);
+        let intervals = match interval {
+            GuardInterval::Ns400 => &[GuardInterval::Ns800, GuardInterval::Ns400][..],
+            _ => &[interval],
+        };
+        let mut modes = Vec::new();
+        for streams in 1..=keys.spatial_streams? as u8 {
+            for &interval in intervals {
+                let mode = |mcs: u32| Mode::new(format, mcs as u8, streams, width, interval).ok();
+                let of_band = |mode: &Mode| self.band().check(*mode).is_ok();
+                modes.extend((0..=keys.mcs?).filter_map(mode).filter(of_band));
+            }
+        }
+        Some(modes)
+    }
+
     /// Returns the parameters of A-MPDUs to and from a station; `None` with 802.11b, a and g.
     pub fn aggregation(&self, station: &str) -> Option<Aggregation> {
         let keys = &self.keys;
         let (format, mode) = (self.format()?, self.mode(Some(station))?);
         let has_ampdus = keys.max_ampdu? > Bytes::default();
         Some(Aggregation {
-            timing: PpduTiming {
-                band: self.band(),
-                form: self.form(),
-                coding: keys.coding?,
-                packet_extension: keys.packet_extension?,
-            },
+            timing: self.ppdu_timing()?,
             mode,
             control_rate: self.control_rate_of(station),
             max_ampdu: keys.max_ampdu?,
@@ -378,7 +423,12 @@ impl Wlan {
         let rate = self.rate(Some(station));
         match self.mode(Some(station)) {
             None => self.control_rate(rate),
-            Some(mode) => self.keys.control_rate.unwrap_or(response_rate(mode)),
+            Some(mode) => self.response_rate(mode),
         }
+    }
+
+    /// Returns the rate of control frames that belong to data in `mode`.
+    pub fn response_rate(&self, mode: Mode) -> Rate {
+        self.keys.control_rate.unwrap_or(response_rate(mode))
     }
 }

@@ -122,7 +122,7 @@ table! {
         snr: Option<Decibels>, RATIO;
         /// Model of the errors at an SNR; default: nist.
         error_curve: Option<ErrorCurve>;
-        /// Choice of the MCS; default: fixed.
+        /// Choice of the mode of each PPDU; default: fixed.
         rate_control: Option<RateControl>;
         /// Rate of MAC acknowledgments, BlockAcks, RTS and CTS; default: the highest basic rate (1 and
         /// 2 Mbps for 802.11b; otherwise 6, 12 and 24 Mbps) up to the rate of the data.

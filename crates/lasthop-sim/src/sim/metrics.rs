@@ -7,7 +7,7 @@ use crate::transport::{Carries, TransportKind};
 use lasthop_base::schema::metrics::{Metric, metrics};
 use lasthop_link::link::{PacketMetrics, ReceiverMetrics, SenderMetrics};
 use lasthop_link::queue::{DisciplineMetrics, QueueMetrics};
-use lasthop_wlan::dcf::{AggregationMetrics, CellMetrics, PairMetrics};
+use lasthop_wlan::dcf::{AggregationMetrics, CellMetrics, ModeMetrics, PairMetrics};
 
 metrics! {
     /// Every flow.
@@ -68,6 +68,7 @@ pub fn groups() -> [(&'static str, Vec<&'static [Metric]>); 5] {
         ReceiverMetrics::METRICS,
         PairMetrics::METRICS,
         AggregationMetrics::METRICS,
+        ModeMetrics::METRICS,
     ];
     [
         ("flow", [&[FlowMetrics::METRICS][..], &streams, App::METRICS, &datagrams].concat()),
@@ -75,7 +76,12 @@ pub fn groups() -> [(&'static str, Vec<&'static [Metric]>); 5] {
         ("link", link.to_vec()),
         (
             "wlan",
-            vec![CellMetrics::METRICS, AggregationMetrics::METRICS, DisciplineMetrics::METRICS],
+            vec![
+                CellMetrics::METRICS,
+                AggregationMetrics::METRICS,
+                ModeMetrics::METRICS,
+                DisciplineMetrics::METRICS,
+            ],
         ),
         ("agent", AgentKind::METRICS.to_vec()),
     ]

@@ -35,5 +35,5 @@ pub mod senders;
 mod sharing;
 mod tournament;
 mod traffic;
-mod wlan;
+pub mod wlan;
 pub mod world;

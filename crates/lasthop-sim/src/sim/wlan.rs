@@ -16,9 +16,13 @@ use lasthop_base::schema::metrics::ReportFor;
 use lasthop_base::units::Rate;
 use lasthop_link::queue::{DisciplineMetrics, QueueCounters};
 use lasthop_wlan::dcf::{
-    AggregationMetrics, AirFate, AirFrame, CellMetrics, Medium, MediumCounters, MediumEvent,
-    Outcome, PairCounters, PairId, PairMetrics,
+    Aggregation, AggregationMetrics, AirFate, AirFrame, CellMetrics, Histograms, Medium,
+    MediumCounters, MediumEvent, ModeMetrics, Outcome, PairCounters, PairId, PairMetrics,
+    StationId,
 };
+use lasthop_wlan::link_errors::SnrErrors;
+use lasthop_wlan::phy::Mode;
+use lasthop_wlan::rate_control::MinstrelHt;
 
 /// The medium shared by some stations.
 #[derive(Clone, Debug)]
@@ -32,6 +36,34 @@ pub(super) struct Air<X: Extension> {
     pub has_watchers: bool,
     /// The WLANs on the medium: their names and pairs.
     pub wlans: Vec<(String, Vec<PairId>)>,
+}
+
+/// Rate control of one direction of a station's link.
+#[derive(Clone, Debug)]
+pub struct RateControl {
+    /// The modes between which it chooses.
+    pub modes: Vec<Mode>,
+    /// Rate of control frames; default: the one that belongs to the mode.
+    pub control_rate: Option<Rate>,
+    /// The algorithm.
+    pub machine: MinstrelHt,
+}
+
+/// Parameters of the link between a station and its access point; pairs are forward and reverse.
+#[derive(Clone, Debug)]
+pub struct StationLink {
+    /// The station and its access point.
+    pub ends: [StationId; 2],
+    /// Rate of control frames.
+    pub control: Rate,
+    /// Whether both directions have the errors of the forward direction.
+    pub is_shared: bool,
+    /// Parameters of the block-ack agreements, if any.
+    pub aggregation: Option<Aggregation>,
+    /// Errors by SNR, instead of the error processes of the directions.
+    pub snr_errors: Option<[SnrErrors; 2]>,
+    /// Rate control, if the mode is not fixed.
+    pub rate_controls: Option<[RateControl; 2]>,
 }
 
 /// A direction of a station's link.
@@ -138,35 +170,38 @@ impl<P: Probe, X: Extension> World<P, X> {
     fn record_air(&mut self, air: AirId) {
         let Air { medium, directions, .. } = &mut self.airs[air.index()];
         while let Some(event) = medium.poll_event() {
-            let (pair, kind, start, end, fate, packet, bytes, reserves, scoreboard) = match event {
-                MediumEvent::Frame {
-                    pair,
-                    kind,
-                    start,
-                    end,
-                    fate,
-                    packet,
-                    bytes,
-                    reserves,
-                    scoreboard,
-                } => (pair, kind, start, end, fate, packet, bytes, reserves, scoreboard),
-                MediumEvent::Dropped { pair, packet } => {
-                    let (direction, packet) = (directions[pair.index()], packet.full());
-                    let dropped = Event::Dropped { direction, packet, turn: None };
-                    self.probe.record(self.now, dropped);
-                    continue;
-                }
-                MediumEvent::Backoff { pair, from, slots, window, .. } => {
-                    if let Some(pair) = pair {
-                        let direction = directions[pair.index()];
-                        self.probe.record(from, Event::Backoff { direction, slots, window });
+            let (pair, kind, start, end, fate, packet, bytes, reserves, scoreboard, mode) =
+                match event {
+                    MediumEvent::Frame {
+                        pair,
+                        kind,
+                        start,
+                        end,
+                        fate,
+                        packet,
+                        bytes,
+                        reserves,
+                        scoreboard,
+                        mode,
+                    } => (pair, kind, start, end, fate, packet, bytes, reserves, scoreboard, mode),
+                    MediumEvent::Dropped { pair, packet } => {
+                        let (direction, packet) = (directions[pair.index()], packet.full());
+                        let dropped = Event::Dropped { direction, packet, turn: None };
+                        self.probe.record(self.now, dropped);
+                        continue;
                     }
-                    continue;
-                }
-            };
+                    MediumEvent::Backoff { pair, from, slots, window, .. } => {
+                        if let Some(pair) = pair {
+                            let direction = directions[pair.index()];
+                            self.probe.record(from, Event::Backoff { direction, slots, window });
+                        }
+                        continue;
+                    }
+                };
             let direction = directions[pair.index()];
             let packet = packet.map(|packet| packet.full());
-            let on_air = Event::OnAir { direction, kind, fate, packet, end, reserves, scoreboard };
+            let on_air =
+                Event::OnAir { direction, kind, fate, packet, end, reserves, scoreboard, mode };
             self.probe.record(start, on_air);
             // A frame with several packets is represented by the first.
             let (AirFrame::Data { sequence, .. } | AirFrame::Mpdu { sequence, subframe: 0, .. }) =
@@ -215,6 +250,10 @@ impl<P: Probe, X: Extension> World<P, X> {
                 if pairs.iter().any(|&pair| medium.has_agreement(pair)) {
                     let own = pairs.iter().map(|&pair| medium.pair_counters(pair));
                     aggregation_metrics(own).report_for(&entity, report);
+                    let mut sum = Histograms::default();
+                    let own = pairs.iter().filter_map(|&pair| medium.histograms(pair));
+                    own.for_each(|histograms| sum.add(histograms));
+                    ModeMetrics::from(&sum).report_for(&entity, report);
                 }
                 // All pairs of the access point share its queue.
                 let separate = pairs.iter().filter_map(|&pair| medium.early_of(pair));
@@ -251,6 +290,9 @@ impl<P: Probe, X: Extension> World<P, X> {
         metrics.report_for(entity, report);
         if medium.has_agreement(shared.pair) {
             aggregation_metrics(std::iter::once(pair)).report_for(entity, report);
+        }
+        if let Some(histograms) = medium.histograms(shared.pair) {
+            ModeMetrics::from(histograms).report_for(entity, report);
         }
         if let Some(readable) = medium.readable_headers(shared.pair) {
             HeaderMetrics { headers_readable: readable as f64 }.report_for(entity, report);

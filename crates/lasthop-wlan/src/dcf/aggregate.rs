@@ -12,13 +12,16 @@
 use super::exchange::FrameExchange;
 use super::medium::Medium;
 use super::report::{AirFate, AirFrame, Delivery, MediumEvent, Outcome, PairId};
-use super::session::{Aggregation, MissedBlockAck, Psdu, QUANTUM, Scheduler, Session};
+use super::session::{
+    Aggregation, Histograms, MissedBlockAck, ModeTimes, Psdu, QUANTUM, Scheduler, Session,
+};
 use super::station::{Attempt, Waiting};
 use crate::block_ack::{BlockAck, Fate, GiveUp, Outstanding, Receipt};
-use crate::phy::ControlFrame;
+use crate::phy::{ControlFrame, Mode};
+use crate::rate_control::MinstrelHt;
 use lasthop_base::packet::{DeliveryReport, Payload};
-use lasthop_base::units::{Bytes, Duration, Instant};
-use lasthop_link::channel::{Airtime, ErrorProcess};
+use lasthop_base::units::{Duration, Instant, Rate};
+use lasthop_link::channel::Airtime;
 use lasthop_link::queue::Queue;
 
 /// Maximum number of packets that a station has taken from its queue for other receivers than that of the
@@ -41,6 +44,23 @@ impl<P: Payload + Clone> Medium<P> {
         let from = self.pairs[pair.index()].from;
         self.stations[usize::from(from)].scheduler = scheduler;
         self.session(pair.0).queue = Some(queue);
+    }
+
+    /// Lets a rate control choose between `modes` for the PPDUs of the direction `pair`, which has an
+    /// agreement. Control frames are sent at `control_rate`, or at the rate that belongs to the mode.
+    pub fn adapt(
+        &mut self,
+        pair: PairId,
+        modes: &[Mode],
+        control_rate: Option<Rate>,
+        machine: MinstrelHt,
+    ) {
+        self.session(pair.0).adapt(modes, control_rate, machine);
+    }
+
+    /// Returns the numbers of MPDUs by mode and by PPDU of a direction; `None` without an agreement.
+    pub fn histograms(&self, pair: PairId) -> Option<&Histograms> {
+        self.pairs[pair.index()].session.as_ref().map(|session| &session.histograms)
     }
 
     /// Returns the session of a direction that has one.
@@ -210,44 +230,48 @@ impl<P: Payload + Clone> Medium<P> {
         let pair = self.stations[usize::from(index)].attempted();
         let sifs = self.timing.sifs;
         let rts_threshold = self.stations[usize::from(index)].parameters.rts_threshold;
-        let (rts_time, response_time) = {
-            let pair = &self.pairs[pair as usize];
-            (pair.rts, pair.ack)
-        };
         let session = self.session(pair);
-        let block_ack_time = session.block_ack_time;
         let block_ack = AirFrame::BlockAck { is_long: session.parameters.window > 64 };
         let exchange = if let Some(start) = session.request() {
+            let &ModeTimes { mode, rts, ack, block_ack: answer_time, request, .. } =
+                session.times();
             FrameExchange {
                 pair,
                 sifs,
                 has_rts: false,
                 data: AirFrame::BlockAckRequest { start },
                 length: ControlFrame::BlockAckRequest.length(),
-                data_time: session.request_time,
-                rts_time,
-                response_time,
+                data_time: request,
+                rts_time: rts,
+                response_time: ack,
                 answer: block_ack,
-                answer_time: block_ack_time,
+                answer_time,
+                mode: Some(mode),
             }
         } else {
+            session.choose(now);
             let (psdu, data) = self.fill(now, index, pair);
-            let length = self.session(pair).length(psdu);
+            let session = self.session(pair);
+            let length = session.length(psdu);
+            let (timing, place) = (session.parameters.timing, session.choice.mode);
+            let data_time = session.modes[place].ppdu(timing, length);
+            let &ModeTimes { mode, rts, ack, block_ack: long, .. } = session.times();
             let (answer, answer_time) = match data {
-                AirFrame::Data { .. } => (AirFrame::Ack, response_time),
-                _ => (block_ack, block_ack_time),
+                AirFrame::Data { .. } => (AirFrame::Ack, ack),
+                _ => (block_ack, long),
             };
             FrameExchange {
                 pair,
                 sifs,
-                has_rts: length > rts_threshold,
+                has_rts: length > rts_threshold || session.choice.is_fallback,
                 data,
                 length,
-                data_time: self.ppdu_time(pair, length),
-                rts_time,
-                response_time,
+                data_time,
+                rts_time: rts,
+                response_time: ack,
                 answer,
                 answer_time,
+                mode: Some(mode),
             }
         };
         self.stations[usize::from(index)].exchange = Some(exchange);
@@ -281,18 +305,6 @@ impl<P: Payload + Clone> Medium<P> {
         (psdu, data)
     }
 
-    /// Returns the air time of a PPDU with a PSDU of `length`.
-    fn ppdu_time(&mut self, pair: u32, length: Bytes) -> Duration {
-        let pair = &mut self.pairs[pair as usize];
-        if let Some(session) = &pair.session
-            && pair.known_length != length
-        {
-            let Aggregation { timing, mode, .. } = session.parameters;
-            (pair.known_length, pair.known_time) = (length, timing.duration(mode, length));
-        }
-        pair.known_time
-    }
-
     /// Counts a transmitted PPDU or request.
     pub(super) fn count_aggregate(&mut self, exchange: &FrameExchange, kind: AirFrame) {
         let pair = &mut self.pairs[exchange.pair as usize];
@@ -301,12 +313,18 @@ impl<P: Payload + Clone> Medium<P> {
             AirFrame::BlockAckRequest { .. } => counters.block_ack_requests += 1,
             AirFrame::Data { .. } | AirFrame::Aggregate { .. } => {
                 counters.ppdus += 1;
+                let mut mpdus = 0;
                 session.originator.for_each_selected(|_, mpdu| {
                     mpdu.attempts += 1;
+                    mpdus += 1;
                     counters.data_sent += 1;
                     counters.bits_sent += u64::from(mpdu.bytes) * 8;
                     counters.retries += u64::from(mpdu.attempts > 1);
                 });
+                session.histograms.modes[session.choice.mode].1 += mpdus;
+                if let Some(count) = session.histograms.lengths.get_mut(mpdus as usize - 1) {
+                    *count += 1;
+                }
             }
             _ => {}
         }
@@ -322,7 +340,8 @@ impl<P: Payload + Clone> Medium<P> {
         let pair = &mut self.pairs[exchange.pair as usize];
         let Some(session) = &mut pair.session else { return true };
         let channel = &mut self.channels[pair.channel as usize];
-        let times = Times { start, end, preamble: session.preamble, psdu: exchange.length.get() };
+        let &ModeTimes { preamble, mode, .. } = session.times();
+        let times = Times { start, end, preamble, psdu: exchange.length.get() };
         let (mut psdu, mut is_lost) = (Psdu::default(), true);
         session.originator.for_each_selected(|_, mpdu| {
             psdu = psdu.with(mpdu.bytes.into());
@@ -331,7 +350,7 @@ impl<P: Payload + Clone> Medium<P> {
                 AirFrame::Data { .. } => exchange.length.bits(),
                 _ => u64::from(mpdu.bytes + 4) * 8,
             };
-            mpdu.is_received = !channel.is_lost(Airtime { start, end, bits });
+            mpdu.is_received = !channel.is_lost(Airtime { start, end, bits }, Some(mode));
             mpdu.is_header_readable = mpdu.is_received || channel.is_header_readable();
             is_lost &= !mpdu.is_received;
         });
@@ -494,6 +513,10 @@ impl<P: Payload + Clone> Medium<P> {
             session.deficit -= used.as_nanos() as i64;
         }
         let limits = GiveUp { attempts: session.parameters.attempts, now: until };
+        let mpdus = exchange.data.mpdus();
+        if mpdus > 0 && !is_acknowledged {
+            session.on_result(until, mpdus, None);
+        }
         let is_request = matches!(exchange.data, AirFrame::BlockAckRequest { .. });
         if is_request {
             session.request_attempts += 1;
@@ -518,9 +541,16 @@ impl<P: Payload + Clone> Medium<P> {
             }
             _ => None,
         };
+        let mut acknowledged = 0;
         self.respond(number, |session, each| {
-            session.originator.on_response(response.as_ref(), limits, each);
+            session.originator.on_response(response.as_ref(), limits, |number, mpdu, fate| {
+                acknowledged += u32::from(fate == Fate::Acknowledged && mpdu.is_received);
+                each(number, mpdu, fate);
+            });
         });
+        if mpdus > 0 && is_acknowledged {
+            self.session(number).on_result(until, mpdus, Some(acknowledged));
+        }
         (!is_acknowledged).then_some(delay)
     }
 
@@ -534,7 +564,8 @@ impl<P: Payload + Clone> Medium<P> {
         let reserves = exchange.reserves(exchange.data);
         let pair = PairId(exchange.pair);
         let Some(session) = &mut self.pairs[pair.index()].session else { return };
-        let times = Times { start, end, preamble: session.preamble, psdu: exchange.length.get() };
+        let preamble = session.times().preamble;
+        let times = Times { start, end, preamble, psdu: exchange.length.get() };
         let mpdus = match exchange.data {
             AirFrame::Aggregate { mpdus } => mpdus,
             _ => 1,
@@ -565,6 +596,7 @@ impl<P: Payload + Clone> Medium<P> {
                     bytes: mpdu.bytes,
                     reserves,
                     scoreboard: None,
+                    mode: exchange.mode,
                 });
             }
         });

@@ -11,10 +11,10 @@ use super::medium::Medium;
 use super::report::{AirFate, AirFrame, Delivery, MediumEvent, Outcome, PairId};
 use super::station::{Attempt, Current, Next};
 use crate::frames;
-use crate::phy::Timing;
+use crate::phy::{Mode, Timing};
 use lasthop_base::packet::{DeliveryReport, Payload};
 use lasthop_base::units::{Bytes, Duration, Instant};
-use lasthop_link::channel::{Airtime, ErrorProcess};
+use lasthop_link::channel::Airtime;
 
 /// The frames of one attempt. Each one follows SIFS after the preceding one.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +35,8 @@ pub(super) struct FrameExchange {
     /// The response to the data.
     pub answer: AirFrame,
     pub answer_time: Duration,
+    /// Mode of the data, with a block-ack agreement.
+    pub mode: Option<Mode>,
 }
 
 impl FrameExchange {
@@ -101,6 +103,15 @@ impl AirFrame {
         matches!(self, AirFrame::Cts | AirFrame::Ack | AirFrame::BlockAck { .. })
     }
 
+    /// Returns the number of MPDUs of a PPDU with packets; 0: another frame.
+    pub fn mpdus(self) -> u32 {
+        match self {
+            AirFrame::Data { .. } | AirFrame::Mpdu { .. } => 1,
+            AirFrame::Aggregate { mpdus } => mpdus.into(),
+            _ => 0,
+        }
+    }
+
     /// Returns `true` if the frame carries packets.
     pub fn is_data(self) -> bool {
         use AirFrame::{Aggregate, Data, Mpdu};
@@ -133,6 +144,7 @@ impl<P: Payload + Clone> Medium<P> {
             response_time: pair.ack,
             answer: AirFrame::Ack,
             answer_time: pair.ack,
+            mode: None,
         }
     }
 
@@ -180,7 +192,7 @@ impl<P: Payload + Clone> Medium<P> {
         };
         let bits = exchange.bytes(kind) * 8;
         (is_data || self.control_errors)
-            && self.channels[pair.channel as usize].is_lost(Airtime { start, end, bits })
+            && self.channels[pair.channel as usize].is_lost(Airtime { start, end, bits }, None)
     }
 
     /// Processes a CTS or a data frame that its receiver has read; a CTS must be expected.
@@ -238,6 +250,7 @@ impl<P: Payload + Clone> Medium<P> {
             bytes,
             reserves,
             scoreboard,
+            mode: exchange.mode,
         });
     }
 

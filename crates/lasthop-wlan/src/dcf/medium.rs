@@ -17,11 +17,11 @@ use super::report::{
 use super::session::Session;
 use super::station::{MacParameters, Station, StationCounters, Waiting};
 use crate::frames;
+use crate::link_errors::LinkErrors;
 use crate::phy::{Phy, Timing};
 use lasthop_base::packet::Payload;
 use lasthop_base::rng::Stream;
 use lasthop_base::units::{Bytes, Duration, Instant, Rate};
-use lasthop_link::channel::{Channel, ErrorProcess};
 use lasthop_link::queue::{DisciplineCounters, Queue};
 use std::collections::VecDeque;
 
@@ -65,7 +65,7 @@ pub struct Medium<P: Payload> {
     pub(super) control_errors: bool,
     pub(super) stations: Vec<Station<P>>,
     pub(super) pairs: Vec<Pair<P>>,
-    pub(super) channels: Vec<Channel>,
+    pub(super) channels: Vec<LinkErrors>,
     /// Channel access of stations without positions.
     pub(super) cell: Cell,
     pub(super) up: VecDeque<Delivery<P>>,
@@ -135,14 +135,14 @@ impl<P: Payload + Clone> Medium<P> {
     }
 
     /// Adds a direction from `from` to `to` at `rate`, with control frames at `control_rate` and
-    /// the error process `channel`.
+    /// the errors `errors`.
     pub fn add_pair(
         &mut self,
         [from, to]: [StationId; 2],
         [rate, control_rate]: [Rate; 2],
-        channel: Channel,
+        errors: impl Into<LinkErrors>,
     ) -> PairId {
-        self.channels.push(channel);
+        self.channels.push(errors.into());
         let channel = self.channels.len() as u32 - 1;
         self.push_pair([from, to], [rate, control_rate], channel)
     }
@@ -354,7 +354,7 @@ impl<P: Payload + Clone> Medium<P> {
 
     /// Returns the number of state changes of the error processes per second of simulated time.
     pub fn replay_rate(&self) -> f64 {
-        self.channels.iter().map(ErrorProcess::replay_rate).sum()
+        self.channels.iter().map(LinkErrors::replay_rate).sum()
     }
 
     /// Returns the number of data frames of a pair that were received with errors and a readable

@@ -25,8 +25,8 @@ pub use crate::phy::{Phy, Preamble, Standard, Timing};
 pub use medium::Medium;
 pub use report::{
     AggregationMetrics, AirFate, AirFrame, CellMetrics, Delivery, MediumCounters, MediumEvent,
-    Outcome, PairCounters, PairId, PairMetrics, StationId,
+    ModeMetrics, Outcome, PairCounters, PairId, PairMetrics, StationId,
 };
-pub use session::{Aggregation, MissedBlockAck, Scheduler};
+pub use session::{Aggregation, Histograms, MissedBlockAck, Scheduler};
 pub use space::{Capture, Position, Propagation};
 pub use station::{MacParameters, StationCounters, Waiting};

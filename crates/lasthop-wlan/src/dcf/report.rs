@@ -1,7 +1,9 @@
 //! Output of a medium: identifiers, deliveries, outcomes, counters and events.
 
 use super::medium::Use;
+use super::session::Histograms;
 use crate::block_ack::BlockAck;
+use crate::phy::Mode;
 use lasthop_base::packet::DeliveryReport;
 use lasthop_base::schema::metrics::metrics;
 use lasthop_base::units::{Duration, Instant};
@@ -122,6 +124,68 @@ metrics! {
 }
 
 metrics! {
+    /// Modes and lengths of the PPDUs of 802.11n, ac and ax.
+    pub struct ModeMetrics {
+        /// Mean data rate of the MPDUs sent.
+        phy_rate_bps: "PHY rate", BitsPerSecond, Higher, Mean;
+        /// Median number of MPDUs in a PPDU.
+        mpdus_per_ppdu_median: "MPDUs per PPDU, median", Count, Neither, Mean;
+        /// Number of MPDUs that nine of ten PPDUs do not exceed.
+        mpdus_per_ppdu_p90: "MPDUs per PPDU, 90th percentile", Count, Neither, Mean;
+        /// Fraction of the MPDUs that were sent with two spatial streams.
+        two_streams: "Two streams", Fraction, Neither, Mean;
+        /// Fraction of the MPDUs that were sent with MCS 0.
+        mcs_0: "MCS 0", Fraction, Neither, Mean;
+        /// Fraction of the MPDUs that were sent with MCS 1.
+        mcs_1: "MCS 1", Fraction, Neither, Mean;
+        /// Fraction of the MPDUs that were sent with MCS 2.
+        mcs_2: "MCS 2", Fraction, Neither, Mean;
+        /// Fraction of the MPDUs that were sent with MCS 3.
+        mcs_3: "MCS 3", Fraction, Neither, Mean;
+        /// Fraction of the MPDUs that were sent with MCS 4.
+        mcs_4: "MCS 4", Fraction, Neither, Mean;
+        /// Fraction of the MPDUs that were sent with MCS 5.
+        mcs_5: "MCS 5", Fraction, Neither, Mean;
+        /// Fraction of the MPDUs that were sent with MCS 6.
+        mcs_6: "MCS 6", Fraction, Neither, Mean;
+        /// Fraction of the MPDUs that were sent with MCS 7.
+        mcs_7: "MCS 7", Fraction, Neither, Mean;
+        /// Fraction of the MPDUs that were sent with MCS 8.
+        mcs_8: "MCS 8", Fraction, Neither, Mean;
+        /// Fraction of the MPDUs that were sent with MCS 9.
+        mcs_9: "MCS 9", Fraction, Neither, Mean;
+        /// Fraction of the MPDUs that were sent with MCS 10.
+        mcs_10: "MCS 10", Fraction, Neither, Mean;
+        /// Fraction of the MPDUs that were sent with MCS 11.
+        mcs_11: "MCS 11", Fraction, Neither, Mean;
+    }
+}
+
+impl From<&Histograms> for ModeMetrics {
+    fn from(histograms: &Histograms) -> Self {
+        let mcs = |number: u8| histograms.share(|mode| mode.mcs() == number);
+        ModeMetrics {
+            phy_rate_bps: histograms.mean_rate(),
+            mpdus_per_ppdu_median: histograms.length_at(0.5),
+            mpdus_per_ppdu_p90: histograms.length_at(0.9),
+            two_streams: histograms.share(|mode| mode.streams() == 2),
+            mcs_0: mcs(0),
+            mcs_1: mcs(1),
+            mcs_2: mcs(2),
+            mcs_3: mcs(3),
+            mcs_4: mcs(4),
+            mcs_5: mcs(5),
+            mcs_6: mcs(6),
+            mcs_7: mcs(7),
+            mcs_8: mcs(8),
+            mcs_9: mcs(9),
+            mcs_10: mcs(10),
+            mcs_11: mcs(11),
+        }
+    }
+}
+
+metrics! {
     /// A wireless LAN.
     pub struct CellMetrics {
         /// Transmission attempts: an RTS, or data without one.
@@ -193,6 +257,8 @@ pub enum MediumEvent<P> {
         reserves: Duration,
         /// Content of a BlockAck.
         scoreboard: Option<BlockAck>,
+        /// Mode of the data of its exchange, with a block-ack agreement.
+        mode: Option<Mode>,
     },
     /// The queue of a station has dropped a waiting packet.
     Dropped {

@@ -17,7 +17,8 @@
 use super::station::Waiting;
 use crate::block_ack::{Originator, Recipient};
 use crate::frames;
-use crate::phy::{ControlFrame, Format, MAX_PPDU_TIME, Mode, PpduTiming};
+use crate::phy::{ControlFrame, Format, MAX_PPDU_TIME, Mode, PpduTiming, response_rate};
+use crate::rate_control::{Choice, MinstrelHt};
 use lasthop_base::packet::Payload;
 use lasthop_base::schema::keys::choice;
 use lasthop_base::units::{Bytes, Duration, Instant, Rate};
@@ -82,6 +83,103 @@ pub struct Aggregation {
     pub missed: MissedBlockAck,
 }
 
+/// A mode of a direction with the durations that depend on it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ModeTimes {
+    pub mode: Mode,
+    /// Maximum length of a PSDU.
+    longest: u64,
+    /// Duration from the start of a PPDU to its data.
+    pub preamble: Duration,
+    pub rts: Duration,
+    /// Air time of an Ack or a CTS.
+    pub ack: Duration,
+    pub block_ack: Duration,
+    pub request: Duration,
+    /// The latest length of a PSDU, and its air time.
+    known: (Bytes, Duration),
+}
+
+impl ModeTimes {
+    fn new(parameters: &Aggregation, mode: Mode, control_rate: Rate) -> Self {
+        let Aggregation { timing, window, max_ampdu, .. } = *parameters;
+        let control = |frame| timing.band.control_airtime(frame, control_rate);
+        let longest = timing.max_psdu(mode, MAX_PPDU_TIME).unwrap_or_default();
+        ModeTimes {
+            mode,
+            longest: longest.min(max_ampdu).get(),
+            preamble: timing.preamble(mode),
+            rts: control(ControlFrame::Rts),
+            ack: control(ControlFrame::Ack),
+            block_ack: control(ControlFrame::block_ack(window)),
+            request: control(ControlFrame::BlockAckRequest),
+            known: (Bytes::default(), timing.duration(mode, Bytes::default())),
+        }
+    }
+
+    /// Returns the air time of a PPDU with a PSDU of `length`.
+    pub fn ppdu(&mut self, timing: PpduTiming, length: Bytes) -> Duration {
+        if self.known.0 != length {
+            self.known = (length, timing.duration(self.mode, length));
+        }
+        self.known.1
+    }
+}
+
+/// Numbers of MPDUs by mode and by PPDU.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Histograms {
+    /// MPDUs sent in each mode.
+    pub modes: Vec<(Mode, u64)>,
+    /// Number of PPDUs with 1, 2, … MPDUs.
+    pub lengths: Vec<u64>,
+}
+
+impl Histograms {
+    /// Adds the numbers of another direction.
+    pub fn add(&mut self, other: &Histograms) {
+        for &(mode, count) in &other.modes {
+            match self.modes.iter_mut().find(|(known, _)| *known == mode) {
+                Some((_, known)) => *known += count,
+                None => self.modes.push((mode, count)),
+            }
+        }
+        if self.lengths.len() < other.lengths.len() {
+            self.lengths.resize(other.lengths.len(), 0);
+        }
+        self.lengths.iter_mut().zip(&other.lengths).for_each(|(own, count)| *own += count);
+    }
+
+    /// Returns the number of MPDUs that a share `quantile` of the PPDUs does not exceed; NaN without PPDUs.
+    pub fn length_at(&self, quantile: f64) -> f64 {
+        let all: u64 = self.lengths.iter().sum();
+        let mut sum = 0;
+        let reaches = |&count: &u64| {
+            sum += count;
+            sum as f64 >= quantile * all as f64
+        };
+        match self.lengths.iter().position(reaches) {
+            Some(place) if all > 0 => place as f64 + 1.0,
+            _ => f64::NAN,
+        }
+    }
+
+    /// Returns the share of the MPDUs sent in modes with a property; NaN without MPDUs.
+    pub fn share(&self, has: impl Fn(Mode) -> bool) -> f64 {
+        let sum = |has: &dyn Fn(Mode) -> bool| -> u64 {
+            self.modes.iter().filter(|(mode, _)| has(*mode)).map(|(_, count)| count).sum()
+        };
+        sum(&has) as f64 / sum(&|_| true) as f64
+    }
+
+    /// Returns the mean data rate of the MPDUs in bits per second; NaN without MPDUs.
+    pub fn mean_rate(&self) -> f64 {
+        let count: u64 = self.modes.iter().map(|(_, count)| count).sum();
+        let of = |&(mode, count): &(Mode, u64)| mode.rate().as_bps() as f64 * count as f64;
+        self.modes.iter().map(of).sum::<f64>() / count as f64
+    }
+}
+
 /// State of a direction with a block-ack agreement.
 #[derive(Clone, Debug)]
 pub(super) struct Session<P: Payload> {
@@ -94,18 +192,19 @@ pub(super) struct Session<P: Payload> {
     pub is_unanswered: bool,
     /// Attempts of the current request.
     pub request_attempts: u32,
-    /// Maximum length of a PSDU.
-    longest: u64,
-    /// Duration from the start of a PPDU to its data.
-    pub preamble: Duration,
+    /// The modes between which the rate control chooses.
+    pub modes: Vec<ModeTimes>,
+    /// Rate control; `None`: there is one mode.
+    pub rate_control: Option<Box<MinstrelHt>>,
+    /// Mode of the current or the latest PPDU.
+    pub choice: Choice,
+    pub histograms: Histograms,
     /// The direction's own queue, if it does not share that of the station.
     pub queue: Option<Queue<Waiting<P>>>,
     /// Packets of the direction in the MAC, and their bytes.
     pub in_mac: [u64; 2],
     /// Airtime in ns that the direction may use before others, negative after it has used more.
     pub deficit: i64,
-    pub block_ack_time: Duration,
-    pub request_time: Duration,
 }
 
 /// The PSDU of a PPDU under construction.
@@ -134,9 +233,8 @@ impl Psdu {
 
 impl<P: Payload + Clone> Session<P> {
     pub fn new(parameters: Aggregation) -> Self {
-        let Aggregation { timing, mode, control_rate, window, reorder_timeout, .. } = parameters;
-        let control = |frame| timing.band.control_airtime(frame, control_rate);
-        let longest = timing.max_psdu(mode, MAX_PPDU_TIME).unwrap_or_default();
+        let Aggregation { mode, control_rate, window, reorder_timeout, .. } = parameters;
+        let most = usize::from(window).max(parameters.max_mpdus as usize);
         Session {
             parameters,
             originator: Originator::new(window),
@@ -144,14 +242,46 @@ impl<P: Payload + Clone> Session<P> {
             waiting: VecDeque::with_capacity(window.into()),
             is_unanswered: false,
             request_attempts: 0,
-            longest: longest.min(parameters.max_ampdu).get(),
-            preamble: timing.preamble(mode),
+            modes: vec![ModeTimes::new(&parameters, mode, control_rate)],
+            rate_control: None,
+            choice: Choice { mode: 0, is_probe: false, is_fallback: false },
+            histograms: Histograms { modes: vec![(mode, 0)], lengths: vec![0; most] },
             queue: None,
             in_mac: [0, 0],
             deficit: 0,
-            block_ack_time: control(ControlFrame::block_ack(window)),
-            request_time: control(ControlFrame::BlockAckRequest),
         }
+    }
+
+    /// Lets a rate control choose between `modes`. Control frames are sent at `control_rate`, or at the rate
+    /// that belongs to the mode.
+    pub fn adapt(&mut self, modes: &[Mode], control_rate: Option<Rate>, machine: MinstrelHt) {
+        let times = |&mode: &Mode| {
+            let control_rate = control_rate.unwrap_or(response_rate(mode));
+            ModeTimes::new(&self.parameters, mode, control_rate)
+        };
+        self.modes = modes.iter().map(times).collect();
+        self.histograms.modes = modes.iter().map(|&mode| (mode, 0)).collect();
+        self.choice.mode = machine.best();
+        self.rate_control = Some(Box::new(machine));
+    }
+
+    /// Chooses the mode of the next PPDU.
+    pub fn choose(&mut self, now: Instant) {
+        if let Some(machine) = &mut self.rate_control {
+            self.choice = machine.choose(now);
+        }
+    }
+
+    /// Informs the rate control of the result of a PPDU of `mpdus`; `None`: it had no response.
+    pub fn on_result(&mut self, now: Instant, mpdus: u32, acknowledged: Option<u32>) {
+        if let Some(machine) = &mut self.rate_control {
+            machine.on_result(now, mpdus, acknowledged);
+        }
+    }
+
+    /// Returns the mode of the current or the latest PPDU, with its durations.
+    pub fn times(&self) -> &ModeTimes {
+        &self.modes[self.choice.mode]
     }
 
     /// Returns the end of the lifetime of the oldest packet; the start of time if a request is due; `None` if
@@ -176,7 +306,7 @@ impl<P: Payload + Clone> Session<P> {
     pub fn server(&self) -> Transmitter {
         let [packets, bytes] = self.in_mac;
         let until = if packets > 0 { Instant::NEVER } else { Instant::ZERO };
-        Transmitter::standing_in(self.parameters.mode.rate(), packets, bytes, until)
+        Transmitter::standing_in(self.times().mode.rate(), packets, bytes, until)
     }
 
     /// Returns the start of the BlockAck request to be sent next, if any.
@@ -188,7 +318,8 @@ impl<P: Payload + Clone> Session<P> {
     /// Returns `true` if a PPDU may be `psdu`. Every MPDU may be sent alone.
     pub fn fits(&self, psdu: Psdu) -> bool {
         let Psdu { mpdus, bytes, .. } = psdu;
-        mpdus == 1 || (mpdus <= self.parameters.max_mpdus && bytes <= self.longest)
+        let most = if self.choice.is_probe { 1 } else { self.parameters.max_mpdus };
+        mpdus == 1 || (mpdus <= most && bytes <= self.times().longest)
     }
 
     /// Returns the length of `psdu`.

@@ -435,6 +435,45 @@ fn mpdus_are_lost_as_the_error_curve_states() {
     }
 }
 
+/// Minstrel-HT reaches at least 85 % of the throughput of the best fixed mode, which is that of two streams and
+/// the short guard interval: probes and updates take the rest. Without SNR, it is that of the fastest mode.
+#[test]
+fn minstrel_ht_reaches_the_best_fixed_mode() {
+    let goodput = |keys: &str| {
+        let common = "standard = \"802.11n\"\nspatial_streams = 2\nguard_interval = \"400 ns\"\n";
+        metrics(&saturated(&format!("{common}{keys}"), 10))
+    };
+    let name = "flow.down.goodput_bps";
+    for errors in
+        ["snr = \"11 dB\"", "snr = \"20 dB\"", "errors = { kind = \"uniform\", loss = 0.05 }"]
+    {
+        let fixed = |mcs: u32| goodput(&format!("mcs = {mcs}\n{errors}"))[name];
+        let best = (0..8).map(fixed).fold(0.0, f64::max);
+        let chosen = goodput(&format!("rate_control = \"minstrel-ht\"\n{errors}"));
+        let ratio = chosen[name] / best;
+        assert!((0.85..1.02).contains(&ratio), "{errors}: {ratio}");
+        let share = |name: String| chosen[&format!("wlan.cell.{name}")];
+        let shares: f64 = (0..12).map(|mcs| share(format!("mcs_{mcs}"))).sum();
+        assert!((shares - 1.0).abs() < 1e-9, "{shares}");
+        assert!(share("two_streams".into()) > 0.9);
+        assert!(share("mpdus_per_ppdu_median".into()) <= share("mpdus_per_ppdu_p90".into()));
+    }
+}
+
+/// The phone's link is 15 dB worse: the access point chooses a mode for each station.
+#[test]
+fn each_direction_has_its_own_rate_control() {
+    let keys = "standard = \"802.11n\"\nrate_control = \"minstrel-ht\"\nsnr = \"30 dB\"\n\
+                station = { phone = { snr = \"15 dB\" } }";
+    let text = saturated(keys, 5).replace("[\"laptop\"]", "[\"laptop\", \"phone\"]");
+    let second = text.split("[flow.down]").nth(1).expect("a flow").split("[run]").next();
+    let second = second.expect("a flow").replace("\"laptop\"", "\"phone\"");
+    let measured = metrics(&text.replace("[run]", &format!("[flow.other]\n{second}\n[run]")));
+    let rate = |station: &str| measured[&format!("link.cell.{station}.reverse.phy_rate_bps")];
+    assert!(rate("laptop") > 60e6, "{}", rate("laptop"));
+    assert!((15e6..30e6).contains(&rate("phone")), "{}", rate("phone"));
+}
+
 /// The ideal choice at 12, 20 and 30 dB with 802.11n: NIST's thresholds for 1500 B and a loss of 10 %, a bit error
 /// rate of 9e-6, are 9.86 dB (MCS 2), 13.51 (3), 16.61 (4), 21.36 (5) and 23.79 dB (7); those of 1e-6 are up to
 /// 1 dB higher.

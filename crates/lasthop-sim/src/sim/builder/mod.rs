@@ -12,17 +12,18 @@ use super::ids::{AirId, ConnectionId, DirectionId, FlowId, LineId, PathId, Radio
 use super::line::Line;
 use super::radio::{Radio, RadioParameters, Station};
 use super::traffic::{App, Datagrams, Flow, Stream, Streams};
-use super::wlan::{Air, Shared};
+use super::wlan::{Air, RateControl, Shared, StationLink};
 use super::world::{Connection, Progress};
 use crate::agent::{Agent, AgentMachine, ControlledPackets};
 use crate::app::{AppMachine, DatagramSource, Source, StreamApplication, StreamMachine};
 use crate::transport::{End, Reaction, Transport, TransportMachine};
 use lasthop_base::packet::{Descriptor, Extension, TcpOptions};
 use lasthop_base::rng;
-use lasthop_base::units::{Instant, Rate};
+use lasthop_base::units::Instant;
 use lasthop_link::link::{Endpoint, LinkEndpoint};
 use lasthop_link::queue::{OnOff, Queue};
-use lasthop_wlan::dcf::{self, Aggregation, MacParameters, Scheduler, StationId, Waiting};
+use lasthop_wlan::dcf::{self, MacParameters, Scheduler, StationId, Waiting};
+use lasthop_wlan::link_errors::LinkErrors;
 
 /// A route through the network, fixed for the run: its range in the table of all hops, at least
 /// one.
@@ -190,30 +191,35 @@ impl<X: Extension> Builder<X> {
         self.airs[air.index()].medium.place(propagation, positions);
     }
 
-    /// Adds the link between a station and its access point, `ends`, in WLAN number `wlan` of a
-    /// medium. The forward direction leads to the access point. `control` is the rate of control
-    /// frames. If `is_shared` is set, both directions use the error process of the forward
-    /// direction. `aggregation`: parameters of their block-ack agreements, if any.
+    /// Adds the link between a station and its access point in WLAN number `wlan` of a
+    /// medium. The forward direction leads to the access point.
     pub fn wlan_link(
         &mut self,
         (air, wlan): (AirId, usize),
-        ends: [StationId; 2],
-        control: Rate,
+        parameters: StationLink,
         [forward, reverse]: [DirectionParameters<X>; 2],
-        is_shared: bool,
-        aggregation: Option<Aggregation>,
     ) {
+        let StationLink { ends, control, is_shared, aggregation, snr_errors, rate_controls } =
+            parameters;
+        let [forward_errors, reverse_errors] = match snr_errors {
+            Some(errors) => errors.map(LinkErrors::from),
+            None => [forward.channel.into(), reverse.channel.into()],
+        };
         let this = &mut self.airs[air.index()];
         let [up, down] = [forward.transmitter.rate(), reverse.transmitter.rate()];
-        let there = this.medium.add_pair(ends, [up, control], forward.channel);
+        let there = this.medium.add_pair(ends, [up, control], forward_errors);
         let back = if is_shared {
             this.medium.add_back_pair(there, [down, control])
         } else {
-            this.medium.add_pair([ends[1], ends[0]], [down, control], reverse.channel)
+            this.medium.add_pair([ends[1], ends[0]], [down, control], reverse_errors)
         };
+        let mut rate_controls = rate_controls.into_iter().flatten();
         for (pair, rate) in [(there, up), (back, down)] {
             if let Some(aggregation) = aggregation {
                 this.medium.aggregate(pair, aggregation);
+            }
+            if let Some(RateControl { modes, control_rate, machine }) = rate_controls.next() {
+                this.medium.adapt(pair, &modes, control_rate, machine);
             }
             debug_assert_eq!(pair.index(), this.directions.len(), "one direction per pair");
             this.directions.push(DirectionId::new(self.directions.len()));

@@ -1,0 +1,119 @@
+//! Errors of the frames of a link: an error process, or a signal-to-noise ratio (SNR) from which the loss of an
+//! MPDU follows by its mode.
+
+use crate::phy::{ErrorCurve, Mode};
+use lasthop_base::rng::{Stream, Streams};
+use lasthop_base::units::Instant;
+use lasthop_link::channel::{Airtime, Channel, ErrorProcess};
+
+/// Errors of the frames of a link.
+#[derive(Clone, Debug)]
+pub enum LinkErrors {
+    /// An error process, which does not depend on the mode.
+    Process(Channel),
+    /// Errors by SNR.
+    Snr(Box<SnrErrors>),
+}
+
+impl From<Channel> for LinkErrors {
+    fn from(channel: Channel) -> Self {
+        LinkErrors::Process(channel)
+    }
+}
+
+impl From<SnrErrors> for LinkErrors {
+    fn from(errors: SnrErrors) -> Self {
+        LinkErrors::Snr(Box::new(errors))
+    }
+}
+
+impl LinkErrors {
+    /// Returns `true` if a frame is lost; `mode` is `None` for control frames, which errors by SNR spare.
+    #[inline]
+    pub fn is_lost(&mut self, airtime: Airtime, mode: Option<Mode>) -> bool {
+        match self {
+            LinkErrors::Process(channel) => channel.is_lost(airtime),
+            LinkErrors::Snr(errors) => mode.is_some_and(|mode| errors.is_lost(airtime, mode)),
+        }
+    }
+
+    /// Returns `true` if the header of the latest frame, which was lost, is readable.
+    pub fn is_header_readable(&self) -> bool {
+        matches!(self, LinkErrors::Process(channel) if channel.is_header_readable())
+    }
+
+    /// Returns the number of lost frames with a readable header; `None` if no header is readable.
+    pub fn readable_headers(&self) -> Option<u64> {
+        match self {
+            LinkErrors::Process(channel) => channel.readable_headers(),
+            LinkErrors::Snr(_) => None,
+        }
+    }
+
+    /// Advances the errors to `now`; no later frame starts before.
+    pub fn catch_up(&mut self, now: Instant) {
+        if let LinkErrors::Process(channel) = self {
+            channel.catch_up(now);
+        }
+    }
+
+    /// Returns the number of state changes per second of simulated time.
+    pub fn replay_rate(&self) -> f64 {
+        match self {
+            LinkErrors::Process(channel) => channel.replay_rate(),
+            LinkErrors::Snr(_) => 0.0,
+        }
+    }
+}
+
+/// Loss of MPDUs in one mode at the current SNR.
+#[derive(Clone, Copy, Debug)]
+struct ModeLoss {
+    mode: Mode,
+    /// Logarithm of the probability that a bit survives.
+    log_survival: f64,
+    /// Length of the latest MPDU in bits, and its loss probability.
+    latest: (u64, f64),
+}
+
+/// Errors of MPDUs by SNR: one random number per MPDU, from the stream `frame loss`, is compared with the loss
+/// probability of its length in its mode.
+#[derive(Clone, Debug)]
+pub struct SnrErrors {
+    curve: ErrorCurve,
+    /// Current SNR in dB.
+    snr: f64,
+    /// The modes used at this SNR.
+    modes: Vec<ModeLoss>,
+    frames: Stream,
+}
+
+impl SnrErrors {
+    /// Creates the errors at an SNR of `snr` dB; the random stream is that of `component`.
+    pub fn new(curve: ErrorCurve, snr: f64, streams: &Streams, component: &str) -> Self {
+        let frames = streams.stream(component, "frame loss");
+        SnrErrors { curve, snr, modes: Vec::with_capacity(48), frames }
+    }
+
+    /// Returns `true` if an MPDU in `mode` is lost.
+    pub fn is_lost(&mut self, airtime: Airtime, mode: Mode) -> bool {
+        let loss = self.loss(mode, airtime.bits);
+        self.frames.uniform() < loss
+    }
+
+    /// Returns the loss probability of an MPDU of `bits`.
+    fn loss(&mut self, mode: Mode, bits: u64) -> f64 {
+        let place = self.modes.iter().position(|known| known.mode == mode);
+        let place = place.unwrap_or_else(|| {
+            let ber = self.curve.bit_error(mode, self.snr).min(1.0);
+            let log_survival = libm::log1p(-ber);
+            self.modes.push(ModeLoss { mode, log_survival, latest: (0, 0.0) });
+            self.modes.len() - 1
+        });
+        let known = &mut self.modes[place];
+        if known.latest.0 != bits {
+            known.latest = (bits, -libm::expm1(bits as f64 * known.log_survival));
+        }
+        known.latest.1
+    }
+}
