@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shlex
+import sys
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
@@ -116,6 +117,14 @@ def advise(
         ),
     ] = None,
     plot: Plot = None,
+    report: Annotated[
+        Path | None,
+        Option(
+            parser=as_path,
+            metavar="FILE.html",
+            help="Write an HTML report: recommendation, reasons, risks, Pareto front.",
+        ),
+    ] = None,
     output: Annotated[
         TableOrJson, Option("--format", help="Output format of the advice.")
     ] = TableOrJson.table,
@@ -129,6 +138,10 @@ def advise(
         if out.suffix != ".json":
             raise BadInput(invalid("--out", out, "a name that ends in .json"))
         not_input("--out", out, file)
+    if report is not None:
+        if report.suffix != ".html":
+            raise BadInput(invalid("--report", report, "a name that ends in .html"))
+        not_input("--report", report, file)
     replications, budget_s = _budget(budget)
     share = quantity("--tolerance", "probability", tolerance)
     with ExitStack() as stack:
@@ -176,17 +189,27 @@ def advise(
         _print(found, command, None if out is not None else traffic)
     if found.choice is not None and out is not None:
         text = json.dumps(tables, indent=2, ensure_ascii=False) + "\n"
-        try:
-            write_file(out, text.encode())
-        except OSError as error:
-            if error.errno in IS_FULL:
-                raise
-            raise BadInput(f"cannot write `{out}`: {error.strerror or error}") from None
+        _write(out, text)
     if plot is not None:
         from lasthop.showing.figures.advice import draw_advice
 
         save_picture(draw_advice(found), plot)
+    if report is not None:
+        from lasthop.showing.advice_report import page
+
+        used = ["lasthop", *sys.argv[1:]]
+        _write(report, page(found, scenario, command=shlex.join(used), run=command or ""))
+        note(f"written to {report}")
     return DONE
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        write_file(path, text.encode())
+    except OSError as error:
+        if error.errno in IS_FULL:
+            raise
+        raise BadInput(f"cannot write `{path}`: {error.strerror or error}") from None
 
 
 def _budget(text: str | None) -> tuple[int | None, float | None]:

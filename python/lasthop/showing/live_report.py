@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
-import io
 import json
 import platform
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,12 +15,12 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import jinja2
-from matplotlib import rc_context
 
 from lasthop import _lasthop
 from lasthop.running.live.outcome import Outcome
 from lasthop.running.live.repeated import table
 from lasthop.running.live.words import rate
+from lasthop.showing import embedded
 from lasthop.showing.live_timeline import conversation_name, draw, timelines
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ def page(
         runs=runs,
         command=command,
         scenario=json.dumps(scenario, indent=2, ensure_ascii=False),
-        style=_style(),
+        style=embedded.style(),
         charts=_charts(),
     )
 
@@ -89,29 +88,17 @@ def _ranges(numbers: Sequence[int]) -> str:
     return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
 
 
-def _text(name: str, folder: str = "lasthop.showing") -> str:
-    return (resources.files(folder) / name).read_text(encoding="utf-8")
-
-
 @functools.cache
 def _template() -> jinja2.Template:
     """Compiles the template once per process."""
-    environment = jinja2.Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
-    )
-    return environment.from_string(_text("live_report.html.jinja"))
-
-
-def _style() -> str:
-    """Returns the style of the report of a campaign."""
-    return _text("report.html.jinja").partition("<style>")[2].partition("{%")[0]
+    return embedded.template("live_report.html.jinja")
 
 
 def _charts() -> dict[str, str]:
     """Returns the script of the charts, its hash for the content security policy, and the style."""
     vendor = resources.files("lasthop.page") / "static" / "vendor"
     library = (vendor / "uplot-1.6.32.iife.min.js").read_text(encoding="utf-8")
-    script = f"{library.strip()}\n{_text('timeline.js').strip()}"
+    script = f"{library.strip()}\n{embedded.text('timeline.js').strip()}"
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
     style = (vendor / "uplot-1.6.32.min.css").read_text(encoding="utf-8")
     return {"script": script, "hash": f"sha256-{digest}", "style": style}
@@ -122,13 +109,8 @@ def _run(
 ) -> dict[str, Any]:
     pictures = []
     for data in timelines(scenario["link"], outcome) if outcome.samples else []:
-        text = io.BytesIO()
-        with rc_context({"svg.hashsalt": "lasthop"}):
-            figure = draw(data)
-            figure.savefig(text, format="svg", metadata={"Date": None})
-        width, height = figure.get_size_inches() * 96
-        uri = "data:image/svg+xml;base64," + base64.b64encode(text.getvalue()).decode("ascii")
-        pictures.append({"data": data, "uri": uri, "width": round(width), "height": round(height)})
+        uri, width, height = embedded.picture(draw(data))
+        pictures.append({"data": data, "uri": uri, "width": width, "height": height})
     times = [sample["time"] for sample in outcome.samples]
     gap = times[-1] / len(times) if times else 0.0
     name = f"replication {summary.get('replication', 0)}, {summary['time']:.1f} s"

@@ -12,7 +12,6 @@ import collections
 import contextlib
 import functools
 import hashlib
-import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 import numpy as np
 import polars as pl
-from matplotlib import rc_context
 
 from lasthop._lasthop import ScenarioError
 from lasthop.evaluating.cells import plain
@@ -32,7 +30,7 @@ from lasthop.evaluating.metric import metric_unit
 from lasthop.evaluating.swept import have_scale, point_words
 from lasthop.scenarios.explain import explain
 from lasthop.scenarios.scenario import Scenario
-from lasthop.showing import study_tables, terminal
+from lasthop.showing import embedded, study_tables, terminal
 from lasthop.showing.figures import PlotError, plot
 from lasthop.showing.findings import sentences
 from lasthop.showing.labels import interval_note, key_labels, measured_row, scaled
@@ -140,11 +138,7 @@ def evaluation_page(
 @functools.cache
 def _template() -> jinja2.Template:
     """Compiles the template once per process."""
-    environment = jinja2.Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
-    )
-    source = (resources.files("lasthop.showing") / "report.html.jinja").read_text(encoding="utf-8")
-    return environment.from_string(source)
+    return embedded.template("report.html.jinja")
 
 
 def _differences(results: Results, key: str, value: object) -> _Table:
@@ -479,14 +473,11 @@ def _picture(figure: Figure, caption: str) -> dict[str, Any]:
     """Returns a figure as an embedded picture and as data of an interactive chart."""
     from lasthop.showing.figures.live import chart
 
-    text = io.BytesIO()
-    with rc_context({"svg.hashsalt": "lasthop"}):
-        figure.savefig(text, format="svg", metadata={"Date": None})
-    width, height = figure.get_size_inches() * 96
+    uri, width, height = embedded.picture(figure)
     return {
-        "uri": "data:image/svg+xml;base64," + base64.b64encode(text.getvalue()).decode("ascii"),
+        "uri": uri,
         "caption": caption,
         "chart": chart(figure),
-        "width": f"{width:.0f}",
-        "height": f"{height:.0f}",
+        "width": width,
+        "height": height,
     }
