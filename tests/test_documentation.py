@@ -48,8 +48,11 @@ RUST_NAME = re.compile(r"[A-Za-z_]\w*(?:::[A-Za-z_]\w*)+(?:\(.*\))?")
 # Names of files that a reader or a command creates, and files of other projects.
 ELSEWHERE = {
     "figure.py",
+    "my_cc.py",
+    "my_cc.rs",
     "ns-default.tcl",
     "set_sysctls.py",
+    "test_my_cc.py",
     "tcl/http/http.tcl",
     "tools/expoo.cc",
     "tools/pareto.cc",

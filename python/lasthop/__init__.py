@@ -23,6 +23,14 @@ if TYPE_CHECKING:
     from lasthop.evaluating.results import Results
     from lasthop.evaluating.theory import compare_theory
     from lasthop.running import cluster
+    from lasthop.running.algorithms import (
+        Ack,
+        CongestionControl,
+        Delivery,
+        Signal,
+        allow_code,
+        cbrt,
+    )
     from lasthop.running.campaign import Campaign, CampaignError
     from lasthop.running.replications import run, sweep
     from lasthop.running.steady import steady_state
@@ -31,20 +39,26 @@ if TYPE_CHECKING:
     from lasthop.showing.figures import PlotError, plot
 
 __all__ = [
+    "Ack",
     "AnalysisError",
     "Campaign",
     "CampaignError",
+    "CongestionControl",
     "Convergence",
+    "Delivery",
     "PlotError",
     "Results",
     "RunError",
     "Scenario",
     "ScenarioError",
+    "Signal",
     "Trace",
     "__version__",
     "advise",
+    "allow_code",
     "analysis",
     "capture",
+    "cbrt",
     "cluster",
     "compare_theory",
     "convergence",
@@ -67,6 +81,14 @@ _HOMES = {
     "evaluating.metric": ("metrics",),
     "evaluating.results": ("Results",),
     "evaluating.theory": ("compare_theory",),
+    "running.algorithms": (
+        "Ack",
+        "CongestionControl",
+        "Delivery",
+        "Signal",
+        "allow_code",
+        "cbrt",
+    ),
     "running.campaign": ("Campaign", "CampaignError"),
     "running.replications": ("run", "sweep"),
     "running.steady": ("steady_state",),

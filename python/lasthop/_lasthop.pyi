@@ -94,6 +94,41 @@ class RawTransmissions:
     end_ns: bytes
     arrival_ns: bytes
 
+class Ack:
+    now: float
+    now_ns: int
+    acked: int
+    delivered_segments: int
+    is_window_limited: bool
+    in_flight: int
+    rtt: float | None
+    rtt_ns: int | None
+    srtt: float
+    srtt_ns: int
+
+class Delivery:
+    now: float
+    now_ns: int
+    acked: int
+    delivered: int
+    total: int
+    in_flight: int
+    lost: int
+    is_marked: bool
+    rtt: float | None
+    rtt_ns: int | None
+    delivery_rate: float | None
+    prior_delivered: int | None
+    prior_lost: int | None
+    in_flight_at_send: int | None
+    is_app_limited: bool
+
+class Signal:
+    now: float
+    now_ns: int
+    in_use: float | None
+
+def cbrt(number: float) -> float: ...
 def run(
     points: list[Point],
     *,

@@ -2,6 +2,7 @@
 //! [`lasthop::run`] runs replications. Structured values are passed as JSON text, columns of numbers as the
 //! bytes of native arrays, which NumPy and Polars use without conversion. [`analysis`] has the analytic models.
 
+mod algorithm;
 mod analysis;
 mod fit;
 mod live;
@@ -456,6 +457,11 @@ fn _lasthop(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Point>()?;
     module.add_class::<RawResults>()?;
     module.add_class::<RawTrace>()?;
+    module.add_class::<algorithm::Ack>()?;
+    module.add_class::<algorithm::DeliverySample>()?;
+    module.add_class::<algorithm::Signal>()?;
+    module.add_function(wrap_pyfunction!(algorithm::cbrt, module)?)?;
+    algorithm::install();
     module.add_class::<stream::Stream>()?;
     module.add_class::<stream::Batch>()?;
     analysis::register(module)?;

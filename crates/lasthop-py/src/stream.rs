@@ -18,7 +18,22 @@ pub(crate) struct Batch {
 
 /// Replications that run on separate threads. Dropping the stream stops them.
 #[pyclass(frozen, module = "lasthop._lasthop")]
-pub(crate) struct Stream(run::Stream);
+pub(crate) struct Stream(Option<run::Stream>);
+
+/// The threads are joined without the interpreter's lock, for which a congestion control in Python
+/// may be waiting.
+impl Drop for Stream {
+    fn drop(&mut self) {
+        let stream = self.0.take();
+        Python::attach(|py| py.detach(|| drop(stream)));
+    }
+}
+
+impl Stream {
+    fn get(&self) -> &run::Stream {
+        self.0.as_ref().expect("taken when dropped")
+    }
+}
 
 #[pymethods]
 impl Stream {
@@ -42,20 +57,22 @@ impl Stream {
                 cost: Duration::try_from_secs_f64(cost).ok(),
             })
             .collect();
-        py.detach(|| run::Stream::start(points, &work, seed, jobs)).map(Self).map_err(failed)
+        py.detach(|| run::Stream::start(points, &work, seed, jobs))
+            .map(|stream| Self(Some(stream)))
+            .map_err(failed)
     }
 
     /// Names of the metrics, in the order of a row's values.
     #[getter]
     fn metrics(&self) -> Vec<String> {
-        self.0.metrics().to_vec()
+        self.get().metrics().to_vec()
     }
 
     /// Returns the rows finished since the last call, after at most `wait_s` seconds; `None` at the
     /// end. The interpreter's lock is released while waiting.
     fn next(&self, py: Python<'_>, wait_s: f64) -> PyResult<Option<Batch>> {
         let wait = Duration::try_from_secs_f64(wait_s).unwrap_or_default();
-        let Some(rows) = py.detach(|| self.0.next(wait)).map_err(failed)? else {
+        let Some(rows) = py.detach(|| self.get().next(wait)).map_err(failed)? else {
             return Ok(None);
         };
         let count = rows.len();
@@ -65,12 +82,12 @@ impl Stream {
             point: column(py, count, rows.iter().map(|row| row.point.to_ne_bytes()))?,
             replication: column(py, count, rows.iter().map(|row| row.replication.to_ne_bytes()))?,
             cost_s: column(py, count, rows.iter().map(|row| row.cost.as_secs_f64().to_ne_bytes()))?,
-            values: column(py, count * self.0.metrics().len(), values)?,
+            values: column(py, count * self.get().metrics().len(), values)?,
         }))
     }
 
     /// Stops unfinished replications; finished rows remain available.
     fn stop(&self) {
-        self.0.stop();
+        self.get().stop();
     }
 }

@@ -52,7 +52,8 @@ def evaluate(
         list[str],
         Argument(
             metavar="SENDER...",
-            help="TCP's VARIANT or VARIANT@PROFILE (default: linux), or quic or quic:VARIANT.",
+            help="TCP's VARIANT, FILE.py:CLASS (a congestion control in Python), both also with "
+            "@PROFILE (default: linux), or quic or quic:VARIANT.",
         ),
     ],
     *,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,7 @@ from lasthop.commands.common import (
     File,
     load,
     load_for_live,
+    note,
     options,
     print_line,
     write,
@@ -61,8 +63,30 @@ def new(
         Option(parser=as_path, metavar="FILE", help="Output file; default: NAME.toml."),
     ] = None,
     force: Annotated[bool, Option("--force", help="Overwrite an existing file.")] = False,
+    congestion_control: Annotated[
+        str | None,
+        Option(
+            metavar="NAME",
+            help="Write a congestion control in Python and its test, NAME.py and test_NAME.py, "
+            "and print the command that evaluates it, instead of a scenario.",
+        ),
+    ] = None,
+    rust: Annotated[
+        bool, Option("--rust", help="With --congestion-control: write NAME.rs for the engine.")
+    ] = False,
 ) -> int:
     """Write a starter scenario with a comment on each key, and the schema for editors."""
+    if congestion_control is not None:
+        if name is not None or out is not None:
+            raise BadInput("`--congestion-control NAME` excludes the arguments NAME and `--out`")
+        with options():
+            texts, steps = starter.congestion_control(congestion_control, rust=rust)
+        _write_new({Path(file): text for file, text in texts.items()}, force=force)
+        for step in steps:
+            note(step)
+        return DONE
+    if rust:
+        raise BadInput("`--rust` requires `--congestion-control NAME`")
     name = (template if name is None else name).strip().removesuffix(".toml")
     if not name.isprintable() or not name:
         raise BadInput(invalid("NAME", repr(name)[1:-1], "non-empty printable text"))
@@ -70,12 +94,18 @@ def new(
         text = starter.starter(template, name)
     slug = re.sub(r"[^\w-]+", "-", name).strip("-")
     path = out or Path(f"{slug or template}.toml")
-    if os.path.lexists(path) and not force:
-        raise BadInput(f"cannot write `{path}`: file exists; use `--force` to overwrite it")
     schema_file = path.parent / starter.SCHEMA_FILE
     files = {path: text}
     if not os.path.lexists(schema_file):
         files[schema_file] = _schema_text() + "\n"
+    _write_new(files, force=force)
+    return DONE
+
+
+def _write_new(files: Mapping[Path, str], *, force: bool) -> None:
+    for path in files:
+        if os.path.lexists(path) and not force:
+            raise BadInput(f"cannot write `{path}`: file exists; use `--force` to overwrite it")
     for target, content in files.items():
         try:
             write(target, content)
@@ -84,7 +114,6 @@ def new(
                 raise
             raise BadInput(f"cannot write `{target}`: {error.strerror or error}") from None
         print_line(str(target))
-    return DONE
 
 
 def explain_(

@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from importlib import resources
 from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,7 @@ from lasthop.evaluating.statistics import (
 )
 from lasthop.evaluating.statistics.student import t_quantile, t_tail
 from lasthop.evaluating.swept import point_words
+from lasthop.running.algorithms import allow_code
 from lasthop.scenarios.arguments import ArgumentError, unknown
 from lasthop.scenarios.scenario import Scenario
 from lasthop.showing.labels import scaled
@@ -81,15 +83,21 @@ class Sender:
 
 
 def sender(text: str) -> Sender:
-    """Reads a sender: `VARIANT`, `VARIANT@PROFILE`, `quic` or `quic:VARIANT`.
+    """Reads a sender: `VARIANT` or `FILE.py:CLASS`, also with `@PROFILE`; `quic`, `quic:VARIANT`.
 
-    A variant is a TCP of `lasthop list transports`; without a profile, it has profile `linux`.
+    A variant is a TCP of `lasthop list transports`; without a profile, it has profile `linux`. A
+    class is a congestion control in Python, and its file is permitted to run.
     """
-    kind, _, variant = text.partition(":")
-    if kind == "quic":
-        return Sender(text, {"kind": "quic", **({"variant": variant} if variant else {})})
-    variant, _, profile = text.partition("@")
-    return Sender(text, {"kind": "tcp", "variant": variant, "profile": profile or "linux"})
+    named, _, profile = text.partition("@")
+    tcp = {"kind": "tcp", "profile": profile or "linux"}
+    file, _, name = named.rpartition(":")
+    if file.endswith(".py"):
+        allow_code(file)
+        own = {"kind": "python", "class": f"{Path(file).resolve()}:{name}"}
+        return Sender(text, {**tcp, "variant": "sack", "congestion_control": own})
+    if file == "quic" or named == "quic":
+        return Sender(text, {"kind": "quic", **({"variant": name} if file else {})})
+    return Sender(text, {**tcp, "variant": named})
 
 
 @dataclass(frozen=True, slots=True)

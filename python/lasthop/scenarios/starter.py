@@ -7,6 +7,7 @@ Schema.
 from __future__ import annotations
 
 import functools
+import keyword
 import re
 import textwrap
 import tomllib
@@ -14,12 +15,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lasthop.scenarios.arguments import ArgumentError, unknown
+from lasthop.scenarios.arguments import ArgumentError, invalid, unknown
 from lasthop.scenarios.catalogue import variants
 from lasthop.scenarios.profiles import profiles
 from lasthop.scenarios.scenario import schema
 
-__all__ = ["SCHEMA_FILE", "TEMPLATES", "starter", "template", "transport"]
+__all__ = ["SCHEMA_FILE", "TEMPLATES", "congestion_control", "starter", "template", "transport"]
 
 SCHEMA_FILE = "lasthop.schema.json"
 """File name of the JSON Schema, in the folder of the scenario, whose first line refers to it."""
@@ -45,6 +46,46 @@ def transport() -> dict[str, Any]:
     """Returns the transport that the templates use: the TCP of a current host."""
     found: dict[str, Any] = tomllib.loads(template("file"))["flow"]["download"]["transport"]
     return found
+
+
+def congestion_control(name: str, *, rust: bool) -> tuple[dict[str, str], list[str]]:
+    """Returns starter files of a congestion control, and the next steps.
+
+    Args:
+        name: Name of the file, without extension: an identifier in lower case.
+        rust: Whether the algorithm is for the engine, in Rust, not in Python.
+
+    Returns:
+        Texts by file name, and lines that describe the next steps.
+
+    Raises:
+        ArgumentError: If the name is not an identifier in lower case.
+    """
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
+        raise ArgumentError(
+            invalid("--congestion-control", name, "lower-case letters, digits and _, as in my_cc")
+        )
+    words = {"CLASS": "".join(word.title() for word in name.split("_"))}
+    words |= {"NAME": name, "KEBAB": name.replace("_", "-")}
+
+    def filled(file: str) -> str:
+        text = (Path(__file__).parent / "starters" / file).read_text(encoding="utf-8")
+        return re.sub("CLASS|NAME|KEBAB", lambda found: words[found[0]], text)
+
+    if rust:
+        return {f"{name}.rs": filled("congestion_control.rs.template")}, [
+            f"Move {name}.rs to crates/lasthop-tcp/src/congestion_control/ and add this line to "
+            "the list in mod.rs of that folder:",
+            f"    {name}: {words['CLASS']}({words['CLASS']}Keys);",
+            f"Test: cargo test -p lasthop-tcp {name}",
+            f"Evaluate: make setup && lasthop evaluate {words['KEBAB']} --replications 5",
+        ]
+    files = {
+        f"{name}.py": filled("congestion_control.py.template"),
+        f"test_{name}.py": filled("test_congestion_control.py.template"),
+    }
+    evaluate = f"lasthop evaluate {name}.py:{words['CLASS']} --replications 5"
+    return files, [f"Test: pytest test_{name}.py", f"Evaluate: {evaluate}"]
 
 
 def starter(kind: str, name: str) -> str:

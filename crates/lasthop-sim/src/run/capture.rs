@@ -432,7 +432,7 @@ pub fn capture(
     let streams = Streams { seed, replication };
     let mut world = build::build::<Watched>(scenario, &Plan::new(scenario), streams)?
         .build(Recorder::only(Room::new(usize::MAX, interrupt), concerns_packets));
-    let complete = finish(&mut world, scenario, interrupt) != End::Interrupted;
+    let complete = finish(&mut world, scenario, interrupt)? != End::Interrupted;
     let end = world.now();
     let mut writer = Writer::new(scenario, world.senders(), world.take_transports());
     let events = world.into_probe().events;

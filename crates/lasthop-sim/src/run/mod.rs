@@ -33,6 +33,7 @@ use lasthop_base::packet::{Extension, TcpOptions, Watched};
 use lasthop_base::rng::Streams;
 use lasthop_base::schema::metrics::ReportFor;
 use lasthop_base::units::Instant;
+use lasthop_tcp::congestion_control::external::{Failure, session};
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -134,6 +135,14 @@ pub enum RunError {
         most: usize,
         /// Time of the first event that cannot be kept.
         at: lasthop_base::units::Duration,
+    },
+    /// A congestion control outside the engine failed.
+    #[error("{message}, at {:.9} s", at.as_secs_f64())]
+    Algorithm {
+        /// Place and reason.
+        message: String,
+        /// Simulated time.
+        at: Instant,
     },
     /// A replication panicked, which is a fault of the engine.
     #[error(
@@ -280,10 +289,24 @@ fn finish<P: Probe, X: Extension>(
     world: &mut World<P, X>,
     scenario: &Scenario,
     interrupt: &AtomicBool,
-) -> End {
+) -> Result<End, RunError> {
     let run = &scenario.run;
     let stop = Instant::ZERO + run.duration.unwrap_or(run.max_time);
-    world.run(stop, run.duration.is_none(), interrupt)
+    run_to(stop, world, scenario, interrupt)
+}
+
+/// Runs `world` up to the time `stop`.
+fn run_to<P: Probe, X: Extension>(
+    stop: Instant,
+    world: &mut World<P, X>,
+    scenario: &Scenario,
+    interrupt: &AtomicBool,
+) -> Result<End, RunError> {
+    let mut run = || world.run(stop, scenario.run.duration.is_none(), interrupt);
+    if scenario.programs().next().is_none() {
+        return Ok(run());
+    }
+    session(run).map_err(|Failure { at, message }| RunError::Algorithm { message, at })
 }
 
 /// Runs one replication; returns `false` if it was interrupted.
@@ -311,7 +334,7 @@ fn replicate_carrying<X: Extension>(
     values: &mut [f64],
 ) -> Result<bool, RunError> {
     let mut world = build::build::<X>(scenario, &shared.plan, streams)?.build(Silent);
-    if finish(&mut world, scenario, interrupt) == End::Interrupted {
+    if finish(&mut world, scenario, interrupt)? == End::Interrupted {
         return Ok(false);
     }
     let mut next = shared.columns.iter();

@@ -2,7 +2,7 @@
 
 use super::air::Transmission;
 use super::plan::Plan;
-use super::{RunError, build, finish, report};
+use super::{RunError, build, finish, report, run_to};
 use crate::agent::{AgentEvent, Notice};
 use crate::scenario::Scenario;
 use crate::sim::ids::DirectionId;
@@ -147,8 +147,8 @@ fn observe<'a>(
     let parts = build::build::<Watched>(scenario, &Plan::new(scenario), streams)?;
     let mut world = parts.build(recorder);
     let end = match stop {
-        Some(stop) => world.run(stop, scenario.run.duration.is_none(), interrupt),
-        None => finish(&mut world, scenario, interrupt),
+        Some(stop) => run_to(stop, &mut world, scenario, interrupt)?,
+        None => finish(&mut world, scenario, interrupt)?,
     };
     Ok((world, end))
 }

@@ -148,7 +148,15 @@ impl Scenario {
                 }
             }
         }
+        for program in self.programs() {
+            hash.bytes(program.as_bytes());
+        }
         hash.0
+    }
+
+    /// Returns the texts of programs outside the engine that the flows use.
+    pub(crate) fn programs(&self) -> impl Iterator<Item = &'static str> {
+        self.flows.iter().filter_map(|flow| flow.transport.tcp()?.program())
     }
 }
 

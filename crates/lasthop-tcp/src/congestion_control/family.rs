@@ -119,16 +119,19 @@ macro_rules! algorithms {
             pub enum CongestionControlKind {
                 Reno(reno::RenoKeys),
                 $($($kind($module::$keys),)+)*
+                Python(external::PythonKeys),
             }
         }
 
         impl Copy for CongestionControlKind {}
 
-        /// Expands to a constant of the keys, or to the corresponding value of Reno.
+        /// Expands to a constant of the keys, or to the corresponding value of Reno or of an
+        /// external algorithm.
         macro_rules! of_keys {
-            ($algorithm:expr, $reno:expr, $constant:ident) => {
+            ($algorithm:expr, $reno:expr, $constant:ident, $external:expr) => {
                 match $algorithm {
                     CongestionControlKind::Reno(_) => $reno,
+                    CongestionControlKind::Python(keys) => $external(keys.class.properties()),
                     $($(CongestionControlKind::$kind(_) => <$module::$keys as AlgorithmKeys>::$constant,)+)*
                 }
             };
@@ -138,27 +141,27 @@ macro_rules! algorithms {
             /// Returns `true` if the algorithm measures delivered data (`AlgorithmKeys::MEASURES`).
             #[inline]
             pub fn measures(&self) -> bool {
-                of_keys!(self, false, MEASURES)
+                of_keys!(self, false, MEASURES, |own: external::Properties| own.measures)
             }
 
             /// Returns `true` if the algorithm reads delivery rates (`AlgorithmKeys::READS_RATES`).
             pub fn reads_rates(&self) -> bool {
-                of_keys!(self, false, READS_RATES)
+                of_keys!(self, false, READS_RATES, |own: external::Properties| own.measures)
             }
 
             /// Returns `true` if the algorithm needs arrival times (`AlgorithmKeys::READS_ARRIVALS`).
             pub fn reads_arrivals(&self) -> bool {
-                of_keys!(self, false, READS_ARRIVALS)
+                of_keys!(self, false, READS_ARRIVALS, |_| false)
             }
 
             /// Returns how the algorithm uses congestion marks (`AlgorithmKeys::MARKS`).
             pub fn marks(&self) -> Marks {
-                of_keys!(self, Marks::Classic, MARKS)
+                of_keys!(self, Marks::Classic, MARKS, |own: external::Properties| own.marks)
             }
 
             /// Returns `true` if the algorithm sets a pacing rate (`AlgorithmKeys::PACES`).
             pub fn paces(&self) -> bool {
-                of_keys!(self, false, PACES)
+                of_keys!(self, false, PACES, |own: external::Properties| own.paces)
             }
         }
 
@@ -215,6 +218,8 @@ macro_rules! algorithms {
             CubicLinux(Box<cubic_linux::CubicLinux>),
             /// BBR with Linux's arithmetic.
             BbrLinux(Box<bbr_linux::BbrLinux>),
+            /// An algorithm outside the engine.
+            External(Box<external::External>),
             $($(
                 #[doc = concat!("See [`", stringify!($module), "`].")]
                 $kind(Box<<$module::$keys as AlgorithmKeys>::Machine>),
@@ -230,6 +235,7 @@ macro_rules! algorithms {
                     Algorithm::RenoLinux($inner) => $does,
                     Algorithm::CubicLinux($inner) => $does,
                     Algorithm::BbrLinux($inner) => $does,
+                    Algorithm::External($inner) => $does,
                     $($(Algorithm::$kind($inner) => $does,)+)*
                 }
             };
@@ -254,6 +260,9 @@ macro_rules! algorithms {
                     (CongestionControlKind::Bbr(_), Conventions::Linux) => {
                         Algorithm::BbrLinux(Box::new(bbr_linux::BbrLinux::new(config, cwnd)))
                     }
+                    (CongestionControlKind::Python(keys), _) => {
+                        Algorithm::External(Box::new(external::External::new(keys, config, cwnd)))
+                    }
                     $($((CongestionControlKind::$kind(keys), _) => {
                         Algorithm::$kind(Box::new(keys.build(config, cwnd)))
                     })+)*
@@ -270,6 +279,7 @@ macro_rules! algorithms {
                         **algorithm = cubic_linux::CubicLinux::new(config, cwnd);
                     }
                     (Algorithm::BbrLinux(algorithm), _) => **algorithm = bbr_linux::BbrLinux::new(config, cwnd),
+                    (Algorithm::External(algorithm), _) => algorithm.restart(config, cwnd),
                     $($((Algorithm::$kind(algorithm), CongestionControlKind::$kind(keys)) => {
                         **algorithm = keys.build(config, cwnd);
                     })+)*

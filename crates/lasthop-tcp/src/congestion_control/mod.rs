@@ -10,12 +10,16 @@
 //! `linux` uses Linux's arithmetic in whole segments for Reno, CUBIC and BBR (`reno_linux.rs`,
 //! `cubic_linux.rs`, `bbr_linux.rs`).
 //!
+//! An algorithm may also be outside the engine, for example a class in Python (`external.rs`). Only
+//! such an algorithm is called through a trait object.
+//!
 //! HyStart++ (RFC 9406, `hystart.rs`) can end the slow start of any algorithm that has one. Linux's
 //! CUBIC uses the original HyStart (`hystart_linux.rs`).
 
 mod bandwidth;
 mod bbr_linux;
 mod cubic_linux;
+pub mod external;
 mod family;
 mod highest;
 mod hystart;

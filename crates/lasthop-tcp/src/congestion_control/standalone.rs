@@ -63,7 +63,9 @@ impl Standalone {
         let needs_tcp = kind.reads_rates() || kind.paces() || kind.reads_arrivals();
         let needs_counters = matches!(
             kind,
-            CongestionControlKind::IdealBandwidth(_) | CongestionControlKind::LtTcp(_)
+            CongestionControlKind::IdealBandwidth(_)
+                | CongestionControlKind::LtTcp(_)
+                | CongestionControlKind::Python(_)
         );
         !needs_tcp && !needs_counters && kind.marks() == Marks::Classic
     }

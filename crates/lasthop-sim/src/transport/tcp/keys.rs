@@ -191,6 +191,15 @@ impl TcpKeys {
         presets::config(variant, profile, &overrides)
     }
 
+    /// Returns the text of the program that contains its congestion control, if that is not part of
+    /// the engine.
+    pub(crate) fn program(&self) -> Option<&'static str> {
+        match self.congestion_control {
+            Some(CongestionControlKind::Python(keys)) => Some(keys.class.source()),
+            _ => None,
+        }
+    }
+
     /// Like [`Self::config`], on a path with this fair share and round-trip time. The congestion
     /// control with the ideal bandwidth estimate uses them unless the scenario sets these values.
     pub(crate) fn config_on(&self, path: PathShare<'_>) -> Config {
@@ -287,6 +296,10 @@ impl TransportKeys for TcpKeys {
     }
 
     fn build(&self, site: TransportSite<'_>) -> super::Machine {
-        super::Tcp::new(&self.config_on(site.path), site.clock)
+        let mut config = self.config_on(site.path);
+        if let CongestionControlKind::Python(keys) = &mut config.congestion_control {
+            keys.class = keys.class.seeded(site.clock.clone().bits());
+        }
+        super::Tcp::new(&config, site.clock)
     }
 }
