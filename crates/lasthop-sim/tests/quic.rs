@@ -122,6 +122,8 @@ fn the_third_later_acknowledgment_declares_a_loss() {
     };
     assert_eq!([lost[0].0, lost[1].0], [acked(5.0), acked(6.0)]);
     assert_eq!(value(&trace, "packets_spurious"), 0.0);
+    assert_eq!(value(&trace, "retransmissions"), 2.0);
+    assert_eq!(value(&trace, "spurious_retransmissions"), 0.0);
     assert_eq!(value(&trace, "window_reductions"), 1.0);
 }
 
@@ -190,6 +192,25 @@ fn large_certificates_cost_a_round_trip() {
         let keys = format!(", resumption = \"{kind}\"");
         let row = metrics(&file(FAST, &keys, "800 B"), 1, 1).remove(0);
         near(row["flow.f.duration_s"], seconds, 1e-3);
+    }
+}
+
+/// RFC 9002, section 6.2.2.1: the server has sent all that it may before it hears from the client again, and the
+/// three acknowledgments of the client are lost. The client, with nothing in flight, probes after 40 + 4 * 20 ms
+/// (one sample of 40 ms; no `max_ack_delay` before the handshake is complete) and ends the deadlock. Two probe
+/// timeouts without an answer last 120 and 240 ms.
+#[test]
+fn a_client_with_nothing_in_flight_probes() {
+    for (frames, timeouts) in [("2, 3, 4", &[160.0][..]), ("2, 3, 4, 5", &[160.0, 400.0])] {
+        let trace = trace(&file(&losing(FAST, frames), ", certificate = \"7.5 kB\"", "1 kB"));
+        let found: Vec<_> = events(&trace, "timeout").iter().map(|event| event.0).collect();
+        assert_eq!(found.len(), timeouts.len());
+        let last = timeouts.iter().zip(&found).fold(0.0, |_, (&expected, &found)| {
+            // The sample contains 2 us of transmission times, and thus the timeouts 6 and 18 us more.
+            near(found, expected, 0.03);
+            expected
+        });
+        near(value(&trace, "handshake_s"), (last + 40.0) / 1e3, 1e-4);
     }
 }
 
@@ -688,4 +709,7 @@ fn spurious_losses_are_the_bytes_that_arrive_twice() {
     assert!(spurious.len() > 5);
     let again: f64 = spurious.iter().filter_map(|one| sent.get(&(one.1 as u64))).sum();
     assert_eq!(received - 1e6, again);
+    // Each of these packets was retransmitted, all spuriously.
+    assert_eq!(value(&trace, "retransmissions"), spurious.len() as f64);
+    assert_eq!(value(&trace, "spurious_retransmissions"), spurious.len() as f64);
 }

@@ -84,8 +84,7 @@ impl<'a> QuicPacket<'a> {
 
     /// Returns `true` if the peer must acknowledge it (RFC 9002, section 2).
     pub fn is_ack_eliciting(&self) -> bool {
-        let is_eliciting = |frame| !matches!(frame, Frame::Padding | Frame::Ack(_) | Frame::Close);
-        self.frames().any(is_eliciting)
+        self.frames().any(|frame| frame.is_ack_eliciting())
     }
 }
 
@@ -152,6 +151,22 @@ pub(super) enum Frame<'a> {
     Close,
     /// An ack-eliciting frame of another type.
     Other,
+}
+
+impl Frame<'_> {
+    /// Returns `true` if the peer must acknowledge a packet with this frame (RFC 9002, section 2).
+    pub fn is_ack_eliciting(&self) -> bool {
+        !matches!(self, Frame::Padding | Frame::Ack(_) | Frame::Close)
+    }
+
+    /// Returns the index of the stream, the offset and the length of its data, for a STREAM frame.
+    /// The client opens all streams; their IDs are multiples of 4 (RFC 9000, section 2.1).
+    pub fn data(&self) -> Option<(usize, u64, u64)> {
+        match *self {
+            Frame::Stream { id, offset, length } => Some((id as usize / 4, offset, length)),
+            _ => None,
+        }
+    }
 }
 
 /// An ACK frame.

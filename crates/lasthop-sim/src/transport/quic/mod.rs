@@ -10,8 +10,8 @@
 //! - `host`: one end: an endpoint of the stack, its connection and streams.
 //! - `null_crypto`: handshake messages and packets without encryption.
 //! - `controller`: the congestion control of the stack, observed; `law`: algorithms of TCP instead.
-//! - `frames`: reads packets; `ledger`: determines which losses are spurious; `reassembly`: measures
-//!   the data that has arrived out of order.
+//! - `frames`: reads packets; `ledger`: determines which losses are spurious; `retransmissions`: which
+//!   retransmissions are; `reassembly`: knows the data that has arrived.
 //!
 //! The opener is the client, the acceptor the server. All random numbers of the stack come from
 //! seeds of the flow's stream; the exception, the generator of its BBR, changes no packet.
@@ -27,6 +27,7 @@ mod law;
 mod ledger;
 mod null_crypto;
 mod reassembly;
+mod retransmissions;
 #[cfg(test)]
 mod tests;
 
@@ -42,6 +43,7 @@ use lasthop_base::units::Instant;
 use ledger::Ledger;
 use quinn_proto::EcnCodepoint;
 use reassembly::Reassembly;
+use retransmissions::Retransmissions;
 use std::collections::HashMap;
 use std::fmt;
 
@@ -60,6 +62,10 @@ metrics! {
         /// Packets of 1-RTT keys that were declared lost, although they had arrived or arrive
         /// later.
         packets_spurious: "Spurious losses", Count, Lower, Sum;
+        /// Packets of 1-RTT keys with stream data that was sent before.
+        retransmissions: "Retransmissions", Count, Lower, Sum;
+        /// Retransmissions whose data had arrived or arrives by an earlier transmission.
+        spurious_retransmissions: "Spurious retransmissions", Count, Lower, Sum;
         /// Probe timeouts (PTO).
         probe_timeouts: "Probe timeouts", Count, Lower, Sum;
         /// Packets sent because of probe timeouts.
@@ -101,6 +107,7 @@ pub struct Quic {
     /// Client and server.
     hosts: [Host; 2],
     ledgers: [Ledger; 2],
+    retransmissions: [Retransmissions; 2],
     /// Numbers of packets declared lost, and of detections, already known.
     lost: [[u64; 2]; 2],
     buffers: Buffers,
@@ -109,8 +116,8 @@ pub struct Quic {
     scratch: Vec<u8>,
     /// Counters of earlier instances.
     past: Totals,
-    /// Data that has arrived out of order at both ends, if it is followed.
-    above: Option<[Reassembly; 2]>,
+    /// Data that has arrived at both ends.
+    arrived: [Reassembly; 2],
     /// Contents of all packets by number, if an observer is attached.
     kept: Option<HashMap<u64, Kept>>,
     /// Losses and late arrivals, if an observer is attached.
@@ -126,6 +133,8 @@ struct Totals {
     packets: u64,
     lost: u64,
     spurious: u64,
+    retransmissions: u64,
+    spurious_retransmissions: u64,
     timeouts: u64,
     probes: u64,
     acks: u64,
@@ -142,6 +151,8 @@ impl Totals {
         self.packets += other.packets;
         self.lost += other.lost;
         self.spurious += other.spurious;
+        self.retransmissions += other.retransmissions;
+        self.spurious_retransmissions += other.spurious_retransmissions;
         self.timeouts += other.timeouts;
         self.probes += other.probes;
         self.acks += other.acks;
@@ -196,12 +207,13 @@ impl Quic {
             seeds,
             hosts,
             ledgers: Default::default(),
+            retransmissions: Default::default(),
             lost: [[0; 2]; 2],
             buffers: Buffers::new(),
             in_transit: Vec::new(),
             scratch: Vec::new(),
             past: Totals::default(),
-            above: None,
+            arrived: Default::default(),
             kept: None,
             losses: Vec::new(),
         }
@@ -241,6 +253,10 @@ impl Quic {
             all.timeouts += host.timeouts;
             all.probes += host.probes;
             all.reductions += host.shared.reductions();
+        }
+        for sent in &self.retransmissions {
+            all.retransmissions += sent.count();
+            all.spurious_retransmissions += sent.spurious();
         }
         all.error = all.error.or(self.error());
         all
@@ -347,10 +363,6 @@ impl Transport for Quic {
         self.host_mut(end).finish(stream);
     }
 
-    fn follow(&mut self) {
-        self.above = Some(Default::default());
-    }
-
     fn poll_received(&mut self, end: End) -> Option<(u32, u64)> {
         self.host_mut(end).poll_received()
     }
@@ -358,7 +370,7 @@ impl Transport for Quic {
     fn waiting(&self, end: End) -> u64 {
         let received =
             |stream: usize| self.host(end).streams.get(stream).map_or(0, |one| one.received);
-        self.above.as_ref().map_or(0, |above| above[end.index()].waiting(received))
+        self.arrived[end.index()].waiting(received)
     }
 
     fn send(&mut self, now: Instant, datagram: Datagram) {
@@ -395,15 +407,24 @@ impl Transport for Quic {
         let Some(ecn) = host.poll(now, &mut self.scratch) else { return false };
         let received = host.progress.received;
         let ledger = &mut self.ledgers[end.index()];
+        let sent = &mut self.retransmissions[end.index()];
+        let arrived = &self.arrived[end.other().index()];
         let (mut last, mut eliciting) = (0, None);
-        for packet in packets(&self.scratch) {
-            if packet.space == Space::Data {
-                let number = packet.number(ledger.next());
-                let is_eliciting = packet.is_ack_eliciting();
-                ledger.on_sent(number, is_eliciting);
-                eliciting = is_eliciting.then_some(number);
-                last = number + 1;
+        for packet in packets(&self.scratch).filter(|packet| packet.space == Space::Data) {
+            let number = packet.number(ledger.next());
+            let (mut is_eliciting, mut is_repeated) = (false, false);
+            for frame in packet.frames() {
+                is_eliciting |= frame.is_ack_eliciting();
+                let Some(data) = frame.data() else { continue };
+                if is_repeated {
+                    sent.on_data(data);
+                } else {
+                    is_repeated = sent.on_sent(number, data, || arrived.contains(data.0, data.1));
+                }
             }
+            ledger.on_sent(number, is_eliciting);
+            eliciting = is_eliciting.then_some(number);
+            last = number + 1;
         }
         let number = self.buffers.put(now, &self.scratch);
         if slot(number) >= self.in_transit.len() {
@@ -434,16 +455,15 @@ impl Transport for Quic {
             self.losses.push((now, end.other(), single("spurious_loss", last - 1)));
         }
         let ledger = &mut self.ledgers[end.index()];
+        let sent = &mut self.retransmissions[end.other().index()];
+        let arrived = &mut self.arrived[end.index()];
         for packet in packets(&self.scratch).filter(|packet| packet.space == Space::Data) {
             for frame in packet.frames() {
-                match frame {
-                    Frame::Ack(ack) => ack.for_each_range(|low, high| ledger.on_ack(low, high)),
-                    Frame::Stream { id, offset, length } => match &mut self.above {
-                        // Streams of the client have multiples of 4 as IDs.
-                        Some(above) => above[end.index()].insert(id as usize / 4, offset, length),
-                        None => break,
-                    },
-                    _ => {}
+                if let Frame::Ack(ack) = frame {
+                    ack.for_each_range(|low, high| ledger.on_ack(low, high));
+                } else if let Some(data) = frame.data() {
+                    arrived.insert(data.0, data.1, data.2);
+                    sent.on_arrival(last - 1, data);
                 }
             }
         }
@@ -468,10 +488,9 @@ impl Transport for Quic {
         self.past = self.totals();
         self.hosts = hosts(&self.keys, &mut self.seeds);
         self.ledgers = Default::default();
+        self.retransmissions = Default::default();
+        self.arrived = Default::default();
         self.lost = [[0; 2]; 2];
-        if self.above.is_some() {
-            self.follow();
-        }
     }
 
     fn losses(&self, end: End) -> Losses {
@@ -569,6 +588,8 @@ impl Transport for Quic {
             quic_packets_sent: all.packets as f64,
             packets_lost: all.lost as f64,
             packets_spurious: all.spurious as f64,
+            retransmissions: all.retransmissions as f64,
+            spurious_retransmissions: all.spurious_retransmissions as f64,
             probe_timeouts: all.timeouts as f64,
             probes: all.probes as f64,
             acks: all.acks as f64,

@@ -1,4 +1,4 @@
-//! Data of streams that has arrived at an end, as far as earlier data of its stream is missing.
+//! Data of streams that has arrived at an end, in order or not.
 
 /// The data of all streams of an end. The stack reads it in order; this copy only counts it.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +21,13 @@ impl Reassembly {
             (low, high) = (low.min(start), high.max(end));
         }
         ranges.splice(first..first + touching, [(low, high)]);
+    }
+
+    /// Returns `true` if byte `offset` of a stream has arrived.
+    pub fn contains(&self, stream: usize, offset: u64) -> bool {
+        let ranges = self.streams.get(stream).map_or(&[][..], Vec::as_slice);
+        let after = ranges.partition_point(|&(start, _)| start <= offset);
+        after > 0 && offset < ranges[after - 1].1
     }
 
     /// Returns the number of bytes above those that `received` returns for their stream.
@@ -51,6 +58,10 @@ mod tests {
             for (stream, offset, length) in frames {
                 reassembly.insert(stream, offset, length);
                 known.extend((offset..offset + length).map(|byte| (stream, byte)));
+            }
+            for (stream, byte) in (0..3).flat_map(|stream| (0..70).map(move |byte| (stream, byte))) {
+                let is_known = known.contains(&(stream, byte));
+                prop_assert_eq!(reassembly.contains(stream, byte), is_known);
             }
             let waiting = known.iter().filter(|(stream, byte)| *byte >= received[*stream]).count();
             prop_assert_eq!(reassembly.waiting(|stream| received[stream]), waiting as u64);
