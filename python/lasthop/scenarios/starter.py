@@ -27,7 +27,7 @@ SCHEMA_FILE = "lasthop.schema.json"
 
 WIDTH = 98
 
-TEMPLATES = ("file", "web", "speech", "radio", "wlan", "satellite", "proxy")
+TEMPLATES = ("file", "page", "web", "speech", "radio", "wlan", "wifi6", "satellite", "proxy")
 """Names of the templates: files in the folder `starters`, without comments on their keys."""
 
 
