@@ -76,6 +76,7 @@ def test_scenarios_name_regular_files_only(tmp_path: Path, odd: Path, key: str) 
     [
         (["fit"], "Is a directory"),
         (["fit", "--rates"], "Is a directory"),
+        (["fit", "--delays"], "Is a directory"),
         # These read folders with results or scripts.
         (["plot"], "no results: expected a folder written by `lasthop run`"),
         (["tcp-script"], "the folder has no scripts (*.pkt)"),
@@ -132,7 +133,9 @@ def test_messages_do_not_repeat_text_of_files(tmp_path: Path, keys: str) -> None
     assert not any(word in done.stderr for word in ("j9T", "hunter", "99999"))
 
 
-@pytest.mark.parametrize("words", [["fit"], ["fit", "--rates"], ["fit", "--column", "lost"]])
+@pytest.mark.parametrize(
+    "words", [["fit"], ["fit", "--rates"], ["fit", "--delays"], ["fit", "--column", "lost"]]
+)
 def test_measurements_are_not_repeated_either(tmp_path: Path, words: list[str]) -> None:
     (tmp_path / "secret").write_text(f"{SECRET}\nhunter2,hunter3\n")
     done = command(*words, tmp_path / "secret")

@@ -85,6 +85,9 @@ def refused(arguments: list[str], found: object, capsys: pytest.CaptureFixture[s
         ("log", RECORDING, ["fit", "FILE", "--model", "uniform"]),
         ("log", RECORDING, ["live", "--replay", "FILE"]),
         ("log", b"1000\n20000\n", ["fit", "--rates", "FILE"]),
+        ("log", b"time_s,rate_bps\n0,5\n1,9\n" * 4, ["fit", "--rates", "FILE"]),
+        ("log", b"time_s,delay_s\n" + b"0,5\n" * 30 + b"1,9\n", ["fit", "--delays", "FILE"]),
+        ("log", b"0 20 1\n500 30\n" + b"9000 1\n" * 30, ["fit", "--delays", "FILE"]),
         ("a.pkt", b"0.000 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n", ["tcp-script", "FILE"]),
     ],
 )

@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import numpy as np
 from rich.table import Table
 
 from lasthop.commands.codes import DONE
@@ -25,7 +26,7 @@ from lasthop.commands.values import (
 from lasthop.showing import terminal
 
 if TYPE_CHECKING:
-    from lasthop.evaluating.fit import Estimate, Fit
+    from lasthop.evaluating.fit import Estimate, Fit, Processes, Rates
 
 __all__ = ["fit"]
 
@@ -37,8 +38,8 @@ def fit(
             parser=as_path,
             metavar="LOG...",
             help="Losses per frame: text, CSV, JSON lines, frames.csv of a trace, a recording of "
-            "live --record, or an 802.11 capture with radiotap headers; with --rates, a mahimahi "
-            "trace.",
+            "live --record, or an 802.11 capture with radiotap headers; with --rates or --delays "
+            "rates or delays over time.",
         ),
     ],
     *,
@@ -70,7 +71,14 @@ def fit(
         Option(metavar="NAME", help="Fit only this model. Repeatable."),
     ] = None,
     rates: Annotated[
-        bool, Option("--rates", help="Read the log as a mahimahi trace of rates over time.")
+        bool,
+        Option("--rates", help="Fit rates over time: a trace of mahimahi or CellReplay, or CSV."),
+    ] = False,
+    delays: Annotated[
+        bool,
+        Option(
+            "--delays", help="Fit delays over time: CSV, output of ping, or a trace of CellReplay."
+        ),
     ] = False,
     plot: Plot = None,
     output: Annotated[
@@ -81,12 +89,15 @@ def fit(
     if plot is not None and len(logs) > 1:
         raise BadInput(f"cannot use `--plot` with {len(logs)} logs: expected one")
     reading = {"column": column, "entity": entity, "transmitter": transmitter}
-    if rates and (model or frame or rate or any(reading.values())):
-        raise BadInput("cannot use `--rates` with options for losses; use `--plot` or `--format`")
+    if rates and delays:
+        raise BadInput("cannot use `--rates` with `--delays`: expected one of them")
+    if (rates or delays) and (model or frame or rate or any(reading.values())):
+        option = "--rates" if rates else "--delays"
+        raise BadInput(f"cannot use `{option}` with options for losses; use `--plot` or `--format`")
     results = []
     for log in logs:
-        if rates:
-            results.append(_rates(log, plot, output))
+        if rates or delays:
+            results.append(_process(log, plot, output, are_rates=rates))
         else:
             results.append(_losses(log, reading, frame, rate, model, plot, output))
     if output is TableOrJson.json:
@@ -184,40 +195,87 @@ def _number(value: float, unit: str) -> str:
     return text if unit == "probability" else f"{text} {unit}"
 
 
-def _rates(log: Path, plot: Path | None, output: TableOrJson) -> dict[str, object]:
+def _process(
+    log: Path, plot: Path | None, output: TableOrJson, *, are_rates: bool
+) -> dict[str, object]:
+    """Fits a process to rates or delays over time."""
     from lasthop.evaluating import fit as fits
-    from lasthop.evaluating.cells import plus_minus, rounded
 
+    rates = None
     try:
-        found = fits.read_rates(log)
+        series = fits.read_rate_series(log) if are_rates else fits.read_delays(log)
+        if series is None:
+            rates = fits.read_rates(log)
+            series = rates.series
+        found = fits.fit_process(series)
     except fits.FitError as error:
         raise BadInput(str(error)) from None
     except OSError as error:
         raise BadInput(f"cannot read `{log}`: {error.strerror or error}") from None
-    low, middle, high = (value / 1e6 for value in found.deciles_bps)
     if output is TableOrJson.table:
-        console = terminal.console()
-        console.print(
-            f"{printable(str(log))}: {rounded(found.duration_s, 4)} s, mean "
-            f"{plus_minus(found.mean_bps / 1e6, found.ci95_bps / 1e6)} Mbps; over 100 ms: 10th "
-            f"percentile {rounded(low)}, median {rounded(middle)}, 90th percentile "
-            f"{rounded(high)} Mbps",
-            highlight=False,
-        )
-        for text in found.warnings:
-            note(f"lasthop: {text}")
-        print_line(found.rate)
+        _print_process(found, rates)
     if plot is not None:
-        from lasthop.showing.figures.fit import draw_rates
+        from lasthop.showing.figures.fit import draw_process
 
-        save_picture(draw_rates(found), plot)
-    return {
-        "source": str(log),
-        "duration_s": found.duration_s,
-        "mean_bps": found.mean_bps,
-        "ci95_bps": found.ci95_bps,
-        "deciles_bps": list(found.deciles_bps),
-        "outages_s": found.outages_s.tolist(),
-        "warnings": list(found.warnings),
-        "rate": found.rate,
-    }
+        save_picture(draw_process(found), plot)
+    result: dict[str, object] = found.to_dict()
+    if rates is not None:
+        result |= {
+            "duration_s": rates.duration_s,
+            "mean_bps": rates.mean_bps,
+            "ci95_bps": rates.ci95_bps,
+            "deciles_bps": list(rates.deciles_bps),
+            "outages_s": rates.outages_s.tolist(),
+            "rate": rates.rate,
+            "warnings": [*rates.warnings, *found.warnings],
+        }
+    return result
+
+
+def _print_process(found: Processes, rates: Rates | None) -> None:
+    from lasthop.evaluating.cells import plus_minus, rounded
+    from lasthop.showing.labels import scaled
+
+    console = terminal.console()
+    series, values = found.series, found.values
+    unit = scaled("bps" if series.key == "rate" else "s", [float(values.mean())])
+    low, middle, high = (rounded(q / unit.per) for q in np.quantile(values, [0.1, 0.5, 0.9]))
+    mean = (
+        rounded(values.mean() / unit.per)
+        if rates is None
+        else plus_minus(rates.mean_bps / unit.per, rates.ci95_bps / unit.per)
+    )
+    console.print(
+        f"{printable(series.source)}: {values.size} intervals of {rounded(found.interval_s)} s, "
+        f"mean {mean} {unit.name}; 10th percentile {low}, median {middle}, 90th percentile "
+        f"{high} {unit.name}",
+        highlight=False,
+    )
+    for text in series.notes:
+        console.print(text, highlight=False)
+    table = Table(caption="models in order of BIC; the scenario line is for the first")
+    table.caption_justify = "left"
+    table.add_column("model", overflow="fold")
+    table.add_column("estimate", overflow="fold")
+    for heading in ("log likelihood", "BIC"):
+        table.add_column(heading, justify="right")
+    for one in found.fitted:
+        deviation = f"deviation {rounded(one.deviation / unit.per)} {unit.name}"
+        levels = one.levels / unit.per
+        if one.name == "steps":
+            text = (
+                f"{levels.size} steps from {rounded(levels.min())} to {rounded(levels.max())} "
+                f"{unit.name}; {deviation}"
+            )
+        else:
+            text = f"mean {rounded(levels[0])} {unit.name}; {deviation}"
+        if one.correlation_s > 0.0:
+            text += f"; correlation time {rounded(one.correlation_s)} s"
+        table.add_row(one.name, text, f"{one.log_likelihood:.1f}", f"{one.bic:.1f}")
+    console.print(table)
+    for text in (*(() if rates is None else rates.warnings), *found.warnings):
+        note(f"lasthop: {text}")
+    if rates is not None and rates.warnings:
+        console.print("the recording itself, the process in the last line:", highlight=False)
+        print_line(rates.rate)
+    print_line(found.line)

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lasthop.evaluating.fit.records import FitError
+from lasthop.evaluating.fit.series import Series
 from lasthop.evaluating.statistics import batch_means
 from lasthop.scenarios.files import quoted, read_bytes
 
@@ -55,6 +56,12 @@ class Rates:
     duration_s: float
     source: str
     warnings: tuple[str, ...]
+
+    @property
+    def series(self) -> Series:
+        """The rate over time, in intervals of 100 ms."""
+        times = np.asarray(np.arange(self.bins_bps.size) * BIN_S, dtype=np.float64)
+        return Series(times, self.bins_bps, "rate", self.source, BIN_S)
 
     @property
     def rate(self) -> str:
@@ -101,21 +108,26 @@ def read_rates(path: str | Path) -> Rates:
     # Whole tenths of a second only.
     edges = np.arange(int(at[-1] / BIN_S) + 1) * BIN_S
     bins = np.histogram(at[at < edges[-1]], edges)[0] * PACKET_BYTES * 8.0 / BIN_S
-    mean = batch_means(bins, cut=0)
     pauses = np.diff(np.r_[0.0, at])
-    outages = pauses[pauses >= OUTAGE_S]
+    return _rates(bins, pauses[pauses >= OUTAGE_S], float(at[-1]), str(path))
+
+
+def _rates(
+    bins: NDArray[np.float64], outages: NDArray[np.float64], duration_s: float, source: str
+) -> Rates:
+    mean = batch_means(bins, cut=0)
     low, middle, high = (float(value) for value in np.quantile(bins, [0.1, 0.5, 0.9]))
     warnings = []
     if bins.std() > 0.3 * bins.mean():
         warnings.append(
             f"the standard deviation of the rate over 100 ms is "
-            f"{100 * bins.std() / bins.mean():.0f} % of its mean: the line replays the recording, "
-            "named relative to the scenario's file"
+            f"{100 * bins.std() / bins.mean():.0f} % of its mean: a constant rate does not "
+            "describe it; the name of the recording is relative to the scenario's file"
         )
     if outages.size:
         warnings.append(
-            f"the link had {outages.size} outages of up to {outages.max():.3g} s: the line replays "
-            "the recording"
+            f"the link had {outages.size} outages of up to {outages.max():.3g} s, which "
+            "a constant rate does not have"
         )
     return Rates(
         bins,
@@ -123,7 +135,7 @@ def read_rates(path: str | Path) -> Rates:
         mean.ci95,
         (low, middle, high),
         outages,
-        float(at[-1]),
-        str(path),
+        duration_s,
+        source,
         tuple(warnings),
     )

@@ -1,4 +1,8 @@
-"""Figures of a fit: run lengths, correlation and loss over time, measured and by the models."""
+"""Figures of a fit, measured and by the models.
+
+Losses: run lengths, correlation and loss over time. Rates and delays: values over time, their
+distribution and autocorrelation.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +16,17 @@ from matplotlib.ticker import NullFormatter, PercentFormatter, ScalarFormatter
 from lasthop.evaluating.fit.checks import LAGS, autocorrelation, draw
 from lasthop.evaluating.fit.estimate import Fitted
 from lasthop.evaluating.fit.fitting import Fit
-from lasthop.evaluating.fit.rates import BIN_S, Rates
+from lasthop.evaluating.fit.processes import Processes, autocorrelations
 from lasthop.evaluating.fit.records import run_lengths
 from lasthop.showing.figures import style
 
-__all__ = ["draw_fit", "draw_rates"]
+__all__ = ["draw_fit", "draw_process"]
 
 # Frames sampled from each model for its curve, and models shown in addition to the best one.
 DRAWN, OTHERS = 400_000, 2
 PARTS = 100
+# Lags of the autocorrelation of rates and delays, and values sampled from each process.
+LAGS_SHOWN, SAMPLED = 200, 20_000
 
 
 def draw_fit(fit: Fit) -> Figure:
@@ -105,24 +111,54 @@ def _over_time(axes: Axes, fit: Fit) -> None:
     axes.set_ylabel(f"Loss among {size} frames")
 
 
-def draw_rates(rates: Rates) -> Figure:
-    """Draws the rate over time, its mean, and the fraction of time below each rate."""
+def draw_process(found: Processes) -> Figure:
+    """Draws a series with the chosen and the second-best process.
+
+    The panels are values over time with the conditional means of steps or a sampled path, the
+    cumulative distribution, and the autocorrelation.
+    """
+    series = found.series
+    unit = style.scaled("bps" if series.key == "rate" else "s", np.abs(found.values))
+    measured = found.values / unit.per
+    most = min(max(found.values.size // 10, 5), LAGS_SHOWN)
     with style.sheet():
-        figure = Figure(figsize=(style.FULL, 2.6), layout="constrained")
-        over_time, shares = (
-            style.clean(a) for a in figure.subplots(1, 2, width_ratios=[2.0, 1.0]).ravel()
+        figure = Figure(figsize=(style.FULL, 2.9), layout="constrained")
+        over_time, shares, correlation = (
+            style.clean(a) for a in figure.subplots(1, 3, width_ratios=[1.8, 1.0, 1.0]).ravel()
         )
-        unit = style.scaled("bps", rates.bins_bps)
-        times = np.arange(rates.bins_bps.size) * BIN_S
-        over_time.step(times, rates.bins_bps / unit.per, where="post", color=style.BLUE, lw=0.7)
-        over_time.axhline(rates.mean_bps / unit.per, color=style.RED, linewidth=0.9, label="mean")
+        times = np.arange(measured.size) * found.interval_s
+        over_time.plot(times, measured, label="measured", color="0.35", linewidth=0.6, zorder=2)
+        dots: dict[str, Any] = {"color": style.BLACK, "linestyle": "none", "marker": "o"}
+        dots["markersize"] = 2.4
+        places = np.unique(np.linspace(0, measured.size - 1, 40).astype(int))
+        shares.plot(np.sort(measured)[places], (places + 1) / measured.size, **dots)
+        lags = np.arange(1, most + 1) * found.interval_s
+        few = np.unique(np.geomspace(1, most, 24).astype(int)) - 1
+        correlation.plot(lags[few], autocorrelations(found.values, most)[few], **dots)
+        for place, (one, spare) in enumerate(zip(found.fitted[:2], style.SPARE, strict=False)):
+            line: dict[str, Any] = {"color": spare[0], "linestyle": spare[2]}
+            name = f"{one.name}, {'best' if place == 0 else 'second'} by BIC"
+            path = one.path(max(measured.size, SAMPLED)) / unit.per
+            if one.name == "autoregressive":
+                path = np.clip(path, measured.min(), measured.max())
+                drawn: dict[str, Any] = {"linewidth": 0.6, "alpha": 0.7, "zorder": 1}
+                over_time.plot(
+                    times, path[: times.size], label=f"{name} (a sample)", **line, **drawn
+                )
+            else:
+                expected = one.expected / unit.per
+                over_time.plot(times, expected, label=name, linewidth=1.2, zorder=3, **line)
+            ticks = np.linspace(0, path.size - 1, 200).astype(int)
+            shares.plot(np.sort(path)[ticks], (ticks + 1) / path.size, **line)
+            correlation.plot(lags, autocorrelations(path, most), **line)
+        label = "Rate" if series.key == "rate" else "Delay"
         over_time.set_xlabel("Time (s)")
-        over_time.set_ylabel(unit.label("Rate over 100 ms"))
-        over_time.set_ylim(bottom=0.0)
-        over_time.legend(frameon=False, loc="upper right")
-        ordered = np.sort(rates.bins_bps) / unit.per
-        shares.plot(ordered, np.arange(1, ordered.size + 1) / ordered.size, color=style.BLUE)
-        shares.set_xlabel(unit.label("Rate"))
-        shares.set_ylabel("Fraction of time below")
+        over_time.set_ylabel(unit.label(label))
+        shares.set_xlabel(unit.label(label))
+        shares.set_ylabel("Cumulative distribution")
         shares.set_ylim(0.0, 1.0)
+        correlation.set_xlabel("Distance (s)")
+        correlation.set_ylabel("Autocorrelation")
+        correlation.axhline(0.0, color=style.BLACK, linewidth=0.5)
+        style.legend(figure, over_time)
     return figure
