@@ -152,3 +152,82 @@ def test_an_empty_folder_and_bytes_are_refused(
     script.write_bytes(b"\xff\xfe")
     assert run_command(["tcp-script", str(script)]) == 2
     assert "expected a script in UTF-8" in capsys.readouterr().err
+
+
+TRANSFER = """
+name = "recorded"
+[link.air]
+between = ["server", "client"]
+rate = "2 Mbps"
+delay = "40 ms"
+queue = { kind = "drop-tail", limit = "50 packets" }
+errors = { kind = "uniform", loss = "LOSS" }
+[flow.f]
+from = "server"
+to = "client"
+start = "10 ms"
+transport = { kind = "tcp", variant = "VARIANT"KEYS }
+app = { kind = "file", size = "SIZE" }
+"""
+
+
+def recorded(tmp_path: Path, *arguments: str, **values: str) -> Path:
+    """Writes the script of a transfer; `values` replace the words in capitals."""
+    text = TRANSFER
+    for name, value in ({"KEYS": "", "VARIANT": "cubic", "SIZE": "20 kB"} | values).items():
+        text = text.replace(name, value)
+    scenario, script = tmp_path / "t.toml", tmp_path / "t.pkt"
+    scenario.write_text(text)
+    assert run_command(["trace", str(scenario), "--tcp-script", str(script), *arguments]) == 0
+    return script
+
+
+@pytest.mark.parametrize("variant", ["cubic", "newreno"])
+@pytest.mark.parametrize("loss", ["0 %", "1 %", "5 %"])
+def test_simulated_transfers_pass_as_scripts(
+    variant: str, loss: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = recorded(tmp_path, VARIANT=variant, LOSS=loss, SIZE="300 kB")
+    shown = capsys.readouterr().out
+    text = script.read_text()
+    assert shown == f"{script}: {len(re.findall(r'(?m)^[0-9.]+ [<>] ', text))} segments\n"
+    assert len(re.findall(r"(?m)> .*\(1448\)", text)) >= 207, "300 kB in segments of 1448 B"
+    assert run_command(["tcp-script", str(script)]) == 0
+    # A segment that differs is detected.
+    script.write_text(text.replace("> . 14481:15929(1448)", "> . 14481:15930(1449)"))
+    assert run_command(["tcp-script", str(script)]) == 1
+
+
+def test_the_receiver_of_a_transfer_and_other_keys_are_recorded(tmp_path: Path) -> None:
+    keys = ', sack = false, timestamps = false, initial_window = "4 segments", min_rto = "100 ms"'
+    for arguments in ([], ["--at", "client", "--flow", "f"]):
+        script = recorded(tmp_path, *arguments, LOSS="5 %", KEYS=keys)
+        assert ("listen(3" in script.read_text()) == bool(arguments)
+        assert run_command(["tcp-script", str(script)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "keys", "expected"),
+    [
+        (["--at", "moon"], "", "invalid value `moon` for `--at`: expected server or client"),
+        (["--flow", "g"], "", "invalid value `g` for `--flow`: expected a flow over TCP: f"),
+        (["--snap", "9"], "", "`--snap` with `--tcp-script`"),
+        ([], ', profile = "rfc"', "a value of profile that scripts cannot set"),
+        ([], ', receive_window = "20 kB"', "a value of receive_window that scripts cannot set"),
+        ([], ", hystart = false", "a value of hystart that scripts cannot set"),
+    ],
+)
+def test_a_transfer_that_a_script_cannot_describe_is_an_error(
+    arguments: list[str],
+    keys: str,
+    expected: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    scenario = tmp_path / "t.toml"
+    text = TRANSFER.replace("LOSS", "0 %").replace("VARIANT", "cubic").replace("SIZE", "20 kB")
+    scenario.write_text(text.replace("KEYS", keys))
+    command = ["trace", str(scenario), "--tcp-script", str(tmp_path / "t.pkt"), *arguments]
+    assert run_command(command) == 2
+    assert expected in capsys.readouterr().err
+    assert not (tmp_path / "t.pkt").exists()

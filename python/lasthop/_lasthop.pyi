@@ -149,6 +149,14 @@ def capture(
     host: str | None = None,
     snap: int | None = None,
 ) -> int: ...
+def host_script(
+    point: Point,
+    *,
+    seed: int,
+    replication: int,
+    flow: str | None = None,
+    host: str | None = None,
+) -> str: ...
 def play_script(
     text: str, profile: str, tolerance_us: int, defined: list[str] = ...
 ) -> tuple[str, str, list[tuple[int, str]]]: ...

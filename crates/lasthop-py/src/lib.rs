@@ -9,7 +9,7 @@ mod live;
 mod script;
 mod stream;
 
-use lasthop::run::{CaptureError, Options, Progress, Results};
+use lasthop::run::{CaptureError, HostScriptError, Options, Progress, Results};
 use lasthop::scenario::{self, Scenario};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError, PyRuntimeError, PyValueError};
@@ -327,6 +327,27 @@ fn capture(
     })
 }
 
+/// Runs one replication and returns the conformance script of one end of a flow's first connection.
+#[pyfunction]
+#[pyo3(signature = (point, *, seed, replication, flow=None, host=None))]
+fn host_script(
+    py: Python<'_>,
+    point: &Point,
+    seed: u64,
+    replication: u64,
+    flow: Option<&str>,
+    host: Option<&str>,
+) -> PyResult<String> {
+    let written = watched(py, |interrupt| {
+        let numbers = [seed, replication];
+        lasthop::run::host_script(&point.scenario, numbers, [flow, host], interrupt)
+    })?;
+    written.map_err(|error| match error {
+        HostScriptError::Run(error) => failed(error),
+        HostScriptError::Scenario(error) => PyValueError::new_err(error.to_string()),
+    })
+}
+
 /// Records the events of one replication. Ctrl-C raises `KeyboardInterrupt`.
 #[pyfunction]
 fn trace(py: Python<'_>, point: &Point, seed: u64, replication: u64) -> PyResult<RawTrace> {
@@ -470,6 +491,7 @@ fn _lasthop(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(trace, module)?)?;
     module.add_function(wrap_pyfunction!(capture, module)?)?;
+    module.add_function(wrap_pyfunction!(host_script, module)?)?;
     module.add_class::<RawTransmissions>()?;
     module.add_function(wrap_pyfunction!(script::play_script, module)?)?;
     module.add_function(wrap_pyfunction!(script::script_profiles, module)?)?;

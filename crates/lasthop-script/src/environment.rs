@@ -464,22 +464,24 @@ impl Environment {
     }
 }
 
+/// Linux's names of congestion control algorithms, with their variants.
+pub(super) const ALGORITHMS: &[(&str, Variant)] = &[
+    ("reno", Variant::Sack),
+    ("cubic", Variant::Cubic),
+    ("bbr", Variant::Bbr),
+    ("bic", Variant::Bic),
+    ("dctcp", Variant::Dctcp),
+    ("htcp", Variant::Htcp),
+    ("hybla", Variant::Hybla),
+    ("illinois", Variant::Illinois),
+    ("vegas", Variant::Vegas),
+    ("veno", Variant::Veno),
+    ("westwood", Variant::WestwoodPlus),
+];
+
 /// Returns the variant for Linux's name of a congestion control algorithm.
 fn variant(law: &str) -> Option<Variant> {
-    Some(match law {
-        "reno" => Variant::Sack,
-        "cubic" => Variant::Cubic,
-        "bbr" => Variant::Bbr,
-        "bic" => Variant::Bic,
-        "dctcp" => Variant::Dctcp,
-        "htcp" => Variant::Htcp,
-        "hybla" => Variant::Hybla,
-        "illinois" => Variant::Illinois,
-        "vegas" => Variant::Vegas,
-        "veno" => Variant::Veno,
-        "westwood" => Variant::WestwoodPlus,
-        _ => return None,
-    })
+    ALGORITHMS.iter().find(|(name, _)| *name == law).map(|&(_, variant)| variant)
 }
 
 /// `count` times `unit` nanoseconds, at most the longest time of a script.

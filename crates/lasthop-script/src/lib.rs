@@ -42,7 +42,7 @@ mod statements;
 mod transfers;
 
 pub use parser::Script;
-pub use recorder::Recorder;
+pub use recorder::{Recorder, Unscriptable};
 
 use lasthop_base::units::Duration;
 use lasthop_tcp::Profile;

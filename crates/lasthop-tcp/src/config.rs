@@ -261,8 +261,8 @@ impl Config {
         matches!(self.congestion_control, CongestionControlKind::LtTcp(_))
     }
 
-    /// First window that a host advertises, bytes.
-    pub(super) fn first_window(&self) -> u64 {
+    /// Returns the first window that a host advertises, in bytes.
+    pub fn first_window(&self) -> u64 {
         if self.autotuning {
             Memory::of_host(self.segment.get()).1
         } else {

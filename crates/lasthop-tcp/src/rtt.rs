@@ -24,7 +24,7 @@ pub struct RttEstimator {
     tick: u64,
     min_rto: u64,
     max_rto: u64,
-    /// Phase of the host's clock within one tick, in nanoseconds (ns-2 only).
+    /// Time of the host's clock at the start of the run, in nanoseconds; used for RTTs by ns-2 only.
     boot_offset: u64,
     /// RTO before bounds and backoff, in nanoseconds.
     base_rto: u64,
@@ -57,6 +57,11 @@ const RTO_AFTER_LOST_SYN: Duration = Duration::from_secs(3);
 const NS2_INITIAL_RTTVAR_SECS: u64 = 12;
 
 impl RttEstimator {
+    /// Returns the time of the host's clock at the start of the run.
+    pub fn clock_at_start(&self) -> Duration {
+        Duration::from_nanos(self.boot_offset)
+    }
+
     /// Creates an estimator. `boot_offset` is the phase of the host's clock within one tick, used
     /// only by profile `ns-2`.
     pub fn new(config: &Config, boot_offset: Duration) -> Self {

@@ -83,16 +83,30 @@ def trace(
             "sequence) for qvis.",
         ),
     ] = None,
+    tcp_script: Annotated[
+        Path | None,
+        Option(
+            parser=as_path,
+            metavar="FILE",
+            help="Write only one end of a TCP connection, to this file as a conformance script "
+            "for `lasthop tcp-script`.",
+        ),
+    ] = None,
     flow: Annotated[
         str | None,
-        Option(metavar="NAME", help="With --qlog: flow; default: the only one over QUIC."),
+        Option(
+            metavar="NAME",
+            help="With --qlog: flow; default: the only one over QUIC. With --tcp-script: flow "
+            "whose first connection is recorded; default: the only one over TCP.",
+        ),
     ] = None,
     host: Annotated[
         str | None,
         Option(
             "--at",
             metavar="HOST",
-            help="With --pcap: capture at this host; default: on the medium.",
+            help="With --pcap: capture at this host; default: on the medium. With --tcp-script: "
+            "host of the recorded end; default: the one that opens the connection.",
         ),
     ] = None,
     snap: Annotated[
@@ -140,10 +154,28 @@ def trace(
             )
         print_line(f"{qlog}: {events} events")
         return DONE
+    if tcp_script is not None:
+        if link or start or end or snap:
+            raise BadInput("cannot use `--link`, `--from`, `--to` or `--snap` with `--tcp-script`")
+        not_input("--tcp-script", tcp_script, file)
+        with options(host="at"):
+            segments = tracing.write_script(
+                scenario,
+                tcp_script,
+                flow=flow,
+                host=host,
+                seed=seed,
+                replication=replication,
+                point=point,
+            )
+        print_line(f"{tcp_script}: {segments} segments")
+        return DONE
     if flow:
-        raise BadInput("`--flow` requires `--qlog FILE`")
-    if host or snap:
-        raise BadInput("`--at` and `--snap` require `--pcap FILE`")
+        raise BadInput("`--flow` requires `--qlog FILE` or `--tcp-script FILE`")
+    if host:
+        raise BadInput("`--at` requires `--pcap FILE` or `--tcp-script FILE`")
+    if snap:
+        raise BadInput("`--snap` requires `--pcap FILE`")
     is_picture = out.suffix.lower().removeprefix(".") in style.FORMATS and not out.is_dir()
     if is_picture and link is None:
         raise BadInput(invalid("--out", out, "a folder, or a picture with `--link`"))

@@ -22,7 +22,7 @@ from lasthop.showing.labels import point_label
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Trace", "capture", "trace"]
+__all__ = ["Trace", "capture", "trace", "write_script"]
 
 WINDOW_EVENTS = ("cwnd", "ssthresh")
 QUEUE_EVENTS = ("queue", "drop")
@@ -358,6 +358,54 @@ def capture(
         raise
     except ValueError as error:
         raise ArgumentError(str(error)) from None
+
+
+def write_script(
+    scenario: Scenario | Mapping[str, Any] | str | Path,
+    path: str | Path,
+    *,
+    flow: str | None = None,
+    host: str | None = None,
+    seed: int | None = None,
+    replication: int = 0,
+    point: int = 0,
+) -> int:
+    """Runs one replication and writes one end of a TCP connection as a conformance script.
+
+    `lasthop tcp-script` runs the script against the endpoint, packetdrill-compatible tools against
+    a kernel. The page "Conformance scripts" of the documentation describes the language.
+
+    Args:
+        scenario: As for `lasthop.run`.
+        path: Output file.
+        flow: Name of the flow, whose first connection is recorded; None: the only one over TCP.
+        host: Host of the recorded end; None: the host that opens the connection.
+        seed: Master seed; None: the scenario's.
+        replication: Index of the replication, as in `run`.
+        point: Point of the scenario's sweep.
+
+    Returns:
+        The number of segments in the script.
+
+    Raises:
+        lasthop.RunError: If the replication cannot be finished.
+        OSError: If the file cannot be written.
+        ValueError: If there is no such flow or host, or a script cannot set a parameter of the
+            transport.
+    """
+    chosen = _chosen(as_scenario(scenario), seed, replication, point)
+    try:
+        text = _lasthop.host_script(
+            chosen,
+            seed=chosen.seed if seed is None else seed,
+            replication=replication,
+            flow=flow,
+            host=host,
+        )
+    except ValueError as error:
+        raise ArgumentError(str(error)) from None
+    write_file(Path(path), text.encode())
+    return sum(line.split(" ", 2)[1:2] in (["<"], [">"]) for line in text.splitlines())
 
 
 def _chosen(scenario: Scenario, seed: int | None, replication: int, point: int) -> _lasthop.Point:

@@ -43,7 +43,8 @@ fn record(
     let tick = Duration::from_nanos(1_000_000_000 / HZ);
     let mut ends =
         [Role::Opener, Role::Acceptor].map(|role| Connection::new(&config, role, tick * phase));
-    let mut recorder = Recorder::opener(&config, "cubic", HZ, phase);
+    let recorder = Recorder::new(&config, Role::Opener, tick * phase);
+    let mut recorder = recorder.expect("a script sets all parameters");
     let mut losses = Losses(seed);
     let mut flying: Vec<(Instant, usize, TcpHeader)> = Vec::new();
     let mut free_at = [Instant::ZERO; 2];
@@ -103,7 +104,7 @@ fn record(
             }
         }
     }
-    recorder.script().to_owned()
+    recorder.script()
 }
 
 /// Responses to requests, as in browsing, and a file that fits into the send buffer.

@@ -12,12 +12,14 @@ mod oracle;
 mod plan;
 mod radiotap;
 mod resolved;
+mod script;
 mod stream;
 mod trace;
 
 pub use air::Transmission;
 pub use capture::{CaptureError, Captured, View, capture};
 pub use resolved::resolved;
+pub use script::{HostScriptError, host_script};
 pub use stream::{Finished, Stream, Work, cores};
 pub use trace::{Trace, TraceEvent, trace};
 

@@ -291,7 +291,7 @@ fn trace_up_to(
                 push(entity, event, sent.packet_number(), bytes.into());
                 transmissions.push(sent);
             }
-            Event::LayerReceived { .. } => {}
+            Event::LayerReceived { .. } | Event::Host { .. } => {}
             Event::OnAir { direction: index, kind, fate, end, reserves, .. } => {
                 if fate == AirFate::Collided {
                     push(direction(index), "collided", f64::NAN, f64::NAN);

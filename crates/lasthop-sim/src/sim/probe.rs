@@ -53,6 +53,29 @@ pub struct SegmentLabel {
     pub numbers: Numbers,
 }
 
+/// An action of the host of one end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum HostAction {
+    /// The application starts a new connection instance.
+    Opened {
+        /// Time of the host's clock at the start of the run.
+        clock: Duration,
+    },
+    /// The application has written this number of bytes.
+    Wrote(u64),
+    /// The application has closed its stream.
+    Closed,
+    /// The host sends a packet.
+    Sent(Packet),
+    /// The host has processed a packet.
+    Received {
+        /// The packet.
+        packet: Packet,
+        /// Number of bytes of the stream that the application has read so far.
+        read: u64,
+    },
+}
+
 /// An event that can be reported.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Event {
@@ -64,6 +87,16 @@ pub enum Event {
         end: End,
         /// The event.
         event: TransportEvent,
+    },
+    /// A host has acted. These events describe the same segments as those of the transport, and are
+    /// only recorded on request.
+    Host {
+        /// Connection index.
+        connection: ConnectionId,
+        /// The end of the connection at the host.
+        end: End,
+        /// The action.
+        action: HostAction,
     },
     /// Length of an interface queue just after an arrival, including the packet in transmission.
     Queue {
@@ -257,7 +290,7 @@ impl<'a> Room<'a> {
     }
 }
 
-/// Records all events, or the wanted ones, as long as there is room.
+/// Records all events except those of hosts, or the wanted ones, as long as there is room.
 #[derive(Debug)]
 pub struct Recorder<'a> {
     /// Events in the order of their computation.
@@ -272,9 +305,9 @@ pub struct Recorder<'a> {
 }
 
 impl<'a> Recorder<'a> {
-    /// Creates a recorder of all events within `room`.
+    /// Creates a recorder of all events within `room`, except [`Event::Host`].
     pub fn new(room: Room<'a>) -> Self {
-        Recorder::only(room, |_| true)
+        Recorder::only(room, |event| !matches!(event, Event::Host { .. }))
     }
 
     /// Like [`Self::new`], but keeps no events if more than `most_kept` occur. This limits the

@@ -1,11 +1,12 @@
-//! Probe events of packets that enter a computed direction.
+//! Probe events of hosts, and of packets that enter a computed direction.
 
 use super::direction::Fifo;
 use super::hops::{Hop, Listener};
-use super::ids::DirectionId;
-use super::probe::{Event, FrameLabel, Probe, SegmentLabel};
-use super::world::Connection;
-use crate::transport::Transport;
+use super::ids::{ConnectionId, DirectionId};
+use super::probe::{Event, FrameLabel, HostAction, Probe, SegmentLabel};
+use super::traffic::App;
+use super::world::{Connection, World};
+use crate::transport::{End, Moment, Transport};
 use lasthop_base::packet::{Descriptor, Extension, Packet};
 use lasthop_base::units::Instant;
 use lasthop_link::queue::{Fate, Queue};
@@ -70,4 +71,40 @@ pub(super) fn segment_label(
     let Connection { transport, ordinal, .. } = &connections[listener.connection().index()];
     let numbers = transport.numbers(packet)?;
     Some(SegmentLabel { connection: *ordinal, numbers })
+}
+
+impl<P: Probe, X: Extension> World<P, X> {
+    /// Reports the events of one end of a connection to the probe.
+    pub(super) fn record_transport(
+        &mut self,
+        at: Instant,
+        connection: ConnectionId,
+        end: End,
+        moment: Moment<'_>,
+    ) {
+        let probe = &mut self.probe;
+        let transport = &self.connections[connection.index()].transport;
+        transport.observe(end, moment, &mut |event| {
+            probe.record(at, Event::Transport { connection, end, event });
+        });
+    }
+
+    /// Reports an action of the host of one end of a connection to the probe.
+    pub(super) fn record_host(&mut self, connection: ConnectionId, end: End, action: HostAction) {
+        self.probe.record(self.now, Event::Host { connection, end, action });
+    }
+
+    /// Reports that one end has processed a packet.
+    pub(super) fn record_received(
+        &mut self,
+        connection: ConnectionId,
+        end: End,
+        packet: &Descriptor<X>,
+    ) {
+        let known = &self.connections[connection.index()];
+        let has_stream = matches!(self.flows[known.flow.index()].app, App::Streams(_));
+        let read = if has_stream { known.transport.read(end) } else { 0 };
+        let action = HostAction::Received { packet: packet.full(), read };
+        self.record_host(connection, end, action);
+    }
 }

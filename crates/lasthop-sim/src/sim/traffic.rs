@@ -4,7 +4,7 @@ use super::deadlines::MachineId;
 use super::direction::Medium;
 use super::ids::{ConnectionId, DirectionId, FlowId, Side};
 use super::metrics::{FlowMetrics, HeaderMetrics, LoadMetrics, ServiceMetrics, SharingMetrics};
-use super::probe::{Event, Probe};
+use super::probe::{Event, HostAction, Probe};
 use super::world::{Connection, Progress, World};
 use crate::agent::AgentMachine;
 use crate::app::{
@@ -276,6 +276,9 @@ impl<P: Probe, X: Extension> World<P, X> {
                     if !stream.is_split() {
                         let transport = &mut self.connections[connection.index()].transport;
                         transport.close_stream(end, stream.number);
+                        if P::ACTIVE {
+                            self.record_host(connection, end, HostAction::Closed);
+                        }
                         self.pump(connection, end);
                     }
                 }
@@ -321,8 +324,21 @@ impl<P: Probe, X: Extension> World<P, X> {
         let before = before.unwrap_or_else(|| known.transport.read(end.other()));
         stream.due[writer.index()] = Some(before + bytes);
         known.transport.write_stream(end, number, urgency, bytes);
-        if closes && !stream.is_split() {
+        let is_split = stream.is_split();
+        if closes && !is_split {
             known.transport.close_stream(end, number);
+        }
+        if P::ACTIVE {
+            if renews {
+                for end in End::BOTH {
+                    let clock = self.connections[connection.index()].transport.clock(end);
+                    self.record_host(connection, end, HostAction::Opened { clock });
+                }
+            }
+            self.record_host(connection, end, HostAction::Wrote(bytes));
+            if closes && !is_split {
+                self.record_host(connection, end, HostAction::Closed);
+            }
         }
         self.pump(connection, end);
         if renews {

@@ -6,7 +6,7 @@ use super::direction::{Direction, Medium};
 use super::hops::{Entry, Hop, Listener, Then};
 use super::ids::{AirId, ConnectionId, DirectionId, FlowId, LineId, RadioId, SeatId};
 use super::line::Line;
-use super::probe::{Event, Probe};
+use super::probe::{Event, HostAction, Probe};
 use super::probe_events::{record_fate, segment_label};
 use super::radio::Radio;
 use super::sharing::Sharing;
@@ -239,21 +239,6 @@ impl<P: Probe, X: Extension> World<P, X> {
                 });
             }
         }
-    }
-
-    /// Reports the events of one end of a connection to the probe.
-    pub(super) fn record_transport(
-        &mut self,
-        at: Instant,
-        connection: ConnectionId,
-        end: ConnectionEnd,
-        moment: Moment<'_>,
-    ) {
-        let probe = &mut self.probe;
-        let transport = &self.connections[connection.index()].transport;
-        transport.observe(end, moment, &mut |event| {
-            probe.record(at, Event::Transport { connection, end, event });
-        });
     }
 
     /// Returns the simulated time.
@@ -524,6 +509,10 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
         let known = &mut self.connections[connection.index()];
         known.transport.receive(self.now, end, packet);
+        if P::ACTIVE {
+            self.record_received(connection, end, packet);
+        }
+        let known = &mut self.connections[connection.index()];
         if OPENER && let Some(sharing) = &mut self.sharing {
             sharing.on_ack(self.now, connection, known.transport.acknowledged(end));
         }
@@ -549,6 +538,10 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
         let known = &mut self.connections[connection.index()];
         known.transport.receive_copy(self.now, end, packet);
+        if P::ACTIVE {
+            self.record_received(connection, end, packet);
+        }
+        let known = &mut self.connections[connection.index()];
         if end == ConnectionEnd::Opener
             && let Some(sharing) = &mut self.sharing
         {
@@ -587,7 +580,9 @@ impl<P: Probe, X: Extension> World<P, X> {
             packet.hop = known.first_hops[end.index()];
             packet.incarnation |= known.instance;
             if P::ACTIVE {
-                self.record_transport(self.now, connection, end, Moment::Sent(&packet.full()));
+                let packet = packet.full();
+                self.record_transport(self.now, connection, end, Moment::Sent(&packet));
+                self.record_host(connection, end, HostAction::Sent(packet));
             }
             self.send(&mut packet);
             known = &mut self.connections[connection.index()];

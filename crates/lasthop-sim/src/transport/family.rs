@@ -218,6 +218,7 @@ macro_rules! transports {
                 fn has_timers(&self, end: End) -> bool;
                 fn is_inspectable(&self) -> bool;
                 fn open(&mut self);
+                fn clock(&self, end: End) -> Duration;
                 fn write(&mut self, end: End, bytes: u64);
                 fn read(&self, end: End) -> u64;
                 fn close(&mut self, end: End);

@@ -46,7 +46,7 @@ use lasthop_base::packet::{Descriptor, Extension, MAX_SACK_BLOCKS, Packet};
 use lasthop_base::schema::error::ScenarioError;
 use lasthop_base::schema::keys::kinds;
 use lasthop_base::schema::metrics::{Metric, Report};
-use lasthop_base::units::{Bytes, Instant};
+use lasthop_base::units::{Bytes, Duration, Instant};
 use serde_json::Value;
 
 pub use family::{Carries, Load, PathShare, Sizes, TransportSite};
@@ -230,6 +230,12 @@ pub trait Transport {
 
     /// Starts a new instance between the same ports. Counters continue.
     fn open(&mut self) {}
+
+    /// Returns the time of the host clock of `end` at the start of the run, on which its timers
+    /// depend.
+    fn clock(&self, _end: End) -> Duration {
+        Duration::ZERO
+    }
 
     /// Appends `bytes` to the stream of `end`. The first write opens the connection.
     fn write(&mut self, _end: End, _bytes: u64) {

@@ -542,6 +542,11 @@ impl<A: Admission> Endpoint<A> {
         &self.sender
     }
 
+    /// Time of the host's clock at time zero, modulo [`Config::clock_period`].
+    pub fn clock_at_start(&self) -> Duration {
+        self.sender.flight.rtt.clock_at_start()
+    }
+
     /// SRTT; zero before the first sample.
     pub fn srtt(&self) -> Duration {
         self.sender.flight.rtt.srtt()

@@ -96,6 +96,11 @@ impl Tcp {
         Tcp { ends, config: *config, clock }
     }
 
+    /// Returns the parameters of both ends.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
     #[inline(always)]
     fn end(&self, end: End) -> &Connection {
         &self.ends[end.index()]
@@ -149,6 +154,10 @@ impl Transport for Tcp {
             let offset = boot_offset(&mut self.clock, &self.config);
             end.reset(offset);
         }
+    }
+
+    fn clock(&self, end: End) -> Duration {
+        self.end(end).clock_at_start()
     }
 
     #[inline]
