@@ -79,10 +79,22 @@ OPTIONS: dict[str, list[int]] = {
 Step = Callable[[], None]
 
 
-def ticks() -> int:
-    """Number of kernel ticks so far, which determines the slots of its timers."""
-    text = Path("/proc/timer_list").read_text()
-    return int(re.findall(r"^jiffies: (\d+)", text, re.M)[0])
+def latest_tick(reads: int = 30) -> tuple[float, int]:
+    """Returns the time of the latest kernel tick and its number, which determine its timers.
+
+    The number is read several times: each reading bounds the time of tick 0.
+    """
+    first, last = -float("inf"), float("inf")
+    for _ in range(reads):
+        before = time.monotonic()
+        text = Path("/proc/timer_list").read_text()
+        number = int(re.findall(r"^jiffies: (\d+)", text, re.M)[0])
+        first = max(first, before - (number + 1) / TIMER_HZ)
+        last = min(last, time.monotonic() - number / TIMER_HZ)
+        time.sleep(0.0007)
+    zero = (first + last) / 2
+    number = int((time.monotonic() - zero) * TIMER_HZ)
+    return zero + number / TIMER_HZ, number
 
 
 class Draw(Scribe):
@@ -490,8 +502,8 @@ class Draw(Scribe):
 
     def converse(self) -> str:
         """Runs the conversation and returns its script."""
-        self.start = time.monotonic()
-        self.lines[2] = f"--timer_phase={ticks() % 512}"
+        self.start, tick = latest_tick()
+        self.lines[2] = f"--timer_phase={tick % 512}"
         if self.random.random() < 0.6:
             self.open_passively()
         else:
