@@ -61,7 +61,10 @@ class Group:
         import numpy as np
 
         means = means[~np.isnan(means)]
-        return float(np.std(means, ddof=1)) if means.size > 1 else float("nan")
+        if means.size < 2:
+            return float("nan")
+        # The standard deviation of equal values may differ from 0 by rounding.
+        return float(np.std(means, ddof=1)) if np.ptp(means) > 0.0 else 0.0
 
     def worst(self, quantity: str, point: int) -> tuple[float, str] | None:
         """Returns the worst mean and its member; None without a preference or if all are equal."""
