@@ -195,7 +195,7 @@ def test_closed_standard_output_is_an_error(small: Path) -> None:
         ["sh", "-c", f"{command} >&-"], capture_output=True, text=True, check=False
     )
     assert done.returncode == cli.FAILURE
-    assert done.stderr == f"lasthop: {os.strerror(9)}\n"
+    assert done.stderr == f"lasthop: cannot write the output: {os.strerror(9)}\n"
 
 
 def test_a_capture_on_a_full_disk_fails(small: Path) -> None:

@@ -6,6 +6,7 @@ The module of a command is imported when the command runs: `lasthop --help` need
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
 import importlib
 import os
@@ -279,6 +280,8 @@ def run_command(arguments: list[str] | None = None) -> int:
         _abandon_output()
         action = "write" if error.errno in IS_FULL else "access"
         where = f"cannot {action} `{error.filename}`: " if error.filename else ""
+        if not where and error.errno in {*IS_FULL, errno.EBADF}:
+            where = "cannot write the output: "
         return _fail(f"{where}{error.strerror or error}", FAILURE)
     except _lasthop.RunError as error:
         return _fail(str(error), FAILURE)
