@@ -281,6 +281,59 @@ def test_a_receive_window_that_limits_pages_is_reported() -> None:
     assert wide.notes == ()
 
 
+WEB = """
+name = "web"
+
+[link.path]
+between = ["server", "browser"]
+rate = "10 Mbps"
+delay = "20 ms"
+
+[flow.web]
+from = "server"
+to = "browser"
+transport = { kind = "tcp", variant = "cubic" }
+app = { kind = "web" }
+
+[run]
+duration = "60 s"
+replications = 3
+"""
+
+
+def test_an_application_that_limits_a_web_flow_is_reported() -> None:
+    """By hand: 4 replies of 7231 B per 2 RTTs of 42.38 ms are 2.730 Mbps; the link has 10 Mbps."""
+    found = results(WEB)
+    assert found.samples("flow.web.limited_by_application", 0).min() > 0.8
+    assert found.samples("link.path.forward.utilization", 0).max() < 0.3
+    (note,) = found.notes
+    assert note.startswith(
+        "flow.web: limited in most of its time by the application, not by the network: "
+    )
+    assert "limited to 2.729 Mbps by the application, not by the network: 4 connections" in explain(
+        lasthop.Scenario(tomllib.loads(WEB))
+    )
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param('rate = "512 kbps"', id="slow"),
+        pytest.param('rate = "10 Mbps"\nerrors = { kind = "uniform", loss = "10 %" }', id="lossy"),
+    ],
+)
+def test_a_network_that_limits_a_web_flow_is_not_attributed_to_the_application(path: str) -> None:
+    """The ends of replies and waiting for timeouts are included in the application's time.
+
+    One connection over 512 kbps has few retransmissions, and the lossy link is mostly idle: each
+    case is decided by one condition.
+    """
+    text = WEB.replace('rate = "10 Mbps"', path).replace('"web" }', '"web", connections = 1 }')
+    found = results(text.replace('"60 s"', '"300 s"'))
+    assert found.samples("flow.web.limited_by_application", 0).mean() > 0.5
+    assert found.notes == ()
+
+
 def test_a_link_window_that_limits_a_link_is_reported() -> None:
     """By hand: 8 frames of 1500 B and header per round trip of the link, at 100 Mbps."""
     text = FAST.replace(

@@ -181,6 +181,13 @@ def _unmarked(results: Results) -> Iterator[str]:
 WINDOWS = ("limited_by_receive_window", "limited_by_send_buffer")
 """Fractions of the time in which a buffer of a host limits a flow."""
 
+APPLICATION = "limited_by_application"
+"""Fraction of the time in which a flow has sent all data; includes the end of each transfer."""
+
+MOST_USED = {"utilization": 0.5, "airtime_idle": 0.5, "retransmissions": 0.01}
+"""Bounds of a network that does not limit a flow: utilization of every link, minimum fraction of
+idle time of every WLAN, retransmissions of the flow per segment."""
+
 MOST_EXAMINED = 200
 """Maximum number of points whose windows are examined, which takes 1 ms per point."""
 
@@ -208,6 +215,8 @@ def _limited(results: Results) -> Iterator[str]:
             if metric not in results.metrics or is_repeated:
                 continue
             mean = interval(results.columns(index)[metric]).mean
+            if quantity == APPLICATION and not _has_idle_path(results, index, entity):
+                continue
             if mean >= threshold:
                 explained.add(metric)
                 limited.setdefault((entity, words), []).append(point_name(results, index))
@@ -216,6 +225,27 @@ def _limited(results: Results) -> Iterator[str]:
         more = len(names) - MOST_NAMED
         where += f" and at {more} other points" if more > 0 else ""
         yield f"{entity}{f' ({where})' if where else ''}: {words}"
+
+
+def _has_idle_path(results: Results, index: int, flow: str) -> bool:
+    """Whether no link is busy or loses segments of a flow, so that neither delays its data."""
+    columns = results.columns(index)
+
+    def mean(metric: str) -> float:
+        return interval(columns[metric]).mean
+
+    for metric in results.metrics:
+        entity, _, quantity = metric.rpartition(".")
+        if entity.startswith("link.") and quantity == "utilization":
+            is_idle = mean(metric) <= MOST_USED[quantity]
+        elif quantity == "airtime_idle":
+            is_idle = mean(metric) >= MOST_USED[quantity]
+        else:
+            continue
+        if not is_idle:
+            return False
+    retransmitted, sent = mean(f"{flow}.retransmissions"), mean(f"{flow}.segments_sent")
+    return retransmitted <= MOST_USED["retransmissions"] * sent
 
 
 def _where(results: Results, found: Sequence[tuple[int, str]]) -> str:

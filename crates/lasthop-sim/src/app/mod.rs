@@ -29,7 +29,7 @@
 //!   arrival time. A computed link reports it ahead of time. Lost packets are not reported.
 
 mod family;
-mod mah;
+pub(crate) mod mah;
 mod tally;
 
 // The list of applications: module, variant, and the keys, which define the `kind` in scenarios;

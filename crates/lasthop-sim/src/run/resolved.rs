@@ -3,6 +3,7 @@
 
 use super::RunError;
 use super::plan::{Hop, Plan};
+use crate::app::mah::Empirical;
 use crate::scenario::{
     Direction, Discipline, Errors, Flow, Layers, Link, LinkProtocol, QueueLimit, Scenario, Wlan,
 };
@@ -256,12 +257,16 @@ fn flow(scenario: &Scenario, routes: &[Vec<Hop>; 2], flow: &Flow) -> Value {
             })
             .collect()
     };
+    let mut app = numbers(&flow.app);
+    if flow.app.kind() == "web" {
+        app["mean_reply"] = Empirical::reply_length().mean().into();
+    }
     json!({
         "from": flow.from,
         "to": flow.to,
         "start": seconds(flow.start),
         "service": flow.service,
-        "app": numbers(&flow.app),
+        "app": app,
         "tcp": resolved_if(flow, "tcp"),
         "quic": resolved_if(flow, "quic"),
         "packets": flow.largest_packets().map(|packet| packet.get()),

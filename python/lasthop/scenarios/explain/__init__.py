@@ -24,6 +24,7 @@ from lasthop.scenarios.explain.limits import (
     round_trips,
     share_slots,
     short_file,
+    web_limit,
     window_rate,
 )
 from lasthop.scenarios.explain.picture import picture
@@ -441,6 +442,8 @@ def _flow(name: str, flow: Table, links: Table) -> list[str]:
         lines.append(f"  {short[1]}")
     elif window < needed_window(flow, links, trip):
         lines.append(f"  limited to {rate_text(8 * window / trip)} {of_host}")
+    if words := web_limit(flow, links, round_trips(flow, links)[0]):
+        lines.append(f"  {words}")
     return lines
 
 

@@ -31,6 +31,7 @@ __all__ = [
     "send_buffer",
     "share_slots",
     "short_file",
+    "web_limit",
     "window_rate",
 ]
 
@@ -40,6 +41,12 @@ REACHED = 0.8
 
 MOST = 0.5
 """Minimum fraction of the time in which a window has to limit a flow."""
+
+WEB = (
+    "limited in most of its time by the application, not by the network: browser and server wait "
+    "for each other's messages; set more `app.connections` for a higher load"
+)
+"""Note on a web flow whose data has been sent most of the time."""
 
 
 def rate_limits(resolved: Table) -> dict[str, tuple[float, str]]:
@@ -54,9 +61,9 @@ def rate_limits(resolved: Table) -> dict[str, tuple[float, str]]:
     Returns:
         Threshold and explanation, by metric: `flow.NAME.goodput_bps` and
         `link.NAME.SIDE.utilization` (80 % of the limit), `flow.NAME.timeouts`,
-        `flow.NAME.limited_by_receive_window` and `flow.NAME.limited_by_send_buffer` (half of the
-        time). The explanation applies from the
-        threshold on.
+        `flow.NAME.limited_by_receive_window`, `flow.NAME.limited_by_send_buffer` and, for web
+        flows, `flow.NAME.limited_by_application` (half of the time). The explanation applies from
+        the threshold on.
     """
     links = resolved["links"]
     for name, radio in resolved["radios"].items():
@@ -75,6 +82,8 @@ def rate_limits(resolved: Table) -> dict[str, tuple[float, str]]:
             found[f"flow.{name}.goodput_bps"] = (REACHED * rate, words)
         for metric, words in host_limits(flow).items():
             found[f"flow.{name}.{metric}"] = (MOST, f"limited in most of its time {words}")
+        if flow["app"]["kind"] == "web":
+            found[f"flow.{name}.limited_by_application"] = (MOST, WEB)
         if words := counted_bursts(flow, links):
             found[f"flow.{name}.timeouts"] = (REACHED, words)
     for name, link in links.items():
@@ -215,6 +224,26 @@ def short_file(flow: Table, links: Table, trip: float) -> tuple[float, str] | No
         f"limited to {rate_text(rate)} by the application, not by the network: "
         f"{size_text(app['size'])} take {trips} RTT of handshake and slow start; set a larger "
         "`app.size` to measure the path"
+    )
+
+
+def web_limit(flow: Table, links: Table, trip: float) -> str:
+    """Returns a sentence on the rate that a web flow cannot exceed; empty if a link is slower.
+
+    A connection carries one reply, and takes an RTT for its request and one for the handshake.
+    """
+    app, tcp = flow["app"], flow["tcp"]
+    if app["kind"] != "web" or not tcp:
+        return ""
+    trips = 1 + tcp["handshake"]
+    rate = 8 * app["connections"] * app["mean_reply"] / (trips * trip)
+    if rate >= min(float(links[name][side]["rate"]) for name, side, *_ in flow["route"]):
+        return ""
+    return (
+        f"limited to {rate_text(rate)} by the application, not by the network: "
+        f"{count_text(app['connections'], 'connection')} with replies of "
+        f"{size_text(round(app['mean_reply']))} on average take at least {trips} RTT each; set "
+        "more `app.connections` for a higher load"
     )
 
 
