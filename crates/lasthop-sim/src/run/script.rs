@@ -87,7 +87,7 @@ pub fn host_script(
     let streams = Streams { seed, replication };
     let parts = build::build::<Watched>(scenario, &Plan::new(scenario), streams)?;
     let mut world = parts.build(recorder);
-    finish(&mut world, scenario, interrupt);
+    finish(&mut world, scenario, interrupt)?;
     if let Some(at) = world.probe().full {
         let (most, at) = (MOST_EVENTS, at - Instant::ZERO);
         return Err(RunError::TooManyEvents { most, at }.into());
