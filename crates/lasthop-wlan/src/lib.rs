@@ -6,10 +6,12 @@
 
 pub mod block_ack;
 pub mod dcf;
+pub mod fading;
 pub mod frames;
 pub mod link_errors;
 pub mod phy;
 pub mod rate_control;
+pub mod snr;
 
 /// Tests the examples of the README.
 #[cfg(doctest)]

@@ -1,9 +1,11 @@
 //! Errors of the frames of a link: an error process, or a signal-to-noise ratio (SNR) from which the loss of an
 //! MPDU follows by its mode.
 
+use crate::fading::Fading;
 use crate::phy::{ErrorCurve, Mode};
-use lasthop_base::rng::{Stream, Streams};
-use lasthop_base::units::Instant;
+use lasthop_base::rng::Stream;
+use lasthop_base::timeline::Timeline;
+use lasthop_base::units::{Duration, Instant};
 use lasthop_link::channel::{Airtime, Channel, ErrorProcess};
 
 /// Errors of the frames of a link.
@@ -42,6 +44,14 @@ impl LinkErrors {
         matches!(self, LinkErrors::Process(channel) if channel.is_header_readable())
     }
 
+    /// Returns the latest SNR in dB, if it determines the errors.
+    pub fn snr(&self) -> Option<f64> {
+        match self {
+            LinkErrors::Process(_) => None,
+            LinkErrors::Snr(errors) => Some(errors.snr),
+        }
+    }
+
     /// Returns the number of lost frames with a readable header; `None` if no header is readable.
     pub fn readable_headers(&self) -> Option<u64> {
         match self {
@@ -76,27 +86,68 @@ struct ModeLoss {
     latest: (u64, f64),
 }
 
+/// Part of the fading period for which its gain is constant.
+const HOLD: u64 = 100;
+
 /// Errors of MPDUs by SNR: one random number per MPDU, from the stream `frame loss`, is compared with the loss
-/// probability of its length in its mode.
+/// probability of its length in its mode at the SNR of its start. With fading, the SNR is constant for a
+/// hundredth of its period.
 #[derive(Clone, Debug)]
 pub struct SnrErrors {
     curve: ErrorCurve,
-    /// Current SNR in dB.
+    /// SNR without fading, in thousandths of a dB.
+    course: Timeline<i32>,
+    fading: Option<Fading>,
+    /// Duration in ns for which the gain of the fading is constant.
+    hold: u64,
+    /// Current SNR in dB, and its end in ns.
     snr: f64,
+    until: u64,
     /// The modes used at this SNR.
     modes: Vec<ModeLoss>,
     frames: Stream,
 }
 
 impl SnrErrors {
-    /// Creates the errors at an SNR of `snr` dB; the random stream is that of `component`.
-    pub fn new(curve: ErrorCurve, snr: f64, streams: &Streams, component: &str) -> Self {
-        let frames = streams.stream(component, "frame loss");
-        SnrErrors { curve, snr, modes: Vec::with_capacity(48), frames }
+    /// Creates the errors at an SNR of `course`, in thousandths of a dB, with the random numbers `frames`.
+    pub fn new(curve: ErrorCurve, course: Timeline<i32>, frames: Stream) -> Self {
+        let modes = Vec::with_capacity(48);
+        SnrErrors { curve, course, fading: None, hold: 0, snr: 0.0, until: 0, modes, frames }
+    }
+
+    /// Adds fading with a `period`.
+    #[must_use]
+    pub fn with_fading(mut self, fading: Fading, period: Duration) -> Self {
+        self.hold = (period.as_nanos() / HOLD).max(1);
+        self.fading = Some(fading);
+        self
+    }
+
+    /// Sets the SNR at `now`, in ns.
+    #[cold]
+    fn advance(&mut self, now: u64) {
+        self.course.go_to(now);
+        let mut snr = f64::from(self.course.value()) / 1e3;
+        self.until = self.course.step_end();
+        if let Some(fading) = &self.fading {
+            let start = now - now % self.hold;
+            // Powers below -100 dB have no effect on the errors.
+            let power = fading.power(Instant::from_nanos(start)).max(1e-10);
+            snr += 10.0 * libm::log10(power);
+            self.until = self.until.min(start + self.hold);
+        }
+        if snr != self.snr {
+            self.snr = snr;
+            self.modes.clear();
+        }
     }
 
     /// Returns `true` if an MPDU in `mode` is lost.
     pub fn is_lost(&mut self, airtime: Airtime, mode: Mode) -> bool {
+        let start = airtime.start.as_nanos();
+        if start >= self.until {
+            self.advance(start);
+        }
         let loss = self.loss(mode, airtime.bits);
         self.frames.uniform() < loss
     }

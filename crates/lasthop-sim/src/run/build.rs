@@ -19,7 +19,6 @@ use lasthop_base::units::{Bytes, Duration, Instant};
 use lasthop_link::link::Protocol;
 use lasthop_link::queue::QueueSite;
 use lasthop_wlan::dcf::{MacParameters, Medium, StationId};
-use lasthop_wlan::rate_control::{Contention, MinstrelHt};
 use std::collections::HashMap;
 
 /// Builds the world of one replication. Its packets have the extension `X`: see
@@ -71,8 +70,11 @@ pub(super) fn build<X: Extension>(
             let component = |side: &str| format!("link.{}.{side}", link.name);
             let snr_errors =
                 |side| scenario.wlans[wlan].snr_errors(host, &streams, &component(side));
-            let rate_control =
-                |side| rate_control(&scenario.wlans[wlan], &streams, &component(side));
+            let control_rate = scenario.wlans[wlan].keys.control_rate;
+            let rate_control = |side| {
+                let machine = scenario.wlans[wlan].rate_machine(host, &streams, &component(side));
+                machine.map(|(modes, machine)| RateControl { modes, control_rate, machine })
+            };
             let parameters = StationLink {
                 ends,
                 control,
@@ -166,14 +168,6 @@ pub(super) fn build<X: Extension>(
         }
     }
     Ok(builder)
-}
-
-/// Returns the rate control of the direction `component` of a WLAN; `None` if its mode is fixed.
-fn rate_control(wlan: &scenario::Wlan, streams: &Streams, component: &str) -> Option<RateControl> {
-    let (modes, timing) = (wlan.modes()?, wlan.ppdu_timing()?);
-    let random = streams.stream(component, "rate probes");
-    let machine = MinstrelHt::new(&modes, timing, Contention::from(&wlan.timing()), random);
-    Some(RateControl { modes, control_rate: wlan.keys.control_rate, machine })
 }
 
 /// A WLAN under construction: its medium, its index on the medium, and its stations.

@@ -5,6 +5,7 @@ use super::former::{rename_all, rename_key, rename_swept};
 use super::model::{Scenario, ScenarioKeys};
 use super::sweep::{Axis, CASE, MAX_POINTS, Setting, Sweep, ZIP};
 use super::text::{MAX_DEPTH, MAX_DEPTH_ALLOWED, parse_json, parse_toml, toml_value};
+use super::wlan::Wlan;
 use lasthop_base::schema::error::{Place, ScenarioError, suggestion};
 use lasthop_base::schema::files::Files;
 use lasthop_base::schema::former::Renamed;
@@ -150,6 +151,11 @@ impl Scenario {
         }
         for program in self.programs() {
             hash.bytes(program.as_bytes());
+        }
+        for contents in self.wlans.iter().map(Wlan::snr_contents) {
+            if !contents.is_empty() {
+                hash.bytes(&contents);
+            }
         }
         hash.0
     }

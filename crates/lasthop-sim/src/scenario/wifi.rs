@@ -1,6 +1,6 @@
 //! Keys of 802.11n, ac and ax in a WLAN: their defaults, checks and conversion.
 
-use super::wlan::{Wlan, WlanKeys};
+use super::wlan::{Wlan, WlanKeys, WlanStationKeys};
 use lasthop_base::rng::Streams;
 use lasthop_base::schema::error::ScenarioError;
 use lasthop_base::schema::keys::{Node, Read, choice};
@@ -11,12 +11,15 @@ use lasthop_link::channel::Errors;
 use lasthop_link::channel::independent_bits::IndependentBitsKeys;
 use lasthop_link::queue::Discipline;
 use lasthop_wlan::dcf::{Aggregation, MissedBlockAck, Phy, Preamble, Scheduler, Standard, Timing};
+use lasthop_wlan::fading::Fading;
 use lasthop_wlan::frames;
 use lasthop_wlan::link_errors::SnrErrors;
 use lasthop_wlan::phy::{
     Band, Coding, ErrorCurve, Form, Format, GuardInterval, Mode, PacketExtension, PpduTiming,
     Width, response_rate,
 };
+use lasthop_wlan::rate_control::{Contention, Ideal, MAX_BER, MinstrelHt, RateMachine};
+use lasthop_wlan::snr::{FadingKeys, SnrKeys};
 
 choice! {
     /// A standard of wireless LANs.
@@ -48,9 +51,6 @@ choice! {
         MinstrelHt = "minstrel-ht",
     }
 }
-
-/// Maximum bit error rate of an ideal choice: that of ns-3's `IdealWifiManager` (BerThreshold).
-const IDEAL_BER: f64 = 1e-6;
 
 /// AIFSN of the access category best effort.
 const BEST_EFFORT_AIFSN: u32 = 3;
@@ -184,6 +184,7 @@ impl Wlan {
             ("reorder_timeout", keys.reorder_timeout.is_some()),
             ("scheduler", keys.scheduler.is_some()),
             ("snr", keys.snr.is_some()),
+            ("fading", keys.fading.is_some()),
             ("error_curve", keys.error_curve.is_some()),
             ("rate_control", keys.rate_control.is_some()),
         ];
@@ -192,8 +193,13 @@ impl Wlan {
         if let Some((key, _)) = set.into_iter().find(|(_, is_set)| *is_set) {
             return Err(node.key_error(key, found, allowed));
         }
-        if let Some(one) = own.find(|one| one.keys.mcs.is_some() || one.keys.snr.is_some()) {
-            let key = if one.keys.mcs.is_some() { "mcs" } else { "snr" };
+        let key = |one: &WlanStationKeys| match one {
+            WlanStationKeys { mcs: Some(_), .. } => Some("mcs"),
+            WlanStationKeys { snr: Some(_), .. } => Some("snr"),
+            WlanStationKeys { fading: Some(_), .. } => Some("fading"),
+            _ => None,
+        };
+        if let Some((one, key)) = own.find_map(|one| Some((one, key(&one.keys)?))) {
             let path = format!("{}.station.{}.{key}", node.path, one.name);
             return Err(ScenarioError::new(path, found, allowed));
         }
@@ -254,7 +260,21 @@ impl Wlan {
             let mut errors = [Some(&keys.errors), keys.downlink_errors.as_ref(), own_errors]
                 .into_iter()
                 .flatten();
-            let has_snr = self.snr(station).is_some();
+            let snr = self.snr_keys(station);
+            let has_snr = snr.is_some();
+            if snr.is_some_and(SnrKeys::is_too_high) {
+                let found = format!("more than 100 dB at {station}");
+                return Err(node.key_error("snr", found, "from \"0 dB\" to \"100 dB\""));
+            }
+            if snr.is_some_and(SnrKeys::needs_positions) && self.distance(station).is_none() {
+                let found = format!("the distance of {station}, which has no position");
+                let allowed = "the key distance, or positions (x and y) of all hosts";
+                return Err(node.key_error("snr", found, allowed));
+            }
+            if self.fading(station).is_some() && !has_snr {
+                let allowed = format!("an snr for each station with fading, such as {station}");
+                return Err(node.key_error("fading", "fading without an SNR", allowed));
+            }
             if has_snr && !errors.all(none) {
                 let allowed = "no errors, or no snr, for a link";
                 return Err(node.key_error("snr", "an SNR besides errors", allowed));
@@ -267,10 +287,32 @@ impl Wlan {
         Ok(())
     }
 
-    /// Returns the SNR of a station's link in dB, if it determines the errors.
+    /// Returns the SNR of a station's link, if it determines the errors.
+    pub(super) fn snr_keys(&self, station: &str) -> Option<&SnrKeys> {
+        let own = self.own(station).and_then(|own| own.snr.as_ref());
+        own.or(self.keys.snr.as_ref()).map(|OrShort(snr)| snr)
+    }
+
+    /// Returns the contents of recordings of an SNR, for the hash of the scenario.
+    pub(super) fn snr_contents(&self) -> Vec<u8> {
+        let own = self.keys.station.iter().flatten().filter_map(|one| one.keys.snr.as_ref());
+        self.keys.snr.iter().chain(own).flat_map(|OrShort(snr)| snr.contents()).collect()
+    }
+
+    /// Returns the fading of a station's link, if any.
+    fn fading(&self, station: &str) -> Option<&FadingKeys> {
+        self.own(station).and_then(|own| own.fading.as_ref()).or(self.keys.fading.as_ref())
+    }
+
+    /// Returns the distance of a station and the access point in metres, if they have positions.
+    fn distance(&self, station: &str) -> Option<f64> {
+        Some(self.position(None)?.distance(self.position(Some(station))?))
+    }
+
+    /// Returns the SNR of a station's link in dB, if it determines the errors and is constant.
     fn snr(&self, station: &str) -> Option<f64> {
-        let snr = self.own(station).and_then(|own| own.snr).or(self.keys.snr)?;
-        Some(snr.as_thousandths() as f64 / 1_000.0)
+        let keys = self.snr_keys(station).filter(|_| self.fading(station).is_none())?;
+        keys.constant(self.keys.width?, self.distance(station))
     }
 
     fn error_curve(&self) -> ErrorCurve {
@@ -285,8 +327,16 @@ impl Wlan {
         streams: &Streams,
         component: &str,
     ) -> Option<SnrErrors> {
-        let (snr, curve) = (self.snr(station)?, self.error_curve());
-        Some(SnrErrors::new(curve, snr, streams, component))
+        let keys = self.snr_keys(station)?;
+        let course = keys.course(self.keys.width?, self.distance(station));
+        let frames = streams.stream(component, "frame loss");
+        let errors = SnrErrors::new(self.error_curve(), course, frames);
+        let Some(fading) = self.fading(station) else { return Some(errors) };
+        let (period, k) = fading.parameters();
+        // Both directions of a link fade alike.
+        let link = format!("link.{}.{station}", self.name);
+        let fading = Fading::new(period, k, streams.stream(&link, "fading"));
+        Some(errors.with_fading(fading, period))
     }
 
     /// Returns the errors of MPDUs at the SNR of a station's link in its fixed mode, if it has one.
@@ -299,7 +349,7 @@ impl Wlan {
     /// Returns `true` if control frames are subject to errors.
     pub fn control_errors(&self) -> bool {
         let keys = &self.keys;
-        let has_snr = keys.stations.0.iter().any(|station| self.snr(station).is_some());
+        let has_snr = keys.stations.0.iter().any(|station| self.snr_keys(station).is_some());
         keys.control_errors && !has_snr
     }
 
@@ -332,7 +382,7 @@ impl Wlan {
         match snr.filter(|_| keys.rate_control == Some(RateControl::Ideal)) {
             None => mode(mcs),
             Some(snr) => {
-                let is_good = |mode: &Mode| self.error_curve().bit_error(*mode, snr) <= IDEAL_BER;
+                let is_good = |mode: &Mode| self.error_curve().bit_error(*mode, snr) <= MAX_BER;
                 let good = (0..=mcs).rev().filter_map(|mcs| mode(mcs).ok()).find(is_good);
                 good.map_or_else(|| mode(0), Ok)
             }
@@ -355,20 +405,44 @@ impl Wlan {
         })
     }
 
-    /// Returns the modes between which a rate control chooses, ordered by group and rate; `None` if the mode is
-    /// fixed.
-    pub fn modes(&self) -> Option<Vec<Mode>> {
-        let (format, keys) = (self.format()?, &self.keys);
-        if keys.rate_control != Some(RateControl::MinstrelHt) {
-            return None;
+    /// Returns the rate control of the direction `component` of a station's link, with its modes, ordered by
+    /// group and rate; `None` if the mode is fixed.
+    pub(crate) fn rate_machine(
+        &self,
+        station: &str,
+        streams: &Streams,
+        component: &str,
+    ) -> Option<(Vec<Mode>, RateMachine)> {
+        match self.keys.rate_control? {
+            RateControl::Fixed => None,
+            // With a constant SNR, the choice is constant: see `mode`.
+            RateControl::Ideal if self.snr(station).is_some() => None,
+            RateControl::Ideal => {
+                let modes = self.modes(self.keys.spatial_streams? as u8, false)?;
+                let machine = Ideal::new(&modes, self.error_curve());
+                Some((modes, RateMachine::Ideal(machine)))
+            }
+            RateControl::MinstrelHt => {
+                let modes = self.modes(1, true)?;
+                let random = streams.stream(component, "rate probes");
+                let contention = Contention::from(&self.timing());
+                let machine = MinstrelHt::new(&modes, self.ppdu_timing()?, contention, random);
+                Some((modes, RateMachine::MinstrelHt(Box::new(machine))))
+            }
         }
+    }
+
+    /// Returns the modes with at least `fewest` streams, with both guard intervals if `has_both` and the shorter
+    /// one is set.
+    fn modes(&self, fewest: u8, has_both: bool) -> Option<Vec<Mode>> {
+        let (format, keys) = (self.format()?, &self.keys);
         let (width, interval) = (keys.width?, keys.guard_interval?);
         let intervals = match interval {
-            GuardInterval::Ns400 => &[GuardInterval::Ns800, GuardInterval::Ns400][..],
+            GuardInterval::Ns400 if has_both => &[GuardInterval::Ns800, GuardInterval::Ns400][..],
             _ => &[interval],
         };
         let mut modes = Vec::new();
-        for streams in 1..=keys.spatial_streams? as u8 {
+        for streams in fewest..=keys.spatial_streams? as u8 {
             for &interval in intervals {
                 let mode = |mcs: u32| Mode::new(format, mcs as u8, streams, width, interval).ok();
                 let of_band = |mode: &Mode| self.band().check(*mode).is_ok();

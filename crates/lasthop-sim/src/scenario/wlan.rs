@@ -22,6 +22,7 @@ use lasthop_wlan::dcf::{
 };
 use lasthop_wlan::frames;
 use lasthop_wlan::phy::{Band, Coding, ErrorCurve, Form, GuardInterval, PacketExtension, Width};
+use lasthop_wlan::snr::{FadingKeys, SnrKeys};
 use serde_json::{Map, Value};
 
 /// Numbers of attempts per frame.
@@ -80,7 +81,7 @@ table! {
         /// 802.11n, ac and ax, whose rate follows from the next four keys.
         rate: Option<Rate>, Limits::RATE;
         /// MCS of each spatial stream; default: the highest of the standard. This and the following
-        /// nineteen keys require 802.11n, ac or ax.
+        /// twenty keys require 802.11n, ac or ax.
         mcs: Option<u32>, Limits::range(0, 11);
         /// Width of the channel; default: 20 MHz.
         width: Option<Width>;
@@ -119,7 +120,9 @@ table! {
         scheduler: Option<Scheduler>;
         /// Signal-to-noise ratio at both ends of each link, which determines the errors of MPDUs instead of
         /// the key errors; control frames are then received without errors.
-        snr: Option<Decibels>, RATIO;
+        snr: Option<OrShort<SnrKeys>>;
+        /// Fading of the signal, relative to the snr, independent for each station's link.
+        fading: Option<FadingKeys>;
         /// Model of the errors at an SNR; default: nist.
         error_curve: Option<ErrorCurve>;
         /// Choice of the mode of each PPDU; default: fixed.
@@ -207,7 +210,9 @@ table! {
         /// MCS of data frames to and from the station, with 802.11n, ac and ax.
         mcs: Option<u32>, Limits::range(0, 11);
         /// Signal-to-noise ratio of its link, with 802.11n, ac and ax.
-        snr: Option<Decibels>, RATIO;
+        snr: Option<OrShort<SnrKeys>>;
+        /// Fading of the signal of its link, with 802.11n, ac and ax.
+        fading: Option<FadingKeys>;
         /// Error process of the frames on its link.
         errors: Option<Errors>;
         /// Error process from the access point to the station.

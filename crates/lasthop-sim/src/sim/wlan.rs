@@ -22,7 +22,7 @@ use lasthop_wlan::dcf::{
 };
 use lasthop_wlan::link_errors::SnrErrors;
 use lasthop_wlan::phy::Mode;
-use lasthop_wlan::rate_control::MinstrelHt;
+use lasthop_wlan::rate_control::RateMachine;
 
 /// The medium shared by some stations.
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ pub struct RateControl {
     /// Rate of control frames; default: the one that belongs to the mode.
     pub control_rate: Option<Rate>,
     /// The algorithm.
-    pub machine: MinstrelHt,
+    pub machine: RateMachine,
 }
 
 /// Parameters of the link between a station and its access point; pairs are forward and reverse.

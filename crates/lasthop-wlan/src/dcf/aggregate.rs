@@ -18,7 +18,7 @@ use super::session::{
 use super::station::{Attempt, Waiting};
 use crate::block_ack::{BlockAck, Fate, GiveUp, Outstanding, Receipt};
 use crate::phy::{ControlFrame, Mode};
-use crate::rate_control::MinstrelHt;
+use crate::rate_control::RateMachine;
 use lasthop_base::packet::{DeliveryReport, Payload};
 use lasthop_base::units::{Duration, Instant, Rate};
 use lasthop_link::channel::Airtime;
@@ -53,7 +53,7 @@ impl<P: Payload + Clone> Medium<P> {
         pair: PairId,
         modes: &[Mode],
         control_rate: Option<Rate>,
-        machine: MinstrelHt,
+        machine: RateMachine,
     ) {
         self.session(pair.0).adapt(modes, control_rate, machine);
     }
@@ -354,6 +354,12 @@ impl<P: Payload + Clone> Medium<P> {
             mpdu.is_header_readable = mpdu.is_received || channel.is_header_readable();
             is_lost &= !mpdu.is_received;
         });
+        if !is_lost
+            && let Some(machine) = &mut session.rate_control
+            && let Some(snr) = channel.snr()
+        {
+            machine.on_snr(snr);
+        }
         is_lost
     }
 

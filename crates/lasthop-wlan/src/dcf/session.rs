@@ -18,7 +18,7 @@ use super::station::Waiting;
 use crate::block_ack::{Originator, Recipient};
 use crate::frames;
 use crate::phy::{ControlFrame, Format, MAX_PPDU_TIME, Mode, PpduTiming, response_rate};
-use crate::rate_control::{Choice, MinstrelHt};
+use crate::rate_control::{Choice, RateMachine};
 use lasthop_base::packet::Payload;
 use lasthop_base::schema::keys::choice;
 use lasthop_base::units::{Bytes, Duration, Instant, Rate};
@@ -195,7 +195,7 @@ pub(super) struct Session<P: Payload> {
     /// The modes between which the rate control chooses.
     pub modes: Vec<ModeTimes>,
     /// Rate control; `None`: there is one mode.
-    pub rate_control: Option<Box<MinstrelHt>>,
+    pub rate_control: Option<RateMachine>,
     /// Mode of the current or the latest PPDU.
     pub choice: Choice,
     pub histograms: Histograms,
@@ -254,7 +254,7 @@ impl<P: Payload + Clone> Session<P> {
 
     /// Lets a rate control choose between `modes`. Control frames are sent at `control_rate`, or at the rate
     /// that belongs to the mode.
-    pub fn adapt(&mut self, modes: &[Mode], control_rate: Option<Rate>, machine: MinstrelHt) {
+    pub fn adapt(&mut self, modes: &[Mode], control_rate: Option<Rate>, machine: RateMachine) {
         let times = |&mode: &Mode| {
             let control_rate = control_rate.unwrap_or(response_rate(mode));
             ModeTimes::new(&self.parameters, mode, control_rate)
@@ -262,7 +262,7 @@ impl<P: Payload + Clone> Session<P> {
         self.modes = modes.iter().map(times).collect();
         self.histograms.modes = modes.iter().map(|&mode| (mode, 0)).collect();
         self.choice.mode = machine.best();
-        self.rate_control = Some(Box::new(machine));
+        self.rate_control = Some(machine);
     }
 
     /// Chooses the mode of the next PPDU.

@@ -55,5 +55,6 @@ mod tcp_edges;
 mod tcp_spurious;
 mod theory;
 mod wifi;
+mod wifi_snr;
 mod wired_loss;
 mod wlan;
