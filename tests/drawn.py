@@ -40,11 +40,12 @@ TEXTS = (
 NUMBERS = (0, 1e-5, 0.1, 0.5, 1, 2, 3.5, 8, 33, 200, 32768, 65535)
 
 _FILES = Path(tempfile.mkdtemp(prefix="lasthop-drawn-"))
-LOSSES, RATES, DELAYS, OUTAGES = (
-    _FILES / name for name in ("losses.txt", "rates.txt", "delays.csv", "outages.csv")
+LOSSES, RATES, DELAYS, OUTAGES, SNRS = (
+    _FILES / name for name in ("losses.txt", "rates.txt", "delays.csv", "outages.csv", "snrs.csv")
 )
 LOSSES.write_text("0\n0\n1\n0\n0\n0\n1\n1\n0\n0\n")
 OUTAGES.write_text("0,up\n0.2,down\n0.25,up\n")
+SNRS.write_text("0,30\n0.1,-3\n0.2,12.5\n")
 DELAYS.write_text("0,0.02\n0.1,0.001\n0.2,0.05\n")
 RATES.write_text("".join(f"{ms}\n" for ms in range(1, 100, 3)))
 
@@ -95,6 +96,10 @@ GIVEN: Mapping[str, Strategy] = {
             {"kind": "steps", "at": [["0 s", "20 ms"], ["5 ms", "1 ms"]], "repeat": "10 ms"},
         ]
     ),
+    "snr[trace]": st.just({"kind": "trace", "file": str(SNRS)}),
+    "snr[steps]": st.just({"kind": "steps", "at": [["0 s", "30 dB"], ["100 ms", "5 dB"]]}),
+    "snr[distance]": st.just({"kind": "distance", "distance": "20 m"}),
+    "wlan.category": st.just({"voice": {"aifsn": 3}}),
     "[adaptive-persistence]": st.fixed_dictionaries(
         {"kind": st.just("adaptive-persistence")}
         | {"stay_good": st.just(0.9), "stay_bad": st.just(0.5)}
@@ -292,6 +297,13 @@ def _placed(wlan: dict[str, Any]) -> dict[str, Any]:
     return wlan | {"x": "200 m", "transmission_range": "250 m", "station": places}
 
 
+def _with_snr(wlan: dict[str, Any]) -> dict[str, Any]:
+    """Selects a standard that permits an SNR, and an SNR for fading."""
+    if "snr" not in wlan and "fading" not in wlan:
+        return wlan
+    return {"snr": "20 dB", **wlan, "standard": "802.11n"}
+
+
 def _network(tables: Mapping[str, Strategy], *last: str) -> Strategy:
     """A link from a to b, and another link, a radio or a WLAN at b."""
     parts = {"first": tables["first"], "flow": tables["flow"]} | {n: tables[n] for n in last}
@@ -302,7 +314,7 @@ def _network(tables: Mapping[str, Strategy], *last: str) -> Strategy:
             name: {"x": drawn[name]} for name in ("radio", "wlan") if name in drawn
         }
         if "wlan" in others:
-            others["wlan"]["x"] = _placed(others["wlan"]["x"])
+            others["wlan"]["x"] = _placed(_with_snr(others["wlan"]["x"]))
         return {"name": "x", "link": links, **others, "flow": {"f": drawn["flow"]}, "run": RUN}
 
     return st.fixed_dictionaries(parts).map(made)

@@ -105,7 +105,11 @@ GIVEN: Mapping[str, tuple[Any, ...]] = {
     "wlan.max_amsdu": ("0 B", "100 B", "3839 B", "7935 B"),
     "wlan.max_ampdu_mpdus": (1, 2, 64, 256),
     "wlan.block_ack_window": (1, 2, 64, 100, 256),
-    "wlan.snr": ("5 dB", "20 dB", "40 dB"),
+    "wlan.snr": (
+        *("5 dB", "20 dB", "40 dB"),
+        {"kind": "distance", "distance": "20 m"},
+        {"kind": "steps", "at": [["0 s", "30 dB"], ["1 s", "5 dB"]], "repeat": "2 s"},
+    ),
     "wlan.lifetime": ("1 ms", "20 ms", "1 s"),
     "wlan.reorder_timeout": ("1 ms", "20 ms", "1 s"),
 }
@@ -115,11 +119,11 @@ AGGREGATION = (
     *("mcs", "width", "guard_interval", "spatial_streams", "band", "coding", "packet_extension"),
     *("durations", "max_ampdu", "max_ampdu_mpdus", "max_amsdu", "block_ack_window"),
     *("missed_block_ack", "mpdu_retry_limit", "lifetime", "reorder_timeout"),
-    *("scheduler", "snr", "error_curve", "rate_control"),
+    *("scheduler", "snr", "error_curve", "rate_control", "edca"),
 )
 # Keys set only by `_network`: the hosts and their positions.
 OWN = {"between", "from", "to", "base", "access_point", "stations", "station", "x", "y"}
-OWN |= {"count", "spacing"}
+OWN |= {"count", "spacing", "category"}
 SHARES = {
     *("loss", "residual_loss", "deadline_miss", "complete", "frame_loss", "utilization"),
     *("collision_probability", "airtime", "airtime_success", "airtime_collision"),

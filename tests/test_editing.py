@@ -401,7 +401,10 @@ def test_explain_shows_the_mode_and_the_limits_of_a_mpdus() -> None:
         "a queue per station, airtime",
     ):
         assert line in lines, (line, lines)
-    tables["wlan"]["home"] |= {"rate_control": "minstrel-ht"}
+    fading = {"kind": "rayleigh", "period": "50 ms"}
+    tables["wlan"]["home"] |= {"rate_control": "minstrel-ht", "edca": True, "fading": fading}
     lines = [line.strip() for line in explain(lasthop.Scenario(tables)).splitlines()]
     assert "errors by SNR, minstrel-ht MCS" in lines
     assert "rate control up to this mode, by the losses of MPDUs" in lines
+    assert "access categories by the dscp of flows (EDCA)" in lines
+    assert "rayleigh fading" in lines

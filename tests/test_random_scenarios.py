@@ -11,7 +11,7 @@ SEED = 1
 COUNT = 400
 # Factors of a product and the kinds of `congestion_control` are numerous; 5,000 scenarios contain
 # all of them, except those that QUIC rejects: `test_one_validation`.
-RARE = {"first", "second", "downlink_errors", "congestion_control"}
+RARE = {"first", "second", "downlink_errors", "congestion_control", "snr", "fading"}
 
 
 @pytest.mark.slow

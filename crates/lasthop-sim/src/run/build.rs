@@ -6,7 +6,7 @@ use super::oracle;
 use super::plan::{Hop, Plan};
 use crate::agent::AgentSite;
 use crate::app::SourceSite;
-use crate::scenario::{self, Direction, Discipline, Flow, LinkProtocol, Scenario};
+use crate::scenario::{self, Access, Direction, Discipline, Flow, LinkProtocol, Scenario};
 use crate::sim::builder::{Builder, RoundTrip};
 use crate::sim::direction::DirectionParameters;
 use crate::sim::ids::{AirId, DirectionId, FlowId, RadioId, Side};
@@ -18,7 +18,8 @@ use lasthop_base::rng::Streams;
 use lasthop_base::units::{Bytes, Duration, Instant};
 use lasthop_link::link::Protocol;
 use lasthop_link::queue::QueueSite;
-use lasthop_wlan::dcf::{MacParameters, Medium, StationId};
+use lasthop_wlan::dcf::{Category, MacParameters, Medium, StationId};
+use lasthop_wlan::phy::qos::AccessCategory;
 use std::collections::HashMap;
 
 /// Builds the world of one replication. Its packets have the extension `X`: see
@@ -62,8 +63,8 @@ pub(super) fn build<X: Extension>(
             let cell = &cells[wlan];
             let host = &link.between[0];
             let control = scenario.wlans[wlan].control_rate_of(host);
-            let station = cell.stations[host];
-            let ends = [station, cell.access_point];
+            let stations = cell.stations[host].iter().zip(&cell.access_point);
+            let ends: Vec<_> = stations.map(|(&station, &point)| [station, point]).collect();
             let is_shared = scenario.wlans[wlan].keys.shared_errors;
             let aggregation = scenario.wlans[wlan].aggregation(host);
             let sides = [forward, reverse];
@@ -71,9 +72,17 @@ pub(super) fn build<X: Extension>(
             let snr_errors =
                 |side| scenario.wlans[wlan].snr_errors(host, &streams, &component(side));
             let control_rate = scenario.wlans[wlan].keys.control_rate;
-            let rate_control = |side| {
-                let machine = scenario.wlans[wlan].rate_machine(host, &streams, &component(side));
+            let rate_control = |component: &str| {
+                let machine = scenario.wlans[wlan].rate_machine(host, &streams, component);
                 machine.map(|(modes, machine)| RateControl { modes, control_rate, machine })
+            };
+            let categories = scenario.categories(&scenario.wlans[wlan]);
+            let of_category = |category: &AccessCategory| {
+                let [up, down] = ["forward", "reverse"].map(|side| match category {
+                    AccessCategory::BestEffort => component(side),
+                    category => format!("{}.{}", component(side), category.word()),
+                });
+                rate_control(&up).zip(rate_control(&down)).map(<[RateControl; 2]>::from)
             };
             let parameters = StationLink {
                 ends,
@@ -81,20 +90,29 @@ pub(super) fn build<X: Extension>(
                 is_shared,
                 aggregation,
                 snr_errors: snr_errors("forward").zip(snr_errors("reverse")).map(Into::into),
-                rate_controls: rate_control("forward").zip(rate_control("reverse")).map(Into::into),
+                rate_controls: categories.iter().filter_map(of_category).collect(),
             };
-            builder.wlan_link(cell.place, parameters, sides);
+            let backs = builder.wlan_link(cell.place, parameters, sides);
             if let Some(scheduler) = scenario.wlans[wlan].separate_scheduler() {
                 let keys = &scenario.wlans[wlan].keys;
-                let component =
-                    format!("wlan.{}.{}.{host}", scenario.wlans[wlan].name, keys.access_point);
-                let queue = keys.queue().build(&QueueSite {
-                    streams: &streams,
-                    component: &component,
-                    header: link.header,
-                    packet: plan.largest_packet(index),
-                });
-                builder.separate_wlan_queue(cell.place, queue, scheduler);
+                let name = &scenario.wlans[wlan].name;
+                for (back, category) in backs.into_iter().zip(&categories) {
+                    let component = match category {
+                        AccessCategory::BestEffort => {
+                            format!("wlan.{name}.{}.{host}", keys.access_point)
+                        }
+                        other => {
+                            format!("wlan.{name}.{}.{host}.{}", keys.access_point, other.word())
+                        }
+                    };
+                    let queue = keys.queue().build(&QueueSite {
+                        streams: &streams,
+                        component: &component,
+                        header: link.header,
+                        packet: plan.largest_packet(index),
+                    });
+                    builder.separate_wlan_queue(cell.place.0, back, queue, scheduler);
+                }
             }
             continue;
         }
@@ -174,8 +192,9 @@ pub(super) fn build<X: Extension>(
 struct Cell<'a> {
     /// The medium of the WLAN, and the index of the WLAN on it.
     place: (AirId, usize),
-    access_point: StationId,
-    stations: HashMap<&'a String, StationId>,
+    /// Of each access category in use, best effort first.
+    access_point: Vec<StationId>,
+    stations: HashMap<&'a String, Vec<StationId>>,
 }
 
 /// Builds the media of all WLANs with their stations.
@@ -210,12 +229,37 @@ fn airs<'a, X: Extension>(
             retry_delay: keys.retry_delay,
             rate: wlan.rate(None),
         };
+        let categories = scenario.categories(wlan);
         let mut station = |host: &String, away: Option<[Duration; 2]>| {
             let away = away.map(|times| times.map(|time| Instant::ZERO + time));
-            let component = &format!("wlan.{}.{host}", wlan.name);
-            let site = QueueSite { streams, component, header: keys.header(), packet };
-            let queue = keys.queue().build(&site);
-            builder.wlan_station(air, [&wlan.name, host], parameters, queue, away)
+            let names = [wlan.name.as_str(), host.as_str()];
+            if !wlan.has_categories() {
+                let component = &format!("wlan.{}.{host}", wlan.name);
+                let site = QueueSite { streams, component, header: keys.header(), packet };
+                let queue = keys.queue().build(&site);
+                return vec![builder.wlan_station(air, (names, None), parameters, queue, away)];
+            }
+            let mut first = None;
+            let mut of_category = |&category: &AccessCategory| {
+                let word = (category != AccessCategory::BestEffort).then_some(category.word());
+                let suffix = word.map_or(String::new(), |word| format!(".{word}"));
+                let component = &format!("wlan.{}.{host}{suffix}", wlan.name);
+                let site = QueueSite { streams, component, header: keys.header(), packet };
+                let queue = keys.queue().build(&site);
+                let Access { aifsn, cw_min, cw_max, txop_limit } = wlan.access(category);
+                let parameters = MacParameters { cw_min, cw_max, ..parameters };
+                let station = builder.wlan_station(air, (names, word), parameters, queue, away);
+                let place = AccessCategory::ALL.iter().position(|&known| known == category);
+                let category = Category {
+                    host: *first.get_or_insert(station.index() as u16),
+                    priority: place.unwrap_or_default() as u8,
+                    extra_slots: aifsn - timing.aifsn,
+                    txop_limit,
+                };
+                builder.wlan_category(air, station, category);
+                station
+            };
+            categories.iter().map(&mut of_category).collect()
         };
         let access_point = station(&keys.access_point, None);
         let stations = keys.stations.0.iter().map(|host| (host, station(host, wlan.away(host))));
@@ -273,4 +317,5 @@ fn add_flow<X: Extension>(
     if let Some(service) = &flow.service {
         builder.choose_service(service);
     }
+    builder.choose_category(scenario.category_place(flow));
 }

@@ -7,6 +7,7 @@
 
 mod agents;
 mod document;
+mod edca;
 mod extends;
 mod former;
 mod layers;
@@ -27,6 +28,7 @@ pub use crate::agent::AgentKind as Agent;
 pub use crate::app::App;
 pub use agents::Agents;
 pub use document::{Document, Point};
+pub(crate) use edca::Access;
 pub use lasthop_base::rng::DurationDistribution;
 pub use lasthop_base::schema::{
     BitInterval, DelayedAck, Every, Hosts, KeepaliveInterval, KeepaliveLimit, LinkTimeout,
@@ -43,4 +45,4 @@ pub use routes::Routes;
 pub use schema::{reference_markdown, schema};
 pub use services::{LinkProtocol, Service, Services, Shares};
 pub use wifi::WlanStandard;
-pub use wlan::{Wlan, WlanKeys, WlanStation, WlanStationKeys};
+pub use wlan::{Wlan, WlanCategory, WlanCategoryKeys, WlanKeys, WlanStation, WlanStationKeys};

@@ -16,6 +16,7 @@ use lasthop_base::units::{Bytes, Duration, Rate};
 use lasthop_link::channel::Errors;
 use lasthop_link::link::{Air, Protocol};
 use lasthop_link::queue::{DelayKeys, Discipline, PropagationDelay, RateKeys, Transmitter};
+use lasthop_wlan::phy::qos::Dscp;
 use std::sync::Arc;
 
 pub use crate::transport::TransportKind as Transport;
@@ -307,6 +308,8 @@ pub struct Flow {
     pub start: Duration,
     /// The service that it requests on links with services.
     pub service: Option<String>,
+    /// DS code point of its packets, in both directions.
+    pub dscp: Option<Dscp>,
     /// The transport protocol.
     pub transport: Transport,
     /// The application.
@@ -328,6 +331,9 @@ table! {
         /// Service of its packets, in both directions, on links with protocol kind "services".
         /// Default, and on links without a service of this name: the first service.
         service: Option<String>;
+        /// DS code point of its packets, in both directions, which determines their access category in
+        /// WLANs with the key edca; default: DF.
+        dscp: Option<Dscp>;
         /// The transport protocol.
         transport: Transport;
         /// Traffic source.

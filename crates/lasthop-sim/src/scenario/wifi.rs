@@ -143,6 +143,7 @@ pub(super) fn fill_in(keys: &mut WlanKeys) {
     keys.reorder_timeout.get_or_insert(Duration::from_nanos(100_000_000));
     keys.scheduler.get_or_insert(Scheduler::Fifo);
     keys.rate_control.get_or_insert(RateControl::Fixed);
+    keys.edca.get_or_insert(false);
 }
 
 impl Wlan {
@@ -185,6 +186,8 @@ impl Wlan {
             ("scheduler", keys.scheduler.is_some()),
             ("snr", keys.snr.is_some()),
             ("fading", keys.fading.is_some()),
+            ("edca", keys.edca.is_some()),
+            ("category", keys.category.is_some()),
             ("error_curve", keys.error_curve.is_some()),
             ("rate_control", keys.rate_control.is_some()),
         ];
@@ -488,7 +491,11 @@ impl Wlan {
     pub(super) fn standard_timing(&self) -> Timing {
         match self.format() {
             None => self.phy().timing(),
-            Some(_) => Timing { aifsn: BEST_EFFORT_AIFSN, ..self.band().timing(self.form()) },
+            Some(_) => {
+                let has_categories = self.has_categories();
+                let aifsn = if has_categories { self.smallest_aifsn() } else { BEST_EFFORT_AIFSN };
+                Timing { aifsn, ..self.band().timing(self.form()) }
+            }
         }
     }
 

@@ -31,6 +31,10 @@ const ATTEMPTS: Limits = Limits::range(1, 255);
 const WINDOW: Limits = Limits::range(0, 65_535);
 /// Slots and spaces, from 1 ns to 10 ms.
 const SPACE: Limits = Limits::range(1, 10_000_000);
+/// Numbers of slots of an AIFS.
+const AIFSN: Limits = Limits::range(2, 15);
+/// Durations of a TXOP: up to the 16 bits of its field in units of 32 us.
+const TXOP: Limits = Limits::range(0, 2_097_120_000);
 /// Times of packets in the MAC, from 1 us to 100 s.
 const LIFETIME: Limits = Limits::range(1_000, 100_000_000_000);
 
@@ -75,13 +79,13 @@ table! {
         /// number with at least two digits.
         count: Option<u32>, COUNT;
         /// Physical layer: rates, preamble, slot, interframe spaces and contention windows. With 802.11n,
-        /// 802.11ac and 802.11ax, all frames are of the access category best effort.
+        /// 802.11ac and 802.11ax, see edca for access categories.
         standard: WlanStandard = "802.11b";
         /// Rate of data frames, one of the rates of the standard; default: its highest rate. Not with
         /// 802.11n, ac and ax, whose rate follows from the next four keys.
         rate: Option<Rate>, Limits::RATE;
         /// MCS of each spatial stream; default: the highest of the standard. This and the following
-        /// twenty keys require 802.11n, ac or ax.
+        /// twenty-two keys require 802.11n, ac or ax.
         mcs: Option<u32>, Limits::range(0, 11);
         /// Width of the channel; default: 20 MHz.
         width: Option<Width>;
@@ -127,6 +131,11 @@ table! {
         error_curve: Option<ErrorCurve>;
         /// Choice of the mode of each PPDU; default: fixed.
         rate_control: Option<RateControl>;
+        /// Whether each host has a queue and a backoff for each access category; default: false, all frames
+        /// are best effort.
+        edca: Option<bool>;
+        /// Keys of an access category: background, best-effort, video or voice; requires edca.
+        category: Option<Vec<WlanCategory>>;
         /// Rate of MAC acknowledgments, BlockAcks, RTS and CTS; default: the highest basic rate (1 and
         /// 2 Mbps for 802.11b; otherwise 6, 12 and 24 Mbps) up to the rate of the data.
         control_rate: Option<Rate>, Limits::RATE;
@@ -225,6 +234,51 @@ table! {
         leaves: Option<Duration>;
         /// Time at which the station returns; default: never.
         returns: Option<Duration>;
+    }
+}
+
+table! {
+    /// `[wlan.NAME.category.CATEGORY]`.
+    pub struct WlanCategoryKeys {
+        /// Number of slots of its AIFS; default: background 7, best effort 3, others 2.
+        aifsn: Option<u32>, AIFSN;
+        /// Contention window of a first attempt in slots; default: by cw_min of the WLAN: video half, voice a
+        /// quarter of it.
+        cw_min: Option<u32>, WINDOW;
+        /// Maximum contention window in slots; default: cw_max of the WLAN, video its cw_min, voice half of
+        /// its cw_min.
+        cw_max: Option<u32>, WINDOW;
+        /// Maximum duration of a TXOP, several PPDUs with SIFS in between; 0 s: one PPDU. Default: video
+        /// 4096 us, voice 2080 us, others 0 s.
+        txop_limit: Option<Duration>, TXOP;
+    }
+}
+
+/// Keys of an access category.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WlanCategory {
+    /// Its name.
+    pub name: String,
+    /// Its keys.
+    pub keys: WlanCategoryKeys,
+}
+
+impl Named for WlanCategory {
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Table for WlanCategory {
+    const KEYS: &'static [Key] = WlanCategoryKeys::KEYS;
+
+    fn read(node: &Node<'_>) -> Read<Self> {
+        let keys = WlanCategoryKeys::read(node)?;
+        Ok(WlanCategory { name: node.name().to_owned(), keys })
+    }
+
+    fn write(&self) -> Map<String, Value> {
+        self.keys.write()
     }
 }
 
@@ -378,6 +432,7 @@ impl Wlan {
             return Err(node.key_error("downlink_errors", "errors of their own", allowed));
         }
         self.check_positions(node)?;
+        self.check_categories(node)?;
         for (index, agent) in keys.agent.0.iter().enumerate() {
             if self.is_at_station(agent) {
                 continue;

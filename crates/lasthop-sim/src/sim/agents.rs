@@ -10,7 +10,6 @@ use super::direction::Medium;
 use super::hops::Hop;
 use super::ids::{ConnectionId, DirectionId, LineId, SeatId};
 use super::probe::{Event, Probe};
-use super::wlan::Shared;
 use super::world::World;
 use crate::agent::{Agent, AgentMachine, Batch, Crossing, DeliveryReport, Verdict};
 use crate::transport::{End, Losses, Transport};
@@ -194,8 +193,9 @@ impl<P: Probe, X: Extension> World<P, X> {
                 let end = self.lines[line.index()].end(direction.side());
                 end.has_spare_room(self.now, service, packet)
             }
-            Medium::Shared(Shared { air, pair, .. }) => {
-                self.airs[air.index()].medium.has_spare_room(self.now, *pair, packet)
+            Medium::Shared(shared) => {
+                let pair = shared.pair(service);
+                self.airs[shared.air.index()].medium.has_spare_room(self.now, pair, packet)
             }
         }
     }

@@ -88,6 +88,8 @@ pub(super) struct Flow {
     pub start: Instant,
     /// The service of the flow on links that have a service of this name.
     pub service: Option<String>,
+    /// Place of the access category of its packets in WLANs that have several.
+    pub category: u8,
     pub app: App,
 }
 

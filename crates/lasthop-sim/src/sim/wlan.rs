@@ -52,8 +52,8 @@ pub struct RateControl {
 /// Parameters of the link between a station and its access point; pairs are forward and reverse.
 #[derive(Clone, Debug)]
 pub struct StationLink {
-    /// The station and its access point.
-    pub ends: [StationId; 2],
+    /// The station and its access point, for each access category.
+    pub ends: Vec<[StationId; 2]>,
     /// Rate of control frames.
     pub control: Rate,
     /// Whether both directions have the errors of the forward direction.
@@ -62,8 +62,8 @@ pub struct StationLink {
     pub aggregation: Option<Aggregation>,
     /// Errors by SNR, instead of the error processes of the directions.
     pub snr_errors: Option<[SnrErrors; 2]>,
-    /// Rate control, if the mode is not fixed.
-    pub rate_controls: Option<[RateControl; 2]>,
+    /// Rate controls of the access categories, if the mode is not fixed.
+    pub rate_controls: Vec<[RateControl; 2]>,
 }
 
 /// A direction of a station's link.
@@ -71,8 +71,33 @@ pub struct StationLink {
 pub(super) struct Shared {
     /// Index of the medium.
     pub air: AirId,
-    pub pair: PairId,
+    /// The pair of each access category in use.
+    pairs: [PairId; 4],
+    categories: u8,
     pub rate: Rate,
+}
+
+impl Shared {
+    /// Creates a direction with one access category.
+    pub fn new(air: AirId, pair: PairId, rate: Rate) -> Self {
+        Shared { air, pairs: [pair; 4], categories: 1, rate }
+    }
+
+    /// Adds the pair of another access category.
+    pub fn add(&mut self, pair: PairId) {
+        self.pairs[usize::from(self.categories)] = pair;
+        self.categories += 1;
+    }
+
+    /// Returns the pair of an access category, by its place; of the first one, if there is no such place.
+    pub fn pair(&self, category: u8) -> PairId {
+        self.pairs[usize::from(if category < self.categories { category } else { 0 })]
+    }
+
+    /// Returns the pairs of all access categories.
+    pub fn pairs(&self) -> impl Iterator<Item = PairId> {
+        self.pairs.into_iter().take(self.categories.into())
+    }
 }
 
 /// Converts the counters of a pair to those of any direction.
@@ -94,6 +119,7 @@ fn aggregation_metrics(pairs: impl Iterator<Item = PairCounters>) -> Aggregation
         sum.block_ack_requests += pair.block_ack_requests;
         sum.reorder_held += pair.reorder_held;
         sum.expired += pair.expired;
+        sum.internal_collisions += pair.internal_collisions;
     }
     AggregationMetrics {
         ppdus: sum.ppdus as f64,
@@ -101,6 +127,7 @@ fn aggregation_metrics(pairs: impl Iterator<Item = PairCounters>) -> Aggregation
         block_ack_requests: sum.block_ack_requests as f64,
         reorder_held: sum.reorder_held as f64,
         expired: sum.expired as f64,
+        internal_collisions: sum.internal_collisions as f64,
     }
 }
 
@@ -110,7 +137,8 @@ impl<P: Probe, X: Extension> World<P, X> {
         let direction::Medium::Shared(shared) = self.directions[direction.index()].medium else {
             unreachable!("the direction belongs to a WLAN")
         };
-        let (at, Shared { air, pair, .. }) = (self.now, shared);
+        let (at, air) = (self.now, shared.air);
+        let pair = shared.pair(self.hops[packet.hop as usize].service);
         let medium = &mut self.airs[air.index()].medium;
         let admitted = medium.enqueue(at, pair, *packet);
         if P::ACTIVE {
@@ -274,7 +302,8 @@ impl<P: Probe, X: Extension> World<P, X> {
     /// Reports the MAC metrics of a direction.
     pub(super) fn shared_metrics(&self, entity: &str, shared: &Shared, report: &mut ReportFor<'_>) {
         let medium = &self.airs[shared.air.index()].medium;
-        let pair = medium.pair_counters(shared.pair);
+        let counters = || shared.pairs().map(|pair| medium.pair_counters(pair));
+        let pair = counters().fold(PairCounters::default(), PairCounters::plus);
         let elapsed = self.now.as_secs_f64();
         let airtime = pair.success_time.as_secs_f64() + pair.error_time.as_secs_f64();
         let metrics = PairMetrics {
@@ -288,13 +317,14 @@ impl<P: Probe, X: Extension> World<P, X> {
             airtime: (airtime / elapsed).min(1.0),
         };
         metrics.report_for(entity, report);
-        if medium.has_agreement(shared.pair) {
-            aggregation_metrics(std::iter::once(pair)).report_for(entity, report);
+        if medium.has_agreement(shared.pair(0)) {
+            aggregation_metrics(counters()).report_for(entity, report);
+            let mut sum = Histograms::default();
+            shared.pairs().filter_map(|pair| medium.histograms(pair)).for_each(|one| sum.add(one));
+            ModeMetrics::from(&sum).report_for(entity, report);
         }
-        if let Some(histograms) = medium.histograms(shared.pair) {
-            ModeMetrics::from(histograms).report_for(entity, report);
-        }
-        if let Some(readable) = medium.readable_headers(shared.pair) {
+        let readable = shared.pairs().filter_map(|pair| medium.readable_headers(pair));
+        if let Some(readable) = readable.reduce(|sum, one| sum + one) {
             HeaderMetrics { headers_readable: readable as f64 }.report_for(entity, report);
         }
     }
@@ -302,6 +332,7 @@ impl<P: Probe, X: Extension> World<P, X> {
     /// Returns the counters of a direction of a WLAN.
     pub(super) fn shared_counters(&self, shared: &Shared) -> QueueCounters {
         let medium = &self.airs[shared.air.index()].medium;
-        queue_counters(&medium.pair_counters(shared.pair))
+        let counters = shared.pairs().map(|pair| medium.pair_counters(pair));
+        queue_counters(&counters.fold(PairCounters::default(), PairCounters::plus))
     }
 }

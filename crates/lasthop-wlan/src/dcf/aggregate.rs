@@ -230,6 +230,7 @@ impl<P: Payload + Clone> Medium<P> {
         let pair = self.stations[usize::from(index)].attempted();
         let sifs = self.timing.sifs;
         let rts_threshold = self.stations[usize::from(index)].parameters.rts_threshold;
+        let txop_end = self.stations[usize::from(index)].txop_end;
         let session = self.session(pair);
         let block_ack = AirFrame::BlockAck { is_long: session.parameters.window > 64 };
         let exchange = if let Some(start) = session.request() {
@@ -250,6 +251,9 @@ impl<P: Payload + Clone> Medium<P> {
             }
         } else {
             session.choose(now);
+            let response = sifs + session.times().block_ack.max(session.times().ack);
+            let left = txop_end.map(|end| end.saturating_since(now + response));
+            session.limit_to(left);
             let (psdu, data) = self.fill(now, index, pair);
             let session = self.session(pair);
             let length = session.length(psdu);
@@ -277,6 +281,14 @@ impl<P: Payload + Clone> Medium<P> {
         self.stations[usize::from(index)].exchange = Some(exchange);
         self.pairs[pair as usize].counters.attempts += 1;
         exchange
+    }
+
+    /// Returns the duration of the shortest exchange with which a station can continue its TXOP.
+    pub(super) fn shortest_exchange(&mut self, index: u16) -> Duration {
+        let station = &self.stations[usize::from(index)];
+        let (pair, header) = (station.attempted(), station.parameters.header.get());
+        let sifs = self.timing.sifs;
+        self.session(pair).shortest_exchange(header, sifs)
     }
 
     /// Selects the MPDUs of a PPDU.

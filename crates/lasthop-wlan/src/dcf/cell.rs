@@ -87,12 +87,23 @@ enum Phase {
     Busy { ending: Ending, at: Instant },
 }
 
+/// Stations with equal AIFS. Their slots count from `extra` slots after those of the medium, again after each
+/// busy period. A busy period after n idle slots thus defers the ends of their backoffs by min(n, `extra`).
+#[derive(Clone, Debug, Default)]
+struct Class {
+    extra: u64,
+    /// Total by which ends of backoffs have been deferred.
+    shift: u64,
+    /// Stations with a frame, ordered by the number of the slot in which their backoff ends less `shift`: slot,
+    /// station.
+    contenders: BinaryHeap<Reverse<u64>>,
+}
+
 /// State of channel access.
 #[derive(Clone, Debug)]
 pub(super) struct Cell {
-    /// Stations with a frame, ordered by the number of the slot in which their backoff ends: slot,
-    /// station.
-    contenders: BinaryHeap<Reverse<u64>>,
+    /// Stations by their AIFS. The first class has that of the medium.
+    classes: Vec<Class>,
     apart: Vec<Apart>,
     /// Start of slot `base_slot` of the medium.
     base: Instant,
@@ -111,7 +122,7 @@ impl Cell {
     /// Creates an idle medium.
     pub fn new(timing: &Timing) -> Self {
         Cell {
-            contenders: BinaryHeap::new(),
+            classes: vec![Class::default()],
             apart: Vec::new(),
             base: Instant::ZERO + timing.difs(),
             base_slot: 0,
@@ -124,9 +135,19 @@ impl Cell {
 
     /// Reserves memory for `stations` stations.
     pub fn reserve(&mut self, stations: usize) {
-        self.contenders.reserve(stations);
+        self.classes.iter_mut().for_each(|class| class.contenders.reserve(stations));
         self.apart.reserve(stations);
         self.transmitters.reserve(stations);
+    }
+
+    /// Returns the number of the class with `extra` slots of AIFS.
+    pub fn class(&mut self, extra: u32) -> u16 {
+        let place = self.classes.iter().position(|class| class.extra == u64::from(extra));
+        let place = place.unwrap_or_else(|| {
+            self.classes.push(Class { extra: extra.into(), ..Class::default() });
+            self.classes.len() - 1
+        });
+        place as u16
     }
 
     /// Returns the counters at `now` of a medium that has `counted` the newest busy period to its
@@ -151,16 +172,20 @@ impl<P: Payload + Clone> Medium<P> {
         let station = &self.stations[usize::from(index)];
         let (backoff_until, defer_until) = (station.backoff_until, station.defer_until);
         if let Some(until) = station.away_until(now) {
-            let slots = self.draw(index, until + self.timing.difs());
-            self.cell.apart.push(Apart { station: index, base: until + self.timing.difs(), slots });
+            let base = until + self.timing.difs();
+            let slots = self.draw(index, base) + self.extra_slots(index);
+            self.cell.apart.push(Apart { station: index, base, slots });
             return;
         }
         let from = self.cell.base.max(defer_until);
-        let is_idle = self.cell.phase == Phase::Contention && now >= from;
+        let aifs = self.timing.slot * u64::from(self.extra_slots(index));
+        let is_idle = self.cell.phase == Phase::Contention && now >= from + aifs;
         let passed = if self.cell.phase == Phase::Contention { self.passed(now) } else { 0 };
-        if self.cell.base_slot + passed < backoff_until {
+        let slot = self.cell.base_slot + passed;
+        let class = self.class_of(index);
+        if slot < backoff_until + class.shift {
             // The backoff after the previous frame continues.
-            self.cell.contenders.push(contender(backoff_until, index));
+            class.contenders.push(contender(backoff_until, index));
         } else if is_idle {
             self.cell.transmitters.clear();
             self.cell.transmitters.push((index, now));
@@ -169,6 +194,25 @@ impl<P: Payload + Clone> Medium<P> {
             let slots = self.draw(index, from);
             self.join(index, from, slots);
         }
+    }
+
+    /// Returns the slots of a station's AIFS above those of the medium.
+    fn extra_slots(&self, index: u16) -> u32 {
+        self.stations[usize::from(index)].category.extra_slots
+    }
+
+    /// Returns the class of a station.
+    fn class_of(&mut self, index: u16) -> &mut Class {
+        &mut self.cell.classes[usize::from(self.stations[usize::from(index)].class)]
+    }
+
+    /// Adds a station that waits for `slots` slots after its AIFS, which follows the base.
+    fn contend(&mut self, index: u16, slots: u32) {
+        let base = self.cell.base_slot;
+        let class = self.class_of(index);
+        let until = base + class.extra + u64::from(slots) - class.shift;
+        class.contenders.push(contender(until, index));
+        self.stations[usize::from(index)].backoff_until = until;
     }
 
     /// Returns the number of idle slots since the base.
@@ -183,6 +227,7 @@ impl<P: Payload + Clone> Medium<P> {
         let slots = station.draw_backoff();
         if self.reports {
             let pair = station.next_pair().map(PairId);
+            let from = from + self.timing.slot * u64::from(station.category.extra_slots);
             let station = StationId(index);
             self.events.push_back(MediumEvent::Backoff { station, pair, from, slots, window });
         }
@@ -192,17 +237,21 @@ impl<P: Payload + Clone> Medium<P> {
     /// Adds a station that waits for `slots` slots, which count from `from`.
     fn join(&mut self, index: u16, from: Instant, slots: u32) {
         if from == self.cell.base {
-            let until = self.cell.base_slot + u64::from(slots);
-            self.stations[usize::from(index)].backoff_until = until;
-            self.cell.contenders.push(contender(until, index));
+            self.contend(index, slots);
         } else {
+            let slots = slots + self.extra_slots(index);
             self.cell.apart.push(Apart { station: index, base: from, slots });
         }
     }
 
-    /// Returns the transmission time of a contender.
-    fn time_of(&self, &Reverse(key): &Reverse<u64>) -> Instant {
-        self.cell.base + self.timing.slot * ((key >> 16) - self.cell.base_slot)
+    /// Returns the transmission time of a contender of a class.
+    fn time_of(&self, class: &Class, &Reverse(key): &Reverse<u64>) -> Instant {
+        self.cell.base + self.timing.slot * ((key >> 16) + class.shift - self.cell.base_slot)
+    }
+
+    /// Returns the first transmission time of a class; never, if no station contends.
+    fn first_of(&self, class: &Class) -> Instant {
+        class.contenders.peek().map_or(Instant::NEVER, |top| self.time_of(class, top))
     }
 
     /// Returns the transmission time of a station that counts separately.
@@ -215,8 +264,8 @@ impl<P: Payload + Clone> Medium<P> {
         match self.cell.phase {
             Phase::Busy { at, .. } => at,
             Phase::Contention => {
-                let first =
-                    self.cell.contenders.peek().map_or(Instant::NEVER, |top| self.time_of(top));
+                let earlier = |first: Instant, class| first.min(self.first_of(class));
+                let first = self.cell.classes.iter().fold(Instant::NEVER, earlier);
                 self.cell.apart.iter().fold(first, |first, apart| first.min(self.time_apart(apart)))
             }
         }
@@ -237,12 +286,15 @@ impl<P: Payload + Clone> Medium<P> {
     /// backoff ends too soon for them to sense it.
     fn transmit(&mut self, now: Instant) {
         let sensed = now + self.timing.slot;
-        while let Some(top) = self.cell.contenders.peek()
-            && self.time_of(top) < sensed
-        {
-            let (at, station) = (self.time_of(top), top.0 as u16);
-            self.cell.contenders.pop();
-            self.start_one(station, at);
+        for number in 0..self.cell.classes.len() {
+            while let Some(top) = self.cell.classes[number].contenders.peek() {
+                let (at, station) = (self.time_of(&self.cell.classes[number], top), top.0 as u16);
+                if at >= sensed {
+                    break;
+                }
+                self.cell.classes[number].contenders.pop();
+                self.start_one(station, at);
+            }
         }
         let mut place = 0;
         while place < self.cell.apart.len() {
@@ -262,15 +314,71 @@ impl<P: Payload + Clone> Medium<P> {
         }
         let passed = self.passed(now);
         self.cell.base_slot += passed;
+        for class in &mut self.cell.classes {
+            class.shift += passed.min(class.extra);
+        }
         let slot = self.timing.slot.as_nanos();
         for apart in &mut self.cell.apart {
-            let passed = now.saturating_since(apart.base).as_nanos() / slot;
-            apart.slots = apart.slots.saturating_sub(passed as u32);
+            let passed = (now.saturating_since(apart.base).as_nanos() / slot) as u32;
+            let extra = self.stations[usize::from(apart.station)].category.extra_slots;
+            apart.slots = apart.slots.saturating_sub(passed.saturating_sub(extra));
+        }
+        if self.has_categories {
+            self.yield_to_higher_categories();
         }
         match self.cell.transmitters[..] {
-            [(station, start)] => self.exchange(station, start),
+            [(station, start)] => {
+                self.begin_txop(station, start);
+                self.exchange(station, start);
+            }
             _ => self.collide(),
         }
+    }
+
+    /// Defers stations whose backoff ends together with that of a higher access category of their host, as after
+    /// a collision (802.11-2020, 10.23.2.4).
+    fn yield_to_higher_categories(&mut self) {
+        let mut place = 0;
+        while place < self.cell.transmitters.len() {
+            let (index, _) = self.cell.transmitters[place];
+            let own = self.stations[usize::from(index)].category;
+            let is_higher = |&(other, _): &(u16, Instant)| {
+                let other = self.stations[usize::from(other)].category;
+                other.host == own.host && other.priority > own.priority
+            };
+            if !self.cell.transmitters.iter().any(is_higher) {
+                place += 1;
+                continue;
+            }
+            self.cell.transmitters.remove(place);
+            let station = &mut self.stations[usize::from(index)];
+            station.update_window(false);
+            let pair = station.attempted();
+            self.pairs[pair as usize].counters.internal_collisions += 1;
+            let slots = self.draw(index, self.cell.base);
+            self.contend(index, slots);
+        }
+    }
+
+    /// Starts the TXOP of a station that transmits from `start`.
+    fn begin_txop(&mut self, index: u16, start: Instant) {
+        let station = &mut self.stations[usize::from(index)];
+        let limit = station.category.txop_limit;
+        station.txop_end = (limit > Duration::ZERO).then(|| start + limit);
+    }
+
+    /// Starts the next exchange of a station's TXOP, SIFS after the one that ended at `at`, if it fits. Returns
+    /// `false` if the TXOP is over.
+    fn continue_txop(&mut self, now: Instant, index: u16, at: Instant) -> bool {
+        let Some(end) = self.stations[usize::from(index)].txop_end else { return false };
+        let start = at + self.timing.sifs;
+        if self.has_frame(now, index) && start + self.shortest_exchange(index) <= end {
+            self.cell.transmitters.clear();
+            self.cell.transmitters.push((index, start));
+            self.exchange(index, start);
+            return true;
+        }
+        false
     }
 
     /// Transmits for a contender whose backoff has ended, unless it is out of range.
@@ -279,7 +387,8 @@ impl<P: Payload + Clone> Medium<P> {
             None => self.cell.transmitters.push((station, at)),
             Some(until) => {
                 let base = until + self.timing.difs();
-                self.cell.apart.push(Apart { station, base, slots: 0 });
+                let slots = self.extra_slots(station);
+                self.cell.apart.push(Apart { station, base, slots });
             }
         }
     }
@@ -369,7 +478,7 @@ impl<P: Payload + Clone> Medium<P> {
             return;
         }
         if is_there {
-            self.defer(self.pairs[exchange.pair as usize].to, end + eifs);
+            self.defer_host(self.pairs[exchange.pair as usize].to, end + eifs);
         }
         self.stations[usize::from(index)].defer_until = timeout + difs;
         // Other stations may transmit from the base. A sender with a longer timeout counts its
@@ -425,15 +534,30 @@ impl<P: Payload + Clone> Medium<P> {
         self.cell.base = base.max(self.cell.nav_until + self.timing.difs());
     }
 
+    /// Defers all access categories of a host.
+    fn defer_host(&mut self, index: u16, until: Instant) {
+        if !self.has_categories {
+            return self.defer(index, until);
+        }
+        let host = self.stations[usize::from(index)].category.host;
+        for index in 0..self.stations.len() as u16 {
+            if self.stations[usize::from(index)].category.host == host {
+                self.defer(index, until);
+            }
+        }
+    }
+
     /// Defers a receiver of a damaged frame, which counts its slots later than the others.
     fn defer(&mut self, index: u16, until: Instant) {
         self.stations[usize::from(index)].defer_until = until;
         if until != self.cell.base && self.stations[usize::from(index)].is_contending() {
             // The station waits with the others, or already counts separately.
             let key = |entry: &Reverse<u64>| entry.0 as u16 == index;
-            if let Some(&Reverse(entry)) = self.cell.contenders.iter().find(|entry| key(entry)) {
-                self.cell.contenders.retain(|entry| !key(entry));
-                let slots = (entry >> 16).saturating_sub(self.cell.base_slot) as u32;
+            let base = self.cell.base_slot;
+            let class = self.class_of(index);
+            if let Some(&Reverse(entry)) = class.contenders.iter().find(|entry| key(entry)) {
+                class.contenders.retain(|entry| !key(entry));
+                let slots = ((entry >> 16) + class.shift).saturating_sub(base) as u32;
                 self.cell.apart.push(Apart { station: index, base: until, slots });
             } else if let Some(apart) =
                 self.cell.apart.iter_mut().find(|known| known.station == index)
@@ -449,10 +573,15 @@ impl<P: Payload + Clone> Medium<P> {
         match ending {
             Ending::Acknowledged { at } => {
                 self.pass_up(now, station);
+                let (start, end, _) = self.cell.newest;
+                let time = end.saturating_since(start);
+                self.conclude(station, Attempt::Acknowledged, at, time);
+                if self.continue_txop(now, station, at) {
+                    return;
+                }
                 self.release();
                 // Not from `base`: the sender of data after an unread CTS has no NAV.
-                let from = at + self.timing.difs();
-                self.settle(now, station, Attempt::Acknowledged, [at, from]);
+                self.resume(now, station, at + self.timing.difs());
             }
             Ending::AckLost { attempt, at } => {
                 self.pass_up(now, station);
@@ -492,6 +621,7 @@ impl<P: Payload + Clone> Medium<P> {
             let Apart { station, base, slots } = self.cell.apart[place];
             if base <= self.cell.base {
                 self.cell.apart.swap_remove(place);
+                let slots = slots.saturating_sub(self.extra_slots(station));
                 self.join(station, self.cell.base, slots);
             } else {
                 place += 1;
@@ -505,13 +635,21 @@ impl<P: Payload + Clone> Medium<P> {
         let (start, end, _) = self.cell.newest;
         let delay = self.conclude(index, attempt, until, end.saturating_since(start));
         let from = delay.map_or(from, |delay| from.max(until + delay));
+        self.resume(now, index, from);
+    }
+
+    /// Starts the backoff of a station after an attempt, with or without a next frame. `from`: start of its slots.
+    fn resume(&mut self, now: Instant, index: u16, from: Instant) {
+        self.stations[usize::from(index)].txop_end = None;
         let has_frame = self.has_frame(now, index);
         let slots = self.draw(index, from);
         if has_frame {
             self.join(index, from, slots);
         } else {
-            self.stations[usize::from(index)].backoff_until =
-                self.cell.base_slot + u64::from(slots);
+            let base = self.cell.base_slot;
+            let class = self.class_of(index);
+            let until = base + class.extra + u64::from(slots) - class.shift;
+            self.stations[usize::from(index)].backoff_until = until;
         }
     }
 }

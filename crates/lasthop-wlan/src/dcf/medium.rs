@@ -15,7 +15,7 @@ use super::report::{
     Delivery, MediumCounters, MediumEvent, Outcome, PairCounters, PairId, StationId,
 };
 use super::session::Session;
-use super::station::{MacParameters, Station, StationCounters, Waiting};
+use super::station::{Category, MacParameters, Station, StationCounters, Waiting};
 use crate::frames;
 use crate::link_errors::LinkErrors;
 use crate::phy::{Phy, Timing};
@@ -66,6 +66,8 @@ pub struct Medium<P: Payload> {
     pub(super) stations: Vec<Station<P>>,
     pub(super) pairs: Vec<Pair<P>>,
     pub(super) channels: Vec<LinkErrors>,
+    /// Whether hosts have several access categories.
+    pub(super) has_categories: bool,
     /// Channel access of stations without positions.
     pub(super) cell: Cell,
     pub(super) up: VecDeque<Delivery<P>>,
@@ -92,6 +94,7 @@ impl<P: Payload + Clone> Medium<P> {
             stations: Vec::new(),
             pairs: Vec::new(),
             channels: Vec::new(),
+            has_categories: false,
             cell: Cell::new(&timing),
             up: VecDeque::with_capacity(4),
             reports: false,
@@ -124,8 +127,18 @@ impl<P: Payload + Clone> Medium<P> {
     ) -> StationId {
         let id = u16::try_from(self.stations.len()).expect("at most 65,536 stations");
         self.stations.push(Station::new(parameters, queue, backoff));
+        self.stations[usize::from(id)].category.host = id;
         self.cell.reserve(self.stations.len());
         StationId(id)
+    }
+
+    /// Makes a station an access category of a host. Only for stations without positions.
+    pub fn set_category(&mut self, station: StationId, category: Category) {
+        let class = self.cell.class(category.extra_slots);
+        let station = &mut self.stations[station.index()];
+        (station.category, station.class) = (category, class);
+        self.has_categories = true;
+        self.cell.reserve(self.stations.len());
     }
 
     /// Sets the `periods` during which a station is out of range. They are in order and do not
@@ -151,6 +164,17 @@ impl<P: Payload + Clone> Medium<P> {
     pub fn add_back_pair(&mut self, there: PairId, rates: [Rate; 2]) -> PairId {
         let Pair { from, to, channel, .. } = self.pairs[there.index()];
         self.push_pair([StationId(to), StationId(from)], rates, channel)
+    }
+
+    /// Adds a direction with the errors of the direction `of`, for another access category of its hosts.
+    pub fn add_category_pair(
+        &mut self,
+        of: PairId,
+        ends: [StationId; 2],
+        rates: [Rate; 2],
+    ) -> PairId {
+        let channel = self.pairs[of.index()].channel;
+        self.push_pair(ends, rates, channel)
     }
 
     fn push_pair(

@@ -29,4 +29,4 @@ pub use report::{
 };
 pub use session::{Aggregation, Histograms, MissedBlockAck, Scheduler};
 pub use space::{Capture, Position, Propagation};
-pub use station::{MacParameters, StationCounters, Waiting};
+pub use station::{Category, MacParameters, StationCounters, Waiting};

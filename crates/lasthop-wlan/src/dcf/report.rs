@@ -77,12 +77,42 @@ pub struct PairCounters {
     pub block_ack_requests: u64,
     /// MPDUs that waited in the reorder buffer for lower numbers.
     pub reorder_held: u64,
+    /// Backoffs that ended in the same slot as that of a higher access category of the host.
+    pub internal_collisions: u64,
     /// Frames received more than once.
     pub duplicates: u64,
     /// Time during which the medium was busy with successful exchanges of this pair.
     pub success_time: Duration,
     /// Time during which the medium was busy with attempts that noise destroyed.
     pub error_time: Duration,
+}
+
+impl PairCounters {
+    /// Returns the sum of the counters of two pairs.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        PairCounters {
+            drops: self.drops + other.drops,
+            attempts: self.attempts + other.attempts,
+            retries: self.retries + other.retries,
+            collisions: self.collisions + other.collisions,
+            errors: self.errors + other.errors,
+            data_sent: self.data_sent + other.data_sent,
+            data_received: self.data_received + other.data_received,
+            headers_readable: self.headers_readable + other.headers_readable,
+            bits_sent: self.bits_sent + other.bits_sent,
+            acknowledged: self.acknowledged + other.acknowledged,
+            abandoned: self.abandoned + other.abandoned,
+            expired: self.expired + other.expired,
+            ppdus: self.ppdus + other.ppdus,
+            block_ack_requests: self.block_ack_requests + other.block_ack_requests,
+            reorder_held: self.reorder_held + other.reorder_held,
+            internal_collisions: self.internal_collisions + other.internal_collisions,
+            duplicates: self.duplicates + other.duplicates,
+            success_time: self.success_time + other.success_time,
+            error_time: self.error_time + other.error_time,
+        }
+    }
 }
 
 metrics! {
@@ -120,6 +150,8 @@ metrics! {
         reorder_held: "Reorder held", Count, Lower, Sum;
         /// MPDUs and packets discarded at the end of their lifetime.
         expired: "Expired", Count, Lower, Sum;
+        /// Backoffs that ended in the slot of a higher access category of the host.
+        internal_collisions: "Internal collisions", Count, Lower, Sum;
     }
 }
 

@@ -199,6 +199,8 @@ pub(super) struct Session<P: Payload> {
     /// Mode of the current or the latest PPDU.
     pub choice: Choice,
     pub histograms: Histograms,
+    /// Maximum length of the next PSDU, from the rest of a TXOP.
+    pub cap: u64,
     /// The direction's own queue, if it does not share that of the station.
     pub queue: Option<Queue<Waiting<P>>>,
     /// Packets of the direction in the MAC, and their bytes.
@@ -246,6 +248,7 @@ impl<P: Payload + Clone> Session<P> {
             rate_control: None,
             choice: Choice { mode: 0, is_probe: false, is_fallback: false },
             histograms: Histograms { modes: vec![(mode, 0)], lengths: vec![0; most] },
+            cap: u64::MAX,
             queue: None,
             in_mac: [0, 0],
             deficit: 0,
@@ -319,7 +322,31 @@ impl<P: Payload + Clone> Session<P> {
     pub fn fits(&self, psdu: Psdu) -> bool {
         let Psdu { mpdus, bytes, .. } = psdu;
         let most = if self.choice.is_probe { 1 } else { self.parameters.max_mpdus };
-        mpdus == 1 || (mpdus <= most && bytes <= self.times().longest)
+        mpdus == 1 || (mpdus <= most && bytes <= self.times().longest.min(self.cap))
+    }
+
+    /// Limits the next PSDU to a PPDU of `time`; `None`: no limit.
+    pub fn limit_to(&mut self, time: Option<Duration>) {
+        let (timing, mode) = (self.parameters.timing, self.times().mode);
+        let longest = |time| timing.max_psdu(mode, time).unwrap_or_default().get();
+        self.cap = time.map_or(u64::MAX, longest);
+    }
+
+    /// Returns the duration of the shortest exchange: the next request or MPDU, alone, with its response.
+    /// `header`: overhead of a data frame with LLC.
+    pub fn shortest_exchange(&mut self, header: u64, sifs: Duration) -> Duration {
+        let &ModeTimes { ack, block_ack, request, .. } = self.times();
+        if self.request().is_some() {
+            return request + sifs + block_ack;
+        }
+        let start = self.originator.start();
+        let known = self.originator.pending(start).map(|number| self.originator.mpdu(number).bytes);
+        let waiting =
+            || self.waiting.front().map(|(_, packet)| u64::from(packet.wire_bytes()) + header);
+        let bytes = known.map(u64::from).or_else(waiting).unwrap_or_default();
+        let length = self.length(Psdu::default().with(bytes));
+        let (timing, place) = (self.parameters.timing, self.choice.mode);
+        self.modes[place].ppdu(timing, length) + sifs + ack
     }
 
     /// Returns the length of `psdu`.

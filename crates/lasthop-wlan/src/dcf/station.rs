@@ -120,6 +120,19 @@ impl<P: Payload> Payload for Waiting<P> {
     }
 }
 
+/// Access category of a station: a host with several has a station for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Category {
+    /// Number of the host; stations of one host do not collide.
+    pub host: u16,
+    /// Of stations of a host whose backoffs end in the same slot, the one with the highest priority transmits.
+    pub priority: u8,
+    /// Slots of its AIFS above those of the medium's DIFS.
+    pub extra_slots: u32,
+    /// Maximum duration of a TXOP; 0: one PPDU with its response.
+    pub txop_limit: Duration,
+}
+
 /// The frame that a station attempts to send.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Current<P> {
@@ -168,13 +181,18 @@ pub(super) struct Station<P: Payload> {
     /// Packets of such directions that have no number, and all packets in the MAC with their bytes.
     pub waiting: u32,
     in_mac: [u64; 2],
+    pub category: Category,
+    /// Number of its class of stations with equal AIFS.
+    pub class: u16,
+    /// End of the TXOP in progress, if any.
+    pub txop_end: Option<Instant>,
     /// Contention window of the next backoff.
     cw: u32,
     /// SSRC and SLRC.
     short_retries: u32,
     long_retries: u32,
     next_sequence: u64,
-    /// Idle slot of the medium in which its backoff ends, with or without a frame.
+    /// Idle slot of the medium in which its backoff ends, with or without a frame, less the shift of its class.
     pub backoff_until: u64,
     /// Time until which the medium counts as busy for the station.
     pub defer_until: Instant,
@@ -205,6 +223,9 @@ impl<P: Payload> Station<P> {
             exchange: None,
             waiting: 0,
             in_mac: [0, 0],
+            category: Category { host: 0, priority: 0, extra_slots: 0, txop_limit: Duration::ZERO },
+            class: 0,
+            txop_end: None,
             cw: parameters.cw_min,
             short_retries: 0,
             long_retries: 0,

@@ -19,6 +19,89 @@ choice! {
 }
 
 choice! {
+    /// A DS code point with a name.
+    pub enum Dscp {
+        /// Default forwarding (RFC 2474): 0.
+        Df = "DF",
+        /// Lower effort (RFC 8622): 1.
+        Le = "LE",
+        /// Class selector 1 (RFC 2474): 8.
+        Cs1 = "CS1",
+        /// Class selector 2 (RFC 2474): 16.
+        Cs2 = "CS2",
+        /// Class selector 3 (RFC 2474): 24.
+        Cs3 = "CS3",
+        /// Class selector 4 (RFC 2474): 32.
+        Cs4 = "CS4",
+        /// Class selector 5 (RFC 2474): 40.
+        Cs5 = "CS5",
+        /// Class selector 6 (RFC 2474): 48.
+        Cs6 = "CS6",
+        /// Class selector 7 (RFC 2474): 56.
+        Cs7 = "CS7",
+        /// Assured forwarding, class 1, drop precedence 1 (RFC 2597): 10.
+        Af11 = "AF11",
+        /// Assured forwarding, class 1, drop precedence 2 (RFC 2597): 12.
+        Af12 = "AF12",
+        /// Assured forwarding, class 1, drop precedence 3 (RFC 2597): 14.
+        Af13 = "AF13",
+        /// Assured forwarding, class 2, drop precedence 1 (RFC 2597): 18.
+        Af21 = "AF21",
+        /// Assured forwarding, class 2, drop precedence 2 (RFC 2597): 20.
+        Af22 = "AF22",
+        /// Assured forwarding, class 2, drop precedence 3 (RFC 2597): 22.
+        Af23 = "AF23",
+        /// Assured forwarding, class 3, drop precedence 1 (RFC 2597): 26.
+        Af31 = "AF31",
+        /// Assured forwarding, class 3, drop precedence 2 (RFC 2597): 28.
+        Af32 = "AF32",
+        /// Assured forwarding, class 3, drop precedence 3 (RFC 2597): 30.
+        Af33 = "AF33",
+        /// Assured forwarding, class 4, drop precedence 1 (RFC 2597): 34.
+        Af41 = "AF41",
+        /// Assured forwarding, class 4, drop precedence 2 (RFC 2597): 36.
+        Af42 = "AF42",
+        /// Assured forwarding, class 4, drop precedence 3 (RFC 2597): 38.
+        Af43 = "AF43",
+        /// Capacity-admitted voice (RFC 5865): 44.
+        VoiceAdmit = "VOICE-ADMIT",
+        /// Expedited forwarding (RFC 3246): 46.
+        Ef = "EF",
+    }
+}
+
+impl Dscp {
+    /// Returns the code point.
+    pub const fn code(self) -> u8 {
+        match self {
+            Dscp::Df => 0,
+            Dscp::Le => 1,
+            Dscp::Cs1 => 8,
+            Dscp::Cs2 => 16,
+            Dscp::Cs3 => 24,
+            Dscp::Cs4 => 32,
+            Dscp::Cs5 => 40,
+            Dscp::Cs6 => 48,
+            Dscp::Cs7 => 56,
+            Dscp::Af11 => 10,
+            Dscp::Af12 => 12,
+            Dscp::Af13 => 14,
+            Dscp::Af21 => 18,
+            Dscp::Af22 => 20,
+            Dscp::Af23 => 22,
+            Dscp::Af31 => 26,
+            Dscp::Af32 => 28,
+            Dscp::Af33 => 30,
+            Dscp::Af41 => 34,
+            Dscp::Af42 => 36,
+            Dscp::Af43 => 38,
+            Dscp::VoiceAdmit => 44,
+            Dscp::Ef => 46,
+        }
+    }
+}
+
+choice! {
     /// Access category of EDCA, in increasing order of priority.
     pub enum AccessCategory {
         /// Background (AC_BK): user priorities 1 and 2.

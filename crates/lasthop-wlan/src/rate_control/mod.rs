@@ -52,8 +52,8 @@ impl RateMachine {
         }
     }
 
-    /// Records the result of an attempt: of a PPDU of `mpdus`, `acknowledged` were acknowledged; `None`: there
-    /// was no response.
+    /// Records the result of an attempt: of a PPDU of `mpdus`, `acknowledged` were acknowledged; `None`:
+    /// no response arrived.
     pub fn on_result(&mut self, now: Instant, mpdus: u32, acknowledged: Option<u32>) {
         if let RateMachine::MinstrelHt(machine) = self {
             machine.on_result(now, mpdus, acknowledged);

@@ -55,6 +55,8 @@ mod tcp_edges;
 mod tcp_spurious;
 mod theory;
 mod wifi;
+mod wifi_edca;
+mod wifi_queues;
 mod wifi_snr;
 mod wired_loss;
 mod wlan;

@@ -166,11 +166,13 @@ def _aggregation(wlan: Table) -> list[str]:
         f"  at most {count_text(wlan['mpdu_retry_limit'], 'transmission')} per MPDU, lifetime "
         f"{time_text(wlan['lifetime'])}",
         *([f"  errors by SNR, {wlan['rate_control']} MCS"] if _has_snr(wlan) else []),
+        *([f"  {wlan['fading']['kind']} fading"] if "fading" in wlan else []),
         *(
             ["  rate control up to this mode, by the losses of MPDUs"]
             if wlan["rate_control"] == "minstrel-ht"
             else []
         ),
+        *(["  access categories by the dscp of flows (EDCA)"] if wlan["edca"] else []),
         *([f"  a queue per station, {wlan['scheduler']}"] if wlan["scheduler"] != "fifo" else []),
     ]
 

@@ -22,7 +22,7 @@ use lasthop_base::rng;
 use lasthop_base::units::Instant;
 use lasthop_link::link::{Endpoint, LinkEndpoint};
 use lasthop_link::queue::{OnOff, Queue};
-use lasthop_wlan::dcf::{self, MacParameters, Scheduler, StationId, Waiting};
+use lasthop_wlan::dcf::{self, Category, MacParameters, PairId, Scheduler, StationId, Waiting};
 use lasthop_wlan::link_errors::LinkErrors;
 
 /// A route through the network, fixed for the run: its range in the table of all hops, at least
@@ -169,12 +169,16 @@ impl<X: Extension> Builder<X> {
     pub fn wlan_station(
         &mut self,
         air: AirId,
-        [wlan, host]: [&str; 2],
+        ([wlan, host], category): ([&str; 2], Option<&str>),
         parameters: MacParameters,
         queue: Queue<Waiting<Descriptor<X>>>,
         away: Option<[Instant; 2]>,
     ) -> StationId {
-        let backoff = self.streams.stream(&format!("wlan.{wlan}.{host}"), "back-off");
+        let component = match category {
+            None => format!("wlan.{wlan}.{host}"),
+            Some(category) => format!("wlan.{wlan}.{host}.{category}"),
+        };
+        let backoff = self.streams.stream(&component, "back-off");
         let medium = &mut self.airs[air.index()].medium;
         let station = medium.add_station(parameters, queue, backoff);
         medium.set_away(station, away.as_slice());
@@ -198,7 +202,7 @@ impl<X: Extension> Builder<X> {
         (air, wlan): (AirId, usize),
         parameters: StationLink,
         [forward, reverse]: [DirectionParameters<X>; 2],
-    ) {
+    ) -> Vec<PairId> {
         let StationLink { ends, control, is_shared, aggregation, snr_errors, rate_controls } =
             parameters;
         let [forward_errors, reverse_errors] = match snr_errors {
@@ -207,41 +211,65 @@ impl<X: Extension> Builder<X> {
         };
         let this = &mut self.airs[air.index()];
         let [up, down] = [forward.transmitter.rate(), reverse.transmitter.rate()];
-        let there = this.medium.add_pair(ends, [up, control], forward_errors);
+        let mut ends = ends.into_iter();
+        let Some(first @ [from, to]) = ends.next() else { return Vec::new() };
+        let there = this.medium.add_pair(first, [up, control], forward_errors);
         let back = if is_shared {
             this.medium.add_back_pair(there, [down, control])
         } else {
-            this.medium.add_pair([ends[1], ends[0]], [down, control], reverse_errors)
+            this.medium.add_pair([to, from], [down, control], reverse_errors)
         };
-        let mut rate_controls = rate_controls.into_iter().flatten();
-        for (pair, rate) in [(there, up), (back, down)] {
-            if let Some(aggregation) = aggregation {
-                this.medium.aggregate(pair, aggregation);
-            }
-            if let Some(RateControl { modes, control_rate, machine }) = rate_controls.next() {
-                this.medium.adapt(pair, &modes, control_rate, machine);
-            }
-            debug_assert_eq!(pair.index(), this.directions.len(), "one direction per pair");
-            this.directions.push(DirectionId::new(self.directions.len()));
-            this.wlans[wlan].1.push(pair);
-            self.directions.push(Direction::new(Medium::Shared(Shared { air, pair, rate })));
+        let mut pairs = vec![[there, back]];
+        for [from, to] in ends {
+            let there = this.medium.add_category_pair(there, [from, to], [up, control]);
+            let back = this.medium.add_category_pair(back, [to, from], [down, control]);
+            pairs.push([there, back]);
         }
+        for (side, rate) in [up, down].into_iter().enumerate() {
+            let mut shared = Shared::new(air, pairs[0][side], rate);
+            pairs[1..].iter().for_each(|pair| shared.add(pair[side]));
+            self.directions.push(Direction::new(Medium::Shared(shared)));
+        }
+        let first = self.directions.len() - 2;
+        let mut rate_controls = rate_controls.into_iter();
+        for &category in &pairs {
+            let mut machines = rate_controls.next().into_iter().flatten();
+            for (side, pair) in category.into_iter().enumerate() {
+                if let Some(aggregation) = aggregation {
+                    this.medium.aggregate(pair, aggregation);
+                }
+                if let Some(RateControl { modes, control_rate, machine }) = machines.next() {
+                    this.medium.adapt(pair, &modes, control_rate, machine);
+                }
+                debug_assert_eq!(pair.index(), this.directions.len(), "pairs in order");
+                this.directions.push(DirectionId::new(first + side));
+                this.wlans[wlan].1.push(pair);
+            }
+        }
+        pairs.into_iter().map(|[_, back]| back).collect()
     }
 
-    /// Gives the access point a separate queue for the station whose link was added last to WLAN
-    /// number `wlan` of a medium, with a block-ack agreement.
-    ///
-    /// # Panics
-    /// If that WLAN has no link.
+    /// Gives the access point a separate queue for the direction `back` to a station, with a block-ack agreement.
     pub fn separate_wlan_queue(
         &mut self,
-        (air, wlan): (AirId, usize),
+        air: AirId,
+        back: PairId,
         queue: Queue<Waiting<Descriptor<X>>>,
         scheduler: Scheduler,
     ) {
-        let this = &mut self.airs[air.index()];
-        let &back = this.wlans[wlan].1.last().expect("a link has been added");
-        this.medium.separate_queue(back, queue, scheduler);
+        self.airs[air.index()].medium.separate_queue(back, queue, scheduler);
+    }
+
+    /// Makes a station of a medium an access category of a host.
+    pub fn wlan_category(&mut self, air: AirId, station: StationId, category: Category) {
+        self.airs[air.index()].medium.set_category(station, category);
+    }
+
+    /// Assigns the flow that was added last to an access category, by its place, in WLANs that have several.
+    pub fn choose_category(&mut self, place: u8) {
+        if let Some(flow) = self.flows.last_mut() {
+            flow.category = place;
+        }
     }
 
     /// Names the services of the link that was added last, in order.
@@ -344,7 +372,7 @@ impl<X: Extension> Builder<X> {
             AppMachine::Datagrams(source) => self.datagrams(name, connect, path, source),
         };
         let (name, service) = (name.to_owned(), None);
-        self.flows.push(Flow { name, start, service, app });
+        self.flows.push(Flow { name, start, service, category: 0, app });
     }
 
     /// Creates the streams of the flow that is added next. If both hosts send, its destination

@@ -216,11 +216,15 @@ impl<X: Extension> Builder<X> {
         hops
     }
 
-    /// Returns the index of the service that the packets of a flow use on a direction.
+    /// Returns the index of the service, or of the access category, of a flow's packets on a direction.
     fn service(&self, direction: DirectionId, listener: Listener) -> u8 {
-        let Medium::Line(line) = self.directions[direction.index()].medium else { return 0 };
-        let end = self.lines[line.index()].end(direction.side());
         let flow = self.connections[listener.connection().index()].flow;
+        let line = match self.directions[direction.index()].medium {
+            Medium::Line(line) => line,
+            Medium::Shared(_) => return self.flows[flow.index()].category,
+            Medium::Fifo(_) => return 0,
+        };
+        let end = self.lines[line.index()].end(direction.side());
         let wanted = self.flows[flow.index()].service.as_ref();
         let mut names = end.air.services.names.iter();
         let place = wanted.and_then(|wanted| names.position(|known| known == wanted));
