@@ -326,3 +326,26 @@ def test_the_command_says_which_scenario_to_run(
     ):
         assert _main(["advise", str(file), *arguments]) == 2
         assert message in capsys.readouterr().err
+
+
+# Points of a sweep.
+
+
+def test_the_points_of_a_sweep_are_candidates(tmp_path: Path) -> None:
+    root = Path(__file__).parent.parent
+    scenario = lasthop.load(root / "examples/wifi-advice.toml")
+    options = advise.Options(budget=120, jobs=1)
+    campaign = lasthop.Campaign(tmp_path / "race")
+    want = "transfer.goodput, call.delay_p99 < 50 ms"
+    found = advise.advise(scenario, want, campaign, options=options)
+    assert len(found.standings) == 12
+    assert found.choice is not None
+    assert found.choice.candidate.changes["wlan.home.max_ampdu"] != "0 B"
+    assert found.choice.candidate.changes["wlan.home.mpdu_retry_limit"] == "10"
+    assert found.choice.candidate.name.startswith("max_ampdu ")
+    # The changes are those of `--set`.
+    for one in found.standings:
+        (point,) = scenario.with_(one.candidate.changes).points()
+        assert point.hash == one.candidate.point.hash
+    with pytest.raises(ArgumentError, match="whose points are the candidates"):
+        advise.advise(scenario, want, campaign, link="wire")

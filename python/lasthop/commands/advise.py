@@ -129,7 +129,7 @@ def advise(
         TableOrJson, Option("--format", help="Output format of the advice.")
     ] = TableOrJson.table,
 ) -> int:
-    """Select the best link protocol and its parameters for a link and its traffic."""
+    """Select the best link protocol and its parameters, or the best point of a sweep."""
     from lasthop.evaluating import advise as advising
     from lasthop.running.campaign import Campaign
 

@@ -13,7 +13,7 @@ from lasthop import _lasthop
 from lasthop.scenarios.arguments import warn_renamed
 from lasthop.scenarios.files import LARGEST_TEXT, read_bytes
 
-__all__ = ["Scenario", "as_scenario", "assign", "load", "schema"]
+__all__ = ["Scenario", "as_scenario", "assign", "inline_toml", "load", "schema"]
 
 
 class Scenario:
@@ -124,7 +124,9 @@ class Scenario:
         """
         document = self._document
         for key, value in {**(changes or {}), **keys}.items():
-            document = document.with_key(key, value if isinstance(value, str) else _toml(value))
+            document = document.with_key(
+                key, value if isinstance(value, str) else inline_toml(value)
+            )
         return Scenario._of(document, self._base, len(self._document.notes))
 
     def place(self, key: str) -> str | None:
@@ -190,7 +192,7 @@ def _tables(value: Any) -> Any:
     return value
 
 
-def _toml(given: Any) -> str:
+def inline_toml(given: Any) -> str:
     """Returns a value as TOML on one line."""
     match value := _tables(given):
         case bool() | str():
@@ -198,10 +200,12 @@ def _toml(given: Any) -> str:
         case int() | float():
             return repr(value)
         case Mapping():
-            pairs = ", ".join(f"{_key(name)} = {_toml(child)}" for name, child in value.items())
+            pairs = ", ".join(
+                f"{_key(name)} = {inline_toml(child)}" for name, child in value.items()
+            )
             return f"{{ {pairs} }}"
         case list():
-            return f"[{', '.join(map(_toml, value))}]"
+            return f"[{', '.join(map(inline_toml, value))}]"
     raise _lasthop.ScenarioError(
         f"invalid value `{value!r}` in scenario: "
         "expected tables, lists, text, numbers, true or false"

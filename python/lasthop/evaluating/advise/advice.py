@@ -84,7 +84,7 @@ class Advice:
             confidence; infinite if unbounded, NaN without a choice or with several objectives.
         reasons: Explanation of the choice.
         warnings: Limitations of the model.
-        link: The link.
+        link: The link; empty: the candidates are the points of a sweep.
     """
 
     wants: Objectives

@@ -24,10 +24,11 @@ def advise(
     options: Options | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> Advice:
-    """Selects the best link protocol and its parameters for a link and its traffic.
+    """Selects the best link protocol and its parameters, or the best point of a sweep.
 
     Args:
-        scenario: Link and traffic, without a sweep.
+        scenario: Link and traffic. The points of a sweep, if any, are the candidates instead of
+            link protocols.
         want: Objectives and constraints; see `lasthop.advise.objectives`.
         campaign: Campaign that stores the replications.
         link: Link to optimise; None: the only one that loses frames.
@@ -41,9 +42,12 @@ def advise(
     """
     options = options or Options()
     if len(scenario.points()) != 1:
-        raise ArgumentError(
-            "the scenario has a sweep: expected one point, because the race varies the protocol"
-        )
+        if link is not None or options.protocols or options.transports:
+            raise ArgumentError(
+                "the scenario has a sweep, whose points are the candidates: expected no link, "
+                "protocol or transport"
+            )
+        return Race(scenario, None, want, campaign, options, progress).run()
     link = _link(scenario, link)
     for kind in options.protocols:
         if kind not in PROTOCOLS:

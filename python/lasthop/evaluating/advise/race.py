@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,7 @@ from lasthop.evaluating.advise.space import (
     candidates,
     kind_of,
     ranges,
+    swept,
 )
 from lasthop.evaluating.results import Results
 from lasthop.running.campaign import Campaign
@@ -64,13 +65,14 @@ class Race:
     def __init__(
         self,
         scenario: Scenario,
-        link: str,
+        link: str | None,
         want: str,
         campaign: Campaign,
         options: Options,
         progress: Callable[[int, int], object] | None,
     ) -> None:
-        self.scenario, self.link, self.campaign, self.options = scenario, link, campaign, options
+        self.scenario, self.link = scenario, link or ""
+        self.campaign, self.options = campaign, options
         self.progress = progress
         point = scenario.points()[0]
         self.seed = point.seed if options.seed is None else options.seed
@@ -78,7 +80,12 @@ class Race:
         self.standings: list[Standing] = []
         kinds = list(options.protocols or PROTOCOLS)
         known: dict[str, None] = {}
-        for found, name, why in candidates(scenario, link, kinds, options.transports):
+        tried: Iterable[tuple[Candidate | None, str, str]]
+        if link is None:
+            tried = ((one, one.name, "") for one in swept(scenario))
+        else:
+            tried = candidates(scenario, link, kinds, options.transports)
+        for found, name, why in tried:
             if found is None:
                 self.refused.append((name, why))
             elif all(found.hash != one.candidate.hash for one in self.standings):
@@ -89,7 +96,8 @@ class Race:
                 f"every protocol is refused for link `{link}`: {self.refused[0][1]}"
             )
         self.wants = parse(want, list(known))
-        most = len(self.standings) + (TUNED if options.trials else 0)
+        self.trials = 0 if link is None else options.trials
+        most = len(self.standings) + (TUNED if self.trials else 0)
         bounds = len(self.wants.constraints)
         # Eliminating the best candidate, or ending without choosing it, requires that one of its
         # own pairs misses on the side where it is better: there are as many pairs as others.
@@ -110,7 +118,7 @@ class Race:
             first = max(min(first, self.budget // len(self.standings)), 2)
         self._extend(dict.fromkeys(range(len(self.standings)), first))
         self._judge()
-        if self.options.trials and not self._exceeds(0):
+        if self.trials and not self._exceeds(0):
             self._tune(first)
             self._judge()
         while not (ended := self._ended()):
@@ -392,7 +400,8 @@ class Race:
         leader = self._leader()
         choice = None if leader is None else self.standings[leader]
         _mark_front(self.standings, self.wants)
-        errors = kind_of(self.scenario.to_dict()["link"][self.link].get("errors"))
+        links = self.scenario.to_dict().get("link", {})
+        errors = "none" if not self.link else kind_of(links[self.link].get("errors"))
         order = sorted(
             self.standings,
             key=lambda one: (one is not choice, bool(one.ruled_out), not one.is_sure, -one.value),

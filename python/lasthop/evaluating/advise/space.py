@@ -6,14 +6,24 @@ realisable (`ideal-sr`) or need a separate design (`services`) are excluded.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from lasthop import _lasthop
-from lasthop.scenarios.scenario import Scenario
+from lasthop.scenarios.scenario import Scenario, inline_toml
 
-__all__ = ["PROTOCOLS", "Candidate", "Range", "candidate", "candidates", "kind_of", "ranges"]
+__all__ = [
+    "PROTOCOLS",
+    "Candidate",
+    "Range",
+    "candidate",
+    "candidates",
+    "kind_of",
+    "ranges",
+    "swept",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +121,17 @@ def candidates(
         for kind in protocols:
             for settings in _grid(PROTOCOLS[kind].grid):
                 yield candidate(scenario, link, kind, settings, own)
+
+
+def swept(scenario: Scenario) -> Iterator[Candidate]:
+    """Yields the points of a scenario's sweep as candidates."""
+    for point in scenario.points():
+        changes = {
+            key: value if isinstance(value, str) else inline_toml(value)
+            for key, value in json.loads(point.parameters).items()
+        }
+        words = [f"{key.rpartition('.')[2]} {value}" for key, value in changes.items()]
+        yield Candidate(", ".join(words), changes, "", point)
 
 
 def _grid(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
