@@ -1,0 +1,98 @@
+"""The study wifi-recovery: its advice quotes its results."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from lasthop.studies import studies
+
+FOLDER = Path(__file__).parent.parent / "python" / "lasthop" / "papers" / "wifi-recovery"
+
+
+@pytest.fixture(scope="module")
+def stored() -> dict[tuple[str, int, str], float]:
+    """The means in results.md, by table, row and setting."""
+    found: dict[tuple[str, int, str], float] = {}
+    table, columns = "", []
+    for line in (FOLDER / "results.md").read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.replace("\\|", "¦").strip("|").split("|")]
+        if line.startswith("## "):
+            table = line[3:].split(". ")[0]
+        elif re.match(r"\| (loss|Stations|period)", line):
+            columns = cells[1:]
+        elif re.match(r"\| \d+ \|", line):
+            for column, cell in zip(columns, cells[1:], strict=True):
+                found[table, int(cells[0]), column] = float(cell.split(" ")[0])
+    return found
+
+
+def advice() -> str:
+    text = (FOLDER / "README.md").read_text(encoding="utf-8")
+    return text.split("## Advice")[1].split("## Limitations")[0]
+
+
+def test_each_claim_was_written_with_its_refutation() -> None:
+    claims = studies()["wifi-recovery"].claims
+    assert [claim.id for claim in claims] == [f"W{number}" for number in range(1, 13)]
+    assert all(claim.refuted_by and claim.reworded is None for claim in claims)
+
+
+def test_advice_on_retries_quotes_the_results(stored: dict[tuple[str, int, str], float]) -> None:
+    text = advice()
+    cubic, bbr, ten = "Loss, CUBIC", "Loss, BBR", "10 attempts"
+
+    def cost(table: str, loss: int, setting: str, of: float) -> int:
+        return round(100 * (1.0 - stored[table, loss, setting] / of))
+
+    clean = stored[cubic, 0, ten]
+    costs = [cost(cubic, loss, ten, clean) for loss in (5, 10, 20)]
+    assert "8 % of its goodput at 5 % loss of MPDUs, 15 % at 10 % and 24 % at 20 %" in text
+    assert costs == [8, 15, 24]
+    assert "at 10 % they cost CUBIC 37 %" in text
+    assert cost(cubic, 10, "4 attempts", stored[cubic, 10, ten]) == 37
+    assert "at 30 % more than 80 %" in text
+    assert cost(cubic, 30, "4 attempts", stored[cubic, 30, ten]) > 80
+    assert "leaves CUBIC a quarter of its goodput" in text
+    assert cost(cubic, 0, "1 attempt", clean) == 75
+    assert "BBR keeps 95 %" in text
+    assert cost(bbr, 0, "1 attempt", stored[bbr, 0, ten]) == 5
+
+
+def test_advice_on_aggregation_quotes_the_results(
+    stored: dict[tuple[str, int, str], float],
+) -> None:
+    text = advice()
+    assert "2 % of the goodput of CUBIC and 7 % of that of BBR" in text
+    for table, cost in (("Loss, CUBIC", 2), ("Loss, BBR", 7)):
+        share = stored[table, 0, "16 MPDUs"] / stored[table, 0, "10 attempts"]
+        assert round(100 * (1.0 - share)) == cost
+    assert "from 39 to 24 ms" in text
+    delay = "Delay, CUBIC"
+    assert round(stored[delay, 5, "10 attempts"]) == 39
+    assert round(stored[delay, 5, "16 MPDUs"]) == 24
+    assert "the delay falls to 11 ms" in text
+    assert round(stored[delay, 5, "2 attempts"]) == 11
+    assert "38 to 44 % of the goodput remains" in text
+    for table in ("Loss, CUBIC", "Loss, BBR", "Loss, QUIC"):
+        for loss in (0, 5, 10):
+            share = stored[table, loss, "no A-MPDU"] / stored[table, loss, "10 attempts"]
+            assert 0.375 < share < 0.445
+    assert "21 instead of 53 Mbps" in text
+    stations = "Stations, CUBIC"
+    assert round(stored[stations, 5, "2 attempts"]) == 21
+    assert round(stored[stations, 5, "10 attempts"]) == 53
+    assert "twenty lose 15 %" in text
+    share = stored[stations, 20, "2 attempts"] / stored[stations, 20, "10 attempts"]
+    assert round(100 * (1.0 - share)) == 15
+
+
+def test_advice_on_rate_control_quotes_the_results(
+    stored: dict[tuple[str, int, str], float],
+) -> None:
+    assert "gives BBR 73 % of the goodput of the ideal choice and CUBIC 39 %" in advice()
+    for table, percent in (("Fading, BBR", 73), ("Fading, CUBIC", 39)):
+        share = stored[table, 1000, "Minstrel-HT"] / stored[table, 1000, "ideal"]
+        assert round(100 * share) == percent
+    cubic = {setting: stored["Fading, CUBIC", 1000, setting] for setting in ("MCS 3", "MCS 7")}
+    assert cubic["MCS 7"] < stored["Fading, CUBIC", 1000, "Minstrel-HT"] < cubic["MCS 3"]
