@@ -65,16 +65,42 @@ pub trait Carrier<P: Payload> {
     fn carry<W: Writer<P>>(&mut self, now: Instant, writer: W, transmitter: &mut Transmitter);
 }
 
+/// Packets that have arrived at an interface and are not in its queue.
+pub trait Inlet<P> {
+    /// Returns `true` if a packet waits behind the queued ones.
+    fn has_packet(&self) -> bool;
+
+    /// Moves the first of these packets to `place`. Returns `false` if there is none.
+    fn take_into(&mut self, place: &mut Option<P>) -> bool;
+}
+
+/// A packet that arrives now and [can bypass the queue](Interface::can_bypass_queue).
+#[derive(Clone, Copy, Debug)]
+pub struct Fresh<'a, P>(pub Option<&'a P>);
+
+impl<P: Clone> Inlet<P> for Fresh<'_, P> {
+    #[inline(always)]
+    fn has_packet(&self) -> bool {
+        self.0.is_some()
+    }
+
+    #[inline(always)]
+    fn take_into(&mut self, place: &mut Option<P>) -> bool {
+        let Some(packet) = self.0.take() else { return false };
+        *place = Some(packet.clone());
+        true
+    }
+}
+
 /// An endpoint's access to the queue, the transmitter and the carrier of its interface.
-struct Gate<'a, P: Payload, C, const FRESH: bool> {
+struct Gate<'a, P: Payload, C, I> {
     now: Instant,
     outlet: &'a mut Outlet<P>,
-    /// A packet that arrives with this call at an empty queue; it is taken first. Only if `FRESH`.
-    fresh: Option<&'a P>,
+    inlet: &'a mut I,
     carrier: &'a mut C,
 }
 
-impl<P: Payload + Clone, C: Carrier<P>, const FRESH: bool> Port<P> for Gate<'_, P, C, FRESH> {
+impl<P: Payload, C: Carrier<P>, I: Inlet<P>> Port<P> for Gate<'_, P, C, I> {
     const LISTENS: bool = C::LISTENS;
 
     #[inline(always)]
@@ -84,14 +110,13 @@ impl<P: Payload + Clone, C: Carrier<P>, const FRESH: bool> Port<P> for Gate<'_, 
 
     #[inline(always)]
     fn has_packet(&self) -> bool {
-        FRESH && self.fresh.is_some() || !self.outlet.queue.is_empty()
+        self.inlet.has_packet() || !self.outlet.queue.is_empty()
     }
 
     #[inline(always)]
     fn take_packet_into(&mut self, place: &mut Option<P>) -> bool {
-        if FRESH && let Some(fresh) = self.fresh.take() {
-            *place = Some(fresh.clone());
-            return true;
+        if self.outlet.queue.is_empty() && self.inlet.has_packet() {
+            return self.inlet.take_into(place);
         }
         let is_there = self.outlet.queue.dequeue_into(self.now, place);
         if C::LISTENS {
@@ -151,29 +176,46 @@ impl<P: Payload, E: Endpoint<P, Control = FrameKind>> Interface<E, P> {
     /// frame, if any, to `carrier`. Returns the time of the next call, or `None` if the endpoint's
     /// timer has expired and must be handled first.
     ///
-    /// With `FRESH`, a packet that can bypass the queue ([`Self::can_bypass_queue`]) may be passed in
-    /// `fresh`. The endpoint takes it directly, or else it is enqueued.
+    /// The endpoint takes the packets of `inlet` directly when the queue is empty.
     #[inline(always)]
-    pub fn turn<const FRESH: bool>(
+    pub fn turn(
         &mut self,
         now: Instant,
-        fresh: Option<&P>,
+        inlet: &mut impl Inlet<P>,
+        carrier: &mut impl Carrier<P>,
+    ) -> Option<Instant> {
+        let Interface { endpoint, outlet } = self;
+        endpoint.turn(now, &mut Gate { now, outlet, inlet, carrier })
+    }
+
+    /// Like [`Self::turn`], with a packet that [can bypass the queue](Self::can_bypass_queue). If
+    /// the endpoint does not take it, it is enqueued.
+    #[inline(always)]
+    pub fn turn_with(
+        &mut self,
+        now: Instant,
+        mut fresh: Fresh<'_, P>,
         carrier: &mut impl Carrier<P>,
     ) -> Option<Instant>
     where
         P: Clone,
     {
-        let Interface { endpoint, outlet } = self;
-        let mut gate = Gate::<_, _, FRESH> { now, outlet, fresh, carrier };
-        let next = endpoint.turn(now, &mut gate);
-        if FRESH && let Some(packet) = gate.fresh {
-            gate.outlet.queue.push_admitted(packet.clone());
+        let next = self.turn(now, &mut fresh, carrier);
+        if let Some(packet) = fresh.0 {
+            self.outlet.queue.push_admitted(packet.clone());
         }
         next
     }
 
+    /// Returns `true` if `count` further packets of any length would certainly be enqueued, whenever
+    /// they arrive.
+    #[inline(always)]
+    pub fn has_certain_room(&self, count: usize) -> bool {
+        self.outlet.queue.has_certain_room(count)
+    }
+
     /// Returns `true` if a packet of `bytes` that arrives now would certainly be enqueued, with no
-    /// frame in transmission and no other packet queued. Then [`Self::turn`] with this packet is
+    /// frame in transmission and no other packet queued. Then [`Self::turn_with`] this packet is
     /// equivalent to [`Self::enqueue`] followed by [`Self::turn`].
     #[inline(always)]
     pub fn can_bypass_queue(&self, now: Instant, bytes: u32) -> bool {
@@ -245,11 +287,13 @@ impl<P: Payload, E: Endpoint<P, Control = FrameKind>> Interface<E, P> {
         self.endpoint.next_poll(self.free_at(), !self.outlet.queue.is_empty())
     }
 
-    /// Like [`Self::next_timeout`], while a frame is in transmission. If nothing is known to wait,
-    /// the end of that frame may be returned.
+    /// Like [`Self::next_timeout`], while a frame is in transmission. `has_more`: whether other
+    /// packets wait in addition to the queued ones. If nothing is known to wait, the end of that
+    /// frame may be returned.
     #[inline]
-    pub fn next_timeout_while_busy(&self) -> Instant {
-        self.endpoint.next_poll_while_busy(self.free_at(), !self.outlet.queue.is_empty())
+    pub fn next_timeout_while_busy(&self, has_more: bool) -> Instant {
+        let has_packets = has_more || !self.outlet.queue.is_empty();
+        self.endpoint.next_poll_while_busy(self.free_at(), has_packets)
     }
 
     /// Handles the endpoint's timeout if it has expired. Early or repeated calls have no effect.
@@ -264,6 +308,28 @@ impl<P: Payload, E: Endpoint<P, Control = FrameKind>> Interface<E, P> {
     #[inline]
     pub fn free_at(&self) -> Instant {
         self.outlet.transmitter.free_at().instant()
+    }
+
+    /// Sends `packet` by an idle transmitter, as [`Endpoint::takes_next`] has permitted. Returns the
+    /// time interval of the transmission, and the time of the next call.
+    #[inline(always)]
+    pub fn send_next(
+        &mut self,
+        now: Instant,
+        packet: &P,
+        frame: &mut Frame<P>,
+    ) -> (Option<Airtime>, Instant)
+    where
+        P: Clone,
+    {
+        let next = self.endpoint.send_next(now, packet, frame);
+        (self.outlet.transmitter.send_now(now, frame.bytes), next)
+    }
+
+    /// Returns `true` if no packet is queued and no frame is in transmission at `now`.
+    #[inline(always)]
+    pub fn is_idle(&self, now: Instant) -> bool {
+        self.free_at() <= now && self.outlet.queue.is_empty()
     }
 
     /// The transmitter.

@@ -298,6 +298,27 @@ pub trait Endpoint<P: Payload> {
         true
     }
 
+    /// Returns `true` if [`Self::accept`] of `frame` would deliver the packet of this frame and no
+    /// other, and if [`Self::send_next`] could then be called. A driver that knows of the frame in
+    /// advance can compute the response in advance. By default nothing is computed.
+    #[inline(always)]
+    fn takes_next(&self, _frame: &Frame<P>) -> bool {
+        false
+    }
+
+    /// Sends `packet`, which [`Self::takes_next`] has permitted, in `frame` on an idle transmitter.
+    /// Equivalent to [`Self::enqueue`], [`Self::write_next`] and [`Self::next_poll`] without other
+    /// packets.
+    #[inline(always)]
+    fn send_next(&mut self, now: Instant, packet: &P, frame: &mut Frame<P>) -> Instant
+    where
+        P: Clone,
+    {
+        self.enqueue(now, packet.clone());
+        self.write_next(now, frame);
+        self.next_timeout()
+    }
+
     /// Returns `true` if packets are segmented, so that packets are counted in addition to frames.
     fn counts_packets(&self) -> bool {
         false
@@ -449,6 +470,19 @@ impl<P: CarriesFrames> Endpoint<P> for LinkEndpoint<P> {
     #[inline(always)]
     fn accept(&mut self, now: Instant, frame: &mut Frame<P>) -> bool {
         dispatch!(self, endpoint => endpoint.accept(now, frame))
+    }
+
+    #[inline(always)]
+    fn takes_next(&self, frame: &Frame<P>) -> bool {
+        dispatch!(self, endpoint => endpoint.takes_next(frame))
+    }
+
+    #[inline(always)]
+    fn send_next(&mut self, now: Instant, packet: &P, frame: &mut Frame<P>) -> Instant
+    where
+        P: Clone,
+    {
+        dispatch!(self, endpoint => endpoint.send_next(now, packet, frame))
     }
 
     #[inline]

@@ -50,6 +50,7 @@ impl<P: Payload> DropTail<P> {
     }
 
     /// Maximum queue length.
+    #[inline]
     pub fn limit(&self) -> Limit {
         self.fifo.limit()
     }

@@ -45,6 +45,7 @@ impl<P: Payload> Fifo<P> {
     }
 
     /// Maximum queue length.
+    #[inline]
     pub fn limit(&self) -> Limit {
         self.limit
     }

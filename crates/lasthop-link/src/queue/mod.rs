@@ -248,6 +248,19 @@ impl<P: Payload> Queue<P> {
         queue.push(packet);
     }
 
+    /// Returns `true` if `count` further packets of any length would certainly be enqueued, whether
+    /// or not a frame is in transmission, and if only arrivals drop or mark packets.
+    #[inline(always)]
+    pub fn has_certain_room(&self, count: usize) -> bool {
+        match self {
+            Queue::DropTail(queue) => match queue.limit() {
+                Limit::Packets(limit) => ((queue.len() + count) as u64) < limit,
+                Limit::Bytes(_) => false,
+            },
+            _ => false,
+        }
+    }
+
     /// Removes and returns the next packet to send.
     #[inline(always)]
     pub fn dequeue(&mut self, now: Instant) -> Option<P> {

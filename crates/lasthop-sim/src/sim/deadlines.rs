@@ -148,6 +148,18 @@ impl Deadlines {
         self.inserted
     }
 
+    /// Returns the ticket issued last.
+    #[inline(always)]
+    pub(super) fn issued(&self) -> u64 {
+        self.inserted
+    }
+
+    /// Issues tickets after `ticket` from now on.
+    #[inline(always)]
+    pub(super) fn issue_after(&mut self, ticket: u64) {
+        self.inserted = ticket;
+    }
+
     /// Sets a machine's deadline, inserted now; [`Instant::NEVER`] removes it. An unchanged
     /// deadline keeps its ticket.
     #[inline]

@@ -85,6 +85,7 @@ impl<P: Probe, X: Extension> World<P, X> {
 
     /// Sets the horizon: counters will not be read for earlier times.
     pub(super) fn set_horizon(&mut self, horizon: Instant) {
+        self.ahead.set_horizon(horizon);
         for direction in &mut self.directions {
             if let Medium::Fifo(fifo) = &mut direction.medium {
                 fifo.queue.set_horizon(horizon);

@@ -9,6 +9,7 @@
 //! - [`metrics`]: counters and metrics of flows and links.
 //! - `hops`: routes, compiled to one record per hop.
 //! - [`world`]: hosts, routes, connections, applications and the event loop.
+//! - `ahead`: order of events that are computed ahead of the clock.
 //! - `horizon`: periodic work of the event loop between events.
 //! - `probe_events`: probe events of computed directions.
 //! - [`radio`]: framed radio whose slots are shared by a base and its stations.
@@ -19,6 +20,7 @@
 //! - [`probe`]: observation without cost if no observer is attached.
 
 mod agents;
+mod ahead;
 pub mod builder;
 mod damage;
 pub mod deadlines;

@@ -293,7 +293,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         if app.is_awaited && app.application.is_complete() {
             app.is_awaited = false;
             self.unfinished -= 1;
-            self.attention = Instant::ZERO;
+            (self.attention, self.wake) = (Instant::ZERO, Instant::ZERO);
         }
         if let Some(machine) = app.machine {
             self.deadlines.set(machine, app.application.next_timeout());

@@ -1,6 +1,7 @@
 //! The world: hosts, the links between them, the connections between hosts, and the event loop.
 
 use super::agents::Seat;
+use super::ahead::ComputedEvents;
 use super::deadlines::{Deadlines, Due, MachineId};
 use super::direction::{Direction, Medium};
 use super::hops::{Entry, Hop, Listener, Then};
@@ -80,7 +81,7 @@ impl Connection {
     /// of arrival, may be later than the clock. Replaces `packet` by the answer. Returns `false` if
     /// the acceptor sends no answer.
     #[inline(always)]
-    fn answer<X: Extension>(&mut self, at: Instant, packet: &mut Descriptor<X>) -> bool {
+    pub(super) fn answer<X: Extension>(&mut self, at: Instant, packet: &mut Descriptor<X>) -> bool {
         if packet.incarnation != self.instance {
             return self.answer_copy(at, packet);
         }
@@ -121,6 +122,8 @@ pub struct World<P: Probe, X: Extension = TcpOptions> {
     /// The ticket of the event being handled.
     pub(super) ticket: u64,
     pub(super) deadlines: Deadlines,
+    /// Events of passive ends of lines that were computed ahead of the clock.
+    pub(super) ahead: ComputedEvents,
     pub(super) machines: Vec<Machine>,
     pub(super) directions: Vec<Direction<X>>,
     pub(super) lines: Vec<Line<X>>,
@@ -140,6 +143,8 @@ pub struct World<P: Probe, X: Extension = TcpOptions> {
     /// Events at or after this time require the checks at the start of the loop. Set to zero when a
     /// flow completes, so that the next event runs them.
     pub(super) attention: Instant,
+    /// The earlier of `attention` and the first event computed ahead of the clock.
+    pub(super) wake: Instant,
     /// Packets that the current line or medium has received with errors and that may be
     /// delivered nevertheless.
     pub(super) damaged: VecDeque<Descriptor<X>>,
@@ -177,27 +182,31 @@ impl<P: Probe, X: Extension> World<P, X> {
             self.horizon_due = if until_complete { horizon } else { Instant::NEVER };
         }
         let least_unfinished = u32::from(until_complete);
-        self.attention = Instant::ZERO;
+        (self.attention, self.wake) = (Instant::ZERO, Instant::ZERO);
         let end = loop {
             let (due, machine) = self.deadlines.first();
             let at = due.at();
             debug_assert!(at >= self.now, "the clock must not decrease");
-            if at >= self.attention {
-                if self.unfinished < least_unfinished {
-                    break End::Complete;
+            if at >= self.wake {
+                self.looked_at += self.ahead.pass(due, &mut self.deadlines);
+                if at >= self.attention {
+                    if self.unfinished < least_unfinished {
+                        break End::Complete;
+                    }
+                    if at > stop {
+                        (self.now, self.ticket) = (stop, u64::MAX);
+                        break End::Stopped;
+                    }
+                    if at > self.horizon_due {
+                        self.raise_horizon(stop);
+                    }
+                    if at > self.catch_up_due() && !self.catch_up(at, interrupt) {
+                        break End::Interrupted;
+                    }
+                    let horizon = self.horizon_due.min(self.catch_up_due()).min(stop);
+                    self.attention = horizon + Duration::from_nanos(1);
                 }
-                if at > stop {
-                    (self.now, self.ticket) = (stop, u64::MAX);
-                    break End::Stopped;
-                }
-                if at > self.horizon_due {
-                    self.raise_horizon(stop);
-                }
-                if at > self.catch_up_due() && !self.catch_up(at, interrupt) {
-                    break End::Interrupted;
-                }
-                let horizon = self.horizon_due.min(self.catch_up_due()).min(stop);
-                self.attention = horizon + Duration::from_nanos(1);
+                self.wake = self.attention.min(self.ahead.first());
             }
             (self.now, self.ticket) = (at, due.ticket());
             // The counter counts down: the comparison with zero is part of the subtraction.
@@ -217,6 +226,7 @@ impl<P: Probe, X: Extension> World<P, X> {
                 Machine::Agent(seat) => self.on_agent_timer(seat),
             }
         };
+        self.looked_at += self.ahead.pass(self.current(), &mut self.deadlines);
         self.absorb_all();
         if P::ACTIVE {
             self.record_past();

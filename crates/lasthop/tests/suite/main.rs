@@ -32,6 +32,7 @@ mod media;
 mod media_statistics;
 mod ns2_traces;
 mod on_off_sources;
+mod passive_ends;
 mod persistence;
 mod queue_contract;
 mod queue_disciplines;

@@ -484,6 +484,25 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
         self.accept_other(now, frame)
     }
 
+    /// An acknowledgment can only defer the timer of the first outstanding frame.
+    #[inline(always)]
+    fn takes_next(&self, frame: &Frame<P>) -> bool {
+        matches!(frame.kind, FrameKind::Data { sequence } if self.receiver.is_next(sequence))
+            && self.parameters.acknowledgment == Acknowledgment::Piggyback
+            && !self.sender.has_copies()
+            && self.sender.has_room()
+    }
+
+    #[inline(always)]
+    fn send_next(&mut self, now: Instant, packet: &P, frame: &mut Frame<P>) -> Instant {
+        *self.sender.place() = Some(packet.clone());
+        self.sender.load(true);
+        let sequence = self.sender.take_new();
+        self.counters.data_frames += 1;
+        self.write_data(now, sequence, frame);
+        self.next_timeout()
+    }
+
     /// Moves a new packet from the queue directly into its slot.
     #[inline(always)]
     fn load<Q: Port<P>>(&mut self, _now: Instant, port: &mut Q) {

@@ -91,11 +91,18 @@ impl<P> Receiver<P> {
         Some(sequence)
     }
 
-    /// Accepts frame `sequence` if it is the next one, no frame is missing and no packet waits for
-    /// delivery. Returns `true` if so; the caller then delivers its packet directly.
+    /// Returns `true` if frame `sequence` is the next one, no frame is missing and no packet waits
+    /// for delivery.
+    #[inline(always)]
+    pub fn is_next(&self, sequence: u64) -> bool {
+        sequence == self.expected && self.seen == sequence && self.up.is_empty()
+    }
+
+    /// Accepts frame `sequence` if it [is the next one](Self::is_next). Returns `true` if so; the
+    /// caller then delivers its packet directly.
     #[inline(always)]
     pub fn passes(&mut self, sequence: u64) -> bool {
-        let is_next = sequence == self.expected && self.seen == sequence && self.up.is_empty();
+        let is_next = self.is_next(sequence);
         if is_next {
             debug_assert!(self.buffered.is_empty() && self.nacks.is_empty(), "nothing is missing");
             self.ack_pending = true;

@@ -2,6 +2,7 @@
 
 use super::Builder;
 use crate::app::StreamApplication;
+use crate::sim::ahead::ComputedEvents;
 use crate::sim::deadlines::{Deadlines, MachineId};
 use crate::sim::direction::{Direction, Medium};
 use crate::sim::hops::{Listener, Then};
@@ -35,6 +36,7 @@ impl<X: Extension> Builder<X> {
         }
         if !P::ACTIVE {
             self.find_feeders(&hops);
+            self.find_passive_ends(&hops);
         }
         // Only machines that can have a deadline are in the table; those that every packet
         // reschedules precede the timers.
@@ -140,6 +142,7 @@ impl<X: Extension> Builder<X> {
             caught_up: Instant::ZERO,
             replay_slice: replay_slice(steps),
             deadlines,
+            ahead: ComputedEvents::default(),
             machines,
             directions: self.directions,
             lines: self.lines,
@@ -153,6 +156,7 @@ impl<X: Extension> Builder<X> {
             starts,
             unfinished: self.unfinished,
             attention: Instant::ZERO,
+            wake: Instant::ZERO,
             damaged: VecDeque::new(),
             horizon_due: Instant::NEVER,
             until_look: look_interval,

@@ -5,7 +5,8 @@ use super::{Builder, Path};
 use crate::app::StreamApplication;
 use crate::sim::direction::{Direction, Medium};
 use crate::sim::hops::{Entry, Hop, Listener, Then};
-use crate::sim::ids::{ConnectionId, DirectionId, PathId};
+use crate::sim::ids::{ConnectionId, DirectionId, PathId, Side};
+use crate::sim::line::Line;
 use crate::sim::traffic::App;
 use crate::sim::world::Connection;
 use crate::transport::{End, Reaction, Transport};
@@ -165,6 +166,43 @@ impl<X: Extension> Builder<X> {
                     end.feeder = Some(DirectionId::new(index));
                 }
             }
+        }
+    }
+
+    /// Finds the lines with a passive end. All packets that it delivers are data of transfers, for
+    /// acceptors that only answer, and all packets that it sends are these answers. Without agents,
+    /// delivery reports and services, its state depends only on the frames that it receives.
+    pub(super) fn find_passive_ends(&mut self, hops: &[Hop]) {
+        let is_answering = |connection: ConnectionId| {
+            let known = &self.connections[connection.index()];
+            let app = &self.flows[known.flow.index()].app;
+            matches!(app, App::Streams(app) if app.application.is_transfer())
+                && known.transport.reaction(End::Acceptor) == Reaction::Answers
+        };
+        let suits = |hop: &Hop, line: &Line<X>, end: Side| {
+            if hop.direction == line.direction(end) {
+                // An answer, sent by the host at this end.
+                let connection = hop.listener.connection();
+                let back = &self.paths[self.connection_paths[connection.index()][1].index()];
+                matches!(hop.entry, Entry::Line(_))
+                    && is_answering(connection)
+                    && hop.place == back.first
+            } else {
+                hop.far_agent.is_none()
+                    && matches!(hop.listener, Listener::Answering { connection } if is_answering(connection))
+                    && hop.then == Then::Arrive
+            }
+        };
+        let mut passive = Vec::new();
+        for line in &self.lines {
+            let mut ends = Side::BOTH.into_iter().filter(|&end| line.can_be_passive(end));
+            passive.push(ends.find(|&end| {
+                let mut used = hops.iter().filter(|hop| hop.direction.link() == line.link());
+                used.clone().next().is_some() && used.all(|hop| suits(hop, line, end))
+            }));
+        }
+        for (line, end) in self.lines.iter_mut().zip(passive) {
+            line.set_passive(end);
         }
     }
 

@@ -16,6 +16,7 @@
 //! endpoints' timers are then used.
 
 mod air;
+mod passive;
 mod turns;
 
 use crate::sim::deadlines::{Deadlines, Due, MachineId};
@@ -424,6 +425,8 @@ pub(in crate::sim) struct Line<X: Extension> {
     served: [bool; 2],
     /// The place of the link on the radio whose slots it shares.
     pub station: Option<Station>,
+    /// The end whose state depends only on the frames that it receives, if any.
+    passive: Option<Side>,
     pub machine: MachineId,
 }
 
@@ -478,8 +481,14 @@ impl<X: Extension> Line<X> {
             exchanges_free,
             served: [false; 2],
             station: None,
+            passive: None,
             machine: MachineId::default(),
         }
+    }
+
+    /// Returns the index of the link among all links.
+    pub fn link(&self) -> usize {
+        self.link
     }
 
     /// Attaches the link to a radio. Its frames are then sent in slots, which are filled in

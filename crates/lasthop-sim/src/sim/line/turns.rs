@@ -3,18 +3,20 @@
 
 use super::{Cause, Crossing, Line, LineEnd, Transmission};
 use crate::sim::deadlines::{Deadlines, Due};
-use crate::sim::direction::Direction;
+use crate::sim::direction::{Direction, InFlight};
 use crate::sim::ids::{DirectionId, LineId, Side};
 use crate::sim::probe::{Event, FrameLabel, Probe};
 use crate::sim::probe_events::record_dropped;
 use crate::sim::world::World;
 use lasthop_base::packet::{Descriptor, Extension};
+use lasthop_link::interface::{Fresh, Inlet};
 use lasthop_link::link::{Endpoint, LayerEvent, LinkEndpoint};
+use lasthop_link::queue::Ring;
 
 impl<X: Extension> LineEnd<X> {
     /// Moves the packets that the feeder has held back, and whose arrival precedes `event`, into
     /// the interface queue.
-    #[inline(always)]
+    #[inline(never)]
     fn absorb(&mut self, event: Due, directions: &mut [Direction<X>]) {
         let feeder = self.feeder.expect("an end that holds back packets has a feeder");
         let fifo = directions[feeder.index()].fifo_mut().expect("a feeder is computed");
@@ -27,8 +29,24 @@ impl<X: Extension> LineEnd<X> {
         }
     }
 
-    /// Holds back the arrivals of the feeder while packets wait at this end, or releases them. Held
-    /// arrivals cause no events.
+    /// Like [`Self::absorb`], but leaves the packets with the feeder if the queue has room for all
+    /// of them: the endpoint then takes them from there.
+    #[inline(always)]
+    fn held<'a>(&mut self, event: Due, directions: &'a mut [Direction<X>]) -> Held<'a, X> {
+        if !self.holds_back {
+            return Held { ring: None, event };
+        }
+        let feeder = self.feeder.expect("an end that holds back packets has a feeder");
+        let waiting = directions[feeder.index()].fifo().map_or(0, |fifo| fifo.ring.len());
+        if !self.interface.has_certain_room(waiting) {
+            self.absorb(event, directions);
+            return Held { ring: None, event };
+        }
+        let fifo = directions[feeder.index()].fifo_mut();
+        Held { ring: fifo.map(|fifo| &mut fifo.ring), event }
+    }
+
+    /// Holds back the arrivals of the feeder, or releases them. Held arrivals cause no events.
     #[inline(never)]
     fn hold_back(
         &mut self,
@@ -36,12 +54,36 @@ impl<X: Extension> LineEnd<X> {
         directions: &mut [Direction<X>],
         deadlines: &mut Deadlines,
     ) {
-        self.holds_back = self.interface.queued() > 0;
+        self.holds_back = !self.holds_back;
         let fifo = directions[feeder.index()].fifo_mut().expect("a feeder is computed");
         fifo.is_held_back = self.holds_back;
         let first = fifo.ring.front().map_or(Due::NEVER, |first| first.due);
         let due = if self.holds_back { Due::NEVER } else { first };
         deadlines.put(fifo.machine.expect("the feeder's arrivals are handled"), due);
+    }
+}
+
+/// Packets that the feeder of an end has held back and that have arrived before an event.
+struct Held<'a, X: Extension> {
+    /// The packets of the feeder, unless those that have arrived are in the queue.
+    ring: Option<&'a mut Ring<InFlight<Descriptor<X>>>>,
+    event: Due,
+}
+
+impl<X: Extension> Inlet<Descriptor<X>> for Held<'_, X> {
+    #[inline(always)]
+    fn has_packet(&self) -> bool {
+        let first = self.ring.as_ref().and_then(|ring| ring.front());
+        first.is_some_and(|first| first.due < self.event)
+    }
+
+    #[inline(always)]
+    fn take_into(&mut self, place: &mut Option<Descriptor<X>>) -> bool {
+        let Some(ring) = &mut self.ring else { return false };
+        let Some(first) = ring.front() else { return false };
+        *place = Some(Descriptor { hop: first.item.hop + 1, ..first.item });
+        ring.drop_front();
+        true
     }
 }
 
@@ -290,12 +332,15 @@ impl<P: Probe, X: Extension> World<P, X> {
             let known = line.deadlines_by_cause[Cause::Service(side).place()].at();
             // Usually the end is scheduled for that time already.
             if !(end.needs_no_poll_while_busy && known == free_at && free_at > self.now) {
-                let next = end.interface.next_timeout_while_busy();
+                let next = end.interface.next_timeout_while_busy(end.holds_back);
                 if free_at <= self.now || next <= self.now {
                     return self.serve(id, side);
                 }
                 line.serve_at(side, next, &mut self.deadlines);
             }
+        }
+        if !P::ACTIVE && line.is_passive(side) && !line.end(side.other()).ring.is_empty() {
+            return self.compute_passive_end(id);
         }
         line.schedule_if_stale(&mut self.deadlines);
         if P::ACTIVE {
@@ -330,9 +375,10 @@ impl<P: Probe, X: Extension> World<P, X> {
         let direction = line.direction(side);
         let Line { ends, deadlines_by_cause, .. } = line;
         let end = &mut ends[side as usize];
-        if !FRESH && end.holds_back {
-            end.absorb(current, &mut self.directions);
-        }
+        let mut held = match FRESH {
+            true => Held { ring: None, event: current },
+            false => end.held(current, &mut self.directions),
+        };
         let mut transmission = Transmission {
             air: &mut end.air,
             propagation: &mut end.propagation,
@@ -343,20 +389,27 @@ impl<P: Probe, X: Extension> World<P, X> {
             probe: &mut self.probe,
             has_sent: false,
         };
-        let next = end.interface.turn::<FRESH>(now, fresh, &mut transmission);
+        let next = match FRESH {
+            true => end.interface.turn_with(now, Fresh(fresh), &mut transmission),
+            false => end.interface.turn(now, &mut held, &mut transmission),
+        };
         if P::ACTIVE && transmission.has_sent {
             let packets = end.length(now);
             self.probe.record(now, Event::QueueServed { direction, packets });
         }
         let Some(next) = next else { return self.serve_after_timer(id, side) };
+        let is_waiting = end.interface.queued() > 0 || !FRESH && held.has_packet();
         if let Some(feeder) = end.feeder
-            && end.holds_back != (end.interface.queued() > 0)
+            && end.holds_back != is_waiting
         {
             end.hold_back(feeder, &mut self.directions, &mut self.deadlines);
         }
         let sleeps = end.needs_no_poll_while_busy;
         line.serve_at(side, next, &mut self.deadlines);
         line.served[side as usize] = sleeps;
+        if !P::ACTIVE && line.is_passive(side.other()) && line.end(side).ring.len() == 1 {
+            return self.compute_passive_end(id);
+        }
         line.schedule(&mut self.deadlines);
         if line.is_watched {
             self.report_link_outcomes(id, side);

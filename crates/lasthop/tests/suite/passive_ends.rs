@@ -1,0 +1,133 @@
+//! A passive end of a link with a protocol is computed ahead of the clock, unless an observer is
+//! attached. In whole runs of random scenarios, every metric is identical to that of the observed
+//! run, in which each event is handled at its time, bit for bit.
+
+use crate::scenarios::{metrics, scenario};
+use lasthop::run;
+use proptest::prelude::*;
+use std::fmt::Write;
+use std::sync::atomic::AtomicBool;
+
+fn protocol() -> impl Strategy<Value = String> {
+    let selective = (
+        prop::sample::select(vec![1, 2, 3, 8, 20, 128, 300]),
+        prop::sample::select(vec!["piggybacked", "stand-alone"]),
+        prop::sample::select(vec!["per-frame", "base-only"]),
+        prop::sample::select(vec![
+            "once-per-gap",
+            "every-gap",
+            "every-arrival",
+            "after-round-trip",
+        ]),
+        prop::sample::select(vec!["auto", "auto", "150 ms", "400 ms", "2 s"]),
+    )
+        .prop_map(|(window, acks, timer, renack, timeout)| {
+            format!(
+                "kind = \"selective-repeat\", window = {window}, acks = \"{acks}\", \
+                 timer = \"{timer}\", renack = \"{renack}\", timeout = \"{timeout}\""
+            )
+        });
+    let others = [
+        "kind = \"go-back-n\"",
+        "kind = \"stop-and-wait\"",
+        "kind = \"karn-rlp\"",
+        "kind = \"oos-rlp\"",
+        "kind = \"xor-fec\"",
+        "kind = \"ideal-sr\"",
+        "kind = \"rlc-am\"",
+        "kind = \"harq\"",
+    ];
+    prop_oneof![
+        4 => selective,
+        1 => prop::sample::select(others.to_vec()).prop_map(str::to_owned),
+    ]
+}
+
+/// A wired and a wireless link. Packet times are often whole milliseconds, so that ties occur.
+fn links() -> impl Strategy<Value = String> {
+    let rates = [
+        "\"64 kbps\"",
+        "\"100 kbps\"",
+        "\"200 kbps\"",
+        "\"333333 bps\"",
+        "{ kind = \"steps\", at = [[\"0 s\", \"64 kbps\"], [\"3 s\", \"200 kbps\"]], repeat = \"5 s\" }",
+    ];
+    let delays = [
+        "\"0 ms\"",
+        "\"10 ms\"",
+        "\"50 ms\"",
+        "{ kind = \"steps\", at = [[\"0 s\", \"50 ms\"], [\"1 s\", \"5 ms\"]], repeat = \"2 s\" }",
+    ];
+    let errors = [
+        "kind = \"uniform\", loss = \"0 %\"",
+        "kind = \"uniform\", loss = \"3 %\"",
+        "kind = \"uniform\", loss = \"20 %\"",
+        "kind = \"on-off\", up = \"2 s\", down = \"300 ms\"",
+        "kind = \"gilbert-elliott\", mean_loss = 0.05, mean_burst = 3",
+    ];
+    let queues = ["1 packets", "2 packets", "3 packets", "8 packets", "50 packets", "2 kB"];
+    (
+        prop::sample::select(vec!["2 Mbps", "200 kbps", "10 Mbps", "9999991 bps"]),
+        prop::sample::select(rates.to_vec()),
+        prop::sample::select(delays.to_vec()),
+        protocol(),
+        prop::sample::select(queues.to_vec()),
+        prop::sample::select(errors.to_vec()),
+        prop::sample::select(vec!["", "run = { duration = \"17 s\" }"]),
+    )
+        .prop_map(|(wired, wireless, delay, protocol, queue, errors, run)| {
+            format!(
+                r#"
+                {run}
+                [link.wired]
+                between = ["server", "ap"]
+                rate = "{wired}"
+                delay = "1 ms"
+                header = "0 B"
+
+                [link.wireless]
+                between = ["ap", "client"]
+                rate = {wireless}
+                delay = {delay}
+                queue = "{queue}"
+                protocol = {{ {protocol} }}
+                errors = {{ {errors} }}
+                "#
+            )
+        })
+}
+
+fn flows() -> impl Strategy<Value = String> {
+    let flow = (prop::sample::select(vec!["server", "server", "ap"]), 1u32..100, 0u32..3);
+    prop::collection::vec(flow, 1..4).prop_map(|flows| {
+        let mut text = String::new();
+        for (number, (from, size, start)) in flows.into_iter().enumerate() {
+            let _ = write!(
+                text,
+                "[flow.f{number}]\nfrom = \"{from}\"\nto = \"client\"\nstart = \"{start} s\"\n\
+                 transport = {{ kind = \"tcp\", variant = \"reno\", profile = \"ns-2\", segment = \"250 B\" }}\n\
+                 app = {{ kind = \"file\", size = \"{size} kB\" }}\n"
+            );
+        }
+        text
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(256) })]
+
+    #[test]
+    fn a_passive_end_is_computed_as_if_each_event_were_handled_at_its_time(
+        links in links(),
+        flows in flows(),
+        seed in 0u64..1000,
+    ) {
+        let scenario = scenario(&format!("name = \"passive end\"\n{links}{flows}"));
+        let computed = metrics(&scenario, 1, seed).remove(0);
+        let each = run::trace(&scenario, seed, 0, &AtomicBool::new(false)).expect("a trace");
+        for (name, each) in each.metrics {
+            let computed = computed[&name];
+            prop_assert_eq!(computed.to_bits(), each.to_bits(), "{}: {} and {}\n{}{}", name, computed, each, links, flows);
+        }
+    }
+}
