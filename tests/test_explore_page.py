@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import tomllib
 from collections.abc import Iterator
@@ -466,3 +467,74 @@ def test_quantities_are_read_and_written_as_the_engine_does(visit: Visit) -> Non
         if kind in key:
             lasthop.Scenario(QUESTION["scenario"]).set(key[kind], text).points()
     assert len(written) == 400
+
+
+def test_important_keys_come_first(visit: Visit) -> None:
+    """Profile, variant and segment; keys for special cases are folded away."""
+    transport = visit.answered().page.locator("fieldset.union", has_text="transport").first
+    labels = transport.locator(":scope > .fields > .field > label").all_inner_texts()
+    assert labels == ["profile", "variant", "segment"]
+    folded = transport.locator("details.more").first
+    assert "byte counting" not in folded.locator("summary").first.inner_text()
+    folded.locator("summary").first.click()
+    assert folded.locator("label", has_text="byte counting").is_visible()
+
+
+@pytest.mark.parametrize("width", [390, 480, 600, 768, 1024, 1280])
+def test_numbers_are_not_clipped(browser: Browser, server: Explorer, width: int) -> None:
+    """Means, intervals and differences are inside of their figure."""
+    found = Visit(browser, server.address, viewport={"width": width, "height": 900}).answered()
+    found.page.wait_for_selector("text=done: 200 replications")
+    beyond = """() => [...document.querySelectorAll('.estimates td')].filter(cell => {
+        const figure = cell.closest('figure').getBoundingClientRect();
+        const own = cell.getBoundingClientRect();
+        return own.width > 0 && (own.right > figure.right + 1 || own.left < figure.left - 1
+            || cell.scrollWidth > cell.clientWidth + 1);
+    }).map(cell => cell.innerText)"""
+    assert found.page.locator(".estimates .gap .sure").count() > 0
+    assert found.page.evaluate(beyond) == []
+    found.close()
+
+
+# Records the texts that diagrams draw, with their left and right end.
+RECORD = """
+window.texts = [];
+const draw = CanvasRenderingContext2D.prototype.fillText;
+CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+  const width = this.measureText(text).width;
+  const left = this.textAlign === "center" ? x - width / 2 : x;
+  window.texts.push({ text, y, left, right: left + width, font: this.font, canvas: this.canvas });
+  return draw.apply(this, arguments);
+};
+null;
+"""
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_frame_numbers_do_not_overlap_and_axes_have_names(
+    browser: Browser, server: Explorer, width: int
+) -> None:
+    found = Visit(browser, server.address, viewport={"width": width, "height": 900}).answered()
+    page = found.view("Trace view")
+    page.wait_for_selector(".panel-plot canvas")
+    page.evaluate(RECORD)
+    page.set_viewport_size({"width": width - 10, "height": 900})
+    page.wait_for_timeout(500)
+    drawn = page.evaluate(
+        """() => {
+            const last = [...document.querySelectorAll('canvas')].pop();
+            return texts.filter(one => one.canvas === last && one.font.startsWith('11px')
+                && /^\\d+$/.test(one.text)).map(({ canvas, ...one }) => one);
+        }"""
+    )
+    rows = {one["y"] for one in drawn}
+    assert len(rows) == 2
+    for y in rows:
+        # A diagram is drawn again, from the left, when its size changes.
+        row = [one for one in drawn if one["y"] == y]
+        assert len(row) > 4
+        for one, other in itertools.pairwise(row):
+            assert other["left"] >= one["right"] + 4 or other["left"] < one["left"]
+    names = page.evaluate("() => [...new Set(texts.map(one => one.text))]")
+    assert {"Time (s)", "Sequence (kB)", "Segments", "Packets"} <= set(names)
+    found.close()

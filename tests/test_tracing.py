@@ -100,3 +100,23 @@ def test_a_full_disk_is_named(tmp_path: Path) -> None:
         with pytest.raises(OSError, match="No space left on device") as caught:
             lasthop.trace(LOSSY).write(folder)
         assert caught.value.filename == str(folder / name)
+
+
+def test_the_figure_shows_thresholds_and_recoveries() -> None:
+    """As the trace view of the page: ssthresh, and shaded recoveries in three panels."""
+    lossy = {"link.wireless.errors.loss": "5 %", "flow.transfer.app.size": "200 kB"}
+    trace = lasthop.trace(lasthop.load("examples/first.toml").with_(lossy))
+    figure = trace.plot()
+    windows, sequence, queue, _ = figure.axes
+    names = [text.get_text() for text in windows.get_legend().get_texts()]
+    assert {"transfer", "ssthresh", "fast recovery"} <= set(names)
+    spans = [
+        [patch.get_extents().x0 for patch in axes.patches] for axes in (windows, sequence, queue)
+    ]
+    assert len(spans[0]) >= 3
+    assert spans[0] == spans[1] == spans[2]
+    # A transfer without losses has no recovery.
+    clean = lasthop.trace(
+        lasthop.load("examples/first.toml").with_({"link.wireless.errors": "none"})
+    )
+    assert not clean.plot().axes[0].patches

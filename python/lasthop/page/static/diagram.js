@@ -170,7 +170,7 @@ function steps(plot, times, values, style, dash = []) {
 /** Frames of a link as arrows between its two ends. */
 function drawLadder(plot, columns, directions) {
   const at = lens(plot);
-  const [up, down] = [at.top + at.height * 0.08, at.top + at.height * 0.92];
+  const [up, down] = [at.top + at.height * 0.11, at.top + at.height * 0.89];
   clipped(plot, (ctx, dot) => {
     ctx.fillStyle = css("--ink");
     for (const y of [up, down]) ctx.fillRect(at.left, y - dot / 2, at.width, dot);
@@ -218,15 +218,20 @@ function drawLadder(plot, columns, directions) {
         ctx.stroke();
       }
       ctx.globalAlpha = 1;
-      // Numbers, where there is room for them.
+      // Numbers, where there is room for them: each begins behind the previous one.
       const sequence = of("sequence");
-      const inView = start.length ? lower(start, at.max) - lower(start, at.min) : 0;
-      if (inView > 0 && inView * 26 * dot < at.width) {
-        ctx.fillStyle = css("--ink");
-        ctx.font = `${11 * dot}px system-ui, sans-serif`;
-        for (let index = lower(start, at.min); index < start.length && start[index] <= at.max; index += 1) {
-          if (Number.isFinite(sequence[index])) ctx.fillText(String(sequence[index]), at.x(start[index]) + 2 * dot, y0 + (side ? 12 : -4) * dot);
-        }
+      ctx.fillStyle = css("--ink");
+      ctx.font = `${11 * dot}px system-ui, sans-serif`;
+      ctx.textAlign = "left";
+      let room = at.left;
+      for (let index = lower(start, at.min); index < start.length && start[index] <= at.max; index += 1) {
+        const x = at.x(start[index]) + 2 * dot;
+        if (x < room || !Number.isFinite(sequence[index])) continue;
+        const text = String(sequence[index]);
+        const end = x + ctx.measureText(text).width;
+        if (end > at.left + at.width) break;
+        ctx.fillText(text, x, y0 + (side ? 13 : -5) * dot);
+        room = end + 6 * dot;
       }
     });
   });
@@ -256,7 +261,7 @@ export function panels(look, link) {
     scales: { x: { time: false, range: () => [window.from, window.to] }, y: { range: () => y(window) } },
     legend: { show: false },
     cursor: { y: false, points: { show: false }, drag: { x: true, y: false, setScale: false } },
-    axes: [axis({ size: 32 }), axis({ label, size: 52, ...more })],
+    axes: [axis({ label: "Time (s)", size: 28, labelSize: 16 }), axis({ label, size: 52, ...more })],
     series: [{}, { show: true, paths: () => null, points: { show: false } }],
     hooks: { draw: [(plot) => { draw(plot); cursorLine(plot, window.at); }] },
   });

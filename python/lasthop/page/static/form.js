@@ -8,6 +8,8 @@ import { get } from "./state.js";
 const STEPS = 1000;
 // Characters of a list that are shown.
 const LONGEST_LIST = 120;
+// Names in the summary of the keys that are folded away.
+const MOST_NAMES = 6;
 
 /** The tables that a schema tells apart by their `kind`. */
 export const variants = (schema) => (schema.oneOf || []).filter((one) => one.properties);
@@ -172,11 +174,11 @@ const Union = ({ name, schema, value, path, onChange, errors, id, marks, error, 
     </select>
     ${error && html`<p class="error" id="${id}-error">${error}</p>`}
     <p class="about">${form ? about(form) : ""}</p>
-    ${form && html`<${Fields} ...${{ form, table, path, onChange, errors }} skip=${["kind"]} />`}
+    ${form && html`<${Fields} ...${{ form, table, path, onChange, errors }} skip=${["kind"]} first=${FIRST[kind] || []} />`}
   </fieldset>`;
 };
 
-/** The fields of a table: first what it needs or has, the rest folded away. */
+/** The fields of a table: `first`, then what it needs or has; the rest is folded away. */
 export const Fields = ({ form, table, path, onChange, errors, skip = [], first = [], owned = () => false }) => {
   const keys = Object.keys(form.properties || {}).filter((key) => !skip.includes(key));
   const needed = form.required || [];
@@ -189,17 +191,21 @@ export const Fields = ({ form, table, path, onChange, errors, skip = [], first =
     );
   });
   const rest = keys.filter((key) => !shown.includes(key));
+  const place = (key) => (first.includes(key) ? first.indexOf(key) : first.length);
+  shown.sort((one, other) => place(one) - place(other));
+  const names = rest.slice(0, MOST_NAMES).map(title).join(", ");
   const field = (key) => html`<${Field} key=${key} name=${key} schema=${form.properties[key]}
     value=${table ? table[key] : undefined} path=${[...path, key]} onChange=${onChange} errors=${errors}
     required=${needed.includes(key)} own=${owned([...path, key].join("."))} />`;
   return html`<div class="fields">
     ${shown.map(field)}
-    ${rest.length > 0 && html`<details class="more"><summary>${rest.length} more: ${rest.map(title).join(", ")}</summary>
+    ${rest.length > 0 && html`<details class="more"><summary>${rest.length} more: ${names}${rest.length > MOST_NAMES ? " …" : ""}</summary>
       ${rest.map(field)}</details>`}
   </div>`;
 };
 
-const FIRST = { link: ["rate", "delay", "queue", "protocol", "errors"], flow: ["transport", "app"], radio: ["delay", "errors"] };
+// Keys in order of importance, by group of the scenario or by kind of a table; others follow.
+const FIRST = { tcp: ["profile", "variant", "segment"], link: ["rate", "delay", "queue", "protocol", "errors"], flow: ["transport", "app"], radio: ["delay", "errors"] };
 const FIXED = ["between", "from", "to", "base", "stations", "service", "preset"];
 
 /** Links, radios and flows of a scenario, each a section. */

@@ -229,7 +229,7 @@ export class Inside extends Component {
           <figcaption><b>${panel.title}</b> <span class="legend">${panel.legend.map(([tone, name]) => html`<span>${typeof tone === "number"
             ? html`<svg width="12" height="12" aria-hidden="true"><rect width="12" height="12" fill=${colour(tone)} /></svg>`
             : html`<i class="tone ${tone}"></i>`}${name}</span>`)}</span></figcaption>
-          <${Plot} shape=${`${panel.key}.${this.asked.length}.${look.end_s}`} height=${panel.height} label=${panel.title}
+          <${Plot} shape=${`${panel.key}.${this.asked.length}.${look.end_s}`} height=${panel.height + 14} label=${panel.title}
             options=${() => panel.options(this.window)} data=${this.data(look)} onPlot=${(plot, old) => this.wire(panel.key, plot, old)} />
         </figure>`)}
         <${Events} look=${look} at=${this.window.at ?? this.window.from} onPick=${(time) => { this.moveTo(time); this.keep(); }} />`}

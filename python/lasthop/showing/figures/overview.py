@@ -1,4 +1,7 @@
-"""The figure of `lasthop trace`: windows, sequence numbers, queues and link events over time."""
+"""The figure of `lasthop trace`: windows, sequence numbers, queues and link events over time.
+
+The panel of windows has the slow start threshold and shaded recoveries.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lasthop.running.tracing import Trace
+from lasthop.showing.figures.sequence import senders
 from lasthop.showing.figures.style import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Picture
+from lasthop.showing.figures.traces import draw_panel, shade_recoveries
 
 __all__ = ["draw_trace"]
 
@@ -39,7 +44,7 @@ def draw_trace(trace: Trace) -> Figure:
                 named.keys(),
                 frameon=False,
                 fontsize=7,
-                ncols=4,
+                ncols=6,
                 markerscale=2,
                 loc="lower left",
                 bbox_to_anchor=(0, 1),
@@ -66,13 +71,19 @@ def _entities(frame: pl.DataFrame, event: str) -> Iterable[tuple[str, pl.DataFra
 
 
 def _draw_windows(axes: Axes, frame: pl.DataFrame) -> None:
-    for entity, events, colour in _entities(frame, "cwnd"):
-        axes.step(
-            events["time_s"], events["value"], where="post", label=entity, color=colour, lw=0.9
-        )
+    """Draws windows, thresholds and recoveries, as the trace view of `lasthop explore` does."""
+    draw_panel(axes, frame, "cwnd", 0.0, _end(frame))
+    axes.set_ylim(bottom=0.0)
+
+
+def _end(frame: pl.DataFrame) -> float:
+    """The time of the last event in seconds."""
+    last = frame["time_s"].max()
+    return float(last) if isinstance(last, (int, float)) else 0.0
 
 
 def _draw_sequences(axes: Axes, frame: pl.DataFrame) -> None:
+    _shade(axes, frame)
     for event, marker, size in (("segment_sent", ".", 1.5), ("ack_received", "_", 3.0)):
         for entity, events, colour in _entities(frame, event):
             axes.plot(
@@ -91,11 +102,19 @@ def _draw_sequences(axes: Axes, frame: pl.DataFrame) -> None:
             axes.axvline(time, color=ORANGE, linewidth=0.5, label=label)
 
 
+def _shade(axes: Axes, frame: pl.DataFrame) -> None:
+    """Shades the recoveries of a single sender; the panel of windows explains the colours."""
+    names = senders(frame)
+    if len(names) == 1:
+        before = len(axes.patches)
+        shade_recoveries(axes, frame, names[0], 0.0, _end(frame))
+        for patch in axes.patches[before:]:
+            patch.set_label("_")
+
+
 def _draw_queues(axes: Axes, frame: pl.DataFrame) -> None:
-    for entity, events, colour in _entities(frame, "queue"):
-        axes.step(
-            events["time_s"], events["value"], where="post", label=entity, color=colour, lw=0.9
-        )
+    _shade(axes, frame)
+    draw_panel(axes, frame, "queue", 0.0, _end(frame))
 
 
 def _draw_link_events(axes: Axes, frame: pl.DataFrame) -> None:

@@ -19,7 +19,7 @@ from lasthop.showing.figures.sequence import draw_sequence, end_of, senders, win
 from lasthop.showing.figures.sources import PlotError
 from lasthop.showing.figures.style import ORANGE, RED
 
-__all__ = ["draw"]
+__all__ = ["draw", "draw_panel", "shade_recoveries"]
 
 PANELS = {
     "cwnd": "Congestion window (segments)",
@@ -99,7 +99,7 @@ def _series(
         raise PlotError("the trace has neither windows nor queues")
     figure, panels = style.new_figure(size, len(wanted), height=0.5 + 1.35 * len(wanted))
     for name, axes in zip(wanted, panels, strict=True):
-        _draw_panel(axes, frame, name, start, end)
+        draw_panel(axes, frame, name, start, end)
         axes.set_ylabel(PANELS[name].replace(" (", "\n("))
         axes.set_ylim(bottom=0.0)
         _, labels = axes.get_legend_handles_labels()
@@ -118,7 +118,8 @@ def _series(
     return figure
 
 
-def _draw_panel(axes: Axes, frame: pl.DataFrame, event: str, start: float, end: float) -> None:
+def draw_panel(axes: Axes, frame: pl.DataFrame, event: str, start: float, end: float) -> None:
+    """Draws windows with thresholds and recoveries (event `cwnd`), or queues, over time."""
     own = frame.filter(pl.col("event") == event)
     if event == "queue":
         # Omit directions that never queue a packet behind the one being sent.
@@ -141,11 +142,13 @@ def _draw_panel(axes: Axes, frame: pl.DataFrame, event: str, start: float, end: 
     if event == "cwnd":
         _timeouts(axes, frame, entities, start, end)
         if len(entities) == 1:
-            _recoveries(axes, frame, entities[0], start, end)
+            shade_recoveries(axes, frame, entities[0], start, end)
     axes.margins(y=0.08)
 
 
-def _recoveries(axes: Axes, frame: pl.DataFrame, entity: str, start: float, end: float) -> None:
+def shade_recoveries(
+    axes: Axes, frame: pl.DataFrame, entity: str, start: float, end: float
+) -> None:
     """Shades loss recovery of a sender, distinguishing fast recovery and timeouts."""
     own = transfers_of(frame).get(entity)
     last = frame["time_s"].max()
