@@ -41,13 +41,16 @@ COMPARED = (
 
 @cache
 def presets() -> list[dict[str, Any]]:
-    """Returns the links of the profiles.
+    """Returns the links of the profiles that consist of a link named `radio`.
 
     Each has `name`, `about`, `link` (keys of a scenario's link), `source`, `chosen`, and the
     `segment` of its download if it has one.
     """
     found = []
     for one in profiles().values():
+        # Wireless LANs are opened as whole scenarios: `lasthop explore wifi-6`.
+        if "radio" not in one.tables["link"]:
+            continue
         link = {
             key: value for key, value in one.tables["link"]["radio"].items() if key != "between"
         }
