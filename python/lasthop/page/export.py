@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from lasthop.page.question import Question, Refused
-from lasthop.scenarios.scenario import Scenario, _key, _toml
+from lasthop.scenarios.scenario import Scenario, _key, inline_toml
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -60,7 +60,7 @@ def to_toml(question: Question, replications: int) -> str:
 def _document(tables: Mapping[str, Any]) -> Iterator[str]:
     for name, value in tables.items():
         if not isinstance(value, Mapping):
-            yield f"{_key(name)} = {_toml(value)}"
+            yield f"{_key(name)} = {inline_toml(value)}"
     for name, value in tables.items():
         if not isinstance(value, Mapping):
             continue
@@ -81,7 +81,7 @@ def _section(name: str, table: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     yield f"[{name}]"
     for key, value in table.items():
-        yield f"{_key(key)} = {_toml(value)}"
+        yield f"{_key(key)} = {inline_toml(value)}"
 
 
 def to_python(question: Question, replications: int) -> str:
@@ -105,7 +105,7 @@ def _indented(text: str) -> str:
 def to_command(question: Question, replications: int) -> str:
     """One line for a shell that runs the same."""
     tables = combined(question, replications)
-    lines = [f"{_key(name)} = {_toml(value)}" for name, value in tables.items()]
+    lines = [f"{_key(name)} = {inline_toml(value)}" for name, value in tables.items()]
     quoted = " ".join(shlex.quote(line) for line in lines)
     return f"printf '%s\\n' {quoted} | lasthop run /dev/stdin"
 
