@@ -50,7 +50,7 @@ $(VENV)/.extras: $(VENV)/.built
 
 $(VENV)/.dev: $(VENV)/.extras
 	$(BIN)/python -m pip install --quiet \
-	    --disable-pip-version-check $$($(BIN)/python tools/requirements.py dev docs pandas)
+	    --disable-pip-version-check $$($(BIN)/python tools/requirements.py dev docs gym pandas)
 	touch $@
 
 setup: $(VENV)/.extras

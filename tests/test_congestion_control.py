@@ -244,8 +244,11 @@ def test_a_class_is_a_sender_of_evaluate(tmp_path: Path) -> None:
     transport = sender(f"{file}:Own@rfc").transport
     assert transport["profile"] == "rfc"
     assert scenario(**{"flow.f.transport": dict(transport)}).points()
-    words = [f"{file}:Own", "--family", "proxy", "--replications", "2", "--format", "json"]
+    words = [f"{file}:Own", "--family", "proxy", "--replications", "2", "--out", str(tmp_path)]
     assert cli._main(["evaluate", *words]) in (0, 5)
+    written_pages = {one.name for one in tmp_path.glob("*.html")}
+    assert len(written_pages) == 2
+    assert any(name.endswith("own.py-Own.html") for name in written_pages)
 
 
 def test_new_writes_a_class_with_its_test(

@@ -128,6 +128,24 @@ class Signal:
     now_ns: int
     in_use: float | None
 
+Counters = tuple[int, int, int, int, int, int, int, int, int, int, int, int]
+
+class Controller:
+    def __init__(self, paces: bool) -> None: ...
+
+class Session:
+    def __init__(
+        self, point: Point, flow: str, controller: Controller, seed: int, replication: int
+    ) -> None: ...
+    def step(self, time_ns: int, window: float, rate: float | None) -> tuple[Counters, bool]: ...
+    def metrics(self) -> list[tuple[str, float]]: ...
+
+def step_all(
+    sessions: list[Session],
+    times_ns: list[int],
+    actions: list[tuple[float, float | None]],
+    jobs: int,
+) -> list[tuple[Counters, bool]]: ...
 def cbrt(number: float) -> float: ...
 def run(
     points: list[Point],

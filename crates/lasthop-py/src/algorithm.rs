@@ -150,7 +150,8 @@ impl Language for Python3 {
                 let is_set = |name: &str| found.getattr(name)?.extract::<bool>();
                 let marks: String = found.getattr("marks")?.extract()?;
                 let properties = Properties {
-                    measures: is_set("measures")?,
+                    measures: true,
+                    reads_rates: is_set("reads_rates")?,
                     paces: is_set("paces")?,
                     controls_recovery: is_set("controls_recovery")?,
                     marks: match marks.as_str() {

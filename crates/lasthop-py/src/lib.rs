@@ -7,6 +7,7 @@ mod analysis;
 mod fit;
 mod live;
 mod script;
+mod session;
 mod stream;
 
 use lasthop::run::{CaptureError, HostScriptError, Options, Progress, Results};
@@ -483,6 +484,9 @@ fn _lasthop(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<algorithm::Signal>()?;
     module.add_function(wrap_pyfunction!(algorithm::cbrt, module)?)?;
     algorithm::install();
+    module.add_class::<session::Controller>()?;
+    module.add_class::<session::Session>()?;
+    module.add_function(wrap_pyfunction!(session::step_all, module)?)?;
     module.add_class::<stream::Stream>()?;
     module.add_class::<stream::Batch>()?;
     analysis::register(module)?;

@@ -26,6 +26,7 @@ __all__ = ["Finding", "doctor", "findings"]
 # Module of an extra, the extra, and the use of it.
 EXTRAS = (
     ("optuna", "advise", "search of parameters in `lasthop advise`"),
+    ("gymnasium", "gym", "environments of `lasthop.gym`"),
     ("distributed", "cluster", "`--cluster`"),
     ("dpkt", "pcap", "captures of 802.11 in `lasthop fit`"),
     ("pandas", "pandas", "`Results.to_pandas`"),

@@ -116,8 +116,8 @@ class Algorithm:
     source: str
 
     @property
-    def measures(self) -> bool:
-        """Whether the class handles `on_delivery`."""
+    def reads_rates(self) -> bool:
+        """Whether the class handles `on_delivery`, with delivery rates."""
         return callable(getattr(self.of, "on_delivery", None))
 
     @property

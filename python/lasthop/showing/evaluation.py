@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -217,7 +218,7 @@ def figure(evaluation: Evaluation, family: Family, tested: str | None = None) ->
 
 def page_name(name: str) -> str:
     """Returns the name of the page of a sender, without suffix: `quic-bbr` for `quic:bbr`."""
-    return name.replace(":", "-").replace("@", "-")
+    return re.sub(r"[:@/\\]", "-", name).lstrip("-.")
 
 
 def pages(evaluation: Evaluation, command: str) -> dict[str, str]:

@@ -13,6 +13,7 @@ mod plan;
 mod radiotap;
 mod resolved;
 mod script;
+mod session;
 mod stream;
 mod trace;
 
@@ -20,6 +21,7 @@ pub use air::Transmission;
 pub use capture::{CaptureError, Captured, View, capture};
 pub use resolved::resolved;
 pub use script::{HostScriptError, host_script};
+pub use session::{Controller, Observation, Session};
 pub use stream::{Finished, Stream, Work, cores};
 pub use trace::{Trace, TraceEvent, trace};
 

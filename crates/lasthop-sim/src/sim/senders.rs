@@ -4,7 +4,7 @@
 use super::ids::{ConnectionId, FlowId};
 use super::probe::Probe;
 use super::world::World;
-use crate::transport::End;
+use crate::transport::{End, TransportMachine};
 use lasthop_base::packet::Extension;
 
 /// The sender of the packets on a hop.
@@ -21,6 +21,12 @@ pub struct Sender {
 }
 
 impl<P: Probe, X: Extension> World<P, X> {
+    /// Returns the transports of the connections of a flow.
+    pub fn transports_of(&self, flow: FlowId) -> impl Iterator<Item = &TransportMachine> {
+        let own = self.connections.iter().filter(move |known| known.flow == flow);
+        own.map(|known| &known.transport)
+    }
+
     /// Returns the sender of the packets on each [`hop`](lasthop_base::packet::Packet::hop).
     pub fn senders(&self) -> Vec<Sender> {
         let senders = self.hops.iter().map(|hop| {

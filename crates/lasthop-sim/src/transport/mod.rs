@@ -61,6 +61,14 @@ impl TransportKind {
         }
     }
 
+    /// Returns the keys of TCP for changes; `None` for another transport.
+    pub(crate) fn tcp_mut(&mut self) -> Option<&mut TcpKeys> {
+        match self {
+            TransportKind::Tcp(keys) => Some(keys),
+            _ => None,
+        }
+    }
+
     /// Returns the properties that an application may require.
     pub(crate) fn features(&self) -> TransportFeatures {
         TransportFeatures {

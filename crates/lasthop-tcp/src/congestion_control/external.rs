@@ -42,8 +42,10 @@ const ALLOWED: &str = "FILE:CLASS, such as \"my_cc.py:MyCc\"";
 /// Properties that a class declares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Properties {
-    /// Whether it handles [`CongestionControl::on_delivery`], with delivery rates.
+    /// Whether it handles [`CongestionControl::on_delivery`], and needs the RTT of each ACK.
     pub measures: bool,
+    /// Whether it also needs delivery rates.
+    pub reads_rates: bool,
     /// Whether it sets a pacing rate, so that pacing is on by default.
     pub paces: bool,
     /// Whether it controls the window in recovery.
@@ -176,6 +178,14 @@ impl Field for ClassRef {
     fn write(&self) -> Value {
         self.class.name.as_str().into()
     }
+}
+
+/// Returns the keys of an algorithm that is not named by a scenario. It is kept until the process
+/// ends.
+pub fn register(loaded: Loaded) -> PythonKeys {
+    let (name, file) = ("registered".to_owned(), String::new());
+    let class = Box::leak(Box::new(Class { name, file, loaded }));
+    PythonKeys { class: ClassRef { class, seed: 0 } }
 }
 
 /// Returns the class that is known by this name, file and text, or adds it.

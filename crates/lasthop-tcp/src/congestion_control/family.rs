@@ -146,7 +146,7 @@ macro_rules! algorithms {
 
             /// Returns `true` if the algorithm reads delivery rates (`AlgorithmKeys::READS_RATES`).
             pub fn reads_rates(&self) -> bool {
-                of_keys!(self, false, READS_RATES, |own: external::Properties| own.measures)
+                of_keys!(self, false, READS_RATES, |own: external::Properties| own.reads_rates)
             }
 
             /// Returns `true` if the algorithm needs arrival times (`AlgorithmKeys::READS_ARRIVALS`).
