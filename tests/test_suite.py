@@ -115,22 +115,21 @@ def test_a_suite_is_consistent(key: str) -> None:
     assert suite.not_tested
     assert {one.family for one in suite.criteria} == set(suite.families)
     assert len({one.id for one in suite.criteria}) == len(suite.criteria)
-    prepared = prepare(suite, [sender("reno")], [sender("cubic")])
+    own, base = ("codel", "drop-tail") if suite.subject == "queue" else ("reno", "cubic")
+    prepared = prepare(suite, [suite.tested(own)], [suite.tested(base)])
     assert not prepared.refused
     for one in suite.criteria:
         if one.bound:
             assert one.source
             assert one.refuted_by
-        for index in prepared.cells[one.family, "reno"]:
+        for index in prepared.cells[one.family, own]:
             known = prepared.points[index].metrics()
             assert any(fnmatchcase(name, one.metric) for name in known), one.id
     for key_, family in suite.families.items():
-        for own, other in zip(
-            prepared.cells[key_, "reno"], prepared.cells[key_, "cubic"], strict=True
-        ):
-            assert prepared.points[own].hash != prepared.points[other].hash
-        flows = family.scenario.to_dict()["flow"]
-        assert set(family.candidates) <= set(flows)
+        for mine, other in zip(prepared.cells[key_, own], prepared.cells[key_, base], strict=True):
+            assert prepared.points[mine].hash != prepared.points[other].hash
+        places = family.scenario.to_dict()["link" if suite.subject == "queue" else "flow"]
+        assert set(family.candidates) <= set(places)
 
 
 @pytest.mark.slow

@@ -31,7 +31,7 @@ from lasthop.commands.common import (
 )
 from lasthop.commands.declarations import Argument, Option
 from lasthop.commands.values import BadInput, as_path
-from lasthop.evaluating.suite import judge, prepare, sender, suites
+from lasthop.evaluating.suite import judge, prepare, suites
 from lasthop.running.replications import run_points
 from lasthop.scenarios.arguments import unknown
 from lasthop.showing.evaluation import markdown, pages
@@ -53,7 +53,7 @@ def evaluate(
         Argument(
             metavar="SENDER...",
             help="TCP's VARIANT, FILE.py:CLASS (a congestion control in Python), both also with "
-            "@PROFILE (default: linux), or quic or quic:VARIANT.",
+            "@PROFILE (default: linux), quic, or quic:VARIANT; with --suite aqm: kind of a queue.",
         ),
     ],
     *,
@@ -61,12 +61,13 @@ def evaluate(
         str, Option(metavar="NAME", help="Evaluation suite; see `lasthop list suites`.")
     ] = "wireless",
     against: Annotated[
-        str,
+        str | None,
         Option(
             metavar="SENDER,...",
-            help="Baselines; the first one is the reference of the bounds.",
+            help="Baselines; the first one is the reference of the bounds. Default: those of the "
+            "suite, cubic,reno or, for queues, drop-tail,codel.",
         ),
-    ] = "cubic,reno",
+    ] = None,
     family: Annotated[
         list[str] | None,
         Option(metavar="NAME", help="Run only this family of scenarios. Repeatable."),
@@ -100,8 +101,9 @@ def evaluate(
         raise BadInput(unknown("suite", suite, suites(), "--suite"))
     with options():
         chosen = suites()[suite].only(family or [])
-    baselines = [sender(text.strip()) for text in against.split(",")]
-    prepared = prepare(chosen, [sender(text) for text in dict.fromkeys(senders)], baselines)
+    against = against or ",".join(chosen.baselines)
+    baselines = [chosen.tested(text.strip()) for text in against.split(",")]
+    prepared = prepare(chosen, [chosen.tested(text) for text in dict.fromkeys(senders)], baselines)
     campaign = campaign_of(store, accept_version=accept_version)
     if dry_run:
         with options(), planning(campaign) as planned:

@@ -71,11 +71,11 @@ PASS, FAIL, OPEN, NUMBER = "pass", "fail", "open", "number"
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """A transport under test.
+    """A transport or a queue discipline under test.
 
     Attributes:
         name: Name in tables.
-        transport: Value of the key `transport` of its flows.
+        transport: Value of the key `transport` of its flows, or keys of its queues.
     """
 
     name: str
@@ -109,7 +109,8 @@ class Family:
         title: Heading.
         about: Description of the scenarios.
         scenario: The scenario with its sweep.
-        candidates: Flows whose transport is the sender.
+        candidates: Flows whose transport is the sender, or links whose queue is under test.
+        subject: `transport`, or `queue` for queue disciplines.
     """
 
     key: str
@@ -117,9 +118,18 @@ class Family:
     about: str
     scenario: Scenario
     candidates: Sequence[str]
+    subject: str = "transport"
 
     def of(self, tested: Sender) -> Scenario:
-        """Returns the scenario with a sender."""
+        """Returns the scenario with a sender or a queue discipline."""
+        if self.subject == "queue":
+            tables = self.scenario.to_dict()
+            own = {name: tables["link"][name]["queue"]["limit"] for name in self.candidates}
+            queues = {
+                f"link.{name}.queue": {**tested.transport, "limit": limit}
+                for name, limit in own.items()
+            }
+            return self.scenario.with_(queues)
         changes = {f"flow.{name}.transport": dict(tested.transport) for name in self.candidates}
         return self.scenario.with_(changes)
 
@@ -195,6 +205,8 @@ class Suite:
         families: Families by key.
         criteria: Criteria.
         not_tested: What the suite does not test.
+        subject: Object under test: `transport`, or `queue` for queue disciplines.
+        baselines: Default baselines.
     """
 
     def __init__(self, folder: Traversable) -> None:
@@ -209,6 +221,8 @@ class Suite:
         self.about: str = tables["description"].strip()
         self.version: int = tables["version"]
         self.not_tested: list[str] = tables["not_tested"]
+        self.subject: str = tables.get("subject", "transport")
+        self.baselines: list[str] = tables.get("baselines", ["cubic", "reno"])
         self.families = {
             one["key"]: Family(
                 one["key"],
@@ -216,10 +230,15 @@ class Suite:
                 one["about"],
                 Scenario(read(one["scenario"])),
                 one.get("candidates", ["candidate"]),
+                self.subject,
             )
             for one in tables["family"]
         }
         self.criteria = [Criterion(**one) for one in tables["criterion"]]
+
+    def tested(self, text: str) -> Sender:
+        """Reads the name of an object under test: a sender, or the kind of a queue discipline."""
+        return Sender(text, {"kind": text}) if self.subject == "queue" else sender(text)
 
     def only(self, families: Sequence[str]) -> Suite:
         """Returns a copy with some families; all if none is named.
