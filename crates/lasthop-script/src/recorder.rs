@@ -78,7 +78,7 @@ impl Recorder {
         let tick = config.timer_tick.as_nanos();
         let has_rate = tick == 0 || 1_000_000_000 % tick == 0;
         let parameters = [
-            ("profile", config.conventions == host.conventions),
+            ("profile", config.profile == host.profile),
             ("sack_recovery", config.recovery == host.recovery),
             ("hystart", config.hystart == host.hystart),
             ("pacing", config.pacing == host.pacing),

@@ -1,6 +1,6 @@
 //! The parameters of a TCP connection, fixed at its construction.
 
-use super::congestion_control::{CongestionControlKind, Marks};
+use super::congestion_control::{CongestionControlKind, Marks, RenoKeys};
 pub use super::receiver::AckCompression;
 use super::receiver::Memory;
 use super::wheel::Wheel;
@@ -8,17 +8,22 @@ use lasthop_base::packet::{MAX_SACK_BLOCKS, MAX_SACK_BLOCKS_WITH_TIMESTAMPS};
 use lasthop_base::schema::keys::choice;
 use lasthop_base::units::{Bytes, Duration};
 
-/// Conventions that a TCP follows where the RFCs and ns-2 differ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Conventions {
-    /// ns-2 2.30 to 2.35: windows are counted in whole packets, half of the window in use is not
-    /// rounded, and transfers are one-way.
-    Ns2,
-    /// RFC 5681, 6582, 6675: windows are counted in bytes; a reduction halves the flight size.
-    Rfc,
-    /// Linux 6: windows are counted in whole segments and grow by delivered segments; a reduction
-    /// halves the window; the RTO is SRTT plus a variation of at least the minimum RTO.
-    Linux,
+choice! {
+    /// Conventions that a TCP follows where the RFCs, ns-2 and Linux differ, and defaults of its
+    /// parameters.
+    pub enum Profile {
+        /// The current standards. RFC 5681, 6582, 6675: windows are counted in bytes; a reduction
+        /// halves the flight size.
+        Rfc = "rfc",
+        /// The simulator ns-2, versions 2.30 to 2.35, as papers of its time used it: windows are
+        /// counted in whole packets, half of the window in use is not rounded, and transfers are
+        /// one-way.
+        Ns2 = "ns-2",
+        /// A Linux 6 kernel with its default settings (`net/ipv4`, `sysctl`): windows are counted in
+        /// whole segments and grow by delivered segments; a reduction halves the window; the RTO is
+        /// SRTT plus a variation of at least the minimum RTO.
+        Linux = "linux",
+    }
 }
 
 choice! {
@@ -121,121 +126,169 @@ choice! {
     }
 }
 
-/// All parameters of one TCP, resolved: one field per key. Obtain one from
-/// [`presets::config`](super::presets::config).
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Config {
-    /// Conventions where the RFCs and ns-2 differ.
-    pub conventions: Conventions,
+/// Selects a value from one for all profiles, or one each for `ns-2`, `rfc` and `linux`.
+macro_rules! of_profile {
+    ($profile:ident, $all:expr) => {
+        $all
+    };
+    (ns2, $ns2:expr, $rfc:expr, $linux:expr) => {
+        $ns2
+    };
+    (rfc, $ns2:expr, $rfc:expr, $linux:expr) => {
+        $rfc
+    };
+    (linux, $ns2:expr, $rfc:expr, $linux:expr) => {
+        $linux
+    };
+}
+
+/// Declares the parameters: [`Config`], the defaults of each profile, and [`Overrides`].
+macro_rules! parameters {
+    ($($(#[$doc:meta])+ $name:ident: $type:ty = [$($value:expr),+];)+) => {
+        /// All parameters of one TCP, resolved: one field per key. Obtain one from
+        /// [`presets::config`](super::presets::config).
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        pub struct Config {
+            $($(#[$doc])+ pub $name: $type,)+
+        }
+
+        /// Parameters set by the user, one per field of [`Config`]. All others are those of the
+        /// profile and of the variant.
+        #[derive(Clone, Copy, Debug, Default, PartialEq)]
+        pub struct Overrides {
+            $($(#[$doc])+ pub $name: Option<$type>,)+
+        }
+
+        impl Config {
+            /// Returns the parameters of a profile, without a variant.
+            pub(super) const fn of(profile: Profile) -> Self {
+                match profile {
+                    Profile::Ns2 => Config { $($name: of_profile!(ns2, $($value),+),)+ },
+                    Profile::Rfc => Config { $($name: of_profile!(rfc, $($value),+),)+ },
+                    Profile::Linux => Config { $($name: of_profile!(linux, $($value),+),)+ },
+                }
+            }
+
+            /// Replaces the parameters that are set.
+            pub(super) fn with(self, set: &Overrides) -> Self {
+                Config { $($name: set.$name.unwrap_or(self.$name),)+ }
+            }
+        }
+    };
+}
+
+parameters! {
+    /// Profile where the RFCs and ns-2 differ.
+    profile: Profile = [Profile::Ns2, Profile::Rfc, Profile::Linux];
     /// Recovery scheme.
-    pub recovery: RecoveryKind,
+    recovery: RecoveryKind = [RecoveryKind::Reno, RecoveryKind::Reno, RecoveryKind::RackTlp];
     /// Condition for declaring a segment lost; only with [`RecoveryKind::Sack6675`].
-    pub loss_detection: LossDetection,
+    loss_detection: LossDetection = [LossDetection::Duplicates];
     /// Congestion control algorithm.
-    pub congestion_control: CongestionControlKind,
+    congestion_control: CongestionControlKind = [CongestionControlKind::Reno(RenoKeys {})];
     /// Whether HyStart++ (RFC 9406) ends slow start.
-    pub hystart: bool,
+    hystart: bool = [false];
     /// Whether segments are paced.
-    pub pacing: bool,
+    pacing: bool = [false];
     /// Detection of spurious reductions.
-    pub undo: UndoKind,
+    undo: UndoKind = [UndoKind::Off, UndoKind::Off, UndoKind::All];
     /// Sender maximum segment size: payload bytes of a full segment.
-    pub segment: Bytes,
+    segment: Bytes = [Bytes::new(1000), Bytes::new(1460), Bytes::new(1460)];
     /// Bytes added to the payload of each data segment on the wire.
-    pub header: Bytes,
+    header: Bytes = [Bytes::new(0), Bytes::new(40), Bytes::new(40)];
     /// Bytes of a segment without payload (ACK, SYN, FIN), excluding SACK blocks and timestamps.
-    pub ack_size: Bytes,
+    ack_size: Bytes = [Bytes::new(40)];
     /// Whether options (SACK, timestamps) are counted in full on the wire. ns-2 counts only 8 bytes
     /// per SACK block.
-    pub charge_options: bool,
+    charge_options: bool = [false, true, true];
     /// Receive window in segments, at least 1.
-    pub receive_window: f64,
+    receive_window: f64 = [20.0, 64.0, 2048.0];
     /// Delay of an ACK for in-order data; `None`: every segment is acknowledged immediately.
-    pub delayed_ack: Option<Duration>,
+    delayed_ack: Option<Duration> = [None, Some(Duration::from_millis(200)), Some(Duration::from_millis(40))];
     /// Whether ACKs carry SACK blocks.
-    pub sack: bool,
+    sack: bool = [false, false, true];
     /// Whether the receiver reports duplicates (DSACK, RFC 2883).
-    pub dsack: bool,
+    dsack: bool = [false, false, true];
     /// Whether explicit congestion notification is requested (RFC 3168).
-    pub ecn: bool,
+    ecn: bool = [false];
     /// Whether a mark reduces the window by less than a loss (RFC 8511). Supported by Reno and by
     /// CUBIC of RFC 9438.
-    pub abe: bool,
+    abe: bool = [false];
     /// Whether the buffers of both hosts grow with the connection, as in Linux
     /// (`net.ipv4.tcp_rmem`, `tcp_wmem`). `receive_window` is then ignored.
-    pub autotuning: bool,
+    autotuning: bool = [false, false, true];
     /// Maximum number of bytes that are written and not acknowledged; `None`: unlimited, or under
     /// [`Self::autotuning`] a buffer that grows. At least one segment.
-    pub send_buffer: Option<Bytes>,
+    send_buffer: Option<Bytes> = [None];
     /// Whether tail loss probes are sent (RFC 8985, section 7). Only with
     /// [`RecoveryKind::RackTlp`], like [`Self::frto`].
-    pub tail_probes: bool,
+    tail_probes: bool = [true];
     /// Whether F-RTO uses the ACKs after a timeout to detect a spurious one (RFC 5682).
-    pub frto: bool,
+    frto: bool = [true];
     /// Minimum number of segments per GSO segment if as many are available, for a host with
     /// segmentation offload; 0: each segment is sent individually.
-    pub pieces: u32,
+    pieces: u32 = [0, 0, 2];
     /// Whether GSO segments can have more than one segment (segmentation offload).
-    pub offload: bool,
+    offload: bool = [true];
     /// Interval between the timer ticks of the host, at which its timers expire. Timers with long
     /// delays expire at every eighth or a later tick. Zero: exact timers. Only with
     /// [`RecoveryKind::RackTlp`].
-    pub timer_tick: Duration,
+    timer_tick: Duration = [Duration::ZERO, Duration::ZERO, Duration::from_millis(4)];
     /// Number of retransmissions of the SYN before the timeout doubles
     /// (`net.ipv4.tcp_syn_linear_timeouts`).
-    pub linear_syns: u32,
+    linear_syns: u32 = [0, 0, 4];
     /// Number of ACKs that are sent immediately at the start of a connection, regardless of
     /// `delayed_ack`.
-    pub quick_acks: u32,
+    quick_acks: u32 = [0, 0, 16];
     /// ACK compression: ACKs of segments above a hole are held back briefly (Linux). Only with
     /// [`Self::quick_acks`] and [`Self::sack`].
-    pub ack_compression: Option<AckCompression>,
+    ack_compression: Option<AckCompression> = [None, None, Some(AckCompression { delay: Duration::from_millis(1), slack: Duration::from_nanos(100_000), most: 44, })];
     /// Meaning of the congestion marks that it echoes and receives.
-    pub marks: Marks,
+    marks: Marks = [Marks::Classic];
     /// Timestamps option (RFC 7323).
-    pub timestamps: bool,
+    timestamps: bool = [false, false, true];
     /// Tick of the timestamp clock. It equals [`Self::clock_granularity`] except with congestion
     /// control algorithms that require arrival times.
-    pub timestamp_tick: Duration,
+    timestamp_tick: Duration = [Duration::from_millis(10), Duration::from_millis(1), Duration::from_millis(1)];
     /// Limited transmit (RFC 3042).
-    pub limited_transmit: bool,
+    limited_transmit: bool = [true];
     /// Whether a window that the application does not use remains unchanged (RFC 7661).
-    pub window_validation: bool,
+    window_validation: bool = [false];
     /// Whether an idle period longer than the RTO reduces the window to the initial one (RFC 5681,
     /// section 4.1).
-    pub restart_after_idle: bool,
+    restart_after_idle: bool = [false, false, true];
     /// Maximum growth of Reno's window per ACK in slow start, in segments, if it grows by
     /// acknowledged bytes (RFC 3465).
-    pub byte_counting: Option<u32>,
+    byte_counting: Option<u32> = [None];
     /// Whether a SYN opens the connection.
-    pub handshake: bool,
+    handshake: bool = [true];
     /// Whether only the opener sends data, and the other endpoint answers the SYN with a plain ACK.
-    pub one_way: bool,
+    one_way: bool = [true, false, false];
     /// Whether a FIN closes the connection.
-    pub fin: bool,
+    fin: bool = [false, true, true];
     /// Whether the last segment of a send call is padded to full size.
-    pub pad_segments: bool,
+    pad_segments: bool = [true, false, false];
     /// Segmentation of written data.
-    pub writes: WritePolicy,
+    writes: WritePolicy = [WritePolicy::Messages, WritePolicy::Messages, WritePolicy::Stream { nagle: false }];
     /// Initial window in segments, at least 1.
-    pub initial_window: f64,
+    initial_window: f64 = [2.0, 10.0, 10.0];
     /// Number of duplicate ACKs that trigger fast retransmit.
-    pub dupack_threshold: u32,
+    dupack_threshold: u32 = [3];
     /// Maximum number of consecutive ELNs attributed to noise; more of them mean a disconnection.
     /// `None`: no maximum. Only with [`RecoveryKind::Esack`], like [`Self::ersn`].
-    pub eln_filter: Option<u32>,
+    eln_filter: Option<u32> = [Some(2)];
     /// Effect of an ERSN on the timer.
-    pub ersn: Ersn,
+    ersn: Ersn = [Ersn::Hold];
     /// Reactions to explicit loss notifications.
-    pub notices: Notices,
+    notices: Notices = [Notices::Off];
     /// RTO before the first sample.
-    pub initial_rto: Duration,
+    initial_rto: Duration = [Duration::from_secs(3), Duration::from_secs(1), Duration::from_secs(1)];
     /// Lower bound of the RTO, before backoff.
-    pub min_rto: Duration,
+    min_rto: Duration = [Duration::from_secs(1), Duration::from_secs(1), Duration::from_millis(200)];
     /// Upper bound of the RTO, after backoff.
-    pub max_rto: Duration,
+    max_rto: Duration = [Duration::from_secs(60), Duration::from_secs(60), Duration::from_secs(120)];
     /// Granularity G of the clock that times segments.
-    pub clock_granularity: Duration,
+    clock_granularity: Duration = [Duration::from_millis(10), Duration::from_millis(1), Duration::from_millis(1)];
 }
 
 /// Bytes of the timestamp option of a segment: 10 and 2 of padding (RFC 7323).
@@ -313,11 +366,11 @@ impl Config {
     /// Maximum number of SACK blocks per ACK: as many as fit into the option space (RFC 2018,
     /// section 4). ns-2's sink reports three.
     pub fn max_sack_blocks(&self) -> usize {
-        match (self.sack, self.conventions) {
+        match (self.sack, self.profile) {
             (false, _) => 0,
             // SMART: the segment that triggered the ACK.
             _ if self.recovery == RecoveryKind::Lhp => 1,
-            (true, Conventions::Rfc | Conventions::Linux) if !self.timestamps => MAX_SACK_BLOCKS,
+            (true, Profile::Rfc | Profile::Linux) if !self.timestamps => MAX_SACK_BLOCKS,
             (true, _) => MAX_SACK_BLOCKS_WITH_TIMESTAMPS,
         }
     }

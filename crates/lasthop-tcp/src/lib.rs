@@ -59,10 +59,10 @@ mod validation;
 mod wheel;
 pub use wheel::Wheel;
 
-pub use config::{Config, Conventions};
+pub use config::{Config, Overrides, Profile};
 pub use endpoint::{Connection, Endpoint, Role, host};
 pub use info::{Outstanding, PendingTimer, RecoveryState, TcpInfo};
-pub use presets::{Overrides, Profile, Variant};
+pub use presets::Variant;
 pub use sender::SenderCounters;
 pub use usage::{Limit, Usage};
 

@@ -66,7 +66,7 @@ impl RttEstimator {
     /// only by profile `ns-2`.
     pub fn new(config: &Config, boot_offset: Duration) -> Self {
         let tick = config.clock_granularity.as_nanos();
-        let policy = Policies::of(config.conventions).rtt;
+        let policy = Policies::of(config.profile).rtt;
         let rttvar = match policy {
             RttPolicy::Ns2 => ((NS2_INITIAL_RTTVAR_SECS * 1_000_000_000 / tick) << 2) as i64,
             RttPolicy::Rfc6298 | RttPolicy::Linux => 0,

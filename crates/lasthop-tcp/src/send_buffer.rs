@@ -90,13 +90,17 @@ pub(super) struct SendBuffer {
     pub unsent_limit: u64,
 }
 
+/// Size of the buffer in congestion windows (Linux: `sndbuf_expand`).
+fn windows(config: &Config) -> u64 {
+    if matches!(config.congestion_control, CongestionControlKind::Bbr(_)) { 3 } else { 2 }
+}
+
 impl SendBuffer {
     /// Creates an empty buffer, unless it is unlimited. Linux doubles a size that the application
     /// sets (`SO_SNDBUF`).
     pub fn new(config: &Config) -> Option<Self> {
         let segment = config.segment.get();
-        let windows =
-            if matches!(config.congestion_control, CongestionControlKind::Bbr(_)) { 3 } else { 2 };
+        let windows = windows(config);
         let size = config.send_buffer.map(Bytes::get);
         match (config.autotuning, size) {
             (true, None) => Some(SendBuffer::empty(segment, config.offload, windows, 0)),
@@ -125,8 +129,8 @@ impl SendBuffer {
     }
 
     /// Creates the buffer of a socket with `size` bytes of memory, which is constant if `is_fixed`.
-    pub fn of_socket(segment: u64, size: u64, is_fixed: bool) -> Self {
-        SendBuffer::empty(segment, true, if is_fixed { 0 } else { 2 }, size)
+    pub fn of_socket(config: &Config, segment: u64, size: u64, is_fixed: bool) -> Self {
+        SendBuffer::empty(segment, true, if is_fixed { 0 } else { windows(config) }, size)
     }
 
     fn empty(segment: u64, offload: bool, windows: u64, size: u64) -> Self {
@@ -302,15 +306,21 @@ impl SendBuffer {
         if is_blocked { 0 } else { self.take(fill) }
     }
 
+    /// Adapts the size to the window while an application waits for room, after all permitted
+    /// segments were sent (Linux: `tcp_new_space`).
+    pub fn grow(&mut self, fill: &Fill) {
+        if fill.room > 0 || fill.is_bursty {
+            self.expand(fill.cwnd);
+        }
+    }
+
     /// Handles an ACK, after all permitted segments were sent. Returns the number of bytes that a
     /// waiting application writes.
     pub fn on_space(&mut self, fill: &Fill) -> u64 {
         if self.waiting == 0 {
             return 0;
         }
-        if fill.room > 0 || fill.is_bursty {
-            self.expand(fill.cwnd);
-        }
+        self.grow(fill);
         if self.is_free(fill) { self.take(fill) } else { 0 }
     }
 
@@ -385,7 +395,7 @@ mod tests {
     fn a_size_set_by_the_application() {
         let set = Overrides {
             timestamps: Some(false),
-            send_buffer: Some(Bytes::new(40_000)),
+            send_buffer: Some(Some(Bytes::new(40_000))),
             ..Overrides::default()
         };
         let mut buffer = SendBuffer::new(&config(Variant::Reno, Profile::Linux, &set)).unwrap();
@@ -410,11 +420,8 @@ mod tests {
     /// and the application continued at the fourth ACK.
     #[test]
     fn single_segments_take_a_description_each() {
-        let set = Overrides {
-            segmentation_offload: Some(false),
-            timestamps: Some(false),
-            ..Overrides::default()
-        };
+        let set =
+            Overrides { offload: Some(false), timestamps: Some(false), ..Overrides::default() };
         let mut buffer = SendBuffer::new(&config(Variant::Reno, Profile::Linux, &set)).unwrap();
         let fill = |written: u64, sent: u64, room: u64, cwnd: u64| Fill {
             written: written * 1460,
@@ -439,11 +446,8 @@ mod tests {
     /// and of the next 12; then one per half of the maximum receive window within a long send call.
     #[test]
     fn the_last_segment_of_a_write_is_pushed() {
-        let set = Overrides {
-            segmentation_offload: Some(false),
-            timestamps: Some(false),
-            ..Overrides::default()
-        };
+        let set =
+            Overrides { offload: Some(false), timestamps: Some(false), ..Overrides::default() };
         let mut buffer = SendBuffer::new(&config(Variant::Reno, Profile::Linux, &set)).unwrap();
         let end = |segment: u64| 1 + segment * 1460;
         buffer.note_written(1, end(21), 64_240);

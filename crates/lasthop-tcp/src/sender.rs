@@ -343,7 +343,7 @@ impl Sender {
     /// Sends the part of the next segment that fits into the peer's window, after expiry of the
     /// persist timer.
     pub(super) fn send_what_fits(&mut self) {
-        let is_excused = self.flight.policies().send.is_linux();
+        let is_excused = self.flight.policies().send.excuses_data_probes;
         if is_excused {
             // Data does not count as a probe.
             self.flight.rtt.forget_doublings();

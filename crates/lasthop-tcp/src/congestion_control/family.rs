@@ -244,20 +244,20 @@ macro_rules! algorithms {
         impl Algorithm {
             /// Creates the algorithm that `config` selects, with a window of `cwnd` segments.
             pub fn new(config: &Config, cwnd: f64) -> Self {
-                match (&config.congestion_control, config.conventions) {
-                    (CongestionControlKind::Reno(_), Conventions::Ns2) => {
+                match (&config.congestion_control, config.profile) {
+                    (CongestionControlKind::Reno(_), Profile::Ns2) => {
                         Algorithm::RenoNs2(reno::Reno::new(config, cwnd))
                     }
-                    (CongestionControlKind::Reno(_), Conventions::Rfc) => {
+                    (CongestionControlKind::Reno(_), Profile::Rfc) => {
                         Algorithm::Reno(reno::Reno::new(config, cwnd))
                     }
-                    (CongestionControlKind::Reno(_), Conventions::Linux) => {
+                    (CongestionControlKind::Reno(_), Profile::Linux) => {
                         Algorithm::RenoLinux(reno_linux::RenoLinux::new(config, cwnd))
                     }
-                    (CongestionControlKind::Cubic(_), Conventions::Linux) => {
+                    (CongestionControlKind::Cubic(_), Profile::Linux) => {
                         Algorithm::CubicLinux(Box::new(cubic_linux::CubicLinux::new(config, cwnd)))
                     }
-                    (CongestionControlKind::Bbr(_), Conventions::Linux) => {
+                    (CongestionControlKind::Bbr(_), Profile::Linux) => {
                         Algorithm::BbrLinux(Box::new(bbr_linux::BbrLinux::new(config, cwnd)))
                     }
                     (CongestionControlKind::Python(keys), _) => {

@@ -100,7 +100,7 @@ algorithms! {
     lt_tcp: LtTcp(LtTcpKeys);
 }
 
-use super::config::{Config, Conventions, LossDetection, Notices, RecoveryKind};
+use super::config::{Config, LossDetection, Notices, Profile, RecoveryKind};
 use family::{AlgorithmKeys, BY_SACK, algorithms, defaults};
 use lasthop_base::schema::error::suggestion;
 use lasthop_base::schema::keys::{Field, Kind, Limits, Node, Read, Shape, kinds, one_of};

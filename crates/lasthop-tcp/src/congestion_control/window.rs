@@ -13,7 +13,7 @@
 //!   spurious    restore cwnd and ssthresh from before the latest reduction, unless they are larger now
 //! ```
 
-use super::super::config::{Config, Conventions};
+use super::super::config::{Config, Profile};
 use super::hystart::HyStart;
 use super::sample::{AckSample, Delivery};
 use super::{Congestion, CongestionControl};
@@ -41,15 +41,15 @@ pub struct Window {
     /// Window and threshold before the latest reduction.
     prior: (f64, f64),
     hystart: Option<HyStart>,
-    conventions: Conventions,
+    profile: Profile,
 }
 
 impl Window {
     /// Creates a window of `cwnd` segments.
     pub fn new(config: &Config, cwnd: f64) -> Self {
-        let ssthresh = match config.conventions {
-            Conventions::Ns2 => config.receive_window.floor(),
-            Conventions::Rfc | Conventions::Linux => f64::INFINITY,
+        let ssthresh = match config.profile {
+            Profile::Ns2 => config.receive_window.floor(),
+            Profile::Rfc | Profile::Linux => f64::INFINITY,
         };
         let mut window = Window {
             segment: config.segment.get(),
@@ -58,7 +58,7 @@ impl Window {
             bytes: 0,
             prior: (cwnd, ssthresh),
             hystart: config.hystart.then(|| HyStart::new(config.pacing)),
-            conventions: config.conventions,
+            profile: config.profile,
         };
         window.set(cwnd);
         window
@@ -94,11 +94,11 @@ impl Window {
     /// segments delivered, if the window limited the sender.
     #[inline]
     pub fn count(&self, sample: &AckSample) -> f64 {
-        match self.conventions {
-            Conventions::Ns2 => 1.0,
-            Conventions::Rfc => (sample.acked as f64 / self.segment as f64).min(1.0),
-            Conventions::Linux if sample.is_window_limited => sample.delivered_segments.into(),
-            Conventions::Linux => 0.0,
+        match self.profile {
+            Profile::Ns2 => 1.0,
+            Profile::Rfc => (sample.acked as f64 / self.segment as f64).min(1.0),
+            Profile::Linux if sample.is_window_limited => sample.delivered_segments.into(),
+            Profile::Linux => 0.0,
         }
     }
 
@@ -134,9 +134,9 @@ impl Window {
     /// delivers.
     #[inline]
     pub fn avoid(&mut self, sample: &AckSample, acks: f64) {
-        let count = match self.conventions {
-            Conventions::Linux => self.count(sample),
-            Conventions::Ns2 | Conventions::Rfc => 1.0,
+        let count = match self.profile {
+            Profile::Linux => self.count(sample),
+            Profile::Ns2 | Profile::Rfc => 1.0,
         };
         self.set(self.cwnd + count / acks);
     }
@@ -159,10 +159,10 @@ impl Window {
     /// window suffices, because it doubles every RTT.
     #[inline]
     fn was_in_use(&self, sample: &AckSample) -> bool {
-        match self.conventions {
-            Conventions::Ns2 => true,
-            Conventions::Linux => sample.is_window_limited,
-            Conventions::Rfc => {
+        match self.profile {
+            Profile::Ns2 => true,
+            Profile::Linux => sample.is_window_limited,
+            Profile::Rfc => {
                 let share = if self.is_in_slow_start() { 2 } else { 1 };
                 share * (sample.prior_in_flight + self.segment) > self.bytes
             }

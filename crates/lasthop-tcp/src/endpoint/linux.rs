@@ -227,7 +227,7 @@ impl<A: Admission> Endpoint<A> {
         let flight = &self.sender.flight;
         let edge = flight.snd_una + flight.peer.window;
         let unit = self.receiver.window.as_ref().map_or(1, |window| window.unit());
-        match self.policies.send.is_linux() && flight.snd_max >= edge + unit {
+        match self.policies.send.keeps_numbers_in_window && flight.snd_max >= edge + unit {
             true => edge,
             false => flight.snd_max,
         }

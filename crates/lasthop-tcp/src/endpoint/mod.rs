@@ -167,7 +167,7 @@ impl<A: Admission> Endpoint<A> {
             ecn: config.ecn.then(|| Ecn::new(config.marks)),
             has_extras: has_extras(config),
             is_bare: is_bare(config, role),
-            policies: Policies::of(config.conventions),
+            policies: Policies::of(config.profile),
             full_bytes: config.wire_bytes(config.segment.get() as u32, 0),
             ack_bytes: config.wire_bytes(0, 0),
             blocks,
@@ -354,7 +354,7 @@ impl<A: Admission> Endpoint<A> {
             let out = self.sender.poll_transmit(now);
             return self.fill_in(now, header, out, sent_to);
         }
-        let bytes = if self.policies.send.is_linux() && self.sender.flight.keeps_records() {
+        let bytes = if self.policies.send.sends_pieces && self.sender.flight.keeps_records() {
             self.transmit_as_linux(now, header)
         } else {
             let out = self.sender.poll_as_host(now);

@@ -1,6 +1,6 @@
 //! Records of outstanding segments: only the data that the configuration requires.
 
-use crate::config::{Config, Conventions};
+use crate::config::{Config, Profile};
 use crate::departures::Departures;
 use crate::rate::DeliveryRate;
 use crate::sent::SentSegments;
@@ -23,8 +23,8 @@ impl Kept {
     /// Creates the records required by `config`.
     pub fn new(config: &Config) -> Self {
         if config.keeps_records() {
-            Kept::Records(Box::new(match config.conventions {
-                Conventions::Linux => SentSegments::as_linux(),
+            Kept::Records(Box::new(match config.profile {
+                Profile::Linux => SentSegments::as_linux(),
                 _ => SentSegments::new(),
             }))
         } else if config.congestion_control.reads_rates() {

@@ -3,7 +3,7 @@
 
 use super::Flight;
 use super::kept::Kept;
-use crate::config::{Conventions, Notices};
+use crate::config::{Notices, Profile};
 use crate::congestion_control::{Congestion, CongestionControl};
 use crate::random::is_out;
 use crate::timers::Timer;
@@ -128,7 +128,7 @@ impl Flight {
     fn limited_transmit_segment(&mut self) -> Option<u64> {
         self.losses.limited_transmit_due = false;
         // RFC 5681, section 3.2: "previously unsent data". ns-2 does not check this.
-        let is_unsent = self.snd_nxt == self.snd_max || self.config.conventions == Conventions::Ns2;
+        let is_unsent = self.snd_nxt == self.snd_max || self.config.profile == Profile::Ns2;
         if !is_unsent || !self.fits_receiver() {
             return None;
         }
@@ -172,7 +172,7 @@ impl Flight {
         self.duplicates.clear();
         self.losses.limited_transmit_due = false;
         self.losses.limited_bytes = 0;
-        if self.snd_una == 0 && self.config.conventions != Conventions::Ns2 {
+        if self.snd_una == 0 && self.config.profile != Profile::Ns2 {
             self.on_syn_timeout();
         } else {
             self.cut_after_timeout(now);
@@ -199,8 +199,8 @@ impl Flight {
             self.initial_window = self.initial_window.min(1.0);
         }
         // RFC 5681, section 3.1: the threshold is reduced once for each lost segment.
-        let is_again = self.losses.timed_out_at == Some(self.snd_una)
-            && self.config.conventions != Conventions::Ns2;
+        let is_again =
+            self.losses.timed_out_at == Some(self.snd_una) && self.config.profile != Profile::Ns2;
         let in_use = (!is_again).then(|| {
             let in_use = self.in_use_at(now, 0);
             self.in_use_at_timeout(in_use)

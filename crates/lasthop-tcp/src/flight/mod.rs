@@ -9,7 +9,7 @@ mod rates;
 mod sending;
 mod writing;
 
-use crate::config::{Config, Conventions, UndoKind, WritePolicy};
+use crate::config::{Config, Profile, UndoKind, WritePolicy};
 use crate::congestion_control::{Algorithm, CongestionControl, Passage};
 use crate::loss::duplicates::DuplicateAcks;
 use crate::policy::Policies;
@@ -101,10 +101,10 @@ impl Parts {
                 || config.ecn
                 || config.send_buffer.is_some(),
             checks_window_growth: config.window_validation || config.byte_counting.is_some(),
-            in_use: match config.conventions {
-                Conventions::Ns2 => InUse::Window { receive_window: config.receive_window },
-                Conventions::Rfc => InUse::Flight,
-                Conventions::Linux => InUse::CongestionWindow,
+            in_use: match config.profile {
+                Profile::Ns2 => InUse::Window { receive_window: config.receive_window },
+                Profile::Rfc => InUse::Flight,
+                Profile::Linux => InUse::CongestionWindow,
             },
         }
     }
@@ -274,7 +274,7 @@ impl Flight {
             usage,
         } = self;
         usage.set(None, counters.losses_declared);
-        if config.conventions != Conventions::Ns2 {
+        if config.profile != Profile::Ns2 {
             *initial_window = config.initial_window;
         }
         let first = u64::from(!config.handshake);
@@ -314,7 +314,7 @@ impl Flight {
 
     /// The policies of the profile.
     pub(crate) fn policies(&self) -> Policies {
-        Policies::of(self.config.conventions)
+        Policies::of(self.config.profile)
     }
 
     /// Returns `true` if the timer of the SYN has expired.

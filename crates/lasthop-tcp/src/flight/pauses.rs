@@ -81,7 +81,7 @@ impl Flight {
     #[inline(never)]
     pub(super) fn look_at_pause(&mut self, now: Instant) {
         let pause = now - std::mem::replace(&mut self.output.sent_at, now);
-        if self.policies().send.is_linux() {
+        if self.policies().send.decays_when_idle {
             return;
         }
         let (cwnd, initial) = (self.congestion_control.cwnd(), self.initial_window);
@@ -105,7 +105,7 @@ impl Flight {
     /// it forms GSO segments, which therefore do not exceed the window.
     pub(super) fn look_before_sending(&mut self, now: Instant) {
         let (pause, rto) = (now - self.output.sent_at, self.rtt.rto());
-        let decays = self.policies().send.is_linux();
+        let decays = self.policies().send.decays_when_idle;
         // A closed window defers this until it opens; the idle period continues (Linux:
         // `tcp_ack_update_window`).
         let is_closed = self.snd_nxt >= self.snd_una + self.peer.window;

@@ -23,7 +23,7 @@ impl PeerWindow {
     /// (e)).
     #[inline]
     pub fn update(&mut self, rule: SendPolicy, una: u64, seq: u64, ack: u64, bytes: u64) -> bool {
-        if rule.is_linux() {
+        if rule.updates_window_upwards {
             return !self.update_as_linux(una, seq, ack, bytes);
         }
         // Old segments do not update the window: RFC 9293, section 3.10.7.4.

@@ -30,7 +30,7 @@ impl Receiver {
     /// Configures the receiver for a Linux host, which stores few SACK blocks and measures the RTT
     /// and the size of full segments.
     pub(super) fn of_host(mut self, config: &Config) -> Self {
-        if Policies::of(config.conventions).receive.is_linux() {
+        if Policies::of(config.profile).receive.is_linux() {
             (self.recent, self.rtt) = (Some(Box::default()), Some(Box::default()));
             let window = || Box::new(ReceiveWindow::of_host(config.segment.get()));
             self.window = config.autotuning.then(window);

@@ -46,7 +46,7 @@ pub(super) struct QuickAcks {
 impl QuickAcks {
     /// Creates the state before the first segment.
     pub fn of(config: &Config) -> Self {
-        let adapts = Policies::of(config.conventions).receive.is_linux();
+        let adapts = Policies::of(config.profile).receive.is_linux();
         QuickAcks {
             full: adapts.then_some(DEFAULT_SEGMENT),
             least: config.delayed_ack.unwrap_or(ANSWER_TIME),

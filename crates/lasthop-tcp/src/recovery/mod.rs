@@ -17,7 +17,7 @@ mod tahoe;
 
 pub(super) use rack_tlp::{Arrival, RackTlp, SegmentCounts};
 
-use super::config::{Config, Conventions, Notices, RecoveryKind};
+use super::config::{Config, Notices, Profile, RecoveryKind};
 use super::flight::Flight;
 use super::info::{Outstanding, RecoveryState};
 use lasthop_base::units::Instant;
@@ -235,9 +235,9 @@ struct CutGuard {
 
 impl CutGuard {
     fn new(config: &Config) -> Self {
-        let unguarded = match config.conventions {
-            Conventions::Ns2 => 2,
-            Conventions::Rfc | Conventions::Linux => 0,
+        let unguarded = match config.profile {
+            Profile::Ns2 => 2,
+            Profile::Rfc | Profile::Linux => 0,
         };
         CutGuard { recover: 0, unguarded }
     }

@@ -11,7 +11,7 @@
 //! Only the first partial ACK restarts the timer (the "Impatient" variant of RFC 6582), so that a
 //! long series of holes may end in a timeout. ns-2 sends at most two segments per ACK in recovery.
 
-use super::super::config::{Config, Conventions};
+use super::super::config::{Config, Profile};
 use super::super::congestion_control::CongestionControl;
 use super::super::flight::Flight;
 use super::super::loss::duplicates::Duplicate;
@@ -51,9 +51,9 @@ pub struct NewReno {
 
 impl NewReno {
     pub fn new(config: &Config) -> Self {
-        let (exit, recovery_burst) = match config.conventions {
-            Conventions::Ns2 => (Exit::Grow, NS2_RECOVERY_BURST),
-            Conventions::Rfc | Conventions::Linux => (Exit::Clamp, u32::MAX),
+        let (exit, recovery_burst) = match config.profile {
+            Profile::Ns2 => (Exit::Grow, NS2_RECOVERY_BURST),
+            Profile::Rfc | Profile::Linux => (Exit::Clamp, u32::MAX),
         };
         NewReno {
             in_recovery: false,

@@ -11,7 +11,7 @@
 //! duplicate ACKs caused by retransmissions do not reduce the window again. A second hole in the
 //! same window therefore waits for three more duplicates above `recover`, or for the timer.
 
-use super::super::config::{Config, Conventions};
+use super::super::config::{Config, Profile};
 use super::super::flight::Flight;
 use super::super::loss::duplicates::Duplicate;
 use super::{CutGuard, LossRecovery};
@@ -35,7 +35,7 @@ impl Reno {
             inflation: 0,
             guard: CutGuard::new(config),
             retransmit: None,
-            grows_at_exit: config.conventions == Conventions::Ns2,
+            grows_at_exit: config.profile == Profile::Ns2,
         }
     }
 

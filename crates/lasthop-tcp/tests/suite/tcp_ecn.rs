@@ -78,7 +78,7 @@ fn config(variant: Variant, profile: Profile, set: &Overrides) -> Config {
 #[test]
 fn a_mark_reduces_the_window_once_and_nothing_is_sent_again() {
     let on = Overrides { ecn: Some(true), ..Overrides::default() };
-    let rack = Overrides { sack_recovery: Some(RecoveryKind::RackTlp), ..on };
+    let rack = Overrides { recovery: Some(RecoveryKind::RackTlp), ..on };
     for (variant, profile, set) in [
         (Variant::Reno, Profile::Rfc, on),
         (Variant::NewReno, Profile::Rfc, on),

@@ -49,7 +49,7 @@ fn configs() -> impl Strategy<Value = Config> {
             let is_linux = profile == Profile::Linux;
             let set = Overrides {
                 // Profile `linux` uses RACK-TLP, with and without SACK.
-                sack_recovery: recovery.filter(|_| variant.has_sack() && !is_linux),
+                recovery: recovery.filter(|_| variant.has_sack() && !is_linux),
                 sack: is_linux.then_some(limited),
                 hystart: Some(hystart),
                 pacing: Some(pacing),

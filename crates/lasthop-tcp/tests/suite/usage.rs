@@ -66,14 +66,14 @@ fn a_receive_window() {
 /// Four times 10 segments. In the first RTT, the congestion window is used up, too.
 #[test]
 fn a_send_buffer() {
-    let set = Overrides { send_buffer: Some(Bytes::new(10_000)), ..set() };
+    let set = Overrides { send_buffer: Some(Some(Bytes::new(10_000))), ..set() };
     assert_eq!(times(&set, 40, |_| false), [100, 0, 200, 100]);
 }
 
 /// A buffer with room for 9 full segments and a part of another one: no segment is short.
 #[test]
 fn an_application_writes_whole_segments() {
-    let set = Overrides { send_buffer: Some(Bytes::new(9_900)), ..set() };
+    let set = Overrides { send_buffer: Some(Some(Bytes::new(9_900))), ..set() };
     assert_eq!(times(&set, 27, |_| false), [0, 0, 200, 100]);
 }
 
@@ -96,7 +96,7 @@ fn a_large_send_buffer() {
             assert!(pipe.ends[OPENER].is_all_acked());
             pipe.sent(OPENER)
         };
-        assert_eq!(sent(Some(Bytes::new(100_000))), sent(None), "{profile:?}");
+        assert_eq!(sent(Some(Some(Bytes::new(100_000)))), sent(None), "{profile:?}");
     }
 }
 

@@ -49,7 +49,7 @@ use lasthop_base::schema::quantity::Window;
 use lasthop_base::units::{Bytes, Instant};
 use lasthop_tcp::config::RecoveryKind;
 use lasthop_tcp::congestion_control::{CongestionControlKind, Marks};
-use lasthop_tcp::{Config, Conventions, Overrides, Profile, Variant, presets};
+use lasthop_tcp::{Config, Overrides, Profile, Variant, presets};
 use std::collections::VecDeque;
 
 table! {
@@ -218,11 +218,9 @@ impl SplitConnectionKeys {
                 ..base
             };
         };
-        let profile = match (self.profile, flow.conventions) {
-            (Some(ProxyProfile::Linux), _) | (None, Conventions::Linux) => Profile::Linux,
-            (Some(ProxyProfile::Rfc), _) | (None, Conventions::Rfc | Conventions::Ns2) => {
-                Profile::Rfc
-            }
+        let profile = match (self.profile, flow.profile) {
+            (Some(ProxyProfile::Linux), _) | (None, Profile::Linux) => Profile::Linux,
+            (Some(ProxyProfile::Rfc), _) | (None, Profile::Rfc | Profile::Ns2) => Profile::Rfc,
         };
         let overrides = Overrides {
             segment: Some(flow.segment),

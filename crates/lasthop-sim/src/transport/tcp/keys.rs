@@ -136,14 +136,14 @@ impl TcpKeys {
     /// Returns all parameters: keys of the scenario, completed by those of its profile.
     pub fn config(&self) -> Config {
         let (variant, profile) = (self.variant, self.profile);
-        let sack_recovery = self.sack_recovery.map(|recovery| match recovery {
+        let recovery = self.sack_recovery.map(|recovery| match recovery {
             SackRecovery::Ns2 => RecoveryKind::SackNs2,
             SackRecovery::Rfc6675 => RecoveryKind::Sack6675,
             SackRecovery::RackTlp => RecoveryKind::RackTlp,
             SackRecovery::Esack => RecoveryKind::Esack,
         });
         let mut overrides = Overrides {
-            sack_recovery,
+            recovery,
             loss_detection: self.loss_detection,
             congestion_control: self.congestion_control,
             hystart: self.hystart,
@@ -157,8 +157,8 @@ impl TcpKeys {
                 DelayedAck::After(delay) => Some(delay),
             }),
             autotuning: self.autotuning,
-            send_buffer: self.send_buffer,
-            segmentation_offload: self.segmentation_offload,
+            send_buffer: self.send_buffer.map(Some),
+            offload: self.segmentation_offload,
             timer_tick: self.timer_tick,
             sack: self.sack,
             ecn: self.ecn,
@@ -167,7 +167,7 @@ impl TcpKeys {
             limited_transmit: self.limited_transmit,
             window_validation: self.window_validation,
             restart_after_idle: self.restart_after_idle,
-            byte_counting: self.byte_counting,
+            byte_counting: self.byte_counting.map(Some),
             handshake: self.handshake,
             fin: self.fin,
             pad_segments: self.pad_segments,

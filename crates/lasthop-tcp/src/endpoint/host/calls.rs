@@ -83,7 +83,7 @@ impl Endpoint<Host> {
         }
         self.note_input(now);
         // A piece holds at most half of the maximum window, in segments of the current size.
-        let window = match self.policies.send.is_linux() {
+        let window = match self.policies.send.halves_window {
             true => self.host.path.largest_window(),
             false => self.sender.flight.peer.window,
         };
@@ -147,7 +147,7 @@ impl Endpoint<Host> {
         let flight = &self.sender.flight;
         let write_end = flight.write_end;
         let (is_full, is_only) = self.host.buffer.look_at_last(write_end, flight.snd_max);
-        if !self.policies.send.is_linux() || !is_full {
+        if !self.policies.send.pushes_full_pieces || !is_full {
             return 0;
         }
         if self.host.buffer.is_push_due(write_end, window) {
@@ -205,7 +205,7 @@ impl Endpoint<Host> {
 
     /// Like [`Self::unacknowledged`], as counted by Linux, with a FIN as one more.
     pub fn unacknowledged_numbers(&self) -> (u64, u64) {
-        if !self.is_open() || !self.policies.send.is_linux() {
+        if !self.is_open() || !self.policies.send.counts_fin {
             return self.unacknowledged();
         }
         let flight = &self.sender.flight;

@@ -47,6 +47,7 @@ pub use traffic::Traffic;
 
 use super::linux::Departed;
 use super::{Admission, Endpoint, Role};
+use crate::config::Config;
 use crate::info::{PendingTimer, TcpInfo};
 use crate::policy::Policies;
 use crate::receiver::{Memory, ReceiveWindow};
@@ -127,8 +128,8 @@ const DEFAULT_MSS: u32 = 536;
 /// Bytes of the timestamps option with its padding (RFC 7323).
 const TIMESTAMPS_BYTES: u32 = 12;
 
-fn new_send_buffer((size, is_fixed): (u32, bool), segment: u32) -> SendBuffer {
-    SendBuffer::of_socket(segment.into(), size.into(), is_fixed)
+fn new_send_buffer(config: &Config, (size, is_fixed): (u32, bool), segment: u32) -> SendBuffer {
+    SendBuffer::of_socket(config, segment.into(), size.into(), is_fixed)
 }
 
 /// Endpoint of a connection as used by an application on a host.
@@ -273,7 +274,7 @@ impl Admission for Host {
         if is_time_wait {
             header.sack_blocks = 0;
         }
-        if header.payload > 0 || !end.policies.send.is_linux() {
+        if header.payload > 0 || !end.policies.send.persists_until_data {
             end.stop(Timer::Persist);
         }
         if header.payload > 0 {
@@ -291,11 +292,11 @@ impl Endpoint<Host> {
         let boot_offset = settings.boot_offset;
         let window = ReceiveWindow::new(
             settings.receive_buffer,
-            Policies::of(config.conventions).receive.is_linux(),
+            Policies::of(config.profile).receive.is_linux(),
             settings.receive_memory.map(Memory::new),
         );
         let host = Host {
-            buffer: new_send_buffer(settings.send_buffer, DEFAULT_MSS),
+            buffer: new_send_buffer(&config, settings.send_buffer, DEFAULT_MSS),
             path: Path::new(DEFAULT_MSS, settings.mtu),
             settings,
             configure,

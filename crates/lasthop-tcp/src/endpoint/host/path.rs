@@ -72,7 +72,7 @@ impl Path {
     /// Payload bytes of a full segment with `options` bytes of options.
     fn segment(&self, options: u32, policy: SendPolicy) -> u32 {
         let mss = self.clamp.min(self.mtu.saturating_sub(HEADERS));
-        if policy == SendPolicy::Rfc9293 {
+        if !policy.halves_window {
             return mss.saturating_sub(options).max(1);
         }
         let mss = mss.max(LEAST_SEGMENT) - options;
@@ -178,10 +178,10 @@ mod tests {
             (10, 1500, 65_535, 0, 48),
         ] {
             let path = Path { clamp, mtu, largest_window: window };
-            assert_eq!(path.segment(options, SendPolicy::Linux), expected, "{path:?}");
+            assert_eq!(path.segment(options, SendPolicy::LINUX), expected, "{path:?}");
         }
         assert_eq!(
-            Path { clamp: 10, mtu: 1500, largest_window: 5 }.segment(0, SendPolicy::Rfc9293),
+            Path { clamp: 10, mtu: 1500, largest_window: 5 }.segment(0, SendPolicy::RFC9293),
             10
         );
     }

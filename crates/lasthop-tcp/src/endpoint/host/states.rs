@@ -142,7 +142,7 @@ impl Endpoint<Host> {
             self.agree_on_ecn();
         }
         self.host.buffer =
-            super::new_send_buffer(self.host.settings.send_buffer, negotiated.segment);
+            super::new_send_buffer(&config, self.host.settings.send_buffer, negotiated.segment);
     }
 
     /// Enters ESTABLISHED after both SYNs are acknowledged. `echo`: send time of the segment that
@@ -512,7 +512,7 @@ impl Endpoint<Host> {
     fn on_persist(&mut self, now: Instant) {
         self.stop(Timer::Persist);
         let flight = &mut self.sender.flight;
-        if flight.peer.window > 0 && self.policies.send.is_linux() {
+        if flight.peer.window > 0 && self.policies.send.excuses_data_probes {
             // Data does not count as a probe.
             flight.rtt.forget_doublings();
             self.host.progress.probes_unanswered = 0;

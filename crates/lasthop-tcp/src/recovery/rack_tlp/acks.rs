@@ -1,7 +1,6 @@
 //! Processing of ACKs: duplicates, SACKed and acknowledged segments, RTT samples, responses to a
 //! probe.
 
-use super::super::super::config::Conventions;
 use super::super::super::congestion_control::Congestion;
 use super::super::super::flight::Flight;
 use super::super::super::loss::tail_probe::Verdict;
@@ -34,7 +33,7 @@ impl RackTlp {
         blocks[..count].sort_unstable();
         for &(start, end) in &blocks[..count] {
             // Linux ignores a block that does not start above the acknowledgment number.
-            let is_sensible = start > arrival.ack || self.conventions != Conventions::Linux;
+            let is_sensible = start > arrival.ack || !self.rules.ignores_low_blocks;
             if end > una && end <= flight.snd_max && is_sensible {
                 self.sack(flight, arrival, (start.max(una), end), summary);
             }
@@ -269,12 +268,11 @@ impl RackTlp {
             self.rack.on_round_trip(rtt);
         }
         flight.timed = None;
-        match self.conventions {
-            Conventions::Linux => flight.rtt.sample_linux(rtt, flight.snd_una, flight.snd_max),
-            _ => {
-                flight.rtt.end_back_off();
-                flight.rtt.sample(Instant::from_nanos(now.as_nanos() - rtt.as_nanos()), now);
-            }
+        if self.rules.measures_maximum_deviation {
+            flight.rtt.sample_linux(rtt, flight.snd_una, flight.snd_max);
+        } else {
+            flight.rtt.end_back_off();
+            flight.rtt.sample(Instant::from_nanos(now.as_nanos() - rtt.as_nanos()), now);
         }
         // Restart the timer only if the SACKed segment was sent before the latest transmission of
         // the oldest segment. Otherwise the timeout would be postponed further.

@@ -39,11 +39,12 @@ mod phases;
 mod sending;
 mod timers;
 
-use super::super::config::{Config, Conventions, UndoKind};
+use super::super::config::{Config, UndoKind};
 use super::super::congestion_control::{AckSample, CongestionControl, Control, Delivery};
 use super::super::flight::Flight;
 use super::super::loss::rack::Rack;
 use super::super::loss::tail_probe::TailProbe;
+use super::super::policy::{Policies, RackPolicy};
 use super::super::timers::Timer;
 use super::super::undo::dsack::Duplicated;
 use super::super::undo::frto::ForwardRto;
@@ -164,7 +165,7 @@ struct Usage {
 
 #[derive(Clone, Debug)]
 pub struct RackTlp {
-    conventions: Conventions,
+    rules: RackPolicy,
     undo: UndoKind,
     has_sack: bool,
     /// Tick of the timestamp clock, ns.
@@ -201,7 +202,7 @@ pub struct RackTlp {
 impl RackTlp {
     pub fn new(config: &Config) -> Self {
         RackTlp {
-            conventions: config.conventions,
+            rules: Policies::of(config.profile).rack,
             undo: config.undo,
             has_sack: config.sack,
             tick: config.clock_granularity.as_nanos(),
@@ -278,7 +279,7 @@ impl RackTlp {
             return;
         }
         if !had_outstanding && !summary.has_dsack {
-            if self.conventions == Conventions::Linux {
+            if self.rules.answers_stray_probes {
                 // It may nevertheless acknowledge a probe.
                 self.on_probe_answer(flight, arrival, &summary);
             }
@@ -340,7 +341,8 @@ impl RackTlp {
         let initial_window = flight.initial_window;
         flight.congestion_control.set_cwnd(initial_window);
         let has_sample = flight.rtt.srtt() > Duration::ZERO;
-        if self.conventions == Conventions::Linux && flight.has_lost_syn() && !has_sample {
+        let starts_slowly = self.rules.starts_slowly_after_lost_syn;
+        if starts_slowly && flight.has_lost_syn() && !has_sample {
             flight.rtt.after_lost_syn();
         }
         self.phase = Phase::Open;
@@ -362,7 +364,7 @@ impl RackTlp {
         } else {
             return;
         }
-        self.is_after_timer = self.conventions == Conventions::Linux;
+        self.is_after_timer = self.rules.ends_deferral_by_timers;
     }
 
     /// Updates the window after an ACK: by PRR during a reduction, otherwise by congestion control.

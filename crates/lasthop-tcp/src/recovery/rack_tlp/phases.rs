@@ -1,6 +1,6 @@
 //! Transitions between phases: losses, reductions of the window, and their undo.
 
-use super::super::super::config::{Conventions, UndoKind};
+use super::super::super::config::UndoKind;
 use super::super::super::congestion_control::{Congestion, CongestionControl};
 use super::super::super::flight::Flight;
 use super::super::super::loss::rack::Found;
@@ -166,7 +166,7 @@ impl RackTlp {
             frto::Verdict::SendNew => {
                 self.end = flight.snd_max;
                 // Linux does not hold back short segments, and sends as much as the window permits.
-                let overrules = self.conventions == Conventions::Linux;
+                let overrules = self.rules.sends_held_data_by_frto;
                 if overrules && flight.overrule_holds() || flight.fits_receiver() {
                     self.resend = Resend::NewFirst;
                     return;
@@ -220,7 +220,7 @@ impl RackTlp {
             return false;
         }
         self.rack.see_reordering();
-        if self.conventions == Conventions::Linux {
+        if self.rules.learns_from_spurious {
             // The distance by which the original was reordered raises the threshold.
             let fack = self.highest_arrived(flight, flight.snd_una);
             summary.overtaken = Some(summary.prior_una);
@@ -329,15 +329,16 @@ impl RackTlp {
         self.end = flight.snd_max;
         self.probe.end();
         flight.counters.window_cuts += 1;
-        let in_flight = match self.conventions {
-            Conventions::Linux => Self::cwnd(flight),
-            _ => flight.records().len() + delivered - self.sacked(flight).min(delivered),
+        let in_flight = if self.rules.reduces_from_window {
+            Self::cwnd(flight)
+        } else {
+            flight.records().len() + delivered - self.sacked(flight).min(delivered)
         };
         let (in_use, cwnd) = (flight.in_use(0), flight.congestion_control.cwnd());
         flight.congestion_control.on_congestion(now, cause, in_use);
         if cause == Congestion::Ecn
             && delivered == 0
-            && self.conventions == Conventions::Linux
+            && self.rules.reduces_by_deliveries
             && !flight.congestion_control.keeps_window_in_recovery()
         {
             // The window decreases with delivered segments, and this ACK delivers none.
@@ -407,7 +408,7 @@ impl RackTlp {
     }
 
     pub(super) fn slack(&self) -> Duration {
-        if self.conventions == Conventions::Linux { LINUX_SLACK } else { Duration::ZERO }
+        if self.rules.has_timer_slack { LINUX_SLACK } else { Duration::ZERO }
     }
 
     /// Returns `true` if the ACK acknowledges a segment that was sent before the first

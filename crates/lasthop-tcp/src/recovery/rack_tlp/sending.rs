@@ -1,6 +1,6 @@
 //! Selection of the next segment, and use of the congestion window.
 
-use super::super::super::config::{Config, Conventions};
+use super::super::super::config::Config;
 use super::super::super::congestion_control::CongestionControl;
 use super::super::super::flight::Flight;
 use super::super::super::info::{Outstanding, RecoveryState};
@@ -15,7 +15,7 @@ impl RackTlp {
     /// (`tcp_xmit_retransmit_queue`). A retransmission of a segment that is not lost counts too.
     pub fn next_resend(&self, flight: &Flight, now: Instant) -> Option<u64> {
         let (records, marks) = (flight.records(), flight.records().marks());
-        let may_resend_more = self.conventions != Conventions::Linux
+        let may_resend_more = !self.rules.bounds_retransmissions
             || marks.resent < marks.lost
             || records.is_resending_piece(now);
         let has_room = self.in_flight(flight) < Self::cwnd(flight);
@@ -112,7 +112,7 @@ impl LossRecovery for RackTlp {
     /// Handles a send call: permitted segments no longer have to wait.
     fn on_written(&mut self) {
         (self.is_deferring, self.is_after_timer) = (false, false);
-        if self.resend == Resend::NewFirst && self.conventions == Conventions::Linux {
+        if self.resend == Resend::NewFirst && self.rules.sends_held_data_by_frto {
             // F-RTO sends only the data that is available when the ACK arrives.
             self.resend = Resend::Nothing;
         }
@@ -170,7 +170,7 @@ impl LossRecovery for RackTlp {
         }
         let has_room = self.in_flight(flight) < Self::cwnd(flight);
         if self.resend == Resend::NewFirst {
-            let overrules = self.conventions == Conventions::Linux && flight.fits_window();
+            let overrules = self.rules.sends_held_data_by_frto && flight.fits_window();
             let is_first = flight.snd_max == self.end;
             if has_room && (overrules || is_first && flight.fits_receiver()) {
                 return Some(self.advance_in_window(flight));
@@ -211,7 +211,8 @@ impl LossRecovery for RackTlp {
         }
         let index = flight.records().index_of(seq);
         let is_again = flight.records().get(index).is_some_and(|record| record.was_retransmitted());
-        if is_again && forced == Some(Forced::OldProbe) && self.conventions == Conventions::Linux {
+        let is_probe = forced == Some(Forced::OldProbe);
+        if is_again && is_probe && self.rules.excuses_repeated_probes {
             // Linux counts a probe only in the total number of retransmissions.
             if self.phase < Phase::Recovery {
                 flight.records_mut().unmark_resent(index);

@@ -1,6 +1,6 @@
 //! The three timers, of which at most one is running.
 
-use super::super::super::config::{Conventions, UndoKind};
+use super::super::super::config::UndoKind;
 use super::super::super::congestion_control::CongestionControl;
 use super::super::super::flight::Flight;
 use super::super::super::loss::tail_probe;
@@ -89,7 +89,7 @@ impl RackTlp {
     /// deadline in the past.
     fn until_rto(&self, flight: &Flight, now: Instant) -> Duration {
         let oldest = flight.records().get(0).map_or(now, |oldest| oldest.sent);
-        match self.conventions == Conventions::Linux && oldest + flight.rtt.rto() <= now {
+        match self.rules.ignores_past_deadline && oldest + flight.rtt.rto() <= now {
             true => Duration::from_nanos(u64::MAX),
             false => Self::oldest_deadline(flight, now) - now,
         }
@@ -132,7 +132,7 @@ impl RackTlp {
     /// peer may have shrunk it. The oldest segment serves as a probe (Linux:
     /// `__tcp_retransmit_skb`).
     pub(super) fn may_resend(&self, flight: &Flight, seq: u64) -> bool {
-        self.conventions != Conventions::Linux
+        !self.rules.respects_shrunk_window
             || seq == flight.snd_una
             || seq < flight.snd_una + flight.peer.window
     }
@@ -151,7 +151,7 @@ impl RackTlp {
         self.probe.end();
         // A retransmission into a window that the peer has closed is a probe, which Linux does not
         // count.
-        let is_probe = flight.peer.window == 0 && self.conventions == Conventions::Linux;
+        let is_probe = flight.peer.window == 0 && self.rules.excuses_closed_window;
         self.timeouts += u32::from(!is_probe);
         self.forced = Some(Forced::Oldest);
         self.resend = Resend::Nothing;
@@ -193,9 +193,8 @@ impl RackTlp {
             flight.losses.extra_cwr_marks += 1;
         }
         let window = self.in_flight(flight) + 1;
-        if !flight.congestion_control.keeps_window_in_recovery()
-            || self.conventions == Conventions::Linux
-        {
+        let keeps_window = flight.congestion_control.keeps_window_in_recovery();
+        if !keeps_window || self.rules.always_restarts_window {
             flight.congestion_control.set_cwnd(f64::from(window));
         }
         if self.phase <= Phase::Disorder && self.sacked(flight) >= self.initial_threshold {
