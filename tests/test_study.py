@@ -428,7 +428,7 @@ def test_published_values_stand_in_figures_and_misses_are_marked(study: Study) -
         assert "published" in words
         assert ("significantly different" in words) == (bold > 0)
     text = study_tables.cell_text(
-        replace(table["2.5", "Reno/Raw"], misses=True), report.artefacts[1]
+        replace(table["2.5", "Reno/Raw"], misses=True), report.artefacts[1], is_compared=True
     )
     assert text.endswith("| 48.70 *")
 

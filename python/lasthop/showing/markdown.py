@@ -266,15 +266,19 @@ def _numbers(artefact: Artefact, cells: Sequence[ReportCell]) -> str:
         return improved or own
 
     columns = [list(column(name)) for name in artefact.columns]
+    is_compared = study_tables.has_published(artefact, cells)
     rows = [
-        (f"{value:g}", *(study_tables.cell_text(one[row], artefact) for one in columns))
+        (
+            f"{value:g}",
+            *(study_tables.cell_text(one[row], artefact, is_compared) for one in columns),
+        )
         for row, value in enumerate(artefact.rows)
     ]
     unit = artefact.quantity.unit
     note = ", ".join(filter(None, (unit, "mean ± half-width of the 95 % interval")))
     if artefact.spread:
         note += " (standard deviation)"
-    if artefact.kind == "table":
+    if is_compared:
         note += f" | {study_tables.PUBLISHED}"
     if artefact.has_gains:
         note += "; improvements in %"

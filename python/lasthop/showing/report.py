@@ -209,9 +209,9 @@ def _study(report: Report) -> dict[str, Any]:
         "figures": figures,
         "tables": list(_study_tables(report)),
         "note": (
-            "Mean ± half-width of the 95 % confidence interval; tables: ours | "
-            f"{study_tables.PUBLISHED}. Figures show published values as crosses, with a ring if "
-            "they differ significantly."
+            "Mean ± half-width of the 95 % confidence interval; tables with published values: "
+            f"ours | {study_tables.PUBLISHED}. Figures show published values as crosses, with a "
+            "ring if they differ significantly."
         ),
         "explained": None,
         "scenario": None,
@@ -253,8 +253,9 @@ def _study_tables(report: Report) -> Iterable[_Table]:
         unit = {
             name: "%" if name in improved else artefact.quantity.unit for name in artefact.columns
         }
+        is_compared = study_tables.has_published(artefact, own)
         texts = {
-            (cell.row, cell.column): study_tables.cell_text(cell, artefact)
+            (cell.row, cell.column): study_tables.cell_text(cell, artefact, is_compared)
             for cell in own
             if cell.unit == unit[cell.column]
         }

@@ -62,14 +62,16 @@ def show_report(report: Report) -> Iterator[Table | Text]:
 def _artefact(artefact: Artefact, cells: dict[tuple[str, str, str], ReportCell]) -> Table:
     baseline, *others = artefact.columns
     main = artefact.quantity.unit
-    is_table = artefact.kind == "table"
+    is_compared = has_published(artefact, cells.values())
     caption = ", ".join(filter(None, (main, "mean ± half-width of the 95 % interval")))
     if artefact.spread:
         caption += " (standard deviation over replications)"
+    if is_compared:
+        caption = f"ours ± half-width of the 95 % interval | {PUBLISHED}"
     table = Table(
         title=artefact.title,
         title_justify="left",
-        caption=f"ours ± half-width of the 95 % interval | {PUBLISHED}" if is_table else caption,
+        caption=caption,
         caption_justify="left",
     )
     table.add_column(artefact.axis.heading or artefact.axis.label, justify="right")
@@ -81,16 +83,21 @@ def _artefact(artefact: Artefact, cells: dict[tuple[str, str, str], ReportCell])
         row = f"{value:g}"
         own = [cells[row, baseline, main]]
         own += [cells[row, column, "%" if artefact.has_gains else main] for column in others]
-        table.add_row(row, *(cell_text(cell, artefact) for cell in own))
+        table.add_row(row, *(cell_text(cell, artefact, is_compared) for cell in own))
     return table
+
+
+def has_published(artefact: Artefact, cells: Iterable[ReportCell]) -> bool:
+    """Returns `True` for a table of which the paper prints numbers."""
+    return artefact.kind == "table" and any(cell.published is not None for cell in cells)
 
 
 def _with_unit(heading: str, unit: str) -> str:
     return f"{heading} ({unit})" if unit else heading
 
 
-def cell_text(cell: ReportCell, artefact: Artefact) -> str:
-    """Returns a number with its interval and, if any, deviation or published value."""
+def cell_text(cell: ReportCell, artefact: Artefact, is_compared: bool) -> str:
+    """Returns a number with its interval and, if any, deviation; if compared, the published one."""
     is_improvement = artefact.has_gains and cell.unit == "%"
     digits = 1 if is_improvement else artefact.quantity.digits
 
@@ -103,7 +110,7 @@ def cell_text(cell: ReportCell, artefact: Artefact) -> str:
     if artefact.spread:
         ours += f" ({text(cell.sd)})"
     mark = " *" if cell.misses else ""
-    return f"{ours} | {text(cell.published)}{mark}" if artefact.kind == "table" else ours
+    return f"{ours} | {text(cell.published)}{mark}" if is_compared else ours
 
 
 def tally_words(verdicts: Iterable[Verdict]) -> str:
