@@ -226,6 +226,33 @@ def test_uneven_intervals_stand_above_and_below_in_latex(
     assert latex.isascii()
 
 
+def test_columns_of_latex_have_one_unit(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Swept values in different units, in the commands of siunitx or in plain LaTeX."""
+    run = ["run", str(small), "--metric", "goodput_bps", "--replications", "4"]
+    text = small.read_text()
+    delays = '[sweep]\n"link.wireless.delay" = ["500 us", "10 ms", "20 ms"]\n'
+    small.write_text(text.replace("[sweep]\n", delays))
+    run += ["--format"]
+    assert cli._main([*run, "latex"]) == 0
+    plain = capsys.readouterr().out.splitlines()
+    assert "(ms)" in plain[2]
+    assert {line.split(" & ")[column] for line in plain[4:-2] for column in (0, 1)} >= {
+        *("0.5", "10", "20")
+    }
+    assert cli._main([*run, "siunitx"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert r"\usepackage{siunitx}" in lines[0]
+    assert r"(\unit{\milli\second})" in lines[3]
+    assert r"Goodput (\unit{\kilo\bit\per\second})" in lines[3]
+    body = lines[5:-2]
+    assert len(body) == len(plain[4:-2]) == 6
+    for line in body:
+        assert re.search(r"\\num\{(0\.5|10|20)\}", line)
+        assert re.search(r"\\num\{\d+(\.\d+)?( \\pm \d+(\.\d+)?)?\}", line)
+        assert "$\\pm$" not in line
+        assert line.isascii()
+
+
 def test_differences_from_a_baseline(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = ["run", str(small), "--metric", "goodput_bps", "--baseline", "variant=reno"]
     assert cli._main([*run, "--format", "json"]) == 0

@@ -1,74 +1,27 @@
-"""Figures of results and traces: axes, contents, errors."""
+"""Figures of results: axes, contents, errors."""
+
+from __future__ import annotations
 
 import itertools
 import math
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
-from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.container import ErrorbarContainer
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 import lasthop
-from lasthop import commands as cli
 from lasthop import statistics
 from lasthop.evaluating.results import Point, Results
 from lasthop.evaluating.statistics import Floats
 from lasthop.showing.figures import style
 from lasthop.showing.labels import bars_note
-
-DELAY = "link.radio.delay"
-VARIANT = "flow.transfer.transport.variant"
-GOODPUT = "flow.transfer.goodput_bps"
-
-
-def made(
-    delays: Sequence[object] = ("10 ms", "100 ms"), variants: Sequence[object] = ("reno", "sack")
-) -> Results:
-    """Normal samples with means of 100 kbps and 200 kbps, 12 replications each."""
-    settings = list(itertools.product(delays, variants))
-    random = np.random.default_rng(1)
-    means = [1e5 * (1 + index % 2) for index in range(len(settings))]
-    values = np.concatenate([random.normal(mean, 5e3, 12) for mean in means])
-    return Results(
-        scenario={"name": "made"},
-        points=[
-            Point({DELAY: delay, VARIANT: variant}, str(index))
-            for index, (delay, variant) in enumerate(settings)
-        ],
-        metrics=[GOODPUT, "link.radio.forward.frame_loss"],
-        point=np.repeat(np.arange(len(settings), dtype=np.uint32), 12),
-        replication=np.tile(np.arange(12, dtype=np.uint64), len(settings)),
-        values=np.stack([values, np.full(values.size, 0.05)], axis=-1),
-        seed=1,
-    )
-
-
-def bars(axes: Axes) -> dict[str, ErrorbarContainer]:
-    return {
-        str(one.get_label()): one for one in axes.containers if isinstance(one, ErrorbarContainer)
-    }
-
-
-def xs(line: Line2D | None) -> Floats:
-    assert line is not None
-    return np.asarray(line.get_xdata(), dtype=np.float64)
-
-
-def ys(line: Line2D | None) -> Floats:
-    assert line is not None
-    return np.asarray(line.get_ydata(), dtype=np.float64)
-
-
-def legend_texts(figure: Figure) -> list[str]:
-    return [text.get_text() for one in figure.legends for text in one.get_texts()]
+from pictured import DELAY, GOODPUT, VARIANT, bars, legend_texts, made, xs, ys
 
 
 def test_line_has_units_means_and_intervals() -> None:
@@ -331,154 +284,6 @@ def test_user_settings_do_not_show(tmp_path: Path) -> None:
     assert plain
 
 
-@pytest.mark.parametrize("form", ["parquet", "csv"])
-def test_files_are_drawn_as_results_are(tmp_path: Path, small: Path, form: str) -> None:
-    results = lasthop.run(small)
-    path = tmp_path / f"table.{form}"
-    if form == "csv":
-        results.frame.write_csv(path)
-    else:
-        results.frame.write_parquet(path)
-    expected, found = (
-        ys(lasthop.plot(data, x="variant", y="goodput_bps").axes[0].get_lines()[0])
-        for data in (results, path)
-    )
-    np.testing.assert_allclose(found, expected)
-
-
-def test_series_follow_the_trace(small: Path) -> None:
-    trace = lasthop.trace(small)
-    figure = lasthop.plot(trace)
-    window, queue = figure.axes
-    assert window.get_ylabel().replace("\n", " ") == "Congestion window (segments)"
-    assert queue.get_ylabel().replace("\n", " ") == "Queue (packets)"
-    assert queue.get_xlabel() == "Time (s)"
-    events = trace.series()["cwnd"].filter(event="cwnd", entity="flow.transfer")
-    line = window.get_lines()[0]
-    assert line.get_label() == "transfer"
-    np.testing.assert_allclose(ys(line)[: events.height], events["value"].to_numpy())
-
-
-def test_legends_of_series_fit(small: Path) -> None:
-    document = lasthop.load(small).to_dict()
-    link = document["link"].pop("wireless")
-    document["link"] = {"the-far-wired-side": {**link, "between": ["server", "ap"]}}
-    document["link"]["the-near-wireless-side"] = {**link, "between": ["ap", "client"]}
-    file = document["flow"].pop("transfer")
-    document["flow"]["down"] = file
-    document["flow"]["up"] = {**file, "from": "client", "to": "server"}
-    del document["sweep"]
-    figure = lasthop.plot(lasthop.trace(document))
-    figure.draw_without_rendering()
-    names = []
-    for axes in figure.axes:
-        legend = axes.get_legend()
-        assert legend is not None
-        assert legend.get_window_extent().x1 <= figure.bbox.x1
-        # Legends do not reduce the size of panels.
-        assert axes.get_position().width > 0.8
-        names.append([text.get_text() for text in legend.get_texts()])
-    assert names[0] == ["down", "ssthresh", "up", "timeout"]
-    assert len(names[1]) == 4
-
-
-def test_sequence_tells_retransmissions(small: Path) -> None:
-    trace = lasthop.trace(small)
-    figure = lasthop.plot(trace, kind="sequence", y="transfer")
-    (axes,) = figure.axes
-    assert axes.get_ylabel() == "Sequence number (kB)"
-    lines = {str(line.get_label()): line for line in axes.get_lines()}
-    retransmissions = trace.metrics["flow.transfer.retransmissions"]
-    assert len(xs(lines["retransmitted"])) == retransmissions > 0
-    acks = ys(lines["acknowledged"])
-    assert np.all(np.diff(acks) >= 0.0)
-    assert to_hex(lines["sent"].get_color()).upper() == style.BLUE
-
-
-def test_trace_figures_that_cannot_be_drawn(small: Path) -> None:
-    trace = lasthop.trace(small)
-    for arguments, message in (
-        ({"kind": "line"}, "invalid value `line` for `kind`"),
-        ({"y": "rtt"}, "invalid value `rtt` for `y`: expected cwnd, ssthresh, queue"),
-        ({"kind": "sequence", "y": "web"}, "invalid value `web` for `y`: expected transfer"),
-        ({"kind": "ladder"}, "missing `link`: expected wireless"),
-        ({"log": "x"}, "invalid value `x` for `log`: expected y"),
-        ({"start": 5.0, "end": 1.0}, "invalid value `5 s` for `from`"),
-    ):
-        with pytest.raises(lasthop.PlotError, match=message):
-            lasthop.plot(trace, **arguments)
-
-
-@pytest.mark.slow
-def test_command_line(tmp_path: Path, small: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    results = tmp_path / "results"
-    assert cli._main(["run", str(small), "--out", str(results), "--format", "json"]) == 0
-    assert cli._main(["trace", str(small), "--out", str(tmp_path / "trace")]) == 0
-    for source, options in (
-        (results, ["--y", "goodput_bps"]),
-        (results, ["--kind", "cdf", "--y", "duration_s"]),
-        (small, ["--x", "variant"]),
-        (small, ["--kind", "sequence"]),
-        (small, ["--kind", "ladder", "--link", "wireless"]),
-        (tmp_path / "trace", ["--kind", "series", "--y", "cwnd"]),
-    ):
-        out = tmp_path / "figure.svg"
-        assert cli._main(["plot", str(source), *options, "--out", str(out)]) == 0
-        assert re.search(r"<svg.*</svg>", out.read_text(), re.DOTALL)
-        out.unlink()
-    capsys.readouterr()
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (
-            ["--out", "figure.bmp"],
-            "invalid value `figure.bmp` for `--out`: expected a name that ends in .png",
-        ),
-        (["--out", "no/figure.svg"], "expected a file in an existing, writable folder"),
-        (["--y", "speed", "--out", "figure.svg"], "unknown metric `speed` for `--y`"),
-        (["--where", "variant", "--out", "figure.svg"], "invalid value `variant` for `--where`"),
-        (
-            ["--kind", "ladder", "--out", "figure.svg"],
-            "missing `--link`: expected wireless",
-        ),
-        (["--point", "9", "--kind", "series", "--out", "f.svg"], "invalid value `9` for `--point`"),
-        (["--set", "x", "--out", "figure.svg"], "invalid value `x` for `--set`"),
-        (["--from", "soon", "--out", "figure.svg"], "invalid value `soon` for `--from`"),
-    ],
-)
-def test_command_line_refuses(
-    small: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    options: list[str],
-    message: str,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert cli._main(["plot", str(small), *options]) == 2
-    assert message in capsys.readouterr().err
-
-
-def test_command_line_refuses_what_is_no_table(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "a.parquet").write_bytes(b"no table")
-    (tmp_path / "b.csv").write_text("a,b\n1,2\n")
-    (tmp_path / "c.csv").write_text("point,value,point\n1,2,3\n")
-    for name, message in (
-        ("a.parquet", "not a table"),
-        ("b.csv", "has no column `point`"),
-        ("c.csv", "2 columns are named `point`: expected unique names"),
-        ("missing.csv", "No such file"),
-        (".", "no results: expected"),
-    ):
-        source = str(tmp_path / name)
-        assert cli._main(["plot", source, "--out", str(tmp_path / "f.svg")]) in (1, 2)
-        assert message in capsys.readouterr().err
-
-
 def test_units() -> None:
     assert style.scaled("s", [0.002, 0.5]).name == "ms"
     assert style.scaled("s", [2.0, math.nan]).name == "s"
@@ -526,35 +331,6 @@ def test_html_escapes_what_users_write() -> None:
     html = made(variants=["<b>", "&"])._repr_html_()
     assert "&lt;b&gt;" in html
     assert "<td>&amp;</td>" in html
-
-
-def test_options_that_say_nothing_about_a_figure_are_refused(small: Path) -> None:
-    trace, results = lasthop.trace(small), lasthop.run(small)
-    for data, arguments, message in (
-        (
-            results,
-            {"start": 1.0},
-            "`from` requires kind series or sequence or ladder",
-        ),
-        (
-            results,
-            {"link": "wireless"},
-            "`link` requires kind ladder",
-        ),
-        (
-            trace,
-            {"where": {"variant": "sack"}},
-            "`where` requires kind line or cdf",
-        ),
-        (trace, {"x": "variant"}, "`x` requires kind line or cdf"),
-        (
-            trace,
-            {"link": "wireless"},
-            "`link` requires kind ladder",
-        ),
-    ):
-        with pytest.raises(lasthop.PlotError, match=message):
-            lasthop.plot(data, **arguments)
 
 
 def test_two_things_are_told_by_colour_and_line_and_many_by_panels() -> None:
@@ -621,44 +397,6 @@ def test_notebooks_show_figures_and_figures_of_ones_own_take_them() -> None:
         lasthop.plot(made(), kind="series", ax=right)
 
 
-def test_pictures_of_a_replication_say_their_point_and_obey(small: Path) -> None:
-    trace = lasthop.trace(small, point=1)
-    assert trace.point == "TCP SACK"
-    for kind in ("series", "sequence", "ladder"):
-        link = "wireless" if kind == "ladder" else None
-        figure = lasthop.plot(trace, kind=kind, link=link)
-        assert "TCP SACK" in figure.get_suptitle() + figure.axes[0].get_title()
-        said = lasthop.plot(trace, kind=kind, link=link, title="mine", size="full")
-        assert said.get_suptitle() + said.axes[0].get_title() == "mine"
-        assert said.get_figwidth() == 7.0
-    assert lasthop.plot(trace, kind="series", log="y").axes[0].get_yscale() == "log"
-    with pytest.raises(lasthop.PlotError, match="`log` requires kind line, cdf or series"):
-        lasthop.plot(trace, kind="ladder", link="wireless", log="x")
-
-
-def test_sequence_plots_show_sacks_duplicate_acks_and_losses(small: Path) -> None:
-    trace = lasthop.trace(small, point=1)
-    axes = lasthop.plot(trace, kind="sequence").axes[0]
-    lines = {str(line.get_label()): line for line in axes.get_lines()}
-    own = trace.frame.filter(pl.col("entity") == "flow.transfer")
-    # A raw link: every frame lost in this direction contained a segment.
-    lost = trace.metrics["link.wireless.forward.frames_lost"]
-    assert xs(lines["lost"]).size == lost
-    acks = own.filter(event="ack_received")["sequence"].cum_max()
-    assert xs(lines["duplicate ACK"]).size == (acks.diff() == 0).sum()
-    (blocks,) = [one for one in axes.collections if one.get_label() == "SACK block"]
-    assert len(blocks.get_paths()) == own.filter(event="sack_block").height > 0
-
-
-def test_a_window_stands_beside_its_threshold(small: Path) -> None:
-    window = lasthop.plot(lasthop.trace(small), y="cwnd").axes[0]
-    assert "ssthresh" in [str(line.get_label()) for line in window.get_lines()]
-    # Recoveries are shaded, and each kind is named once.
-    shaded = [str(patch.get_label()) for patch in window.patches]
-    assert shaded.count("fast recovery") == 1 or shaded.count("after a timeout") == 1, shaded
-    assert set(shaded) <= {"fast recovery", "after a timeout", "_"}, shaded
-
-
 def test_every_picture_with_bars_says_what_they_are() -> None:
     note = "bars: 95 % intervals, Student t"
     for options in ({}, {"by": VARIANT, "x": DELAY}):
@@ -674,3 +412,51 @@ def test_every_picture_with_bars_says_what_they_are() -> None:
         "band: 95 % intervals, Student t (of skewed samples percentile-t bootstrap) over 20 to 30 "
         "replications"
     )
+
+
+def test_a_legend_names_two_keys_separately_if_that_is_shorter() -> None:
+    """Six curves of three TCPs over two links: the TCP is the colour, the link the marker."""
+    links = [{"kind": "raw"}, {"kind": "selective-repeat", "window": 8}]
+    results = made(("1 ms", "2 ms"), ("reno", "sack"))
+    points = [
+        Point({DELAY: delay, "link.radio.protocol": link, VARIANT: tcp}, f"{delay}{link}{tcp}")
+        for delay in ("1 ms", "2 ms")
+        for link in links
+        for tcp in ("reno", "sack", "cubic")
+    ]
+    count = len(points)
+    six = replace(
+        results,
+        points=points,
+        point=np.repeat(np.arange(count, dtype=np.uint32), 4),
+        replication=np.tile(np.arange(4, dtype=np.uint64), count),
+        values=np.random.default_rng(1).normal(1e5, 1e3, (4 * count, 2)),
+    )
+    figure = lasthop.plot(six, x="delay", y=GOODPUT, rename={"SACK": "TCP SACK"})
+    (legend,) = figure.legends
+    # By column: a colour above a marker.
+    assert [text for text in legend_texts(figure) if text] == [
+        *("Reno", "Raw link", "TCP SACK", "Selective repeat", "CUBIC")
+    ]
+    hues, lines = {}, {}
+    for handle, text in zip(legend.legend_handles, legend_texts(figure), strict=True):
+        assert isinstance(handle, Line2D)
+        if handle.get_marker() not in ("None", ""):
+            lines[text] = (handle.get_marker(), handle.get_linestyle())
+        elif text:
+            hues[text] = to_hex(handle.get_color())
+    assert len(set(hues.values())) == 3
+    assert len(set(lines.values())) == 2
+    for label, container in bars(figure.axes[0]).items():
+        link, tcp = label.split(", ")
+        line = container.lines[0]
+        assert line is not None
+        assert to_hex(line.get_color()) == hues[tcp]
+        assert (line.get_marker(), line.get_linestyle()) == lines[link]
+    # Distributions have lines without markers.
+    cdf = lasthop.plot(six, y=GOODPUT, kind="cdf", where={"delay": "1 ms"})
+    handles = [one for one in cdf.legends[0].legend_handles if isinstance(one, Line2D)]
+    assert all(one.get_marker() in ("None", "") for one in handles)
+    # Of four curves, each has its own entry.
+    four = lasthop.plot(six, x="delay", y=GOODPUT, where={"variant": "reno"})
+    assert legend_texts(four) == ["Raw link", "Selective repeat"]

@@ -63,6 +63,7 @@ class Format(StrEnum):
     parquet = "parquet"
     summary = "summary"
     latex = "latex"
+    siunitx = "siunitx"
 
 
 def run(
@@ -118,8 +119,8 @@ def run(
         Format,
         Option(
             "--format",
-            help="table, json, summary (CSV), latex: mean and confidence interval of each metric; "
-            "csv, parquet: one row per replication and flow or link.",
+            help="table, json, summary (CSV), latex, siunitx: mean and confidence interval of "
+            "each metric; csv, parquet: one row per replication and flow or link.",
         ),
     ] = Format.table,
     everything: Annotated[
@@ -255,10 +256,10 @@ def _print_results(
                 else from_baseline(results, metrics, *compared)
             )
             print_line(plain_columns(table).write_csv().rstrip("\n"))
-        case Format.latex:
+        case Format.latex | Format.siunitx:
             from lasthop.showing import latex
 
-            print_line(latex.summary(results, metrics))
+            print_line(latex.summary(results, metrics, siunitx=output is Format.siunitx))
         case Format.csv:
             print_line(plain_columns(results.frame).write_csv().rstrip("\n"))
         case Format.parquet if folder is None:

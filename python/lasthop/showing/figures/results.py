@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
@@ -20,6 +21,9 @@ from lasthop.showing.figures.style import Unit
 from lasthop.showing.labels import bars_note
 
 __all__ = ["draw_cdf", "draw_line"]
+
+Rows = Sequence[Sequence[tuple[str, Artist]]]
+"""Entries of a legend by row."""
 
 MOST_CURVES, MOST_IN_PANEL = 48, 12
 MOST_TOGETHER = 6
@@ -70,7 +74,8 @@ def draw_line(
         along = style.scaled(across.kind, across.positions)
         means = [value / unit.per for value in values]
         log = log or _scales(across, means)
-        looks = _looks([curve for _, own in panels for curve in own])
+        shown = [curve for _, own in panels for curve in own]
+        looks, rows = _looks(shown), _rows(shown)
         most = max(len(own) for _, own in panels)
         for axes, (panel, own), estimates in zip(places, panels, found, strict=True):
             for number, (curve, points) in enumerate(zip(own, estimates, strict=True)):
@@ -95,7 +100,7 @@ def draw_line(
         notes = [*_notes(curves), bars_note(intervals, shown_as)]
         xlabel = _explain(figure, xlabel, ylabel, notes, paper=paper)
         if len(panels) == 1:
-            _finish(figure, places[0], xlabel, ylabel, title, is_own=ax is None)
+            _finish(figure, places[0], xlabel, ylabel, title, is_own=ax is None, rows=rows)
             return figure
         width, height = figure.get_size_inches()
         label = style.folded(xlabel, 0.9 * width)
@@ -104,7 +109,7 @@ def draw_line(
         figure.supylabel(style.folded(ylabel, 0.8 * height), fontsize=8.0)
         if title is not None:
             figure.suptitle(style.folded(title, 0.9 * width), fontsize=8.0)
-        style.legend(figure, *places)
+        style.legend(figure, *places, rows=rows)
     return figure
 
 
@@ -169,7 +174,7 @@ def draw_cdf(
         unit = style.scaled(style.metric_unit(metric), pooled)
         if "x" in log and pooled.min() <= 0.0:
             raise PlotError(f"cannot use a logarithmic axis: {metric} has values of 0 or less")
-        looks = _looks(curves)
+        looks, rows = _looks(curves), _rows(curves, marked=False)
         for curve in curves:
             colour, _, line = looks[curve.words]
             values = np.sort(np.concatenate(curve.samples)) / unit.per
@@ -193,7 +198,7 @@ def draw_cdf(
         xlabel = unit.label(style.metric_label(metric)) if xlabel is None else xlabel
         ylabel = "Fraction of replications" if ylabel is None else ylabel
         xlabel = _explain(figure, xlabel, ylabel, _notes(curves), paper=paper)
-        _finish(figure, axes, xlabel, ylabel, title, is_own=ax is None)
+        _finish(figure, axes, xlabel, ylabel, title, is_own=ax is None, rows=rows)
     return figure
 
 
@@ -307,8 +312,26 @@ def _looks(curves: Sequence[Curve]) -> dict[tuple[str, ...], style.Style]:
     return dict(zip(words, style.curve_looks(words), strict=True))
 
 
+def _rows(curves: Sequence[Curve], *, marked: bool = True) -> Rows | None:
+    """Returns rows of a legend that names two keys separately, if it is shorter than the curves."""
+    words = list(dict.fromkeys(curve.words for curve in curves))
+    found = style.factors(words)
+    if found is None or len(words) <= len(found.colours) + len(found.lines):
+        return None
+    names = curves[0].names
+    rows = found.rows(marked=marked)
+    return [[(names.get(word, word), artist) for word, artist in row] for row in rows]
+
+
 def _finish(
-    figure: Figure, axes: Axes, xlabel: str, ylabel: str, title: str | None, *, is_own: bool
+    figure: Figure,
+    axes: Axes,
+    xlabel: str,
+    ylabel: str,
+    title: str | None,
+    *,
+    is_own: bool,
+    rows: Rows | None = None,
 ) -> None:
     if not is_own:
         axes.set(xlabel=xlabel, ylabel=ylabel)
@@ -325,7 +348,7 @@ def _finish(
     axes.set_ylabel(style.folded(ylabel, 0.8 * height))
     if title is not None:
         axes.set_title(style.folded(title, 0.9 * width))
-    style.legend(figure, axes)
+    style.legend(figure, axes, rows=rows)
 
 
 def _scale_x(figure: Figure, axes: Axes, across: Parameter, unit: Unit, log: str) -> None:

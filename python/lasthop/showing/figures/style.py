@@ -13,6 +13,7 @@ import math
 import re
 import textwrap
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from matplotlib import rc_context
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from lasthop.evaluating.metric import metric_label, metric_unit
 from lasthop.running.writing import write_file
@@ -31,11 +33,13 @@ __all__ = [
     "FULL",
     "SIZES",
     "STYLES",
+    "Factors",
     "Picture",
     "Style",
     "Unit",
     "clean",
     "curve_looks",
+    "factors",
     "folded",
     "grid",
     "have_looks",
@@ -259,30 +263,68 @@ def looks(labels: Iterable[str]) -> list[Style]:
     return found
 
 
-def curve_looks(words: Sequence[tuple[str, ...]]) -> list[Style]:
-    """Returns the style of curves that one or several keys distinguish.
+@dataclass(frozen=True)
+class Factors:
+    """Styles of curves that two keys distinguish.
 
-    Of two keys, such as TCP and loss rate, one decides the colour (the one whose values have
-    assigned colours, otherwise the first) and the other the marker and line.
+    Attributes:
+        colours: Colour of each value of one key.
+        lines: Marker and line of each value of the other one.
+        styles: Style of each curve.
+    """
+
+    colours: Mapping[str, str]
+    lines: Mapping[str, tuple[str, str]]
+    styles: Sequence[Style]
+
+    def rows(self, *, marked: bool = True) -> list[list[tuple[str, Artist]]]:
+        """Entries of a legend: a row of the colours, and one of the lines, with their markers."""
+        hues = [(name, Line2D([], [], color=hue, lw=2.4)) for name, hue in self.colours.items()]
+        look = {"color": BLACK, "markerfacecolor": "white", "markeredgewidth": 0.9}
+        lines = [
+            (name, Line2D([], [], marker=marker if marked else "", linestyle=line, **look))  # type: ignore[arg-type]
+            for name, (marker, line) in self.lines.items()
+        ]
+        return [list(hues), list(lines)]
+
+
+def factors(words: Sequence[tuple[str, ...]]) -> Factors | None:
+    """Returns the styles of curves that exactly two keys distinguish; None for others.
+
+    One key, such as the TCP, decides the colour: the one with values that have assigned colours; of
+    two such keys the one with more values, otherwise the first. The other one decides marker and
+    line.
 
     Args:
         words: Labels of the keys, for each curve.
     """
     things = [column for column in zip(*words, strict=True) if len(set(column)) > 1]
     if len(things) != 2:
-        return looks(", ".join(one) for one in words)
+        return None
     first, second = things
-    if not have_looks(first) and have_looks(second):
+    assigned = tuple(any(have_looks([name]) for name in names) for names in (first, second))
+    if assigned == (False, True) or (all(assigned) and len(set(second)) > len(set(first))):
         first, second = second, first
     hues, lines = list(dict.fromkeys(first)), list(dict.fromkeys(second))
     if len(lines) > len(LINES) or len(hues) > len({style[0] for style in SPARE}):
-        return looks(", ".join(one) for one in words)
+        return None
     colours = {name: style[0] for name, style in zip(hues, looks(hues), strict=True)}
     if len(set(colours.values())) < len(hues):
-        return looks(", ".join(one) for one in words)
-    return [
+        return None
+    styles = [
         (colours[hue], *LINES[lines.index(line)]) for hue, line in zip(first, second, strict=True)
     ]
+    return Factors(colours, dict(zip(lines, LINES, strict=False)), styles)
+
+
+def curve_looks(words: Sequence[tuple[str, ...]]) -> list[Style]:
+    """Returns the style of curves that one or several keys distinguish.
+
+    Args:
+        words: Labels of the keys, for each curve.
+    """
+    found = factors(words)
+    return looks(", ".join(one) for one in words) if found is None else list(found.styles)
 
 
 def have_looks(names: Sequence[str]) -> bool:
@@ -308,8 +350,20 @@ def columns(names: Collection[str], room: float) -> int:
     return len(names) if sum(widths) <= room else max(1, int(room / max(widths)))
 
 
-def legend(figure: Figure, *panels: Axes, width: float | None = None) -> None:
-    """Adds a legend in one or more rows above the figure, where it hides nothing."""
+def legend(
+    figure: Figure,
+    *panels: Axes,
+    width: float | None = None,
+    rows: Sequence[Sequence[tuple[str, Artist]]] | None = None,
+) -> None:
+    """Adds a legend in one or more rows above the figure, where it hides nothing.
+
+    Args:
+        figure: The figure.
+        panels: Axes whose curves are named.
+        width: Width in inches; None: that of the figure.
+        rows: Entries by row instead of those of the axes.
+    """
     found = [axes.get_legend_handles_labels() for axes in panels]
     handles = [handle for own, _ in found for handle in own]
     names = [name for _, own in found for name in own]
@@ -318,15 +372,25 @@ def legend(figure: Figure, *panels: Axes, width: float | None = None) -> None:
     room = figure.get_figwidth() if width is None else width
     names = [folded(name, room - 0.45, 0.05) for name in names]
     # One entry per name.
-    named: dict[str, Artist] = dict(zip(names, handles, strict=True))
-    ncols = columns(named, room)
-    rows = math.ceil(len(named) / ncols) + sum(name.count("\n") for name in named)
+    entries: list[tuple[str, Artist]] = list(dict(zip(names, handles, strict=True)).items())
+    ncols = 0
+    if rows is not None:
+        entries = [entry for row in rows for entry in row]
+        longest = max(len(row) for row in rows)
+        if _fits(rows, room):
+            # Legends are filled by column: rows of different lengths are padded.
+            blank = ("", Line2D([], [], linestyle="none"))
+            padded = [[*row, *[blank] * (longest - len(row))] for row in rows]
+            entries = [entry for column in zip(*padded, strict=True) for entry in column]
+            ncols = longest
+    ncols = ncols or columns([name for name, _ in entries], room)
+    lines = math.ceil(len(entries) / ncols) + sum(name.count("\n") for name, _ in entries)
     # The figure grows by the height of further rows, by at most a quarter.
-    tall = 0.145 * rows + 0.06
-    figure.set_figheight(max(figure.get_figheight() + 0.145 * (rows - 1), tall / 0.24))
+    tall = 0.145 * lines + 0.06
+    figure.set_figheight(max(figure.get_figheight() + 0.145 * (lines - 1), tall / 0.24))
     figure.legend(
-        list(named.values()),
-        list(named),
+        [handle for _, handle in entries],
+        [name for name, _ in entries],
         # The legend is below a figure with a title.
         loc="outside lower center" if figure.get_suptitle() else "outside upper center",
         ncols=ncols,
@@ -336,6 +400,16 @@ def legend(figure: Figure, *panels: Axes, width: float | None = None) -> None:
         handletextpad=0.5,
         borderaxespad=0.2,
     )
+
+
+def _fits(rows: Sequence[Sequence[tuple[str, Artist]]], room: float) -> bool:
+    """Whether columns of these rows fit a width in inches."""
+    longest = max(len(row) for row in rows)
+    widths = [
+        max(len(row[place][0]) for row in rows if place < len(row)) * 0.058 + 0.45
+        for place in range(longest)
+    ]
+    return sum(widths) <= room
 
 
 def save(figure: Figure, path: Path, *formats: str) -> list[Path]:
