@@ -410,6 +410,9 @@ impl Endpoint<Host> {
             return Some(self.count_sent(reply, false));
         }
         if self.burst.departed.is_empty() && !self.depart(now) {
+            if self.host.app.awaits_room {
+                self.host.buffer.grow(&self.sender.fill());
+            }
             return None;
         }
         let Departed { header, is_again, .. } = self.burst.departed.pop_front()?;
