@@ -164,6 +164,45 @@ def test_a_capture_without_its_extra_says_which(
         fit.read(path)
 
 
+@pytest.mark.parametrize(
+    ("keys", "mbps"),
+    [
+        ('standard = "802.11n"\nmcs = 5\nmax_ampdu = "0 B"', 52.0),
+        ('standard = "802.11n"\nwidth = "40 MHz"\nguard_interval = "400 ns"', 150.0),
+        ('standard = "802.11ac"\nmcs = 9\nwidth = "80 MHz"\nspatial_streams = 2', 780.0),
+        ('standard = "802.11ax"\nmcs = 11\nguard_interval = "1600 ns"', 135.417),
+        ('standard = "802.11ax"\nmcs = 5\nwidth = "80 MHz"', 288.235),
+        ('standard = "802.11g"\nrate = "36 Mbps"', 36.0),
+    ],
+)
+def test_rates_of_later_standards_are_read(tmp_path: Path, keys: str, mbps: float) -> None:
+    """Rates of IEEE Std 802.11-2020, 19.5 and 21.5, and 802.11ax-2021, 27.5."""
+    scenario = lasthop.Scenario.from_toml(f"""
+        name = "air"
+        [wlan.cell]
+        access_point = "ap"
+        stations = ["laptop"]
+        errors = {{ kind = "uniform", loss = 0.1 }}
+        control_errors = false
+        {keys}
+        [flow.down]
+        from = "ap"
+        to = "laptop"
+        transport = {{ kind = "udp" }}
+        app = {{ kind = "media", rate = "20 Mbps", packet = "1500 B", silence = "0 s" }}
+        [run]
+        duration = "0.5 s"
+    """)
+    path = tmp_path / "air.pcapng"
+    lasthop.capture(scenario, path)
+    record = fit.read(path)
+    assert record.bits is not None
+    assert record.air_s is not None
+    assert np.allclose(record.bits / record.air_s, mbps * 1e6, rtol=1e-5)
+    assert record.lost.size > 600
+    assert 0.05 < record.lost.mean() < 0.15
+
+
 def test_retry_bits_tell_which_copies_were_lost(tmp_path: Path) -> None:
     packets = [
         radiotap(1, retry=False),  # lost: a retransmission follows

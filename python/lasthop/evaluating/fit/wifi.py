@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lasthop.evaluating.fit.programs import LINKS, read_rtp
+from lasthop.evaluating.fit.radiotap import flags_and_rate
 from lasthop.evaluating.fit.records import FitError, Record
 
 __all__ = ["read_capture"]
@@ -119,21 +120,8 @@ def _data_frame(time_s: float, packet: bytes) -> _Sent | None:
     """Parses a captured packet; None if it is not such a frame."""
     if len(packet) < 8:
         return None
-    length, present = struct.unpack_from("<2xHI", packet)
-    fields = 8
-    word = present
-    while word & 0x8000_0000 and fields + 4 <= length:
-        (word,) = struct.unpack_from("<I", packet, fields)
-        fields += 4
-    if present & 1:  # the clock of the card, 8 bytes, aligned
-        fields = (fields + 7) // 8 * 8 + 8
-    flags = 0
-    if present & 2 and fields < len(packet):
-        flags = packet[fields]
-        fields += 1
-    rate = None
-    if present & 4 and fields < len(packet):
-        rate = packet[fields] * 500e3 or None
+    (length,) = struct.unpack_from("<2xH", packet)
+    flags, rate = flags_and_rate(packet)
     frame = packet[length:]
     if flags & BAD_FCS or len(frame) < 24:
         return None
