@@ -408,3 +408,11 @@ def test_explain_shows_the_mode_and_the_limits_of_a_mpdus() -> None:
     assert "rate control up to this mode, by the losses of MPDUs" in lines
     assert "access categories by the dscp of flows (EDCA)" in lines
     assert "rayleigh fading" in lines
+    text = """
+    name = "arf"
+    wlan.cell = { access_point = "ap", stations = ["a"], snr = "9 dB", rate_control = "arf" }
+    flow.up = { from = "a", to = "ap", transport = "tcp", app = { kind = "file", size = "1 MB" } }
+    """
+    lines = [line.strip() for line in explain(lasthop.Scenario.from_toml(text)).splitlines()]
+    assert "errors by SNR, arf rate" in lines
+    assert "rate control up to this rate, by failures in a row (ARF)" in lines

@@ -2,7 +2,7 @@
 //! MPDU follows by its mode.
 
 use crate::fading::Fading;
-use crate::phy::{ErrorCurve, Mode};
+use crate::phy::{ErrorCurve, Signal};
 use lasthop_base::rng::Stream;
 use lasthop_base::timeline::Timeline;
 use lasthop_base::units::{Duration, Instant};
@@ -30,12 +30,12 @@ impl From<SnrErrors> for LinkErrors {
 }
 
 impl LinkErrors {
-    /// Returns `true` if a frame is lost; `mode` is `None` for control frames, which errors by SNR spare.
+    /// Returns `true` if a frame is lost; `signal` is `None` for control frames, which errors by SNR spare.
     #[inline]
-    pub fn is_lost(&mut self, airtime: Airtime, mode: Option<Mode>) -> bool {
+    pub fn is_lost(&mut self, airtime: Airtime, signal: Option<Signal>) -> bool {
         match self {
             LinkErrors::Process(channel) => channel.is_lost(airtime),
-            LinkErrors::Snr(errors) => mode.is_some_and(|mode| errors.is_lost(airtime, mode)),
+            LinkErrors::Snr(errors) => signal.is_some_and(|one| errors.is_lost(airtime, one)),
         }
     }
 
@@ -76,10 +76,10 @@ impl LinkErrors {
     }
 }
 
-/// Loss of MPDUs in one mode at the current SNR.
+/// Loss of MPDUs of one signal at the current SNR.
 #[derive(Clone, Copy, Debug)]
-struct ModeLoss {
-    mode: Mode,
+struct SignalLoss {
+    signal: Signal,
     /// Logarithm of the probability that a bit survives.
     log_survival: f64,
     /// Length of the latest MPDU in bits, and its loss probability.
@@ -103,16 +103,16 @@ pub struct SnrErrors {
     /// Current SNR in dB, and its end in ns.
     snr: f64,
     until: u64,
-    /// The modes used at this SNR.
-    modes: Vec<ModeLoss>,
+    /// The signals used at this SNR.
+    signals: Vec<SignalLoss>,
     frames: Stream,
 }
 
 impl SnrErrors {
     /// Creates the errors at an SNR of `course`, in thousandths of a dB, with the random numbers `frames`.
     pub fn new(curve: ErrorCurve, course: Timeline<i32>, frames: Stream) -> Self {
-        let modes = Vec::with_capacity(48);
-        SnrErrors { curve, course, fading: None, hold: 0, snr: 0.0, until: 0, modes, frames }
+        let signals = Vec::with_capacity(48);
+        SnrErrors { curve, course, fading: None, hold: 0, snr: 0.0, until: 0, signals, frames }
     }
 
     /// Adds fading with a `period`.
@@ -138,30 +138,30 @@ impl SnrErrors {
         }
         if snr != self.snr {
             self.snr = snr;
-            self.modes.clear();
+            self.signals.clear();
         }
     }
 
-    /// Returns `true` if an MPDU in `mode` is lost.
-    pub fn is_lost(&mut self, airtime: Airtime, mode: Mode) -> bool {
+    /// Returns `true` if an MPDU is lost.
+    pub fn is_lost(&mut self, airtime: Airtime, signal: Signal) -> bool {
         let start = airtime.start.as_nanos();
         if start >= self.until {
             self.advance(start);
         }
-        let loss = self.loss(mode, airtime.bits);
+        let loss = self.loss(signal, airtime.bits);
         self.frames.uniform() < loss
     }
 
     /// Returns the loss probability of an MPDU of `bits`.
-    fn loss(&mut self, mode: Mode, bits: u64) -> f64 {
-        let place = self.modes.iter().position(|known| known.mode == mode);
+    fn loss(&mut self, signal: Signal, bits: u64) -> f64 {
+        let place = self.signals.iter().position(|known| known.signal == signal);
         let place = place.unwrap_or_else(|| {
-            let ber = self.curve.bit_error(mode, self.snr).min(1.0);
+            let ber = self.curve.signal_error(signal, self.snr).min(1.0);
             let log_survival = libm::log1p(-ber);
-            self.modes.push(ModeLoss { mode, log_survival, latest: (0, 0.0) });
-            self.modes.len() - 1
+            self.signals.push(SignalLoss { signal, log_survival, latest: (0, 0.0) });
+            self.signals.len() - 1
         });
-        let known = &mut self.modes[place];
+        let known = &mut self.signals[place];
         if known.latest.0 != bits {
             known.latest = (bits, -libm::expm1(bits as f64 * known.log_survival));
         }

@@ -90,6 +90,7 @@ pub(super) fn build<X: Extension>(
                 is_shared,
                 aggregation,
                 snr_errors: snr_errors("forward").zip(snr_errors("reverse")).map(Into::into),
+                arf: scenario.wlans[wlan].arf_rates(host),
                 rate_controls: categories.iter().filter_map(of_category).collect(),
             };
             let backs = builder.wlan_link(cell.place, parameters, sides);

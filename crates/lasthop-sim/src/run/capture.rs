@@ -316,7 +316,9 @@ fn observations(
             }
             // The frames of a WLAN have separate events.
             Event::FrameSent { direction, .. } if on_wlan[direction.index()] => {}
-            Event::OnAir { direction, kind, fate, packet, reserves, scoreboard, mode, .. } => {
+            Event::OnAir {
+                direction, kind, fate, packet, reserves, scoreboard, signal, ..
+            } => {
                 let history = &mut histories[direction.index()];
                 let mut notes = Vec::new();
                 let is_new = matches!(
@@ -339,7 +341,7 @@ fn observations(
                         if kind.is_response() { direction.opposite() } else { direction };
                     let (packet, comment) = (packet.unwrap_or_default(), notes.join(", "));
                     let on_air =
-                        (!at_host).then_some(OnAir { kind, fate, reserves, scoreboard, mode });
+                        (!at_host).then_some(OnAir { kind, fate, reserves, scoreboard, signal });
                     let is_arriving = false;
                     seen.push(Observation { at, direction, is_arriving, packet, comment, on_air });
                 }

@@ -20,7 +20,7 @@ use lasthop_base::units::Duration;
 use lasthop_wlan::block_ack::BlockAck;
 use lasthop_wlan::dcf::{AirFate, AirFrame, Preamble, Standard};
 use lasthop_wlan::frames::{self, Address, Frame, SEQUENCE_NUMBERS, Way};
-use lasthop_wlan::phy::{Coding, Format, GuardInterval, Mode, Width};
+use lasthop_wlan::phy::{Coding, Format, GuardInterval, Mode, Signal, Width};
 
 /// Bits of the fields that are present.
 const FLAGS: u32 = 1 << 1;
@@ -45,8 +45,8 @@ pub(super) struct OnAir {
     pub fate: AirFate,
     pub reserves: Duration,
     pub scoreboard: Option<BlockAck>,
-    /// Mode of the data of its exchange, with 802.11n, ac and ax.
-    pub mode: Option<Mode>,
+    /// Mode or rate of the data of its exchange.
+    pub signal: Option<Signal>,
 }
 
 impl OnAir {
@@ -138,11 +138,12 @@ fn append_header(
         Standard::G => (2412, AT_2_GHZ | OFDM),
         Standard::A => (5180, AT_5_GHZ | OFDM),
     };
-    let mode = on_air.mode.filter(|_| on_air.carries());
-    let rate = match on_air.mode {
-        _ if on_air.carries() => wlan.rate(Some(host)),
-        Some(mode) => wlan.response_rate(mode),
-        None => wlan.control_rate_of(host),
+    let (mode, rate) = match on_air.signal {
+        Some(Signal::Mode(mode)) if on_air.carries() => (Some(mode), mode.rate()),
+        Some(Signal::Mode(mode)) => (None, wlan.response_rate(mode)),
+        Some(Signal::Plain(_, rate)) if on_air.carries() => (None, rate),
+        Some(Signal::Plain(_, rate)) => (None, wlan.control_rate(rate)),
+        None => (None, wlan.control_rate_of(host)),
     };
     data.extend([0; 8]);
     data.push(flags);

@@ -1,6 +1,6 @@
-//! Keys of 802.11n, ac and ax in a WLAN: their defaults, checks and conversion.
+//! Keys of 802.11n, ac and ax in a WLAN, and of SNR and rate control: their defaults, checks and conversion.
 
-use super::wlan::{Wlan, WlanKeys, WlanStationKeys};
+use super::wlan::{Wlan, WlanKeys};
 use lasthop_base::rng::Streams;
 use lasthop_base::schema::error::ScenarioError;
 use lasthop_base::schema::keys::{Node, Read, choice};
@@ -16,7 +16,7 @@ use lasthop_wlan::frames;
 use lasthop_wlan::link_errors::SnrErrors;
 use lasthop_wlan::phy::{
     Band, Coding, ErrorCurve, Form, Format, GuardInterval, Mode, PacketExtension, PpduTiming,
-    Width, response_rate,
+    Signal, Width, response_rate,
 };
 use lasthop_wlan::rate_control::{Contention, Ideal, MAX_BER, MinstrelHt, RateMachine};
 use lasthop_wlan::snr::{FadingKeys, SnrKeys};
@@ -49,6 +49,9 @@ choice! {
         /// By the losses of earlier MPDUs: Minstrel-HT, as in Linux. Modes are those up to the keys mcs and
         /// spatial_streams, with both guard intervals if guard_interval is 400 ns.
         MinstrelHt = "minstrel-ht",
+        /// With 802.11b, a and g: automatic rate fallback (ARF), by failures and acknowledgments in a row,
+        /// among the rates up to the key rate.
+        Arf = "arf",
     }
 }
 
@@ -184,26 +187,16 @@ impl Wlan {
             ("lifetime", keys.lifetime.is_some()),
             ("reorder_timeout", keys.reorder_timeout.is_some()),
             ("scheduler", keys.scheduler.is_some()),
-            ("snr", keys.snr.is_some()),
-            ("fading", keys.fading.is_some()),
             ("edca", keys.edca.is_some()),
             ("category", keys.category.is_some()),
-            ("error_curve", keys.error_curve.is_some()),
-            ("rate_control", keys.rate_control.is_some()),
         ];
         let found = format!("a value with {}", keys.standard.word());
         let allowed = "no such key, or the standard \"802.11n\", \"802.11ac\" or \"802.11ax\"";
         if let Some((key, _)) = set.into_iter().find(|(_, is_set)| *is_set) {
             return Err(node.key_error(key, found, allowed));
         }
-        let key = |one: &WlanStationKeys| match one {
-            WlanStationKeys { mcs: Some(_), .. } => Some("mcs"),
-            WlanStationKeys { snr: Some(_), .. } => Some("snr"),
-            WlanStationKeys { fading: Some(_), .. } => Some("fading"),
-            _ => None,
-        };
-        if let Some((one, key)) = own.find_map(|one| Some((one, key(&one.keys)?))) {
-            let path = format!("{}.station.{}.{key}", node.path, one.name);
+        if let Some(one) = own.find(|one| one.keys.mcs.is_some()) {
+            let path = format!("{}.station.{}.mcs", node.path, one.name);
             return Err(ScenarioError::new(path, found, allowed));
         }
         Ok(())
@@ -212,6 +205,15 @@ impl Wlan {
     /// Checks the keys of 802.11n, ac and ax.
     pub(super) fn check_aggregation(&self, node: &Node<'_>) -> Read<()> {
         let keys = &self.keys;
+        self.check_snr(node)?;
+        if let Some(choice) = keys.rate_control
+            && (choice == RateControl::Arf) == self.format().is_some()
+            && choice != RateControl::Fixed
+        {
+            let found = format!("{:?} with {}", choice.word(), keys.standard.word());
+            let allowed = "\"arf\" with 802.11b, a and g; \"ideal\" or \"minstrel-ht\" with others";
+            return Err(node.key_error("rate_control", found, allowed));
+        }
         let Some(format) = self.format() else { return Ok(()) };
         let hosts = std::iter::once(None);
         let own = keys.station.iter().flatten().filter(|one| one.keys.mcs.is_some());
@@ -227,7 +229,6 @@ impl Wlan {
                 return Err(ScenarioError::new(path, error.found, error.expected));
             }
         }
-        self.check_snr(node)?;
         let (window, name) = (largest_window(format), keys.standard.word());
         let has_ampdus = keys.max_ampdu.is_none_or(|most| most > Bytes::default());
         let window = if has_ampdus { window } else { 1 };
@@ -315,7 +316,7 @@ impl Wlan {
     /// Returns the SNR of a station's link in dB, if it determines the errors and is constant.
     fn snr(&self, station: &str) -> Option<f64> {
         let keys = self.snr_keys(station).filter(|_| self.fading(station).is_none())?;
-        keys.constant(self.keys.width?, self.distance(station))
+        keys.constant(self.keys.width.unwrap_or(Width::Mhz20), self.distance(station))
     }
 
     fn error_curve(&self) -> ErrorCurve {
@@ -331,7 +332,8 @@ impl Wlan {
         component: &str,
     ) -> Option<SnrErrors> {
         let keys = self.snr_keys(station)?;
-        let course = keys.course(self.keys.width?, self.distance(station));
+        let width = self.keys.width.unwrap_or(Width::Mhz20);
+        let course = keys.course(width, self.distance(station));
         let frames = streams.stream(component, "frame loss");
         let errors = SnrErrors::new(self.error_curve(), course, frames);
         let Some(fading) = self.fading(station) else { return Some(errors) };
@@ -342,10 +344,13 @@ impl Wlan {
         Some(errors.with_fading(fading, period))
     }
 
-    /// Returns the errors of MPDUs at the SNR of a station's link in its fixed mode, if it has one.
+    /// Returns the errors of frames at the constant SNR of a station's link, in its fixed mode or at its rate, if
+    /// it has one.
     pub(super) fn errors_at_snr(&self, station: &str) -> Option<Errors> {
-        let (snr, mode) = (self.snr(station)?, self.mode(Some(station))?);
-        let ber = Probability::new(self.error_curve().bit_error(mode, snr).min(1.0))?;
+        let snr = self.snr(station)?;
+        let plain = || Signal::Plain(self.phy().standard, self.rate(Some(station)));
+        let signal = self.mode(Some(station)).map_or_else(plain, Signal::Mode);
+        let ber = Probability::new(self.error_curve().signal_error(signal, snr).min(1.0))?;
         Some(Errors::IndependentBits(IndependentBitsKeys { ber, header: None }))
     }
 
@@ -417,7 +422,7 @@ impl Wlan {
         component: &str,
     ) -> Option<(Vec<Mode>, RateMachine)> {
         match self.keys.rate_control? {
-            RateControl::Fixed => None,
+            RateControl::Fixed | RateControl::Arf => None,
             // With a constant SNR, the choice is constant: see `mode`.
             RateControl::Ideal if self.snr(station).is_some() => None,
             RateControl::Ideal => {
@@ -433,6 +438,17 @@ impl Wlan {
                 Some((modes, RateMachine::MinstrelHt(Box::new(machine))))
             }
         }
+    }
+
+    /// Returns the rates of data and of control frames between which ARF chooses for a station's link, in
+    /// increasing order; `None` without ARF.
+    pub(crate) fn arf_rates(&self, station: &str) -> Option<Vec<[Rate; 2]>> {
+        if self.keys.rate_control != Some(RateControl::Arf) {
+            return None;
+        }
+        let highest = self.rate(Some(station));
+        let rates = self.phy().standard.rates().filter(|&rate| rate <= highest);
+        Some(rates.map(|rate| [rate, self.control_rate(rate)]).collect())
     }
 
     /// Returns the modes with at least `fewest` streams, with both guard intervals if `has_both` and the shorter

@@ -85,7 +85,7 @@ table! {
         /// 802.11n, ac and ax, whose rate follows from the next four keys.
         rate: Option<Rate>, Limits::RATE;
         /// MCS of each spatial stream; default: the highest of the standard. This and the following
-        /// twenty-two keys require 802.11n, ac or ax.
+        /// sixteen keys require 802.11n, ac or ax.
         mcs: Option<u32>, Limits::range(0, 11);
         /// Width of the channel; default: 20 MHz.
         width: Option<Width>;
@@ -129,10 +129,10 @@ table! {
         fading: Option<FadingKeys>;
         /// Model of the errors at an SNR; default: nist.
         error_curve: Option<ErrorCurve>;
-        /// Choice of the mode of each PPDU; default: fixed.
+        /// Choice of the mode of each PPDU, or of the rate of each frame; default: fixed.
         rate_control: Option<RateControl>;
-        /// Whether each host has a queue and a backoff for each access category; default: false, all frames
-        /// are best effort.
+        /// Whether each host has a queue and a backoff for each access category, with 802.11n, ac and ax;
+        /// default: false, all frames are best effort.
         edca: Option<bool>;
         /// Keys of an access category: background, best-effort, video or voice; requires edca.
         category: Option<Vec<WlanCategory>>;
@@ -218,9 +218,9 @@ table! {
         rate: Option<Rate>, Limits::RATE;
         /// MCS of data frames to and from the station, with 802.11n, ac and ax.
         mcs: Option<u32>, Limits::range(0, 11);
-        /// Signal-to-noise ratio of its link, with 802.11n, ac and ax.
+        /// Signal-to-noise ratio of its link.
         snr: Option<OrShort<SnrKeys>>;
-        /// Fading of the signal of its link, with 802.11n, ac and ax.
+        /// Fading of the signal of its link.
         fading: Option<FadingKeys>;
         /// Error process of the frames on its link.
         errors: Option<Errors>;

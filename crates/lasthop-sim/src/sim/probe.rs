@@ -12,7 +12,7 @@ use lasthop_base::units::{Duration, Instant};
 use lasthop_link::link::{CarriesFrames, Frame, FrameKind, LinkEvent, packet_within};
 use lasthop_wlan::block_ack::BlockAck;
 use lasthop_wlan::dcf::{AirFate, AirFrame};
-use lasthop_wlan::phy::Mode;
+use lasthop_wlan::phy::Signal;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Description of a frame of a link protocol.
@@ -162,8 +162,8 @@ pub enum Event {
         reserves: Duration,
         /// Content of a BlockAck.
         scoreboard: Option<BlockAck>,
-        /// Mode of the data of its exchange, with 802.11n, ac and ax.
-        mode: Option<Mode>,
+        /// Mode or rate of the data of its exchange.
+        signal: Option<Signal>,
     },
     /// A WLAN station has sampled a backoff; its slots count from the time of the event.
     Backoff {

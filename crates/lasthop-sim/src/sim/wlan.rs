@@ -62,6 +62,8 @@ pub struct StationLink {
     pub aggregation: Option<Aggregation>,
     /// Errors by SNR, instead of the error processes of the directions.
     pub snr_errors: Option<[SnrErrors; 2]>,
+    /// Rates of data and of control frames between which ARF chooses, if any.
+    pub arf: Option<Vec<[Rate; 2]>>,
     /// Rate controls of the access categories, if the mode is not fixed.
     pub rate_controls: Vec<[RateControl; 2]>,
 }
@@ -198,7 +200,7 @@ impl<P: Probe, X: Extension> World<P, X> {
     fn record_air(&mut self, air: AirId) {
         let Air { medium, directions, .. } = &mut self.airs[air.index()];
         while let Some(event) = medium.poll_event() {
-            let (pair, kind, start, end, fate, packet, bytes, reserves, scoreboard, mode) =
+            let (pair, kind, start, end, fate, packet, bytes, reserves, scoreboard, signal) =
                 match event {
                     MediumEvent::Frame {
                         pair,
@@ -210,8 +212,10 @@ impl<P: Probe, X: Extension> World<P, X> {
                         bytes,
                         reserves,
                         scoreboard,
-                        mode,
-                    } => (pair, kind, start, end, fate, packet, bytes, reserves, scoreboard, mode),
+                        signal,
+                    } => {
+                        (pair, kind, start, end, fate, packet, bytes, reserves, scoreboard, signal)
+                    }
                     MediumEvent::Dropped { pair, packet } => {
                         let (direction, packet) = (directions[pair.index()], packet.full());
                         let dropped = Event::Dropped { direction, packet, turn: None };
@@ -229,7 +233,7 @@ impl<P: Probe, X: Extension> World<P, X> {
             let direction = directions[pair.index()];
             let packet = packet.map(|packet| packet.full());
             let on_air =
-                Event::OnAir { direction, kind, fate, packet, end, reserves, scoreboard, mode };
+                Event::OnAir { direction, kind, fate, packet, end, reserves, scoreboard, signal };
             self.probe.record(start, on_air);
             // A frame with several packets is represented by the first.
             let (AirFrame::Data { sequence, .. } | AirFrame::Mpdu { sequence, subframe: 0, .. }) =

@@ -11,7 +11,7 @@ use super::medium::Medium;
 use super::report::{AirFate, AirFrame, Delivery, MediumEvent, Outcome, PairId};
 use super::station::{Attempt, Current, Next};
 use crate::frames;
-use crate::phy::{Mode, Timing};
+use crate::phy::{Signal, Timing};
 use lasthop_base::packet::{DeliveryReport, Payload};
 use lasthop_base::units::{Bytes, Duration, Instant};
 use lasthop_link::channel::Airtime;
@@ -35,8 +35,8 @@ pub(super) struct FrameExchange {
     /// The response to the data.
     pub answer: AirFrame,
     pub answer_time: Duration,
-    /// Mode of the data, with a block-ack agreement.
-    pub mode: Option<Mode>,
+    /// Mode or rate of the data.
+    pub signal: Option<Signal>,
 }
 
 impl FrameExchange {
@@ -129,9 +129,13 @@ impl<P: Payload + Clone> Medium<P> {
         let &Current { pair: number, ref packet, sequence, is_retry, .. } = station.frame();
         let length = station.frame_length(packet);
         let pair = &mut self.pairs[number as usize];
-        if pair.known_length != length {
-            pair.known_length = length;
-            pair.known_time = self.phy.airtime(length, pair.rate);
+        let (rate, rts, ack) = match &pair.rates {
+            None => (pair.rate, pair.rts, pair.ack),
+            Some(rates) => rates.current(),
+        };
+        if pair.known_length != length || pair.known_rate != rate {
+            (pair.known_length, pair.known_rate) = (length, rate);
+            pair.known_time = self.phy.airtime(length, rate);
         }
         FrameExchange {
             pair: number,
@@ -140,11 +144,11 @@ impl<P: Payload + Clone> Medium<P> {
             data: AirFrame::Data { sequence, is_retry },
             length,
             data_time: pair.known_time,
-            rts_time: pair.rts,
-            response_time: pair.ack,
+            rts_time: rts,
+            response_time: ack,
             answer: AirFrame::Ack,
-            answer_time: pair.ack,
-            mode: None,
+            answer_time: ack,
+            signal: Some(Signal::Plain(self.phy.standard, rate)),
         }
     }
 
@@ -191,8 +195,9 @@ impl<P: Payload + Clone> Medium<P> {
             _ => there,
         };
         let bits = exchange.bytes(kind) * 8;
+        let signal = exchange.signal.filter(|_| is_data);
         (is_data || self.control_errors)
-            && self.channels[pair.channel as usize].is_lost(Airtime { start, end, bits }, None)
+            && self.channels[pair.channel as usize].is_lost(Airtime { start, end, bits }, signal)
     }
 
     /// Processes a CTS or a data frame that its receiver has read; a CTS must be expected.
@@ -250,7 +255,7 @@ impl<P: Payload + Clone> Medium<P> {
             bytes,
             reserves,
             scoreboard,
-            mode: exchange.mode,
+            signal: exchange.signal,
         });
     }
 
@@ -305,6 +310,9 @@ impl<P: Payload + Clone> Medium<P> {
         let reported = self.keeps_outcomes.then(|| frame.packet.clone());
         let next = station.on_attempt(attempt, until);
         let delay = station.parameters.retry_delay;
+        if let Some(rates) = &mut self.pairs[pair as usize].rates {
+            rates.machine.on_result(attempt == Attempt::Acknowledged);
+        }
         let counters = &mut self.pairs[pair as usize].counters;
         match next {
             Next::Done => {

@@ -19,6 +19,7 @@ use super::station::{Category, MacParameters, Station, StationCounters, Waiting}
 use crate::frames;
 use crate::link_errors::LinkErrors;
 use crate::phy::{Phy, Timing};
+use crate::rate_control::Arf;
 use lasthop_base::packet::Payload;
 use lasthop_base::rng::Stream;
 use lasthop_base::units::{Bytes, Duration, Instant, Rate};
@@ -40,12 +41,30 @@ pub(super) struct Pair<P: Payload> {
     pub(super) ack: Duration,
     /// Length whose air time is cached: most frames have the length of the previous one.
     pub(super) known_length: Bytes,
+    pub(super) known_rate: Rate,
     pub(super) known_time: Duration,
+    /// Rate control of 802.11b, a or g, if any.
+    pub(super) rates: Option<Box<Rates>>,
     /// Sequence number of the last data frame received.
     pub(super) last_received: Option<u64>,
     pub(super) counters: PairCounters,
     /// State of the block-ack agreement, if any.
     pub(super) session: Option<Box<Session<P>>>,
+}
+
+/// Rates of a direction of 802.11b, a or g, and their control.
+#[derive(Clone, Debug)]
+pub(super) struct Rates {
+    /// Rates of the data, with the air times of an RTS and of an acknowledgment.
+    known: Vec<(Rate, Duration, Duration)>,
+    pub machine: Arf,
+}
+
+impl Rates {
+    /// Returns the rate of the next attempt, with the air times of an RTS and of an acknowledgment.
+    pub fn current(&self) -> (Rate, Duration, Duration) {
+        self.known[self.machine.current()]
+    }
 }
 
 /// Use of a busy period.
@@ -166,6 +185,18 @@ impl<P: Payload + Clone> Medium<P> {
         self.push_pair([StationId(to), StationId(from)], rates, channel)
     }
 
+    /// Lets ARF choose between `rates` for the frames of the direction `pair`, which has no block-ack agreement.
+    /// Each rate of the data has a rate of control frames; there is at least one.
+    pub fn adapt_rate(&mut self, pair: PairId, rates: &[[Rate; 2]]) {
+        let times = |&[rate, control]: &[Rate; 2]| {
+            let time = |bytes| self.phy.airtime(Bytes::new(bytes), control);
+            (rate, time(frames::RTS), time(frames::ACK))
+        };
+        let known: Vec<_> = rates.iter().map(times).collect();
+        let machine = Arf::new(known.len());
+        self.pairs[pair.index()].rates = Some(Box::new(Rates { known, machine }));
+    }
+
     /// Adds a direction with the errors of the direction `of`, for another access category of its hosts.
     pub fn add_category_pair(
         &mut self,
@@ -198,6 +229,8 @@ impl<P: Payload + Clone> Medium<P> {
             rts: self.phy.airtime(Bytes::new(frames::RTS), control_rate),
             ack: self.phy.airtime(Bytes::new(frames::ACK), control_rate),
             known_length: Bytes::default(),
+            known_rate: rate,
+            rates: None,
             known_time: self.phy.airtime(Bytes::default(), rate),
             last_received: None,
             counters: PairCounters::default(),

@@ -14,6 +14,7 @@ mod airtime;
 mod cell;
 mod exchange;
 pub mod medium;
+mod observe;
 mod posts;
 mod report;
 mod session;

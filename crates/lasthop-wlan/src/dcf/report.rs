@@ -3,7 +3,7 @@
 use super::medium::Use;
 use super::session::Histograms;
 use crate::block_ack::BlockAck;
-use crate::phy::Mode;
+use crate::phy::Signal;
 use lasthop_base::packet::DeliveryReport;
 use lasthop_base::schema::metrics::metrics;
 use lasthop_base::units::{Duration, Instant};
@@ -289,8 +289,8 @@ pub enum MediumEvent<P> {
         reserves: Duration,
         /// Content of a BlockAck.
         scoreboard: Option<BlockAck>,
-        /// Mode of the data of its exchange, with a block-ack agreement.
-        mode: Option<Mode>,
+        /// Mode or rate of the data of its exchange.
+        signal: Option<Signal>,
     },
     /// The queue of a station has dropped a waiting packet.
     Dropped {

@@ -26,7 +26,7 @@
 //! its implementations. LDPC codes, fading between subcarriers and interference between streams are not
 //! modelled: each stream has the given SNR.
 
-use super::Mode;
+use super::{Mode, Modulation, Signal, plain_errors};
 use lasthop_base::schema::keys::choice;
 
 choice! {
@@ -133,9 +133,27 @@ const RATE_5_6: Code = Code {
 };
 
 impl ErrorCurve {
+    /// Returns the probability that a decoded bit of a signal is wrong at an SNR of `snr` dB.
+    pub fn signal_error(self, signal: Signal, snr: f64) -> f64 {
+        match signal {
+            Signal::Mode(mode) => self.bit_error(mode, snr),
+            Signal::Plain(standard, rate) => match plain_errors::modulation(standard, rate) {
+                // OFDM: 20 MHz, one stream.
+                Some(modulation) => self.coded_error(modulation, rate.as_bps() as f64, 20.0, snr),
+                None => plain_errors::dsss(rate, libm::pow(10.0, snr / 10.0)),
+            },
+        }
+    }
+
     /// Returns the probability that a decoded bit is wrong at an SNR of `snr` dB.
     pub fn bit_error(self, mode: Mode, snr: f64) -> f64 {
-        let modulation = mode.modulation();
+        let rate = mode.rate().as_bps() as f64 / f64::from(mode.streams());
+        self.coded_error(mode.modulation(), rate, f64::from(mode.width().mhz()), snr)
+    }
+
+    /// Returns the probability that a decoded bit is wrong. `rate`: data rate of a stream in bits per second;
+    /// `width` in MHz; `snr` in dB.
+    fn coded_error(self, modulation: Modulation, rate: f64, width: f64, snr: f64) -> f64 {
         let code = match modulation.code_rate {
             [1, _] => &RATE_1_2,
             [2, _] => &RATE_2_3,
@@ -148,10 +166,8 @@ impl ErrorCurve {
             ErrorCurve::Nist => soft_bound(code, per_subcarrier(ratio, bits)),
             ErrorCurve::Yans => {
                 let [numerator, denominator] = modulation.code_rate;
-                let streams = f64::from(mode.streams());
-                let coded =
-                    mode.rate().as_bps() as f64 / streams * denominator as f64 / numerator as f64;
-                let per_bit = ratio * f64::from(mode.width().mhz()) * 1e6 / coded;
+                let coded = rate * denominator as f64 / numerator as f64;
+                let per_bit = ratio * width * 1e6 / coded;
                 hard_bound(code, per_coded_bit(per_bit, bits), bits == 1.0)
             }
         }

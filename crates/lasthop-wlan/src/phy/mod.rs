@@ -34,6 +34,7 @@ mod control;
 mod duration;
 mod error_curve;
 mod non_ht;
+mod plain_errors;
 pub mod qos;
 
 pub use control::{ControlFrame, response_rate};
@@ -149,6 +150,15 @@ const MODULATIONS: [Modulation; 12] = {
 /// Non-HT reference rates of MCS 0 to 11 in Mbps: the OFDM rate of the same modulation and code rate
 /// (802.11-2020, table 10-11), and 54 Mbps above.
 const REFERENCE_RATES: [u64; 12] = [6, 12, 18, 24, 36, 48, 54, 54, 54, 54, 54, 54];
+
+/// How the data of a frame are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// In a mode of 802.11n, ac or ax.
+    Mode(Mode),
+    /// At a rate of 802.11b, a or g.
+    Plain(Standard, Rate),
+}
 
 /// A combination of parameters that the standard does not define or this module does not model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -2,12 +2,15 @@
 //!
 //! - [`MinstrelHt`]: statistics of every mode, for 802.11n, ac and ax.
 //! - [`Ideal`]: the fastest mode for the SNR.
+//! - [`Arf`]: by failures in a row, for 802.11b, a and g.
 //!
 //! A machine returns the mode of the next PPDU ([`Choice`]) and then receives its result.
 
+mod arf;
 mod ideal;
 mod minstrel_ht;
 
+pub use arf::Arf;
 pub use ideal::{Ideal, MAX_BER};
 pub use minstrel_ht::{Contention, MinstrelHt};
 

@@ -21,6 +21,8 @@ def saturated_wlan(network: Network) -> Iterator[Prediction]:
         if "mcs" in wlan:
             # The model has one packet per frame.
             continue
+        if wlan.get("rate_control", "fixed") != "fixed":
+            continue
         if "x" in wlan:
             # Not all need hear each other, and the stronger of two that collide may be read.
             continue

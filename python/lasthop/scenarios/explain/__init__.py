@@ -132,6 +132,7 @@ def _wlan(name: str, wlan: Table) -> list[str]:
         *picture,
         f"  data at {rate_text(wlan['rate'])}, control frames at {rate_text(wlan['control_rate'])}",
         *_aggregation(wlan),
+        *_signal(wlan),
         f"  slots of {time_text(wlan['slot'])}, SIFS {time_text(wlan['sifs'])}, {space} {difs}, "
         f"EIFS {eifs}, "
         f"contention windows {wlan['cw_min']} to {wlan['cw_max']}",
@@ -143,6 +144,21 @@ def _wlan(name: str, wlan: Table) -> list[str]:
 def _has_snr(wlan: Table) -> bool:
     """Returns whether an SNR determines the errors of a station."""
     return "snr" in wlan or any("snr" in own for own in wlan.get("station", {}).values())
+
+
+def _signal(wlan: Table) -> list[str]:
+    """Returns the source of errors, if it is an SNR, and the rate control."""
+    control = wlan.get("rate_control", "fixed")
+    choice = {
+        "minstrel-ht": ["  rate control up to this mode, by the losses of MPDUs"],
+        "arf": ["  rate control up to this rate, by failures in a row (ARF)"],
+    }
+    what = "MCS" if "mcs" in wlan else "rate"
+    return [
+        *([f"  errors by SNR, {control} {what}"] if _has_snr(wlan) else []),
+        *([f"  {wlan['fading']['kind']} fading"] if "fading" in wlan else []),
+        *choice.get(control, []),
+    ]
 
 
 def _aggregation(wlan: Table) -> list[str]:
@@ -165,13 +181,6 @@ def _aggregation(wlan: Table) -> list[str]:
         f"  {limits}",
         f"  at most {count_text(wlan['mpdu_retry_limit'], 'transmission')} per MPDU, lifetime "
         f"{time_text(wlan['lifetime'])}",
-        *([f"  errors by SNR, {wlan['rate_control']} MCS"] if _has_snr(wlan) else []),
-        *([f"  {wlan['fading']['kind']} fading"] if "fading" in wlan else []),
-        *(
-            ["  rate control up to this mode, by the losses of MPDUs"]
-            if wlan["rate_control"] == "minstrel-ht"
-            else []
-        ),
         *(["  access categories by the dscp of flows (EDCA)"] if wlan["edca"] else []),
         *([f"  a queue per station, {wlan['scheduler']}"] if wlan["scheduler"] != "fifo" else []),
     ]

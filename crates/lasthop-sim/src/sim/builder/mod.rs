@@ -203,7 +203,7 @@ impl<X: Extension> Builder<X> {
         parameters: StationLink,
         [forward, reverse]: [DirectionParameters<X>; 2],
     ) -> Vec<PairId> {
-        let StationLink { ends, control, is_shared, aggregation, snr_errors, rate_controls } =
+        let StationLink { ends, control, is_shared, aggregation, snr_errors, arf, rate_controls } =
             parameters;
         let [forward_errors, reverse_errors] = match snr_errors {
             Some(errors) => errors.map(LinkErrors::from),
@@ -237,6 +237,9 @@ impl<X: Extension> Builder<X> {
             for (side, pair) in category.into_iter().enumerate() {
                 if let Some(aggregation) = aggregation {
                     this.medium.aggregate(pair, aggregation);
+                }
+                if let Some(rates) = &arf {
+                    this.medium.adapt_rate(pair, rates);
                 }
                 if let Some(RateControl { modes, control_rate, machine }) = machines.next() {
                     this.medium.adapt(pair, &modes, control_rate, machine);
