@@ -367,6 +367,13 @@ fn header(line: &str, at: u64) -> Result<Header, RecordingError> {
 ///
 /// # Errors
 /// If the input is not a recording, or its links cannot be built.
+///
+/// ```
+/// use lasthop_live::recording::replay;
+///
+/// let error = replay("lasthop recording 2\n".as_bytes()).expect_err("another version");
+/// assert!(error.to_string().contains("lasthop recording 1"), "{error}");
+/// ```
 pub fn replay(input: impl BufRead) -> Result<Replayed, RecordingError> {
     read(input, None)
 }

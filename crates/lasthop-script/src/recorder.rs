@@ -29,6 +29,20 @@ pub struct Unscriptable(
 );
 
 /// The script of one host with profile `linux`.
+///
+/// ```
+/// use lasthop_base::units::{Duration, Instant};
+/// use lasthop_script::Recorder;
+/// use lasthop_tcp::{Overrides, Profile, Role, Variant, presets};
+///
+/// let [linux, rfc] = [Profile::Linux, Profile::Rfc]
+///     .map(|profile| presets::config(Variant::Cubic, profile, &Overrides::default()));
+/// let mut recorder = Recorder::new(&linux, Role::Opener, Duration::ZERO).expect("profile linux");
+/// recorder.written(Instant::ZERO, 1_000);
+/// assert!(recorder.script().starts_with("--timer_hz=250\n"));
+/// // Scripts describe hosts with profile `linux` only.
+/// assert!(Recorder::new(&rfc, Role::Opener, Duration::ZERO).is_err());
+/// ```
 #[derive(Clone, Debug)]
 pub struct Recorder {
     config: Config,

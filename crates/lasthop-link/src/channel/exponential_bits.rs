@@ -47,6 +47,21 @@ impl ErrorKeys for ExponentialBitsKeys {
 }
 
 /// Error process with errors at exponential intervals, in bits; one error destroys the frame.
+///
+/// ```
+/// use lasthop_base::rng::Streams;
+/// use lasthop_base::units::{Duration, Instant};
+/// use lasthop_link::channel::{Airtime, ErrorProcess, ExponentialBits};
+///
+/// // A frame of 8,000 bits is lost with probability 1 - exp(-8,000 / 80,000) = 9.5 %.
+/// let mut process = ExponentialBits::new(80_000, &Streams { seed: 1, replication: 0 }, "link.a");
+/// let frame = |index: u64| {
+///     let start = Instant::ZERO + Duration::from_millis(1) * index;
+///     Airtime { start, end: start + Duration::from_millis(1), bits: 8_000 }
+/// };
+/// let lost = (0..10_000).filter(|&index| process.is_lost(frame(index))).count();
+/// assert!((850..1_050).contains(&lost), "{lost}");
+/// ```
 #[derive(Clone, Debug)]
 pub struct ExponentialBits {
     loss: FrameLoss,

@@ -40,6 +40,22 @@ impl ErrorKeys for IndependentBitsKeys {
 }
 
 /// Error process with independent bit errors; one error destroys the frame.
+///
+/// ```
+/// use lasthop_base::rng::Streams;
+/// use lasthop_base::units::{Duration, Instant, Probability};
+/// use lasthop_link::channel::{Airtime, ErrorProcess, IndependentBits};
+///
+/// // A frame of 8,000 bits is lost with probability 1 - (1 - 0.00001)^8,000 = 7.7 %.
+/// let rate = Probability::new(1e-5).expect("a probability");
+/// let mut process = IndependentBits::new(rate, &Streams { seed: 1, replication: 0 }, "link.a");
+/// let frame = |index: u64| {
+///     let start = Instant::ZERO + Duration::from_millis(1) * index;
+///     Airtime { start, end: start + Duration::from_millis(1), bits: 8_000 }
+/// };
+/// let lost = (0..10_000).filter(|&index| process.is_lost(frame(index))).count();
+/// assert!((660..880).contains(&lost), "{lost}");
+/// ```
 #[derive(Clone, Debug)]
 pub struct IndependentBits {
     loss: FrameLoss,

@@ -234,6 +234,26 @@ impl MarkovChainParameters {
 }
 
 /// Error process: a Markov chain of several states with one transition per frame.
+///
+/// ```
+/// use lasthop_base::rng::Streams;
+/// use lasthop_base::units::{Duration, Instant, Probability};
+/// use lasthop_link::channel::{Airtime, ErrorProcess, MarkovChain, MarkovChainParameters};
+///
+/// let row = |row: &[f64]| row.iter().map(|&p| Probability::new(p).expect("a probability")).collect();
+/// // Each frame in state 1 is followed by two lost frames, in states 2 and 3.
+/// let parameters = MarkovChainParameters {
+///     transitions: vec![row(&[0.0, 1.0, 0.0]), row(&[0.0, 0.0, 1.0]), row(&[1.0, 0.0, 0.0])],
+///     loss: row(&[0.0, 1.0, 1.0]),
+/// };
+/// let streams = Streams { seed: 1, replication: 0 };
+/// let mut process = MarkovChain::new(&parameters, &streams, "link.a").expect("a chain");
+/// let frame = |index: u64| {
+///     let start = Instant::ZERO + Duration::from_millis(1) * index;
+///     Airtime { start, end: start + Duration::from_millis(1), bits: 8_000 }
+/// };
+/// assert_eq!((0..300).filter(|&index| process.is_lost(frame(index))).count(), 200);
+/// ```
 #[derive(Clone, Debug)]
 pub struct MarkovChain {
     state: usize,

@@ -56,6 +56,23 @@ impl ErrorKeys for OnOffKeys {
 }
 
 /// Error process with alternating up and down times.
+///
+/// ```
+/// use lasthop_base::rng::{DurationDistribution, Streams};
+/// use lasthop_base::units::{Duration, Instant};
+/// use lasthop_link::channel::{Airtime, ErrorProcess, OnOff};
+///
+/// // 90 ms up and 10 ms down in turn.
+/// let [up, down] = [90, 10].map(|ms| DurationDistribution::Constant(Duration::from_millis(ms)));
+/// let mut process = OnOff::new(up, down, &Streams { seed: 1, replication: 0 }, "link.a");
+/// let frame = |index: u64| {
+///     let start = Instant::ZERO + Duration::from_millis(1) * index;
+///     Airtime { start, end: start + Duration::from_millis(1), bits: 8_000 }
+/// };
+/// assert!(!process.is_lost(frame(50)));
+/// assert!(process.is_lost(frame(95)));
+/// assert!(!process.is_lost(frame(110)));
+/// ```
 #[derive(Clone, Debug)]
 pub struct OnOff {
     /// Distributions of the up and down times.

@@ -176,6 +176,23 @@ impl ErrorKeys for OutagesKeys {
 }
 
 /// Error process with recorded up and down times.
+///
+/// ```
+/// use lasthop_base::timeline::Timeline;
+/// use lasthop_base::units::{Duration, Instant};
+/// use lasthop_link::channel::{Airtime, ErrorProcess, Outages};
+///
+/// // Down from 10 to 20 ms; times in nanoseconds.
+/// let steps = [(0, false), (10_000_000, true), (20_000_000, false)];
+/// let mut process = Outages::new(Timeline::new(steps.into(), None), Duration::ZERO);
+/// let frame = |index: u64| {
+///     let start = Instant::ZERO + Duration::from_millis(1) * index;
+///     Airtime { start, end: start + Duration::from_millis(1), bits: 8_000 }
+/// };
+/// assert!(!process.is_lost(frame(5)));
+/// assert!(process.is_lost(frame(15)));
+/// assert!(!process.is_lost(frame(25)));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Outages {
     /// Whether the link is down.

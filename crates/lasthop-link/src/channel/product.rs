@@ -49,6 +49,26 @@ impl ErrorKeys for ProductKeys {
 }
 
 /// Error process that combines two processes.
+///
+/// ```
+/// use lasthop_base::rng::Streams;
+/// use lasthop_base::units::{Duration, Instant, Probability};
+/// use lasthop_link::channel::{Airtime, Channel, ErrorProcess, Product, Uniform};
+///
+/// // A frame is lost if either process loses it: 1 - 0.9 * 0.8 = 28 %.
+/// let streams = Streams { seed: 1, replication: 0 };
+/// let uniform = |loss, name| {
+///     let loss = Probability::new(loss).expect("a probability");
+///     Channel::Uniform(Uniform::new(loss, &streams, name))
+/// };
+/// let mut process = Product::new(uniform(0.1, "link.a.first"), uniform(0.2, "link.a.second"));
+/// let frame = |index: u64| {
+///     let start = Instant::ZERO + Duration::from_millis(1) * index;
+///     Airtime { start, end: start + Duration::from_millis(1), bits: 8_000 }
+/// };
+/// let lost = (0..10_000).filter(|&index| process.is_lost(frame(index))).count();
+/// assert!((2_600..3_000).contains(&lost), "{lost}");
+/// ```
 #[derive(Clone, Debug)]
 pub struct Product {
     factors: Box<[Channel; 2]>,

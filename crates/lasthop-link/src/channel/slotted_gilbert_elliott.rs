@@ -108,6 +108,30 @@ pub struct SlottedGilbertElliottParameters {
 }
 
 /// Error process: a two-state Markov chain with one transition per time slot.
+///
+/// ```
+/// use lasthop_base::rng::Streams;
+/// use lasthop_base::units::{Duration, Instant, Probability};
+/// use lasthop_link::channel::{Airtime, ErrorProcess};
+/// use lasthop_link::channel::{SlottedGilbertElliott, SlottedGilbertElliottParameters};
+///
+/// let probability = |p| Probability::new(p).expect("a probability");
+/// // The states change every 10 ms: each slot of 10 frames is lost as a whole or not at all.
+/// let parameters = SlottedGilbertElliottParameters {
+///     slot: Duration::from_millis(10),
+///     stay_good: probability(0.0),
+///     stay_bad: probability(0.0),
+///     loss_good: probability(0.0),
+///     loss_bad: probability(1.0),
+/// };
+/// let streams = Streams { seed: 1, replication: 0 };
+/// let mut process = SlottedGilbertElliott::new(parameters, &streams, "link.a").expect("a slot");
+/// let frame = |index: u64| {
+///     let start = Instant::ZERO + Duration::from_millis(1) * index;
+///     Airtime { start, end: start + Duration::from_millis(1), bits: 8_000 }
+/// };
+/// assert_eq!((0..200).filter(|&index| process.is_lost(frame(index))).count(), 100);
+/// ```
 #[derive(Clone, Debug)]
 pub struct SlottedGilbertElliott {
     is_bad: bool,

@@ -85,6 +85,29 @@ struct State {
 }
 
 /// Error process with good and bad periods in time, each with its bit error rate.
+///
+/// ```
+/// use lasthop_base::rng::Streams;
+/// use lasthop_base::units::{Duration, Instant, Probability};
+/// use lasthop_link::channel::{Airtime, ErrorProcess, TwoState, TwoStateParameters};
+///
+/// let probability = |p| Probability::new(p).expect("a probability");
+/// // Without errors in good periods of 1 s; every frame is lost in bad periods of 0.25 s: 20 %.
+/// let parameters = TwoStateParameters {
+///     good: Duration::from_millis(1_000),
+///     bad: Duration::from_millis(250),
+///     good_ber: probability(0.0),
+///     bad_ber: probability(0.01),
+/// };
+/// let streams = Streams { seed: 1, replication: 0 };
+/// let mut process = TwoState::new(parameters, &streams, "link.a").expect("periods");
+/// let frame = |index: u64| {
+///     let start = Instant::ZERO + Duration::from_millis(1) * index;
+///     Airtime { start, end: start + Duration::from_millis(1), bits: 8_000 }
+/// };
+/// let lost = (0..1_000_000).filter(|&index| process.is_lost(frame(index))).count();
+/// assert!((180_000..225_000).contains(&lost), "{lost}");
+/// ```
 #[derive(Clone, Debug)]
 pub struct TwoState {
     current: State,

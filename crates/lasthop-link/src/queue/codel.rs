@@ -118,6 +118,27 @@ impl Control {
 }
 
 /// A queue that drops packets at its head.
+///
+/// ```
+/// use lasthop_base::packet::Packet;
+/// use lasthop_base::units::{Bytes, Duration, Instant, Rate};
+/// use lasthop_link::queue::codel::Control;
+/// use lasthop_link::queue::{Codel, Fifo, Limit, QueueDiscipline, Transmitter};
+///
+/// // Packets wait for more than 5 ms: after 100 ms the first one is dropped.
+/// let [target, interval] = [5, 100].map(Duration::from_millis);
+/// let fifo = Fifo::new(Limit::Packets(1_000), Bytes::new(0));
+/// let mut queue = Box::new(Codel::new(fifo, Control::new(target, interval, 1_000), false));
+/// let transmitter = Transmitter::new(Rate::from_bps(800_000));
+/// for _ in 0..100 {
+///     queue.enqueue(Instant::ZERO, Packet { bytes: 1_000, ..Packet::default() }, &transmitter);
+/// }
+/// let mut drops_at = |time| {
+///     queue.dequeue(Instant::ZERO + Duration::from_millis(time));
+///     queue.counters().early_drops
+/// };
+/// assert_eq!([10, 100, 120].map(&mut drops_at), [0, 0, 1]);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Codel<P> {
     fifo: Fifo<P>,

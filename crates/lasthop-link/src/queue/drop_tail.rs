@@ -37,6 +37,19 @@ impl DisciplineKeys for DropTailKeys {
 }
 
 /// A FIFO that drops arriving packets while it is full.
+///
+/// ```
+/// use lasthop_base::packet::Packet;
+/// use lasthop_base::units::{Bytes, Instant, Rate};
+/// use lasthop_link::queue::{DropTail, Limit, QueueDiscipline, Transmitter};
+///
+/// let mut queue = DropTail::new(Limit::Packets(2), Bytes::new(0));
+/// let transmitter = Transmitter::new(Rate::from_bps(1_000_000));
+/// let packet = Packet { bytes: 1_000, ..Packet::default() };
+/// let enqueued = [0; 3].map(|_| queue.enqueue(Instant::ZERO, packet, &transmitter));
+/// assert_eq!(enqueued, [true, true, false]);
+/// assert_eq!(queue.counters().tail_drops, 1);
+/// ```
 #[derive(Clone, Debug)]
 pub struct DropTail<P> {
     fifo: Fifo<P>,

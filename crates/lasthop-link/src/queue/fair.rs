@@ -50,6 +50,22 @@ struct Member {
 }
 
 /// A transmitter shared by weight.
+///
+/// ```
+/// use lasthop_link::queue::FairQueue;
+/// use std::num::NonZeroU32;
+///
+/// // The first member has twice the weight of the second; both always have frames of 1,000 B.
+/// let weights = [2, 1].map(|weight| NonZeroU32::new(weight).expect("not zero"));
+/// let mut queue = FairQueue::new(&weights);
+/// let mut sent = [0, 0];
+/// for _ in 0..300 {
+///     let member = queue.choose(|_| true).expect("a frame");
+///     queue.charge(member, 1_000);
+///     sent[member] += 1;
+/// }
+/// assert_eq!(sent, [200, 100]);
+/// ```
 #[derive(Clone, Debug)]
 pub struct FairQueue {
     virtual_time: u64,

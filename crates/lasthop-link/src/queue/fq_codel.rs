@@ -107,6 +107,28 @@ struct FlowQueue<P> {
 }
 
 /// An FQ-CoDel queue: one CoDel queue per flow.
+///
+/// ```
+/// use lasthop_base::packet::Packet;
+/// use lasthop_base::units::{Bytes, Duration, Instant, Rate};
+/// use lasthop_link::queue::codel::Control;
+/// use lasthop_link::queue::fq_codel::Model;
+/// use lasthop_link::queue::{FqCodel, Limit, QueueDiscipline, Transmitter};
+///
+/// let [target, interval] = [5, 100].map(Duration::from_millis);
+/// let control = Control::new(target, interval, 1_500);
+/// let model = Model { header: Bytes::new(0), control, marks_ect: false };
+/// let limit = Limit::Packets(1_000);
+/// let mut queue = Box::new(FqCodel::new(model, limit, 1_024, Bytes::new(1_500), 7));
+/// let transmitter = Transmitter::new(Rate::from_bps(1_000_000));
+/// // Descriptors of one hop belong to one flow. A packet of hop 2 passes those of hop 1.
+/// for hop in [1, 1, 1, 2] {
+///     let packet = Packet { hop, bytes: 1_500, ..Packet::default() };
+///     queue.enqueue(Instant::ZERO, packet, &transmitter);
+/// }
+/// let hops = [0; 4].map(|_| queue.dequeue(Instant::ZERO).expect("a packet").hop);
+/// assert_eq!(hops, [1, 2, 1, 1]);
+/// ```
 #[derive(Clone, Debug)]
 pub struct FqCodel<P> {
     model: Model,

@@ -115,6 +115,27 @@ impl DisciplineKeys for RedKeys {
 }
 
 /// A queue controlled by random early detection.
+///
+/// ```
+/// use lasthop_base::packet::Packet;
+/// use lasthop_base::rng::Streams;
+/// use lasthop_base::units::{Bytes, Instant, Rate};
+/// use lasthop_link::queue::{
+///     Fifo, Limit, QueueDiscipline, Red, RedDetector, RedParameters, Transmitter,
+/// };
+///
+/// // Packets are dropped from an average of 5 on, long before the queue is full.
+/// let stream = Streams { seed: 1, replication: 0 }.stream("link.a", "queue");
+/// let detector = RedDetector::new(RedParameters::recommended(5.0), stream);
+/// let mut queue = Box::new(Red::new(Fifo::new(Limit::Packets(1_000), Bytes::new(0)), detector, false));
+/// let transmitter = Transmitter::new(Rate::from_bps(1_000_000));
+/// let packet = Packet { bytes: 500, ..Packet::default() };
+/// for _ in 0..900 {
+///     queue.enqueue(Instant::ZERO, packet, &transmitter);
+/// }
+/// assert!(queue.counters().early_drops > 0);
+/// assert_eq!(queue.counters().tail_drops, 0);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Red<P> {
     fifo: Fifo<P>,

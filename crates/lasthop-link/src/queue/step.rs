@@ -59,6 +59,23 @@ impl DisciplineKeys for StepKeys {
 }
 
 /// A queue that marks above a threshold.
+///
+/// ```
+/// use lasthop_base::packet::{Ecn, Packet};
+/// use lasthop_base::schema::quantity::QueueLimit;
+/// use lasthop_base::units::{Bytes, Instant, Rate};
+/// use lasthop_link::queue::{Fifo, Limit, QueueDiscipline, Step, Transmitter};
+///
+/// let fifo = Fifo::new(Limit::Packets(100), Bytes::new(0));
+/// let mut queue = Box::new(Step::new(fifo, QueueLimit::Packets(3), 1.0));
+/// let transmitter = Transmitter::new(Rate::from_bps(1_000_000));
+/// let mut packet = Packet { bytes: 1_000, ..Packet::default() };
+/// packet.tcp.ecn = Ecn::Ect0;
+/// for _ in 0..10 {
+///     queue.enqueue(Instant::ZERO, packet, &transmitter);
+/// }
+/// assert!(queue.counters().marks >= 6);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Step<P> {
     fifo: Fifo<P>,

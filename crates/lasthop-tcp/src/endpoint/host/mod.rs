@@ -133,6 +133,67 @@ fn new_send_buffer(config: &Config, (size, is_fixed): (u32, bool), segment: u32)
 }
 
 /// Endpoint of a connection as used by an application on a host.
+///
+/// ```
+/// use lasthop_base::units::{Bytes, Duration, Instant};
+/// use lasthop_tcp::host::{EcnOffer, Limits, Negotiated, Settings, Socket, State, WriteOptions};
+/// use lasthop_tcp::{Overrides, Profile, Variant, presets};
+/// use std::sync::Arc;
+///
+/// let settings = Settings {
+///     mss: 1_460,
+///     mtu: 1_500,
+///     window_scale: Some(7),
+///     sack: true,
+///     timestamps: false,
+///     ecn: EcnOffer::Never,
+///     initial_sequence: 1,
+///     receive_buffer: 60_000,
+///     receive_memory: None,
+///     send_buffer: (200_000, false),
+///     unsent_limit: None,
+///     syn_retries: [5, 5],
+///     retries: 15,
+///     orphan_retries: 8,
+///     longest_rto: Duration::from_secs(60),
+///     time_wait: Duration::from_secs(60),
+///     fin_wait: Duration::from_secs(60),
+///     ack_delay: Duration::from_millis(40),
+///     user_timeout: None,
+///     keep_alive: None,
+///     deferred_accept: 0,
+///     delays_first_ack: false,
+///     mtu_probing: None,
+///     limits: Limits::default(),
+///     boot_offset: Duration::ZERO,
+/// };
+/// // The parameters of the connection follow from the negotiated options.
+/// let configure = Arc::new(|negotiated: Negotiated| {
+///     let segment = Some(Bytes::new(negotiated.segment.into()));
+///     let set = Overrides { segment, ..Overrides::default() };
+///     presets::config(Variant::Sack, Profile::Rfc, &set)
+/// });
+/// let mut client = Socket::new(settings.clone(), configure.clone());
+/// let mut server = Socket::new(settings, configure);
+/// server.listen();
+/// client.connect();
+/// let now = Instant::ZERO;
+/// // A path without delay.
+/// let exchange = |client: &mut Socket, server: &mut Socket| loop {
+///     if let Some(segment) = client.poll_transmit(now) {
+///         server.receive(now, &segment);
+///     } else if let Some(segment) = server.poll_transmit(now) {
+///         client.receive(now, &segment);
+///     } else {
+///         break;
+///     }
+/// };
+/// exchange(&mut client, &mut server);
+/// assert_eq!([client.state(), server.state()], [State::Established; 2]);
+/// client.write(now, 1_000, WriteOptions::default()).expect("an open connection");
+/// exchange(&mut client, &mut server);
+/// assert_eq!(server.read(now, 4_000), 1_000);
+/// ```
 pub type Socket = Endpoint<Host>;
 
 /// The [`Admission`] of hosts, with their state in addition to sender and receiver.
