@@ -184,10 +184,10 @@ impl Sender {
         let flight = &mut self.flight;
         flight.usage.at(now);
         let is_new = ack > flight.snd_una && ack <= flight.snd_max;
-        if is_new && !flight.is_watched() && self.recovery.has_ack_fast_path() {
+        if is_new && flight.has_plain_acks() && self.recovery.has_ack_fast_path() {
             // Fast path: equivalent to `on_ack` if there is no loss or other special case.
             let acked = flight.new_ack(now, ack);
-            flight.grow_window(now, acked);
+            flight.grow_window_plainly(now, acked);
             flight.refresh_calm();
         } else {
             self.on_any_ack(now, ack, &[], true, None);

@@ -279,7 +279,10 @@ impl<X: Extension> Header<X> {
     /// Returns `true` for an ACK without payload, SACK blocks, timestamps and other flags.
     #[inline(always)]
     pub fn is_plain_ack(&self) -> bool {
-        self.payload == 0 && self.flags == flags::ACK && !self.has_options()
+        // Adjacent in memory, so that they are compared as one number, without the ECN field.
+        let Header { flags, sack_blocks, ecn, has_timestamps, .. } = *self;
+        let marks = u32::from_le_bytes([flags, sack_blocks, ecn as u8, has_timestamps.into()]);
+        self.payload == 0 && marks & 0xff00_ffff == u32::from(flags::ACK)
     }
 
     /// Returns `true` if any bit of `flag` is set.

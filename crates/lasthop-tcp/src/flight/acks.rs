@@ -130,7 +130,34 @@ impl Flight {
     /// Grows the window for an ACK of `acked` bytes, or opens it after the handshake.
     #[inline(always)]
     pub(crate) fn grow_window(&mut self, now: Instant, acked: u64) {
-        let sample = AckSample {
+        let sample = self.ack_sample(now, acked);
+        if self.parts.checks_window_growth {
+            self.judge(sample);
+        } else {
+            self.congestion_control.on_ack(&sample);
+        }
+        self.open_window();
+    }
+
+    /// Like [`Self::grow_window`], if the connection [has plain ACKs](Self::has_plain_acks).
+    #[inline(always)]
+    pub(crate) fn grow_window_plainly(&mut self, now: Instant, acked: u64) {
+        let sample = self.ack_sample(now, acked);
+        self.congestion_control.on_ack(&sample);
+        self.open_window();
+    }
+
+    /// Opens the window after the handshake.
+    #[inline(always)]
+    fn open_window(&mut self) {
+        if self.snd_una == 1 && self.config.handshake {
+            self.congestion_control.set_cwnd(self.initial_window);
+        }
+    }
+
+    #[inline(always)]
+    fn ack_sample(&self, now: Instant, acked: u64) -> AckSample {
+        AckSample {
             now,
             acked,
             // Usually one, which requires no division.
@@ -141,14 +168,6 @@ impl Flight {
             snd_max: self.snd_max,
             rtt: self.hints.ack_rtt,
             srtt: self.rtt.srtt(),
-        };
-        if self.parts.checks_window_growth {
-            self.judge(sample);
-        } else {
-            self.congestion_control.on_ack(&sample);
-        }
-        if self.config.handshake && self.snd_una == 1 {
-            self.congestion_control.set_cwnd(self.initial_window);
         }
     }
 

@@ -86,21 +86,27 @@ struct Parts {
     is_watched: bool,
     /// Whether the growth of the window is checked at each ACK.
     checks_window_growth: bool,
+    /// Whether neither that nor `is_watched` or `joins_writes` is set.
+    has_plain_acks: bool,
     /// Quantity from which a reduction is computed.
     in_use: InUse,
 }
 
 impl Parts {
     fn new(config: &Config, kept: &Kept) -> Self {
+        let joins_writes = config.writes != WritePolicy::Messages;
+        let is_watched = !kept.is_nothing()
+            || config.undo != UndoKind::Off
+            || config.ecn
+            || config.send_buffer.is_some();
+        let checks_window_growth = config.window_validation || config.byte_counting.is_some();
         Parts {
-            joins_writes: config.writes != WritePolicy::Messages,
+            joins_writes,
             measures_deliveries: config.congestion_control.measures(),
             restarts_after_idle: config.window_validation || config.restart_after_idle,
-            is_watched: !kept.is_nothing()
-                || config.undo != UndoKind::Off
-                || config.ecn
-                || config.send_buffer.is_some(),
-            checks_window_growth: config.window_validation || config.byte_counting.is_some(),
+            is_watched,
+            checks_window_growth,
+            has_plain_acks: !is_watched && !checks_window_growth && !joins_writes,
             in_use: match config.profile {
                 Profile::Ns2 => InUse::Window { receive_window: config.receive_window },
                 Profile::Rfc => InUse::Flight,
@@ -376,15 +382,12 @@ impl Flight {
     }
 
     /// Like [`Self::refresh`] after an ACK for new data, without inflation and independent of
-    /// recovery.
+    /// recovery, if the connection [has plain ACKs](Self::has_plain_acks).
     #[inline(always)]
     pub(crate) fn refresh_calm(&mut self) {
         let window = self.congestion_control.window();
         self.compare_windows(window);
         self.gate.allowed = self.snd_una + window.min(self.peer.window);
-        if self.parts.joins_writes {
-            self.limit_joined(window);
-        }
         self.gate.is_plain = true;
         self.gate.is_quiet = !self.has_next();
     }
@@ -413,10 +416,11 @@ impl Flight {
         self.gate.is_quiet = false;
     }
 
-    /// Returns `true` if components other than recovery and congestion control process each ACK.
+    /// Returns `true` if only recovery and congestion control process an ACK, and send calls are
+    /// not merged.
     #[inline]
-    pub(crate) fn is_watched(&self) -> bool {
-        self.parts.is_watched
+    pub(crate) fn has_plain_acks(&self) -> bool {
+        self.parts.has_plain_acks
     }
 
     /// Returns `true` if nothing may be sent before the next input.
