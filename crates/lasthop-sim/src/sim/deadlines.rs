@@ -101,6 +101,9 @@ impl Ord for Due {
 /// Maximum number of machines for which a linear scan is faster than a tree.
 pub const FLAT_LIMIT: usize = 16;
 
+/// Number of places in the flat array that are scanned without a counter.
+const FEW: usize = 3;
+
 /// Upper limit of the bound. It is earlier than [`Due::NEVER`], so that machines without deadlines
 /// do not tie with it.
 const LATEST: Due = Due::after(Instant::from_nanos(u64::MAX - 1));
@@ -234,13 +237,25 @@ impl Deadlines {
     #[inline(always)]
     fn first_of_flat(&self) -> Option<(Due, MachineId)> {
         let (mut at, mut machine) = (self.bound.at, FLAT_LIMIT);
-        for (number, due) in self.flat.iter().enumerate().take(self.ahead) {
+        let (few, others) = self.flat.split_at(FEW);
+        // Unused places never expire, so that the first loop has a fixed length.
+        for (number, due) in few.iter().enumerate() {
             // A branch, not a conditional move: the processor predicts it and continues.
             if due.at <= at {
                 if due.at == at {
                     return None;
                 }
                 (at, machine) = (due.at, number);
+            }
+        }
+        if self.ahead > FEW {
+            for (number, due) in (FEW..self.ahead).zip(others) {
+                if due.at <= at {
+                    if due.at == at {
+                        return None;
+                    }
+                    (at, machine) = (due.at, number);
+                }
             }
         }
         let first = self.flat.get(machine)?;
@@ -261,14 +276,14 @@ impl Deadlines {
     /// tickets must be compared.
     #[inline(never)]
     fn first_of_all(&mut self) -> MachineId {
-        let scanned = earliest_of(self.flat[..self.ahead].iter(), 0);
+        let scanned = earliest_of(&self.flat[..self.ahead], 0);
         if scanned.0 < self.bound {
             return scanned.1;
         }
         let behind = if self.tree.is_some() {
             self.first_of_tree()
         } else {
-            earliest_of(self.deadlines.iter().skip(self.ahead), self.ahead)
+            earliest_of(self.deadlines.get(self.ahead..).unwrap_or_default(), self.ahead)
         };
         self.bound = behind.0.min(LATEST);
         if scanned.0 < behind.0 { scanned.1 } else { behind.1 }
@@ -297,10 +312,15 @@ impl Deadlines {
 
 /// Returns the earliest of `deadlines`, the deadlines of consecutive machines starting with
 /// `machine`.
-fn earliest_of<'a>(deadlines: impl Iterator<Item = &'a Due>, machine: usize) -> (Due, MachineId) {
-    let numbered = deadlines.zip(machine..).map(|(&due, number)| (due, MachineId::new(number)));
-    // Only deadlines that never expire can be equal; the first of them is returned.
-    numbered.min_by_key(|&(due, _)| due).unwrap_or((Due::NEVER, MachineId::new(machine)))
+fn earliest_of(deadlines: &[Due], machine: usize) -> (Due, MachineId) {
+    let (mut first, mut number) = (Due::NEVER, 0);
+    for (place, &due) in deadlines.iter().enumerate() {
+        // Most are later; tickets are compared only at equal times.
+        if due.at <= first.at && due < first {
+            (first, number) = (due, place);
+        }
+    }
+    (first, MachineId::new(machine + number))
 }
 
 #[cfg(test)]
