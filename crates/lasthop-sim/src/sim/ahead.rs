@@ -79,16 +79,19 @@ impl ComputedEvents {
         self.last.ticket.max(issued) + SPACING
     }
 
-    /// Records that the event at `due` has been computed. `ticket` is its latest ticket.
+    /// Records that the event at `due` has been computed. `ticket` is its latest ticket. Returns
+    /// `true` if it is the first that the clock has not passed.
     #[inline(always)]
-    pub fn push(&mut self, due: Due, ticket: u64) {
+    pub fn push(&mut self, due: Due, ticket: u64) -> bool {
         self.last = Computed { due, ticket };
-        if self.events.is_empty() {
+        let is_first = self.events.is_empty();
+        if is_first {
             self.first = due.at();
         }
         let slot = self.events.push_slot();
         slot.due = due;
         slot.ticket = ticket;
+        is_first
     }
 
     /// Issues tickets after those of all computed events before `now`. Returns their number.

@@ -156,8 +156,9 @@ impl<P: Probe, X: Extension> World<P, X> {
                 ticket += 1;
                 *known = Due::new(next, ticket);
             }
-            self.ahead.push(due, ticket);
-            self.wake = self.wake.min(self.ahead.first());
+            if self.ahead.push(due, ticket) {
+                self.wake = self.wake.min(due.at());
+            }
             near.ring.drop_front();
         }
         let first = near.ring.front();

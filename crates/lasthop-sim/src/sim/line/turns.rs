@@ -16,16 +16,21 @@ use lasthop_link::queue::Ring;
 impl<X: Extension> LineEnd<X> {
     /// Moves the packets that the feeder has held back, and whose arrival precedes `event`, into
     /// the interface queue.
-    #[inline(never)]
     fn absorb(&mut self, event: Due, directions: &mut [Direction<X>]) {
         let feeder = self.feeder.expect("an end that holds back packets has a feeder");
         let fifo = directions[feeder.index()].fifo_mut().expect("a feeder is computed");
-        while let Some(first) = fifo.ring.front_mut()
+        self.absorb_from(&mut fifo.ring, event);
+    }
+
+    /// Like [`Self::absorb`]; `ring` is that of the feeder.
+    #[inline(never)]
+    fn absorb_from(&mut self, ring: &mut Ring<InFlight<Descriptor<X>>>, event: Due) {
+        while let Some(first) = ring.front_mut()
             && first.due < event
         {
             first.item.hop += 1;
             self.interface.enqueue_copy(first.due.at(), &first.item);
-            fifo.ring.drop_front();
+            ring.drop_front();
         }
     }
 
@@ -34,16 +39,15 @@ impl<X: Extension> LineEnd<X> {
     #[inline(always)]
     fn held<'a>(&mut self, event: Due, directions: &'a mut [Direction<X>]) -> Held<'a, X> {
         if !self.holds_back {
-            return Held { ring: None, event };
+            return Held::nothing(event);
         }
         let feeder = self.feeder.expect("an end that holds back packets has a feeder");
-        let waiting = directions[feeder.index()].fifo().map_or(0, |fifo| fifo.ring.len());
-        if !self.interface.has_certain_room(waiting) {
-            self.absorb(event, directions);
-            return Held { ring: None, event };
+        let fifo = directions[feeder.index()].fifo_mut().expect("a feeder is computed");
+        if self.interface.has_certain_room(fifo.ring.len()) {
+            return Held::of(&mut fifo.ring, event);
         }
-        let fifo = directions[feeder.index()].fifo_mut();
-        Held { ring: fifo.map(|fifo| &mut fifo.ring), event }
+        self.absorb_from(&mut fifo.ring, event);
+        Held::nothing(event)
     }
 
     /// Holds back the arrivals of the feeder, or releases them. Held arrivals cause no events.
@@ -68,13 +72,27 @@ struct Held<'a, X: Extension> {
     /// The packets of the feeder, unless those that have arrived are in the queue.
     ring: Option<&'a mut Ring<InFlight<Descriptor<X>>>>,
     event: Due,
+    /// Whether the first of them has arrived.
+    has_arrived: bool,
+}
+
+impl<'a, X: Extension> Held<'a, X> {
+    #[inline(always)]
+    fn nothing(event: Due) -> Self {
+        Held { ring: None, event, has_arrived: false }
+    }
+
+    #[inline(always)]
+    fn of(ring: &'a mut Ring<InFlight<Descriptor<X>>>, event: Due) -> Self {
+        let has_arrived = ring.front().is_some_and(|first| first.due < event);
+        Held { ring: Some(ring), event, has_arrived }
+    }
 }
 
 impl<X: Extension> Inlet<Descriptor<X>> for Held<'_, X> {
     #[inline(always)]
     fn has_packet(&self) -> bool {
-        let first = self.ring.as_ref().and_then(|ring| ring.front());
-        first.is_some_and(|first| first.due < self.event)
+        self.has_arrived
     }
 
     #[inline(always)]
@@ -82,7 +100,8 @@ impl<X: Extension> Inlet<Descriptor<X>> for Held<'_, X> {
         let Some(ring) = &mut self.ring else { return false };
         let Some(first) = ring.front() else { return false };
         *place = Some(Descriptor { hop: first.item.hop + 1, ..first.item });
-        ring.drop_front();
+        let next = ring.next_front();
+        self.has_arrived = next.is_some_and(|next| next.due < self.event);
         true
     }
 }
@@ -376,7 +395,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         let Line { ends, deadlines_by_cause, .. } = line;
         let end = &mut ends[side as usize];
         let mut held = match FRESH {
-            true => Held { ring: None, event: current },
+            true => Held::nothing(current),
             false => end.held(current, &mut self.directions),
         };
         let mut transmission = Transmission {
