@@ -8,6 +8,7 @@ mod build;
 mod capture;
 mod headers;
 mod links;
+mod observations;
 mod oracle;
 mod plan;
 mod radiotap;

@@ -1,17 +1,16 @@
 //! Documents: scenarios as their authors wrote them, before the sweep is expanded.
 
+use super::dotted_keys::{complete, is_within, overlaps, substitute, unsweep};
 use super::extends;
 use super::former::{rename_all, rename_key, rename_swept};
 use super::model::{Scenario, ScenarioKeys};
-use super::sweep::{Axis, CASE, MAX_POINTS, Setting, Sweep, ZIP};
-use super::text::{MAX_DEPTH, MAX_DEPTH_ALLOWED, parse_json, parse_toml, toml_value};
+use super::sweep::{Axis, MAX_POINTS, Setting, Sweep};
+use super::text::{parse_json, parse_toml, toml_value};
 use super::wlan::Wlan;
 use lasthop_base::schema::error::{Place, ScenarioError, suggestion};
 use lasthop_base::schema::files::Files;
 use lasthop_base::schema::former::Renamed;
-use lasthop_base::schema::keys::{
-    Field, Limits, Node, Read, Shape, Table, is_name, join, shape_at, show,
-};
+use lasthop_base::schema::keys::{Field, Limits, Node, Read, Table, is_name, join, show};
 use lasthop_link::queue::{DelayKeys, RateKeys};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
@@ -525,25 +524,6 @@ impl Document {
     }
 }
 
-/// Returns `true` if the dotted keys are equal or one contains the other.
-fn overlaps(a: &str, b: &str) -> bool {
-    is_within(a, b) || is_within(b, a)
-}
-
-/// Returns `true` if the dotted keys are equal or `outer` contains `inner`.
-fn is_within(outer: &str, inner: &str) -> bool {
-    inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
-}
-
-/// Adds the keys of `defaults` that a table lacks, and completes its tables in the same way.
-fn complete(value: &mut Value, defaults: &Value) {
-    if let (Value::Object(table), Value::Object(defaults)) = (value, defaults) {
-        for (key, default) in defaults {
-            complete(table.entry(key.clone()).or_insert_with(|| default.clone()), default);
-        }
-    }
-}
-
 /// Returns the indexes of the steps at one place of the grid, with the last axis varying fastest.
 fn grid_place(sweep: &[Axis], mut index: usize) -> Vec<usize> {
     let mut place: Vec<usize> = sweep
@@ -557,86 +537,6 @@ fn grid_place(sweep: &[Axis], mut index: usize) -> Vec<usize> {
         .collect();
     place.reverse();
     place
-}
-
-/// Removes a key from a sweep, at any position.
-pub(super) fn unsweep(sweep: &mut Map<String, Value>, dotted_key: &str) {
-    let take_out = |table: &mut Value| {
-        if let Some(table) = table.as_object_mut() {
-            table.retain(|key, _| !overlaps(key, dotted_key));
-        }
-    };
-    let is_left = |table: &Value| table.as_object().is_none_or(|table| !table.is_empty());
-    sweep.retain(|key, _| !overlaps(key, dotted_key));
-    if let Some(Value::Array(zips)) = sweep.get_mut(ZIP) {
-        // A list that was zipped with this key only becomes a separate list.
-        let mut alone = Vec::new();
-        for table in zips.iter_mut() {
-            let before = table.as_object().map_or(0, Map::len);
-            take_out(table);
-            if let Some(table) = table.as_object_mut().filter(|it| it.len() == 1 && before > 1) {
-                alone.extend(std::mem::take(table));
-            }
-        }
-        zips.retain(is_left);
-        if zips.is_empty() {
-            sweep.shift_remove(ZIP);
-        }
-        sweep.extend(alone);
-    }
-    if let Some(Value::Object(cases)) = sweep.get_mut(CASE) {
-        cases.values_mut().for_each(take_out);
-        if !cases.values().any(is_left) {
-            sweep.shift_remove(CASE);
-        }
-    }
-}
-
-/// Sets a dotted key to a value and creates the missing tables on its path.
-fn substitute(document: &mut Value, dotted_key: &str, value: Value) -> Read<()> {
-    if dotted_key.split('.').count() > MAX_DEPTH {
-        return Err(ScenarioError::new("", "a dotted key too long", MAX_DEPTH_ALLOWED));
-    }
-    let mut path = String::new();
-    let mut here = document;
-    for part in dotted_key.split('.') {
-        if !is_name(part) {
-            return Err(ScenarioError::new(
-                dotted_key,
-                format!("the key {dotted_key:?}"),
-                "a dotted key such as \"link.NAME.rate\"",
-            ));
-        }
-        if let Value::String(word) = here
-            && is_kind(&path, word)
-        {
-            *here = Map::from_iter([("kind".to_owned(), word.as_str().into())]).into();
-        }
-        if !here.is_object() {
-            return Err(ScenarioError::new(
-                dotted_key,
-                format!("{path}, which is {}, no table", show(here)),
-                "a key of a table",
-            ));
-        }
-        path = join(&path, part);
-        here = &mut here[part];
-        if here.is_null() {
-            *here = Map::new().into();
-        }
-    }
-    *here = value;
-    Ok(())
-}
-
-/// Returns `true` if the key is a union of which this word is a kind.
-pub(super) fn is_kind(dotted_key: &str, word: &str) -> bool {
-    let path: Vec<_> = dotted_key.split('.').collect();
-    match shape_at(ScenarioKeys::KEYS, &path) {
-        Some(Shape::Union(_) | Shape::Unions(_)) => true,
-        Some(Shape::UnionOr(variants, _)) => variants.iter().any(|variant| variant.kind == word),
-        _ => false,
-    }
 }
 
 /// 64-bit FNV-1a: stable, unlike the hashers of the standard library.

@@ -4,7 +4,7 @@
 //! the whole table. A key that the extended scenario sweeps and the extending one sets is no longer
 //! swept, as with `--set`. The result is a document without the key `extends`.
 
-use super::document::{is_kind, unsweep};
+use super::dotted_keys::{is_kind, unsweep};
 use super::former::rename_all;
 use super::text::{parse_json, parse_toml};
 use lasthop_base::schema::error::ScenarioError;

@@ -7,6 +7,7 @@
 
 mod agents;
 mod document;
+mod dotted_keys;
 mod edca;
 mod extends;
 mod former;
