@@ -110,7 +110,9 @@ docs: $(VENV)/.dev
 	@echo "docs/_build/html/index.html"
 
 # Wheels for Python 3.11 and later on Linux with glibc 2.28 or later: zig links against that.
-wheel: $(VENV)/.tools
+# They contain the man pages.
+wheel: $(VENV)/.dev
+	$(BIN)/python tools/man_pages.py lasthop.data/data/share/man
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	    $$($(BIN)/python tools/requirements.py package)
 	rm -rf dist
@@ -121,7 +123,8 @@ wheel: $(VENV)/.tools
 
 # Tests a wheel of the built package in a new environment without Rust. The wheel is for this machine
 # only, so nothing is compiled again.
-wheel-check: $(VENV)/.built
+wheel-check: $(VENV)/.dev
+	$(BIN)/python tools/man_pages.py lasthop.data/data/share/man
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/maturin build --release --locked --quiet \
 	    --compatibility linux --out target/wheel-check
 	$(BIN)/python tools/check_wheel.py target/wheel-check
@@ -178,8 +181,7 @@ release:
 	$(PYTHON) tools/release.py write $(VERSION)
 
 man: $(VENV)/.dev
-	$(BIN)/sphinx-build --keep-going -q -b man docs docs/_build/man
-	@ls docs/_build/man
+	$(BIN)/python tools/man_pages.py docs/_build/man
 
 clean:
-	rm -rf $(VENV) docs/_build docs/_generated results target
+	rm -rf $(VENV) docs/_build docs/_generated lasthop.data results target

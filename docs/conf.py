@@ -150,10 +150,6 @@ nb_execution_show_tb = True
 nb_merge_streams = True
 exclude_patterns = ["_build", "_generated", "examples"]
 highlight_language = "none"  # diagrams and output are not programs
-man_pages = [
-    ("commands", "lasthop", "simulates error recovery over lossy links", author, 1),
-    ("scenario-reference", "lasthop-scenario", "scenario files of lasthop", author, 5),
-]
 html_theme = "furo"
 html_static_path = ["static"]
 html_css_files = ["wide.css"]

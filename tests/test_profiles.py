@@ -10,6 +10,7 @@ import pytest
 import lasthop
 from command import lasthop as command
 from lasthop.scenarios.profiles import Profile, profiles
+from lasthop.scenarios.starter import TEMPLATES, starter
 
 
 @pytest.mark.parametrize("one", profiles().values(), ids=lambda one: one.name)
@@ -40,3 +41,26 @@ def test_a_new_scenario_from_a_profile_keeps_sources(tmp_path: Path) -> None:
     text = (tmp_path / "train.toml").read_text()
     assert "# Source: " in text
     assert lasthop.load(tmp_path / "train.toml").to_dict()["name"] == "train"
+
+
+def test_bursts_of_profiles_and_templates_are_in_time() -> None:
+    """A process with one step per frame would not advance during a retransmission timeout."""
+    texts = {name: starter(name, name) for name in TEMPLATES}
+    found = {name: lasthop.Scenario.from_toml(text).to_dict() for name, text in texts.items()}
+    found |= {one.name: dict(one.tables) for one in profiles().values()}
+
+    def kinds(value: object) -> list[str]:
+        if not isinstance(value, dict):
+            return []
+        own = value.get("errors")
+        nested = [own] if isinstance(own, dict) else []
+        nested += [one for part in nested for one in part.values() if isinstance(one, dict)]
+        mine = [own] if isinstance(own, str) else [str(one["kind"]) for one in nested]
+        return mine + [kind for child in value.values() for kind in kinds(child)]
+
+    used = {name: kinds(tables) for name, tables in found.items()}
+    assert {"two-state", "slotted-gilbert-elliott"} <= {
+        kind for own in used.values() for kind in own
+    }
+    for name, own in used.items():
+        assert not {"gilbert-elliott", "markov-chain", "trace"} & set(own), name

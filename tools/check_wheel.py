@@ -49,6 +49,11 @@ def main(folder: str) -> None:
         goodput = results["points"][0]["metrics"]["flow.transfer.goodput_bps"]
         if not 0.0 < goodput["mean"] < 2e6 or goodput["n"] != 30:
             raise SystemExit(f"check_wheel: invalid goodput {goodput}: expected up to 2 Mbps")
+        # `make wheel` adds man pages; wheels of other platforms have none.
+        if sys.platform == "linux":
+            for page in ("man1/lasthop.1", "man5/lasthop-scenario.5"):
+                if not (Path(place) / "share" / "man" / page).is_file():
+                    raise SystemExit(f"check_wheel: missing share/man/{page}: run `make wheel`")
         for study in ("multilayer", "arq-and-tcp"):
             run(command, "reproduce", study, "--dry-run", "--format", "json")
     sys.stdout.write(f"{wheel.name}: {version}, goodput {goodput['mean'] / 1e6:.3f} Mbps\n")
