@@ -112,7 +112,7 @@ docs: $(VENV)/.dev
 # Wheels for Python 3.11 and later on Linux with glibc 2.28 or later: zig links against that.
 # They contain the man pages.
 wheel: $(VENV)/.dev
-	$(BIN)/python tools/man_pages.py lasthop.data/data/share/man
+	$(BIN)/python tools/man_pages.py lasthop._lasthop.data/data/share/man
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	    $$($(BIN)/python tools/requirements.py package)
 	rm -rf dist
@@ -124,7 +124,7 @@ wheel: $(VENV)/.dev
 # Tests a wheel of the built package in a new environment without Rust. The wheel is for this machine
 # only, so nothing is compiled again.
 wheel-check: $(VENV)/.dev
-	$(BIN)/python tools/man_pages.py lasthop.data/data/share/man
+	$(BIN)/python tools/man_pages.py lasthop._lasthop.data/data/share/man
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/maturin build --release --locked --quiet \
 	    --compatibility linux --out target/wheel-check
 	$(BIN)/python tools/check_wheel.py target/wheel-check
@@ -184,4 +184,4 @@ man: $(VENV)/.dev
 	$(BIN)/python tools/man_pages.py docs/_build/man
 
 clean:
-	rm -rf $(VENV) docs/_build docs/_generated lasthop.data results target
+	rm -rf $(VENV) docs/_build docs/_generated lasthop._lasthop.data results target
