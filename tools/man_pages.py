@@ -3,8 +3,8 @@
 Usage: python tools/man_pages.py FOLDER
 
 The pages are made of the commands and of the scenario model of the installed package. FOLDER gets
-`man1` and `man5`. Maturin adds the files below `lasthop._lasthop.data` to wheels: `make wheel` writes
-the pages to its folder `data/share/man`. Needs the extra `docs`.
+`man1` and `man5`. Maturin adds the files below `lasthop._lasthop.data` to wheels: `make wheel`
+writes the pages to its folder `data/share/man`. Needs the extra `docs`.
 """
 
 import shutil

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from lasthop.evaluating.cells import number
 from lasthop.evaluating.metric import matching, metric_bounds
+from lasthop.evaluating.points import Array, Point, Stopped
 from lasthop.evaluating.statistics.means import Confidence, Interval, confidence, mean_interval
 from lasthop.running.engine import Engine, distinct, engine
 from lasthop.scenarios.arguments import check_point, unknown
@@ -29,64 +30,6 @@ __all__ = ["Point", "Results", "Stopped"]
 
 SEQUENTIAL = "sequential t"
 """Interval method of metrics given by `until`; see `statistics.sequential`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """One parameter point.
-
-    Attributes:
-        parameters: Swept dotted keys and their values at this point.
-        scenario_hash: Hash of all inputs of its results except the seed.
-    """
-
-    parameters: Mapping[str, Any]
-    scenario_hash: str
-
-
-@dataclass(frozen=True, slots=True)
-class Stopped:
-    """Reason why a point was stopped; see `lasthop.statistics.sequential`.
-
-    Attributes:
-        point: Index of the point.
-        metric: Metric with a target half-width.
-        interval: Mean and interval, corrected for the interim analyses.
-        reached: Whether the target half-width is reached; otherwise the replication limit is.
-    """
-
-    point: int
-    metric: str
-    interval: Interval
-    reached: bool
-
-
-class _Array:
-    """Field with an array, which the engine may fill with a buffer: short runs need no NumPy.
-
-    Args:
-        name: Name of the field.
-        dtype: Type of the buffer's elements, as in NumPy and in `memoryview.cast`.
-    """
-
-    def __init__(self, name: str, dtype: str) -> None:
-        self.name, self.dtype = name, dtype
-
-    def __set__(self, instance: Results, value: Any) -> None:
-        instance.__dict__[self.name] = value
-
-    def __get__(self, instance: Results | None, owner: type) -> Any:
-        if instance is None:
-            return self
-        value = instance.__dict__[self.name]
-        if isinstance(value, bytes):
-            import numpy as np
-
-            value = np.frombuffer(value, dtype=self.dtype)
-            if self.name == "values":
-                value = value.reshape(-1, max(len(instance.metrics), 1))
-            instance.__dict__[self.name] = value
-        return value
 
 
 @dataclass(frozen=True)
@@ -650,7 +593,7 @@ class Results:
 
 
 for _name, _dtype in (("point", "I"), ("replication", "Q"), ("values", "d")):
-    setattr(Results, _name, _Array(_name, _dtype))
+    setattr(Results, _name, Array(_name, _dtype))
 
 
 def _need(*modules: str) -> None:

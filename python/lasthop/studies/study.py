@@ -10,7 +10,6 @@ import copy
 import functools
 import math
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -35,6 +34,16 @@ from lasthop.studies.published import read_published
 from lasthop.studies.record import Choice, Untested
 from lasthop.studies.report import Report, ReportCell
 from lasthop.studies.runs import in_groups
+from lasthop.studies.tables import (
+    first_match,
+    jain_index,
+    matching_keys,
+    normalized,
+    read_table,
+    standard_deviation,
+    value_of_row,
+    words,
+)
 from lasthop.studies.verdicts import Evaluator, Printed, Verdict, judge, judge_printed, looked_up
 
 __all__ = [
@@ -100,7 +109,7 @@ class Study:
     def __init__(self, folder: Traversable) -> None:
         """Reads a study's folder."""
         self._folder = folder
-        self._data = data = _read(folder, "study.toml")
+        self._data = data = read_table(folder, "study.toml")
         self.key: str = data["key"]
         self.title: str = data["title"]
         self.about: str = data["about"]
@@ -128,7 +137,7 @@ class Study:
             for kind in ("table", "figure")
             for table in data.get(kind, ())
         )
-        claims = _read(folder, "claims.toml")
+        claims = read_table(folder, "claims.toml")
         self.rule = Rule(
             about=claims["rule"]["about"],
             level=claims["rule"]["level"],
@@ -152,14 +161,16 @@ class Study:
             Highlight(table["title"], tuple(table["claims"])) for table in data.get("highlight", ())
         )
         self.sensitivities = tuple(self._sensitivity(t) for t in data.get("sensitivity", ()))
-        found = read_published(_read(folder, "published.toml"), self.artefacts, self.combinations)
+        found = read_published(
+            read_table(folder, "published.toml"), self.artefacts, self.combinations
+        )
         self.published, self.published_intervals = found.values, found.intervals
         self.changes: Mapping[str, str] = {}
 
     def _artefact(self, kind: str, table: Mapping[str, Any]) -> Artefact:
         base = self.grid.default | table["in"]
         axis = self.axes[table.get("axis", next(iter(self.axes)))]
-        rows = table.get("rows") or _first(self._data["rows"], base, "values")
+        rows = table.get("rows") or first_match(self._data["rows"], base, "values")
         quantity = self.quantities[table.get("quantity", next(iter(self.quantities)))]
         series = tuple(self._series(table, base))
         return Artefact(
@@ -181,7 +192,7 @@ class Study:
     def _series(self, table: Mapping[str, Any], base: Mapping[str, Any]) -> Iterator[Column]:
         """Yields the columns of an artefact, each followed by its model curve."""
         compare = table.get("compare", self.grid.column)
-        for value in table.get("columns") or _first(self._data["columns"], base, "names"):
+        for value in table.get("columns") or first_match(self._data["columns"], base, "names"):
             if isinstance(value, dict):
                 name, where = value["name"], value["in"]
             else:
@@ -216,10 +227,10 @@ class Study:
         """
         if not names:
             return list(self.artefacts)
-        known = {_normal(artefact.name): artefact for artefact in self.artefacts}
+        known = {normalized(artefact.name): artefact for artefact in self.artefacts}
         found: dict[str, Artefact] = {}
         for name in names:
-            artefact = known.get(_normal(name))
+            artefact = known.get(normalized(name))
             if artefact is None:
                 allowed = "; ".join(artefact.name for artefact in self.artefacts)
                 raise StudyError(f"{name}: no such table or figure in {self.key}; it has {allowed}")
@@ -230,12 +241,12 @@ class Study:
         """Returns the scenario of one cell of the grid, with further changes where they apply."""
         where = dict(cell)
         base = self._scenario_table(where)
-        tables = _read(self._folder, base["file"])
+        tables = read_table(self._folder, base["file"])
         for change in (*self._changes, *changes):
             if not change.applies(where):
                 continue
             for pattern, value in change.set.items():
-                for key in _keys(tables, pattern.replace("{flow}", base["flow"])):
+                for key in matching_keys(tables, pattern.replace("{flow}", base["flow"])):
                     found = fill(copy.deepcopy(value), lambda name: self.models.value(name, where))
                     assign(tables, key, found)
         # Recordings that scenarios name are in the study's folder.
@@ -420,7 +431,7 @@ class Study:
         for artefact in self.artefacts:
             for (row, column, unit), value in self.published.get(artefact.name, {}).items():
                 if unit == artefact.quantity.unit:
-                    where = artefact.cell(_number(row), column)
+                    where = artefact.cell(value_of_row(row), column)
                     found[where, artefact.quantity.name] = value
         return found
 
@@ -487,7 +498,7 @@ class Study:
         total: Floats = np.sum(there, axis=0)
         squares: Floats = np.sum(np.square(there), axis=0)
         found: Floats = total / known.per
-        return found if known.combine == "sum" else _jain(total, squares, len(there))
+        return found if known.combine == "sum" else jain_index(total, squares, len(there))
 
     def _report_cells(
         self, artefact: Artefact, index: Mapping[Cell, int], results: Results
@@ -514,7 +525,7 @@ class Study:
                     quantity.unit,
                     known,
                     mean.n,
-                    _deviation(values),
+                    standard_deviation(values),
                     self._misses(mean.mean, mean.ci95, mean.n, known),
                     self.published_intervals.get(artefact.name, {}).get(key),
                 )
@@ -566,61 +577,6 @@ class Study:
             # The run was interrupted before the first replication of this kind was finished.
             values = nothing
         return statistics.interval(values), values
-
-
-def _number(row: str) -> float:
-    """The value of a row's label."""
-    value = float(row)
-    return int(value) if value.is_integer() else value
-
-
-def _deviation(samples: Floats) -> float:
-    """Returns the standard deviation; NaN for fewer than two samples."""
-    values = samples[~np.isnan(samples)]
-    return float(np.std(values, ddof=1)) if values.size > 1 else math.nan
-
-
-def _first(tables: Sequence[Mapping[str, Any]], where: Mapping[str, Any], key: str) -> Any:
-    """Returns the key of the first table whose `when` matches."""
-    return next(table[key] for table in tables if matches(table.get("when", {}), where))
-
-
-def _jain(total: Floats, squares: Floats, count: int) -> Floats:
-    """Returns Jain's fairness index of `count` shares, from their sum and sum of squares."""
-    index: Floats = total**2 / (count * squares)
-    return index
-
-
-def _keys(tables: Mapping[str, Any], pattern: str) -> list[str]:
-    """Returns the dotted keys that a pattern matches: parts with `*` match existing tables."""
-    first, dot, rest = pattern.partition(".")
-    names = [name for name in tables if fnmatchcase(name, first)] if "*" in first else [first]
-    if not dot:
-        return names
-    found = []
-    for name in names:
-        child = tables.get(name)
-        found += [f"{name}.{key}" for key in _keys(child if isinstance(child, dict) else {}, rest)]
-    return found
-
-
-def _read(folder: Traversable, name: str) -> dict[str, Any]:
-    return tomllib.loads((folder / name).read_text(encoding="utf-8"))
-
-
-_ROMAN = {"i": "1", "ii": "2", "iii": "3", "iv": "4", "v": "5", "vi": "6", "vii": "7", "viii": "8"}
-
-
-def _normal(name: str) -> str:
-    words = re.findall(r"[a-z]+|[0-9]+", name.lower())
-    return " ".join(_ROMAN.get(word, {"fig": "figure"}.get(word, word)) for word in words)
-
-
-@functools.cache
-def words() -> Mapping[str, float]:
-    """Returns the numbers for the vague words of papers in all studies (`papers/words.toml`)."""
-    tables = _read(resources.files("lasthop.papers"), "words.toml")
-    return {name: table["value"] for name, table in tables.items()}
 
 
 @functools.cache
