@@ -21,6 +21,7 @@ mod driver;
 mod hosts;
 mod netlink;
 mod programs;
+mod request;
 mod sys;
 
 use super::capture::Capture;
@@ -31,9 +32,9 @@ use super::report::{Reporter, summary};
 use control::{Command, Control};
 use driver::{Driver, Files, say};
 use hdrhistogram::Histogram;
-use lasthop_base::rng::Streams;
 use lasthop_sim::scenario::Scenario;
 use programs::{Order, Program, reap};
+use request::Request;
 use rustix::process::{Signal, WaitOptions};
 use rustix::thread::{CapabilitySet, UnshareFlags};
 use serde_json::{Value, json};
@@ -102,72 +103,6 @@ impl<T, E: Into<io::Error>> Context<T> for Result<T, E> {
     }
 }
 
-/// Request of the command line.
-#[derive(Clone, Debug)]
-struct Request {
-    header: Header,
-    programs: Vec<Order>,
-    sysctls: Vec<(String, String)>,
-    outside: Option<String>,
-    /// Network namespaces of existing hosts: open files of the parent, by host.
-    netns: Vec<(String, i32)>,
-    /// Networks behind hosts.
-    networks: Vec<(String, netlink::Network)>,
-    record: Option<String>,
-    pcap: Option<String>,
-    /// Whether the state of the links is sampled.
-    has_samples: bool,
-    /// Command that starts the driver, with its arguments.
-    interpreter: Vec<String>,
-}
-
-impl Request {
-    /// Parses the JSON text of the command line, which has validated it.
-    fn read(text: &str) -> Result<Self, Fault> {
-        let value: Value = serde_json::from_str(text).map_err(|error| Fault(error.to_string()))?;
-        let wrong = |key: &str| Fault(format!("the request: {key}: found {}", value[key]));
-        let base = value["base"].as_str().ok_or_else(|| wrong("base"))?;
-        let document = Scenario::from_json_text(&value["scenario"].to_string(), Path::new(base))
-            .and_then(|document| document.points())
-            .map_err(|error| Fault(error.to_string()))?;
-        let point = document.into_iter().next().ok_or_else(|| wrong("scenario"))?;
-        let number = |key: &str| value[key].as_u64().ok_or_else(|| wrong(key));
-        let text = |value: &Value| value.as_str().map(str::to_owned);
-        let texts = |value: &Value| {
-            value.as_array().map(|all| all.iter().filter_map(text).collect::<Vec<_>>())
-        };
-        let programs = value["programs"].as_array().ok_or_else(|| wrong("programs"))?;
-        let programs = programs.iter().map(|program| {
-            let (host, argv) = (text(&program["host"]), texts(&program["argv"]));
-            host.zip(argv).map(|(host, argv)| Order { host, argv })
-        });
-        let sysctls = value["sysctls"].as_object().into_iter().flatten();
-        let networks = value["routes"].as_array().into_iter().flatten().map(|route| {
-            Some((text(&route["host"])?, netlink::Network::read(route["network"].as_str()?)?))
-        });
-        let netns = value["netns"].as_object().into_iter().flatten();
-        Ok(Request {
-            header: Header {
-                scenario: point.scenario,
-                base: base.to_owned(),
-                streams: Streams { seed: number("seed")?, replication: number("replication")? },
-                mtu: value["mtu"].as_u64().map(|mtu| mtu as u32),
-            },
-            programs: programs.collect::<Option<_>>().ok_or_else(|| wrong("programs"))?,
-            sysctls: sysctls.filter_map(|(key, value)| Some((key.clone(), text(value)?))).collect(),
-            outside: text(&value["outside"]),
-            networks: networks.collect::<Option<_>>().ok_or_else(|| wrong("routes"))?,
-            netns: netns
-                .filter_map(|(host, file)| Some((host.clone(), file.as_i64()? as i32)))
-                .collect(),
-            record: text(&value["record"]),
-            pcap: text(&value["pcap"]),
-            has_samples: value["samples"] == true,
-            interpreter: texts(&value["interpreter"]).ok_or_else(|| wrong("interpreter"))?,
-        })
-    }
-}
-
 /// Files that the command line leaves open for the launcher and the driver: the request, the pipe
 /// that closes when the command line ends, and the status output.
 #[derive(Clone, Copy, Debug)]
@@ -207,14 +142,6 @@ impl Role {
 
     fn name(self) -> &'static str {
         Self::NAMES[self as usize].1
-    }
-}
-
-impl Request {
-    /// Returns `true` if a host has a network namespace of the machine, so that the run needs
-    /// privileges over it.
-    fn shares_machine(&self) -> bool {
-        self.outside.is_some() || !self.netns.is_empty()
     }
 }
 
