@@ -153,3 +153,38 @@ def test_a_ladder_shows_backoff_collisions_and_reserved_air() -> None:
     assert any(word.startswith("backoff") for word in words)
     (legend,) = figure.legends
     assert "medium reserved (NAV)" in [text.get_text() for text in legend.get_texts()]
+
+
+def anomaly(on: str, off: str, rate: str) -> list[float]:
+    """Goodputs in Mbps of a fast and a slow station of 802.11n that share the queue of the AP."""
+    app = {"kind": "on-off", "rate": rate, "on": on, "off": off, "packet": "1500 B"}
+    flow = {"from": "ap", "transport": {"kind": "udp"}, "app": app}
+    cell = {"access_point": "ap", "stations": ["fast", "slow"], "standard": "802.11n"}
+    cell |= {"max_ampdu": "0 B", "station": {"slow": {"mcs": 0}}}
+    scenario = lasthop.Scenario(
+        {
+            "name": "anomaly",
+            "wlan": {"cell": cell},
+            "flow": {name: flow | {"to": name} for name in ("fast", "slow")},
+            "run": {"duration": "30 s"},
+        }
+    )
+    means = lasthop.run(scenario, replications=4).point_intervals(0)
+    return [means[f"flow.{name}.goodput_bps"].mean / 1e6 for name in ("fast", "slow")]
+
+
+def test_a_fifo_gives_all_stations_the_rate_of_the_slowest() -> None:
+    """Alternate PPDUs of 1538 B: 228 and 1936 us, each with SIFS, Ack, AIFS and 7.5 slots.
+
+    Acks take 28 us at 24 Mbps and 44 us at 6 Mbps.
+    """
+    cycles = 228 + 28 + 1936 + 44 + 2 * (16 + 43 + 67.5)
+    expected = 1500 * 8 / cycles
+    for found in anomaly("exp 3 ms", "exp 1 ms", "40 Mbps"):
+        assert found == pytest.approx(expected, rel=0.02)
+
+
+def test_flows_of_one_constant_rate_do_not_share_a_full_queue_equally() -> None:
+    """Phase effect: packets of one flow always arrive just after a place becomes free."""
+    fast, slow = anomaly("1000000 s", "0 s", "30 Mbps")
+    assert fast > 3 * slow
