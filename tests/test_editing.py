@@ -402,12 +402,14 @@ def test_explain_shows_the_mode_and_the_limits_of_a_mpdus() -> None:
     ):
         assert line in lines, (line, lines)
     fading = {"kind": "rayleigh", "period": "50 ms"}
+    tables["wlan"]["home"]["driver_queue"] = "aql"
     tables["wlan"]["home"] |= {"rate_control": "minstrel-ht", "edca": True, "fading": fading}
     lines = [line.strip() for line in explain(lasthop.Scenario(tables)).splitlines()]
     assert "errors by SNR, minstrel-ht MCS" in lines
     assert "rate control up to this mode, by the losses of MPDUs" in lines
     assert "access categories by the dscp of flows (EDCA)" in lines
     assert "rayleigh fading" in lines
+    assert "packets in the driver: aql" in lines
     text = """
     name = "arf"
     wlan.cell = { access_point = "ap", stations = ["a"], snr = "9 dB", rate_control = "arf" }

@@ -18,7 +18,7 @@ use lasthop_base::rng::Streams;
 use lasthop_base::units::{Bytes, Duration, Instant};
 use lasthop_link::link::Protocol;
 use lasthop_link::queue::QueueSite;
-use lasthop_wlan::dcf::{Category, MacParameters, Medium, StationId};
+use lasthop_wlan::dcf::{Category, DriverQueue, MacParameters, Medium, StationId};
 use lasthop_wlan::phy::qos::AccessCategory;
 use std::collections::HashMap;
 
@@ -112,7 +112,8 @@ pub(super) fn build<X: Extension>(
                         header: link.header,
                         packet: plan.largest_packet(index),
                     });
-                    builder.separate_wlan_queue(cell.place.0, back, queue, scheduler);
+                    let driver = keys.driver_queue.unwrap_or(DriverQueue::Pull);
+                    builder.separate_wlan_queue(cell.place.0, back, queue, (scheduler, driver));
                 }
             }
             continue;

@@ -187,6 +187,7 @@ impl Wlan {
             ("lifetime", keys.lifetime.is_some()),
             ("reorder_timeout", keys.reorder_timeout.is_some()),
             ("scheduler", keys.scheduler.is_some()),
+            ("driver_queue", keys.driver_queue.is_some()),
             ("edca", keys.edca.is_some()),
             ("category", keys.category.is_some()),
         ];
@@ -215,6 +216,10 @@ impl Wlan {
             return Err(node.key_error("rate_control", found, allowed));
         }
         let Some(format) = self.format() else { return Ok(()) };
+        if keys.driver_queue.is_some() && self.separate_scheduler().is_none() {
+            let allowed = "no such key, or the scheduler \"round-robin\" or \"airtime\"";
+            return Err(node.key_error("driver_queue", "one queue for all stations", allowed));
+        }
         let hosts = std::iter::once(None);
         let own = keys.station.iter().flatten().filter(|one| one.keys.mcs.is_some());
         for host in hosts.chain(own.map(|one| Some(one.name.as_str()))) {

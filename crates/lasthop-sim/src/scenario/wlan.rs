@@ -18,7 +18,7 @@ use lasthop_link::channel::Errors;
 use lasthop_link::link::Protocol;
 use lasthop_link::queue::Discipline;
 use lasthop_wlan::dcf::{
-    Capture, MissedBlockAck, Position, Preamble, Propagation, Scheduler, Timing,
+    Capture, DriverQueue, MissedBlockAck, Position, Preamble, Propagation, Scheduler, Timing,
 };
 use lasthop_wlan::frames;
 use lasthop_wlan::phy::{Band, Coding, ErrorCurve, Form, GuardInterval, PacketExtension, Width};
@@ -85,7 +85,7 @@ table! {
         /// 802.11n, ac and ax, whose rate follows from the next four keys.
         rate: Option<Rate>, Limits::RATE;
         /// MCS of each spatial stream; default: the highest of the standard. This and the following
-        /// sixteen keys require 802.11n, ac or ax.
+        /// seventeen keys require 802.11n, ac or ax.
         mcs: Option<u32>, Limits::range(0, 11);
         /// Width of the channel; default: 20 MHz.
         width: Option<Width>;
@@ -122,6 +122,9 @@ table! {
         /// Order in which the access point serves its stations; default: fifo, one queue for all. Otherwise
         /// it has a queue for each station.
         scheduler: Option<Scheduler>;
+        /// Packets that the driver of the access point takes from the queues of the stations in advance, with
+        /// scheduler round-robin or airtime; default: pull, none.
+        driver_queue: Option<DriverQueue>;
         /// Signal-to-noise ratio at both ends of each link, which determines the errors of MPDUs instead of
         /// the key errors; control frames are then received without errors.
         snr: Option<OrShort<SnrKeys>>;

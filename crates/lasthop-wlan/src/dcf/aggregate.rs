@@ -14,7 +14,8 @@ use super::medium::Medium;
 use super::observe::Times;
 use super::report::{AirFrame, Delivery, Outcome, PairId};
 use super::session::{
-    Aggregation, Histograms, MissedBlockAck, ModeTimes, Psdu, QUANTUM, Scheduler, Session,
+    Aggregation, DriverQueue, Histograms, MissedBlockAck, ModeTimes, Psdu, QUANTUM, Scheduler,
+    Session,
 };
 use super::station::{Attempt, Waiting};
 use crate::block_ack::{BlockAck, Fate, GiveUp, Outstanding, Receipt};
@@ -40,10 +41,18 @@ impl<P: Payload + Clone> Medium<P> {
     }
 
     /// Gives the direction `pair` a queue of its own, instead of that of its station, which then serves its
-    /// directions as `scheduler` states. All directions of the station need one.
-    pub fn separate_queue(&mut self, pair: PairId, queue: Queue<Waiting<P>>, scheduler: Scheduler) {
+    /// directions as `scheduler` states, and takes packets from it as `driver` states. All directions of the
+    /// station need one.
+    pub fn separate_queue(
+        &mut self,
+        pair: PairId,
+        queue: Queue<Waiting<P>>,
+        scheduler: Scheduler,
+        driver: DriverQueue,
+    ) {
         let from = self.pairs[pair.index()].from;
-        self.stations[usize::from(from)].scheduler = scheduler;
+        let station = &mut self.stations[usize::from(from)];
+        (station.scheduler, station.driver) = (scheduler, driver);
         self.session(pair.0).queue = Some(queue);
     }
 
@@ -94,6 +103,34 @@ impl<P: Payload + Clone> Medium<P> {
         let turn = best.map(|(_, pair)| pair).or_else(|| self.pull(now, index, None));
         self.stations[usize::from(index)].turn = turn;
         turn.is_some()
+    }
+
+    /// Takes packets from the queues of a station's directions into its driver, as far as it has room.
+    #[cold]
+    pub(super) fn feed_driver(&mut self, now: Instant, index: u16) {
+        let station = usize::from(index);
+        let driver = self.stations[station].driver;
+        let time_in_mac = |this: &mut Self, place: usize| {
+            let pair = this.stations[station].directions[place];
+            this.session(pair).time_in_mac()
+        };
+        let count = self.stations[station].directions.len();
+        let mut all: u64 = (0..count).map(|place| time_in_mac(self, place)).sum();
+        for place in 0..count {
+            let pair = self.stations[station].directions[place];
+            loop {
+                let session = self.session(pair);
+                let (own, time) = (session.in_mac[0], session.time_in_mac());
+                let is_empty = session.queue.as_ref().is_none_or(Queue::is_empty);
+                if is_empty || !driver.has_room(own, time, all) {
+                    break;
+                }
+                if self.pull(now, index, Some(pair)).is_none() {
+                    break;
+                }
+                all += self.session(pair).time_in_mac() - time;
+            }
+        }
     }
 
     /// Selects the next one of several queues. The first direction of the list is next while its deficit is

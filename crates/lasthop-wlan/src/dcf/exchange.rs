@@ -9,6 +9,7 @@
 
 use super::medium::Medium;
 use super::report::{AirFate, AirFrame, Delivery, MediumEvent, Outcome, PairId};
+use super::session::DriverQueue;
 use super::station::{Attempt, Current, Next};
 use crate::frames;
 use crate::phy::{Signal, Timing};
@@ -343,6 +344,9 @@ impl<P: Payload + Clone> Medium<P> {
     /// Dequeues the next frame of a station unless its last one is to be retransmitted. Returns
     /// `false` if the station has no frame.
     pub(super) fn has_frame(&mut self, now: Instant, index: u16) -> bool {
+        if self.stations[usize::from(index)].driver != DriverQueue::Pull {
+            self.feed_driver(now, index);
+        }
         self.stations[usize::from(index)].is_contending() || self.take_next(now, index)
     }
 }

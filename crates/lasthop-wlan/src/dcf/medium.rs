@@ -14,7 +14,7 @@ use super::posts::Spread;
 use super::report::{
     Delivery, MediumCounters, MediumEvent, Outcome, PairCounters, PairId, StationId,
 };
-use super::session::Session;
+use super::session::{DriverQueue, Session};
 use super::station::{Category, MacParameters, Station, StationCounters, Waiting};
 use crate::frames;
 use crate::link_errors::LinkErrors;
@@ -278,6 +278,9 @@ impl<P: Payload + Clone> Medium<P> {
             let queue = session.queue.as_mut();
             let is_admitted = queue.is_some_and(|queue| queue.enqueue(now, packet, &server));
             self.count_dropped_by(pair.0);
+            if is_admitted && self.stations[usize::from(from)].driver != DriverQueue::Pull {
+                self.feed_driver(now, from);
+            }
             is_admitted
         } else {
             let is_admitted = self.stations[usize::from(from)].enqueue(now, pair.0, packet);

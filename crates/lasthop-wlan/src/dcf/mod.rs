@@ -28,6 +28,6 @@ pub use report::{
     AggregationMetrics, AirFate, AirFrame, CellMetrics, Delivery, MediumCounters, MediumEvent,
     ModeMetrics, Outcome, PairCounters, PairId, PairMetrics, StationId,
 };
-pub use session::{Aggregation, Histograms, MissedBlockAck, Scheduler};
+pub use session::{Aggregation, DriverQueue, Histograms, MissedBlockAck, Scheduler};
 pub use space::{Capture, Position, Propagation};
 pub use station::{Category, MacParameters, StationCounters, Waiting};

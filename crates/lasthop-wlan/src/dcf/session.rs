@@ -47,6 +47,38 @@ choice! {
     }
 }
 
+choice! {
+    /// Packets that the driver of an access point with a queue for each station takes from these queues.
+    pub enum DriverQueue {
+        /// None: packets are taken when a PPDU is built.
+        Pull = "pull",
+        /// As many as the airtime queue limits of Linux permit.
+        Aql = "aql",
+        /// All, up to 1000 packets per station.
+        Unlimited = "unlimited",
+    }
+}
+
+/// Airtime queue limits of Linux in ns (`include/net/cfg80211.h`): a station may have the low one in the driver, or
+/// the high one while all together have less than the threshold.
+const AQL_LOW: u64 = 5_000_000;
+const AQL_HIGH: u64 = 12_000_000;
+const AQL_THRESHOLD: u64 = 24_000_000;
+/// Maximum number of packets of a station in a driver without limits.
+const UNLIMITED: u64 = 1_000;
+
+impl DriverQueue {
+    /// Returns `true` if a station with `own` packets in the driver, of an air time of `time`, may have another one.
+    /// `all`: air time of all stations, both in ns.
+    pub fn has_room(self, own: u64, time: u64, all: u64) -> bool {
+        match self {
+            DriverQueue::Pull => false,
+            DriverQueue::Aql => time < AQL_LOW || (time < AQL_HIGH && all < AQL_THRESHOLD),
+            DriverQueue::Unlimited => own < UNLIMITED,
+        }
+    }
+}
+
 /// Airtime that a station receives in its turn, in ns: the weight of 256 us of Linux (`net/mac80211/tx.c`,
 /// `ieee80211_next_txq`).
 pub(super) const QUANTUM: i64 = 256_000;
@@ -310,6 +342,12 @@ impl<P: Payload + Clone> Session<P> {
         let [packets, bytes] = self.in_mac;
         let until = if packets > 0 { Instant::NEVER } else { Instant::ZERO };
         Transmitter::standing_in(self.times().mode.rate(), packets, bytes, until)
+    }
+
+    /// Returns the estimated air time of the packets in the MAC in ns, without preambles and contention.
+    pub fn time_in_mac(&self) -> u64 {
+        let rate = self.times().mode.rate().as_bps().max(1);
+        self.in_mac[1] * 8 * 1_000_000_000 / rate
     }
 
     /// Returns the start of the BlockAck request to be sent next, if any.

@@ -23,7 +23,7 @@
 //! retry limits), 9.3.2.10 (duplicates).
 
 use super::exchange::FrameExchange;
-use super::session::Scheduler;
+use super::session::{DriverQueue, Scheduler};
 use lasthop_base::packet::Payload;
 use lasthop_base::rng::Stream;
 use lasthop_base::units::{Bytes, Duration, Instant, Rate};
@@ -174,6 +174,8 @@ pub(super) struct Station<P: Payload> {
     pub directions: VecDeque<u32>,
     /// Order in which directions with queues of their own are served.
     pub scheduler: Scheduler,
+    /// Packets that its driver takes from these queues in advance.
+    pub driver: DriverQueue,
     /// The direction with a block-ack agreement that the station serves next.
     pub turn: Option<u32>,
     /// The current attempt of a direction with a block-ack agreement.
@@ -219,6 +221,7 @@ impl<P: Payload> Station<P> {
             current: None,
             directions: VecDeque::new(),
             scheduler: Scheduler::Fifo,
+            driver: DriverQueue::Pull,
             turn: None,
             exchange: None,
             waiting: 0,

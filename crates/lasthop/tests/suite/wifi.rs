@@ -332,6 +332,7 @@ fn values_that_a_standard_does_not_have_are_rejected() {
         ("standard = \"802.11ac\"\nstation = { laptop = { mcs = 9 } }", "station.laptop.mcs"),
         ("standard = \"802.11n\"\nsnr = \"20 dB\"\nerrors = { kind = \"bit\", ber = 1e-5 }", "snr"),
         ("standard = \"802.11n\"\nrate_control = \"ideal\"", "an snr for each station"),
+        ("standard = \"802.11n\"\ndriver_queue = \"aql\"", "or the scheduler"),
         ("lifetime = \"1 s\"", "lifetime: found a value with 802.11b"),
         ("rate_control = \"ideal\"\nsnr = \"20 dB\"", "\"arf\" with 802.11b"),
         ("standard = \"802.11n\"\nrate_control = \"arf\"", "\"minstrel-ht\" with others"),

@@ -45,6 +45,47 @@ fn run(queues: &str) -> Metrics {
     scenarios::metrics(&scenario(&text), 1, 5).remove(0)
 }
 
+/// A download and a packet every 20 ms to one station at 65 Mbps: FQ-CoDel lets the sparse flow pass in the queue, but
+/// not in the driver. Without packets in the driver, it waits for a PPDU of 5 ms and its turn; with AQL for up to 12 ms
+/// more, which an A-MPDU takes in three PPDUs with retransmissions; without limits for the window of TCP.
+#[test]
+fn packets_in_the_driver_wait_behind_others() {
+    let delay = |driver: &str| {
+        let text = format!(
+            r#"
+            name = "driver"
+            [wlan.cell]
+            access_point = "ap"
+            stations = ["laptop"]
+            standard = "802.11n"
+            queue = {{ kind = "fq-codel" }}
+            scheduler = "airtime"
+            {driver}
+            [flow.down]
+            from = "ap"
+            to = "laptop"
+            transport = {{ kind = "tcp", variant = "cubic", profile = "linux" }}
+            app = {{ kind = "file", size = "1 GB" }}
+            [flow.ping]
+            from = "ap"
+            to = "laptop"
+            transport = {{ kind = "udp" }}
+            app = {{ kind = "media", rate = "40 kbps", packet = "100 B", silence = "0 s" }}
+            [run]
+            duration = "10 s"
+            "#
+        );
+        let measured = scenarios::metrics(&scenario(&text), 1, 5).remove(0);
+        assert!(measured["flow.down.goodput_bps"] > 40e6, "{driver}");
+        measured["flow.ping.delay_p50_s"]
+    };
+    let [pull, aql, all] =
+        ["", "driver_queue = \"aql\"", "driver_queue = \"unlimited\""].map(delay);
+    assert!(pull < 0.012, "{pull}");
+    assert!(aql > pull + 0.003 && aql < pull + 0.015, "{pull} {aql}");
+    assert!(all > 2.0 * aql, "{aql} {all}");
+}
+
 #[test]
 fn fair_queueing_and_airtime_end_the_anomaly() {
     let fifo = run("queue = \"1000 packets\"");

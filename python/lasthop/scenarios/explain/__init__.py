@@ -183,6 +183,7 @@ def _aggregation(wlan: Table) -> list[str]:
         f"{time_text(wlan['lifetime'])}",
         *(["  access categories by the dscp of flows (EDCA)"] if wlan["edca"] else []),
         *([f"  a queue per station, {wlan['scheduler']}"] if wlan["scheduler"] != "fifo" else []),
+        *([f"  packets in the driver: {wlan['driver_queue']}"] if "driver_queue" in wlan else []),
     ]
 
 

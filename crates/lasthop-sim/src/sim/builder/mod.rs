@@ -22,7 +22,9 @@ use lasthop_base::rng;
 use lasthop_base::units::Instant;
 use lasthop_link::link::{Endpoint, LinkEndpoint};
 use lasthop_link::queue::{OnOff, Queue};
-use lasthop_wlan::dcf::{self, Category, MacParameters, PairId, Scheduler, StationId, Waiting};
+use lasthop_wlan::dcf::{
+    self, Category, DriverQueue, MacParameters, PairId, Scheduler, StationId, Waiting,
+};
 use lasthop_wlan::link_errors::LinkErrors;
 
 /// A route through the network, fixed for the run: its range in the table of all hops, at least
@@ -258,9 +260,9 @@ impl<X: Extension> Builder<X> {
         air: AirId,
         back: PairId,
         queue: Queue<Waiting<Descriptor<X>>>,
-        scheduler: Scheduler,
+        (scheduler, driver): (Scheduler, DriverQueue),
     ) {
-        self.airs[air.index()].medium.separate_queue(back, queue, scheduler);
+        self.airs[air.index()].medium.separate_queue(back, queue, scheduler, driver);
     }
 
     /// Makes a station of a medium an access category of a host.
