@@ -149,9 +149,12 @@ def evaluate(
             pass
     for cell in found.cells:
         if cell.verdict == "fail":
+            found_value = f"{cell.ratio:.3g} × {cell.baseline}"
+            if cell.criterion.absolute:
+                found_value = f"{cell.value.mean:.4g}"
             note(
-                f"{cell.sender} fails {cell.criterion.id} at {cell.name}: {cell.ratio:.3g} × "
-                f"{cell.baseline}, expected {cell.criterion.bound}"
+                f"{cell.sender} fails {cell.criterion.id} at {cell.name}: {found_value}, expected "
+                f"{cell.criterion.bound}"
             )
     code = ended(complete=results.complete, finished=results.rows, campaign=campaign)
     return code or (NOT_MET if found.failed else code)

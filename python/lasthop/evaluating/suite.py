@@ -171,7 +171,7 @@ class Criterion:
         sign = "≤" if self.at_least is None else "≥"
         if not self.absolute:
             return f"{sign} {number:g} × baseline"
-        unit = scaled(metric_unit(self.metric), [number])
+        unit = scaled(metric_unit(self.quantity), [number])
         return f"{sign} {number / unit.per:g} {unit.name}".rstrip()
 
     @property

@@ -169,6 +169,7 @@ queue_disciplines! {
     dualpi2: DualPi2(DualPi2Keys);
     step: Step(StepKeys);
     biased: Biased(BiasedKeys);
+    policer: Policer(PolicerKeys);
 }
 
 impl From<QueueLimit> for Discipline {

@@ -312,8 +312,12 @@ fn add_flow<X: Extension>(
         route.iter().map(hop).collect::<Vec<_>>()
     });
     let round_trip = RoundTrip { there: &there, back: &back };
-    let start = Instant::ZERO + flow.start;
     let component = &format!("flow.{}", flow.name);
+    let spread = flow.start_spread.map_or(Duration::ZERO, |spread| {
+        let share = streams.stream(component, "start").uniform();
+        Duration::from_nanos((share * spread.as_nanos() as f64) as u64)
+    });
+    let start = Instant::ZERO + flow.start + spread;
     let machine = flow.app.build(&SourceSite { streams, component, start });
     builder.flow(&flow.name, start, &connect, round_trip, machine);
     if let Some(service) = &flow.service {

@@ -265,6 +265,7 @@ fn flow(scenario: &Scenario, routes: &[Vec<Hop>; 2], flow: &Flow) -> Value {
         "from": flow.from,
         "to": flow.to,
         "start": seconds(flow.start),
+        "start_spread": flow.start_spread.map(seconds),
         "service": flow.service,
         "app": app,
         "tcp": resolved_if(flow, "tcp"),

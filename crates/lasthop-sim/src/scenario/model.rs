@@ -306,6 +306,8 @@ pub struct Flow {
     pub to: String,
     /// Start time, relative to the start of the run.
     pub start: Duration,
+    /// Interval after `start` within which it starts at a random time; `None`: at `start`.
+    pub start_spread: Option<Duration>,
     /// The service that it requests on links with services.
     pub service: Option<String>,
     /// DS code point of its packets, in both directions.
@@ -328,6 +330,10 @@ table! {
         to: String;
         /// Start time of the flow, relative to the start of the run.
         start: Duration = "0 s";
+        /// Interval after `start` within which the flow starts, at a uniformly distributed time of
+        /// its own in each replication. Flows of a table with count have separate times. Default:
+        /// the flow starts at `start`.
+        start_spread: Option<Duration>, Limits::POSITIVE;
         /// Service of its packets, in both directions, on links with protocol kind "services".
         /// Default, and on links without a service of this name: the first service.
         service: Option<String>;

@@ -64,21 +64,19 @@ impl Scenario {
             ));
         }
         self.check_service(routes, flow)?;
-        if let Some(end) = self.run.duration
-            && flow.start >= end
-        {
-            return Err(ScenarioError::new(
-                path("start"),
-                quoted(flow.start),
-                format!("a time before run.duration, {}", quoted(end)),
-            ));
-        }
-        if flow.start >= self.run.max_time {
-            return Err(ScenarioError::new(
-                path("start"),
-                quoted(flow.start),
-                format!("a time before run.max_time, {}", quoted(self.run.max_time)),
-            ));
+        let last = self.run.max_time;
+        let ends = [("run.duration", self.run.duration), ("run.max_time", Some(last))];
+        for (name, end) in ends {
+            let Some(end) = end else { continue };
+            let allowed = || format!("a time before {name}, {}", quoted(end));
+            if flow.start >= end {
+                return Err(ScenarioError::new(path("start"), quoted(flow.start), allowed()));
+            }
+            let spread = flow.start_spread.unwrap_or_default();
+            if spread.as_nanos() > end.as_nanos() - flow.start.as_nanos() {
+                let found = format!("{} after {}", quoted(spread), quoted(flow.start));
+                return Err(ScenarioError::new(path("start_spread"), found, allowed()));
+            }
         }
         let (carries, kinds) = match flow.app.packet() {
             Some(_) => (Carries::Datagrams, App::DATAGRAMS),

@@ -213,20 +213,41 @@ impl Table for Flow {
     const KEYS: &'static [Key] = FlowKeys::KEYS;
 
     fn read(node: &Node<'_>) -> Read<Self> {
-        let FlowKeys { from, to, start, service, dscp, transport, app, count, spacing } =
-            FlowKeys::read(node)?;
+        let FlowKeys {
+            from,
+            to,
+            start,
+            start_spread,
+            service,
+            dscp,
+            transport,
+            app,
+            count,
+            spacing,
+        } = FlowKeys::read(node)?;
         let name = node.name().to_owned();
         let hosts = [from.clone(), to.clone()];
         let repetition = Repetition::read(node, count, spacing, hosts, start)?;
-        Ok(Flow { name, from, to, start, service, dscp, transport, app, repetition })
+        Ok(Flow { name, from, to, start, start_spread, service, dscp, transport, app, repetition })
     }
 
     fn write(&self) -> Map<String, Value> {
-        let Flow { name: _, from, to, start, service, dscp, transport, app, repetition } =
-            self.clone();
+        let Flow {
+            name: _,
+            from,
+            to,
+            start,
+            start_spread,
+            service,
+            dscp,
+            transport,
+            app,
+            repetition,
+        } = self.clone();
         let count = repetition.as_ref().map(|repetition| repetition.count);
         let spacing = repetition.and_then(|repetition| repetition.spacing);
-        FlowKeys { from, to, start, service, dscp, transport, app, count, spacing }.write()
+        FlowKeys { from, to, start, start_spread, service, dscp, transport, app, count, spacing }
+            .write()
     }
 }
 

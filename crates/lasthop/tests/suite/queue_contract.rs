@@ -24,6 +24,7 @@ const DISCIPLINES: &[&str] = &[
     r#"kind = "dualpi2", target = "1 ms", rtt_max = "3 ms""#,
     r#"kind = "step", threshold = "1 packet""#,
     r#"kind = "biased""#,
+    r#"kind = "policer", rate = "1 Mbps", burst = "3 kB""#,
 ];
 
 /// Limits, down to less than one packet.
