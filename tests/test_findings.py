@@ -48,6 +48,15 @@ def test_other_swept_keys_are_counted() -> None:
     assert any("significantly higher at 2 of 2 points (+" in text for text in found)
 
 
+def test_swept_tables_are_named_by_their_kind() -> None:
+    """A table is the same configuration as its kind alone, and is not printed as JSON."""
+    tables = LINK.replace('"selective-repeat"', '{ kind = "selective-repeat", window = 16 }')
+    _, *found = sentences(lasthop.run(lasthop.Scenario.from_toml(tables)))
+    assert found
+    assert all("{" not in text for text in found)
+    assert any("With Link protocol Selective repeat, window 16, goodput is" in one for one in found)
+
+
 def test_equal_configurations_are_not_distinguished() -> None:
     text = LINK.replace('loss = "8 %"', 'loss = "0 %"').replace(
         f'"{PROTOCOL}" = ["raw", "selective-repeat"]', '"link.air.queue" = ["80 packets"]'

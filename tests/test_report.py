@@ -136,6 +136,20 @@ def test_figures_are_live_from_the_numbers_of_the_pictures(
         for curve in chart["curves"]:
             bounds = zip(curve["low"], curve["y"], curve["high"], strict=False)
             assert all(low <= y <= high for low, y, high in bounds if low is not None)
+        # Markers have the colour of the curve; of dashed ones they are hollow.
+        markers = figures.first.locator(".u-legend .u-marker").evaluate_all(
+            """all => all.slice(1).map(one => {
+                const found = getComputedStyle(one);
+                return [found.borderStyle, found.borderColor, found.backgroundColor];
+            })"""
+        )
+        for curve, (border, edge, fill) in zip(chart["curves"], markers, strict=True):
+            assert border == ("dashed" if curve["dash"] else "solid")
+            hue = [int(curve["colour"][place : place + 2], 16) for place in (1, 3, 5)]
+            # Black is the colour of the text.
+            if any(hue):
+                assert [int(part) for part in re.findall(r"\d+", edge)] == hue
+            assert (fill == edge) is not bool(curve["dash"])
         # A click on a name hides its curve.
         figures.first.locator(".u-legend .u-series").nth(1).click()
         assert figures.first.locator(".u-legend .u-off").count() == 1

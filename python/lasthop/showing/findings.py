@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -152,7 +154,7 @@ def _differences(
         changes = [100.0 * (row["ratio"] - 1.0) for row in own]
         moved = [row["p_holm"] is not None and row["p_holm"] <= LEVEL for row in own]
         low, high = (_signed(end) for end in (min(changes), max(changes)))
-        name = point_label({key: own[0][key]})
+        name = point_label({key: _table(own[0][key])})
         start = f"With {name}, {what}"
         if len(own) == 1:
             way = "higher" if changes[0] > 0 else "lower"
@@ -168,6 +170,14 @@ def _differences(
         ways = [f"{way} at {n}" for way, n in (("higher", up), ("lower", down)) if n]
         found.append(f"{start} {be} significantly {' and '.join(ways)} {of} than with {reference}.")
     return found
+
+
+def _table(value: object) -> object:
+    """Returns a swept value of a data frame, in which tables are JSON."""
+    if isinstance(value, str) and value.startswith("{"):
+        with contextlib.suppress(json.JSONDecodeError):
+            return json.loads(value)
+    return value
 
 
 def _signed(percent: float) -> str:

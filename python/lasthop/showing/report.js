@@ -39,6 +39,14 @@
 
   const shown = (value) => (value === null || value === undefined ? "–" : String(Number(value.toPrecision(5))));
 
+  /** Numbers on an axis, all with the same decimals. */
+  const numbers = (_, values) => {
+    const plain = values.map((value) => String(Number(value.toPrecision(12))));
+    if (plain.some((text) => text.includes("e"))) return plain;
+    const most = Math.max(...plain.map((text) => (text.split(".")[1] || "").length));
+    return values.map((value) => value.toFixed(most));
+  };
+
   function draw(figure) {
     const chart = JSON.parse(figure.querySelector("script").textContent);
     const place = figure.querySelector(".live");
@@ -49,6 +57,7 @@
       const order = curve.x.map((_, index) => index).sort((a, b) => curve.x[a] - curve.x[b] || a - b);
       return [order.map((index, rank) => curve.x[index] + rank * 1e-9), order.map((index) => curve.y[index])];
     });
+    const isDashed = (index) => index > 0 && (chart.curves[index - 1].dash || []).length > 0;
     const ink = (colour) => () => (colour === "#000000" ? css("--ink") : colour);
     const axis = { stroke: css("--ink"), grid: { stroke: css("--line"), width: 1 }, ticks: { stroke: css("--line"), width: 1, size: 4 }, font: "12px system-ui, sans-serif", labelFont: "12px system-ui, sans-serif", labelSize: 20 };
     const ends = chart.curves.flatMap((curve) => [...curve.y, ...curve.low, ...curve.high]).filter((one) => one !== null && (!chart.ylog || one > 0));
@@ -61,11 +70,12 @@
         y: chart.ylog ? { distr: 3 } : { range: (_, low, high) => { const whole = low === null || (low >= least && high <= most); return whole ? [least >= 0 && least < span ? 0 : least - 0.06 * span, most + 0.06 * span] : [low, high]; } },
       },
       // The colour of a curve without a line has no width in uPlot's own marker.
-      legend: { markers: { width: 2, stroke: (_, index) => (index ? ink(chart.curves[index - 1].colour)() : ""), fill: (_, index) => (index ? ink(chart.curves[index - 1].colour)() : "") } },
+      // Markers of dashed curves are hollow and dashed: curves of two keys share colours.
+      legend: { markers: { width: 2, dash: (_, index) => (isDashed(index) ? "dashed" : "solid"), stroke: (_, index) => (index ? ink(chart.curves[index - 1].colour)() : ""), fill: (_, index) => (index && !isDashed(index) ? ink(chart.curves[index - 1].colour)() : "transparent") } },
       cursor: { y: false, drag: { x: true, y: true, uni: 20 } },
       axes: [
-        { ...axis, label: chart.xlabel, ...(words ? { splits: () => [...words.keys()], values: (_, all) => all.map((one) => words.get(one) ?? ""), grid: { show: false } } : {}) },
-        { ...axis, label: chart.ylabel, size: 58 },
+        { ...axis, label: chart.xlabel, ...(chart.xlog ? {} : { values: numbers }), ...(words ? { splits: () => [...words.keys()], values: (_, all) => all.map((one) => words.get(one) ?? ""), grid: { show: false } } : {}) },
+        { ...axis, label: chart.ylabel, size: 58, ...(chart.ylog ? {} : { values: numbers }) },
       ],
       series: [
         { label: chart.xlabel, value: (_, value) => (value === null ? "–" : words ? words.get(Math.round(value)) ?? "" : shown(value)) },
