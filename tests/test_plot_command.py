@@ -125,3 +125,16 @@ def test_options_that_say_nothing_about_a_figure_are_refused(small: Path) -> Non
     ):
         with pytest.raises(lasthop.PlotError, match=message):
             lasthop.plot(data, **arguments)
+
+
+def test_options_are_named_as_they_are_given(
+    tmp_path: Path, small: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also those whose names differ from the arguments in Python."""
+    picture = str(tmp_path / "figure.svg")
+    series = ["plot", str(small), "--kind", "series", "--out", picture]
+    for option in (["--x-label", "a"], ["--y-label", "a"], ["--style", "paper"]):
+        assert cli._main([*series, *option]) == 2
+        assert f"`{option[0]}` requires kind line or cdf" in capsys.readouterr().err
+    assert cli._main(["plot", str(small), "--y-label", "Rate of data", "--out", picture]) == 0
+    assert "Rate of data" in Path(picture).read_text(encoding="utf-8")

@@ -88,9 +88,13 @@ def plot(
             "picture."
         ),
     ] = FigureStyle.screen,
-    xlabel: Annotated[str | None, Option(help="Label of the x-axis; default: by the key.")] = None,
+    xlabel: Annotated[
+        str | None,
+        Option("--x-label", metavar="TEXT", help="Label of the x-axis; default: by the key."),
+    ] = None,
     ylabel: Annotated[
-        str | None, Option(help="Label of the y-axis; default: by the metric.")
+        str | None,
+        Option("--y-label", metavar="TEXT", help="Label of the y-axis; default: by the metric."),
     ] = None,
     title: Annotated[str | None, Option(help="Title of the figure.")] = None,
     order: Annotated[
@@ -219,22 +223,26 @@ def _named() -> Iterator[None]:
         name = error.filename or "SOURCE"
         raise PlotError(f"cannot read `{name}`: {error.strerror or error}") from None
     except (PlotError, ArgumentError) as error:
-        raise PlotError(with_options(str(error), {"paper": "style"}, OPTIONS)) from None
+        raise PlotError(
+            with_options(
+                str(error), {"paper": "style", "xlabel": "x-label", "ylabel": "y-label"}, OPTIONS
+            )
+        ) from None
 
 
 OPTIONS = (
     *("x", "y", "by", "where", "kind", "log", "size", "link", "from", "set"),
     *(
         "to",
-        "xlabel",
-        "ylabel",
+        "x-label",
+        "y-label",
         "point",
         "replication",
         "replications",
         "seed",
         "order",
         "rename",
-        "paper",
+        "style",
     ),
 )
 
