@@ -159,7 +159,11 @@ def anomaly(on: str, off: str, rate: str) -> list[float]:
     """Goodputs in Mbps of a fast and a slow station of 802.11n that share the queue of the AP."""
     app = {"kind": "on-off", "rate": rate, "on": on, "off": off, "packet": "1500 B"}
     flow = {"from": "ap", "transport": {"kind": "udp"}, "app": app}
-    cell = {"access_point": "ap", "stations": ["fast", "slow"], "standard": "802.11n"}
+    cell: dict[str, object] = {
+        "access_point": "ap",
+        "stations": ["fast", "slow"],
+        "standard": "802.11n",
+    }
     cell |= {"max_ampdu": "0 B", "station": {"slow": {"mcs": 0}}}
     scenario = lasthop.Scenario(
         {
