@@ -413,7 +413,11 @@ def test_explain_shows_the_mode_and_the_limits_of_a_mpdus() -> None:
     text = """
     name = "arf"
     wlan.cell = { access_point = "ap", stations = ["a"], snr = "9 dB", rate_control = "arf" }
-    flow.up = { from = "a", to = "ap", transport = "tcp", app = { kind = "file", size = "1 MB" } }
+    [flow.up]
+    from = "a"
+    to = "ap"
+    transport = { kind = "tcp", variant = "cubic" }
+    app = { kind = "file", size = "1 MB" }
     """
     lines = [line.strip() for line in explain(lasthop.Scenario.from_toml(text)).splitlines()]
     assert "errors by SNR, arf rate" in lines
