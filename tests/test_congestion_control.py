@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 import lasthop
+from lasthop import _lasthop
 from lasthop import commands as cli
 from lasthop.evaluating.suite import sender
 from lasthop.running import algorithms
@@ -279,3 +280,12 @@ def test_new_writes_an_algorithm_of_the_engine(
     text = (tmp_path / "my_cc.rs").read_text()
     assert 'pub struct MyCcKeys as "my-cc" {}' in text
     assert not {"CLASS", "NAME", "KEBAB"} & set(text.split())
+
+
+def test_replications_of_a_class_can_be_abandoned() -> None:
+    """Threads that wait for the interpreter's lock end although the caller holds it."""
+    point = of_class(EXAMPLES / "reno.py", "Reno").points()[0]
+    for wait in (0.0, 0.05):
+        stream = _lasthop.Stream([point], [(0, 0, 10_000, -1.0)], seed=1, jobs=2)
+        stream.next(wait)
+        del stream
