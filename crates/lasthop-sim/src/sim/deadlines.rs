@@ -173,6 +173,16 @@ impl Deadlines {
         }
     }
 
+    /// Like [`Self::set`], for a machine with a rare timer.
+    #[inline(always)]
+    pub fn set_rare(&mut self, machine: MachineId, at: Instant) {
+        debug_assert!(machine.index() >= self.ahead, "the timer is not frequent");
+        if self.deadlines[machine.index()].at != at {
+            let ticket = self.ticket();
+            self.put_behind(machine, Due::new(at, ticket));
+        }
+    }
+
     /// Removes the machine with the largest index, which will never have a deadline again.
     pub fn forget(&mut self, last: MachineId) {
         self.set(last, Instant::NEVER);

@@ -602,7 +602,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
         let known = &self.connections[connection.index()];
         if let Some(machine) = known.machines[end.index()] {
-            self.deadlines.set(machine, known.transport.next_timeout(end));
+            self.deadlines.set_rare(machine, known.transport.next_timeout(end));
         }
         known.progress != Progress::Acknowledged
             || known.transport.is_all_acknowledged(ConnectionEnd::Opener)

@@ -114,7 +114,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         match Cause::at(line.next) {
             Cause::Arrival(side) => self.on_frame(id, side),
             Cause::Service(side) if line.station.is_some() => self.on_station_timer(id, side),
-            Cause::Service(side) => self.serve(id, side),
+            Cause::Service(side) => self.serve_link(id, side),
         }
     }
 
@@ -367,9 +367,19 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// Services an end: handles its timer if it has expired, and sends the next frame, if any.
-    #[inline(never)]
+    /// Services an end: handles its timer if it has expired, and sends the next frame, if any. A
+    /// station of a radio sends it in its next slot.
+    #[inline]
     pub(in crate::sim) fn serve(&mut self, id: LineId, side: Side) {
+        match self.lines[id.index()].station {
+            Some(_) => self.wake_radio(id, side),
+            None => self.serve_link(id, side),
+        }
+    }
+
+    /// Like [`Self::serve`], for an end with its own transmitter.
+    #[inline(never)]
+    fn serve_link(&mut self, id: LineId, side: Side) {
         self.serve_with::<false>(id, side, None);
     }
 
@@ -388,9 +398,6 @@ impl<P: Probe, X: Extension> World<P, X> {
     ) {
         let (now, current) = (self.now, self.current());
         let line = &mut self.lines[id.index()];
-        if !FRESH && line.station.is_some() {
-            return self.wake_radio(id, side);
-        }
         let direction = line.direction(side);
         let Line { ends, deadlines_by_cause, .. } = line;
         let end = &mut ends[side as usize];
