@@ -61,6 +61,9 @@ const PATCHES: [&str; 8] = [
     "poisson",
 ];
 
+/// The example of a metric, which is declared and filled in by the file that counts it.
+const METRIC_PATCH: &str = "drop_fraction";
+
 /// Returns the files that a patch creates, and the numbers of lines that it adds to and removes
 /// from each other file.
 fn changes(patch: &str) -> (Vec<String>, HashMap<String, [u32; 2]>) {
@@ -166,11 +169,17 @@ fn the_recipes_apply_build_and_run() {
         fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
         fs::write(path, text).expect("a file");
     }
-    for name in PATCHES {
+    for name in PATCHES.into_iter().chain([METRIC_PATCH]) {
         let patch = format!("docs/examples/{name}.patch");
         let (new, changed) = changes(&page(&files, &patch));
-        assert_eq!(new.len(), 1, "{patch}");
-        assert_eq!(changed.into_values().collect::<Vec<_>>(), [[1, 0]], "{patch}: one line more");
+        let changed: Vec<_> = changed.into_values().collect();
+        if name == METRIC_PATCH {
+            // A description, a declaration and a value.
+            assert_eq!((new.len(), changed.as_slice()), (0, [[3, 0]].as_slice()), "{patch}");
+        } else {
+            assert_eq!(new.len(), 1, "{patch}");
+            assert_eq!(changed, [[1, 0]], "{patch}: one line more");
+        }
         // The copy is inside a work tree, which git must not use.
         let done = Command::new("git")
             .args(["apply", &patch])
@@ -189,6 +198,10 @@ fn the_recipes_apply_build_and_run() {
     assert_eq!(metric("link.wireless.forward.nacks"), 0.0);
     assert!(metric("agent.wireless.2.clamped") >= 1.0, "{out}");
     assert!(metric("link.wireless.forward.queue_drops") >= 1.0, "{out}");
+    // The means of three replications: that of the ratios is near the ratio of the means.
+    let [dropped, sent, fraction] = ["queue_drops", "frames_sent", "drop_fraction"]
+        .map(|name| metric(&format!("link.wireless.forward.{name}")));
+    assert!((fraction / (dropped / (dropped + sent)) - 1.0).abs() < 0.2, "{out}");
     // The counts of three replications are those of a Poisson process: 5 standard deviations,
     // false-positive rate below 1e-6.
     let expected = metric("flow.background.duration_s") / 0.1;
