@@ -13,6 +13,7 @@ mod oracle;
 mod plan;
 mod radiotap;
 mod resolved;
+mod rows;
 mod script;
 mod session;
 mod stream;

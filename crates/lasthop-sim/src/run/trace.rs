@@ -2,20 +2,14 @@
 
 use super::air::Transmission;
 use super::plan::Plan;
+use super::rows::Rows;
 use super::{RunError, build, finish, report, run_to};
-use crate::agent::{AgentEvent, Notice};
 use crate::scenario::Scenario;
-use crate::sim::ids::DirectionId;
-use crate::sim::probe::{Event, Recorder, Room};
+use crate::sim::probe::{Recorder, Room};
 use crate::sim::world::{End, World};
-use crate::transport::TransportEvent;
 use lasthop_base::packet::Watched;
 use lasthop_base::rng::Streams;
-use lasthop_base::units::{Duration, Instant};
-use lasthop_link::link::LinkEvent;
-use lasthop_wlan::dcf::{AirFate, AirFrame};
-use lasthop_wlan::frames;
-use std::collections::HashMap;
+use lasthop_base::units::Instant;
 use std::sync::atomic::AtomicBool;
 
 /// An event of a replication.
@@ -120,21 +114,6 @@ pub fn trace(
     trace_up_to([MOST_KEPT_AT_FIRST, MOST_EVENTS], scenario, streams, interrupt)
 }
 
-/// Returns the name and the length of an 802.11 control frame, and whether it is sent in the
-/// opposite direction of its exchange.
-fn control(kind: AirFrame) -> Option<((&'static str, u64), bool)> {
-    match kind {
-        AirFrame::Data { .. } | AirFrame::Aggregate { .. } | AirFrame::Mpdu { .. } => None,
-        AirFrame::Rts => Some((("rts", frames::RTS), false)),
-        AirFrame::Cts => Some((("cts", frames::CTS), true)),
-        AirFrame::Ack => Some((("mac-ack", frames::ACK), true)),
-        AirFrame::BlockAck { is_long } => Some((("block-ack", frames::block_ack(is_long)), true)),
-        AirFrame::BlockAckRequest { .. } => {
-            Some((("block-ack-request", frames::BLOCK_ACK_REQUEST), false))
-        }
-    }
-}
-
 /// Runs a world with observation, to its end or until `stop`. Returns the world and the reason of
 /// the end.
 fn observe<'a>(
@@ -179,168 +158,13 @@ fn trace_up_to(
         metrics.push((format!("{entity}.{metric}"), value));
     });
     let ends = world.connection_names();
-    let recorder = world.into_probe();
-    let mut recorded = recorder.events;
+    let mut recorded = world.into_probe().events;
     // Computed links report ahead of time; the sort preserves the order of computation of
     // simultaneous events.
     recorded.sort_by_key(|&(at, _)| at);
-    let directions: Vec<String> = scenario
-        .links
-        .iter()
-        .flat_map(|link| ["forward", "reverse"].map(|side| format!("link.{}.{side}", link.name)))
-        .collect();
-    let mut events = Vec::with_capacity(recorded.len());
-    let mut transmissions = Vec::new();
-    // By direction, and service or layer; the only protocol of a link counts as one service.
-    let carriers: Vec<Vec<String>> = scenario
-        .links
-        .iter()
-        .zip(directions.chunks(2))
-        .flat_map(|(link, sides)| {
-            sides.iter().map(|side| {
-                let names = link.protocol.part_names();
-                match names.as_slice() {
-                    [] => vec![side.clone()],
-                    names => names.iter().map(|name| format!("{side}.{name}")).collect(),
-                }
-            })
-        })
-        .collect();
-    // Reception times of the frames of upper layers, by direction, layer and number.
-    let received: HashMap<_, _> = recorded
-        .iter()
-        .filter_map(|&(at, event)| match event {
-            Event::LayerReceived { direction, layer, number } => {
-                Some(((direction.index(), layer, number), at))
-            }
-            _ => None,
-        })
-        .collect();
-    // Number of packets in each queue.
-    let mut waiting = vec![0; directions.len()];
-    // For each carrier, one more than the highest packet number sent.
-    let mut next: Vec<_> = carriers.iter().map(|names| vec![0; names.len()]).collect();
-    for (at, event) in recorded {
-        let mut push = |entity: &String, event, sequence, value| {
-            events.push(TraceEvent {
-                time_ns: at.as_nanos(),
-                entity: entity.clone(),
-                event,
-                sequence,
-                value,
-            });
-        };
-        let direction = |index: DirectionId| &directions[index.index()];
-        let carrier =
-            |index: DirectionId, service: u8| &carriers[index.index()][usize::from(service)];
-        match event {
-            Event::Transport { connection, end, event } => {
-                let entity = &ends[connection.index()][end.index()];
-                match event {
-                    TransportEvent::Single { name, number, value } => {
-                        let number = number.map_or(f64::NAN, |number| number as f64);
-                        push(entity, name, number, value.unwrap_or(f64::NAN));
-                    }
-                    TransportEvent::State { names, values } => {
-                        for (name, value) in names.into_iter().zip(values) {
-                            push(entity, name, f64::NAN, value);
-                        }
-                    }
-                }
-            }
-            Event::Queue { direction: index, packets, .. }
-            | Event::QueueServed { direction: index, packets } => {
-                let known = &mut waiting[index.index()];
-                if std::mem::replace(known, packets) != packets {
-                    push(direction(index), "queue", f64::NAN, packets as f64);
-                }
-            }
-            Event::Dropped { direction: index, .. } => {
-                push(direction(index), "drop", f64::NAN, f64::NAN);
-            }
-            Event::FrameSent {
-                direction: index, label, segment, bytes, start, arrival, ..
-            } => {
-                let link = &scenario.links[index.link()];
-                let lowest =
-                    link.protocol.layers().map_or(0, |layers| layers.protocols().len() - 1);
-                let place = usize::from(label.service).max(lowest);
-                let entity = &carriers[index.index()][place];
-                let next = &mut next[index.index()][place];
-                let times = [start, at];
-                let sent = Transmission::frame(entity, label, segment, bytes, times, arrival, next);
-                let event = if arrival.is_some() { "frame_sent" } else { "frame_lost" };
-                push(entity, event, sent.packet_number(), bytes.into());
-                transmissions.push(sent);
-                // The transmission is complete; radios and WLANs have no separate transmitter per
-                // direction.
-                let known = &mut waiting[index.index()];
-                let is_shared = link.radio.is_some() || link.wlan.is_some();
-                if start < at && *known > 0 && !is_shared {
-                    *known -= 1;
-                    push(direction(index), "queue", f64::NAN, *known as f64);
-                }
-            }
-            Event::LayerSent { direction: index, number, label, bytes } => {
-                let place = usize::from(label.service);
-                let entity = &carriers[index.index()][place];
-                let next = &mut next[index.index()][place];
-                let arrival = received.get(&(index.index(), label.service, number)).copied();
-                let sent = Transmission::frame(entity, label, None, bytes, [at, at], arrival, next);
-                let event = if arrival.is_some() { "frame_sent" } else { "frame_lost" };
-                push(entity, event, sent.packet_number(), bytes.into());
-                transmissions.push(sent);
-            }
-            Event::LayerReceived { .. } | Event::Host { .. } => {}
-            Event::OnAir { direction: index, kind, fate, end, reserves, .. } => {
-                if fate == AirFate::Collided {
-                    push(direction(index), "collided", f64::NAN, f64::NAN);
-                } else if reserves > Duration::ZERO {
-                    push(direction(index), "nav", end.as_secs_f64(), reserves.as_secs_f64());
-                }
-                if let Some((kind, is_answer)) = control(kind) {
-                    let entity = direction(if is_answer { index.opposite() } else { index });
-                    let is_received = fate == AirFate::Received;
-                    transmissions.push(Transmission::control(entity, kind, [at, end], is_received));
-                }
-            }
-            Event::Backoff { direction: index, slots, window } => {
-                push(direction(index), "backoff", slots.into(), window.into());
-            }
-            Event::Delivered { direction: index, service, number, .. } => {
-                let sequence = number.map_or(f64::NAN, |number| number as f64);
-                push(carrier(index, service), "delivered", sequence, f64::NAN);
-            }
-            Event::Link { direction: index, service, event } => {
-                let (event, sequence) = match event {
-                    LinkEvent::Retransmitted { sequence } => ("retransmitted", sequence),
-                    LinkEvent::TimedOut { sequence } => ("timed_out", sequence),
-                    LinkEvent::NackSent { sequence } => ("nack_sent", sequence),
-                    LinkEvent::Abandoned { sequence } => ("abandoned", sequence),
-                    LinkEvent::Recovered { sequence } => ("recovered", sequence),
-                    LinkEvent::Disrupted { sequence } => ("disrupted", sequence),
-                    LinkEvent::Restored { sequence } => ("restored", sequence),
-                };
-                push(carrier(index, service), event, sequence as f64, f64::NAN);
-            }
-            Event::Agent { direction: index, event } => {
-                let entity = format!("agent.{}", scenario.links[index.link()].name);
-                let (event, sequence) = match event {
-                    AgentEvent::LocalRetransmission { sequence } => {
-                        ("local_retransmission", sequence)
-                    }
-                    AgentEvent::LocalTimeout { sequence } => ("local_timeout", sequence),
-                    AgentEvent::SuppressedAck { ack } => ("suppressed_ack", ack),
-                    AgentEvent::Notified { notice: Notice::Loss, sequence } => ("eln", sequence),
-                    AgentEvent::Notified { notice: Notice::RetransmissionStarted, sequence } => {
-                        ("ersn", sequence)
-                    }
-                    AgentEvent::MarkedAck { ack } => ("marked_ack", ack),
-                };
-                push(&entity, event, sequence.into(), f64::NAN);
-            }
-        }
-    }
+    let mut rows = Rows::new(scenario, ends, &recorded);
+    recorded.into_iter().for_each(|(at, event)| rows.add(at, event));
+    let Rows { events, transmissions, .. } = rows;
     Ok(Trace { events, transmissions, metrics, complete })
 }
 
