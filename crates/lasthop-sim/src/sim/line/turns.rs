@@ -3,7 +3,7 @@
 
 use super::{Cause, Crossing, Line, LineEnd, Transmission};
 use crate::sim::deadlines::{Deadlines, Due};
-use crate::sim::direction::{Direction, InFlight};
+use crate::sim::direction::{Direction, InFlight, Medium};
 use crate::sim::ids::{DirectionId, LineId, Side};
 use crate::sim::probe::{Event, FrameLabel, Probe};
 use crate::sim::probe_events::record_dropped;
@@ -276,7 +276,11 @@ impl<P: Probe, X: Extension> World<P, X> {
         packet: &Descriptor<X>,
         number: Option<u64>,
     ) {
-        let service = self.hops[packet.hop as usize].service;
+        // On a WLAN, it is the access category.
+        let service = match self.directions[direction.index()].medium {
+            Medium::Shared(_) => 0,
+            Medium::Fifo(_) | Medium::Line(_) => self.hops[packet.hop as usize].service,
+        };
         let delivered = Event::Delivered { direction, service, number, packet: packet.full() };
         self.probe.record(self.now, delivered);
     }
