@@ -508,7 +508,10 @@ def verdict(seed: int, number: int) -> tuple[int, Tables, str, float]:
     try:
         check(tables)
         fault = ""
-    except (AssertionError, lasthop.RunError) as error:
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        # A panic of the engine is not an `Exception`.
         fault = f"{type(error).__name__}: {error}"
     return number, tables, fault, time.perf_counter() - begun
 
