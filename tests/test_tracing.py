@@ -56,6 +56,22 @@ def test_a_tcp_without_the_option_sends_no_blocks() -> None:
     assert "sack_block" not in lasthop.trace(scenario).frame["event"]
 
 
+def test_packets_of_every_access_category_are_delivered_to_the_direction() -> None:
+    app = {"kind": "on-off", "rate": "64 kbps", "packet": "200 B", "on": "1 s", "off": "0 s"}
+    flow = {"from": "ap", "to": "a", "transport": {"kind": "udp"}, "app": app}
+    scenario = {
+        "name": "edca",
+        "wlan": {
+            "w": {"access_point": "ap", "stations": ["a"], "standard": "802.11n", "edca": True}
+        },
+        "flow": {name: {**flow, "dscp": name} for name in ("CS1", "DF", "AF41", "EF")},
+        "run": {"duration": "1 s"},
+    }
+    delivered = lasthop.trace(scenario).frame.filter(event="delivered")
+    assert delivered["entity"].unique().to_list() == ["link.w.a.reverse"]
+    assert len(delivered) > 100
+
+
 def test_exactly_the_listed_frames_are_lost() -> None:
     errors = {"kind": "listed", "lose": [27, 25]}
     scenario = lasthop.Scenario(LOSSY).set("link.air.errors", errors)

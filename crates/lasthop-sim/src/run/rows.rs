@@ -107,7 +107,9 @@ impl<'a> Rows<'a> {
     }
 
     fn carrier(&self, index: DirectionId, service: u8) -> String {
-        self.carriers[index.index()][usize::from(service)].clone()
+        // The service of a packet on a WLAN with EDCA is its access category, not a carrier.
+        let names = &self.carriers[index.index()];
+        names.get(usize::from(service)).unwrap_or(&names[0]).clone()
     }
 
     /// Adds a row with the new number of packets in a queue, if it has changed.
