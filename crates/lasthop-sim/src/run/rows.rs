@@ -107,9 +107,7 @@ impl<'a> Rows<'a> {
     }
 
     fn carrier(&self, index: DirectionId, service: u8) -> String {
-        // The service of a packet on a WLAN with EDCA is its access category, not a carrier.
-        let names = &self.carriers[index.index()];
-        names.get(usize::from(service)).unwrap_or(&names[0]).clone()
+        self.carriers[index.index()][usize::from(service)].clone()
     }
 
     /// Adds a row with the new number of packets in a queue, if it has changed.

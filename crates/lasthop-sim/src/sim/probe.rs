@@ -178,8 +178,7 @@ pub enum Event {
     Delivered {
         /// Direction over which it was received.
         direction: DirectionId,
-        /// Service of the packet on a link with several services, or its access category on a WLAN
-        /// with EDCA; otherwise 0.
+        /// Service of the packet on a link with several services; otherwise 0.
         service: u8,
         /// Number of the frame that carried it: of the last one if it was segmented, or of the
         /// frame that was reconstructed by decoding. `None` if packets do not [record
