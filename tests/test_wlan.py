@@ -192,3 +192,31 @@ def test_flows_of_one_constant_rate_do_not_share_a_full_queue_equally() -> None:
     """Phase effect: packets of one flow always arrive just after a place becomes free."""
     fast, slow = anomaly("1000000 s", "0 s", "30 Mbps")
     assert fast > 3 * slow
+
+
+def test_packets_of_all_access_categories_are_traced() -> None:
+    scenario = lasthop.Scenario.from_toml("""
+        name = "categories"
+        [wlan.cell]
+        access_point = "ap"
+        stations = ["a"]
+        standard = "802.11n"
+        edca = true
+        [flow.call]
+        from = "a"
+        to = "ap"
+        dscp = "EF"
+        transport = { kind = "udp" }
+        app = { kind = "media", rate = "80 kbps", packet = "200 B", silence = "0 s" }
+        [flow.down]
+        from = "ap"
+        to = "a"
+        transport = { kind = "tcp", variant = "cubic" }
+        app = { kind = "file", size = "1 MB" }
+        [run]
+        duration = "1 s"
+    """)
+    frame = lasthop.trace(scenario).frame
+    own = frame.filter(pl.col("entity") == "link.cell.a.forward")
+    # 50 packets of the call, and the acknowledgments of the file.
+    assert own.filter(pl.col("event") == "delivered").height > 60
