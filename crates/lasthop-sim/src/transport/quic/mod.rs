@@ -62,7 +62,7 @@ metrics! {
         /// Packets of 1-RTT keys that were declared lost, although they had arrived or arrive
         /// later.
         packets_spurious: "Spurious losses", Count, Lower, Sum;
-        /// Packets of 1-RTT keys with stream data that was sent before.
+        /// Segments, or packets of QUIC, with data that was sent before.
         retransmissions: "Retransmissions", Count, Lower, Sum;
         /// Retransmissions whose data had arrived or arrives by an earlier transmission.
         spurious_retransmissions: "Spurious retransmissions", Count, Lower, Sum;

@@ -22,7 +22,7 @@ metrics! {
     pub struct TcpMetrics {
         /// Segments sent, retransmissions, SYN and FIN included.
         segments_sent: "Segments sent", Count, Neither, Sum;
-        /// Segments retransmitted.
+        /// Segments, or packets of QUIC, with data that was sent before.
         retransmissions: "Retransmissions", Count, Lower, Sum;
         /// Expiries of the retransmission timer.
         timeouts: "Timeouts", Count, Lower, Sum;
@@ -32,7 +32,7 @@ metrics! {
         acceptor_timeouts: "Acceptor timeouts", Count, Lower, Sum;
         /// Timeouts whose segment had arrived.
         spurious_timeouts: "Spurious timeouts", Count, Lower, Sum;
-        /// Retransmissions whose segment had arrived.
+        /// Retransmissions whose data had arrived or arrives by an earlier transmission.
         spurious_retransmissions: "Spurious retransmissions", Count, Lower, Sum;
         /// Fast retransmits: recoveries entered by duplicate or selective ACKs.
         fast_retransmits: "Fast retransmits", Count, Lower, Sum;
