@@ -94,7 +94,7 @@ COMMANDS = (
         "advise",
         ("advise", "advise"),
         SIMULATION,
-        "Select the best link protocol and its parameters for a link and its traffic.",
+        "Select the best link protocol and its parameters, or the best point of a sweep.",
     ),
     Command(
         "check",
