@@ -453,7 +453,8 @@ impl<P: Payload + Clone> Medium<P> {
             });
         }
         if let Some(deadline) = recipient.deadline() {
-            self.reorder_at = self.reorder_at.min(deadline);
+            // If this PPDU has filled the lowest hole, the wait for the next one may be over.
+            self.reorder_at = self.reorder_at.min(deadline.max(now));
         }
         if exchange.data.is_data() {
             self.receive_damaged(exchange);
