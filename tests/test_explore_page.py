@@ -217,6 +217,8 @@ def test_presets_tell_their_sources(visit: Visit) -> None:
 
 def test_an_address_shows_the_same_in_another_tab(visit: Visit, server: Explorer) -> None:
     page = visit.answered().page
+    # The page stores its first state in the address after 0.25 s.
+    page.wait_for_function("() => location.hash !== ''")
     before = page.evaluate("location.hash")
     page.locator("#f-link-radio-rate").fill("3 Mbps")
     page.locator("#f-link-radio-rate").press("Enter")
