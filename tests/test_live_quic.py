@@ -52,7 +52,7 @@ def test_a_file_crosses_the_link(program: Path, link: str, loss: str) -> None:
         assert found["packets_lost"] >= lost - 3
         assert lost > 0 or loss == "0 %"
     else:
-        # Every lost frame with a packet is sent again; some lost frames are acknowledgments.
+        # Every lost frame with a packet is retransmitted; some lost frames are acknowledgments.
         assert found["link.radio.forward.retransmissions"] >= 0.5 * lost
         assert found["link.radio.forward.abandoned"] == 0
 

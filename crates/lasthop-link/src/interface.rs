@@ -70,7 +70,7 @@ pub trait Inlet<P> {
     /// Returns `true` if a packet waits behind the queued ones.
     fn has_packet(&self) -> bool;
 
-    /// Moves the first of these packets to `place`. Returns `false` if there is none.
+    /// Moves the first of these packets to `place`. Returns `false` without such a packet.
     fn take_into(&mut self, place: &mut Option<P>) -> bool;
 }
 

@@ -299,7 +299,7 @@ pub trait Endpoint<P: Payload> {
     }
 
     /// Returns `true` if [`Self::accept`] of `frame` would deliver the packet of this frame and no
-    /// other, and if [`Self::send_next`] could then be called. A driver that knows of the frame in
+    /// other, and if [`Self::send_next`] could then be called. A driver that holds the frame in
     /// advance can compute the response in advance. By default nothing is computed.
     #[inline(always)]
     fn takes_next(&self, _frame: &Frame<P>) -> bool {

@@ -194,7 +194,7 @@ pub(super) fn build<X: Extension>(
 struct Cell<'a> {
     /// The medium of the WLAN, and the index of the WLAN on it.
     place: (AirId, usize),
-    /// Of each access category in use, best effort first.
+    /// One for each access category in use, best effort first.
     access_point: Vec<StationId>,
     stations: HashMap<&'a String, Vec<StationId>>,
 }

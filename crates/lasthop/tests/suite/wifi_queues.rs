@@ -45,7 +45,7 @@ fn run(queues: &str) -> Metrics {
     scenarios::metrics(&scenario(&text), 1, 5).remove(0)
 }
 
-/// A download and a packet every 20 ms to one station at 65 Mbps: FQ-CoDel lets the sparse flow pass in the queue, but
+/// A download and a packet every 20 ms to one station at 65 Mbps: FQ-CoDel sends the sparse flow first in the queue, but
 /// not in the driver. Without packets in the driver, it waits for a PPDU of 5 ms and its turn; with AQL for up to 12 ms
 /// more, which an A-MPDU takes in three PPDUs with retransmissions; without limits for the window of TCP.
 #[test]

@@ -99,7 +99,7 @@ class Process:
             levels = self.levels[np.searchsorted(self.starts_s, times + 1e-9, side="right") - 1]
             noise: Floats = random.normal(0.0, self.deviation, count)
             return np.asarray(levels + noise, dtype=np.float64)
-        # The same process at another interval: its correlation decays exponentially.
+        # The fitted process at another interval: its correlation decays exponentially.
         ratio = interval / self.interval_s
         keep = self.persistence if ratio == 1.0 else max(self.persistence, 0.0) ** ratio
         deviations = np.empty(count)

@@ -49,7 +49,7 @@ impl Retransmissions {
         self.spurious
     }
 
-    /// Records that packet `number` contains bytes of a stream; `has_arrived` tells whether a byte has
+    /// Records that packet `number` contains bytes of a stream; `has_arrived` returns whether a byte has
     /// arrived at the peer. Returns `true` if the packet is a retransmission; the other frames of such a
     /// packet are passed to [`Self::on_data`].
     pub fn on_sent(
