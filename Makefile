@@ -75,7 +75,7 @@ test: test-rust test-python
 test-rust:
 	rustfmt --check --edition 2024 $(RUST_FILES)
 	cargo clippy --workspace --all-targets --locked -- -D warnings
-	cargo test --workspace --release --locked
+	cargo test --workspace --profile fast --locked
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
 
 test-python: $(VENV)/.dev
