@@ -523,3 +523,25 @@ def test_what_cannot_run_live_is_refused_before_anything_starts(
     assert done.returncode == 2
     assert words in done.stderr
     assert not (tmp_path / "started").exists()
+
+
+def test_shared_media_are_refused_before_their_hosts_are_sought(tmp_path: Path) -> None:
+    """A station of a framed radio is a host, but not one of a live link."""
+    text = """
+name = "radio"
+[radio.cell]
+base = "base"
+stations = ["phone"]
+[flow.f]
+from = "base"
+to = "phone"
+transport = { kind = "udp" }
+app = { kind = "media", rate = "8 kbps", packet = "40 B" }
+[run]
+duration = "1 s"
+"""
+    path = scenario(tmp_path, text=text)
+    done = live(path, "--at", "phone", "--", "touch", "started", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "radio.cell: found a framed radio; expected point-to-point links" in done.stderr
+    assert not (tmp_path / "started").exists()

@@ -289,6 +289,7 @@ def live(
         samples=report is not None,
         environment={} if control is None else {ENVIRONMENT: str(control.resolve())},
     )
+    session.check()
     hosts = {host for link in tables.get("link", {}).values() for host in link["between"]}
     named = [("--outside", outside), *(("--netns", host) for host in session.netns)]
     named += [("--route", host) for host, _ in session.routes]

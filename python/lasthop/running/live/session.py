@@ -118,14 +118,23 @@ class Session:
     _process: subprocess.Popen[bytes] | None = None
     _control: int | None = None
 
-    def request(self) -> dict[str, Any]:
-        """Returns the request to the launcher.
+    def check(self) -> _lasthop.Point:
+        """Returns the point of the scenario.
 
         Raises:
             lasthop.ScenarioError: If a part of the scenario cannot process real packets.
         """
         point = point_of(self.scenario)
         _lasthop.live_check(self.scenario._document, point, self.mtu)
+        return point
+
+    def request(self) -> dict[str, Any]:
+        """Returns the request to the launcher.
+
+        Raises:
+            lasthop.ScenarioError: If a part of the scenario cannot process real packets.
+        """
+        point = self.check()
         self.seed_used = point.seed if self.seed is None else self.seed
         return {
             "scenario": json.loads(point.to_json()),
