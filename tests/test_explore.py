@@ -29,7 +29,7 @@ from explorer import QUESTION, Explorer, explorer
 from lasthop.commands import _main as run_command
 from lasthop.page import connections, play, presets, safety
 from lasthop.page.cores import Cores
-from lasthop.page.inside import delays, inside, trace_most
+from lasthop.page.inside import UNITS, delays, inside, trace_most
 from lasthop.page.question import Refused, check_files, read_question
 from lasthop.page.server import colours
 from lasthop.showing.figures import style
@@ -408,6 +408,27 @@ def test_columns_are_those_of_the_trace(server: Explorer) -> None:
     assert np.isnan(columns["frame.arrival.0"]).sum() == forward["arrival_s"].null_count()
 
 
+def test_events_have_units() -> None:
+    """Values without an entry count bytes; every value that counts something else has an entry."""
+    example = Path(__file__).parent.parent / "examples" / "wifi6.toml"
+    tables = lasthop.load(example).to_dict()
+    tables["run"] = {"duration": "50 ms"}
+    tables.pop("sweep", None)
+    about, columns = inside(lasthop.trace(tables))
+    units = dict(zip(about["events"], about["units"], strict=True))
+    assert units["backoff"] == ("slots", "slots")
+    assert units["nav"] == ("s", "s")
+    assert units["queue"] == ("", "packets")
+    frames = columns["event.what"] == about["events"].index("frame_sent")
+    assert units["frame_sent"] == ("", "B")
+    assert columns["event.value"][frames].max() == 1538
+    tables = copy.deepcopy(QUESTION["scenario"])
+    about, columns = inside(lasthop.trace(tables))
+    valued = set(columns["event.what"][np.isfinite(columns["event.value"])].tolist())
+    in_bytes = {name for code, name in enumerate(about["events"]) if code in valued} - set(UNITS)
+    assert in_bytes == {"segment_sent", "segment_received", "sack_block"}
+
+
 def test_lost_segments_are_those_that_the_link_lost() -> None:
     """On a link without a protocol, each lost frame is a lost copy of a segment."""
     scenario = lasthop.Scenario(QUESTION["scenario"]).set("flow.download.app.size", "1 MB")
@@ -537,9 +558,16 @@ def test_every_preset_runs_and_has_a_source() -> None:
     begin = presets.starting_point()["scenario"]
     names = [one["name"] for one in presets.presets()]
     assert len(names) == len(set(names)) >= 7
+    assert {"wifi-4", "wifi-5", "wifi-6"} <= set(names)
     for one in presets.presets():
         assert one["source"]
         assert one["chosen"]
+        if "link" not in one:
+            tables = copy.deepcopy(one["scenario"])
+            tables["flow"]["download"]["app"]["size"] = "20 kB"
+            results = lasthop.run(tables, replications=1)
+            assert results.point_intervals(0)["flow.download.goodput_bps"].mean > 0, one["name"]
+            continue
         tables = copy.deepcopy(begin)
         tables["link"]["radio"] = {"between": ["server", "phone"], **one["link"]}
         if "segment" in one:

@@ -215,6 +215,20 @@ def test_presets_tell_their_sources(visit: Visit) -> None:
     assert page.locator("[role=alert]").count() == 0
 
 
+def test_a_preset_of_a_wlan_replaces_the_scenario(visit: Visit) -> None:
+    page = visit.answered().page
+    page.locator("#preset").select_option("wifi-6")
+    assert "IEEE Std 802.11ax-2021" in page.locator(".presets").inner_text()
+    page.wait_for_function("() => lasthop.player.running && lasthop.player.running.isTold")
+    assert page.locator("[role=alert]").count() == 0
+    assert page.evaluate("lasthop.page.state.shown.scenario.wlan.home.standard") == "802.11ax"
+    # A link then replaces the WLAN.
+    page.locator("#preset").select_option("geo")
+    page.wait_for_function("() => lasthop.player.running && lasthop.player.running.isTold")
+    assert page.locator("#f-link-radio-delay").input_value() == "270 ms"
+    assert page.locator("[role=alert]").count() == 0
+
+
 def test_an_address_shows_the_same_in_another_tab(visit: Visit, server: Explorer) -> None:
     page = visit.answered().page
     # The page stores its first state in the address after 0.25 s.
@@ -277,6 +291,8 @@ def test_looking_inside_and_zooming_together(visit: Visit) -> None:
     page.get_by_role("button", name="next event").click()
     page.wait_for_timeout(500)
     where = page.evaluate("lasthop.inside.window.at")
+    rows = page.locator("table.events tbody tr").all_inner_texts()
+    assert any(row.endswith((" segments", " packets", " B")) for row in rows), rows
     page.get_by_role("button", name="next event").click()
     page.wait_for_timeout(200)
     assert page.evaluate("lasthop.inside.window.at") > where

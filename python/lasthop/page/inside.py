@@ -31,6 +31,19 @@ EVENTS_PER_FRAME = 8.0
 TRIES = 3
 """Maximum number of recordings per request."""
 
+UNITS = {
+    "ack_range": ("", "packets"),
+    "backoff": ("slots", "slots"),
+    "cwnd": ("", "segments"),
+    "datagram_received": ("", "s"),
+    "frame_lost": ("", "B"),
+    "frame_sent": ("", "B"),
+    "nav": ("s", "s"),
+    "queue": ("", "packets"),
+    "ssthresh": ("", "segments"),
+}
+"""Units of `sequence` and `value` of events, if not a number and bytes."""
+
 Columns = dict[str, "np.ndarray[Any, np.dtype[Any]]"]
 
 
@@ -140,9 +153,9 @@ def inside(found: Trace) -> tuple[dict[str, Any], Columns]:
 
     Returns:
         What there is: `transfers` (ends that send data), `datagrams` (flows), `links` (directions
-        of links with their hosts), `events` and `entities` (words of the list of events),
-        `kinds` (of frames), `end_s`; and the columns, named by kind and number such as
-        `sent.0.time`.
+        of links with their hosts), `events` and `entities` (words of the list of events), `units`
+        (of sequence and value of each event), `kinds` (of frames), `end_s`; and the columns, named
+        by kind and number such as `sent.0.time`.
     """
     columns: Columns = {}
     frame = found.frame
@@ -188,6 +201,7 @@ def inside(found: Trace) -> tuple[dict[str, Any], Columns]:
         "kinds": kinds,
         "entities": entities,
         "events": events,
+        "units": [UNITS.get(event, ("", "B")) for event in events],
     }
     return about, columns
 

@@ -1,4 +1,4 @@
-"""Links of the profiles, and the initial scenario of the page."""
+"""Profiles that the page offers, and the initial scenario of the page."""
 
 from __future__ import annotations
 
@@ -41,21 +41,20 @@ COMPARED = (
 
 @cache
 def presets() -> list[dict[str, Any]]:
-    """Returns the links of the profiles that consist of a link named `radio`.
+    """Returns the profiles that the page offers: links named `radio`, and wireless LANs.
 
-    Each has `name`, `about`, `link` (keys of a scenario's link), `source`, `chosen`, and the
-    `segment` of its download if it has one.
+    Each has `name`, `about`, `source`, `chosen`, and `scenario`, the whole profile. Links also have
+    `link`, the keys of a scenario's link, and the `segment` of their download if it has one.
     """
     found = []
     for one in profiles().values():
-        # Wireless LANs are opened as whole scenarios: `lasthop explore wifi-6`.
-        if "radio" not in one.tables["link"]:
+        link = one.tables["link"].get("radio")
+        if link is None and "wlan" not in one.tables:
             continue
-        link = {
-            key: value for key, value in one.tables["link"]["radio"].items() if key != "between"
-        }
-        entry = {"name": one.name, "about": one.about, "link": link}
-        entry |= {"source": one.source, "chosen": one.chosen}
+        entry: dict[str, Any] = {"name": one.name, "about": one.about}
+        entry |= {"source": one.source, "chosen": one.chosen, "scenario": one.tables}
+        if link is not None:
+            entry["link"] = {key: value for key, value in link.items() if key != "between"}
         if segment := one.tables["flow"]["download"]["transport"].get("segment"):
             entry["segment"] = segment
         found.append(entry)

@@ -273,11 +273,12 @@ const Events = ({ look, at, onPick }) => {
   const first = Math.max(middle - NEAR, 0);
   const rows = [];
   for (let index = first; index < Math.min(middle + NEAR + 1, times.length); index += 1) rows.push(index);
-  const shown = (value) => (Number.isFinite(value) ? Number(value.toPrecision(6)) : "");
+  const rounded = (value) => (Number.isInteger(value) ? value : Number(value.toPrecision(6)));
+  const shown = (value, unit) => (Number.isFinite(value) ? `${rounded(value)} ${unit}`.trim() : "");
   return html`<section aria-label="Events"><h2>Events around ${at.toFixed(6)} s</h2>
     <div class="wide" tabindex="0" role="region" aria-label="Events around the cursor"><table class="events"><thead><tr><th scope="col">time (s)</th><th scope="col">source</th><th scope="col">event</th><th scope="col">sequence</th><th scope="col">value</th></tr></thead>
     <tbody>${rows.map((index) => html`<tr key=${index} class=${index === middle ? "on" : ""}>
       <td><button type="button" class="plain" onClick=${() => onPick(times[index])}>${times[index].toFixed(6)}</button></td>
       <td>${look.entities[own["event.entity"][index]]}</td><td>${look.events[own["event.what"][index]].replaceAll("_", " ")}</td>
-      <td>${shown(own["event.sequence"][index])}</td><td>${shown(own["event.value"][index])}</td></tr>`)}</tbody></table></div></section>`;
+      ${["sequence", "value"].map((column, place) => html`<td>${shown(own[`event.${column}`][index], look.units[own["event.what"][index]][place])}</td>`)}</tr>`)}</tbody></table></div></section>`;
 };

@@ -120,12 +120,16 @@ export class Play extends Component {
 
 const Presets = ({ state, set, about }) => {
   const links = Object.keys(state.scenario.link || {});
-  if (!links.length) return null;
-  const link = links[links.length - 1];
   const chosen = about.presets.find((one) => one.name === state.preset);
   const apply = (name) => {
     const preset = about.presets.find((one) => one.name === name);
     if (!preset) return set({ ...state, preset: "" });
+    if (!preset.link || !links.length || state.scenario.wlan) {
+      // A wireless LAN is more than a link: the profile replaces the scenario.
+      const alternatives = [{ label: name, changes: {} }];
+      return set({ ...state, scenario: preset.scenario, alternatives, metrics: null, preset: name, edit: -1 });
+    }
+    const link = links[links.length - 1];
     const { between, protocol, agent } = state.scenario.link[link];
     const table = { between, ...preset.link, ...(protocol ? { protocol } : {}), ...(agent ? { agent } : {}) };
     let scenario = put(state.scenario, ["link", link], table);
@@ -139,7 +143,7 @@ const Presets = ({ state, set, about }) => {
   return html`<div class="presets">
     <label for="preset">preset</label>
     <select id="preset" onChange=${(event) => apply(event.target.value)}>
-      <option value="" selected=${!chosen}>select a link …</option>
+      <option value="" selected=${!chosen}>select a link or a WLAN …</option>
       ${about.presets.map((one) => html`<option value=${one.name} selected=${chosen === one}>${one.name}: ${one.about}</option>`)}
     </select>
     ${chosen && html`<p class="about"><b>Source:</b> ${chosen.source}. <b>Our choice:</b> ${chosen.chosen}.</p>`}
