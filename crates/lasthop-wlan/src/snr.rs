@@ -198,6 +198,7 @@ impl SnrKeys {
 /// An SNR alone specifies a constant SNR.
 impl Shorthand for SnrKeys {
     type Short = Decibels;
+    const KEY: (&'static str, &'static str) = ("constant", "snr");
 
     fn from_short(snr: Decibels) -> Self {
         SnrKeys::Constant(ConstantSnrKeys { snr })

@@ -5,6 +5,30 @@
 /// Declares a struct of the model together with its keys, its reader and its writer. Per field:
 /// `/// meaning`, `#[was = "former name"]` (see `schema::former`), `name: Type`,
 /// `= "default"`, `, limits`, `;`.
+///
+/// A type that does not check limits ([`Field::HAS_LIMITS`](crate::schema::keys::Field)) with limits
+/// does not compile:
+///
+/// ```
+/// use lasthop_base::schema::keys::{Limits, table};
+/// table! {
+///     /// Keys.
+///     pub struct Keys {
+///         /// Number of frames.
+///         frames: u32, Limits::range(1, 8);
+///     }
+/// }
+/// ```
+/// ```compile_fail,E0080
+/// use lasthop_base::schema::keys::{Limits, table};
+/// table! {
+///     /// Keys.
+///     pub struct Keys {
+///         /// A mean.
+///         frames: lasthop_base::schema::quantity::Mean, Limits::range(1, 8);
+///     }
+/// }
+/// ```
 #[macro_export]
 macro_rules! table {
     // One kind of a union: see `kinds!`.
@@ -79,7 +103,7 @@ macro_rules! table {
                     about: concat!($($doc),*),
                     default: $crate::table!(@option $($default)?),
                     optional: <$type as $crate::schema::keys::Field>::OPTIONAL,
-                    limits: $crate::table!(@limits $($limits)?),
+                    limits: $crate::table!(@limits $($limits)?).of::<$type>(),
                     shape: <$type as $crate::schema::keys::Field>::SHAPE,
                 },
             )*];

@@ -67,6 +67,14 @@ impl Limits {
         (self.min..=self.max).contains(&value)
     }
 
+    /// Returns the limits of a key of type `T`. A type that would ignore them is a compile-time
+    /// error.
+    pub const fn of<T: Field>(self) -> Limits {
+        let is_any = self.min == Self::ANY.min && self.max == Self::ANY.max;
+        assert!(is_any || T::HAS_LIMITS, "keys of this type have no limits");
+        self
+    }
+
     /// Returns a text such as ", from 1 B to 1.5 kB", or an empty one. `print` adds the unit to a
     /// number.
     pub fn text(self, print: impl Fn(u64) -> String) -> String {
@@ -98,6 +106,8 @@ pub enum Shape {
     Probability,
     /// A number, at least 1.
     Mean,
+    /// A real number, with or without unit.
+    Real(&'static super::quantity::Real),
     /// `true` or `false`.
     Bool,
     /// A whole number.
@@ -121,8 +131,8 @@ pub enum Shape {
     /// A table whose key `kind` determines its other keys; a kind without other keys may be written
     /// as a word.
     Union(&'static [Variant]),
-    /// Like `Union`, or a value of the other shape as a shorthand for one of the kinds.
-    UnionOr(&'static [Variant], &'static Shape),
+    /// Like `Union`, or the value of this key of one of the kinds as a shorthand for that kind.
+    UnionOr(&'static [Variant], &'static Key),
     /// A list of pairs of a time and a value of this shape.
     Steps(&'static Shape),
     /// A union, or a non-empty list of such tables.
@@ -171,6 +181,8 @@ pub trait Field: Sized {
     const SHAPE: Shape;
     /// Whether the type is an `Option`.
     const OPTIONAL: bool = false;
+    /// Whether `read` checks the limits of a key. Other types cannot be declared with limits.
+    const HAS_LIMITS: bool = false;
     /// Reads the value and checks it against `limits`.
     fn read(node: &Node<'_>, limits: Limits) -> Read<Self>;
     /// Returns the value as in a scenario file; `Null` is omitted.
@@ -359,6 +371,7 @@ fn allowed_shape(shape: &Shape, key: &Key) -> String {
         Shape::Quantity { allowed, print, .. } => format!("{allowed}{}", key.limits.text(print)),
         Shape::Probability => super::quantity::PROBABILITY_ALLOWED.to_owned(),
         Shape::Mean => super::quantity::MEAN_ALLOWED.to_owned(),
+        Shape::Real(real) => real.allowed.to_owned(),
         Shape::Bool => "true or false".to_owned(),
         Shape::Integer => format!("a whole number{}", key.limits.text(|n| n.to_string())),
         Shape::IntegerOr(word) => {
@@ -378,7 +391,7 @@ fn allowed_shape(shape: &Shape, key: &Key) -> String {
         }
         Shape::UnionOr(variants, short) => format!(
             "{}; or a table with the key kind, {}",
-            allowed_shape(short, key),
+            allowed(short),
             one_of(variants.iter().map(|v| v.kind))
         ),
         Shape::Steps(value) => {
@@ -414,6 +427,9 @@ pub fn default_value(shape: &Shape, text: &str) -> Value {
         | Shape::Table(_)
         | Shape::Map(_)
         | Shape::Sweep => serde_json::from_str(text).unwrap_or(Value::Null),
+        Shape::Real(real) if real.units.is_empty() => {
+            serde_json::from_str(text).unwrap_or(Value::Null)
+        }
         Shape::IntegerOr(_) => serde_json::from_str(text).unwrap_or_else(|_| text.into()),
         Shape::Union(_) => Value::Object(Map::from_iter([("kind".to_owned(), text.into())])),
         _ => text.into(),

@@ -24,7 +24,10 @@ fn convert(shape: &Shape, value: Value) -> Value {
         (Shape::UnionOr(variants, _), map @ Value::Object(_)) => {
             convert(&Shape::Union(variants), map)
         }
-        (Shape::UnionOr(_, short), value) => convert(short, value),
+        (Shape::UnionOr(_, short), value) => convert(&short.shape, value),
+        (Shape::Real(real), Value::String(text)) => {
+            real.parse(&text).map_or(Value::String(text), Value::from)
+        }
         (Shape::Unions(variants), Value::Array(items)) => {
             items.into_iter().map(|item| convert(&Shape::Union(variants), item)).collect()
         }

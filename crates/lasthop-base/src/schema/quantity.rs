@@ -1,7 +1,9 @@
 //! Values of keys: quantities with units, and words that may replace them.
 
+mod real;
 mod words;
 
+pub use real::Real;
 pub use words::{
     BitInterval, DelayedAck, Every, KeepaliveInterval, KeepaliveLimit, LinkRate, LinkTimeout,
     OptionalTimer, QueueLimit, Retries, Transmissions, Window,
@@ -114,6 +116,7 @@ impl Field for bool {
 }
 
 impl Field for u64 {
+    const HAS_LIMITS: bool = true;
     const SHAPE: Shape = Shape::Integer;
     fn read(node: &Node<'_>, limits: Limits) -> Read<Self> {
         let value = node.value.as_u64().filter(|value| limits.contains(*value));
@@ -127,6 +130,7 @@ impl Field for u64 {
 }
 
 impl Field for u32 {
+    const HAS_LIMITS: bool = true;
     const SHAPE: Shape = Shape::Integer;
     fn read(node: &Node<'_>, limits: Limits) -> Read<Self> {
         let limits = Limits::range(limits.min, limits.max.min(u64::from(u32::MAX)));
@@ -139,6 +143,7 @@ impl Field for u32 {
 }
 
 impl Field for Duration {
+    const HAS_LIMITS: bool = true;
     const SHAPE: Shape = Shape::Quantity {
         what: "duration",
         allowed: DURATION_ALLOWED,
@@ -159,6 +164,7 @@ impl Field for Duration {
 }
 
 impl Field for Rate {
+    const HAS_LIMITS: bool = true;
     const SHAPE: Shape = Shape::Quantity {
         what: "rate",
         allowed: "a rate such as \"64 kbps\" (units bps, kbps, Mbps, Gbps, also as Mbit/s or Mb/s; whole bits per \
@@ -179,6 +185,7 @@ impl Field for Rate {
 }
 
 impl Field for Bytes {
+    const HAS_LIMITS: bool = true;
     const SHAPE: Shape = Shape::Quantity {
         what: "size",
         allowed: BYTES_ALLOWED,
@@ -195,6 +202,7 @@ impl Field for Bytes {
 }
 
 impl Field for Distance {
+    const HAS_LIMITS: bool = true;
     const SHAPE: Shape = Shape::Quantity {
         what: "distance",
         allowed: DISTANCE_ALLOWED,
@@ -212,6 +220,7 @@ impl Field for Distance {
 }
 
 impl Field for Decibels {
+    const HAS_LIMITS: bool = true;
     const SHAPE: Shape = Shape::Quantity {
         what: "ratio",
         allowed: DECIBELS_ALLOWED,
@@ -262,6 +271,7 @@ impl Field for Mean {
 impl<T: Field> Field for Option<T> {
     const SHAPE: Shape = T::SHAPE;
     const OPTIONAL: bool = true;
+    const HAS_LIMITS: bool = T::HAS_LIMITS;
     fn read(node: &Node<'_>, limits: Limits) -> Read<Self> {
         T::read(node, limits).map(Some)
     }
@@ -349,6 +359,7 @@ const DISTRIBUTION_ALLOWED: &str = "a duration such as \"1 s\", \"exp 1 s\" for 
      given (units ns, us, ms, s, min, h)";
 
 impl Field for DurationDistribution {
+    const HAS_LIMITS: bool = true;
     const SHAPE: Shape = Shape::Quantity {
         what: "duration distribution",
         allowed: DISTRIBUTION_ALLOWED,

@@ -13,6 +13,7 @@ const ORDER_ALLOWED: &str = "a time after the one before";
 pub struct Steps<T>(pub Vec<(Duration, T)>);
 
 impl<T: Field> Field for Steps<T> {
+    const HAS_LIMITS: bool = T::HAS_LIMITS;
     const SHAPE: Shape = Shape::Steps(&T::SHAPE);
 
     fn read(node: &Node<'_>, limits: Limits) -> Read<Self> {

@@ -57,6 +57,7 @@ pub struct FrameNumbers(
 );
 
 impl Field for FrameNumbers {
+    const HAS_LIMITS: bool = true;
     const SHAPE: Shape = Shape::Integers;
 
     fn read(node: &Node<'_>, limits: Limits) -> Read<Self> {

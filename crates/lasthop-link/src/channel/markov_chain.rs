@@ -101,6 +101,7 @@ fn read_list<T: Field>(node: &Node<'_>, limits: Limits, allowed: &str) -> Read<V
 }
 
 impl Field for Probabilities {
+    const HAS_LIMITS: bool = true;
     const SHAPE: Shape = Shape::Probabilities;
 
     fn read(node: &Node<'_>, limits: Limits) -> Read<Self> {
@@ -113,6 +114,7 @@ impl Field for Probabilities {
 }
 
 impl Field for Rows {
+    const HAS_LIMITS: bool = true;
     const SHAPE: Shape = Shape::ProbabilityRows;
 
     fn read(node: &Node<'_>, limits: Limits) -> Read<Self> {

@@ -123,6 +123,7 @@ pub enum TraceStart {
 }
 
 impl Field for TraceStart {
+    const HAS_LIMITS: bool = true;
     const SHAPE: Shape = Shape::IntegerOr(RANDOM);
     fn read(node: &Node<'_>, limits: Limits) -> Read<Self> {
         if node.value.as_str() == Some(RANDOM) {

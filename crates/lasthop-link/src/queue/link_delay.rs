@@ -148,6 +148,7 @@ impl DelayKeys {
 /// A delay alone specifies a constant delay.
 impl Shorthand for DelayKeys {
     type Short = Duration;
+    const KEY: (&'static str, &'static str) = ("constant", "delay");
 
     fn from_short(delay: Duration) -> Self {
         DelayKeys::Constant(ConstantDelayKeys { delay })

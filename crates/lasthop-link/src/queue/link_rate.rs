@@ -244,6 +244,7 @@ impl RateKeys {
 /// A rate alone specifies a constant rate.
 impl Shorthand for RateKeys {
     type Short = LinkRate;
+    const KEY: (&'static str, &'static str) = ("constant", "rate");
 
     fn from_short(rate: LinkRate) -> Self {
         RateKeys::Constant(ConstantRateKeys { rate })

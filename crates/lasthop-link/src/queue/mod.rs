@@ -181,6 +181,7 @@ impl From<QueueLimit> for Discipline {
 /// A limit alone specifies a drop-tail queue.
 impl Shorthand for Discipline {
     type Short = QueueLimit;
+    const KEY: (&'static str, &'static str) = ("drop-tail", "limit");
 
     fn from_short(limit: QueueLimit) -> Self {
         limit.into()

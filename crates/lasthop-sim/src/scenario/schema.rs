@@ -97,7 +97,7 @@ fn key_schema(key: &Key) -> Value {
     let mut schema = shape_schema(&key.shape, key);
     let about = key.about.trim();
     schema["description"] = match &key.shape {
-        Shape::Quantity { .. } | Shape::Probability | Shape::Mean => {
+        Shape::Quantity { .. } | Shape::Probability | Shape::Mean | Shape::Real(_) => {
             format!("{about} Allowed: {}.", allowed(key)).into()
         }
         Shape::Choice(words) => {
@@ -124,6 +124,10 @@ fn shape_schema(shape: &Shape, key: &Key) -> Value {
             list_schema(key.limits, list_schema(key.limits, probability_schema()))
         }
         Shape::Mean => json!({ "type": "number", "minimum": 1 }),
+        Shape::Real(real) if real.units.is_empty() => {
+            json!({ "type": "number", "minimum": real.min, "maximum": real.max })
+        }
+        Shape::Real(real) => json!({ "type": "string", "pattern": real.pattern }),
         Shape::Bool => json!({ "type": "boolean" }),
         Shape::Integer => integer_schema(key),
         Shape::IntegerOr(word) => json!({ "anyOf": [integer_schema(key), { "const": word }] }),
@@ -152,7 +156,7 @@ fn shape_schema(shape: &Shape, key: &Key) -> Value {
         Shape::Table(keys) => table_schema(keys, None),
         Shape::Union(variants) => union_schema(variants),
         Shape::UnionOr(variants, short) => {
-            json!({ "anyOf": [shape_schema(short, key), union_schema(variants)] })
+            json!({ "anyOf": [shape_schema(&short.shape, short), union_schema(variants)] })
         }
         Shape::Steps(value) => json!({
             "type": "array",
@@ -412,6 +416,10 @@ fn kind_of(shape: &Shape, key: &Key) -> String {
         Shape::Quantity { what, print, .. } => format!("{what}{}", key.limits.text(print)),
         Shape::Probability => "probability".to_owned(),
         Shape::Mean => "number, at least 1".to_owned(),
+        Shape::Real(real) => {
+            let unit = real.units.first().map(|(unit, _)| format!(" {unit}")).unwrap_or_default();
+            format!("{}, from {} to {}{unit}", real.what, real.min, real.max)
+        }
         Shape::Bool => "true or false".to_owned(),
         Shape::Integer => format!("whole number{}", key.limits.text(|n| n.to_string())),
         Shape::IntegerOr(word) => {
@@ -427,7 +435,7 @@ fn kind_of(shape: &Shape, key: &Key) -> String {
         Shape::Choice(_) => "word".to_owned(),
         Shape::Table(_) => "table".to_owned(),
         Shape::Union(_) => "table, or its kind".to_owned(),
-        Shape::UnionOr(_, short) => format!("{}, or a table", kind_of(short, key)),
+        Shape::UnionOr(_, short) => format!("{}, or a table", kind(short)),
         Shape::Steps(value) => format!("list of pairs of a duration and a {}", kind_of(value, key)),
         Shape::Unions(_) => "table, or a list of tables".to_owned(),
         Shape::Map(_) => "named tables, at least one".to_owned(),

@@ -64,6 +64,7 @@ pub struct TrafficClasses(
 );
 
 impl Field for TrafficClasses {
+    const HAS_LIMITS: bool = true;
     const SHAPE: Shape = Shape::Integers;
     fn read(node: &Node<'_>, limits: Limits) -> Read<Self> {
         FrameNumbers::read(node, limits).map(|numbers| TrafficClasses(numbers.0))

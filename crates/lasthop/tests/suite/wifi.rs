@@ -331,6 +331,12 @@ fn values_that_a_standard_does_not_have_are_rejected() {
         ("standard = \"802.11ax\"\nstation = { laptop = { mcs = 12 } }", "mcs"),
         ("standard = \"802.11ac\"\nstation = { laptop = { mcs = 9 } }", "station.laptop.mcs"),
         ("standard = \"802.11n\"\nsnr = \"20 dB\"\nerrors = { kind = \"bit\", ber = 1e-5 }", "snr"),
+        // The limits of a table apply to its shorthand.
+        ("standard = \"802.11n\"\nsnr = \"101 dB\"", "from 0 dB to 100 dB"),
+        (
+            "standard = \"802.11n\"\nsnr = { kind = \"constant\", snr = \"101 dB\" }",
+            "from 0 dB to 100 dB",
+        ),
         ("standard = \"802.11n\"\nrate_control = \"ideal\"", "an snr for each station"),
         ("standard = \"802.11n\"\ndriver_queue = \"aql\"", "or the scheduler"),
         ("lifetime = \"1 s\"", "lifetime: found a value with 802.11b"),

@@ -245,6 +245,7 @@ pub enum Retries {
 }
 
 impl Field for Retries {
+    const HAS_LIMITS: bool = true;
     const SHAPE: Shape = Shape::IntegerOr(UNLIMITED);
     fn read(node: &Node<'_>, limits: Limits) -> Read<Self> {
         if node.value.as_str() == Some(UNLIMITED) {
@@ -284,6 +285,7 @@ impl Transmissions {
 }
 
 impl Field for Transmissions {
+    const HAS_LIMITS: bool = true;
     const SHAPE: Shape = Shape::IntegerOr(UNLIMITED);
     fn read(node: &Node<'_>, limits: Limits) -> Read<Self> {
         Retries::read(node, limits).map(|retries| match retries {
@@ -370,6 +372,7 @@ impl Every {
 }
 
 impl Field for Every {
+    const HAS_LIMITS: bool = true;
     const SHAPE: Shape = Shape::IntegerOr(OFF);
     fn read(node: &Node<'_>, limits: Limits) -> Read<Self> {
         if node.value.as_str() == Some(OFF) {
