@@ -155,6 +155,19 @@ def test_queries_have_the_points_of_runs_and_swept_numbers(
     assert "nothing" in capsys.readouterr().err
 
 
+def test_wide_rows_are_printed_as_records(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A table of all columns is wider than any terminal: each row is a table of its own."""
+    assert cli._main(["query", str(store), "SELECT * FROM results ORDER BY point LIMIT 2"]) == 0
+    wide = capsys.readouterr().out
+    assert "row 1" in wide
+    assert "row 2" in wide
+    cells = [line.split("│")[1:3] for line in wide.splitlines() if line.startswith("│")]
+    found = {name.strip(): value.strip() for name, value in cells}
+    assert found["link.air.rate_bps"] == "2000000"
+    assert cli._main(["query", str(store), "SELECT run, point FROM results LIMIT 2"]) == 0
+    assert "row 1" not in capsys.readouterr().out
+
+
 def test_explain_describes_the_runs_of_a_folder(
     store: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -12,6 +12,8 @@ from lasthop.commands.declarations import Argument, Option
 from lasthop.commands.values import BadInput, as_folder, as_path
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from lasthop.running.campaign import Campaign, StoredRun
 
 __all__ = ["archive", "describe", "is_archive", "merge", "query", "reproduce_archive"]
@@ -90,20 +92,38 @@ def query(
         case Format.csv:
             sys.stdout.write(found.write_csv())
         case Format.table:
-            from rich.table import Table
-
-            from lasthop.evaluating.cells import rounded, value_text
-            from lasthop.showing import terminal
-
-            table = Table()
-            for name, kind in found.schema.items():
-                table.add_column(name, justify="right" if kind.is_numeric() else "left")
-            for row in found.iter_rows():
-                table.add_row(
-                    *(rounded(one, 6) if isinstance(one, float) else value_text(one) for one in row)
-                )
-            terminal.console().print(table)
+            _print_rows(found)
     return DONE
+
+
+def _print_rows(found: pl.DataFrame) -> None:
+    """Prints a table; if it is wider than the terminal, one table per row."""
+    from rich.table import Table
+
+    from lasthop.evaluating.cells import rounded, value_text
+    from lasthop.showing import terminal
+
+    console = terminal.console()
+    rows = [
+        [rounded(one, 6) if isinstance(one, float) else value_text(one) for one in row]
+        for row in found.iter_rows()
+    ]
+    table = Table()
+    for name, kind in found.schema.items():
+        table.add_column(name, justify="right" if kind.is_numeric() else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    if (
+        console.measure(table, options=console.options.update(max_width=10**6)).maximum
+        <= console.width
+    ):
+        console.print(table)
+        return
+    for number, row in enumerate(rows, start=1):
+        record = Table("column", "value", title=f"row {number}", title_justify="left")
+        for name, value in zip(found.columns, row, strict=True):
+            record.add_row(name, value)
+        console.print(record)
 
 
 def is_archive(text: str) -> bool:

@@ -226,7 +226,8 @@ def _table(rows: Iterator[tuple[str, Mapping[str, Any]]], name: str, column: str
     for where, row in rows:
         if row.get(wanted) is None:
             known = named(key for key in row if key is not None)
-            raise FitError(f"{where}: missing `{wanted}`: expected {known}")
+            remedy = "" if column else "; name the column of the losses with `--column`"
+            raise FitError(f"{where}: missing `{wanted}`: expected {known}{remedy}")
         lost.append(_is_lost(row[wanted], where))
         for key in NUMBERS if len(lost) == 1 else numbers:
             if len(lost) == 1 and row.get(key) in (None, ""):
