@@ -1,0 +1,268 @@
+"""The simulator container for the QUIC Interop Runner, with namespaces in place of containers."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from test_live import PATIENCE_S, why_not
+
+ENTRY = Path(__file__).parents[1] / "examples" / "quic-interop" / "sim.py"
+P2P = "--delay=15ms --bandwidth=10Mbps --queue=25"
+
+
+@pytest.fixture(name="permitted", scope="module")
+def _permitted() -> None:
+    if reason := why_not():
+        pytest.skip(reason)
+
+
+@pytest.fixture(scope="module")
+def sim() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("sim", ENTRY)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["sim"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_scenarios_are_those_of_the_simulator(sim: ModuleType) -> None:
+    """Parameters of the runner's tests; `quic-network-simulator`, README and scenarios."""
+    link = sim.plan_of(f"simple-p2p {P2P}").link
+    # 25 packets and one in the device; PPP adds 2 B.
+    assert (link["queue"], link["header"], link["rate"], link["delay"]) == (
+        *("26 packets", "2 B"),
+        *("10Mbps", "15ms"),
+    )
+    droplist = sim.plan_of(f"droplist {P2P} --drops_to_server=2,3,4,5,6,7").link
+    assert droplist["errors"] == {"kind": "listed", "lose": [2, 3, 4, 5, 6, 7]}
+    assert droplist["reverse"]["errors"] == {"kind": "none"}
+    words = "--rate_to_client=30 --rate_to_server 2 --burst_to_client=3"
+    rate = sim.plan_of(f"drop-rate {P2P} {words}").link
+    assert rate["errors"] == {"kind": "uniform", "loss": 0.02}
+    # After three consecutive losses a packet passes.
+    chain = rate["reverse"]["errors"]
+    assert chain["loss"] == [0.0, 1.0, 1.0, 1.0]
+    assert chain["transitions"][0] == [0.7, 0.3, 0.0, 0.0]
+    assert chain["transitions"][3] == [1.0, 0.0, 0.0, 0.0]
+    hole = sim.plan_of(f"blackhole {P2P} --on=5s --off=2s --repeat=2 --direction=toclient")
+    assert hole.files == {"blackhole.csv": "0,up\n5.0,down\n7.0,up\n12.0,down\n14.0,up\n"}
+    assert hole.link["errors"] == {"kind": "none"}
+    assert sim.plan_of(f"udp-cross-traffic {P2P} --crossdatarate=5Mbps").cross == [
+        "udp",
+        "5000000.0",
+    ]
+    assert sim.plan_of("lasthop a.toml --set b=c").arguments == ["a.toml", "--set", "b=c"]
+    arq = sim.plan_of(f"arq-selective-repeat {P2P} --rate=5").link
+    assert arq["protocol"] == "selective-repeat"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "unknown scenario ``"),
+        (f"rebind {P2P} --first-rebind=1s", "unknown scenario `rebind`"),
+        ("simple-p2p --delay=15ms --queue=25", "missing `--bandwidth`"),
+        (f"drop-rate {P2P} --rate_to_client=3", "missing `--rate_to_server`"),
+        (f"drop-rate {P2P} --rate_to_server=1.5 --rate_to_client=3", "whole number from 0 to 100"),
+        (f"droplist {P2P} --drops_to_server=0,1", "numbers from 1 on"),
+        (f"simple-p2p {P2P} --loss=1", "unknown option `--loss`"),
+        (f"blackhole {P2P} --on=5 --off=2s", "invalid time `5`"),
+    ],
+)
+def test_other_scenarios_are_rejected(text: str, message: str) -> None:
+    done = subprocess.run(
+        [sys.executable, ENTRY],
+        env={**os.environ, "SCENARIO": text},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"simple-p2p {P2P}",
+        f"drop-rate {P2P} --rate_to_client=30 --rate_to_server=30 --burst_to_server=3",
+        f"corrupt-rate {P2P} --rate_to_client=2 --rate_to_server=2",
+        f"droplist {P2P} --drops_to_server=2,3",
+        f"blackhole {P2P} --on=5s --off=2s",
+        f"tcp-cross-traffic {P2P}",
+        f"udp-cross-traffic {P2P} --crossdatarate=1Mbps",
+        f"arq-rlc-am {P2P} --rate=5",
+    ],
+)
+def test_scenarios_are_valid(sim: ModuleType, tmp_path: Path, text: str) -> None:
+    plan = sim.plan_of(text)
+    for name, content in plan.files.items():
+        (tmp_path / name).write_text(content)
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(sim.scenario_of(plan, 1)))
+    done = subprocess.run(
+        [sys.executable, "-m", "lasthop", "check", path], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def shell(*words: str) -> None:
+    subprocess.run(words, check=True, capture_output=True)
+
+
+@pytest.fixture
+def containers() -> Iterator[dict[str, list[str]]]:
+    """Namespaces of client, simulator and server with the addresses of the runner's containers; the
+    commands that enter them."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    names = ("client", "sim", "server")
+    holders = {name: subprocess.Popen(["unshare", "--net", "sleep", "600"]) for name in names}
+    enter = {name: ["nsenter", "--net", f"--target={one.pid}"] for name, one in holders.items()}
+    try:
+        own = Path("/proc/self/ns/net").readlink()
+        end = time.monotonic() + PATIENCE_S
+        while any(Path(f"/proc/{one.pid}/ns/net").readlink() == own for one in holders.values()):
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        for host, device, number in (("client", "eth0", 0), ("server", "eth1", 100)):
+            sides = [(host, "eth0", "100"), ("sim", device, "2")]
+            shell(
+                *("ip", "link", "add", "eth0", "netns", str(holders[host].pid), "type", "veth"),
+                *("peer", "name", device, "netns", str(holders["sim"].pid)),
+            )
+            for name, interface, last in sides:
+                four, six = f"193.167.{number}.{last}/24", f"fd00:cafe:cafe:{number}::{last}/64"
+                shell(*enter[name], "ip", "link", "set", "lo", "up")
+                shell(*enter[name], "ip", "link", "set", interface, "up")
+                shell(*enter[name], "ip", "addr", "add", four, "dev", interface)
+                shell(*enter[name], "ip", "addr", "add", six, "dev", interface, "nodad")
+            shell(
+                *enter[host], "ip", "route", "add", "193.167.0.0/16", "via", f"193.167.{number}.2"
+            )
+            via = f"fd00:cafe:cafe:{number}::2"
+            shell(*enter[host], "ip", "-6", "route", "add", "fd00:cafe:cafe::/48", "via", via)
+        yield enter
+    finally:
+        for one in holders.values():
+            one.kill()
+            one.wait()
+
+
+# Answers each datagram with its ECN field and TTL.
+ECHO = """
+import socket, sys
+with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as one:
+    one.bind(("", 443))
+    one.setsockopt(socket.IPPROTO_IP, socket.IP_RECVTOS, 1)
+    one.setsockopt(socket.IPPROTO_IP, 12, 1)  # IP_RECVTTL
+    one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVTCLASS, 1)
+    one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVHOPLIMIT, 1)
+    while True:
+        data, extra, _, address = one.recvmsg(2000, 200)
+        if data[:1] == b"\\xc0":
+            one.sendto(b"\\x80" + bytes(4) + data[5:30], address)  # Version Negotiation
+            continue
+        # IP_TOS and IPV6_TCLASS; IP_TTL and IPV6_HOPLIMIT.
+        fields = {(level, kind): value[0] for level, kind, value in extra}
+        mark = fields.get((0, 1), fields.get((41, 67)))
+        hops = fields.get((0, 2), fields.get((41, 52)))
+        one.sendto(data + f" {mark} {hops}".encode(), address)
+"""
+
+# Sends ten numbered datagrams to each family's address of the server, once the port is open.
+ASK = """
+import socket, time
+for host in ("193.167.0.2", "fd00:cafe:cafe:0::2"):
+    for _ in range(300):
+        try: socket.create_connection((host, 57832), 5).close()
+        except OSError: time.sleep(0.1)
+        else: break
+    else: raise SystemExit("not ready")
+for family, host in ((2, "193.167.100.100"), (10, "fd00:cafe:cafe:100::100")):
+    with socket.socket(family, socket.SOCK_DGRAM) as one:
+        one.setsockopt(*((0, socket.IP_TOS) if family == 2 else (41, socket.IPV6_TCLASS)), 1)
+        one.settimeout(2)
+        for number in range(10):
+            one.sendto(str(number).encode(), (host, 443)); time.sleep(0.02)
+        answers = []
+        try:
+            while len(answers) < 10: answers.append(one.recv(2000).decode())
+        except TimeoutError: pass
+    print(host, *answers, sep=",")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("permitted")
+def test_packets_of_both_families_cross_and_listed_ones_are_lost(
+    containers: dict[str, list[str]], tmp_path: Path
+) -> None:
+    scenario = f"droplist {P2P} --drops_to_server=2,4 --drops_to_client=15"
+    environment = {
+        **os.environ,
+        "SCENARIO": scenario,
+        "LOGS": str(tmp_path),
+        "LASTHOP_SEED": "7",
+        "WAITFORSERVER": "193.167.100.100:443",
+    }
+    started = [subprocess.Popen([*containers["server"], sys.executable, "-c", ECHO])]
+    try:
+        run = subprocess.Popen(
+            [*containers["sim"], sys.executable, ENTRY],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        started.append(run)
+        done = subprocess.run(
+            [*containers["client"], sys.executable, "-c", ASK],
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+        )
+        run.send_signal(signal.SIGTERM)
+        output, _ = run.communicate(timeout=PATIENCE_S)
+        assert run.returncode == 0, output
+        assert "seed 7" in output
+    finally:
+        for one in started:
+            one.kill()
+            one.wait()
+    # ECT(1) passes untouched; two routers decrement the TTL of 64.
+    answer = [f"{number} 1 62" for number in range(10)]
+    four, six = (line.split(",") for line in done.stdout.splitlines())
+    assert four[1:] == [one for number, one in enumerate(answer, 1) if number not in (2, 4)]
+    # Of 18 answers, the 15th is the seventh of IPv6.
+    assert six[1:] == [one for number, one in enumerate(answer, 1) if number != 7]
+    for side, count in (("left", 37), ("right", 36)):
+        shown = subprocess.run(
+            ["tshark", "-r", tmp_path / f"trace_node_{side}.pcap", "-Y", "udp.port == 443"],
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        assert len(shown.stdout.splitlines()) == count
+
+
+def test_a_server_that_does_not_answer_ends_the_simulator(
+    containers: dict[str, list[str]], sim: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sim, "SERVER_S", 1.0)
+    with pytest.raises(TimeoutError, match="has not answered"):
+        sim.await_server("127.0.0.1:9")
