@@ -3,13 +3,12 @@
 use super::ScriptError;
 use super::constants::{errno, number, value};
 use super::endpoints::EndpointId;
-use super::options::{defer_accept, unsent_limit, user_timeout, window_clamp};
 use super::player::Player;
 use super::readiness::Watched;
 use super::show::seconds;
 use super::transfers::{Reading, Writing, write};
 use lasthop_base::units::{Duration, Instant};
-use lasthop_tcp::host::{EcnOffer, Socket, SocketError, State, WriteOptions};
+use lasthop_tcp::host::{Socket, SocketError, State, WriteOptions};
 
 /// Object of a file descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +65,41 @@ enum Call {
     Events(i64, String),
 }
 
+/// A system call of a script, with the file that is its first argument.
+#[derive(Clone, Copy)]
+struct Request<'a> {
+    line: u32,
+    name: &'a str,
+    arguments: &'a [String],
+    /// The result that the script expects.
+    result: &'a str,
+    file: Option<i64>,
+    kind: Option<Descriptor>,
+}
+
+impl<'a> Request<'a> {
+    fn argument(&self, at: usize) -> &'a str {
+        self.arguments.get(at).map_or("", |text| text.as_str())
+    }
+}
+
+/// Consequence of a call.
+enum Outcome {
+    /// The call has no effect, and its result is not compared.
+    Unchecked,
+    Returns(Returned),
+    /// The call blocks if the script specifies so.
+    Waits(Call),
+    /// The call has a timeout of 0.
+    Polls(Call),
+}
+
+impl Outcome {
+    fn within(timeout: Option<i64>, call: Call) -> Self {
+        if timeout == Some(0) { Outcome::Polls(call) } else { Outcome::Waits(call) }
+    }
+}
+
 /// Result of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Returned {
@@ -106,196 +140,184 @@ impl Player {
             let expected = format!("the call of line {} to have returned", blocked.line);
             return Self::differs(line, expected, "a call that is still blocked".to_owned());
         }
-        let argument = |at: usize| arguments.get(at).map_or("", |text| text.as_str());
-        let descriptor = value(argument(0));
-        let kind = descriptor.and_then(|file| self.descriptors.get(&file)).copied();
-        let is_connection = matches!(kind, Some(Descriptor::Connection(_)));
+        let file = arguments.first().and_then(|text| value(text));
+        let kind = file.and_then(|file| self.descriptors.get(&file)).copied();
         if let Some(endpoint) = kind.and_then(Descriptor::endpoint) {
             self.ends.focus(endpoint);
         }
         if let Some(error) = self.refused(name, kind) {
             return compare(line, result, &Returned::Error(error));
         }
+        let request = Request { line, name, arguments, result, file, kind };
+        match self.perform(&request)? {
+            Outcome::Unchecked => Ok(()),
+            Outcome::Returns(returned) => compare(line, result, &returned),
+            Outcome::Waits(call) => self.wait(line, call, result, blocks),
+            Outcome::Polls(call) => self.wait(line, call, result, None),
+        }
+    }
+
+    /// Makes a call, or returns the one that may block.
+    fn perform(&mut self, request: &Request<'_>) -> Result<Outcome, ScriptError> {
+        let Request { line, name, file, kind, .. } = *request;
+        let argument = |at: usize| request.argument(at);
+        let is_connection = matches!(kind, Some(Descriptor::Connection(_)));
         let returned = match name {
-            "socket" => self.open(line, result)?,
-            "open" | "creat" | "memfd_create" => self.open_file(result, Descriptor::File),
+            "socket" => self.open(line, request.result)?,
+            "open" | "creat" | "memfd_create" => self.open_file(request.result, Descriptor::File),
             "pipe" | "pipe2" => {
                 self.open_pipe(argument(0));
                 Returned::Value(0)
             }
-            "dup" if kind.is_some() => self.open_file(result, kind.unwrap_or(Descriptor::File)),
-            "bind" | "fcntl" | "unlink" => return Ok(()),
-            "listen" => {
-                let mut socket = self.make_socket();
-                socket.listen();
-                self.ends.socket = Some(socket);
-                self.ends.test_focused();
-                let listener = Descriptor::Listener(self.ends.focused());
-                self.descriptors.extend(descriptor.map(|file| (file, listener)));
-                Returned::Value(0)
+            "dup" if kind.is_some() => {
+                self.open_file(request.result, kind.unwrap_or(Descriptor::File))
             }
-            "connect" => {
-                let is_new = self.ends.socket.as_ref().is_none_or(|one| {
-                    one.state() == State::Closed && self.ends.has_failed && !one.has_error()
-                });
-                if is_new {
-                    self.ends.has_failed = false;
-                    let mut socket = self.make_socket();
-                    socket.connect();
-                    self.ends.socket = Some(socket);
-                }
-                self.ends.test_focused();
-                let connection = Descriptor::Connection(self.ends.focused());
-                self.descriptors.extend(descriptor.map(|file| (file, connection)));
-                return self.wait(line, Call::Connect, result, blocks);
+            "bind" | "fcntl" | "unlink" | "nanosleep" | "usleep" | "sleep" => {
+                return Ok(Outcome::Unchecked);
             }
-            "accept" | "accept4" => return self.wait(line, Call::Accept, result, blocks),
+            "listen" => self.listen(file),
+            "connect" => return Ok(Outcome::Waits(self.connect(file))),
+            "accept" | "accept4" => return Ok(Outcome::Waits(Call::Accept)),
             "write" if matches!(kind, Some(Descriptor::File | Descriptor::Pipe)) => {
                 Returned::Value(number_of(argument(2)).unwrap_or(0) as i64)
             }
             "sendfile" | "sendfile64" if is_connection => {
-                let options = WriteOptions::default();
                 let bytes = number_of(argument(3)).unwrap_or(0);
-                let writing = Writing::of(bytes, options);
-                return self.wait(line, Call::Write(writing), result, blocks);
+                let writing = Writing::of(bytes, WriteOptions::default());
+                return Ok(Outcome::Waits(Call::Write(writing)));
             }
-            "splice" => {
-                let target =
-                    value(argument(2)).and_then(|file| self.descriptors.get(&file)).copied();
-                let bytes = number_of(argument(4)).unwrap_or(0);
-                let call = match (is_connection, target) {
-                    (true, Some(Descriptor::Pipe)) => {
-                        Call::Read(Reading { bytes, least: 1, peeks: false, left: None })
-                    }
-                    (false, Some(Descriptor::Connection(endpoint))) => {
-                        self.ends.focus(endpoint);
-                        let more = argument(5).contains("SPLICE_F_MORE");
-                        let options = WriteOptions { more, end_of_record: false };
-                        Call::Write(Writing::of(bytes, options))
-                    }
-                    _ => return Self::missing(line, "a splice between these files"),
-                };
-                return self.wait(line, call, result, blocks);
-            }
+            "splice" => return self.splice(request),
             "write" | "send" | "sendto" | "sendmsg" | "writev" if is_connection => {
-                let is_nowhere = argument(1) == "NULL" && number_of(argument(2)) != Some(0)
-                    || argument(1).contains("{NULL");
-                if is_nowhere {
-                    return compare(line, result, &Returned::Error("EFAULT"));
-                }
-                let writing = self.writing(line, name, arguments)?;
-                return self.wait(line, Call::Write(writing), result, blocks);
+                return self.send(request);
             }
             "read" | "recv" | "recvfrom" | "readv" | "recvmsg" if is_connection => {
-                let bits = value(argument(if name == "recvmsg" { 2 } else { 3 })).unwrap_or(0);
-                if bits & number("MSG_ERRQUEUE").unwrap_or(0) != 0 {
-                    let returned = self.read_report(line, argument(1))?;
-                    return compare(line, result, &returned);
-                }
-                let has_data = self.ends.socket.as_ref().is_some_and(|one| one.unread() > 0);
-                if argument(1) == "NULL" && number_of(argument(2)) != Some(0) && has_data {
-                    return compare(line, result, &Returned::Error("EFAULT"));
-                }
-                let reading = self.reading(line, name, arguments)?;
-                return self.wait(line, Call::Read(reading), result, blocks);
+                return self.receive(request);
             }
-            "close" if kind.is_none() && descriptor.is_some() => Returned::Error("EBADF"),
+            "close" if kind.is_none() && file.is_some() => Returned::Error("EBADF"),
             "getsockname" | "getpeername" if kind.is_some() => Returned::Value(0),
-            "close" => {
-                let gone = descriptor.and_then(|file| self.descriptors.remove(&file));
-                let (now, resets) = (self.now, self.ends.resets_on_close);
-                // `dup` has created another descriptor.
-                let is_kept =
-                    gone.is_some_and(|one| self.descriptors.values().any(|&kind| kind == one));
-                match gone.filter(|_| !is_kept) {
-                    Some(Descriptor::Listener(_)) => self.ends.close_listener(now),
-                    Some(Descriptor::Connection(_)) => {
-                        let lingers = self.ends.lingers;
-                        let Some(socket) = &mut self.ends.socket else {
-                            return compare(line, result, &Returned::Value(0));
-                        };
-                        if resets && socket.state().is_synchronized() {
-                            socket.abort(now, None);
-                        } else {
-                            socket.close(now);
-                            if lingers {
-                                return self.wait(line, Call::Close, result, blocks);
-                            }
-                        }
-                    }
-                    _ => {}
-                }
-                Returned::Value(0)
-            }
+            "close" => return Ok(self.close(file)),
             "shutdown" if is_connection => self.shut_down(argument(1)),
             "setsockopt" => self.set_option(line, argument(2), argument(3))?,
             "getsockopt" => self.get_option(line, argument(2), argument(3))?,
             "ioctl" if is_connection => self.ioctl(line, argument(1), argument(2))?,
             "poll" => {
-                let waits = value(argument(2)) != Some(0);
-                let blocks = blocks.filter(|_| waits);
-                return self.wait(line, Call::Poll(argument(0).to_owned()), result, blocks);
+                let call = Call::Poll(argument(0).to_owned());
+                return Ok(Outcome::within(value(argument(2)), call));
             }
             "epoll_create" | "epoll_create1" => {
-                let file = number_of(result).unwrap_or(0) as i64;
-                self.descriptors.insert(file, Descriptor::Watcher);
+                let file = number_of(request.result).unwrap_or(0) as i64;
                 self.watched.insert(file, Watched::new());
-                Returned::Value(file)
+                self.open_file(request.result, Descriptor::Watcher)
             }
-            "epoll_ctl" => self.watch(arguments),
+            "epoll_ctl" => self.watch(request.arguments),
             "epoll_wait" | "epoll_pwait" => {
-                let waits = value(argument(3)) != Some(0);
-                let (set, wanted) = (descriptor.unwrap_or(-1), argument(1).to_owned());
-                let blocks = blocks.filter(|_| waits);
-                return self.wait(line, Call::Events(set, wanted), result, blocks);
+                let call = Call::Events(file.unwrap_or(-1), argument(1).to_owned());
+                return Ok(Outcome::within(value(argument(3)), call));
             }
-            "nanosleep" | "usleep" | "sleep" => return Ok(()),
-            _ if kind.is_none() && descriptor.is_some() && KNOWN_CALLS.contains(&name) => {
+            _ if kind.is_none() && file.is_some() && KNOWN_CALLS.contains(&name) => {
                 Returned::Error("EBADF")
             }
             _ => return Self::missing(line, &format!("the system call {name}")),
         };
-        compare(line, result, &returned)
+        Ok(Outcome::Returns(returned))
     }
 
-    pub(super) fn make_socket(&self) -> Socket {
-        let option = |name: &str| self.ends.options.get(name).copied();
-        let size = |name: &str| option(name).map(|value| value.max(1) as u64);
-        let buffer = option("SO_RCVBUF").map(|asked| self.ends.receive_buffer(asked));
-        let clamp = option("TCP_WINDOW_CLAMP").filter(|&clamp| clamp > 0).map(window_clamp);
-        let law = self.ends.law.as_deref().unwrap_or(self.environment.law());
-        let mut settings = self.environment.settings(buffer, size("TCP_MAXSEG"), clamp);
-        settings.keep_alive = self.keep_alive();
-        settings.user_timeout = option("TCP_USER_TIMEOUT").and_then(user_timeout);
-        if let Some(asked) = option("SO_SNDBUF") {
-            settings.send_buffer = (self.ends.send_buffer(asked), true);
+    fn listen(&mut self, file: Option<i64>) -> Returned {
+        let mut socket = self.make_socket();
+        socket.listen();
+        self.ends.socket = Some(socket);
+        self.ends.test_focused();
+        let listener = Descriptor::Listener(self.ends.focused());
+        self.descriptors.extend(file.map(|file| (file, listener)));
+        Returned::Value(0)
+    }
+
+    fn connect(&mut self, file: Option<i64>) -> Call {
+        let is_new = self.ends.socket.as_ref().is_none_or(|one| {
+            one.state() == State::Closed && self.ends.has_failed && !one.has_error()
+        });
+        if is_new {
+            self.ends.has_failed = false;
+            let mut socket = self.make_socket();
+            socket.connect();
+            self.ends.socket = Some(socket);
         }
-        if let Some(limit) = option("TCP_NOTSENT_LOWAT") {
-            settings.unsent_limit = unsent_limit(limit);
+        self.ends.test_focused();
+        let connection = Descriptor::Connection(self.ends.focused());
+        self.descriptors.extend(file.map(|file| (file, connection)));
+        Call::Connect
+    }
+
+    /// `splice` between a connection and a pipe.
+    fn splice(&mut self, request: &Request<'_>) -> Result<Outcome, ScriptError> {
+        let target = value(request.argument(2));
+        let target = target.and_then(|file| self.descriptors.get(&file)).copied();
+        let bytes = number_of(request.argument(4)).unwrap_or(0);
+        match (request.kind, target) {
+            (Some(Descriptor::Connection(_)), Some(Descriptor::Pipe)) => {
+                let reading = Reading { bytes, least: 1, peeks: false, left: None };
+                Ok(Outcome::Waits(Call::Read(reading)))
+            }
+            (kind, Some(Descriptor::Connection(endpoint)))
+                if !matches!(kind, Some(Descriptor::Connection(_))) =>
+            {
+                self.ends.focus(endpoint);
+                let more = request.argument(5).contains("SPLICE_F_MORE");
+                let options = WriteOptions { more, end_of_record: false };
+                Ok(Outcome::Waits(Call::Write(Writing::of(bytes, options))))
+            }
+            _ => Self::missing(request.line, "a splice between these files"),
         }
-        if law == "dctcp" {
-            // DCTCP requires ECN (Linux: TCP_CONG_NEEDS_ECN).
-            settings.ecn = EcnOffer::Asks;
+    }
+
+    fn send(&mut self, request: &Request<'_>) -> Result<Outcome, ScriptError> {
+        let data = request.argument(1);
+        let is_nowhere =
+            data == "NULL" && number_of(request.argument(2)) != Some(0) || data.contains("{NULL");
+        if is_nowhere {
+            return Ok(Outcome::Returns(Returned::Error("EFAULT")));
         }
-        if self.environment.is_linux() {
-            let deferred = option("TCP_DEFER_ACCEPT").unwrap_or(0);
-            settings.deferred_accept = defer_accept(deferred).0;
-            settings.delays_first_ack = deferred > 0 || option("TCP_QUICKACK") == Some(0);
+        let writing = self.writing(request.line, request.name, request.arguments)?;
+        Ok(Outcome::Waits(Call::Write(writing)))
+    }
+
+    fn receive(&mut self, request: &Request<'_>) -> Result<Outcome, ScriptError> {
+        let Request { line, name, .. } = *request;
+        let data = request.argument(1);
+        let bits = value(request.argument(if name == "recvmsg" { 2 } else { 3 })).unwrap_or(0);
+        if bits & number("MSG_ERRQUEUE").unwrap_or(0) != 0 {
+            return self.read_report(line, data).map(Outcome::Returns);
         }
-        if let Some(retries) = option("TCP_SYNCNT") {
-            settings.syn_retries = [retries as u32; 2];
+        let has_data = self.ends.socket.as_ref().is_some_and(|one| one.unread() > 0);
+        if data == "NULL" && number_of(request.argument(2)) != Some(0) && has_data {
+            return Ok(Outcome::Returns(Returned::Error("EFAULT")));
         }
-        let configure = self.environment.configure(law);
-        let mut socket = Socket::new(settings, configure);
-        socket.set_limits(self.ends.limits());
-        if option("TCP_LINGER2").is_some() {
-            socket.set_fin_wait(super::environment::seconds(self.fin_wait().max(0) as u64));
+        let reading = self.reading(line, name, request.arguments)?;
+        Ok(Outcome::Waits(Call::Read(reading)))
+    }
+
+    fn close(&mut self, file: Option<i64>) -> Outcome {
+        let gone = file.and_then(|file| self.descriptors.remove(&file));
+        let (now, resets, lingers) = (self.now, self.ends.resets_on_close, self.ends.lingers);
+        // `dup` has created another descriptor.
+        let is_kept = gone.is_some_and(|one| self.descriptors.values().any(|&kind| kind == one));
+        match gone.filter(|_| !is_kept) {
+            Some(Descriptor::Listener(_)) => self.ends.close_listener(now),
+            Some(Descriptor::Connection(_)) => {
+                if let Some(socket) = &mut self.ends.socket {
+                    if resets && socket.state().is_synchronized() {
+                        socket.abort(now, None);
+                    } else {
+                        socket.close(now);
+                        if lingers {
+                            return Outcome::Waits(Call::Close);
+                        }
+                    }
+                }
+            }
+            _ => {}
         }
-        socket.set_nodelay(option("TCP_NODELAY").unwrap_or(0) != 0);
-        socket.set_corked(option("TCP_CORK").unwrap_or(0) != 0);
-        let wants_errors = ["IP_RECVERR", "IPV6_RECVERR"].into_iter().filter_map(option);
-        socket.set_hears_of_errors(wants_errors.into_iter().any(|value| value != 0));
-        socket
+        Outcome::Returns(Returned::Value(0))
     }
 
     /// Returns the error of a call that is invalid in the current state of the connection.

@@ -7,7 +7,7 @@ use super::endpoints::Endpoint;
 use super::environment::{self, Environment};
 use super::player::Player;
 use lasthop_base::units::Duration;
-use lasthop_tcp::host::{KeepAlive, Limits, Socket};
+use lasthop_tcp::host::{EcnOffer, KeepAlive, Limits, Socket};
 
 /// Socket options that are modelled, with minimum and maximum value.
 const KNOWN: &[(&str, i64, i64)] = &[
@@ -138,6 +138,47 @@ impl Endpoint {
 }
 
 impl Player {
+    /// Creates a socket with the options that the script has set.
+    pub(super) fn make_socket(&self) -> Socket {
+        let option = |name: &str| self.ends.options.get(name).copied();
+        let size = |name: &str| option(name).map(|value| value.max(1) as u64);
+        let buffer = option("SO_RCVBUF").map(|asked| self.ends.receive_buffer(asked));
+        let clamp = option("TCP_WINDOW_CLAMP").filter(|&clamp| clamp > 0).map(window_clamp);
+        let law = self.ends.law.as_deref().unwrap_or(self.environment.law());
+        let mut settings = self.environment.settings(buffer, size("TCP_MAXSEG"), clamp);
+        settings.keep_alive = self.keep_alive();
+        settings.user_timeout = option("TCP_USER_TIMEOUT").and_then(user_timeout);
+        if let Some(asked) = option("SO_SNDBUF") {
+            settings.send_buffer = (self.ends.send_buffer(asked), true);
+        }
+        if let Some(limit) = option("TCP_NOTSENT_LOWAT") {
+            settings.unsent_limit = unsent_limit(limit);
+        }
+        if law == "dctcp" {
+            // DCTCP requires ECN (Linux: TCP_CONG_NEEDS_ECN).
+            settings.ecn = EcnOffer::Asks;
+        }
+        if self.environment.is_linux() {
+            let deferred = option("TCP_DEFER_ACCEPT").unwrap_or(0);
+            settings.deferred_accept = defer_accept(deferred).0;
+            settings.delays_first_ack = deferred > 0 || option("TCP_QUICKACK") == Some(0);
+        }
+        if let Some(retries) = option("TCP_SYNCNT") {
+            settings.syn_retries = [retries as u32; 2];
+        }
+        let configure = self.environment.configure(law);
+        let mut socket = Socket::new(settings, configure);
+        socket.set_limits(self.ends.limits());
+        if option("TCP_LINGER2").is_some() {
+            socket.set_fin_wait(environment::seconds(self.fin_wait().max(0) as u64));
+        }
+        socket.set_nodelay(option("TCP_NODELAY").unwrap_or(0) != 0);
+        socket.set_corked(option("TCP_CORK").unwrap_or(0) != 0);
+        let wants_errors = ["IP_RECVERR", "IPV6_RECVERR"].into_iter().filter_map(option);
+        socket.set_hears_of_errors(wants_errors.into_iter().any(|value| value != 0));
+        socket
+    }
+
     /// Keep-alive parameters, which an application may set individually.
     pub(super) fn keep_alive(&self) -> Option<KeepAlive> {
         let option = |name: &str| self.ends.options.get(name).map(|&value| value.max(1) as u64);
@@ -371,7 +412,7 @@ impl Player {
 
 /// Number of retransmissions of SYN/ACK while Linux waits for the first data under
 /// `TCP_DEFER_ACCEPT`, and their total duration in seconds.
-pub(super) fn defer_accept(seconds: i64) -> (u32, i64) {
+fn defer_accept(seconds: i64) -> (u32, i64) {
     let (mut count, mut period, mut timeout) = (0, 0, 1);
     while period < seconds && count < 255 {
         period += timeout;
@@ -382,16 +423,16 @@ pub(super) fn defer_accept(seconds: i64) -> (u32, i64) {
 }
 
 /// Maximum window for `TCP_WINDOW_CLAMP` in Linux, bytes.
-pub(super) fn window_clamp(bytes: i64) -> u64 {
+fn window_clamp(bytes: i64) -> u64 {
     bytes.clamp(LEAST_RECEIVE_BUFFER, i64::from(i32::MAX)) as u64
 }
 
 /// User timeout from milliseconds; 0 for none.
-pub(super) fn user_timeout(millis: i64) -> Option<Duration> {
+fn user_timeout(millis: i64) -> Option<Duration> {
     (millis > 0).then(|| environment::span(millis as u64, 1_000_000))
 }
 
 /// Limit of unsent data, bytes; 0 for none.
-pub(super) fn unsent_limit(bytes: i64) -> Option<u32> {
+fn unsent_limit(bytes: i64) -> Option<u32> {
     (bytes > 0).then_some(bytes.min(u32::MAX.into()) as u32)
 }

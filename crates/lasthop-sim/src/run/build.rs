@@ -6,17 +6,17 @@ use super::oracle;
 use super::plan::{Hop, Plan};
 use crate::agent::AgentSite;
 use crate::app::SourceSite;
-use crate::scenario::{self, Access, Direction, Discipline, Flow, LinkProtocol, Scenario};
+use crate::scenario::{Access, Direction, Discipline, Flow, Link, LinkProtocol, Scenario, Wlan};
 use crate::sim::builder::{Builder, RoundTrip};
 use crate::sim::direction::DirectionParameters;
 use crate::sim::ids::{AirId, DirectionId, FlowId, RadioId, Side};
 use crate::sim::radio::RadioParameters;
 use crate::sim::wlan::{RateControl, StationLink};
 use crate::transport::TransportSite;
-use lasthop_base::packet::Extension;
+use lasthop_base::packet::{Descriptor, Extension};
 use lasthop_base::rng::Streams;
 use lasthop_base::units::{Bytes, Duration, Instant};
-use lasthop_link::link::Protocol;
+use lasthop_link::link::{LinkEndpoint, Protocol};
 use lasthop_link::queue::QueueSite;
 use lasthop_wlan::dcf::{Category, DriverQueue, MacParameters, Medium, StationId};
 use lasthop_wlan::phy::qos::AccessCategory;
@@ -41,132 +41,159 @@ pub(super) fn build<X: Extension>(
     }
     let cells = airs(&mut builder, scenario, plan, &streams);
     for (index, link) in scenario.links.iter().enumerate() {
-        let side = |direction: &Direction, name: &str| {
-            let component = format!("link.{}.{name}", link.name);
-            let refused = |error| RunError::Channel { link: link.name.clone(), error };
-            Ok(DirectionParameters {
-                transmitter: direction.transmitter(),
-                propagation: direction.propagation(),
-                queue: direction.queue.build(&QueueSite {
-                    streams: &streams,
-                    component: &component,
-                    header: link.header,
-                    packet: plan.largest_packet(index),
-                }),
-                header: link.header,
-                channel: direction.errors.build(&streams, &component).map_err(refused)?,
-            })
-        };
-        let forward = side(&link.forward, "forward")?;
-        let reverse = side(&link.reverse, "reverse")?;
-        if let Some(wlan) = link.wlan {
-            let cell = &cells[wlan];
-            let host = &link.between[0];
-            let control = scenario.wlans[wlan].control_rate_of(host);
-            let stations = cell.stations[host].iter().zip(&cell.access_point);
-            let ends: Vec<_> = stations.map(|(&station, &point)| [station, point]).collect();
-            let is_shared = scenario.wlans[wlan].keys.shared_errors;
-            let aggregation = scenario.wlans[wlan].aggregation(host);
-            let sides = [forward, reverse];
-            let component = |side: &str| format!("link.{}.{side}", link.name);
-            let snr_errors =
-                |side| scenario.wlans[wlan].snr_errors(host, &streams, &component(side));
-            let control_rate = scenario.wlans[wlan].keys.control_rate;
-            let rate_control = |component: &str| {
-                let machine = scenario.wlans[wlan].rate_machine(host, &streams, component);
-                machine.map(|(modes, machine)| RateControl { modes, control_rate, machine })
-            };
-            let categories = scenario.categories(&scenario.wlans[wlan]);
-            let of_category = |category: &AccessCategory| {
-                let [up, down] = ["forward", "reverse"].map(|side| match category {
-                    AccessCategory::BestEffort => component(side),
-                    category => format!("{}.{}", component(side), category.word()),
-                });
-                rate_control(&up).zip(rate_control(&down)).map(<[RateControl; 2]>::from)
-            };
-            let parameters = StationLink {
-                ends,
-                control,
-                is_shared,
-                aggregation,
-                snr_errors: snr_errors("forward").zip(snr_errors("reverse")).map(Into::into),
-                arf: scenario.wlans[wlan].arf_rates(host),
-                rate_controls: categories.iter().filter_map(of_category).collect(),
-            };
-            let backs = builder.wlan_link(cell.place, parameters, sides);
-            if let Some(scheduler) = scenario.wlans[wlan].separate_scheduler() {
-                let keys = &scenario.wlans[wlan].keys;
-                let name = &scenario.wlans[wlan].name;
-                for (back, category) in backs.into_iter().zip(&categories) {
-                    let component = match category {
-                        AccessCategory::BestEffort => {
-                            format!("wlan.{name}.{}.{host}", keys.access_point)
-                        }
-                        other => {
-                            format!("wlan.{name}.{}.{host}.{}", keys.access_point, other.word())
-                        }
-                    };
-                    let queue = keys.queue().build(&QueueSite {
-                        streams: &streams,
-                        component: &component,
-                        header: link.header,
-                        packet: plan.largest_packet(index),
-                    });
-                    let driver = keys.driver_queue.unwrap_or(DriverQueue::Pull);
-                    builder.separate_wlan_queue(cell.place.0, back, queue, (scheduler, driver));
-                }
+        let site = LinkSite { scenario, plan, streams: &streams, index, link };
+        match link.wlan {
+            Some(wlan) => site.add_to_wlan(&mut builder, &scenario.wlans[wlan], &cells[wlan])?,
+            None if site.is_computed() => {
+                builder.raw_link(site.side(Side::Forward)?, site.side(Side::Reverse)?);
             }
-            continue;
-        }
-        let is_drop_tail = [&link.forward, &link.reverse]
-            .map(|side| matches!(side.queue, Discipline::DropTail(_)));
-        if link.radio.is_none()
-            && matches!(link.protocol, LinkProtocol::One(Protocol::Raw(_)))
-            && is_drop_tail == [true, true]
-            && !link.has_readable_headers()
-        {
-            builder.raw_link(forward, reverse);
-            continue;
-        }
-        let end = |own: &Direction, is_forward: bool| {
-            let site = |service| plan.site(scenario, (index, is_forward), service);
-            let end = match &link.protocol {
-                LinkProtocol::One(protocol) => protocol.build(&site(None)),
-                LinkProtocol::Stack(layers) => layers.build(&site(None)),
-                LinkProtocol::Own(own) => own.build(&site(None)),
-                LinkProtocol::Services(set) => {
-                    let all = 0..set.services.len();
-                    let side = if is_forward { "forward" } else { "reverse" };
-                    let place = (&streams, format!("link.{}.{side}", link.name));
-                    services(set, own, &all.map(Some).map(site).collect::<Vec<_>>(), place)
-                }
-            };
-            end.map_err(|error| RunError::Link { link: link.name.clone(), error })
-        };
-        let first = end(&link.forward, true)?;
-        let second = end(&link.reverse, false)?;
-        match link.radio {
-            None => builder.arq_link((forward, first), (reverse, second)),
-            Some(radio) => {
-                builder.radio_link(RadioId::new(radio), (forward, first), (reverse, second));
-            }
-        }
-        builder.name_services(&link.protocol.service_names().collect::<Vec<_>>());
-        if let LinkProtocol::Stack(layers) = &link.protocol {
-            builder.name_layers(&layers.names());
+            None => site.add_driven(&mut builder)?,
         }
     }
     for index in 0..scenario.flows.len() {
         add_flow(&mut builder, &streams, scenario, plan, index);
     }
     for (index, link) in scenario.links.iter().enumerate() {
-        let site = link.agent_site(plan.largest_packet(index));
+        LinkSite { scenario, plan, streams: &streams, index, link }.add_agents(&mut builder)?;
+    }
+    Ok(builder)
+}
+
+/// A link of a scenario, from which its machines are built.
+struct LinkSite<'a> {
+    scenario: &'a Scenario,
+    plan: &'a Plan,
+    streams: &'a Streams,
+    index: usize,
+    link: &'a Link,
+}
+
+impl LinkSite<'_> {
+    /// The name under which the machines of a side have random streams.
+    fn component(&self, side: Side) -> String {
+        format!("link.{}.{}", self.link.name, side.word())
+    }
+
+    fn queue_site<'a>(&'a self, component: &'a str) -> QueueSite<'a> {
+        let packet = self.plan.largest_packet(self.index);
+        QueueSite { streams: self.streams, component, header: self.link.header, packet }
+    }
+
+    fn direction(&self, side: Side) -> &Direction {
+        match side {
+            Side::Forward => &self.link.forward,
+            Side::Reverse => &self.link.reverse,
+        }
+    }
+
+    /// Transmitter, queue and error process of one side.
+    fn side<X: Extension>(&self, side: Side) -> Result<DirectionParameters<X>, RunError> {
+        let direction = self.direction(side);
+        let component = self.component(side);
+        let refused = |error| RunError::Channel { link: self.link.name.clone(), error };
+        Ok(DirectionParameters {
+            transmitter: direction.transmitter(),
+            propagation: direction.propagation(),
+            queue: direction.queue.build(&self.queue_site(&component)),
+            header: self.link.header,
+            channel: direction.errors.build(self.streams, &component).map_err(refused)?,
+        })
+    }
+
+    /// Returns `true` if the outcome of a packet can be computed when it arrives.
+    fn is_computed(&self) -> bool {
+        let link = self.link;
+        let is_drop_tail = |side: &Direction| matches!(side.queue, Discipline::DropTail(_));
+        link.radio.is_none()
+            && matches!(link.protocol, LinkProtocol::One(Protocol::Raw(_)))
+            && [&link.forward, &link.reverse].into_iter().all(is_drop_tail)
+            && !link.has_readable_headers()
+    }
+
+    /// Adds a link between a station and the access point of a WLAN.
+    fn add_to_wlan<X: Extension>(
+        &self,
+        builder: &mut Builder<X>,
+        wlan: &Wlan,
+        cell: &Cell<'_>,
+    ) -> Result<(), RunError> {
+        let sides = [self.side(Side::Forward)?, self.side(Side::Reverse)?];
+        let host = &self.link.between[0];
+        let categories = self.scenario.categories(wlan);
+        let stations = cell.stations[host].iter().zip(&cell.access_point);
+        let snr_errors = |side| wlan.snr_errors(host, self.streams, &self.component(side));
+        let rate_control = |component: &str| {
+            let (modes, machine) = wlan.rate_machine(host, self.streams, component)?;
+            Some(RateControl { modes, control_rate: wlan.keys.control_rate, machine })
+        };
+        let of_category = |category: &AccessCategory| {
+            let [up, down] = Side::BOTH.map(|side| with_category(self.component(side), *category));
+            rate_control(&up).zip(rate_control(&down)).map(<[RateControl; 2]>::from)
+        };
+        let parameters = StationLink {
+            ends: stations.map(|(&station, &point)| [station, point]).collect(),
+            control: wlan.control_rate_of(host),
+            is_shared: wlan.keys.shared_errors,
+            aggregation: wlan.aggregation(host),
+            snr_errors: snr_errors(Side::Forward).zip(snr_errors(Side::Reverse)).map(Into::into),
+            arf: wlan.arf_rates(host),
+            rate_controls: categories.iter().filter_map(of_category).collect(),
+        };
+        let backs = builder.wlan_link(cell.place, parameters, sides);
+        let Some(scheduler) = wlan.separate_scheduler() else { return Ok(()) };
+        let driver = wlan.keys.driver_queue.unwrap_or(DriverQueue::Pull);
+        for (back, &category) in backs.into_iter().zip(&categories) {
+            let component = format!("wlan.{}.{}.{host}", wlan.name, wlan.keys.access_point);
+            let component = with_category(component, category);
+            let queue = wlan.keys.queue().build(&self.queue_site(&component));
+            builder.separate_wlan_queue(cell.place.0, back, queue, (scheduler, driver));
+        }
+        Ok(())
+    }
+
+    /// The endpoint of the link protocol that transmits on one side.
+    fn end<X: Extension>(&self, side: Side) -> Result<LinkEndpoint<Descriptor<X>>, RunError> {
+        let is_forward = side == Side::Forward;
+        let site = |service| self.plan.site(self.scenario, (self.index, is_forward), service);
+        let end = match &self.link.protocol {
+            LinkProtocol::One(protocol) => protocol.build(&site(None)),
+            LinkProtocol::Stack(layers) => layers.build(&site(None)),
+            LinkProtocol::Own(own) => own.build(&site(None)),
+            LinkProtocol::Services(set) => {
+                let sites: Vec<_> = (0..set.services.len()).map(Some).map(site).collect();
+                let place = (self.streams, self.component(side));
+                services(set, self.direction(side), &sites, place)
+            }
+        };
+        end.map_err(|error| RunError::Link { link: self.link.name.clone(), error })
+    }
+
+    /// Adds a link whose endpoints are polled for frames.
+    fn add_driven<X: Extension>(&self, builder: &mut Builder<X>) -> Result<(), RunError> {
+        let [forward, reverse] = [self.side(Side::Forward)?, self.side(Side::Reverse)?];
+        let first = (forward, self.end(Side::Forward)?);
+        let second = (reverse, self.end(Side::Reverse)?);
+        match self.link.radio {
+            None => builder.arq_link(first, second),
+            Some(radio) => builder.radio_link(RadioId::new(radio), first, second),
+        }
+        builder.name_services(&self.link.protocol.service_names().collect::<Vec<_>>());
+        if let LinkProtocol::Stack(layers) = &self.link.protocol {
+            builder.name_layers(&layers.names());
+        }
+        Ok(())
+    }
+
+    /// Adds the agents at both ends.
+    fn add_agents<X: Extension>(&self, builder: &mut Builder<X>) -> Result<(), RunError> {
+        let LinkSite { scenario, plan, link, .. } = *self;
+        let site = link.agent_site(plan.largest_packet(self.index));
         // Each agent is placed above the existing ones.
         for (number, agent) in link.agents.0.iter().enumerate().rev() {
             let groups = agent.is_per_host_pair().then(|| host_pairs(scenario));
             let (mut connections, count) = builder.agent_connections(groups.as_deref());
             let side = if agent.acts_on_forward(&site) { Side::Forward } else { Side::Reverse };
-            let direction = DirectionId::of(index, side);
+            let direction = DirectionId::of(self.index, side);
             let flows = match agent.splits() {
                 true => builder.passing(direction, &mut connections, count),
                 false => Vec::new(),
@@ -186,8 +213,17 @@ pub(super) fn build<X: Extension>(
             };
             builder.agent(direction, name, machine, connections, agent.controlled_senders());
         }
+        Ok(())
     }
-    Ok(builder)
+}
+
+/// Returns the name of a component of an access category. Best effort has the name of a station
+/// without categories.
+fn with_category(component: String, category: AccessCategory) -> String {
+    match category {
+        AccessCategory::BestEffort => component,
+        other => format!("{component}.{}", other.word()),
+    }
 }
 
 /// A WLAN under construction: its medium, its index on the medium, and its stations.
@@ -208,7 +244,7 @@ fn airs<'a, X: Extension>(
 ) -> Vec<Cell<'a>> {
     // For each channel, its medium and the number of its WLANs.
     let mut known: HashMap<&str, (AirId, usize)> = HashMap::new();
-    let cell = |(number, wlan): (usize, &'a scenario::Wlan)| {
+    let cell = |(number, wlan): (usize, &'a Wlan)| {
         let keys = &wlan.keys;
         let links = scenario.links.iter().enumerate();
         let own = links.filter(|(_, link)| link.wlan == Some(number));
@@ -244,8 +280,7 @@ fn airs<'a, X: Extension>(
             let mut first = None;
             let mut of_category = |&category: &AccessCategory| {
                 let word = (category != AccessCategory::BestEffort).then_some(category.word());
-                let suffix = word.map_or(String::new(), |word| format!(".{word}"));
-                let component = &format!("wlan.{}.{host}{suffix}", wlan.name);
+                let component = &with_category(format!("wlan.{}.{host}", wlan.name), category);
                 let site = QueueSite { streams, component, header: keys.header(), packet };
                 let queue = keys.queue().build(&site);
                 let Access { aifsn, cw_min, cw_max, txop_limit } = wlan.access(category);

@@ -169,78 +169,61 @@ pub(super) fn observations(
     layers: &[Vec<String>],
     at_host: bool,
 ) -> Vec<Observation> {
-    let mut seen = Vec::new();
-    let mut histories = vec![DirectionHistory::default(); on_wlan.len()];
     let mut passed = vec![LayerFrames::new(); on_wlan.len()];
     for &(_, event) in events {
         if let Event::LayerSent { direction, number, label, .. } = event {
             passed[direction.index()].insert((label.service, number), label);
         }
     }
+    let histories = vec![DirectionHistory::default(); on_wlan.len()];
+    let mut observer = Observer { on_wlan, layers, at_host, passed, histories, seen: Vec::new() };
     for &(at, event) in events {
+        observer.on_event(at, event);
+    }
+    observer.finish()
+}
+
+/// State while the events of a replication are processed in order.
+struct Observer<'a> {
+    /// For each direction, whether its frames are those of a WLAN.
+    on_wlan: &'a [bool],
+    /// For each direction, the names of its layers.
+    layers: &'a [Vec<String>],
+    /// Whether only packets are observed, as at a host, and no frames.
+    at_host: bool,
+    /// For each direction, the frames that the layers above the lowest one send.
+    passed: Vec<LayerFrames>,
+    histories: Vec<DirectionHistory>,
+    seen: Vec<Observation>,
+}
+
+impl Observer<'_> {
+    fn history(&mut self, direction: DirectionId) -> &mut DirectionHistory {
+        &mut self.histories[direction.index()]
+    }
+
+    fn on_event(&mut self, at: Instant, event: Event) {
         match event {
             Event::Queue { direction, packet, .. } => {
-                let history = &mut histories[direction.index()];
+                let history = self.history(direction);
                 // The event of the agent directly precedes the one of its packet.
                 let is_own = history.agents_due > 0;
                 history.agents_due -= u32::from(is_own);
                 history.waiting.push_back((packet, is_own));
             }
             Event::Agent { direction, event: AgentEvent::LocalRetransmission { .. } } => {
-                histories[direction.index()].agents_due += 1;
+                self.history(direction).agents_due += 1;
             }
             Event::Dropped { direction, packet, turn } => {
-                let history = &mut histories[direction.index()];
-                // The packet that has just arrived, unless the discipline drops others.
-                let waiting = &mut history.waiting;
-                let place = waiting.iter().rposition(|&(waiting, _)| waiting == packet);
-                let place = place.unwrap_or(waiting.len());
-                waiting.remove(place);
-                match turn {
-                    Some(turn) => {
-                        seen.push(Observation::entering(turn, direction, packet, refusal(at)));
-                    }
-                    None => {
-                        let after = history.left + place as u64;
-                        let index = history.refused.partition_point(|&(known, ..)| known <= after);
-                        history.refused.insert(index, (after, at, packet));
-                    }
-                }
+                self.on_dropped(at, direction, packet, turn);
             }
             // The frames of a WLAN have separate events.
-            Event::FrameSent { direction, .. } if on_wlan[direction.index()] => {}
+            Event::FrameSent { direction, .. } if self.on_wlan[direction.index()] => {}
             Event::OnAir {
                 direction, kind, fate, packet, reserves, scoreboard, signal, ..
             } => {
-                let history = &mut histories[direction.index()];
-                let mut notes = Vec::new();
-                let is_new = matches!(
-                    kind,
-                    AirFrame::Data { is_retry: false, .. } | AirFrame::Mpdu { is_retry: false, .. }
-                );
-                if let Some(packet) = packet
-                    && is_new
-                    && history.leave(&packet)
-                {
-                    notes.push("retransmitted by the agent");
-                }
-                match fate {
-                    AirFate::Received => {}
-                    AirFate::Damaged => notes.push("damaged on the air"),
-                    AirFate::Collided => notes.push("collided"),
-                }
-                if is_new || !at_host {
-                    let direction =
-                        if kind.is_response() { direction.opposite() } else { direction };
-                    let (packet, comment) = (packet.unwrap_or_default(), notes.join(", "));
-                    let on_air =
-                        (!at_host).then_some(OnAir { kind, fate, reserves, scoreboard, signal });
-                    let is_arriving = false;
-                    seen.push(Observation { at, direction, is_arriving, packet, comment, on_air });
-                }
-                if is_new {
-                    histories[direction.index()].show_refused(direction, at, &mut seen);
-                }
+                let frame = OnAir { kind, fate, reserves, scoreboard, signal };
+                self.on_air(at, direction, frame, packet);
             }
             Event::FrameSent {
                 direction,
@@ -251,66 +234,145 @@ pub(super) fn observations(
                 arrival,
                 ..
             } => {
-                let history = &mut histories[direction.index()];
-                let (names, above) = (&layers[direction.index()], &passed[direction.index()]);
-                let lowest = names.len().saturating_sub(1) as u8;
-                let label = FrameLabel { service: label.service.max(lowest), ..label };
-                let role = history.role_in_layers(label, above);
-                let mut notes = Vec::new();
-                if matches!(role, Role::New) && history.leave(&packet) {
-                    notes.push("retransmitted by the agent".to_owned());
-                }
-                let is_cut = is_piece(label, above);
-                match role {
-                    Role::Copy(number, part) => {
-                        let layer = names.get(usize::from(part)).map_or("link", String::as_str);
-                        notes.push(format!("copy of {layer} frame {number}"));
-                    }
-                    Role::New if is_cut => notes.push("segmented".to_owned()),
-                    Role::New | Role::Piece => {}
-                }
-                if arrival.is_none() && !is_cut {
-                    notes.push(format!("lost on the air ({bytes} B)"));
-                }
-                let is_shown = match role {
-                    Role::New => true,
-                    Role::Copy(..) => !at_host,
-                    Role::Piece => false,
-                };
-                if is_shown {
-                    let comment = notes.join(", ");
-                    seen.push(Observation::entering(start, direction, packet, comment));
-                }
-                if matches!(role, Role::New) {
-                    history.show_refused(direction, start, &mut seen);
-                }
+                let lost = arrival.is_none().then_some(bytes);
+                self.on_frame(start, direction, self.lowest(direction, label), packet, lost);
             }
             Event::FrameSent { direction, label, packet: None, .. } => {
-                let lowest = layers[direction.index()].len().saturating_sub(1) as u8;
-                let label = FrameLabel { service: label.service.max(lowest), ..label };
-                histories[direction.index()].on_control(label);
+                let label = self.lowest(direction, label);
+                self.history(direction).on_control(label);
             }
-            Event::LayerSent { direction, label, .. } => {
-                histories[direction.index()].on_control(label);
-            }
-            Event::Delivered { direction, packet, .. } if at_host => {
-                let (is_arriving, comment, on_air) = (true, String::new(), None);
-                seen.push(Observation { at, direction, is_arriving, packet, comment, on_air });
+            Event::LayerSent { direction, label, .. } => self.history(direction).on_control(label),
+            Event::Delivered { direction, packet, .. } if self.at_host => {
+                let observation = Observation::entering(at, direction, packet, String::new());
+                self.seen.push(Observation { is_arriving: true, ..observation });
             }
             _ => {}
         }
     }
-    for (direction, history) in histories.into_iter().enumerate() {
-        seen.extend(history.refused.into_iter().map(|(_, at, packet)| Observation {
-            at,
-            direction: DirectionId::new(direction),
-            is_arriving: false,
-            packet,
-            comment: refusal(at),
-            on_air: None,
-        }));
+
+    /// Returns the label of a frame with the number of the lowest layer of its link.
+    fn lowest(&self, direction: DirectionId, label: FrameLabel) -> FrameLabel {
+        let lowest = self.layers[direction.index()].len().saturating_sub(1) as u8;
+        FrameLabel { service: label.service.max(lowest), ..label }
     }
-    seen
+
+    /// Lists a dropped packet at its `turn`, or after the packets that precede it in the queue.
+    fn on_dropped(
+        &mut self,
+        at: Instant,
+        direction: DirectionId,
+        packet: Packet,
+        turn: Option<Instant>,
+    ) {
+        let history = &mut self.histories[direction.index()];
+        // The packet that has just arrived, unless the discipline drops others.
+        let waiting = &mut history.waiting;
+        let place = waiting.iter().rposition(|&(waiting, _)| waiting == packet);
+        let place = place.unwrap_or(waiting.len());
+        waiting.remove(place);
+        match turn {
+            Some(turn) => {
+                self.seen.push(Observation::entering(turn, direction, packet, refusal(at)));
+            }
+            None => {
+                let after = history.left + place as u64;
+                let index = history.refused.partition_point(|&(known, ..)| known <= after);
+                history.refused.insert(index, (after, at, packet));
+            }
+        }
+    }
+
+    /// Observes a frame of a WLAN.
+    fn on_air(
+        &mut self,
+        at: Instant,
+        direction: DirectionId,
+        frame: OnAir,
+        packet: Option<Packet>,
+    ) {
+        let OnAir { kind, fate, .. } = frame;
+        let history = &mut self.histories[direction.index()];
+        let mut notes = Vec::new();
+        let is_new = matches!(
+            kind,
+            AirFrame::Data { is_retry: false, .. } | AirFrame::Mpdu { is_retry: false, .. }
+        );
+        if is_new && packet.is_some_and(|packet| history.leave(&packet)) {
+            notes.push("retransmitted by the agent");
+        }
+        match fate {
+            AirFate::Received => {}
+            AirFate::Damaged => notes.push("damaged on the air"),
+            AirFate::Collided => notes.push("collided"),
+        }
+        if is_new || !self.at_host {
+            let place = if kind.is_response() { direction.opposite() } else { direction };
+            let packet = packet.unwrap_or_default();
+            let observation = Observation::entering(at, place, packet, notes.join(", "));
+            let on_air = (!self.at_host).then_some(frame);
+            self.seen.push(Observation { on_air, ..observation });
+        }
+        if is_new {
+            history.show_refused(direction, at, &mut self.seen);
+        }
+    }
+
+    /// Observes a frame of another link that carries a packet. `lost` is its length if it was lost.
+    fn on_frame(
+        &mut self,
+        start: Instant,
+        direction: DirectionId,
+        label: FrameLabel,
+        packet: Packet,
+        lost: Option<u32>,
+    ) {
+        let history = &mut self.histories[direction.index()];
+        let (names, above) = (&self.layers[direction.index()], &self.passed[direction.index()]);
+        let role = history.role_in_layers(label, above);
+        let mut notes = Vec::new();
+        if matches!(role, Role::New) && history.leave(&packet) {
+            notes.push("retransmitted by the agent".to_owned());
+        }
+        let is_cut = is_piece(label, above);
+        match role {
+            Role::Copy(number, part) => {
+                let layer = names.get(usize::from(part)).map_or("link", String::as_str);
+                notes.push(format!("copy of {layer} frame {number}"));
+            }
+            Role::New if is_cut => notes.push("segmented".to_owned()),
+            Role::New | Role::Piece => {}
+        }
+        if let Some(bytes) = lost
+            && !is_cut
+        {
+            notes.push(format!("lost on the air ({bytes} B)"));
+        }
+        let is_shown = match role {
+            Role::New => true,
+            Role::Copy(..) => !self.at_host,
+            Role::Piece => false,
+        };
+        if is_shown {
+            let comment = notes.join(", ");
+            self.seen.push(Observation::entering(start, direction, packet, comment));
+        }
+        if matches!(role, Role::New) {
+            history.show_refused(direction, start, &mut self.seen);
+        }
+    }
+
+    /// Returns all observations; dropped packets that no sent packet followed are the last ones.
+    fn finish(mut self) -> Vec<Observation> {
+        for (direction, history) in self.histories.into_iter().enumerate() {
+            let direction = DirectionId::new(direction);
+            self.seen.extend(
+                history.refused.into_iter().map(|(_, at, packet)| {
+                    Observation::entering(at, direction, packet, refusal(at))
+                }),
+            );
+        }
+        self.seen
+    }
 }
 
 #[cfg(test)]

@@ -84,6 +84,14 @@ impl Side {
             Side::Reverse => Side::Forward,
         }
     }
+
+    /// Returns the name of the direction on which it transmits.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Side::Forward => "forward",
+            Side::Reverse => "reverse",
+        }
+    }
 }
 
 impl DirectionId {

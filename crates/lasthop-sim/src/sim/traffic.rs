@@ -2,7 +2,7 @@
 
 use super::deadlines::MachineId;
 use super::direction::Medium;
-use super::ids::{ConnectionId, DirectionId, FlowId, Side};
+use super::ids::{ConnectionId, DirectionId, FlowId};
 use super::metrics::{FlowMetrics, HeaderMetrics, LoadMetrics, ServiceMetrics, SharingMetrics};
 use super::probe::{Event, HostAction, Probe};
 use super::world::{Connection, Progress, World};
@@ -358,10 +358,7 @@ impl<P: Probe, X: Extension> World<P, X> {
             SharingMetrics { convergence_time_s: sharing.time() }.report_for("flows", report);
         }
         for direction in (0..self.directions.len()).map(DirectionId::new) {
-            let side = match direction.side() {
-                Side::Forward => "forward",
-                Side::Reverse => "reverse",
-            };
+            let side = direction.side().word();
             let entity = format!("link.{}.{side}", link_names[direction.link()]);
             let counters = self.direction_counters(direction);
             let capacity = self.capacity(direction);

@@ -5,7 +5,7 @@ use crate::app::StreamApplication;
 use crate::sim::ahead::ComputedEvents;
 use crate::sim::deadlines::{Deadlines, MachineId};
 use crate::sim::direction::{Direction, Medium};
-use crate::sim::hops::{Listener, Then};
+use crate::sim::hops::{Hop, Listener, Then};
 use crate::sim::horizon::{look_interval, replay_slice};
 use crate::sim::ids::{AirId, ConnectionId, DirectionId, FlowId, LineId, RadioId, SeatId, Side};
 use crate::sim::line::{Line, LineEnd};
@@ -18,6 +18,29 @@ use lasthop_base::packet::Extension;
 use lasthop_base::units::Instant;
 use std::collections::VecDeque;
 
+/// The machines of a world that can have a deadline.
+struct Machines(Vec<Machine>);
+
+impl Machines {
+    fn add(&mut self, machine: Machine) -> MachineId {
+        self.0.push(machine);
+        MachineId::new(self.0.len() - 1)
+    }
+}
+
+/// Returns, for each direction, whether its arrivals are handled as events.
+fn surfaces(directions: usize, hops: &[Hop]) -> Vec<bool> {
+    let mut surfaces = vec![false; directions];
+    for hop in hops {
+        surfaces[hop.direction.index()] |= match hop.then {
+            Then::Arrive => !matches!(hop.listener, Listener::Sink { .. }),
+            Then::Forward => true,
+            Then::Chain => false,
+        };
+    }
+    surfaces
+}
+
 impl<X: Extension> Builder<X> {
     /// Builds the world.
     pub fn build<P: Probe>(mut self, probe: P) -> World<P, X> {
@@ -25,131 +48,44 @@ impl<X: Extension> Builder<X> {
         self.find_sinks();
         self.find_ahead();
         let hops = self.compile_hops();
-        // Directions with arrivals that must be handled as events.
-        let mut surfaces = vec![false; self.directions.len()];
-        for hop in &hops {
-            surfaces[hop.direction.index()] |= match hop.then {
-                Then::Arrive => !matches!(hop.listener, Listener::Sink { .. }),
-                Then::Forward => true,
-                Then::Chain => false,
-            };
-        }
-        if !P::ACTIVE {
+        let surfaces = surfaces(self.directions.len(), &hops);
+        if P::ACTIVE {
+            self.airs.iter_mut().for_each(|air| air.medium.report_events());
+        } else {
             self.find_feeders(&hops);
             self.find_passive_ends(&hops);
         }
-        // Only machines that can have a deadline are in the table; those that every packet
-        // reschedules precede the timers.
-        let mut machines = Vec::new();
-        let mut place = |machine| {
-            machines.push(machine);
-            MachineId::new(machines.len() - 1)
-        };
-        for (index, direction) in self.directions.iter_mut().enumerate() {
-            let direction_id = DirectionId::new(index);
-            match &mut direction.medium {
-                Medium::Fifo(fifo) if surfaces[index] => {
-                    fifo.machine = Some(place(Machine::Arrival(direction_id)));
-                }
-                Medium::Fifo(_) => {}
-                Medium::Line(line) if direction_id.side() == Side::Forward => {
-                    let known = &mut self.lines[line.index()];
-                    if known.station.is_none() {
-                        known.machine = place(Machine::Line(*line));
-                    }
-                }
-                Medium::Line(_) | Medium::Shared(_) => {}
-            }
-        }
-        for (index, flow) in self.flows.iter_mut().enumerate() {
-            if let App::Datagrams(datagrams) = &mut flow.app {
-                datagrams.machine = place(Machine::Datagrams(FlowId::new(index)));
-            }
-        }
-        for (index, radio) in self.radios.iter_mut().enumerate() {
-            radio.close(place(Machine::Radio(RadioId::new(index))));
-        }
-        for (index, air) in self.airs.iter_mut().enumerate() {
-            air.machine = place(Machine::Air(AirId::new(index)));
-            if P::ACTIVE {
-                air.medium.report_events();
-            }
-        }
-        let frequent = machines.len();
-        let mut place = |machine| {
-            machines.push(machine);
-            MachineId::new(machines.len() - 1)
-        };
-        for (index, line) in self.lines.iter_mut().enumerate() {
-            if line.station.is_some() {
-                line.machine = place(Machine::Line(LineId::new(index)));
-            }
-        }
-        for (index, known) in self.connections.iter_mut().enumerate() {
-            let connection = ConnectionId::new(index);
-            let Connection { transport, flow, machines, .. } = known;
-            known.progress = match &self.flows[flow.index()].app {
-                App::Streams(app) if app.application.is_followed() => {
-                    transport.follow();
-                    Progress::Followed
-                }
-                App::Streams(app) if app.application.is_transfer() || transport.is_simplex() => {
-                    Progress::Acknowledged
-                }
-                _ => Progress::Delivered,
-            };
-            *machines = End::BOTH.map(|end| {
-                transport.has_timers(end).then(|| place(Machine::Transport { connection, end }))
-            });
-        }
-        for (index, seat) in self.agents.iter_mut().enumerate() {
-            seat.machine = place(Machine::Agent(SeatId::new(index)));
-        }
-        for (index, flow) in self.flows.iter_mut().enumerate() {
-            if let App::Streams(app) = &mut flow.app
-                && app.application.has_timers()
-            {
-                app.machine = Some(place(Machine::Application(FlowId::new(index))));
-            }
-        }
+        // Machines that every packet reschedules precede the timers.
+        let mut machines = Machines(Vec::new());
+        self.add_frequent(&mut machines, &surfaces);
+        let frequent = machines.0.len();
+        self.add_timers(&mut machines);
         // The last machine, so that it can be removed when every flow has started.
-        let start = place(Machine::Start);
+        let start = machines.add(Machine::Start);
         let mut starts: Vec<_> = (0..self.flows.len()).map(FlowId::new).collect();
         starts.sort_by_key(|&index| std::cmp::Reverse((self.flows[index.index()].start, index)));
-        let mut deadlines = Deadlines::new(frequent, machines.len() - frequent);
+        let mut deadlines = Deadlines::new(frequent, machines.0.len() - frequent);
         if let Some(&first) = starts.last() {
             deadlines.set(start, self.flows[first.index()].start);
         }
         let radios = self.radios.iter();
         let most_stations = radios.map(|radio| radio.stations.len()).max().unwrap_or(0);
-        let fifos = self.directions.iter().filter_map(Direction::fifo);
-        let ends = self.lines.iter().flat_map(Line::ends);
-        let steps: f64 = fifos.map(|fifo| fifo.queue.replay_rate()).sum::<f64>()
-            + ends.map(LineEnd::replay_rate).sum::<f64>()
-            + self.airs.iter().map(|air| air.medium.replay_rate()).sum::<f64>();
-        let reported = vec![0; if P::ACTIVE { self.directions.len() } else { 0 }];
-        let transfers = self.flows.iter().filter_map(|flow| match &flow.app {
-            App::Streams(app) if app.application.is_transfer() => {
-                Some(app.streams[0].connections[0])
-            }
-            App::Streams(_) | App::Datagrams(_) | App::Background { .. } => None,
-        });
-        let sharing = Sharing::of(transfers);
         let look_interval = look_interval(most_stations);
         World {
             now: Instant::ZERO,
             ticket: 0,
             caught_up: Instant::ZERO,
-            replay_slice: replay_slice(steps),
+            replay_slice: replay_slice(self.replay_rate()),
             deadlines,
             ahead: ComputedEvents::default(),
-            machines,
+            machines: machines.0,
+            sharing: self.sharing(),
+            reported: vec![0; if P::ACTIVE { self.directions.len() } else { 0 }],
             directions: self.directions,
             lines: self.lines,
             hops,
             connections: self.connections,
             flows: self.flows,
-            sharing,
             agents: self.agents,
             radios: self.radios,
             airs: self.airs,
@@ -163,7 +99,93 @@ impl<X: Extension> Builder<X> {
             look_interval,
             looked_at: 0,
             probe,
-            reported,
         }
+    }
+
+    /// Adds the machines that every packet reschedules.
+    fn add_frequent(&mut self, machines: &mut Machines, surfaces: &[bool]) {
+        for (index, direction) in self.directions.iter_mut().enumerate() {
+            let direction_id = DirectionId::new(index);
+            match &mut direction.medium {
+                Medium::Fifo(fifo) if surfaces[index] => {
+                    fifo.machine = Some(machines.add(Machine::Arrival(direction_id)));
+                }
+                Medium::Fifo(_) => {}
+                Medium::Line(line) if direction_id.side() == Side::Forward => {
+                    let known = &mut self.lines[line.index()];
+                    if known.station.is_none() {
+                        known.machine = machines.add(Machine::Line(*line));
+                    }
+                }
+                Medium::Line(_) | Medium::Shared(_) => {}
+            }
+        }
+        for (index, flow) in self.flows.iter_mut().enumerate() {
+            if let App::Datagrams(datagrams) = &mut flow.app {
+                datagrams.machine = machines.add(Machine::Datagrams(FlowId::new(index)));
+            }
+        }
+        for (index, radio) in self.radios.iter_mut().enumerate() {
+            radio.close(machines.add(Machine::Radio(RadioId::new(index))));
+        }
+        for (index, air) in self.airs.iter_mut().enumerate() {
+            air.machine = machines.add(Machine::Air(AirId::new(index)));
+        }
+    }
+
+    /// Adds the machines with timers, and determines which progress each connection reports.
+    fn add_timers(&mut self, machines: &mut Machines) {
+        for (index, line) in self.lines.iter_mut().enumerate() {
+            if line.station.is_some() {
+                line.machine = machines.add(Machine::Line(LineId::new(index)));
+            }
+        }
+        for (index, known) in self.connections.iter_mut().enumerate() {
+            let connection = ConnectionId::new(index);
+            let Connection { transport, flow, .. } = known;
+            known.progress = match &self.flows[flow.index()].app {
+                App::Streams(app) if app.application.is_followed() => {
+                    transport.follow();
+                    Progress::Followed
+                }
+                App::Streams(app) if app.application.is_transfer() || transport.is_simplex() => {
+                    Progress::Acknowledged
+                }
+                _ => Progress::Delivered,
+            };
+            known.machines = End::BOTH.map(|end| {
+                let machine = Machine::Transport { connection, end };
+                transport.has_timers(end).then(|| machines.add(machine))
+            });
+        }
+        for (index, seat) in self.agents.iter_mut().enumerate() {
+            seat.machine = machines.add(Machine::Agent(SeatId::new(index)));
+        }
+        for (index, flow) in self.flows.iter_mut().enumerate() {
+            if let App::Streams(app) = &mut flow.app
+                && app.application.has_timers()
+            {
+                app.machine = Some(machines.add(Machine::Application(FlowId::new(index))));
+            }
+        }
+    }
+
+    /// Returns the number of steps per second of replayed traffic and channels.
+    fn replay_rate(&self) -> f64 {
+        let fifos = self.directions.iter().filter_map(Direction::fifo);
+        let ends = self.lines.iter().flat_map(Line::ends);
+        fifos.map(|fifo| fifo.queue.replay_rate()).sum::<f64>()
+            + ends.map(LineEnd::replay_rate).sum::<f64>()
+            + self.airs.iter().map(|air| air.medium.replay_rate()).sum::<f64>()
+    }
+
+    /// Returns what measures the time to fairness of the file transfers.
+    fn sharing(&self) -> Option<Box<Sharing>> {
+        Sharing::of(self.flows.iter().filter_map(|flow| match &flow.app {
+            App::Streams(app) if app.application.is_transfer() => {
+                Some(app.streams[0].connections[0])
+            }
+            App::Streams(_) | App::Datagrams(_) | App::Background { .. } => None,
+        }))
     }
 }

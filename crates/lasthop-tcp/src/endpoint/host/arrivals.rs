@@ -333,14 +333,8 @@ impl Endpoint<Host> {
             return;
         }
         if is_old || is_outside || window == 0 && header.payload > 0 && end > rcv_nxt {
-            if rules.reports_unacceptable
-                && is_old
-                && end > seq
-                && seq < rcv_nxt
-                && !header.has(flags::SYN)
-            {
-                // Duplicate data is reported nevertheless.
-                self.receiver.repeat(&self.config, (seq, end.min(rcv_nxt)));
+            if is_old && rules.reports_unacceptable {
+                self.report_old(&header, seq, end);
             }
             return self.on_unacceptable(now, &header, end <= rcv_nxt && !is_old);
         }
@@ -365,51 +359,72 @@ impl Endpoint<Host> {
             header.flags &= !flags::FIN;
         }
         let data_end = seq + u64::from(header.payload);
-        // Data is not read after the application has closed the socket, or above the end of the
-        // peer's stream that was acknowledged.
+        if self.is_refused(&header, seq, data_end) {
+            return self.refuse_data(now, &wire, &header, seq);
+        }
+        self.place_fin(&mut header, seq, data_end);
+        self.pass_on(now, &header, ack);
+    }
+
+    /// Reports duplicate data of a segment with an old timestamp.
+    fn report_old(&mut self, header: &TcpHeader, seq: u64, end: u64) {
+        let rcv_nxt = self.receiver.rcv_nxt;
+        if end > seq && seq < rcv_nxt && !header.has(flags::SYN) {
+            self.receiver.repeat(&self.config, (seq, end.min(rcv_nxt)));
+        }
+    }
+
+    /// Returns `true` for new data that is not read: after the application has closed the socket,
+    /// or above the end of the peer's stream that was acknowledged.
+    fn is_refused(&self, header: &TcpHeader, seq: u64, data_end: u64) -> bool {
+        let revises_fin = self.policies.admission.revises_fin;
+        let rcv_nxt = self.receiver.rcv_nxt;
         let is_over = match self.host.state {
             State::FinWait1 | State::FinWait2 => self.host.app.is_read_shut,
-            State::CloseWait | State::Closing | State::LastAck => {
-                rules.revises_fin && seq < rcv_nxt
-            }
+            State::CloseWait | State::Closing | State::LastAck => revises_fin && seq < rcv_nxt,
             _ => false,
         };
         // A FIN above a hole indicates data as well.
-        let tells_of_data = header.payload > 0 || rules.revises_fin && header.has(flags::FIN);
-        if is_over && tells_of_data && data_end > rcv_nxt {
-            if rules.processes_refused {
-                // Its acknowledgment and window are processed; it is not a bare ACK.
-                self.receive_options(&TcpHeader { ecn: Ecn::NotEct, ..header }, rcv_nxt - 1);
-                self.receive_ack(now, &header, seq, false);
-                self.host.progress.probes_unanswered = 0;
+        let tells_of_data = header.payload > 0 || revises_fin && header.has(flags::FIN);
+        is_over && tells_of_data && data_end > rcv_nxt
+    }
+
+    /// Resets the connection because of data that is not read.
+    fn refuse_data(&mut self, now: Instant, wire: &TcpHeader, header: &TcpHeader, seq: u64) {
+        if self.policies.admission.processes_refused {
+            // Its acknowledgment and window are processed; it is not a bare ACK.
+            let options = TcpHeader { ecn: Ecn::NotEct, ..*header };
+            self.receive_options(&options, self.receiver.rcv_nxt - 1);
+            self.receive_ack(now, header, seq, false);
+            self.host.progress.probes_unanswered = 0;
+        }
+        self.refuse(wire);
+        self.end(Some(self.reset_error()));
+    }
+
+    /// Stores the place of the peer's FIN, and cuts off data above it.
+    fn place_fin(&mut self, header: &mut TcpHeader, seq: u64, data_end: u64) {
+        let revises_fin = self.policies.admission.revises_fin;
+        let rcv_nxt = self.receiver.rcv_nxt;
+        if header.has(flags::FIN) {
+            // A FIN whose sequence number is that of a received byte is ignored.
+            if data_end >= rcv_nxt {
+                // In Linux, a FIN below another pending one replaces it.
+                let is_kept = |&fin: &u64| !revises_fin || fin <= data_end.max(rcv_nxt);
+                self.host.peer_fin = self.host.peer_fin.filter(is_kept).or(Some(data_end));
             }
-            self.refuse(&wire);
-            return self.end(Some(self.reset_error()));
+            return;
         }
-        let awaits_fin = rules.revises_fin && !self.has_peer_closed();
-        if header.has(flags::FIN) && data_end < rcv_nxt {
-            // Its sequence number is that of a received byte: the FIN is ignored.
-        } else if header.has(flags::FIN) {
-            // In Linux, a FIN below another pending one replaces it.
-            let known = self
-                .host
-                .peer_fin
-                .filter(|&fin| !rules.revises_fin || fin <= data_end.max(rcv_nxt));
-            self.host.peer_fin = known.or(Some(data_end));
-        } else if awaits_fin && self.host.peer_fin.is_some_and(|fin| (seq..data_end).contains(&fin))
-        {
+        let Some(fin) = self.host.peer_fin else { return };
+        if revises_fin && !self.has_peer_closed() {
             // Linux discards a FIN above a hole when data with its sequence number arrives.
-            self.host.peer_fin = None;
-        } else if !awaits_fin
-            && self
-                .host
-                .peer_fin
-                .is_some_and(|fin| data_end > fin && !(rules.revises_fin && data_end <= rcv_nxt))
-        {
+            if (seq..data_end).contains(&fin) {
+                self.host.peer_fin = None;
+            }
+        } else if data_end > fin && !(revises_fin && data_end <= rcv_nxt) {
             // No data follows a FIN.
-            header.payload = (self.host.peer_fin.unwrap_or(seq)).saturating_sub(seq) as u32;
+            header.payload = fin.saturating_sub(seq) as u32;
         }
-        self.pass_on(now, &header, ack);
     }
 
     /// Returns `true` if Linux has reduced the connection to its sequence numbers.
