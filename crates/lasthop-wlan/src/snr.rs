@@ -13,14 +13,13 @@
 
 use crate::phy::Width;
 use lasthop_base::schema::ScenarioError;
-use lasthop_base::schema::keys::{Key, Kind, Limits, Node, Read, Table, kinds, table};
+use lasthop_base::schema::keys::{Limits, Node, kinds, table};
 use lasthop_base::schema::quantity::Mean;
-use lasthop_base::schema::recording::{StepList, check_repeat, read, steps};
+use lasthop_base::schema::recording::{Quantity, Recorded, StepList, check_repeat};
 use lasthop_base::schema::shorthand::Shorthand;
 use lasthop_base::schema::steps::Steps;
 use lasthop_base::timeline::Timeline;
 use lasthop_base::units::{Decibels, Distance, Duration};
-use serde_json::{Map, Value};
 
 /// SNR in thousandths of a decibel.
 type Level = i32;
@@ -75,56 +74,29 @@ table! {
     }
 }
 
-table! {
-    /// Keys of a recorded SNR.
-    struct TraceKeys {
-        /// File name of the recording, relative to the scenario file. The file contains lines of a
-        /// time in seconds and the SNR from this time onwards in dB, separated by a comma. The first
-        /// time is 0. The first line may contain column names. Lines that begin with # are comments.
-        file: String;
-        /// Time after which the recording is repeated. Without it, its last SNR applies to the end.
-        repeat: Option<Duration>, Limits::POSITIVE;
-    }
-}
-
 /// A recorded SNR.
+pub type SnrTraceKeys = Recorded<RecordedSnr>;
+
+/// The values of a recorded SNR, in thousandths of a decibel.
 #[derive(Clone, Debug, PartialEq)]
-pub struct SnrTraceKeys {
-    /// File name as given in the scenario.
-    pub file: String,
-    /// Time after which the recording is repeated.
-    pub repeat: Option<Duration>,
-    /// Contents of the file.
-    record: StepList<Level>,
-}
+pub struct RecordedSnr;
 
-const PAIR_ALLOWED: &str = "a time in seconds, a comma and an SNR from -20 to 100 dB; times from 0 on, each \
-     after the one before";
-
-/// Returns an SNR in dB.
-fn level(text: &str) -> Option<Level> {
-    let decibels = text.parse::<f64>().ok()?;
-    (-20.0..=100.0).contains(&decibels).then(|| (decibels * 1e3).round() as Level)
-}
-
-impl Kind for SnrTraceKeys {
-    const KIND: &'static str = "trace";
+impl Quantity for RecordedSnr {
+    type Value = Level;
+    const NAME: &'static str = "snr";
     const ABOUT: &'static str = "A recorded SNR.";
-}
+    const FILE: &'static str = "File name of the recording, relative to the scenario file. The file \
+        contains lines of a time in seconds and the SNR from this time onwards in dB, separated by \
+        a comma. The first time is 0. The first line may contain column names. Lines that begin \
+        with # are comments.";
+    const REPEAT: &'static str = "Time after which the recording is repeated. Without it, its last \
+        SNR applies to the end.";
+    const ALLOWED: &'static str = "a time in seconds, a comma and an SNR from -20 to 100 dB; times \
+        from 0 on, each after the one before";
 
-impl Table for SnrTraceKeys {
-    const KEYS: &'static [Key] = TraceKeys::KEYS;
-
-    fn read(node: &Node<'_>) -> Read<Self> {
-        let TraceKeys { file, repeat } = TraceKeys::read(node)?;
-        let record = read(node, &file, "snr", |text| steps(text, level, PAIR_ALLOWED))?;
-        check_repeat(&record, repeat, node)?;
-        Ok(SnrTraceKeys { file, repeat, record })
-    }
-
-    fn write(&self) -> Map<String, Value> {
-        let SnrTraceKeys { file, repeat, .. } = self.clone();
-        TraceKeys { file, repeat }.write()
+    fn parse(text: &str) -> Option<Level> {
+        let decibels = text.parse::<f64>().ok()?;
+        (-20.0..=100.0).contains(&decibels).then(|| (decibels * 1e3).round() as Level)
     }
 }
 

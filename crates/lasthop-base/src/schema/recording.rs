@@ -1,8 +1,9 @@
 //! Recordings of values that change with time: text files that keys of several components name.
 
 use super::files::{ALLOWED, quoted, read_text};
-use super::keys::{Node, Read};
+use super::keys::{Field, Key, Kind, Limits, Map, Node, Read, Table, Value};
 use crate::units::Duration;
+use std::fmt::Debug;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -122,4 +123,75 @@ pub fn mean<T: Copy>(steps: &[(u64, T)], repeat: Option<Duration>, unit: impl Fn
     let parts =
         parts.map(|(&(begin, value), end)| u128::from(end - begin) * u128::from(unit(value)));
     (parts.sum::<u128>() / u128::from(period)) as u64
+}
+
+/// A quantity of which a recording lists the values: see [`Recorded`].
+pub trait Quantity: Clone + Debug + PartialEq {
+    /// A value.
+    type Value: Clone + Debug + PartialEq + Send + Sync + 'static;
+    /// Name.
+    const NAME: &'static str;
+    /// Description of the recording.
+    const ABOUT: &'static str;
+    /// Description of the key `file`.
+    const FILE: &'static str;
+    /// Description of the key `repeat`.
+    const REPEAT: &'static str;
+    /// Description of a valid line.
+    const ALLOWED: &'static str;
+
+    /// Returns the value of a line, if it is valid.
+    fn parse(text: &str) -> Option<Self::Value>;
+}
+
+/// Keys of a recording of lines with a time and a value of the quantity `Q` from this time onwards.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recorded<Q: Quantity> {
+    /// File name as given in the scenario.
+    pub file: String,
+    /// Time after which the recording is repeated.
+    pub repeat: Option<Duration>,
+    /// Contents of the file.
+    pub record: StepList<Q::Value>,
+}
+
+impl<Q: Quantity> Kind for Recorded<Q> {
+    const KIND: &'static str = "trace";
+    const ABOUT: &'static str = Q::ABOUT;
+}
+
+impl<Q: Quantity> Table for Recorded<Q> {
+    const KEYS: &'static [Key] = &[
+        Key {
+            name: "file",
+            was: None,
+            about: Q::FILE,
+            default: None,
+            optional: false,
+            limits: Limits::ANY,
+            shape: String::SHAPE,
+        },
+        Key {
+            name: "repeat",
+            was: None,
+            about: Q::REPEAT,
+            default: None,
+            optional: true,
+            limits: Limits::POSITIVE,
+            shape: Option::<Duration>::SHAPE,
+        },
+    ];
+
+    fn read(node: &Node<'_>) -> Read<Self> {
+        let [file, repeat] = Self::KEYS else { unreachable!("two keys") };
+        let (file, repeat) = (node.field::<String>(file)?, node.field(repeat)?);
+        let record = read(node, &file, Q::NAME, |text| steps(text, Q::parse, Q::ALLOWED))?;
+        check_repeat(&record, repeat, node)?;
+        Ok(Recorded { file, repeat, record })
+    }
+
+    fn write(&self) -> Map<String, Value> {
+        let repeat = self.repeat.map(|repeat| ("repeat".to_owned(), repeat.write()));
+        [("file".to_owned(), self.file.write())].into_iter().chain(repeat).collect()
+    }
 }

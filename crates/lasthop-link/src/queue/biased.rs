@@ -16,7 +16,7 @@
 //!
 //! Not modelled: thresholds below the limit.
 
-use super::family::{DisciplineKeys, QueueSite};
+use super::family::{DisciplineKeys, QueueSite, fifo_methods};
 use super::{DisciplineCounters, Fifo, QueueDiscipline, Transmitter};
 use lasthop_base::packet::Payload;
 use lasthop_base::schema::keys::table;
@@ -84,17 +84,7 @@ impl<P: Payload> QueueDiscipline<P> for Box<Biased<P>> {
         self.fifo.pop()
     }
 
-    fn len(&self) -> usize {
-        self.fifo.len()
-    }
-
-    fn has_room(&self, now: Instant, bytes: u32, count: u64, transmitter: &Transmitter) -> bool {
-        self.fifo.has_room(now, bytes, count, transmitter)
-    }
-
-    fn counters(&self) -> DisciplineCounters {
-        self.counters
-    }
+    fifo_methods!();
 
     fn dropped(&self) -> &[P] {
         &self.dropped

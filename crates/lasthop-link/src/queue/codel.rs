@@ -18,7 +18,7 @@
 //!
 //! Not modelled: marking at a threshold (`ce_threshold` of Linux).
 
-use super::family::{DisciplineKeys, QueueSite};
+use super::family::{DisciplineKeys, QueueSite, fifo_methods};
 use super::{DisciplineCounters, Fifo, QueueDiscipline, Transmitter};
 use lasthop_base::packet::Payload;
 use lasthop_base::schema::keys::{Limits, table};
@@ -248,17 +248,7 @@ impl<P: Payload> QueueDiscipline<P> for Box<Codel<P>> {
         Some(packet)
     }
 
-    fn len(&self) -> usize {
-        self.fifo.len()
-    }
-
-    fn has_room(&self, now: Instant, bytes: u32, count: u64, transmitter: &Transmitter) -> bool {
-        self.fifo.has_room(now, bytes, count, transmitter)
-    }
-
-    fn counters(&self) -> DisciplineCounters {
-        self.counters
-    }
+    fifo_methods!();
 
     fn dropped(&self) -> &[P] {
         &self.dropped

@@ -39,6 +39,29 @@ pub(crate) trait DisciplineKeys: Table + Kind {
     }
 }
 
+/// The methods of a discipline that forward to its `fifo` and `counters`.
+macro_rules! fifo_methods {
+    () => {
+        fn len(&self) -> usize {
+            self.fifo.len()
+        }
+
+        fn has_room(
+            &self,
+            now: Instant,
+            bytes: u32,
+            count: u64,
+            transmitter: &Transmitter,
+        ) -> bool {
+            self.fifo.has_room(now, bytes, count, transmitter)
+        }
+
+        fn counters(&self) -> DisciplineCounters {
+            self.counters
+        }
+    };
+}
+
 /// Expands each line of the list into a module, a variant of the enum of all keys and a variant of
 /// the enum of all queues, and implements the common functions.
 macro_rules! queue_disciplines {
@@ -85,4 +108,4 @@ macro_rules! queue_disciplines {
     };
 }
 
-pub(super) use queue_disciplines;
+pub(super) use {fifo_methods, queue_disciplines};

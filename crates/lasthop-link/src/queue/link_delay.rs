@@ -2,12 +2,11 @@
 
 use super::PropagationDelay;
 use lasthop_base::schema::ScenarioError;
-use lasthop_base::schema::keys::{Key, Kind, Limits, Node, Read, Table, kinds, table};
-use lasthop_base::schema::recording::{StepList, check_repeat, mean, read, steps};
+use lasthop_base::schema::keys::{Limits, Node, kinds, table};
+use lasthop_base::schema::recording::{Quantity, Recorded, StepList, check_repeat, mean};
 use lasthop_base::schema::shorthand::Shorthand;
 use lasthop_base::schema::steps::Steps;
 use lasthop_base::units::Duration;
-use serde_json::{Map, Value};
 
 kinds! {
     /// Propagation delay of a link.
@@ -37,62 +36,33 @@ table! {
     }
 }
 
-table! {
-    /// Keys of a recorded delay.
-    struct TraceKeys {
-        /// File name of the recording, relative to the scenario file. The file contains lines of a
-        /// time in seconds and the one-way delay from this time onwards in seconds, separated by a
-        /// comma. The first time is 0. The first line may contain column names. Lines that begin
-        /// with # are comments.
-        file: String;
-        /// Time after which the recording is repeated. Without it, its last delay applies to the
-        /// end.
-        repeat: Option<Duration>, Limits::POSITIVE;
-    }
-}
-
 /// A recorded delay.
-#[derive(Clone, Debug, PartialEq)]
-pub struct DelayTraceKeys {
-    /// File name as given in the scenario.
-    pub file: String,
-    /// Time after which the recording is repeated.
-    pub repeat: Option<Duration>,
-    /// Contents of the file.
-    record: StepList<Duration>,
-}
+pub type DelayTraceKeys = Recorded<RecordedDelay>;
 
-const PAIR_ALLOWED: &str = "a time in seconds, a comma and a delay in seconds, up to 1 h; times from 0 \
-     on, each after the one before";
+/// The values of a recorded delay.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RecordedDelay;
 
 /// Maximum of a recorded delay, in seconds: the one-way delay to Jupiter is shorter.
 const LONGEST_DELAY_SECONDS: f64 = 3_600.0;
 
-/// A delay in seconds.
-fn delay(text: &str) -> Option<Duration> {
-    let seconds = text.parse::<f64>().ok();
-    let seconds = seconds.filter(|seconds| (0.0..=LONGEST_DELAY_SECONDS).contains(seconds))?;
-    Some(Duration::from_nanos((seconds * 1e9).round() as u64))
-}
-
-impl Kind for DelayTraceKeys {
-    const KIND: &'static str = "trace";
+impl Quantity for RecordedDelay {
+    type Value = Duration;
+    const NAME: &'static str = "delay";
     const ABOUT: &'static str = "A recorded delay; frames keep their order.";
-}
+    const FILE: &'static str = "File name of the recording, relative to the scenario file. The file \
+        contains lines of a time in seconds and the one-way delay from this time onwards in \
+        seconds, separated by a comma. The first time is 0. The first line may contain column \
+        names. Lines that begin with # are comments.";
+    const REPEAT: &'static str = "Time after which the recording is repeated. Without it, its last \
+        delay applies to the end.";
+    const ALLOWED: &'static str = "a time in seconds, a comma and a delay in seconds, up to 1 h; \
+        times from 0 on, each after the one before";
 
-impl Table for DelayTraceKeys {
-    const KEYS: &'static [Key] = TraceKeys::KEYS;
-
-    fn read(node: &Node<'_>) -> Read<Self> {
-        let TraceKeys { file, repeat } = TraceKeys::read(node)?;
-        let record = read(node, &file, "delay", |text| steps(text, delay, PAIR_ALLOWED))?;
-        check_repeat(&record, repeat, node)?;
-        Ok(DelayTraceKeys { file, repeat, record })
-    }
-
-    fn write(&self) -> Map<String, Value> {
-        let DelayTraceKeys { file, repeat, .. } = self.clone();
-        TraceKeys { file, repeat }.write()
+    fn parse(text: &str) -> Option<Duration> {
+        let seconds = text.parse::<f64>().ok();
+        let seconds = seconds.filter(|seconds| (0.0..=LONGEST_DELAY_SECONDS).contains(seconds))?;
+        Some(Duration::from_nanos((seconds * 1e9).round() as u64))
     }
 }
 

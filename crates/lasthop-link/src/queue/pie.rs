@@ -27,7 +27,7 @@
 //!
 //! Not modelled: dequeue rate estimation (section 5.2); setting PIE inactive (section 5.3).
 
-use super::family::{DisciplineKeys, QueueSite};
+use super::family::{DisciplineKeys, QueueSite, fifo_methods};
 use super::{DisciplineCounters, Fifo, QueueDiscipline, Transmitter};
 use lasthop_base::packet::Payload;
 use lasthop_base::rng::Stream;
@@ -237,17 +237,7 @@ impl<P: Payload> QueueDiscipline<P> for Box<Pie<P>> {
         Some(packet)
     }
 
-    fn len(&self) -> usize {
-        self.fifo.len()
-    }
-
-    fn has_room(&self, now: Instant, bytes: u32, count: u64, transmitter: &Transmitter) -> bool {
-        self.fifo.has_room(now, bytes, count, transmitter)
-    }
-
-    fn counters(&self) -> DisciplineCounters {
-        self.counters
-    }
+    fifo_methods!();
 }
 
 #[cfg(test)]

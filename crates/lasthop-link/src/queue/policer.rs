@@ -15,7 +15,7 @@
 //! Not modelled: marking instead of dropping; peak rates and excess bursts; a bucket shared by
 //! several links.
 
-use super::family::{DisciplineKeys, QueueSite};
+use super::family::{DisciplineKeys, QueueSite, fifo_methods};
 use super::{DisciplineCounters, Fifo, QueueDiscipline, Transmitter};
 use lasthop_base::packet::Payload;
 use lasthop_base::schema::keys::{Limits, table};
@@ -117,17 +117,7 @@ impl<P: Payload> QueueDiscipline<P> for Box<Policer<P>> {
         self.fifo.pop()
     }
 
-    fn len(&self) -> usize {
-        self.fifo.len()
-    }
-
-    fn has_room(&self, now: Instant, bytes: u32, count: u64, transmitter: &Transmitter) -> bool {
-        self.fifo.has_room(now, bytes, count, transmitter)
-    }
-
-    fn counters(&self) -> DisciplineCounters {
-        self.counters
-    }
+    fifo_methods!();
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@
 //!
 //! Not modelled: adaptive max_p, classes (WRED).
 
-use super::family::{DisciplineKeys, QueueSite};
+use super::family::{DisciplineKeys, QueueSite, fifo_methods};
 use super::{DisciplineCounters, Fifo, QueueDiscipline, Transmitter};
 use lasthop_base::packet::Payload;
 use lasthop_base::rng::Stream;
@@ -202,17 +202,7 @@ impl<P: Payload> QueueDiscipline<P> for Box<Red<P>> {
         Some(packet)
     }
 
-    fn len(&self) -> usize {
-        self.fifo.len()
-    }
-
-    fn has_room(&self, now: Instant, bytes: u32, count: u64, transmitter: &Transmitter) -> bool {
-        self.fifo.has_room(now, bytes, count, transmitter)
-    }
-
-    fn counters(&self) -> DisciplineCounters {
-        self.counters
-    }
+    fifo_methods!();
 }
 
 /// Parameters of random early detection.

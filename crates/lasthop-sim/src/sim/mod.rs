@@ -6,6 +6,7 @@
 //! - [`direction`]: one direction of a link. Directions without a link protocol are computed.
 //! - `line`: driven links, which have a protocol endpoint and an interface at each end.
 //! - [`ids`]: typed indices.
+//! - `delivery`: packets at the ends of their connections.
 //! - [`metrics`]: counters and metrics of flows and links.
 //! - `hops`: routes, compiled to one record per hop.
 //! - [`world`]: hosts, routes, connections, applications and the event loop.
@@ -24,6 +25,7 @@ mod ahead;
 pub mod builder;
 mod damage;
 pub mod deadlines;
+mod delivery;
 pub mod direction;
 mod hops;
 mod horizon;

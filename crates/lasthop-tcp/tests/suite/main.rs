@@ -7,4 +7,5 @@ mod tcp_ecn;
 mod tcp_pipe;
 mod tcp_properties;
 mod tcp_traces;
+mod unused_windows;
 mod usage;

@@ -17,22 +17,21 @@
 
 mod air;
 mod passive;
+mod transmission;
 mod turns;
 
 use crate::sim::deadlines::{Deadlines, Due, MachineId};
 use crate::sim::direction::{DirectionParameters, InFlight};
 use crate::sim::ids::{DirectionId, Side};
-use crate::sim::probe::{Event, Probe};
-use crate::sim::probe_events::record_dropped;
 use crate::sim::radio::Station;
 pub(in crate::sim) use air::Air;
 use air::{Interest, ServiceTable};
 use lasthop_base::packet::{Descriptor, Extension};
 use lasthop_base::units::Instant;
 use lasthop_link::channel::{Airtime, ErrorProcess};
-use lasthop_link::interface::{Carrier, Interface};
-use lasthop_link::link::{Endpoint, Frame, LayerEvent, LinkCounters, LinkEndpoint, Writer};
-use lasthop_link::queue::{PropagationDelay, Queue, QueueCounters, Ring, Transmitter};
+use lasthop_link::interface::Interface;
+use lasthop_link::link::{Endpoint, Frame, LayerEvent, LinkCounters, LinkEndpoint};
+use lasthop_link::queue::{PropagationDelay, Queue, QueueCounters, Ring};
 use std::collections::VecDeque;
 
 /// A frame of a link protocol in transit.
@@ -65,67 +64,6 @@ pub(in crate::sim) struct LineEnd<X: Extension> {
     needs_no_poll_while_busy: bool,
     /// Whether the end has a single queue and its own transmitter: neither services nor a radio.
     is_plain: bool,
-}
-
-/// State needed to send frames while an interface is polled.
-struct Transmission<'a, P, X: Extension> {
-    air: &'a mut Air,
-    propagation: &'a mut PropagationDelay,
-    ring: &'a mut Ring<InFlight<Crossing<X>>>,
-    direction: DirectionId,
-    /// Arrival of the first frame in transit.
-    arrival: &'a mut Due,
-    deadlines: &'a mut Deadlines,
-    probe: &'a mut P,
-    has_sent: bool,
-}
-
-impl<P: Probe, X: Extension> Carrier<Descriptor<X>> for Transmission<'_, P, X> {
-    const LISTENS: bool = P::ACTIVE;
-
-    #[inline]
-    fn on_dequeue(&mut self, now: Instant, queue: &Queue<Descriptor<X>>) {
-        record_dropped(self.probe, self.direction, now, queue);
-    }
-
-    #[inline(always)]
-    fn carry<W: Writer<Descriptor<X>>>(
-        &mut self,
-        now: Instant,
-        writer: W,
-        transmitter: &mut Transmitter,
-    ) {
-        let slot = self.ring.next_slot();
-        let frame = &mut slot.item.frame;
-        if !writer.write(now, frame) {
-            return;
-        }
-        let (mut end, mut is_damaged) = (now, false);
-        if let Some(airtime) = transmitter.send_now(now, frame.bytes) {
-            end = airtime.end;
-            is_damaged = if W::CODES_UNITS || !self.air.services.counters.is_empty() {
-                self.air.expose_units(now, end, frame)
-            } else {
-                self.air.expose(airtime)
-            };
-        }
-        let arrives = !is_damaged || self.air.is_damage_processed();
-        let at = if arrives { self.propagation.arrival(end) } else { Instant::NEVER };
-        if P::ACTIVE {
-            let event = Event::frame_sent(self.direction, frame, now, is_damaged, at);
-            self.probe.record(end, event);
-            self.has_sent = true;
-        }
-        if arrives {
-            let due = Due::new(at, self.deadlines.ticket());
-            slot.due = due;
-            slot.item.is_damaged = is_damaged;
-            if self.ring.is_empty() {
-                *self.arrival = due;
-            }
-            self.ring.push_next();
-        }
-    }
 }
 
 /// A frame that was sent in a slot of a radio.

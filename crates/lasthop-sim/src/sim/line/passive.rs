@@ -15,7 +15,8 @@
 //! busy, waits for its event. So do frames that arrive after a timer of the passive end expires or
 //! after the earliest possible end of the run.
 
-use super::{Cause, Line, LineEnd, Transmission};
+use super::transmission::Transmission;
+use super::{Cause, Line, LineEnd};
 use crate::sim::deadlines::{Deadlines, Due};
 use crate::sim::hops::Listener;
 use crate::sim::ids::{DirectionId, LineId, Side};

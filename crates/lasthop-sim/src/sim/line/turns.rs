@@ -1,7 +1,8 @@
 //! Event handlers of driven links: packets that enter, frames that arrive, timers, and service of
 //! the ends.
 
-use super::{Cause, Crossing, Line, LineEnd, Transmission};
+use super::transmission::Transmission;
+use super::{Cause, Crossing, Line, LineEnd};
 use crate::sim::deadlines::{Deadlines, Due};
 use crate::sim::direction::{Direction, InFlight, Medium};
 use crate::sim::ids::{DirectionId, LineId, Side};
