@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -111,3 +112,61 @@ def test_logs_that_hold_no_record_are_refused(
     path.write_bytes(data)
     with pytest.raises(fit.FitError, match=message):
         fit.read(path)
+
+
+def recording(lost: Sequence[int], *, end: bool = True) -> bytes:
+    """A live recording according to docs/live.md: a link with its two directions."""
+    header = json.dumps({"links": ["wired", "radio"]})
+    data = f"lasthop recording 1\n{header}\n".encode()
+    for number, is_lost in enumerate(lost):
+        at = 5_000_000 * number
+        data += struct.pack("<BHBQI", ord("A"), 1, 0, at, 3) + b"F\x00D"  # data, not records
+        data += struct.pack("<BHBQQQB", ord("F"), 1, 0, at, at + 2_000_000, 8000, is_lost)
+        data += struct.pack("<BHBQIQ", ord("D"), 1, 1, at, 3, 7)
+        if number % 2:
+            data += struct.pack("<BHBQQQB", ord("F"), 1, 1, at, at + 1000, 64, 0)
+    return data + (struct.pack("<BQ", ord("E"), at) if end else b"")
+
+
+def test_a_live_recording_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "run.rec"
+    lost = [0, 1, 1, 0, 0, 1, 0, 0]
+    path.write_bytes(recording(lost))
+    found = fit.read(path, entity="link.radio.forward")
+    assert found.lost.tolist() == [bool(one) for one in lost]
+    assert found.bits is not None
+    assert found.air_s is not None
+    assert set(found.bits) == {8000.0}
+    assert found.air_s.tolist() == pytest.approx([0.002] * 8)
+    assert found.gap_s.tolist() == pytest.approx([0.003] * 7 + [0.0])
+    assert found.notes == ()
+    assert fit.read(path, entity="link.radio.reverse").lost.tolist() == [False] * 4
+    # Truncated within its last record.
+    path.write_bytes(recording(lost, end=False)[:-3])
+    short = fit.read(path, entity="link.radio.reverse")
+    assert short.lost.size == 3
+    assert "truncated" in short.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("data", "entity", "message"),
+    [
+        (recording([0, 1]), None, "2 directions: use `entity` to select one of link.radio.forward"),
+        (
+            recording([0, 1]),
+            "link.x.forward",
+            "invalid value `link.x.forward` for `entity`: expected link.rad",
+        ),
+        (recording([0, 1])[:-9] + b"Q", None, "invalid record 'Q' at byte"),
+        (b"lasthop recording 1\n{}\n", None, ":2: invalid header"),
+        (b'lasthop recording 1\n{"links": ["a"]}\n', None, "has no frame"),
+        (recording([0]).replace(b"wired", b"").replace(b'"", ', b""), None, "unknown link"),
+    ],
+)
+def test_a_damaged_recording_is_refused(
+    data: bytes, entity: str | None, message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "run.rec"
+    path.write_bytes(data)
+    with pytest.raises(fit.FitError, match=message):
+        fit.read(path, entity=entity)

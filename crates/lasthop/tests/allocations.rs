@@ -77,73 +77,78 @@ fn grows(name: &str, text: impl Fn(u64) -> String, sent: &str) -> Option<String>
     })
 }
 
-/// A single test, so that no other test allocates concurrently.
-#[test]
-fn a_run_ten_times_as_long_allocates_no_more() {
-    let uniform = r#"{ kind = "uniform", loss = "2.5 %" }"#;
-    let two_state =
-        r#"{ kind = "two-state", good = "10 s", bad = "500 ms", good_ber = 1e-6, bad_ber = 1e-2 }"#;
-    let raw = r#"{ kind = "raw" }"#;
-    let sr = r#"{ kind = "selective-repeat", window = 8 }"#;
-    let gbn = r#"{ kind = "go-back-n", window = 8 }"#;
-    let karn = r#"{ kind = "karn-rlp" }"#;
-    let oos = r#"{ kind = "oos-rlp", retransmissions = 1 }"#;
-    let fec = r#"{ kind = "xor-fec", block = 8 }"#;
-    let wait = r#"{ kind = "stop-and-wait", retries = 3 }"#;
-    let services = r#"{ kind = "services", shares = "measured", service = {
+const UNIFORM: &str = r#"{ kind = "uniform", loss = "2.5 %" }"#;
+const TWO_STATE: &str =
+    r#"{ kind = "two-state", good = "10 s", bad = "500 ms", good_ber = 1e-6, bad_ber = 1e-2 }"#;
+const RAW: &str = r#"{ kind = "raw" }"#;
+const SR: &str = r#"{ kind = "selective-repeat", window = 8 }"#;
+const GBN: &str = r#"{ kind = "go-back-n", window = 8 }"#;
+const KARN: &str = r#"{ kind = "karn-rlp" }"#;
+const OOS: &str = r#"{ kind = "oos-rlp", retransmissions = 1 }"#;
+const FEC: &str = r#"{ kind = "xor-fec", block = 8 }"#;
+const WAIT: &str = r#"{ kind = "stop-and-wait", retries = 3 }"#;
+const SERVICES: &str = r#"{ kind = "services", shares = "measured", service = {
         all = { protocol = { kind = "selective-repeat" } }, rest = {} } }"#;
-    let rlc = r#"{ kind = "rlc-am", window = 256, max_transmissions = 3 }"#;
-    let harq = r#"{ kind = "harq" }"#;
-    let snoop = r#"{ kind = "raw" }
+const RLC: &str = r#"{ kind = "rlc-am", window = 256, max_transmissions = 3 }"#;
+const HARQ: &str = r#"{ kind = "harq" }"#;
+const SNOOP: &str = r#"{ kind = "raw" }
                 agent = { kind = "snoop", at = "ap" }"#;
-    let snoop_ns2 = r#"{ kind = "selective-repeat", window = 8 }
+const SNOOP_NS2: &str = r#"{ kind = "selective-repeat", window = 8 }
                 agent = { kind = "snoop", at = "ap", quirks = "ns-2" }"#;
-    let stack = r#"{ kind = "stop-and-wait" }
+const STACK: &str = r#"{ kind = "stop-and-wait" }
                 agent = [{ kind = "snoop", at = "ap" },
                     { kind = "adaptive-persistence", at = "client", direction = "incoming",
                       stay_good = 0.9, stay_bad = 0.5, loss_good = 0.01, loss_bad = 0.5 }]"#;
-    let ns2 = r#"profile = "ns-2", segment = "250 B""#;
-    let rfc = r#"profile = "rfc", segment = "536 B", timestamps = true"#;
-    let paced = r#"profile = "rfc", hystart = true, pacing = true"#;
-    let lazy = Some("lazy");
-    let per_packet = Some("per-packet");
-    let red = r#"{ kind = "red", limit = "50 packets", min = "5 packets", max = "15 packets" }"#;
-    let codel = r#"{ kind = "codel", limit = "50 packets" }"#;
-    let pie = r#"{ kind = "pie", limit = "50 packets" }"#;
-    let dualpi2 = r#"{ kind = "dualpi2", limit = "50 packets" }"#;
-    let fq_codel = r#"{ kind = "fq-codel", limit = "50 packets" }"#;
-    let cases = [
-        ("raw", raw, uniform, "reno", ns2, false, None, "50 packets"),
-        ("rfc", raw, two_state, "newreno", rfc, false, None, "50 packets"),
-        ("sack", raw, uniform, "sack", rfc, false, None, "50 packets"),
-        ("selective repeat", sr, two_state, "sack", ns2, false, None, "50 packets"),
-        ("go-back-n", gbn, uniform, "reno", ns2, false, None, "50 packets"),
-        ("karn rlp", karn, uniform, "reno", ns2, false, None, "50 packets"),
-        ("services", services, two_state, "sack", ns2, false, None, "50 packets"),
-        ("web over rlp", oos, two_state, "sack", rfc, true, None, "50 packets"),
-        ("XOR FEC", fec, uniform, "sack", ns2, false, None, "50 packets"),
-        ("stop-and-wait", wait, uniform, "sack", ns2, false, None, "50 packets"),
-        ("RLC AM", rlc, uniform, "sack", ns2, false, None, "50 packets"),
-        ("HARQ", harq, two_state, "sack", ns2, false, None, "50 packets"),
-        ("congestion", raw, uniform, "sack", ns2, false, lazy, "50 packets"),
-        ("congestion, bytes", raw, uniform, "reno", ns2, false, lazy, "12500 B"),
-        ("congestion, packets", raw, uniform, "sack", ns2, false, per_packet, "50 packets"),
-        ("congestion, RED", raw, uniform, "sack", ns2, false, per_packet, red),
-        ("congestion, CoDel", raw, uniform, "sack", ns2, false, per_packet, codel),
-        ("congestion, PIE", raw, uniform, "sack", ns2, false, per_packet, pie),
-        ("congestion, DualPI2", raw, uniform, "sack", ns2, false, per_packet, dualpi2),
-        ("congestion, FQ-CoDel", raw, uniform, "sack", ns2, false, per_packet, fq_codel),
-        ("CUBIC", raw, uniform, "cubic", paced, false, None, "50 packets"),
-        ("CUBIC, web", raw, uniform, "cubic", paced, true, None, "50 packets"),
-        ("snoop", snoop, uniform, "reno", ns2, false, lazy, "50 packets"),
-        ("snoop, web", snoop, uniform, "sack", rfc, true, None, "50 packets"),
-        ("snoop over sr", snoop_ns2, uniform, "reno", ns2, false, None, "50 packets"),
-        ("two agents", stack, uniform, "reno", ns2, false, None, "50 packets"),
-        ("web", raw, uniform, "reno", ns2, true, None, "50 packets"),
-        ("web over sr", sr, uniform, "sack", rfc, true, lazy, "50 packets"),
-    ];
-    let mut failures = Vec::new();
-    for (name, protocol, errors, variant, profile, is_web, congestion, queue) in cases {
+const NS2: &str = r#"profile = "ns-2", segment = "250 B""#;
+const RFC: &str = r#"profile = "rfc", segment = "536 B", timestamps = true"#;
+const PACED: &str = r#"profile = "rfc", hystart = true, pacing = true"#;
+const LAZY: Option<&str> = Some("lazy");
+const PER_PACKET: Option<&str> = Some("per-packet");
+const RED: &str =
+    r#"{ kind = "red", limit = "50 packets", min = "5 packets", max = "15 packets" }"#;
+const CODEL: &str = r#"{ kind = "codel", limit = "50 packets" }"#;
+const PIE: &str = r#"{ kind = "pie", limit = "50 packets" }"#;
+const DUALPI2: &str = r#"{ kind = "dualpi2", limit = "50 packets" }"#;
+const FQ_CODEL: &str = r#"{ kind = "fq-codel", limit = "50 packets" }"#;
+
+/// Name, link protocol, error process, variant and other keys of TCP, whether the application is
+/// `web`, replay of the congesting flow if any, queue.
+const CASES: &[(&str, &str, &str, &str, &str, bool, Option<&str>, &str)] = &[
+    ("raw", RAW, UNIFORM, "reno", NS2, false, None, "50 packets"),
+    ("rfc", RAW, TWO_STATE, "newreno", RFC, false, None, "50 packets"),
+    ("sack", RAW, UNIFORM, "sack", RFC, false, None, "50 packets"),
+    ("selective repeat", SR, TWO_STATE, "sack", NS2, false, None, "50 packets"),
+    ("go-back-n", GBN, UNIFORM, "reno", NS2, false, None, "50 packets"),
+    ("karn rlp", KARN, UNIFORM, "reno", NS2, false, None, "50 packets"),
+    ("services", SERVICES, TWO_STATE, "sack", NS2, false, None, "50 packets"),
+    ("web over rlp", OOS, TWO_STATE, "sack", RFC, true, None, "50 packets"),
+    ("XOR FEC", FEC, UNIFORM, "sack", NS2, false, None, "50 packets"),
+    ("stop-and-wait", WAIT, UNIFORM, "sack", NS2, false, None, "50 packets"),
+    ("RLC AM", RLC, UNIFORM, "sack", NS2, false, None, "50 packets"),
+    ("HARQ", HARQ, TWO_STATE, "sack", NS2, false, None, "50 packets"),
+    ("congestion", RAW, UNIFORM, "sack", NS2, false, LAZY, "50 packets"),
+    ("congestion, bytes", RAW, UNIFORM, "reno", NS2, false, LAZY, "12500 B"),
+    ("congestion, packets", RAW, UNIFORM, "sack", NS2, false, PER_PACKET, "50 packets"),
+    ("congestion, RED", RAW, UNIFORM, "sack", NS2, false, PER_PACKET, RED),
+    ("congestion, CoDel", RAW, UNIFORM, "sack", NS2, false, PER_PACKET, CODEL),
+    ("congestion, PIE", RAW, UNIFORM, "sack", NS2, false, PER_PACKET, PIE),
+    ("congestion, DualPI2", RAW, UNIFORM, "sack", NS2, false, PER_PACKET, DUALPI2),
+    ("congestion, FQ-CoDel", RAW, UNIFORM, "sack", NS2, false, PER_PACKET, FQ_CODEL),
+    ("CUBIC", RAW, UNIFORM, "cubic", PACED, false, None, "50 packets"),
+    ("CUBIC, web", RAW, UNIFORM, "cubic", PACED, true, None, "50 packets"),
+    ("snoop", SNOOP, UNIFORM, "reno", NS2, false, LAZY, "50 packets"),
+    ("snoop, web", SNOOP, UNIFORM, "sack", RFC, true, None, "50 packets"),
+    ("snoop over sr", SNOOP_NS2, UNIFORM, "reno", NS2, false, None, "50 packets"),
+    ("two agents", STACK, UNIFORM, "reno", NS2, false, None, "50 packets"),
+    ("web", RAW, UNIFORM, "reno", NS2, true, None, "50 packets"),
+    ("web over sr", SR, UNIFORM, "sack", RFC, true, LAZY, "50 packets"),
+];
+
+/// TCP over two links.
+fn over_links(failures: &mut Vec<String>) {
+    for (name, protocol, errors, variant, profile, is_web, congestion, queue) in
+        CASES.iter().copied()
+    {
         let text = |tenth: u64| {
             let (app, end) = if is_web {
                 ("{ kind = \"web\" }".to_owned(), format!("duration = \"{} s\"", 200 * tenth))
@@ -194,8 +199,12 @@ fn a_run_ten_times_as_long_allocates_no_more() {
         }
         failures.extend(grows(name, text, "flow.transfer.segments_sent"));
     }
+}
+
+/// Media over one link.
+fn of_media(failures: &mut Vec<String>) {
     for (name, protocol) in
-        [("media", raw), ("media over sr", sr), ("media over gbn", gbn), ("media over RLC", rlc)]
+        [("media", RAW), ("media over sr", SR), ("media over gbn", GBN), ("media over RLC", RLC)]
     {
         let text = |tenth: u64| {
             format!(
@@ -206,7 +215,7 @@ fn a_run_ten_times_as_long_allocates_no_more() {
                 rate = "500 kbps"
                 delay = "50 ms"
                 protocol = {protocol}
-                errors = {uniform}
+                errors = {UNIFORM}
                 [flow.speech]
                 from = "ap"
                 to = "client"
@@ -220,6 +229,10 @@ fn a_run_ten_times_as_long_allocates_no_more() {
         };
         failures.extend(grows(name, text, "flow.speech.packets_sent"));
     }
+}
+
+/// On-off traffic over a radio.
+fn over_radios(failures: &mut Vec<String>) {
     for (name, limit, stations) in
         [("radio", "\"unlimited\"", 1), ("radio, limited", "2", 1), ("radio, shared", "5", 4)]
     {
@@ -256,6 +269,10 @@ fn a_run_ten_times_as_long_allocates_no_more() {
         };
         failures.extend(grows(name, text, "link.cell.m0.forward.frames_sent"));
     }
+}
+
+/// TCP over a WLAN.
+fn over_wlans(failures: &mut Vec<String>) {
     for (name, agent, variant, limit) in [
         ("wlan", "", "sack", 7),
         ("wlan, snoop", r#"agent = { kind = "snoop", at = "ap" }"#, "newreno", 2),
@@ -280,7 +297,7 @@ fn a_run_ten_times_as_long_allocates_no_more() {
                 [flow.transfer]
                 from = "ap"
                 to = "client"
-                transport = {{ kind = "tcp", variant = "{variant}", {ns2} }}
+                transport = {{ kind = "tcp", variant = "{variant}", {NS2} }}
                 app = {{ kind = "file", size = "1 GB" }}
                 [flow.noise]
                 from = "other"
@@ -295,5 +312,15 @@ fn a_run_ten_times_as_long_allocates_no_more() {
         };
         failures.extend(grows(name, text, "link.cell.client.reverse.frames_sent"));
     }
+}
+
+/// A single test, so that no other test allocates concurrently.
+#[test]
+fn a_run_ten_times_as_long_allocates_no_more() {
+    let mut failures = Vec::new();
+    over_links(&mut failures);
+    of_media(&mut failures);
+    over_radios(&mut failures);
+    over_wlans(&mut failures);
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }

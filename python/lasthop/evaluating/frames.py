@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,15 @@ if TYPE_CHECKING:
     from lasthop.evaluating.results import Results
     from lasthop.evaluating.statistics import Confidence
 
-__all__ = ["confidences", "parameter_columns", "quantity_columns", "summary", "tidy", "wide"]
+__all__ = [
+    "confidences",
+    "need",
+    "parameter_columns",
+    "quantity_columns",
+    "summary",
+    "tidy",
+    "wide",
+]
 
 
 def parameter_columns(results: Results, rows: Sequence[int] | NDArray[Any]) -> dict[str, pl.Series]:
@@ -162,3 +171,17 @@ def confidences(
             "method": pl.Series("method", [one.method for _, _, one in rows], dtype=pl.String),
         }
     )
+
+
+def need(*modules: str) -> None:
+    """Checks that these optional packages are installed.
+
+    Raises:
+        ImportError: If one is missing.
+    """
+    for name in modules:
+        if importlib.util.find_spec(name) is None:
+            raise ImportError(
+                f"needs {name}: run `pip install 'lasthop[pandas]'`, or use the Polars frame "
+                "results.frame, which most libraries accept"
+            )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import json
 import math
@@ -569,7 +568,9 @@ class Results:
         Raises:
             ImportError: If pandas or pyarrow is not installed (`pip install lasthop[pandas]`).
         """
-        _need("pandas", "pyarrow")
+        from lasthop.evaluating.frames import need
+
+        need("pandas", "pyarrow")
         return self.frame.to_pandas()
 
     def to_arrow(self) -> Any:
@@ -578,7 +579,9 @@ class Results:
         Raises:
             ImportError: If pyarrow is not installed (`pip install lasthop[pandas]`).
         """
-        _need("pyarrow")
+        from lasthop.evaluating.frames import need
+
+        need("pyarrow")
         return self.frame.to_arrow()
 
     def _repr_html_(self) -> str:
@@ -594,12 +597,3 @@ class Results:
 
 for _name, _dtype in (("point", "I"), ("replication", "Q"), ("values", "d")):
     setattr(Results, _name, Array(_name, _dtype))
-
-
-def _need(*modules: str) -> None:
-    for name in modules:
-        if importlib.util.find_spec(name) is None:
-            raise ImportError(
-                f"needs {name}: run `pip install 'lasthop[pandas]'`, or use the Polars frame "
-                "results.frame, which most libraries accept"
-            )

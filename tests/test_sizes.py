@@ -1,0 +1,60 @@
+"""Sizes of files and functions: at most 600 and 100 lines, except with a reason."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+FILE_LINES = 600
+FUNCTION_LINES = 100
+# Files and functions above the limits, each with the reason.
+LONG = {
+    "crates/lasthop-sim/tests/quic.rs": "cases of one protocol that share their scenarios",
+    "crates/lasthop-sim/src/scenario/wlan.rs": "the keys of a WLAN are one table",
+}
+
+
+def sources() -> list[Path]:
+    """The Rust and Python files of the repository."""
+    command = ["git", "ls-files", "-co", "--exclude-standard", "*.rs", "*.py"]
+    names = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    return [path for name in names.splitlines() if (path := ROOT / name).is_file()]
+
+
+def rust_functions(lines: list[str]) -> Iterator[tuple[str, int]]:
+    """Names and lengths of functions; rustfmt aligns the last brace with the first line."""
+    for start, line in enumerate(lines):
+        if found := re.match(r"( *)(?:pub(?:\([^)]*\))? )?(?:(?:const|unsafe) )*fn (\w+)", line):
+            last = found[1] + "}"
+            ends = (end for end in range(start, len(lines)) if lines[end].startswith(last))
+            is_declared = line.endswith((";", "}"))
+            yield found[2], 1 if is_declared else next(ends, start) - start + 1
+
+
+def python_functions(text: str) -> Iterator[tuple[str, int]]:
+    """Names and lengths of bodies: the parameters of a command declare its options."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef):
+            first = node.body[1 if ast.get_docstring(node) and len(node.body) > 1 else 0]
+            yield node.name, (node.end_lineno or 0) - first.lineno + 1
+
+
+def test_files_and_functions_are_short() -> None:
+    long = set()
+    functions = 0
+    for path in sources():
+        name, text = path.relative_to(ROOT).as_posix(), path.read_text()
+        if len(text.splitlines()) > FILE_LINES:
+            long.add(name)
+        rust = path.suffix == ".rs"
+        found = rust_functions(text.splitlines()) if rust else python_functions(text)
+        for function, lines in found:
+            functions += 1
+            if lines > FUNCTION_LINES:
+                long.add(f"{name}: {function}")
+    assert functions > 5_000, "the functions are not found"
+    assert long == set(LONG)
