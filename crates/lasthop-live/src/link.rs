@@ -19,7 +19,7 @@ use super::meter::Sojourns;
 use lasthop_base::units::{Duration, Instant};
 use lasthop_link::channel::{Airtime, Channel};
 use lasthop_link::interface::{Interface, Transmission, expose};
-use lasthop_link::link::{Endpoint, Frame, LinkCounters, LinkEndpoint};
+use lasthop_link::link::{Endpoint, Frame, FrameKind, LinkCounters, LinkEndpoint};
 use lasthop_link::queue::{PropagationDelay, QueueCounters, Transmitter};
 use lasthop_sim::agent::{Agent, AgentMachine, Crossing, Verdict};
 use lasthop_sim::sim::deadlines::{Deadlines, Due};
@@ -95,6 +95,17 @@ struct OnAir {
     bytes: Bytes,
     /// Length according to the endpoint.
     length: u32,
+    /// Whether the receiver may deliver packets because of this frame.
+    may_deliver: bool,
+}
+
+/// Returns `true` unless the frame is one of the acknowledgments, which release no packet at their
+/// receiver.
+fn may_deliver(frame: &Frame<Bytes>) -> bool {
+    use FrameKind::{Ack, Feedback, Nack, SkipAck, Status};
+    let is_feedback =
+        matches!(frame.kind, Ack | Nack { .. } | Feedback { .. } | Status { .. } | SkipAck { .. });
+    frame.payload.is_some() || !is_feedback
 }
 
 /// One end of a link.
@@ -366,6 +377,32 @@ impl Link {
         self.next().0.at()
     }
 
+    /// Returns a time before which the link delivers no packet unless a host sends one. Deadlines
+    /// before it need not be handled until then: a frame whose transmission starts at one of them
+    /// arrives at least a propagation delay later.
+    pub fn next_delivery(&self) -> Instant {
+        let mut next = Instant::NEVER;
+        for side in Side::BOTH {
+            let (end, far) = (self.end(side), self.end(side.other()));
+            let delay = |end: &End| end.propagation.constant().unwrap_or(Duration::ZERO);
+            next = next.min(end.wake.at());
+            let service = end.service.at();
+            if service != Instant::NEVER {
+                // An expired timer may release packets at once.
+                let releases = end.interface.endpoint.next_timeout() <= service;
+                next = next.min(if releases { service } else { service + delay(end) });
+            }
+            for frame in &end.ring {
+                let due = frame.due.at();
+                if due >= next {
+                    break;
+                }
+                next = next.min(if frame.may_deliver { due } else { due + delay(far) });
+            }
+        }
+        next
+    }
+
     /// Handles every deadline up to and including `now`, each at its own time.
     pub fn advance(&mut self, now: Instant, deadlines: &mut Deadlines, outbox: &mut Outbox) {
         loop {
@@ -541,6 +578,7 @@ impl Link {
             if is_lost {
                 continue;
             }
+            let may_deliver = may_deliver(&frame);
             let mut bytes = Vec::with_capacity(frame.bytes as usize);
             if far.interface.endpoint.encode(&frame, &mut bytes).is_err() {
                 end.counters.unreadable += 1;
@@ -548,7 +586,7 @@ impl Link {
             }
             let due = Due::new(end.propagation.arrival(airtime.end), deadlines.ticket());
             end.last_end = airtime.end;
-            end.ring.push_back(OnAir { due, bytes, length: frame.bytes });
+            end.ring.push_back(OnAir { due, bytes, length: frame.bytes, may_deliver });
         }
         end.interface.endpoint.drop_events();
         end.sojourns.update(now, end.queued() as usize);

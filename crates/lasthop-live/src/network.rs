@@ -6,7 +6,8 @@
 //!
 //! - a packet that a host sends over a link is passed to [`Network::input`], which first handles all
 //!   deadlines up to `now`;
-//! - at [`Network::next_timeout`] or later, the driver calls [`Network::advance`];
+//! - at [`Network::next_timeout`] or later, the driver calls [`Network::advance`]. A driver that handles
+//!   deadlines late calls it at [`Network::next_delivery`]: no packet is delivered earlier;
 //! - after both, it drains [`Network::poll_delivery`] and, if frames are enabled,
 //!   [`Network::drain_frames`].
 
@@ -83,6 +84,8 @@ pub struct Network {
     mtus: Vec<u32>,
     /// One deadline per link.
     deadlines: Deadlines,
+    /// A time for each link before which it delivers no packet.
+    wakes: Deadlines,
     outbox: Outbox,
     /// Time of the last call.
     now: Instant,
@@ -109,6 +112,7 @@ impl Network {
         }
         let mut network = Network {
             deadlines: Deadlines::new(links.len(), 0),
+            wakes: Deadlines::new(links.len(), 0),
             meters: vec![LinkMeter::default(); links.len()],
             links,
             mtus,
@@ -162,6 +166,13 @@ impl Network {
         self.deadlines.next()
     }
 
+    /// Returns a time before which no packet is delivered unless a host sends one, at or after
+    /// [`Self::next_timeout`]. All deadlines before it have the same effects if they are handled
+    /// then.
+    pub fn next_delivery(&self) -> Instant {
+        self.wakes.next()
+    }
+
     /// Handles every deadline up to and including `now`, each at its own time.
     pub fn advance(&mut self, now: Instant) {
         debug_assert!(now >= self.now, "time does not run backwards");
@@ -211,6 +222,7 @@ impl Network {
     fn schedule(&mut self, link: usize) {
         let at = self.links[link].next_timeout();
         self.deadlines.set(MachineId::new(link), at);
+        self.wakes.set(MachineId::new(link), self.links[link].next_delivery());
     }
 
     /// Returns the next delivered packet.

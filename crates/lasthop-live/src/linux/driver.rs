@@ -4,9 +4,13 @@
 //! Deadlines are handled at their own times, even if the process wakes late; only arrivals have the time of
 //! the wall clock. The links therefore behave as in a simulation of the same arrivals. Lateness of the driver
 //! appears as delay at the hosts only, and is reported.
+//!
+//! The driver sleeps until a packet can be delivered: deadlines that cannot deliver one, such as the end
+//! of a transmission or the arrival of an acknowledgment, are handled then. Sleeping and reading of the
+//! ready files are one system call.
 
 use super::hosts::Port;
-use super::{Context, Fault, Watch};
+use super::{Context, Fault, Watch, sys};
 use crate::capture::{Capture, Way};
 use crate::change::Change;
 use crate::network::{Network, is_discovery};
@@ -14,7 +18,7 @@ use crate::recording::{Header, Recorder};
 use hdrhistogram::Histogram;
 use lasthop_base::units::Instant;
 use lasthop_sim::scenario::Scenario;
-use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
+use rustix::event::epoll;
 use rustix::time::{ClockId, clock_gettime};
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -67,6 +71,8 @@ pub struct Driver {
     processor: std::time::Duration,
     buffer: Box<[u8]>,
     events: Vec<epoll::Event>,
+    /// Whether a device was readable in the last step: more packets may follow immediately.
+    is_burst: bool,
 }
 
 /// First token of files that are not devices.
@@ -100,6 +106,7 @@ impl Driver {
             processor: processor_time(),
             buffer: vec![0; LARGEST].into_boxed_slice(),
             events: Vec::with_capacity(64),
+            is_burst: false,
         })
     }
 
@@ -122,45 +129,40 @@ impl Driver {
     /// Handles due deadlines, sleeps until the next event, and reads arrivals. Returns the tokens
     /// of watched files that are ready.
     pub fn turn(&mut self) -> Result<Vec<u32>, Fault> {
-        let now = self.now();
-        self.network.advance(now);
-        self.deliver();
-        let due = self.network.next_timeout().saturating_since(self.now());
-        self.sleep(std::time::Duration::from_nanos(due.as_nanos()).min(NAP))?;
-        self.events.clear();
+        self.catch_up();
+        let due = self.network.next_delivery().saturating_since(self.now());
+        let nap = std::time::Duration::from_nanos(due.as_nanos()).min(NAP);
         let mut events = std::mem::take(&mut self.events);
-        let spare = rustix::buffer::spare_capacity(&mut events);
-        match epoll::wait(&self.poll, spare, Some(&Timespec::default())) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        match sys::wait(&self.poll, &mut events, nap) {
+            Ok(()) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error).context("epoll"),
         }
         let mut ready = Vec::new();
-        for event in &events {
+        let most = if self.is_burst { BATCH } else { 1 };
+        self.is_burst = false;
+        for event in events.drain(..) {
             match event.data.u64() {
                 token if token >= OTHERS => ready.push((token - OTHERS) as u32),
-                port => self.read(port as usize),
+                port => {
+                    self.is_burst = true;
+                    self.read(port as usize, most);
+                }
             }
         }
         self.events = events;
         Ok(ready)
     }
 
-    /// Sleeps for `nap` or until a file is readable. `epoll_wait` rounds the time up to a whole
-    /// millisecond; `epoll_pwait2`, which does not, requires Linux 5.11.
-    fn sleep(&self, nap: std::time::Duration) -> Result<(), Fault> {
-        if nap.is_zero() {
-            return Ok(());
-        }
-        let nap = Timespec { tv_sec: 0, tv_nsec: nap.as_nanos() as _ };
-        match poll(&mut [PollFd::new(&self.poll, PollFlags::IN)], Some(&nap)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(error) => Err(error).context("poll"),
-        }
+    /// Handles due deadlines, so that the state of the links is that of the present time.
+    pub fn catch_up(&mut self) {
+        let now = self.now();
+        self.network.advance(now);
+        self.deliver();
     }
 
-    /// Reads the packets that a host has sent.
-    fn read(&mut self, port: usize) {
-        for _ in 0..BATCH {
+    /// Reads up to `most` packets that a host has sent.
+    fn read(&mut self, port: usize, most: usize) {
+        for _ in 0..most {
             let Port { link, side, ref device } = self.ports[port];
             let Ok(length) = rustix::io::read(device, &mut self.buffer[..]) else { return };
             // Its frames would use random numbers that belong to the programs' packets.
@@ -280,11 +282,10 @@ impl Driver {
     pub fn finish(&mut self) {
         // Packets that programs sent just before their end.
         for port in 0..self.ports.len() {
-            self.read(port);
+            self.read(port, BATCH);
         }
-        let now = self.now();
-        self.network.advance(now);
-        self.deliver();
+        self.catch_up();
+        let now = self.network.now();
         if let Some(mut recorder) = self.files.recorder.take()
             && let Err(error) = recorder.end(now)
         {

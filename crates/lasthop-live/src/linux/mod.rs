@@ -457,6 +457,7 @@ impl Run<'_> {
         }
         let now = self.driver.now();
         if self.reporter.next() <= now {
+            self.driver.catch_up();
             reap(&mut self.programs).context("programs")?;
         }
         while let Some(line) = self.reporter.poll(now, self.driver.network(), &self.scenario) {

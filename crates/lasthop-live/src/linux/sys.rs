@@ -1,15 +1,18 @@
-//! System calls without a safe wrapper: TUN devices, namespaces, inherited files, and the priority
-//! of child processes.
+//! System calls without a safe wrapper: TUN devices, namespaces, inherited files, the priority of
+//! child processes, and waiting for files with a timeout in nanoseconds.
 
 #![expect(
     unsafe_code,
-    reason = "an ioctl, unshare, inherited files and scheduling, each with its argument"
+    reason = "an ioctl, unshare, inherited files, scheduling and epoll, each with its argument"
 )]
 
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::ioctl::{Updater, ioctl, opcode};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// `struct ifreq` of `linux/if.h`, in the form required by TUNSETIFF.
 #[repr(C)]
@@ -81,5 +84,87 @@ pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
             std::mem::forget(file);
             Err(error.into())
         }
+    }
+}
+
+/// `struct __kernel_timespec` of `linux/time_types.h`.
+#[repr(C)]
+struct KernelTimespec {
+    seconds: i64,
+    nanoseconds: i64,
+}
+
+/// Replaces `events` by those of the files that are ready; waits up to `nap` for one. `epoll_wait`
+/// rounds the time up to a whole millisecond. `epoll_pwait2`, which does not, requires Linux 5.11;
+/// older kernels need two calls.
+pub fn wait(
+    files: &OwnedFd,
+    events: &mut Vec<epoll::Event>,
+    nap: Duration,
+) -> rustix::io::Result<()> {
+    static IS_OLD: AtomicBool = AtomicBool::new(false);
+    events.clear();
+    if !IS_OLD.load(Ordering::Relaxed) {
+        let nap = KernelTimespec {
+            seconds: nap.as_secs() as i64,
+            nanoseconds: nap.subsec_nanos().into(),
+        };
+        // SAFETY: the kernel writes at most `capacity` events, with the layout of
+        // `struct epoll_event`, to memory of this vector; it reads the time; there is no signal mask.
+        let count = unsafe {
+            libc::syscall(
+                libc::SYS_epoll_pwait2,
+                files.as_raw_fd(),
+                events.as_mut_ptr(),
+                events.capacity() as libc::c_int,
+                &raw const nap,
+                std::ptr::null::<libc::sigset_t>(),
+                0_usize,
+            )
+        };
+        if count >= 0 {
+            // SAFETY: the kernel has written this number of events.
+            unsafe { events.set_len(count as usize) };
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        match rustix::io::Errno::from_io_error(&error) {
+            // Sandboxes for older programs answer PERM.
+            Some(rustix::io::Errno::NOSYS | rustix::io::Errno::PERM) => {
+                IS_OLD.store(true, Ordering::Relaxed);
+            }
+            error => return Err(error.unwrap_or(rustix::io::Errno::IO)),
+        }
+    }
+    if !nap.is_zero() {
+        let nap = Timespec { tv_sec: nap.as_secs() as _, tv_nsec: nap.subsec_nanos().into() };
+        poll(&mut [PollFd::new(files, PollFlags::IN)], Some(&nap))?;
+    }
+    epoll::wait(files, rustix::buffer::spare_capacity(events), Some(&Timespec::default()))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::time::Instant;
+
+    #[test]
+    fn a_wait_ends_in_time_and_names_readable_files() {
+        let files = epoll::create(epoll::CreateFlags::CLOEXEC).expect("epoll");
+        let (reader, mut writer) = io::pipe().expect("a pipe");
+        let token = epoll::EventData::new_u64(7);
+        epoll::add(&files, &reader, token, epoll::EventFlags::IN).expect("epoll");
+        let mut events = Vec::with_capacity(4);
+        let nap = Duration::from_micros(300);
+        let since = Instant::now();
+        wait(&files, &mut events, nap).expect("a wait");
+        assert!(since.elapsed() >= nap);
+        assert_eq!(events.len(), 0);
+        writer.write_all(b"a").expect("a pipe");
+        wait(&files, &mut events, Duration::from_secs(60)).expect("a wait");
+        assert!(since.elapsed() < Duration::from_secs(30));
+        assert_eq!(events.iter().map(|event| event.data.u64()).collect::<Vec<_>>(), [7]);
     }
 }

@@ -1,0 +1,264 @@
+"""Print the cost of a packet of a live link when packets are sparse, and when they are not.
+
+Usage: .venv/bin/python benches/live.py [--rounds 3] [--rate 500] [--seconds 4] [--calls]
+       [PYTHON...]
+
+A program at one host sends UDP datagrams of 500 B at a constant rate to a program at the other
+host, which compares their time of arrival with the time of sending and the delay of the link. The
+columns are the processor time of the driver per packet (user and kernel) and its waits per packet,
+both while the programs run, and the delay that it adds. The last case sends without pause. With
+the paths of several Python interpreters, whose packages differ, all are measured in alternation.
+--calls counts system calls with strace in a separate run. Needs the built package, and permission
+to create namespaces.
+"""
+
+# ruff: noqa: S603, T201
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+SCENARIO = """
+name = "sparse"
+
+[link.wireless]
+between = ["server", "client"]
+rate = "{rate}"
+delay = "{delay}"
+protocol = "{protocol}"
+
+[run]
+duration = "1 s"
+seed = 1
+"""
+
+SENDER = """
+import os, socket, struct, sys, time
+rate, seconds = float(sys.argv[1]), float(sys.argv[2])
+out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+out.connect(("client", 9000))
+open("started", "w").close()
+start = time.monotonic()
+if rate:
+    for count in range(int(rate * seconds)):
+        time.sleep(max(0.0, start + count / rate - time.monotonic()))
+        out.send(struct.pack("=q", time.monotonic_ns()) + bytes(464))
+else:
+    out.setsockopt(17, 103, 472)  # UDP_SEGMENT: the kernel makes datagrams of 472 B
+    while time.monotonic() < start + seconds:
+        out.send(bytes(472 * 100))
+while not os.path.exists("added.json") and time.monotonic() < start + seconds + 10:
+    time.sleep(0.05)
+"""
+
+RECEIVER = """
+import json, os, socket, struct, sys, time
+path, delay = sys.argv[1], float(sys.argv[2])
+own = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+own.bind(("0.0.0.0", 9000))
+added = []
+own.settimeout(0.1)
+last = None
+while last is None or time.monotonic() < last + 0.3:
+    try:
+        data = own.recv(1500)
+    except TimeoutError:
+        continue
+    last = time.monotonic()
+    sent, = struct.unpack("=q", data[:8])
+    if sent:
+        added.append(time.monotonic_ns() - sent - delay)
+with open("added.part", "w") as file:
+    json.dump(added, file)
+os.rename("added.part", path)
+"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A link, and the rate of its packets; 0: as fast as possible."""
+
+    name: str
+    protocol: str
+    rate: str
+    delay: str
+    # Nominal delay of a datagram of 500 B, in nanoseconds.
+    nominal: float
+    is_sparse: bool = True
+
+
+CASES = [
+    Case("raw, unlimited", "raw", "unlimited", "0.1 ms", 0.1e6),
+    Case("raw, 10 Mbps, 5 ms", "raw", "10 Mbps", "5 ms", 5.4e6),
+    Case("selective repeat, 10 Mbps, 5 ms", "selective-repeat", "10 Mbps", "5 ms", 5.4e6),
+    Case("raw, saturated", "raw", "unlimited", "0.1 ms", 0.1e6, is_sparse=False),
+]
+
+
+@dataclass
+class Cost:
+    """Results of one run."""
+
+    processor: float  # seconds of the driver per packet
+    packets: float  # per second
+    waits: float  # voluntary context switches per packet
+    added: list[float]  # nanoseconds
+    calls: str = ""
+
+
+def driver_of(process: int) -> int | None:
+    """Find the driver: the grandchild of the command whose last argument is its role."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().split(b"\0")
+            stat = (path.parent / "stat").read_text().rpartition(")")[2].split()
+            launcher = (Path("/proc") / stat[1] / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if words[-2:-1] and words[-2].endswith(b"driver") and launcher[1] == str(process):
+            return int(path.parent.name)
+    return None
+
+
+def use_of(process: int) -> tuple[float, float, int]:
+    """Time, processor time in seconds and voluntary context switches of a process until now."""
+    folder = Path(f"/proc/{process}")
+    lines = (folder / "status").read_text().splitlines()
+    waits = next(line.split()[1] for line in lines if line.startswith("voluntary"))
+    processor = int((folder / "schedstat").read_text().split()[0])
+    return time.monotonic(), 1e-9 * processor, int(waits)
+
+
+def measure(python: str, case: Case, rate: float, seconds: float, *, counts: bool) -> Cost:
+    """Run one case once."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        text = SCENARIO.format(rate=case.rate, delay=case.delay, protocol=case.protocol)
+        (folder / "link.toml").write_text(text, encoding="utf-8")
+        (folder / "sender.py").write_text(SENDER, encoding="utf-8")
+        (folder / "receiver.py").write_text(RECEIVER, encoding="utf-8")
+        own = rate if case.is_sparse else 0.0
+        receiver = f"{sys.executable} -S receiver.py added.json {case.nominal}"
+        command = [
+            str(Path(python).absolute()),
+            "-m",
+            "lasthop",
+            "live",
+            "link.toml",
+            "--quiet",
+            "--out",
+            "out.json",
+        ]
+        command += ["--at", "client", "--", receiver, "--at", "server", "--"]
+        command += [sys.executable, "-S", "sender.py", str(own), str(seconds)]
+        process = subprocess.Popen(command, cwd=folder)
+        while process.poll() is None and not (folder / "started").exists():
+            time.sleep(0.05)
+        time.sleep(seconds / 10)
+        driver = driver_of(process.pid)
+        if driver is None:
+            sys.exit(f"{case.name}: no driver found; is the run too short?")
+        calls = ""
+        before = use_of(driver)
+        if counts:
+            trace = ["strace", "-c", "-f", "-U", "calls,name", "-p", str(driver)]
+            timed = ["timeout", "-s", "INT", str(seconds / 2), *trace]
+            result = subprocess.run(timed, check=False, capture_output=True, text=True)
+            rows = [line.split() for line in result.stderr.splitlines()]
+            counted = {row[-1]: row[0] for row in rows if len(row) == 2 and row[0].isdigit()}
+            counted.pop("total", None)
+            # Every delivery is one write.
+            if "write" not in counted:
+                sys.exit(f"{case.name}: strace counted nothing: {result.stderr}")
+            calls = f"{sum(map(int, counted.values())) / int(counted['write']):.1f}"
+        else:
+            time.sleep(seconds / 3)
+        now = use_of(driver)
+        span, processor, waits = (last - first for first, last in zip(before, now, strict=True))
+        if process.wait() != 0:
+            sys.exit(f"{case.name}: exit code {process.returncode}")
+        out = json.loads((folder / "out.json").read_text())
+        added = json.loads((folder / "added.json").read_text()) or [0.0]
+    metrics = out["metrics"]
+    packets = metrics["link.wireless.forward.packets_delivered"] / seconds
+    return Cost(
+        processor=processor / (packets * span),
+        packets=packets,
+        waits=waits / (packets * span),
+        added=added,
+        calls=calls,
+    )
+
+
+def median(values: list[float]) -> float:
+    """Median of values."""
+    return statistics.median(values)
+
+
+def quantile(values: list[float], share: float) -> float:
+    """Quantile of values."""
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
+
+
+def print_costs(options: argparse.Namespace) -> None:
+    """Measure all cases and print a table."""
+    pythons = options.python or [sys.executable]
+    load = os.getloadavg()[0]
+    print(f"{platform.machine()}, {os.cpu_count()} cores, kernel {platform.release()}, ", end="")
+    print(f"load {load:.1f} at the start; {options.rate:g} packets/s, {options.rounds} rounds\n")
+    print("| link | package | packets/s | processor time, µs | waits | system calls ", end="")
+    print("| added delay p50, µs | p99, µs |")
+    print("|---|---|---|---|---|---|---|---|")
+    for case in CASES:
+        if options.case and options.case not in case.name:
+            continue
+        costs: dict[str, list[Cost]] = {python: [] for python in pythons}
+        for _ in range(options.rounds):
+            for python in pythons:
+                cost = measure(python, case, options.rate, options.seconds, counts=False)
+                costs[python].append(cost)
+        for number, python in enumerate(pythons, start=1):
+            rounds = costs[python]
+            calls = ""
+            if options.calls:
+                calls = measure(python, case, options.rate, options.seconds, counts=True).calls
+            row = [
+                case.name,
+                str(number),
+                f"{median([cost.packets for cost in rounds]):.0f}",
+                f"{1e6 * median([cost.processor for cost in rounds]):.1f}",
+                f"{median([cost.waits for cost in rounds]):.2f}",
+                calls,
+            ]
+            if case.is_sparse:
+                for share in (0.5, 0.99):
+                    value = median([quantile(cost.added, share) for cost in rounds])
+                    row.append(f"{value / 1e3:.0f}")
+            else:
+                row += ["", ""]
+            print(f"| {' | '.join(row)} |", flush=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("python", nargs="*", help="Python interpreters with packages to compare")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds of which medians count")
+    parser.add_argument("--rate", type=float, default=500.0, help="packets per second")
+    parser.add_argument("--seconds", type=float, default=4.0, help="duration of a run")
+    parser.add_argument("--case", default="", help="only cases whose name contains this")
+    parser.add_argument("--calls", action="store_true", help="count system calls with strace")
+    arguments = parser.parse_args()
+    if arguments.calls and not shutil.which("strace"):
+        sys.exit("--calls: strace is not installed")
+    print_costs(arguments)
