@@ -7,7 +7,7 @@ use crate::transport::{Carries, TransportKind};
 use lasthop_base::schema::metrics::{Metric, metrics};
 use lasthop_link::link::{PacketMetrics, ReceiverMetrics, SenderMetrics};
 use lasthop_link::queue::{DisciplineMetrics, QueueMetrics};
-use lasthop_wlan::dcf::{AggregationMetrics, CellMetrics, ModeMetrics, PairMetrics};
+use lasthop_wlan::dcf::{AggregationMetrics, CellMetrics, DelayMetrics, ModeMetrics, PairMetrics};
 
 metrics! {
     /// Every flow.
@@ -67,6 +67,7 @@ pub fn groups() -> [(&'static str, Vec<&'static [Metric]>); 5] {
         PacketMetrics::METRICS,
         ReceiverMetrics::METRICS,
         PairMetrics::METRICS,
+        DelayMetrics::METRICS,
         AggregationMetrics::METRICS,
         ModeMetrics::METRICS,
     ];
@@ -78,6 +79,7 @@ pub fn groups() -> [(&'static str, Vec<&'static [Metric]>); 5] {
             "wlan",
             vec![
                 CellMetrics::METRICS,
+                DelayMetrics::METRICS,
                 AggregationMetrics::METRICS,
                 ModeMetrics::METRICS,
                 DisciplineMetrics::METRICS,

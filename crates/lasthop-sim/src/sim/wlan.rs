@@ -16,9 +16,9 @@ use lasthop_base::schema::metrics::ReportFor;
 use lasthop_base::units::Rate;
 use lasthop_link::queue::{DisciplineMetrics, QueueCounters};
 use lasthop_wlan::dcf::{
-    Aggregation, AggregationMetrics, AirFate, AirFrame, CellMetrics, Histograms, Medium,
-    MediumCounters, MediumEvent, ModeMetrics, Outcome, PairCounters, PairId, PairMetrics,
-    StationId,
+    Aggregation, AggregationMetrics, AirFate, AirFrame, CellMetrics, DelayMetrics, Delays,
+    Histograms, Medium, MediumCounters, MediumEvent, ModeMetrics, Outcome, PairCounters, PairId,
+    PairMetrics, StationId,
 };
 use lasthop_wlan::link_errors::SnrErrors;
 use lasthop_wlan::phy::Mode;
@@ -131,6 +131,16 @@ fn aggregation_metrics(pairs: impl Iterator<Item = PairCounters>) -> Aggregation
         expired: sum.expired as f64,
         internal_collisions: sum.internal_collisions as f64,
     }
+}
+
+/// Returns the metrics of delays of some pairs.
+fn delay_metrics<X: Extension>(
+    medium: &Medium<Descriptor<X>>,
+    pairs: impl Iterator<Item = PairId>,
+) -> DelayMetrics {
+    let mut sum = Delays::default();
+    pairs.for_each(|pair| sum.add(medium.delays(pair)));
+    DelayMetrics::from(&sum)
 }
 
 impl<P: Probe, X: Extension> World<P, X> {
@@ -279,6 +289,7 @@ impl<P: Probe, X: Extension> World<P, X> {
                     airtime_idle: 1.0 - success - collision - error,
                 };
                 metrics.report_for(&entity, report);
+                delay_metrics(medium, pairs.iter().copied()).report_for(&entity, report);
                 if pairs.iter().any(|&pair| medium.has_agreement(pair)) {
                     let own = pairs.iter().map(|&pair| medium.pair_counters(pair));
                     aggregation_metrics(own).report_for(&entity, report);
@@ -321,6 +332,7 @@ impl<P: Probe, X: Extension> World<P, X> {
             airtime: (airtime / elapsed).min(1.0),
         };
         metrics.report_for(entity, report);
+        delay_metrics(medium, shared.pairs()).report_for(entity, report);
         if medium.has_agreement(shared.pair(0)) {
             aggregation_metrics(counters()).report_for(entity, report);
             let mut sum = Histograms::default();

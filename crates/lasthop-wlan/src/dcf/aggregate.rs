@@ -183,6 +183,7 @@ impl<P: Payload + Clone> Medium<P> {
             (*packets, *total) = (*packets - 1, *total - bytes);
             if self.keeps_outcomes {
                 let (pair, fate) = (PairId(pair), DeliveryReport::Abandoned);
+                let packet = packet.packet;
                 self.outcomes.push_back(Outcome { pair, fate, packet });
             }
         }
@@ -204,7 +205,8 @@ impl<P: Payload + Clone> Medium<P> {
                 next
             }
         };
-        let Waiting { pair, packet } = next?;
+        let packet = next?;
+        let pair = packet.pair;
         let bytes = self.stations[usize::from(index)].enter_mac(&packet);
         let session = self.session(pair);
         session.in_mac = [session.in_mac[0] + 1, session.in_mac[1] + bytes];
@@ -436,9 +438,10 @@ impl<P: Payload + Clone> Medium<P> {
         let pair = &mut self.pairs[number as usize];
         let (counters, Some(session)) = (&mut pair.counters, &mut pair.session) else { return };
         let Session { originator, recipient, .. } = &mut **session;
-        let queue = &mut self.up;
+        let (queue, delays) = (&mut self.up, &mut pair.delays);
         let is_damaged = false;
-        let mut up = |sequence, packet| {
+        let mut up = |sequence, Waiting { arrived, packet, .. }: Waiting<P>| {
+            delays.record(arrived, now);
             queue.push_back(Delivery { pair: PairId(number), sequence, packet, is_damaged });
         };
         if let AirFrame::BlockAckRequest { start } = exchange.data {
@@ -473,8 +476,8 @@ impl<P: Payload + Clone> Medium<P> {
             if mpdu.is_header_readable && !mpdu.is_received {
                 counters.headers_readable += 1;
                 if !known.acknowledges(sequence) {
-                    let deliver = |packet: &P| {
-                        let (pair, packet) = (PairId(number), packet.clone());
+                    let deliver = |waiting: &Waiting<P>| {
+                        let (pair, packet) = (PairId(number), waiting.packet.clone());
                         queue.push_back(Delivery { pair, sequence, packet, is_damaged: true });
                     };
                     mpdu.packets.iter().for_each(deliver);
@@ -489,9 +492,10 @@ impl<P: Payload + Clone> Medium<P> {
         self.reorder_at = Instant::NEVER;
         for (number, pair) in (0..).zip(&mut self.pairs) {
             let Some(session) = &mut pair.session else { continue };
-            let up = &mut self.up;
+            let (up, delays) = (&mut self.up, &mut pair.delays);
             let (pair, is_damaged) = (PairId(number), false);
-            session.recipient.on_timeout(now, |sequence, packet| {
+            session.recipient.on_timeout(now, |sequence, Waiting { arrived, packet, .. }| {
+                delays.record(arrived, now);
                 up.push_back(Delivery { pair, sequence, packet, is_damaged });
             });
             if let Some(deadline) = session.recipient.deadline() {
@@ -504,7 +508,7 @@ impl<P: Payload + Clone> Medium<P> {
     fn respond(
         &mut self,
         number: u32,
-        act: impl FnOnce(&mut Session<P>, &mut dyn FnMut(u64, &Outstanding<P>, Fate)),
+        act: impl FnOnce(&mut Session<P>, &mut dyn FnMut(u64, &Outstanding<Waiting<P>>, Fate)),
     ) {
         let pair = &mut self.pairs[number as usize];
         let (counters, Some(session)) = (&mut pair.counters, &mut pair.session) else { return };
@@ -534,8 +538,11 @@ impl<P: Payload + Clone> Medium<P> {
                 }
             }
             if let Some(fate) = report.filter(|_| keeps_outcomes) {
-                let outcome =
-                    |packet: &P| Outcome { pair: PairId(number), fate, packet: packet.clone() };
+                let outcome = |Waiting { packet, .. }: &Waiting<P>| Outcome {
+                    pair: PairId(number),
+                    fate,
+                    packet: packet.clone(),
+                };
                 outcomes.extend(mpdu.packets.iter().map(outcome));
             }
         });

@@ -271,6 +271,7 @@ impl<P: Payload + Clone> Medium<P> {
             pair.counters.duplicates += 1;
         } else {
             pair.last_received = Some(frame.sequence);
+            pair.delays.record(frame.arrived, now);
             let Current { pair, sequence, ref packet, .. } = *frame;
             let (pair, packet) = (PairId(pair), packet.clone());
             self.up.push_back(Delivery { pair, sequence, packet, is_damaged: false });

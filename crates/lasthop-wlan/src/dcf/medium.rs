@@ -10,6 +10,7 @@
 //! propagation delay, power save and association are not modelled.
 
 use super::cell::Cell;
+use super::delays::Delays;
 use super::posts::Spread;
 use super::report::{
     Delivery, MediumCounters, MediumEvent, Outcome, PairCounters, PairId, StationId,
@@ -48,6 +49,7 @@ pub(super) struct Pair<P: Payload> {
     /// Sequence number of the last data frame received.
     pub(super) last_received: Option<u64>,
     pub(super) counters: PairCounters,
+    pub(super) delays: Delays,
     /// State of the block-ack agreement, if any.
     pub(super) session: Option<Box<Session<P>>>,
 }
@@ -234,6 +236,7 @@ impl<P: Payload + Clone> Medium<P> {
             known_time: self.phy.airtime(Bytes::default(), rate),
             last_received: None,
             counters: PairCounters::default(),
+            delays: Delays::default(),
             session: None,
         });
         PairId(index)
@@ -274,7 +277,8 @@ impl<P: Payload + Clone> Medium<P> {
         let from = self.pairs[pair.index()].from;
         let own = self.pairs[pair.index()].session.as_mut();
         let is_admitted = if let Some(session) = own.filter(|session| session.queue.is_some()) {
-            let (server, packet) = (session.server(), Waiting { pair: pair.0, packet });
+            let server = session.server();
+            let packet = Waiting { pair: pair.0, arrived: now, packet };
             let queue = session.queue.as_mut();
             let is_admitted = queue.is_some_and(|queue| queue.enqueue(now, packet, &server));
             self.count_dropped_by(pair.0);
@@ -311,7 +315,7 @@ impl<P: Payload + Clone> Medium<P> {
     /// Counts the packets that the queue of a station dropped during the last call, excluding the
     /// packet passed to it.
     pub(super) fn count_dropped(&mut self, index: u16) {
-        for &Waiting { pair, ref packet } in self.stations[usize::from(index)].dropped() {
+        for &Waiting { pair, ref packet, .. } in self.stations[usize::from(index)].dropped() {
             self.pairs[pair as usize].counters.drops += 1;
             if self.reports {
                 let packet = packet.clone();
@@ -433,6 +437,11 @@ impl<P: Payload + Clone> Medium<P> {
     /// Returns the counters of a pair.
     pub fn pair_counters(&self, pair: PairId) -> PairCounters {
         self.pairs[pair.index()].counters
+    }
+
+    /// Returns the delays of the packets that a pair has delivered.
+    pub fn delays(&self, pair: PairId) -> &Delays {
+        &self.pairs[pair.index()].delays
     }
 
     /// Returns the counters of a station.

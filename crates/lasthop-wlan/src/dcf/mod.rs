@@ -3,6 +3,7 @@
 //! - [`station`]: the state of a station between attempts.
 //! - [`medium`]: the state machine; `exchange`, the frame exchange of an attempt, and its two
 //!   schedulers: `cell`, stations in range of each other, and `spread`, stations with positions.
+//! - `delays`: delays of the packets of a direction.
 //! - `session`: a direction with a block-ack agreement; `aggregate`, its attempts.
 //! - [`space`]: positions and propagation.
 //!
@@ -12,6 +13,7 @@
 mod aggregate;
 mod airtime;
 mod cell;
+mod delays;
 mod exchange;
 pub mod medium;
 mod observe;
@@ -23,6 +25,7 @@ mod spread;
 pub mod station;
 
 pub use crate::phy::{Phy, Preamble, Standard, Timing};
+pub use delays::{DelayMetrics, Delays};
 pub use medium::Medium;
 pub use report::{
     AggregationMetrics, AirFate, AirFrame, CellMetrics, Delivery, MediumCounters, MediumEvent,

@@ -48,7 +48,7 @@ impl<P: Payload + Clone> Medium<P> {
                     start,
                     end,
                     fate,
-                    packet: Some(packet.clone()),
+                    packet: Some(packet.packet.clone()),
                     bytes: mpdu.bytes,
                     reserves,
                     scoreboard: None,

@@ -216,10 +216,10 @@ impl Histograms {
 #[derive(Clone, Debug)]
 pub(super) struct Session<P: Payload> {
     pub parameters: Aggregation,
-    pub originator: Originator<P>,
-    pub recipient: Recipient<P>,
+    pub originator: Originator<Waiting<P>>,
+    pub recipient: Recipient<Waiting<P>>,
     /// Packets without a number, with the ends of their lifetimes.
-    pub waiting: VecDeque<(Instant, P)>,
+    pub waiting: VecDeque<(Instant, Waiting<P>)>,
     /// Whether the MPDUs of the latest PPDU wait for the answer to a request.
     pub is_unanswered: bool,
     /// Attempts of the current request.

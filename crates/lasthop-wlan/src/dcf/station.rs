@@ -78,6 +78,8 @@ pub(super) enum Next {
 pub struct Waiting<P> {
     /// Index of the pair of transmitter and receiver.
     pub(super) pair: u32,
+    /// Time of its arrival at the queue.
+    pub(super) arrived: Instant,
     pub(super) packet: P,
 }
 
@@ -96,7 +98,7 @@ impl<P: Payload> Payload for Waiting<P> {
     }
 
     fn slice(&self, from: u32, bytes: u32) -> Self {
-        Waiting { pair: self.pair, packet: self.packet.slice(from, bytes) }
+        Waiting { packet: self.packet.slice(from, bytes), ..*self }
     }
 
     fn append(&mut self, next: &Self) {
@@ -138,6 +140,8 @@ pub struct Category {
 pub(super) struct Current<P> {
     pub pair: u32,
     pub packet: P,
+    /// Time of the arrival of the packet at the queue.
+    pub arrived: Instant,
     pub sequence: u64,
     /// Failures that count towards the short and the long limit.
     short_failures: u32,
@@ -290,7 +294,7 @@ impl<P: Payload> Station<P> {
     }
 
     /// Records that a packet has entered the MAC. Returns its length with header.
-    pub fn enter_mac(&mut self, packet: &P) -> u64 {
+    pub fn enter_mac(&mut self, packet: &impl Payload) -> u64 {
         self.waiting += 1;
         let bytes = self.frame_length(packet).get();
         self.in_mac = [self.in_mac[0] + 1, self.in_mac[1] + bytes];
@@ -299,7 +303,7 @@ impl<P: Payload> Station<P> {
 
     /// Records that a packet has left the MAC. `was_waiting`: it had no number. Returns its length with
     /// header.
-    pub fn leave_mac(&mut self, packet: &P, was_waiting: bool) -> u64 {
+    pub fn leave_mac(&mut self, packet: &impl Payload, was_waiting: bool) -> u64 {
         self.waiting -= u32::from(was_waiting);
         let bytes = self.frame_length(packet).get();
         self.in_mac = [self.in_mac[0] - 1, self.in_mac[1] - bytes];
@@ -318,7 +322,7 @@ impl<P: Payload> Station<P> {
     }
 
     /// Returns the length of the frame of `packet`.
-    pub fn frame_length(&self, packet: &P) -> Bytes {
+    pub fn frame_length(&self, packet: &impl Payload) -> Bytes {
         Bytes::new(u64::from(packet.wire_bytes()) + self.parameters.header.get())
     }
 
@@ -353,7 +357,7 @@ impl<P: Payload> Station<P> {
     /// Appends a packet to the queue; returns `false` if the queue is full.
     pub fn enqueue(&mut self, now: Instant, pair: u32, packet: P) -> bool {
         let server = self.server(now);
-        let is_admitted = self.queue.enqueue(now, Waiting { pair, packet }, &server);
+        let is_admitted = self.queue.enqueue(now, Waiting { pair, arrived: now, packet }, &server);
         self.counters.drops += u64::from(!is_admitted) + self.queue.dropped().len() as u64;
         is_admitted
     }
@@ -375,12 +379,13 @@ impl<P: Payload> Station<P> {
         debug_assert!(self.current.is_none(), "one frame at a time");
         let next = self.queue.dequeue(now);
         self.counters.drops += self.queue.dropped().len() as u64;
-        let Some(Waiting { pair, packet }) = next else { return false };
+        let Some(Waiting { pair, arrived, packet }) = next else { return false };
         let sequence = self.next_sequence;
         self.next_sequence += 1;
         self.current = Some(Current {
             pair,
             packet,
+            arrived,
             sequence,
             short_failures: 0,
             long_failures: 0,
@@ -543,9 +548,9 @@ mod tests {
     #[test]
     fn a_queue_sees_the_ecn_field_of_what_waits() {
         let mut packet = Packet::default();
-        assert!(!Waiting { pair: 0, packet }.is_l4s());
+        assert!(!Waiting { pair: 0, arrived: Instant::ZERO, packet }.is_l4s());
         packet.tcp.ecn = Ecn::Ect1;
-        assert!(Waiting { pair: 0, packet }.is_l4s());
+        assert!(Waiting { pair: 0, arrived: Instant::ZERO, packet }.is_l4s());
     }
 
     #[test]

@@ -500,3 +500,38 @@ fn the_ideal_mcs_follows_the_snr() {
         }
     }
 }
+
+/// Packets that arrive one by one at an idle medium are sent immediately: their delay is the duration of a PPDU
+/// of 1,538 B, 228 us in HT MCS 7, or of a frame of 1,536 B at 11 Mbps, 192 us and 1,117.09 us. Percentiles are in steps of 1 us.
+#[test]
+fn without_load_the_delay_is_the_duration_of_a_frame() {
+    for (standard, expected) in [
+        ("standard = \"802.11n\"\nmcs = 7", 228e-6),
+        ("standard = \"802.11b\"\nrate = \"11 Mbps\"", 1_309.09e-6),
+    ] {
+        let text = saturated(standard, 2).replace("1500 Mbps", "1200 kbps");
+        let measured = metrics(&text);
+        for metric in ["delay_mean_s", "delay_p50_s", "delay_p95_s", "delay_p99_s"] {
+            for entity in ["link.cell.laptop.reverse", "wlan.cell"] {
+                let delay = measured[format!("{entity}.{metric}").as_str()];
+                assert!((delay - expected).abs() < 1e-6, "{entity}.{metric}: {delay}");
+            }
+        }
+        assert!(measured["link.cell.laptop.forward.delay_mean_s"].is_nan());
+    }
+}
+
+/// Little's law: a queue of 500 packets that is always full delays each packet by the time in which 500 packets
+/// are delivered. Packets that were delivered but not acknowledged count as queued: 0.4 % of the time.
+#[test]
+fn a_full_queue_delays_packets_as_littles_law_states() {
+    let measured = metrics(&saturated("standard = \"802.11n\"\nmcs = 7", 10));
+    let expected = 500.0 * 12_000.0 / measured["flow.down.goodput_bps"];
+    let delay = measured["link.cell.laptop.reverse.delay_mean_s"];
+    assert!((delay / expected - 1.0).abs() < 0.01, "{delay} s; expected {expected}");
+    // A PPDU of 28 packets is delivered as a whole, and its successors arrive in 0.2 ms.
+    for quantile in ["p50", "p95", "p99"] {
+        let delay = measured[format!("link.cell.laptop.reverse.delay_{quantile}_s").as_str()];
+        assert!((delay / expected - 1.0).abs() < 0.1, "{quantile}: {delay} s");
+    }
+}
