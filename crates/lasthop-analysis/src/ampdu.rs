@@ -172,8 +172,8 @@ impl AmpduSender {
     }
 
     /// Returns the times of the [saturation model](crate::dcf_saturation) for stations with this sender's
-    /// PPDUs. All MPDUs of a PPDU that collides are lost, and the sender continues after the timeout of the
-    /// response. The model counts slots from AIFS.
+    /// PPDUs, with [`Counting::Always`](crate::dcf_saturation::Counting::Always). All MPDUs of a PPDU that collides
+    /// are lost, and the sender continues after the timeout of the response. The model counts slots from AIFS.
     ///
     /// # Errors
     /// If a parameter is out of range.
@@ -319,7 +319,7 @@ mod tests {
     fn one_station_of_the_saturation_model() {
         for limit in [0, 8_000, 65_535] {
             let sender = sender(ht(7), limit, 64);
-            let model = Saturation::new(1, [15, 1_023], None, Counting::Idle);
+            let model = Saturation::new(1, [15, 1_023], None, Counting::Always);
             let model = model.and_then(|model| model.solve()).expect("valid");
             let found =
                 model.throughput(&sender.saturation_times().expect("valid")).expect("valid");

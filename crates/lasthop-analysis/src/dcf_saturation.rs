@@ -6,13 +6,14 @@
 //!
 //! p = 1 - (1 - τ)^(n-1)
 //!
-//! *Bianchi's chain* (`Counting::Always`): counters are decremented in every slot, including busy slots.
+//! *Bianchi's chain* (`Counting::Always`): counters are decremented in every slot, including busy slots, as with
+//! EDCA.
 //! With f_i = p^i, the probability that attempt i is made,
 //!
 //! τ = Σ f_i / Σ f_i (1 + CW_i / 2)
 //! S = P_1 L / ((1 - τ)^n σ + P_1 T_s + P_c T_c),  P_1 = n τ (1 - τ)^(n-1),  P_c = 1 - (1 - τ)^n - P_1
 //!
-//! *Frozen counters* (`Counting::Idle`), as in the standard: a counter is decremented in idle slots only.
+//! *Frozen counters* (`Counting::Idle`), as with the DCF: a counter is decremented in idle slots only.
 //! Immediately after a busy period, only the stations that transmitted last can transmit, if their new
 //! backoff is 0; these attempts do not collide. All other stations wait for an idle slot. Counted in idle
 //! slots and the transmissions that may follow each of them, with z_i = 1 / (CW_i + 1):
@@ -45,9 +46,9 @@ use lasthop_wlan::frames;
 /// Slots in which a backoff counter is decremented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counting {
-    /// Every slot, as in Bianchi's chain of 2000.
+    /// Every slot, as in Bianchi's chain of 2000 and with EDCA (802.11n, ac, ax).
     Always,
-    /// Idle slots only, as in the standard.
+    /// Idle slots only, as with the DCF (802.11b, a, g).
     Idle,
 }
 

@@ -370,7 +370,7 @@ def dcf(
     ] = 7,
     counting: Annotated[
         Counting,
-        Option(help="Backoff counts idle slots, or all slots as in Bianchi's first model."),
+        Option(help="Backoff counts idle slots (DCF), or all slots (EDCA, Bianchi's first model)."),
     ] = Counting.idle,
     output: Output = Format.table,
 ) -> int:

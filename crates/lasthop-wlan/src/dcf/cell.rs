@@ -21,6 +21,10 @@
 //! they could not read, after a timeout, or after an absence. They wait in a short list until the medium is
 //! busy again.
 //!
+//! *The busy slot.* With EDCA (802.11n, ac, ax), a counter is decremented at the start of each slot after AIFS, also of
+//! the slot in which another station begins to transmit; with the DCF, only at the end of idle slots. With EDCA, the
+//! start of a busy period thus moves the number of the current slot by one more.
+//!
 //! *Equal slots.* A station cannot sense a transmission that began less than a slot ago: a slot is the time
 //! required to sense the medium and to switch to transmission (9.3.7). All stations whose backoff ends within
 //! a slot after the first one transmit too, and none of their frames can be read. Backoffs that began at the
@@ -43,7 +47,7 @@
 //! RTS is reset if no frame follows within 2 SIFS, a CTS and 2 slots. A station that is out of range neither
 //! receives nor transmits; its packets wait.
 //!
-//! Source: IEEE Std 802.11-2012, 9.3 (DCF).
+//! Source: IEEE Std 802.11-2012, 9.3 (DCF); IEEE Std 802.11-2020, 10.23.2.4 (EDCA).
 
 use super::exchange::FrameExchange;
 use super::medium::{Medium, Use};
@@ -312,14 +316,14 @@ impl<P: Payload + Clone> Medium<P> {
         if self.cell.transmitters.is_empty() {
             return;
         }
-        let passed = self.passed(now);
+        let timing = self.timing;
+        let passed = timing.decrements(self.cell.base, now);
         self.cell.base_slot += passed;
         for class in &mut self.cell.classes {
             class.shift += passed.min(class.extra);
         }
-        let slot = self.timing.slot.as_nanos();
         for apart in &mut self.cell.apart {
-            let passed = (now.saturating_since(apart.base).as_nanos() / slot) as u32;
+            let passed = timing.decrements(apart.base, now) as u32;
             let extra = self.stations[usize::from(apart.station)].category.extra_slots;
             apart.slots = apart.slots.saturating_sub(passed.saturating_sub(extra));
         }
@@ -494,7 +498,7 @@ impl<P: Payload + Clone> Medium<P> {
 
     /// Computes the collision of several stations.
     fn collide(&mut self) {
-        let Timing { response_timeout, .. } = self.timing;
+        let Timing { response_timeout, detects_collisions, .. } = self.timing;
         let (difs, eifs) = (self.timing.difs(), self.timing.eifs());
         let mut busy = [Instant::NEVER, Instant::ZERO];
         for place in 0..self.cell.transmitters.len() {
@@ -510,7 +514,7 @@ impl<P: Payload + Clone> Medium<P> {
         }
         self.counters.collisions += 1;
         self.account(busy[0], busy[1], Use::Collision);
-        self.count_from(busy[1] + eifs);
+        self.count_from(busy[1] + if detects_collisions { eifs } else { difs });
         // No station may transmit before the result is known. If the sender of a short frame
         // resumes earlier, the result of a longer frame is computed in advance.
         let mut first = self.cell.base.min(busy[1] + response_timeout);

@@ -195,8 +195,8 @@ impl Spread {
             return;
         }
         post.access = None;
-        let counted = now.saturating_since(post.counts_from(timing, defer)).as_nanos();
-        post.slots = post.slots.saturating_sub((counted / timing.slot.as_nanos()) as u32);
+        let counted = timing.decrements(post.counts_from(timing, defer), now);
+        post.slots = post.slots.saturating_sub(counted as u32);
     }
 
     /// Starts the reception of a frame at a station that is not transmitting.

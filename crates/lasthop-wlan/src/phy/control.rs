@@ -73,12 +73,13 @@ impl Band {
     /// Returns slot, SIFS, contention windows and timeouts. ns-3 waits for a response for SIFS, a slot and
     /// the preamble of 20 us; the standard defines aRxPHYStartDelay as 25 us (24 us at 2.4 GHz).
     pub fn timing(self, form: Form) -> Timing {
-        let timing = self.non_ht().timing();
+        let timing = Timing { counts_busy_slot: true, ..self.non_ht().timing() };
         match form {
             Form::Standard => timing,
             Form::Ns3 => {
                 let preamble = self.non_ht().preamble_time(Rate::from_bps(6_000_000));
-                Timing { response_timeout: timing.sifs + timing.slot + preamble, ..timing }
+                let response_timeout = timing.sifs + timing.slot + preamble;
+                Timing { response_timeout, detects_collisions: false, ..timing }
             }
         }
     }

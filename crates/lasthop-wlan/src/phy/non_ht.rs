@@ -16,7 +16,7 @@
 
 use crate::frames;
 use lasthop_base::schema::keys::choice;
-use lasthop_base::units::{Bytes, Duration, Rate};
+use lasthop_base::units::{Bytes, Duration, Instant, Rate};
 
 choice! {
     /// A physical layer of IEEE 802.11.
@@ -151,6 +151,8 @@ impl Phy {
             cw_max: 1023,
             response_timeout: sifs + slot + rx_start,
             aifsn: 2,
+            counts_busy_slot: false,
+            detects_collisions: true,
             lowest_ack: self.airtime(Bytes::new(frames::ACK), lowest),
         }
     }
@@ -172,6 +174,12 @@ pub struct Timing {
     pub response_timeout: Duration,
     /// Slots of the idle time before slots count, after SIFS: 2 for the DCF, AIFSN for EDCA.
     pub aifsn: u32,
+    /// Whether backoff counters are also decremented in the slot in which the medium becomes busy, as those of EDCA
+    /// (IEEE Std 802.11-2020, 10.23.2.4), but not those of the DCF (10.3.4.3).
+    pub counts_busy_slot: bool,
+    /// Whether stations receive a collision as a frame with errors, after which they wait for EIFS instead of
+    /// DIFS. In ns-3, colliding frames of equal power are not detected as frames.
+    pub detects_collisions: bool,
     /// Air time of a MAC acknowledgment at the lowest basic rate, which is part of EIFS.
     pub lowest_ack: Duration,
 }
@@ -180,6 +188,16 @@ impl Timing {
     /// Returns DIFS, or the AIFS of EDCA: the idle time of the medium before slots count.
     pub fn difs(&self) -> Duration {
         self.sifs + self.slot * u64::from(self.aifsn)
+    }
+
+    /// Returns the number of times that a backoff counter is decremented if its slots count from `from` and the
+    /// medium becomes busy at `now`.
+    pub fn decrements(&self, from: Instant, now: Instant) -> u64 {
+        if now < from {
+            return 0;
+        }
+        let idle = now.saturating_since(from).as_nanos() / self.slot.as_nanos();
+        idle + u64::from(self.counts_busy_slot)
     }
 
     /// Returns EIFS: the idle time before slots count after a frame that could not be read.

@@ -41,7 +41,7 @@ def dcf_saturation(
         cw_min: Minimum contention window in slots; default: the standard's.
         cw_max: Maximum contention window in slots; default: the standard's.
         limit: Maximum attempts per frame; None: no limit.
-        counting: `idle`: backoff counts only idle slots, as in the standard; otherwise every slot,
+        counting: `idle`: backoff counts only idle slots, as with the DCF; otherwise every slot,
             as in Bianchi's model of 2000.
 
     Returns:
