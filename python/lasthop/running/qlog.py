@@ -27,6 +27,13 @@ TYPES = {"initial": "initial", "handshake": "handshake", "packet": "1RTT"}
 CONTENTS = ("ack_range", "stream_id", "stream_frame")
 """Events of the contents of a packet; `stream_id` precedes a frame of another stream than 0."""
 
+METRICS = {
+    "cwnd": ("congestion_window", True),
+    "ssthresh": ("ssthresh", True),
+    "pacing_rate_bps": ("pacing_rate", False),
+}
+"""Names of events in qlog, and whether their values are windows in datagrams."""
+
 
 def write_qlog(
     scenario: Scenario | Mapping[str, Any] | str | Path,
@@ -130,9 +137,9 @@ def _events(rows: list[dict[str, Any]], datagram: int) -> Iterator[dict[str, Any
         elif row["event"] == "packet_lost":
             header = {"packet_type": "1RTT", "packet_number": int(row["sequence"])}
             yield _event(row, "recovery:packet_lost", {"header": header})
-        elif row["event"] in ("cwnd", "ssthresh") and math.isfinite(row["value"]):
-            name = "congestion_window" if row["event"] == "cwnd" else "ssthresh"
-            data = {name: round(row["value"] * datagram)}
+        elif row["event"] in METRICS and math.isfinite(row["value"]):
+            name, is_window = METRICS[row["event"]]
+            data = {name: round(row["value"] * (datagram if is_window else 1))}
             yield _event(row, "recovery:metrics_updated", data)
 
 

@@ -24,7 +24,19 @@ if TYPE_CHECKING:
 
 __all__ = ["Trace", "capture", "trace", "write_script"]
 
-WINDOW_EVENTS = ("cwnd", "ssthresh")
+WINDOW_EVENTS = (
+    "cwnd",
+    "ssthresh",
+    "pacing_rate_bps",
+    "max_bw_bps",
+    "min_rtt_s",
+    "bw_shortterm_bps",
+    "inflight_shortterm",
+    "inflight_longterm",
+    "extra_acked",
+)
+PHASE = "phase_"
+"""First part of the events that report the beginning of a phase of congestion control."""
 QUEUE_EVENTS = ("queue", "drop")
 NONE = 2**64 - 1
 PACKET = 65_535
@@ -102,9 +114,14 @@ class Trace:
         )
 
     def series(self) -> dict[str, pl.DataFrame]:
-        """Returns events by subject: `cwnd`, `sequence`, `queue`, `link`; columns as in `frame`."""
+        """Returns events by subject, with the columns of `frame`.
+
+        `cwnd` has the state of congestion control: windows, rates, bounds and phases; the others
+        are `sequence`, `queue` and `link`.
+        """
         is_link = pl.col("entity").str.starts_with("link.")
-        window = pl.col("event").is_in(WINDOW_EVENTS)
+        event = pl.col("event")
+        window = event.is_in(WINDOW_EVENTS) | event.str.starts_with(PHASE)
         queue = pl.col("event").is_in(QUEUE_EVENTS)
         return {
             "cwnd": self.frame.filter(~is_link & window),

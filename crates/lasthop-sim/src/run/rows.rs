@@ -6,9 +6,10 @@ use crate::agent::{AgentEvent, Notice};
 use crate::scenario::Scenario;
 use crate::sim::ids::DirectionId;
 use crate::sim::probe::Event;
-use crate::transport::TransportEvent;
+use crate::transport::{STATE_NAMES, TransportEvent};
 use lasthop_base::units::{Duration, Instant};
 use lasthop_link::link::LinkEvent;
+use lasthop_tcp::congestion_control::CongestionPhase;
 use lasthop_wlan::dcf::{AirFate, AirFrame};
 use lasthop_wlan::frames;
 use std::collections::HashMap;
@@ -28,6 +29,22 @@ fn control(kind: AirFrame) -> Option<((&'static str, u64), bool)> {
     }
 }
 
+/// Number of quantities of a state that have a row at each report; the others have a row when they
+/// change.
+const ALWAYS: usize = 2;
+
+/// State of a sender.
+#[derive(Clone, Copy)]
+struct State {
+    values: [f64; STATE_NAMES.len()],
+    phase: Option<CongestionPhase>,
+}
+
+impl State {
+    /// Nothing is known.
+    const NONE: Self = State { values: [f64::NAN; STATE_NAMES.len()], phase: None };
+}
+
 /// The rows so far, and the state from which further rows are derived.
 pub(super) struct Rows<'a> {
     scenario: &'a Scenario,
@@ -42,6 +59,8 @@ pub(super) struct Rows<'a> {
     waiting: Vec<u64>,
     /// For each carrier, one more than the highest packet number sent.
     next: Vec<Vec<u64>>,
+    /// Latest state of both ends of each connection.
+    states: Vec<[State; 2]>,
     /// Events sorted by time.
     pub events: Vec<TraceEvent>,
     /// All frames, sorted by the end of their transmission.
@@ -80,6 +99,7 @@ impl<'a> Rows<'a> {
         });
         Rows {
             scenario,
+            states: vec![[State::NONE; 2]; ends.len()],
             ends,
             received: received.collect(),
             waiting: vec![0; directions.len()],
@@ -128,10 +148,11 @@ impl<'a> Rows<'a> {
                         let number = number.map_or(f64::NAN, |number| number as f64);
                         self.push(at, entity, name, [number, value.unwrap_or(f64::NAN)]);
                     }
-                    TransportEvent::State { names, values } => {
-                        for (name, value) in names.into_iter().zip(values) {
-                            self.push(at, entity.clone(), name, [f64::NAN, value]);
-                        }
+                    TransportEvent::State { values, phase } => {
+                        let new = State { values, phase };
+                        let place = &mut self.states[connection.index()][end.index()];
+                        let old = std::mem::replace(place, new);
+                        self.add_state(at, &entity, &old, &new);
                     }
                 }
             }
@@ -176,6 +197,19 @@ impl<'a> Rows<'a> {
                 let (event, sequence) = named_agent_event(event);
                 self.push(at, entity, event, [sequence.into(), f64::NAN]);
             }
+        }
+    }
+
+    /// Adds the rows of the state of a sender.
+    fn add_state(&mut self, at: Instant, entity: &str, old: &State, new: &State) {
+        for (place, (name, value)) in STATE_NAMES.into_iter().zip(new.values).enumerate() {
+            let is_new = !value.is_nan() && value != old.values[place];
+            if place < ALWAYS || is_new {
+                self.push(at, entity.to_owned(), name, [f64::NAN, value]);
+            }
+        }
+        if let Some(phase) = new.phase.filter(|_| new.phase != old.phase) {
+            self.push(at, entity.to_owned(), phase.event(), [f64::NAN; 2]);
         }
     }
 

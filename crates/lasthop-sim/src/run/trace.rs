@@ -27,6 +27,10 @@ pub struct TraceEvent {
     ///   segment just received), `cwnd`, `ssthresh`, `timeout`, `spurious_retransmission`,
     ///   `spurious_timeout` (of the segment sent or the timer expired at that time, if known by the
     ///   end of the run), `datagram_sent`, `datagram_received`
+    /// - of senders, when they change: `pacing_rate_bps` (if the sender paces), `max_bw_bps`,
+    ///   `min_rtt_s`, `bw_shortterm_bps`, `inflight_shortterm`, `inflight_longterm`, `extra_acked`
+    ///   (of BBR), and the beginning of a phase, `phase_NAME`
+    ///   ([`CongestionPhase`](lasthop_tcp::congestion_control::CongestionPhase))
     /// - of QUIC: `initial_sent`, `handshake_sent` and `packet_sent` (a 1-RTT packet), the same with
     ///   `received`, `ack_range`, `stream_id` (unless 0) and `stream_frame` (of the packet just sent
     ///   or received),

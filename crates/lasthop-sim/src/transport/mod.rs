@@ -47,6 +47,7 @@ use lasthop_base::schema::error::ScenarioError;
 use lasthop_base::schema::keys::kinds;
 use lasthop_base::schema::metrics::{Metric, Report};
 use lasthop_base::units::{Bytes, Duration, Instant};
+use lasthop_tcp::congestion_control::CongestionPhase;
 use serde_json::Value;
 
 pub use family::{Carries, Load, PathShare, Sizes, TransportSite};
@@ -182,14 +183,28 @@ pub enum TransportEvent {
         /// Its length in bytes, or its delay in seconds.
         value: Option<f64>,
     },
-    /// New values of two quantities.
+    /// State of the sender.
     State {
-        /// The quantities.
-        names: [&'static str; 2],
-        /// Their values.
-        values: [f64; 2],
+        /// Values of the quantities [`STATE_NAMES`]; NaN if the sender does not have one.
+        values: [f64; STATE_NAMES.len()],
+        /// Phase of congestion control, if known.
+        phase: Option<CongestionPhase>,
     },
 }
+
+/// Quantities of the state of a sender: the windows and the last three volumes in segments, rates
+/// in bit/s, the RTT in seconds. A bound that is not set is infinite.
+pub const STATE_NAMES: [&str; 9] = [
+    "cwnd",
+    "ssthresh",
+    "pacing_rate_bps",
+    "max_bw_bps",
+    "min_rtt_s",
+    "bw_shortterm_bps",
+    "inflight_shortterm",
+    "inflight_longterm",
+    "extra_acked",
+];
 
 impl TransportEvent {
     /// Creates an event that concerns the segment or datagram with this number.

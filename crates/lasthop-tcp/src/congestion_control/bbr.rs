@@ -28,7 +28,7 @@ use super::super::config::Config;
 use super::family::AlgorithmKeys;
 use super::highest::Highest;
 use super::sample::{AckSample, Delivery, RateSample};
-use super::{Congestion, CongestionControl};
+use super::{Congestion, CongestionControl, CongestionPhase, ModelState};
 use lasthop_base::schema::keys::table;
 use lasthop_base::units::{Duration, Instant};
 
@@ -445,6 +445,23 @@ impl CongestionControl for Bbr {
             self.rate
         } else {
             HIGH_GAIN * self.cwnd * self.segment / srtt.as_secs_f64()
+        }
+    }
+
+    fn state(&self) -> ModelState {
+        let phase = match self.phase {
+            Phase::Startup => CongestionPhase::Startup,
+            Phase::Drain => CongestionPhase::Drain,
+            Phase::ProbeBw { place: 0, .. } => CongestionPhase::ProbeUp,
+            Phase::ProbeBw { place: 1, .. } => CongestionPhase::ProbeDown,
+            Phase::ProbeBw { .. } => CongestionPhase::ProbeCruise,
+            Phase::ProbeRtt { .. } => CongestionPhase::ProbeRtt,
+        };
+        ModelState {
+            phase: Some(phase),
+            max_bw: Some(self.bandwidth.get()),
+            min_rtt: self.min_rtt,
+            ..ModelState::default()
         }
     }
 }

@@ -18,7 +18,7 @@
 //! lost. The first phase of the cycle is derived from the current time, not from a random number.
 
 use super::super::config::Config;
-use super::{AckSample, Congestion, CongestionControl, Control};
+use super::{AckSample, Congestion, CongestionControl, CongestionPhase, Control, ModelState};
 use crate::info::RecoveryState;
 use lasthop_base::units::{Duration, Instant};
 
@@ -490,6 +490,27 @@ impl CongestionControl for BbrLinux {
 
     fn pacing_rate(&self, _srtt: Duration) -> f64 {
         self.rate as f64
+    }
+
+    fn state(&self) -> ModelState {
+        let phase = match self.mode {
+            Mode::Startup => CongestionPhase::Startup,
+            Mode::Drain => CongestionPhase::Drain,
+            Mode::ProbeBw => match self.cycle {
+                0 => CongestionPhase::ProbeUp,
+                1 => CongestionPhase::ProbeDown,
+                _ => CongestionPhase::ProbeCruise,
+            },
+            Mode::ProbeRtt => CongestionPhase::ProbeRtt,
+        };
+        let segments_per_second = self.bandwidth.get() as f64 * 1e6 / f64::from(1 << BW_SCALE);
+        ModelState {
+            phase: Some(phase),
+            max_bw: Some(segments_per_second * self.segment as f64),
+            min_rtt: self.min_rtt,
+            extra_acked: Some(self.extra().into()),
+            ..ModelState::default()
+        }
     }
 }
 

@@ -32,6 +32,7 @@ mod reno_linux;
 mod rounds;
 mod sample;
 pub mod standalone;
+mod state;
 #[cfg(test)]
 mod testing;
 mod window;
@@ -111,6 +112,7 @@ pub use family::Marks;
 pub(super) use family::Parts;
 pub use reno::RenoKeys;
 pub use sample::{AckSample, Control, Delivery, LostSegment, Passage, RateSample};
+pub use state::{CongestionPhase, ModelState};
 
 impl Variant {
     /// Returns the name of the variant in scenarios.
@@ -234,6 +236,11 @@ pub trait CongestionControl {
     fn pacing_rate(&self, srtt: Duration) -> f64 {
         window_over_round_trip(self.window(), self.cwnd() < self.ssthresh(), srtt)
     }
+
+    /// Returns phase and path model. Called only for observers.
+    fn state(&self) -> ModelState {
+        ModelState::default()
+    }
 }
 
 /// Pacing gains. They exceed 1, so that a window is sent in less than one RTT and pacing never
@@ -317,6 +324,7 @@ impl CongestionControl for Algorithm {
             cwnd() -> f64;
             ssthresh() -> f64;
             pacing_rate(srtt: Duration) -> f64;
+            state() -> ModelState;
         }
     }
 }

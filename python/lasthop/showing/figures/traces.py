@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lasthop.evaluating.transfers import RECOVERY, TIMEOUT, recoveries, transfers_of
-from lasthop.running.tracing import Trace
+from lasthop.running.tracing import PHASE, Trace
 from lasthop.showing.figures import style
 from lasthop.showing.figures.ladder import draw_link
 from lasthop.showing.figures.sequence import draw_sequence, end_of, senders, window_of
@@ -24,6 +24,14 @@ __all__ = ["draw", "draw_panel", "shade_recoveries"]
 PANELS = {
     "cwnd": "Congestion window (segments)",
     "ssthresh": "Slow start threshold (segments)",
+    "pacing_rate_bps": "Pacing rate (bit/s)",
+    "max_bw_bps": "Bandwidth estimate (bit/s)",
+    "min_rtt_s": "Minimum RTT (s)",
+    "bw_shortterm_bps": "Short-term rate bound (bit/s)",
+    "inflight_shortterm": "Short-term bound (segments)",
+    "inflight_longterm": "Long-term bound (segments)",
+    "extra_acked": "ACK aggregation (segments)",
+    "phase": "Phase",
     "queue": "Queue (packets)",
 }
 SCALE = 0.7
@@ -90,7 +98,10 @@ def draw(
 def _series(
     frame: pl.DataFrame, y: str | Sequence[str] | None, size: str, start: float, end: float
 ) -> Figure:
-    known = [name for name in PANELS if (frame["event"] == name).any()]
+    present = set(frame["event"].unique())
+    if any(name.startswith(PHASE) for name in present):
+        present.add("phase")
+    known = [name for name in PANELS if name in present]
     wanted = [y] if isinstance(y, str) else list(y or [n for n in ("cwnd", "queue") if n in known])
     for name in wanted:
         if name not in known:
@@ -99,9 +110,12 @@ def _series(
         raise PlotError("the trace has neither windows nor queues")
     figure, panels = style.new_figure(size, len(wanted), height=0.5 + 1.35 * len(wanted))
     for name, axes in zip(wanted, panels, strict=True):
-        draw_panel(axes, frame, name, start, end)
         axes.set_ylabel(PANELS[name].replace(" (", "\n("))
-        axes.set_ylim(bottom=0.0)
+        if name == "phase":
+            _phases(axes, frame, start, end)
+        else:
+            draw_panel(axes, frame, name, start, end)
+            axes.set_ylim(bottom=0.0)
         _, labels = axes.get_legend_handles_labels()
         if len(labels) > 1 or name == "cwnd":
             axes.legend(
@@ -193,6 +207,21 @@ def _threshold(
             linestyle=":",
             label="ssthresh" if "ssthresh" not in axes.get_legend_handles_labels()[1] else "_",
         )
+
+
+def _phases(axes: Axes, frame: pl.DataFrame, start: float, end: float) -> None:
+    """Draws the phases of senders over time, one level per phase."""
+    own = frame.filter(pl.col("event").str.starts_with(PHASE))
+    names = own["event"].unique(maintain_order=True).to_list()
+    own = own.with_columns(value=pl.col("event").replace_strict(names, range(len(names))))
+    entities = [name for name in senders(frame) if name in set(own["entity"])]
+    for entity, (colour, _, _) in zip(entities, style.looks(entities), strict=True):
+        values = window_of(own.filter(pl.col("entity") == entity), start, end)
+        label = entity.partition(".")[2]
+        axes.step(values["time_s"], values["value"], where="post", label=label, color=colour)
+    labels = [name.removeprefix(PHASE).replace("_", " ") for name in names]
+    axes.set_yticks(range(len(names)), labels)
+    axes.margins(y=0.08)
 
 
 def _timeouts(

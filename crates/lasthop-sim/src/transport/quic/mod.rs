@@ -33,7 +33,10 @@ mod tests;
 
 pub use keys::{QuicKeys, QuicVariant, Resumption};
 
-use super::{Arrival, Datagram, End, Losses, Moment, Numbers, Reaction, Transport, TransportEvent};
+use super::{
+    Arrival, Datagram, End, Losses, Moment, Numbers, Reaction, STATE_NAMES, Transport,
+    TransportEvent,
+};
 use frames::{Frame, Space, packets};
 use host::Host;
 use lasthop_base::packet::{Buffers, Descriptor, Ecn, Extension, MAX_SACK_BLOCKS, Packet};
@@ -531,8 +534,10 @@ impl Transport for Quic {
                         Some(bytes) if bytes < u64::MAX => bytes as f64 / size,
                         _ => f64::INFINITY,
                     };
-                    let (names, values) = (["cwnd", "ssthresh"], [cwnd, ssthresh]);
-                    tell(TransportEvent::State { names, values });
+                    let mut values = [f64::NAN; STATE_NAMES.len()];
+                    values[..2].copy_from_slice(&[cwnd, ssthresh]);
+                    values[2] = metrics.pacing_rate.map_or(f64::NAN, |bits| bits as f64);
+                    tell(TransportEvent::State { values, phase: None });
                 }
             }
         }

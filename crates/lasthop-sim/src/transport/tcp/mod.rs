@@ -296,8 +296,21 @@ impl Transport for Tcp {
             }
             Moment::Settled => {
                 let sender = self.end(end).sender();
-                let values = [sender.congestion_window(), sender.slow_start_threshold()];
-                tell(TransportEvent::State { names: ["cwnd", "ssthresh"], values });
+                let state = sender.model_state();
+                let known = |value: Option<f64>| value.unwrap_or(f64::NAN);
+                let bits = |rate: Option<f64>| known(rate.map(|bytes| 8.0 * bytes));
+                let values = [
+                    sender.congestion_window(),
+                    sender.slow_start_threshold(),
+                    bits(sender.pacing_rate()),
+                    bits(state.max_bw),
+                    known(state.min_rtt.map(Duration::as_secs_f64)),
+                    bits(state.bw_shortterm),
+                    known(state.inflight_shortterm),
+                    known(state.inflight_longterm),
+                    known(state.extra_acked),
+                ];
+                tell(TransportEvent::State { values, phase: state.phase });
             }
         }
     }

@@ -46,7 +46,7 @@ mod tests;
 use super::super::config::Config;
 use super::family::AlgorithmKeys;
 use super::sample::{AckSample, Delivery, LostSegment};
-use super::{Congestion, CongestionControl};
+use super::{Congestion, CongestionControl, ModelState};
 use cycle::{Cycle, Probe};
 use lasthop_base::schema::keys::table;
 use lasthop_base::units::{Duration, Instant};
@@ -353,6 +353,18 @@ impl CongestionControl for Bbr3 {
             self.pacing.rate
         } else {
             STARTUP_GAIN * self.cwnd / srtt.as_secs_f64()
+        }
+    }
+
+    fn state(&self) -> ModelState {
+        ModelState {
+            phase: Some(self.phase.observed()),
+            max_bw: Some(self.highest() * 1e9),
+            min_rtt: self.min_rtt.rtt,
+            bw_shortterm: Some(self.bounds.bw_shortterm * 1e9),
+            inflight_shortterm: Some(self.bounds.inflight_shortterm / self.segment),
+            inflight_longterm: Some(self.bounds.inflight_longterm / self.segment),
+            extra_acked: Some(self.excess.most() / self.segment),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Phases of BBR version 3.
 
+use super::super::state::CongestionPhase;
 use lasthop_base::units::Instant;
 
 pub const STARTUP_GAIN: f64 = 2.77;
@@ -41,6 +42,19 @@ impl Phase {
             Phase::Cruise | Phase::Refill => (1.0, CWND_GAIN),
             Phase::Up => (1.25, UP_CWND_GAIN),
             Phase::ProbeRtt { .. } => (1.0, PROBE_RTT_GAIN),
+        }
+    }
+
+    /// Returns the phase in the terms of observers.
+    pub fn observed(self) -> CongestionPhase {
+        match self {
+            Phase::Startup => CongestionPhase::Startup,
+            Phase::Drain { .. } => CongestionPhase::Drain,
+            Phase::Down => CongestionPhase::ProbeDown,
+            Phase::Cruise => CongestionPhase::ProbeCruise,
+            Phase::Refill => CongestionPhase::ProbeRefill,
+            Phase::Up => CongestionPhase::ProbeUp,
+            Phase::ProbeRtt { .. } => CongestionPhase::ProbeRtt,
         }
     }
 
