@@ -21,7 +21,7 @@ use lasthop_base::units::{Bytes, Duration, Instant};
 use lasthop_link::interface::Interface;
 use lasthop_link::link::{LinkEndpoint, ReceiverMetrics, SenderMetrics};
 use lasthop_link::queue::{DisciplineMetrics, QueueMetrics, QueueSite};
-use lasthop_sim::agent::Agent;
+use lasthop_sim::agent::{Agent, AgentSite};
 use lasthop_sim::run::{link_site, service_endpoints};
 use lasthop_sim::scenario::{self, Layers, LinkProtocol, Scenario};
 use lasthop_sim::sim::deadlines::{Deadlines, MachineId};
@@ -421,6 +421,8 @@ fn build(scenario: &Scenario, index: usize, streams: Streams, mtu: u32) -> Resul
     let site = link.agent_site(packet);
     let mut by_hosts = false;
     for agent in &link.agents.0 {
+        let component = &format!("agent.{}", link.name);
+        let site = AgentSite { streams: &streams, component, ..site };
         let machine = agent.build(&site, 0).map_err(|error| refused(&error))?;
         if machine.wants_link_reports() {
             return Err(refusal::agent(

@@ -7,6 +7,7 @@
 
 use super::{ControlledPackets, Segment};
 use lasthop_analysis::AnalysisError;
+use lasthop_base::rng::Streams;
 use lasthop_base::schema::keys::{Kind, Table};
 use lasthop_base::schema::metrics::Metric;
 use lasthop_base::units::Bytes;
@@ -34,6 +35,10 @@ pub struct AgentSite<'a> {
     /// TCP parameters of each connection that passes through its host, by the agent's numbers;
     /// empty before the agent is built.
     pub flows: &'a [Option<Config>],
+    /// Source of the random number streams; not seeded before the agent is built.
+    pub streams: &'a Streams,
+    /// Component name of its random number streams; empty before the agent is built.
+    pub component: &'a str,
 }
 
 /// Error of an agent that is incompatible with its link: the key, the value found, the values

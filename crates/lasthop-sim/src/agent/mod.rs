@@ -47,6 +47,7 @@ agents! {
     ll_elsn: LlElsn(LlElsnKeys);
     balakrishnan_eln: BalakrishnanEln(BalakrishnanElnKeys);
     split_connection: SplitConnection(SplitConnectionKeys);
+    reorder: Reorder(ReorderKeys);
 }
 
 use family::{AgentKeys, agents};

@@ -204,13 +204,15 @@ impl LinkSite<'_> {
                 Some(keys.config_on(&share))
             };
             let flows: Vec<_> = flows.iter().map(|flow| flow.as_ref().and_then(tcp)).collect();
-            let machine = agent
-                .build(&AgentSite { flows: &flows, ..site }, count)
-                .map_err(|error| RunError::Agent { link: link.name.clone(), error })?;
             let name = match link.agents.0.len() {
                 1 => link.name.clone(),
                 _ => format!("{}.{}", link.name, number + 1),
             };
+            let component = &format!("agent.{name}");
+            let site = AgentSite { flows: &flows, streams: &streams, component, ..site };
+            let machine = agent
+                .build(&site, count)
+                .map_err(|error| RunError::Agent { link: link.name.clone(), error })?;
             builder.agent(direction, name, machine, connections, agent.controlled_senders());
         }
         Ok(())

@@ -6,6 +6,7 @@ use super::routes::Routes;
 use super::services::LinkProtocol;
 use crate::agent::{AgentKind, AgentSite, ControlledPackets, Refusal};
 use crate::transport::Carries;
+use lasthop_base::rng::Streams;
 use lasthop_base::schema::error::{ScenarioError, suggestion};
 use lasthop_base::schema::keys::{Field, Limits, Node, Read, Shape};
 use lasthop_base::units::Bytes;
@@ -88,6 +89,8 @@ impl Link {
             errors: [&self.forward.errors, &self.reverse.errors],
             largest_packet,
             flows: &[],
+            streams: &Streams { seed: 0, replication: 0 },
+            component: "",
         }
     }
 }
