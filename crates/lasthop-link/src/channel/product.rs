@@ -4,13 +4,15 @@
 //! frame, regardless of each other's result. Therefore `first` uses the same random numbers as it
 //! would alone, and `second` those of the component `COMPONENT.second`. If they are independent,
 //! the long-run loss is 1 - (1 - l_1)(1 - l_2). The header of a lost frame is readable if no
-//! process destroyed it. Before `after` both processes advance, but no frames are lost.
+//! process destroyed it. Before `after` and from `until` on both processes advance, but no frames are
+//! lost.
 //!
 //! Not modelled: more than two processes; processes that depend on each other.
 
 use super::{Airtime, Channel, ChannelError, ErrorKeys, ErrorProcess, Factor};
 use lasthop_base::rng::Streams;
-use lasthop_base::schema::keys::{Read, table};
+use lasthop_base::schema::error::ScenarioError;
+use lasthop_base::schema::keys::{Limits, Read, table};
 use lasthop_base::units::{Duration, Instant};
 
 table! {
@@ -22,6 +24,8 @@ table! {
         second: Factor;
         /// Time before which no frame is lost.
         after: Duration = "0 s";
+        /// Time from which on no frame is lost; default: no such time.
+        until: Option<Duration>, Limits::POSITIVE;
     }
 }
 
@@ -31,10 +35,19 @@ impl ErrorKeys for ProductKeys {
     fn build(&self, streams: &Streams, component: &str) -> Result<Product, ChannelError> {
         let first = self.first.build(streams, component)?;
         let second = self.second.build(streams, &format!("{component}.second"))?;
-        Ok(Product { after: Instant::ZERO + self.after, ..Product::new(first, second) })
+        let until = self.until.map_or(Instant::NEVER, |until| Instant::ZERO + until);
+        Ok(Product { after: Instant::ZERO + self.after, until, ..Product::new(first, second) })
     }
 
     fn resolve(&mut self, path: &str, radio_frame: Option<Duration>) -> Read<()> {
+        if let Some(until) = self.until.filter(|until| *until <= self.after) {
+            let allowed = format!("a time after {path}.after, \"{}\"", self.after);
+            return Err(ScenarioError::new(
+                format!("{path}.until"),
+                format!("\"{until}\""),
+                allowed,
+            ));
+        }
         self.first.resolve(&format!("{path}.first"), radio_frame)?;
         self.second.resolve(&format!("{path}.second"), radio_frame)
     }
@@ -74,6 +87,8 @@ pub struct Product {
     factors: Box<[Channel; 2]>,
     /// Time before which no frame is lost.
     after: Instant,
+    /// Time from which on no frame is lost.
+    until: Instant,
     /// If a process leaves headers readable: which processes lost the latest frame.
     headers: Option<Headers>,
 }
@@ -89,7 +104,13 @@ impl Product {
     pub fn new(first: Channel, second: Channel) -> Self {
         let has_readable_headers = first.readable_headers().or(second.readable_headers()).is_some();
         let headers = has_readable_headers.then(Headers::default);
-        Product { factors: Box::new([first, second]), after: Instant::ZERO, headers }
+        let (after, until) = (Instant::ZERO, Instant::NEVER);
+        Product { factors: Box::new([first, second]), after, until, headers }
+    }
+
+    /// Returns `true` if a frame that starts at `start` can be lost.
+    fn is_lossy_at(&self, start: Instant) -> bool {
+        start >= self.after && start < self.until
     }
 }
 
@@ -97,7 +118,7 @@ impl ErrorProcess for Product {
     fn is_lost(&mut self, airtime: Airtime) -> bool {
         // No short-circuit evaluation: each process is called for every frame.
         let [first, second] = self.factors.each_mut().map(|factor| factor.is_lost(airtime));
-        let is_lost = (first || second) && airtime.start >= self.after;
+        let is_lost = (first || second) && self.is_lossy_at(airtime.start);
         if let Some(headers) = &mut self.headers {
             headers.are_lost = [first && is_lost, second && is_lost];
         }
@@ -115,7 +136,7 @@ impl ErrorProcess for Product {
         if let Some(headers) = &mut self.headers {
             headers.are_lost = [false; 2];
         }
-        if airtime.start >= self.after { first | second } else { 0 }
+        if self.is_lossy_at(airtime.start) { first | second } else { 0 }
     }
 
     fn is_header_readable(&self) -> bool {
@@ -143,6 +164,17 @@ mod tests {
     use super::super::{OnOff, Uniform};
     use super::*;
     use lasthop_base::rng::DurationDistribution;
+
+    #[test]
+    fn frames_are_lost_between_the_two_times() {
+        let lossy = || Channel::Uniform(Uniform::new(probability(1.0), &STREAMS, "link"));
+        let at = |milliseconds| Instant::ZERO + Duration::from_millis(milliseconds);
+        let product = Product::new(lossy(), lossy());
+        let mut product = Product { after: at(10), until: at(20), ..product };
+        let frames = back_to_back(2016, Duration::from_millis(1)).take(30);
+        let lost: Vec<_> = frames.filter(|&airtime| product.is_lost(airtime)).collect();
+        assert_eq!((lost.len(), lost[0].start, lost[9].start), (10, at(10), at(19)));
+    }
 
     #[test]
     fn a_frame_is_lost_if_either_loses_it() {
