@@ -512,26 +512,26 @@ impl Sender {
     pub fn slow_start_threshold(&self) -> f64 {
         self.flight.congestion_control.ssthresh()
     }
-}
 
-/// Pacing rate in bytes per second; `None` if the sender does not pace, or before the first
-/// RTT sample.
-pub fn pacing_rate(&self) -> Option<f64> {
-    let paces = self.flight.config.congestion_control.paces() || self.flight.config.pacing;
-    if paces { self.flight.reported_pacing_rate() } else { None }
-}
+    /// Pacing rate in bytes per second; `None` if the sender does not pace, or before the first
+    /// RTT sample.
+    pub fn pacing_rate(&self) -> Option<f64> {
+        let paces = self.flight.config.congestion_control.paces() || self.flight.config.pacing;
+        if paces { self.flight.reported_pacing_rate() } else { None }
+    }
 
-/// Phase and path model of congestion control, for observers.
-pub fn model_state(&self) -> ModelState {
-    let algorithm = &self.flight.congestion_control;
-    let state = algorithm.state();
-    let phase = state.phase.unwrap_or_else(|| match self.outstanding().0 {
-        RecoveryState::Loss => CongestionPhase::Timeout,
-        RecoveryState::Recovery | RecoveryState::CongestionWindowReduced => {
-            CongestionPhase::Recovery
-        }
-        _ if algorithm.cwnd() < algorithm.ssthresh() => CongestionPhase::SlowStart,
-        _ => CongestionPhase::CongestionAvoidance,
-    });
-    ModelState { phase: Some(phase), ..state }
+    /// Phase and path model of congestion control, for observers.
+    pub fn model_state(&self) -> ModelState {
+        let algorithm = &self.flight.congestion_control;
+        let state = algorithm.state();
+        let phase = state.phase.unwrap_or_else(|| match self.outstanding().0 {
+            RecoveryState::Loss => CongestionPhase::Timeout,
+            RecoveryState::Recovery | RecoveryState::CongestionWindowReduced => {
+                CongestionPhase::Recovery
+            }
+            _ if algorithm.cwnd() < algorithm.ssthresh() => CongestionPhase::SlowStart,
+            _ => CongestionPhase::CongestionAvoidance,
+        });
+        ModelState { phase: Some(phase), ..state }
+    }
 }

@@ -209,7 +209,7 @@ impl LinkSite<'_> {
                 _ => format!("{}.{}", link.name, number + 1),
             };
             let component = &format!("agent.{name}");
-            let site = AgentSite { flows: &flows, streams: &streams, component, ..site };
+            let site = AgentSite { flows: &flows, streams: self.streams, component, ..site };
             let machine = agent
                 .build(&site, count)
                 .map_err(|error| RunError::Agent { link: link.name.clone(), error })?;
