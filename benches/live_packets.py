@@ -1,6 +1,6 @@
 """Print the cost of a packet of a live link when packets are sparse, and when they are not.
 
-Usage: .venv/bin/python benches/live.py [--rounds 3] [--rate 500] [--seconds 4] [--calls]
+Usage: .venv/bin/python benches/live_packets.py [--rounds 3] [--rate 500] [--seconds 4] [--calls]
        [PYTHON...]
 
 A program at one host sends UDP datagrams of 500 B at a constant rate to a program at the other
