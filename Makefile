@@ -9,7 +9,7 @@ PYTHON_SOURCES := python tests tools docs benches examples
 SOURCES := $(shell find crates Cargo.toml Cargo.lock -type f ! -path '*/target/*')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test test-rust test-python bench instructions compare-ns2 compare-ns3 compare-kernel reproduce-check docs wheel wheel-check \
+.PHONY: help setup demo check test test-rust test-python bench bench-live instructions compare-ns2 compare-ns3 compare-kernel reproduce-check docs wheel wheel-check \
     golden golden-diff lint-package check-minimum-rust check-targets check-dependencies check-api check-overflow \
     lint-workflows release man clean
 
@@ -19,6 +19,7 @@ help:
 	@echo "make check        formatting, lints, types, the faster tests: 2 minutes once it is built"
 	@echo "make test         formatting, lints, types, all tests"
 	@echo "make bench        speed, and the ratio to ns-2 if it is installed"
+	@echo "make bench-live   live links in comparison with toxiproxy, netem and mahimahi"
 	@echo "make instructions instructions of a replication, as JSON (needs valgrind)"
 	@echo "make compare-ns2  results against ns-2 (needs ns)"
 	@echo "make compare-ns3  durations and throughputs of 802.11n, ac and ax against ns-3 (its wheel: 69 MB)"
@@ -86,6 +87,9 @@ test-python: $(VENV)/.dev
 
 bench:
 	python3 benches/run.py
+
+bench-live:
+	$(BIN)/python benches/live.py
 
 # `make instructions CHECK=--check` fails if a count differs by more than 3 %, `CHECK=--laws` if a congestion
 # control algorithm uses too many instructions per ACK.

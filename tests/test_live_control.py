@@ -332,6 +332,38 @@ def test_queues_mark_packets_of_both_families(tmp_path: Path, address: str) -> N
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("permitted")
+def test_fragments_cross_links_of_different_mtu(tmp_path: Path) -> None:
+    path = tmp_path / "link.toml"
+    narrow = '[link.core]\nbetween = ["client", "far"]\nrate = "9 Mbps"\ndelay = "1 ms"\n'
+    path.write_text(LINK.replace("1 %", "0 %") + narrow + 'mtu = "1300 B"\n')
+    echo = (
+        "import socket; s=socket.socket(10,2); s.bind(('',7))\n"
+        "while True: d,a=s.recvfrom(65535); s.sendto(d,a)"
+    )
+    # 1400 B exceed the second MTU: the middle host fragments IPv4, and reports it to IPv6 senders.
+    ask = """
+import socket
+for family in (2, 10):
+    address = socket.getaddrinfo("far", 7, family, 2)[0][4]
+    s = socket.socket(family, 2); s.settimeout(0.5)
+    for size in (1400, 20000):
+        for _ in range(40):
+            s.sendto(bytes(size), address)
+            try: print(len(s.recv(65535)) == size)
+            except TimeoutError: continue
+            break
+"""
+    done = live(
+        path,
+        *("--quiet", "--at", "far", "--", f'{sys.executable} -c "{echo}"'),
+        *("--at", "server", "--", sys.executable, "-c", ask),
+        cwd=tmp_path,
+    )
+    assert (done.returncode, done.stdout) == (0, "True\n" * 4), done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("permitted")
 def test_existing_namespaces_are_hosts(tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root")

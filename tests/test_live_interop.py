@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -219,7 +220,9 @@ def test_packets_of_both_families_cross_and_listed_ones_are_lost(
         "LASTHOP_SEED": "7",
         "WAITFORSERVER": "193.167.100.100:443",
     }
-    started = [subprocess.Popen([*containers["server"], sys.executable, "-c", ECHO])]
+    started: list[subprocess.Popen[Any]] = [
+        subprocess.Popen([*containers["server"], sys.executable, "-c", ECHO])
+    ]
     try:
         run = subprocess.Popen(
             [*containers["sim"], sys.executable, ENTRY],
