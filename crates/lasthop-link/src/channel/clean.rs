@@ -20,6 +20,16 @@ impl ErrorKeys for CleanKeys {
 }
 
 /// Error process without losses or random numbers.
+///
+/// ```
+/// use lasthop_base::units::{Duration, Instant};
+/// use lasthop_link::channel::{Airtime, Clean, ErrorProcess};
+///
+/// let end = Instant::ZERO + Duration::from_millis(1);
+/// let frame = Airtime { start: Instant::ZERO, end, bits: 8_000 };
+/// assert!(!Clean {}.is_lost(frame));
+/// assert_eq!(Clean {}.lost_units(frame, 8), 0);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Clean {}
 

@@ -85,6 +85,28 @@ impl Field for FrameNumbers {
 }
 
 /// Error process that loses the listed frames.
+///
+/// ```
+/// use lasthop_base::rng::Streams;
+/// use lasthop_base::schema::files::Files;
+/// use lasthop_base::schema::keys::{Field, Limits, Node};
+/// use lasthop_base::units::{Duration, Instant};
+/// use lasthop_link::channel::{Airtime, ErrorProcess, Errors};
+///
+/// // The keys of a scenario.
+/// let value = serde_json::json!({ "kind": "listed", "lose": [2, 4] });
+/// let files = Files::new(std::path::Path::new("."));
+/// let node = Node { value: &value, path: "link.a.errors".to_owned(), files: &files };
+/// let errors = Errors::read(&node, Limits::ANY).unwrap();
+/// let streams = Streams { seed: 1, replication: 0 };
+/// let mut process = errors.build(&streams, "link.a.forward").unwrap();
+///
+/// let lost = (0..5).map(|frame| {
+///     let start = Instant::ZERO + Duration::from_millis(1) * frame;
+///     process.is_lost(Airtime { start, end: start + Duration::from_millis(1), bits: 8_000 })
+/// });
+/// assert_eq!(lost.collect::<Vec<_>>(), [false, true, false, true, false]);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Listed {
     /// Numbers of the lost frames, ascending.

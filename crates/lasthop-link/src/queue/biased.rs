@@ -45,6 +45,24 @@ impl DisciplineKeys for BiasedKeys {
 }
 
 /// A queue that drops marked packets first.
+///
+/// ```
+/// use lasthop_base::packet::{Packet, flags};
+/// use lasthop_base::units::{Bytes, Instant, Rate};
+/// use lasthop_link::queue::{Biased, Fifo, Limit, QueueDiscipline, Transmitter};
+///
+/// let mut queue = Box::new(Biased::new(Fifo::new(Limit::Packets(2), Bytes::new(0))));
+/// let transmitter = Transmitter::new(Rate::from_bps(800_000));
+/// let plain = Packet { bytes: 1_000, ..Packet::default() };
+/// let mut marked = plain;
+/// marked.tcp.payload = 960;
+/// marked.tcp.flags = flags::OUT;
+/// assert!(queue.enqueue(Instant::ZERO, plain, &transmitter));
+/// assert!(queue.enqueue(Instant::ZERO, marked, &transmitter));
+/// // The queue is full: the marked packet makes room.
+/// assert!(queue.enqueue(Instant::ZERO, plain, &transmitter));
+/// assert_eq!((queue.len(), queue.dropped().len()), (2, 1));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Biased<P> {
     fifo: Fifo<P>,

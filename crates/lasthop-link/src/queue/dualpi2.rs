@@ -212,6 +212,40 @@ impl<P: Payload> Lane<P> {
 }
 
 /// A DualPI2 queue: two coupled queues.
+///
+/// ```
+/// use lasthop_base::packet::{Ecn, Packet};
+/// use lasthop_base::rng::Streams;
+/// use lasthop_base::schema::files::Files;
+/// use lasthop_base::schema::keys::{Field, Limits, Node};
+/// use lasthop_base::units::{Bytes, Duration, Instant, Rate};
+/// use lasthop_link::queue::{Discipline, Queue, QueueDiscipline, QueueSite, Transmitter};
+///
+/// // The keys of a scenario.
+/// let value = serde_json::json!({ "kind": "dualpi2", "limit": "1000 packets" });
+/// let files = Files::new(std::path::Path::new("."));
+/// let node = Node { value: &value, path: "link.a.queue".to_owned(), files: &files };
+/// let discipline = Discipline::read(&node, Limits::ANY).unwrap();
+/// let streams = Streams { seed: 1, replication: 0 };
+/// let (header, packet) = (Bytes::new(0), Bytes::new(1_000));
+/// let site = QueueSite { streams: &streams, component: "link.a", header, packet };
+/// let mut queue: Queue<Packet> = discipline.build(&site);
+///
+/// // 80 Mbps: ten packets of each queue wait for 2 ms. A packet of an L4S transport (ECT(1)) is
+/// // marked above 0.8 to 1.2 ms; Classic packets have a target of 15 ms.
+/// let transmitter = Transmitter::new(Rate::from_bps(80_000_000));
+/// for ecn in [Ecn::Ect1, Ecn::NotEct].repeat(10) {
+///     let mut packet = Packet { bytes: 1_000, ..Packet::default() };
+///     packet.tcp.ecn = ecn;
+///     queue.enqueue(Instant::ZERO, packet, &transmitter);
+/// }
+/// let now = Instant::ZERO + Duration::from_millis(2);
+/// let sent: Vec<Packet> = std::iter::from_fn(|| queue.dequeue(now)).collect();
+/// assert_eq!(sent.len(), 20);
+/// // Seven of ten: the sum of likelihoods exceeds 1 from the second packet on (`recur` of RFC 9332),
+/// // and the delay of the last two, with at most one packet behind, is ignored.
+/// assert_eq!(sent.iter().filter(|packet| packet.tcp.ecn == Ecn::Ce).count(), 7);
+/// ```
 #[derive(Clone, Debug)]
 pub struct DualPi2<P> {
     keys: DualPi2Keys,

@@ -162,6 +162,38 @@ impl Control {
 }
 
 /// A queue controlled by PIE.
+///
+/// ```
+/// use lasthop_base::packet::Packet;
+/// use lasthop_base::rng::Streams;
+/// use lasthop_base::schema::files::Files;
+/// use lasthop_base::schema::keys::{Field, Limits, Node};
+/// use lasthop_base::units::{Bytes, Duration, Instant, Rate};
+/// use lasthop_link::queue::{Discipline, Queue, QueueDiscipline, QueueSite, Transmitter};
+///
+/// // The keys of a scenario.
+/// let value = serde_json::json!({ "kind": "pie", "burst": "0 s" });
+/// let files = Files::new(std::path::Path::new("."));
+/// let node = Node { value: &value, path: "link.a.queue".to_owned(), files: &files };
+/// let discipline = Discipline::read(&node, Limits::ANY).unwrap();
+/// let streams = Streams { seed: 1, replication: 0 };
+/// let (header, packet) = (Bytes::new(0), Bytes::new(1_000));
+/// let site = QueueSite { streams: &streams, component: "link.a", header, packet };
+/// let mut queue: Queue<Packet> = discipline.build(&site);
+///
+/// // 800 kbps: a packet is sent every 10 ms, but one arrives every 5 ms. The delay exceeds its target
+/// // of 15 ms, and PIE drops packets long before the queue is full.
+/// let transmitter = Transmitter::new(Rate::from_bps(800_000));
+/// for step in 0..400 {
+///     let now = Instant::ZERO + Duration::from_millis(5) * step;
+///     queue.enqueue(now, Packet { bytes: 1_000, ..Packet::default() }, &transmitter);
+///     if step % 2 == 1 {
+///         queue.dequeue(now);
+///     }
+/// }
+/// let counters = queue.counters();
+/// assert!(counters.early_drops > 20 && counters.tail_drops == 0, "{counters:?}");
+/// ```
 #[derive(Clone, Debug)]
 pub struct Pie<P> {
     fifo: Fifo<P>,
