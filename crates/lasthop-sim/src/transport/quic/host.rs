@@ -85,7 +85,10 @@ pub(super) struct Host {
     /// Origin of the stack's clock. Its value has no effect.
     origin: std::time::Instant,
     send_buffer: u64,
-    pub deadline: Instant,
+    deadline: Instant,
+    /// Time at which datagrams were received that may be answered once all datagrams of this
+    /// instant have been received; never without such datagrams.
+    reads_at: Instant,
     /// Whether input was processed since the stack last had nothing to send.
     has_input: bool,
     pub opened_at: Option<Instant>,
@@ -145,6 +148,7 @@ impl Host {
             origin: std::time::Instant::now(),
             send_buffer,
             deadline: Instant::NEVER,
+            reads_at: Instant::NEVER,
             has_input: false,
             opened_at: None,
             connected_at: None,
@@ -300,6 +304,9 @@ impl Host {
     /// Writes the next datagram into `buffer`, which is empty. Returns its ECN field; `None` if
     /// nothing is to be sent.
     pub fn poll(&mut self, now: Instant, buffer: &mut Vec<u8>) -> Option<Option<EcnCodepoint>> {
+        if self.reads_at < Instant::NEVER {
+            return None;
+        }
         if let Some((bytes, ecn)) = self.ready.pop_front() {
             buffer.extend_from_slice(&bytes);
             return Some(ecn);
@@ -334,9 +341,11 @@ impl Host {
         });
     }
 
-    /// Processes a datagram.
+    /// Processes a datagram. Its answer waits for other datagrams that arrive at this instant: see
+    /// [`Self::handle_timeout`].
     pub fn receive(&mut self, now: Instant, ecn: Option<EcnCodepoint>, datagram: &[u8]) {
         self.has_input = true;
+        self.reads_at = now;
         let (at, peer) = (self.at(now), address(!self.is_server()));
         let mut answer = Vec::new();
         if self.arrivals.capacity() < datagram.len() {
@@ -371,9 +380,20 @@ impl Host {
         self.advance(now);
     }
 
+    /// Returns the next deadline. All datagrams that arrive at an instant are read before an answer
+    /// is sent, as by a host that empties its socket: the deadline then is this instant.
+    pub fn next_timeout(&self) -> Instant {
+        self.deadline.min(self.reads_at)
+    }
+
     /// Handles a deadline. Returns `true` if a probe timeout has occurred: then its packets are
     /// ready to be sent.
     pub fn handle_timeout(&mut self, now: Instant) -> bool {
+        if self.reads_at <= now {
+            // Like an event loop on a socket: datagrams are sent before timers are handled.
+            self.reads_at = Instant::NEVER;
+            return false;
+        }
         if now < self.deadline {
             return false;
         }

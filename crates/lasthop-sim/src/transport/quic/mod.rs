@@ -478,7 +478,7 @@ impl Transport for Quic {
     }
 
     fn next_timeout(&self, end: End) -> Instant {
-        self.host(end).deadline
+        self.host(end).next_timeout()
     }
 
     fn handle_timeout(&mut self, now: Instant, end: End) -> bool {
