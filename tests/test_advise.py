@@ -113,6 +113,20 @@ def test_traffic_is_read() -> None:
             advise.with_traffic(scenario, text, None)
 
 
+def test_pages_have_a_version_of_http() -> None:
+    tables = lasthop.Scenario.from_toml(LINK).to_dict()
+    del tables["flow"]["transfer"]
+    scenario = lasthop.Scenario(tables)
+    found = advise.with_traffic(scenario, "page, page 1.1, page 3", None).to_dict()
+    flows = found["flow"]
+    assert [flow["app"].get("http") for flow in flows.values()] == [None, "1.1", "3"]
+    assert [flow["transport"]["kind"] for flow in flows.values()] == ["tcp", "tcp", "quic"]
+    # Pages end by themselves, like files.
+    assert found.get("run", {}) == tables.get("run", {})
+    with pytest.raises(ArgumentError, match=r"`page 4`.*page \[1\.1\|2\|3\]"):
+        advise.with_traffic(scenario, "page 4", None)
+
+
 def test_traffic_has_the_tcp_of_the_scenario_or_of_a_host_of_today() -> None:
     tables = lasthop.Scenario.from_toml(LINK).to_dict()
     own = tables["flow"]["transfer"]["transport"]

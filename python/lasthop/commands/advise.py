@@ -67,8 +67,8 @@ def advise(
         str | None,
         Option(
             metavar="TEXT",
-            help="Replace the scenario's flows: comma-separated file [SIZE], web, voice [RATE], "
-            "video [RATE].",
+            help="Replace the scenario's flows: comma-separated file [SIZE], web, page [HTTP], "
+            "voice [RATE], video [RATE].",
         ),
     ] = None,
     link: Annotated[
