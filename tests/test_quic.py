@@ -108,6 +108,76 @@ def test_qlog_contains_the_packets_of_the_trace(
     assert times == sorted(times)
 
 
+# The CDDL of draft-ietf-quic-qlog-main-schema and draft-ietf-quic-qlog-quic-events for version 0.3:
+# types of required and of optional members ("?"), as far as a trace can contain them. Times are
+# numbers, others are integers.
+NUMBER = (int, float)
+HEADER = {"packet_type": str, "packet_number": int}
+PACKET = {"header": HEADER, "raw?": {"length?": int}, "frames?": list}
+EVENTS = {
+    "transport:packet_sent": PACKET,
+    "transport:packet_received": PACKET,
+    "recovery:packet_lost": {"header?": HEADER, "trigger?": str},
+    "recovery:metrics_updated": {
+        "congestion_window?": int,
+        "ssthresh?": int,
+        "pacing_rate?": int,
+    },
+}
+FRAMES = {
+    "ack": {"frame_type": str, "acked_ranges?": list},
+    "stream": {"frame_type": str, "stream_id": int, "offset": int, "length": int, "fin?": bool},
+}
+FILE = {
+    "qlog_version": str,
+    "qlog_format": str,
+    "title?": str,
+    "trace": {
+        "vantage_point?": {"name?": str, "type": str},
+        "common_fields?": {
+            "ODCID?": str,
+            "time_format?": str,
+            "reference_time?": NUMBER,
+            "protocol_type?": list,
+        },
+    },
+}
+
+
+def conforms(value: object, shape: object) -> bool:
+    """Whether a value has the members of a map of the CDDL, and no others."""
+    if not isinstance(shape, dict):
+        return isinstance(value, shape) and not (shape is int and isinstance(value, bool))  # type: ignore[arg-type]
+    if not isinstance(value, dict):
+        return False
+    required = {name for name in shape if not name.endswith("?")}
+    known = {name.removesuffix("?"): one for name, one in shape.items()}
+    return required <= value.keys() <= known.keys() and all(
+        conforms(one, known[name]) for name, one in value.items()
+    )
+
+
+def test_qlog_conforms_to_its_schema(tmp_path: Path) -> None:
+    write_qlog(QUIC_SCENARIO, tmp_path / "f.qlog")
+    records = (tmp_path / "f.qlog").read_text().split("\x1e")
+    assert records[0] == ""
+    # RFC 7464: each record ends with a line feed.
+    assert all(one.endswith("\n") for one in records[1:])
+    header, *events = [json.loads(one) for one in records[1:]]
+    assert conforms(header, FILE)
+    assert header["trace"]["common_fields"]["time_format"] in ("absolute", "delta", "relative")
+    for one in events:
+        assert conforms(one, {"time": NUMBER, "name": str, "data": EVENTS[one["name"]]}), one
+        header = one["data"].get("header", {"packet_type": "1RTT"})
+        assert header["packet_type"] in ("initial", "handshake", "0RTT", "1RTT")
+        for frame in one["data"].get("frames", []):
+            assert conforms(frame, FRAMES[frame["frame_type"]]), frame
+            for low, high in frame.get("acked_ranges", []):
+                assert 0 <= low <= high
+    assert {one["name"] for one in events} == EVENTS.keys()
+    assert not conforms({"time": "1", "name": "a", "data": {}}, {"time": NUMBER, "name": str})
+
+
 def test_qlog_of_pages_is_that_of_the_server(tmp_path: Path) -> None:
     page = '{ kind = "page", objects = 5, size = "100 kB", sizes = "constant" }'
     text = QUIC.replace('{ kind = "file", size = "300 kB" }', page)
