@@ -114,6 +114,9 @@ GIVEN: Mapping[str, tuple[Any, ...]] = {
     "wlan.reorder_timeout": ("1 ms", "20 ms", "1 s"),
 }
 # Standards with A-MPDUs, and their keys.
+STREAMS = ("file", "web", "messages")
+"""Applications that need a transport with streams."""
+
 HIGH = ("802.11n", "802.11ac", "802.11ax")
 AGGREGATION = (
     *("mcs", "width", "guard_interval", "spatial_streams", "band", "coding", "packet_extension"),
@@ -274,7 +277,7 @@ def _with_lt_tcp(tables: Tables, draws: random.Random) -> Tables:
     changed = copy.deepcopy(tables)
     apps = {name: flow["app"] for name, flow in changed["flow"].items()}
     kinds = {name: app if isinstance(app, str) else app["kind"] for name, app in apps.items()}
-    flows = [name for name, kind in kinds.items() if kind in ("file", "web")]
+    flows = [name for name, kind in kinds.items() if kind in STREAMS]
     if flows:
         lt_tcp = {"kind": "tcp", "profile": "rfc", "segment": draws.choice(("10 B", "1 kB"))}
         of_sack = {"variant": "sack", "congestion_control": "lt-tcp"}
@@ -322,6 +325,7 @@ def _network(draws: random.Random) -> Tables:
             (
                 {"kind": "file", "size": "20 kB"},
                 {"kind": "web"},
+                {"kind": "messages", "size": "2 kB", "interval": "exp 20 ms"},
                 {
                     "kind": "on-off",
                     "rate": "2 Mbps",
@@ -341,7 +345,7 @@ def _network(draws: random.Random) -> Tables:
             "ack_size": "10 B",
         }
         datagrams = {"kind": draws.choice(("udp", "udp-lite"))}
-        transport = tcp if app["kind"] in ("file", "web") else datagrams
+        transport = tcp if app["kind"] in STREAMS else datagrams
         tables["flow"][f"f{index}"] = {"from": begin, "to": end, "transport": transport, "app": app}
     tables["run"] = {
         "duration": draws.choice(("20 ms", "100 ms", "400 ms")),

@@ -104,3 +104,105 @@ def test_below_its_rate_a_policer_drops_nothing() -> None:
         scenario(**{**POLICED, "flow.f.app": media, "flow.f.start_spread": "1 s"}), replications=2
     )
     assert results.samples("link.air.forward.queue_early_drops", 0).tolist() == [0, 0]
+
+
+def test_a_flow_stops_at_its_time() -> None:
+    """Data that was sent is repaired, no new data is sent, and the goodput ends with the flow."""
+    long = scenario(**{"flow.f.app.size": "1 GB", "flow.f.stop": "5 s", "run.duration": "8 s"})
+    sent = lasthop.trace(long, seed=1).frame.filter(
+        pl.col("entity") == "flow.f", pl.col("event") == "segment_sent", pl.col("value") > 0
+    )
+    fresh = sent.unique("sequence", keep="first", maintain_order=True)
+    assert 4.9 < max(fresh["time_s"]) <= 5.0
+    results = lasthop.run(long, replications=4)
+    for index in range(4):
+        started = starts(long, replications=4)[index]
+        duration, goodput, complete = (
+            results.samples(f"flow.f.{name}", 0, censored=True)[index]
+            for name in ("duration_s", "goodput_bps", "complete")
+        )
+        assert duration == pytest.approx(5.0 - started, abs=1e-6)
+        assert 8e6 < goodput < 10e6
+        assert complete == 0.0
+
+
+@pytest.mark.parametrize("profile", ["linux", "rfc", "ns-2"])
+def test_lost_data_of_a_stopped_flow_is_repaired(profile: str) -> None:
+    lossy = {
+        "flow.f.transport": {"kind": "tcp", "variant": "sack", "profile": profile},
+        "flow.f.app.size": "1 GB",
+        "flow.f.stop": "4 s",
+        "link.air.errors": {"kind": "uniform", "loss": "3 %"},
+        "run.duration": "9 s",
+    }
+    for replication in range(5):
+        frame = lasthop.trace(scenario(**lossy), seed=3, replication=replication).frame
+        data = pl.col("value") > 0
+        sent = frame.filter(data, entity="flow.f", event="segment_sent")
+        # Everything that was sent before the stop has arrived.
+        arrived = frame.filter(data, entity="flow.f.receiver", event="segment_received")
+        assert set(sent["sequence"]) == set(arrived["sequence"])
+        last = max(frame.filter(entity="flow.f", event="ack_received")["sequence"])
+        end = max(sent["sequence"] + sent["value"])
+        assert last >= end
+
+
+@pytest.mark.parametrize(
+    "app", [{"kind": "web"}, {"kind": "page"}, {"kind": "messages", "size": "1 MB", "gap": "0 s"}]
+)
+@pytest.mark.parametrize("transport", ["cubic", "quic"])
+def test_every_application_with_streams_stops(app: dict[str, str], transport: str) -> None:
+    kind = {"kind": "quic"} if transport == "quic" else {"kind": "tcp", "variant": "cubic"}
+    one = scenario(
+        **{
+            "flow.f.app": app,
+            "flow.f.transport": kind,
+            "flow.f.start_spread": "1 ns",
+            "flow.f.stop": "3 s",
+            "run.duration": "6 s",
+        }
+    )
+    frame = lasthop.trace(one).frame.filter(pl.col("event").is_in(["segment_sent", "packet_sent"]))
+    # Only repairs, and packets that close a connection, follow within a few round trips.
+    assert 2.0 < max(frame["time_s"]) < 4.5
+
+
+def test_datagrams_stop_and_other_flows_go_on() -> None:
+    sources = {
+        "on-off": {"kind": "on-off", "rate": "1 Mbps", "on": "1 s", "off": "0 s"},
+        "media": {"kind": "media", "rate": "1 Mbps", "silence": "0 s"},
+    }
+    for source in sources.values():
+        one = scenario(
+            **{
+                "flow.f.app": {**source, "packet": "1000 B"},
+                "flow.f.transport": "udp",
+                "flow.f.start_spread": "1 ns",
+                "flow.f.stop": "3 s",
+                "run.duration": "6 s",
+            }
+        )
+        results = lasthop.run(one, replications=1)
+        (packets,) = results.samples("flow.f.packets_sent", 0)
+        # 125 packets a second for 2 s.
+        assert packets == pytest.approx(250, abs=1)
+        (goodput,) = results.samples("flow.f.goodput_bps", 0)
+        assert goodput == pytest.approx(1e6, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"flow.f.stop": "3 s"}, 'stop: found "3 s"; expected a time after the start'),
+        (
+            {
+                "flow.f.stop": "4 s",
+                "flow.f.transport": {"kind": "tcp", "variant": "lt-tcp", "profile": "rfc"},
+            },
+            "stop: found .*lt-tcp",
+        ),
+    ],
+)
+def test_a_stop_that_is_not_possible_is_refused(keys: dict[str, object], message: str) -> None:
+    with pytest.raises(lasthop.ScenarioError, match=message):
+        scenario(**keys).points()

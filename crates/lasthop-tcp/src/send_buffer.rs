@@ -123,6 +123,17 @@ impl SendBuffer {
         *self = SendBuffer { counts_bytes, ..fresh };
     }
 
+    /// Discards the data that waits for room, and data after the sequence number `end`.
+    pub fn discard_unsent(&mut self, end: u64) {
+        (self.waiting, self.tail, self.closes) = (0, 0, false);
+        for ends in [&mut self.ends, &mut self.pushes] {
+            while ends.back().is_some_and(|&last| last > end) {
+                ends.pop_back();
+            }
+        }
+        self.pushed = self.pushed.min(end);
+    }
+
     /// Whether only bytes are counted.
     pub fn counts_bytes(&self) -> bool {
         self.counts_bytes

@@ -142,6 +142,13 @@ impl Sender {
         }
     }
 
+    /// Discards the data that was never sent.
+    pub(super) fn discard_unsent(&mut self) {
+        self.flight.discard_unsent();
+        self.recovery.on_written();
+        self.refresh();
+    }
+
     pub(super) fn close(&mut self) {
         let flight = &mut self.flight;
         if flight.config.fin && flight.stream.fin_at == u64::MAX {

@@ -39,6 +39,7 @@ applications! {
         file: File(FileKeys);
         web: Web(WebKeys);
         page: Page(PageKeys);
+        messages: Messages(MessagesKeys);
     }
     datagrams {
         on_off: OnOff(OnOffKeys);
@@ -61,6 +62,7 @@ pub use mah::Empirical;
 pub use media::{
     GRACE, HORIZON, LONGEST, MOST_OPEN, MediaKeys, MediaReport, MediaStatistics, OUTAGE,
 };
+pub use messages::{Messages, MessagesKeys, MessagesMetrics};
 pub use on_off::{OnOffKeys, Replay};
 pub use page::{HttpVersion, Page, PageKeys, PageMetrics, Sizes};
 pub use tally::{DatagramCounts, DatagramMetrics, Tally};

@@ -356,7 +356,8 @@ fn add_flow<X: Extension>(
     });
     let start = Instant::ZERO + flow.start + spread;
     let machine = flow.app.build(&SourceSite { streams, component, start });
-    builder.flow(&flow.name, start, &connect, round_trip, machine);
+    let stop = flow.stop.map(|stop| Instant::ZERO + stop);
+    builder.flow_until(&flow.name, (start, stop), &connect, round_trip, machine);
     if let Some(service) = &flow.service {
         builder.choose_service(service);
     }

@@ -266,6 +266,7 @@ fn flow(scenario: &Scenario, routes: &[Vec<Hop>; 2], flow: &Flow) -> Value {
         "to": flow.to,
         "start": seconds(flow.start),
         "start_spread": flow.start_spread.map(seconds),
+        "stop": flow.stop.map(seconds),
         "service": flow.service,
         "app": app,
         "tcp": resolved_if(flow, "tcp"),

@@ -308,6 +308,8 @@ pub struct Flow {
     pub start: Duration,
     /// Interval after `start` within which it starts at a random time; `None`: at `start`.
     pub start_spread: Option<Duration>,
+    /// Time at which its application stops; `None`: never.
+    pub stop: Option<Duration>,
     /// The service that it requests on links with services.
     pub service: Option<String>,
     /// DS code point of its packets, in both directions.
@@ -334,6 +336,10 @@ table! {
         /// its own in each replication. Flows of a table with count have separate times. Default:
         /// the flow starts at `start`.
         start_spread: Option<Duration>, Limits::POSITIVE;
+        /// Time at which the application stops, relative to the start of the run: it writes no more,
+        /// data that was not sent is discarded, and data that was sent is repaired. Default: it
+        /// does not stop.
+        stop: Option<Duration>, Limits::POSITIVE;
         /// Service of its packets, in both directions, on links with protocol kind "services".
         /// Default, and on links without a service of this name: the first service.
         service: Option<String>;

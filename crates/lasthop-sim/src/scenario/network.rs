@@ -78,6 +78,7 @@ impl Scenario {
                 return Err(ScenarioError::new(path("start_spread"), found, allowed()));
             }
         }
+        self.check_stop(flow, &path("stop"))?;
         let (carries, kinds) = match flow.app.packet() {
             Some(_) => (Carries::Datagrams, App::DATAGRAMS),
             None => (Carries::Streams, App::OVER_STREAMS),
@@ -104,6 +105,22 @@ impl Scenario {
         let back = routes.route(&flow.to, &flow.from);
         for (key, packet, is_back) in flow.transport.limits(flow.load()) {
             self.check_size(if is_back { &back } else { &route }, &path(key), packet)?;
+        }
+        Ok(())
+    }
+
+    /// Checks that a flow stops after its latest start, by a transport that can discard data.
+    fn check_stop(&self, flow: &Flow, path: &str) -> Result<(), ScenarioError> {
+        let Some(stop) = flow.stop else { return Ok(()) };
+        let start = flow.start + flow.start_spread.unwrap_or_default();
+        if stop <= start {
+            let allowed = format!("a time after the start of the flow, {}", quoted(start));
+            return Err(ScenarioError::new(path, quoted(stop), allowed));
+        }
+        if flow.transport.tcp().is_some_and(|tcp| tcp.config().sends_blocks()) {
+            let found = format!("{} with variant \"lt-tcp\"", quoted(stop));
+            let allowed = "no stop, or another variant: coded data cannot be discarded";
+            return Err(ScenarioError::new(path, found, allowed));
         }
         Ok(())
     }

@@ -218,6 +218,7 @@ impl Table for Flow {
             to,
             start,
             start_spread,
+            stop,
             service,
             dscp,
             transport,
@@ -228,7 +229,19 @@ impl Table for Flow {
         let name = node.name().to_owned();
         let hosts = [from.clone(), to.clone()];
         let repetition = Repetition::read(node, count, spacing, hosts, start)?;
-        Ok(Flow { name, from, to, start, start_spread, service, dscp, transport, app, repetition })
+        Ok(Flow {
+            name,
+            from,
+            to,
+            start,
+            start_spread,
+            stop,
+            service,
+            dscp,
+            transport,
+            app,
+            repetition,
+        })
     }
 
     fn write(&self) -> Map<String, Value> {
@@ -238,6 +251,7 @@ impl Table for Flow {
             to,
             start,
             start_spread,
+            stop,
             service,
             dscp,
             transport,
@@ -246,8 +260,20 @@ impl Table for Flow {
         } = self.clone();
         let count = repetition.as_ref().map(|repetition| repetition.count);
         let spacing = repetition.and_then(|repetition| repetition.spacing);
-        FlowKeys { from, to, start, start_spread, service, dscp, transport, app, count, spacing }
-            .write()
+        FlowKeys {
+            from,
+            to,
+            start,
+            start_spread,
+            stop,
+            service,
+            dscp,
+            transport,
+            app,
+            count,
+            spacing,
+        }
+        .write()
     }
 }
 

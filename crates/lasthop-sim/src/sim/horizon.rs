@@ -47,7 +47,8 @@ impl<P: Probe, X: Extension> World<P, X> {
             let App::Streams(app) = &flow.app else { return Instant::ZERO };
             let Streams { application, streams, .. } = &**app;
             let transport = &self.connections[streams[0].connections[0].index()].transport;
-            if !application.is_transfer() || transport.can_fail() {
+            let may_end_early = flow.stop.is_some() || !app.is_awaited;
+            if !application.is_transfer() || transport.can_fail() || may_end_early {
                 return Instant::ZERO;
             }
             let connection = streams[0].connections[0];

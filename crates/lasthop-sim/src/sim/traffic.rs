@@ -86,6 +86,10 @@ pub(super) struct Datagrams {
 pub(super) struct Flow {
     pub name: String,
     pub start: Instant,
+    /// Time at which its application stops, if it does.
+    pub stop: Option<Instant>,
+    /// Bytes that it had delivered when it stopped; `None` before.
+    pub delivered: Option<u64>,
     /// The service of the flow on links that have a service of this name.
     pub service: Option<String>,
     /// Place of the access category of its packets in WLANs that have several.
@@ -127,12 +131,16 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// Starts the flows whose start time has been reached.
+    /// Starts and stops the flows whose time has been reached.
     pub(super) fn on_start(&mut self) {
-        while let Some(&index) = self.starts.last()
-            && self.flows[index.index()].start <= self.now
+        while let Some(&(at, is_stop, index)) = self.starts.last()
+            && at <= self.now
         {
             self.starts.pop();
+            if is_stop {
+                self.stop(index);
+                continue;
+            }
             match &mut self.flows[index.index()].app {
                 App::Streams(app) => {
                     app.application.start(self.now);
@@ -151,9 +159,57 @@ impl<P: Probe, X: Extension> World<P, X> {
     fn schedule_start(&mut self) {
         let machine = MachineId::new(self.machines.len() - 1);
         match self.starts.last() {
-            Some(&index) => self.deadlines.set(machine, self.flows[index.index()].start),
+            Some(&(at, _, _)) => self.deadlines.set(machine, at),
             None => self.deadlines.forget(machine),
         }
+    }
+
+    /// Stops the application of a flow, unless it has finished.
+    fn stop(&mut self, index: FlowId) {
+        let flow = &mut self.flows[index.index()];
+        match &mut flow.app {
+            App::Streams(app) => {
+                if app.application.is_complete() {
+                    return;
+                }
+                let delivered = self.delivered(index);
+                let flow = &mut self.flows[index.index()];
+                flow.delivered = Some(delivered);
+                let App::Streams(app) = &mut flow.app else { return };
+                if std::mem::take(&mut app.is_awaited) {
+                    self.unfinished -= 1;
+                    (self.attention, self.wake) = (Instant::ZERO, Instant::ZERO);
+                }
+                if let Some(machine) = app.machine {
+                    self.deadlines.set(machine, Instant::NEVER);
+                }
+                let streams: Vec<_> = app.streams.iter().map(|stream| stream.connections).collect();
+                for connection in streams.into_iter().flatten() {
+                    for end in End::BOTH {
+                        self.connections[connection.index()].transport.stop(end);
+                        self.pump(connection, end);
+                    }
+                }
+            }
+            App::Datagrams(datagrams) => {
+                flow.delivered = Some(datagrams.source.delivered_bytes(self.now));
+                self.deadlines.put_first(datagrams.machine, Instant::NEVER);
+            }
+            App::Background { .. } => {}
+        }
+    }
+
+    /// Returns the number of bytes that the streams of a flow have delivered.
+    fn delivered(&self, index: FlowId) -> u64 {
+        let App::Streams(app) = &self.flows[index.index()].app else { return 0 };
+        let Streams { application, streams, .. } = &**app;
+        // A proxy on the path acknowledges data before it arrives.
+        let acknowledged = |stream: &Stream| {
+            let (connection, end) = stream.place(End::Opener);
+            let transport = &self.connections[connection.index()].transport;
+            transport.acknowledged(end).min(transport.read(end.other()))
+        };
+        application.delivered_bytes(streams.iter().map(acknowledged).sum())
     }
 
     /// Sends the next datagram of a source.
@@ -188,7 +244,8 @@ impl<P: Probe, X: Extension> World<P, X> {
         if *progress == Progress::Followed {
             return self.on_followed(connection, end);
         }
-        let App::Streams(app) = &mut self.flows[flow.index()].app else {
+        let known = &mut self.flows[flow.index()];
+        let App::Streams(app) = &mut known.app else {
             return self.deliver_datagrams(connection, self.now);
         };
         let stream = &mut app.streams[*slot as usize];
@@ -203,7 +260,8 @@ impl<P: Probe, X: Extension> World<P, X> {
             let due = stream.due[writer.index()];
             (writer, due.is_some_and(|due| transport.read(end) >= due))
         };
-        if is_delivered && stream.due[writer.index()].take().is_some() {
+        let has_ended = is_delivered && stream.due[writer.index()].take().is_some();
+        if has_ended && known.delivered.is_none() {
             let (flow, slot) = (*flow, *slot);
             app.application.on_delivered(self.now, slot, writer);
             self.act(flow);
@@ -233,6 +291,9 @@ impl<P: Probe, X: Extension> World<P, X> {
 
     /// Lets a followed application write as much as its connections have room for.
     fn refill(&mut self, index: FlowId) {
+        if self.flows[index.index()].delivered.is_some() {
+            return;
+        }
         loop {
             let App::Streams(app) = &mut self.flows[index.index()].app else { return };
             if !app.application.is_followed() {
@@ -266,6 +327,9 @@ impl<P: Probe, X: Extension> World<P, X> {
 
     /// Executes the actions of the application of a flow.
     fn act(&mut self, index: FlowId) {
+        if self.flows[index.index()].delivered.is_some() {
+            return;
+        }
         loop {
             let App::Streams(app) = &mut self.flows[index.index()].app else {
                 unreachable!("only applications that write streams act")
@@ -351,8 +415,8 @@ impl<P: Probe, X: Extension> World<P, X> {
     /// Reports all metrics of the run as (entity, metric, value). Values are in SI units, and NaN
     /// if a metric does not apply. The order depends only on the scenario.
     pub fn metrics(&self, link_names: &[String], report: &mut ReportFor<'_>) {
-        for flow in &self.flows {
-            self.flow_metrics(flow, report);
+        for index in 0..self.flows.len() {
+            self.flow_metrics(FlowId::new(index), report);
         }
         if let Some(sharing) = &self.sharing {
             SharingMetrics { convergence_time_s: sharing.time() }.report_for("flows", report);
@@ -464,7 +528,8 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    fn flow_metrics(&self, flow: &Flow, report: &mut ReportFor<'_>) {
+    fn flow_metrics(&self, index: FlowId, report: &mut ReportFor<'_>) {
+        let flow = &self.flows[index.index()];
         let entity = format!("flow.{}", flow.name);
         let mut delivery = |bytes: u64, seconds: f64| {
             let metrics = FlowMetrics {
@@ -476,17 +541,12 @@ impl<P: Probe, X: Extension> World<P, X> {
         };
         let end_or =
             |at: Option<Instant>| at.unwrap_or(self.now).saturating_since(flow.start).as_secs_f64();
+        let stopped = flow.delivered.and(flow.stop);
         match &flow.app {
             App::Streams(app) => {
                 let Streams { application, streams, .. } = &**app;
-                // A proxy on the path acknowledges data before it arrives.
-                let acknowledged = |stream: &Stream| {
-                    let (connection, end) = stream.place(End::Opener);
-                    let transport = &self.connections[connection.index()].transport;
-                    transport.acknowledged(end).min(transport.read(end.other()))
-                };
-                let delivered = application.delivered_bytes(streams.iter().map(acknowledged).sum());
-                let until = application.measured_until(self.now);
+                let delivered = flow.delivered.unwrap_or_else(|| self.delivered(index));
+                let until = stopped.or_else(|| application.measured_until(self.now));
                 delivery(delivered, until.map_or(f64::NAN, |at| end_or(Some(at))));
                 application.metrics(&mut |metric, value| report(&entity, metric, value));
                 let own = streams.iter().filter(|stream| stream.number == 0);
@@ -498,7 +558,8 @@ impl<P: Probe, X: Extension> World<P, X> {
             }
             App::Datagrams(datagrams) => {
                 let source = &datagrams.source;
-                delivery(source.delivered_bytes(self.now), end_or(None));
+                let delivered = flow.delivered.unwrap_or_else(|| source.delivered_bytes(self.now));
+                delivery(delivered, end_or(stopped));
                 source.metrics(self.now, &mut |metric, value| report(&entity, metric, value));
                 let connection = std::iter::once(datagrams.connection);
                 self.transport_metrics(&entity, connection, report);

@@ -140,8 +140,8 @@ pub struct World<P: Probe, X: Extension = TcpOptions> {
     pub(super) agents: Vec<Seat<X>>,
     pub(super) radios: Vec<Radio>,
     pub(super) airs: Vec<Air<X>>,
-    /// Flows that have not started, ordered by start time, the latest first.
-    pub(super) starts: Vec<FlowId>,
+    /// Starts and stops (`true`) of flows that are due later, the latest first.
+    pub(super) starts: Vec<(Instant, bool, FlowId)>,
     /// Number of flows whose completion is still required to end the run.
     pub(super) unfinished: u32,
     /// Events at or after this time require the checks at the start of the loop. Set to zero when a
@@ -392,7 +392,7 @@ impl<P: Probe, X: Extension> World<P, X> {
                 Then::Forward => {}
                 Then::Arrive => match known.listener {
                     // No machine reacts to the arrival, so that its outcome can be recorded now.
-                    Listener::Absorbing { connection } => {
+                    Listener::Absorbing { connection } if known.far_agent.is_none() => {
                         return self.absorb(connection, at, packet);
                     }
                     Listener::Sink { connection } => {
@@ -409,7 +409,9 @@ impl<P: Probe, X: Extension> World<P, X> {
                         way = self.hops[packet.hop as usize..].iter();
                         continue;
                     }
-                    Listener::Acting { .. } | Listener::Answering { .. } => {}
+                    Listener::Acting { .. }
+                    | Listener::Answering { .. }
+                    | Listener::Absorbing { .. } => {}
                 },
             }
             packet.hop = known.place;

@@ -224,6 +224,7 @@ macro_rules! transports {
                 fn close(&mut self, end: End);
                 fn write_stream(&mut self, end: End, stream: u32, urgency: u8, bytes: u64);
                 fn close_stream(&mut self, end: End, stream: u32);
+                fn stop(&mut self, end: End);
                 fn follow(&mut self);
                 fn poll_received(&mut self, end: End) -> Option<(u32, u64)>;
                 fn waiting(&self, end: End) -> u64;

@@ -287,6 +287,11 @@ pub trait Transport {
         self.close(end);
     }
 
+    /// Discards the data of `end` that was never sent. Sent data is still repaired.
+    fn stop(&mut self, _end: End) {
+        unreachable!("it carries no streams")
+    }
+
     /// Enables [`Self::poll_received`] and [`Self::waiting`], before the run starts.
     fn follow(&mut self) {}
 

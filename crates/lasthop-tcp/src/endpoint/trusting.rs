@@ -67,6 +67,13 @@ impl Connection {
         self.write_data(bytes);
     }
 
+    /// Discards the data that was written and never sent, such as that of an application that
+    /// stops. Sent data is still repaired.
+    pub fn discard_unsent(&mut self) {
+        self.sender.discard_unsent();
+        self.wake();
+    }
+
     /// Handles a close call of the application.
     pub fn close(&mut self) {
         if self.role == Role::Acceptor && !self.config.one_way && self.config.handshake {

@@ -312,6 +312,32 @@ impl Flight {
         }
     }
 
+    /// Discards the data that was never sent, with a FIN that follows it, but not an unsent SYN.
+    pub(crate) fn discard_unsent(&mut self) {
+        let end = self.snd_max.max(self.write_end.min(1));
+        self.write_end = end;
+        let stream = &mut self.stream;
+        for number in [&mut stream.fin_at, &mut stream.joined_fin] {
+            if *number > end {
+                *number = u64::MAX;
+            }
+        }
+        for ends in [&mut stream.message_ends, &mut stream.record_ends] {
+            while ends.back().is_some_and(|&last| last > end) {
+                ends.pop_back();
+            }
+        }
+        if self.snd_una < end && stream.message_ends.back() != Some(&end) {
+            stream.message_ends.push_back(end);
+        }
+        stream.first_message_end = stream.message_ends.front().copied().unwrap_or(0);
+        (stream.held_from, stream.mtu_probe) = (u64::MAX, None);
+        if let Some(buffer) = &mut self.buffer {
+            buffer.discard_unsent(end);
+        }
+        self.look_at_limit();
+    }
+
     /// Like [`Self::extend`], merged with data that was written before and has not been sent.
     /// Returns `true` if such data exists.
     #[cold]

@@ -287,7 +287,8 @@ class Network:
         """Seconds between the packets of a UDP source that never pauses."""
         app = self.flows[flow]["app"]
         pause = {"on-off": "off", "media": "silence"}.get(app["kind"])
-        if pause is None or app[pause]["mean"] > 0.0:
+        stops = self.flows[flow]["stop"] is not None
+        if pause is None or app[pause]["mean"] > 0.0 or stops:
             return None
         return 8.0 * float(app["packet"]) / float(app["rate"])
 

@@ -93,7 +93,7 @@ def _frame_sizes(network: Network, hop: Hop) -> tuple[set[int], Hypothesis]:
     for name, role in network.users(hop).items():
         flow = network.flows[name]
         there, back = flow["packets"]
-        if flow["app"]["kind"] in ("web", "page"):
+        if flow["app"]["kind"] in ("web", "page", "messages"):
             return set(), Hypothesis(text, "broken", f"{name} sends what it draws")
         if role in ("data", "both"):
             sizes |= _pieces(hop, there)

@@ -36,7 +36,7 @@ def _greedy(network: Network) -> Iterator[Greedy]:
     """Files over TCP whose links all have known losses."""
     for name, flow in network.flows.items():
         tcp = flow["tcp"]
-        if flow["app"]["kind"] != "file" or tcp is None:
+        if flow["app"]["kind"] != "file" or flow["stop"] is not None or tcp is None:
             continue
         route, back = network.route(name), network.way_back(name)
         if any(hop.radio is not None or hop.kind in SEGMENTING for hop in (*route, *back)):
@@ -155,7 +155,7 @@ def tcp_over_radio(network: Network) -> Iterator[Prediction]:
     """The window chain of a file over one ideal link of a framed radio and lossy wires."""
     for name, flow in network.flows.items():
         tcp = flow["tcp"]
-        if flow["app"]["kind"] != "file" or tcp is None:
+        if flow["app"]["kind"] != "file" or flow["stop"] is not None or tcp is None:
             continue
         route, back = network.route(name), network.way_back(name)
         radios = [hop for hop in route if hop.kind == "ideal-sr" and hop.radio is not None]

@@ -389,6 +389,8 @@ def _window(side: Table, frame: int) -> list[str]:
 def _flow(name: str, flow: Table, links: Table) -> list[str]:
     app = flow["app"]
     start = f", from {time_text(flow['start'])} on" if flow["start"] else ""
+    if flow["stop"] is not None:
+        start += f", until {time_text(flow['stop'])}"
     lines = [
         f"Flow {name}: {flow['from']} to {flow['to']}{start}",
         f"  {_app(app, bool(flow['quic']))}",
@@ -471,6 +473,17 @@ def _app(app: Table, is_quic: bool) -> str:
     match app["kind"]:
         case "file":
             return f"a file of {size_text(app['size'])}"
+        case "messages":
+            pauses = ""
+            if app.get("on"):
+                pauses = f", on {distribution_text(app['on'])}, off {distribution_text(app['off'])}"
+            if app.get("rate"):
+                pace = f"at {rate_text(app['rate'])}"
+            elif app.get("interval"):
+                pace = f"at intervals of {distribution_text(app['interval'])}"
+            else:
+                pace = f"with gaps of {distribution_text(app['gap'])}"
+            return f"messages of {size_text(app['size'])} {pace}{pauses}"
         case "web":
             return f"web pages over {count_text(app['connections'], 'connection')}"
         case "page":

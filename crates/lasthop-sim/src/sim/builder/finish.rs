@@ -62,11 +62,18 @@ impl<X: Extension> Builder<X> {
         self.add_timers(&mut machines);
         // The last machine, so that it can be removed when every flow has started.
         let start = machines.add(Machine::Start);
-        let mut starts: Vec<_> = (0..self.flows.len()).map(FlowId::new).collect();
-        starts.sort_by_key(|&index| std::cmp::Reverse((self.flows[index.index()].start, index)));
+        let flows = self.flows.iter().enumerate();
+        let mut starts: Vec<_> = flows
+            .flat_map(|(index, flow)| {
+                let start = (flow.start, false, FlowId::new(index));
+                let stop = flow.stop.map(|at| (at, true, FlowId::new(index)));
+                std::iter::once(start).chain(stop)
+            })
+            .collect();
+        starts.sort_by_key(|&change| std::cmp::Reverse(change));
         let mut deadlines = Deadlines::new(frequent, machines.0.len() - frequent);
         if let Some(&first) = starts.last() {
-            deadlines.set(start, self.flows[first.index()].start);
+            deadlines.set(start, first.0);
         }
         let radios = self.radios.iter();
         let most_stations = radios.map(|radio| radio.stations.len()).max().unwrap_or(0);
@@ -182,9 +189,7 @@ impl<X: Extension> Builder<X> {
     /// Returns what measures the time to fairness of the file transfers.
     fn sharing(&self) -> Option<Box<Sharing>> {
         Sharing::of(self.flows.iter().filter_map(|flow| match &flow.app {
-            App::Streams(app) if app.application.is_transfer() => {
-                Some(app.streams[0].connections[0])
-            }
+            App::Streams(app) if app.application.size() > 0 => Some(app.streams[0].connections[0]),
             App::Streams(_) | App::Datagrams(_) | App::Background { .. } => None,
         }))
     }

@@ -71,6 +71,8 @@ pub struct Builder<X: Extension = TcpOptions> {
     radios: Vec<Radio>,
     airs: Vec<Air<X>>,
     unfinished: u32,
+    /// Whether agents that see datagrams will be attached.
+    has_watched_datagrams: bool,
 }
 
 impl Builder {
@@ -97,6 +99,7 @@ impl<X: Extension> Builder<X> {
             radios: Vec::new(),
             airs: Vec::new(),
             unfinished: 0,
+            has_watched_datagrams: false,
         }
     }
 
@@ -370,14 +373,37 @@ impl<X: Extension> Builder<X> {
         path: RoundTrip,
         machine: AppMachine,
     ) {
+        self.flow_until(name, (start, None), connect, path, machine);
+    }
+
+    /// Announces agents that see datagrams, so that no queue replays those of the flows that are
+    /// added later.
+    pub fn watch_datagrams(&mut self) {
+        self.has_watched_datagrams = true;
+    }
+
+    /// Like [`Self::flow`], from its start to its stop, if any.
+    pub fn flow_until(
+        &mut self,
+        name: &str,
+        (start, stop): (Instant, Option<Instant>),
+        connect: Connect<'_>,
+        path: RoundTrip,
+        machine: AppMachine,
+    ) {
         let app = match machine {
             AppMachine::Streams { machine, sends_back, ends } => {
                 self.streams(name, connect, path, machine, [sends_back, ends])
             }
-            AppMachine::Datagrams(source) => self.datagrams(name, connect, path, source),
+            AppMachine::Datagrams(source) => {
+                let is_replayed = stop.is_none() && !self.has_watched_datagrams;
+                self.datagrams(name, connect, path, source, is_replayed)
+            }
         };
+
         let (name, service) = (name.to_owned(), None);
-        self.flows.push(Flow { name, start, service, category: 0, app });
+        let delivered = None;
+        self.flows.push(Flow { name, start, stop, delivered, service, category: 0, app });
     }
 
     /// Creates the streams of the flow that is added next. If both hosts send, its destination
@@ -424,18 +450,19 @@ impl<X: Extension> Builder<X> {
     }
 
     /// Creates a source of datagrams. If its path is a single link without a protocol, the queue of
-    /// that link replays the source, provided that the source supports it. The results are
-    /// identical.
+    /// that link replays the source if `is_replayed`, provided that the source supports it. The
+    /// results are identical.
     fn datagrams(
         &mut self,
         name: &str,
         connect: Connect<'_>,
         path: RoundTrip<'_>,
         source: Source,
+        is_replayed: bool,
     ) -> App {
         let transport = connect(self.streams.stream(&format!("flow.{name}"), "boot time"));
         let replayed = match (source.replayable(), path.there) {
-            (Some(departures), &[direction]) if is_absorbed(&transport) => {
+            (Some(departures), &[direction]) if is_absorbed(&transport) && is_replayed => {
                 self.background(direction, departures)
             }
             _ => None,

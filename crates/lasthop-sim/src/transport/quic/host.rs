@@ -194,6 +194,20 @@ impl Host {
         (self.has_input, self.has_writes) = (true, true);
     }
 
+    /// Resets all streams (RFC 9000, section 3.1): their data is neither sent nor repaired from now
+    /// on.
+    pub fn stop(&mut self) {
+        for stream in &mut self.streams {
+            self.progress.written -= stream.written - stream.accepted;
+            (stream.written, stream.is_finishing) = (stream.accepted, false);
+            if let (Some(id), Some((_, connection))) = (stream.id, &mut self.connection) {
+                // A stream that is finished or reset needs no reset.
+                let _ = connection.send_stream(id).reset(0u32.into());
+            }
+        }
+        self.has_input = true;
+    }
+
     /// Sends a datagram of the application, whose size includes `header` bytes of UDP and IP.
     pub fn send(&mut self, now: Instant, datagram: Datagram, header: u64) {
         let size = Size::new(datagram.size.get().saturating_sub(header));

@@ -366,6 +366,10 @@ impl Transport for Quic {
         self.host_mut(end).finish(stream);
     }
 
+    fn stop(&mut self, end: End) {
+        self.host_mut(end).stop();
+    }
+
     fn poll_received(&mut self, end: End) -> Option<(u32, u64)> {
         self.host_mut(end).poll_received()
     }

@@ -179,6 +179,10 @@ impl Transport for Tcp {
         self.end_mut(end).close();
     }
 
+    fn stop(&mut self, end: End) {
+        self.end_mut(end).discard_unsent();
+    }
+
     #[inline(always)]
     fn acknowledged(&self, end: End) -> u64 {
         self.end(end).acked_bytes()
