@@ -31,7 +31,7 @@ from lasthop.commands.common import (
 )
 from lasthop.commands.declarations import Argument, Option
 from lasthop.commands.values import BadInput, as_path
-from lasthop.evaluating.suite import judge, prepare, suites
+from lasthop.evaluating.suite import judge, observe, prepare, suites
 from lasthop.running.replications import run_points
 from lasthop.scenarios.arguments import unknown
 from lasthop.showing.evaluation import markdown, pages
@@ -129,7 +129,8 @@ def evaluate(
             progress=progress,
         )
     note_campaign(campaign)
-    found = judge(prepared, results)
+    observed = observe(prepared, seed=seed) if chosen.observes else None
+    found = judge(prepared, results, observed)
     for (key, name), reason in prepared.refused.items():
         note(f"lasthop: {name} is not run in family {key}: {reason}")
     match output:

@@ -11,6 +11,9 @@ itself, y is 1. A cell fails if this mean
 is negative by a one-sided paired t-test at 5 %, corrected by Holm over all cells of the sender with
 a bound. It passes if the mean is positive by the same test without correction; otherwise it is
 open. Durations of incomplete transfers count as the time until the end of the run.
+
+A criterion may also observe the phases of congestion control, by traces of the first replications
+of the sender (`observed`), and a family may change the path when a phase begins.
 """
 
 from __future__ import annotations
@@ -28,9 +31,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from lasthop import _lasthop
 from lasthop.evaluating.metric import metric_unit
+from lasthop.evaluating.observation import OBSERVED, Observation, Trigger, states
 from lasthop.evaluating.results import Point, Results
 from lasthop.evaluating.statistics import (
     CONFIDENCE,
@@ -58,6 +63,7 @@ __all__ = [
     "Sender",
     "Suite",
     "judge",
+    "observe",
     "prepare",
     "sender",
     "suites",
@@ -111,6 +117,7 @@ class Family:
         scenario: The scenario with its sweep.
         candidates: Flows whose transport is the sender, or links whose queue is under test.
         subject: `transport`, or `queue` for queue disciplines.
+        trigger: Keys that change when a phase of the sender begins.
     """
 
     key: str
@@ -119,6 +126,7 @@ class Family:
     scenario: Scenario
     candidates: Sequence[str]
     subject: str = "transport"
+    trigger: Trigger | None = None
 
     def of(self, tested: Sender) -> Scenario:
         """Returns the scenario with a sender or a queue discipline."""
@@ -131,7 +139,8 @@ class Family:
             }
             return self.scenario.with_(queues)
         changes = {f"flow.{name}.transport": dict(tested.transport) for name in self.candidates}
-        return self.scenario.with_(changes)
+        scenario = self.scenario.with_(changes)
+        return scenario if self.trigger is None else self.trigger.apply(scenario)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +156,7 @@ class Criterion:
         at_least: Minimum ratio to the baseline; None: no bound.
         at_most: Maximum ratio to the baseline; None: no bound.
         absolute: Whether the bound refers to the value itself, in the metric's unit.
+        observed: Value that is observed in traces of the sender instead of the metric.
         source: Source of the bound.
         refuted_by: Reason for which a sender may miss the bound.
     """
@@ -154,11 +164,12 @@ class Criterion:
     id: str
     family: str
     question: str
-    metric: str
+    metric: str = ""
     over_flows: str = "sum"
     at_least: float | None = None
     at_most: float | None = None
     absolute: bool = False
+    observed: Observation | None = None
     source: str = ""
     refuted_by: str = ""
 
@@ -171,13 +182,20 @@ class Criterion:
         sign = "≤" if self.at_least is None else "≥"
         if not self.absolute:
             return f"{sign} {number:g} × baseline"
-        unit = scaled(metric_unit(self.quantity), [number])
+        unit = scaled(self.unit, [number])
         return f"{sign} {number / unit.per:g} {unit.name}".rstrip()
 
     @property
     def quantity(self) -> str:
-        """Name of the metric whose unit and direction the values have."""
+        """Name of the metric whose unit and direction the values have; empty if observed."""
         return "fairness" if self.over_flows == "jain" else self.metric
+
+    @property
+    def unit(self) -> str:
+        """Unit of the values."""
+        if self.observed is not None:
+            return self.observed.unit
+        return "" if self.over_flows == "jain" else metric_unit(self.metric)
 
     def values(self, results: Results, point: int) -> Floats | None:
         """Returns one value per replication; None if the metric does not exist."""
@@ -231,10 +249,16 @@ class Suite:
                 Scenario(read(one["scenario"])),
                 one.get("candidates", ["candidate"]),
                 self.subject,
+                Trigger(**one["at_phase"]) if "at_phase" in one else None,
             )
             for one in tables["family"]
         }
-        self.criteria = [Criterion(**one) for one in tables["criterion"]]
+        self.criteria = [_criterion(one) for one in tables["criterion"]]
+
+    @property
+    def observes(self) -> bool:
+        """Whether a criterion needs traces."""
+        return any(one.observed is not None for one in self.criteria)
 
     def tested(self, text: str) -> Sender:
         """Reads the name of an object under test: a sender, or the kind of a queue discipline."""
@@ -256,6 +280,11 @@ class Suite:
         part.families = {key: self.families[key] for key in families}
         part.criteria = [one for one in self.criteria if one.family in families]
         return part
+
+
+def _criterion(table: Mapping[str, Any]) -> Criterion:
+    observed = {"observed": Observation(**table["observed"])} if "observed" in table else {}
+    return Criterion(**{**table, **observed})
 
 
 @functools.cache
@@ -425,7 +454,8 @@ class Evaluation:
                     "id": one.criterion.id,
                     "sender": one.sender,
                     "cell": one.name,
-                    "metric": one.criterion.metric,
+                    "metric": one.criterion.metric or None,
+                    "observed": one.criterion.observed and one.criterion.observed.about,
                     "baseline": one.baseline,
                     **mean(one.value),
                     "reference": mean(one.reference),
@@ -448,12 +478,15 @@ class Evaluation:
         }
 
 
-def judge(prepared: Prepared, results: Results) -> Evaluation:
+def judge(
+    prepared: Prepared, results: Results, observed: Mapping[tuple[str, int], Floats] | None = None
+) -> Evaluation:
     """Compares the senders with the baselines.
 
     Args:
         prepared: The points.
         results: Their results.
+        observed: Values of `observe`; None: criteria that observe traces have no cells.
     """
     cells: list[Cell] = []
     for tested in prepared.senders:
@@ -461,7 +494,11 @@ def judge(prepared: Prepared, results: Results) -> Evaluation:
             own = [
                 cell
                 for criterion in prepared.suite.criteria
-                for cell in _compare(prepared, results, criterion, tested.name, baseline.name)
+                for cell in (
+                    _compare(prepared, results, criterion, tested.name, baseline.name)
+                    if criterion.observed is None
+                    else _observed(prepared, criterion, tested.name, baseline.name, observed or {})
+                )
             ]
             cells += _verdicts(own, judged=baseline is prepared.baselines[0])
     return Evaluation(prepared, results, cells)
@@ -490,6 +527,74 @@ def _compare(
                 pair.ratio,
                 pair.ratio_ci95,
                 _p_fail(criterion, x, y),
+                NUMBER,
+            )
+        )
+    return cells
+
+
+def observe(
+    prepared: Prepared, *, seed: int, replications: int = OBSERVED
+) -> dict[tuple[str, int], Floats]:
+    """Traces the senders where criteria observe phases.
+
+    Args:
+        prepared: The points.
+        seed: Master seed.
+        replications: Number of traced replications per point.
+
+    Returns:
+        The value of each replication, by criterion and index of the point. Senders without phases,
+        such as QUIC, have none.
+    """
+    values: dict[tuple[str, int], Floats] = {}
+    traces: dict[int, list[pl.DataFrame]] = {}
+    for tested in prepared.senders:
+        for criterion in prepared.suite.criteria:
+            if criterion.observed is None:
+                continue
+            family = prepared.suite.families[criterion.family]
+            for index in prepared.cells.get((criterion.family, tested.name), ()):
+                if index not in traces:
+                    point = prepared.cells[criterion.family, tested.name].index(index)
+                    of_sender = family.of(tested)
+                    traces[index] = [
+                        states(of_sender, family.candidates[0], seed, number, point)
+                        for number in range(replications)
+                    ]
+                found = [criterion.observed.value(one) for one in traces[index]]
+                if not all(math.isnan(one) for one in found):
+                    values[criterion.id, index] = np.array(found)
+    return values
+
+
+def _observed(
+    prepared: Prepared,
+    criterion: Criterion,
+    tested: str,
+    baseline: str,
+    observed: Mapping[tuple[str, int], Floats],
+) -> list[Cell]:
+    cells = []
+    unknown_value = Interval(math.nan, math.nan, 0)
+    for place, index in enumerate(prepared.cells.get((criterion.family, tested), ())):
+        values = observed.get((criterion.id, index))
+        if values is None:
+            continue
+        p_fail = _p_fail(criterion, values, values)
+        name = prepared.names[criterion.family][place]
+        cells.append(
+            Cell(
+                criterion,
+                tested,
+                baseline,
+                place,
+                name,
+                interval(values),
+                unknown_value,
+                math.nan,
+                math.nan,
+                p_fail,
                 NUMBER,
             )
         )

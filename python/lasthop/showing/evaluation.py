@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lasthop.evaluating.metric import metric_label, metric_unit
+from lasthop.evaluating.metric import metric_label
 from lasthop.evaluating.suite import Cell, Criterion, Evaluation, Family
 from lasthop.showing.labels import Unit, measured, scaled, value_name
 
@@ -41,9 +41,7 @@ def _counts(cells: Sequence[Cell]) -> str:
 
 
 def _unit(cells: Sequence[Cell]) -> Unit:
-    quantity = cells[0].criterion.quantity
-    unit = "" if quantity == "fairness" else metric_unit(quantity)
-    return scaled(unit, [one.value.mean for one in cells])
+    return scaled(cells[0].criterion.unit, [one.value.mean for one in cells])
 
 
 def _text(one: Any, unit: Unit) -> str:
@@ -165,7 +163,8 @@ def figure(evaluation: Evaluation, family: Family, tested: str | None = None) ->
     """
     from lasthop.showing.figures import style
 
-    criteria = [one for one in evaluation.prepared.suite.criteria if one.family == family.key]
+    every_criterion = evaluation.prepared.suite.criteria
+    criteria = [one for one in every_criterion if one.family == family.key and not one.observed]
     names = [one.name for one in evaluation.prepared.senders if tested in (None, one.name)]
     panels: list[tuple[Criterion, dict[str, list[Cell]]]] = []
     for one in criteria:
@@ -188,7 +187,7 @@ def figure(evaluation: Evaluation, family: Family, tested: str | None = None) ->
                 series.setdefault(name, [(one.place, one.reference) for one in cells])
             every = [one.mean for means in series.values() for _, one in means]
             quantity = criterion.quantity
-            unit = scaled("" if quantity == "fairness" else metric_unit(quantity), every)
+            unit = scaled(criterion.unit, every)
             for at, (name, means) in enumerate(series.items()):
                 color, marker = looks[name][0], looks[name][1]
                 shift = 0.18 * (at - (len(series) - 1) / 2.0)
