@@ -7,12 +7,14 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 import lasthop
 from lasthop import commands as cli
+from lasthop.evaluating.observation import Observation, states
 from lasthop.evaluating.results import Point, Results
-from lasthop.evaluating.suite import Prepared, Suite, judge, prepare, sender, suites
+from lasthop.evaluating.suite import Prepared, Suite, judge, observe, prepare, sender, suites
 from lasthop.running.replications import run_points
 from lasthop.showing.evaluation import markdown, pages
 
@@ -109,6 +111,88 @@ def test_bbr_version_3_restores_its_state_after_a_spurious_timeout() -> None:
     assert evaluation.verdict("cubic@rfc", restored) == "fail"
 
 
+PHASES = pl.DataFrame(
+    [
+        (0.0, "phase_startup", None),
+        (0.0, "max_bw_bps", 1e6),
+        (1.0, "max_bw_bps", 8e6),
+        (1.0, "phase_drain", None),
+        (1.25, "phase_probe_down", None),
+        (2.0, "max_bw_bps", 9e6),
+        (3.0, "phase_probe_up", None),
+        (4.0, "phase_probe_down", None),
+    ],
+    schema={"time_s": pl.Float64, "event": pl.String, "value": pl.Float64},
+    orient="row",
+)
+
+
+@pytest.mark.parametrize(
+    ("observation", "expected", "unit"),
+    [
+        (Observation(phases="^startup drain"), 1.0, ""),
+        (Observation(phases="probe_up probe_cruise"), 0.0, ""),
+        (Observation(state="max_bw_bps", at="drain"), 8e6, "bps"),
+        (Observation(state="max_bw_bps", at="probe_down", occurrence=2), 9e6, "bps"),
+        (Observation(lasts="drain"), 0.25, "s"),
+        (Observation(lasts="probe_down", occurrence=2), math.nan, "s"),
+        (Observation(state="max_bw_bps", at="probe_rtt"), math.nan, "bps"),
+    ],
+)
+def test_an_observation_is_a_value_of_the_phases(
+    observation: Observation, expected: float, unit: str
+) -> None:
+    assert observation.value(PHASES) == pytest.approx(expected, nan_ok=True)
+    assert observation.unit == unit
+    assert observation.about
+
+
+def test_a_sender_without_phases_has_no_observations() -> None:
+    empty = PHASES.filter(pl.col("event") == "max_bw_bps")
+    assert math.isnan(Observation(phases="startup").value(empty))
+
+
+def test_the_path_changes_when_a_phase_begins() -> None:
+    family = suites()["bbr"].families["drain"]
+    scenario = family.of(sender("bbr3"))
+    (_, first), (at, rate) = scenario.to_dict()["link"]["path"]["rate"]["at"]
+    assert (first, rate) == ("10 Mbps", "9 Mbps")
+    begins = states(scenario, "candidate", 1, 0).filter(event="phase_drain")["time_s"][0]
+    assert at == f"{round(begins * 1e9)} ns"
+    # CUBIC has no such phase.
+    assert family.of(sender("cubic")).to_dict()["link"]["path"]["rate"] == "10 Mbps"
+
+
+BBR_PHASES = ["phases", "limited", "limited-loss", "pauses", "drain", "down", "up"]
+
+
+@pytest.mark.slow
+def test_bbr_version_3_passes_the_cases_of_the_draft_that_concern_phases() -> None:
+    prepared = prepare(suites()["bbr"].only(BBR_PHASES), [sender("bbr3")], [sender("cubic")])
+    observed = observe(prepared, seed=1, replications=2)
+    empty = Results(
+        scenario={},
+        points=[Point(label, "00") for label in prepared.labels],
+        metrics=["flow.candidate.goodput_bps"],
+        point=np.zeros(1, dtype=np.uint32),
+        replication=np.zeros(1, dtype=np.uint64),
+        values=np.zeros((1, 1)),
+        seed=1,
+    )
+    evaluation = judge(prepared, empty, observed)
+    verdicts = {one.id: evaluation.verdict("bbr3", one) for one in prepared.suite.criteria}
+    assert set(verdicts.values()) == {"pass"}, verdicts
+
+
+def test_an_algorithm_without_the_phases_of_bbr_fails_their_criteria() -> None:
+    suite = suites()["bbr"].only(["phases"])
+    prepared = prepare(suite, [sender("reno")], [sender("cubic")])
+    observed = observe(prepared, seed=1, replications=2)
+    values = {name: list(found) for (name, _), found in observed.items()}
+    assert values["1-phases"] == [0.0, 0.0]
+    assert "10-least" not in values
+
+
 @pytest.mark.parametrize("key", SUITES)
 def test_a_suite_is_consistent(key: str) -> None:
     suite = suites()[key]
@@ -122,7 +206,7 @@ def test_a_suite_is_consistent(key: str) -> None:
         if one.bound:
             assert one.source
             assert one.refuted_by
-        for index in prepared.cells[one.family, own]:
+        for index in () if one.observed else prepared.cells[one.family, own]:
             known = prepared.points[index].metrics()
             assert any(fnmatchcase(name, one.metric) for name in known), one.id
     for key_, family in suite.families.items():
