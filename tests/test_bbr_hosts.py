@@ -21,17 +21,17 @@ duration = "30 s"
 
 
 def goodput(window: str) -> float:
-    """Mean goodput in Mbps of two replications."""
+    """Mean goodput in Mbps of four replications."""
     scenario = lasthop.Scenario.from_toml(TEXT).with_({"flow.f.transport.receive_window": window})
-    results = lasthop.run(scenario, replications=2, seed=1)
+    results = lasthop.run(scenario, replications=4, seed=1)
     return float(results.samples("flow.f.goodput_bps", 0).mean() / 1e6)
 
 
 def test_losses_require_a_receive_window_of_several_round_trips() -> None:
     # 2000 segments are more than two bandwidth-delay products; 6000 are seven.
     small, large = goodput("2000 segments"), goodput("6000 segments")
-    assert 25 < small < 35
-    assert 60 < large < 72
+    assert 33 < small < 46
+    assert 55 < large < 68
 
 
 SHALLOW = """

@@ -184,6 +184,7 @@ impl Receiver {
             self.duplicate = self.repeated(seq, end).filter(|_| !ends);
         }
         let mut immediate = config.delayed_ack.is_none() || is_syn_or_fin;
+        let mut is_early = false;
         if in_order {
             self.rcv_nxt = end;
             if had_holes {
@@ -193,6 +194,7 @@ impl Receiver {
                     self.rcv_nxt = self.rcv_nxt.max(end);
                 }
                 if let Some(recent) = &mut self.recent {
+                    recent.release();
                     recent.remove_below(self.rcv_nxt);
                 }
             }
@@ -203,6 +205,13 @@ impl Receiver {
             if let Some(recent) = &mut self.recent
                 && end > self.rcv_nxt
             {
+                // The held-back ACK reports the blocks before this segment, which is not acknowledged itself.
+                is_early = self.compression.is_holding() && recent.pushes_back(seq, end);
+                if is_early {
+                    recent.keep();
+                } else {
+                    recent.release();
+                }
                 recent.add(seq, end);
             }
             if config.recovery == RecoveryKind::Lhp {
@@ -221,6 +230,10 @@ impl Receiver {
             if let Some(full) = self.quick.take_size(end - seq - u64::from(is_syn_or_fin)) {
                 let is_enough = self.rcv_nxt.saturating_sub(self.last_ack_sent) > full;
                 self.unacked = if is_enough && !self.quick.is_edge_fixed { 2 } else { 1 };
+            }
+            if is_early {
+                self.ack_due = true;
+                return;
             }
             immediate &= !is_syn_or_fin;
             let has_data = end - seq > u64::from(is_syn_or_fin);
@@ -446,6 +459,11 @@ impl Receiver {
             self.quick.spend();
         }
         self.quick.pushes = 0;
+        if self.compression.is_holding()
+            && let Some(recent) = &mut self.recent
+        {
+            recent.release();
+        }
         self.compression.ack_sent();
         timers.stop(Timer::DelayedAck);
     }

@@ -4,12 +4,12 @@
 //! ```text
 //!   RCV.NXT advances --> three duplicate ACKs are sent immediately --> the next one is held back
 //!                        until RTT / 20 or `delay` has passed, or `most` are held --> one ACK
+//!   two blocks are pushed back by another one --> one ACK, with the blocks before it; the segment of the
+//!                        other block is not acknowledged until the next segment arrives
 //! ```
 //!
-//! No SACK information is lost, since the ACK contains the blocks of all. No ACK is held back in
-//! quick ACK mode.
-//!
-//! *Not modelled*: the early ACK that prevents a fifth block from displacing the oldest one.
+//! Therefore, no SACK information is lost, although an ACK has room for three or four blocks. No ACK is held back
+//! in quick ACK mode.
 
 use lasthop_base::units::{Duration, Instant};
 

@@ -491,3 +491,46 @@ fn what_cannot_be_known_is_not_counted() {
         assert!(trace.events.iter().all(|event| !event.event.starts_with("spurious")));
     }
 }
+
+/// Returns retransmissions and spurious retransmissions of a transfer over a path without reordering, whose queue
+/// drops many segments of a window of four bandwidth-delay products.
+fn over_a_full_queue(transport: &str) -> [f64; 2] {
+    let text = format!(
+        r#"
+        name = "full queue"
+        [link.path]
+        between = ["a", "b"]
+        rate = "100 Mbps"
+        delay = "50 ms"
+        queue = "1000 packets"
+        [flow.f]
+        from = "a"
+        to = "b"
+        transport = {{ kind = "tcp", {transport} }}
+        app = {{ kind = "file", size = "10 GB" }}
+        [run]
+        duration = "5 s"
+        "#
+    );
+    let document = Scenario::from_toml(&text, Path::new(".")).unwrap();
+    let scenarios: Vec<_> =
+        document.points().unwrap().into_iter().map(|point| point.scenario).collect();
+    let options = Options { replications: 1, first_replication: 0, seed: 1, jobs: 1 };
+    let results = run::run(&scenarios, &options, &mut |_| true).unwrap();
+    ["flow.f.retransmissions", "flow.f.spurious_retransmissions"].map(|name| {
+        let at = results.metrics.iter().position(|metric| *metric == name).unwrap();
+        results.rows[0].values[at]
+    })
+}
+
+/// The receiver holds ACKs back, and an ACK has room for three blocks. No segment is considered
+/// lost because no ACK reports its block.
+#[test]
+fn compressed_acks_report_all_blocks() {
+    let window = r#"profile = "linux", receive_window = "4000 segments""#;
+    for variant in ["newreno", "bbr"] {
+        let [again, spurious] = over_a_full_queue(&format!(r#"variant = "{variant}", {window}"#));
+        assert!(again > 1_000.0, "{variant}: {again}");
+        assert_eq!(spurious, 0.0, "{variant}: of {again}");
+    }
+}
