@@ -126,3 +126,39 @@ fn a_protocol_error_ends_the_connection_with_its_code() {
         assert!(at < whole, "{name}: immediately, not after a timeout");
     }
 }
+
+/// A host empties its socket before it sends: datagrams that arrive at one instant are acknowledged
+/// together, and not every second one.
+#[test]
+fn datagrams_of_an_instant_are_read_before_an_answer() {
+    let mut path = Path::new();
+    path.pump(&mut |_, _| ());
+    let mut bursts = 0;
+    while path.quic.read(End::Acceptor) < FILE {
+        let arrival = path.in_flight.front().map_or(Instant::NEVER, |one| one.0);
+        let timeouts = End::BOTH.map(|end| path.quic.next_timeout(end));
+        path.now = arrival.min(timeouts[0]).min(timeouts[1]);
+        assert!(path.now < Instant::NEVER, "the connection stalls");
+        let now = path.now;
+        let mut arrived = [0; 2];
+        while path.in_flight.front().is_some_and(|one| one.0 == now) {
+            let Some((_, end, packet)) = path.in_flight.pop_front() else { break };
+            arrived[end.index()] += 1;
+            path.quic.receive(now, end, &packet);
+            assert!(!path.quic.poll_transmit(now, end, &mut Descriptor::<()>::default()));
+            assert_eq!(path.quic.next_timeout(end), now);
+        }
+        for end in End::BOTH {
+            path.quic.handle_timeout(now, end);
+        }
+        path.pump(&mut |_, _| ());
+        // The first burst also contains messages of the handshake, with answers of their own.
+        if arrived[1] > 3 {
+            bursts += 1;
+            let answers =
+                path.in_flight.iter().filter(|one| one.0 == now + DELAY && one.1 == End::Opener);
+            assert!(bursts == 1 || answers.count() == 1, "burst {bursts} at {now:?}");
+        }
+    }
+    assert!(bursts > 2, "{bursts} bursts");
+}
