@@ -9,7 +9,7 @@ PYTHON_SOURCES := python tests tools docs benches examples
 SOURCES := $(shell find crates Cargo.toml Cargo.lock -type f ! -path '*/target/*')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test test-rust test-python bench bench-live instructions compare-ns2 compare-ns3 compare-kernel reproduce-check docs wheel wheel-check \
+.PHONY: help setup demo check test test-rust test-python bench bench-live instructions compare-ns2 compare-ns3 compare-kernel compare-published reproduce-check docs wheel wheel-check \
     golden golden-diff lint-package check-minimum-rust check-targets check-dependencies check-api check-overflow \
     lint-workflows release man clean
 
@@ -23,6 +23,7 @@ help:
 	@echo "make instructions instructions of a replication, as JSON (needs valgrind)"
 	@echo "make compare-ns2  results against ns-2 (needs ns)"
 	@echo "make compare-ns3  durations and throughputs of 802.11n, ac and ax against ns-3 (its wheel: 69 MB)"
+	@echo "make compare-published  congestion control against published measurements"
 	@echo "make compare-kernel  profile linux against a kernel's table"
 	@echo "make reproduce-check  results of all studies with 3 replications, against stored digests; CHECK=--full: all replications"
 	@echo "make docs         the documentation, in docs/_build/html"
@@ -101,6 +102,9 @@ compare-ns2: setup
 
 compare-ns3: setup
 	$(BIN)/python tools/compare_ns3.py
+
+compare-published: setup
+	$(BIN)/python tools/compare_published.py
 
 compare-kernel: setup
 	$(BIN)/python tools/compare_kernel.py

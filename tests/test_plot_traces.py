@@ -67,7 +67,7 @@ def test_trace_figures_that_cannot_be_drawn(small: Path) -> None:
     trace = lasthop.trace(small)
     for arguments, message in (
         ({"kind": "line"}, "invalid value `line` for `kind`"),
-        ({"y": "rtt"}, "invalid value `rtt` for `y`: expected cwnd, ssthresh, queue"),
+        ({"y": "rtt"}, "invalid value `rtt` for `y`: expected cwnd, ssthresh, phase, queue"),
         ({"kind": "sequence", "y": "web"}, "invalid value `web` for `y`: expected transfer"),
         ({"kind": "ladder"}, "missing `link`: expected wireless"),
         ({"log": "x"}, "invalid value `x` for `log`: expected y"),
