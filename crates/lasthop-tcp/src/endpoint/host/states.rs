@@ -521,9 +521,12 @@ impl Endpoint<Host> {
             // Corked data is sent nevertheless.
             flight.stream.is_short_excused = true;
             self.host.app.has_more = false;
-            return self.release(false);
+            self.release(false);
+            if self.sender.flight.fits_receiver() {
+                return;
+            }
         }
-        if flight.peer.window > 0 {
+        if self.sender.flight.peer.window > 0 {
             return self.sender.send_what_fits();
         }
         let limit = self.host.settings.user_timeout.filter(|_| self.policies.abort.is_by_time());

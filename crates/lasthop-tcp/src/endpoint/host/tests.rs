@@ -215,3 +215,21 @@ fn a_fin_after_a_corked_segment_has_no_payload() {
     let fin = socket.poll_transmit(later).expect("a FIN").header;
     assert_eq!((fin.seq, fin.payload, fin.flags & flags::FIN), (1_060, 0, flags::FIN));
 }
+
+/// A full segment and a corked byte wait for a window of 128 B: the timer sends the part that fits, as Linux does.
+#[test]
+fn corked_data_does_not_delay_what_fits_a_small_window() {
+    let now = Instant::from_nanos(1_000_000);
+    let mut socket = connected(Profile::Linux, now);
+    let header =
+        TcpHeader { seq: 501, ack: 1_001, window: 128, flags: flags::ACK, ..TcpHeader::default() };
+    socket.receive(now, &Segment { header, options: SynOptions::default() });
+    let more = WriteOptions { more: true, ..WriteOptions::default() };
+    for (bytes, options) in [(5_000, WriteOptions::default()), (1, more)] {
+        socket.write(now, bytes, options).expect("the connection is open");
+    }
+    assert!(socket.poll_transmit(now).is_none());
+    let later = socket.next_timeout();
+    socket.handle_timeout(later);
+    assert_eq!(socket.poll_transmit(later).expect("128 bytes").header.payload, 128);
+}
