@@ -5,6 +5,10 @@
 //! `tcpi_sndbuf_limited` of `tcp_info`). The handshake and times without unacknowledged data are not
 //! measured.
 //!
+//! An algorithm that reads delivery rates (BBR) does not fill a window that limits it: its rate and its window follow
+//! the rate measured at this limit. [`Usage::bounded_by`] therefore charges its congestion control to the receive
+//! window or the send buffer until the data sent when this was the limit is acknowledged. The kernel does not.
+//!
 //! *Not modelled*: send calls of a simulated application between two inputs. The time before such a
 //! call is charged to the factor after it.
 
@@ -37,7 +41,13 @@ impl Limit {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
     times: [Duration; 4],
+    /// Parts of the time of the congestion window, by the limit at which its rate was measured.
+    measured_at: [Duration; 4],
     current: Option<Limit>,
+    /// The limit at which a delivery rate was measured that now limits the sender.
+    bound: Option<Limit>,
+    /// The latest limit that was the receive window or the send buffer, and one past the highest byte sent then.
+    latest: Option<(Limit, u64)>,
     /// Time of the latest input.
     now: Instant,
     /// Time from which `current` applies.
@@ -71,9 +81,15 @@ impl Usage {
     /// Records the factor from the latest input onwards; `losses`: losses declared so far.
     #[inline]
     pub(crate) fn set(&mut self, limit: Option<Limit>, losses: u64) {
-        if limit != self.current {
+        self.set_bound(limit, None, losses);
+    }
+
+    /// Like [`Self::set`]; `bound`: the limit at which a delivery rate was measured that now limits the sender.
+    #[inline]
+    fn set_bound(&mut self, limit: Option<Limit>, bound: Option<Limit>, losses: u64) {
+        if (limit, bound) != (self.current, self.bound) {
             self.charge(self.now, losses);
-            (self.current, self.losses) = (limit, losses);
+            (self.current, self.bound, self.losses) = (limit, bound, losses);
         }
     }
 
@@ -85,6 +101,10 @@ impl Usage {
             let limit = if is_lost { Limit::CongestionWindow } else { limit };
             let time = &mut self.times[limit as usize];
             *time = *time + (now - self.since);
+            if let Some(bound) = self.bound {
+                let time = &mut self.measured_at[bound as usize];
+                *time = *time + (now - self.since);
+            }
         }
         self.since = now;
     }
@@ -92,6 +112,16 @@ impl Usage {
     /// Time charged to `limit`.
     pub fn limited_by(&self, limit: Limit) -> Duration {
         self.times[limit as usize]
+    }
+
+    /// Time charged to `limit`, with congestion control charged to the limit at which its rate was measured.
+    pub fn bounded_by(&self, limit: Limit) -> Duration {
+        let [time, measured_at] = [self.times, self.measured_at].map(|times| times[limit as usize]);
+        if limit == Limit::CongestionWindow {
+            let all: u64 = self.measured_at.iter().map(|measured_at| measured_at.as_nanos()).sum();
+            return Duration::from_nanos(time.as_nanos() - all);
+        }
+        time + measured_at
     }
 
     /// Time in which data was unacknowledged.
@@ -143,7 +173,7 @@ impl Flight {
     #[inline(never)]
     pub(crate) fn look_at_limit(&mut self) {
         let limit = self.limit(self.has_waiting(), false);
-        self.usage.set(limit, self.counters.losses_declared);
+        self.note_limit(limit);
     }
 
     /// Checks the factor before an input, of a sender that does not always send all data that the
@@ -151,7 +181,23 @@ impl Flight {
     #[cold]
     pub(crate) fn look_before_input(&mut self, awaits_room: bool) {
         let limit = self.limit(awaits_room, true);
-        self.usage.set(limit, self.counters.losses_declared);
+        self.note_limit(limit);
+    }
+
+    /// Records a factor.
+    fn note_limit(&mut self, limit: Option<Limit>) {
+        if let Some(latest @ (Limit::ReceiveWindow | Limit::SendBuffer)) = limit {
+            self.usage.latest = Some((latest, self.snd_max));
+        }
+        self.usage.set_bound(limit, self.bound(limit), self.counters.losses_declared);
+    }
+
+    /// Returns the limit at which a delivery rate was measured that now limits the sender.
+    fn bound(&self, limit: Option<Limit>) -> Option<Limit> {
+        let follows_rate =
+            limit == Some(Limit::CongestionWindow) && self.config.congestion_control.reads_rates();
+        let latest = self.usage.latest.filter(|&(_, end)| follows_rate && self.snd_una < end);
+        latest.map(|(latest, _)| latest)
     }
 
     /// Times up to the latest input.
@@ -165,7 +211,7 @@ impl Flight {
     pub(crate) fn usage_at(&self, now: Instant, awaits_room: bool) -> Usage {
         let (limit, losses) = (self.limit(awaits_room, true), self.counters.losses_declared);
         let mut usage = self.usage;
-        usage.set(limit, losses);
+        usage.set_bound(limit, self.bound(limit), losses);
         usage.charge(now, losses);
         usage
     }

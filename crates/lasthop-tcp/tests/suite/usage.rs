@@ -149,3 +149,28 @@ fn a_new_connection_before_the_last_ack() {
     assert!(pipe.ends[OPENER].is_all_acked());
     assert_eq!(pipe.ends[OPENER].usage().busy(), Duration::from_millis(100));
 }
+
+/// A window of 20 segments limits the delivery rate, and BBR's pacing rate and window follow this rate, so that BBR
+/// seldom waits for the window itself. The kernel charges this to the congestion window. One segment in 50 is lost.
+/// Half of the time is the threshold of notes on limits.
+#[test]
+fn the_rate_of_a_receive_window() {
+    for (window, is_bound) in [(20.0, true), (100_000.0, false)] {
+        let set = Overrides { receive_window: Some(window), ..set() };
+        let config = presets::config(Variant::Bbr, Profile::Linux, &set);
+        let is_lost = |end, count: u64, _: &TcpHeader| end == OPENER && count % 50 == 30;
+        let mut pipe = Pipe::with_losses(&config, DELAY, is_lost);
+        pipe.ends[OPENER].write(2_000_000);
+        pipe.pump(OPENER);
+        pipe.run(ms(8_000));
+        let usage = pipe.ends[OPENER].usage();
+        let share = |time: Duration| time.as_secs_f64() / usage.busy().as_secs_f64();
+        let times = Limit::ALL.map(|limit| share(usage.bounded_by(limit)));
+        assert!((times.iter().sum::<f64>() - 1.0).abs() < 1e-9);
+        let by_window = share(usage.bounded_by(Limit::ReceiveWindow));
+        let of_kernel = share(usage.limited_by(Limit::ReceiveWindow));
+        assert!(of_kernel < 0.5, "{window}: {of_kernel}");
+        assert_eq!(by_window > 0.5, is_bound, "{window}: {times:?}");
+        assert_eq!(by_window == 0.0, !is_bound, "{window}: {times:?}");
+    }
+}

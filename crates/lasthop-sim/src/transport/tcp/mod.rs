@@ -49,9 +49,11 @@ metrics! {
         /// Part of the time with unacknowledged data in which congestion control, pacing or loss
         /// recovery limited the senders.
         limited_by_congestion_window: "Congestion-limited time", Fraction, Neither, Mean;
-        /// Part of that time in which the peer's receive window limited the senders.
+        /// Part of that time in which the peer's receive window limited the senders, or congestion control by a
+        /// delivery rate measured at this limit.
         limited_by_receive_window: "Receive-window-limited time", Fraction, Neither, Mean;
-        /// Part of that time in which the application waited for room in the send buffer.
+        /// Part of that time in which the application waited for room in the send buffer, or congestion control
+        /// limited the senders by a delivery rate measured at this limit.
         limited_by_send_buffer: "Send-buffer-limited time", Fraction, Neither, Mean;
         /// Part of that time in which all data of the application had been sent.
         limited_by_application: "Application-limited time", Fraction, Neither, Mean;
@@ -386,7 +388,7 @@ impl Transport for Tcp {
                 let usage = end.usage();
                 busy = busy + usage.busy();
                 for (time, limit) in limits.iter_mut().zip(Limit::ALL) {
-                    *time = *time + usage.limited_by(limit);
+                    *time = *time + usage.bounded_by(limit);
                 }
             }
         }
