@@ -66,6 +66,8 @@ pub struct Builder<X: Extension = TcpOptions> {
     paths: Vec<Path>,
     /// Paths of each connection's opener and acceptor.
     connection_paths: Vec<[PathId; 2]>,
+    /// Number of connections whose acceptor sends packets, and of those whose acceptor does not.
+    alike: [u32; 2],
     flows: Vec<Flow>,
     agents: Vec<Seat<X>>,
     radios: Vec<Radio>,
@@ -94,6 +96,7 @@ impl<X: Extension> Builder<X> {
             hops: Vec::new(),
             paths: Vec::new(),
             connection_paths: Vec::new(),
+            alike: [0; 2],
             flows: Vec::new(),
             agents: Vec::new(),
             radios: Vec::new(),
@@ -332,9 +335,9 @@ impl<X: Extension> Builder<X> {
             Reaction::Acts | Reaction::Answers => self.path(back, listener(End::Opener)),
         };
         let paths = [first, second];
-        let known = self.connections.iter();
-        let alike = |one: &&Connection| is_absorbed(&one.transport) == is_absorbed(&transport);
-        let ordinal = known.filter(alike).count() as u32;
+        let alike = &mut self.alike[usize::from(is_absorbed(&transport))];
+        let ordinal = *alike;
+        *alike += 1;
         self.connection_paths.push(paths);
         self.connections.push(Connection {
             transport,
