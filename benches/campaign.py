@@ -1,6 +1,6 @@
 """Measure the cost of storing results, the utilization of the cores, and the time of queries.
 
-Usage: python benches/campaign.py [--replications 2000] [--rows 1000000]
+Usage: python benches/campaign.py [--replications 2000] [--rows 1000000] [--sweep]
 
 1. A sweep of two points, about 10 ms per replication, alternately with and without a campaign:
    median time; processor time compared with that of the replications themselves; and the fraction
@@ -8,7 +8,8 @@ Usage: python benches/campaign.py [--replications 2000] [--rows 1000000]
 2. Maximum resident set size of a process that runs few replications, and ten times as many.
 3. Queries on a folder of a million rows.
 
-The date, the number of cores and their load are printed first: other work affects the times.
+--sweep measures only the first. The date, the number of cores and their load are printed first:
+other work affects the times.
 """
 
 # ruff: noqa: S603, T201
@@ -123,7 +124,7 @@ def overhead(replications: int, rounds: int) -> None:
         return statistics.median(s for s, _ in what), statistics.median(c for _, c in what)
 
     (wall, cpu), (kept_wall, kept_cpu) = seconds(plain), seconds(kept)
-    cost = statistics.median(costs)
+    cost = float(statistics.median(costs))
     print(f"{replications} replications of {1e3 * cost / replications:.1f} ms:")
     print(f"  without campaign   {wall:.2f} s, {cpu:.2f} s of processor time")
     print(
@@ -131,6 +132,7 @@ def overhead(replications: int, rounds: int) -> None:
         f"{kept_cpu:.2f} s of processor time, {100 * (kept_cpu / cost - 1):.1f} % more than "
         f"{cost:.2f} s in replications"
     )
+    print(f"  in replications    {100 * cost / kept_cpu:.1f} % of the processor time")
     print(f"  threads not idle   {100 * statistics.median(busy):.1f} % of their time")
 
 
@@ -217,6 +219,7 @@ def main() -> None:
     parser.add_argument("--replications", type=int, default=2000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--sweep", action="store_true", help="only the first part")
     parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:
@@ -225,6 +228,8 @@ def main() -> None:
     today, load = datetime.date.today().isoformat(), os.getloadavg()[0]
     print(f"{today}, {os.cpu_count()} cores, load {load:.1f}\n")
     overhead(arguments.replications, arguments.rounds)
+    if arguments.sweep:
+        return
     memory(arguments.replications)
     question(arguments.rows)
 

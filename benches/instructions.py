@@ -1,6 +1,6 @@
 """Count the instructions of one replication with callgrind, and print them as JSON.
 
-Usage: `python benches/instructions.py [--check | --keep | --frames | --laws]`
+Usage: `python benches/instructions.py [--check | --keep | --frames | --laws | --scale]`
 
 The cases are those of `crates/lasthop/benches/study.rs` (`--once`), and `floor`, a hand-written
 loop for the first of them. The count includes the start of the process, about 0.3 million. It is
@@ -17,6 +17,10 @@ instructions as one of selective repeat.
 options that the algorithm enables (pacing, timestamps, explicit congestion notification). It fails
 if the last number of an algorithm is more than 560: 15 ns at the rate of the most expensive
 algorithm (README.md).
+
+`--scale` counts the instructions of networks of `crates/lasthop/benches/scale.rs` as they grow: for
+each additional flow, hop or station, and for each frame that these send, in a small and a large
+network. It fails if the ratio of the instructions per frame exceeds the limit of the case.
 
 `--check` compares with `benches/instructions.json` and fails if a case differs by more than 3 %, in
 either direction: a count that stays above its case would hide later growth. `--keep` writes that
@@ -48,6 +52,16 @@ MOST_HARQ = 2.0
 # ACKs per round of `tcp_speed.rs --once`; maximum instructions per ACK of the algorithm alone.
 ACKS = 200_000
 MOST_OF_A_LAW = 560
+# Cases of `scale.rs`: numbers of units of the small and the large network, and the maximum ratio of
+# the instructions per frame (the target is 1.15). Two networks are counted for each, one of which
+# has half as many units, so that the start of the process is not included.
+SCALES = {
+    "file flows on one path": (10, 300, 1.3),
+    "UDP flows on one path": (10, 1000, 1.55),
+    "selective-repeat hops": (8, 100, 2.3),
+    "rlc hops": (8, 40, 1.65),
+    "selective-repeat stations": (10, 100, 1.4),
+}
 
 
 def build(*benches: str) -> dict[str, str]:
@@ -78,10 +92,12 @@ def executables(messages: str) -> dict[str, str]:
     }
 
 
-def count(command: list[str]) -> int:
+def count(command: list[str], tool: str = "callgrind") -> int:
     """Number of instructions that a process executes in user space."""
-    valgrind = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", *command]
-    process = subprocess.run(valgrind, stderr=subprocess.PIPE, text=True, check=False)
+    valgrind = ["valgrind", f"--tool={tool}", f"--{tool}-out-file=/dev/null", *command]
+    process = subprocess.run(
+        valgrind, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False
+    )
     found = re.search(r"I\s+refs:\s+([\d,]+)", process.stderr)
     if process.returncode != 0 or found is None:
         sys.exit(f"{' '.join(command)}: exit code {process.returncode}\n{process.stderr}")
@@ -124,6 +140,34 @@ def frames() -> None:
             sys.exit(f"harq: {ratio:.2f} x selective-repeat over {hops} links; at most {MOST_HARQ}")
 
 
+def scale(bench: str) -> None:
+    """Print the instructions per unit and frame in small and large networks; fail above limits."""
+
+    def measure(name: str, units: int) -> tuple[int, float]:
+        command = [bench, "--once", name, str(units)]
+        process = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+        return count(command, "cachegrind"), float(process.stdout)
+
+    failures = []
+    for name, (small, large, most) in SCALES.items():
+        costs = []
+        for units in (small, large):
+            fewer = units // 2
+            (many, frames), (few, fewer_frames) = measure(name, units), measure(name, fewer)
+            costs.append(((many - few) / (units - fewer), (many - few) / (frames - fewer_frames)))
+        growth = costs[1][1] / costs[0][1]
+        found: dict[str, object] = {
+            "units": [small, large],
+            "per unit": [round(unit) for unit, _ in costs],
+        }
+        found |= {"per frame": [round(frame) for _, frame in costs], "growth": round(growth, 3)}
+        print(json.dumps({name: found}), flush=True)
+        if growth > most:
+            failures.append(f"{name}: a frame takes {growth:.2f} times as many; at most {most}")
+    if failures:
+        sys.exit("\n".join(failures))
+
+
 def laws() -> None:
     """Print the instructions per ACK by congestion control algorithm; fail above the limit."""
     example = build_example("tcp_speed")
@@ -152,6 +196,7 @@ def main() -> None:
     choice.add_argument(
         "--laws", action="store_true", help="count per ACK, by congestion control algorithm"
     )
+    choice.add_argument("--scale", action="store_true", help="count as networks grow")
     arguments = parser.parse_args()
     if shutil.which("valgrind") is None:
         sys.exit("valgrind is not installed (Debian: apt-get install valgrind)")
@@ -160,6 +205,9 @@ def main() -> None:
         return
     if arguments.laws:
         laws()
+        return
+    if arguments.scale:
+        scale(build("scale")["scale"])
         return
     now = counts()
     print(json.dumps(now))

@@ -6,8 +6,10 @@ Builds and runs `crates/lasthop/benches/study.rs`. If `ns` (ns-2) is installed, 
 are run there with its fastest settings (slim=1 sched=Heap); the processor time of the whole process
 counts. Both alternate, and medians are printed. Then `crates/lasthop/examples/link_speed.rs` is
 run; with --links, only that. If valgrind is installed, `instructions.py` counts the instructions of
-a replication as well. `start.py` measures the start of short commands, if the package is built. The
-date, the machine and its load are printed above the tables. Standard library only.
+a replication as well, and those of networks as they grow. If the package is built, `start.py`
+measures the start of short commands, `live_packets.py` the packets of live links, and `campaign.py`
+the fraction of a sweep's processor time that its replications use. The date, the machine and its
+load are printed above the tables. Standard library only.
 """
 
 # ruff: noqa: S603, T201
@@ -105,15 +107,26 @@ def instruction_counts() -> None:
     for name, count in now.items():
         ratios = f"{count / now['floor']:.2f} | {count / now['raw']:.2f}"
         print(f"| {name} | {count / 1e6:.1f} | {ratios} | {REQUIRED.get(name, '')} |")
+    print()
+    instructions.scale(instructions.build("scale")["scale"])
 
 
-def start_times() -> None:
-    """Print the processor time of short commands."""
+# Programs that need the built package, and their arguments.
+OF_PACKAGE = (["start.py"], ["live_packets.py", "--rounds", "1"], ["campaign.py", "--sweep"])
+
+
+def costs_of_package() -> None:
+    """Print the costs of short commands, of packets of live links, and of sweeps."""
     python = ROOT / ".venv" / "bin" / "python"
     if not python.exists():
-        print("the package is not built (`make setup`): no times of short commands.")
+        print("the package is not built (`make setup`): no short commands, live links and sweeps.")
         return
-    subprocess.run([python, ROOT / "benches" / "start.py"], check=True)
+    for program, *arguments in OF_PACKAGE:
+        # Where live links are not permitted, the other programs run nevertheless.
+        done = subprocess.run([python, ROOT / "benches" / program, *arguments], check=False)
+        if done.returncode != 0:
+            print(f"{program}: exit code {done.returncode}")
+        print()
 
 
 def machine() -> str:
@@ -140,8 +153,7 @@ def main() -> None:
         print()
         instruction_counts()
         print()
-        start_times()
-        print()
+        costs_of_package()
     link_costs()
 
 

@@ -6,7 +6,7 @@
 //! frames that the links send, and the cost of running per frame. A chain that loses or delays more than one
 //! link sends more frames per hop.
 //! `-- NAME ...` runs only the cases whose names contain one of these; `-- --once NAME COUNT` runs one
-//! replication of one case without output, to count its instructions.
+//! replication of one case and prints the number of frames sent, to count its instructions.
 
 use lasthop::run::{Options, metric_names, run};
 use lasthop::scenario::Scenario;
@@ -231,7 +231,7 @@ fn once(arguments: &[String]) -> Option<Case> {
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let Some(case) = once(&arguments) {
-        replicate(&read(&case));
+        println!("{}", replicate(&read(&case)));
         return;
     }
     let wanted: Vec<_> = arguments.iter().filter(|part| !part.starts_with('-')).collect();
