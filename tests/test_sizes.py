@@ -13,8 +13,10 @@ FILE_LINES = 600
 FUNCTION_LINES = 100
 # Files and functions above the limits, each with the reason.
 LONG = {
-    "crates/lasthop-sim/tests/quic.rs": "cases of one protocol that share their scenarios",
-    "crates/lasthop-sim/src/scenario/wlan.rs": "the keys of a WLAN are one table",
+    "crates/lasthop-sim/tests/quic.rs": "the cases of one protocol share their scenarios",
+    "crates/lasthop-sim/src/transport/quic/mod.rs": "keys, metrics and machine of one transport",
+    "crates/lasthop-wlan/src/dcf/aggregate.rs": "one exchange, whose steps share its state",
+    "crates/lasthop-wlan/src/dcf/cell.rs": "one scheduler, whose steps share its state",
 }
 
 

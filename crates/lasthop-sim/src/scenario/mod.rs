@@ -24,6 +24,7 @@ mod sweep;
 mod text;
 mod wifi;
 mod wlan;
+mod wlan_checks;
 
 pub use crate::agent::AgentKind as Agent;
 pub use crate::app::App;

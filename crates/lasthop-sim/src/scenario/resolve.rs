@@ -6,7 +6,7 @@ use super::model::{
 use super::repetition::{Repetition, check_names, tables};
 use super::services::LinkProtocol;
 use super::sweep::Sweep;
-use super::wlan::check_channels;
+use super::wlan_checks::check_channels;
 use lasthop_base::schema::error::ScenarioError;
 use lasthop_base::schema::keys::{Key, Node, Read, Table, allowed};
 use lasthop_base::schema::named::Named;

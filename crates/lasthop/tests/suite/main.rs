@@ -15,6 +15,7 @@ mod changing_delays;
 mod changing_rates;
 mod counted_by_time;
 mod dcf_machine;
+mod dcf_properties;
 mod dcf_saturation;
 mod dcf_spread;
 mod determinism;
