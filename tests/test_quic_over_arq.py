@@ -1,50 +1,30 @@
 """The study quic-over-arq: its advice quotes its results."""
 
-import re
-from pathlib import Path
-
 import pytest
 
 import lasthop
 from lasthop.studies import Study, studies
+from studied import Means, advice, check_claims, means
 
-FOLDER = Path(__file__).parent.parent / "python" / "lasthop" / "papers" / "quic-over-arq"
+STUDY = "quic-over-arq"
 
 
 @pytest.fixture(scope="module")
 def study() -> Study:
-    return studies()["quic-over-arq"]
+    return studies()[STUDY]
 
 
 @pytest.fixture(scope="module")
-def stored() -> dict[tuple[str, int, str], float]:
-    """The means in results.md, by table, loss and recovery."""
-    found: dict[tuple[str, int, str], float] = {}
-    table, columns = "", []
-    for line in (FOLDER / "results.md").read_text(encoding="utf-8").splitlines():
-        cells = [cell.strip() for cell in line.replace("\\|", "¦").strip("|").split("|")]
-        if line.startswith("## "):
-            table = line[3:].split(". ")[0]
-        elif line.startswith("| loss (%)"):
-            columns = cells[1:]
-        elif re.match(r"\| \d+ \|", line):
-            for column, cell in zip(columns, cells[1:], strict=True):
-                found[table, int(cells[0]), column] = float(cell.split(" ")[0])
-    return found
-
-
-def advice() -> str:
-    text = (FOLDER / "README.md").read_text(encoding="utf-8")
-    return text.split("## Advice")[1].split("## Limitations")[0]
+def stored() -> Means:
+    return means(STUDY)
 
 
 def test_each_claim_was_written_with_its_refutation(study: Study) -> None:
-    assert [claim.id for claim in study.claims] == [f"Q{number}" for number in range(1, 13)]
-    assert all(claim.refuted_by and claim.reworded is None for claim in study.claims)
+    check_claims(study, "Q")
 
 
-def test_advice_quotes_the_results(stored: dict[tuple[str, int, str], float]) -> None:
-    text = advice()
+def test_advice_quotes_the_results(stored: Means) -> None:
+    text = advice(STUDY)
     quic, tcp, ordered = "File, radio, QUIC", "File, radio, TCP", "ARQ, in order"
     rates = [
         (quic, 1, ordered, "17.2 Mbps at 1 %"),
@@ -82,8 +62,8 @@ def test_advice_quotes_the_results(stored: dict[tuple[str, int, str], float]) ->
     assert 35.0 < stored["Head of line, HTTP/3", 0, "none"] < 45.0
 
 
-def test_out_of_order_delivery_suits_tcp(stored: dict[tuple[str, int, str], float]) -> None:
-    assert "up to 5 % faster on the radio and 1.5 times as fast on the GEO path" in advice()
+def test_out_of_order_delivery_suits_tcp(stored: Means) -> None:
+    assert "up to 5 % faster on the radio and 1.5 times as fast on the GEO path" in advice(STUDY)
     for path, losses, low, high in (("radio", (1, 3, 10), 1.0, 1.055), ("GEO", (1, 3), 1.4, 1.7)):
         for loss in losses:
             table = f"File, {path}, TCP"

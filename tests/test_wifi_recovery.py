@@ -1,45 +1,24 @@
 """The study wifi-recovery: its advice quotes its results."""
 
-import re
-from pathlib import Path
-
 import pytest
 
 from lasthop.studies import studies
+from studied import Means, advice, check_claims, means
 
-FOLDER = Path(__file__).parent.parent / "python" / "lasthop" / "papers" / "wifi-recovery"
+STUDY = "wifi-recovery"
 
 
 @pytest.fixture(scope="module")
-def stored() -> dict[tuple[str, int, str], float]:
-    """The means in results.md, by table, row and setting."""
-    found: dict[tuple[str, int, str], float] = {}
-    table, columns = "", []
-    for line in (FOLDER / "results.md").read_text(encoding="utf-8").splitlines():
-        cells = [cell.strip() for cell in line.replace("\\|", "¦").strip("|").split("|")]
-        if line.startswith("## "):
-            table = line[3:].split(". ")[0]
-        elif re.match(r"\| (loss|Stations|period)", line):
-            columns = cells[1:]
-        elif re.match(r"\| \d+ \|", line):
-            for column, cell in zip(columns, cells[1:], strict=True):
-                found[table, int(cells[0]), column] = float(cell.split(" ")[0])
-    return found
-
-
-def advice() -> str:
-    text = (FOLDER / "README.md").read_text(encoding="utf-8")
-    return text.split("## Advice")[1].split("## Limitations")[0]
+def stored() -> Means:
+    return means(STUDY)
 
 
 def test_each_claim_was_written_with_its_refutation() -> None:
-    claims = studies()["wifi-recovery"].claims
-    assert [claim.id for claim in claims] == [f"W{number}" for number in range(1, 13)]
-    assert all(claim.refuted_by and claim.reworded is None for claim in claims)
+    check_claims(studies()[STUDY], "W")
 
 
-def test_advice_on_retries_quotes_the_results(stored: dict[tuple[str, int, str], float]) -> None:
-    text = advice()
+def test_advice_on_retries_quotes_the_results(stored: Means) -> None:
+    text = advice(STUDY)
     cubic, bbr, ten = "Loss, CUBIC", "Loss, BBR", "10 attempts"
 
     def cost(table: str, loss: int, setting: str, of: float) -> int:
@@ -60,9 +39,9 @@ def test_advice_on_retries_quotes_the_results(stored: dict[tuple[str, int, str],
 
 
 def test_advice_on_aggregation_quotes_the_results(
-    stored: dict[tuple[str, int, str], float],
+    stored: Means,
 ) -> None:
-    text = advice()
+    text = advice(STUDY)
     assert "2 % of the goodput of CUBIC and 6 % of that of BBR" in text
     for table, cost in (("Loss, CUBIC", 2), ("Loss, BBR", 6)):
         share = stored[table, 0, "16 MPDUs"] / stored[table, 0, "10 attempts"]
@@ -88,9 +67,9 @@ def test_advice_on_aggregation_quotes_the_results(
 
 
 def test_advice_on_rate_control_quotes_the_results(
-    stored: dict[tuple[str, int, str], float],
+    stored: Means,
 ) -> None:
-    assert "gives BBR 74 % of the goodput of the ideal choice and CUBIC 49 %" in advice()
+    assert "gives BBR 74 % of the goodput of the ideal choice and CUBIC 49 %" in advice(STUDY)
     for table, percent in (("Fading, BBR", 74), ("Fading, CUBIC", 49)):
         share = stored[table, 1000, "Minstrel-HT"] / stored[table, 1000, "ideal"]
         assert round(100 * share) == percent
