@@ -6,7 +6,6 @@
 //! Not changed: timers of link protocols, which are derived from the scenario at the start; all other
 //! keys.
 
-use super::link::side_name;
 use super::refusal::Refused;
 use lasthop_base::rng::Streams;
 use lasthop_base::units::Duration;
@@ -148,7 +147,7 @@ fn of_end(
     let channel = if was.errors == now.errors {
         None
     } else {
-        let component = format!("link.{}.{} change {number}", new.name, side_name(side));
+        let component = format!("link.{}.{} change {number}", new.name, side.word());
         let channel = now.errors.build(&streams, &component).map_err(|error| Refused {
             key: format!("link.{}.errors", new.name),
             problem: error.to_string(),

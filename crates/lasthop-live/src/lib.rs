@@ -15,14 +15,16 @@ pub mod link;
 pub mod linux;
 pub mod meter;
 pub mod network;
+mod outbox;
 pub mod recording;
 mod refusal;
 pub mod report;
 
 pub use connections::MOST_CONNECTIONS;
 pub use lasthop_sim::sim::ids::Side;
-pub use link::{Delivery, EndCounters, FrameFate, side_name};
+pub use link::EndCounters;
 pub use network::{LiveMetrics, Network};
+pub use outbox::{Delivery, FrameFate};
 pub use refusal::{LEAST_MTU, MOST_HOSTS, Refused};
 
 /// Tests the examples of the README.

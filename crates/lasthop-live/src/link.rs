@@ -16,8 +16,10 @@
 
 use super::connections::Connections;
 use super::meter::Sojourns;
+pub use super::outbox::Bytes;
+use super::outbox::{Delivery, FrameFate, Outbox};
 use lasthop_base::units::{Duration, Instant};
-use lasthop_link::channel::{Airtime, Channel};
+use lasthop_link::channel::Channel;
 use lasthop_link::interface::{Interface, Transmission, expose};
 use lasthop_link::link::{Endpoint, Frame, FrameKind, LinkCounters, LinkEndpoint};
 use lasthop_link::queue::{PropagationDelay, QueueCounters, Transmitter};
@@ -25,54 +27,6 @@ use lasthop_sim::agent::{Agent, AgentMachine, Crossing, Verdict};
 use lasthop_sim::sim::deadlines::{Deadlines, Due};
 use lasthop_sim::sim::ids::Side;
 use std::collections::VecDeque;
-
-/// An IP packet.
-pub type Bytes = Vec<u8>;
-
-/// Returns the name, in scenarios and metrics, of the direction in which `side` transmits.
-pub fn side_name(side: Side) -> &'static str {
-    match side {
-        Side::Forward => "forward",
-        Side::Reverse => "reverse",
-    }
-}
-
-/// A packet delivered by a link.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Delivery {
-    /// Time of delivery.
-    pub at: Instant,
-    /// Index of the link in the scenario.
-    pub link: usize,
-    /// The end that delivers it to its host.
-    pub side: Side,
-    /// The packet.
-    pub packet: Bytes,
-}
-
-/// A transmitted frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FrameFate {
-    /// Index of the link in the scenario.
-    pub link: usize,
-    /// The transmitting end.
-    pub side: Side,
-    /// Air time and length.
-    pub airtime: Airtime,
-    /// Whether the error process destroyed the frame.
-    pub is_lost: bool,
-}
-
-/// Output of a link for the driver.
-#[derive(Clone, Debug, Default)]
-pub struct Outbox {
-    /// Packets for the hosts, in order of time.
-    pub deliveries: VecDeque<Delivery>,
-    /// Frames, if enabled.
-    pub frames: Vec<FrameFate>,
-    /// Whether frames are recorded.
-    pub wants_frames: bool,
-}
 
 /// Counters of one end, in addition to those of its interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

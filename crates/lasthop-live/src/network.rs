@@ -12,8 +12,9 @@
 //!   [`Network::drain_frames`].
 
 use super::change::{Change, EndChange};
-use super::link::{Delivery, End, FrameFate, Link, Outbox, side_name};
+use super::link::{End, Link};
 use super::meter::LinkMeter;
+use super::outbox::{Delivery, FrameFate, Outbox};
 use super::refusal::{self, Refused};
 use lasthop_base::rng::Streams;
 use lasthop_base::schema::metrics::{ReportFor, metrics};
@@ -304,7 +305,7 @@ impl Network {
         side: Side,
         report: &mut ReportFor<'_>,
     ) {
-        let entity = format!("link.{}.{}", keys.name, side_name(side));
+        let entity = format!("link.{}.{}", keys.name, side.word());
         let (sender, receiver) = (link.end(side), link.end(side.other()));
         let counters = sender.counters();
         QueueMetrics::from(&counters.queue).report_for(&entity, report);
@@ -389,7 +390,7 @@ fn build(scenario: &Scenario, index: usize, streams: Streams, mtu: u32) -> Resul
             Side::Forward => &link.forward,
             Side::Reverse => &link.reverse,
         };
-        let component = format!("link.{}.{}", link.name, side_name(side));
+        let component = format!("link.{}.{}", link.name, side.word());
         let site = link_site(scenario, (index, side == Side::Forward), packet, None);
         let endpoint: LinkEndpoint<Vec<u8>> = match &link.protocol {
             LinkProtocol::One(protocol) => protocol.build(&site),

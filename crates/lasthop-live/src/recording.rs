@@ -14,8 +14,8 @@
 //! ```
 
 use super::change::Change;
-use super::link::{Delivery, FrameFate};
 use super::network::Network;
+use super::outbox::{Delivery, FrameFate};
 use super::refusal::Refused;
 use super::report::Reporter;
 use lasthop_base::rng::Streams;

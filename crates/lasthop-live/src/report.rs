@@ -1,7 +1,6 @@
 //! Messages about a run, for its reader: `tick` each second, `sample` each tenth of a second, and the
 //! summary of `end`. A live run and a replay send the same messages.
 
-use super::link::side_name;
 use super::network::Network;
 use lasthop_base::units::{Duration, Instant};
 use lasthop_link::link::Endpoint;
@@ -120,7 +119,7 @@ fn tick(now: Instant, network: &mut Network, of: &Scenario, is_last: bool) -> Va
             let meter = &mut meter.directions[side as usize];
             directions.push(json!({
                 "link": keys.name,
-                "direction": side_name(side),
+                "direction": side.word(),
                 "conversations": meter.conversations(),
                 "queue": length,
                 "offered": meter.offered,
@@ -163,7 +162,7 @@ pub fn summary(network: &Network, of: &Scenario) -> Value {
             let discarded = meter.offered.saturating_sub(arrived);
             directions.push(json!({
                 "link": keys.name,
-                "direction": side_name(side),
+                "direction": side.word(),
                 "from": keys.between[side as usize],
                 "to": keys.between[1 - side as usize],
                 "goodput_bps": up.delivered_bytes as f64 * 8.0 / seconds,
