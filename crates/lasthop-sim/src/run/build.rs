@@ -4,23 +4,20 @@ use super::RunError;
 use super::links::services;
 use super::oracle;
 use super::plan::{Hop, Plan};
+use super::wlans::wlan_media;
 use crate::agent::AgentSite;
 use crate::app::SourceSite;
-use crate::scenario::{Access, Direction, Discipline, Flow, Link, LinkProtocol, Scenario, Wlan};
+use crate::scenario::{Direction, Discipline, Flow, Link, LinkProtocol, Scenario, Wlan};
 use crate::sim::builder::{Builder, RoundTrip};
 use crate::sim::direction::DirectionParameters;
-use crate::sim::ids::{AirId, DirectionId, FlowId, RadioId, Side};
+use crate::sim::ids::{DirectionId, FlowId, RadioId, Side};
 use crate::sim::radio::RadioParameters;
-use crate::sim::wlan::{RateControl, StationLink};
 use crate::transport::TransportSite;
 use lasthop_base::packet::{Descriptor, Extension};
 use lasthop_base::rng::Streams;
-use lasthop_base::units::{Bytes, Duration, Instant};
+use lasthop_base::units::{Duration, Instant};
 use lasthop_link::link::{LinkEndpoint, Protocol};
 use lasthop_link::queue::QueueSite;
-use lasthop_wlan::dcf::{Category, DriverQueue, MacParameters, Medium, StationId};
-use lasthop_wlan::phy::qos::AccessCategory;
-use std::collections::HashMap;
 
 /// Builds the world of one replication. Its packets have the extension `X`: see
 /// [`Plan::has_options`].
@@ -39,11 +36,17 @@ pub(super) fn build<X: Extension>(
             propagation: keys.delay.0.propagation(),
         });
     }
-    let cells = airs(&mut builder, scenario, plan, &streams);
+    let packets: Vec<_> = (0..scenario.links.len()).map(|link| plan.largest_packet(link)).collect();
+    let categories = |wlan: &Wlan| scenario.categories(wlan);
+    let (media, places) = wlan_media(scenario, &streams, &packets, categories)?;
+    let airs: Vec<_> = media.into_iter().map(|medium| builder.air(medium)).collect();
     for (index, link) in scenario.links.iter().enumerate() {
         let site = LinkSite { scenario, plan, streams: &streams, index, link };
-        match link.wlan {
-            Some(wlan) => site.add_to_wlan(&mut builder, &scenario.wlans[wlan], &cells[wlan])?,
+        match &places[index] {
+            Some(place) => {
+                let rates = [&link.forward, &link.reverse].map(|side| side.transmitter().rate());
+                builder.wlan_link(airs[place.medium], place, rates);
+            }
             None if site.is_computed() => {
                 builder.raw_link(site.side(Side::Forward)?, site.side(Side::Reverse)?);
             }
@@ -108,47 +111,6 @@ impl LinkSite<'_> {
             && matches!(link.protocol, LinkProtocol::One(Protocol::Raw(_)))
             && [&link.forward, &link.reverse].into_iter().all(is_drop_tail)
             && !link.has_readable_headers()
-    }
-
-    /// Adds a link between a station and the access point of a WLAN.
-    fn add_to_wlan<X: Extension>(
-        &self,
-        builder: &mut Builder<X>,
-        wlan: &Wlan,
-        cell: &Cell<'_>,
-    ) -> Result<(), RunError> {
-        let sides = [self.side(Side::Forward)?, self.side(Side::Reverse)?];
-        let host = &self.link.between[0];
-        let categories = self.scenario.categories(wlan);
-        let stations = cell.stations[host].iter().zip(&cell.access_point);
-        let snr_errors = |side| wlan.snr_errors(host, self.streams, &self.component(side));
-        let rate_control = |component: &str| {
-            let (modes, machine) = wlan.rate_machine(host, self.streams, component)?;
-            Some(RateControl { modes, control_rate: wlan.keys.control_rate, machine })
-        };
-        let of_category = |category: &AccessCategory| {
-            let [up, down] = Side::BOTH.map(|side| with_category(self.component(side), *category));
-            rate_control(&up).zip(rate_control(&down)).map(<[RateControl; 2]>::from)
-        };
-        let parameters = StationLink {
-            ends: stations.map(|(&station, &point)| [station, point]).collect(),
-            control: wlan.control_rate_of(host),
-            is_shared: wlan.keys.shared_errors,
-            aggregation: wlan.aggregation(host),
-            snr_errors: snr_errors(Side::Forward).zip(snr_errors(Side::Reverse)).map(Into::into),
-            arf: wlan.arf_rates(host),
-            rate_controls: categories.iter().filter_map(of_category).collect(),
-        };
-        let backs = builder.wlan_link(cell.place, parameters, sides);
-        let Some(scheduler) = wlan.separate_scheduler() else { return Ok(()) };
-        let driver = wlan.keys.driver_queue.unwrap_or(DriverQueue::Pull);
-        for (back, &category) in backs.into_iter().zip(&categories) {
-            let component = format!("wlan.{}.{}.{host}", wlan.name, wlan.keys.access_point);
-            let component = with_category(component, category);
-            let queue = wlan.keys.queue().build(&self.queue_site(&component));
-            builder.separate_wlan_queue(cell.place.0, back, queue, (scheduler, driver));
-        }
-        Ok(())
     }
 
     /// The endpoint of the link protocol that transmits on one side.
@@ -217,108 +179,6 @@ impl LinkSite<'_> {
         }
         Ok(())
     }
-}
-
-/// Returns the name of a component of an access category. Best effort has the name of a station
-/// without categories.
-fn with_category(component: String, category: AccessCategory) -> String {
-    match category {
-        AccessCategory::BestEffort => component,
-        other => format!("{component}.{}", other.word()),
-    }
-}
-
-/// A WLAN under construction: its medium, its index on the medium, and its stations.
-struct Cell<'a> {
-    /// The medium of the WLAN, and the index of the WLAN on it.
-    place: (AirId, usize),
-    /// One for each access category in use, best effort first.
-    access_point: Vec<StationId>,
-    stations: HashMap<&'a String, Vec<StationId>>,
-}
-
-/// Builds the media of all WLANs with their stations.
-fn airs<'a, X: Extension>(
-    builder: &mut Builder<X>,
-    scenario: &'a Scenario,
-    plan: &Plan,
-    streams: &Streams,
-) -> Vec<Cell<'a>> {
-    // For each channel, its medium and the number of its WLANs.
-    let mut known: HashMap<&str, (AirId, usize)> = HashMap::new();
-    let cell = |(number, wlan): (usize, &'a Wlan)| {
-        let keys = &wlan.keys;
-        let links = scenario.links.iter().enumerate();
-        let own = links.filter(|(_, link)| link.wlan == Some(number));
-        let packet = own.map(|(index, _)| plan.largest_packet(index)).max().unwrap_or_default();
-        let place = known.entry(wlan.channel()).or_insert_with(|| {
-            let medium = Medium::new(wlan.phy(), wlan.timing(), wlan.control_errors());
-            (builder.air(medium), 0)
-        });
-        let (air, index) = *place;
-        place.1 += 1;
-        builder.wlan(air, &wlan.name);
-        let timing = wlan.timing();
-        let parameters = MacParameters {
-            header: keys.header(),
-            rts_threshold: keys.rts_threshold.unwrap_or(Bytes::new(u64::MAX)),
-            short_retry_limit: keys.short_retry_limit,
-            long_retry_limit: keys.long_retry_limit,
-            cw_min: timing.cw_min,
-            cw_max: timing.cw_max,
-            retry_delay: keys.retry_delay,
-            rate: wlan.rate(None),
-        };
-        let categories = scenario.categories(wlan);
-        let mut station = |host: &String, away: Option<[Duration; 2]>| {
-            let away = away.map(|times| times.map(|time| Instant::ZERO + time));
-            let names = [wlan.name.as_str(), host.as_str()];
-            if !wlan.has_categories() {
-                let component = &format!("wlan.{}.{host}", wlan.name);
-                let site = QueueSite { streams, component, header: keys.header(), packet };
-                let queue = keys.queue().build(&site);
-                return vec![builder.wlan_station(air, (names, None), parameters, queue, away)];
-            }
-            let mut first = None;
-            let mut of_category = |&category: &AccessCategory| {
-                let word = (category != AccessCategory::BestEffort).then_some(category.word());
-                let component = &with_category(format!("wlan.{}.{host}", wlan.name), category);
-                let site = QueueSite { streams, component, header: keys.header(), packet };
-                let queue = keys.queue().build(&site);
-                let Access { aifsn, cw_min, cw_max, txop_limit } = wlan.access(category);
-                let parameters = MacParameters { cw_min, cw_max, ..parameters };
-                let station = builder.wlan_station(air, (names, word), parameters, queue, away);
-                let place = AccessCategory::ALL.iter().position(|&known| known == category);
-                let category = Category {
-                    host: *first.get_or_insert(station.index() as u16),
-                    priority: place.unwrap_or_default() as u8,
-                    extra_slots: aifsn - timing.aifsn,
-                    txop_limit,
-                };
-                builder.wlan_category(air, station, category);
-                station
-            };
-            categories.iter().map(&mut of_category).collect()
-        };
-        let access_point = station(&keys.access_point, None);
-        let stations = keys.stations.0.iter().map(|host| (host, station(host, wlan.away(host))));
-        Cell { place: (air, index), access_point, stations: stations.collect() }
-    };
-    let cells = scenario.wlans.iter().enumerate().map(cell).collect();
-    for (channel, (air, _)) in known {
-        let mut here = scenario.wlans.iter().filter(|wlan| wlan.channel() == channel);
-        let positions = here.clone().flat_map(|wlan| {
-            let stations = wlan.keys.stations.0.iter().map(|station| Some(station.as_str()));
-            std::iter::once(None).chain(stations).map(|station| wlan.position(station))
-        });
-        // The checks of the scenario permit a channel only if all or none of its stations have
-        // positions.
-        if let (Some(wlan), Some(positions)) = (here.next(), positions.collect::<Option<Vec<_>>>())
-        {
-            builder.place(air, &wlan.propagation(), &positions);
-        }
-    }
-    cells
 }
 
 /// For each flow, the number of its pair of hosts, regardless of their order.

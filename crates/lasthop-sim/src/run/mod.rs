@@ -18,7 +18,9 @@ mod script;
 mod session;
 mod stream;
 mod trace;
+mod wlans;
 
+pub use crate::sim::wlan::{WlanMedium, WlanPlace};
 pub use air::Transmission;
 pub use capture::{CaptureError, Captured, View, capture};
 pub use resolved::resolved;
@@ -26,6 +28,7 @@ pub use script::{HostScriptError, host_script};
 pub use session::{Controller, Observation, Session};
 pub use stream::{Finished, Stream, Work, cores};
 pub use trace::{Trace, TraceEvent, trace};
+pub use wlans::wlan_media;
 
 pub use links::services as service_endpoints;
 pub use plan::link_site;

@@ -11,18 +11,34 @@ use super::metrics::HeaderMetrics;
 use super::probe::{Event, FrameLabel, Probe};
 use super::probe_events::segment_label;
 use super::world::World;
-use lasthop_base::packet::{Descriptor, Extension};
+use lasthop_base::packet::{Descriptor, Extension, Payload};
 use lasthop_base::schema::metrics::ReportFor;
-use lasthop_base::units::Rate;
+use lasthop_base::units::{Instant, Rate};
 use lasthop_link::queue::{DisciplineMetrics, QueueCounters};
 use lasthop_wlan::dcf::{
-    Aggregation, AggregationMetrics, AirFate, AirFrame, CellMetrics, DelayMetrics, Delays,
-    Histograms, Medium, MediumCounters, MediumEvent, ModeMetrics, Outcome, PairCounters, PairId,
-    PairMetrics, StationId,
+    AggregationMetrics, AirFate, AirFrame, CellMetrics, DelayMetrics, Delays, Histograms, Medium,
+    MediumCounters, MediumEvent, ModeMetrics, Outcome, PairCounters, PairId, PairMetrics,
 };
-use lasthop_wlan::link_errors::SnrErrors;
-use lasthop_wlan::phy::Mode;
-use lasthop_wlan::rate_control::RateMachine;
+
+/// A medium, with the names of its WLANs.
+#[derive(Clone, Debug)]
+pub struct WlanMedium<P: Payload> {
+    /// The medium.
+    pub medium: Medium<P>,
+    /// Names of the WLANs on it, in the order of the scenario.
+    pub names: Vec<String>,
+}
+
+/// The link of a station: its directions on a medium.
+#[derive(Clone, Debug)]
+pub struct WlanPlace {
+    /// Number of the medium.
+    pub medium: usize,
+    /// Number of the WLAN on the medium.
+    pub wlan: usize,
+    /// For each access category, the directions from the station and to it.
+    pub pairs: Vec<[PairId; 2]>,
+}
 
 /// The medium shared by some stations.
 #[derive(Clone, Debug)]
@@ -36,36 +52,6 @@ pub(super) struct Air<X: Extension> {
     pub has_watchers: bool,
     /// The WLANs on the medium: their names and pairs.
     pub wlans: Vec<(String, Vec<PairId>)>,
-}
-
-/// Rate control of one direction of a station's link.
-#[derive(Clone, Debug)]
-pub struct RateControl {
-    /// The modes between which it chooses.
-    pub modes: Vec<Mode>,
-    /// Rate of control frames; default: the one that belongs to the mode.
-    pub control_rate: Option<Rate>,
-    /// The algorithm.
-    pub machine: RateMachine,
-}
-
-/// Parameters of the link between a station and its access point; pairs are forward and reverse.
-#[derive(Clone, Debug)]
-pub struct StationLink {
-    /// The station and its access point, for each access category.
-    pub ends: Vec<[StationId; 2]>,
-    /// Rate of control frames.
-    pub control: Rate,
-    /// Whether both directions have the errors of the forward direction.
-    pub is_shared: bool,
-    /// Parameters of the block-ack agreements, if any.
-    pub aggregation: Option<Aggregation>,
-    /// Errors by SNR, instead of the error processes of the directions.
-    pub snr_errors: Option<[SnrErrors; 2]>,
-    /// Rates of data and of control frames between which ARF chooses, if any.
-    pub arf: Option<Vec<[Rate; 2]>>,
-    /// Rate controls of the access categories, if the mode is not fixed.
-    pub rate_controls: Vec<[RateControl; 2]>,
 }
 
 /// A direction of a station's link.
@@ -97,7 +83,7 @@ impl Shared {
     }
 
     /// Returns the pairs of all access categories.
-    pub fn pairs(&self) -> impl Iterator<Item = PairId> {
+    pub fn pairs(&self) -> impl Iterator<Item = PairId> + Clone {
         self.pairs.into_iter().take(self.categories.into())
     }
 }
@@ -134,13 +120,100 @@ fn aggregation_metrics(pairs: impl Iterator<Item = PairCounters>) -> Aggregation
 }
 
 /// Returns the metrics of delays of some pairs.
-fn delay_metrics<X: Extension>(
-    medium: &Medium<Descriptor<X>>,
+fn delay_metrics<P: Payload + Clone>(
+    medium: &Medium<P>,
     pairs: impl Iterator<Item = PairId>,
 ) -> DelayMetrics {
     let mut sum = Delays::default();
     pairs.for_each(|pair| sum.add(medium.delays(pair)));
     DelayMetrics::from(&sum)
+}
+
+/// Reports the metrics of a WLAN with the directions `pairs`: collisions and use of airtime on its medium.
+pub fn wlan_metrics<P: Payload + Clone>(
+    medium: &Medium<P>,
+    pairs: &[PairId],
+    now: Instant,
+    entity: &str,
+    report: &mut ReportFor<'_>,
+) {
+    let elapsed = now.as_secs_f64();
+    let MediumCounters { collisions, success_time, collision_time, error_time } =
+        medium.counters(now);
+    let share = |time: f64| if elapsed > 0.0 { time / elapsed } else { f64::NAN };
+    let [success, collision, error] =
+        [success_time, collision_time, error_time].map(|time| share(time.as_secs_f64()));
+    let sum = |of: fn(&PairCounters) -> u64| {
+        pairs.iter().map(|&pair| of(&medium.pair_counters(pair))).sum::<u64>() as f64
+    };
+    let attempts = sum(|pair| pair.attempts);
+    let metrics = CellMetrics {
+        attempts,
+        retries: sum(|pair| pair.retries),
+        abandoned: sum(|pair| pair.abandoned),
+        collision_probability: sum(|pair| pair.collisions) / attempts,
+        collisions: collisions as f64,
+        airtime_success: success,
+        airtime_collision: collision,
+        airtime_error: error,
+        airtime_idle: 1.0 - success - collision - error,
+    };
+    metrics.report_for(entity, report);
+    delay_metrics(medium, pairs.iter().copied()).report_for(entity, report);
+    if pairs.iter().any(|&pair| medium.has_agreement(pair)) {
+        let own = pairs.iter().map(|&pair| medium.pair_counters(pair));
+        aggregation_metrics(own).report_for(entity, report);
+        let mut sum = Histograms::default();
+        let own = pairs.iter().filter_map(|&pair| medium.histograms(pair));
+        own.for_each(|histograms| sum.add(histograms));
+        ModeMetrics::from(&sum).report_for(entity, report);
+    }
+    // All pairs of the access point share its queue.
+    let separate: Vec<_> = pairs.iter().filter_map(|&pair| medium.early_of(pair)).collect();
+    let mut queues: Vec<_> = pairs.iter().filter_map(|&pair| medium.early(pair)).collect();
+    queues.sort_unstable_by_key(|(station, _)| station.index());
+    queues.dedup_by_key(|(station, _)| station.index());
+    if !queues.is_empty() {
+        let shared = queues.into_iter().map(|(_, counters)| counters);
+        let sum = shared.chain(separate).sum();
+        DisciplineMetrics::from(&sum).report_for(entity, report);
+    }
+}
+
+/// Reports the MAC metrics of a direction of a WLAN with a pair for each access category.
+pub fn direction_metrics<P: Payload + Clone>(
+    medium: &Medium<P>,
+    pairs: impl Iterator<Item = PairId> + Clone,
+    now: Instant,
+    entity: &str,
+    report: &mut ReportFor<'_>,
+) {
+    let counters = || pairs.clone().map(|pair| medium.pair_counters(pair));
+    let pair = counters().fold(PairCounters::default(), PairCounters::plus);
+    let airtime = pair.success_time.as_secs_f64() + pair.error_time.as_secs_f64();
+    let metrics = PairMetrics {
+        attempts: pair.attempts as f64,
+        retries: pair.retries as f64,
+        collisions: pair.collisions as f64,
+        errors: pair.errors as f64,
+        acknowledged: pair.acknowledged as f64,
+        abandoned: pair.abandoned as f64,
+        duplicates: pair.duplicates as f64,
+        airtime: (airtime / now.as_secs_f64()).min(1.0),
+    };
+    metrics.report_for(entity, report);
+    delay_metrics(medium, pairs.clone()).report_for(entity, report);
+    if pairs.clone().any(|pair| medium.has_agreement(pair)) {
+        aggregation_metrics(counters()).report_for(entity, report);
+        let mut sum = Histograms::default();
+        let own = pairs.clone().filter_map(|pair| medium.histograms(pair));
+        own.for_each(|one| sum.add(one));
+        ModeMetrics::from(&sum).report_for(entity, report);
+    }
+    let readable = pairs.filter_map(|pair| medium.readable_headers(pair));
+    if let Some(readable) = readable.reduce(|sum, one| sum + one) {
+        HeaderMetrics { headers_readable: readable as f64 }.report_for(entity, report);
+    }
 }
 
 impl<P: Probe, X: Extension> World<P, X> {
@@ -262,54 +335,11 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// Reports the metrics of each WLAN: collisions and use of airtime on its medium.
+    /// Reports the metrics of each WLAN.
     pub(super) fn air_metrics(&self, report: &mut ReportFor<'_>) {
-        let elapsed = self.now.as_secs_f64();
         for Air { medium, wlans, .. } in &self.airs {
-            let MediumCounters { collisions, success_time, collision_time, error_time } =
-                medium.counters(self.now);
-            let share = |time: f64| if elapsed > 0.0 { time / elapsed } else { f64::NAN };
-            let [success, collision, error] =
-                [success_time, collision_time, error_time].map(|time| share(time.as_secs_f64()));
             for (name, pairs) in wlans {
-                let entity = format!("wlan.{name}");
-                let sum = |of: fn(&PairCounters) -> u64| {
-                    pairs.iter().map(|&pair| of(&medium.pair_counters(pair))).sum::<u64>() as f64
-                };
-                let attempts = sum(|pair| pair.attempts);
-                let metrics = CellMetrics {
-                    attempts,
-                    retries: sum(|pair| pair.retries),
-                    abandoned: sum(|pair| pair.abandoned),
-                    collision_probability: sum(|pair| pair.collisions) / attempts,
-                    collisions: collisions as f64,
-                    airtime_success: success,
-                    airtime_collision: collision,
-                    airtime_error: error,
-                    airtime_idle: 1.0 - success - collision - error,
-                };
-                metrics.report_for(&entity, report);
-                delay_metrics(medium, pairs.iter().copied()).report_for(&entity, report);
-                if pairs.iter().any(|&pair| medium.has_agreement(pair)) {
-                    let own = pairs.iter().map(|&pair| medium.pair_counters(pair));
-                    aggregation_metrics(own).report_for(&entity, report);
-                    let mut sum = Histograms::default();
-                    let own = pairs.iter().filter_map(|&pair| medium.histograms(pair));
-                    own.for_each(|histograms| sum.add(histograms));
-                    ModeMetrics::from(&sum).report_for(&entity, report);
-                }
-                // All pairs of the access point share its queue.
-                let separate = pairs.iter().filter_map(|&pair| medium.early_of(pair));
-                let separate: Vec<_> = separate.collect();
-                let mut queues: Vec<_> =
-                    pairs.iter().filter_map(|&pair| medium.early(pair)).collect();
-                queues.sort_unstable_by_key(|(station, _)| station.index());
-                queues.dedup_by_key(|(station, _)| station.index());
-                if !queues.is_empty() {
-                    let shared = queues.into_iter().map(|(_, counters)| counters);
-                    let sum = shared.chain(separate).sum();
-                    DisciplineMetrics::from(&sum).report_for(&entity, report);
-                }
+                wlan_metrics(medium, pairs, self.now, &format!("wlan.{name}"), report);
             }
         }
     }
@@ -317,32 +347,7 @@ impl<P: Probe, X: Extension> World<P, X> {
     /// Reports the MAC metrics of a direction.
     pub(super) fn shared_metrics(&self, entity: &str, shared: &Shared, report: &mut ReportFor<'_>) {
         let medium = &self.airs[shared.air.index()].medium;
-        let counters = || shared.pairs().map(|pair| medium.pair_counters(pair));
-        let pair = counters().fold(PairCounters::default(), PairCounters::plus);
-        let elapsed = self.now.as_secs_f64();
-        let airtime = pair.success_time.as_secs_f64() + pair.error_time.as_secs_f64();
-        let metrics = PairMetrics {
-            attempts: pair.attempts as f64,
-            retries: pair.retries as f64,
-            collisions: pair.collisions as f64,
-            errors: pair.errors as f64,
-            acknowledged: pair.acknowledged as f64,
-            abandoned: pair.abandoned as f64,
-            duplicates: pair.duplicates as f64,
-            airtime: (airtime / elapsed).min(1.0),
-        };
-        metrics.report_for(entity, report);
-        delay_metrics(medium, shared.pairs()).report_for(entity, report);
-        if medium.has_agreement(shared.pair(0)) {
-            aggregation_metrics(counters()).report_for(entity, report);
-            let mut sum = Histograms::default();
-            shared.pairs().filter_map(|pair| medium.histograms(pair)).for_each(|one| sum.add(one));
-            ModeMetrics::from(&sum).report_for(entity, report);
-        }
-        let readable = shared.pairs().filter_map(|pair| medium.readable_headers(pair));
-        if let Some(readable) = readable.reduce(|sum, one| sum + one) {
-            HeaderMetrics { headers_readable: readable as f64 }.report_for(entity, report);
-        }
+        direction_metrics(medium, shared.pairs(), self.now, entity, report);
     }
 
     /// Returns the counters of a direction of a WLAN.

@@ -17,7 +17,7 @@ choice! {
     pub enum Form {
         /// As the standard defines them.
         Standard = "standard",
-        /// As ns-3.44 computes them.
+        /// As ns-3.44 computes them; stations wait for AIFS instead of EIFS after a collision.
         Ns3 = "ns-3",
     }
 }

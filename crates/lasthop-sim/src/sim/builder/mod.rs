@@ -12,20 +12,16 @@ use super::ids::{AirId, ConnectionId, DirectionId, FlowId, LineId, PathId, Radio
 use super::line::Line;
 use super::radio::{Radio, RadioParameters, Station};
 use super::traffic::{App, Datagrams, Flow, Stream, Streams};
-use super::wlan::{Air, RateControl, Shared, StationLink};
+use super::wlan::{Air, Shared, WlanMedium, WlanPlace};
 use super::world::{Connection, Progress};
 use crate::agent::{Agent, AgentMachine, ControlledPackets};
 use crate::app::{AppMachine, DatagramSource, Source, StreamApplication, StreamMachine};
 use crate::transport::{End, Reaction, Transport, TransportMachine};
 use lasthop_base::packet::{Descriptor, Extension, TcpOptions};
 use lasthop_base::rng;
-use lasthop_base::units::Instant;
+use lasthop_base::units::{Instant, Rate};
 use lasthop_link::link::{Endpoint, LinkEndpoint};
-use lasthop_link::queue::{OnOff, Queue};
-use lasthop_wlan::dcf::{
-    self, Category, DriverQueue, MacParameters, PairId, Scheduler, StationId, Waiting,
-};
-use lasthop_wlan::link_errors::LinkErrors;
+use lasthop_link::queue::OnOff;
 
 /// A route through the network, fixed for the run: its range in the table of all hops, at least
 /// one.
@@ -153,127 +149,35 @@ impl<X: Extension> Builder<X> {
         self.lines[line.index()].join(Station { radio, number });
     }
 
-    /// Adds a WLAN medium without stations.
-    pub fn air(&mut self, medium: dcf::Medium<Descriptor<X>>) -> AirId {
-        let machine = MachineId::default();
+    /// Adds the medium of WLANs. Metrics of their links are reported under their names.
+    pub fn air(&mut self, WlanMedium { medium, names }: WlanMedium<Descriptor<X>>) -> AirId {
         self.airs.push(Air {
             medium,
-            machine,
+            machine: MachineId::default(),
             directions: Vec::new(),
             has_watchers: false,
-            wlans: Vec::new(),
+            wlans: names.into_iter().map(|name| (name, Vec::new())).collect(),
         });
         AirId::new(self.airs.len() - 1)
     }
 
-    /// Adds a WLAN to a medium. Metrics of the links that are added to it are reported under
-    /// `name`.
-    pub fn wlan(&mut self, air: AirId, name: &str) {
-        self.airs[air.index()].wlans.push((name.to_owned(), Vec::new()));
-    }
-
-    /// Adds a station at `host` to the WLAN `wlan` on a medium. `away`: the interval in which it is
-    /// out of range, if any.
-    pub fn wlan_station(
-        &mut self,
-        air: AirId,
-        ([wlan, host], category): ([&str; 2], Option<&str>),
-        parameters: MacParameters,
-        queue: Queue<Waiting<Descriptor<X>>>,
-        away: Option<[Instant; 2]>,
-    ) -> StationId {
-        let component = match category {
-            None => format!("wlan.{wlan}.{host}"),
-            Some(category) => format!("wlan.{wlan}.{host}.{category}"),
-        };
-        let backoff = self.streams.stream(&component, "back-off");
-        let medium = &mut self.airs[air.index()].medium;
-        let station = medium.add_station(parameters, queue, backoff);
-        medium.set_away(station, away.as_slice());
-        station
-    }
-
-    /// Sets the positions of the stations of a medium, in the order in which they were added.
-    pub fn place(
-        &mut self,
-        air: AirId,
-        propagation: &dcf::Propagation,
-        positions: &[dcf::Position],
-    ) {
-        self.airs[air.index()].medium.place(propagation, positions);
-    }
-
-    /// Adds the link between a station and its access point in WLAN number `wlan` of a
-    /// medium. The forward direction leads to the access point.
-    pub fn wlan_link(
-        &mut self,
-        (air, wlan): (AirId, usize),
-        parameters: StationLink,
-        [forward, reverse]: [DirectionParameters<X>; 2],
-    ) -> Vec<PairId> {
-        let StationLink { ends, control, is_shared, aggregation, snr_errors, arf, rate_controls } =
-            parameters;
-        let [forward_errors, reverse_errors] = match snr_errors {
-            Some(errors) => errors.map(LinkErrors::from),
-            None => [forward.channel.into(), reverse.channel.into()],
-        };
+    /// Adds the link between a station and its access point. The forward direction leads to the access point.
+    /// `rates`: the rates of both directions. Links are added in the order of their directions on the medium.
+    pub fn wlan_link(&mut self, air: AirId, place: &WlanPlace, rates: [Rate; 2]) {
         let this = &mut self.airs[air.index()];
-        let [up, down] = [forward.transmitter.rate(), reverse.transmitter.rate()];
-        let mut ends = ends.into_iter();
-        let Some(first @ [from, to]) = ends.next() else { return Vec::new() };
-        let there = this.medium.add_pair(first, [up, control], forward_errors);
-        let back = if is_shared {
-            this.medium.add_back_pair(there, [down, control])
-        } else {
-            this.medium.add_pair([to, from], [down, control], reverse_errors)
-        };
-        let mut pairs = vec![[there, back]];
-        for [from, to] in ends {
-            let there = this.medium.add_category_pair(there, [from, to], [up, control]);
-            let back = this.medium.add_category_pair(back, [to, from], [down, control]);
-            pairs.push([there, back]);
-        }
-        for (side, rate) in [up, down].into_iter().enumerate() {
-            let mut shared = Shared::new(air, pairs[0][side], rate);
-            pairs[1..].iter().for_each(|pair| shared.add(pair[side]));
+        let first = self.directions.len();
+        for (side, rate) in rates.into_iter().enumerate() {
+            let mut shared = Shared::new(air, place.pairs[0][side], rate);
+            place.pairs[1..].iter().for_each(|pair| shared.add(pair[side]));
             self.directions.push(Direction::new(Medium::Shared(shared)));
         }
-        let first = self.directions.len() - 2;
-        let mut rate_controls = rate_controls.into_iter();
-        for &category in &pairs {
-            let mut machines = rate_controls.next().into_iter().flatten();
+        for &category in &place.pairs {
             for (side, pair) in category.into_iter().enumerate() {
-                if let Some(aggregation) = aggregation {
-                    this.medium.aggregate(pair, aggregation);
-                }
-                if let Some(rates) = &arf {
-                    this.medium.adapt_rate(pair, rates);
-                }
-                if let Some(RateControl { modes, control_rate, machine }) = machines.next() {
-                    this.medium.adapt(pair, &modes, control_rate, machine);
-                }
                 debug_assert_eq!(pair.index(), this.directions.len(), "pairs in order");
                 this.directions.push(DirectionId::new(first + side));
-                this.wlans[wlan].1.push(pair);
+                this.wlans[place.wlan].1.push(pair);
             }
         }
-        pairs.into_iter().map(|[_, back]| back).collect()
-    }
-
-    /// Gives the access point a separate queue for the direction `back` to a station, with a block-ack agreement.
-    pub fn separate_wlan_queue(
-        &mut self,
-        air: AirId,
-        back: PairId,
-        queue: Queue<Waiting<Descriptor<X>>>,
-        (scheduler, driver): (Scheduler, DriverQueue),
-    ) {
-        self.airs[air.index()].medium.separate_queue(back, queue, scheduler, driver);
-    }
-
-    /// Makes a station of a medium an access category of a host.
-    pub fn wlan_category(&mut self, air: AirId, station: StationId, category: Category) {
-        self.airs[air.index()].medium.set_category(station, category);
     }
 
     /// Assigns the flow that was added last to an access category, by its place, in WLANs that have several.
