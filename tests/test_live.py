@@ -41,6 +41,15 @@ to = "client"
 transport = { kind = "tcp", variant = "reno", profile = "linux" }
 app = { kind = "file", size = "200 kB" }
 """
+WIFI = """
+name = "wifi"
+[wlan.home]
+access_point = "ap"
+stations = ["client", "server"]
+standard = "802.11ax"
+mcs = 3
+errors = { kind = "uniform", loss = "5 %" }
+"""
 PATIENCE_S = 60
 COMMAND = [sys.executable, "-m", "lasthop", "live"]
 # Identifies the processes that a run should have ended.
@@ -134,10 +143,10 @@ def devices() -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "protocol", ["raw", "selective-repeat", "go-back-n", "karn-rlp", "xor-fec"]
+    "protocol", ["raw", "selective-repeat", "go-back-n", "karn-rlp", "xor-fec", "wifi"]
 )
 def test_a_file_crosses_every_protocol_unharmed(tmp_path: Path, protocol: str) -> None:
-    path = scenario(tmp_path, protocol)
+    path = scenario(tmp_path, protocol, WIFI if protocol == "wifi" else LINK)
     served, here = tmp_path / "served", tmp_path / "here"
     served.mkdir()
     here.mkdir()
@@ -161,6 +170,37 @@ def test_a_file_crosses_every_protocol_unharmed(tmp_path: Path, protocol: str) -
     assert done.stdout.splitlines()[-1] == hashlib.sha256(data).hexdigest()
     assert until_gone()
     assert until_restored(known)
+
+
+def test_packets_cross_a_wlan_in_aggregates(tmp_path: Path) -> None:
+    """The access point forwards packets of two stations; 5 % of the MPDUs are retransmitted."""
+    path, out = scenario(tmp_path, text=WIFI), tmp_path / "metrics.json"
+    transfer = [sys.executable, "-m", "lasthop.running.live.transfer"]
+    receive, send = [*transfer, "receive", "1000000", "1"], [*transfer, "send", "client"]
+    done = live(
+        path,
+        *("--out", str(out), "--quiet", "--at", "client", "--", shlex.join(receive)),
+        *("--at", "server", "--", *send, "1000000", "1"),
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(out.read_text())
+    metrics = found.get("metrics", found)
+    for direction in ("home.server.forward", "home.client.reverse"):
+        own = {
+            name: metrics[f"link.{direction}.{name}"]
+            for name in ("frames_sent", "frames_lost", "retries")
+        }
+        # Lost by errors, or by collisions of A-MPDUs with the acknowledgments of TCP.
+        assert 0.02 < own["frames_lost"] / own["frames_sent"] < 0.5, own
+        assert own["retries"] > 0
+        assert metrics[f"link.{direction}.mpdus_per_ppdu"] > 1.5
+        assert metrics[f"link.{direction}.packets_delivered"] >= 1_000_000 / 2_304
+        assert 0 < metrics[f"link.{direction}.delay_mean_s"] < 1
+    assert metrics["wlan.home.attempts"] > 0
+    done = live(path, "--at", "client", "--", "true", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "home.client" in done.stderr
 
 
 def test_the_exit_code_is_that_of_the_last_program(tmp_path: Path) -> None:

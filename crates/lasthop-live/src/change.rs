@@ -85,6 +85,13 @@ impl Change {
         let mut changes = Vec::new();
         match self {
             Change::Pause(only, time) => {
+                let is_paused = |index: &usize| only.is_none_or(|only| only == *index);
+                let mut paused = (0..scenario.links.len()).filter(is_paused);
+                if let Some(index) = paused.find(|&index| scenario.links[index].wlan.is_some()) {
+                    let key = format!("link.{}", scenario.links[index].name);
+                    let allowed = "the name of a point-to-point link: WLANs cannot be interrupted";
+                    return Err(Refused::new(key, "a link of a WLAN", allowed));
+                }
                 for index in 0..scenario.links.len() {
                     if only.is_none_or(|only| only == index) {
                         changes
@@ -110,6 +117,10 @@ impl Change {
 /// Checks that the links differ only in keys that may change.
 fn check(old: &Scenario, new: &Scenario) -> Result<(), Refused> {
     let allowed = "changes of rate, delay or errors of a link during a run";
+    if old.wlans != new.wlans {
+        let found = "a change of a WLAN";
+        return Err(Refused::new("wlan", found, allowed));
+    }
     if old.links.len() != new.links.len() {
         return Err(Refused::new("link", "another set of links", allowed));
     }

@@ -6,6 +6,7 @@
 //! - [`recording`]: input and output of a live run as a file, and its replay in virtual time.
 //! - `linux`: hosts as network namespaces, TUN devices, programs and the wall clock.
 
+mod air;
 #[cfg(target_os = "linux")]
 mod capture;
 pub mod change;

@@ -28,6 +28,17 @@ use lasthop_sim::sim::deadlines::{Deadlines, Due};
 use lasthop_sim::sim::ids::Side;
 use std::collections::VecDeque;
 
+/// State of one end of a link of a WLAN: of its queue and its transmitter, which belong to the medium.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SharedState {
+    /// Counters of the queue and the frames.
+    pub queue: QueueCounters,
+    /// Retransmissions of frames.
+    pub retransmissions: u64,
+    /// Packets in the queue, including those that are not acknowledged.
+    pub queued: u64,
+}
+
 /// Counters of one end, in addition to those of its interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EndCounters {
@@ -88,6 +99,8 @@ pub struct End {
     earlier_bits: f64,
     /// Pauses: start and end.
     pauses: Vec<[Instant; 2]>,
+    /// State of the end of a link of a WLAN, which does not use its own interface.
+    shared: Option<SharedState>,
 }
 
 impl End {
@@ -112,7 +125,13 @@ impl End {
             last_end: Instant::ZERO,
             earlier_bits: 0.0,
             pauses: Vec::new(),
+            shared: None,
         }
+    }
+
+    /// Sets the state of the end of a link of a WLAN.
+    pub(crate) fn set_shared(&mut self, state: Option<SharedState>) {
+        self.shared = state;
     }
 
     /// Returns the number of bits that could be sent until `now`; infinite for an unlimited rate.
@@ -193,7 +212,12 @@ impl End {
 
     /// Returns the counters of its endpoint.
     pub fn link_counters(&self) -> LinkCounters {
-        self.interface.endpoint.counters()
+        match self.shared {
+            Some(SharedState { retransmissions, .. }) => {
+                LinkCounters { retransmissions, ..LinkCounters::default() }
+            }
+            None => self.interface.endpoint.counters(),
+        }
     }
 
     /// Returns the counters of the endpoint of a layer; the uppermost layer is 0. On a link without
@@ -208,6 +232,9 @@ impl End {
     /// Returns its counters; drops are all drops of its queue, for any reason.
     pub fn counters(&self) -> EndCounters {
         let mut counters = self.counters;
+        if let Some(SharedState { queue, .. }) = self.shared {
+            return EndCounters { queue, ..counters };
+        }
         counters.queue.drops += self.interface.queue().counters().drops();
         if let LinkEndpoint::Services(services) = &self.interface.endpoint {
             let queues = (0..services.count()).map(|service| services.queue(service));
@@ -218,6 +245,9 @@ impl End {
 
     /// Returns the number of packets in the queue, including the frame in transmission.
     pub fn length(&self, now: Instant) -> u64 {
+        if let Some(SharedState { queued, .. }) = self.shared {
+            return queued;
+        }
         self.queued() + u64::from(self.interface.transmitter().is_busy(now))
     }
 
@@ -293,6 +323,11 @@ impl Link {
     /// Creates link number `index` of a scenario.
     pub fn new(index: usize, ends: [End; 2], by_hosts: bool) -> Self {
         Link { index, ends, connections: Connections::new(by_hosts) }
+    }
+
+    /// Returns its index in the scenario.
+    pub fn index(&self) -> usize {
+        self.index
     }
 
     /// Returns one of its ends.
@@ -410,9 +445,27 @@ impl Link {
             self.send_past(now, side, number + 1, packet, deadlines, outbox);
             return self.settle(now, side, number, deadlines, outbox);
         }
+        let index = self.index;
         let end = self.end_mut(side);
+        if end.shared.is_some() {
+            outbox.on_air.push_back((index, side, packet));
+            return;
+        }
         end.offer(now, packet);
         self.serve(now, side, deadlines, outbox);
+    }
+
+    /// Delivers a packet that the medium of a WLAN has delivered at the end `side`.
+    pub(crate) fn receive(
+        &mut self,
+        now: Instant,
+        side: Side,
+        packet: Bytes,
+        deadlines: &mut Deadlines,
+        outbox: &mut Outbox,
+    ) {
+        let agents = self.end(side).agents.len();
+        self.deliver_past(now, side, agents, packet, deadlines, outbox);
     }
 
     /// Passes a received packet to the agents of `side` below number `above`, in descending order,

@@ -11,6 +11,7 @@
 //! - after both, it drains [`Network::poll_delivery`] and, if frames are enabled,
 //!   [`Network::drain_frames`].
 
+use super::air::Airs;
 use super::change::{Change, EndChange};
 use super::link::{End, Link};
 use super::meter::LinkMeter;
@@ -83,9 +84,11 @@ pub struct Network {
     links: Vec<Link>,
     meters: Vec<LinkMeter>,
     mtus: Vec<u32>,
-    /// One deadline per link.
+    /// The media of WLANs.
+    airs: Airs,
+    /// One deadline per link, and one per medium of WLANs.
     deadlines: Deadlines,
-    /// A time for each link before which it delivers no packet.
+    /// A time for each link and medium before which it delivers no packet.
     wakes: Deadlines,
     outbox: Outbox,
     /// Time of the last call.
@@ -111,9 +114,11 @@ impl Network {
             links.push(build(scenario, index, streams, mtu)?);
             mtus.push(mtu);
         }
+        let airs = Airs::new(scenario, streams, &mtus)?;
         let mut network = Network {
-            deadlines: Deadlines::new(links.len(), 0),
-            wakes: Deadlines::new(links.len(), 0),
+            deadlines: Deadlines::new(links.len() + airs.len(), 0),
+            wakes: Deadlines::new(links.len() + airs.len(), 0),
+            airs,
             meters: vec![LinkMeter::default(); links.len()],
             links,
             mtus,
@@ -123,6 +128,7 @@ impl Network {
             changes: 0,
         };
         for link in 0..network.links.len() {
+            network.refresh_shared(Instant::ZERO, link);
             network.schedule(link);
         }
         Ok(network)
@@ -159,6 +165,9 @@ impl Network {
         self.meters[link].directions[side as usize].on_offer(self.now, &packet);
         self.links[link].offer(self.now, side, packet, &mut self.deadlines, &mut self.outbox);
         self.schedule(link);
+        if let Some(air) = self.airs.of_link(link) {
+            self.settle_air(self.now, air);
+        }
         true
     }
 
@@ -183,8 +192,17 @@ impl Network {
             if at > now || at == Instant::NEVER {
                 break;
             }
-            self.links[machine.index()].advance(at, &mut self.deadlines, &mut self.outbox);
-            self.schedule(machine.index());
+            match machine.index().checked_sub(self.links.len()) {
+                None => {
+                    let link = machine.index();
+                    self.links[link].advance(at, &mut self.deadlines, &mut self.outbox);
+                    self.schedule(link);
+                }
+                Some(air) => {
+                    self.airs.handle_timeout(at, air);
+                    self.settle_air(at, air);
+                }
+            }
         }
         self.now = self.now.max(now);
     }
@@ -218,6 +236,36 @@ impl Network {
             scenario.clone_from(new);
         }
         Ok(())
+    }
+
+    /// Exchanges packets between a medium and its links until there are none, and updates its deadline.
+    fn settle_air(&mut self, now: Instant, air: usize) {
+        loop {
+            if let Some((link, side, packet)) = self.outbox.on_air.pop_front() {
+                self.airs.enqueue(now, link, side, packet);
+            } else if let Some((link, side, packet)) = self.airs.poll_delivery(air) {
+                let (deadlines, outbox) = (&mut self.deadlines, &mut self.outbox);
+                self.links[link].receive(now, side.other(), packet, deadlines, outbox);
+            } else {
+                break;
+            }
+        }
+        for link in 0..self.links.len() {
+            if self.airs.of_link(link) == Some(air) {
+                self.refresh_shared(now, link);
+            }
+        }
+        let machine = MachineId::new(self.links.len() + air);
+        self.deadlines.set(machine, self.airs.next_timeout(air));
+        self.wakes.set(machine, self.airs.next_timeout(air));
+    }
+
+    /// Updates the state of the ends of a link of a WLAN.
+    fn refresh_shared(&mut self, now: Instant, link: usize) {
+        for side in Side::BOTH {
+            let state = self.airs.state(now, link, side);
+            self.links[link].end_mut(side).set_shared(state);
+        }
     }
 
     fn schedule(&mut self, link: usize) {
@@ -296,6 +344,7 @@ impl Network {
                 }
             }
         }
+        self.airs.metrics(self.now, report);
     }
 
     fn direction_metrics(
@@ -314,11 +363,15 @@ impl Network {
         let utilization = (sent.max(0.0) / sender.capacity(self.now)).min(1.0);
         LoadMetrics { utilization }.report_for(&entity, report);
         let queue = sender.interface().queue();
-        if queue.detects_early() {
-            DisciplineMetrics::from(&queue.counters()).report_for(&entity, report);
+        if self.airs.of_link(link.index()).is_some() {
+            self.airs.direction_metrics(self.now, (link.index(), side), &entity, report);
+        } else {
+            if queue.detects_early() {
+                DisciplineMetrics::from(&queue.counters()).report_for(&entity, report);
+            }
+            SenderMetrics::from(&sender.link_counters()).report_for(&entity, report);
+            ReceiverMetrics::from(&receiver.link_counters()).report_for(&entity, report);
         }
-        SenderMetrics::from(&sender.link_counters()).report_for(&entity, report);
-        ReceiverMetrics::from(&receiver.link_counters()).report_for(&entity, report);
         let layers = keys.protocol.layers().map(Layers::names).unwrap_or_default();
         for (layer, name) in layers.iter().enumerate() {
             let entity = format!("{entity}.{name}");

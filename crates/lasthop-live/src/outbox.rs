@@ -43,4 +43,6 @@ pub struct Outbox {
     pub frames: Vec<FrameFate>,
     /// Whether frames are recorded.
     pub wants_frames: bool,
+    /// Packets for the medium of a WLAN: link and transmitting end.
+    pub on_air: VecDeque<(usize, Side, Bytes)>,
 }

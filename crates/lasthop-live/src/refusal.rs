@@ -31,22 +31,22 @@ impl Refused {
 /// # Errors
 /// The key of the first unsupported part.
 pub fn check(scenario: &Scenario) -> Result<(), Refused> {
-    if let Some(wlan) = scenario.wlans.first() {
-        return Err(Refused::new(
-            format!("wlan.{}", wlan.name),
-            "a wireless LAN of 802.11",
-            "point-to-point links: shared media are simulated only",
-        ));
-    }
     if let Some(radio) = scenario.radios.first() {
         return Err(Refused::new(
             format!("radio.{}", radio.name),
             "a framed radio",
-            "point-to-point links: framed radios are simulated only",
+            "point-to-point links and WLANs: framed radios are simulated only",
         ));
     }
     for link in &scenario.links {
         for agent in &link.agents.0 {
+            if link.wlan.is_some() {
+                return Err(Refused::new(
+                    format!("link.{}.agent", link.name),
+                    &format!("{:?} on a link of a WLAN", agent.kind()),
+                    "no agents on links of WLANs: they are simulated only",
+                ));
+            }
             if agent.controlled_senders().is_some() {
                 let needs = "needs the counters of simulated TCP senders";
                 return Err(self::agent(link, agent.kind(), needs));

@@ -3,7 +3,6 @@
 
 use super::network::Network;
 use lasthop_base::units::{Duration, Instant};
-use lasthop_link::link::Endpoint;
 use lasthop_sim::scenario::Scenario;
 use lasthop_sim::sim::ids::Side;
 use serde_json::{Value, json};
@@ -114,7 +113,7 @@ fn tick(now: Instant, network: &mut Network, of: &Scenario, is_last: bool) -> Va
             let (end, up) = (link.end(side), link.end(side.other()).counters());
             let counters = end.counters();
             let length = end.length(now);
-            let retransmissions = end.interface().endpoint.counters().retransmissions;
+            let retransmissions = end.link_counters().retransmissions;
             let queueing = link.end_mut(side).sojourns_mut().durations.take_recent();
             let meter = &mut meter.directions[side as usize];
             directions.push(json!({

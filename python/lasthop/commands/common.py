@@ -230,7 +230,7 @@ def load_for_live(
     added = None
     # The engine reports other errors with their line.
     with contextlib.suppress(AttributeError, KeyError, TypeError, ValueError):
-        if not {"flow", "extends"} & tables.keys() and tables["link"]:
+        if not {"flow", "extends"} & tables.keys() and {"link", "wlan"} & tables.keys():
             from lasthop.running.live.session import with_flow
 
             added = with_flow(tables)

@@ -29,7 +29,7 @@ from lasthop.commands.values import BadInput, as_path, seconds
 from lasthop.running.live.control import ENVIRONMENT, ask
 from lasthop.running.live.expect import parse
 from lasthop.running.live.repeated import read_summaries
-from lasthop.running.live.session import LiveError, Program, Session, client
+from lasthop.running.live.session import LiveError, Program, Session, client, links_of
 from lasthop.scenarios import profiles
 from lasthop.scenarios.arguments import unknown
 from lasthop.scenarios.scenario import Scenario
@@ -290,7 +290,8 @@ def live(
         environment={} if control is None else {ENVIRONMENT: str(control.resolve())},
     )
     session.check()
-    hosts = {host for link in tables.get("link", {}).values() for host in link["between"]}
+    links = links_of(tables)
+    hosts = {host for link in links.values() for host in link["between"]}
     named = [("--outside", outside), *(("--netns", host) for host in session.netns)]
     named += [("--route", host) for host, _ in session.routes]
     for option, host in [*named, *(("--at", one.host) for one in session.programs)]:
@@ -299,7 +300,7 @@ def live(
     if not session.programs and not session.netns:
         raise BadInput("missing `COMMAND`: expected `-- COMMAND` or `--at HOST -- COMMAND`")
     with options():
-        expectations = [parse(text, tables["link"]) for text in expect or []]
+        expectations = [parse(text, links) for text in expect or []]
         earlier = None if baseline is None else _earlier(baseline)
     for option, path in (("--record", record), ("--pcap", pcap)):
         if repeat > 1 and path is not None:

@@ -192,13 +192,15 @@ def plot(
 def _recording(source: Path, link: str | None, out: Path, *, size: str, title: str | None) -> int:
     """Draws the timeline of each link of a recording, or of one link."""
     from lasthop.running.live.recording import outcome_of
+    from lasthop.running.live.session import links_of
     from lasthop.showing.figures.style import save
     from lasthop.showing.live_timeline import draw, timelines
 
     result, outcome, tables = outcome_of(source)
-    if link is not None and link not in tables["link"]:
-        raise PlotError(unknown("link", link, tables["link"], "--link"))
-    drawn = [one for one in timelines(tables["link"], outcome) if link in (None, one["name"])]
+    links = links_of(tables)
+    if link is not None and link not in links:
+        raise PlotError(unknown("link", link, list(links), "--link"))
+    drawn = [one for one in timelines(links, outcome) if link in (None, one["name"])]
     for one in drawn:
         name = (
             out.with_suffix("") if len(drawn) == 1 else out.with_name(f"{out.stem}-{one['name']}")

@@ -19,6 +19,7 @@ import jinja2
 from lasthop import _lasthop
 from lasthop.running.live.outcome import Outcome
 from lasthop.running.live.repeated import table
+from lasthop.running.live.session import links_of
 from lasthop.running.live.words import rate
 from lasthop.showing import embedded
 from lasthop.showing.live_timeline import conversation_name, draw, timelines
@@ -108,7 +109,7 @@ def _run(
     scenario: Mapping[str, Any], outcome: Outcome, summary: Mapping[str, Any]
 ) -> dict[str, Any]:
     pictures = []
-    for data in timelines(scenario["link"], outcome) if outcome.samples else []:
+    for data in timelines(links_of(scenario), outcome) if outcome.samples else []:
         uri, width, height = embedded.picture(draw(data))
         pictures.append({"data": data, "uri": uri, "width": width, "height": height})
     times = [sample["time"] for sample in outcome.samples]

@@ -259,11 +259,10 @@ fn what_has_no_bytes_is_refused_by_name() {
         r#"{ kind = "services", service.one.protocol = "raw", service.two.protocol = "ideal-sr" }"#;
     let nested = refusal(&text(services, ""));
     assert!(nested.starts_with("link.air.protocol.service.two.protocol: found"), "{nested}");
-    let wlan =
-        "\n[wlan.office]\naccess_point = \"b\"\nstations = [\"c\"]\nstandard = \"802.11b\"\n";
+    let radio = "\n[radio.office]\nbase = \"b\"\nstations = [\"c\"]\n";
     let text = text(PROTOCOLS[0], "");
-    let wlan = text.replace("[flow.f]", &format!("{wlan}[flow.f]"));
-    assert!(refusal(&wlan).starts_with("wlan.office: found"), "{}", refusal(&wlan));
+    let radio = text.replace("[flow.f]", &format!("{radio}[flow.f]"));
+    assert!(refusal(&radio).starts_with("radio.office: found"), "{}", refusal(&radio));
     let scenario = scenario(PROTOCOLS[0], "mtu = \"1200 B\"");
     let network = |mtu| Network::new(&scenario, STREAMS, mtu).map(|network| network.mtu(0));
     assert_eq!(network(None), Ok(1200));

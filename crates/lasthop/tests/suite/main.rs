@@ -28,6 +28,7 @@ mod lazy_background;
 mod link_fates;
 mod link_fec;
 mod live_network;
+mod live_wlan;
 mod loss_notification;
 mod media;
 mod media_statistics;

@@ -65,7 +65,7 @@ def change_of(scenario: Scenario, words: Sequence[str]) -> tuple[dict[str, Any],
         except ValueError:
             raise ArgumentError(f"invalid time `{words[1]}`: expected such as `5 s`") from None
         link = words[2].removeprefix("link.") if len(words) == 3 else None
-        links = scenario.to_dict()["link"]
+        links = scenario.to_dict().get("link", {})
         if link is not None and link not in links:
             raise ArgumentError(unknown("link", link, links))
         pause = {"pause_ns": round(seconds * 1e9), "link": link, "text": " ".join(words)}

@@ -20,6 +20,7 @@ from starlette.staticfiles import StaticFiles
 
 from lasthop.page.safety import Guard, new_token, read_json
 from lasthop.page.server import listen, serve
+from lasthop.running.live.session import links_of
 
 __all__ = ["Page"]
 
@@ -44,7 +45,7 @@ class Page:
             "name": scenario["name"],
             "links": [
                 {"name": name, "between": link["between"]}
-                for name, link in scenario["link"].items()
+                for name, link in links_of(scenario).items()
             ],
             "end": None,
         }

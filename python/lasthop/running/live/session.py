@@ -15,7 +15,7 @@ from typing import Any
 from lasthop import _lasthop
 from lasthop.scenarios.scenario import Scenario
 
-__all__ = ["LiveError", "Program", "Session", "client", "point_of", "with_flow"]
+__all__ = ["LiveError", "Program", "Session", "client", "links_of", "point_of", "with_flow"]
 
 # Name of the placeholder flow of a scenario without flows.
 NO_FLOW = "programs"
@@ -53,13 +53,25 @@ def point_of(scenario: Scenario) -> _lasthop.Point:
     return points[0]
 
 
+def links_of(tables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Returns the links of a scenario by name, those of the stations of WLANs last.
+
+    Each has its hosts as `between`; other links have all their keys.
+    """
+    links = dict(tables.get("link", {}))
+    for name, wlan in tables.get("wlan", {}).items():
+        for station in wlan["stations"]:
+            links[f"{name}.{station}"] = {"between": [station, wlan["access_point"]]}
+    return links
+
+
 def client(scenario: Mapping[str, Any]) -> str | None:
     """Returns the default host of programs: the first flow's receiver, or the host `client`."""
     flows = scenario.get("flow") or {}
     for name, flow in flows.items():
         if name != NO_FLOW:
             return str(flow["to"])
-    hosts = [host for link in scenario["link"].values() for host in link["between"]]
+    hosts = [host for link in links_of(scenario).values() for host in link["between"]]
     return "client" if "client" in hosts else None
 
 
@@ -68,7 +80,7 @@ def with_flow(tables: Mapping[str, Any]) -> dict[str, Any]:
 
     The flow is never sent: the traffic of a live run consists of its programs.
     """
-    sender, receiver = next(iter(tables["link"].values()))["between"]
+    sender, receiver = next(iter(links_of(tables).values()))["between"]
     app = {"kind": "on-off", "rate": "1 kbps", "on": "1 s", "off": "1 s", "packet": "60 B"}
     flow = {"from": sender, "to": receiver, "transport": {"kind": "udp"}, "app": app}
     return {

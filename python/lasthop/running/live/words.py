@@ -81,11 +81,12 @@ def summary(end: Mapping[str, Any]) -> str:
             for key, value in metrics.items()
             if key.rpartition(".")[0] == name
         }
+        # A WLAN has retries.
+        retransmissions = of.get("retransmissions", of.get("retries", 0.0))
         lines.append(
             f"  {name}: {rate(of['goodput_bps'])}, {of['packets_delivered']:.0f} packets; "
             f"{of['frames_sent']:.0f} frames, {of['frames_lost']:.0f} lost, "
-            f"{of['retransmissions']:.0f} retransmitted; {of['queue_drops']:.0f} dropped by the "
-            "queue"
+            f"{retransmissions:.0f} retransmitted; {of['queue_drops']:.0f} dropped by the queue"
         )
         if part := delays.get(name):
             lines[-1] += (
