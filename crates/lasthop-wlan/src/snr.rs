@@ -120,11 +120,6 @@ impl SnrKeys {
         }
     }
 
-    /// Returns `true` if a constant SNR is above 100 dB.
-    pub fn is_too_high(&self) -> bool {
-        matches!(self, SnrKeys::Constant(keys) if of(keys.snr) > 100_000)
-    }
-
     /// Returns `true` if the distance of the positions determines the SNR.
     pub fn needs_positions(&self) -> bool {
         matches!(self, SnrKeys::Distance(keys) if keys.distance.is_none())

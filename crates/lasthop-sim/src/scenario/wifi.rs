@@ -271,10 +271,6 @@ impl Wlan {
                 .flatten();
             let snr = self.snr_keys(station);
             let has_snr = snr.is_some();
-            if snr.is_some_and(SnrKeys::is_too_high) {
-                let found = format!("more than 100 dB at {station}");
-                return Err(node.key_error("snr", found, "from \"0 dB\" to \"100 dB\""));
-            }
             if snr.is_some_and(SnrKeys::needs_positions) && self.distance(station).is_none() {
                 let found = format!("the distance of {station}, which has no position");
                 let allowed = "the key distance, or positions (x and y) of all hosts";

@@ -132,7 +132,8 @@ fn impossible_values_are_rejected() {
         ),
         ("snr = { kind = \"steps\", at = [[\"1 s\", \"10 dB\"]] }", "first time"),
         ("snr = { kind = \"trace\", file = \"missing.csv\" }", "cannot be read"),
-        ("snr = \"101 dB\"", "more than 100 dB"),
+        ("snr = \"101 dB\"", "from 0 dB to 100 dB"),
+        ("snr = { kind = \"constant\", snr = \"101 dB\" }", "from 0 dB to 100 dB"),
         ("snr = \"30 dB\"\nfading = { kind = \"rayleigh\" }", "period"),
         ("snr = \"30 dB\"\nfading = { kind = \"rayleigh\", period = \"1 us\" }", "period"),
     ] {
