@@ -111,9 +111,21 @@ const PIE: &str = r#"{ kind = "pie", limit = "50 packets" }"#;
 const DUALPI2: &str = r#"{ kind = "dualpi2", limit = "50 packets" }"#;
 const FQ_CODEL: &str = r#"{ kind = "fq-codel", limit = "50 packets" }"#;
 
+/// See [`CASES`].
+type Case = (
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static str,
+    bool,
+    Option<&'static str>,
+    &'static str,
+);
+
 /// Name, link protocol, error process, variant and other keys of TCP, whether the application is
 /// `web`, replay of the congesting flow if any, queue.
-const CASES: &[(&str, &str, &str, &str, &str, bool, Option<&str>, &str)] = &[
+const CASES: &[Case] = &[
     ("raw", RAW, UNIFORM, "reno", NS2, false, None, "50 packets"),
     ("rfc", RAW, TWO_STATE, "newreno", RFC, false, None, "50 packets"),
     ("sack", RAW, UNIFORM, "sack", RFC, false, None, "50 packets"),

@@ -30,6 +30,9 @@ struct Site<'a> {
     packets: &'a [Bytes],
 }
 
+/// The media of a scenario's WLANs, and the place of each link that belongs to one.
+pub type WlanMedia<P> = (Vec<WlanMedium<P>>, Vec<Option<WlanPlace>>);
+
 /// Builds the media of all WLANs, and the place of each link that belongs to one. `packets`: the maximum packet length
 /// of each link. `categories`: the access categories in use, best effort first.
 ///
@@ -40,7 +43,7 @@ pub fn wlan_media<P: Payload + Clone>(
     streams: &Streams,
     packets: &[Bytes],
     categories: impl Fn(&Wlan) -> Vec<AccessCategory>,
-) -> Result<(Vec<WlanMedium<P>>, Vec<Option<WlanPlace>>), RunError> {
+) -> Result<WlanMedia<P>, RunError> {
     let site = Site { scenario, streams, packets };
     // For each channel, the number of its medium.
     let mut known: HashMap<&str, usize> = HashMap::new();
