@@ -235,6 +235,23 @@ def test_commands_make_a_page_and_compare(
     assert "flow.transfer.duration_s" in moved
 
 
+def test_a_report_of_one_of_several_runs_states_its_run(
+    small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = str(tmp_path / "a")
+    assert run_command(["run", str(small), "--store", folder]) == 0
+    capsys.readouterr()
+    assert run_command(["report", folder]) == 0
+    assert capsys.readouterr().err == ""
+    assert run_command(["run", str(small), "--store", folder, "--seed", "7"]) == 0
+    capsys.readouterr()
+    assert run_command(["report", folder]) == 0
+    err = capsys.readouterr().err
+    assert err == "lasthop: the report shows run 2 (seed 7) of 2 runs; --run N selects another\n"
+    assert run_command(["report", folder, "--run", "1"]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_a_study_in_a_campaign_is_reported_as_a_study(tmp_path: Path) -> None:
     folder = tmp_path / "campaign"
     command = ["reproduce", "multilayer", "Table I", "--replications", "2", "--out", str(tmp_path)]

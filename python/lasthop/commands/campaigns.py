@@ -10,7 +10,14 @@ from typing import Annotated, Any
 
 from rich.table import Table
 
-from lasthop.commands.common import Format, baseline_of, not_input, options, print_line
+from lasthop.commands.common import (
+    Format,
+    baseline_of,
+    not_input,
+    note,
+    options,
+    print_line,
+)
 from lasthop.commands.declarations import Argument, Option
 from lasthop.commands.values import BadInput, as_folder, as_path
 from lasthop.evaluating.comparison import LEVEL, Comparison, diff
@@ -65,6 +72,12 @@ def report(
     except OSError as error:
         raise CampaignError(f"cannot write `{target}`: {error.strerror or error}") from None
     print_line(str(target))
+    numbers = [one.id for one in campaign.runs()]
+    if run is None and len(numbers) > 1:
+        note(
+            f"lasthop: the report shows run {numbers[-1]} (seed {results.seed}) of {len(numbers)} "
+            "runs; --run N selects another"
+        )
     return 0
 
 
