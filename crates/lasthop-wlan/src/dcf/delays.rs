@@ -29,14 +29,14 @@ metrics! {
 pub struct Delays {
     /// Sum of all delays in ns.
     sum: u128,
-    /// Percentiles with three significant digits.
+    /// Percentiles with two significant digits: at most 13 kB up to [`LONGEST`], with three 90 kB.
     histogram: Histogram<u32>,
 }
 
 impl Default for Delays {
     fn default() -> Self {
-        let Ok(mut histogram) = Histogram::new_with_bounds(FINEST, 2 * FINEST, 3) else {
-            unreachable!("from 1 us on in 3 digits is a range")
+        let Ok(mut histogram) = Histogram::new_with_bounds(FINEST, 2 * FINEST, 2) else {
+            unreachable!("from 1 us on in 2 digits is a range")
         };
         histogram.auto(true);
         Delays { sum: 0, histogram }

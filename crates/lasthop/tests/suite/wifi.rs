@@ -502,7 +502,8 @@ fn the_ideal_mcs_follows_the_snr() {
 }
 
 /// Packets that arrive one by one at an idle medium are sent immediately: their delay is the duration of a PPDU
-/// of 1,538 B, 228 us in HT MCS 7, or of a frame of 1,536 B at 11 Mbps, 192 us and 1,117.09 us. Percentiles are in steps of 1 us.
+/// of 1,538 B, 228 us in HT MCS 7, or of a frame of 1,536 B at 11 Mbps, 192 us and 1,117.09 us. Percentiles have two
+/// significant digits.
 #[test]
 fn without_load_the_delay_is_the_duration_of_a_frame() {
     for (standard, expected) in [
@@ -514,7 +515,8 @@ fn without_load_the_delay_is_the_duration_of_a_frame() {
         for metric in ["delay_mean_s", "delay_p50_s", "delay_p95_s", "delay_p99_s"] {
             for entity in ["link.cell.laptop.reverse", "wlan.cell"] {
                 let delay = measured[format!("{entity}.{metric}").as_str()];
-                assert!((delay - expected).abs() < 1e-6, "{entity}.{metric}: {delay}");
+                let allowed = if metric == "delay_mean_s" { 1e-6 } else { 0.01 * expected };
+                assert!((delay - expected).abs() < allowed, "{entity}.{metric}: {delay}");
             }
         }
         assert!(measured["link.cell.laptop.forward.delay_mean_s"].is_nan());
