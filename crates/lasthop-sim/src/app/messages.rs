@@ -313,7 +313,8 @@ mod tests {
         let gap = Some(DurationDistribution::Constant(Duration::from_millis(500)));
         let mut files = messages(&MessagesKeys { gap, ..keys() });
         let found = starts(&mut files, seconds(2.0), Duration::from_millis(100));
-        assert_eq!(found, [0.0, 0.6, 1.2, 1.8]);
+        let found: Vec<_> = found.iter().map(|start| (1e3 * start).round()).collect();
+        assert_eq!(found, [0.0, 600.0, 1_200.0, 1_800.0]);
         let mut reported = Vec::new();
         files.metrics(&mut |metric, value| reported.push((metric.name, value)));
         assert_eq!(reported[0], ("messages", 4.0));
