@@ -178,6 +178,14 @@ def live(
         str | None,
         Option(metavar="TIME", help="End each run after this time, with exit code 124."),
     ] = None,
+    spin: Annotated[
+        str | None,
+        Option(
+            metavar="TIME",
+            help="Poll instead of sleeping during this time before a delivery, for less delay and "
+            "more processor time, such as 50us.",
+        ),
+    ] = None,
     expect: Annotated[
         list[str] | None,
         Option(
@@ -287,6 +295,7 @@ def live(
         record=record,
         pcap=pcap,
         samples=report is not None,
+        spin_s=seconds("--spin", spin) or 0.0,
         environment={} if control is None else {ENVIRONMENT: str(control.resolve())},
     )
     session.check()

@@ -67,8 +67,10 @@ pub struct Driver {
     arrivals: u64,
     deliveries: u64,
     rejected_by_kernel: u64,
-    /// Processor time at the start.
+    /// Processor time at the start of the last program.
     processor: std::time::Duration,
+    /// Time before a delivery in which the driver polls instead of sleeping.
+    spin: std::time::Duration,
     buffer: Box<[u8]>,
     events: Vec<epoll::Event>,
     /// Whether a device was readable in the last step: more packets may follow immediately.
@@ -80,7 +82,12 @@ const OTHERS: u64 = 1 << 32;
 
 impl Driver {
     /// Creates a driver whose clock starts now.
-    pub fn new(network: Network, ports: Vec<Port>, files: Files) -> Result<Self, Fault> {
+    pub fn new(
+        network: Network,
+        ports: Vec<Port>,
+        files: Files,
+        spin: std::time::Duration,
+    ) -> Result<Self, Fault> {
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC).context("epoll")?;
         let mut places = vec![[usize::MAX; 2]; network.len()];
         for (index, port) in ports.iter().enumerate() {
@@ -104,6 +111,7 @@ impl Driver {
             deliveries: 0,
             rejected_by_kernel: 0,
             processor: processor_time(),
+            spin,
             buffer: vec![0; LARGEST].into_boxed_slice(),
             events: Vec::with_capacity(64),
             is_burst: false,
@@ -121,6 +129,11 @@ impl Driver {
         let _ = epoll::delete(&self.poll, file);
     }
 
+    /// Counts the processor time from now on: creating hosts and starting programs is not included.
+    pub fn count_processor_time(&mut self) {
+        self.processor = processor_time();
+    }
+
     /// Returns the time since the start.
     pub fn now(&self) -> Instant {
         Instant::from_nanos(self.origin.elapsed().as_nanos() as u64)
@@ -131,7 +144,8 @@ impl Driver {
     pub fn turn(&mut self) -> Result<Vec<u32>, Fault> {
         self.catch_up();
         let due = self.network.next_delivery().saturating_since(self.now());
-        let nap = std::time::Duration::from_nanos(due.as_nanos()).min(NAP);
+        let due = std::time::Duration::from_nanos(due.as_nanos());
+        let nap = due.saturating_sub(self.spin).min(NAP);
         let mut events = std::mem::take(&mut self.events);
         match sys::wait(&self.poll, &mut events, nap) {
             Ok(()) | Err(rustix::io::Errno::INTR) => {}

@@ -290,7 +290,7 @@ fn try_drive(
         network.keep_frames();
     }
     let mut run = Run {
-        driver: Driver::new(network, ports, files)?,
+        driver: Driver::new(network, ports, files, request.spin)?,
         programs: Vec::new(),
         status,
         reporter: Reporter::new(mtus.len(), request.has_samples),
@@ -396,6 +396,7 @@ impl Run<'_> {
             self.turn()?;
         }
         self.start(last, hosts, true)?;
+        self.driver.count_processor_time();
         if self.is_confined {
             // All namespaces have been entered.
             confinement::keep_capabilities(CapabilitySet::KILL)?;

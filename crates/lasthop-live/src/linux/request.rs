@@ -7,6 +7,7 @@ use lasthop_base::rng::Streams;
 use lasthop_sim::scenario::Scenario;
 use serde_json::Value;
 use std::path::Path;
+use std::time::Duration;
 
 /// Request of the command line.
 #[derive(Clone, Debug)]
@@ -23,6 +24,8 @@ pub(super) struct Request {
     pub pcap: Option<String>,
     /// Whether the state of the links is sampled.
     pub has_samples: bool,
+    /// Time before a delivery in which the driver polls instead of sleeping.
+    pub spin: Duration,
     /// Command that starts the driver, with its arguments.
     pub interpreter: Vec<String>,
 }
@@ -69,6 +72,7 @@ impl Request {
             record: text(&value["record"]),
             pcap: text(&value["pcap"]),
             has_samples: value["samples"] == true,
+            spin: Duration::from_nanos(value["spin_ns"].as_u64().unwrap_or_default()),
             interpreter: texts(&value["interpreter"]).ok_or_else(|| wrong("interpreter"))?,
         })
     }

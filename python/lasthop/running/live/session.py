@@ -107,6 +107,7 @@ class Session:
         record: File for arriving packets and their outcomes.
         pcap: File for the packets at both ends of each link.
         samples: Whether the state of the links is reported every 0.1 s, too.
+        spin_s: Time before a delivery in which the driver polls instead of sleeping, in seconds.
         environment: Variables added to the environment of programs.
         output: File descriptor for the programs' output; default: inherited.
         seed_used: The seed, after the start.
@@ -124,6 +125,7 @@ class Session:
     record: Path | None = None
     pcap: Path | None = None
     samples: bool = False
+    spin_s: float = 0.0
     environment: Mapping[str, str] = field(default_factory=dict)
     output: int | None = None
     seed_used: int | None = None
@@ -160,6 +162,7 @@ class Session:
             "record": None if self.record is None else str(self.record.resolve()),
             "pcap": None if self.pcap is None else str(self.pcap.resolve()),
             "samples": self.samples,
+            "spin_ns": round(1e9 * self.spin_s),
             "routes": [{"host": host, "network": network} for host, network in self.routes],
         }
 
