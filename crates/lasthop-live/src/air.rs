@@ -4,7 +4,7 @@
 //! delivers it at the other end of the same link. With access categories, the DSCP of a packet determines its category
 //! (RFC 8325).
 
-use super::link::SharedState;
+use super::counters::SharedState;
 use super::outbox::Bytes;
 use super::refusal::Refused;
 use lasthop_base::packet::Payload;

@@ -11,6 +11,7 @@ mod air;
 mod capture;
 pub mod change;
 mod connections;
+mod counters;
 pub mod link;
 #[cfg(target_os = "linux")]
 pub mod linux;
@@ -22,8 +23,8 @@ mod refusal;
 pub mod report;
 
 pub use connections::MOST_CONNECTIONS;
+pub use counters::EndCounters;
 pub use lasthop_sim::sim::ids::Side;
-pub use link::EndCounters;
 pub use network::{LiveMetrics, Network};
 pub use outbox::{Delivery, FrameFate};
 pub use refusal::{LEAST_MTU, MOST_HOSTS, Refused};

@@ -15,43 +15,19 @@
 //! not on the times at which the driver wakes.
 
 use super::connections::Connections;
+use super::counters::{EndCounters, SharedState};
 use super::meter::Sojourns;
 pub use super::outbox::Bytes;
-use super::outbox::{Delivery, FrameFate, Outbox};
+use super::outbox::{Delivery, FrameFate, Outbox, may_deliver};
 use lasthop_base::units::{Duration, Instant};
 use lasthop_link::channel::Channel;
 use lasthop_link::interface::{Interface, Transmission, expose};
-use lasthop_link::link::{Endpoint, Frame, FrameKind, LinkCounters, LinkEndpoint};
-use lasthop_link::queue::{PropagationDelay, QueueCounters, Transmitter};
+use lasthop_link::link::{Endpoint, Frame, LinkCounters, LinkEndpoint};
+use lasthop_link::queue::{PropagationDelay, Transmitter};
 use lasthop_sim::agent::{Agent, AgentMachine, Crossing, Verdict};
 use lasthop_sim::sim::deadlines::{Deadlines, Due};
 use lasthop_sim::sim::ids::Side;
 use std::collections::VecDeque;
-
-/// State of one end of a link of a WLAN: of its queue and its transmitter, which belong to the medium.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SharedState {
-    /// Counters of the queue and the frames.
-    pub queue: QueueCounters,
-    /// Retransmissions of frames.
-    pub retransmissions: u64,
-    /// Packets in the queue, including those that are not acknowledged.
-    pub queued: u64,
-}
-
-/// Counters of one end, in addition to those of its interface.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct EndCounters {
-    /// Counters of its queue and transmitter.
-    pub queue: QueueCounters,
-    /// Packets received over the link and delivered here.
-    pub delivered: u64,
-    /// Bytes of these packets.
-    pub delivered_bytes: u64,
-    /// Frames without a byte form, and bytes that are not a frame: the other endpoint uses another
-    /// protocol or is restarting.
-    pub unreadable: u64,
-}
 
 /// A frame in transit, in its byte form.
 #[derive(Clone, Debug)]
@@ -62,15 +38,6 @@ struct OnAir {
     length: u32,
     /// Whether the receiver may deliver packets because of this frame.
     may_deliver: bool,
-}
-
-/// Returns `true` unless the frame is one of the acknowledgments, which release no packet at their
-/// receiver.
-fn may_deliver(frame: &Frame<Bytes>) -> bool {
-    use FrameKind::{Ack, Feedback, Nack, SkipAck, Status};
-    let is_feedback =
-        matches!(frame.kind, Ack | Nack { .. } | Feedback { .. } | Status { .. } | SkipAck { .. });
-    frame.payload.is_some() || !is_feedback
 }
 
 /// One end of a link.

@@ -2,6 +2,7 @@
 
 use lasthop_base::units::Instant;
 use lasthop_link::channel::Airtime;
+use lasthop_link::link::{Frame, FrameKind};
 use lasthop_sim::sim::ids::Side;
 use std::collections::VecDeque;
 
@@ -45,4 +46,13 @@ pub struct Outbox {
     pub wants_frames: bool,
     /// Packets for the medium of a WLAN: link and transmitting end.
     pub on_air: VecDeque<(usize, Side, Bytes)>,
+}
+
+/// Returns `true` unless the frame is one of the acknowledgments, which release no packet at their
+/// receiver.
+pub(super) fn may_deliver(frame: &Frame<Bytes>) -> bool {
+    use FrameKind::{Ack, Feedback, Nack, SkipAck, Status};
+    let is_feedback =
+        matches!(frame.kind, Ack | Nack { .. } | Feedback { .. } | Status { .. } | SkipAck { .. });
+    frame.payload.is_some() || !is_feedback
 }
