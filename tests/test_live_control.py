@@ -27,6 +27,16 @@ delay = "5 ms"
 errors = { kind = "uniform", loss = "1 %" }
 """
 
+# `lasthop live`, also where the caller ignores SIGINT, as shells do for commands in the background.
+INTERRUPTIBLE = [
+    *(sys.executable, "-c"),
+    (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "import lasthop.commands; lasthop.commands.main()"
+    ),
+    "live",
+]
+
 
 @pytest.fixture(name="permitted", scope="module")
 def _permitted() -> None:
@@ -190,11 +200,9 @@ def test_a_second_ctrl_c_ends_the_run_immediately(tmp_path: Path) -> None:
     lines, ready = tmp_path / "a.jsonl", tmp_path / "ready"
     # Ignores SIGINT and SIGTERM.
     stubborn = f"trap '' INT TERM; touch {ready}; while :; do sleep 0.1; done"
-    start = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    main_ = f"{start}import lasthop.commands; lasthop.commands.main()"
     run = subprocess.Popen(
         [
-            *(sys.executable, "-c", main_, "live", str(scenario(tmp_path)), "--quiet"),
+            *(*INTERRUPTIBLE, str(scenario(tmp_path)), "--quiet"),
             *("--json", str(lines), "--", "sh", "-c", stubborn),
         ],
         start_new_session=True,
@@ -384,7 +392,7 @@ def test_existing_namespaces_are_hosts(tmp_path: Path) -> None:
         ]
         run = subprocess.Popen(
             [
-                *(*COMMAND, str(path), "--quiet", "--json", str(lines)),
+                *(*INTERRUPTIBLE, str(path), "--quiet", "--json", str(lines)),
                 *(word for name in names for word in ("--netns", name)),
             ],
             env=ENVIRONMENT,
