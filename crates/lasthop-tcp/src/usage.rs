@@ -193,11 +193,14 @@ impl Flight {
     }
 
     /// Returns the limit at which a delivery rate was measured that now limits the sender.
+    #[inline]
     fn bound(&self, limit: Option<Limit>) -> Option<Limit> {
-        let follows_rate =
-            limit == Some(Limit::CongestionWindow) && self.config.congestion_control.reads_rates();
-        let latest = self.usage.latest.filter(|&(_, end)| follows_rate && self.snd_una < end);
-        latest.map(|(latest, _)| latest)
+        // The rarest condition first: this is called for every ACK.
+        let (latest, end) = self.usage.latest?;
+        let follows_rate = self.snd_una < end
+            && limit == Some(Limit::CongestionWindow)
+            && self.config.congestion_control.reads_rates();
+        follows_rate.then_some(latest)
     }
 
     /// Times up to the latest input.
