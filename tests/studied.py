@@ -1,4 +1,4 @@
-"""What tests compare with the pages of a study: stored means, its advice, its claims."""
+"""Values that tests compare with the pages of a study: stored means, its advice, its claims."""
 
 import re
 from pathlib import Path
@@ -34,6 +34,6 @@ def advice(study: str) -> str:
 
 
 def check_claims(study: Study, letter: str) -> None:
-    """Checks that there are 12 claims, each written with its refutation and not reworded."""
+    """Checks 12 claims, each written with its refutation and not reworded."""
     assert [claim.id for claim in study.claims] == [f"{letter}{n}" for n in range(1, 13)]
     assert all(claim.refuted_by and claim.reworded is None for claim in study.claims)

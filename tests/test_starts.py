@@ -184,7 +184,7 @@ def test_datagrams_stop_and_other_flows_go_on() -> None:
         )
         results = lasthop.run(one, replications=1)
         (packets,) = results.samples("flow.f.packets_sent", 0)
-        # 125 packets a second for 2 s.
+        # 125 packets per second for 2 s.
         assert packets == pytest.approx(250, abs=1)
         (goodput,) = results.samples("flow.f.goodput_bps", 0)
         assert goodput == pytest.approx(1e6, rel=0.03)

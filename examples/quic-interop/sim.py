@@ -2,7 +2,7 @@
 """Entry point of a simulator container for the QUIC Interop Runner, with links of Lasthop.
 
 The container has the interfaces eth0 (towards the client) and eth1 (towards the server). Each is
-moved to a network namespace of its own, which forwards packets between the interface and a live
+moved to a separate network namespace, which forwards packets between the interface and a live
 link. `SCENARIO` selects the link; see docs/live.md. Environment: SCENARIO, WAITFORSERVER,
 LASTHOP_SEED, LOGS (default: /logs).
 """
@@ -51,7 +51,7 @@ class Wrong(Exception):
 
 @dataclass
 class Plan:
-    """What a value of `SCENARIO` requests."""
+    """Link and losses that a value of `SCENARIO` requests."""
 
     link: dict[str, Any] = field(default_factory=dict)
     # Arguments of `lasthop live` instead of `link`.

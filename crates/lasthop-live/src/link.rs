@@ -344,7 +344,7 @@ impl Link {
             next = next.min(end.wake.at());
             let service = end.service.at();
             if service != Instant::NEVER {
-                // An expired timer may release packets at once.
+                // An expired timer may release packets immediately.
                 let releases = end.interface.endpoint.next_timeout() <= service;
                 next = next.min(if releases { service } else { service + delay(end) });
             }

@@ -87,7 +87,7 @@ pub struct Product {
     factors: Box<[Channel; 2]>,
     /// Time before which no frame is lost.
     after: Instant,
-    /// Time from which on no frame is lost.
+    /// Start of the time in which no frame is lost.
     until: Instant,
     /// If a process leaves headers readable: which processes lost the latest frame.
     headers: Option<Headers>,

@@ -41,7 +41,7 @@ struct State {
 }
 
 impl State {
-    /// Nothing is known.
+    /// State without known values.
     const NONE: Self = State { values: [f64::NAN; STATE_NAMES.len()], phase: None };
 }
 
