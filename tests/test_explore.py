@@ -369,7 +369,8 @@ def test_no_more_cores_are_lent_than_there_are_and_in_turn() -> None:
             waiting = asyncio.ensure_future(page(9))
             await asyncio.sleep(0)
             waiting.cancel()
-        await asyncio.gather(waiting, return_exceptions=True)
+        (result,) = await asyncio.gather(waiting, return_exceptions=True)
+        assert isinstance(result, asyncio.CancelledError)
         assert cores.busy == 0
         return most, order
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import shutil
 import tomllib
@@ -18,7 +19,7 @@ from explorer import QUESTION, Explorer, explorer
 pytestmark = pytest.mark.slow
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, Route
 
 CHROMIUM = shutil.which("chromium")
 WIDTHS = (390, 800, 1280)
@@ -58,7 +59,7 @@ class Visit:
         options.setdefault("viewport", {"width": 1280, "height": 900})
         self.context = browser.new_context(**options)
         self.page: Page = self.context.new_page()
-        self.page.set_default_timeout(15_000)
+        self.page.set_default_timeout(30_000)
         self.wrong: list[str] = []
         self.asked: list[str] = []
         self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
@@ -71,7 +72,14 @@ class Visit:
 
     def answered(self) -> Visit:
         """Waits for the first results."""
-        self.page.wait_for_selector(".estimates")
+        from playwright.sync_api import TimeoutError as PlaywrightTimeout
+
+        # Polls by time: the default polls by drawn frames, of which a loaded machine may have none.
+        found = "() => document.querySelector('.estimates, .error.banner') !== null"
+        with contextlib.suppress(PlaywrightTimeout):
+            self.page.wait_for_function(found, polling=50)
+        text = self.page.inner_text("body")
+        assert self.page.locator(".estimates").count() > 0, f"no results: {text[:500]} {self.wrong}"
         return self
 
     def means(self, metric: str = "Goodput") -> list[str]:
@@ -487,6 +495,25 @@ def test_quantities_are_read_and_written_as_the_engine_does(visit: Visit) -> Non
         if kind in key:
             lasthop.Scenario(QUESTION["scenario"]).set(key[kind], text).points()
     assert len(written) == 400
+
+
+def test_a_request_whose_connection_fails_is_repeated(browser: Browser, server: Explorer) -> None:
+    found = Visit(browser, "about:blank")
+    failures = iter(["play"])
+
+    def fail_once(route: Route) -> None:
+        if next(failures, None):
+            route.abort("connectionreset")
+        else:
+            route.continue_()
+
+    found.page.route("**/api/play", fail_once)
+    found.page.goto(server.address)
+    found.answered()
+    # The browser itself reports the failed connection.
+    assert len(found.wrong) == 1
+    assert "ERR_CONNECTION_RESET" in found.wrong.pop()
+    found.close()
 
 
 def test_important_keys_come_first(visit: Visit) -> None:

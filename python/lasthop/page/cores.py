@@ -52,7 +52,7 @@ class Cores:
                 if turn.done() and not turn.cancelled():
                     # The core came too late to be used.
                     self._give_back(1)
-                else:
+                elif turn in self._waiting:
                     self._waiting.remove(turn)
                 raise
             lent = 1

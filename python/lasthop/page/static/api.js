@@ -44,10 +44,20 @@ export class Refusal extends Error {
   }
 }
 
+/** As `fetch`, but repeats a request once if its connection failed: requests have no side effects. */
+async function fetchTwice(address, options) {
+  try {
+    return await fetch(address, options);
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+    return fetch(address, options);
+  }
+}
+
 async function send(path, body, signal) {
   const headers = { Authorization: `Bearer ${token}` };
   if (body !== undefined) headers["Content-Type"] = "application/json";
-  const answer = await fetch(`/api/${path}`, {
+  const answer = await fetchTwice(`/api/${path}`, {
     method: body === undefined ? "GET" : "POST",
     headers,
     body: body === undefined ? undefined : JSON.stringify(body),
