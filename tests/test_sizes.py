@@ -1,8 +1,10 @@
-"""Sizes of files and functions: at most 600 and 100 lines, except with a reason."""
+"""Sizes of files, functions and structs: at most 600 and 100 lines and 25 fields, except with a
+reason."""
 
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 import subprocess
 from collections.abc import Iterator
@@ -11,6 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 FILE_LINES = 600
 FUNCTION_LINES = 100
+STRUCT_FIELDS = 25
 # Files and functions above the limits, each with the reason.
 LONG = {
     "crates/lasthop-sim/src/sim/traffic.rs": "to be divided: progress of flows, and metrics",
@@ -19,6 +22,13 @@ LONG = {
     "crates/lasthop-sim/src/transport/quic/mod.rs": "keys, metrics and machine of one transport",
     "crates/lasthop-wlan/src/dcf/aggregate.rs": "one exchange, whose steps share its state",
     "crates/lasthop-wlan/src/dcf/cell.rs": "one scheduler, whose steps share its state",
+}
+# Structs with more fields, each with the reason.
+LARGE = {
+    "TcpInfo": "one field for each value of `tcp_info`",
+    "TcpKeys": "one field for each key of a table",
+    "WlanKeys": "one field for each key of a table",
+    "World": "the kinds of entities of a replication, which are borrowed separately",
 }
 
 
@@ -37,6 +47,15 @@ def rust_functions(lines: list[str]) -> Iterator[tuple[str, int]]:
             ends = (end for end in range(start, len(lines)) if lines[end].startswith(last))
             is_declared = line.endswith((";", "}"))
             yield found[2], 1 if is_declared else next(ends, start) - start + 1
+
+
+def rust_structs(lines: list[str]) -> Iterator[tuple[str, int]]:
+    """Names and numbers of fields of structs."""
+    for start, line in enumerate(lines):
+        if found := re.match(r"( *)(?:pub(?:\([^)]*\))? )?struct (\w+).*\{$", line):
+            field = re.compile(found[1] + r"    (?:pub(?:\([^)]*\))? )?(?:r#)?\w+: ")
+            body = itertools.takewhile(lambda one: one != found[1] + "}", lines[start + 1 :])
+            yield found[2], sum(map(bool, map(field.match, body)))
 
 
 def python_functions(text: str) -> Iterator[tuple[str, int]]:
@@ -63,3 +82,14 @@ def test_files_and_functions_are_short() -> None:
     assert functions > 5_000, "the functions are not found"
     assert sorted(long - set(LONG)) == []
     assert sorted(set(LONG) - long) == [], "exceptions that are not needed"
+
+
+def test_structs_have_few_fields() -> None:
+    found = [
+        (name, fields)
+        for path in sources()
+        if path.suffix == ".rs"
+        for name, fields in rust_structs(path.read_text().splitlines())
+    ]
+    assert len(found) > 500, "the structs are not found"
+    assert sorted({name for name, fields in found if fields > STRUCT_FIELDS}) == sorted(LARGE)
