@@ -5,7 +5,10 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import random
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import time
@@ -28,15 +31,19 @@ def _permitted() -> None:
         pytest.skip(reason)
 
 
-@pytest.fixture(scope="module")
-def sim() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("sim", ENTRY)
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ENTRY.with_name(f"{name}.py"))
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules["sim"] = module
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def sim() -> ModuleType:
+    return load("sim")
 
 
 def test_scenarios_are_those_of_the_simulator(sim: ModuleType) -> None:
@@ -68,13 +75,20 @@ def test_scenarios_are_those_of_the_simulator(sim: ModuleType) -> None:
     assert sim.plan_of("lasthop a.toml --set b=c").arguments == ["a.toml", "--set", "b=c"]
     arq = sim.plan_of(f"arq-selective-repeat {P2P} --rate=5").link
     assert arq["protocol"] == "selective-repeat"
+    rebind = sim.plan_of(f"rebind {P2P} --first-rebind=1s --rebind-freq=5s --rebind-addr")
+    assert rebind.nat == ["1.0", "5.0", "address"]
+    assert sim.plan_of(f"rebind {P2P} --first-rebind=1s").nat == ["1.0", "0.0", "port"]
+    wifi = sim.plan_of(f"wifi6-8m {P2P}")
+    assert (wifi.link["between"], wifi.wlan["snr"]["distance"]) == (["ap", "right"], "8m")
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("", "unknown scenario ``"),
-        (f"rebind {P2P} --first-rebind=1s", "unknown scenario `rebind`"),
+        (f"wifi6- {P2P}", "unknown scenario `wifi6-`"),
+        (f"rebind {P2P}", "rebind: missing `--first-rebind`"),
+        (f"rebind {P2P} --first-rebind=1s --rebind-addr=2", "invalid rebind-addr `2`"),
         ("simple-p2p --delay=15ms --queue=25", "missing `--bandwidth`"),
         (f"drop-rate {P2P} --rate_to_client=3", "missing `--rate_to_server`"),
         (f"drop-rate {P2P} --rate_to_server=1.5 --rate_to_client=3", "whole number from 0 to 100"),
@@ -106,6 +120,8 @@ def test_other_scenarios_are_rejected(text: str, message: str) -> None:
         f"tcp-cross-traffic {P2P}",
         f"udp-cross-traffic {P2P} --crossdatarate=1Mbps",
         f"arq-rlc-am {P2P} --rate=5",
+        f"rebind {P2P} --first-rebind=1s",
+        f"wifi6-8m {P2P}",
     ],
 )
 def test_scenarios_are_valid(sim: ModuleType, tmp_path: Path, text: str) -> None:
@@ -261,6 +277,136 @@ def test_packets_of_both_families_cross_and_listed_ones_are_lost(
             text=True,
         )
         assert len(shown.stdout.splitlines()) == count
+
+
+def checksum(data: bytes) -> int:
+    """The Internet checksum (RFC 1071); 0 for data that contains a correct one."""
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total > 0xFFFF:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
+
+
+def udp(source: tuple[str, int], destination: tuple[str, int], data: bytes) -> bytes:
+    """A packet with correct checksums; `data` has an even length."""
+    addresses = socket.inet_aton(source[0]) + socket.inet_aton(destination[0])
+    size = 8 + len(data)
+    ports = struct.pack("!3H", source[1], destination[1], size)
+    pseudo = addresses + struct.pack("!2H", 17, size) + ports + bytes(2) + data
+    head = struct.pack("!BBHHHBBH", 0x45, 1, 20 + size, 7, 0x4000, 61, 17, 0)
+    head = head[:10] + struct.pack("!H", checksum(head + addresses)) + addresses
+    return head + ports + struct.pack("!H", checksum(pseudo)) + data
+
+
+def test_a_nat_translates_both_directions_and_forgets_earlier_bindings() -> None:
+    module = load("nat")
+    client, server = ("193.167.0.100", 4000), ("193.167.100.100", 443)
+    nat = module.Nat(random.Random(1), changes_address=True)
+    data = b"0123456789"
+    # Only the TTL changes before the first rebinding.
+    sent = nat.translate(udp(client, server, data))
+    assert sent[12:24] == udp(client, server, data)[12:24]
+    (line,) = nat.rebind()
+    before, _, outer = line.partition(" -> ")
+    assert before == "193.167.0.100:4000"
+    address, _, port = outer.partition(":")
+    assert address not in ("193.167.0.1", "193.167.0.2", "193.167.0.100")
+    bound = (address, int(port))
+    sent = nat.translate(udp(client, server, data))
+    # The TTL grows by one; both checksums are correct.
+    expected = bytearray(udp(bound, server, data))
+    assert (sent[8], sent[12:]) == (62, expected[12:])
+    assert checksum(sent[:20]) == 0
+    answer = nat.translate(udp(server, bound, data))
+    assert answer[12:] == udp(server, client, data)[12:]
+    # Earlier bindings, unknown ports and other hosts.
+    for target in (client, (address, 4000), ("193.167.0.100", bound[1])):
+        assert nat.translate(udp(server, target, data)) is None
+    # A datagram without a checksum keeps none; other protocols keep their addresses.
+    bare = bytearray(udp(client, server, data))
+    bare[26:28] = bytes(2)
+    assert nat.translate(bytes(bare))[26:28] == bytes(2)
+    bare[9] = 6
+    assert nat.translate(bytes(bare))[12:] == bytes(bare[12:])
+
+
+# Answers each datagram with the address of its sender.
+MIRROR = """
+import socket
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+    one.bind(("", 443))
+    while True:
+        data, address = one.recvfrom(2000)
+        one.sendto(data + f" {address[0]} {address[1]}".encode(), address)
+"""
+
+# Sends 30 numbered datagrams in 3 s from one port, once the simulator is ready.
+PROBE = """
+import socket, time
+for _ in range(300):
+    try: socket.create_connection(("193.167.0.2", 57832), 5).close()
+    except OSError: time.sleep(0.1)
+    else: break
+else: raise SystemExit("not ready")
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+    one.bind(("", 4000))
+    one.settimeout(2)
+    for number in range(30):
+        one.sendto(str(number).encode(), ("193.167.100.100", 443)); time.sleep(0.1)
+    try:
+        while True: print(one.recv(2000).decode())
+    except TimeoutError: pass
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("permitted")
+@pytest.mark.parametrize("scenario", ["rebind", "wifi6"])
+def test_a_client_is_seen_at_its_bindings(
+    containers: dict[str, list[str]], tmp_path: Path, scenario: str
+) -> None:
+    rebinds = scenario == "rebind"
+    name = "rebind" if rebinds else "wifi6-8m"
+    options = " --first-rebind=1s --rebind-freq=1s --rebind-addr" if rebinds else ""
+    environment = {**os.environ, "SCENARIO": f"{name} {P2P}{options}", "LOGS": str(tmp_path)}
+    started: list[subprocess.Popen[Any]] = [
+        subprocess.Popen([*containers["server"], sys.executable, "-c", MIRROR])
+    ]
+    try:
+        run = subprocess.Popen(
+            [*containers["sim"], sys.executable, ENTRY],
+            env={**environment, "LASTHOP_SEED": "3"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        started.append(run)
+        done = subprocess.run(
+            [*containers["client"], sys.executable, "-c", PROBE],
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+        )
+        run.send_signal(signal.SIGTERM)
+        output, _ = run.communicate(timeout=PATIENCE_S)
+        assert run.returncode == 0, output
+    finally:
+        for one in started:
+            one.kill()
+            one.wait()
+    answers = [line.split() for line in done.stdout.splitlines()]
+    # Datagrams whose answer was in flight at a rebinding are lost.
+    assert len(answers) >= 26
+    seen = list(dict.fromkeys((address, int(port)) for _, address, port in answers))
+    if not rebinds:
+        assert seen == [("193.167.0.100", 4000)]
+        return
+    bound = [line.split(" -> ")[1] for line in output.splitlines() if "rebinding" in line]
+    assert len(seen) >= 3
+    expected = ["193.167.0.100:4000", *bound]
+    assert [f"{address}:{port}" for address, port in seen] == expected[: len(seen)]
+    assert len({address for address, _ in seen}) == len(seen)
 
 
 def test_a_server_that_does_not_answer_ends_the_simulator(

@@ -43,6 +43,8 @@ CROSS_START_S = 20.0
 SERVER_S, DEVICES_S = 10.0, 30.0
 # A Markov chain has up to 16 states.
 LONGEST_BURST = 15
+# Options without a value.
+FLAGS = ("rebind-addr",)
 
 
 class Wrong(Exception):
@@ -54,11 +56,15 @@ class Plan:
     """Link and losses that a value of `SCENARIO` requests."""
 
     link: dict[str, Any] = field(default_factory=dict)
+    # A WLAN between the client and the link.
+    wlan: dict[str, Any] = field(default_factory=dict)
     # Arguments of `lasthop live` instead of `link`.
     arguments: list[str] = field(default_factory=list)
     # Files next to the scenario.
     files: dict[str, str] = field(default_factory=dict)
     cross: list[str] = field(default_factory=list)
+    # Arguments of nat.py without the seed.
+    nat: list[str] = field(default_factory=list)
 
 
 def losses(percent: str, burst: str | None) -> dict[str, Any]:
@@ -101,12 +107,14 @@ def seconds(text: str) -> float:
 
 
 def options_of(words: Sequence[str]) -> dict[str, str]:
-    """Options `--name=value` or `--name value`."""
+    """Options `--name=value` or `--name value`; `--name` of those in `FLAGS`."""
     found: dict[str, str] = {}
     rest = list(words)
     while rest:
         word = rest.pop(0)
         name, equals, value = word.removeprefix("--").partition("=")
+        if name in FLAGS and not equals:
+            equals, value = "=", "true"
         if not word.startswith("--") or not (equals or rest):
             raise Wrong(f"invalid word `{word}`: expected --NAME=VALUE")
         found[name] = value if equals else rest.pop(0)
@@ -153,7 +161,17 @@ def _udp_cross(plan: Plan, take: Callable[..., str | None]) -> None:
     plan.cross = ["udp", str(bps)]
 
 
-# Names of the simulator for QUIC. `rebind` needs a NAT and is rejected.
+def _rebind(plan: Plan, take: Callable[..., str | None]) -> None:
+    first = seconds(take("first-rebind") or "")
+    interval = seconds(take("rebind-freq", False) or "0s")
+    flag = take("rebind-addr", False) or "false"
+    if flag not in ("true", "false", "1", "0"):
+        raise Wrong(f"invalid rebind-addr `{flag}`: expected true or false")
+    kind = "address" if flag in ("true", "1") else "port"
+    plan.nat = [str(first), str(interval), kind]
+
+
+# Names of the simulator for QUIC.
 KNOWN: dict[str, Callable[[Plan, Callable[..., str | None]], None]] = {
     "simple-p2p": lambda _plan, _take: None,
     "drop-rate": _drop_rate,
@@ -161,9 +179,26 @@ KNOWN: dict[str, Callable[[Plan, Callable[..., str | None]], None]] = {
     "corrupt-rate": _drop_rate,
     "droplist": _droplist,
     "blackhole": _blackhole,
+    "rebind": _rebind,
     "tcp-cross-traffic": _tcp_cross,
     "udp-cross-traffic": _udp_cross,
 }
+
+
+def wlan(distance: str) -> dict[str, Any]:
+    """A WLAN of 802.11ax as in the profile `wifi-6`, at this distance."""
+    return {
+        "access_point": "ap",
+        "stations": ["left"],
+        "standard": "802.11ax",
+        "width": "80 MHz",
+        "spatial_streams": 2,
+        "snr": {"kind": "distance", "distance": distance},
+        "fading": {"kind": "rician", "period": "50 ms"},
+        "rate_control": "minstrel-ht",
+        "queue": {"kind": "fq-codel"},
+        "scheduler": "airtime",
+    }
 
 
 def plan_of(text: str) -> Plan:
@@ -174,9 +209,10 @@ def plan_of(text: str) -> Plan:
             raise Wrong("missing file: expected `lasthop FILE [--set KEY=VALUE]…`")
         return Plan(arguments=words)
     build = KNOWN.get(name)
-    protocol = name.removeprefix("arq-") if name.startswith("arq-") else None
-    if build is None and protocol is None:
-        known = ", ".join([*KNOWN, "arq-PROTOCOL", "lasthop FILE"])
+    kind, dash, detail = name.partition("-")
+    is_own = bool(dash and detail) and kind in ("arq", "wifi6")
+    if build is None and not is_own:
+        known = ", ".join([*KNOWN, "arq-PROTOCOL", "wifi6-DISTANCE", "lasthop FILE"])
         raise Wrong(f"unknown scenario `{name}`: expected one of {known}")
     given = options_of(words)
 
@@ -200,9 +236,12 @@ def plan_of(text: str) -> Plan:
     }
     if build:
         build(plan, take)
+    elif kind == "wifi6":
+        plan.link["between"] = ["ap", "right"]
+        plan.wlan = wlan(detail)
     else:
         plan.link["header"] = "4 B"
-        plan.link["protocol"] = protocol
+        plan.link["protocol"] = detail
         plan.link["errors"] = losses(take("rate") or "", take("burst", False))
         del plan.link["reverse"]
     if given:
@@ -214,7 +253,8 @@ def plan_of(text: str) -> Plan:
 
 def scenario_of(plan: Plan, seed: int) -> dict[str, Any]:
     """The scenario of a plan, for `lasthop live`."""
-    return {"name": "quic-interop", "link": {"path": plan.link}, "run": {"seed": seed}}
+    scenario = {"name": "quic-interop", "link": {"path": plan.link}, "run": {"seed": seed}}
+    return {**scenario, "wlan": {"home": plan.wlan}} if plan.wlan else scenario
 
 
 def inside(pid: int, *words: str) -> list[str]:
@@ -269,30 +309,38 @@ def take_interface(pid: int, name: str) -> None:
             run(*inside(pid, "ip", "addr", "replace", address, "dev", name, *flags))
 
 
+def await_route(pid: int, what: str, *words: str) -> None:
+    """Waits until a namespace has a route.
+
+    Raises:
+        TimeoutError: If it has not appeared.
+    """
+    end = time.monotonic() + DEVICES_S
+    # A table of routes that does not exist yet is an error.
+    while not subprocess.run(
+        inside(pid, "ip", *words), capture_output=True, check=False
+    ).stdout.strip():
+        if time.monotonic() > end:
+            raise TimeoutError(f"{what} has not started")
+        time.sleep(0.05)
+
+
 def await_devices(pids: dict[str, int]) -> None:
     """Waits until each side has routes to the other one.
 
     Raises:
         TimeoutError: If they have not appeared.
     """
-    end = time.monotonic() + DEVICES_S
     for side, pid in pids.items():
-        other = SIDES["right" if side == "left" else "left"][1]
-        for network in other:
-            while not run(
-                *inside(pid, "ip", "-6" if ":" in network else "-4", "route", "show", network)
-            ):
-                if time.monotonic() > end:
-                    raise TimeoutError("the link has not started")
-                time.sleep(0.05)
+        for network in SIDES["right" if side == "left" else "left"][1]:
+            family = "-6" if ":" in network else "-4"
+            await_route(pid, "the link", family, "route", "show", network)
 
 
 def start(
-    plan: Plan, logs: Path, folder: Path, pids: dict[str, int]
+    plan: Plan, seed: int, logs: Path, folder: Path, pids: dict[str, int]
 ) -> list[subprocess.Popen[bytes]]:
     """Starts the link and what observes it. The first process is the link."""
-    seed = int(os.environ.get("LASTHOP_SEED") or secrets.randbelow(2**32))
-    print(f"seed {seed}", flush=True)
     for name, text in plan.files.items():
         (folder / name).write_text(text)
     arguments = plan.arguments
@@ -312,6 +360,25 @@ def start(
         words = ["dumpcap", "-q", "-P", "-i", SIDES[side][0], "-w", capture]
         started.append(subprocess.Popen(inside(pid, *words), stderr=subprocess.DEVNULL))
     return started
+
+
+def start_nat(plan: Plan, seed: int, pid: int) -> list[subprocess.Popen[bytes]]:
+    """Starts the NAT of a plan, if any.
+
+    Raises:
+        TimeoutError: If it has not started.
+    """
+    if not plan.nat:
+        return []
+    program = Path(__file__).resolve().with_name("nat.py")
+    words = [sys.executable, str(program), *plan.nat, str(seed)]
+    started = subprocess.Popen(inside(pid, *words))
+    try:
+        await_route(pid, "the NAT", "route", "show", "table", "100")
+    except TimeoutError:
+        started.kill()
+        raise
+    return [started]
 
 
 def helpers(plan: Plan, pids: dict[str, int]) -> list[subprocess.Popen[bytes]]:
@@ -387,9 +454,12 @@ def main() -> int:
         pids = {side: one.pid for side, one in zip(SIDES, holders, strict=True)}
         for side, pid in pids.items():
             take_interface(pid, SIDES[side][0])
+        seed = int(os.environ.get("LASTHOP_SEED") or secrets.randbelow(2**32))
+        print(f"seed {seed}", flush=True)
         with tempfile.TemporaryDirectory() as folder:
-            started = start(plan, logs, Path(folder), pids)
+            started = start(plan, seed, logs, Path(folder), pids)
             await_devices(pids)
+            started += start_nat(plan, seed, pids["left"])
             started += helpers(plan, pids)
             while not stopped and started[0].poll() is None:
                 time.sleep(0.05)
