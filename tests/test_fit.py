@@ -107,7 +107,7 @@ def test_a_csv_may_say_when_and_at_what_rate(tmp_path: Path) -> None:
         ("", "no frame"),
         ("0\n2\n", ":2: invalid value `2`: expected 0, ok or false"),
         ("lost,bytes\n1,x\n", ":2: bytes: invalid text: expected a number"),
-        ("a,b\n1,2\n", ":2: missing `lost`: expected one of a, b; .*`--column`"),
+        ("a,b\n1,2\n", ":2: missing `lost`: expected one of a, b; .*with `column`"),
         ('{"lost": 1}\n{"lost"\n', ":2: invalid JSON"),
         ("lost,bytes,lost\n0,1,1\n", ":1: 2 columns are named `lost`: expected unique names"),
         ('{"lost": 1, "lost": 0}\n', ":1: duplicate key 'lost'"),

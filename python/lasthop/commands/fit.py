@@ -45,7 +45,11 @@ def fit(
     *,
     column: Annotated[
         str | None,
-        Option(metavar="NAME", help="CSV, JSON lines: column of the losses; default: lost."),
+        Option(
+            metavar="NAME",
+            help="CSV, JSON lines: column of the losses; default: lost, else the column of status "
+            "words.",
+        ),
     ] = None,
     entity: Annotated[
         str | None,

@@ -133,9 +133,14 @@ def fit(
         bound = (
             f"; the loss rate is below {3.0 / record.lost.size:.2g} (95 %)" if not losses else ""
         )
+        remedy = (
+            "; name the column of the losses with `column`"
+            if any(note.startswith("ignored column") for note in record.notes)
+            else ""
+        )
         raise FitError(
             f"{record.source or 'record'}: {which} among {record.lost.size} frames: expected lost "
-            f"and received frames{bound}"
+            f"and received frames{bound}{''.join(f'; {note}' for note in record.notes)}{remedy}"
         )
     known = {model.name: model for model in MODELS}
     for name in models or ():

@@ -24,18 +24,38 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lasthop.evaluating.fit.records import FitError, Record
 
-__all__ = ["GZIP", "from_sequence", "read_flent", "read_json", "read_ping", "read_rtp"]
+__all__ = ["GZIP", "from_sequence", "read_flent", "read_json", "read_ping", "read_rtp", "unwrapped"]
 
 GZIP = b"\x1f\x8b"
 # Largest uncompressed size of a `.flent.gz`, and longest range of sequence numbers.
 LARGEST = 256_000_000
 LONGEST = 100_000_000
-REPLY = re.compile(r"^(?:\[(?P<time>\d+\.\d+)\] )?\d+ bytes from .*icmp_seq=(?P<number>\d+)", re.M)
+# BusyBox prints `seq=`.
+REPLY = re.compile(r"^(?:\[\d+\.\d+\] )?\d+ bytes from .*\b(?:icmp_)?seq=(?P<number>\d+)", re.M)
+# Windows prints no sequence numbers, but a line for each request.
+WINDOWS = re.compile(
+    r"^(?:Reply from \S+ (?P<reply>bytes=)?|Request timed out|General failure)", re.M
+)
 # Link types of captures: header length, and offset of the EtherType (None: raw IP).
 LINKS = {1: (14, 12), 101: (0, None), 113: (16, 14), 276: (20, 0)}
+
+
+def unwrapped(numbers: Sequence[int], wrap: int) -> NDArray[np.int64]:
+    """Returns sequence numbers that do not wrap: steps are shorter than half of the modulus.
+
+    Args:
+        numbers: Numbers in the order of arrival.
+        wrap: Modulus of the numbers; 0: they do not wrap.
+    """
+    found = np.asarray(numbers, dtype=np.int64)
+    if not wrap:
+        return found
+    steps = (np.diff(found) + wrap // 2) % wrap - wrap // 2
+    return np.concatenate([found[:1], found[0] + np.cumsum(steps)])
 
 
 def from_sequence(
@@ -52,10 +72,7 @@ def from_sequence(
     Raises:
         FitError: If the numbers span too long a range.
     """
-    arrived = np.asarray(numbers, dtype=np.int64)
-    if wrap:
-        steps = (np.diff(arrived) + wrap // 2) % wrap - wrap // 2
-        arrived = arrived[0] + np.concatenate([[0], np.cumsum(steps)])
+    arrived = unwrapped(numbers, wrap)
     first, last = int(arrived.min()), int(arrived.max())
     if last - first >= LONGEST:
         raise FitError(
@@ -74,12 +91,19 @@ def from_sequence(
     return Record(lost, source=name, notes=tuple(found))
 
 
-def read_ping(text: str, name: str) -> Record | None:
-    """Returns the record in the output of `ping`; None if it has no reply."""
+def read_ping(text: str, name: str) -> Record:
+    """Returns the record in the output of `ping`.
+
+    Raises:
+        FitError: If it has no reply.
+    """
+    notes = ["a loss is that of the request or of the reply"]
+    if text.lstrip().startswith("Pinging "):
+        lost = np.array([not found["reply"] for found in WINDOWS.finditer(text)], dtype=bool)
+        return Record(lost, source=name, notes=tuple(notes))
     numbers = [int(found["number"]) for found in REPLY.finditer(text)]
     if not numbers:
-        return None
-    notes = ["a loss is that of the request or of the reply"]
+        raise FitError(f"{name}: output of ping without a reply: expected lines with `icmp_seq=`")
     record = from_sequence(numbers, name, wrap=65_536, notes=notes)
     sent = re.search(r"^(\d+) packets transmitted", text, re.M)
     missing = int(sent[1]) - record.lost.size if sent else 0

@@ -32,7 +32,7 @@ RATES: Mapping[str, float] = {"rate_bps": 1.0, "rate_kbps": 1e3, "rate_mbps": 1e
 # Half of an RTT is a delay.
 DELAYS: Mapping[str, float] = {"delay_s": 1.0, "delay_ms": 1e-3, "rtt_s": 0.5, "rtt_ms": 5e-4}
 REPLY = re.compile(
-    r"^(?:\[(?P<time>\d+\.\d+)\] )?\d+ bytes from .*icmp_seq=(?P<number>\d+).* "
+    r"^(?:\[(?P<time>\d+\.\d+)\] )?\d+ bytes from .*\b(?:icmp_)?seq=(?P<number>\d+).* "
     r"time=(?P<rtt>[\d.]+) ms",
     re.MULTILINE,
 )
