@@ -281,7 +281,7 @@ def test_packets_of_both_families_cross_and_listed_ones_are_lost(
 
 def checksum(data: bytes) -> int:
     """The Internet checksum (RFC 1071); 0 for data that contains a correct one."""
-    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
     while total > 0xFFFF:
         total = (total & 0xFFFF) + (total >> 16)
     return ~total & 0xFFFF

@@ -253,6 +253,18 @@ def test_a_missed_expectation_has_its_own_exit_code(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("permitted")
+def test_a_program_that_cannot_start_is_the_failure_of_its_run(tmp_path: Path) -> None:
+    xml = tmp_path / "a.xml"
+    done = live(scenario(tmp_path), "--junit", str(xml), "--", "no-such-program", cwd=tmp_path)
+    assert done.returncode == 1
+    failures = [one.get("message") or "" for one in ElementTree.parse(xml).iter("failure")]
+    assert len(failures) == 1
+    assert "no-such-program" in failures[0]
+    assert "No such file" in failures[0]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("permitted")
 def test_a_timeout_ends_the_run_and_keeps_its_results(tmp_path: Path) -> None:
     lines, xml = tmp_path / "a.jsonl", tmp_path / "a.xml"
     done = live(

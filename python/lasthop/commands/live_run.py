@@ -173,7 +173,7 @@ class Runs:
         about: dict[str, Any] = {"replication": replication}
         if len(self.replications) > 1 and not results.quiet:
             note(f"run {len(self.summaries) + 1} of {len(self.replications)}")
-        code = INTERRUPTED
+        code, problem = INTERRUPTED, ""
         try:
             control = Control(session, self.control)
             with (
@@ -201,9 +201,14 @@ class Runs:
                             code = int(message["code"])
                             if keep_partial(session, message):
                                 results.failed = True
+        except Exception as error:
+            problem = str(error)
+            raise
         finally:
             one = {**outcome.summary(), **about, "seed": session.seed_used}
-            if "timeout" in about:
+            if problem:
+                one["failure"] = problem
+            elif "timeout" in about:
                 one["failure"] = f"the run did not end within {self.timeout:g} s"
                 code = TIMED_OUT
             elif code and not any(one.name == "exit" for one in self.expectations):
