@@ -17,11 +17,15 @@ use lasthop_base::units::{Duration, Instant};
 /// Profile `linux`: RFC 6298 in nanoseconds with a different RTTVAR. It is the maximum of
 /// the mean deviation in a round trip of data, at least `min_rto`. It decreases by 1/4 of the
 /// difference once per round trip. A sample below SRTT increases the deviation with only 1/8 of the
-/// usual gain. `RTO = SRTT + RTTVAR`.
+/// usual gain. `RTO = SRTT + RTTVAR`. A host with timer ticks keeps the RTO as a whole number of
+/// ticks, rounded up from whole microseconds before it is doubled (`__tcp_set_rto`,
+/// `usecs_to_jiffies`).
 #[derive(Clone, Copy, Debug)]
 pub struct RttEstimator {
     policy: RttPolicy,
     tick: u64,
+    /// Unit of the RTO in nanoseconds: the timer tick of a Linux host, or 0.
+    jiffy: u64,
     min_rto: u64,
     max_rto: u64,
     /// Time of the host's clock at the start of the run, in nanoseconds; used for RTTs by ns-2 only.
@@ -78,6 +82,7 @@ impl RttEstimator {
         let mut estimator = RttEstimator {
             policy,
             tick,
+            jiffy: if policy == RttPolicy::Linux { config.timer_tick.as_nanos() } else { 0 },
             min_rto: config.min_rto.as_nanos(),
             max_rto: config.max_rto.as_nanos(),
             boot_offset: boot_offset.as_nanos(),
@@ -107,8 +112,15 @@ impl RttEstimator {
 
     /// Computes the RTO from base value, doublings and bounds.
     fn bound(&mut self) {
-        let rto = (self.base_rto.max(self.min_rto)).saturating_mul(self.backoff);
+        let rto = self.first_rto().saturating_mul(self.backoff);
         self.rto = rto.min(self.max_rto).max(self.floor);
+    }
+
+    /// Returns the RTO with its lower bound and rounding, but without backoff.
+    #[inline]
+    fn first_rto(&self) -> u64 {
+        let rto = self.base_rto.max(self.min_rto);
+        if self.jiffy == 0 { rto } else { (rto / 1000 * 1000).next_multiple_of(self.jiffy) }
     }
 
     /// Adds the RTT sample of a segment sent at `sent`, never retransmitted (Karn's algorithm), and
@@ -263,7 +275,7 @@ impl RttEstimator {
 
     /// Returns the RTO with bounds but without backoff.
     pub fn rto_without_back_off(&self) -> Duration {
-        Duration::from_nanos(self.base_rto.max(self.min_rto).min(self.max_rto).max(self.floor))
+        Duration::from_nanos(self.first_rto().min(self.max_rto).max(self.floor))
     }
 
     /// Returns the interval between window probes after `probes` of them.
@@ -329,11 +341,13 @@ mod tests {
         assert_eq!(rtt.rto(), Duration::from_millis(2450));
     }
 
-    /// RTT samples in ms, whether each ends a round trip of data, and the RTO after it; the minimum
-    /// is 200 ms.
+    /// RTT samples in ms, whether each ends a round trip of data, and the RTO after it on a host
+    /// without ticks; the minimum is 200 ms.
     #[test]
     fn linux_by_hand() {
-        let mut rtt = estimator(Profile::Linux);
+        let exact = Overrides { timer_tick: Some(Duration::ZERO), ..Overrides::default() };
+        let mut rtt =
+            RttEstimator::new(&config(Variant::Reno, Profile::Linux, &exact), Duration::ZERO);
         assert_eq!(rtt.rto(), Duration::from_secs(1));
         for (sample, ends, micros) in [
             // SRTT 80, deviation 2 * 80 / 4: RTTVAR is the minimum.
@@ -354,6 +368,37 @@ mod tests {
         }
         rtt.back_off();
         assert_eq!(rtt.rto().as_nanos() / 1000, 1_093_632);
+    }
+
+    /// RTT samples in microseconds and the RTO of a host with ticks of 4 ms, in ticks, after none,
+    /// one and two timeouts. RTTVAR is the minimum of 200 ms unless stated.
+    #[test]
+    fn linux_ticks_by_hand() {
+        for (samples, ticks) in [
+            // Before a sample: 1 s.
+            (&[][..], [250, 500, 1000]),
+            // 250 ms are 62.5 ticks, rounded up before they are doubled: not 63, 125, 250.
+            (&[50_000], [63, 126, 252]),
+            // 252 ms are whole ticks; 252.001 ms are not.
+            (&[52_000], [63, 126, 252]),
+            (&[52_001], [64, 128, 256]),
+            // SRTT (7 * 52 000 + 52 001) / 8 = 52 000.125 us: parts of a microsecond do not count.
+            (&[52_000, 52_001], [63, 126, 252]),
+            // RTTVAR 2 * 150: 150 + 300 = 450 ms are 112.5 ticks.
+            (&[150_000], [113, 226, 452]),
+        ] {
+            let config = config(Variant::Reno, Profile::Linux, &Overrides::default());
+            let mut rtt = RttEstimator::new(&config, Duration::ZERO);
+            for &sample in samples {
+                rtt.sample_linux(Duration::from_nanos(sample * 1000), 0, 0);
+            }
+            for (doublings, ticks) in ticks.into_iter().enumerate() {
+                let at = format!("{samples:?}, {doublings} timeouts");
+                assert_eq!(rtt.rto(), Duration::from_millis(4) * ticks, "{at}");
+                assert_eq!(rtt.back_offs() as usize, doublings, "{at}");
+                rtt.back_off();
+            }
+        }
     }
 
     #[test]
