@@ -248,6 +248,43 @@ def test_a_send_buffer_of_a_linux_host_is_reported() -> None:
     assert " by the send buffer of 65.54 kB, not by the network; " in found.notes[0]
 
 
+BBR = """
+name = "bbr"
+
+[link.path]
+between = ["server", "client"]
+rate = "100 Mbps"
+delay = "25 ms"
+queue = "1000 packets"
+errors = { kind = "uniform", loss = "2 %" }
+reverse = { errors = { kind = "none" } }
+
+[flow.file]
+from = "server"
+to = "client"
+transport = { kind = "tcp", variant = "bbr" }
+app = { kind = "file", size = "20 MB" }
+
+[run]
+replications = 2
+"""
+
+
+def test_a_receive_window_that_limits_the_rate_of_bbr_is_reported() -> None:
+    """BBR sends at the rate that the window has limited, and seldom waits for the window itself."""
+    key = '"bbr", receive_window = "100 segments"'
+    narrow = results(BBR.replace('"bbr" }', f"{key} }}"))
+    assert narrow.samples("flow.file.limited_by_receive_window", 0).min() > 0.5
+    assert narrow.notes == (
+        "flow.file: limited in most of its time by the receive window of 100 segments, not by the "
+        "network; set a larger `receive_window` or omit it",
+    )
+    wide = results(BBR)
+    assert wide.samples("flow.file.limited_by_receive_window", 0).max() < 0.5
+    assert wide.samples("flow.file.goodput_bps", 0).min() > 60e6
+    assert wide.notes == ()
+
+
 PAGES = """
 name = "pages"
 
