@@ -193,7 +193,9 @@ impl Player {
             "read" | "recv" | "recvfrom" | "readv" | "recvmsg" if is_connection => {
                 return self.receive(request);
             }
-            "close" if kind.is_none() && file.is_some() => Returned::Error("EBADF"),
+            "close" | "setsockopt" | "getsockopt" if kind.is_none() && file.is_some() => {
+                Returned::Error("EBADF")
+            }
             "getsockname" | "getpeername" if kind.is_some() => Returned::Value(0),
             "close" => return Ok(self.close(file)),
             "shutdown" if is_connection => self.shut_down(argument(1)),

@@ -196,20 +196,26 @@ impl SendBuffer {
 
     /// Adds data to one piece, for a socket that has sent all data up to `sent`: to the last unsent
     /// one, or to a new one if there is room. Returns the number of bytes taken from a send call of
-    /// `bytes`.
-    pub fn write_piece(&mut self, bytes: u64, fill: &Fill, sent: u64, is_closed: bool) -> u64 {
+    /// `bytes`, and whether they begin a new piece.
+    pub fn write_piece(
+        &mut self,
+        bytes: u64,
+        fill: &Fill,
+        sent: u64,
+        is_closed: bool,
+    ) -> (u64, bool) {
         let goal = self.piece.unwrap_or(self.segment);
         let write_end = sent + fill.unsent;
         let held = if is_closed { 0 } else { self.last_piece(write_end, sent) };
         let (taken, joins) = self.next_piece(bytes, held, goal, fill);
         if taken == 0 {
-            return 0;
+            return (0, false);
         }
         if joins {
             self.ends.pop_back();
         }
         self.ends.push_back(write_end + taken);
-        taken
+        (taken, !joins)
     }
 
     /// Unsent bytes of the last piece.

@@ -104,15 +104,34 @@ impl Flight {
     /// Handles an idle period before data is sent while none is outstanding. Linux does this before
     /// it forms GSO segments, which therefore do not exceed the window.
     pub(super) fn look_before_sending(&mut self, now: Instant) {
-        let (pause, rto) = (now - self.output.sent_at, self.rtt.rto());
-        let decays = self.policies().send.decays_when_idle;
         // A closed window defers this until it opens; the idle period continues (Linux:
         // `tcp_ack_update_window`).
-        let is_closed = self.snd_nxt >= self.snd_una + self.peer.window;
-        if !decays || is_closed || self.snd_una <= 1 || !self.has_unsent() || pause <= rto {
-            return;
+        if !self.is_peer_closed() && self.has_unsent() && self.decay_after_idle(now) {
+            self.output.sent_at = now;
         }
-        self.output.sent_at = now;
+    }
+
+    /// Handles an idle period when the application begins a new piece behind a closed window. The
+    /// idle period continues (Linux: `tcp_skb_entail`).
+    pub(crate) fn look_at_new_piece(&mut self, now: Instant) {
+        if self.snd_una == self.snd_max && self.is_peer_closed() && self.parts.restarts_after_idle {
+            self.decay_after_idle(now);
+        }
+    }
+
+    /// Returns `true` if the peer's window permits no new data.
+    fn is_peer_closed(&self) -> bool {
+        self.snd_nxt >= self.snd_una + self.peer.window
+    }
+
+    /// Halves the congestion window once per RTO since the latest transmission, down to the initial
+    /// window. Returns `true` if an RTO has passed.
+    fn decay_after_idle(&mut self, now: Instant) -> bool {
+        let (pause, rto) = (now - self.output.sent_at, self.rtt.rto());
+        let decays = self.policies().send.decays_when_idle;
+        if !decays || self.snd_una <= 1 || pause <= rto {
+            return false;
+        }
         let (before, initial) = (self.congestion_control.cwnd(), self.config.initial_window);
         let mut cwnd = before;
         for _ in 0..pause.as_nanos() / rto.as_nanos().max(1) {
@@ -124,5 +143,6 @@ impl Flight {
         let kept = (before / 2.0).floor() + (before / 4.0).floor();
         self.congestion_control.slow_start_to(cwnd, self.congestion_control.ssthresh().max(kept));
         self.gate.allowed = self.gate.allowed.min(self.edge_of(self.congestion_control.window()));
+        true
     }
 }

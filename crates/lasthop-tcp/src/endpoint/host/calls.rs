@@ -126,12 +126,15 @@ impl Endpoint<Host> {
         options: WriteOptions,
     ) -> Result<u64, SocketError> {
         let (fill, flight) = (self.sender.fill(), &self.sender.flight);
-        let piece = self.host.buffer.write_piece(
+        let (piece, is_new) = self.host.buffer.write_piece(
             bytes,
             &fill,
             flight.snd_max,
             flight.stream.is_record_closed,
         );
+        if is_new {
+            self.sender.flight.look_at_new_piece(now);
+        }
         if piece > 0 {
             let end_of_record = options.end_of_record && piece == bytes;
             self.write(now, piece, WriteOptions { end_of_record, ..options })?;
