@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import lasthop
 from lasthop.showing.findings import sentences
+from lasthop.showing.labels import key_words
 from lasthop.showing.report import page
 
 LINK = """
@@ -62,6 +63,35 @@ def test_equal_configurations_are_not_distinguished() -> None:
         f'"{PROTOCOL}" = ["raw", "selective-repeat"]', '"link.air.queue" = ["80 packets"]'
     )
     assert sentences(lasthop.run(lasthop.Scenario.from_toml(text))) == []
+
+
+def test_equal_results_are_stated_as_equal() -> None:
+    """Reno with SACK and variant `sack` are the same sender; neither is better than the other."""
+    text = LINK.replace('profile = "rfc"', 'profile = "linux"').replace('"8 %"', '"1 %"')
+    text += '"link.air.rate" = ["1 Mbps", "2 Mbps"]\n'
+    text = text.replace(
+        f'"{PROTOCOL}" = ["raw", "selective-repeat"]',
+        '"flow.file.transport.variant" = ["reno", "sack"]',
+    )
+    found = sentences(lasthop.run(lasthop.Scenario.from_toml(text)))
+    assert "; not significantly worse at any: TCP SACK." in found[0]
+    assert "With TCP SACK, goodput is equal to that with TCP Reno at all points." in found
+
+
+def test_a_kind_is_labelled_by_its_component() -> None:
+    assert key_words("link.air.protocol.kind") == ("Link protocol", "air")
+    assert key_words("link.air.errors.kind") == ("Error process", "air")
+    assert key_words("flow.file.app.kind") == ("Application", "file")
+
+
+def test_notes_of_a_page_keep_names_and_show_code() -> None:
+    text = LINK.replace('rate = "1 Mbps"', 'rate = "10 Mbps"').replace('"8 %"', '"0.1 %"')
+    text = text.replace('"50 kB"', '"500 kB"')
+    results = lasthop.run(lasthop.Scenario.from_toml(text))
+    html = page(results)
+    assert any(note.startswith("link.air.forward") for note in results.notes)
+    assert "Link.air.forward" not in html
+    assert "<code>protocol.window</code>" in html
 
 
 def test_the_page_begins_with_results() -> None:

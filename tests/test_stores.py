@@ -151,8 +151,12 @@ def test_queries_have_the_points_of_runs_and_swept_numbers(
     results = lasthop.Campaign(store).results()
     frame = lasthop.Campaign(store).frame("goodput").sort("point", "replication").collect()
     assert frame["point"].to_list() == results.point.tolist()
-    assert cli._main(["query", str(store), "SELECT nothing FROM results"]) != 0
-    assert "nothing" in capsys.readouterr().err
+    for column in ("nothing", 'avg("link.air.rate")'):
+        assert cli._main(["query", str(store), f"SELECT {column} FROM results"]) == 2
+        error = capsys.readouterr().err
+        assert error.startswith("lasthop: invalid SQL: ")
+        assert error.endswith("use `SELECT * FROM results LIMIT 1`\n")
+        assert "Resolved plan" not in error
 
 
 def test_wide_rows_are_printed_as_records(store: Path, capsys: pytest.CaptureFixture[str]) -> None:

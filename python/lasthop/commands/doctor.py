@@ -28,7 +28,7 @@ EXTRAS = (
     ("optuna", "advise", "search of parameters in `lasthop advise`"),
     ("gymnasium", "gym", "environments of `lasthop.gym`"),
     ("distributed", "cluster", "`--cluster`"),
-    ("dpkt", "pcap", "captures of 802.11 in `lasthop fit`"),
+    ("dpkt", "pcap", "captures in `lasthop fit`"),
     ("pandas", "pandas", "`Results.to_pandas`"),
 )
 # Programs, their Debian packages, and the use of them.

@@ -83,9 +83,18 @@ def query(
     output: Annotated[Format, Option("--format", help="Output format.")] = Format.table,
 ) -> int:
     """Query stored results with SQL; the table is `results`."""
+    import polars as pl
+
     from lasthop.running.campaign import Campaign
 
-    found = Campaign(store).query(sql)
+    campaign = Campaign(store)
+    try:
+        found = campaign.query(sql)
+    except pl.exceptions.PolarsError as error:
+        # The rest of the message is the plan of the query.
+        problem = str(error).strip().partition("\n")[0].partition("; valid columns")[0]
+        remedy = "to show the columns, use `SELECT * FROM results LIMIT 1`"
+        raise BadInput(f"invalid SQL: {problem.rstrip(':')}; {remedy}") from None
     match output:
         case Format.json:
             sys.stdout.write(found.write_json() + "\n")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 import io
+import re
 from importlib import resources
 from typing import TYPE_CHECKING
 
 import jinja2
+import markupsafe
 from matplotlib import rc_context
 
 if TYPE_CHECKING:
@@ -26,7 +28,17 @@ def template(name: str) -> jinja2.Template:
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
+    environment.filters["code"] = _code
     return environment.from_string(text(name))
+
+
+def _code(text: str) -> markupsafe.Markup:
+    """Returns a text as HTML, with the parts in backquotes as code."""
+    parts = re.split(r"`([^`]+)`", text)
+    code = markupsafe.Markup("<code>{}</code>")
+    return markupsafe.Markup("").join(
+        code.format(part) if number % 2 else part for number, part in enumerate(parts)
+    )
 
 
 def style() -> str:

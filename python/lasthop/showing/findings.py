@@ -130,9 +130,11 @@ def _recommended(
         return [f"{text}, which has {rank}, {value}{equal}."]
     others = f", and is not significantly worse at {wins[chosen] - best_at[chosen]} more"
     tied = others if wins[chosen] > best_at[chosen] else ""
+    rivals = [point_label(labels[one]) for one in wins if wins[one] == contested and one != chosen]
+    equal = f"; not significantly worse at any: {', '.join(rivals)}" if rivals else ""
     return [
         f"{text}, which has the {superlative} {what} at {best_at[chosen]} of {contested} "
-        f"combinations of the other swept keys{tied}."
+        f"combinations of the other swept keys{tied}{equal}."
     ]
 
 
@@ -163,6 +165,9 @@ def _differences(
             continue
         up = sum(one and change > 0 for one, change in zip(moved, changes, strict=True))
         down = sum(one and change < 0 for one, change in zip(moved, changes, strict=True))
+        if not any(changes):
+            found.append(f"With {name}, {what} {be} equal to that with {reference} at all points.")
+            continue
         of = f"of {len(own)} points ({low} % to {high} %)"
         if not up and not down:
             found.append(f"{start} {differ} significantly from {reference} at none {of}.")

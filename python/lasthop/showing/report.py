@@ -173,7 +173,9 @@ def _interval_note(results: Results) -> str:
 
 
 def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:].rstrip(".") + "."
+    """Returns a sentence; a name such as `link.air.forward` at its beginning is unchanged."""
+    is_name = "." in text.partition(" ")[0].rstrip(".")
+    return (text[:1] if is_name else text[:1].upper()) + text[1:].rstrip(".") + "."
 
 
 def _explained(results: Results) -> str | None:
