@@ -5,7 +5,7 @@
 //! All calls carry `now`, which never decreases.
 //!
 //! - a packet that a host sends over a link is passed to [`Network::input`], which first handles all
-//!   deadlines up to `now`;
+//!   deadlines before `now`. The packet precedes the deadlines at `now`, like datagrams in the simulator;
 //! - at [`Network::next_timeout`] or later, the driver calls [`Network::advance`]. A driver that handles
 //!   deadlines late calls it at [`Network::next_delivery`]: no packet is delivered earlier;
 //! - after both, it drains [`Network::poll_delivery`] and, if frames are enabled,
@@ -157,7 +157,8 @@ impl Network {
     /// Sends a packet from a host over link `link` at its end `side`. Returns `false` if the packet
     /// is rejected: if it is not an IP packet of at most [`Self::mtu`] bytes.
     pub fn input(&mut self, now: Instant, link: usize, side: Side, packet: Vec<u8>) -> bool {
-        self.advance(now);
+        self.handle(|at| at < now);
+        self.now = self.now.max(now);
         if !is_ip(&packet) || packet.len() > self.mtus[link] as usize {
             self.refused += 1;
             return false;
@@ -186,10 +187,16 @@ impl Network {
     /// Handles every deadline up to and including `now`, each at its own time.
     pub fn advance(&mut self, now: Instant) {
         debug_assert!(now >= self.now, "time does not run backwards");
+        self.handle(|at| at <= now);
+        self.now = self.now.max(now);
+    }
+
+    /// Handles all deadlines that are due, each at its own time.
+    fn handle(&mut self, is_due: impl Fn(Instant) -> bool) {
         loop {
             let (due, machine) = self.deadlines.first();
             let at = due.at();
-            if at > now || at == Instant::NEVER {
+            if !is_due(at) || at == Instant::NEVER {
                 break;
             }
             match machine.index().checked_sub(self.links.len()) {
@@ -204,7 +211,6 @@ impl Network {
                 }
             }
         }
-        self.now = self.now.max(now);
     }
 
     /// Applies a change of the links at `now`; `scenario` is the present scenario, which is updated.

@@ -68,11 +68,13 @@ fn metrics(network: &Network, scenario: &Scenario) -> HashMap<String, f64> {
     all
 }
 
-/// Keys of WLANs: an old and a new standard, and access categories with a fair queue for each station.
-const KINDS: [&str; 3] = [
+/// Keys of WLANs: an old and a new standard, access categories with a fair queue for each station, and rate control
+/// whose slow modes end at times at which packets arrive.
+const KINDS: [&str; 4] = [
     "standard = \"802.11b\"",
     "standard = \"802.11ax\"\nmcs = 3",
     "standard = \"802.11n\"\nmcs = 5\nedca = true\nscheduler = \"airtime\"\nqueue = { kind = \"fq-codel\" }",
+    "standard = \"802.11ac\"\nrate_control = \"minstrel-ht\"",
 ];
 
 /// Equal arrivals cause equal losses, frames and delays as in the simulator.
