@@ -20,7 +20,9 @@ algorithm (README.md).
 
 `--scale` counts the instructions of networks of `crates/lasthop/benches/scale.rs` as they grow: for
 each additional flow, hop or station, and for each frame that these send, in a small and a large
-network. It fails if the ratio of the instructions per frame exceeds the limit of the case.
+network. It fails if the ratio of the instructions per frame exceeds the limit of the case. It also
+prints the memory of each additional unit of the large network in kilobytes, from the maximum
+resident sizes of the processes; that includes its keys and its metrics.
 
 `--check` compares with `benches/instructions.json` and fails if a case differs by more than 3 %, in
 either direction: a count that stays above its case would hide later growth. `--keep` writes that
@@ -33,6 +35,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -92,9 +95,9 @@ def executables(messages: str) -> dict[str, str]:
     }
 
 
-def count(command: list[str], tool: str = "callgrind") -> int:
+def count(command: list[str], *options: str, tool: str = "callgrind") -> int:
     """Number of instructions that a process executes in user space."""
-    valgrind = ["valgrind", f"--tool={tool}", f"--{tool}-out-file=/dev/null", *command]
+    valgrind = ["valgrind", f"--tool={tool}", f"--{tool}-out-file=/dev/null", *options, *command]
     process = subprocess.run(
         valgrind, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False
     )
@@ -123,6 +126,16 @@ def counts() -> dict[str, int]:
     return now
 
 
+def memory(command: list[str]) -> int:
+    """Maximum resident size of a process in kilobytes."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        sys.exit(f"{' '.join(command)}: exit code {process.returncode}")
+    return usage.ru_maxrss
+
+
 def frames() -> None:
     """Print the instructions per frame by protocol and number of links; fail above the limit."""
     bench = build("frames")["frames"]
@@ -143,24 +156,30 @@ def frames() -> None:
 def scale(bench: str) -> None:
     """Print the instructions per unit and frame in small and large networks; fail above limits."""
 
-    def measure(name: str, units: int) -> tuple[int, float]:
+    def measure(name: str, units: int) -> tuple[int, float, int]:
         command = [bench, "--once", name, str(units)]
-        process = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-        return count(command, "cachegrind"), float(process.stdout)
+        sent = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+        instructions = count(command, "--cache-sim=no", tool="cachegrind")
+        return instructions, float(sent), memory(command)
 
     failures = []
     for name, (small, large, most) in SCALES.items():
         costs = []
         for units in (small, large):
-            fewer = units // 2
-            (many, frames), (few, fewer_frames) = measure(name, units), measure(name, fewer)
-            costs.append(((many - few) / (units - fewer), (many - few) / (frames - fewer_frames)))
+            many, few = measure(name, units), measure(name, units // 2)
+            more, frames, kilobytes = (
+                after - before for after, before in zip(many, few, strict=True)
+            )
+            added = units - units // 2
+            costs.append((more / added, more / frames, kilobytes / added))
         growth = costs[1][1] / costs[0][1]
         found: dict[str, object] = {
             "units": [small, large],
-            "per unit": [round(unit) for unit, _ in costs],
+            "per unit": [round(unit) for unit, _, _ in costs],
+            "per frame": [round(frame) for _, frame, _ in costs],
+            "growth": round(growth, 3),
+            "kB per unit": round(costs[1][2], 1),
         }
-        found |= {"per frame": [round(frame) for _, frame in costs], "growth": round(growth, 3)}
         print(json.dumps({name: found}), flush=True)
         if growth > most:
             failures.append(f"{name}: a frame takes {growth:.2f} times as many; at most {most}")

@@ -3,15 +3,16 @@
 //! Frequent timers (arrivals, links, radios) are kept in a flat array that is scanned for every
 //! event. Rare timers (retransmission, delayed ACK) are usually rescheduled before they expire.
 //! Only a lower bound of their deadlines is maintained; they are scanned when the clock reaches it.
-//! Above [`FLAT_LIMIT`] timers of either kind, a tree (`tournament`) is used.
+//! Above [`FLAT_LIMIT`] timers of either kind, those of the near future are kept in time slots
+//! (`near`).
 //!
 //! Ties are broken by insertion order, then by machine index. The flat array is scanned by time
 //! alone, and scanned again by insertion order if two timers expire at the same time.
 //!
-//! A deadline in the tree that is deferred is not updated immediately, but when its former value
+//! A deadline in a slot that is deferred is not updated immediately, but when its former value
 //! becomes the earliest one.
 
-use super::tournament::Tournament;
+use super::near::NearDeadlines;
 use lasthop_base::units::Instant;
 
 /// A machine that may have a deadline.
@@ -68,14 +69,8 @@ impl Due {
 
     /// A single number for comparison: one subtraction with borrow instead of two comparisons.
     #[inline]
-    pub(super) fn key(self) -> u128 {
+    fn key(self) -> u128 {
         u128::from(self.at.as_nanos()) << 64 | u128::from(self.ticket)
-    }
-
-    /// The deadline with this [`key`](Self::key).
-    #[inline]
-    pub(super) fn of_key(key: u128) -> Self {
-        Due { at: Instant::from_nanos((key >> 64) as u64), ticket: key as u64 }
     }
 }
 
@@ -98,7 +93,7 @@ impl Ord for Due {
     }
 }
 
-/// Maximum number of machines for which a linear scan is faster than a tree.
+/// Maximum number of machines for which a linear scan is faster than time slots.
 pub const FLAT_LIMIT: usize = 16;
 
 /// Number of places in the flat array that are scanned without a counter.
@@ -122,7 +117,7 @@ pub struct Deadlines {
     deadlines: Vec<Due>,
     /// With more than [`FLAT_LIMIT`] other machines: their deadlines, or earlier ones that have
     /// been deferred since.
-    tree: Option<Tournament>,
+    near: Option<NearDeadlines>,
 }
 
 impl Deadlines {
@@ -139,7 +134,7 @@ impl Deadlines {
             // Tickets are larger than all machine indices: see `put_first`.
             inserted: u64::from(u32::MAX),
             deadlines: vec![Due::NEVER; machines],
-            tree: (behind > FLAT_LIMIT).then(|| Tournament::new(behind)),
+            near: (behind > FLAT_LIMIT).then(|| NearDeadlines::new(behind)),
         }
     }
 
@@ -186,7 +181,7 @@ impl Deadlines {
     /// Removes the machine with the largest index, which will never have a deadline again.
     pub fn forget(&mut self, last: MachineId) {
         self.set(last, Instant::NEVER);
-        if self.tree.is_none() && last.index() >= self.ahead {
+        if self.near.is_none() && last.index() >= self.ahead {
             self.deadlines.truncate(last.index());
         }
     }
@@ -208,25 +203,25 @@ impl Deadlines {
         self.put(machine, Due::new(at, u64::from(machine.0)));
     }
 
-    /// Sets the deadline of a machine outside `flat`. The bound and the tree are updated only if
-    /// the deadline is earlier.
+    /// Sets the deadline of a machine outside `flat`. The bound and the slots are updated only if
+    /// the deadline is earlier than the former one.
     #[inline]
     fn put_behind(&mut self, machine: MachineId, due: Due) {
-        self.deadlines[machine.index()] = due;
-        if due < self.bound {
-            self.bound = due;
-        }
-        if self.tree.is_some() {
-            self.put_in_tree(machine, due);
+        let known = std::mem::replace(&mut self.deadlines[machine.index()], due);
+        if due < known {
+            if due < self.bound {
+                self.bound = due;
+            }
+            if self.near.is_some() {
+                self.advance_near(machine, due);
+            }
         }
     }
 
     #[inline(never)]
-    fn put_in_tree(&mut self, machine: MachineId, due: Due) {
-        let tree = self.tree.as_mut().expect("called only with a tree");
-        let leaf = machine.index() - self.ahead;
-        if due < tree.due_of(leaf) {
-            tree.advance(leaf, due);
+    fn advance_near(&mut self, machine: MachineId, due: Due) {
+        if let Some(near) = &mut self.near {
+            near.advance(machine.index() - self.ahead, due);
         }
     }
 
@@ -235,10 +230,7 @@ impl Deadlines {
     pub fn first(&mut self) -> (Due, MachineId) {
         match self.first_of_flat() {
             Some(found) => found,
-            None => {
-                let machine = self.first_of_all();
-                (self.due_of(machine), machine)
-            }
+            None => self.first_of_all(),
         }
     }
 
@@ -282,21 +274,20 @@ impl Deadlines {
         }
     }
 
-    /// Returns the machine of the earliest deadline if the clock has reached the bound, or if
+    /// Returns the earliest deadline and its machine if the clock has reached the bound, or if
     /// tickets must be compared.
     #[inline(never)]
-    fn first_of_all(&mut self) -> MachineId {
+    fn first_of_all(&mut self) -> (Due, MachineId) {
+        if self.ahead == 0 {
+            return self.first_behind(Instant::NEVER);
+        }
         let scanned = earliest_of(&self.flat[..self.ahead], 0);
         if scanned.0 < self.bound {
-            return scanned.1;
+            return scanned;
         }
-        let behind = if self.tree.is_some() {
-            self.first_of_tree()
-        } else {
-            earliest_of(self.deadlines.get(self.ahead..).unwrap_or_default(), self.ahead)
-        };
+        let behind = self.first_behind(scanned.0.at);
         self.bound = behind.0.min(LATEST);
-        if scanned.0 < behind.0 { scanned.1 } else { behind.1 }
+        if scanned.0 < behind.0 { scanned } else { behind }
     }
 
     /// Returns the time of the earliest deadline, from a scan of all deadlines.
@@ -304,19 +295,29 @@ impl Deadlines {
         self.flat.iter().chain(&self.deadlines).map(|due| due.at).min().unwrap_or(Instant::NEVER)
     }
 
-    /// Returns the earliest deadline in the tree. Deferred deadlines at the top of the tree are
-    /// updated until the top is current.
-    fn first_of_tree(&mut self) -> (Due, MachineId) {
-        let tree = self.tree.as_mut().expect("called only with a tree");
-        loop {
-            let (known, leaf) = tree.first();
-            let machine = self.ahead + leaf;
-            let due = self.deadlines[machine];
-            if due == known {
-                return (due, MachineId::new(machine));
+    /// Returns the earliest deadline of the machines outside `flat`. Deferred deadlines that have
+    /// become the first one in the slots are updated until it is current. The slots are filled
+    /// again if they are empty and the deadline is not after `limit`.
+    #[inline(always)]
+    fn first_behind(&mut self, limit: Instant) -> (Due, MachineId) {
+        let deadlines = self.deadlines.get(self.ahead..).unwrap_or_default();
+        if let Some(near) = &mut self.near {
+            while let Some((known, leaf)) = near.first() {
+                let due = deadlines[leaf];
+                if due == known {
+                    return (due, MachineId::new(self.ahead + leaf));
+                }
+                near.defer_first(leaf, due);
             }
-            tree.replace_first(due);
         }
+        let found = earliest_of(deadlines, self.ahead);
+        if let Some(near) = &mut self.near
+            && found.0.at <= limit
+            && found.0.at != Instant::NEVER
+        {
+            near.refill(found.0.at, deadlines);
+        }
+        found
     }
 }
 
@@ -339,7 +340,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Table and tree agree with a linear search, including ties, for any changes between two
+        /// Table and slots agree with a linear search, including ties, for any changes between two
         /// queries.
         #[test]
         fn earliest_first(

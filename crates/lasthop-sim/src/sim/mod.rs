@@ -1,8 +1,8 @@
 //! The discrete-event simulator: a virtual clock that drives sans-IO state machines.
 //!
 //! - [`builder`]: builds a world from links and flows.
-//! - [`deadlines`]: one deadline per machine, ordered by time and then by insertion; `tournament`:
-//!   the tree for many machines.
+//! - [`deadlines`]: one deadline per machine, ordered by time and then by insertion; `near`:
+//!   the earliest of many.
 //! - [`direction`]: one direction of a link. Directions without a link protocol are computed.
 //! - `line`: driven links, which have a protocol endpoint and an interface at each end.
 //! - [`ids`]: typed indices.
@@ -32,12 +32,12 @@ mod horizon;
 pub mod ids;
 mod line;
 pub mod metrics;
+mod near;
 pub mod probe;
 mod probe_events;
 pub mod radio;
 pub mod senders;
 mod sharing;
-mod tournament;
 mod traffic;
 pub mod wlan;
 pub mod world;

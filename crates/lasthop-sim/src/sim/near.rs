@@ -1,0 +1,311 @@
+//! The earliest of many deadlines: a row of time slots for those of the near future.
+//!
+//! ```text
+//!   begin                                                    end
+//!     | slot 0 | slot 1 | slot 2 |  ..                 | 4095 |   later deadlines are in no slot
+//! ```
+//!
+//! A deadline before the end of the row is in a slot, as a leaf of a sorted list. The earliest
+//! deadline is the first one of the first slot in use, which two words of bits find. If no slot is
+//! in use, the row is moved to the earliest of all deadlines, and all deadlines before its new end
+//! are added. Later deadlines have no cost until then, however often they change.
+//!
+//! A slot is about as wide as the mean time between two expirations during the last row. Then it
+//! usually contains at most one deadline, a row contains thousands of expirations, and the time for
+//! each does not depend on the number of deadlines. If lists are long nevertheless, because
+//! deadlines are close together, slots become narrower. The order of deadlines is exact for any
+//! width.
+//!
+//! Source of the idea: R. Brown, "Calendar queues: a fast O(1) priority queue implementation for
+//! the simulation event set problem", Communications of the ACM 31(10), 1988. There, the row is a
+//! circle for all deadlines.
+
+use super::deadlines::Due;
+use lasthop_base::units::Instant;
+
+/// Slots per word of bits, words, and slots. One bit for each word fits into a word.
+const BITS: usize = u64::BITS as usize;
+const WORDS: usize = BITS;
+const SLOTS: usize = WORDS * BITS;
+
+/// Initial width of a slot: 2^6 ns.
+const FIRST_WIDTH: u32 = 6;
+/// Maximum width: 2^36 ns, 69 s.
+const LARGEST_WIDTH: u32 = 36;
+
+/// Mean number of deadlines that an insertion passes above which slots become narrower, by this
+/// many bits.
+const MOST_PASSED: u64 = 4;
+const NARROWER: u32 = 3;
+
+/// A leaf that is in no slot.
+const NOWHERE: u32 = u32::MAX;
+
+/// A deadline in a slot.
+#[derive(Clone, Copy, Debug)]
+struct Leaf {
+    due: Due,
+    /// The following leaf of the slot. The first one follows the last one.
+    next: u32,
+    slot: u32,
+}
+
+/// Deadlines of the near future, by leaf. Leaves are numbered from 0.
+#[derive(Clone, Debug)]
+pub(super) struct NearDeadlines {
+    leaves: Box<[Leaf]>,
+    /// The last leaf of each slot in use.
+    last: Box<[u32; SLOTS]>,
+    /// The slots in use, and the words of `slots` in use: one bit each.
+    slots: [u64; WORDS],
+    words: u64,
+    /// Time of the row. Slot 0 also contains deadlines before it.
+    begin: u64,
+    end: u64,
+    /// Bits of the width of a slot in nanoseconds, and their maximum.
+    width: u32,
+    most_width: u32,
+    /// Number of expirations and of deadlines passed by insertions in this row.
+    expired: u64,
+    passed: u64,
+}
+
+impl NearDeadlines {
+    /// Creates an empty row for `count` leaves.
+    pub fn new(count: usize) -> Self {
+        let nowhere = Leaf { due: Due::NEVER, next: 0, slot: NOWHERE };
+        NearDeadlines {
+            leaves: vec![nowhere; count].into(),
+            last: Box::new([0; SLOTS]),
+            slots: [0; WORDS],
+            words: 0,
+            begin: 0,
+            end: 0,
+            width: FIRST_WIDTH,
+            most_width: LARGEST_WIDTH,
+            expired: 0,
+            passed: 0,
+        }
+    }
+
+    /// Moves the deadline of a leaf forward to `due`, if it was later. Deadlines after the row are
+    /// not added.
+    #[inline]
+    pub fn advance(&mut self, leaf: usize, due: Due) {
+        if due.at().as_nanos() < self.end {
+            let known = &self.leaves[leaf];
+            if known.slot != NOWHERE {
+                if known.due <= due {
+                    return;
+                }
+                self.remove(leaf);
+            }
+            self.add(leaf, due);
+        }
+    }
+
+    /// Replaces the deadline of the first leaf by a later one.
+    #[inline]
+    pub fn defer_first(&mut self, leaf: usize, due: Due) {
+        self.expired += 1;
+        let Leaf { next, slot, .. } = self.leaves[leaf];
+        let slot = slot as usize % SLOTS;
+        let last = self.last[slot] as usize;
+        if last == leaf {
+            self.clear(slot);
+        } else {
+            self.leaves[last].next = next;
+        }
+        if due.at().as_nanos() < self.end {
+            self.add(leaf, due);
+        } else {
+            self.leaves[leaf].slot = NOWHERE;
+        }
+    }
+
+    /// Returns the first deadline and its leaf, unless the row is empty.
+    #[inline]
+    pub fn first(&self) -> Option<(Due, usize)> {
+        if self.words == 0 {
+            return None;
+        }
+        let word = self.words.trailing_zeros() as usize;
+        let slot = word * BITS + self.slots[word].trailing_zeros() as usize;
+        let first = self.leaves[self.last[slot % SLOTS] as usize].next as usize;
+        Some((self.leaves[first].due, first))
+    }
+
+    /// Moves the empty row to `earliest`, the earliest of `deadlines`, and adds those before its
+    /// new end.
+    #[inline(never)]
+    pub fn refill(&mut self, earliest: Instant, deadlines: &[Due]) {
+        let begin = earliest.as_nanos();
+        self.most_width = if self.passed > self.expired * MOST_PASSED {
+            self.width.saturating_sub(NARROWER)
+        } else {
+            (self.most_width + 1).min(LARGEST_WIDTH)
+        };
+        if let Some(mean) = begin.saturating_sub(self.begin).checked_div(self.expired) {
+            self.width = mean.max(1).ilog2().min(self.most_width);
+        }
+        (self.expired, self.passed) = (0, 0);
+        self.begin = begin;
+        self.end = begin.saturating_add((SLOTS as u64) << self.width);
+        for (leaf, &due) in deadlines.iter().enumerate() {
+            if due.at().as_nanos() < self.end {
+                self.add(leaf, due);
+            }
+        }
+    }
+
+    /// Adds a leaf that is in no slot, with a deadline before the end of the row.
+    #[inline]
+    fn add(&mut self, leaf: usize, due: Due) {
+        let slot = (due.at().as_nanos().saturating_sub(self.begin) >> self.width) as usize % SLOTS;
+        let (word, bit) = (slot / BITS, 1 << (slot % BITS));
+        let mut next = leaf;
+        if self.slots[word] & bit == 0 {
+            self.slots[word] |= bit;
+            self.words |= 1 << word;
+            self.last[slot] = leaf as u32;
+        } else {
+            let mut before = self.last[slot] as usize;
+            next = self.leaves[before].next as usize;
+            if self.leaves[before].due < due {
+                self.last[slot] = leaf as u32;
+            } else {
+                while self.leaves[next].due < due {
+                    before = next;
+                    next = self.leaves[before].next as usize;
+                    self.passed += 1;
+                }
+            }
+            self.leaves[before].next = leaf as u32;
+        }
+        self.leaves[leaf] = Leaf { due, next: next as u32, slot: slot as u32 };
+    }
+
+    /// Removes a leaf from its slot.
+    fn remove(&mut self, leaf: usize) {
+        let Leaf { next, slot, .. } = self.leaves[leaf];
+        let slot = slot as usize % SLOTS;
+        if next as usize == leaf {
+            return self.clear(slot);
+        }
+        let mut before = self.last[slot] as usize;
+        while self.leaves[before].next as usize != leaf {
+            before = self.leaves[before].next as usize;
+            self.passed += 1;
+        }
+        self.leaves[before].next = next;
+        if self.last[slot] as usize == leaf {
+            self.last[slot] = before as u32;
+        }
+    }
+
+    /// Records that a slot is empty.
+    #[inline]
+    fn clear(&mut self, slot: usize) {
+        let word = slot / BITS;
+        self.slots[word] &= !(1 << (slot % BITS));
+        if self.slots[word] == 0 {
+            self.words &= !(1 << word);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Deadlines and the row, used as by the table of deadlines.
+    struct Table {
+        deadlines: Vec<Due>,
+        near: NearDeadlines,
+    }
+
+    impl Table {
+        fn new(count: usize) -> Self {
+            Table { deadlines: vec![Due::NEVER; count], near: NearDeadlines::new(count) }
+        }
+
+        fn put(&mut self, leaf: usize, due: Due) {
+            self.deadlines[leaf] = due;
+            self.near.advance(leaf, due);
+        }
+
+        fn first(&mut self) -> Due {
+            while let Some((due, leaf)) = self.near.first() {
+                if self.deadlines[leaf] == due {
+                    return due;
+                }
+                self.near.defer_first(leaf, self.deadlines[leaf]);
+            }
+            let first = self.earliest();
+            if first != Due::NEVER {
+                self.near.refill(first.at(), &self.deadlines);
+            }
+            first
+        }
+
+        fn earliest(&self) -> Due {
+            self.deadlines.iter().min().copied().unwrap_or(Due::NEVER)
+        }
+    }
+
+    /// Times that differ in any bit, and many that are equal.
+    fn times() -> impl Strategy<Value = u64> {
+        (0u32..63, 0u64..4).prop_map(|(shift, part)| part << shift & !(1 << 63))
+    }
+
+    proptest! {
+        /// The row agrees with a linear search, for any deadlines: equal ones, deadlines before the
+        /// row, and times of any size.
+        #[test]
+        fn earliest_first(
+            count in 1usize..100,
+            steps in prop::collection::vec(
+                (any::<prop::sample::Index>(), prop::option::of(times()), 0u64..30, any::<bool>()),
+                1..400,
+            ),
+        ) {
+            let mut table = Table::new(count);
+            for (leaf, nanos, ticket, queries) in steps {
+                // The leaf distinguishes deadlines, as tickets do in the table of deadlines.
+                let leaf = leaf.index(count);
+                let due = nanos.map_or(Due::NEVER, |nanos| {
+                    Due::new(Instant::from_nanos(nanos), ticket << 32 | leaf as u64)
+                });
+                table.put(leaf, due);
+                if queries {
+                    prop_assert_eq!(table.first(), table.earliest());
+                }
+            }
+        }
+
+        /// Deadlines that expire in order, each of which is replaced by a later one, while others
+        /// are advanced, as in a run: from dense ones, of which slots contain many, to sparse ones.
+        #[test]
+        fn expiring_in_order(
+            count in 1usize..200,
+            spread in 0u32..40,
+            moves in prop::collection::vec((any::<prop::sample::Index>(), any::<u64>()), 1..2000),
+        ) {
+            let mut table = Table::new(count);
+            let after = |now: Instant, nanos: u64| {
+                Instant::from_nanos(now.as_nanos() + (nanos & ((1 << spread) - 1)))
+            };
+            (0..count).for_each(|leaf| table.put(leaf, Due::new(Instant::ZERO, leaf as u64)));
+            for (ticket, (other, nanos)) in (count as u64..).step_by(2).zip(moves) {
+                let first = table.first();
+                prop_assert_eq!(first, table.earliest());
+                let expired = table.deadlines.iter().position(|&due| due == first);
+                let due = Due::new(after(first.at(), nanos), ticket);
+                table.put(expired.expect("the first deadline is one of them"), due);
+                let due = Due::new(after(first.at(), nanos.rotate_left(20)), ticket + 1);
+                table.put(other.index(count), due);
+            }
+        }
+    }
+}
