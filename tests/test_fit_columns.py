@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from lasthop import commands, fit
@@ -135,3 +136,21 @@ def test_an_unclear_table_is_refused_with_the_remedy(
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert re.search(message, error), error
+
+
+def test_tick_labels_of_the_figure_have_no_superfluous_digits() -> None:
+    from lasthop.showing.figures.fit import draw_fit
+
+    lost = np.tile(np.array([0] * 30 + [1, 1, 0, 1], dtype=bool), 60)
+    figure = draw_fit(fit.fit(lost))
+    figure.canvas.draw()
+    labels = [
+        label.get_text()
+        for axes in figure.axes
+        for label in (*axes.get_xticklabels(), *axes.get_yticklabels())
+    ]
+    assert "10" in labels
+    assert not {"1.0", "10.0", "100.0"} & set(labels)
+    shares = [label for label in labels if "%" in label]
+    assert shares
+    assert all(re.fullmatch(r"−?[\d.]+ %", label) and ".0" not in label for label in shares)

@@ -63,6 +63,13 @@ def test_sequence_tells_retransmissions(small: Path) -> None:
     assert to_hex(lines["sent"].get_color()).upper() == style.BLUE
 
 
+def test_link_events_are_centred_at_their_direction() -> None:
+    figure = lasthop.trace("examples/first.toml").plot()
+    axes = next(axes for axes in figure.axes if axes.get_ylabel() == "Link events")
+    assert len(axes.lines) == 1
+    assert set(axes.lines[0].get_ydata()) <= set(axes.get_yticks())
+
+
 def test_trace_figures_that_cannot_be_drawn(small: Path) -> None:
     trace = lasthop.trace(small)
     for arguments, message in (

@@ -1,8 +1,8 @@
 """Metrics that changed significantly between two campaigns.
 
 Where both campaigns ran with one seed, replications with the same number met the same random
-streams and are compared pair by pair by Student's t. Otherwise the samples are independent, and a
-p-value is the largest of three:
+streams and are compared by paired differences and Student's t. Otherwise the samples are
+independent, and a p-value is the largest of three:
 
 - Welch's t, which allows the variances to differ;
 - Student's t with the pooled variance: of five replications without a timeout the variance is 0,

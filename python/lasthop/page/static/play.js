@@ -193,7 +193,7 @@ const Answer = ({ state, set, answer, stale }) => {
   const flows = [...new Set(answer.delays.flatMap((one) => (one ? Object.keys(one.flows) : [])))];
   return html`<div class=${stale ? "stale" : ""}>
     <p class="status" role="status">${answer.n} replications of each${answer.done ? `, done: ${answer.done}` : " …"}
-      <span class="soft"> – means with 95 % intervals; differences from the first in per cent of its mean, pair by pair under the same random numbers</span></p>
+      <span class="soft"> – means with 95 % intervals; paired differences from the first in per cent of its mean, under common random numbers</span></p>
     <div class="grid">${metrics.map((metric) => html`<${Estimates} key=${metric} metric=${metric} labels=${answer.labels} estimates=${answer.estimates} differences=${answer.differences} />`)}</div>
     ${flows.map((flow) => {
       const curves = answer.labels.flatMap((label, index) => {

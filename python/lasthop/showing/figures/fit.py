@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter, PercentFormatter, ScalarFormatter
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from lasthop.evaluating.fit.checks import LAGS, autocorrelation, draw
 from lasthop.evaluating.fit.estimate import Fitted
@@ -61,12 +61,12 @@ def draw_fit(fit: Fit) -> Figure:
         ):
             axes.set_xscale("log")
             axes.set_yscale("log")
-            axes.xaxis.set_major_formatter(ScalarFormatter())
+            axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
             axes.xaxis.set_minor_formatter(NullFormatter())
             axes.set_xlabel(label)
             axes.set_ylabel("Complementary distribution")
         correlation.set_xscale("log")
-        correlation.xaxis.set_major_formatter(ScalarFormatter())
+        correlation.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         correlation.set_xlabel("Distance (frames)")
         correlation.set_ylabel("Correlation of losses")
         correlation.axhline(0.0, color=style.BLACK, linewidth=0.5)
@@ -105,7 +105,7 @@ def _over_time(axes: Axes, fit: Fit) -> None:
     shares = lost[: size * count].reshape(count, size).mean(axis=1)
     axes.step(np.arange(count) * size, shares, where="post", color=style.BLACK, linewidth=0.8)
     axes.axhline(fit.record.loss, color=style.BLUE, linewidth=0.8)
-    axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g} %"))
     axes.set_ylim(bottom=0.0)
     axes.set_xlabel("Frame")
     axes.set_ylabel(f"Loss among {size} frames")

@@ -128,12 +128,12 @@ def _draw_link_events(axes: Axes, frame: pl.DataFrame) -> None:
     }
     own = frame.filter(pl.col("event").is_in(list(shown)))
     rows = {entity: row for row, entity in enumerate(sorted(own["entity"].unique()))}
-    for index, (event, (label, marker, colour)) in enumerate(shown.items()):
+    present = [event for event in shown if (own["event"] == event).any()]
+    for index, event in enumerate(present):
+        label, marker, colour = shown[event]
         events = own.filter(pl.col("event") == event)
-        if events.is_empty():
-            continue
         # Slightly offset, so that a loss and its recovery are both visible.
-        offset = 0.12 * (index - 2)
+        offset = 0.12 * (index - (len(present) - 1) / 2)
         axes.plot(
             events["time_s"],
             [rows[entity] + offset for entity in events["entity"]],
