@@ -462,17 +462,20 @@ impl Endpoint<Host> {
     }
 
     /// Returns `true` if an old timestamp belongs to a reordered ACK (RFC 7323, section 5.2, on the
-    /// age of TS.Recent; Linux: `tcp_disordered_ack`). Such an ACK has no new information, and its
-    /// age is plausible for the RTO.
+    /// age of TS.Recent; Linux: `tcp_disordered_ack`). Such an ACK has no new information: it may
+    /// have a smaller window, which an earlier segment may have had. Its age is plausible for the RTO.
     fn is_reordered_ack(&self, header: &TcpHeader, seq: u64) -> bool {
         let (receiver, flight) = (&self.receiver, &self.sender.flight);
         let age = receiver.ts_recent.wrapping_sub(header.options.timestamps.0);
         let rto = flight.rtt.rto().as_nanos() / 1_000_000;
+        let window = u64::from(header.window);
+        // A window at the same sequence number is new if it is larger or closed.
+        let updates_window = seq > flight.peer.seq
+            || seq == flight.peer.seq && (window > flight.peer.window || window == 0);
         header.length() == 0
             && seq == receiver.rcv_nxt
             && self.sender.unwrap(header.ack) == flight.snd_una
-            && seq <= flight.peer.seq
-            && flight.peer.window == u64::from(header.window)
+            && !updates_window
             && u64::from(age) * 5 <= rto * 6
     }
 
