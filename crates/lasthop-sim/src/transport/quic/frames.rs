@@ -46,6 +46,15 @@ impl<'a> Reader<'a> {
         Some(value & (u64::MAX >> (66 - 8 * length)))
     }
 
+    /// Skips `count` variable-length integers.
+    fn skip_varints(&mut self, count: u64) -> Option<()> {
+        for _ in 0..count {
+            let length = 1 << (self.0.first()? >> 6);
+            self.0 = self.0.get(length..)?;
+        }
+        Some(())
+    }
+
     fn prefixed(&mut self, length: u64) -> Option<&'a [u8]> {
         self.bytes(usize::try_from(length).ok()?)
     }
@@ -179,17 +188,18 @@ pub(super) struct Ack<'a> {
 }
 
 impl Ack<'_> {
-    /// Calls `each` with the first and the last number of each range, the highest range first.
-    pub fn for_each_range(&self, mut each: impl FnMut(u64, u64)) {
+    /// Returns the first and the last number of each range, the highest range first.
+    pub fn ranges(&self) -> impl Iterator<Item = (u64, u64)> {
         let mut rest = self.rest;
-        let (mut low, mut high) = (self.largest.saturating_sub(self.first), self.largest);
-        each(low, high);
-        for _ in 0..self.count {
-            let (Some(gap), Some(length)) = (rest.varint(), rest.varint()) else { return };
-            let Some(next) = low.checked_sub(gap + 2) else { return };
-            (low, high) = (next.saturating_sub(length), next);
-            each(low, high);
-        }
+        let highest = (self.largest.saturating_sub(self.first), self.largest);
+        let mut low = highest.0;
+        let others = (0..self.count).map_while(move |_| {
+            let (gap, length) = (rest.varint()?, rest.varint()?);
+            let high = low.checked_sub(gap + 2)?;
+            low = high.saturating_sub(length);
+            Some((low, high))
+        });
+        std::iter::once(highest).chain(others)
     }
 }
 
@@ -204,9 +214,7 @@ impl<'a> Frames<'a> {
         reader.varint()?;
         let (count, first) = (reader.varint()?, reader.varint()?);
         let ack = Ack { largest, first, count, rest: *reader };
-        for _ in 0..2 * count + if has_ecn_counts { 3 } else { 0 } {
-            reader.varint()?;
-        }
+        reader.skip_varints(2 * count + if has_ecn_counts { 3 } else { 0 })?;
         Some(ack)
     }
 
@@ -220,10 +228,8 @@ impl<'a> Frames<'a> {
     }
 
     /// Skips variable-length integers, and `bytes` bytes after them.
-    fn skip(&mut self, integers: usize, bytes: usize) -> Option<Frame<'a>> {
-        for _ in 0..integers {
-            self.0.varint()?;
-        }
+    fn skip(&mut self, integers: u64, bytes: usize) -> Option<Frame<'a>> {
+        self.0.skip_varints(integers)?;
         self.0.bytes(bytes)?;
         Some(Frame::Other)
     }
@@ -324,8 +330,7 @@ mod tests {
         let frame = [0x02, 20, 0, 2, 5, 2, 3, 0, 0, 0x01];
         let mut frames = Frames(Reader(&frame));
         let Some(Frame::Ack(ack)) = frames.next() else { panic!("an ACK frame") };
-        let mut ranges = Vec::new();
-        ack.for_each_range(|low, high| ranges.push((low, high)));
+        let ranges: Vec<_> = ack.ranges().collect();
         assert_eq!(ranges, [(15, 20), (8, 11), (6, 6)]);
         assert!(matches!(frames.next(), Some(Frame::Other)));
         assert!(frames.next().is_none());

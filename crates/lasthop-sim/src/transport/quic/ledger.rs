@@ -71,11 +71,8 @@ impl Ledger {
 
     /// Records that a packet arrives at the peer. Returns `true` if it had been declared lost.
     pub fn on_arrival(&mut self, number: u64) -> bool {
-        let place = self.sent.partition_point(|sent| sent.number < number);
-        if let Some(sent) = self.sent.get_mut(place)
-            && sent.number == number
-        {
-            sent.has_arrived = true;
+        if let Some(place) = self.place(number) {
+            self.sent[place].has_arrived = true;
             return false;
         }
         let is_late = self.late.binary_search(&number);
@@ -86,30 +83,62 @@ impl Ledger {
         is_late.is_ok()
     }
 
-    /// Records that the peer acknowledges the numbers from `low` to `high`.
-    pub fn on_ack(&mut self, low: u64, high: u64) {
-        let first = self.acked.partition_point(|&(_, end)| end + 1 < low);
-        match self.acked.get(first) {
-            Some(&(start, end)) if start <= low && high <= end => return,
-            Some(&(start, _)) if start <= high + 1 => {
-                let (mut low, mut high) = (low, high);
-                while let Some(&(start, end)) = self.acked.get(first)
-                    && start <= high + 1
-                {
-                    (low, high) = (low.min(start), high.max(end));
-                    self.acked.remove(first);
-                }
-                self.acked.insert(first, (low, high));
+    /// Returns the index of an outstanding packet. Few numbers between those of outstanding packets
+    /// are missing, so that the distance from the first one is a close upper bound.
+    fn place(&self, number: u64) -> Option<usize> {
+        let distance = number.checked_sub(self.sent.front()?.number)?;
+        let last = self.sent.len() - 1;
+        let bound = usize::try_from(distance).map_or(last, |distance| distance.min(last));
+        if self.sent[bound].number == number {
+            return Some(bound);
+        }
+        self.sent.binary_search_by_key(&number, |sent| sent.number).ok()
+    }
+
+    /// Records that the peer acknowledges these ranges of numbers, in descending order. Ranges below
+    /// the first outstanding packet have no effect.
+    pub fn on_ack(&mut self, ranges: impl IntoIterator<Item = (u64, u64)>) {
+        let Some(first) = self.sent.front().map(|sent| sent.number) else { return };
+        // Known ranges from here on are above the range and do not touch it.
+        let mut above = self.acked.len();
+        for (low, high) in ranges.into_iter().take_while(|&(_, high)| high >= first) {
+            while above > 0 && self.acked[above - 1].0 > high + 1 {
+                above -= 1;
             }
-            _ => self.acked.insert(first, (low, high)),
+            let mut merged = (low, high);
+            let mut touching = above;
+            while touching > 0 && self.acked[touching - 1].1 + 1 >= low {
+                touching -= 1;
+                let (start, end) = self.acked[touching];
+                merged = (merged.0.min(start), merged.1.max(end));
+            }
+            if touching == above {
+                self.acked.insert(above, merged);
+            } else {
+                self.acked[touching] = merged;
+                if touching + 1 < above {
+                    self.acked.drain(touching + 1..above);
+                }
+            }
+            above = touching + 1;
         }
-        while let Some(&Sent { number, .. }) = self.sent.front()
-            && self.is_acked(number)
-        {
-            self.sent.pop_front();
-        }
+        self.remove_acked();
         while self.acked.len() > MOST_RANGES {
             self.acked.pop_front();
+        }
+    }
+
+    /// Removes acknowledged packets from the front, and ranges below the first outstanding packet. The
+    /// highest range remains.
+    fn remove_acked(&mut self) {
+        while let Some(&Sent { number, .. }) = self.sent.front() {
+            while self.acked.len() > 1 && self.acked[0].1 < number {
+                self.acked.pop_front();
+            }
+            match self.acked.front() {
+                Some(&(start, end)) if start <= number && number <= end => self.sent.pop_front(),
+                _ => return,
+            };
         }
     }
 
@@ -163,9 +192,8 @@ mod tests {
         for arrived in [0, 1, 3, 5, 6, 7, 8] {
             assert!(!ledger.on_arrival(arrived));
         }
-        ledger.on_ack(6, 8);
-        ledger.on_ack(0, 1);
-        ledger.on_ack(3, 3);
+        ledger.on_ack([(6, 8), (0, 1)]);
+        ledger.on_ack([(6, 8), (3, 3), (0, 1)]);
         assert_eq!(lost(&mut ledger, 3), [2, 4, 5]);
         assert_eq!(ledger.spurious(), 1);
         assert!(ledger.on_arrival(2));
@@ -187,18 +215,38 @@ mod tests {
     proptest! {
         #[test]
         fn acknowledged_packets_are_never_lost(
-            acks in prop::collection::vec((0u64..100, 0u64..10), 1..40),
+            acks in prop::collection::vec(
+                (0u64..110, prop::collection::vec((0u64..10, 0u64..10), 1..5)),
+                1..20,
+            ),
+            gaps in prop::collection::btree_set(0u64..110, 0..10),
             count in 0u64..20,
         ) {
             let mut ledger = Ledger::default();
-            (0..110).for_each(|number| ledger.on_sent(number, true));
+            let is_sent = |number: &u64| !gaps.contains(number);
+            (0..110).filter(is_sent).for_each(|number| ledger.on_sent(number, true));
             let mut known = BTreeSet::new();
-            for (low, length) in acks {
-                ledger.on_ack(low, low + length);
-                known.extend(low..=low + length);
+            for (largest, lengths) in acks {
+                // Ranges of one frame: at least one number is missing between two of them.
+                let mut next = Some(largest);
+                let ranges = lengths.iter().map_while(|(length, gap)| {
+                    let high = next?;
+                    let low = high.saturating_sub(*length);
+                    next = low.checked_sub(gap + 2);
+                    Some((low, high))
+                });
+                let ranges: Vec<_> = ranges.collect();
+                known.extend(ranges.iter().flat_map(|&(low, high)| low..=high));
+                ledger.on_ack(ranges);
+                // Outstanding packets are found, others are not.
+                for number in 0..110 {
+                    let found = ledger.place(number).map(|place| ledger.sent[place].number);
+                    let outstanding = ledger.sent.iter().find(|sent| sent.number == number);
+                    prop_assert_eq!(found, outstanding.map(|sent| sent.number));
+                }
             }
             let largest = *known.last().expect("an acknowledgment");
-            let expected = (0..largest).filter(|number| !known.contains(number));
+            let expected = (0..largest).filter(is_sent).filter(|number| !known.contains(number));
             let expected: Vec<_> = expected.take(count as usize).collect();
             prop_assert_eq!(lost(&mut ledger, count), expected);
         }

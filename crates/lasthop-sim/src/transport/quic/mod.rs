@@ -10,8 +10,9 @@
 //! - `host`: one end: an endpoint of the stack, its connection and streams.
 //! - `null_crypto`: handshake messages and packets without encryption.
 //! - `controller`: the congestion control of the stack, observed; `law`: algorithms of TCP instead.
-//! - `frames`: reads packets; `ledger`: determines which losses are spurious; `retransmissions`: which
-//!   retransmissions are; `reassembly`: knows the data that has arrived.
+//! - `frames`: reads packets; `in_transit`: records of datagrams in transit.
+//! - `ledger`: determines which losses are spurious; `retransmissions`: which retransmissions are;
+//!   `reassembly`: knows the data that has arrived.
 //!
 //! The opener is the client, the acceptor the server. All random numbers of the stack come from
 //! seeds of the flow's stream; the exception, the generator of its BBR, changes no packet.
@@ -22,6 +23,7 @@
 mod controller;
 mod frames;
 mod host;
+mod in_transit;
 mod keys;
 mod law;
 mod ledger;
@@ -39,6 +41,7 @@ use super::{
 };
 use frames::{Frame, Space, packets};
 use host::Host;
+use in_transit::{Contents, InTransit, Kept};
 use lasthop_base::packet::{Buffers, Descriptor, Ecn, Extension, MAX_SACK_BLOCKS, Packet};
 use lasthop_base::rng::Stream;
 use lasthop_base::schema::metrics::{Report, metrics};
@@ -93,15 +96,6 @@ pub type Machine = Quic;
 /// Names of events, by packet number space.
 const SENT: [&str; 3] = ["initial_sent", "handshake_sent", "packet_sent"];
 const RECEIVED: [&str; 3] = ["initial_received", "handshake_received", "packet_received"];
-
-/// A datagram in transit.
-#[derive(Clone, Copy, Debug, Default)]
-struct InTransit {
-    /// One more than the number of its 1-RTT packet; 0 without such a packet.
-    packet: u64,
-    /// Bytes of all streams that its sender had received in order.
-    received: u64,
-}
 
 /// Both ends of a QUIC connection.
 pub struct Quic {
@@ -161,28 +155,6 @@ impl Totals {
         self.acks += other.acks;
         self.reductions += other.reductions;
         self.error = self.error.or(other.error);
-    }
-}
-
-/// The contents of a packet, trailing zeros removed.
-#[derive(Clone, Debug)]
-struct Kept {
-    /// Number of its 1-RTT packet, if that elicits an acknowledgment.
-    number: Option<u64>,
-    bytes: Box<[u8]>,
-    length: usize,
-}
-
-impl Kept {
-    fn new(bytes: &[u8], number: Option<u64>) -> Self {
-        let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
-        Kept { number, bytes: bytes[..end].into(), length: bytes.len() }
-    }
-
-    fn contents(&self) -> Vec<u8> {
-        let mut contents = self.bytes.to_vec();
-        contents.resize(self.length, 0);
-        contents
     }
 }
 
@@ -311,7 +283,7 @@ impl Quic {
             ));
             for frame in packet.frames() {
                 match frame {
-                    Frame::Ack(ack) => ack.for_each_range(|low, high| {
+                    Frame::Ack(ack) => ack.ranges().for_each(|(low, high)| {
                         let count = (high - low + 1) as f64;
                         tell(TransportEvent::numbered("ack_range", low, count));
                     }),
@@ -416,12 +388,13 @@ impl Transport for Quic {
         let ledger = &mut self.ledgers[end.index()];
         let sent = &mut self.retransmissions[end.index()];
         let arrived = &self.arrived[end.other().index()];
-        let (mut last, mut eliciting) = (0, None);
+        let (mut last, mut eliciting, mut contents) = (0, None, Contents::Nothing);
         for packet in packets(&self.scratch).filter(|packet| packet.space == Space::Data) {
             let number = packet.number(ledger.next());
             let (mut is_eliciting, mut is_repeated) = (false, false);
             for frame in packet.frames() {
                 is_eliciting |= frame.is_ack_eliciting();
+                contents.add(&frame);
                 let Some(data) = frame.data() else { continue };
                 if is_repeated {
                     sent.on_data(data);
@@ -437,7 +410,7 @@ impl Transport for Quic {
         if slot(number) >= self.in_transit.len() {
             self.in_transit.resize(slot(number) + 1, InTransit::default());
         }
-        self.in_transit[slot(number)] = InTransit { packet: last, received };
+        self.in_transit[slot(number)] = InTransit { packet: last, received, contents };
         if let Some(kept) = &mut self.kept {
             kept.insert(number, Kept::new(&self.scratch, eliciting));
         }
@@ -456,7 +429,7 @@ impl Transport for Quic {
         if !self.buffers.take(number, &mut self.scratch) {
             return;
         }
-        let InTransit { packet: last, received } = self.in_transit[slot(number)];
+        let InTransit { packet: last, received, contents } = self.in_transit[slot(number)];
         if last > 0 && self.ledgers[end.other().index()].on_arrival(last - 1) && self.kept.is_some()
         {
             self.losses.push((now, end.other(), single("spurious_loss", last - 1)));
@@ -464,13 +437,21 @@ impl Transport for Quic {
         let ledger = &mut self.ledgers[end.index()];
         let sent = &mut self.retransmissions[end.other().index()];
         let arrived = &mut self.arrived[end.index()];
-        for packet in packets(&self.scratch).filter(|packet| packet.space == Space::Data) {
-            for frame in packet.frames() {
-                if let Frame::Ack(ack) = frame {
-                    ack.for_each_range(|low, high| ledger.on_ack(low, high));
-                } else if let Some(data) = frame.data() {
-                    arrived.insert(data.0, data.1, data.2);
-                    sent.on_arrival(last - 1, data);
+        let mut on_data = |data: (usize, u64, u64)| {
+            arrived.insert(data.0, data.1, data.2);
+            sent.on_arrival(last - 1, data);
+        };
+        match contents {
+            Contents::Nothing => {}
+            Contents::Data(data) => on_data(data),
+            Contents::Unread => {
+                let packets = packets(&self.scratch).filter(|packet| packet.space == Space::Data);
+                for frame in packets.flat_map(|packet| packet.frames()) {
+                    if let Frame::Ack(ack) = frame {
+                        ledger.on_ack(ack.ranges());
+                    } else if let Some(data) = frame.data() {
+                        on_data(data);
+                    }
                 }
             }
         }
@@ -572,7 +553,7 @@ impl Transport for Quic {
         let mut free = numbers.blocks.iter_mut();
         for frame in last.frames() {
             if let Frame::Ack(ack) = frame {
-                ack.for_each_range(|low, high| {
+                ack.ranges().for_each(|(low, high)| {
                     numbers.ack = numbers.ack.or(Some(high as u32));
                     if let Some(block) = free.next() {
                         *block = Some((low as u32, high as u32 + 1));

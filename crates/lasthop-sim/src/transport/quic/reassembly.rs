@@ -15,6 +15,12 @@ impl Reassembly {
         }
         let ranges = &mut self.streams[stream];
         let (mut low, mut high) = (offset, offset + length);
+        if let Some(last) = ranges.last_mut()
+            && last.1 == low
+        {
+            last.1 = high;
+            return;
+        }
         let first = ranges.partition_point(|range| range.1 < low);
         let touching = ranges[first..].iter().take_while(|range| range.0 <= high).count();
         for &(start, end) in &ranges[first..first + touching] {

@@ -90,6 +90,9 @@ impl Retransmissions {
 
     /// Records that packet `number` with these bytes of a stream arrives at the peer.
     pub fn on_arrival(&mut self, number: u64, (stream, offset, length): (usize, u64, u64)) {
+        if self.bytes.last_key_value().is_none_or(|(last, _)| *last < (stream, offset)) {
+            return;
+        }
         for byte in self.bytes.range_mut((stream, offset)..(stream, offset + length)) {
             let Byte { packets, arrived } = byte.1;
             if number < *arrived {
