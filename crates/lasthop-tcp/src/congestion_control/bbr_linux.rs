@@ -9,15 +9,17 @@
 //!               100 ms of the bandwidth
 //!   recovery    at entry: window = in flight + delivered, one round trip of conservation; at exit: previous window
 //!   each loss   reduces the window by one segment
+//!   policer     a rate that two intervals with high losses have in common replaces the bandwidth: see `policer.rs`
 //! ```
 //!
 //! Gains are in units of 1/256. The end of a phase is determined from the estimated number of
 //! segments in the network when pacing releases the next segment (`bbr_packets_in_net_at_edt`).
 //!
-//! *Not modelled*: the model of policers (`lt_bw`), which requires that 20 % of all segments are
-//! lost. The first phase of the cycle is derived from the current time, not from a random number.
+//! *Not modelled*: the first phase of the cycle is derived from the current time, not from a random
+//! number.
 
 use super::super::config::Config;
+use super::policer::{Observation, Policer, Totals};
 use super::{AckSample, Congestion, CongestionControl, CongestionPhase, Control, ModelState};
 use crate::info::RecoveryState;
 use lasthop_base::units::{Duration, Instant};
@@ -128,6 +130,9 @@ pub struct BbrLinux {
     /// Pacing rate in bytes per second; zero before the handshake ends.
     rate: u64,
     excess: Excess,
+    policer: Policer,
+    /// Totals at the latest ACK.
+    totals: Totals,
     is_idle: bool,
     restarts: bool,
 }
@@ -162,6 +167,8 @@ impl BbrLinux {
             prior_state: RecoveryState::Open,
             rate: 0,
             excess: Excess::default(),
+            policer: Policer::default(),
+            totals: Totals::default(),
             is_idle: false,
             restarts: false,
         }
@@ -172,9 +179,15 @@ impl BbrLinux {
         match self.mode {
             Mode::Startup => (HIGH_GAIN, HIGH_GAIN),
             Mode::Drain => (DRAIN_GAIN, HIGH_GAIN),
+            Mode::ProbeBw if self.policer.rate().is_some() => (UNIT, CWND_GAIN),
             Mode::ProbeBw => (CYCLE[self.cycle], CWND_GAIN),
             Mode::ProbeRtt => (UNIT, UNIT),
         }
+    }
+
+    /// Returns the bandwidth in use: that of the policer, or the maximum delivery rate.
+    fn bandwidth(&self) -> u64 {
+        self.policer.rate().unwrap_or_else(|| self.bandwidth.get())
     }
 
     /// Returns the pacing rate in bytes per second for a bandwidth and a gain, with a margin of 1
@@ -189,9 +202,9 @@ impl BbrLinux {
         ((self.rate >> 10).min(65_000) / self.segment).clamp(least, 127) as u32
     }
 
-    fn product(&self, gain: u64) -> u32 {
+    fn product(&self, bandwidth: u64, gain: u64) -> u32 {
         let Some(min_rtt) = self.min_rtt else { return INITIAL_WINDOW };
-        let product = self.bandwidth.get() * micros(min_rtt);
+        let product = bandwidth * micros(min_rtt);
         (product * gain / UNIT).div_ceil(1 << BW_SCALE) as u32
     }
 
@@ -201,13 +214,14 @@ impl BbrLinux {
         even + if self.mode == Mode::ProbeBw && self.cycle == 0 { 2 } else { 0 }
     }
 
+    /// Returns the segments in flight at the maximum delivery rate, times `gain`.
     fn target(&self, gain: u64) -> u32 {
-        self.with_bursts(self.product(gain))
+        self.with_bursts(self.product(self.bandwidth.get(), gain))
     }
 
     /// Returns the estimated number of segments in the network when the next one is sent.
     fn at_departure(&self, control: &Control, in_flight: u32) -> u32 {
-        let delivered = (self.bandwidth.get() * micros(control.until_departure)) >> BW_SCALE;
+        let delivered = (self.bandwidth() * micros(control.until_departure)) >> BW_SCALE;
         let more = if self.gains().0 > UNIT { self.burst() } else { 0 };
         (in_flight + more).saturating_sub(delivered as u32)
     }
@@ -226,6 +240,12 @@ impl BbrLinux {
             self.is_round_start = true;
             self.packet_conservation = false;
         }
+        self.totals = Totals {
+            at: control.delivery.now,
+            delivered: control.delivery.total / self.segment,
+            lost: control.lost,
+        };
+        self.observe(control.losses > 0, sample.is_app_limited);
         let segments = sample.delivered.div_ceil(self.segment);
         let bandwidth = (segments << BW_SCALE) / micros(sample.interval).max(1);
         if !sample.is_app_limited || bandwidth >= self.bandwidth.get() {
@@ -233,10 +253,25 @@ impl BbrLinux {
         }
     }
 
+    /// Informs the model of policers of an ACK or a timeout.
+    fn observe(&mut self, has_losses: bool, is_app_limited: bool) {
+        let seen = Observation {
+            totals: self.totals,
+            has_losses,
+            is_app_limited,
+            is_round_start: self.is_round_start,
+            probes_bandwidth: self.mode == Mode::ProbeBw,
+        };
+        if self.policer.observe(&seen, self.segment) {
+            self.enter_probe_bw(self.totals.at);
+        }
+    }
+
     fn update_excess(&mut self, control: &Control) {
         if control.delivered == 0 || control.delivery.rate.is_none() {
             return;
         }
+        let bandwidth = self.bandwidth();
         let excess = &mut self.excess;
         if self.is_round_start {
             excess.rounds += 1;
@@ -247,7 +282,7 @@ impl BbrLinux {
             }
         }
         let now = control.delivery.now;
-        let mut expected = (self.bandwidth.get() * micros(now - excess.since)) >> BW_SCALE;
+        let mut expected = (bandwidth * micros(now - excess.since)) >> BW_SCALE;
         if excess.acked <= expected {
             (excess.acked, excess.since, expected) = (0, now, 0);
         }
@@ -261,7 +296,7 @@ impl BbrLinux {
             return 0;
         }
         let most = self.excess.most[0].max(self.excess.most[1]);
-        most.min((self.bandwidth.get() * EXTRA_TIME) >> BW_SCALE) as u32
+        most.min((self.bandwidth() * EXTRA_TIME) >> BW_SCALE) as u32
     }
 
     fn update_cycle(&mut self, control: &Control) {
@@ -270,7 +305,7 @@ impl BbrLinux {
         }
         let now = control.delivery.now;
         let lasted = self.min_rtt.is_some_and(|min_rtt| now - self.cycle_began > min_rtt);
-        let gain = CYCLE[self.cycle];
+        let gain = self.gains().0;
         let in_flight = self.at_departure(control, control.prior_in_flight);
         let is_over = match gain.cmp(&UNIT) {
             std::cmp::Ordering::Equal => lasted,
@@ -363,7 +398,7 @@ impl BbrLinux {
     }
 
     fn set_rate(&mut self, gain: u64) {
-        let rate = self.bytes_a_second(self.bandwidth.get(), gain);
+        let rate = self.bytes_a_second(self.bandwidth(), gain);
         if self.is_full || rate > self.rate {
             self.rate = rate;
         }
@@ -392,7 +427,7 @@ impl BbrLinux {
 
     fn set_window(&mut self, control: &Control, gain: u64) {
         if control.delivered > 0 && !self.recover(control) {
-            let target = self.with_bursts(self.product(gain) + self.extra());
+            let target = self.with_bursts(self.product(self.bandwidth(), gain) + self.extra());
             if self.is_full {
                 self.cwnd = (self.cwnd + control.delivered).min(target);
             } else if self.cwnd < target
@@ -444,10 +479,12 @@ impl CongestionControl for BbrLinux {
         self.prior_state = RecoveryState::Loss;
         self.full_bw = 0;
         self.is_round_start = true;
+        self.observe(true, false);
     }
 
     fn on_spurious(&mut self) {
         (self.full_bw, self.full_bw_rounds) = (0, 0);
+        self.policer.reset();
     }
 
     fn on_sent(&mut self, now: Instant, _bytes: u64) {

@@ -27,6 +27,7 @@ mod hystart_linux;
 mod mark_share;
 #[cfg(test)]
 mod ns2;
+mod policer;
 pub mod reno;
 mod reno_linux;
 mod rounds;

@@ -83,6 +83,8 @@ pub struct Control {
     pub delivered: u32,
     /// Segments declared lost by the ACK, including retransmissions.
     pub losses: u32,
+    /// Segments declared lost since the connection began, including retransmissions.
+    pub lost: u64,
     /// Segments in flight before the ACK: neither delivered nor lost, plus retransmissions.
     pub prior_in_flight: u32,
     /// Segments in flight after the ACK, counted like [`Self::prior_in_flight`].

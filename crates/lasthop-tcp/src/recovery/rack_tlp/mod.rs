@@ -326,6 +326,7 @@ impl RackTlp {
             delivery,
             delivered: summary.delivered,
             losses: summary.lost + summary.lost_again,
+            lost: flight.counters.losses_declared,
             prior_in_flight,
             in_flight: self.in_flight(flight),
             state,
