@@ -419,3 +419,15 @@ pub trait Transport {
     where
         Self: Sized;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A world stores and moves the machines of thousands of flows. The size is that of TCP: two ends
+    /// of about 2.3 kB.
+    #[test]
+    fn a_connection_takes_5_kilobytes() {
+        assert!(size_of::<TransportMachine>() < 5_200, "{}", size_of::<TransportMachine>());
+    }
+}

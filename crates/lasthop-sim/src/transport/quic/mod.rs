@@ -101,8 +101,9 @@ const RECEIVED: [&str; 3] = ["initial_received", "handshake_received", "packet_r
 pub struct Quic {
     keys: QuicKeys,
     seeds: Stream,
-    /// Client and server.
-    hosts: [Host; 2],
+    /// Client and server. They are stored elsewhere, because they would double the size of a
+    /// connection of any transport.
+    hosts: Box<[Host; 2]>,
     ledgers: [Ledger; 2],
     retransmissions: [Retransmissions; 2],
     /// Numbers of packets declared lost, and of detections, already known.
@@ -300,9 +301,9 @@ impl Quic {
     }
 }
 
-fn hosts(keys: &QuicKeys, seeds: &mut Stream) -> [Host; 2] {
+fn hosts(keys: &QuicKeys, seeds: &mut Stream) -> Box<[Host; 2]> {
     let send_buffer = keys.send_buffer.get();
-    keys.setups(seeds).map(|setup| Host::new(setup, send_buffer))
+    Box::new(keys.setups(seeds).map(|setup| Host::new(setup, send_buffer)))
 }
 
 impl Transport for Quic {
