@@ -172,9 +172,14 @@ impl Deadlines {
     #[inline(always)]
     pub fn set_rare(&mut self, machine: MachineId, at: Instant) {
         debug_assert!(machine.index() >= self.ahead, "the timer is not frequent");
-        if self.deadlines[machine.index()].at != at {
-            let ticket = self.ticket();
-            self.put_behind(machine, Due::new(at, ticket));
+        let known = &mut self.deadlines[machine.index()];
+        if known.at != at {
+            let is_deferred = at > known.at;
+            self.inserted += 1;
+            *known = Due::new(at, self.inserted);
+            if !is_deferred {
+                self.on_advanced(machine);
+            }
         }
     }
 
@@ -209,12 +214,19 @@ impl Deadlines {
     fn put_behind(&mut self, machine: MachineId, due: Due) {
         let known = std::mem::replace(&mut self.deadlines[machine.index()], due);
         if due < known {
-            if due < self.bound {
-                self.bound = due;
-            }
-            if self.near.is_some() {
-                self.advance_near(machine, due);
-            }
+            self.on_advanced(machine);
+        }
+    }
+
+    /// Updates bound and slots after the deadline of a machine outside `flat` has become earlier.
+    #[inline]
+    fn on_advanced(&mut self, machine: MachineId) {
+        let due = self.deadlines[machine.index()];
+        if due < self.bound {
+            self.bound = due;
+        }
+        if self.near.is_some() {
+            self.advance_near(machine, due);
         }
     }
 
