@@ -122,6 +122,10 @@ EVENTS = {
         "congestion_window?": int,
         "ssthresh?": int,
         "pacing_rate?": int,
+        "bytes_in_flight?": int,
+        "min_rtt?": NUMBER,
+        "smoothed_rtt?": NUMBER,
+        "latest_rtt?": NUMBER,
     },
 }
 FRAMES = {

@@ -27,12 +27,16 @@ TYPES = {"initial": "initial", "handshake": "handshake", "packet": "1RTT"}
 CONTENTS = ("ack_range", "stream_id", "stream_frame")
 """Events of the contents of a packet; `stream_id` precedes a frame of another stream than 0."""
 
-METRICS = {
+VOLUMES = {
     "cwnd": ("congestion_window", True),
     "ssthresh": ("ssthresh", True),
     "pacing_rate_bps": ("pacing_rate", False),
+    "in_flight_bytes": ("bytes_in_flight", False),
 }
 """Names of events in qlog, and whether their values are windows in datagrams."""
+
+TIMES = {"min_rtt_s": "min_rtt", "smoothed_rtt_s": "smoothed_rtt", "latest_rtt_s": "latest_rtt"}
+"""Names of RTTs in qlog."""
 
 
 def write_qlog(
@@ -137,12 +141,19 @@ def _events(rows: list[dict[str, Any]], datagram: int) -> Iterator[dict[str, Any
         elif row["event"] == "packet_lost":
             header = {"packet_type": "1RTT", "packet_number": int(row["sequence"])}
             yield _event(row, "recovery:packet_lost", {"header": header})
-        elif row["event"] in METRICS and math.isfinite(row["value"]):
-            name, is_window = METRICS[row["event"]]
+        elif row["event"] in TIMES:
+            data = {TIMES[row["event"]]: _milliseconds(row["value"])}
+            yield _event(row, "recovery:metrics_updated", data)
+        elif row["event"] in VOLUMES and math.isfinite(row["value"]):
+            name, is_window = VOLUMES[row["event"]]
             data = {name: round(row["value"] * (datagram if is_window else 1))}
             yield _event(row, "recovery:metrics_updated", data)
 
 
 def _event(row: dict[str, Any], name: str, data: dict[str, Any]) -> dict[str, Any]:
-    # Milliseconds, to the nanosecond.
-    return {"time": round(row["time_s"] * 1e3, 6), "name": name, "data": data}
+    return {"time": _milliseconds(row["time_s"]), "name": name, "data": data}
+
+
+def _milliseconds(seconds: float) -> float:
+    """Converts a time, to the nanosecond."""
+    return round(seconds * 1e3, 6)

@@ -34,6 +34,9 @@ WINDOW_EVENTS = (
     "inflight_shortterm",
     "inflight_longterm",
     "extra_acked",
+    "smoothed_rtt_s",
+    "latest_rtt_s",
+    "in_flight_bytes",
 )
 PHASE = "phase_"
 """First part of the events that report the beginning of a phase of congestion control."""

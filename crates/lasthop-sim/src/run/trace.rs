@@ -34,7 +34,8 @@ pub struct TraceEvent {
     /// - of QUIC: `initial_sent`, `handshake_sent` and `packet_sent` (a 1-RTT packet), the same with
     ///   `received`, `ack_range`, `stream_id` (unless 0) and `stream_frame` (of the packet just sent
     ///   or received),
-    ///   `packet_lost`, `spurious_loss` (the lost packet has arrived), `timeout`, `cwnd`, `ssthresh`
+    ///   `packet_lost`, `spurious_loss` (the lost packet has arrived), `timeout`, `cwnd`, `ssthresh`;
+    ///   when they change, `min_rtt_s`, `smoothed_rtt_s`, `latest_rtt_s`, `in_flight_bytes`
     /// - of queues: `queue`, `drop`
     /// - of links: `frame_sent`, `frame_lost` (at the end of the transmission; of an upper layer,
     ///   when the layer below accepted the frame), `delivered` (over this direction),

@@ -192,9 +192,9 @@ pub enum TransportEvent {
     },
 }
 
-/// Quantities of the state of a sender: the windows and the last three volumes in segments, rates
-/// in bit/s, the RTT in seconds. A bound that is not set is infinite.
-pub const STATE_NAMES: [&str; 9] = [
+/// Quantities of the state of a sender: the windows and the volumes without a unit in segments,
+/// rates in bit/s, RTTs in seconds. A bound that is not set is infinite.
+pub const STATE_NAMES: [&str; 12] = [
     "cwnd",
     "ssthresh",
     "pacing_rate_bps",
@@ -204,6 +204,9 @@ pub const STATE_NAMES: [&str; 9] = [
     "inflight_shortterm",
     "inflight_longterm",
     "extra_acked",
+    "smoothed_rtt_s",
+    "latest_rtt_s",
+    "in_flight_bytes",
 ];
 
 impl TransportEvent {

@@ -31,6 +31,9 @@ PANELS = {
     "inflight_shortterm": "Short-term bound (segments)",
     "inflight_longterm": "Long-term bound (segments)",
     "extra_acked": "ACK aggregation (segments)",
+    "smoothed_rtt_s": "Smoothed RTT (s)",
+    "latest_rtt_s": "RTT sample (s)",
+    "in_flight_bytes": "In flight (B)",
     "phase": "Phase",
     "queue": "Queue (packets)",
 }

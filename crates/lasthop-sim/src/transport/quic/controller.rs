@@ -1,7 +1,7 @@
 //! Congestion control of the stack, observed.
 //!
-//! A [`Watched`] controller forwards all calls, and counts reductions of the window. The machine
-//! can close it: then the stack sends only what congestion control does not limit, namely
+//! A [`Watched`] controller forwards all calls, counts reductions of the window, and knows the latest
+//! RTT sample and the bytes in flight. The machine can close it: then the stack sends only what congestion control does not limit, namely
 //! acknowledgments and the packets of a probe timeout (PTO), which it does not count itself.
 
 use quinn_proto::RttEstimator;
@@ -17,6 +17,9 @@ pub(super) struct Shared {
     is_closed: AtomicBool,
     detections: AtomicU64,
     reductions: AtomicU64,
+    /// Nanoseconds; 0 before the first sample.
+    latest_rtt: AtomicU64,
+    in_flight: AtomicU64,
 }
 
 impl Shared {
@@ -34,6 +37,23 @@ impl Shared {
     pub fn reductions(&self) -> u64 {
         self.reductions.load(Ordering::Relaxed)
     }
+
+    /// Returns the latest RTT sample (RFC 9002, section 5.1), in seconds; `None` before the first one.
+    pub fn latest_rtt(&self) -> Option<f64> {
+        let nanos = self.latest_rtt.load(Ordering::Relaxed);
+        (nanos > 0).then(|| nanos as f64 / 1e9)
+    }
+
+    /// Returns the bytes in flight (RFC 9002, appendix B.2): after the latest ACK, less packets that
+    /// were declared lost, plus [`Self::add_in_flight`].
+    pub fn in_flight(&self) -> u64 {
+        self.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// Adds bytes that are sent.
+    pub fn add_in_flight(&self, bytes: u64) {
+        self.in_flight.fetch_add(bytes, Ordering::Relaxed);
+    }
 }
 
 /// Builds watched controllers.
@@ -45,7 +65,7 @@ pub(super) struct WatchedFactory {
 impl ControllerFactory for WatchedFactory {
     fn build(self: Arc<Self>, now: Instant, mtu: u16) -> Box<dyn Controller> {
         let inner = self.inner.clone().build(now, mtu);
-        Box::new(Watched { inner, shared: self.shared.clone() })
+        Box::new(Watched { inner, shared: self.shared.clone(), acked: None, largest: None })
     }
 }
 
@@ -53,6 +73,10 @@ impl ControllerFactory for WatchedFactory {
 struct Watched {
     inner: Box<dyn Controller>,
     shared: Arc<Shared>,
+    /// Time at which the last packet that the present ACK acknowledges was sent.
+    acked: Option<Instant>,
+    /// Largest acknowledged packet number: only an ACK that changes it yields an RTT sample.
+    largest: Option<u64>,
 }
 
 impl Controller for Watched {
@@ -68,6 +92,7 @@ impl Controller for Watched {
         is_app_limited: bool,
         rtt: &RttEstimator,
     ) {
+        self.acked = Some(sent);
         self.inner.on_ack(now, sent, bytes, is_app_limited, rtt);
     }
 
@@ -78,6 +103,12 @@ impl Controller for Watched {
         is_app_limited: bool,
         largest: Option<u64>,
     ) {
+        let is_new = std::mem::replace(&mut self.largest, largest) != largest;
+        if let Some(sent) = self.acked.take().filter(|_| is_new) {
+            let nanos = now.saturating_duration_since(sent).as_nanos() as u64;
+            self.shared.latest_rtt.store(nanos, Ordering::Relaxed);
+        }
+        self.shared.in_flight.store(in_flight, Ordering::Relaxed);
         self.inner.on_end_acks(now, in_flight, is_app_limited, largest);
     }
 
@@ -91,6 +122,8 @@ impl Controller for Watched {
         let before = self.inner.window();
         self.inner.on_congestion_event(now, sent, is_persistent, lost_bytes);
         self.shared.detections.fetch_add(1, Ordering::Relaxed);
+        let left = self.shared.in_flight().saturating_sub(lost_bytes);
+        self.shared.in_flight.store(left, Ordering::Relaxed);
         if self.inner.window() < before {
             self.shared.reductions.fetch_add(1, Ordering::Relaxed);
         }
@@ -109,7 +142,12 @@ impl Controller for Watched {
     }
 
     fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(Watched { inner: self.inner.clone_box(), shared: self.shared.clone() })
+        Box::new(Watched {
+            inner: self.inner.clone_box(),
+            shared: self.shared.clone(),
+            acked: self.acked,
+            largest: self.largest,
+        })
     }
 
     fn initial_window(&self) -> u64 {

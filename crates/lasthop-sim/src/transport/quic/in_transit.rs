@@ -2,6 +2,11 @@
 
 use super::frames::Frame;
 
+/// Returns the slot in the buffers of a datagram with this number.
+pub(super) fn slot(number: u64) -> usize {
+    number as u32 as usize
+}
+
 /// A datagram in transit.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct InTransit {

@@ -41,7 +41,7 @@ use super::{
 };
 use frames::{Frame, Space, packets};
 use host::Host;
-use in_transit::{Contents, InTransit, Kept};
+use in_transit::{Contents, InTransit, Kept, slot};
 use lasthop_base::packet::{Buffers, Descriptor, Ecn, Extension, MAX_SACK_BLOCKS, Packet};
 use lasthop_base::rng::Stream;
 use lasthop_base::schema::metrics::{Report, metrics};
@@ -168,10 +168,6 @@ impl fmt::Debug for Quic {
 /// Returns an event that concerns a packet.
 fn single(name: &'static str, number: u64) -> TransportEvent {
     TransportEvent::Single { name, number: Some(number), value: None }
-}
-
-fn slot(number: u64) -> usize {
-    number as u32 as usize
 }
 
 impl Quic {
@@ -414,6 +410,9 @@ impl Transport for Quic {
         self.in_transit[slot(number)] = InTransit { packet: last, received, contents };
         if let Some(kept) = &mut self.kept {
             kept.insert(number, Kept::new(&self.scratch, eliciting));
+            if packets(&self.scratch).any(|packet| packet.is_ack_eliciting()) {
+                host.shared.add_in_flight(self.scratch.len() as u64);
+            }
         }
         let bytes = self.scratch.len() as u32 + self.keys.header.get() as u32;
         *packet = Descriptor::numbered(bytes, number);
@@ -523,6 +522,12 @@ impl Transport for Quic {
                     let mut values = [f64::NAN; STATE_NAMES.len()];
                     values[..2].copy_from_slice(&[cwnd, ssthresh]);
                     values[2] = metrics.pacing_rate.map_or(f64::NAN, |bits| bits as f64);
+                    let shared = &self.host(end).shared;
+                    if let Some(latest) = shared.latest_rtt() {
+                        values[4] = connection.min_rtt().as_secs_f64();
+                        values[9..11].copy_from_slice(&[connection.rtt().as_secs_f64(), latest]);
+                    }
+                    values[11] = shared.in_flight() as f64;
                     tell(TransportEvent::State { values, phase: None });
                 }
             }

@@ -315,6 +315,9 @@ impl Transport for Tcp {
                     known(state.inflight_shortterm),
                     known(state.inflight_longterm),
                     known(state.extra_acked),
+                    f64::NAN,
+                    f64::NAN,
+                    f64::NAN,
                 ];
                 tell(TransportEvent::State { values, phase: state.phase });
             }
