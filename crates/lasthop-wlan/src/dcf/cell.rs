@@ -42,6 +42,8 @@
 //! | a CTS received with errors | EIFS | NAV of the whole exchange, DIFS | NAV of the whole exchange, DIFS |
 //! | colliding frames | timeout or the end of the longest, DIFS | | EIFS |
 //!
+//! All access categories of a sender or a receiver wait like the one of the exchange.
+//!
 //! A NAV is only ever extended (9.3.2.4). A sender that could not read its CTS may therefore transmit again
 //! while the NAV of that CTS defers the other stations; its frames do not shorten the NAV. A NAV set by an
 //! RTS is reset if no frame follows within 2 SIFS, a CTS and 2 slots. A station that is out of range neither
@@ -503,6 +505,7 @@ impl<P: Payload + Clone> Medium<P> {
         let mut busy = [Instant::NEVER, Instant::ZERO];
         for place in 0..self.cell.transmitters.len() {
             let (index, start) = self.cell.transmitters[place];
+            self.begin_txop(index, start);
             let exchange = self.begin_exchange(start, index);
             let kind = exchange.first();
             let end = start + exchange.time(kind);
@@ -536,6 +539,13 @@ impl<P: Payload + Clone> Medium<P> {
     /// Resumes the count of slots at `base`, or when the NAV has ended.
     fn count_from(&mut self, base: Instant) {
         self.cell.base = base.max(self.cell.nav_until + self.timing.difs());
+    }
+
+    /// Defers the access categories of a host whose attempt has failed: all of them have waited for the response.
+    fn defer_categories(&mut self, index: u16, until: Instant) {
+        if self.has_categories {
+            self.defer_host(index, until);
+        }
     }
 
     /// Defers all access categories of a host.
@@ -601,6 +611,7 @@ impl<P: Payload + Clone> Medium<P> {
                 let pair = self.stations[usize::from(station)].attempted();
                 self.count_error(pair, end.saturating_since(start));
                 let from = self.stations[usize::from(station)].defer_until;
+                self.defer_categories(station, from);
                 self.settle(now, station, attempt, [now, from]);
             }
             Ending::Collided => {
@@ -610,6 +621,7 @@ impl<P: Payload + Clone> Medium<P> {
                     let exchange = self.exchange_of(index);
                     let attempt = exchange.failed(exchange.first());
                     let from = self.stations[usize::from(index)].defer_until;
+                    self.defer_categories(index, from);
                     self.settle(now, index, attempt, [now, from]);
                 }
             }
