@@ -93,10 +93,6 @@ impl Wlan {
                 return Err(ScenarioError::new(path, found, "cw_min up to cw_max"));
             }
         }
-        if self.has_categories() && self.position(None).is_some() {
-            let allowed = "no access categories in a WLAN with positions";
-            return Err(node.key_error("edca", "true", allowed));
-        }
         Ok(())
     }
 }

@@ -357,34 +357,20 @@ impl<P: Payload + Clone> Medium<P> {
                 continue;
             }
             self.cell.transmitters.remove(place);
-            let station = &mut self.stations[usize::from(index)];
-            station.update_window(false);
-            let pair = station.attempted();
-            self.pairs[pair as usize].counters.internal_collisions += 1;
+            self.count_internal_collision(index);
             let slots = self.draw(index, self.cell.base);
             self.contend(index, slots);
         }
     }
 
-    /// Starts the TXOP of a station that transmits from `start`.
-    fn begin_txop(&mut self, index: u16, start: Instant) {
-        let station = &mut self.stations[usize::from(index)];
-        let limit = station.category.txop_limit;
-        station.txop_end = (limit > Duration::ZERO).then(|| start + limit);
-    }
-
     /// Starts the next exchange of a station's TXOP, SIFS after the one that ended at `at`, if it fits. Returns
     /// `false` if the TXOP is over.
     fn continue_txop(&mut self, now: Instant, index: u16, at: Instant) -> bool {
-        let Some(end) = self.stations[usize::from(index)].txop_end else { return false };
-        let start = at + self.timing.sifs;
-        if self.has_frame(now, index) && start + self.shortest_exchange(index) <= end {
-            self.cell.transmitters.clear();
-            self.cell.transmitters.push((index, start));
-            self.exchange(index, start);
-            return true;
-        }
-        false
+        let Some(start) = self.txop_continues(now, index, at) else { return false };
+        self.cell.transmitters.clear();
+        self.cell.transmitters.push((index, start));
+        self.exchange(index, start);
+        true
     }
 
     /// Transmits for a contender whose backoff has ended, unless it is out of range.

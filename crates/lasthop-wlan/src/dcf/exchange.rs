@@ -342,6 +342,36 @@ impl<P: Payload + Clone> Medium<P> {
         counters.error_time = counters.error_time + time;
     }
 
+    /// Starts the TXOP of a station that transmits from `start`.
+    pub(super) fn begin_txop(&mut self, index: u16, start: Instant) {
+        let station = &mut self.stations[usize::from(index)];
+        let limit = station.category.txop_limit;
+        station.txop_end = (limit > Duration::ZERO).then(|| start + limit);
+    }
+
+    /// Returns the start of the next exchange of a station's TXOP, SIFS after the one that ended at `at`; `None` if
+    /// the station has no frame that fits, or no TXOP.
+    pub(super) fn txop_continues(
+        &mut self,
+        now: Instant,
+        index: u16,
+        at: Instant,
+    ) -> Option<Instant> {
+        let end = self.stations[usize::from(index)].txop_end?;
+        let start = at + self.timing.sifs;
+        let fits = self.has_frame(now, index) && start + self.shortest_exchange(index) <= end;
+        fits.then_some(start)
+    }
+
+    /// Processes an internal collision of a station, whose window grows as after a collision (802.11-2020,
+    /// 10.23.2.4).
+    pub(super) fn count_internal_collision(&mut self, index: u16) {
+        let station = &mut self.stations[usize::from(index)];
+        station.update_window(false);
+        let pair = station.attempted();
+        self.pairs[pair as usize].counters.internal_collisions += 1;
+    }
+
     /// Dequeues the next frame of a station unless its last one is to be retransmitted. Returns
     /// `false` if the station has no frame.
     pub(super) fn has_frame(&mut self, now: Instant, index: u16) -> bool {

@@ -153,7 +153,8 @@ impl<P: Payload + Clone> Medium<P> {
         StationId(id)
     }
 
-    /// Makes a station an access category of a host. Only for stations without positions.
+    /// Makes a station an access category of a host, before positions are assigned. The stations of a host are added in
+    /// a row; the first one numbers it.
     pub fn set_category(&mut self, station: StationId, category: Category) {
         let class = self.cell.class(category.extra_slots);
         let station = &mut self.stations[station.index()];

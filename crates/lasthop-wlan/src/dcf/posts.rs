@@ -1,5 +1,6 @@
 //! State of [spread](super::spread) stations, which are not all in range of each other, and of the
-//! frames on the medium. Packets are stored elsewhere.
+//! frames on the medium. Packets are stored elsewhere. A host has one radio ([`Post`]) and, for each of its access
+//! categories, a station with a backoff ([`Backoff`]).
 
 use super::airtime::Airtime;
 use super::exchange::FrameExchange;
@@ -16,12 +17,12 @@ use std::collections::BinaryHeap;
 pub(super) enum Due {
     /// A transmission ends.
     End { frame: u32 },
-    /// SIFS before a response, or before data after a CTS, has elapsed.
-    Answer { station: u16 },
+    /// SIFS before a response, or before data after a CTS or within a TXOP, has elapsed.
+    Answer { host: u16 },
     /// No response was received.
-    Timeout { station: u16, turn: u32 },
+    Timeout { host: u16, turn: u32 },
     /// A NAV set by an RTS ends, unless a frame has followed.
-    NavReset { station: u16 },
+    NavReset { host: u16 },
     /// A backoff ends.
     Access { station: u16, turn: u32 },
 }
@@ -30,13 +31,14 @@ pub(super) enum Due {
 #[derive(Clone, Debug)]
 pub(super) struct OnAir {
     pub exchange: FrameExchange,
+    /// Transmitting and receiving host.
     pub from: u16,
     pub to: u16,
     pub kind: AirFrame,
     pub start: Instant,
     pub end: Instant,
     pub is_over: bool,
-    /// Stations that sensed the frame but transmitted in the meantime, and therefore did not detect
+    /// Hosts that sensed the frame but transmitted in the meantime, and therefore did not detect
     /// a frame.
     pub missed_by: Vec<u16>,
 }
@@ -73,33 +75,38 @@ pub(super) struct Initiated {
     pub cause: Use,
 }
 
-/// A station with a position.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Post {
-    /// Number of frames of other stations that the station senses.
-    pub sensed: u32,
-    /// Whether the station is transmitting.
-    pub is_sending: bool,
-    pub lock: Option<Lock>,
-    /// Whether the station could not read the last frame that it sensed.
-    pub is_damaged: bool,
-    /// End of its last busy period, excluding its NAV.
-    pub idle_since: Instant,
-    pub nav_until: Instant,
-    pub nav_reset: Option<Instant>,
-    /// Remaining slots of its backoff, at the time from which they count.
+/// The backoff of a station.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Backoff {
+    /// Remaining slots, at the time from which they count, including those of its AIFS above DIFS.
     pub slots: u32,
     /// Transmission time, unless the medium becomes busy; `turn` distinguishes it from earlier
     /// transmission times.
     pub access: Option<Instant>,
     pub turn: u32,
-    pub waiting: Option<Waiting>,
-    pub waiting_turn: u32,
-    /// Frame to be sent after SIFS. Until then, the station reads no other frame.
-    pub answer: Option<Answer>,
-    pub initiated: Option<Initiated>,
     /// A backoff that has not been reported to the observer: slots and window.
     pub unreported: Option<(u32, u32)>,
+}
+
+/// The radio of a host with a position.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Post {
+    /// Number of frames of other hosts that the host senses.
+    pub sensed: u32,
+    /// Whether the host is transmitting.
+    pub is_sending: bool,
+    pub lock: Option<Lock>,
+    /// Whether the host could not read the last frame that it sensed.
+    pub is_damaged: bool,
+    /// End of its last busy period, excluding its NAV.
+    pub idle_since: Instant,
+    pub nav_until: Instant,
+    pub nav_reset: Option<Instant>,
+    pub waiting: Option<Waiting>,
+    pub waiting_turn: u32,
+    /// Frame to be sent after SIFS. Until then, the host reads no other frame.
+    pub answer: Option<Answer>,
+    pub initiated: Option<Initiated>,
 }
 
 impl Post {
@@ -107,7 +114,7 @@ impl Post {
         self.is_sending || self.sensed > 0
     }
 
-    /// Returns the time from which its slots count if it stays idle, at least `defer_until`.
+    /// Returns the time from which slots count if it stays idle, at least `defer_until`.
     pub fn counts_from(&self, timing: &Timing, defer_until: Instant) -> Instant {
         let space = if self.is_damaged { timing.eifs() } else { timing.difs() };
         let nav = self.nav_until + timing.difs();
@@ -119,22 +126,49 @@ impl Post {
 #[derive(Clone, Debug)]
 pub(super) struct Spread {
     pub reach: Reach,
+    /// The radios, by host.
     pub posts: Vec<Post>,
+    /// The backoffs, by station.
+    pub backoffs: Vec<Backoff>,
+    /// The host of each station.
+    host_of: Vec<u16>,
+    /// The stations of each host, which are consecutive.
+    stations_of: Vec<[u16; 2]>,
     pub frames: Vec<OnAir>,
     pub due: BinaryHeap<Reverse<(Instant, Due)>>,
     pub airtime: Airtime,
 }
 
 impl Spread {
-    /// Creates idle stations at `positions`.
-    pub fn new(propagation: &Propagation, positions: &[Position]) -> Self {
+    /// Creates idle hosts at `positions`, with `host_of` for each station.
+    pub fn new(propagation: &Propagation, positions: &[Position], host_of: Vec<u16>) -> Self {
+        let mut stations_of = vec![[0, 0]; positions.len()];
+        for (station, &host) in (0..).zip(&host_of) {
+            let [first, end] = &mut stations_of[usize::from(host)];
+            *first = if *end == 0 { station } else { *first };
+            *end = station + 1;
+        }
         Spread {
             reach: Reach::new(propagation, positions),
             posts: vec![Post::default(); positions.len()],
+            backoffs: vec![Backoff::default(); host_of.len()],
+            host_of,
+            stations_of,
             frames: Vec::new(),
             due: BinaryHeap::new(),
             airtime: Airtime::default(),
         }
+    }
+
+    /// Returns the host of a station.
+    pub fn host(&self, station: u16) -> u16 {
+        self.host_of[usize::from(station)]
+    }
+
+    /// Returns the stations of a host.
+    pub fn stations(&self, host: u16) -> std::ops::Range<u16> {
+        let [first, end] = self.stations_of[usize::from(host)];
+        first..end
     }
 
     /// Returns the frames being transmitted, by number.
@@ -151,14 +185,14 @@ impl Spread {
     pub fn is_current(&self, at: Instant, due: Due) -> bool {
         match due {
             Due::End { .. } | Due::Answer { .. } => true,
-            Due::Timeout { station, turn } => {
-                let post = &self.posts[usize::from(station)];
+            Due::Timeout { host, turn } => {
+                let post = &self.posts[usize::from(host)];
                 post.waiting.is_some() && post.waiting_turn == turn
             }
-            Due::NavReset { station } => self.posts[usize::from(station)].nav_reset == Some(at),
+            Due::NavReset { host } => self.posts[usize::from(host)].nav_reset == Some(at),
             Due::Access { station, turn } => {
-                let post = &self.posts[usize::from(station)];
-                post.access.is_some() && post.turn == turn
+                let backoff = &self.backoffs[usize::from(station)];
+                backoff.access.is_some() && backoff.turn == turn
             }
         }
     }
@@ -181,25 +215,26 @@ impl Spread {
         MediumCounters { success_time, collision_time, error_time, ..counted }
     }
 
-    /// Freezes the backoff of an idle station whose medium becomes busy. A backoff that ends before
-    /// `sensed` continues.
+    /// Freezes the backoff of a station whose medium becomes busy. A backoff that ends before `sensed` continues.
+    /// `extra`: slots of its AIFS above DIFS, which count again after the busy period.
     pub fn freeze(
         &mut self,
         timing: &Timing,
-        station: u16,
+        (station, extra): (u16, u32),
         [now, sensed]: [Instant; 2],
         defer: Instant,
     ) {
-        let post = &mut self.posts[usize::from(station)];
-        if post.access.is_some_and(|at| at < sensed) {
+        let post = &self.posts[usize::from(self.host(station))];
+        let backoff = &mut self.backoffs[usize::from(station)];
+        if backoff.access.is_some_and(|at| at < sensed) {
             return;
         }
-        post.access = None;
-        let counted = timing.decrements(post.counts_from(timing, defer), now);
-        post.slots = post.slots.saturating_sub(counted as u32);
+        backoff.access = None;
+        let counted = timing.decrements(post.counts_from(timing, defer), now) as u32;
+        backoff.slots = backoff.slots.saturating_sub(counted.saturating_sub(extra));
     }
 
-    /// Starts the reception of a frame at a station that is not transmitting.
+    /// Starts the reception of a frame at a host that is not transmitting.
     pub fn hear(&mut self, number: u32, station: u16) {
         let frame = &self.frames[number as usize];
         let survives = |number: u32, from: u16| {

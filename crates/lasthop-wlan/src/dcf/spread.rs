@@ -24,30 +24,43 @@
 //! RTS is not answered while the receiver's NAV is set (9.3.2.6). A sender that waits for a response
 //! stops at its timeout or, if a frame has begun by then, at the end of that frame (9.3.2.8).
 //!
+//! *Access categories.* A host has one radio, and a backoff for each of its access categories. Of backoffs of a host
+//! that end within a slot, that of the highest category transmits; the others behave as after a collision. While a
+//! host exchanges frames, all its backoffs wait. In a TXOP, the next exchange follows SIFS after the response; other
+//! hosts defer until the end of the exchange whose frames they have read, not until that of the TXOP.
+//!
 //! The medium has a single deadline, from a heap of pending events. Each frame requires one check of every
-//! station. If all stations are in range of each other, the frames are identical to those of the
+//! host. If all stations are in range of each other, the frames are identical to those of the
 //! [medium](super::medium) with its single slot count, which is faster; a test compares the two.
 //!
 //! Source: IEEE Std 802.11-2012, 9.3. Limitations: propagation delay is not modelled; otherwise as in the medium.
 
+use super::exchange::FrameExchange;
 use super::medium::{Medium, Pair, Use};
 use super::posts::{Answer, Due, Initiated, Lock, OnAir, Spread, Waiting};
 use super::report::{AirFate, AirFrame, MediumEvent, PairId, StationId};
 use super::space::{Position, Propagation};
-use super::station::Attempt;
+use super::station::{Attempt, Station};
 use crate::phy::Timing;
 use lasthop_base::packet::Payload;
 use lasthop_base::units::{Duration, Instant};
 use std::cmp::Reverse;
 
 impl<P: Payload + Clone> Medium<P> {
-    /// Assigns a position to every station, in the order of addition, before any packet is sent.
+    /// Assigns a position to every host, in the order of addition, before any packet is sent. A station without
+    /// access categories is a host.
     ///
     /// # Panics
-    /// If the numbers of positions and stations differ.
+    /// If the numbers of positions and hosts differ.
     pub fn place(&mut self, propagation: &Propagation, positions: &[Position]) {
-        assert_eq!(positions.len(), self.stations.len(), "a position a station");
-        self.spread = Some(Box::new(Spread::new(propagation, positions)));
+        let mut hosts = 0u16;
+        let number = |(index, station): (usize, &Station<P>)| {
+            hosts += u16::from(usize::from(station.category.host) == index);
+            hosts - 1
+        };
+        let host_of: Vec<_> = self.stations.iter().enumerate().map(number).collect();
+        assert_eq!(positions.len(), usize::from(hosts), "a position a host");
+        self.spread = Some(Box::new(Spread::new(propagation, positions, host_of)));
     }
 
     /// Processes all events that are due.
@@ -61,12 +74,15 @@ impl<P: Payload + Clone> Medium<P> {
             if spread.is_current(at, due) {
                 match due {
                     Due::End { frame } => self.end(&mut spread, frame, at),
-                    Due::Answer { station } => self.answer(&mut spread, station, at),
-                    Due::Timeout { station, .. } => self.time_out(&mut spread, station, at),
-                    Due::NavReset { station } => {
-                        let post = &mut spread.posts[usize::from(station)];
-                        (post.nav_reset, post.nav_until, post.access) = (None, at, None);
-                        self.plan(&mut spread, station);
+                    Due::Answer { host } => self.answer(&mut spread, host, at),
+                    Due::Timeout { host, .. } => self.time_out(&mut spread, host, at),
+                    Due::NavReset { host } => {
+                        let post = &mut spread.posts[usize::from(host)];
+                        (post.nav_reset, post.nav_until) = (None, at);
+                        for station in spread.stations(host) {
+                            spread.backoffs[usize::from(station)].access = None;
+                        }
+                        self.plan_host(&mut spread, host);
                     }
                     Due::Access { station, .. } => self.access(&mut spread, station, at),
                 }
@@ -86,11 +102,14 @@ impl<P: Payload + Clone> Medium<P> {
             self.stations[index].defer_until = until + self.timing.difs();
             self.draw_apart(&mut spread, station);
         }
-        let post = &spread.posts[index];
+        let post = &spread.posts[usize::from(spread.host(station))];
         let from = post.counts_from(&self.timing, self.stations[index].defer_until);
-        let is_idle = !post.is_busy() && post.answer.is_none() && now >= from && away.is_none();
+        let aifs = self.timing.slot * u64::from(self.stations[index].category.extra_slots);
+        let is_engaged = post.is_busy() || post.answer.is_some();
+        let is_idle = !is_engaged && now >= from + aifs && away.is_none();
         let counted = if is_idle { now.saturating_since(from).as_nanos() } else { 0 };
-        let is_over = u64::from(post.slots) <= counted / self.timing.slot.as_nanos();
+        let slots = spread.backoffs[index].slots;
+        let is_over = u64::from(slots) <= counted / self.timing.slot.as_nanos();
         if is_idle && is_over {
             self.access(&mut spread, station, now);
         } else {
@@ -109,55 +128,95 @@ impl<P: Payload + Clone> Medium<P> {
         let station = &mut self.stations[usize::from(index)];
         let window = station.contention_window();
         let slots = station.draw_backoff();
-        let post = &mut spread.posts[usize::from(index)];
-        post.slots = slots;
-        post.unreported = self.reports.then_some((slots, window));
+        let backoff = &mut spread.backoffs[usize::from(index)];
+        backoff.slots = slots + station.category.extra_slots;
+        backoff.unreported = self.reports.then_some((slots, window));
+    }
+
+    /// Schedules the transmissions of a host's stations.
+    fn plan_host(&mut self, spread: &mut Spread, host: u16) {
+        for station in spread.stations(host) {
+            self.plan(spread, station);
+        }
     }
 
     /// Schedules the transmission of a station with a frame for the end of its backoff, if it stays
     /// idle until then.
     fn plan(&mut self, spread: &mut Spread, index: u16) {
         let station = &self.stations[usize::from(index)];
-        let post = &mut spread.posts[usize::from(index)];
-        let is_engaged = post.waiting.is_some() || post.answer.is_some() || post.access.is_some();
-        if post.is_busy() || is_engaged {
+        let post = &spread.posts[usize::from(spread.host(index))];
+        let backoff = &mut spread.backoffs[usize::from(index)];
+        let is_engaged = post.waiting.is_some() || post.answer.is_some();
+        if post.is_busy() || is_engaged || backoff.access.is_some() {
             return;
         }
         let from = post.counts_from(&self.timing, station.defer_until);
-        if let Some((slots, window)) = post.unreported.take() {
+        if let Some((slots, window)) = backoff.unreported.take() {
             let pair = station.next_pair().map(PairId);
+            let from = from + self.timing.slot * u64::from(station.category.extra_slots);
             let station = StationId(index);
             self.events.push_back(MediumEvent::Backoff { station, pair, from, slots, window });
         }
         if !station.is_contending() {
             return;
         }
-        let at = from + self.timing.slot * u64::from(post.slots);
-        post.access = Some(at);
-        post.turn = post.turn.wrapping_add(1);
-        let due = Due::Access { station: index, turn: post.turn };
+        let at = from + self.timing.slot * u64::from(backoff.slots);
+        backoff.access = Some(at);
+        backoff.turn = backoff.turn.wrapping_add(1);
+        let due = Due::Access { station: index, turn: backoff.turn };
         spread.push(at, due);
     }
 
-    /// Transmits for a station whose backoff has ended, unless it is out of range.
+    /// Transmits for a station whose backoff has ended, unless it is out of range or a higher access category of
+    /// its host transmits. Lower categories whose backoff ends within a slot are deferred as after a collision.
     fn access(&mut self, spread: &mut Spread, index: u16, now: Instant) {
-        let post = &mut spread.posts[usize::from(index)];
-        (post.access, post.slots) = (None, 0);
-        if let Some(until) = self.stations[usize::from(index)].away_until(now) {
+        let own = &self.stations[usize::from(index)];
+        let extra = own.category.extra_slots;
+        if let Some(until) = own.away_until(now) {
+            let backoff = &mut spread.backoffs[usize::from(index)];
+            (backoff.access, backoff.slots) = (None, extra);
             self.stations[usize::from(index)].defer_until = until + self.timing.difs();
             self.plan(spread, index);
             return;
         }
+        let sensed = now + self.timing.slot;
+        let (mut losers, mut is_loser) = (0u64, false);
+        let stations = spread.stations(spread.host(index));
+        for (place, other) in stations.clone().enumerate().filter(|&(_, other)| other != index) {
+            if spread.backoffs[usize::from(other)].access.is_some_and(|at| at < sensed) {
+                let other = &self.stations[usize::from(other)];
+                is_loser |= other.category.priority > own.category.priority;
+                losers |= 1 << place;
+            }
+        }
+        if is_loser {
+            // Its access remains, and is processed when the higher category transmits.
+            return;
+        }
+        let backoff = &mut spread.backoffs[usize::from(index)];
+        (backoff.access, backoff.slots) = (None, extra);
+        self.begin_txop(index, now);
         let exchange = self.begin_exchange(now, index);
-        let post = &mut spread.posts[usize::from(index)];
-        post.initiated = Some(Initiated { exchange, start: now, end: now, cause: Use::Error });
-        spread.airtime.open(now);
+        self.initiate(spread, exchange, now);
         self.launch(spread, Answer { kind: exchange.first(), exchange }, now);
+        for (_, loser) in stations.enumerate().filter(|(place, _)| losers >> place & 1 == 1) {
+            spread.backoffs[usize::from(loser)].access = None;
+            self.count_internal_collision(loser);
+            self.draw_apart(spread, loser);
+        }
+    }
+
+    /// Records that a host initiates an exchange at `start`.
+    fn initiate(&mut self, spread: &mut Spread, exchange: FrameExchange, start: Instant) {
+        let host = spread.host(self.pairs[exchange.pair as usize].from);
+        let initiated = Initiated { exchange, start, end: start, cause: Use::Error };
+        spread.posts[usize::from(host)].initiated = Some(initiated);
+        spread.airtime.open(start);
     }
 
     /// Transmits a frame that is due SIFS after the preceding one.
-    fn answer(&mut self, spread: &mut Spread, index: u16, now: Instant) {
-        let answer = spread.posts[usize::from(index)].answer.take();
+    fn answer(&mut self, spread: &mut Spread, host: u16, now: Instant) {
+        let answer = spread.posts[usize::from(host)].answer.take();
         debug_assert!(answer.is_some(), "a due response has been prepared");
         if let Some(answer) = answer {
             self.launch(spread, answer, now);
@@ -169,6 +228,7 @@ impl<P: Payload + Clone> Medium<P> {
         let Answer { kind, exchange } = frame;
         let slot = self.timing.slot;
         let Pair { from: sender, to: receiver, .. } = self.pairs[exchange.pair as usize];
+        let [sender, receiver] = [sender, receiver].map(|station| spread.host(station));
         let (from, to) = if kind.is_response() { (receiver, sender) } else { (sender, receiver) };
         self.count_frame(&exchange, kind);
         let free = spread.frames.iter().position(|frame| frame.is_over);
@@ -183,10 +243,8 @@ impl<P: Payload + Clone> Medium<P> {
         let frame = place as u32;
         spread.push(end, Due::End { frame });
         // The transmitter cannot receive frames in progress.
-        let post = &spread.posts[usize::from(from)];
-        if !post.is_busy() {
-            let defer = self.stations[usize::from(from)].defer_until;
-            spread.freeze(&self.timing, from, [now, now], defer);
+        if !spread.posts[usize::from(from)].is_busy() {
+            self.freeze_host(spread, from, [now, now]);
         }
         let post = &mut spread.posts[usize::from(from)];
         (post.is_sending, post.lock, post.nav_reset) = (true, None, None);
@@ -195,12 +253,11 @@ impl<P: Payload + Clone> Medium<P> {
                 other.missed_by.push(from);
             }
         }
-        for station in (0..spread.posts.len() as u16).filter(|&station| station != from) {
-            let index = usize::from(station);
-            if spread.reach.link(from, station).is_sensed {
+        for host in (0..spread.posts.len() as u16).filter(|&host| host != from) {
+            let index = usize::from(host);
+            if spread.reach.link(from, host).is_sensed {
                 if !spread.posts[index].is_busy() {
-                    let defer = self.stations[index].defer_until;
-                    spread.freeze(&self.timing, station, [now, now + slot], defer);
+                    self.freeze_host(spread, host, [now, now + slot]);
                 }
                 let post = &mut spread.posts[index];
                 post.sensed += 1;
@@ -208,11 +265,29 @@ impl<P: Payload + Clone> Medium<P> {
             }
             let post = &spread.posts[index];
             if post.is_sending {
-                spread.frames[place].missed_by.push(station);
-            } else if post.answer.is_none() && self.stations[index].away_until(now).is_none() {
-                spread.hear(frame, station);
+                spread.frames[place].missed_by.push(host);
+            } else if post.answer.is_none() && self.is_present(spread, host, now) {
+                spread.hear(frame, host);
             }
         }
+    }
+
+    /// Freezes the backoffs of a host whose medium becomes busy at `now`, except those that end before `sensed`. While
+    /// the host waits for a response, they do not count.
+    fn freeze_host(&self, spread: &mut Spread, host: u16, [now, sensed]: [Instant; 2]) {
+        if spread.posts[usize::from(host)].waiting.is_some() {
+            return;
+        }
+        for index in spread.stations(host) {
+            let station = &self.stations[usize::from(index)];
+            let (extra, defer) = (station.category.extra_slots, station.defer_until);
+            spread.freeze(&self.timing, (index, extra), [now, sensed], defer);
+        }
+    }
+
+    /// Returns `true` if a host is not out of range at `now`.
+    fn is_present(&self, spread: &Spread, host: u16, now: Instant) -> bool {
+        self.stations[usize::from(spread.stations(host).start)].away_until(now).is_none()
     }
 
     /// Finishes a transmission: determines the stations that have read the frame, and their
@@ -241,20 +316,20 @@ impl<P: Payload + Clone> Medium<P> {
             // The sender reserves the medium for the exchange, like all stations that read the CTS.
             post.nav_until = post.nav_until.max(now + reserves);
         }
-        for station in (0..spread.posts.len() as u16).filter(|&station| station != from) {
-            let is_missed = spread.frames[number as usize].missed_by.contains(&station);
-            let is_sensed = spread.reach.link(from, station).is_sensed;
-            let post = &mut spread.posts[usize::from(station)];
+        for host in (0..spread.posts.len() as u16).filter(|&host| host != from) {
+            let is_missed = spread.frames[number as usize].missed_by.contains(&host);
+            let is_sensed = spread.reach.link(from, host).is_sensed;
+            let post = &mut spread.posts[usize::from(host)];
             let lock = post.lock.take_if(|lock| lock.frame == number);
             let is_read =
-                if station == to { is_received } else { lock.is_some_and(|lock| lock.is_clean) };
-            if is_read && station != to && reserves > Duration::ZERO {
+                if host == to { is_received } else { lock.is_some_and(|lock| lock.is_clean) };
+            if is_read && host != to && reserves > Duration::ZERO {
                 let is_raised = now + reserves > post.nav_until;
                 post.nav_until = post.nav_until.max(now + reserves);
                 if kind == AirFrame::Rts && is_raised {
                     let reset = now + exchange.nav_reset(&self.timing);
                     post.nav_reset = Some(reset);
-                    spread.due.push(Reverse((reset, Due::NavReset { station })));
+                    spread.due.push(Reverse((reset, Due::NavReset { host })));
                 }
             }
             if is_sensed {
@@ -266,13 +341,13 @@ impl<P: Payload + Clone> Medium<P> {
                     post.idle_since = now;
                 }
             }
-            if station == to && is_received {
-                self.receive(spread, Answer { kind, exchange }, station, now);
+            if host == to && is_received {
+                self.receive(spread, Answer { kind, exchange }, host, now);
             }
-            // A station that waits for a response has received it, or stops waiting at the end of
+            // A host that waits for a response has received it, or stops waiting at the end of
             // another frame.
-            if lock.is_some() && spread.posts[usize::from(station)].waiting.is_some() {
-                self.fail(spread, station, now);
+            if lock.is_some() && spread.posts[usize::from(host)].waiting.is_some() {
+                self.fail(spread, host, now);
             }
         }
         spread.frames[number as usize].missed_by.clear();
@@ -284,8 +359,8 @@ impl<P: Payload + Clone> Medium<P> {
                 });
             self.wait(spread, from, (response, is_refused), now);
         }
-        for station in 0..spread.posts.len() as u16 {
-            self.plan(spread, station);
+        for host in 0..spread.posts.len() as u16 {
+            self.plan_host(spread, host);
         }
     }
 
@@ -293,15 +368,15 @@ impl<P: Payload + Clone> Medium<P> {
     fn fate(&mut self, spread: &Spread, number: u32) -> AirFate {
         let &OnAir { exchange, from, to, kind, start, end, .. } = &spread.frames[number as usize];
         let is_clean = |lock: Lock| lock.frame == number && lock.is_clean;
-        let is_out_of_reach = !spread.reach.link(from, to).is_read
-            || self.stations[usize::from(to)].away_until(start).is_some();
+        let is_out_of_reach =
+            !spread.reach.link(from, to).is_read || !self.is_present(spread, to, start);
         if is_out_of_reach {
             AirFate::Damaged
         } else if !spread.posts[usize::from(to)].lock.is_some_and(is_clean) {
             AirFate::Collided
         } else if self.is_frame_lost(&exchange, kind, [start, end]) {
             if kind.is_data() && self.is_header_readable(&exchange) {
-                self.pass_up_damaged(from);
+                self.pass_up_damaged(self.pairs[exchange.pair as usize].from);
             }
             AirFate::Damaged
         } else {
@@ -311,9 +386,9 @@ impl<P: Payload + Clone> Medium<P> {
 
     /// Processes a frame at its receiver. A CTS or an acknowledgment is ignored if its sender no
     /// longer waits for it (9.3.2.8).
-    fn receive(&mut self, spread: &mut Spread, frame: Answer, station: u16, now: Instant) {
+    fn receive(&mut self, spread: &mut Spread, frame: Answer, host: u16, now: Instant) {
         let Answer { kind, exchange } = frame;
-        let post = &mut spread.posts[usize::from(station)];
+        let post = &mut spread.posts[usize::from(host)];
         if kind.is_response() {
             let is_awaited = |waiting: &mut Waiting| waiting.response == kind;
             if post.waiting.take_if(is_awaited).is_none() {
@@ -325,19 +400,21 @@ impl<P: Payload + Clone> Medium<P> {
         }
         self.on_frame_read(&exchange, kind);
         match kind {
-            AirFrame::Ack | AirFrame::BlockAck { .. } => self.succeed(spread, station, now),
+            AirFrame::Ack | AirFrame::BlockAck { .. } => self.succeed(spread, host, now),
             AirFrame::Rts | AirFrame::Cts => {}
             _ => self.pass_up(now, self.pairs[exchange.pair as usize].from),
         }
         if let Some(kind) = exchange.next(kind) {
-            let post = &mut spread.posts[usize::from(station)];
-            post.answer = Some(Answer { kind, exchange });
+            spread.posts[usize::from(host)].answer = Some(Answer { kind, exchange });
             // A backoff that was about to end when the frame began is over, but the response is
             // sent first.
-            if post.access.take().is_some() {
-                post.slots = 0;
+            for station in spread.stations(host) {
+                let backoff = &mut spread.backoffs[usize::from(station)];
+                if backoff.access.take().is_some() {
+                    backoff.slots = self.stations[usize::from(station)].category.extra_slots;
+                }
             }
-            spread.push(now + exchange.sifs, Due::Answer { station });
+            spread.push(now + exchange.sifs, Due::Answer { host });
         }
     }
 
@@ -345,11 +422,11 @@ impl<P: Payload + Clone> Medium<P> {
     fn wait(
         &mut self,
         spread: &mut Spread,
-        index: u16,
+        host: u16,
         (response, is_refused): (AirFrame, bool),
         now: Instant,
     ) {
-        let post = &mut spread.posts[usize::from(index)];
+        let post = &mut spread.posts[usize::from(host)];
         if let Some(initiated) = &mut post.initiated
             && is_refused
         {
@@ -359,38 +436,46 @@ impl<P: Payload + Clone> Medium<P> {
         let until = now + self.timing.response_timeout;
         post.waiting = Some(Waiting { response, until });
         post.waiting_turn = post.waiting_turn.wrapping_add(1);
-        let due = Due::Timeout { station: index, turn: post.waiting_turn };
+        let due = Due::Timeout { host, turn: post.waiting_turn };
         spread.push(until, due);
     }
 
     /// Handles a response timeout; if a frame has begun, the station waits for its end.
-    fn time_out(&mut self, spread: &mut Spread, index: u16, now: Instant) {
+    fn time_out(&mut self, spread: &mut Spread, host: u16, now: Instant) {
         let Timing { sifs, slot, response_timeout, .. } = self.timing;
-        let post = &spread.posts[usize::from(index)];
+        let post = &spread.posts[usize::from(host)];
         let Some(Waiting { until, .. }) = post.waiting else { return };
         let start = post.lock.map(|lock| spread.frames[lock.frame as usize].start);
         // SIFS, a slot, and the time that a receiver needs to detect a frame.
         let rx_start = response_timeout.as_nanos().saturating_sub((sifs + slot).as_nanos());
         if start.is_none_or(|start| start + Duration::from_nanos(rx_start) > until) {
-            self.fail(spread, index, now);
-            self.plan(spread, index);
+            self.fail(spread, host, now);
+            self.plan_host(spread, host);
         }
     }
 
-    /// Finishes an acknowledged attempt of a station.
-    fn succeed(&mut self, spread: &mut Spread, index: u16, now: Instant) {
-        let Some(exchange) = spread.posts[usize::from(index)].initiated.take() else {
+    /// Finishes an acknowledged attempt of a host, and starts the next exchange of its TXOP, if any.
+    fn succeed(&mut self, spread: &mut Spread, host: u16, now: Instant) {
+        let Some(initiated) = spread.posts[usize::from(host)].initiated.take() else {
             unreachable!("an acknowledgment is for an exchange")
         };
-        spread.airtime.close(exchange.start, now, Use::Success);
-        let time = now.saturating_since(exchange.start);
+        spread.airtime.close(initiated.start, now, Use::Success);
+        let time = now.saturating_since(initiated.start);
+        let index = self.pairs[initiated.exchange.pair as usize].from;
         self.conclude(index, Attempt::Acknowledged, now, time);
+        if let Some(start) = self.txop_continues(now, index, now) {
+            let exchange = self.begin_exchange(start, index);
+            self.initiate(spread, exchange, start);
+            let answer = Answer { kind: exchange.first(), exchange };
+            spread.posts[usize::from(host)].answer = Some(answer);
+            return spread.push(start, Due::Answer { host });
+        }
         self.next_apart(spread, index, now);
     }
 
-    /// Finishes a failed attempt of a station.
-    fn fail(&mut self, spread: &mut Spread, index: u16, now: Instant) {
-        let post = &mut spread.posts[usize::from(index)];
+    /// Finishes a failed attempt of a host.
+    fn fail(&mut self, spread: &mut Spread, host: u16, now: Instant) {
+        let post = &mut spread.posts[usize::from(host)];
         let (Some(initiated), Some(waiting)) = (post.initiated.take(), post.waiting.take()) else {
             unreachable!("a station that waits has initiated an exchange")
         };
@@ -403,15 +488,22 @@ impl<P: Payload + Clone> Medium<P> {
         } else {
             self.count_error(exchange.pair, end.saturating_since(start));
         }
+        let index = self.pairs[exchange.pair as usize].from;
         let delay = self.conclude(index, attempt, now, Duration::ZERO);
-        let difs = self.timing.difs();
-        let from = delay.map_or(now + difs, |delay| (now + difs).max(now + delay));
-        self.stations[usize::from(index)].defer_until = from;
+        // All access categories of the host have waited for the response.
+        let from = now + self.timing.difs();
+        for station in spread.stations(host) {
+            let defer_until = &mut self.stations[usize::from(station)].defer_until;
+            *defer_until = from.max(*defer_until);
+        }
+        self.stations[usize::from(index)].defer_until =
+            delay.map_or(from, |delay| from.max(now + delay));
         self.next_apart(spread, index, now);
     }
 
     /// Selects the frame that a station sends next, and samples its backoff.
     fn next_apart(&mut self, spread: &mut Spread, index: u16, now: Instant) {
+        self.stations[usize::from(index)].txop_end = None;
         self.has_frame(now, index);
         self.draw_apart(spread, index);
     }
