@@ -19,8 +19,6 @@ LONG = {
     "crates/lasthop-sim/src/sim/traffic.rs": "to be divided: progress of flows, and metrics",
     "python/lasthop/evaluating/suite.py": "to be divided: points, and verdicts",
     "crates/lasthop-sim/tests/quic.rs": "the cases of one protocol share their scenarios",
-    "crates/lasthop-wlan/src/dcf/aggregate.rs": "one exchange, whose steps share its state",
-    "crates/lasthop-wlan/src/dcf/cell.rs": "one scheduler, whose steps share its state",
 }
 # Structs with more fields, each with the reason.
 LARGE = {

@@ -1,34 +1,21 @@
-//! Attempts of directions with a block-ack agreement: which direction a station serves, its A-MPDU, the
-//! errors of each MPDU, and the consequences of the response. Part of the [medium](super::medium); the
+//! Attempts of directions with a block-ack agreement: the A-MPDU, and the consequences of the response. Part of the [medium](super::medium); the
 //! schedulers treat a PPDU like a data frame and a BlockAck request like a frame without a packet.
-//!
-//! A station serves the direction whose oldest packet it took from its queue first. An A-MPDU takes packets of
-//! one receiver from the queue and sets those of others aside, up to [`MOST_WAITING`] in total. Directions
-//! may instead have queues of their own, which the station serves in turn or with equal air time. All MPDUs are
-//! passed up at the end of the PPDU. A PPDU that collides is lost as a whole.
 //!
 //! Source: IEEE Std 802.11-2020, 10.23.2 (EDCA of one access category with a TXOP limit of 0), 10.25.6.
 
 use super::exchange::FrameExchange;
 use super::medium::Medium;
-use super::observe::Times;
-use super::report::{AirFrame, Delivery, Outcome, PairId};
+use super::report::{AirFrame, Outcome, PairId};
 use super::session::{
-    Aggregation, DriverQueue, Histograms, MissedBlockAck, ModeTimes, Psdu, QUANTUM, Scheduler,
-    Session,
+    Aggregation, DriverQueue, Histograms, MissedBlockAck, ModeTimes, Psdu, Scheduler, Session,
 };
 use super::station::{Attempt, Waiting};
-use crate::block_ack::{BlockAck, Fate, GiveUp, Outstanding, Receipt};
+use crate::block_ack::{BlockAck, Fate, GiveUp, Outstanding};
 use crate::phy::{ControlFrame, Mode, Signal};
 use crate::rate_control::RateMachine;
 use lasthop_base::packet::{DeliveryReport, Payload};
 use lasthop_base::units::{Duration, Instant, Rate};
-use lasthop_link::channel::Airtime;
 use lasthop_link::queue::Queue;
-
-/// Maximum number of packets that a station has taken from its queue for other receivers than that of the
-/// current PPDU: the transmit buffers of Linux's ath9k (ATH_TXBUF).
-const MOST_WAITING: u32 = 512;
 
 impl<P: Payload + Clone> Medium<P> {
     /// Establishes a block-ack agreement in the direction `pair`. All directions of a station have one, or
@@ -79,152 +66,6 @@ impl<P: Payload + Clone> Medium<P> {
             unreachable!("a station with agreements has one in each direction")
         };
         session
-    }
-
-    /// Selects the direction that a station serves next. Returns `false` if there is nothing to send.
-    pub(super) fn take_turn(&mut self, now: Instant, index: u16) -> bool {
-        if self.stations[usize::from(index)].scheduler != Scheduler::Fifo {
-            return self.take_turn_of_queues(now, index);
-        }
-        let mut best: Option<(Instant, u32)> = None;
-        for place in 0..self.stations[usize::from(index)].directions.len() {
-            let pair = self.stations[usize::from(index)].directions[place];
-            let mut oldest = self.session(pair).oldest();
-            if oldest.is_some_and(|oldest| oldest <= now && oldest > Instant::ZERO) {
-                self.expire(now, pair);
-                oldest = self.session(pair).oldest();
-            }
-            if let Some(oldest) = oldest
-                && best.is_none_or(|(first, _)| oldest < first)
-            {
-                best = Some((oldest, pair));
-            }
-        }
-        let turn = best.map(|(_, pair)| pair).or_else(|| self.pull(now, index, None));
-        self.stations[usize::from(index)].turn = turn;
-        turn.is_some()
-    }
-
-    /// Takes packets from the queues of a station's directions into its driver, as far as it has room.
-    #[cold]
-    pub(super) fn feed_driver(&mut self, now: Instant, index: u16) {
-        let station = usize::from(index);
-        let driver = self.stations[station].driver;
-        let time_in_mac = |this: &mut Self, place: usize| {
-            let pair = this.stations[station].directions[place];
-            this.session(pair).time_in_mac()
-        };
-        let count = self.stations[station].directions.len();
-        let mut all: u64 = (0..count).map(|place| time_in_mac(self, place)).sum();
-        for place in 0..count {
-            let pair = self.stations[station].directions[place];
-            loop {
-                let session = self.session(pair);
-                let (own, time) = (session.in_mac[0], session.time_in_mac());
-                let is_empty = session.queue.as_ref().is_none_or(Queue::is_empty);
-                if is_empty || !driver.has_room(own, time, all) {
-                    break;
-                }
-                if self.pull(now, index, Some(pair)).is_none() {
-                    break;
-                }
-                all += self.session(pair).time_in_mac() - time;
-            }
-        }
-    }
-
-    /// Selects the next one of several queues. The first direction of the list is next while its deficit is
-    /// not negative; otherwise it receives a quantum and becomes the last. With turns, a direction becomes the
-    /// last when it has been served.
-    fn take_turn_of_queues(&mut self, now: Instant, index: u16) -> bool {
-        let station = usize::from(index);
-        let count = self.stations[station].directions.len();
-        // Directions without anything to send, in a row.
-        let mut idle = 0;
-        while idle < count {
-            let Some(&pair) = self.stations[station].directions.front() else { break };
-            if self.session(pair).oldest().is_some_and(|oldest| oldest <= now) {
-                self.expire(now, pair);
-            }
-            let session = self.session(pair);
-            let has_work = session.has_work();
-            if has_work && session.deficit >= 0 {
-                // The queue may drop all its packets.
-                if session.oldest().is_some() || self.pull(now, index, Some(pair)).is_some() {
-                    self.stations[station].turn = Some(pair);
-                    if self.stations[station].scheduler == Scheduler::RoundRobin {
-                        self.stations[station].directions.rotate_left(1);
-                    }
-                    return true;
-                }
-                continue;
-            }
-            if has_work {
-                session.deficit += QUANTUM;
-            }
-            idle = if has_work { 0 } else { idle + 1 };
-            self.stations[station].directions.rotate_left(1);
-        }
-        self.stations[station].turn = None;
-        false
-    }
-
-    /// Discards packets of a direction whose lifetime has ended.
-    fn expire(&mut self, now: Instant, pair: u32) {
-        let session = self.session(pair);
-        let limits = GiveUp { attempts: session.parameters.attempts, now };
-        self.respond(pair, |session, each| session.originator.expire(limits, each));
-        while self.session(pair).waiting.front().is_some_and(|&(expires, _)| expires <= now) {
-            let Some((_, packet)) = self.session(pair).waiting.pop_front() else { break };
-            let from = usize::from(self.pairs[pair as usize].from);
-            self.pairs[pair as usize].counters.expired += 1;
-            let bytes = self.stations[from].leave_mac(&packet, true);
-            let [packets, total] = &mut self.session(pair).in_mac;
-            (*packets, *total) = (*packets - 1, *total - bytes);
-            if self.keeps_outcomes {
-                let (pair, fate) = (PairId(pair), DeliveryReport::Abandoned);
-                let packet = packet.packet;
-                self.outcomes.push_back(Outcome { pair, fate, packet });
-            }
-        }
-    }
-
-    /// Takes the next packet from the queue of a station, or from that of one of its directions. Returns its
-    /// direction.
-    fn pull(&mut self, now: Instant, index: u16, direction: Option<u32>) -> Option<u32> {
-        let own = direction.filter(|&pair| self.session(pair).queue.is_some());
-        let next = match own {
-            Some(pair) => {
-                let next = self.session(pair).queue.as_mut().and_then(|queue| queue.dequeue(now));
-                self.count_dropped_by(pair);
-                next
-            }
-            None => {
-                let next = self.stations[usize::from(index)].dequeue(now);
-                self.count_dropped(index);
-                next
-            }
-        };
-        let packet = next?;
-        let pair = packet.pair;
-        let bytes = self.stations[usize::from(index)].enter_mac(&packet);
-        let session = self.session(pair);
-        session.in_mac = [session.in_mac[0] + 1, session.in_mac[1] + bytes];
-        session.waiting.push_back((now + session.parameters.lifetime, packet));
-        Some(pair)
-    }
-
-    /// Returns `true` if a packet number `place` of a direction waits for a number, if necessary taken from
-    /// the queue.
-    fn has_waiting(&mut self, now: Instant, index: u16, pair: u32, place: usize) -> bool {
-        while self.session(pair).waiting.len() <= place {
-            let is_full = self.stations[usize::from(index)].waiting >= MOST_WAITING;
-            let is_full = is_full && self.session(pair).queue.is_none();
-            if is_full || self.pull(now, index, Some(pair)).is_none() {
-                return false;
-            }
-        }
-        true
     }
 
     /// Appends a new MPDU to the window of a direction, if one is waiting and fits into the PPDU. Returns its
@@ -382,130 +223,8 @@ impl<P: Payload + Clone> Medium<P> {
         }
     }
 
-    /// Determines the MPDUs of a PPDU that its receiver reads, from the errors of each. Returns `true` if
-    /// it reads none.
-    pub(super) fn is_aggregate_lost(
-        &mut self,
-        exchange: &FrameExchange,
-        [start, end]: [Instant; 2],
-    ) -> bool {
-        let pair = &mut self.pairs[exchange.pair as usize];
-        let Some(session) = &mut pair.session else { return true };
-        let channel = &mut self.channels[pair.channel as usize];
-        let &ModeTimes { preamble, mode, .. } = session.times();
-        let times = Times { start, end, preamble, psdu: exchange.length.get() };
-        let (mut psdu, mut is_lost) = (Psdu::default(), true);
-        session.originator.for_each_selected(|_, mpdu| {
-            psdu = psdu.with(mpdu.bytes.into());
-            let [start, end] = times.of_last(psdu, mpdu.bytes);
-            let bits = match exchange.data {
-                AirFrame::Data { .. } => exchange.length.bits(),
-                _ => u64::from(mpdu.bytes + 4) * 8,
-            };
-            mpdu.is_received =
-                !channel.is_lost(Airtime { start, end, bits }, Some(Signal::Mode(mode)));
-            mpdu.is_header_readable = mpdu.is_received || channel.is_header_readable();
-            is_lost &= !mpdu.is_received;
-        });
-        if !is_lost
-            && let Some(machine) = &mut session.rate_control
-            && let Some(snr) = channel.snr()
-        {
-            machine.on_snr(snr);
-        }
-        is_lost
-    }
-
-    /// Counts the MPDUs of a PPDU that its receiver has read.
-    pub(super) fn count_received(&mut self, pair: u32) {
-        let mut received = 0;
-        let originator = &mut self.session(pair).originator;
-        originator.for_each_selected(|_, mpdu| received += u64::from(mpdu.is_received));
-        self.pairs[pair as usize].counters.data_received += received;
-    }
-
-    /// Returns `true` if the header of an MPDU, which was received with errors, is readable.
-    pub(super) fn is_any_header_readable(&mut self, exchange: &FrameExchange) -> bool {
-        let mut is_readable = false;
-        let originator = &mut self.session(exchange.pair).originator;
-        originator.for_each_selected(|_, mpdu| is_readable |= mpdu.is_header_readable);
-        is_readable
-    }
-
-    /// Processes a PPDU or a request at its receiver.
-    pub(super) fn receive_aggregate(&mut self, now: Instant, exchange: &FrameExchange) {
-        let number = exchange.pair;
-        let pair = &mut self.pairs[number as usize];
-        let (counters, Some(session)) = (&mut pair.counters, &mut pair.session) else { return };
-        let Session { originator, recipient, .. } = &mut **session;
-        let (queue, delays) = (&mut self.up, &mut pair.delays);
-        let is_damaged = false;
-        let mut up = |sequence, Waiting { arrived, packet, .. }: Waiting<P>| {
-            delays.record(arrived, now);
-            queue.push_back(Delivery { pair: PairId(number), sequence, packet, is_damaged });
-        };
-        if let AirFrame::BlockAckRequest { start } = exchange.data {
-            recipient.on_request(start, up);
-        } else {
-            originator.for_each_selected(|sequence, mpdu| {
-                if mpdu.is_received {
-                    let receipt = recipient.on_mpdu(now, sequence, &mpdu.packets, &mut up);
-                    counters.duplicates += u64::from(receipt == Receipt::Duplicate);
-                    counters.reorder_held += u64::from(receipt == Receipt::Held);
-                }
-            });
-        }
-        if let Some(deadline) = recipient.deadline() {
-            // If this PPDU has filled the lowest hole, the wait for the next one may be over.
-            self.reorder_at = self.reorder_at.min(deadline.max(now));
-        }
-        if exchange.data.is_data() {
-            self.receive_damaged(exchange);
-        }
-    }
-
-    /// Delivers the packets of MPDUs with errors and a readable header, marked as damaged.
-    pub(super) fn receive_damaged(&mut self, exchange: &FrameExchange) {
-        let number = exchange.pair;
-        let pair = &mut self.pairs[number as usize];
-        let (counters, Some(session)) = (&mut pair.counters, &mut pair.session) else { return };
-        let Session { originator, recipient, .. } = &mut **session;
-        let known = recipient.block_ack();
-        let queue = &mut self.up;
-        originator.for_each_selected(|sequence, mpdu| {
-            if mpdu.is_header_readable && !mpdu.is_received {
-                counters.headers_readable += 1;
-                if !known.acknowledges(sequence) {
-                    let deliver = |waiting: &Waiting<P>| {
-                        let (pair, packet) = (PairId(number), waiting.packet.clone());
-                        queue.push_back(Delivery { pair, sequence, packet, is_damaged: true });
-                    };
-                    mpdu.packets.iter().for_each(deliver);
-                }
-            }
-        });
-    }
-
-    /// Ends the waits of reorder buffers that are over at `now`.
-    #[cold]
-    pub(super) fn release_held(&mut self, now: Instant) {
-        self.reorder_at = Instant::NEVER;
-        for (number, pair) in (0..).zip(&mut self.pairs) {
-            let Some(session) = &mut pair.session else { continue };
-            let (up, delays) = (&mut self.up, &mut pair.delays);
-            let (pair, is_damaged) = (PairId(number), false);
-            session.recipient.on_timeout(now, |sequence, Waiting { arrived, packet, .. }| {
-                delays.record(arrived, now);
-                up.push_back(Delivery { pair, sequence, packet, is_damaged });
-            });
-            if let Some(deadline) = session.recipient.deadline() {
-                self.reorder_at = self.reorder_at.min(deadline);
-            }
-        }
-    }
-
     /// Applies `act` to a session, and counts and reports the fates of its MPDUs.
-    fn respond(
+    pub(super) fn respond(
         &mut self,
         number: u32,
         act: impl FnOnce(&mut Session<P>, &mut dyn FnMut(u64, &Outstanding<Waiting<P>>, Fate)),

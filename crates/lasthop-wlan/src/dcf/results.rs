@@ -1,0 +1,270 @@
+//! Results of the transmissions of stations in range of each other: successes, losses and collisions, and the
+//! waiting times that follow, as the table of [`cell`](super::cell) states.
+
+use super::cell::{Apart, Ending, Phase};
+use super::exchange::FrameExchange;
+use super::medium::{Medium, Use};
+use super::report::{AirFate, AirFrame};
+use super::station::Attempt;
+use crate::phy::Timing;
+use lasthop_base::packet::Payload;
+use lasthop_base::units::Instant;
+use std::cmp::Reverse;
+
+impl<P: Payload + Clone> Medium<P> {
+    /// Computes the exchange of a single station that transmits from `start`.
+    pub(super) fn exchange(&mut self, index: u16, start: Instant) {
+        let exchange = self.begin_exchange(start, index);
+        let to = self.pairs[exchange.pair as usize].to;
+        let is_there = self.stations[usize::from(to)].away_until(start).is_none();
+        // `before`: end of the preceding frame.
+        let (mut kind, mut before, mut at) = (exchange.first(), start, start);
+        loop {
+            let end = at + exchange.time(kind);
+            self.count_frame(&exchange, kind);
+            let is_lost = self.is_frame_lost(&exchange, kind, [at, end]) || !is_there;
+            let fate = if is_lost { AirFate::Damaged } else { AirFate::Received };
+            self.show(&exchange, kind, [at, end], fate);
+            if is_lost {
+                return self.lose(index, &exchange, kind, [start, before, end], is_there);
+            }
+            self.on_frame_read(&exchange, kind);
+            let Some(next) = exchange.next(kind) else {
+                self.count_from(end + self.timing.difs());
+                self.account(start, end, Use::Success);
+                let ending = Ending::Acknowledged { at: end };
+                self.cell.phase = Phase::Busy { ending, at: before };
+                return;
+            };
+            (kind, before, at) = (next, end, end + exchange.sifs);
+        }
+    }
+
+    /// Ends an exchange with the loss of a frame: defers all stations as the table of waiting times
+    /// states. The exchange has begun at `start`; `before` is the end of the frame before the
+    /// lost one.
+    fn lose(
+        &mut self,
+        index: u16,
+        exchange: &FrameExchange,
+        kind: AirFrame,
+        [start, before, end]: [Instant; 3],
+        is_there: bool,
+    ) {
+        let (difs, eifs) = (self.timing.difs(), self.timing.eifs());
+        let timeout = end + self.timing.response_timeout;
+        let reserved = end + exchange.reserves(kind);
+        let others = match kind {
+            AirFrame::Rts => {
+                // The NAV is reset if this RTS has set it.
+                if reserved > self.cell.nav_until {
+                    self.cell.nav_until = Instant::ZERO;
+                }
+                end + exchange.nav_reset(&self.timing)
+            }
+            AirFrame::Cts => {
+                self.cell.nav_until = self.cell.nav_until.max(reserved);
+                reserved
+            }
+            _ => reserved,
+        };
+        self.count_from(others + difs);
+        self.account(start, end, Use::Error);
+        let attempt = exchange.failed(kind);
+        if kind.is_response() {
+            self.stations[usize::from(index)].defer_until = end + eifs;
+            self.cell.phase = match kind {
+                AirFrame::Ack | AirFrame::BlockAck { .. } => {
+                    let ending = Ending::AckLost { attempt, at: end };
+                    Phase::Busy { ending, at: before }
+                }
+                _ => Phase::Busy { ending: Ending::Failed { attempt }, at: end },
+            };
+            return;
+        }
+        if is_there {
+            self.defer_host(self.pairs[exchange.pair as usize].to, end + eifs);
+        }
+        self.stations[usize::from(index)].defer_until = timeout + difs;
+        // Other stations may transmit from the base. A sender with a longer timeout counts its
+        // slots separately.
+        let over = timeout.min(self.cell.base);
+        let is_data = kind.is_data();
+        self.cell.phase = if is_data && is_there && self.is_header_readable(exchange) {
+            Phase::Busy { ending: Ending::Damaged { attempt, at: over }, at: end }
+        } else {
+            Phase::Busy { ending: Ending::Failed { attempt }, at: over }
+        };
+    }
+
+    /// Computes the collision of several stations.
+    pub(super) fn collide(&mut self) {
+        let Timing { response_timeout, detects_collisions, .. } = self.timing;
+        let (difs, eifs) = (self.timing.difs(), self.timing.eifs());
+        let mut busy = [Instant::NEVER, Instant::ZERO];
+        for place in 0..self.cell.transmitters.len() {
+            let (index, start) = self.cell.transmitters[place];
+            self.begin_txop(index, start);
+            let exchange = self.begin_exchange(start, index);
+            let kind = exchange.first();
+            let end = start + exchange.time(kind);
+            self.pairs[exchange.pair as usize].counters.collisions += 1;
+            self.count_frame(&exchange, kind);
+            self.show(&exchange, kind, [start, end], AirFate::Collided);
+            self.stations[usize::from(index)].defer_until = end + response_timeout;
+            busy = [busy[0].min(start), busy[1].max(end)];
+        }
+        self.counters.collisions += 1;
+        self.account(busy[0], busy[1], Use::Collision);
+        self.count_from(busy[1] + if detects_collisions { eifs } else { difs });
+        // No station may transmit before the result is known. If the sender of a short frame
+        // resumes earlier, the result of a longer frame is computed in advance.
+        let mut first = self.cell.base.min(busy[1] + response_timeout);
+        for &(index, _) in &self.cell.transmitters {
+            let station = &mut self.stations[usize::from(index)];
+            station.defer_until = busy[1].max(station.defer_until) + difs;
+            first = first.min(station.defer_until);
+        }
+        self.cell.phase = Phase::Busy { ending: Ending::Collided, at: first };
+    }
+
+    /// Records that the medium is busy from `start` to `end`.
+    fn account(&mut self, start: Instant, end: Instant, used: Use) {
+        let total = self.counters.time_mut(used);
+        *total = *total + end.saturating_since(start);
+        self.cell.newest = (start, end, used);
+    }
+
+    /// Resumes the count of slots at `base`, or when the NAV has ended.
+    fn count_from(&mut self, base: Instant) {
+        self.cell.base = base.max(self.cell.nav_until + self.timing.difs());
+    }
+
+    /// Defers the access categories of a host whose attempt has failed: all of them have waited for the response.
+    fn defer_categories(&mut self, index: u16, until: Instant) {
+        if self.has_categories {
+            self.defer_host(index, until);
+        }
+    }
+
+    /// Defers all access categories of a host.
+    fn defer_host(&mut self, index: u16, until: Instant) {
+        if !self.has_categories {
+            return self.defer(index, until);
+        }
+        let host = self.stations[usize::from(index)].category.host;
+        for index in 0..self.stations.len() as u16 {
+            if self.stations[usize::from(index)].category.host == host {
+                self.defer(index, until);
+            }
+        }
+    }
+
+    /// Defers a receiver of a damaged frame, which counts its slots later than the others.
+    fn defer(&mut self, index: u16, until: Instant) {
+        self.stations[usize::from(index)].defer_until = until;
+        if until != self.cell.base && self.stations[usize::from(index)].is_contending() {
+            // The station waits with the others, or already counts separately.
+            let key = |entry: &Reverse<u64>| entry.0 as u16 == index;
+            let base = self.cell.base_slot;
+            let class = self.class_of(index);
+            if let Some(&Reverse(entry)) = class.contenders.iter().find(|entry| key(entry)) {
+                class.contenders.retain(|entry| !key(entry));
+                let slots = ((entry >> 16) + class.shift).saturating_sub(base) as u32;
+                self.cell.apart.push(Apart { station: index, base: until, slots });
+            } else if let Some(apart) =
+                self.cell.apart.iter_mut().find(|known| known.station == index)
+            {
+                apart.base = apart.base.max(until);
+            }
+        }
+    }
+
+    /// Applies the result of an exchange.
+    pub(super) fn finish(&mut self, now: Instant, ending: Ending) {
+        let (station, _) = self.cell.transmitters[0];
+        match ending {
+            Ending::Acknowledged { at } => {
+                self.pass_up(now, station);
+                let (start, end, _) = self.cell.newest;
+                let time = end.saturating_since(start);
+                self.conclude(station, Attempt::Acknowledged, at, time);
+                if self.continue_txop(now, station, at) {
+                    return;
+                }
+                self.release();
+                // Not from `base`: the sender of data after an unread CTS has no NAV.
+                self.resume(now, station, at + self.timing.difs());
+            }
+            Ending::AckLost { attempt, at } => {
+                self.pass_up(now, station);
+                self.cell.phase = Phase::Busy { ending: Ending::Failed { attempt }, at };
+            }
+            Ending::Damaged { attempt, at } => {
+                self.pass_up_damaged(station);
+                self.cell.phase = Phase::Busy { ending: Ending::Failed { attempt }, at };
+            }
+            Ending::Failed { attempt } => {
+                self.release();
+                let (start, end, _) = self.cell.newest;
+                let pair = self.stations[usize::from(station)].attempted();
+                self.count_error(pair, end.saturating_since(start));
+                let from = self.stations[usize::from(station)].defer_until;
+                self.defer_categories(station, from);
+                self.settle(now, station, attempt, [now, from]);
+            }
+            Ending::Collided => {
+                self.release();
+                for place in 0..self.cell.transmitters.len() {
+                    let (index, _) = self.cell.transmitters[place];
+                    let exchange = self.exchange_of(index);
+                    let attempt = exchange.failed(exchange.first());
+                    let from = self.stations[usize::from(index)].defer_until;
+                    self.defer_categories(index, from);
+                    self.settle(now, index, attempt, [now, from]);
+                }
+            }
+        }
+    }
+
+    /// Resumes the count of slots. Stations that counted separately join the others, unless they
+    /// are later.
+    fn release(&mut self) {
+        self.cell.phase = Phase::Contention;
+        let mut place = 0;
+        while place < self.cell.apart.len() {
+            let Apart { station, base, slots } = self.cell.apart[place];
+            if base <= self.cell.base {
+                self.cell.apart.swap_remove(place);
+                let slots = slots.saturating_sub(self.extra_slots(station));
+                self.join(station, self.cell.base, slots);
+            } else {
+                place += 1;
+            }
+        }
+    }
+
+    /// Finishes an attempt of a station and starts the next attempt, if any, of this frame or the
+    /// next one. `until`: end of the acknowledgment; `from`: start of the station's slots.
+    fn settle(&mut self, now: Instant, index: u16, attempt: Attempt, [until, from]: [Instant; 2]) {
+        let (start, end, _) = self.cell.newest;
+        let delay = self.conclude(index, attempt, until, end.saturating_since(start));
+        let from = delay.map_or(from, |delay| from.max(until + delay));
+        self.resume(now, index, from);
+    }
+
+    /// Starts the backoff of a station after an attempt, with or without a next frame. `from`: start of its slots.
+    fn resume(&mut self, now: Instant, index: u16, from: Instant) {
+        self.stations[usize::from(index)].txop_end = None;
+        let has_frame = self.has_frame(now, index);
+        let slots = self.draw(index, from);
+        if has_frame {
+            self.join(index, from, slots);
+        } else {
+            let base = self.cell.base_slot;
+            let class = self.class_of(index);
+            let until = base + class.extra + u64::from(slots) - class.shift;
+            self.stations[usize::from(index)].backoff_until = until;
+        }
+    }
+}
