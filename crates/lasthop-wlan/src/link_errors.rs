@@ -39,6 +39,12 @@ impl LinkErrors {
         }
     }
 
+    /// Returns `true` if losses depend neither on the times nor on the lengths of frames.
+    #[inline]
+    pub fn is_timeless(&self) -> bool {
+        matches!(self, LinkErrors::Process(Channel::Clean(_) | Channel::Uniform(_)))
+    }
+
     /// Returns `true` if the header of the latest frame, which was lost, is readable.
     pub fn is_header_readable(&self) -> bool {
         matches!(self, LinkErrors::Process(channel) if channel.is_header_readable())

@@ -88,6 +88,19 @@ impl<P: Payload> DropTail<P> {
         has_room
     }
 
+    /// Like [`QueueDiscipline::enqueue`] with `ahead` packets at the server, if the limit is a number of packets.
+    #[inline]
+    pub(super) fn enqueue_behind(&mut self, packet: P, ahead: u64) -> Result<bool, P> {
+        let Limit::Packets(limit) = self.limit() else { return Err(packet) };
+        let has_room = self.fifo.len() as u64 + ahead < limit;
+        if has_room {
+            self.fifo.push(packet);
+        } else {
+            self.drops += 1;
+        }
+        Ok(has_room)
+    }
+
     /// Enqueues a packet for which there is room.
     pub(super) fn push(&mut self, packet: P) {
         self.fifo.push(packet);

@@ -250,6 +250,25 @@ impl<P: Payload> Queue<P> {
         queue.push(packet);
     }
 
+    /// Appends a packet to a drop-tail queue with a limit in packets, `ahead` of which are at its server, like
+    /// [`Self::enqueue`]; returns whether there was room. Other queues return the packet.
+    ///
+    /// # Errors
+    /// The packet, if the queue is of another kind.
+    #[inline]
+    pub fn enqueue_behind(&mut self, packet: P, ahead: u64) -> Result<bool, P> {
+        match self {
+            Queue::DropTail(queue) => queue.enqueue_behind(packet, ahead),
+            _ => Err(packet),
+        }
+    }
+
+    /// Returns `true` if the queue drops only the packets that are passed to it.
+    #[inline]
+    pub fn is_drop_tail(&self) -> bool {
+        matches!(self, Queue::DropTail(_))
+    }
+
     /// Returns `true` if `count` further packets of any length would certainly be enqueued, whether
     /// or not a frame is in transmission, and if only arrivals drop or mark packets.
     #[inline(always)]

@@ -225,6 +225,10 @@ impl<P: Probe, X: Extension> World<P, X> {
         let (at, air) = (self.now, shared.air);
         let pair = shared.pair(self.hops[packet.hop as usize].service);
         let medium = &mut self.airs[air.index()].medium;
+        if !P::ACTIVE && medium.is_contending(pair) {
+            medium.enqueue(at, pair, *packet);
+            return;
+        }
         let admitted = medium.enqueue(at, pair, *packet);
         if P::ACTIVE {
             let (packets, packet) = (medium.queued(at, pair), packet.full());

@@ -62,6 +62,9 @@ impl BlockAck {
     /// Moves the start to `start`, if it is lower.
     pub fn advance(&mut self, start: u64) {
         let steps = start.saturating_sub(self.start);
+        if steps == 0 {
+            return;
+        }
         self.start += steps;
         let (words, bits) = (steps / 64, steps % 64);
         let old = self.bitmap;

@@ -72,6 +72,12 @@ impl<P: Clone> Recipient<P> {
         &mut self.slots[number as usize & mask]
     }
 
+    /// Announces that `last` is the highest number of a PPDU that is received without errors, so that its MPDUs move
+    /// the scoreboard once.
+    pub fn expect(&mut self, last: u64) {
+        self.scoreboard.advance((last + 1).saturating_sub(self.window));
+    }
+
     /// Processes an MPDU received without errors. Calls `up` with the packets that are passed up.
     pub fn on_mpdu(
         &mut self,

@@ -5,17 +5,66 @@
 
 use super::exchange::FrameExchange;
 use super::medium::Medium;
-use super::report::{AirFrame, Outcome, PairId};
+use super::report::{AirFrame, Outcome, PairCounters, PairId};
 use super::session::{
     Aggregation, DriverQueue, Histograms, MissedBlockAck, ModeTimes, Psdu, Scheduler, Session,
 };
-use super::station::{Attempt, Waiting};
+use super::station::{Attempt, Station, Waiting};
+use super::turns::MOST_WAITING;
 use crate::block_ack::{BlockAck, Fate, GiveUp, Outstanding};
 use crate::phy::{ControlFrame, Mode, Signal};
 use crate::rate_control::RateMachine;
 use lasthop_base::packet::{DeliveryReport, Payload};
 use lasthop_base::units::{Duration, Instant, Rate};
 use lasthop_link::queue::Queue;
+use std::collections::VecDeque;
+
+/// The record of the fates of a direction's MPDUs: counters, outcomes, and the packets that leave the MAC.
+pub(super) struct Fates<'a, P: Payload> {
+    number: u32,
+    counters: &'a mut PairCounters,
+    station: &'a mut Station<P>,
+    outcomes: Option<&'a mut VecDeque<Outcome<P>>>,
+    /// Packets and bytes that have left the MAC.
+    left: [u64; 2],
+}
+
+impl<P: Payload + Clone> Fates<'_, P> {
+    pub fn record(&mut self, mpdu: &Outstanding<Waiting<P>>, fate: Fate) {
+        let counters = &mut *self.counters;
+        let report = match fate {
+            Fate::Acknowledged => {
+                counters.acknowledged += 1;
+                Some(DeliveryReport::Acknowledged)
+            }
+            Fate::Abandoned => {
+                counters.abandoned += 1;
+                Some(DeliveryReport::Abandoned)
+            }
+            Fate::Expired => {
+                counters.expired += 1;
+                Some(DeliveryReport::Abandoned)
+            }
+            Fate::Retrying { is_first } => is_first.then_some(DeliveryReport::Retrying),
+        };
+        if !matches!(fate, Fate::Retrying { .. }) {
+            for packet in &mpdu.packets {
+                let bytes = self.station.leave_mac(packet, false);
+                self.left = [self.left[0] + 1, self.left[1] + bytes];
+            }
+        }
+        if let (Some(fate), Some(outcomes)) = (report, &mut self.outcomes) {
+            let pair = PairId(self.number);
+            let outcome = |one: &Waiting<P>| Outcome { pair, fate, packet: one.packet.clone() };
+            outcomes.extend(mpdu.packets.iter().map(outcome));
+        }
+    }
+
+    /// Returns what remains of the packets and bytes `in_mac`.
+    pub fn remaining(&self, in_mac: [u64; 2]) -> [u64; 2] {
+        [in_mac[0] - self.left[0], in_mac[1] - self.left[1]]
+    }
+}
 
 impl<P: Payload + Clone> Medium<P> {
     /// Establishes a block-ack agreement in the direction `pair`. All directions of a station have one, or
@@ -71,7 +120,14 @@ impl<P: Payload + Clone> Medium<P> {
     /// Appends a new MPDU to the window of a direction, if one is waiting and fits into the PPDU. Returns its
     /// number.
     fn new_mpdu(&mut self, now: Instant, index: u16, pair: u32, psdu: Psdu) -> Option<u64> {
-        if !self.session(pair).originator.is_open() || !self.has_waiting(now, index, pair, 0) {
+        if !self.session(pair).originator.is_open() {
+            return None;
+        }
+        let session = self.session(pair);
+        if session.waiting.is_empty() && session.parameters.max_amsdu.get() == 0 {
+            return self.take_mpdu(now, index, pair, psdu);
+        }
+        if !self.has_waiting(now, index, pair, 0) {
             return None;
         }
         let station = &self.stations[usize::from(index)];
@@ -104,6 +160,35 @@ impl<P: Payload + Clone> Medium<P> {
         packets.extend(session.waiting.drain(..count).map(|(_, packet)| packet));
         self.stations[usize::from(index)].waiting -= count as u32;
         Some(number)
+    }
+
+    /// Like [`Self::new_mpdu`], for a direction without waiting packets and without A-MSDUs: the packet goes directly
+    /// from the queue to the window.
+    fn take_mpdu(&mut self, now: Instant, index: u16, pair: u32, psdu: Psdu) -> Option<u64> {
+        loop {
+            let is_full = self.stations[usize::from(index)].waiting >= MOST_WAITING;
+            if is_full && self.session(pair).queue.is_none() {
+                return None;
+            }
+            let (packet, bytes) = self.take_packet(now, index, Some(pair))?;
+            let owner = packet.pair;
+            let session = self.session(owner);
+            let expires = now + session.parameters.lifetime;
+            if owner != pair || !session.fits(psdu.with(bytes)) {
+                session.waiting.push_back((expires, packet));
+                if owner == pair {
+                    return None;
+                }
+                continue;
+            }
+            let (number, packets) = session.originator.push(bytes as u32, expires);
+            if packets.capacity() == 0 {
+                packets.reserve_exact(1);
+            }
+            packets.push(packet);
+            self.stations[usize::from(index)].waiting -= 1;
+            return Some(number);
+        }
     }
 
     /// Starts an attempt of a station with agreements: a BlockAck request, or a PPDU.
@@ -223,49 +308,20 @@ impl<P: Payload + Clone> Medium<P> {
         }
     }
 
-    /// Applies `act` to a session, and counts and reports the fates of its MPDUs.
-    pub(super) fn respond(
-        &mut self,
-        number: u32,
-        act: impl FnOnce(&mut Session<P>, &mut dyn FnMut(u64, &Outstanding<Waiting<P>>, Fate)),
-    ) {
+    /// Returns a session, and the record of the fates of its MPDUs.
+    pub(super) fn respond(&mut self, number: u32) -> (&mut Session<P>, Fates<'_, P>) {
         let pair = &mut self.pairs[number as usize];
-        let (counters, Some(session)) = (&mut pair.counters, &mut pair.session) else { return };
-        let station = &mut self.stations[usize::from(pair.from)];
-        let (keeps_outcomes, outcomes) = (self.keeps_outcomes, &mut self.outcomes);
-        let mut in_mac = session.in_mac;
-        act(session, &mut |_, mpdu, fate| {
-            let report = match fate {
-                Fate::Acknowledged => {
-                    counters.acknowledged += 1;
-                    Some(DeliveryReport::Acknowledged)
-                }
-                Fate::Abandoned => {
-                    counters.abandoned += 1;
-                    Some(DeliveryReport::Abandoned)
-                }
-                Fate::Expired => {
-                    counters.expired += 1;
-                    Some(DeliveryReport::Abandoned)
-                }
-                Fate::Retrying { is_first } => is_first.then_some(DeliveryReport::Retrying),
-            };
-            if !matches!(fate, Fate::Retrying { .. }) {
-                for packet in &mpdu.packets {
-                    let bytes = station.leave_mac(packet, false);
-                    in_mac = [in_mac[0] - 1, in_mac[1] - bytes];
-                }
-            }
-            if let Some(fate) = report.filter(|_| keeps_outcomes) {
-                let outcome = |Waiting { packet, .. }: &Waiting<P>| Outcome {
-                    pair: PairId(number),
-                    fate,
-                    packet: packet.clone(),
-                };
-                outcomes.extend(mpdu.packets.iter().map(outcome));
-            }
-        });
-        session.in_mac = in_mac;
+        let Some(session) = &mut pair.session else {
+            unreachable!("a station with agreements has one in each direction")
+        };
+        let fates = Fates {
+            number,
+            counters: &mut pair.counters,
+            station: &mut self.stations[usize::from(pair.from)],
+            outcomes: self.keeps_outcomes.then_some(&mut self.outcomes),
+            left: [0, 0],
+        };
+        (session, fates)
     }
 
     /// Applies the result of an attempt to the window. Returns the delay before the next attempt after a
@@ -326,12 +382,12 @@ impl<P: Payload + Clone> Medium<P> {
             _ => None,
         };
         let mut acknowledged = 0;
-        self.respond(number, |session, each| {
-            session.originator.on_response(response.as_ref(), limits, |number, mpdu, fate| {
-                acknowledged += u32::from(fate == Fate::Acknowledged && mpdu.is_received);
-                each(number, mpdu, fate);
-            });
+        let (session, mut fates) = self.respond(number);
+        session.originator.on_response(response.as_ref(), limits, |_, mpdu, fate| {
+            acknowledged += u32::from(fate == Fate::Acknowledged && mpdu.is_received);
+            fates.record(mpdu, fate);
         });
+        session.in_mac = fates.remaining(session.in_mac);
         if mpdus > 0 && is_acknowledged {
             self.session(number).on_result(until, mpdus, Some(acknowledged));
         }

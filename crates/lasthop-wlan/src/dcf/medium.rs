@@ -272,6 +272,13 @@ impl<P: Payload + Clone> Medium<P> {
         self.stations[usize::from(*from)].length(now)
     }
 
+    /// Returns `true` if the transmitter of `pair` already contends for the medium or transmits: a packet that is
+    /// enqueued then changes no deadline.
+    #[inline]
+    pub fn is_contending(&self, pair: PairId) -> bool {
+        self.stations[usize::from(self.pairs[pair.index()].from)].is_contending()
+    }
+
     /// Appends a packet to the queue of the transmitter of `pair`; returns `false` if the queue is
     /// full.
     pub fn enqueue(&mut self, now: Instant, pair: PairId, packet: P) -> bool {
@@ -315,7 +322,14 @@ impl<P: Payload + Clone> Medium<P> {
 
     /// Counts the packets that the queue of a station dropped during the last call, excluding the
     /// packet passed to it.
+    #[inline]
     pub(super) fn count_dropped(&mut self, index: u16) {
+        if !self.stations[usize::from(index)].drops_arrivals_only() {
+            self.count_dropped_packets(index);
+        }
+    }
+
+    fn count_dropped_packets(&mut self, index: u16) {
         for &Waiting { pair, ref packet, .. } in self.stations[usize::from(index)].dropped() {
             self.pairs[pair as usize].counters.drops += 1;
             if self.reports {

@@ -7,7 +7,7 @@ use super::exchange::FrameExchange;
 use super::medium::Medium;
 use super::observe::Times;
 use super::report::{AirFrame, Delivery, PairId};
-use super::session::{ModeTimes, Psdu, Session};
+use super::session::{ModeTimes, Psdu, Reception, Session};
 use super::station::Waiting;
 use crate::block_ack::Receipt;
 use crate::phy::Signal;
@@ -28,19 +28,28 @@ impl<P: Payload + Clone> Medium<P> {
         let channel = &mut self.channels[pair.channel as usize];
         let &ModeTimes { preamble, mode, .. } = session.times();
         let times = Times { start, end, preamble, psdu: exchange.length.get() };
-        let (mut psdu, mut is_lost) = (Psdu::default(), true);
-        session.originator.for_each_selected(|_, mpdu| {
-            psdu = psdu.with(mpdu.bytes.into());
-            let [start, end] = times.of_last(psdu, mpdu.bytes);
-            let bits = match exchange.data {
-                AirFrame::Data { .. } => exchange.length.bits(),
-                _ => u64::from(mpdu.bytes + 4) * 8,
-            };
-            mpdu.is_received =
-                !channel.is_lost(Airtime { start, end, bits }, Some(Signal::Mode(mode)));
+        let (mut psdu, mut latest) = (Psdu::default(), Reception::default());
+        let is_timeless = channel.is_timeless();
+        session.originator.for_each_selected(|number, mpdu| {
+            let (mut own, mut bits) = ([start, end], exchange.length.bits());
+            if !is_timeless {
+                psdu = psdu.with(mpdu.bytes.into());
+                own = times.of_last(psdu, mpdu.bytes);
+                if exchange.data.mpdus() > 1 {
+                    bits = u64::from(mpdu.bytes + 4) * 8;
+                }
+            }
+            let airtime = Airtime { start: own[0], end: own[1], bits };
+            mpdu.is_received = !channel.is_lost(airtime, Some(Signal::Mode(mode)));
             mpdu.is_header_readable = mpdu.is_received || channel.is_header_readable();
-            is_lost &= !mpdu.is_received;
+            if mpdu.is_received {
+                (latest.mpdus, latest.last) = (latest.mpdus + 1, number);
+            } else {
+                latest.has_damaged |= mpdu.is_header_readable;
+            }
         });
+        session.latest = latest;
+        let is_lost = latest.mpdus == 0;
         if !is_lost
             && let Some(machine) = &mut session.rate_control
             && let Some(snr) = channel.snr()
@@ -52,18 +61,13 @@ impl<P: Payload + Clone> Medium<P> {
 
     /// Counts the MPDUs of a PPDU that its receiver has read.
     pub(super) fn count_received(&mut self, pair: u32) {
-        let mut received = 0;
-        let originator = &mut self.session(pair).originator;
-        originator.for_each_selected(|_, mpdu| received += u64::from(mpdu.is_received));
+        let received = self.session(pair).latest.mpdus;
         self.pairs[pair as usize].counters.data_received += received;
     }
 
     /// Returns `true` if the header of an MPDU, which was received with errors, is readable.
     pub(super) fn is_any_header_readable(&mut self, exchange: &FrameExchange) -> bool {
-        let mut is_readable = false;
-        let originator = &mut self.session(exchange.pair).originator;
-        originator.for_each_selected(|_, mpdu| is_readable |= mpdu.is_header_readable);
-        is_readable
+        self.session(exchange.pair).latest.has_damaged
     }
 
     /// Processes a PPDU or a request at its receiver.
@@ -71,7 +75,7 @@ impl<P: Payload + Clone> Medium<P> {
         let number = exchange.pair;
         let pair = &mut self.pairs[number as usize];
         let (counters, Some(session)) = (&mut pair.counters, &mut pair.session) else { return };
-        let Session { originator, recipient, .. } = &mut **session;
+        let Session { originator, recipient, latest, .. } = &mut **session;
         let (queue, delays) = (&mut self.up, &mut pair.delays);
         let is_damaged = false;
         let mut up = |sequence, Waiting { arrived, packet, .. }: Waiting<P>| {
@@ -81,6 +85,7 @@ impl<P: Payload + Clone> Medium<P> {
         if let AirFrame::BlockAckRequest { start } = exchange.data {
             recipient.on_request(start, up);
         } else {
+            recipient.expect(latest.last);
             originator.for_each_selected(|sequence, mpdu| {
                 if mpdu.is_received {
                     let receipt = recipient.on_mpdu(now, sequence, &mpdu.packets, &mut up);
@@ -93,7 +98,7 @@ impl<P: Payload + Clone> Medium<P> {
             // If this PPDU has filled the lowest hole, the wait for the next one may be over.
             self.reorder_at = self.reorder_at.min(deadline.max(now));
         }
-        if exchange.data.is_data() {
+        if exchange.data.is_data() && self.session(number).latest.has_damaged {
             self.receive_damaged(exchange);
         }
     }

@@ -230,6 +230,7 @@ pub(super) struct Session<P: Payload> {
     pub rate_control: Option<RateMachine>,
     /// Mode of the current or the latest PPDU.
     pub choice: Choice,
+    pub latest: Reception,
     pub histograms: Histograms,
     /// Maximum length of the next PSDU, from the rest of a TXOP.
     pub cap: u64,
@@ -239,6 +240,16 @@ pub(super) struct Session<P: Payload> {
     pub in_mac: [u64; 2],
     /// Airtime in ns that the direction may use before others, negative after it has used more.
     pub deficit: i64,
+}
+
+/// What the receiver has read of the latest PPDU.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Reception {
+    /// Number of MPDUs without errors, and the highest of their sequence numbers.
+    pub mpdus: u64,
+    pub last: u64,
+    /// Whether an MPDU with errors has a readable header.
+    pub has_damaged: bool,
 }
 
 /// The PSDU of a PPDU under construction.
@@ -279,6 +290,7 @@ impl<P: Payload + Clone> Session<P> {
             modes: vec![ModeTimes::new(&parameters, mode, control_rate)],
             rate_control: None,
             choice: Choice { mode: 0, is_probe: false, is_fallback: false },
+            latest: Reception::default(),
             histograms: Histograms { modes: vec![(mode, 0)], lengths: vec![0; most] },
             cap: u64::MAX,
             queue: None,

@@ -289,7 +289,9 @@ impl<P: Payload> Station<P> {
     /// Takes a packet with its direction from the shared queue.
     pub fn dequeue(&mut self, now: Instant) -> Option<Waiting<P>> {
         let next = self.queue.dequeue(now);
-        self.counters.drops += self.queue.dropped().len() as u64;
+        if !self.queue.is_drop_tail() {
+            self.counters.drops += self.queue.dropped().len() as u64;
+        }
         next
     }
 
@@ -343,6 +345,21 @@ impl<P: Payload> Station<P> {
         Transmitter::standing_in(self.parameters.rate, frames, held + current, until)
     }
 
+    /// Returns the number of packets that the queue counts at its transmitter: those in the MAC, or the frame being
+    /// sent and the frame whose acknowledgment is not over.
+    fn frames_inside(&self, now: Instant) -> u64 {
+        match self.in_mac[0] {
+            0 => u64::from(now < self.held_until) + u64::from(self.current.is_some()),
+            packets => packets,
+        }
+    }
+
+    /// Returns `true` if only packets passed to the queue are dropped.
+    #[inline]
+    pub fn drops_arrivals_only(&self) -> bool {
+        self.queue.is_drop_tail()
+    }
+
     /// Returns `true` if the queue has room for `count` packets like `packet`.
     pub fn has_room(&self, now: Instant, packet: &P, count: u64) -> bool {
         self.queue.has_room(now, packet.wire_bytes(), count, &self.server(now))
@@ -356,9 +373,17 @@ impl<P: Payload> Station<P> {
 
     /// Appends a packet to the queue; returns `false` if the queue is full.
     pub fn enqueue(&mut self, now: Instant, pair: u32, packet: P) -> bool {
-        let server = self.server(now);
-        let is_admitted = self.queue.enqueue(now, Waiting { pair, arrived: now, packet }, &server);
-        self.counters.drops += u64::from(!is_admitted) + self.queue.dropped().len() as u64;
+        let waiting = Waiting { pair, arrived: now, packet };
+        let is_admitted = match self.queue.enqueue_behind(waiting, self.frames_inside(now)) {
+            Ok(is_admitted) => is_admitted,
+            Err(waiting) => {
+                let server = self.server(now);
+                let is_admitted = self.queue.enqueue(now, waiting, &server);
+                self.counters.drops += self.queue.dropped().len() as u64;
+                is_admitted
+            }
+        };
+        self.counters.drops += u64::from(!is_admitted);
         is_admitted
     }
 

@@ -8,6 +8,7 @@
 use super::medium::Medium;
 use super::report::{Outcome, PairId};
 use super::session::{QUANTUM, Scheduler};
+use super::station::Waiting;
 use crate::block_ack::GiveUp;
 use lasthop_base::packet::{DeliveryReport, Payload};
 use lasthop_base::units::Instant;
@@ -15,7 +16,7 @@ use lasthop_link::queue::Queue;
 
 /// Maximum number of packets that a station has taken from its queue for other receivers than that of the
 /// current PPDU: the transmit buffers of Linux's ath9k (ATH_TXBUF).
-const MOST_WAITING: u32 = 512;
+pub(super) const MOST_WAITING: u32 = 512;
 
 impl<P: Payload + Clone> Medium<P> {
     /// Selects the direction that a station serves next. Returns `false` if there is nothing to send.
@@ -110,7 +111,9 @@ impl<P: Payload + Clone> Medium<P> {
     pub(super) fn expire(&mut self, now: Instant, pair: u32) {
         let session = self.session(pair);
         let limits = GiveUp { attempts: session.parameters.attempts, now };
-        self.respond(pair, |session, each| session.originator.expire(limits, each));
+        let (session, mut fates) = self.respond(pair);
+        session.originator.expire(limits, |_, mpdu, fate| fates.record(mpdu, fate));
+        session.in_mac = fates.remaining(session.in_mac);
         while self.session(pair).waiting.front().is_some_and(|&(expires, _)| expires <= now) {
             let Some((_, packet)) = self.session(pair).waiting.pop_front() else { break };
             let from = usize::from(self.pairs[pair as usize].from);
@@ -129,6 +132,21 @@ impl<P: Payload + Clone> Medium<P> {
     /// Takes the next packet from the queue of a station, or from that of one of its directions. Returns its
     /// direction.
     pub(super) fn pull(&mut self, now: Instant, index: u16, direction: Option<u32>) -> Option<u32> {
+        let (packet, _) = self.take_packet(now, index, direction)?;
+        let pair = packet.pair;
+        let session = self.session(pair);
+        session.waiting.push_back((now + session.parameters.lifetime, packet));
+        Some(pair)
+    }
+
+    /// Takes the next packet from the queue of a station, or from that of one of its directions, into the MAC.
+    /// Returns it with its length with header.
+    pub(super) fn take_packet(
+        &mut self,
+        now: Instant,
+        index: u16,
+        direction: Option<u32>,
+    ) -> Option<(Waiting<P>, u64)> {
         let own = direction.filter(|&pair| self.session(pair).queue.is_some());
         let next = match own {
             Some(pair) => {
@@ -147,8 +165,7 @@ impl<P: Payload + Clone> Medium<P> {
         let bytes = self.stations[usize::from(index)].enter_mac(&packet);
         let session = self.session(pair);
         session.in_mac = [session.in_mac[0] + 1, session.in_mac[1] + bytes];
-        session.waiting.push_back((now + session.parameters.lifetime, packet));
-        Some(pair)
+        Some((packet, bytes))
     }
 
     /// Returns `true` if a packet number `place` of a direction waits for a number, if necessary taken from
