@@ -56,7 +56,7 @@ def traced(variant: str, scene: str) -> lasthop.Trace:
 
 
 def picture(variant: str) -> Figure:
-    """The window of this TCP and of Reno with SACK, with the lost frames of each as ticks."""
+    """Draws the windows of this TCP and of Reno with SACK; ticks mark their lost frames."""
     figure = Figure(figsize=(7.0, 2.4), layout="constrained")
     axes = figure.subplots()
     scene = SCENES.get(variant, "losses")

@@ -43,7 +43,7 @@ def complete() -> None:
 
 
 def show(shell: str) -> None:
-    """Prints the code that enables completion.
+    """Prints the shell script that enables completion.
 
     Args:
         shell: Name of the shell; empty: the current one.

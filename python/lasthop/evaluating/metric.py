@@ -95,7 +95,7 @@ def _former() -> dict[str, str]:
 
 
 def present_name(pattern: str) -> str:
-    """Returns the name or pattern of a metric with its present name; warns of a former one."""
+    """Replaces a former metric name in a name or pattern by the present one, with a warning."""
     former = pattern.rpartition(".")[2]
     if (present := _former().get(former)) is None:
         return pattern
@@ -128,7 +128,7 @@ def bare_name(metric: str) -> str:
 
 
 def repeated_in(scenario: Mapping[str, Any], flow: str) -> str | None:
-    """Returns the table with `count` that describes a flow; None for a flow of its own table."""
+    """Returns the table with `count` that declares a flow; None if the flow has its own table."""
     tables = scenario.get("flow", {})
     table = flow.rstrip("0123456789")
     # A table may end in a digit itself: `voip2` with `count` has the flow `voip21`.

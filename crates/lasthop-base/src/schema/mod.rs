@@ -1,5 +1,5 @@
-//! Declarations of scenario keys (names, types, defaults, limits, words and meaning) and of metrics
-//! ([`metrics`]).
+//! Declarations of metrics ([`metrics`]) and of scenario keys: name, type, default, limits, accepted
+//! words and description.
 //!
 //! A protocol, error process, agent or application declares its keys next to its state machine with
 //! `table!`, `choice!` and `union!`. The Rust type, the reader, the error messages, the JSON Schema

@@ -24,7 +24,7 @@ table! {
         second: Factor;
         /// Time before which no frame is lost.
         after: Duration = "0 s";
-        /// Time from which on no frame is lost; default: no such time.
+        /// Time after which no frame is lost; default: no such time.
         until: Option<Duration>, Limits::POSITIVE;
     }
 }

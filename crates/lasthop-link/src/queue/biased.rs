@@ -1,5 +1,5 @@
-//! Biased queue management: a full queue first drops packets that their senders have marked as
-//! droppable.
+//! Biased queue management: if the queue is full, it drops packets with the mark "out" first. Senders
+//! set this mark on packets whose loss they prefer.
 //!
 //! ```text
 //!   a packet finds room         it joins
@@ -24,8 +24,8 @@ use lasthop_base::schema::quantity::QueueLimit;
 use lasthop_base::units::Instant;
 
 table! {
-    /// Biased queue management: a full queue first drops packets that their senders have marked as
-    /// droppable. The TCPs Casablanca and Ifrane set such marks.
+    /// Biased queue management: if the queue is full, it drops packets with the mark "out" first. TCP
+    /// variants casablanca and ifrane mark packets in this way.
     pub struct BiasedKeys as "biased" {
         /// Maximum queue length, including the packet in transmission. A limit in bytes counts
         /// packets with their frame headers.

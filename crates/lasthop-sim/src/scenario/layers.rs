@@ -102,7 +102,8 @@ impl Layers {
 
     /// Builds the endpoint at `site` of the link.
     ///
-    /// # Errors If keys of a layer contradict each other or the link.
+    /// # Errors
+    /// If keys of a layer contradict each other or the keys of the link.
     pub fn build<P: CarriesFrames>(&self, site: &Site) -> Result<LinkEndpoint<P>, LinkError> {
         let layers = self.0.iter().zip(self.sites(site));
         let layers = layers.map(|(layer, site)| layer.build(&site)).collect::<Result<_, _>>()?;

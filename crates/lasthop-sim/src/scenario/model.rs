@@ -332,11 +332,11 @@ table! {
         to: String;
         /// Start time of the flow, relative to the start of the run.
         start: Duration = "0 s";
-        /// Interval after `start` within which the flow starts, at a uniformly distributed time of
-        /// its own in each replication. Flows of a table with count have separate times. Default:
-        /// the flow starts at `start`.
+        /// Interval after `start` in which the flow starts, at a uniformly distributed time that
+        /// is sampled for each replication and for each flow of a table with count. Default: the
+        /// flow starts at `start`.
         start_spread: Option<Duration>, Limits::POSITIVE;
-        /// Time at which the application stops, relative to the start of the run: it writes no more,
+        /// Time at which the application stops, relative to the start of the run: it stops writing,
         /// data that was not sent is discarded, and data that was sent is repaired. Default: it
         /// does not stop.
         stop: Option<Duration>, Limits::POSITIVE;

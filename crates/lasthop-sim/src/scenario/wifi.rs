@@ -282,7 +282,7 @@ impl Wlan {
             }
             if has_snr && !errors.all(none) {
                 let allowed = "no errors, or no snr, for a link";
-                return Err(node.key_error("snr", "an SNR besides errors", allowed));
+                return Err(node.key_error("snr", "an SNR in addition to errors", allowed));
             }
             if keys.rate_control == Some(RateControl::Ideal) && !has_snr {
                 let allowed = format!("an snr for each station, such as {station}");

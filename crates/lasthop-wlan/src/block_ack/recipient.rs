@@ -223,8 +223,9 @@ mod tests {
         assert_eq!(recipient.held(), 0);
     }
 
-    /// A window of 4, B = 1 with 2 and 3 held. 5 moves the window to 2: 1 is skipped, 2 and 3 follow. A request
-    /// with start 8 releases 5 and 6 past holes; a request for the past does nothing.
+    /// The window has 4 numbers and starts at 1; 2 and 3 are held. MPDU 5 moves its start to 2: 1 is skipped,
+    /// 2 and 3 are delivered. A BlockAckReq with start 8 delivers 5 and 6 despite the gaps before them; one with
+    /// an earlier start has no effect.
     #[test]
     fn the_window_moves_past_holes() {
         run(

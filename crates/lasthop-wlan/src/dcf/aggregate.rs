@@ -76,9 +76,9 @@ impl<P: Payload + Clone> Medium<P> {
         self.stations[usize::from(pair.from)].directions.push_back(number);
     }
 
-    /// Gives the direction `pair` a queue of its own, instead of that of its station, which then serves its
-    /// directions as `scheduler` states, and takes packets from it as `driver` states. All directions of the
-    /// station need one.
+    /// Gives the direction `pair` a separate queue in place of the common queue of its station. The station then
+    /// selects directions by `scheduler` and takes packets from their queues by `driver`. All of its directions
+    /// need a separate queue.
     pub fn separate_queue(
         &mut self,
         pair: PairId,

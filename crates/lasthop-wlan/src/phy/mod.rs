@@ -183,10 +183,10 @@ pub struct Mode {
 }
 
 impl Mode {
-    /// Creates a mode. `mcs` is the MCS of each of `streams` spatial streams.
+    /// Creates a mode with `streams` spatial streams, all with the modulation and coding of `mcs`.
     ///
     /// # Errors
-    /// If the standard does not define the combination, or if there are more than 2 streams.
+    /// If the standard does not define the combination, or for more than 2 streams.
     pub fn new(
         format: Format,
         mcs: u8,

@@ -81,15 +81,15 @@ class Process:
         return -self.interval_s / math.log(self.persistence)
 
     def path(self, count: int, *, interval_s: float | None = None, seed: int = SEED) -> Floats:
-        """Samples the process.
+        """Returns a sample of the process.
 
         Args:
             count: Number of values.
-            interval_s: Their interval; None: that of the series.
+            interval_s: Interval between values in seconds; None: the interval of the series.
             seed: Seed of the sample.
 
         Returns:
-            Values in SI units. Steps start again after the last one.
+            Values in bit/s or seconds. After the last step, the process repeats from the first.
         """
         interval = self.interval_s if interval_s is None else interval_s
         random = np.random.default_rng(seed)

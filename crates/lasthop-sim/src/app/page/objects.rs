@@ -13,7 +13,8 @@ struct Type {
     kilobytes: u32,
 }
 
-/// Types in the order of requests: documents, style sheets, scripts, fonts, images, others.
+/// Types of objects in the order in which they are requested: documents, style sheets, scripts, fonts,
+/// images, others.
 const TYPES: [Type; 6] = [
     Type { level: 0, urgency: 0, count: 1, kilobytes: 18 },
     Type { level: 1, urgency: 0, count: 8, kilobytes: 78 },

@@ -540,8 +540,8 @@ impl Transport for Quic {
         }
     }
 
-    /// Of a 1-RTT packet: its number if it elicits an acknowledgment, the largest number that it
-    /// acknowledges, and the ranges of its ACK frame. Packets of the handshake have no numbers.
+    /// Returns the number of a 1-RTT packet if it elicits an acknowledgment, the largest number
+    /// that it acknowledges, and the ranges of its ACK frame. Handshake packets have no numbers.
     fn numbers(&self, packet: &Packet) -> Option<Numbers> {
         let kept = self.kept.as_ref()?.get(&packet.datagram_number())?;
         let contents = kept.contents();
