@@ -28,17 +28,30 @@ def tables() -> dict[str, dict[str, Any]]:
 def rows(table: Mapping[str, Any], wanted: int | None = None) -> Iterator[str]:
     """Yields the lines of a table; `wanted` selects one by its index."""
     scenario = lasthop.load(FOLDER / table["scenario"]).with_(table.get("changes", {}))
+    key = table["key_of_points"]
     points = zip(table["points"], table["values"], table["published"], strict=True)
     for place, (point, value, published) in enumerate(points):
         if wanted not in (None, place):
             continue
-        results = lasthop.run(
-            scenario.with_({table["key_of_points"]: value}), replications=table["replications"]
-        )
-        samples = results.samples(table["metric"], 0, censored=True)
-        ours = float(samples.mean()) / table["unit"]
-        error = 100.0 * (ours / published - 1.0)
-        yield f"| {point} | {published:g} | {ours:.3g} | {error:+.0f} % |"
+        changed = scenario.with_(value if key == "" else {key: value})
+        results = lasthop.run(changed, replications=table["replications"])
+        samples = _values(results, table) - table.get("offset", 0.0)
+        ours = float(samples.mean())
+        ours /= table["units"][place] if "units" in table else table["unit"]
+        shown = f"{ours:.3g}" if ours < 1e3 else f"{ours:.0f}"
+        if isinstance(published, str):
+            yield f"| {point} | {published} | {shown} | – |"
+        else:
+            error = 100.0 * (ours / published - 1.0)
+            yield f"| {point} | {published:g} | {shown} | {error:+.0f} % |"
+
+
+def _values(results: lasthop.Results, table: Mapping[str, Any]) -> Any:
+    """Returns the metric of a table in each replication, over the sum of the metrics `per`."""
+    values = results.samples(table["metric"], 0, censored=True)
+    if "per" in table:
+        values = values / sum(results.samples(name, 0, censored=True) for name in table["per"])
+    return values
 
 
 def main(wanted: list[str]) -> int:
