@@ -160,13 +160,14 @@ const axisText = (value, x) => {
   return `${Number((value / per).toPrecision(4))}${name ? ` ${name}` : ""}`;
 };
 
-const W = 640;
 const H = 300;
 const [L, R, T, B] = [62, 12, 10, 46];
 
 /** Means with intervals as lines or bars; every point is a button. */
 const Means = ({ panel, kind, unit, isWords, names, scaleX, metric, onPick }) => {
   const { curves, x } = panel;
+  // On a narrow screen the figure is drawn narrower, so that its text is not scaled down.
+  const W = Math.min(Math.max(innerWidth - 30, 300), 640);
   const all = curves.flatMap((one) => [...one.mean, ...one.high].filter((value) => value !== null)).map((value) => value / unit.per);
   const lows = curves.flatMap((one) => one.low.filter((value) => value !== null)).map((value) => value / unit.per);
   // Without a negative mean, the axis does not extend below 0, even if an interval does.
@@ -179,7 +180,7 @@ const Means = ({ panel, kind, unit, isWords, names, scaleX, metric, onPick }) =>
   const pad = isWords ? 0 : (high - low) * 0.04 || 0.5;
   const px = (value) => L + ((value - low + pad) / (high - low + 2 * pad)) * (W - L - R);
   const width = ((px(1) - px(0)) * 0.8) / Math.max(curves.length, 1);
-  const ticksX = isWords ? places : ticks(low, high, 6).filter((one) => one >= low - pad && one <= high + pad);
+  const ticksX = isWords ? places : ticks(low, high, W < 480 ? 4 : 6).filter((one) => one >= low - pad && one <= high + pad);
   return html`<svg class="means" viewBox="0 0 ${W} ${H}" role="group" aria-label="${metricLabel(metric)} over ${x.label}">
     ${ticksY.map((one) => html`<g class="tick"><line x1=${L} x2=${W - R} y1=${y(one * unit.per)} y2=${y(one * unit.per)} /><text x=${L - 6} y=${y(one * unit.per) + 4} text-anchor="end">${Number(one.toPrecision(6))}</text></g>`)}
     ${ticksX.map((one, index) => html`<text class="tick" x=${px(one)} y=${H - B + 16} text-anchor="middle">${isWords ? short(names[index]) : Number(one.toPrecision(6))}</text>`)}
