@@ -364,7 +364,8 @@ metrics! {
 }
 
 impl MediaReport {
-    fn metrics(&self, report: &mut Report<'_>) {
+    /// Reports the values as metrics.
+    pub(super) fn metrics(&self, report: &mut Report<'_>) {
         let [p50, p95, p99] = self.delay_percentiles;
         let metrics = MediaMetrics {
             packets_sent: self.sent as f64,

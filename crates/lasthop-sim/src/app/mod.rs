@@ -44,6 +44,7 @@ applications! {
     datagrams {
         on_off: OnOff(OnOffKeys);
         media: Media(MediaKeys);
+        nada: Nada(NadaKeys);
     }
 }
 
@@ -63,6 +64,8 @@ pub use media::{
     GRACE, HORIZON, LONGEST, MOST_OPEN, MediaKeys, MediaReport, MediaStatistics, OUTAGE,
 };
 pub use messages::{Messages, MessagesKeys, MessagesMetrics};
+pub use nada::controller::{NadaReceiver, NadaReport, NadaSender};
+pub use nada::{NadaKeys, NadaMetrics};
 pub use on_off::{OnOffKeys, Replay};
 pub use page::{HttpVersion, Page, PageKeys, PageMetrics, Sizes};
 pub use tally::{DatagramCounts, DatagramMetrics, Tally};

@@ -201,7 +201,8 @@ def _full_blocks(network: Network, hop: Hop, packet: int, interval: float | None
     timeout = hop.protocol["parity_timeout"]
     if timeout == "auto":
         apps = [network.flows[name]["app"] for name, role in network.users(hop).items()]
-        steady = [8.0 * app["packet"] / app["rate"] for app in apps if "packet" in app]
+        constant = [app for app in apps if "packet" in app and "rate" in app]
+        steady = [8.0 * app["packet"] / app["rate"] for app in constant]
         timeout = 2.0 * max(steady, default=airtime)
     apart = max(interval, airtime)
     if float(timeout) <= apart * (1.0 + 1e-9):

@@ -502,6 +502,9 @@ def _app(app: Table, is_quic: bool) -> str:
                 f"{distribution_text(app['on'])}, off {distribution_text(app['off'])}: "
                 f"{mean} on average"
             )
+        case "nada":
+            rates = f"{rate_text(app['min_rate'])} to {rate_text(app['max_rate'])}"
+            return f"media that adapt by NADA, {rates}, packets of {size_text(app['packet'])}"
         case "media":
             mean = _mean_rate(app["rate"], app["talk"]["mean"], app["silence"]["mean"])
             return (
