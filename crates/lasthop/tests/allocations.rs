@@ -326,6 +326,57 @@ fn over_wlans(failures: &mut Vec<String>) {
     }
 }
 
+/// Saturated A-MPDUs, and TCP, over WLANs of 802.11n, ac and ax: block-ack windows, reorder buffers, queues of
+/// stations, access categories, rate control. A-MSDUs are left out: the lists of packets of the window grow with the
+/// longest A-MSDU in each place.
+fn over_aggregates(failures: &mut Vec<String>) {
+    for (name, keys) in [
+        ("A-MPDU", "standard = \"802.11n\""),
+        (
+            "A-MPDU, ax",
+            "standard = \"802.11ax\"\nwidth = \"80 MHz\"\nblock_ack_window = 256\nmax_ampdu = \"6500631 B\"",
+        ),
+        (
+            "airtime",
+            "standard = \"802.11n\"\nscheduler = \"airtime\"\nqueue = { kind = \"fq-codel\" }\ndriver_queue = \"aql\"",
+        ),
+        ("EDCA", "standard = \"802.11n\"\nedca = true"),
+        (
+            "EDCA in space",
+            "standard = \"802.11n\"\nedca = true\nx = \"0 m\"\nstation = { client = { x = \"9 m\" }, other = { x = \"9 m\" } }",
+        ),
+        ("Minstrel-HT", "standard = \"802.11ac\"\nrate_control = \"minstrel-ht\""),
+    ] {
+        let text = |tenth: u64| {
+            format!(
+                r#"
+                name = "{name}"
+                [wlan.cell]
+                access_point = "ap"
+                stations = ["client", "other"]
+                errors = {{ kind = "uniform", loss = 0.1 }}
+                {keys}
+                [flow.transfer]
+                from = "ap"
+                to = "client"
+                transport = {{ kind = "tcp", variant = "cubic" }}
+                app = {{ kind = "file", size = "100 GB" }}
+                [flow.noise]
+                from = "other"
+                to = "ap"
+                dscp = "AF41"
+                transport = {{ kind = "udp" }}
+                app = {{ kind = "on-off", rate = "100 Mbps", on = "1000 s", off = "0 s", packet = "1500 B" }}
+                [run]
+                duration = "{} s"
+                "#,
+                20 * tenth
+            )
+        };
+        failures.extend(grows(name, text, "link.cell.other.forward.frames_sent"));
+    }
+}
+
 /// A single test, so that no other test allocates concurrently.
 #[test]
 fn a_run_ten_times_as_long_allocates_no_more() {
@@ -334,5 +385,6 @@ fn a_run_ten_times_as_long_allocates_no_more() {
     of_media(&mut failures);
     over_radios(&mut failures);
     over_wlans(&mut failures);
+    over_aggregates(&mut failures);
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
