@@ -62,6 +62,8 @@ pub(super) struct NearDeadlines {
     /// Time of the row. Slot 0 also contains deadlines before it.
     begin: u64,
     end: u64,
+    /// The leaf that was added last between others of its slot.
+    recent: u32,
     /// Bits of the width of a slot in nanoseconds, and their maximum.
     width: u32,
     most_width: u32,
@@ -81,6 +83,7 @@ impl NearDeadlines {
             words: 0,
             begin: 0,
             end: 0,
+            recent: 0,
             width: FIRST_WIDTH,
             most_width: LARGEST_WIDTH,
             expired: 0,
@@ -116,10 +119,9 @@ impl NearDeadlines {
         } else {
             self.leaves[last].next = next;
         }
+        self.leaves[leaf].slot = NOWHERE;
         if due.at().as_nanos() < self.end {
             self.add(leaf, due);
-        } else {
-            self.leaves[leaf].slot = NOWHERE;
         }
     }
 
@@ -174,6 +176,13 @@ impl NearDeadlines {
             if self.leaves[before].due < due {
                 self.last[slot] = leaf as u32;
             } else {
+                // Simultaneous deadlines are often added in their order.
+                let recent = self.leaves[self.recent as usize];
+                if recent.slot as usize == slot && recent.due < due {
+                    before = self.recent as usize;
+                    next = recent.next as usize;
+                }
+                self.recent = leaf as u32;
                 while self.leaves[next].due < due {
                     before = next;
                     next = self.leaves[before].next as usize;
