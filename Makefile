@@ -93,7 +93,7 @@ bench-live:
 	$(BIN)/python benches/live.py
 
 # `make instructions CHECK=--check` fails if a count differs by more than 3 %, `CHECK=--laws` if a congestion
-# control algorithm uses too many instructions per ACK.
+# control algorithm uses too many instructions per ACK, `CHECK=--scale` if a frame takes too many in large networks.
 instructions:
 	@python3 benches/instructions.py $(CHECK)
 
