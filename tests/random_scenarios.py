@@ -334,7 +334,7 @@ def _network(draws: random.Random) -> Tables:
                     "packet": "20 B",
                 },
                 {"kind": "media", "rate": "64 kbps", "packet": "20 B"},
-                {"kind": "nada", "packet": "100 B", "feedback_interval": "5 ms"},
+                {"kind": "nada", "packet": "20 B", "feedback_interval": "5 ms"},
             )
         )
         tcp = {
