@@ -527,8 +527,9 @@ impl Run<'_> {
         }
         if overflows > 0 {
             notes.push(format!(
-                "{overflows} packets were dropped by devices of their hosts: this machine is overloaded \
-                 and does not read them in time"
+                "{overflows} {} dropped by devices of their hosts: this machine is overloaded and does \
+                 not read them in time",
+                if overflows == 1 { "packet was" } else { "packets were" }
             ));
         }
         if rejected_by_kernel > 0 {
