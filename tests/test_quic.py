@@ -108,6 +108,25 @@ def test_qlog_contains_the_packets_of_the_trace(
     assert times == sorted(times)
 
 
+def test_qlog_distinguishes_0_rtt_packets(tmp_path: Path) -> None:
+    text = QUIC.replace('kind = "quic" }', 'kind = "quic", resumption = "0-rtt" }')
+    out = tmp_path / "early.qlog"
+    write_qlog(lasthop.Scenario.from_toml(text), out)
+    events = [json.loads(one) for one in out.read_text().split("\x1e")[2:]]
+    heads = [
+        (one["data"]["header"]["packet_type"], one["data"]["header"]["packet_number"], one["time"])
+        for one in events
+        if one["name"] == "transport:packet_sent"
+    ]
+    early = [head for head in heads if head[0] == "0RTT"]
+    # The initial window, sent before the first flight of the server arrives.
+    assert [number for _, number, _ in early] == list(range(len(early)))
+    assert early
+    assert all(time < 20.0 for _, _, time in early)
+    later = [number for kind, number, _ in heads if kind == "1RTT"]
+    assert min(later) == len(early)
+
+
 # The CDDL of draft-ietf-quic-qlog-main-schema and draft-ietf-quic-qlog-quic-events for version 0.3:
 # types of required and of optional members ("?"), as far as a trace can contain them. Times are
 # numbers, others are integers.

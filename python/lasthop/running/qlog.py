@@ -21,7 +21,7 @@ from lasthop.scenarios.scenario import Scenario, as_scenario
 __all__ = ["write_qlog"]
 
 RECORD = "\x1e"
-TYPES = {"initial": "initial", "handshake": "handshake", "packet": "1RTT"}
+TYPES = {"initial": "initial", "handshake": "handshake", "early": "0RTT", "packet": "1RTT"}
 """Packet types by the first word of an event."""
 
 CONTENTS = ("ack_range", "stream_id", "stream_frame")
@@ -111,6 +111,7 @@ def _header(name: str, flow: str, side: str) -> dict[str, Any]:
 
 def _events(rows: list[dict[str, Any]], datagram: int) -> Iterator[dict[str, Any]]:
     place = 0
+    early = {row["sequence"] for row in rows if row["event"] == "early_sent"}
     while place < len(rows):
         row = rows[place]
         place += 1
@@ -139,7 +140,8 @@ def _events(rows: list[dict[str, Any]], datagram: int) -> Iterator[dict[str, Any
             }
             yield _event(row, f"transport:packet_{what}", data)
         elif row["event"] == "packet_lost":
-            header = {"packet_type": "1RTT", "packet_number": int(row["sequence"])}
+            sent_as = "0RTT" if row["sequence"] in early else "1RTT"
+            header = {"packet_type": sent_as, "packet_number": int(row["sequence"])}
             yield _event(row, "recovery:packet_lost", {"header": header})
         elif row["event"] in TIMES:
             data = {TIMES[row["event"]]: _milliseconds(row["value"])}

@@ -31,11 +31,11 @@ pub struct TraceEvent {
     ///   `min_rtt_s`, `bw_shortterm_bps`, `inflight_shortterm`, `inflight_longterm`, `extra_acked`
     ///   (of BBR), and the beginning of a phase, `phase_NAME`
     ///   ([`CongestionPhase`](lasthop_tcp::congestion_control::CongestionPhase))
-    /// - of QUIC: `initial_sent`, `handshake_sent` and `packet_sent` (a 1-RTT packet), the same with
-    ///   `received`, `ack_range`, `stream_id` (unless 0) and `stream_frame` (of the packet just sent
-    ///   or received),
-    ///   `packet_lost`, `spurious_loss` (the lost packet has arrived), `timeout`, `cwnd`, `ssthresh`;
-    ///   when they change, `min_rtt_s`, `smoothed_rtt_s`, `latest_rtt_s`, `in_flight_bytes`
+    /// - of QUIC: `initial_sent`, `handshake_sent`, `early_sent` (a 0-RTT packet) and `packet_sent`
+    ///   (a 1-RTT packet), the same with `received`, `ack_range`, `stream_id` (unless 0) and
+    ///   `stream_frame` (of the packet just sent or received), `packet_lost`, `spurious_loss` (the
+    ///   lost packet has arrived), `timeout`, `cwnd`, `ssthresh`; when they change, `min_rtt_s`,
+    ///   `smoothed_rtt_s`, `latest_rtt_s`, `in_flight_bytes`
     /// - of queues: `queue`, `drop`
     /// - of links: `frame_sent`, `frame_lost` (at the end of the transmission; of an upper layer,
     ///   when the layer below accepted the frame), `delivered` (over this direction),

@@ -64,6 +64,8 @@ impl<'a> Reader<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct QuicPacket<'a> {
     pub space: Space,
+    /// Whether it is a 0-RTT packet.
+    pub is_early: bool,
     /// Length with its header.
     pub length: usize,
     /// Least significant bytes of the packet number, and their number.
@@ -119,14 +121,16 @@ impl<'a> Iterator for Packets<'a> {
             let truncated = (reader.number(number)?, number);
             let payload = std::mem::take(&mut reader.0);
             let payload = &payload[..payload.len().checked_sub(TAG_LENGTH)?];
-            return Some(QuicPacket { space: Space::Data, length: whole, truncated, payload });
+            let space = Space::Data;
+            return Some(QuicPacket { space, is_early: false, length: whole, truncated, payload });
         }
         reader.bytes(4)?;
         for _ in 0..2 {
             let length = reader.byte()?;
             reader.bytes(length.into())?;
         }
-        let space = match first >> 4 & 3 {
+        let kind = first >> 4 & 3;
+        let space = match kind {
             0 => {
                 let token = reader.varint()?;
                 reader.prefixed(token)?;
@@ -141,7 +145,7 @@ impl<'a> Iterator for Packets<'a> {
         let truncated = (body.number(number)?, number);
         let payload = &body.0[..body.0.len().checked_sub(TAG_LENGTH)?];
         let length = whole - self.0.0.len();
-        Some(QuicPacket { space, length, truncated, payload })
+        Some(QuicPacket { space, is_early: kind == 1, length, truncated, payload })
     }
 }
 
@@ -313,13 +317,13 @@ mod tests {
     #[test]
     fn a_packet_number_is_the_one_closest_to_the_expected_one() {
         // The example of RFC 9000, appendix A.3.
-        let packet =
-            QuicPacket { space: Space::Data, length: 0, truncated: (0x9b32, 2), payload: &[] };
-        assert_eq!(packet.number(0xa82f_30ea + 1), 0xa82f_9b32);
-        let near = |truncated, expected| {
-            QuicPacket { space: Space::Data, length: 0, truncated: (truncated, 1), payload: &[] }
-                .number(expected)
+        let of_number = |truncated, length| {
+            let (space, is_early) = (Space::Data, false);
+            QuicPacket { space, is_early, length: 0, truncated: (truncated, length), payload: &[] }
         };
+        let packet = of_number(0x9b32, 2);
+        assert_eq!(packet.number(0xa82f_30ea + 1), 0xa82f_9b32);
+        let near = |truncated, expected| of_number(truncated, 1).number(expected);
         assert_eq!((near(3, 250), near(250, 259), near(0, 0), near(255, 2)), (259, 250, 0, 255));
     }
 

@@ -93,9 +93,10 @@ metrics! {
 /// The machine.
 pub type Machine = Quic;
 
-/// Names of events, by packet number space.
-const SENT: [&str; 3] = ["initial_sent", "handshake_sent", "packet_sent"];
-const RECEIVED: [&str; 3] = ["initial_received", "handshake_received", "packet_received"];
+/// Names of events, by packet number space, and of 0-RTT packets.
+const SENT: [&str; 4] = ["initial_sent", "handshake_sent", "packet_sent", "early_sent"];
+const RECEIVED: [&str; 4] =
+    ["initial_received", "handshake_received", "packet_received", "early_received"];
 
 /// Both ends of a QUIC connection.
 pub struct Quic {
@@ -256,13 +257,14 @@ impl Quic {
         });
     }
 
-    /// Reports the packets of a datagram, with a name for each packet number space, and their ACK
-    /// and STREAM frames. Numbers of 1-RTT packets are those of `ledger`.
+    /// Reports the packets of a datagram, with a name for each packet number space and for 0-RTT
+    /// packets, and their ACK and STREAM frames. Numbers of 0-RTT and 1-RTT packets are those of
+    /// `ledger`.
     fn describe(
         &self,
         packet: &Packet,
         ledger: &Ledger,
-        names: [&'static str; 3],
+        names: [&'static str; 4],
         tell: &mut dyn FnMut(TransportEvent),
     ) {
         let Some(kept) = self.kept.as_ref().and_then(|kept| kept.get(&packet.datagram_number()))
@@ -273,11 +275,8 @@ impl Quic {
         for packet in packets(&contents) {
             let is_data = packet.space == Space::Data;
             let number = packet.number(if is_data { ledger.next() } else { 0 });
-            tell(TransportEvent::numbered(
-                names[packet.space as usize],
-                number,
-                packet.length as f64,
-            ));
+            let name = names[if packet.is_early { 3 } else { packet.space as usize }];
+            tell(TransportEvent::numbered(name, number, packet.length as f64));
             for frame in packet.frames() {
                 match frame {
                     Frame::Ack(ack) => ack.ranges().for_each(|(low, high)| {
