@@ -12,6 +12,7 @@ import pytest
 import lasthop
 from lasthop import commands as cli
 from lasthop.running.tracing import EVENTS, FRAMES
+from lasthop.showing.terminal import number_text
 
 TWO_FLOWS = """
 name = "two-flows"
@@ -166,3 +167,8 @@ def test_run_shows_how_flows_share(capsys: pytest.CaptureFixture[str], tmp_path:
     assert "index" in shown
     assert shown.index("first") < shown.index("Fairness")
     assert shown.index("Fairness") < shown.index("Retransmissions") < shown.index("spurious", -400)
+
+
+def test_mean_counts_have_three_digits_and_all_of_their_integer_part() -> None:
+    found = [number_text(value, 3) for value in (12.3333, 0.66667, 1234.4, 19.0)]
+    assert found == ["12.3", "0.667", "1234", "19"]

@@ -103,9 +103,10 @@ def progress(label: str) -> Iterator[Callable[[int, int], None] | None]:
         yield update
 
 
-def number_text(value: float) -> str:
-    """Returns a number with the digits shown in tables."""
-    return rounded(value, max(5, len(f"{abs(value):.0f}")) if abs(value) < 1e15 else 5)
+def number_text(value: float, digits: int = 5) -> str:
+    """Returns a number with significant digits as in tables, and all digits of its integer part."""
+    whole = len(f"{abs(value):.0f}") if abs(value) < 1e15 else 0
+    return rounded(value, max(digits, whole))
 
 
 def interval_text(mean: float, ci95: float | None) -> str:
@@ -308,7 +309,7 @@ def show_repetitions(results: Results) -> Table | None:
                 *(cell[point] for cell in words.values()),
                 flow,
                 *(
-                    "–" if row is None or row["mean"] is None else number_text(row["mean"])
+                    "–" if row is None or row["mean"] is None else number_text(row["mean"], 3)
                     for row in own
                 ),
             )
