@@ -138,6 +138,33 @@ def test_formats_of_delays(tmp_path: Path) -> None:
             fit.read_delays(file)
 
 
+def test_rates_are_read_from_iperf3(tmp_path: Path) -> None:
+    # The fields of iperf 3.12 that matter, and some of the others.
+    def interval(start: float, rate: float, *, omitted: bool = False) -> dict[str, object]:
+        times = {"start": start, "end": start + 1.0, "seconds": 1.0}
+        total = {**times, "bytes": int(rate / 8), "bits_per_second": rate, "omitted": omitted}
+        return {"streams": [{"socket": 5, **total}], "sum": total}
+
+    file = tmp_path / "iperf.json"
+    intervals = [interval(0.0, 9e6, omitted=True), interval(0.0, 3e6), interval(1.00005, 5.5e6)]
+    file.write_text(json.dumps({"start": {}, "intervals": intervals, "end": {}}, indent=1))
+    found = fit.read_rate_series(file)
+    assert found is not None
+    assert found.times_s.tolist() == [0.0, 1.00005]
+    assert found.values.tolist() == [3e6, 5.5e6]
+    assert found.notes[-1] == "1 omitted interval ignored"
+    for text, message in (
+        ('{"intervals": 1}', "expected the output of `iperf3 --json`"),
+        ('{"intervals": [{"sum": {"start": 0}}]}', "`bits_per_second` in the `sum`"),
+        ('{"intervals": []}', "0 values: expected at least 2"),
+        ("{" * 100_000, "invalid JSON"),
+        (json.dumps({"intervals": [interval(0.0, -1.0)]}), "numbers of at least 0"),
+    ):
+        file.write_text(text)
+        with pytest.raises(fit.FitError, match=message):
+            fit.read_rate_series(file)
+
+
 def test_a_gap_holds_the_previous_value() -> None:
     times = np.r_[np.arange(0, 30), np.arange(40, 70)].astype(float)
     found = fit.fit_process(

@@ -130,7 +130,8 @@ def read_json(text: str, name: str) -> Record | None:
     if "intervals" in found and "end" in found:
         raise FitError(
             f"{name}: iperf3 counts losses per interval, a model needs their order: capture the "
-            "packets at the receiver (`tcpdump -w FILE`) and send RTP, or use irtt or ping"
+            "packets at the receiver (`tcpdump -w FILE`) and send RTP, or use irtt or ping; "
+            "`--rates` reads its throughput"
         )
     if isinstance(found.get("raw_values"), dict):
         return read_flent(found, name)

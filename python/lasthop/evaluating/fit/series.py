@@ -6,6 +6,7 @@
 | mahimahi, heavy PDO trace of CellReplay | a number per line | rates: a delivery opportunity of 1504 B, in ms |
 | packet-train trace of CellReplay | two or more numbers per line | delays: time and one-way delay in ms; the rest are the opportunities after the first packet |
 | output of `ping` | `PING` | delays: half of each RTT, by `icmp_seq` |
+| output of `iperf3 --json` | `{` | rates: throughput of each interval, over all streams |
 
 Sources: R. Netravali et al., "Mahimahi: accurate record-and-replay for HTTP", USENIX ATC 2015;
 W. Sentosa et al., "CellReplay: towards accurate record-and-replay for cellular networks", NSDI
@@ -14,6 +15,7 @@ W. Sentosa et al., "CellReplay: towards accurate record-and-replay for cellular 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -84,7 +86,7 @@ def read_delays(path: str | Path) -> Series:
 
 
 def read_rate_series(path: str | Path) -> Series | None:
-    """Reads rates over time from CSV; None if the file has one number per line.
+    """Reads rates over time from CSV or iperf3; None if the file has one number per line.
 
     Raises:
         FitError: If the file has another format.
@@ -92,6 +94,8 @@ def read_rate_series(path: str | Path) -> Series | None:
     """
     text = _text(path)
     first = next((line for line in text.splitlines() if not _is_comment(line)), "")
+    if first.lstrip().startswith("{"):
+        return _iperf(text, path)
     if not re.search(r"[,;\t]", first):
         return None
     return _table(text, path, RATES, "rate")
@@ -161,6 +165,26 @@ def _table(text: str, path: str | Path, columns: Mapping[str, float], key: str) 
         values.append(columns[value] * _number(cells[head.index(value)], path, number))
     notes = ("one-way delays are half of the RTTs",) if value.startswith("rtt") else ()
     return _series(times, values, key, path, *notes)
+
+
+def _iperf(text: str, path: str | Path) -> Series:
+    """Reads the throughput of the intervals in the JSON output of iperf3."""
+    try:
+        intervals = [one["sum"] for one in json.loads(text)["intervals"]]
+        kept = [one for one in intervals if not one.get("omitted", False)]
+        times = [float(one["start"]) for one in kept]
+        values = [float(one["bits_per_second"]) for one in kept]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise FitError(
+            f"{path}: invalid JSON: expected the output of `iperf3 --json`, with `start` and "
+            "`bits_per_second` in the `sum` of each interval"
+        ) from None
+    if not all(0.0 <= one < 1e15 for one in (*times, *values)):
+        raise FitError(f"{path}: an invalid time or rate: expected numbers of at least 0")
+    notes = ["rates are those of the measured traffic: at most those of the link"]
+    if ignored := len(intervals) - len(kept):
+        notes.append(f"{ignored} omitted {'interval' if ignored == 1 else 'intervals'} ignored")
+    return _series(times, values, "rate", path, *notes)
 
 
 def _trains(text: str, path: str | Path) -> Series:
