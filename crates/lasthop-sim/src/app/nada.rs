@@ -1,4 +1,4 @@
-//! Media whose rate adapts to the path: NADA (RFC 8698). The [controller](controller) has the
+//! Media whose rate adapts to the path: NADA (RFC 8698). The [controller] has the
 //! equations.
 //!
 //! ```text
