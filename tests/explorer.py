@@ -7,11 +7,18 @@ import http.client
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page, Request
+
+NETWORK_CHANGED = "net::ERR_NETWORK_CHANGED"
+"""Error of all requests that Chromium is sending when an interface of the machine is added."""
 
 QUESTION: dict[str, Any] = {
     "scenario": {
@@ -120,3 +127,31 @@ def explorer(folder: Path, *arguments: str) -> Iterator[Explorer]:
         process.wait(10)
         if process.stdout is not None:
             process.stdout.close()
+
+
+def aborted_requests(page: Page) -> list[str]:
+    """Returns the list of requests that fail from now on because the network has changed."""
+    found: list[str] = []
+
+    def note(request: Request) -> None:
+        if request.failure == NETWORK_CHANGED:
+            found.append(request.url)
+
+    page.on("requestfailed", note)
+    return found
+
+
+def wait_for_results(page: Page, selector: str, aborted: list[str]) -> None:
+    """Waits for an element, for 30 s; loads the page again if requests were aborted.
+
+    Tests of live links add interfaces to the machine, which aborts the requests of a browser.
+    """
+    deadline = time.monotonic() + 30.0
+    # By time: a selector is awaited by drawn frames, of which a loaded machine may have none.
+    while time.monotonic() < deadline:
+        if aborted:
+            aborted.clear()
+            page.reload()
+        if page.locator(selector).count() > 0 and not aborted:
+            return
+        page.wait_for_timeout(50)

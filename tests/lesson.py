@@ -55,8 +55,11 @@ def give(browser: Browser, server: Explorer, folder: Path) -> dict[str, list[flo
     def picture(name: str) -> None:
         page.screenshot(path=folder / f"{name}.png")
 
+    from explorer import aborted_requests, wait_for_results
+
+    aborted = aborted_requests(page)
     page.goto(server.address)
-    page.wait_for_selector(".estimates")
+    wait_for_results(page, ".estimates", aborted)
     settle(page)
     found["first"] = means(page, "Goodput")
     picture("first")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import lasthop
-from explorer import QUESTION, explorer
+from explorer import QUESTION, aborted_requests, explorer, wait_for_results
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +28,9 @@ def test_text_of_figures_is_readable_on_a_phone(tmp_path: Path) -> None:
     with explorer(tmp_path) as server, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 390, "height": 900})
+        aborted = aborted_requests(page)
         page.goto(server.address)
+        wait_for_results(page, ".estimates", aborted)
         page.get_by_role("button", name="Browse", exact=True).click()
         page.wait_for_selector("svg.means text", timeout=60_000)
         boxes = page.evaluate(
