@@ -223,6 +223,43 @@ for family, host in ((2, "193.167.100.100"), (10, "fd00:cafe:cafe:100::100")):
 """
 
 
+def exchange(
+    containers: dict[str, list[str]], environment: dict[str, str], answer: str, ask: str
+) -> tuple[str, str]:
+    """Runs programs in the server and the client, with the simulator between them.
+
+    Returns:
+        The output of the simulator and that of the client.
+    """
+    started: list[subprocess.Popen[Any]] = [
+        subprocess.Popen([*containers["server"], sys.executable, "-c", answer])
+    ]
+    try:
+        run = subprocess.Popen(
+            [*containers["sim"], sys.executable, ENTRY],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        started.append(run)
+        done = subprocess.run(
+            [*containers["client"], sys.executable, "-c", ask],
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+        )
+        run.send_signal(signal.SIGTERM)
+        output, _ = run.communicate(timeout=PATIENCE_S)
+        assert run.returncode == 0, output
+    finally:
+        for one in started:
+            one.kill()
+            one.wait()
+    return output, done.stdout
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("permitted")
 def test_packets_of_both_families_cross_and_listed_ones_are_lost(
@@ -236,36 +273,11 @@ def test_packets_of_both_families_cross_and_listed_ones_are_lost(
         "LASTHOP_SEED": "7",
         "WAITFORSERVER": "193.167.100.100:443",
     }
-    started: list[subprocess.Popen[Any]] = [
-        subprocess.Popen([*containers["server"], sys.executable, "-c", ECHO])
-    ]
-    try:
-        run = subprocess.Popen(
-            [*containers["sim"], sys.executable, ENTRY],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        started.append(run)
-        done = subprocess.run(
-            [*containers["client"], sys.executable, "-c", ASK],
-            check=True,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-        )
-        run.send_signal(signal.SIGTERM)
-        output, _ = run.communicate(timeout=PATIENCE_S)
-        assert run.returncode == 0, output
-        assert "seed 7" in output
-    finally:
-        for one in started:
-            one.kill()
-            one.wait()
+    output, text = exchange(containers, environment, ECHO, ASK)
+    assert "seed 7" in output
     # ECT(1) passes untouched; two routers decrement the TTL of 64.
     answer = [f"{number} 1 62" for number in range(10)]
-    four, six = (line.split(",") for line in done.stdout.splitlines())
+    four, six = (line.split(",") for line in text.splitlines())
     assert four[1:] == [one for number, one in enumerate(answer, 1) if number not in (2, 4)]
     # Of 18 answers, the 15th is the seventh of IPv6.
     assert six[1:] == [one for number, one in enumerate(answer, 1) if number != 7]
@@ -369,33 +381,9 @@ def test_a_client_is_seen_at_its_bindings(
     name = "rebind" if rebinds else "wifi6-8m"
     options = " --first-rebind=1s --rebind-freq=1s --rebind-addr" if rebinds else ""
     environment = {**os.environ, "SCENARIO": f"{name} {P2P}{options}", "LOGS": str(tmp_path)}
-    started: list[subprocess.Popen[Any]] = [
-        subprocess.Popen([*containers["server"], sys.executable, "-c", MIRROR])
-    ]
-    try:
-        run = subprocess.Popen(
-            [*containers["sim"], sys.executable, ENTRY],
-            env={**environment, "LASTHOP_SEED": "3"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        started.append(run)
-        done = subprocess.run(
-            [*containers["client"], sys.executable, "-c", PROBE],
-            check=True,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-        )
-        run.send_signal(signal.SIGTERM)
-        output, _ = run.communicate(timeout=PATIENCE_S)
-        assert run.returncode == 0, output
-    finally:
-        for one in started:
-            one.kill()
-            one.wait()
-    answers = [line.split() for line in done.stdout.splitlines()]
+    environment["LASTHOP_SEED"] = "3"
+    output, text = exchange(containers, environment, MIRROR, PROBE)
+    answers = [line.split() for line in text.splitlines()]
     # Datagrams whose answer was in flight at a rebinding are lost.
     assert len(answers) >= 26
     seen = list(dict.fromkeys((address, int(port)) for _, address, port in answers))

@@ -32,7 +32,7 @@ fn delivered(app: &str, stop: &str, run_ms: u64) -> f64 {
     results.rows[0].values[place.expect("the metric")]
 }
 
-/// Packets that are on their way when a flow stops do not count as delivered, although the arrivals
+/// Packets in transit when a flow stops do not count as delivered, although the arrivals
 /// of a link without a protocol are computed in advance: it has delivered as much as in a run that
 /// ends at this time.
 #[test]

@@ -223,7 +223,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         self.deadlines.put_first(datagrams.machine, datagrams.source.next_at());
         let known = &mut self.connections[connection.index()];
         if !P::ACTIVE && matches!(known.transport, TransportMachine::Udp(_)) {
-            // UDP sends a datagram at once, in one packet, and has no timers.
+            // UDP sends a datagram immediately, in one packet, and has no timers.
             let (hop, bytes) = (known.first_hops[End::Opener.index()], datagram.size.get() as u32);
             let mut packet = Descriptor::datagram(hop, bytes, datagram.number, self.now);
             packet.incarnation |= known.instance;

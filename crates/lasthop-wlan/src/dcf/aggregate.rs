@@ -19,7 +19,7 @@ use lasthop_base::units::{Duration, Instant, Rate};
 use lasthop_link::queue::Queue;
 use std::collections::VecDeque;
 
-/// The record of the fates of a direction's MPDUs: counters, outcomes, and the packets that leave the MAC.
+/// The record of the fates of a direction's MPDUs: counters, outcomes, and packets that the MAC has finished.
 pub(super) struct Fates<'a, P: Payload> {
     number: u32,
     counters: &'a mut PairCounters,

@@ -1,4 +1,4 @@
-//! The receiver of A-MPDUs: the errors of each MPDU, the block-ack window, and what is passed up. Part of the
+//! The receiver of A-MPDUs: the errors of each MPDU, the block-ack window, and delivery to the host. Part of the
 //! [medium](super::medium).
 //!
 //! All MPDUs are passed up at the end of the PPDU. A PPDU that collides is lost as a whole.

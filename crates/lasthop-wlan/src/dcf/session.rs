@@ -242,7 +242,7 @@ pub(super) struct Session<P: Payload> {
     pub deficit: i64,
 }
 
-/// What the receiver has read of the latest PPDU.
+/// State of the receiver after the latest PPDU.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reception {
     /// Number of MPDUs without errors, and the highest of their sequence numbers.

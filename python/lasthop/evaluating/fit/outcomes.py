@@ -320,7 +320,7 @@ def _choice(table: Table, chosen: str, sequence: str | None) -> str:
 
 
 def _ignored(table: Table, used: Iterable[str]) -> str:
-    """Returns a note on the columns that are not used; empty if there are none."""
+    """Returns a note on the columns that are not used; empty if all are used."""
     others = [name for name in table.columns if name not in used]
     if not others:
         return ""

@@ -42,7 +42,7 @@ class Table:
         return f"{self.name}:{self.lines[row]}"
 
     def first(self, column: str, matches: Callable[[Any], bool]) -> int | None:
-        """Returns the first row whose cell matches; None if there is none."""
+        """Returns the first row whose cell matches, or None."""
         cells = self.columns[column]
         return next((row for row, cell in enumerate(cells) if matches(cell)), None)
 
