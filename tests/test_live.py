@@ -130,6 +130,20 @@ def until_restored(known: list[str]) -> bool:
     return True
 
 
+def namespace() -> subprocess.Popen[bytes]:
+    """Starts a process that keeps a network namespace of its own, as a container has.
+
+    Returns when the namespace exists and its loopback device is up: before that, `nsenter` enters
+    the namespace of the caller.
+    """
+    keep = "ip link set lo up && echo ready && exec sleep 600"
+    holder = subprocess.Popen(["unshare", "--net", "sh", "-c", keep], stdout=subprocess.PIPE)
+    assert holder.stdout is not None
+    with holder.stdout as lines:
+        assert lines.readline() == b"ready\n"
+    return holder
+
+
 def until_running(count: int) -> None:
     """Waits until `count` processes run."""
     end = time.monotonic() + PATIENCE_S

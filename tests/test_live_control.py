@@ -16,7 +16,16 @@ import lasthop
 from lasthop.commands import main
 from lasthop.running.live.control import change_of
 from lasthop.scenarios.arguments import ArgumentError
-from test_live import COMMAND, ENVIRONMENT, PATIENCE_S, live, scenario, until_gone, why_not
+from test_live import (
+    COMMAND,
+    ENVIRONMENT,
+    PATIENCE_S,
+    live,
+    namespace,
+    scenario,
+    until_gone,
+    why_not,
+)
 
 LINK = """
 name = "control"
@@ -377,16 +386,10 @@ def test_existing_namespaces_are_hosts(tmp_path: Path) -> None:
         pytest.skip("needs root")
     path, lines = tmp_path / "link.toml", tmp_path / "a.jsonl"
     path.write_text(LINK.replace("1 %", "0 %"))
-    # Two namespaces, each with a process that keeps it, as a container has.
-    holders = [subprocess.Popen(["unshare", "--net", "sleep", "60"]) for _ in range(2)]
+    holders = [namespace() for _ in range(2)]
     enter = [["nsenter", "--net", f"--target={holder.pid}"] for holder in holders]
     started = list(holders)
     try:
-        own = Path("/proc/self/ns/net").readlink()
-        end = time.monotonic() + PATIENCE_S
-        while any(Path(f"/proc/{one.pid}/ns/net").readlink() == own for one in holders):
-            assert time.monotonic() < end
-            time.sleep(0.05)
         names = [
             f"{host}={one.pid}" for host, one in zip(("server", "client"), holders, strict=True)
         ]
@@ -449,18 +452,9 @@ def test_networks_behind_hosts_are_reached(tmp_path: Path) -> None:
     middle = '[link.core]\nbetween = ["far", "server"]\nrate = "9 Mbps"\ndelay = "1 ms"\n'
     path.write_text(LINK.replace("1 %", "0 %") + middle)
     # A device of the client's namespace has an address of its network.
-    holder = subprocess.Popen(["unshare", "--net", "sh", "-c", "ip link set lo up; sleep 60"])
+    holder = namespace()
     enter = ["nsenter", "--net", f"--target={holder.pid}"]
     try:
-        end = time.monotonic() + PATIENCE_S
-        while (
-            "LOOPBACK,UP"
-            not in subprocess.run(
-                [*enter, "ip", "link"], capture_output=True, text=True, check=True
-            ).stdout
-        ):
-            assert time.monotonic() < end
-            time.sleep(0.05)
         subprocess.run([*enter, "ip", "addr", "add", "192.0.2.7/24", "dev", "lo"], check=True)
         ask = (
             "import socket; s=socket.socket(2,2); s.settimeout(20); "

@@ -11,7 +11,6 @@ import socket
 import struct
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -19,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from test_live import PATIENCE_S, why_not
+from test_live import PATIENCE_S, namespace, why_not
 
 ENTRY = Path(__file__).parents[1] / "examples" / "quic-interop" / "sim.py"
 P2P = "--delay=15ms --bandwidth=10Mbps --queue=25"
@@ -147,14 +146,9 @@ def containers() -> Iterator[dict[str, list[str]]]:
     if os.geteuid() != 0:
         pytest.skip("needs root")
     names = ("client", "sim", "server")
-    holders = {name: subprocess.Popen(["unshare", "--net", "sleep", "600"]) for name in names}
+    holders = {name: namespace() for name in names}
     enter = {name: ["nsenter", "--net", f"--target={one.pid}"] for name, one in holders.items()}
     try:
-        own = Path("/proc/self/ns/net").readlink()
-        end = time.monotonic() + PATIENCE_S
-        while any(Path(f"/proc/{one.pid}/ns/net").readlink() == own for one in holders.values()):
-            assert time.monotonic() < end
-            time.sleep(0.05)
         for host, device, number in (("client", "eth0", 0), ("server", "eth1", 100)):
             sides = [(host, "eth0", "100"), ("sim", device, "2")]
             shell(
@@ -163,7 +157,6 @@ def containers() -> Iterator[dict[str, list[str]]]:
             )
             for name, interface, last in sides:
                 four, six = f"193.167.{number}.{last}/24", f"fd00:cafe:cafe:{number}::{last}/64"
-                shell(*enter[name], "ip", "link", "set", "lo", "up")
                 shell(*enter[name], "ip", "link", "set", interface, "up")
                 shell(*enter[name], "ip", "addr", "add", four, "dev", interface)
                 shell(*enter[name], "ip", "addr", "add", six, "dev", interface, "nodad")
