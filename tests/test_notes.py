@@ -443,3 +443,17 @@ def test_bursts_that_are_counted_in_frames_are_reported(errors: str, is_told: bo
     notes = [text for text in results.notes if "step per frame, not in time" in text]
     assert bool(notes) is is_told
     assert ("step per frame, not in time" in explain(scenario)) is is_told
+
+
+def test_a_note_separates_the_points_it_names() -> None:
+    errors = '{ kind = "gilbert-elliott", mean_loss = 0.1, mean_burst = 10 }'
+    sweep = """
+[sweep]
+"link.wireless.rate" = ["1 Mbps", "2 Mbps"]
+"flow.transfer.transport.variant" = ["cubic", "reno"]
+"""
+    scenario = lasthop.Scenario.from_toml(BURSTS.replace("ERRORS", errors) + sweep)
+    (note,) = (text for text in lasthop.run(scenario, replications=4).notes if "per frame" in text)
+    assert note.startswith(
+        "flow.transfer (1 Mbps, cubic; 1 Mbps, reno; 2 Mbps, cubic and at 1 other point): "
+    )

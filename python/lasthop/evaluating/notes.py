@@ -172,10 +172,19 @@ def _unmarked(results: Results) -> Iterator[str]:
         for flow, links in flows.items():
             unmarked.setdefault((flow, tuple(links)), []).append(point_name(results, index))
     for (flow, links), found in unmarked.items():
-        where = ", ".join(found[:MOST_NAMED])
-        more = len(found) - MOST_NAMED
-        where += f" and at {more} other points" if more > 0 else ""
-        yield f"flow.{flow}{f' ({where})' if where else ''}: {unmarked_words(links)}"
+        yield f"flow.{flow}{_at(found)}: {unmarked_words(links)}"
+
+
+def _at(names: Sequence[str]) -> str:
+    """Returns text such as ` (raw, sack; raw, reno and at 2 other points)`; empty for one point."""
+    return f" ({_first(names, '; ')})" if names[0] else ""
+
+
+def _first(texts: Sequence[str], separator: str) -> str:
+    """Returns the first texts of points, and the number of the other points."""
+    more = len(texts) - MOST_NAMED
+    others = f" and at {more} other point{'s' if more > 1 else ''}" if more > 0 else ""
+    return separator.join(texts[:MOST_NAMED]) + others
 
 
 WINDOWS = ("limited_by_receive_window", "limited_by_send_buffer")
@@ -221,10 +230,7 @@ def _limited(results: Results) -> Iterator[str]:
                 explained.add(metric)
                 limited.setdefault((entity, words), []).append(point_name(results, index))
     for (entity, words), names in limited.items():
-        where = ", ".join(names[:MOST_NAMED])
-        more = len(names) - MOST_NAMED
-        where += f" and at {more} other points" if more > 0 else ""
-        yield f"{entity}{f' ({where})' if where else ''}: {words}"
+        yield f"{entity}{_at(names)}: {words}"
 
 
 def _has_idle_path(results: Results, index: int, flow: str) -> bool:
@@ -250,9 +256,5 @@ def _has_idle_path(results: Results, index: int, flow: str) -> bool:
 
 def _where(results: Results, found: Sequence[tuple[int, str]]) -> str:
     """Returns text such as `0 of 10 (raw), 3 of 10 (selective-repeat)`."""
-    texts = []
-    for index, text in found[:MOST_NAMED]:
-        name = point_name(results, index)
-        texts.append(f"{text} ({name})" if name else text)
-    more = len(found) - MOST_NAMED
-    return ", ".join(texts) + (f" and at {more} other points" if more > 0 else "")
+    names = [(point_name(results, index), text) for index, text in found]
+    return _first([f"{text} ({name})" if name else text for name, text in names], ", ")
