@@ -180,3 +180,10 @@ def test_explain_describes_the_runs_of_a_folder(
     out = capsys.readouterr().out
     assert "Run 1, swept: complete, seed 1" in out
     assert "point 1: Link rate 2 Mbps; 4 replications" in out
+
+
+def test_explain_refuses_a_folder_that_is_not_a_campaign(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli._main(["explain", str(tmp_path)]) == 2
+    assert f"{tmp_path}: not a campaign" in capsys.readouterr().err

@@ -6,7 +6,8 @@
 
 With 3 replications, the numbers of each table and figure are compared in ten digits by their digest
 in `papers/<study>/check.json`: results are identical on every machine. `--full` runs the command at
-the head of each results.md. The exit code is 1 if anything differs.
+the head of each results.md, and writes its output to `results/check/<study>/results.md`. The exit
+code is 1 if anything differs.
 """
 
 # ruff: noqa: S603, T201
@@ -76,10 +77,12 @@ def full(study: Study, jobs: int) -> list[str]:
     if head is None:
         return [f"{path}: no command at its head"]
     command = [sys.executable, "-m", "lasthop", *shlex.split(head[1]), "--jobs", str(jobs)]
-    command += ["--out", str(Path("results") / "check" / study.key)]
+    folder = Path("results") / "check" / study.key
+    command += ["--out", str(folder)]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     if ran.returncode != 0:
         return [f"exit code {ran.returncode}", *ran.stderr.splitlines()[-LINES:]]
+    (folder / "results.md").write_text(ran.stdout, encoding="utf-8")
     if ran.stdout == stored:
         return []
     lines = difflib.unified_diff(stored.splitlines(), ran.stdout.splitlines(), lineterm="", n=0)

@@ -123,7 +123,7 @@ def explain_(
     changes: Changes = None,
 ) -> int:
     """Explain a scenario with all defaults, or the runs of a folder of `--store`."""
-    if (file / "ledger.sqlite").is_file():
+    if file.is_dir():
         from lasthop.commands.stores import describe
 
         return describe(file)
