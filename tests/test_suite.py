@@ -14,7 +14,8 @@ import lasthop
 from lasthop import commands as cli
 from lasthop.evaluating.observation import Observation, states
 from lasthop.evaluating.results import Point, Results
-from lasthop.evaluating.suite import Prepared, Suite, judge, observe, prepare, sender, suites
+from lasthop.evaluating.suite import Prepared, Suite, prepare, sender, suites
+from lasthop.evaluating.verdicts import judge, observe
 from lasthop.running.replications import run_points
 from lasthop.showing.evaluation import markdown, pages
 

@@ -31,7 +31,8 @@ from lasthop.commands.common import (
 )
 from lasthop.commands.declarations import Argument, Option
 from lasthop.commands.values import BadInput, as_path
-from lasthop.evaluating.suite import judge, observe, prepare, suites
+from lasthop.evaluating.suite import prepare, suites
+from lasthop.evaluating.verdicts import judge, observe
 from lasthop.running.replications import run_points
 from lasthop.scenarios.arguments import unknown
 from lasthop.showing.evaluation import markdown, pages

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lasthop.evaluating.metric import metric_label
-from lasthop.evaluating.suite import Cell, Criterion, Evaluation, Family
+from lasthop.evaluating.suite import Criterion, Family
+from lasthop.evaluating.verdicts import Cell, Evaluation
 from lasthop.showing.labels import Unit, measured, scaled, value_name
 
 if TYPE_CHECKING:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from lasthop.evaluating.results import Results
-    from lasthop.evaluating.suite import Evaluation
+    from lasthop.evaluating.verdicts import Evaluation
     from lasthop.studies import Report
     from lasthop.studies.verdicts import Printed, Verdict
 
