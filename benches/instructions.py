@@ -19,7 +19,7 @@ if the last number of an algorithm is more than 560: 15 ns at the rate of the mo
 algorithm (README.md).
 
 `--scale` counts the instructions of networks of `crates/lasthop/benches/scale.rs` as they grow: for
-each additional flow, hop or station, and for each frame that these send, in a small and a large
+each additional flow, hop, station or segment of a window, and for each frame that these send, in a small and a large
 network. It fails if the ratio of the instructions per frame exceeds the limit of the case. It also
 prints the memory of each additional unit of the large network in kilobytes, from the maximum
 resident sizes of the processes (Linux); that includes its keys and its metrics.
@@ -58,7 +58,8 @@ MOST_OF_A_LAW = 560
 # Interval in seconds in which the memory of a process is read.
 POLL_S = 0.001
 # Cases of `scale.rs`: numbers of units of the small and the large network, and the maximum ratio of
-# the instructions per frame. More file flows on one path lose more segments. Two networks are
+# the instructions per frame. More file flows on one path lose more segments. A larger window has
+# more holes, which loss detection visits at each ACK. Two networks are
 # counted for each, one of which has half as many units, so that the start of the process is not
 # included.
 SCALES = {
@@ -67,6 +68,7 @@ SCALES = {
     "selective-repeat hops": (8, 100, 1.15),
     "rlc hops": (8, 40, 1.15),
     "selective-repeat stations": (10, 100, 1.15),
+    "segments of a window": (200, 4000, 5.2),
 }
 
 

@@ -14,6 +14,7 @@ use lasthop_base::units::{Duration, Instant};
 use std::collections::VecDeque;
 
 mod cuts;
+mod searches;
 
 /// An outstanding segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +32,8 @@ pub(super) struct SentSegment {
     pub copies: u32,
     /// Number of the burst of a send call in which it was sent.
     pub burst: u32,
+    /// If it is SACKed: number of records from this one on that are known to be SACKed.
+    pub run: u32,
     /// Whether the receiver has reported it above a hole.
     pub is_sacked: bool,
     /// Whether it has been declared lost.
@@ -89,6 +92,9 @@ pub(super) struct SentSegments {
     min_rtt: Option<Duration>,
     /// First bytes of the records that were marked as lost since [`Self::take_lost`].
     lost: Vec<u64>,
+    /// No record that ends at or below this byte waits for a retransmission. A search starts here,
+    /// so that its cost does not grow with the window.
+    none_below: u64,
     /// Latest delivery rate that is valid for the path.
     last_rate: Option<RateSample>,
 }
@@ -108,6 +114,7 @@ impl SentSegments {
             sacked: 0,
             min_rtt: None,
             lost: Vec::new(),
+            none_below: 0,
             last_rate: None,
         }
     }
@@ -178,14 +185,6 @@ impl SentSegments {
         (record.start == seq).then_some(record.end)
     }
 
-    /// Returns the first lost record, in order of sequence numbers, that has not been retransmitted
-    /// since.
-    pub fn first_to_resend(&self) -> Option<&SentSegment> {
-        let has_one = self.marks.lost > 0;
-        let mut records = self.ring.iter();
-        has_one.then(|| records.find(|record| record.is_lost && !record.is_resent)).flatten()
-    }
-
     /// Removes the oldest record if it ends at or below `una`.
     #[inline]
     pub fn pop_below(&mut self, una: u64) -> Option<SentSegment> {
@@ -211,7 +210,7 @@ impl SentSegments {
     pub fn mark_sacked(&mut self, index: usize) {
         let record = &mut self.ring[index];
         debug_assert!(!record.is_sacked, "a record is SACKed once");
-        record.is_sacked = true;
+        (record.is_sacked, record.run) = (true, 1);
         self.marks.sacked += 1;
         let bytes = record.end - record.start;
         self.sacked += bytes;
@@ -235,6 +234,7 @@ impl SentSegments {
         if !(is_new && self.keeps_copies) {
             self.marks.resent -= u32::from(std::mem::take(&mut record.is_resent));
         }
+        self.search_from(index);
         is_new
     }
 
@@ -253,6 +253,7 @@ impl SentSegments {
     pub fn unmark_resent(&mut self, index: usize) {
         let record = &mut self.ring[index];
         self.marks.resent -= u32::from(std::mem::take(&mut record.is_resent));
+        self.search_from(index);
     }
 
     /// Clears all SACKed flags because the receiver has dropped the data.
@@ -302,6 +303,7 @@ impl SentSegments {
                 order,
                 copies: 1,
                 burst: self.burst,
+                run: 1,
                 is_sacked: false,
                 is_lost: false,
                 is_resent: false,

@@ -161,6 +161,20 @@ fn radio(count: usize) -> Case {
     Case { name: "radio stations", count, text }
 }
 
+/// A file of twenty windows of `count` segments over a path with losses.
+fn window(count: usize) -> Case {
+    // A packet of 1,500 bytes takes 24 us.
+    let text = format!(
+        "name = \"window\"\n[link.path]\nbetween = [\"a\", \"c\"]\nrate = \"500 Mbps\"\n\
+         delay = \"{} us\"\nqueue = \"{count} packets\"\nerrors = {{ kind = \"uniform\", loss = \"0.5 %\" }}\n\
+         [flow.f]\nfrom = \"a\"\nto = \"c\"\napp = {{ kind = \"file\", size = \"{} kB\" }}\n\
+         transport = {{ kind = \"tcp\", variant = \"bbr\", receive_window = \"1 GiB\" }}\n",
+        12 * count,
+        29 * count,
+    );
+    Case { name: "segments of a window", count, text }
+}
+
 fn processor_time() -> f64 {
     let now = clock_gettime(ClockId::ThreadCPUTime);
     now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
@@ -184,7 +198,7 @@ fn least(clock: fn() -> f64, mut work: impl FnMut()) -> f64 {
 /// Constructor of a case from a count, and the counts.
 type Group = (fn(usize) -> Case, [usize; 3]);
 
-const GROUPS: [Group; 12] = [
+const GROUPS: [Group; 13] = [
     (flows, [10, 100, 1000]),
     (sacks, [3, 30, 300]),
     (datagrams, [10, 100, 1000]),
@@ -197,6 +211,7 @@ const GROUPS: [Group; 12] = [
     (star, [10, 100, 1000]),
     (radio, [5, 50, 500]),
     (wlan, [5, 50, 500]),
+    (window, [100, 1000, 10_000]),
 ];
 
 const RECOVERING: &str = "protocol = { kind = \"selective-repeat\" }";

@@ -186,11 +186,15 @@ impl Rack {
     /// Marks lost segments (step 5, RACK_detect_loss).
     pub fn detect(&mut self, now: Instant, sent: &mut SentSegments, window: Duration) -> Found {
         let mut found = Found::default();
-        let mut index = 0;
+        let mut index = sent.skip_sacked(0);
         while let Some(segment) = sent.get(index) {
             let is_known = segment.is_lost && !segment.is_resent;
             let is_older = (segment.order, segment.end) < self.newest;
-            if !segment.is_sacked && !is_known && is_older {
+            if !is_older && !segment.was_retransmitted() {
+                // All later segments were first sent after this one.
+                break;
+            }
+            if !is_known && is_older {
                 match self.remaining(now, segment, window) {
                     Some(remaining) => found.look_again = found.look_again.max(remaining),
                     None => {
@@ -200,7 +204,7 @@ impl Rack {
                     }
                 }
             }
-            index += 1;
+            index = sent.skip_sacked(index + 1);
         }
         found
     }

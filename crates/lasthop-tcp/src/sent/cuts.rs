@@ -18,6 +18,7 @@ impl SentSegments {
                 return;
             }
             let Some(next) = self.ring.remove(index + 1) else { return };
+            self.search_from(index);
             self.marks.lost -= u32::from(next.is_lost);
             self.marks.resent -= u32::from(next.is_resent);
             let first = &mut self.ring[index];
@@ -41,7 +42,13 @@ impl SentSegments {
         if length <= most && (whole.ends_piece || whole.ends_record || length == full) {
             return;
         }
-        let mut last = whole;
+        self.search_from(index);
+        if whole.is_sacked {
+            for record in self.ring.range_mut(..=index) {
+                record.run = 1;
+            }
+        }
+        let mut last = SentSegment { run: 1, ..whole };
         while !last.ends_piece && !last.ends_record {
             let fares = |one: &SentSegment| (one.is_lost, one.is_resent, one.copies);
             let joins = |next: &&SentSegment| !next.is_sacked && fares(next) == fares(&whole);
@@ -94,6 +101,7 @@ impl SentSegments {
             one.start = start + index as u64 * full;
             one.end = if one.ends_piece { last.end } else { one.start + full };
         }
+        self.search_from(first);
         let (end, index) = (self.ring.len() - 1, self.ring.len() - 2);
         (self.ring[end].start, self.ring[end].end) = (tail, last.end);
         self.ring[index].ends_piece = true;
@@ -129,6 +137,7 @@ impl SentSegments {
                 break;
             }
         }
+        self.search_from(0);
         let end = self.ring[count - 1].end;
         let needed = (end - una).div_ceil(full) as usize;
         if count == 1 || needed > count {
@@ -149,6 +158,7 @@ impl SentSegments {
         for index in 0..needed {
             let start = una + index as u64 * full;
             (self.ring[index].start, self.ring[index].end) = (start, end.min(start + full));
+            self.ring[index].run = 1;
         }
         (count - needed) as u32
     }
@@ -162,8 +172,7 @@ impl SentSegments {
     /// Returns `true` if a part of a piece was just retransmitted, but not the lost part that
     /// follows.
     pub fn is_resending_piece(&self, now: Instant) -> bool {
-        let is_next = |one: &SentSegment| one.is_lost && !one.is_resent;
-        let next = self.ring.iter().position(is_next).unwrap_or(0);
+        let next = self.index_to_resend().unwrap_or(0);
         let before = next.checked_sub(1).and_then(|index| self.ring.get(index));
         before.is_some_and(|before| {
             before.order == self.transmissions && before.sent == now && !before.ends_piece
@@ -192,6 +201,7 @@ impl SentSegments {
     /// Limits segments to `most` bytes. Each piece with larger segments of which none has arrived
     /// is resegmented and declared lost. Returns the number of segments newly declared lost.
     pub fn split(&mut self, most: u64) -> u32 {
+        self.search_from(0);
         let before = self.marks.lost;
         let old = std::mem::take(&mut self.ring);
         self.marks = Marks::default();

@@ -87,8 +87,9 @@ impl RackTlp {
         let phase_end = self.end;
         let records = flight.records_mut();
         let mut index = records.index_of(start);
+        index = records.skip_sacked(index);
         while let Some(&record) = records.get(index).filter(|record| record.end <= end) {
-            if record.start >= start && !record.is_sacked {
+            if record.start >= start {
                 let is_original = self.is_original(arrival, &record);
                 Self::see_order(summary, &record, summary.prior_fack.max(self.rack.fack()));
                 self.rack.on_delivered(arrival.now, &record, is_original);
@@ -102,7 +103,7 @@ impl RackTlp {
                 summary.has_sacked = true;
                 summary.delivered += 1;
             }
-            index += 1;
+            index = records.skip_sacked(index + 1);
         }
     }
 

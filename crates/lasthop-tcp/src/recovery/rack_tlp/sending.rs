@@ -15,11 +15,14 @@ impl RackTlp {
     /// (`tcp_xmit_retransmit_queue`). A retransmission of a segment that is not lost counts too.
     pub fn next_resend(&self, flight: &Flight, now: Instant) -> Option<u64> {
         let (records, marks) = (flight.records(), flight.records().marks());
+        let has_room = self.in_flight(flight) < Self::cwnd(flight);
+        if !has_room || self.resend != Resend::Lost {
+            return None;
+        }
         let may_resend_more = !self.rules.bounds_retransmissions
             || marks.resent < marks.lost
             || records.is_resending_piece(now);
-        let has_room = self.in_flight(flight) < Self::cwnd(flight);
-        if !has_room || self.resend != Resend::Lost || !may_resend_more {
+        if !may_resend_more {
             return None;
         }
         let lost = flight.records().first_to_resend()?;
@@ -180,6 +183,7 @@ impl LossRecovery for RackTlp {
                 self.resend = Resend::Lost;
             }
         }
+        flight.records_mut().advance_search();
         if let Some(lost) = self.next_resend(flight, now) {
             return Some(lost);
         }
