@@ -8,6 +8,7 @@
 //! - [`ids`]: typed indices.
 //! - `delivery`: packets at the ends of their connections.
 //! - [`metrics`]: counters and metrics of flows and links.
+//! - `report`: metrics of a run.
 //! - `hops`: routes, compiled to one record per hop.
 //! - [`world`]: hosts, routes, connections, applications and the event loop.
 //! - `ahead`: order of events that are computed ahead of the clock.
@@ -36,6 +37,7 @@ mod near;
 pub mod probe;
 mod probe_events;
 pub mod radio;
+mod report;
 pub mod senders;
 mod sharing;
 mod traffic;
