@@ -16,6 +16,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -107,14 +108,19 @@ def processes() -> set[int]:
     return found
 
 
+def until(is_met: Callable[[], bool], patience_s: float = 10) -> bool:
+    """Whether a condition is met within this time."""
+    end = time.monotonic() + patience_s
+    while not is_met():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
+
+
 def until_gone() -> bool:
     """Whether all processes end within 10 s."""
-    end = time.monotonic() + 10
-    while time.monotonic() < end:
-        if not processes():
-            return True
-        time.sleep(0.05)
-    return False
+    return until(lambda: not processes())
 
 
 def until_restored(known: list[str]) -> bool:
@@ -122,12 +128,7 @@ def until_restored(known: list[str]) -> bool:
 
     Tests that run at the same time have devices for a few seconds.
     """
-    end = time.monotonic() + 10
-    while set(devices()) - set(known):
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.05)
-    return True
+    return until(lambda: not set(devices()) - set(known))
 
 
 def namespace() -> subprocess.Popen[bytes]:
@@ -146,9 +147,7 @@ def namespace() -> subprocess.Popen[bytes]:
 
 def until_running(count: int) -> None:
     """Waits until `count` processes run."""
-    end = time.monotonic() + PATIENCE_S
-    while time.monotonic() < end and len(processes()) < count:
-        time.sleep(0.05)
+    until(lambda: len(processes()) >= count, PATIENCE_S)
 
 
 def devices() -> list[str]:
