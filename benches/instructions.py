@@ -19,10 +19,10 @@ if the last number of an algorithm is more than 560: 15 ns at the rate of the mo
 algorithm (README.md).
 
 `--scale` counts the instructions of networks of `crates/lasthop/benches/scale.rs` as they grow: for
-each additional flow, hop, station or segment of a window, and for each frame that these send, in a small and a large
-network. It fails if the ratio of the instructions per frame exceeds the limit of the case. It also
-prints the memory of each additional unit of the large network in kilobytes, from the maximum
-resident sizes of the processes (Linux); that includes its keys and its metrics.
+each additional flow, hop, station or segment of a window, and for each frame that these send, in a
+small and a large network. It fails if the ratio of the instructions per frame exceeds the limit of
+the case. It also prints the memory of each additional unit of the large network in kilobytes, from
+the maximum resident sizes of the processes (Linux); that includes its keys and its metrics.
 
 `--check` compares with `benches/instructions.json` and fails if a case differs by more than 3 %, in
 either direction: a count that stays above its case would hide later growth. `--keep` writes that
@@ -59,9 +59,8 @@ MOST_OF_A_LAW = 560
 POLL_S = 0.001
 # Cases of `scale.rs`: numbers of units of the small and the large network, and the maximum ratio of
 # the instructions per frame. More file flows on one path lose more segments. A larger window has
-# more holes, which loss detection visits at each ACK. Two networks are
-# counted for each, one of which has half as many units, so that the start of the process is not
-# included.
+# more holes, which loss detection visits at each ACK. Two networks are counted for each, one of
+# which has half as many units, so that the start of the process is not included.
 SCALES = {
     "file flows on one path": (10, 300, 1.25),
     "UDP flows on one path": (10, 1000, 1.15),
