@@ -132,7 +132,7 @@ def until_restored(known: list[str]) -> bool:
 
 
 def namespace() -> subprocess.Popen[bytes]:
-    """Starts a process that keeps a network namespace of its own, as a container has.
+    """Starts a process that keeps a separate network namespace, as a container has.
 
     Returns when the namespace exists and its loopback device is up: before that, `nsenter` enters
     the namespace of the caller.

@@ -137,12 +137,12 @@ impl SentSegments {
                 break;
             }
         }
-        self.search_from(0);
         let end = self.ring[count - 1].end;
         let needed = (end - una).div_ceil(full) as usize;
         if count == 1 || needed > count {
             return 0;
         }
+        self.search_from(0);
         for index in needed.max(1)..count {
             // The last segment of the piece has its flags.
             let last = self.ring.remove(needed.max(1));

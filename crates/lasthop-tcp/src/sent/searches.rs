@@ -1,5 +1,4 @@
-//! Searches for records whose cost does not grow with the window: each starts where an earlier one
-//! has ended.
+//! Searches for records. Each starts where an earlier one has ended.
 
 use super::{SentSegment, SentSegments};
 
@@ -36,7 +35,7 @@ impl SentSegments {
     }
 
     /// Index of the first record, from `index` on, that is not SACKed. SACKed records that were
-    /// skipped before are skipped at once.
+    /// skipped before are skipped in one step.
     pub fn skip_sacked(&mut self, index: usize) -> usize {
         let mut next = index;
         while let Some(record) = self.ring.get(next).filter(|record| record.is_sacked) {

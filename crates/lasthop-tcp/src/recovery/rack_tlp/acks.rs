@@ -86,8 +86,7 @@ impl RackTlp {
         let (start, end) = block;
         let phase_end = self.end;
         let records = flight.records_mut();
-        let mut index = records.index_of(start);
-        index = records.skip_sacked(index);
+        let mut index = records.skip_sacked(records.index_of(start));
         while let Some(&record) = records.get(index).filter(|record| record.end <= end) {
             if record.start >= start {
                 let is_original = self.is_original(arrival, &record);
