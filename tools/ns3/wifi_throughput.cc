@@ -91,6 +91,8 @@ main(int argc, char* argv[])
     Ipv4AddressHelper addresses;
     addresses.SetBase("10.0.0.0", "255.255.255.0");
     auto interfaces = addresses.Assign(devices);
+    // Without it, a lost ARP request silences a sender for one second or, after three, for 100 s.
+    NeighborCacheHelper().PopulateNeighborCache();
 
     UdpServerHelper server(9);
     auto sink = server.Install(nodes.Get(0));

@@ -187,7 +187,9 @@ fn hosts_in_range_send_the_frames_of_hosts_without_positions() {
             let before = &cell[number.saturating_sub(8)..number];
             assert_eq!(one, other, "frame {number} after {before:#?}");
         }
-        assert_eq!((cell.len(), sum), (space.len(), other));
+        assert_eq!((cell.len(), sum[1]), (space.len(), other[1]));
+        // A collision at the end of the run is counted at its start or at its end.
+        assert!(sum[0].abs_diff(other[0]) <= HOSTS, "{sum:?} {other:?}");
         assert!(sum[0] > 20 && sum[1] > 20 && cell.len() > 300, "{sum:?} {}", cell.len());
     }
 }

@@ -312,13 +312,15 @@ impl<P: Payload> Station<P> {
         bytes
     }
 
-    /// Resets the contention window after a success, and doubles it after a failure.
+    /// Resets the contention window of EDCA after a success, and doubles it after a failure. The failure after
+    /// the number of failures that the retry limit permits also resets it (802.11-2020, 10.23.2.2); with the DCF,
+    /// the last of them does.
     pub fn update_window(&mut self, is_success: bool) {
         let MacParameters { short_retry_limit, cw_min, cw_max, .. } = self.parameters;
-        self.short_retries += 1;
         if is_success || self.short_retries >= short_retry_limit {
             (self.short_retries, self.cw) = (0, cw_min);
         } else {
+            self.short_retries += 1;
             self.cw = self.cw.saturating_mul(2).saturating_add(1).min(cw_max);
         }
     }
@@ -525,6 +527,20 @@ mod tests {
         assert_eq!(nexts[0], Next::Retry { is_first: true });
         assert!(nexts[1..6].iter().all(|&next| next == Next::Retry { is_first: false }));
         assert_eq!(nexts[6], Next::GiveUp);
+    }
+
+    #[test]
+    fn the_window_of_edca_is_reset_by_the_failure_after_the_limit() {
+        let mut one = station(5, 4);
+        let windows: Vec<_> = (0..7)
+            .map(|_| {
+                one.update_window(false);
+                one.contention_window()
+            })
+            .collect();
+        assert_eq!(windows, [63, 127, 255, 255, 255, 31, 63]);
+        one.update_window(true);
+        assert_eq!(one.contention_window(), 31);
     }
 
     #[test]
