@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import math
 import subprocess
 import sys
@@ -11,18 +12,25 @@ from types import ModuleType
 
 import pytest
 
+from test_live import why_not
+
 BENCH = Path(__file__).parents[1] / "benches" / "live.py"
+
+
+def load(name: str) -> ModuleType:
+    path = BENCH.parent / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"bench_{name}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[f"bench_{name}"] = module
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture(scope="module")
 def bench() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("bench_live", BENCH)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["bench_live"] = module
-    spec.loader.exec_module(module)
-    return module
+    return load("live")
 
 
 def test_rows_are_computed_from_measurements(bench: ModuleType) -> None:
@@ -65,3 +73,43 @@ def test_the_command_has_help() -> None:
     done = subprocess.run([sys.executable, BENCH, "--help"], capture_output=True, text=True)
     assert done.returncode == 0
     assert "--seconds" in done.stdout
+
+
+def test_a_soak_judges_memory_descriptors_and_throughput() -> None:
+    soak = load("live_soak")
+
+    def row(memory: int, files: int, throughput: float) -> object:
+        return soak.Row(
+            minute=1.0,
+            memory_kb={"driver": memory},
+            descriptors={"driver": files},
+            processor_share=0.1,
+            throughput_mbps=throughput,
+            drift_ms=0.0,
+            program_delay_ms=1.0,
+            link_delay_ms=1.0,
+            load=1.0,
+        )
+
+    even = [row(900, 9, 48.0), row(1000, 10, 48.0), row(1019, 10, 47.0)]
+    assert soak.judge(even) == 0
+    for wrong in (row(1021, 10, 48.0), row(1000, 11, 48.0), row(1000, 10, 45.0)):
+        assert soak.judge([*even, wrong]) == 1
+
+
+def test_a_soak_measures_a_saturated_link(tmp_path: Path) -> None:
+    if reason := why_not():
+        pytest.skip(reason)
+    out = tmp_path / "rows.jsonl"
+    soak = [sys.executable, str(BENCH.parent / "live_soak.py")]
+    done = subprocess.run(
+        [*soak, "--seconds", "4", "--every", "2", "--out", str(out)], capture_output=True, text=True
+    )
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert len(rows) == 2, done.stderr
+    for row in rows:
+        assert set(row["memory_kb"]) == {"command", "launcher", "driver"}
+        assert min(row["memory_kb"].values()) > 1000
+        # The rate of 50 Mbps without 2 % of the frames; less if the machine is busy.
+        assert 20 < row["throughput_mbps"] < 49
+        assert row["link_delay_ms"] > 5
