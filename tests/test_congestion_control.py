@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import numpy as np
@@ -106,6 +107,38 @@ def test_an_example_has_the_windows_of_the_engine() -> None:
     expected = windows(scenario(**{"flow.f.transport.congestion_control": "cubic"}))
     assert windows(of_class(EXAMPLES / "cubic.py", "Cubic")) == expected
     assert len(set(expected)) > 100
+
+
+def test_the_interpreter_reads_attributes_without_a_call_or_a_search() -> None:
+    # Member descriptors, and no class attributes that hide those of an instance: otherwise an ACK
+    # takes half as many instructions again (docs/congestion-control.md).
+    for name in ("now_ns", "acked", "delivered_segments", "in_flight"):
+        assert isinstance(getattr(lasthop.Ack, name), types.MemberDescriptorType), name
+    for name in ("cwnd", "ssthresh", "pacing_rate"):
+        assert not hasattr(lasthop.CongestionControl, name), name
+
+
+def test_attributes_of_an_ack_that_is_kept_do_not_change(tmp_path: Path) -> None:
+    kept = HEAD + (
+        "    def __init__(self): self.before, self.seen = None, ()\n"
+        "    def on_ack(self, ack):\n"
+        "        if self.before is not None:\n"
+        "            now = self.before.now_ns, self.before.acked, self.before.in_flight\n"
+        "            assert now == self.seen, (now, self.seen)\n"
+        "        self.before, self.seen = ack, (ack.now_ns, ack.acked, ack.in_flight)\n"
+        "        assert abs(ack.now - ack.now_ns / 1e9) < 1e-9\n"
+        "        self.cwnd += 1 / self.cwnd\n"
+        "    def on_loss(self, loss): self.cwnd = max(self.cwnd / 2, 2)\n"
+        "    def on_timeout(self, timeout): self.cwnd = 1\n"
+    )
+    own = of_class(written(tmp_path, kept), "Own")
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    expected = of_class(written(plain, GOOD), "Own")
+    found = [
+        lasthop.run(one, replications=1).samples("flow.f.goodput_bps", 0) for one in (own, expected)
+    ]
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize(

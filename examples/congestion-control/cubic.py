@@ -7,6 +7,8 @@ from lasthop import Ack, CongestionControl, Signal, cbrt
 C = 0.4
 BETA = 0.7
 ALPHA = 3 * (1 - BETA) / (1 + BETA)
+STATE = ("cwnd", "ssthresh", "w_max", "cwnd_prior", "start_ns")
+STATE += ("k", "plateau", "w_est", "last_ack_ns")
 
 
 class Cubic(CongestionControl):
@@ -58,7 +60,7 @@ class Cubic(CongestionControl):
 
     def reduce(self, in_use):
         """Computes the threshold and the next plateau (4.6, 4.7)."""
-        self.before = {key: value for key, value in vars(self).items() if key != "before"}
+        self.before = [getattr(self, name) for name in STATE]
         # Fast convergence: release bandwidth if the previous maximum was not reached (4.7).
         is_below = self.w_max is not None and self.cwnd < self.w_max
         self.w_max = self.cwnd * (1 + BETA) / 2 if is_below else self.cwnd
@@ -80,5 +82,6 @@ class Cubic(CongestionControl):
 
     def on_spurious(self):
         """Restores the state before the latest reduction, a response to no loss (4.9)."""
-        if self.cwnd < self.before["cwnd"]:
-            vars(self).update(self.before)
+        if self.cwnd < self.before[0]:
+            for name, value in zip(STATE, self.before, strict=True):
+                setattr(self, name, value)

@@ -13,7 +13,7 @@ use lasthop::tcp::congestion_control::{
 use lasthop::units::{Duration, Instant};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::types::{PyInt, PyString};
 use std::path::Path;
 
 /// Module with the functions that load classes and describe errors.
@@ -24,22 +24,58 @@ const LARGEST_WINDOW: f64 = 1e9;
 
 /// An ACK for new data outside recovery. Times are in seconds, and in whole nanoseconds in
 /// attributes that end in `_ns`.
-#[pyclass(frozen, get_all, module = "lasthop._lasthop")]
+///
+/// Attributes that most classes read are Python objects: the interpreter reads them without a call.
+#[pyclass(frozen, module = "lasthop._lasthop")]
 pub(crate) struct Ack {
     /// Arrival time.
-    now_ns: u64,
+    #[pyo3(get)]
+    now_ns: Py<PyInt>,
     /// Bytes acknowledged for the first time.
-    acked: u64,
+    #[pyo3(get)]
+    acked: Py<PyInt>,
     /// Segments acknowledged or SACKed for the first time.
-    delivered_segments: u32,
+    #[pyo3(get)]
+    delivered_segments: Py<PyInt>,
     /// Whether the window limited the sender.
+    #[pyo3(get)]
     is_window_limited: bool,
     /// Bytes outstanding before the ACK.
-    in_flight: u64,
+    #[pyo3(get)]
+    in_flight: Py<PyInt>,
     /// RTT of the acknowledged segment; None if ambiguous.
+    #[pyo3(get)]
     rtt_ns: Option<u64>,
     /// Smoothed RTT; 0 before the first sample.
+    #[pyo3(get)]
     srtt_ns: u64,
+    /// Arrival time, of which `now` is computed.
+    time: u64,
+}
+
+/// A number of an event as a Python object, which the next event with the same number uses again.
+struct Counted {
+    number: u64,
+    object: Py<PyInt>,
+}
+
+impl Counted {
+    fn new(py: Python<'_>) -> Self {
+        Counted { number: 0, object: integer(py, 0) }
+    }
+
+    #[inline]
+    fn get(&mut self, py: Python<'_>, number: u64) -> Py<PyInt> {
+        if number != self.number {
+            *self = Counted { number, object: integer(py, number) };
+        }
+        self.object.clone_ref(py)
+    }
+}
+
+fn integer(py: Python<'_>, number: u64) -> Py<PyInt> {
+    let Ok(object) = number.into_pyobject(py);
+    object.unbind()
 }
 
 /// An ACK that acknowledges or SACKs new data, or a duplicate ACK, also in recovery.
@@ -91,7 +127,7 @@ fn seconds(ns: u64) -> f64 {
 impl Ack {
     #[getter]
     fn now(&self) -> f64 {
-        seconds(self.now_ns)
+        seconds(self.time)
     }
 
     #[getter]
@@ -215,6 +251,10 @@ struct Instance {
     object: Py<PyAny>,
     methods: Methods,
     attributes: [Py<PyString>; 3],
+    /// Bytes and segments of the latest ACK.
+    acked: Counted,
+    in_flight: Counted,
+    delivered_segments: Counted,
     segment: u64,
     state: State,
     /// Window and threshold before the latest reduction.
@@ -276,6 +316,9 @@ impl Instance {
             object: object.unbind(),
             methods,
             attributes: ["cwnd", "ssthresh", "pacing_rate"].map(name),
+            acked: Counted::new(py),
+            in_flight: Counted::new(py),
+            delivered_segments: Counted::new(py),
             segment: start.segment,
             state,
             prior: state,
@@ -336,12 +379,12 @@ impl Instance {
         &mut self,
         now: Instant,
         name: &str,
-        call: impl FnOnce(Python<'_>, &Methods) -> PyResult<()>,
+        call: impl FnOnce(Python<'_>, &mut Self) -> PyResult<()>,
     ) {
         self.last = now;
         let message = Python::attach(|py| {
             let mut outcome = if self.is_changed { self.write(py) } else { Ok(()) };
-            outcome = outcome.and_then(|()| call(py, &self.methods)).and_then(|()| self.read(py));
+            outcome = outcome.and_then(|()| call(py, self)).and_then(|()| self.read(py));
             outcome.err().map(|error| self.class.text(py, &error, name))
         });
         if let Some(message) = message {
@@ -351,11 +394,11 @@ impl Instance {
 
     fn reduce(&mut self, now: Instant, name: &str, in_use: Option<f64>) {
         self.prior = self.state;
-        self.call(now, name, |py, methods| {
+        self.call(now, name, |py, instance| {
             let method = match name {
-                "on_timeout" => &methods.timeout,
-                "on_ecn" => &methods.ecn,
-                _ => &methods.loss,
+                "on_timeout" => &instance.methods.timeout,
+                "on_ecn" => &instance.methods.ecn,
+                _ => &instance.methods.loss,
             };
             method.call1(py, (Signal { now_ns: now.as_nanos(), in_use },)).map(drop)
         });
@@ -368,16 +411,22 @@ fn rate_of(sample: &RateSample) -> f64 {
 
 impl CongestionControl for Instance {
     fn on_ack(&mut self, sample: &AckSample) {
-        let ack = Ack {
-            now_ns: sample.now.as_nanos(),
-            acked: sample.acked,
-            delivered_segments: sample.delivered_segments,
-            is_window_limited: sample.is_window_limited,
-            in_flight: sample.prior_in_flight,
-            rtt_ns: sample.rtt.map(Duration::as_nanos),
-            srtt_ns: sample.srtt.as_nanos(),
-        };
-        self.call(sample.now, "on_ack", |py, methods| methods.ack.call1(py, (ack,)).map(drop));
+        self.call(sample.now, "on_ack", |py, instance| {
+            let time = sample.now.as_nanos();
+            let ack = Ack {
+                now_ns: integer(py, time),
+                acked: instance.acked.get(py, sample.acked),
+                delivered_segments: instance
+                    .delivered_segments
+                    .get(py, sample.delivered_segments.into()),
+                is_window_limited: sample.is_window_limited,
+                in_flight: instance.in_flight.get(py, sample.prior_in_flight),
+                rtt_ns: sample.rtt.map(Duration::as_nanos),
+                srtt_ns: sample.srtt.as_nanos(),
+                time,
+            };
+            instance.methods.ack.call1(py, (ack,)).map(drop)
+        });
     }
 
     fn on_delivery(&mut self, delivery: &Delivery) {
@@ -400,7 +449,7 @@ impl CongestionControl for Instance {
             in_flight_at_send: rate.map(|rate| rate.in_flight_at_send),
             is_app_limited: rate.is_some_and(|rate| rate.is_app_limited),
         };
-        self.call(delivery.now, "on_delivery", |py, methods| match &methods.delivery {
+        self.call(delivery.now, "on_delivery", |py, instance| match &instance.methods.delivery {
             Some(method) => method.call1(py, (sample,)).map(drop),
             None => Ok(()),
         });
@@ -435,7 +484,7 @@ impl CongestionControl for Instance {
             self.is_changed = true;
             return;
         }
-        self.call(self.last, "on_spurious", |py, methods| match &methods.spurious {
+        self.call(self.last, "on_spurious", |py, instance| match &instance.methods.spurious {
             Some(method) => method.call0(py).map(drop),
             None => Ok(()),
         });
@@ -445,7 +494,7 @@ impl CongestionControl for Instance {
         if self.methods.sent.is_none() {
             return;
         }
-        self.call(now, "on_sent", |py, methods| match &methods.sent {
+        self.call(now, "on_sent", |py, instance| match &instance.methods.sent {
             Some(method) => method.call1(py, (seconds(now.as_nanos()), bytes)).map(drop),
             None => Ok(()),
         });

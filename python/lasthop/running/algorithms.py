@@ -58,8 +58,10 @@ class CongestionControl:
 
     mss: int
     cwnd: float
-    ssthresh: float | None = None
-    pacing_rate: float | None = None
+    # Without values of the class: the interpreter reads attributes of an instance faster if its
+    # class has none of the same name.
+    ssthresh: float | None
+    pacing_rate: float | None
     random: random.Random
     paces: bool = False
     controls_recovery: bool = False
