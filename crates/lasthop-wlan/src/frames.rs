@@ -3,6 +3,7 @@
 //! ```text
 //!   data       | control 2 | duration 2 | address 1..3, 6 each | sequence 2 | LLC 8, packet | FCS 4 |
 //!   RTS        | control 2 | duration 2 | receiver 6 | transmitter 6 |                       FCS 4 |
+//!   CF-End     | control 2 | duration 2 | broadcast 6 | transmitter 6 |                      FCS 4 |
 //!   CTS, ACK   | control 2 | duration 2 | receiver 6 |                                       FCS 4 |
 //!   QoS data   | control 2 | duration 2 | address 1..3, 6 each | sequence 2 | QoS 2 | body | FCS 4 |
 //!   request    | control 2 | duration 2 | receiver 6 | transmitter 6 | BAR 2 | start 2 |      FCS 4 |
@@ -28,6 +29,8 @@ pub const LLC: u64 = 8;
 pub const FCS: u64 = 4;
 /// A request to send, FCS included.
 pub const RTS: u64 = 20;
+/// Length of a CF-End, FCS included.
+pub const CF_END: u64 = 20;
 /// A clear to send, FCS included.
 pub const CTS: u64 = 14;
 /// A MAC acknowledgment, FCS included.
@@ -117,6 +120,11 @@ pub enum Frame<'a> {
         /// The transmitting station.
         transmitter: Address,
     },
+    /// The end of a TXOP, to all stations.
+    CfEnd {
+        /// The transmitting station.
+        transmitter: Address,
+    },
     /// A clear to send.
     Cts {
         /// The station that may transmit.
@@ -163,6 +171,8 @@ pub enum FrameError {
 
 const DATA_CONTROL: u16 = 0x0008;
 const RTS_CONTROL: u16 = 0x00b4;
+const CF_END_CONTROL: u16 = 0x00e4;
+const BROADCAST: Address = [0xff; 6];
 const CTS_CONTROL: u16 = 0x00c4;
 const ACK_CONTROL: u16 = 0x00d4;
 const QOS_DATA_CONTROL: u16 = 0x0088;
@@ -241,6 +251,10 @@ impl Frame<'_> {
                 head(bytes, RTS_CONTROL, receiver);
                 bytes.extend(transmitter);
             }
+            Frame::CfEnd { transmitter } => {
+                head(bytes, CF_END_CONTROL, BROADCAST);
+                bytes.extend(transmitter);
+            }
             Frame::Cts { receiver } => head(bytes, CTS_CONTROL, receiver),
             Frame::Ack { receiver } => head(bytes, ACK_CONTROL, receiver),
         }
@@ -292,6 +306,8 @@ pub fn decode(bytes: &[u8]) -> Result<(Frame<'_>, u16), FrameError> {
         ACK_CONTROL => Frame::Ack { receiver },
         RTS_CONTROL if bytes.len() < RTS as usize => return Err(short(RTS)),
         RTS_CONTROL => Frame::Rts { receiver, transmitter: address(10) },
+        CF_END_CONTROL if bytes.len() < CF_END as usize => return Err(short(CF_END)),
+        CF_END_CONTROL => Frame::CfEnd { transmitter: address(10) },
         REQUEST_CONTROL | BLOCK_ACK_CONTROL => decode_block_ack(bytes, control)?,
         QOS_DATA_CONTROL => {
             let way = match control & (TO_DS | FROM_DS) {
@@ -405,6 +421,7 @@ mod tests {
             (data, DATA_HEADER + LLC + 40 + FCS),
             (Frame::Rts { receiver: AP, transmitter: STATION }, RTS),
             (Frame::Cts { receiver: STATION }, CTS),
+            (Frame::CfEnd { transmitter: STATION }, CF_END),
             (Frame::Ack { receiver: AP }, ACK),
             (
                 Frame::QosData {
@@ -460,7 +477,7 @@ mod tests {
         #[test]
         fn any_bytes_are_a_frame_or_an_error(mut bytes in prop::collection::vec(any::<u8>(), 0..80), seal: bool, control in 0usize..10) {
             if seal && bytes.len() > 2 {
-                let kinds = [DATA_CONTROL, DATA_CONTROL | TO_DS, DATA_CONTROL | FROM_DS, RTS_CONTROL, CTS_CONTROL, ACK_CONTROL, QOS_DATA_CONTROL | TO_DS, REQUEST_CONTROL, BLOCK_ACK_CONTROL];
+                let kinds = [DATA_CONTROL, DATA_CONTROL | TO_DS, DATA_CONTROL | FROM_DS, RTS_CONTROL, CF_END_CONTROL, CTS_CONTROL, ACK_CONTROL, QOS_DATA_CONTROL | TO_DS, REQUEST_CONTROL, BLOCK_ACK_CONTROL];
                 if let Some(kind) = kinds.get(control) {
                     bytes[..2].copy_from_slice(&kind.to_le_bytes());
                 }

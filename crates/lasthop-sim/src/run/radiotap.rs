@@ -101,6 +101,7 @@ pub(super) fn write(
             Frame::BlockAck { receiver, transmitter, start, bitmap, is_long }
         }
         AirFrame::Rts | AirFrame::Aggregate { .. } => Frame::Rts { receiver, transmitter },
+        AirFrame::CfEnd => Frame::CfEnd { transmitter },
         AirFrame::Cts => Frame::Cts { receiver },
         AirFrame::Ack => Frame::Ack { receiver },
     };

@@ -20,6 +20,7 @@ fn control(kind: AirFrame) -> Option<((&'static str, u64), bool)> {
     match kind {
         AirFrame::Data { .. } | AirFrame::Aggregate { .. } | AirFrame::Mpdu { .. } => None,
         AirFrame::Rts => Some((("rts", frames::RTS), false)),
+        AirFrame::CfEnd => Some((("cf-end", frames::CF_END), false)),
         AirFrame::Cts => Some((("cts", frames::CTS), true)),
         AirFrame::Ack => Some((("mac-ack", frames::ACK), true)),
         AirFrame::BlockAck { is_long } => Some((("block-ack", frames::block_ack(is_long)), true)),

@@ -290,7 +290,7 @@ impl<P: Payload + Clone> Medium<P> {
     /// Starts a busy period at `now` with the stations in `transmitters` and all stations whose
     /// backoff ends too soon for them to sense it.
     fn transmit(&mut self, now: Instant) {
-        let sensed = now + self.timing.slot;
+        let sensed = now + self.timing.sensing;
         for number in 0..self.cell.classes.len() {
             while let Some(top) = self.cell.classes[number].contenders.peek() {
                 let (at, station) = (self.time_of(&self.cell.classes[number], top), top.0 as u16);

@@ -51,7 +51,7 @@ impl FrameExchange {
         match kind {
             AirFrame::Rts => Some(AirFrame::Cts),
             AirFrame::Cts => Some(self.data),
-            AirFrame::Ack | AirFrame::BlockAck { .. } => None,
+            AirFrame::Ack | AirFrame::BlockAck { .. } | AirFrame::CfEnd => None,
             _ => Some(self.answer),
         }
     }
@@ -70,6 +70,7 @@ impl FrameExchange {
     fn bytes(&self, kind: AirFrame) -> u64 {
         match kind {
             AirFrame::Rts => frames::RTS,
+            AirFrame::CfEnd => frames::CF_END,
             AirFrame::Cts => frames::CTS,
             AirFrame::Ack => frames::ACK,
             AirFrame::BlockAck { is_long } => frames::block_ack(is_long),

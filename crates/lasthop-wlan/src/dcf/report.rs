@@ -367,6 +367,8 @@ pub enum AirFrame {
         /// Lowest sequence number that the sender has not finished.
         start: u64,
     },
+    /// The end of a TXOP before its limit, to all stations.
+    CfEnd,
     /// A compressed BlockAck, against the pair's direction.
     BlockAck {
         /// Whether its bitmap has 256 instead of 64 bits.

@@ -188,13 +188,20 @@ impl<P: Payload + Clone> Medium<P> {
                 self.pass_up(now, station);
                 let (start, end, _) = self.cell.newest;
                 let time = end.saturating_since(start);
+                let last = self.timing.cf_end.is_some().then(|| self.exchange_of(station));
                 self.conclude(station, Attempt::Acknowledged, at, time);
                 if self.continue_txop(now, station, at) {
                     return;
                 }
+                let at = last.map_or(at, |last| self.end_txop(station, &last, at));
                 self.release();
-                // Not from `base`: the sender of data after an unread CTS has no NAV.
-                self.resume(now, station, at + self.timing.difs());
+                // Not from `base`: the sender of data after an unread CTS has no NAV, and no category of the holder
+                // of a TXOP waits for the rest that it has reserved.
+                let from = at + self.timing.difs();
+                if from < self.cell.base {
+                    self.defer_categories(station, from);
+                }
+                self.resume(now, station, from);
             }
             Ending::AckLost { attempt, at } => {
                 self.pass_up(now, station);
@@ -225,6 +232,24 @@ impl<P: Payload + Clone> Medium<P> {
                 }
             }
         }
+    }
+
+    /// Ends the TXOP of a station whose last exchange ended at `at`. With CF-End, it sends this frame if it fits
+    /// into the rest; if it does not fit, other hosts wait for the limit, which the last frame has reserved. Returns
+    /// the end of the last frame.
+    fn end_txop(&mut self, index: u16, last: &FrameExchange, at: Instant) -> Instant {
+        let limit = self.stations[usize::from(index)].txop_end;
+        let (Some(time), Some(limit)) = (self.timing.cf_end, limit) else { return at };
+        let start = at + self.timing.sifs;
+        let end = start + time;
+        if end >= limit {
+            self.count_from(limit + self.timing.difs());
+            return at;
+        }
+        self.show(last, AirFrame::CfEnd, [start, end], AirFate::Received);
+        self.account(start, end, Use::Success);
+        self.count_from(end + self.timing.difs());
+        end
     }
 
     /// Resumes the count of slots. Stations that counted separately join the others, unless they

@@ -179,7 +179,7 @@ impl<P: Payload + Clone> Medium<P> {
             self.plan(spread, index);
             return;
         }
-        let sensed = now + self.timing.slot;
+        let sensed = now + self.timing.sensing;
         let (mut losers, mut is_loser) = (0u64, false);
         let stations = spread.stations(spread.host(index));
         for (place, other) in stations.clone().enumerate().filter(|&(_, other)| other != index) {
@@ -226,7 +226,7 @@ impl<P: Payload + Clone> Medium<P> {
     /// Transmits a frame of the exchange of a pair.
     fn launch(&mut self, spread: &mut Spread, frame: Answer, now: Instant) {
         let Answer { kind, exchange } = frame;
-        let slot = self.timing.slot;
+        let sensing = self.timing.sensing;
         let Pair { from: sender, to: receiver, .. } = self.pairs[exchange.pair as usize];
         let [sender, receiver] = [sender, receiver].map(|station| spread.host(station));
         let (from, to) = if kind.is_response() { (receiver, sender) } else { (sender, receiver) };
@@ -257,7 +257,7 @@ impl<P: Payload + Clone> Medium<P> {
             let index = usize::from(host);
             if spread.reach.link(from, host).is_sensed {
                 if !spread.posts[index].is_busy() {
-                    self.freeze_host(spread, host, [now, now + slot]);
+                    self.freeze_host(spread, host, [now, now + sensing]);
                 }
                 let post = &mut spread.posts[index];
                 post.sensed += 1;

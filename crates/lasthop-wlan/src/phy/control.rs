@@ -40,7 +40,7 @@ impl ControlFrame {
             ControlFrame::BlockAck64 => frames::block_ack(false),
             ControlFrame::BlockAck256 => frames::block_ack(true),
             ControlFrame::BlockAckRequest => frames::BLOCK_ACK_REQUEST,
-            ControlFrame::CfEnd => 20,
+            ControlFrame::CfEnd => frames::CF_END,
         })
     }
 
@@ -71,15 +71,19 @@ impl Band {
     }
 
     /// Returns slot, SIFS, contention windows and timeouts. ns-3 waits for a response for SIFS, a slot and
-    /// the preamble of 20 us; the standard defines aRxPHYStartDelay as 25 us (24 us at 2.4 GHz).
+    /// the preamble of 20 us; the standard defines aRxPHYStartDelay as 25 us (24 us at 2.4 GHz). ns-3 also ends
+    /// TXOPs by CF-End at 6 Mbps, which the standard permits.
     pub fn timing(self, form: Form) -> Timing {
         let timing = Timing { counts_busy_slot: true, ..self.non_ht().timing() };
         match form {
             Form::Standard => timing,
             Form::Ns3 => {
-                let preamble = self.non_ht().preamble_time(Rate::from_bps(6_000_000));
-                let response_timeout = timing.sifs + timing.slot + preamble;
-                Timing { response_timeout, detects_collisions: false, ..timing }
+                let lowest = Rate::from_bps(6_000_000);
+                let response_timeout =
+                    timing.sifs + timing.slot + self.non_ht().preamble_time(lowest);
+                let cf_end = Some(self.control_airtime(ControlFrame::CfEnd, lowest));
+                let sensing = Duration::from_nanos(4_000);
+                Timing { response_timeout, detects_collisions: false, sensing, cf_end, ..timing }
             }
         }
     }

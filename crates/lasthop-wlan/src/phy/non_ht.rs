@@ -153,6 +153,8 @@ impl Phy {
             aifsn: 2,
             counts_busy_slot: false,
             detects_collisions: true,
+            sensing: slot,
+            cf_end: None,
             lowest_ack: self.airtime(Bytes::new(frames::ACK), lowest),
         }
     }
@@ -180,6 +182,12 @@ pub struct Timing {
     /// Whether stations receive a collision as a frame with errors, after which they wait for EIFS instead of
     /// DIFS. In ns-3, colliding frames of equal power are not detected as frames.
     pub detects_collisions: bool,
+    /// Time from the start of a frame within which other stations begin to transmit, because they have not sensed
+    /// it: a slot. ns-3 detects a preamble after 4 us, which matters where slots are not aligned.
+    pub sensing: Duration,
+    /// Air time of the CF-End with which the holder of a TXOP ends it before its limit, if it does (802.11-2020,
+    /// 10.23.2.10). Other stations then wait for this frame or, if it does not fit, for the limit.
+    pub cf_end: Option<Duration>,
     /// Air time of a MAC acknowledgment at the lowest basic rate, which is part of EIFS.
     pub lowest_ack: Duration,
 }

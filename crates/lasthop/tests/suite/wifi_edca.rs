@@ -77,6 +77,26 @@ fn a_txop_contains_the_ppdus_that_fit() {
     }
 }
 
+/// With the rules of ns-3, a CF-End (52 us) follows SIFS after the last response if it ends before the limit: after 14
+/// PPDUs of video (4,016 us) and 7 of voice (2,000 us) with their Acks. It does not fit after an A-MPDU of video.
+/// ns-3.44 has 39.76, 38.97 and 59.74 Mbps of payload (1,472 of 1,500 B).
+#[test]
+fn a_cf_end_ends_a_txop_with_the_rules_of_ns_3() {
+    let rules = "edca = true\ndurations = \"ns-3\"";
+    for (dscp, keys, packets, time, ns_3) in [
+        ("CS5", "max_ampdu = \"0 B\"", 14.0, 34.0 + 31.5 + 4_016.0 + 68.0, 39.76),
+        ("CS6", "max_ampdu = \"0 B\"", 7.0, 34.0 + 13.5 + 2_000.0 + 68.0, 38.97),
+        ("CS5", "", 21.0, 34.0 + 31.5 + 4_028.0 + 48.0, 59.74),
+    ] {
+        let down = flow("down", "ap", "laptop", &format!("dscp = \"{dscp}\""));
+        let measured = metrics(&cell(&format!("{rules}\n{keys}"), "\"laptop\"", &down, 10));
+        for expected in [packets * 12_000.0 / time * 1e6, ns_3 * 1e6 * 1_500.0 / 1_472.0] {
+            let ratio = measured[GOODPUT] / expected;
+            assert!((ratio - 1.0).abs() < 0.002, "{dscp}, {keys}: {ratio}");
+        }
+    }
+}
+
 /// Best effort has an AIFSN of 3 with and without access categories: with them, its slots count from a slot after
 /// those of a medium with an AIFSN of 2. The same frames are sent, with collisions, errors and RTS.
 #[test]
