@@ -1,13 +1,14 @@
-"""Compare 802.11n, ac and ax with ns-3: durations of PPDUs, throughput of saturated senders.
+"""Compare 802.11n, ac and ax with ns-3: durations of PPDUs, throughput of saturated UDP and of TCP.
 
 Usage: python tools/compare_ns3.py [--ns3 DIR] [--durations | --throughput]
 
 DIR is the folder `ns3` of an installed or unpacked wheel of ns-3 3.44; without it, the wheel is
 downloaded with pip to `target/ns3`. The script compiles the programs of `tools/ns3` with g++
 (C++23) against the headers and libraries of the wheel and runs them. Durations are those of the
-example `ppdu_durations` of the crate `lasthop-wlan`, and must be equal. Throughputs are printed
-with their ratio; the tolerance is 1 % for one sender and 3 % for several. Several senders run
-`--runs` times in both, and the ratio has a 95 % confidence interval; only a ratio whose whole
+example `ppdu_durations` of the crate `lasthop-wlan`, and must be equal. Throughputs of UDP, of each
+access category, and of each direction of TCP are printed with their ratio; the tolerance is 1 % for
+one sender of UDP, 3 % for several or for several categories, and 5 % for TCP. Senders that contend
+run `--runs` times in both, and the ratio has a 95 % confidence interval; only a ratio whose whole
 interval is outside the tolerance counts as outside. The exit code is 1 if a value is outside.
 """
 
@@ -22,6 +23,7 @@ import statistics
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,7 +35,10 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "tools" / "ns3"
 TARGET = ROOT / "target" / "ns3"
 REQUIREMENT = "ns3==3.44.*"
-LIBRARIES = ("wifi", "internet", "applications", "mobility", "propagation", "network", "core")
+LIBRARIES = (
+    "wifi", "internet", "applications", "mobility", "propagation", "traffic-control", "network",
+    "core",
+)  # fmt: skip
 OURS = "cargo run --quiet --profile fast -p lasthop-wlan --example ppdu_durations"
 SHOWN = 10
 CONTENDED = 5
@@ -41,11 +46,16 @@ CONTENDED = 5
 standard error of the throughput of 2 %."""
 PAYLOAD, PACKET = 1472, 1500
 """Bytes of a datagram that ns-3 and Lasthop count for throughput."""
+STARVED = 0.1
+"""Throughput in Mbps below which a category is starved as in ns-3, where it has none."""
+DSCP = {"BK": "CS1", "BE": "DF", "VI": "CS5", "VO": "CS6"}
+"""A DS code point of each access category."""
+CATEGORIES = {"BK": "background", "BE": "best-effort", "VI": "video", "VO": "voice"}
 
 
 @dataclass(frozen=True)
 class Case:
-    """Saturated senders and one receiver."""
+    """Stations with saturated UDP in some access categories, or with TCP, and one receiver."""
 
     standard: str
     mcs: int
@@ -57,6 +67,26 @@ class Case:
     loss: float = 0.0
     senders: int = 1
     rts: int = 4_692_480
+    categories: tuple[str, ...] = ("BE",)
+    txop: int | None = None
+    """TXOP limit in microseconds; `None`: the defaults of both."""
+    tcp: str = ""
+    """Direction of TCP seen from the stations: `up`, `down` or `both`."""
+
+    def rates(self) -> tuple[str, ...]:
+        """Returns the names of the throughputs of this case."""
+        directions = {"": self.categories, "both": ("up", "down")}
+        return directions.get(self.tcp, (self.tcp,))
+
+    def tolerance(self) -> float:
+        """Returns the tolerance of the ratio to ns-3."""
+        if self.tcp:
+            return 0.05
+        return 0.03 if self.contends() else 0.01
+
+    def contends(self) -> bool:
+        """Returns `True` if several queues contend for the medium."""
+        return self.senders > 1 or len(self.categories) > 1 or bool(self.tcp)
 
     def text(self) -> str:
         """Returns a description."""
@@ -65,7 +95,11 @@ class Case:
             f"{self.streams} streams, A-MPDU {self.ampdu} B, window {self.window}",
             f"loss {self.loss:.0%}, {self.senders} senders",
         ]
-        return ", ".join([*parts, *(["RTS"] if self.rts < 65_535 else [])])
+        if self.rts < 65_535:
+            parts.append("RTS")
+        if self.txop is not None:
+            parts.append(f"TXOP {self.txop} us")
+        return ", ".join(parts)
 
 
 CASES = (
@@ -85,6 +119,21 @@ CASES = (
     *(Case("802.11n", 7, ampdu=0, senders=senders) for senders in (2, 5, 10, 20)),
     Case("802.11n", 7, senders=5, rts=1_000),
     Case("802.11ax", 11, 80, ampdu=6_500_631, window=256, senders=10),
+    *(Case("802.11n", 7, categories=(category,)) for category in ("BK", "VI", "VO")),
+    *(Case("802.11n", 7, ampdu=0, categories=(category,)) for category in ("VI", "VO")),
+    Case("802.11n", 7, categories=("VI", "VO"), txop=0),
+    Case("802.11n", 7, categories=("BE", "VI")),
+    Case("802.11n", 7, categories=("BE", "VO")),
+    Case("802.11n", 7, categories=("VI",), senders=2),
+    Case("802.11ax", 11, ampdu=200_000, window=256, categories=("BE", "VI"), senders=2),
+    Case("802.11n", 7, categories=("BK", "BE"), senders=5),
+    *(Case("802.11n", 7, tcp=tcp) for tcp in ("up", "down", "both")),
+    *(Case("802.11n", 7, ampdu=0, tcp=tcp) for tcp in ("up", "down")),
+    *(Case("802.11n", 7, tcp=tcp, senders=5) for tcp in ("up", "down")),
+    Case("802.11n", 7, tcp="up", loss=0.1),
+    Case("802.11ac", 9, 80, ampdu=1_048_575, tcp="down"),
+    Case("802.11ax", 11, ampdu=6_500_631, window=256, tcp="up"),
+    Case("802.11ax", 7, 40, ampdu=200_000, window=256, tcp="down", senders=10),
 )
 
 
@@ -120,8 +169,8 @@ def durations(command: list[str]) -> dict[str, int]:
     return {mode: int(time) for mode, time in rows}
 
 
-def ns3_throughput(program: Path, case: Case, seconds: float, run: int) -> float:
-    """Returns the throughput of ns-3 in Mbps."""
+def ns3_throughputs(program: Path, case: Case, seconds: float, run: int) -> list[float]:
+    """Returns the throughputs of ns-3 in Mbps, in the order of `Case.rates`."""
     index = case.mcs + (8 * (case.streams - 1) if case.standard == "802.11n" else 0)
     prefix = {"802.11n": "Ht", "802.11ac": "Vht", "802.11ax": "He"}[case.standard]
     values = {
@@ -136,25 +185,31 @@ def ns3_throughput(program: Path, case: Case, seconds: float, run: int) -> float
         "senders": case.senders,
         "rts": case.rts,
         "seconds": seconds,
-        "offered": offered(case),
+        "offered": 0 if case.tcp else offered(case),
         "run": run,
+        "categories": ",".join(case.categories),
+        "txop": -1 if case.txop is None else case.txop,
     }
+    if case.tcp:
+        values |= {"tcp": case.tcp, "buffer": 1_448 * window_of(case)}
     command = [str(program), *(f"--{name}={value}" for name, value in values.items())]
     result = subprocess.run(command, check=True, capture_output=True, text=True)
-    return float(result.stdout)
+    return [float(value) for value in result.stdout.split()]
 
 
 def offered(case: Case) -> float:
-    """Returns a load of each sender in Mbps that saturates the medium."""
-    return 1.5 * our_throughputs(case, 0.5, 1)[0] / case.senders + 5
+    """Returns a load of each sender and category in Mbps that saturates the medium."""
+    total = 1.5 * sum(our_throughputs(case, 0.5, 1)[0])
+    # ns-3 stops for good if a TXOP ends with an empty queue while a packet arrives.
+    has_txop = case.txop != 0 and {"VI", "VO"} & set(case.categories)
+    return (total if has_txop else total / case.senders) + 5
 
 
-def our_throughputs(case: Case, seconds: float, runs: int) -> list[float]:
-    """Returns the throughput of each replication in Mbps, of the bytes that ns-3 counts."""
-    senders = [f"s{number}" for number in range(case.senders)]
+def our_network(case: Case) -> dict[str, Any]:
+    """Returns the table of the WLAN with the rules of ns-3."""
     wlan: dict[str, Any] = {
         "access_point": "receiver",
-        "stations": senders,
+        "stations": [f"s{number}" for number in range(case.senders)],
         "standard": case.standard,
         "mcs": case.mcs,
         "width": f"{case.width} MHz",
@@ -175,20 +230,72 @@ def our_throughputs(case: Case, seconds: float, runs: int) -> list[float]:
         wlan["errors"] = {"kind": "uniform", "loss": case.loss}
     if case.rts <= 65_535:
         wlan["rts_threshold"] = f"{case.rts} B"
+    if case.categories != ("BE",):
+        wlan["edca"] = True
+        if case.txop is not None:
+            limit = {"txop_limit": f"{case.txop} us"}
+            wlan["category"] = dict.fromkeys(CATEGORIES.values(), limit)
+    return wlan
+
+
+def window_of(case: Case) -> int:
+    """Returns the TCP window in segments. The windows of all connections fit into a queue."""
+    return min(400, 900 // (case.senders * len(case.rates())))
+
+
+def our_flows(case: Case) -> dict[str, dict[str, dict[str, Any]]]:
+    """Returns the flows of each throughput of this case, by name."""
+    stations = [f"s{number}" for number in range(case.senders)]
+    if case.tcp:
+        transport: dict[str, Any] = {"kind": "tcp", "variant": "cubic", "profile": "linux"}
+        transport["receive_window"] = f"{window_of(case)} segments"
+        common: dict[str, Any] = {"transport": transport, "app": {"kind": "file", "size": "100 GB"}}
+        ends = {"up": ("from", "to"), "down": ("to", "from")}
+        return {
+            name: {
+                f"{station}-{name}": {ends[name][0]: station, ends[name][1]: "receiver", **common}
+                for station in stations
+            }
+            for name in case.rates()
+        }
     app = {"kind": "on-off", "rate": "2 Gbps", "on": "1000 s", "off": "0 s"}
     app["packet"] = f"{PACKET} B"
-    flow = {"to": "receiver", "transport": {"kind": "udp"}, "app": app}
+    common = {"to": "receiver", "transport": {"kind": "udp"}, "app": app}
+    return {
+        name: {
+            f"{station}-{name}": {
+                "from": station,
+                **common,
+                **({"dscp": DSCP[name]} if case.categories != ("BE",) else {}),
+            }
+            for station in stations
+        }
+        for name in case.categories
+    }
+
+
+def our_throughputs(case: Case, seconds: float, runs: int) -> list[list[float]]:
+    """Returns the throughputs of each replication in Mbps, of the bytes that ns-3 counts.
+
+    They are in the order of `Case.rates`.
+    """
+    flows = our_flows(case)
     scenario = lasthop.Scenario(
         {
             "name": "saturated",
-            "wlan": {"cell": wlan},
-            "flow": {sender: {"from": sender, **flow} for sender in senders},
+            "wlan": {"cell": our_network(case)},
+            "flow": {name: flow for group in flows.values() for name, flow in group.items()},
             "run": {"duration": f"{seconds} s"},
         }
     )
     results = lasthop.run(scenario, replications=runs, jobs=1)
-    rates = [results.samples(f"flow.{sender}.goodput_bps", 0) for sender in senders]
-    return [float(sum(of_run)) * PAYLOAD / PACKET / 1e6 for of_run in zip(*rates, strict=True)]
+    part = 1e-6 if case.tcp else PAYLOAD / PACKET / 1e6
+
+    def rate(names: Iterable[str]) -> list[float]:
+        each = [results.samples(f"flow.{name}.goodput_bps", 0) for name in names]
+        return [float(sum(of_run)) * part for of_run in zip(*each, strict=True)]
+
+    return [list(one) for one in zip(*(rate(group) for group in flows.values()), strict=True)]
 
 
 def ratio(ours: list[float], theirs: list[float]) -> tuple[float, float]:
@@ -206,19 +313,28 @@ def compare_throughput(ns3: Path, seconds: float, runs: int) -> bool:
     program = compiled(ns3, "wifi_throughput")
     good = True
     for case in CASES:
-        is_alone = case.senders == 1
-        time, count = (seconds, 1) if is_alone else (CONTENDED * seconds, runs)
-        theirs = [ns3_throughput(program, case, time, run + 1) for run in range(count)]
+        time, count = (CONTENDED * seconds, runs) if case.contends() else (seconds, 1)
+        theirs = [ns3_throughputs(program, case, time, run + 1) for run in range(count)]
         ours = our_throughputs(case, 20.0, count)
-        found, half = ratio(ours, theirs)
-        tolerance = 0.01 if is_alone else 0.03
-        is_outside = abs(found - 1) - half > tolerance
-        good &= not is_outside
-        means = f"{statistics.fmean(ours):.2f}, ns-3 {statistics.fmean(theirs):.2f} Mbps"
-        within = f" ± {half:.4f}" if count > 1 else ""
-        mark = f"  outside {tolerance:.0%}" if is_outside else ""
-        print(f"{case.text()}: {means}, ratio {found:.4f}{within}{mark}", flush=True)
+        for index, name in enumerate(case.rates()):
+            first, second = ([one[index] for one in runs] for runs in (ours, theirs))
+            label = f"{case.text()}, {'TCP ' if case.tcp else ''}{name}"
+            good &= compare(label, first, second, case.tolerance())
     return good
+
+
+def compare(label: str, ours: list[float], theirs: list[float], tolerance: float) -> bool:
+    """Prints two throughputs with their ratio; returns whether it is within the tolerance."""
+    means = f"{statistics.fmean(ours):.2f}, ns-3 {statistics.fmean(theirs):.2f} Mbps"
+    if statistics.fmean(theirs) == 0:
+        print(f"{label}: {means}", flush=True)
+        return statistics.fmean(ours) < STARVED
+    found, half = ratio(ours, theirs)
+    is_outside = abs(found - 1) - half > tolerance
+    within = f" ± {half:.4f}" if len(ours) > 1 else ""
+    mark = f"  outside {tolerance:.0%}" if is_outside else ""
+    print(f"{label}: {means}, ratio {found:.4f}{within}{mark}", flush=True)
+    return not is_outside
 
 
 def compare_durations(ns3: Path) -> bool:
