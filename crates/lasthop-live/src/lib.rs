@@ -16,6 +16,8 @@ pub mod link;
 #[cfg(target_os = "linux")]
 pub mod linux;
 pub mod meter;
+#[cfg(target_os = "linux")]
+mod names;
 pub mod network;
 mod outbox;
 pub mod recording;

@@ -13,6 +13,7 @@ use super::hosts::Port;
 use super::{Context, Fault, Watch, sys};
 use crate::capture::{Capture, Way};
 use crate::change::Change;
+use crate::names::{self, Names};
 use crate::network::{Network, is_discovery};
 use crate::recording::{Header, Recorder};
 use hdrhistogram::Histogram;
@@ -54,6 +55,7 @@ pub type Lost = (&'static str, std::io::Error);
 pub struct Driver {
     network: Network,
     ports: Vec<Port>,
+    names: Names,
     /// For each link, the ports of its two ends.
     places: Vec<[usize; 2]>,
     poll: OwnedFd,
@@ -85,6 +87,7 @@ impl Driver {
     pub fn new(
         network: Network,
         ports: Vec<Port>,
+        names: Names,
         files: Files,
         spin: std::time::Duration,
     ) -> Result<Self, Fault> {
@@ -100,6 +103,7 @@ impl Driver {
         Ok(Driver {
             network,
             ports,
+            names,
             places,
             poll,
             origin: std::time::Instant::now(),
@@ -181,6 +185,12 @@ impl Driver {
             let Ok(length) = rustix::io::read(device, &mut self.buffer[..]) else { return };
             // Its frames would use random numbers that belong to the programs' packets.
             if is_discovery(&self.buffer[..length]) {
+                continue;
+            }
+            if names::is_for_server(&self.buffer[..length]) {
+                if let Some(reply) = self.names.reply(&self.buffer[..length]) {
+                    let _ = rustix::io::write(device, &reply);
+                }
                 continue;
             }
             let packet = self.buffer[..length].to_vec();

@@ -1,5 +1,5 @@
 //! The hosts of a scenario. Each is a network namespace with its name, its address, a TUN device for each of
-//! its links and a route to every other host.
+//! its links and a route to every other host and to the name server.
 //!
 //! ```text
 //!   host "client"                            host "server"
@@ -14,6 +14,7 @@
 
 use super::netlink::{LOOPBACK, Netlink, Network};
 use super::{Context, Fault, sys};
+use crate::names;
 use crate::network::{address, address6};
 use lasthop_sim::scenario::{Routes, Scenario};
 use lasthop_sim::sim::ids::Side;
@@ -169,6 +170,15 @@ fn make(plan: Plan<'_>, names: &[&str], index: usize) -> Result<(Host, Vec<Port>
             added.with_context(|| format!("the route from {name:?} to {to:?}"))?;
         }
     }
+    if plan.outside != Some(name)
+        && let Some(port) = ports.first()
+    {
+        let server = Network::host(names::SERVER.into());
+        let added = netlink.route(server, numbers[port.link], own[0]);
+        if !is_outside {
+            added.context("the route to the name server")?;
+        }
+    }
     if let Some(outside) = plan.outside.filter(|_| !is_outside)
         && let Some(&(link, _)) = routes.route(name, outside).first()
     {
@@ -317,7 +327,6 @@ impl Host {
 /// Publishes the names of all hosts to all programs: mounts a file over `/etc/hosts`, in this mount
 /// namespace only.
 pub fn publish(hosts: &[Host]) -> Result<(), Fault> {
-    use std::io::Write;
     let mut text = String::new();
     for host in hosts {
         for address in &host.addresses {
@@ -330,13 +339,30 @@ pub fn publish(hosts: &[Host]) -> Result<(), Fault> {
         !line.split_whitespace().skip(1).any(|name| hosts.iter().any(|host| host.name == name))
     };
     known.lines().filter(is_free).for_each(|line| text.push_str(&format!("{line}\n")));
+    mount_text("/etc/hosts", &text)
+}
+
+/// Makes the name server known to programs, in this mount namespace only. Without the file of the
+/// machine, programs know the hosts by `/etc/hosts` only.
+pub fn publish_server() -> Result<(), Fault> {
+    const TABLE: &str = "/etc/resolv.conf";
+    match std::fs::exists(TABLE) {
+        Ok(true) => mount_text(TABLE, &format!("nameserver {}\n", names::SERVER)),
+        _ => Ok(()),
+    }
+}
+
+/// Mounts a file with this text over an existing file.
+fn mount_text(over: &str, text: &str) -> Result<(), Fault> {
+    use std::io::Write;
     let path = std::env::temp_dir().join(format!("lasthop-hosts-{}", own_name()));
-    let mut file = std::fs::File::create_new(&path).with_context(|| path.display().to_string())?;
-    let mounted = file.write_all(text.as_bytes()).context("the table of hosts").and_then(|()| {
-        rustix::mount::mount_bind(&path, "/etc/hosts").context("the table of hosts at /etc/hosts")
-    });
+    let mut file = File::create_new(&path).with_context(|| path.display().to_string())?;
+    let mounted = file
+        .write_all(text.as_bytes())
+        .and_then(|()| Ok(rustix::mount::mount_bind(&path, over)?))
+        .with_context(|| format!("a file over {over}"));
     // The mount persists after the name of the file is removed.
-    let removed = std::fs::remove_file(&path).context("the table of hosts");
+    let removed = std::fs::remove_file(&path).with_context(|| path.display().to_string());
     mounted.and(removed)
 }
 

@@ -25,6 +25,7 @@ mod request;
 mod sys;
 
 use super::capture::Capture;
+use super::names::Names;
 use super::network::{Network, round_trip};
 use super::recording::{Header, Recorder};
 use super::refusal::Refused;
@@ -280,6 +281,12 @@ fn try_drive(
     };
     let (hosts, ports) = hosts::open(plan)?;
     hosts::publish(&hosts)?;
+    // With a way to the outside, programs keep the name servers of the machine.
+    if request.outside.is_none() && request.networks.is_empty() {
+        hosts::publish_server()?;
+    }
+    let names = hosts.iter().map(|host| (host.name.as_str(), &host.addresses[..]));
+    let names = Names::new(names);
     drop(existing);
     if request.shares_machine() {
         confinement::protect_kernel(false)?;
@@ -290,7 +297,7 @@ fn try_drive(
         network.keep_frames();
     }
     let mut run = Run {
-        driver: Driver::new(network, ports, files, request.spin)?,
+        driver: Driver::new(network, ports, names, files, request.spin)?,
         programs: Vec::new(),
         status,
         reporter: Reporter::new(mtus.len(), request.has_samples),
