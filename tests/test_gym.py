@@ -179,6 +179,33 @@ def test_the_vector_environment_has_the_episodes_of_single_ones() -> None:
             assert envs.observation_space.contains(observations)
 
 
+@pytest.mark.parametrize("reward", ["log-power", "aurora", lambda seen: seen.rtt_s - seen.loss])
+@pytest.mark.parametrize("control", ["window", "rate"])
+def test_arrays_have_the_numbers_of_single_environments(control: Any, reward: Any) -> None:
+    one = scenario(**{"link.air.errors": {"kind": "uniform", "loss": "2 %"}})
+    options: dict[str, Any] = {"control": control, "reward": reward, "max_steps": 12}
+    envs = VectorEnv(one, 3, **options)
+    envs.reset(seed=4)
+    singles = [Env(one, **options) for _ in range(3)]
+    for index, env in enumerate(singles):
+        env.reset(seed=4 + index)
+    for step in range(12):
+        actions = np.array([[0.3], [0.0], [-0.3]]) * (1 if step % 2 else -0.9)
+        observations, rewards, terminated, truncated, infos = envs.step(actions)
+        for index, env in enumerate(singles):
+            seen, value, ended, cut, info = env.step(actions[index])
+            np.testing.assert_array_equal(observations[index], seen)
+            assert infos["interval"][index] == info["interval"]
+            assert infos["interval"].rtt_ratio[index] == info["interval"].rtt_ratio
+            assert rewards[index] == pytest.approx(value, rel=1e-12)
+            assert (terminated[index], truncated[index]) == (ended, cut)
+    assert truncated.all()
+    assert len({one.rate_bps or one.window for one in infos["interval"]}) == 3
+    # The next episodes begin: no interval.
+    *_, infos = envs.step(actions)
+    assert not infos["_interval"].any()
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [

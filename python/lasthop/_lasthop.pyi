@@ -1,6 +1,10 @@
 """Types of the native half; see crates/lasthop-py."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 __version__: str
 
@@ -128,24 +132,33 @@ class Signal:
     now_ns: int
     in_use: float | None
 
-Counters = tuple[int, int, int, int, int, int, int, int, int, int, int, int]
-
 class Controller:
     def __init__(self, paces: bool) -> None: ...
 
 class Session:
+    WINDOWS: tuple[float, float]
+    RATES: tuple[float, float]
+    FIRST_RATE: float
     def __init__(
-        self, point: Point, flow: str, controller: Controller, seed: int, replication: int
+        self,
+        point: Point,
+        flow: str,
+        controller: Controller,
+        seed: int,
+        replication: int,
+        settings: dict[str, Any],
     ) -> None: ...
-    def step(self, time_ns: int, window: float, rate: float | None) -> tuple[Counters, bool]: ...
+    def step(self, action: float, interval_ns: int) -> tuple[list[float], bool]: ...
     def metrics(self) -> list[tuple[str, float]]: ...
 
 def step_all(
     sessions: list[Session],
-    times_ns: list[int],
-    actions: list[tuple[float, float | None]],
+    actions: NDArray[np.float64],
+    interval_ns: int,
     jobs: int,
-) -> list[tuple[Counters, bool]]: ...
+    intervals: NDArray[np.float64],
+    goes_on: NDArray[np.uint8],
+) -> None: ...
 def cbrt(number: float) -> float: ...
 def run(
     points: list[Point],

@@ -11,9 +11,8 @@ Gymnasium is installed with `pip install 'lasthop[gym]'`.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,16 +30,19 @@ from lasthop import _lasthop
 from lasthop.scenarios.arguments import ArgumentError, invalid
 from lasthop.scenarios.scenario import Scenario, load
 
-__all__ = ["OBSERVATIONS", "REWARDS", "Env", "Interval", "VectorEnv"]
+__all__ = ["OBSERVATIONS", "REWARDS", "Env", "Interval", "Intervals", "VectorEnv"]
 
 Floats = NDArray[np.float32]
 Reward = Callable[["Interval"], float]
 
-WINDOWS = (1.0, 1e6)
+WINDOWS = _lasthop.Session.WINDOWS
 """Limits of the window in segments."""
 
-RATES = (8e3, 1e12)
+RATES = _lasthop.Session.RATES
 """Limits of the pacing rate in bit/s."""
+
+FIRST_RATE = _lasthop.Session.FIRST_RATE
+"""First pacing rate in bit/s."""
 
 LIMIT = 1e6
 """Limit of the magnitude of observations."""
@@ -60,7 +62,7 @@ class Interval:
         rtt_s: Mean of the RTT samples; that of the interval before without a sample, 0 before the
             first.
         rtt_min_s: Minimum RTT since the start; 0 before the first sample.
-        rtt_gradient: Change of `rtt_s` per second.
+        rtt_gradient: Change of `rtt_s` per second, at most 1e6 in magnitude.
         window: Window in segments.
         rate_bps: Pacing rate; 0 if derived from the window.
         losses: Loss signals, at most one per window of data.
@@ -90,17 +92,62 @@ class Interval:
 
     def observation(self) -> Floats:
         """Returns the observation: see `OBSERVATIONS`."""
-        values = (
-            self.throughput_bps / 1e6,
-            self.send_rate_bps / 1e6,
-            self.loss,
-            self.rtt_s,
-            self.rtt_ratio,
-            max(-LIMIT, min(LIMIT, self.rtt_gradient)),
-            self.window,
-            self.rate_bps / 1e6,
-        )
-        return np.array(values, dtype=np.float32)
+        return np.array(_elements(self), dtype=np.float32)
+
+
+class Intervals:
+    """Measurements of several senders in one interval.
+
+    `intervals[i]` is the `Interval` of sender i. Attributes have the names of those of `Interval`,
+    and are arrays with an element for each sender.
+    """
+
+    def __init__(self, numbers: NDArray[np.float64]) -> None:
+        self.numbers = numbers
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, index: int) -> Interval:
+        return _interval(self.numbers[index].tolist())
+
+    def __getattr__(self, name: str) -> NDArray[np.float64]:
+        column = COLUMNS.get(name)
+        if column is None:
+            raise AttributeError(name)
+        return self.numbers[:, column]
+
+    @property
+    def rtt_ratio(self) -> NDArray[np.float64]:
+        """Mean RTT divided by the minimum RTT; 1 before the first sample."""
+        known = (self.rtt_min_s > 0) & (self.rtt_s > 0)
+        return np.divide(self.rtt_s, self.rtt_min_s, out=np.ones(len(self)), where=known)
+
+    def observations(self) -> Floats:
+        """Returns an observation in each row: see `OBSERVATIONS`."""
+        return np.stack(_elements(self), axis=1).astype(np.float32)
+
+
+COLUMNS = {field.name: index for index, field in enumerate(fields(Interval))}
+"""Columns of the numbers that the engine returns."""
+
+
+def _interval(numbers: Sequence[float]) -> Interval:
+    return Interval(*numbers[:11], *map(int, numbers[11:]))  # type: ignore[arg-type]
+
+
+def _elements(seen: Any) -> tuple[Any, ...]:
+    """Returns the elements of an observation, of an `Interval` or of `Intervals`."""
+    return (
+        seen.throughput_bps / 1e6,
+        seen.send_rate_bps / 1e6,
+        seen.loss,
+        seen.rtt_s,
+        seen.rtt_ratio,
+        seen.rtt_gradient,
+        seen.window,
+        seen.rate_bps / 1e6,
+    )
 
 
 OBSERVATIONS = (
@@ -116,13 +163,12 @@ OBSERVATIONS = (
 """Elements of an observation, each of the interval that ended."""
 
 
-def _log_power(seen: Interval) -> float:
-    return (
-        math.log(max(seen.throughput_bps / 1e6, 1e-3)) - math.log(seen.rtt_ratio) - 10 * seen.loss
-    )
+def _log_power(seen: Any) -> Any:
+    throughput = np.log(np.maximum(seen.throughput_bps / 1e6, 1e-3))
+    return throughput - np.log(seen.rtt_ratio) - 10 * seen.loss
 
 
-def _aurora(seen: Interval) -> float:
+def _aurora(seen: Any) -> Any:
     return 10 * seen.throughput_segments - 1000 * seen.rtt_s - 2000 * seen.loss
 
 
@@ -164,13 +210,22 @@ class _Sender:
         if flow is None and len(tcp) != 1:
             raise ArgumentError(invalid("flow", flow, f"one of {', '.join(tcp) or 'no TCP flow'}"))
         self.flow = tcp[0] if flow is None else flow
-        self.is_rate, self.relative = control == "rate", relative
+        self.is_rate = control == "rate"
         self.reward: Reward = REWARDS[reward] if isinstance(reward, str) else reward
         self.controller = _lasthop.Controller(self.is_rate)
+        self.seed = self.point.seed
+        self.replication = -1
+        start = round(_lasthop.seconds(flows.get(self.flow, {}).get("start", "0 s")) * 1e9)
+        self.settings: dict[str, Any] = {
+            "is_rate": self.is_rate,
+            "is_relative": relative,
+            "segment": 1,
+            "initial_window": 1.0,
+            "start_ns": start,
+        }
         # Checks the name of the flow.
-        _lasthop.Session(self.point, self.flow, self.controller, 0, 0)
-        self.start_ns = round(_lasthop.seconds(flows[self.flow]["start"]) * 1e9)
-        self.mss, self.initial_window = self._sizes()
+        self._session(0, 0)
+        self.settings |= self._sizes()
         low, high = RATES if self.is_rate else WINDOWS
         if relative:
             self.action_space: Any = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
@@ -179,85 +234,45 @@ class _Sender:
         lowest = np.zeros(len(OBSERVATIONS), np.float32)
         lowest[5] = -LIMIT
         self.observation_space = gymnasium.spaces.Box(lowest, np.float32(LIMIT), dtype=np.float32)
-        self.seed = self.point.seed
-        self.replication = -1
 
-    def _sizes(self) -> tuple[int, float]:
-        resolved = json.loads(self.point.resolved())["flows"]
-        own = resolved[self.flow]["tcp"]
-        return int(own["segment"]), float(own["initial_window"])
+    def _sizes(self) -> dict[str, Any]:
+        own = json.loads(self.point.resolved())["flows"][self.flow]["tcp"]
+        return {"segment": own["segment"], "initial_window": own["initial_window"]}
+
+    def _session(self, seed: int, replication: int) -> _lasthop.Session:
+        return _lasthop.Session(
+            self.point, self.flow, self.controller, seed, replication, self.settings
+        )
 
     def begin(self, seed: int | None) -> Floats:
         """Starts the next replication; a seed starts its first one."""
         if seed is not None:
             self.seed, self.replication = seed, -1
         self.replication += 1
-        self.session = _lasthop.Session(
-            self.point, self.flow, self.controller, self.seed, self.replication
-        )
-        self.window, self.rate = self.initial_window, None if not self.is_rate else 1e6
+        self.session = self._session(self.seed, self.replication)
         self.steps = 0
-        self.rtt_s = 0.0
-        self.counters, _ = self.session.step(self.start_ns, self.window, self.rate)
-        empty = Interval(
-            *(self.start_ns * 1e-9, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, self.window),
-            *(self.rate or 0.0, 0, 0, 0),
-        )
-        return empty.observation()
+        numbers = [0.0] * len(COLUMNS)
+        numbers[COLUMNS["time_s"]] = self.settings["start_ns"] * 1e-9
+        numbers[COLUMNS["window"]] = self.settings["initial_window"]
+        numbers[COLUMNS["rate_bps"]] = FIRST_RATE if self.is_rate else 0.0
+        return _interval(numbers).observation()
 
-    def act(self, action: float) -> tuple[int, tuple[float, float | None]]:
-        """Applies an action; returns the time of the end of the interval, window and rate."""
-        low, high = RATES if self.is_rate else WINDOWS
-        before = (self.rate or 1e6) if self.is_rate else self.window
-        value = before * 2.0**action if self.relative else action
-        value = min(max(value, low), high)
-        if self.is_rate:
-            self.rate = value
-            in_flight = 2.0 * value * max(self.rtt_s, 1e-3) / (8.0 * self.mss)
-            self.window = min(max(in_flight, 10.0), WINDOWS[1])
-        else:
-            self.window = value
-        self.steps += 1
-        return self.counters[0] + self.interval_ns, (self.window, self.rate)
-
-    def seen(self, counters: _lasthop.Counters) -> Interval:
-        """Returns the interval between the counters before and these."""
-        now, acked, sent, segments, lost, samples, rtt_sum, _, _, losses, marks, timeouts = (
-            new - old for new, old in zip(counters, self.counters, strict=True)
-        )
-        self.counters = counters
-        duration = max(now, 1) * 1e-9
-        before, gradient = self.rtt_s, 0.0
-        if samples:
-            self.rtt_s = rtt_sum / samples * 1e-9
-            gradient = (self.rtt_s - before) / duration if before else 0.0
-        return Interval(
-            time_s=counters[0] * 1e-9,
-            duration_s=duration,
-            throughput_bps=8.0 * acked / duration,
-            send_rate_bps=8.0 * sent / duration,
-            throughput_segments=acked / self.mss / duration,
-            loss=min(lost / segments, 1.0) if segments else float(lost > 0),
-            rtt_s=self.rtt_s,
-            rtt_min_s=counters[8] * 1e-9,
-            rtt_gradient=gradient,
-            window=self.window,
-            rate_bps=self.rate or 0.0,
-            losses=losses,
-            marks=marks,
-            timeouts=timeouts,
-        )
-
-    def outcome(
-        self, counters: _lasthop.Counters, goes_on: bool
-    ) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
+    def step(self, action: float) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
         """Returns observation, reward, terminated, truncated and information of a step."""
-        seen = self.seen(counters)
-        truncated = goes_on and self.max_steps is not None and self.steps >= self.max_steps
+        numbers, goes_on = self.session.step(action, self.interval_ns)
+        self.steps += 1
+        seen = _interval(numbers)
         info: dict[str, Any] = {"interval": seen}
         if not goes_on:
             info["metrics"] = dict(self.session.metrics())
-        return seen.observation(), float(self.reward(seen)), not goes_on, truncated, info
+        return (
+            *(seen.observation(), float(self.reward(seen)), not goes_on),
+            *(self.is_truncated(goes_on), info),
+        )
+
+    def is_truncated(self, goes_on: bool) -> bool:
+        """Tells whether the episode ends here, before the run."""
+        return goes_on and self.max_steps is not None and self.steps >= self.max_steps
 
 
 class Env(gymnasium.Env[Floats, NDArray[Any]]):
@@ -322,9 +337,7 @@ class Env(gymnasium.Env[Floats, NDArray[Any]]):
 
     def step(self, action: NDArray[Any]) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
         """Applies an action and advances by one interval."""
-        own = self._sender
-        time, (window, rate) = own.act(float(action[0]))
-        return own.outcome(*own.session.step(time, window, rate))
+        return self._sender.step(float(action[0]))
 
 
 class VectorEnv(gymnasium.vector.VectorEnv[Floats, NDArray[Any], NDArray[Any]]):
@@ -393,19 +406,42 @@ class VectorEnv(gymnasium.vector.VectorEnv[Floats, NDArray[Any], NDArray[Any]]):
         rewards = np.zeros(self.num_envs)
         terminated, truncated = np.zeros((2, self.num_envs), bool)
         infos: dict[str, Any] = {}
-        running = [index for index in range(self.num_envs) if not self._ended[index]]
         for index in np.flatnonzero(self._ended).tolist():
             observations[index] = self._senders[index].begin(None)
-        moves = [self._senders[index].act(float(actions[index, 0])) for index in running]
-        outcomes = _lasthop.step_all(
-            [self._senders[index].session for index in running],
-            [time for time, _ in moves],
-            [action for _, action in moves],
-            self._jobs,
-        )
-        for index, (counters, goes_on) in zip(running, outcomes, strict=True):
-            found = self._senders[index].outcome(counters, goes_on)
-            observations[index], rewards[index], terminated[index], truncated[index], info = found
-            infos = self._add_info(infos, info, index)
+        running = np.flatnonzero(~self._ended)
+        senders = [self._senders[index] for index in running]
+        numbers = np.zeros((len(running), len(COLUMNS)))
+        goes_on = np.zeros(len(running), np.uint8)
+        chosen = np.ascontiguousarray(actions[running, 0], np.float64)
+        sessions, interval_ns = [own.session for own in senders], self._senders[0].interval_ns
+        _lasthop.step_all(sessions, chosen, interval_ns, self._jobs, numbers, goes_on)
+        seen = Intervals(numbers)
+        observations[running] = seen.observations()
+        rewards[running] = self._rewards(seen)
+        terminated[running] = goes_on == 0
+        for own in senders:
+            own.steps += 1
+        if senders and senders[0].max_steps is not None:
+            truncated[running] = [
+                own.is_truncated(bool(on)) for own, on in zip(senders, goes_on, strict=True)
+            ]
+        for index in np.flatnonzero(terminated).tolist():
+            metrics = dict(self._senders[index].session.metrics())
+            infos = self._add_info(infos, {"metrics": metrics}, index)
+        infos["interval"], infos["_interval"] = self._intervals(numbers, running), ~self._ended
         self._ended = terminated | truncated
         return observations, rewards, terminated, truncated, infos
+
+    def _rewards(self, seen: Intervals) -> NDArray[np.float64] | list[float]:
+        reward = self._senders[0].reward
+        if reward in REWARDS.values():
+            return np.asarray(reward(seen))  # type: ignore[arg-type]
+        return [float(reward(seen[index])) for index in range(len(seen))]
+
+    def _intervals(self, numbers: NDArray[np.float64], running: NDArray[np.intp]) -> Intervals:
+        """Returns the intervals of all environments: zeros if an episode begins."""
+        if len(running) == self.num_envs:
+            return Intervals(numbers)
+        full = np.zeros((self.num_envs, len(COLUMNS)))
+        full[running] = numbers
+        return Intervals(full)
