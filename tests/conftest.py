@@ -22,6 +22,7 @@ OPTIONAL = (
     "mounting needs privileges",
     "this user may not raise priorities",
     "this kernel does not list Reno",
+    "aioquic is not installed",
 )
 
 

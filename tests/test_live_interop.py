@@ -18,9 +18,10 @@ from typing import Any
 
 import pytest
 
-from test_live import PATIENCE_S, namespace, why_not
+from test_live import PATIENCE_S, why_not
 
 ENTRY = Path(__file__).parents[1] / "examples" / "quic-interop" / "sim.py"
+TOOL = Path(__file__).parents[1] / "tools" / "live"
 P2P = "--delay=15ms --bandwidth=10Mbps --queue=25"
 
 
@@ -30,8 +31,8 @@ def _permitted() -> None:
         pytest.skip(reason)
 
 
-def load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ENTRY.with_name(f"{name}.py"))
+def load(name: str, folder: Path = ENTRY.parent) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, folder / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -135,41 +136,13 @@ def test_scenarios_are_valid(sim: ModuleType, tmp_path: Path, text: str) -> None
     assert done.returncode == 0, done.stderr
 
 
-def shell(*words: str) -> None:
-    subprocess.run(words, check=True, capture_output=True)
-
-
 @pytest.fixture
 def containers() -> Iterator[dict[str, list[str]]]:
-    """Namespaces of client, simulator and server with the addresses of the runner's containers; the
-    commands that enter them."""
+    """The commands that enter the namespaces of client, simulator and server."""
     if os.geteuid() != 0:
         pytest.skip("needs root")
-    names = ("client", "sim", "server")
-    holders = {name: namespace() for name in names}
-    enter = {name: ["nsenter", "--net", f"--target={one.pid}"] for name, one in holders.items()}
-    try:
-        for host, device, number in (("client", "eth0", 0), ("server", "eth1", 100)):
-            sides = [(host, "eth0", "100"), ("sim", device, "2")]
-            shell(
-                *("ip", "link", "add", "eth0", "netns", str(holders[host].pid), "type", "veth"),
-                *("peer", "name", device, "netns", str(holders["sim"].pid)),
-            )
-            for name, interface, last in sides:
-                four, six = f"193.167.{number}.{last}/24", f"fd00:cafe:cafe:{number}::{last}/64"
-                shell(*enter[name], "ip", "link", "set", interface, "up")
-                shell(*enter[name], "ip", "addr", "add", four, "dev", interface)
-                shell(*enter[name], "ip", "addr", "add", six, "dev", interface, "nodad")
-            shell(
-                *enter[host], "ip", "route", "add", "193.167.0.0/16", "via", f"193.167.{number}.2"
-            )
-            via = f"fd00:cafe:cafe:{number}::2"
-            shell(*enter[host], "ip", "-6", "route", "add", "fd00:cafe:cafe::/48", "via", via)
+    with load("interop", TOOL).containers() as enter:
         yield enter
-    finally:
-        for one in holders.values():
-            one.kill()
-            one.wait()
 
 
 # Answers each datagram with its ECN field and TTL.
@@ -396,3 +369,49 @@ def test_a_server_that_does_not_answer_ends_the_simulator(
     monkeypatch.setattr(sim, "SERVER_S", 1.0)
     with pytest.raises(TimeoutError, match="has not answered"):
         sim.await_server("127.0.0.1:9")
+
+
+def interpreter() -> str:
+    """An interpreter that has aioquic; empty if none is known."""
+    python = os.environ.get("LASTHOP_AIOQUIC", sys.executable)
+    done = subprocess.run([python, "-c", "import aioquic"], capture_output=True, check=False)
+    return "" if done.returncode else python
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("permitted")
+@pytest.mark.parametrize("name", ["droplist", "rebind address"])
+def test_files_cross_by_a_quic_implementation(tmp_path: Path, name: str) -> None:
+    """Checks of the tool: equal files, decrypted captures of both sides, validated paths."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    if not (python := interpreter()):
+        pytest.skip("aioquic is not installed")
+    tool = load("interop", TOOL)
+    (case,) = (one for one in tool.CASES if one.name == name)
+    assert 0 < tool.transfer(case, case.families[-1], python, tmp_path) < tool.CASE_S
+
+
+def test_captures_without_the_packets_of_a_transfer_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = load("interop", TOOL)
+    case = tool.Case("a", "rebind", (3000,), (4,), 2)
+    server, client = tool.SERVERS[4], "193.167.0.100"
+    data = [tool.Packet(server, "443", True, frozenset([0x08]))] * 2
+    paths = [tool.Packet(client, port, True, frozenset([0x1B, 0x1A])) for port in ("1", "2")]
+    probe = tool.Packet("193.167.0.2", "9", False, frozenset())
+
+    def judge(seen: list[Any]) -> None:
+        monkeypatch.setattr(tool, "packets", lambda _capture, _keys: seen)
+        tool.check(case, 4, tmp_path, tmp_path)
+
+    judge([*data, *paths, probe])
+    # Too few packets with data, IPv6, a single binding, and paths that were not validated.
+    stray = tool.Packet("fd00::1", "1", True, frozenset())
+    silent = [tool.Packet(client, port, True, frozenset()) for port in ("1", "2")]
+    for wrong in ([*data[:1], *paths], [*data, *paths, stray], [*data, paths[0], probe]):
+        with pytest.raises(AssertionError):
+            judge(wrong)
+    with pytest.raises(AssertionError, match="path validation"):
+        judge([*data, *silent])

@@ -274,6 +274,7 @@ def await_server(target: str) -> None:
         TimeoutError: If none has answered.
     """
     host, _, port = target.rpartition(":")
+    host = host.strip("[]")
     # Long header, version 0x1a2a3a4a, connection IDs of 8 B, padded.
     probe = bytes([0xC0]) + bytes.fromhex("1a2a3a4a") + (b"\x08" + b"lasthop0") * 2
     probe = probe.ljust(1207, b"\0")
