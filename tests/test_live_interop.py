@@ -415,3 +415,35 @@ def test_captures_without_the_packets_of_a_transfer_fail(
             judge(wrong)
     with pytest.raises(AssertionError, match="path validation"):
         judge([*data, *silent])
+
+
+# Sends a datagram to the IPv6 address of the server as soon as the port is open.
+HURRY = """
+import socket, time
+for _ in range(3000):
+    try: socket.create_connection(("fd00:cafe:cafe:0::2", 57832), 5).close()
+    except OSError: time.sleep(0.01)
+    else: break
+with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as one:
+    one.settimeout(10)
+    one.sendto(b"0", ("fd00:cafe:cafe:100::100", 443))
+    print(one.recv(2000).decode())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("permitted")
+def test_ipv6_is_ready_with_the_port(containers: dict[str, list[str]], tmp_path: Path) -> None:
+    """Neighbour discovery needs a link-local address, which must not be tentative for a second."""
+    environment = {**os.environ, "SCENARIO": f"simple-p2p {P2P}", "LOGS": str(tmp_path)}
+    _, text = exchange(containers, environment, ECHO, HURRY)
+    assert text == "0 0 62\n"
+    times = []
+    for side in ("left", "right"):
+        capture = ["tshark", "-r", str(tmp_path / f"trace_node_{side}.pcap")]
+        accept = ["-Y", "ipv6.src == fd00:cafe:cafe::100 and udp.dstport == 443"]
+        fields = ["-T", "fields", "-e", "frame.time_epoch"]
+        shown = subprocess.run([*capture, *accept, *fields], capture_output=True, text=True)
+        times.append(float(shown.stdout))
+    # The delay is 15 ms.
+    assert 0.015 <= times[1] - times[0] < 0.7

@@ -297,7 +297,9 @@ def take_interface(pid: int, name: str) -> None:
     """Moves an interface to a namespace, with its addresses, and lets it forward packets."""
     (shown,) = json.loads(run("ip", "-json", "addr", "show", "dev", name))
     run("ip", "link", "set", name, "netns", str(pid))
+    # Without detection of duplicate addresses, neighbour discovery works immediately.
     switches = ("ipv4/ip_forward=1", "ipv6/conf/all/forwarding=1", "ipv4/conf/all/rp_filter=0")
+    switches = (*switches, f"ipv6/conf/{name}/accept_dad=0", "ipv6/conf/all/accept_dad=0")
     for switch in (*switches, f"ipv4/conf/{name}/rp_filter=0", "ipv4/conf/all/send_redirects=0"):
         path, value = switch.split("=")
         run(*inside(pid, "sh", "-c", f"echo {value} > /proc/sys/net/{path}"))
