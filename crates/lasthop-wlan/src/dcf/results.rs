@@ -66,6 +66,9 @@ impl<P: Payload + Clone> Medium<P> {
                 self.cell.nav_until = self.cell.nav_until.max(reserved);
                 reserved
             }
+            _ if self.timing.cf_end.is_some() => {
+                reserved.max(self.stations[usize::from(index)].txop_end.unwrap_or(reserved))
+            }
             _ => reserved,
         };
         self.count_from(others + difs);
@@ -211,15 +214,7 @@ impl<P: Payload + Clone> Medium<P> {
                 self.pass_up_damaged(station);
                 self.cell.phase = Phase::Busy { ending: Ending::Failed { attempt }, at };
             }
-            Ending::Failed { attempt } => {
-                self.release();
-                let (start, end, _) = self.cell.newest;
-                let pair = self.stations[usize::from(station)].attempted();
-                self.count_error(pair, end.saturating_since(start));
-                let from = self.stations[usize::from(station)].defer_until;
-                self.defer_categories(station, from);
-                self.settle(now, station, attempt, [now, from]);
-            }
+            Ending::Failed { attempt } => self.fail_exchange(now, station, attempt),
             Ending::Collided => {
                 self.release();
                 for place in 0..self.cell.transmitters.len() {
@@ -250,6 +245,30 @@ impl<P: Payload + Clone> Medium<P> {
         self.account(start, end, Use::Success);
         self.count_from(end + self.timing.difs());
         end
+    }
+
+    /// Applies the failure of an exchange. If the rest of a TXOP is reserved, and this was not its first exchange, the
+    /// next one begins PIFS after the timeout if it fits (802.11-2020, 10.23.2.8).
+    fn fail_exchange(&mut self, now: Instant, index: u16, attempt: Attempt) {
+        let (start, end, _) = self.cell.newest;
+        let time = end.saturating_since(start);
+        let station = &self.stations[usize::from(index)];
+        let (pair, from, category) = (station.attempted(), station.defer_until, station.category);
+        let is_later = station.txop_end.is_some_and(|end| start + category.txop_limit > end);
+        self.count_error(pair, time);
+        if self.timing.cf_end.is_some() && is_later {
+            self.conclude(index, attempt, now, time);
+            let timeout = end + self.timing.response_timeout;
+            if self.continue_txop(now, index, timeout + self.timing.slot) {
+                return;
+            }
+            self.release();
+            self.defer_categories(index, from);
+            return self.resume(now, index, from);
+        }
+        self.release();
+        self.defer_categories(index, from);
+        self.settle(now, index, attempt, [now, from]);
     }
 
     /// Resumes the count of slots. Stations that counted separately join the others, unless they

@@ -97,6 +97,19 @@ fn a_cf_end_ends_a_txop_with_the_rules_of_ns_3() {
     }
 }
 
+/// With the rules of ns-3, an exchange of a TXOP after a failed one begins PIFS after the timeout, unless the failed one
+/// was the first. With 10 % of losses, ns-3.44 has 35.88 Mbps of payload (three runs of 4 s, standard deviation 0.2 %);
+/// without this recovery, video would have 1.5 % less.
+#[test]
+fn a_txop_recovers_with_the_rules_of_ns_3() {
+    let keys = "edca = true\ndurations = \"ns-3\"\nmax_ampdu = \"0 B\"\ncontrol_errors = false\n\
+                errors = { kind = \"uniform\", loss = 0.1 }";
+    let down = flow("down", "ap", "laptop", "dscp = \"CS5\"");
+    let measured = metrics(&cell(keys, "\"laptop\"", &down, 20));
+    let ratio = measured[GOODPUT] / (35.88e6 * 1_500.0 / 1_472.0);
+    assert!((ratio - 1.0).abs() < 0.01, "{ratio}");
+}
+
 /// Best effort has an AIFSN of 3 with and without access categories: with them, its slots count from a slot after
 /// those of a medium with an AIFSN of 2. The same frames are sent, with collisions, errors and RTS.
 #[test]
