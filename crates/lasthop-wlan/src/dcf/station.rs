@@ -212,8 +212,7 @@ pub(super) struct Station<P: Payload> {
 }
 
 impl<P: Payload> Station<P> {
-    /// Creates an idle station whose packets wait in `queue`; `backoff` is the random stream of its
-    /// backoffs.
+    /// Creates an idle station whose packets wait in `queue`; `backoff` is the random stream of its backoffs.
     pub fn new(parameters: MacParameters, queue: Queue<Waiting<P>>, backoff: Stream) -> Self {
         debug_assert!(
             parameters.short_retry_limit > 0 && parameters.long_retry_limit > 0,
@@ -247,8 +246,7 @@ impl<P: Payload> Station<P> {
         }
     }
 
-    /// Sets the `periods` during which the station is out of range. They are in order and do not
-    /// overlap.
+    /// Sets the `periods` during which the station is out of range. They are in order and do not overlap.
     pub fn set_away(&mut self, periods: &[[Instant; 2]]) {
         self.away = periods.to_vec();
     }
@@ -303,8 +301,7 @@ impl<P: Payload> Station<P> {
         bytes
     }
 
-    /// Records that a packet has left the MAC. `was_waiting`: it had no number. Returns its length with
-    /// header.
+    /// Records that a packet has left the MAC. `was_waiting`: it had no number. Returns its length with header.
     pub fn leave_mac(&mut self, packet: &impl Payload, was_waiting: bool) -> u64 {
         self.waiting -= u32::from(was_waiting);
         let bytes = self.frame_length(packet).get();
@@ -312,9 +309,8 @@ impl<P: Payload> Station<P> {
         bytes
     }
 
-    /// Resets the contention window of EDCA after a success, and doubles it after a failure. The failure after
-    /// the number of failures that the retry limit permits also resets it (802.11-2020, 10.23.2.2); with the DCF,
-    /// the last of them does.
+    /// Resets the contention window of EDCA after a success, doubles it after as many failures as the retry limit
+    /// permits, and resets it after the next one (802.11-2020, 10.23.2.2); the DCF resets it after the last of them.
     pub fn update_window(&mut self, is_success: bool) {
         let MacParameters { short_retry_limit, cw_min, cw_max, .. } = self.parameters;
         if is_success || self.short_retries >= short_retry_limit {
@@ -395,8 +391,7 @@ impl<P: Payload> Station<P> {
         self.queue.dropped()
     }
 
-    /// Returns the counters of the queue discipline; `None` if the queue drops packets only when it
-    /// is full.
+    /// Returns the counters of the queue discipline; `None` if the queue drops packets only when it is full.
     pub fn early(&self) -> Option<DisciplineCounters> {
         self.queue.detects_early().then(|| self.queue.counters())
     }
@@ -517,8 +512,7 @@ mod tests {
     fn the_window_doubles_up_to_its_limit_and_starts_again() {
         let mut one = with_frame(station(7, 4));
         let fail = Attempt::NoAck { is_long: false };
-        let mut windows = vec![one.contention_window()];
-        let mut nexts = Vec::new();
+        let (mut windows, mut nexts) = (vec![one.contention_window()], Vec::new());
         for _ in 0..7 {
             nexts.push(one.on_attempt(fail, Instant::ZERO));
             windows.push(one.contention_window());
@@ -532,13 +526,10 @@ mod tests {
     #[test]
     fn the_window_of_edca_is_reset_by_the_failure_after_the_limit() {
         let mut one = station(5, 4);
-        let windows: Vec<_> = (0..7)
-            .map(|_| {
-                one.update_window(false);
-                one.contention_window()
-            })
-            .collect();
-        assert_eq!(windows, [63, 127, 255, 255, 255, 31, 63]);
+        for window in [63, 127, 255, 255, 255, 31, 63] {
+            one.update_window(false);
+            assert_eq!(one.contention_window(), window);
+        }
         one.update_window(true);
         assert_eq!(one.contention_window(), 31);
     }
@@ -560,9 +551,8 @@ mod tests {
     fn the_limit_counts_the_frame_until_its_acknowledgment_is_over() {
         let mut one = with_frame(station(7, 4));
         let packet = vec![0; 100];
-        assert!(one.enqueue(Instant::ZERO, 0, packet.clone()));
-        assert!(one.enqueue(Instant::ZERO, 0, packet.clone()));
-        assert!(!one.enqueue(Instant::ZERO, 0, packet.clone()));
+        let accepted = [(); 3].map(|()| one.enqueue(Instant::ZERO, 0, packet.clone()));
+        assert_eq!(accepted, [true, true, false]);
         let over = Instant::from_nanos(100);
         assert_eq!(one.on_attempt(Attempt::Acknowledged, over), Next::Done);
         assert!(one.take_next(Instant::from_nanos(50)));
@@ -571,8 +561,7 @@ mod tests {
         assert_eq!(one.counters.drops, 2);
     }
 
-    /// 64,000 samples from 0 to 63: each count within 5 standard errors, false-positive rate below
-    /// 4e-5 in total.
+    /// 64,000 samples from 0 to 63: each count within 5 standard errors, false-positive rate below 4e-5 in total.
     #[test]
     fn backoffs_are_uniform() {
         let mut one = with_frame(station(7, 4));
