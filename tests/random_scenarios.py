@@ -26,7 +26,18 @@ from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import lasthop
-from drawn import DELAYS, LOSSES, NUMBERS, OUTAGES, RATES, SCHEMA, kinds_in, unions, within
+from drawn import (
+    DELAYS,
+    LOSSES,
+    NUMBERS,
+    OUTAGES,
+    RATES,
+    SCHEMA,
+    SNRS,
+    kinds_in,
+    unions,
+    within,
+)
 
 Node = Mapping[str, Any]
 Tables = dict[str, Any]
@@ -109,6 +120,8 @@ GIVEN: Mapping[str, tuple[Any, ...]] = {
         *("5 dB", "20 dB", "40 dB"),
         {"kind": "distance", "distance": "20 m"},
         {"kind": "steps", "at": [["0 s", "30 dB"], ["1 s", "5 dB"]], "repeat": "2 s"},
+        {"kind": "constant", "snr": "15 dB"},
+        {"kind": "trace", "file": str(SNRS)},
     ),
     "wlan.lifetime": ("1 ms", "20 ms", "1 s"),
     "wlan.reorder_timeout": ("1 ms", "20 ms", "1 s"),
