@@ -113,3 +113,36 @@ def test_a_soak_measures_a_saturated_link(tmp_path: Path) -> None:
         # The rate of 50 Mbps without 2 % of the frames; less if the machine is busy.
         assert 20 < row["throughput_mbps"] < 49
         assert row["link_delay_ms"] > 5
+
+
+def test_throughput_is_that_of_the_median_second(tmp_path: Path) -> None:
+    throughput = load("live_throughput")
+    results, out = tmp_path / "results.jsonl", tmp_path / "out.json"
+
+    def second(time: float, bps: float, delivered: int) -> str:
+        both = [
+            {"goodput_bps": 1.0, "delivered": 9},
+            {"goodput_bps": bps, "delivered": delivered},
+        ]
+        return json.dumps({"kind": "second", "time": time, "directions": both}) + "\n"
+
+    lines = [second(1.0, 9e9, 9), second(2.0, 2e9, 20), second(2.5, 1e9, 30), second(3.5, 3e9, 40)]
+    results.write_text("".join(lines) + json.dumps({"kind": "summary"}) + "\n")
+    out.write_text(json.dumps({"processor_per_packet_s": 5e-6}))
+    # The first second, in which programs start, does not count.
+    assert throughput.read(results, out) == throughput.Speed(20.0, 2e9, 5e-6)
+    results.write_text("".join([*lines[:2], second(2.5, 1e9, 30)]))
+    assert throughput.read(results, None) == throughput.Speed(20.0, 2e9, None)
+
+
+def test_throughput_of_a_link_is_measured(tmp_path: Path) -> None:
+    if reason := why_not():
+        pytest.skip(reason)
+    throughput = load("live_throughput")
+    for name, text in (("send.py", throughput.SEND), ("receive.py", throughput.RECEIVE)):
+        (tmp_path / name).write_text(text)
+    speed = throughput.plain(throughput.Case("link", "udp", 1e9), 3.0, tmp_path)
+    assert speed.bps == pytest.approx(speed.packets * 1500 * 8, rel=0.01)
+    # At most the rate, with 1 % for the end of a second.
+    assert 1e7 < speed.bps < 1.01e9
+    assert 0 < speed.processor < 1e-3
