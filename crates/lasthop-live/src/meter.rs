@@ -17,6 +17,7 @@ use hdrhistogram::Histogram;
 use lasthop_base::units::{Duration, Instant};
 use serde_json::{Value, json};
 use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Maximum number of packets whose departure is remembered, by generation.
@@ -172,7 +173,7 @@ impl Conversation {
 pub struct DirectionMeter {
     /// Times at which packets in transit were sent, by hash, in two generations; `None`: several
     /// equal packets.
-    sent: [HashMap<u64, Option<Instant>>; 2],
+    sent: [HashMap<u64, Option<Instant>, BuildHasherDefault<Itself>>; 2],
     /// Packets passed to the link.
     pub offered: u64,
     /// Delays of delivered packets.
@@ -184,9 +185,29 @@ pub struct DirectionMeter {
     maximum: Duration,
     count: u64,
     conversations: HashMap<Conversation, usize>,
+    /// Conversation of the last delivered packet, and its number, if it has one.
+    latest: Option<(Conversation, Option<usize>)>,
     /// Delivered bytes by conversation; those of further conversations.
     bytes: Vec<(Conversation, u64)>,
     other_bytes: u64,
+}
+
+/// Hash of a key that is a hash: the key.
+#[derive(Clone, Debug, Default)]
+struct Itself(u64);
+
+impl Hasher for Itself {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.0 = self.0.rotate_left(8) ^ u64::from(byte));
+    }
+
+    fn write_u64(&mut self, key: u64) {
+        self.0 = key;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 /// Returns a hash of the parts of a packet that links leave unchanged: not the traffic class, which
@@ -221,19 +242,28 @@ impl DirectionMeter {
         self.sent[0].insert(key, (!is_equal).then_some(now));
     }
 
+    /// Returns the number of a conversation; `None` for further ones, which have none.
+    fn number_of(&mut self, conversation: Conversation) -> Option<usize> {
+        let known = self.conversations.len();
+        match self.conversations.get(&conversation) {
+            Some(&number) => Some(number),
+            None if known < MOST_CONVERSATIONS => {
+                self.conversations.insert(conversation, known);
+                self.bytes.push((conversation, 0));
+                Some(known)
+            }
+            None => None,
+        }
+    }
+
     /// Records a delivered packet; returns its delay, if known.
     fn on_delivery(&mut self, at: Instant, packet: &[u8]) -> Option<Duration> {
         if let Some(conversation) = Conversation::of(packet) {
-            let known = self.conversations.len();
-            let number = match self.conversations.get(&conversation) {
-                Some(&number) => Some(number),
-                None if known < MOST_CONVERSATIONS => {
-                    self.conversations.insert(conversation, known);
-                    self.bytes.push((conversation, 0));
-                    Some(known)
-                }
-                None => None,
+            let number = match self.latest {
+                Some((latest, number)) if latest == conversation => number,
+                _ => self.number_of(conversation),
             };
+            self.latest = Some((conversation, number));
             let bytes = number.map_or(&mut self.other_bytes, |number| &mut self.bytes[number].1);
             *bytes += packet.len() as u64;
         }
