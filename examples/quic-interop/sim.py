@@ -41,6 +41,8 @@ CROSS_PORT, CROSS_BYTES = 5001, 1000
 CROSS_START_S = 20.0
 # Maximum waiting times for the server and for the devices of the link.
 SERVER_S, DEVICES_S = 10.0, 30.0
+# Time after which dumpcap has read a packet (250 ms, `CAP_READ_TIMEOUT`), and a margin.
+CAPTURE_S = 0.4
 # A Markov chain has up to 16 states.
 LONGEST_BURST = 15
 # Options without a value.
@@ -359,10 +361,29 @@ def start(
             command += ["--route", f"{side}={network}"]
     started = [subprocess.Popen(command)]
     for side, pid in pids.items():
-        capture = str(logs / f"trace_node_{side}.pcap")
-        words = ["dumpcap", "-q", "-P", "-i", SIDES[side][0], "-w", capture]
+        capture = capture_of(logs, side)
+        capture.unlink(missing_ok=True)
+        words = ["dumpcap", "-q", "-P", "-i", SIDES[side][0], "-w", str(capture)]
         started.append(subprocess.Popen(inside(pid, *words), stderr=subprocess.DEVNULL))
     return started
+
+
+def capture_of(logs: Path, side: str) -> Path:
+    """The capture at an interface."""
+    return logs / f"trace_node_{side}.pcap"
+
+
+def await_captures(logs: Path) -> None:
+    """Waits until both captures run: dumpcap opens the interface, and then creates the file.
+
+    Raises:
+        TimeoutError: If one does not exist.
+    """
+    end = time.monotonic() + DEVICES_S
+    while not all(capture_of(logs, side).exists() for side in SIDES):
+        if time.monotonic() > end:
+            raise TimeoutError(f"dumpcap has not started in {DEVICES_S:g} s")
+        time.sleep(0.01)
 
 
 def start_nat(plan: Plan, seed: int, pid: int) -> list[subprocess.Popen[bytes]]:
@@ -462,11 +483,14 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder:
             started = start(plan, seed, logs, Path(folder), pids)
             await_devices(pids)
+            await_captures(logs)
             started += start_nat(plan, seed, pids["left"])
             started += helpers(plan, pids)
             while not stopped and started[0].poll() is None:
                 time.sleep(0.05)
             if stopped:
+                # The last packets are still in the kernel's buffer.
+                time.sleep(CAPTURE_S)
                 started[0].send_signal(signal.SIGINT)
             return started[0].wait()
     except subprocess.CalledProcessError as error:
