@@ -26,9 +26,9 @@
 //! start of a busy period thus moves the number of the current slot by one more.
 //!
 //! *Equal slots.* A station cannot sense a transmission that began less than a slot ago: a slot is the time
-//! required to sense the medium and to switch to transmission (9.3.7). All stations whose backoff ends within
-//! a slot after the first one transmit too, and none of their frames can be read. Backoffs that began at the
-//! same time end at multiples of a slot, so stations with equal counters collide.
+//! required to sense the medium and to switch to transmission (9.3.7), unless [`Timing::sensing`] differs. All
+//! stations whose backoff ends within a slot after the first one transmit too, and none of their frames can be read.
+//! Backoffs that began at the same time end at multiples of a slot, so stations with equal counters collide.
 //!
 //! *An exchange* (RTS, CTS,) data, acknowledgment is computed when it begins. It cannot be interrupted: SIFS
 //! is shorter than DIFS, and all stations have received the first frame. Waiting times before slots count:
@@ -43,6 +43,10 @@
 //! | colliding frames | timeout or the end of the longest, DIFS | | EIFS |
 //!
 //! All access categories of a sender or a receiver wait like the one of the exchange.
+//!
+//! *A reserved TXOP* ([`Timing::cf_end`]): the NAV of other hosts lasts until its limit, unless CF-End follows SIFS
+//! after the last response. After a failure that is not the first exchange, the next one follows PIFS after the timeout. By
+//! default, the NAV of an exchange ends with its acknowledgment, also in a TXOP.
 //!
 //! A NAV is only ever extended (9.3.2.4). A sender that could not read its CTS may therefore transmit again
 //! while the NAV of that CTS defers the other stations; its frames do not shorten the NAV. A NAV set by an
