@@ -434,6 +434,40 @@ def test_the_air_of_later_standards_has_ampdus(
     assert set(bitmaps.str.len_chars()) <= {64 if wide else 16}
 
 
+def test_frames_of_access_categories_have_their_tids_and_txops_end(tmp_path: Path) -> None:
+    flow = """
+    [flow.FLOW]
+    from = "laptop"
+    to = "ap"
+    dscp = "DSCP"
+    transport = { kind = "udp" }
+    app = { kind = "on-off", rate = "9 Mbps", on = "1 s", off = "0 s", packet = "1500 B" }
+    """
+    codes = {"background": "CS1", "effort": "DF", "video": "AF41", "voice": "EF"}
+    flows = [flow.replace("FLOW", name).replace("DSCP", code) for name, code in codes.items()]
+    scenario = lasthop.Scenario.from_toml(
+        """
+        name = "categories"
+        [wlan.cell]
+        access_point = "ap"
+        stations = ["laptop"]
+        standard = "802.11n"
+        edca = true
+        durations = "ns-3"
+        """
+        + "".join(flows)
+        + '[run]\nduration = "200 ms"'
+    )
+    air = tmp_path / "air.pcapng"
+    lasthop.capture(scenario, air)
+    assert count(air, "_ws.malformed") == 0
+    tids = {row["wlan.qos.tid"] for row in read(air, "wlan.qos.tid", only="wlan.qos")}
+    assert tids == {"0", "1", "4", "6"}
+    # Numbers of different TIDs are no repetitions: nothing was lost.
+    assert count(air, "wlan.fc.retry == 1 || tcp.analysis.retransmission") == 0
+    assert count(air, "wlan.fc.type_subtype == 0x001e") > 0
+
+
 def test_the_host_of_a_wlan_sees_each_packet_once(tmp_path: Path) -> None:
     scenario = lasthop.Scenario.from_toml(WLAN)
     path = tmp_path / "host.pcapng"

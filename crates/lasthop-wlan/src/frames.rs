@@ -10,14 +10,14 @@
 //!   BlockAck   | control 2 | duration 2 | receiver 6 | transmitter 6 | BA 2 | start 2 | bitmap | FCS 4 |
 //! ```
 //!
-//! The body of QoS data is LLC and a packet, or an A-MSDU of several. TIDs are 0. A bitmap has 8 or 32 bytes
+//! The body of QoS data is LLC and a packet, or an A-MSDU of several. A bitmap has 8 or 32 bytes
 //! (802.11ax-2021, 9.3.1.8.2: fragment number 4).
 //!
 //! Source: IEEE Std 802.11-2012, clause 8.2 and 8.3.1, 8.3.2; little endian. An IP packet is preceded by
 //! the LLC and SNAP header (RFC 1042), 8 bytes. Duration is the time that the frame reserves for
 //! subsequent frames, in whole microseconds, rounded up (8.2.5).
 //!
-//! Limitations: four addresses, fragments, other TIDs, encryption and management frames are not supported.
+//! Limitations: four addresses, fragments, encryption and management frames are not supported.
 
 /// Header of a data frame with three addresses, in bytes.
 pub const DATA_HEADER: u64 = 24;
@@ -86,6 +86,8 @@ pub enum Frame<'a> {
         is_retry: bool,
         /// Sequence number, below 4096.
         sequence: u16,
+        /// Traffic identifier, below 16.
+        tid: u8,
         /// Whether the body is an A-MSDU.
         is_amsdu: bool,
         /// LLC and the packet, or the subframes of an A-MSDU.
@@ -97,6 +99,8 @@ pub enum Frame<'a> {
         receiver: Address,
         /// The originator of the data.
         transmitter: Address,
+        /// Traffic identifier, below 16.
+        tid: u8,
         /// Starting sequence number, below 4096.
         start: u16,
     },
@@ -106,6 +110,8 @@ pub enum Frame<'a> {
         receiver: Address,
         /// The recipient of the data.
         transmitter: Address,
+        /// Traffic identifier, below 16.
+        tid: u8,
         /// Starting sequence number, below 4096.
         start: u16,
         /// The bitmap, of which the first word or all four are sent.
@@ -178,7 +184,7 @@ const ACK_CONTROL: u16 = 0x00d4;
 const QOS_DATA_CONTROL: u16 = 0x0088;
 const REQUEST_CONTROL: u16 = 0x0084;
 const BLOCK_ACK_CONTROL: u16 = 0x0094;
-/// BAR and BA control: compressed, TID 0.
+/// BAR and BA control: compressed; the TID is in the upper four bits.
 const COMPRESSED: u16 = 0x0004;
 /// QoS control: the body is an A-MSDU.
 const AMSDU_PRESENT: u16 = 0x0080;
@@ -216,7 +222,16 @@ impl Frame<'_> {
                 bytes.extend(((sequence % SEQUENCE_NUMBERS) << 4).to_le_bytes());
                 append_packet(packet, bytes);
             }
-            Frame::QosData { way, receiver, transmitter, is_retry, sequence, is_amsdu, body } => {
+            Frame::QosData {
+                way,
+                receiver,
+                transmitter,
+                is_retry,
+                sequence,
+                tid,
+                is_amsdu,
+                body,
+            } => {
                 let direction = match way {
                     Way::ToAccessPoint => TO_DS,
                     Way::FromAccessPoint => FROM_DS,
@@ -229,19 +244,20 @@ impl Frame<'_> {
                     Way::FromAccessPoint => transmitter,
                 });
                 bytes.extend(((sequence % SEQUENCE_NUMBERS) << 4).to_le_bytes());
-                bytes.extend(if is_amsdu { AMSDU_PRESENT } else { 0 }.to_le_bytes());
+                let amsdu = if is_amsdu { AMSDU_PRESENT } else { 0 };
+                bytes.extend((amsdu | u16::from(tid)).to_le_bytes());
                 bytes.extend_from_slice(body);
             }
-            Frame::BlockAckRequest { receiver, transmitter, start } => {
+            Frame::BlockAckRequest { receiver, transmitter, tid, start } => {
                 head(bytes, REQUEST_CONTROL, receiver);
                 bytes.extend(transmitter);
-                bytes.extend(COMPRESSED.to_le_bytes());
+                bytes.extend((COMPRESSED | u16::from(tid) << 12).to_le_bytes());
                 bytes.extend(((start % SEQUENCE_NUMBERS) << 4).to_le_bytes());
             }
-            Frame::BlockAck { receiver, transmitter, start, bitmap, is_long } => {
+            Frame::BlockAck { receiver, transmitter, tid, start, bitmap, is_long } => {
                 head(bytes, BLOCK_ACK_CONTROL, receiver);
                 bytes.extend(transmitter);
-                bytes.extend(COMPRESSED.to_le_bytes());
+                bytes.extend((COMPRESSED | u16::from(tid) << 12).to_le_bytes());
                 let fragment = if is_long { LONG_BITMAP } else { 0 };
                 bytes.extend(((start % SEQUENCE_NUMBERS) << 4 | fragment).to_le_bytes());
                 let words = if is_long { bitmap.len() } else { 1 };
@@ -324,6 +340,7 @@ pub fn decode(bytes: &[u8]) -> Result<(Frame<'_>, u16), FrameError> {
                 transmitter: address(10),
                 is_retry: control & RETRY != 0,
                 sequence: word(22) >> 4,
+                tid: (word(24) & 0xf) as u8,
                 is_amsdu: word(24) & AMSDU_PRESENT != 0,
                 body: &body[QOS_HEADER as usize..],
             }
@@ -365,8 +382,9 @@ fn decode_block_ack(bytes: &[u8], control: u16) -> Result<Frame<'_>, FrameError>
         return Err(short(BLOCK_ACK_REQUEST));
     }
     let (receiver, transmitter, start) = (address(4), address(10), word(18) >> 4);
+    let tid = (word(16) >> 12) as u8;
     if control & !RETRY == REQUEST_CONTROL {
-        return Ok(Frame::BlockAckRequest { receiver, transmitter, start });
+        return Ok(Frame::BlockAckRequest { receiver, transmitter, tid, start });
     }
     let is_long = word(18) & 0xf == LONG_BITMAP;
     if bytes.len() as u64 != block_ack(is_long) {
@@ -377,7 +395,7 @@ fn decode_block_ack(bytes: &[u8], control: u16) -> Result<Frame<'_>, FrameError>
         (0..8).map(byte).sum()
     };
     let bitmap = std::array::from_fn(|place| if place == 0 || is_long { word(place) } else { 0 });
-    Ok(Frame::BlockAck { receiver, transmitter, start, bitmap, is_long })
+    Ok(Frame::BlockAck { receiver, transmitter, tid, start, bitmap, is_long })
 }
 
 /// Returns the CRC of IEEE 802.3 and 802.11 (802.11-2012, 8.2.4.8), reflected, bit by bit.
@@ -430,19 +448,21 @@ mod tests {
                     transmitter: STATION,
                     is_retry: false,
                     sequence: 7,
+                    tid: 6,
                     is_amsdu: true,
                     body: &body,
                 },
                 QOS_HEADER + 2 * 64 - 2 + FCS,
             ),
             (
-                Frame::BlockAckRequest { receiver: AP, transmitter: STATION, start: 4095 },
+                Frame::BlockAckRequest { receiver: AP, transmitter: STATION, tid: 4, start: 4095 },
                 BLOCK_ACK_REQUEST,
             ),
             (
                 Frame::BlockAck {
                     receiver: AP,
                     transmitter: STATION,
+                    tid: 1,
                     start: 9,
                     bitmap,
                     is_long: true,
@@ -453,6 +473,7 @@ mod tests {
                 Frame::BlockAck {
                     receiver: AP,
                     transmitter: STATION,
+                    tid: 1,
                     start: 9,
                     bitmap: [1 << 63, 0, 0, 0],
                     is_long: false,

@@ -220,9 +220,17 @@ impl Observer<'_> {
             // The frames of a WLAN have separate events.
             Event::FrameSent { direction, .. } if self.on_wlan[direction.index()] => {}
             Event::OnAir {
-                direction, kind, fate, packet, reserves, scoreboard, signal, ..
+                direction,
+                kind,
+                fate,
+                packet,
+                reserves,
+                tid,
+                scoreboard,
+                signal,
+                ..
             } => {
-                let frame = OnAir { kind, fate, reserves, scoreboard, signal };
+                let frame = OnAir { kind, fate, reserves, tid, scoreboard, signal };
                 self.on_air(at, direction, frame, packet);
             }
             Event::FrameSent {

@@ -44,6 +44,8 @@ pub(super) struct OnAir {
     pub kind: AirFrame,
     pub fate: AirFate,
     pub reserves: Duration,
+    /// Traffic identifier of the data.
+    pub tid: u8,
     pub scoreboard: Option<BlockAck>,
     /// Mode or rate of the data of its exchange.
     pub signal: Option<Signal>,
@@ -75,7 +77,7 @@ pub(super) fn write(
         _ => (Way::FromAccessPoint, access_point, station),
     };
     let number = |sequence: u64| (sequence % u64::from(SEQUENCE_NUMBERS)) as u16;
-    let mut body = Vec::new();
+    let (mut body, tid) = (Vec::new(), on_air.tid);
     let frame = match on_air.kind {
         AirFrame::Data { sequence, is_retry } => {
             let packet = inside.first().map_or(&[][..], Vec::as_slice);
@@ -90,15 +92,15 @@ pub(super) fn write(
                 frames::append_packet(packet, &mut body);
             }
             let (sequence, body) = (number(sequence), body.as_slice());
-            Frame::QosData { way, receiver, transmitter, is_retry, sequence, is_amsdu, body }
+            Frame::QosData { way, receiver, transmitter, is_retry, sequence, tid, is_amsdu, body }
         }
         AirFrame::BlockAckRequest { start } => {
-            Frame::BlockAckRequest { receiver, transmitter, start: number(start) }
+            Frame::BlockAckRequest { receiver, transmitter, tid, start: number(start) }
         }
         AirFrame::BlockAck { is_long } => {
             let BlockAck { start, bitmap } = on_air.scoreboard.unwrap_or_default();
             let start = number(start);
-            Frame::BlockAck { receiver, transmitter, start, bitmap, is_long }
+            Frame::BlockAck { receiver, transmitter, tid, start, bitmap, is_long }
         }
         AirFrame::Rts | AirFrame::Aggregate { .. } => Frame::Rts { receiver, transmitter },
         AirFrame::CfEnd => Frame::CfEnd { transmitter },

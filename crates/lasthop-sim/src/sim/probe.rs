@@ -160,6 +160,8 @@ pub enum Event {
         end: Instant,
         /// Duration for which it reserved the medium for the frames that follow.
         reserves: Duration,
+        /// Traffic identifier of its data or of the data that it acknowledges.
+        tid: u8,
         /// Content of a BlockAck.
         scoreboard: Option<BlockAck>,
         /// Mode or rate of the data of its exchange.

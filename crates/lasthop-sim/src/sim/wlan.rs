@@ -287,7 +287,7 @@ impl<P: Probe, X: Extension> World<P, X> {
     fn record_air(&mut self, air: AirId) {
         let Air { medium, directions, .. } = &mut self.airs[air.index()];
         while let Some(event) = medium.poll_event() {
-            let (pair, kind, start, end, fate, packet, bytes, reserves, scoreboard, signal) =
+            let (pair, kind, start, end, fate, packet, bytes, reserves, tid, scoreboard, signal) =
                 match event {
                     MediumEvent::Frame {
                         pair,
@@ -298,11 +298,13 @@ impl<P: Probe, X: Extension> World<P, X> {
                         packet,
                         bytes,
                         reserves,
+                        tid,
                         scoreboard,
                         signal,
-                    } => {
-                        (pair, kind, start, end, fate, packet, bytes, reserves, scoreboard, signal)
-                    }
+                    } => (
+                        pair, kind, start, end, fate, packet, bytes, reserves, tid, scoreboard,
+                        signal,
+                    ),
                     MediumEvent::Dropped { pair, packet } => {
                         let (direction, packet) = (directions[pair.index()], packet.full());
                         let dropped = Event::Dropped { direction, packet, turn: None };
@@ -319,8 +321,17 @@ impl<P: Probe, X: Extension> World<P, X> {
                 };
             let direction = directions[pair.index()];
             let packet = packet.map(|packet| packet.full());
-            let on_air =
-                Event::OnAir { direction, kind, fate, packet, end, reserves, scoreboard, signal };
+            let on_air = Event::OnAir {
+                direction,
+                kind,
+                fate,
+                packet,
+                end,
+                reserves,
+                tid,
+                scoreboard,
+                signal,
+            };
             self.probe.record(start, on_air);
             // A frame with several packets is represented by the first.
             let (AirFrame::Data { sequence, .. } | AirFrame::Mpdu { sequence, subframe: 0, .. }) =

@@ -256,6 +256,7 @@ impl<P: Payload + Clone> Medium<P> {
             packet,
             bytes,
             reserves,
+            tid: self.tid_of(exchange.pair),
             scoreboard,
             signal: exchange.signal,
         });

@@ -6,6 +6,7 @@ use super::medium::Medium;
 use super::report::{AirFate, AirFrame, MediumEvent, PairId};
 use super::session::Psdu;
 use crate::block_ack::BlockAck;
+use crate::phy::qos::AccessCategory;
 use lasthop_base::packet::Payload;
 use lasthop_base::units::{Duration, Instant};
 
@@ -17,7 +18,7 @@ impl<P: Payload + Clone> Medium<P> {
         [start, end]: [Instant; 2],
         fate: AirFate,
     ) {
-        let reserves = exchange.reserves(exchange.data);
+        let (reserves, tid) = (exchange.reserves(exchange.data), self.tid_of(exchange.pair));
         let pair = PairId(exchange.pair);
         let Some(session) = &mut self.pairs[pair.index()].session else { return };
         let preamble = session.times().preamble;
@@ -51,11 +52,19 @@ impl<P: Payload + Clone> Medium<P> {
                     packet: Some(packet.packet.clone()),
                     bytes: mpdu.bytes,
                     reserves,
+                    tid,
                     scoreboard: None,
                     signal: exchange.signal,
                 });
             }
         });
+    }
+
+    /// Returns the traffic identifier of a pair.
+    pub(super) fn tid_of(&self, pair: u32) -> u8 {
+        let from = self.pairs[pair as usize].from;
+        let priority = self.stations[usize::from(from)].category.priority;
+        if self.has_categories { AccessCategory::ALL[usize::from(priority)].tid() } else { 0 }
     }
 
     /// Returns the content of the BlockAck that answers a PPDU or a request, including the effect of the

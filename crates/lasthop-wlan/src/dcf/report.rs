@@ -287,6 +287,8 @@ pub enum MediumEvent<P> {
         /// Duration field: the time that the frame reserves for subsequent frames, and the NAV of
         /// all stations that read it.
         reserves: Duration,
+        /// Traffic identifier of its data or of the data that it acknowledges; 0 without access categories.
+        tid: u8,
         /// Content of a BlockAck.
         scoreboard: Option<BlockAck>,
         /// Mode or rate of the data of its exchange.

@@ -124,6 +124,16 @@ impl AccessCategory {
         AccessCategory::Voice,
     ];
 
+    /// Returns the TID of the category's block-ack agreement: the lowest of its user priorities, 0 for best effort.
+    pub const fn tid(self) -> u8 {
+        match self {
+            AccessCategory::Background => 1,
+            AccessCategory::BestEffort => 0,
+            AccessCategory::Video => 4,
+            AccessCategory::Voice => 6,
+        }
+    }
+
     /// Returns the category of a user priority, of which the lower three bits count.
     pub const fn of_priority(priority: u8) -> Self {
         match priority & 7 {
