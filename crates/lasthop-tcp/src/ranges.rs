@@ -26,6 +26,12 @@ impl Ranges {
         self.0.iter()
     }
 
+    /// Returns the lowest range that ends at `end` or above.
+    #[inline]
+    pub fn first_ending_from(&self, end: u64) -> Option<&Range> {
+        self.0.get(self.0.partition_point(|range| range.end < end))
+    }
+
     /// Adds `[start, end)` if it starts at the end of the highest range; otherwise returns `false`.
     #[inline]
     pub fn extend_highest(&mut self, start: u64, end: u64, touched: u64) -> bool {
@@ -129,6 +135,8 @@ mod tests {
             for at in 0..80 {
                 let end = (at..80).find(|&at| !bitmap[at as usize]).unwrap_or(80);
                 prop_assert_eq!(ranges.end_of_range_at(at), end);
+                let first = ranges.iter().find(|range| range.end >= at);
+                prop_assert_eq!(ranges.first_ending_from(at), first);
             }
             let highest = bitmap.iter().rposition(|&set| set);
             prop_assert_eq!(ranges.highest(), highest.map(|at| at as u64 + 1));

@@ -10,7 +10,7 @@ mod window;
 use super::config::{Config, RecoveryKind};
 use super::copies::Copies;
 use super::random::{is_out, outs};
-use super::ranges::{Range, Ranges};
+use super::ranges::Ranges;
 use super::receiver_rtt::ReceiverRtt;
 use super::recent_blocks::RecentBlocks;
 use super::timers::{Timer, Timers};
@@ -302,8 +302,10 @@ impl Receiver {
         if seq < self.rcv_nxt {
             return Some((seq, end.min(self.rcv_nxt)));
         }
-        let overlaps = |range: &&Range| range.start < end && range.end > seq;
-        let range = self.out_of_order.iter().find(overlaps)?;
+        let range = self.out_of_order.first_ending_from(seq + 1)?;
+        if range.start >= end {
+            return None;
+        }
         Some((range.start.max(seq), range.end.min(end)))
     }
 
@@ -424,7 +426,7 @@ impl Receiver {
     /// Returns `true` if the byte at `seq` has been received.
     pub fn has(&self, seq: u64) -> bool {
         seq < self.rcv_nxt
-            || self.out_of_order.iter().any(|range| (range.start..range.end).contains(&seq))
+            || self.out_of_order.first_ending_from(seq + 1).is_some_and(|range| range.start <= seq)
     }
 
     /// Handles the arrival of the segment at `seq` with errors.
@@ -497,8 +499,8 @@ impl Receiver {
 
     /// Returns `true` if all bytes in `[start, end)` have been received.
     pub fn has_all(&self, start: u64, end: u64) -> bool {
-        let holds = |range: &Range| range.start <= start && end <= range.end;
-        end <= self.rcv_nxt || self.out_of_order.iter().any(holds)
+        let range = self.out_of_order.first_ending_from(end);
+        end <= self.rcv_nxt || range.is_some_and(|range| range.start <= start)
     }
 
     /// Fills in SACK blocks and returns their number: first a duplicate segment (RFC 2883, section
