@@ -463,7 +463,7 @@ def test_frames_of_access_categories_have_their_tids_and_txops_end(tmp_path: Pat
     assert count(air, "_ws.malformed") == 0
     tids = {row["wlan.qos.tid"] for row in read(air, "wlan.qos.tid", only="wlan.qos")}
     assert tids == {"0", "1", "4", "6"}
-    # Numbers of different TIDs are no repetitions: nothing was lost.
+    # Equal numbers of different TIDs do not count as repetitions: nothing was lost.
     assert count(air, "wlan.fc.retry == 1 || tcp.analysis.retransmission") == 0
     assert count(air, "wlan.fc.type_subtype == 0x001e") > 0
 

@@ -271,7 +271,7 @@ class _Sender:
         )
 
     def is_truncated(self, goes_on: bool) -> bool:
-        """Tells whether the episode ends here, before the run."""
+        """Returns `True` if the episode ends here, before the run."""
         return goes_on and self.max_steps is not None and self.steps >= self.max_steps
 
 

@@ -185,7 +185,7 @@ pub struct DirectionMeter {
     maximum: Duration,
     count: u64,
     conversations: HashMap<Conversation, usize>,
-    /// Conversation of the last delivered packet, and its number, if it has one.
+    /// Conversation of the last delivered packet, and its number, if any.
     latest: Option<(Conversation, Option<usize>)>,
     /// Delivered bytes by conversation; those of further conversations.
     bytes: Vec<(Conversation, u64)>,
