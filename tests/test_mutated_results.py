@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from lasthop.commands import _main
+from lasthop.running.tracing import Trace
 from test_fit import capture, radiotap
 from test_mutated_input import mutated, refused
 
@@ -57,6 +58,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("results/results.json", ["plot", "results"]),
         ("trace/trace.json", ["plot", "trace"]),
         ("trace/cwnd.csv", ["plot", "trace"]),
+        ("trace/frames.csv", ["plot", "trace", "--kind", "ladder", "--link", "wireless"]),
         ("store/ledger.sqlite", ["report", "store"]),
         ("store/ledger.sqlite", ["diff", "store", "store"]),
         ("store/ledger.sqlite", ["run", "small.toml", "--store", "store"]),
@@ -81,6 +83,28 @@ def test_damaged_results_are_refused_in_one_line(
         (folder / damaged).write_bytes(data)
         monkeypatch.chdir(folder)
         refused(arguments, data, capsys)
+
+
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("cwnd", "0.1,flow.transfer"),
+        ("cwnd", ",flow.transfer,cwnd,,1.0"),
+        ("cwnd", "nan,flow.transfer,cwnd,,1.0"),
+        ("link", "0.1,,lost,0.0,"),
+        ("frames", "link.wireless.forward,data,0,1,,false,0,0,0,,,52,0.0,inf,"),
+        ("frames", "link.wireless.forward,,0,1,,false,0,0,0,,,52,0.0,0.1,"),
+    ],
+)
+def test_rows_of_traces_without_a_required_value_are_refused(
+    name: str, row: str, made: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(made / "trace", tmp_path / "trace")
+    lines = (tmp_path / "trace" / f"{name}.csv").read_text().splitlines()
+    lines[1] = row
+    (tmp_path / "trace" / f"{name}.csv").write_text("\n".join(lines))
+    with pytest.raises(ValueError, match=r"line 2: invalid value `.*` for `"):
+        Trace.read(tmp_path / "trace")
 
 
 OPTIONS = (

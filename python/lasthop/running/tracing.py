@@ -67,6 +67,8 @@ FRAMES = pl.Schema(
 )
 ADDED = ("sack",)
 """Columns of frames that traces of earlier versions lack."""
+REQUIRED = ("time_s", "entity", "event", "kind", "count", "repeated", "bytes", "start_s", "end_s")
+"""Columns of events and frames in which every row has a value."""
 ABOUT = ("name", "point", "complete", "hosts", "agents", "metrics")
 
 
@@ -172,10 +174,10 @@ class Trace:
         folder = Path(folder)
         try:
             parts = [
-                pl.read_csv(read_bytes(folder / f"{name}.csv"), schema=EVENTS)
+                _whole(pl.read_csv(read_bytes(folder / f"{name}.csv"), schema=EVENTS))
                 for name in ("cwnd", "sequence", "queue", "link")
             ]
-            frames = _read_frames(read_bytes(folder / "frames.csv"))
+            frames = _whole(_read_frames(read_bytes(folder / "frames.csv")))
             about = json.loads(read_bytes(folder / "trace.json"))
             hosts = {link: (first, last) for link, (first, last) in about["hosts"].items()}
             metrics = {
@@ -227,6 +229,20 @@ class Trace:
 def _write(path: Path, text: str) -> None:
     """Writes a file; errors contain its name, also errors of a full disk."""
     write_file(path, text.encode())
+
+
+def _whole(frame: pl.DataFrame) -> pl.DataFrame:
+    """Refuses a table with a row that lacks a required value or has an impossible time."""
+    for name in (name for name in REQUIRED if name in frame.columns):
+        valid = frame[name].is_not_null()
+        if name.endswith("_s"):
+            valid &= frame[name].is_between(0.0, math.inf, closed="left")
+        if not valid.all():
+            row = int(valid.arg_min() or 0)
+            found = "" if frame[name][row] is None else frame[name][row]
+            # The header is line 1.
+            raise ValueError(f"line {row + 2}: invalid value `{found}` for `{name}`")
+    return frame
 
 
 def _read_frames(data: bytes) -> pl.DataFrame:

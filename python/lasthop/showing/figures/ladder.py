@@ -323,7 +323,9 @@ class _Ladder:
             for time, ups in _by_time(came).items():
                 self._mark(host, time)
                 if self.segments:
-                    carried = [self.content[host == 1, up] for up in ups]
+                    # A damaged trace may lack the frame of a delivery.
+                    keys = ((host == 1, up) for up in ups)
+                    carried = [self.content[key] for key in keys if key in self.content]
                     # Acknowledgments are labelled on their arrows.
                     silent = (*ACKS, "handshake")
                     ups = [arrow.sequence for arrow in carried if arrow.look not in silent]
