@@ -15,8 +15,10 @@
 //! Without these rules ([`Config::send_buffer`] without autotuning), only bytes are counted, and the
 //! application writes whole segments as soon as they fit.
 //!
-//! *Not modelled*: limits of all connections together (`tcp_mem`); pieces that are split by SACK,
-//! each with an additional descriptor; the wake-up time of an application.
+//! SACK splits pieces and merges neighbours, so that SACKed data takes one descriptor per range.
+//!
+//! *Not modelled*: limits of all connections together (`tcp_mem`); the maximum size of merged
+//! pieces (512 KiB); the wake-up time of an application.
 
 use super::config::Config;
 use super::congestion_control::CongestionControlKind;
@@ -44,7 +46,7 @@ pub(super) struct Fill {
     pub written: u64,
     /// Bytes of these that have not been sent.
     pub unsent: u64,
-    /// Number of pieces that have been sent and are not acknowledged.
+    /// Number of pieces that have been sent and are not acknowledged, SACKed ones merged.
     pub pieces: u64,
     /// Number of segments for which the window has room.
     pub room: u64,

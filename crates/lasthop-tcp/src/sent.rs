@@ -14,6 +14,7 @@ use lasthop_base::units::{Duration, Instant};
 use std::collections::VecDeque;
 
 mod cuts;
+mod marks;
 mod searches;
 
 /// An outstanding segment.
@@ -44,6 +45,8 @@ pub(super) struct SentSegment {
     pub is_pushed: bool,
     /// Whether it ends a GSO segment.
     pub ends_piece: bool,
+    /// Whether it ends a socket buffer. Each GSO segment is one until SACK splits or merges it.
+    pub ends_buffer: bool,
     /// Whether it ends a record that the application keeps separate from others.
     pub ends_record: bool,
     /// Delivery state at the time of the latest transmission.
@@ -73,7 +76,8 @@ pub(super) struct Marks {
 pub(super) struct SentSegments {
     ring: VecDeque<SentSegment>,
     marks: Marks,
-    pieces: u32,
+    /// Number of socket buffers.
+    buffers: u32,
     /// Linux: whether a retransmission remains outstanding when the original is declared lost
     /// later.
     keeps_copies: bool,
@@ -104,7 +108,7 @@ impl SentSegments {
         SentSegments {
             ring: VecDeque::new(),
             marks: Marks::default(),
-            pieces: 0,
+            buffers: 0,
             keeps_copies: false,
             cut_at: None,
             burst: 0,
@@ -195,7 +199,7 @@ impl SentSegments {
         self.marks.sacked -= u32::from(first.is_sacked);
         self.marks.lost -= u32::from(first.is_lost);
         self.marks.resent -= u32::from(first.is_resent);
-        self.pieces -= u32::from(first.ends_piece);
+        self.buffers -= u32::from(first.ends_buffer);
         let bytes = first.end - first.start;
         if first.is_sacked {
             self.sacked -= bytes;
@@ -203,74 +207,6 @@ impl SentSegments {
             self.summary.add(&first, bytes);
         }
         Some(first)
-    }
-
-    /// Marks the record at `index` as SACKed. If it was lost, its lost and retransmitted flags are
-    /// cleared. Otherwise a retransmission of it remains outstanding.
-    pub fn mark_sacked(&mut self, index: usize) {
-        let record = &mut self.ring[index];
-        debug_assert!(!record.is_sacked, "a record is SACKed once");
-        (record.is_sacked, record.run) = (true, 1);
-        self.marks.sacked += 1;
-        let bytes = record.end - record.start;
-        self.sacked += bytes;
-        self.summary.add(record, bytes);
-        if std::mem::take(&mut record.is_lost) {
-            self.marks.lost -= 1;
-            self.marks.resent -= u32::from(std::mem::take(&mut record.is_resent));
-        }
-    }
-
-    /// Marks the record at `index` as lost: its outstanding retransmission if any, otherwise the
-    /// original. Returns `true` if the original was not marked before.
-    pub fn mark_lost(&mut self, index: usize) -> bool {
-        let record = &mut self.ring[index];
-        debug_assert!(!record.is_sacked, "a segment that has arrived is not lost");
-        let is_new = !std::mem::replace(&mut record.is_lost, true);
-        if is_new {
-            self.lost.push(record.start);
-        }
-        self.marks.lost += u32::from(is_new);
-        if !(is_new && self.keeps_copies) {
-            self.marks.resent -= u32::from(std::mem::take(&mut record.is_resent));
-        }
-        self.search_from(index);
-        is_new
-    }
-
-    /// Returns first byte, end and delivery state of the records whose original was marked as lost
-    /// since the last call.
-    pub fn take_lost(&mut self) -> impl Iterator<Item = (u64, u64, Delivered)> {
-        let SentSegments { ring, lost, .. } = self;
-        lost.drain(..).filter_map(|start| {
-            let record = ring.get(ring.partition_point(|record| record.end <= start))?;
-            Some((record.start, record.end, record.before))
-        })
-    }
-
-    /// Records that a retransmission of the record at `index` has arrived in addition to its
-    /// original.
-    pub fn unmark_resent(&mut self, index: usize) {
-        let record = &mut self.ring[index];
-        self.marks.resent -= u32::from(std::mem::take(&mut record.is_resent));
-        self.search_from(index);
-    }
-
-    /// Clears all SACKed flags because the receiver has dropped the data.
-    pub fn unmark_sacked(&mut self) {
-        for record in &mut self.ring {
-            record.is_sacked = false;
-        }
-        self.marks.sacked = 0;
-        self.sacked = 0;
-    }
-
-    /// Clears all lost flags.
-    pub fn unmark_lost(&mut self) {
-        for record in &mut self.ring {
-            record.is_lost = false;
-        }
-        self.marks.lost = 0;
     }
 
     /// Records the transmission of the bytes `[start, end)`.
@@ -309,6 +245,7 @@ impl SentSegments {
                 is_resent: false,
                 is_pushed: false,
                 ends_piece: false,
+                ends_buffer: false,
                 ends_record: false,
                 before,
             });
@@ -320,8 +257,8 @@ impl SentSegments {
     pub fn end_piece(&mut self, is_pushed: bool) {
         if let Some(newest) = self.ring.back_mut() {
             newest.is_pushed = is_pushed;
-            newest.ends_piece = true;
-            self.pieces += 1;
+            (newest.ends_piece, newest.ends_buffer) = (true, true);
+            self.buffers += 1;
         }
     }
 
@@ -332,9 +269,9 @@ impl SentSegments {
         }
     }
 
-    /// Number of outstanding GSO segments.
-    pub fn pieces(&self) -> u32 {
-        self.pieces
+    /// Number of socket buffers with outstanding data, at a host that sends GSO segments.
+    pub fn buffers(&self) -> u32 {
+        self.buffers
     }
 
     /// Minimum RTT so far.
@@ -552,6 +489,41 @@ mod tests {
         // The first ACK covers one slot of three.
         assert!(rates[1..].iter().all(|rate| *rate <= 200_000.0 + 1.0), "{rates:?}");
         assert!((rates[5] - 200_000.0).abs() < 1.0, "{rates:?}");
+    }
+
+    /// Six GSO segments of two segments each, at a host that sends them. SACKed neighbours share a
+    /// socket buffer; a hole within a GSO segment splits it.
+    #[test]
+    fn socket_buffers_of_sacked_neighbours_are_merged() {
+        let mut sent = SentSegments::as_linux();
+        for number in 0..12 {
+            sent.on_sent(ms(number), number * 1_000, (number + 1) * 1_000);
+            if number % 2 == 1 {
+                sent.end_piece(true);
+            }
+        }
+        assert_eq!(sent.buffers(), 6);
+        let cases = [
+            // 01 2|3 45 67 89 ab: a split, and no neighbour.
+            ((3_000, 4_000), 7),
+            // 01 2|345 67 89 ab: the second GSO segment joins the first half of it.
+            ((3_000, 6_000), 6),
+            // 01 2|345 67 8|9 ab
+            ((9_000, 10_000), 7),
+            // 01 2|345 67 8|9ab
+            ((9_000, 12_000), 6),
+            // 01 2|3456789ab: the hole is filled, so that both ranges are one.
+            ((3_000, 12_000), 3),
+        ];
+        for (block, buffers) in cases {
+            sent.on_ack(ms(20), 0, &[block]);
+            assert_eq!(sent.buffers(), buffers, "{block:?}");
+        }
+        // The first GSO segment and half of the second one are acknowledged.
+        sent.on_ack(ms(30), 3_000, &[]);
+        assert_eq!(sent.buffers(), 1);
+        sent.on_ack(ms(31), 12_000, &[]);
+        assert_eq!(sent.buffers(), 0);
     }
 
     #[test]

@@ -164,7 +164,7 @@ impl Flight {
             written: self.write_end - self.snd_una,
             unsent: self.write_end - self.snd_max,
             pieces: match &self.kept {
-                Kept::Records(records) => records.pieces().into(),
+                Kept::Records(records) => records.buffers().into(),
                 _ => 0,
             },
             room: windows,

@@ -26,10 +26,9 @@ impl SentSegments {
             first.copies = first.copies.max(next.copies);
             first.is_pushed |= next.is_pushed;
             first.ends_record = next.ends_record;
-            if next.ends_piece {
-                self.pieces -= u32::from(first.ends_piece);
-                first.ends_piece = true;
-            }
+            first.ends_piece |= next.ends_piece;
+            self.buffers -= u32::from(first.ends_buffer && next.ends_buffer);
+            first.ends_buffer |= next.ends_buffer;
         }
     }
 
@@ -55,6 +54,7 @@ impl SentSegments {
             let Some(&next) = self.ring.get(index + 1).filter(joins) else { break };
             self.ring.remove(index + 1);
             self.unmark(&next);
+            self.buffers -= u32::from(last.ends_buffer);
             last = next;
         }
         let first_end = last.end.min(whole.start + most);
@@ -62,9 +62,16 @@ impl SentSegments {
             self.ring[index] = SentSegment { start: whole.start, ..last };
             return;
         }
-        let bare = SentSegment { is_pushed: false, ends_piece: false, ends_record: false, ..whole };
-        self.ring[index] = SentSegment { end: first_end, ends_piece: true, ..bare };
-        self.pieces += 1;
+        let bare = SentSegment {
+            is_pushed: false,
+            ends_piece: false,
+            ends_buffer: false,
+            ends_record: false,
+            ..whole
+        };
+        self.ring[index] =
+            SentSegment { end: first_end, ends_piece: true, ends_buffer: true, ..bare };
+        self.buffers += 1;
         let (mut at, mut start) = (index, first_end);
         while start < last.end {
             let end = last.end.min(start + full);
@@ -105,7 +112,7 @@ impl SentSegments {
         let (end, index) = (self.ring.len() - 1, self.ring.len() - 2);
         (self.ring[end].start, self.ring[end].end) = (tail, last.end);
         self.ring[index].ends_piece = true;
-        self.pieces += 1;
+        self.buffers += u32::from(!std::mem::replace(&mut self.ring[index].ends_buffer, true));
         Some(tail)
     }
 
@@ -148,10 +155,13 @@ impl SentSegments {
             let last = self.ring.remove(needed.max(1));
             let Some(last) = last else { break };
             self.unmark(&last);
+            self.buffers -= u32::from(last.ends_buffer);
             let kept = &mut self.ring[needed.max(1) - 1];
             if index + 1 == count {
                 kept.is_pushed |= last.is_pushed;
                 kept.ends_piece |= last.ends_piece;
+                let before = std::mem::replace(&mut kept.ends_buffer, true);
+                self.buffers += u32::from(!before);
                 kept.ends_record |= last.ends_record;
             }
         }
@@ -205,7 +215,7 @@ impl SentSegments {
         let before = self.marks.lost;
         let old = std::mem::take(&mut self.ring);
         self.marks = Marks::default();
-        self.pieces = 0;
+        self.buffers = 0;
         let mut piece: Vec<SentSegment> = Vec::new();
         for record in old {
             if record.is_sacked {
@@ -239,6 +249,7 @@ impl SentSegments {
                     is_resent: false,
                     is_pushed: is_last && last.is_pushed,
                     ends_piece: is_last && last.ends_piece,
+                    ends_buffer: is_last && last.ends_buffer,
                     ends_record: is_last && last.ends_record,
                     ..first
                 });
@@ -249,7 +260,7 @@ impl SentSegments {
             self.marks.sacked += u32::from(record.is_sacked);
             self.marks.lost += u32::from(record.is_lost);
             self.marks.resent += u32::from(record.is_resent);
-            self.pieces += u32::from(record.ends_piece);
+            self.buffers += u32::from(record.ends_buffer);
             self.ring.push_back(record);
         }
     }
