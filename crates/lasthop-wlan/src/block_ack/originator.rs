@@ -9,7 +9,7 @@
 //!        +-----> gone: attempts or lifetime exhausted; a request then moves the recipient's window
 //! ```
 
-use super::{BlockAck, MAX_WINDOW};
+use super::{BlockAck, MAX_WINDOW, make_room};
 use lasthop_base::units::Instant;
 
 /// State of a number of the window.
@@ -75,6 +75,8 @@ pub struct GiveUp {
 pub struct Originator<P> {
     /// A power of two of slots; that of a number is its remainder.
     slots: Vec<Outstanding<P>>,
+    /// Packets of an MPDU for which all slots have room.
+    room: usize,
     window: u64,
     /// S: the lowest outstanding number, or `next`.
     start: u64,
@@ -101,7 +103,7 @@ impl<P> Originator<P> {
         let window = window.clamp(1, MAX_WINDOW);
         let slots = (0..window.next_power_of_two()).map(|_| slot()).collect();
         let window = window.into();
-        Originator { slots, window, start: 0, next: 0, count: 0, owes_request: false }
+        Originator { slots, room: 0, window, start: 0, next: 0, count: 0, owes_request: false }
     }
 
     /// Returns the length of the window, W.
@@ -138,10 +140,19 @@ impl<P> Originator<P> {
         &mut self.slots[number as usize & mask]
     }
 
-    /// Appends a new MPDU of `bytes`, which is discarded at the time `expires`. The caller adds its packets
-    /// to the returned list. The window must be open.
-    pub fn push(&mut self, bytes: u32, expires: Instant) -> (u64, &mut Vec<P>) {
+    /// Appends a new MPDU of `bytes` with `packets`, which is discarded at the time `expires`. Returns its number.
+    /// The window must be open.
+    pub fn push(
+        &mut self,
+        bytes: u32,
+        expires: Instant,
+        packets: impl ExactSizeIterator<Item = P>,
+    ) -> u64 {
         debug_assert!(self.is_open(), "a new MPDU has a number within the window");
+        if packets.len() > self.room {
+            let lists = self.slots.iter_mut().map(|slot| &mut slot.packets);
+            self.room = make_room(lists, packets.len());
+        }
         let number = self.next;
         self.next += 1;
         self.count += 1;
@@ -149,7 +160,8 @@ impl<P> Originator<P> {
         (slot.state, slot.bytes, slot.attempts, slot.expires) = (State::Pending, bytes, 0, expires);
         (slot.is_received, slot.is_header_readable) = (false, false);
         slot.packets.clear();
-        (number, &mut slot.packets)
+        slot.packets.extend(packets);
+        number
     }
 
     /// Returns the lowest pending number from `from` on.
@@ -268,7 +280,7 @@ mod tests {
     fn send(originator: &mut Originator<u64>, most: usize, last: u64) -> Vec<u64> {
         while originator.is_open() && originator.next() < last {
             let number = originator.next();
-            originator.push(100, Instant::NEVER).1.push(number);
+            originator.push(100, Instant::NEVER, std::iter::once(number));
         }
         let mut sent = Vec::new();
         let mut from = 0;
@@ -355,8 +367,8 @@ mod tests {
     #[test]
     fn lifetimes_end_between_transmissions() {
         let mut originator = Originator::new(4);
-        originator.push(100, Instant::from_nanos(10)).1.push(0);
-        originator.push(100, Instant::from_nanos(20)).1.push(1);
+        originator.push(100, Instant::from_nanos(10), std::iter::once(0));
+        originator.push(100, Instant::from_nanos(20), std::iter::once(1));
         let mut expired = Vec::new();
         let limits = GiveUp { attempts: 7, now: Instant::from_nanos(10) };
         originator.expire(limits, |number, _, fate| expired.push((number, fate)));

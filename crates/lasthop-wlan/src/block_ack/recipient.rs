@@ -7,7 +7,7 @@
 //!   request      nothing       window begins with it, holes below are skipped
 //! ```
 
-use super::{BlockAck, MAX_WINDOW};
+use super::{BlockAck, MAX_WINDOW, make_room};
 use lasthop_base::units::{Duration, Instant};
 
 /// Result of the reception of an MPDU.
@@ -35,6 +35,8 @@ struct Held<P> {
 pub struct Recipient<P> {
     /// A power of two of slots; that of a number is its remainder.
     slots: Vec<Held<P>>,
+    /// Packets of an MPDU for which all slots have room.
+    room: usize,
     window: u64,
     /// B: the lowest number that is still expected.
     next: u64,
@@ -54,7 +56,7 @@ impl<P: Clone> Recipient<P> {
         let slots = (0..window.next_power_of_two()).map(|_| slot()).collect();
         let window = window.into();
         let scoreboard = BlockAck::default();
-        Recipient { slots, window, next: 0, held: 0, scoreboard, timeout }
+        Recipient { slots, room: 0, window, next: 0, held: 0, scoreboard, timeout }
     }
 
     /// Returns B, the lowest number that is still expected.
@@ -100,15 +102,16 @@ impl<P: Clone> Recipient<P> {
             self.release(&mut up);
             return Receipt::Passed;
         }
+        if packets.len() > self.room {
+            let lists = self.slots.iter_mut().map(|slot| &mut slot.packets);
+            self.room = make_room(lists, packets.len());
+        }
         let slot = self.slot(number);
         if slot.is_there {
             return Receipt::Duplicate;
         }
         (slot.is_there, slot.since) = (true, now);
         slot.packets.clear();
-        if slot.packets.capacity() == 0 {
-            slot.packets.reserve_exact(packets.len());
-        }
         slot.packets.extend_from_slice(packets);
         self.held += 1;
         Receipt::Held

@@ -153,11 +153,8 @@ impl<P: Payload + Clone> Medium<P> {
         }
         let session = self.session(pair);
         let expires = session.waiting[0].0;
-        let (number, packets) = session.originator.push(bytes as u32, expires);
-        if packets.capacity() == 0 {
-            packets.reserve_exact(count);
-        }
-        packets.extend(session.waiting.drain(..count).map(|(_, packet)| packet));
+        let packets = session.waiting.drain(..count).map(|(_, packet)| packet);
+        let number = session.originator.push(bytes as u32, expires, packets);
         self.stations[usize::from(index)].waiting -= count as u32;
         Some(number)
     }
@@ -181,11 +178,7 @@ impl<P: Payload + Clone> Medium<P> {
                 }
                 continue;
             }
-            let (number, packets) = session.originator.push(bytes as u32, expires);
-            if packets.capacity() == 0 {
-                packets.reserve_exact(1);
-            }
-            packets.push(packet);
+            let number = session.originator.push(bytes as u32, expires, std::iter::once(packet));
             self.stations[usize::from(index)].waiting -= 1;
             return Some(number);
         }
