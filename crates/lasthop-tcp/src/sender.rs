@@ -127,6 +127,14 @@ impl Sender {
         }
     }
 
+    /// Handles the start of a send call, which is not the continuation of one that waits for room.
+    pub(super) fn begin_write(&mut self) {
+        if !self.flight.has_waiting() {
+            let fill = self.fill();
+            self.flight.note_call(&fill);
+        }
+    }
+
     /// Handles a send call of `bytes`. Its last segment is a short one unless the profile pads it.
     pub(super) fn write(&mut self, bytes: u64) {
         let flight = &mut self.flight;

@@ -155,3 +155,51 @@ fn a_repeated_syn_is_answered() {
         assert_eq!(end.counters().timeouts, 0);
     }
 }
+
+/// Whether a Linux sender attributes its latest rate to the application, which writes eight segments in
+/// send calls of `call` segments with a window of ten. The first segment is acknowledged, and the
+/// others after a retransmission.
+fn is_last_rate_limited(call: u64) -> bool {
+    let set = Overrides { handshake: Some(false), timestamps: Some(false), ..Overrides::default() };
+    let config = presets::config(Variant::Bbr, Profile::Linux, &set);
+    let mut end = Connection::new(&config, Role::Opener, Duration::ZERO);
+    let mss = config.segment.get();
+    let (mut now, mut segments, mut sent) = (Instant::ZERO, 0, TcpHeader::default());
+    while segments < 8 {
+        if segments % call == 0 {
+            end.write(call * mss);
+        }
+        while end.poll_transmit(now, &mut sent).is_none() {
+            now = end.next_timeout();
+            end.handle_timeout(now);
+        }
+        segments += 1;
+    }
+    let seq = sent.ack;
+    let answer = |end: &mut Connection, now: Instant, ack: u64| {
+        let header = TcpHeader {
+            seq,
+            ack: ack as u32,
+            window: 65_535,
+            flags: flags::ACK,
+            ..TcpHeader::default()
+        };
+        end.receive(now, &header);
+        assert_eq!(end.sender.flight.snd_una, ack);
+    };
+    let first_end = end.sender.flight.snd_una + mss;
+    answer(&mut end, now + Duration::from_millis(20), first_end);
+    now = end.next_timeout();
+    end.handle_timeout(now);
+    assert!(end.poll_transmit(now, &mut sent).is_some(), "a retransmission");
+    let all = end.sender.flight.snd_max;
+    answer(&mut end, now + Duration::from_millis(20), all);
+    end.sender.flight.delivery_rate().unwrap().1
+}
+
+/// Linux examines in send calls only whether the application limits transmission.
+#[test]
+fn a_linux_host_attributes_rates_to_the_application_in_send_calls() {
+    assert!(!is_last_rate_limited(8));
+    assert!(is_last_rate_limited(4));
+}

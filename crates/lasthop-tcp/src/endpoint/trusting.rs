@@ -64,6 +64,7 @@ impl Connection {
             // Data may be queued before the SYN arrives. It is sent after our SYN.
             self.sender.open();
         }
+        self.sender.begin_write();
         self.write_data(bytes);
     }
 

@@ -340,6 +340,13 @@ impl Flight {
         records
     }
 
+    /// Returns `true` if no segment that was declared lost waits for its retransmission, as far as
+    /// there are records.
+    pub(crate) fn is_all_resent(&self) -> bool {
+        let Kept::Records(records) = &self.kept else { return true };
+        records.marks().lost <= records.marks().resent
+    }
+
     /// Like [`Self::records`], but mutable.
     pub(crate) fn records_mut(&mut self) -> &mut SentSegments {
         let Kept::Records(records) = &mut self.kept else { panic!("this recovery keeps records") };

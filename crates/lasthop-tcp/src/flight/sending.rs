@@ -3,6 +3,7 @@
 
 use super::kept::Kept;
 use super::{Flight, has_send_fast_path};
+use crate::config::Profile;
 use crate::congestion_control::CongestionControl;
 use crate::pacer::Pacer;
 use crate::recovery::{LossRecovery, Recovery};
@@ -318,9 +319,7 @@ impl Flight {
             Kept::Rates(departures) => {
                 departures.memory.on_losses(self.counters.losses_declared * self.mss);
                 departures.on_sent(now, seq, end);
-                if self.snd_max == self.write_end && self.has_room_for_more() {
-                    self.on_app_limited();
-                }
+                self.note_app_limit();
             }
             Kept::Records(_) => self.keep_record(now, seq, end),
         }
@@ -343,14 +342,19 @@ impl Flight {
                     .end_piece(self.output.piece.size > 1 || ends_write || end == self.write_end);
             }
         }
-        if self.snd_max == self.write_end && self.has_room_for_more() {
-            self.on_app_limited();
-        }
+        self.note_app_limit();
     }
 
-    /// Returns `true` if the window permits another segment.
-    fn has_room_for_more(&self) -> bool {
-        self.snd_max - self.snd_una + self.mss <= self.congestion_control.window()
+    /// Records that the application limits transmission if all data is sent and the window permits
+    /// another segment. Linux examines this in send calls only.
+    #[inline]
+    fn note_app_limit(&mut self) {
+        if self.snd_max == self.write_end
+            && self.config.profile != Profile::Linux
+            && self.snd_max - self.snd_una + self.mss <= self.congestion_control.window()
+        {
+            self.on_app_limited();
+        }
     }
 
     /// Records that the application limits transmission, so that lower rates are not attributed to

@@ -2,7 +2,7 @@
 
 use super::Flight;
 use super::kept::Kept;
-use crate::config::{Config, WritePolicy};
+use crate::config::{Config, Profile, WritePolicy};
 use crate::congestion_control::CongestionControl;
 use crate::send_buffer::Fill;
 use std::collections::VecDeque;
@@ -174,12 +174,28 @@ impl Flight {
         }
     }
 
+    /// Handles a send call, before its data is added to the send buffer: records whether the
+    /// application limits transmission. At a Linux host it does if all data is sent, also again if
+    /// it was lost, and the window has room (`tcp_rate_check_app_limited`).
+    pub(crate) fn note_call(&mut self, fill: &Fill) {
+        let is_limited = self.config.profile == Profile::Linux
+            && fill.unsent < self.mss
+            && fill.room > 0
+            && self.is_all_resent();
+        if is_limited {
+            self.on_app_limited();
+        }
+    }
+
     /// Lets an application that waits for room write, after all permitted segments were sent, with
     /// `in_flight` segments in flight. Returns `true` if it has written.
     #[cold]
     pub(crate) fn write_waiting(&mut self, in_flight: u32) -> bool {
         let fill = self.fill(in_flight);
         let bytes = self.buffer.as_mut().map_or(0, |buffer| buffer.on_space(&fill));
+        if bytes > 0 {
+            self.note_call(&fill);
+        }
         self.take_written(bytes, false);
         self.look_at_limit();
         bytes > 0

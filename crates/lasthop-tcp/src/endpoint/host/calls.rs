@@ -94,6 +94,9 @@ impl Endpoint<Host> {
             self.host.app.awaits_room = true;
             return Ok(0);
         }
+        if is_awake {
+            self.sender.begin_write();
+        }
         self.host.buffer.begin_write(segment, window);
         self.host.buffer.unsent_limit = limit;
         let (mut taken, mut pushes) = (0, 0);
