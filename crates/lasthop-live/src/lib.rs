@@ -3,6 +3,7 @@
 //! - [`network`]: the links of a scenario for real packets, sans-IO; [`link`]: a single link.
 //! - [`change`]: changes of the links during a run.
 //! - [`meter`]: delays, queueing and throughput; [`report`]: messages about a run with them.
+//! - [`offload`]: packets of a host that a device passes on together.
 //! - [`recording`]: input and output of a live run as a file, and its replay in virtual time.
 //! - `linux`: hosts as network namespaces, TUN devices, programs and the wall clock.
 
@@ -19,6 +20,7 @@ pub mod meter;
 #[cfg(target_os = "linux")]
 mod names;
 pub mod network;
+pub mod offload;
 mod outbox;
 pub mod recording;
 mod refusal;

@@ -1,0 +1,165 @@
+//! Segmentation offload of TUN devices: a host passes data of up to 64 kB with one header to the device, and
+//! the driver makes the packets of it that the kernel would make. No packet longer than the MTU enters a
+//! link.
+//!
+//! A device with `IFF_VNET_HDR` puts a [`Preamble`] before each packet (`struct virtio_net_hdr` of
+//! `linux/virtio_net.h`; Virtual I/O Device 1.2, section 5.1.6), with the place of a missing checksum and
+//! the length of the segments. [`Segments`] reads such a packet.
+//!
+//! *Not modelled*: encapsulation (UDP tunnels), fragments (`UFO`); the devices do not offer them.
+
+mod segments;
+
+pub use segments::{Malformed, Segments};
+
+use etherparse::checksum::Sum16BitWords;
+
+/// Length of a [`Preamble`], in bytes.
+pub const PREAMBLE: usize = 10;
+
+/// `VIRTIO_NET_HDR_F_NEEDS_CSUM`: the checksum field contains the sum of the pseudo-header only.
+const NEEDS_CHECKSUM: u8 = 1;
+
+/// `VIRTIO_NET_HDR_GSO_NONE`, `…_TCPV4`, `…_TCPV6` and `…_UDP_L4`.
+const NO_SEGMENTS: u8 = 0;
+const TCP_OVER_4: u8 = 1;
+const TCP_OVER_6: u8 = 4;
+const UDP: u8 = 5;
+
+/// `VIRTIO_NET_HDR_GSO_ECN`: the first segment alone carries CWR.
+const WITH_ECN: u8 = 0x80;
+
+/// Length of an IPv6 header, and the minimum lengths of IPv4 and TCP headers; the length of a UDP
+/// header. All in bytes.
+const HEADER_6: usize = 40;
+const HEADER_4: usize = 20;
+const HEADER_TCP: usize = 20;
+const HEADER_UDP: usize = 8;
+
+/// The header of a TUN device before each packet, in the byte order of the machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Preamble {
+    flags: u8,
+    kind: u8,
+    /// Length of all headers in bytes, a hint only.
+    header: u16,
+    /// Data per segment, in bytes.
+    segment: u16,
+    /// Start of the bytes that the checksum covers, from the start of the packet.
+    checksum_start: u16,
+    /// Place of the checksum, from there.
+    checksum_offset: u16,
+}
+
+impl Preamble {
+    /// Reads a preamble.
+    pub fn read(bytes: [u8; PREAMBLE]) -> Self {
+        let number = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
+        Preamble {
+            flags: bytes[0],
+            kind: bytes[1],
+            header: number(2),
+            segment: number(4),
+            checksum_start: number(6),
+            checksum_offset: number(8),
+        }
+    }
+
+    /// Returns the bytes of the preamble.
+    pub fn bytes(self) -> [u8; PREAMBLE] {
+        let mut bytes = [self.flags, self.kind, 0, 0, 0, 0, 0, 0, 0, 0];
+        let numbers = [self.header, self.segment, self.checksum_start, self.checksum_offset];
+        for (place, number) in bytes[2..].chunks_exact_mut(2).zip(numbers) {
+            place.copy_from_slice(&number.to_ne_bytes());
+        }
+        bytes
+    }
+}
+
+/// Protocol above IP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Transport {
+    Tcp,
+    Udp,
+}
+
+impl Transport {
+    /// Its number in IP headers.
+    fn number(self) -> u8 {
+        match self {
+            Transport::Tcp => 6,
+            Transport::Udp => 17,
+        }
+    }
+
+    /// Place of the checksum in its header.
+    fn checksum(self) -> usize {
+        match self {
+            Transport::Tcp => 16,
+            Transport::Udp => 6,
+        }
+    }
+}
+
+/// Headers of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Headers {
+    is_6: bool,
+    transport: Transport,
+    /// Start of the transport header, and of the data, in bytes.
+    start: usize,
+    data: usize,
+}
+
+impl Headers {
+    /// Returns the sum of the pseudo-header of a packet (RFC 9293, section 3.1; RFC 8200, section 8.1),
+    /// which contains the length of everything after the IP header.
+    fn pseudo_sum(self, packet: &[u8]) -> Sum16BitWords {
+        let addresses = if self.is_6 { 8..HEADER_6 } else { 12..HEADER_4 };
+        let length = (packet.len() - self.start) as u32;
+        let mut sum = Sum16BitWords::new().add_slice(&packet[addresses]);
+        sum = sum.add_4bytes(length.to_be_bytes());
+        sum.add_2bytes([0, self.transport.number()])
+    }
+
+    /// Writes the lengths of a packet into its headers, and the checksum of the IP header.
+    fn set_lengths(self, packet: &mut [u8]) {
+        let length = packet.len();
+        if self.is_6 {
+            put(packet, 4, (length - HEADER_6) as u16);
+        } else {
+            put(packet, 2, length as u16);
+            put(packet, 10, 0);
+            // The options end with the header, in units of four bytes.
+            let header = 4 * usize::from(packet[0] & 0x0f);
+            let sum = Sum16BitWords::new().add_slice(&packet[..header]);
+            put(packet, 10, u16::from_be(sum.ones_complement()));
+        }
+        if self.transport == Transport::Udp {
+            put(packet, self.start + 4, (length - self.start) as u16);
+        }
+    }
+
+    /// Writes the checksum of the transport header.
+    fn set_checksum(self, packet: &mut [u8]) {
+        let place = self.start + self.transport.checksum();
+        put(packet, place, 0);
+        let sum = self.pseudo_sum(packet).add_slice(&packet[self.start..]);
+        let sum = match self.transport {
+            Transport::Tcp => sum.ones_complement(),
+            // Zero means no checksum (RFC 768).
+            Transport::Udp => sum.to_ones_complement_with_no_zero(),
+        };
+        put(packet, place, u16::from_be(sum));
+    }
+}
+
+/// Reads a number of a header.
+fn get(packet: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([packet[at], packet[at + 1]])
+}
+
+/// Writes a number into a header.
+fn put(packet: &mut [u8], at: usize, number: u16) {
+    packet[at..at + 2].copy_from_slice(&number.to_be_bytes());
+}

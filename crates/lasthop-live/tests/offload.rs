@@ -1,0 +1,202 @@
+//! Segments of packets that a device passes on together.
+
+use etherparse::{
+    IpNumber, Ipv4Header, Ipv6Header, NetHeaders, PacketHeaders, TcpHeader, TransportHeader,
+    UdpHeader,
+};
+use lasthop_live::offload::{Malformed, PREAMBLE, Segments};
+use proptest::prelude::*;
+
+/// Recorded by `tools/live/segments.py`.
+const KERNEL: &str = include_str!("kernel_segments.txt");
+
+fn bytes(text: &str) -> Vec<u8> {
+    let digits = |at| u8::from_str_radix(&text[at..at + 2], 16).expect("hexadecimal digits");
+    (0..text.len()).step_by(2).map(digits).collect()
+}
+
+#[test]
+fn segments_are_those_of_the_kernel() {
+    let mut cases = 0;
+    for case in KERNEL.split("case ").skip(1) {
+        let (name, lines) = case.split_once('\n').expect("a name");
+        let mut lines = lines.lines();
+        let mut input = bytes(lines.next().and_then(|line| line.strip_prefix("in ")).expect(name));
+        if cfg!(target_endian = "big") {
+            input[2..PREAMBLE].chunks_exact_mut(2).for_each(|number| number.swap(0, 1));
+        }
+        let outputs = lines.map(|line| bytes(line.strip_prefix("out ").expect(name)));
+        let found: Vec<_> = Segments::read(&mut input).expect(name).collect();
+        assert_eq!(found, outputs.collect::<Vec<_>>(), "{name}");
+        cases += 1;
+    }
+    assert_eq!(cases, 11);
+}
+
+/// The data of a packet, after its lengths and checksums have been checked, and its headers.
+fn checked(packet: &[u8]) -> (Vec<u8>, NetHeaders, TransportHeader) {
+    let parsed = PacketHeaders::from_ip_slice(packet).expect("headers");
+    let data = parsed.payload.slice();
+    let (net, transport) = (parsed.net.expect("IP"), parsed.transport.expect("a transport"));
+    if let NetHeaders::Ipv4(ip, _) = &net {
+        assert_eq!(ip.calc_header_checksum(), ip.header_checksum);
+        assert_eq!(usize::from(ip.total_len), packet.len());
+    }
+    let (found, right) = match (&net, &transport) {
+        (NetHeaders::Ipv4(ip, _), TransportHeader::Tcp(tcp)) => {
+            (tcp.checksum, tcp.calc_checksum_ipv4(ip, data))
+        }
+        (NetHeaders::Ipv4(ip, _), TransportHeader::Udp(udp)) => {
+            (udp.checksum, udp.calc_checksum_ipv4(ip, data))
+        }
+        (NetHeaders::Ipv6(ip, _), TransportHeader::Tcp(tcp)) => {
+            (tcp.checksum, tcp.calc_checksum_ipv6(ip, data))
+        }
+        (NetHeaders::Ipv6(ip, _), TransportHeader::Udp(udp)) => {
+            (udp.checksum, udp.calc_checksum_ipv6(ip, data))
+        }
+        other => panic!("unexpected headers {other:?}"),
+    };
+    assert_eq!(found, right.expect("a length within the limits"));
+    (data.to_vec(), net, transport)
+}
+
+/// A packet with a preamble, `segment` bytes of data per segment; `flags`: FIN, PSH, CWR, ECE.
+fn together(is_6: bool, is_tcp: bool, segment: u16, flags: [bool; 4], data: &[u8]) -> Vec<u8> {
+    let mut transport = Vec::new();
+    let number = if is_tcp { IpNumber::TCP } else { IpNumber::UDP };
+    let place = if is_tcp {
+        let mut tcp = TcpHeader::new(4000, 80, u32::MAX - 1000, 500);
+        [tcp.fin, tcp.psh, tcp.cwr, tcp.ece] = flags;
+        (tcp.ack, tcp.acknowledgment_number) = (true, 7);
+        tcp.set_options_raw(&[1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2]).expect("options");
+        tcp.write(&mut transport).expect("a header");
+        16
+    } else {
+        let udp = UdpHeader { source_port: 1, destination_port: 2, length: 0, checksum: 0 };
+        udp.write(&mut transport).expect("a header");
+        6
+    };
+    let length = (transport.len() + data.len()) as u16;
+    let mut packet = Vec::new();
+    if is_6 {
+        let (source, destination) = ([1; 16], [2; 16]);
+        let ip = Ipv6Header {
+            payload_length: length,
+            next_header: number,
+            hop_limit: 64,
+            source,
+            destination,
+            ..Ipv6Header::default()
+        };
+        ip.write(&mut packet).expect("a header");
+    } else {
+        let ip = Ipv4Header::new(length, 64, number, [10, 0, 0, 1], [10, 0, 0, 2]);
+        let ip = Ipv4Header { identification: u16::MAX - 1, ..ip.expect("a length that fits") };
+        ip.write(&mut packet).expect("a header");
+    }
+    let start = packet.len() as u16;
+    let kind = match (is_tcp, is_6) {
+        (false, _) => 5,
+        (true, false) => 1,
+        (true, true) => 4,
+    };
+    let mut bytes = vec![1, kind];
+    for number in [start + transport.len() as u16, segment, start, place] {
+        bytes.extend(number.to_ne_bytes());
+    }
+    bytes.extend(packet);
+    bytes.extend(transport);
+    bytes.extend(data);
+    bytes
+}
+
+proptest! {
+    #[test]
+    fn segments_carry_the_data_in_order(
+        (is_6, is_tcp) in any::<(bool, bool)>(),
+        segment in 1_u16..1500,
+        flags in any::<[bool; 4]>(),
+        data in proptest::collection::vec(any::<u8>(), 1..20_000),
+    ) {
+        let mut bytes = together(is_6, is_tcp, segment, flags, &data);
+        let packets: Vec<_> = Segments::read(&mut bytes).expect("segments").collect();
+        let size = usize::from(segment);
+        prop_assert_eq!(packets.len(), data.len().div_ceil(size));
+        let mut received = Vec::new();
+        for (index, packet) in packets.iter().enumerate() {
+            let is_last = index + 1 == packets.len();
+            let (own, net, transport) = checked(packet);
+            prop_assert_eq!(own.len(), size.min(data.len() - index * size));
+            if let NetHeaders::Ipv4(ip, _) = net {
+                let expected = (u16::MAX - 1).wrapping_add(index as u16);
+                prop_assert_eq!(ip.identification, expected);
+            }
+            match transport {
+                TransportHeader::Tcp(tcp) => {
+                    let expected = (u32::MAX - 1000).wrapping_add(received.len() as u32);
+                    prop_assert_eq!(tcp.sequence_number, expected);
+                    let [fin, psh, cwr, ece] = flags;
+                    let expected = [fin && is_last, psh && is_last, cwr && index == 0, ece];
+                    prop_assert_eq!([tcp.fin, tcp.psh, tcp.cwr, tcp.ece], expected);
+                }
+                TransportHeader::Udp(udp) => {
+                    prop_assert_eq!(usize::from(udp.length), 8 + own.len());
+                }
+                other => prop_assert!(false, "unexpected header {:?}", other),
+            }
+            received.extend(own);
+        }
+        prop_assert_eq!(received, data);
+    }
+
+    /// Wrong bytes give an error or packets, but never a panic.
+    #[test]
+    fn any_bytes_are_read(
+        preamble in (0..2_u8, prop_oneof![Just(0_u8), Just(1), Just(4), Just(5), Just(0x81), any::<u8>()]),
+        numbers in any::<[u8; 8]>(),
+        small in any::<bool>(),
+        packet in proptest::collection::vec(any::<u8>(), 0..200),
+        version in 0..16_u8,
+    ) {
+        let mut bytes = vec![preamble.0, preamble.1];
+        bytes.extend(numbers);
+        if small {
+            // Numbers below 256 in both byte orders.
+            for place in bytes[2..].chunks_exact_mut(2) {
+                let number = u16::from(place[0] % 64);
+                place.copy_from_slice(&number.to_ne_bytes());
+            }
+        }
+        bytes.extend(packet);
+        if let Some(first) = bytes.get_mut(PREAMBLE) {
+            *first = version << 4 | 5;
+        }
+        if let Ok(segments) = Segments::read(&mut bytes) {
+            let _ = segments.count();
+        }
+    }
+}
+
+#[test]
+fn a_preamble_that_does_not_fit_is_an_error() {
+    let good = together(false, true, 100, [false; 4], &[0; 300]);
+    let changed = |at: usize, byte: u8| {
+        let mut bytes = good.clone();
+        bytes[at] = byte;
+        Segments::read(&mut bytes).map(|segments| segments.count())
+    };
+    assert_eq!(changed(0, 1), Ok(3));
+    // No checksum to complete; an unknown kind; the other version; another place of the checksum.
+    for (at, byte) in [(0, 0), (1, 3), (1, 4), (8, 6), (6, 24), (7, 99)] {
+        assert_eq!(changed(at, byte), Err(Malformed), "byte {at}: {byte}");
+    }
+    // No data per segment, an options field longer than the packet, no data, no preamble.
+    let mut bytes = good.clone();
+    bytes[4..6].fill(0);
+    assert_eq!(Segments::read(&mut bytes).map(|_| ()), Err(Malformed));
+    let headers = PREAMBLE + 20 + 32;
+    assert_eq!(Segments::read(&mut good[..headers].to_vec()).map(|_| ()), Err(Malformed));
+    assert_eq!(Segments::read(&mut good[..headers - 1].to_vec()).map(|_| ()), Err(Malformed));
+    assert_eq!(Segments::read(&mut good[..PREAMBLE - 1].to_vec()).map(|_| ()), Err(Malformed));
+}
