@@ -11,6 +11,7 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -447,3 +448,46 @@ def test_ipv6_is_ready_with_the_port(containers: dict[str, list[str]], tmp_path:
         times.append(float(shown.stdout))
     # The delay is 15 ms.
     assert 0.015 <= times[1] - times[0] < 0.7
+
+
+# Returns once the simulator is ready.
+READY = """
+import socket, time
+while True:
+    try: socket.create_connection(("193.167.0.2", 57832), 5).close(); break
+    except OSError: time.sleep(0.1)
+"""
+
+
+def marked(mark: str) -> list[str]:
+    """Commands of the processes whose environment has `mark`."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark in (process / "environ").read_text(errors="replace"):
+                found.append((process / "cmdline").read_text().replace("\0", " "))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("permitted")
+def test_nothing_is_left_of_a_killed_simulator(
+    containers: dict[str, list[str]], tmp_path: Path
+) -> None:
+    mark = f"LASTHOP_TEST_{os.getpid()}_{tmp_path.name}"
+    environment = {**os.environ, "SCENARIO": f"simple-p2p {P2P}", "LOGS": str(tmp_path), mark: "1"}
+    run = subprocess.Popen([*containers["sim"], sys.executable, ENTRY], env=environment)
+    try:
+        ready = [*containers["client"], sys.executable, "-c", READY]
+        subprocess.run(ready, check=True, timeout=PATIENCE_S)
+        # The link, two captures, two open ports, two holders of namespaces.
+        assert len(marked(mark)) >= 8
+    finally:
+        run.kill()
+        run.wait()
+    end = time.monotonic() + PATIENCE_S
+    while marked(mark):
+        assert time.monotonic() < end, marked(mark)
+        time.sleep(0.05)

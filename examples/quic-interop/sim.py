@@ -264,6 +264,11 @@ def inside(pid: int, *words: str) -> list[str]:
     return ["nsenter", "--net", f"--target={pid}", *words]
 
 
+def begin(words: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+    """Starts a command that the kernel kills when this process dies."""
+    return subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "--", *words], **options)
+
+
 def run(*words: str) -> str:
     """Runs a command; returns its output."""
     return subprocess.run(words, check=True, capture_output=True, text=True).stdout
@@ -359,12 +364,12 @@ def start(
         command += ["--netns", f"{side}={pid}"]
         for network in SIDES[side][1]:
             command += ["--route", f"{side}={network}"]
-    started = [subprocess.Popen(command)]
+    started = [begin(command)]
     for side, pid in pids.items():
         capture = capture_of(logs, side)
         capture.unlink(missing_ok=True)
         words = ["dumpcap", "-q", "-P", "-i", SIDES[side][0], "-w", str(capture)]
-        started.append(subprocess.Popen(inside(pid, *words), stderr=subprocess.DEVNULL))
+        started.append(begin(inside(pid, *words), stderr=subprocess.DEVNULL))
     return started
 
 
@@ -396,7 +401,7 @@ def start_nat(plan: Plan, seed: int, pid: int) -> list[subprocess.Popen[bytes]]:
         return []
     program = Path(__file__).resolve().with_name("nat.py")
     words = [sys.executable, str(program), *plan.nat, str(seed)]
-    started = subprocess.Popen(inside(pid, *words))
+    started = begin(inside(pid, *words))
     try:
         await_route(pid, "the NAT", "route", "show", "table", "100")
     except TimeoutError:
@@ -412,7 +417,7 @@ def helpers(plan: Plan, pids: dict[str, int]) -> list[subprocess.Popen[bytes]]:
     if plan.cross:
         kind, *rest = plan.cross
         jobs += [(pids["left"], [f"{kind}-sink"]), (pids["right"], [f"{kind}-source", *rest])]
-    return [subprocess.Popen(inside(pid, *own, *words)) for pid, words in jobs]
+    return [begin(inside(pid, *own, *words)) for pid, words in jobs]
 
 
 def job(words: Sequence[str]) -> None:
@@ -468,7 +473,7 @@ def main() -> int:
     for one in (signal.SIGINT, signal.SIGTERM):
         signal.signal(one, lambda number, _: stopped.append(number))
     started: list[subprocess.Popen[bytes]] = []
-    holders = [subprocess.Popen(["unshare", "--net", "sleep", "infinity"]) for _ in SIDES]
+    holders = [begin(["unshare", "--net", "sleep", "infinity"]) for _ in SIDES]
     try:
         if target := os.environ.get("WAITFORSERVER"):
             await_server(target)
