@@ -101,6 +101,12 @@ impl<P: Payload> DropTail<P> {
         Ok(has_room)
     }
 
+    /// Offers the packet at the head to `take`, and removes it if `take` returns `true`. Returns whether it was removed.
+    #[inline]
+    pub(super) fn offer_next(&mut self, take: impl FnOnce(&P) -> bool) -> bool {
+        self.fifo.offer_front(take)
+    }
+
     /// Enqueues a packet for which there is room.
     pub(super) fn push(&mut self, packet: P) {
         self.fifo.push(packet);

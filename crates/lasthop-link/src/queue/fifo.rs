@@ -29,7 +29,7 @@ impl From<QueueLimit> for Limit {
 /// A FIFO with its limit: the building block of the disciplines.
 #[derive(Clone, Debug)]
 pub struct Fifo<P> {
-    /// Every slot in use is `Some`.
+    /// Every slot in use is `Some`; others may keep an old packet.
     packets: Ring<Option<P>>,
     /// Total length of the packets, link headers included.
     bytes: u64,
@@ -93,6 +93,20 @@ impl<P: Payload> Fifo<P> {
         self.bytes += self.frame_bytes(packet);
         let place = self.packets.push_slot();
         *place = Some(packet.clone());
+    }
+
+    /// Offers the packet at the head to `take`, and removes it if `take` returns `true`; its slot keeps the old value.
+    /// Returns whether it was removed.
+    #[inline]
+    pub fn offer_front(&mut self, take: impl FnOnce(&P) -> bool) -> bool {
+        let Some(Some(packet)) = self.packets.front() else { return false };
+        let bytes = self.frame_bytes(packet);
+        let is_taken = take(packet);
+        if is_taken {
+            self.bytes -= bytes;
+            self.packets.drop_front();
+        }
+        is_taken
     }
 
     /// Removes and returns the packet at the head.

@@ -290,6 +290,16 @@ impl<P: Payload> Queue<P> {
         packet
     }
 
+    /// Offers the next packet of a drop-tail queue to `take`, and removes it if `take` returns `true`. Returns whether it
+    /// was removed; `false` for other disciplines, which may drop the packet instead.
+    #[inline]
+    pub fn offer_next(&mut self, take: impl FnOnce(&P) -> bool) -> bool {
+        match self {
+            Queue::DropTail(queue) => queue.offer_next(take),
+            _ => false,
+        }
+    }
+
     /// Like [`Self::dequeue`], but stores the packet in `place` and returns whether it did.
     #[inline(always)]
     pub fn dequeue_into(&mut self, now: Instant, place: &mut Option<P>) -> bool {

@@ -123,10 +123,6 @@ impl<P: Payload + Clone> Medium<P> {
         if !self.session(pair).originator.is_open() {
             return None;
         }
-        let session = self.session(pair);
-        if session.waiting.is_empty() && session.parameters.max_amsdu.get() == 0 {
-            return self.take_mpdu(now, index, pair, psdu);
-        }
         if !self.has_waiting(now, index, pair, 0) {
             return None;
         }
@@ -159,29 +155,41 @@ impl<P: Payload + Clone> Medium<P> {
         Some(number)
     }
 
-    /// Like [`Self::new_mpdu`], for a direction without waiting packets and without A-MSDUs: the packet goes directly
-    /// from the queue to the window.
-    fn take_mpdu(&mut self, now: Instant, index: u16, pair: u32, psdu: Psdu) -> Option<u64> {
-        loop {
-            let is_full = self.stations[usize::from(index)].waiting >= MOST_WAITING;
-            if is_full && self.session(pair).queue.is_none() {
-                return None;
-            }
-            let (packet, bytes) = self.take_packet(now, index, Some(pair))?;
-            let owner = packet.pair;
-            let session = self.session(owner);
-            let expires = now + session.parameters.lifetime;
-            if owner != pair || !session.fits(psdu.with(bytes)) {
-                session.waiting.push_back((expires, packet));
-                if owner == pair {
-                    return None;
-                }
-                continue;
-            }
-            let number = session.originator.push(bytes as u32, expires, std::iter::once(packet));
-            self.stations[usize::from(index)].waiting -= 1;
-            return Some(number);
+    /// Adds new MPDUs of one packet each to a PPDU, as long as they are the first packets of a drop-tail queue of the
+    /// station and fit: the packets go directly from the queue to the window.
+    fn fill_from_queue(&mut self, now: Instant, index: u16, pair: u32, psdu: &mut Psdu) {
+        let station = &mut self.stations[usize::from(index)];
+        let Some(session) = &mut self.pairs[pair as usize].session else { return };
+        let is_direct = session.waiting.is_empty() && session.parameters.max_amsdu.get() == 0;
+        if !is_direct || session.queue.is_some() || station.waiting >= MOST_WAITING {
+            return;
         }
+        let limits = session.limits();
+        let Session { originator, parameters, in_mac, .. } = &mut **session;
+        let expires = now + parameters.lifetime;
+        let header = station.parameters.header.get();
+        let (mut filled, mut bytes) = (*psdu, 0);
+        while originator.is_open() {
+            let is_taken = station.queue.offer_next(|packet| {
+                let length = u64::from(packet.wire_bytes()) + header;
+                let with = filled.with(length);
+                if packet.pair != pair || !with.is_within(limits) {
+                    return false;
+                }
+                let packet = std::iter::once(packet).cloned();
+                let number = originator.push(length as u32, expires, packet);
+                originator.select(number);
+                (filled, bytes) = (with, bytes + length);
+                true
+            });
+            if !is_taken {
+                break;
+            }
+        }
+        for [packets, total] in [&mut station.in_mac, in_mac] {
+            (*packets, *total) = (*packets + u64::from(filled.mpdus - psdu.mpdus), *total + bytes);
+        }
+        *psdu = filled;
     }
 
     /// Starts an attempt of a station with agreements: a BlockAck request, or a PPDU.
@@ -253,26 +261,32 @@ impl<P: Payload + Clone> Medium<P> {
     /// Selects the MPDUs of a PPDU.
     fn fill(&mut self, now: Instant, index: u16, pair: u32) -> (Psdu, AirFrame) {
         let (mut psdu, mut from) = (Psdu::default(), 0);
-        let mut data = AirFrame::Aggregate { mpdus: 0 };
+        let originator = &self.session(pair).originator;
+        let first = originator.pending(from).unwrap_or(originator.next());
         loop {
             let session = self.session(pair);
             let known = session.originator.pending(from);
+            if known.is_none() {
+                self.fill_from_queue(now, index, pair, &mut psdu);
+            }
             let next = known.or_else(|| self.new_mpdu(now, index, pair, psdu));
             let Some(number) = next else { break };
             let session = self.session(pair);
-            let mpdu = session.originator.mpdu(number);
-            let with = psdu.with(mpdu.bytes.into());
+            let with = psdu.with(session.originator.mpdu(number).bytes.into());
             if !session.fits(with) {
                 break;
             }
-            data = match psdu.mpdus {
-                0 => AirFrame::Data { sequence: number, is_retry: mpdu.attempts > 0 },
-                _ => AirFrame::Aggregate { mpdus: with.mpdus as u16 },
-            };
             session.originator.select(number);
             (psdu, from) = (with, number + 1);
         }
         debug_assert!(psdu.mpdus > 0, "a station serves a direction that has packets");
+        let data = match psdu.mpdus {
+            1 => {
+                let is_retry = self.session(pair).originator.mpdu(first).attempts > 0;
+                AirFrame::Data { sequence: first, is_retry }
+            }
+            mpdus => AirFrame::Aggregate { mpdus: mpdus as u16 },
+        };
         (psdu, data)
     }
 

@@ -270,6 +270,11 @@ impl Psdu {
         Psdu { mpdus: self.mpdus + 1, first, bytes }
     }
 
+    /// Returns `true` if the PSDU has one MPDU, or is within `limits`: numbers of MPDUs and bytes.
+    pub fn is_within(self, (most, longest): (u32, u64)) -> bool {
+        self.mpdus == 1 || (self.mpdus <= most && self.bytes <= longest)
+    }
+
     /// Returns the offset of an MPDU of `mpdu` bytes that was added last, delimiter included.
     pub fn offset_of_last(self, mpdu: u64) -> u64 {
         self.bytes - mpdu - DELIMITER
@@ -368,11 +373,15 @@ impl<P: Payload + Clone> Session<P> {
         owed.or_else(|| self.is_unanswered.then(|| self.originator.start()))
     }
 
+    /// Returns the maximum number of MPDUs of a PPDU and the maximum length of its PSDU.
+    pub fn limits(&self) -> (u32, u64) {
+        let most = if self.choice.is_probe { 1 } else { self.parameters.max_mpdus };
+        (most, self.times().longest.min(self.cap))
+    }
+
     /// Returns `true` if a PPDU may be `psdu`. Every MPDU may be sent alone.
     pub fn fits(&self, psdu: Psdu) -> bool {
-        let Psdu { mpdus, bytes, .. } = psdu;
-        let most = if self.choice.is_probe { 1 } else { self.parameters.max_mpdus };
-        mpdus == 1 || (mpdus <= most && bytes <= self.times().longest.min(self.cap))
+        psdu.is_within(self.limits())
     }
 
     /// Limits the next PSDU to a PPDU of `time`; `None`: no limit.

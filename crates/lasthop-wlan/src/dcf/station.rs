@@ -172,7 +172,7 @@ pub struct StationCounters {
 #[derive(Clone, Debug)]
 pub(super) struct Station<P: Payload> {
     pub parameters: MacParameters,
-    queue: Queue<Waiting<P>>,
+    pub queue: Queue<Waiting<P>>,
     pub current: Option<Current<P>>,
     /// Directions with a block-ack agreement: none, or all of the station.
     pub directions: VecDeque<u32>,
@@ -186,7 +186,7 @@ pub(super) struct Station<P: Payload> {
     pub exchange: Option<FrameExchange>,
     /// Packets of such directions that have no number, and all packets in the MAC with their bytes.
     pub waiting: u32,
-    in_mac: [u64; 2],
+    pub in_mac: [u64; 2],
     pub category: Category,
     /// Number of its class of stations with equal AIFS.
     pub class: u16,
