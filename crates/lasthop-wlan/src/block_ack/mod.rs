@@ -54,6 +54,7 @@ pub struct BlockAck {
 impl BlockAck {
     /// Returns `true` if the BlockAck acknowledges `number`. The recipient no longer accepts numbers below the
     /// start; they count as acknowledged.
+    #[inline]
     pub fn acknowledges(&self, number: u64) -> bool {
         let Some(bit) = number.checked_sub(self.start) else { return true };
         bit < u64::from(MAX_WINDOW) && self.bitmap[(bit / 64) as usize] >> (bit % 64) & 1 == 1
@@ -61,6 +62,7 @@ impl BlockAck {
 
     /// Records that `number` has been received. If it is not below the start plus `window`, the bitmap then
     /// ends with it.
+    #[inline]
     pub fn mark(&mut self, number: u64, window: u64) {
         self.advance((number + 1).saturating_sub(window));
         if let Some(bit) = number.checked_sub(self.start).filter(|&bit| bit < window) {
@@ -69,11 +71,14 @@ impl BlockAck {
     }
 
     /// Moves the start to `start`, if it is lower.
+    #[inline]
     pub fn advance(&mut self, start: u64) {
-        let steps = start.saturating_sub(self.start);
-        if steps == 0 {
-            return;
+        if start > self.start {
+            self.shift(start - self.start);
         }
+    }
+
+    fn shift(&mut self, steps: u64) {
         self.start += steps;
         let (words, bits) = (steps / 64, steps % 64);
         let old = self.bitmap;

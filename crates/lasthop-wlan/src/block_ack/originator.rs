@@ -237,12 +237,14 @@ impl<P> Originator<P> {
     /// Discards pending MPDUs whose lifetime has ended, and moves the window to the lowest outstanding
     /// number.
     pub fn expire(&mut self, limits: GiveUp, mut each: impl FnMut(u64, &Outstanding<P>, Fate)) {
-        for number in self.start..self.next {
-            let slot = self.slot_mut(number);
-            if slot.state == State::Pending && slot.expires <= limits.now {
-                slot.state = State::Skipped;
-                each(number, slot, Fate::Expired);
-                self.count -= 1;
+        if self.count > 0 {
+            for number in self.start..self.next {
+                let slot = self.slot_mut(number);
+                if slot.state == State::Pending && slot.expires <= limits.now {
+                    slot.state = State::Skipped;
+                    each(number, slot, Fate::Expired);
+                    self.count -= 1;
+                }
             }
         }
         while self.start < self.next {

@@ -25,44 +25,45 @@ pub(super) struct Fates<'a, P: Payload> {
     counters: &'a mut PairCounters,
     station: &'a mut Station<P>,
     outcomes: Option<&'a mut VecDeque<Outcome<P>>>,
-    /// Packets and bytes that have left the MAC.
+    /// Packets that have left the MAC, and their bytes.
     left: [u64; 2],
 }
 
 impl<P: Payload + Clone> Fates<'_, P> {
+    #[inline(always)]
     pub fn record(&mut self, mpdu: &Outstanding<Waiting<P>>, fate: Fate) {
-        let counters = &mut *self.counters;
-        let report = match fate {
-            Fate::Acknowledged => {
-                counters.acknowledged += 1;
-                Some(DeliveryReport::Acknowledged)
-            }
-            Fate::Abandoned => {
-                counters.abandoned += 1;
-                Some(DeliveryReport::Abandoned)
-            }
-            Fate::Expired => {
-                counters.expired += 1;
-                Some(DeliveryReport::Abandoned)
-            }
-            Fate::Retrying { is_first } => is_first.then_some(DeliveryReport::Retrying),
-        };
+        match fate {
+            Fate::Acknowledged => self.counters.acknowledged += 1,
+            Fate::Abandoned => self.counters.abandoned += 1,
+            Fate::Expired => self.counters.expired += 1,
+            Fate::Retrying { .. } => {}
+        }
         if !matches!(fate, Fate::Retrying { .. }) {
-            for packet in &mpdu.packets {
-                let bytes = self.station.leave_mac(packet, false);
-                self.left = [self.left[0] + 1, self.left[1] + bytes];
-            }
+            let length = |packet| self.station.frame_length(packet).get();
+            // An MPDU of one packet is its frame.
+            let bytes = match &mpdu.packets[..] {
+                [_] => u64::from(mpdu.bytes),
+                packets => packets.iter().map(length).sum(),
+            };
+            self.left = [self.left[0] + mpdu.packets.len() as u64, self.left[1] + bytes];
         }
-        if let (Some(fate), Some(outcomes)) = (report, &mut self.outcomes) {
-            let pair = PairId(self.number);
-            let outcome = |one: &Waiting<P>| Outcome { pair, fate, packet: one.packet.clone() };
-            outcomes.extend(mpdu.packets.iter().map(outcome));
-        }
+        let Some(outcomes) = &mut self.outcomes else { return };
+        let fate = match fate {
+            Fate::Acknowledged => DeliveryReport::Acknowledged,
+            Fate::Abandoned | Fate::Expired => DeliveryReport::Abandoned,
+            Fate::Retrying { is_first: true } => DeliveryReport::Retrying,
+            Fate::Retrying { is_first: false } => return,
+        };
+        let pair = PairId(self.number);
+        let outcome = |one: &Waiting<P>| Outcome { pair, fate, packet: one.packet.clone() };
+        outcomes.extend(mpdu.packets.iter().map(outcome));
     }
 
-    /// Returns what remains of the packets and bytes `in_mac`.
-    pub fn remaining(&self, in_mac: [u64; 2]) -> [u64; 2] {
-        [in_mac[0] - self.left[0], in_mac[1] - self.left[1]]
+    /// Subtracts what has left the MAC from the packets and bytes there, of the direction (`in_mac`) and its station.
+    pub fn settle(self, in_mac: &mut [u64; 2]) {
+        for [packets, bytes] in [&mut self.station.in_mac, in_mac] {
+            (*packets, *bytes) = (*packets - self.left[0], *bytes - self.left[1]);
+        }
     }
 }
 
@@ -394,7 +395,7 @@ impl<P: Payload + Clone> Medium<P> {
             acknowledged += u32::from(fate == Fate::Acknowledged && mpdu.is_received);
             fates.record(mpdu, fate);
         });
-        session.in_mac = fates.remaining(session.in_mac);
+        fates.settle(&mut session.in_mac);
         if mpdus > 0 && is_acknowledged {
             self.session(number).on_result(until, mpdus, Some(acknowledged));
         }

@@ -30,17 +30,17 @@ impl<P: Payload + Clone> Medium<P> {
         let times = Times { start, end, preamble, psdu: exchange.length.get() };
         let (mut psdu, mut latest) = (Psdu::default(), Reception::default());
         let is_timeless = channel.is_timeless();
+        let (signal, whole) = (Some(Signal::Mode(mode)), exchange.length.bits());
         session.originator.for_each_selected(|number, mpdu| {
-            let (mut own, mut bits) = ([start, end], exchange.length.bits());
+            let mut airtime = Airtime { start, end, bits: whole };
             if !is_timeless {
                 psdu = psdu.with(mpdu.bytes.into());
-                own = times.of_last(psdu, mpdu.bytes);
+                [airtime.start, airtime.end] = times.of_last(psdu, mpdu.bytes);
                 if exchange.data.mpdus() > 1 {
-                    bits = u64::from(mpdu.bytes + 4) * 8;
+                    airtime.bits = u64::from(mpdu.bytes + 4) * 8;
                 }
             }
-            let airtime = Airtime { start: own[0], end: own[1], bits };
-            mpdu.is_received = !channel.is_lost(airtime, Some(Signal::Mode(mode)));
+            mpdu.is_received = !channel.is_lost(airtime, signal);
             mpdu.is_header_readable = mpdu.is_received || channel.is_header_readable();
             if mpdu.is_received {
                 (latest.mpdus, latest.last) = (latest.mpdus + 1, number);

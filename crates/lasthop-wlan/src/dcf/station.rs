@@ -301,9 +301,9 @@ impl<P: Payload> Station<P> {
         bytes
     }
 
-    /// Records that a packet has left the MAC. `was_waiting`: it had no number. Returns its length with header.
-    pub fn leave_mac(&mut self, packet: &impl Payload, was_waiting: bool) -> u64 {
-        self.waiting -= u32::from(was_waiting);
+    /// Records that a packet without a number has left the MAC. Returns its length with header.
+    pub fn leave_mac(&mut self, packet: &impl Payload) -> u64 {
+        self.waiting -= 1;
         let bytes = self.frame_length(packet).get();
         self.in_mac = [self.in_mac[0] - 1, self.in_mac[1] - bytes];
         bytes

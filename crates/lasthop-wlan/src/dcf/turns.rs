@@ -113,12 +113,12 @@ impl<P: Payload + Clone> Medium<P> {
         let limits = GiveUp { attempts: session.parameters.attempts, now };
         let (session, mut fates) = self.respond(pair);
         session.originator.expire(limits, |_, mpdu, fate| fates.record(mpdu, fate));
-        session.in_mac = fates.remaining(session.in_mac);
+        fates.settle(&mut session.in_mac);
         while self.session(pair).waiting.front().is_some_and(|&(expires, _)| expires <= now) {
             let Some((_, packet)) = self.session(pair).waiting.pop_front() else { break };
             let from = usize::from(self.pairs[pair as usize].from);
             self.pairs[pair as usize].counters.expired += 1;
-            let bytes = self.stations[from].leave_mac(&packet, true);
+            let bytes = self.stations[from].leave_mac(&packet);
             let [packets, total] = &mut self.session(pair).in_mac;
             (*packets, *total) = (*packets - 1, *total - bytes);
             if self.keeps_outcomes {
