@@ -88,17 +88,20 @@ impl<P: Payload> DropTail<P> {
         has_room
     }
 
-    /// Like [`QueueDiscipline::enqueue`] with `ahead` packets at the server, if the limit is a number of packets.
+    /// Like [`Self::enqueue_copy`] with `ahead` packets at the server, if the limit is a number of packets.
     #[inline]
-    pub(super) fn enqueue_behind(&mut self, packet: P, ahead: u64) -> Result<bool, P> {
-        let Limit::Packets(limit) = self.limit() else { return Err(packet) };
+    pub(super) fn enqueue_behind(&mut self, packet: &P, ahead: u64) -> Option<bool>
+    where
+        P: Clone,
+    {
+        let Limit::Packets(limit) = self.limit() else { return None };
         let has_room = self.fifo.len() as u64 + ahead < limit;
         if has_room {
-            self.fifo.push(packet);
+            self.fifo.push_copy(packet);
         } else {
             self.drops += 1;
         }
-        Ok(has_room)
+        Some(has_room)
     }
 
     /// Offers the packet at the head to `take`, and removes it if `take` returns `true`. Returns whether it was removed.

@@ -250,16 +250,16 @@ impl<P: Payload> Queue<P> {
         queue.push(packet);
     }
 
-    /// Appends a packet to a drop-tail queue with a limit in packets, `ahead` of which are at its server, like
-    /// [`Self::enqueue`]; returns whether there was room. Other queues return the packet.
-    ///
-    /// # Errors
-    /// The packet, if the queue is of another kind.
+    /// Appends a copy of a packet to a drop-tail queue with a limit in packets, `ahead` of which are at its server, like
+    /// [`Self::enqueue`]; returns whether there was room. `None`: the queue is of another kind.
     #[inline]
-    pub fn enqueue_behind(&mut self, packet: P, ahead: u64) -> Result<bool, P> {
+    pub fn enqueue_behind(&mut self, packet: &P, ahead: u64) -> Option<bool>
+    where
+        P: Clone,
+    {
         match self {
             Queue::DropTail(queue) => queue.enqueue_behind(packet, ahead),
-            _ => Err(packet),
+            _ => None,
         }
     }
 

@@ -225,11 +225,11 @@ impl<P: Probe, X: Extension> World<P, X> {
         let (at, air) = (self.now, shared.air);
         let pair = shared.pair(self.hops[packet.hop as usize].service);
         let medium = &mut self.airs[air.index()].medium;
-        if !P::ACTIVE && medium.is_contending(pair) {
-            medium.enqueue(at, pair, *packet);
+        let was_contending = medium.is_contending(pair);
+        let admitted = medium.enqueue(at, pair, *packet);
+        if !P::ACTIVE && was_contending {
             return;
         }
-        let admitted = medium.enqueue(at, pair, *packet);
         if P::ACTIVE {
             let (packets, packet) = (medium.queued(at, pair), packet.full());
             self.probe.record(at, Event::Queue { direction, packets, packet });

@@ -332,6 +332,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         packet.hop = hop;
         match entry {
             Entry::Line(line) => self.enter_line(line, direction, service, packet),
+            Entry::Shared => self.enter_air(direction, packet),
             _ => self.enter_at(entry, direction, service, packet),
         }
     }

@@ -281,21 +281,18 @@ impl<P: Payload + Clone> Medium<P> {
 
     /// Appends a packet to the queue of the transmitter of `pair`; returns `false` if the queue is
     /// full.
+    #[inline]
     pub fn enqueue(&mut self, now: Instant, pair: PairId, packet: P) -> bool {
-        let from = self.pairs[pair.index()].from;
-        let own = self.pairs[pair.index()].session.as_mut();
-        let is_admitted = if let Some(session) = own.filter(|session| session.queue.is_some()) {
-            let server = session.server();
-            let packet = Waiting { pair: pair.0, arrived: now, packet };
-            let queue = session.queue.as_mut();
-            let is_admitted = queue.is_some_and(|queue| queue.enqueue(now, packet, &server));
-            self.count_dropped_by(pair.0);
-            if is_admitted && self.stations[usize::from(from)].driver != DriverQueue::Pull {
-                self.feed_driver(now, from);
-            }
-            is_admitted
+        let Pair { from, ref session, .. } = self.pairs[pair.index()];
+        let own = session.as_ref().and_then(|session| session.queue.as_ref());
+        let is_admitted = if own.is_some() {
+            self.enqueue_separately(now, pair, packet)
         } else {
-            let is_admitted = self.stations[usize::from(from)].enqueue(now, pair.0, packet);
+            let station = &mut self.stations[usize::from(from)];
+            let is_admitted = station.enqueue(now, pair.0, packet);
+            if is_admitted && station.drops_arrivals_only() && station.is_contending() {
+                return true;
+            }
             self.count_dropped(from);
             is_admitted
         };
@@ -307,6 +304,21 @@ impl<P: Payload + Clone> Medium<P> {
             self.begin_access(now, from);
         }
         true
+    }
+
+    /// Appends a packet to the own queue of the direction `pair`; returns `false` if the queue is full.
+    fn enqueue_separately(&mut self, now: Instant, pair: PairId, packet: P) -> bool {
+        let session = self.session(pair.0);
+        let server = session.server();
+        let packet = Waiting { pair: pair.0, arrived: now, packet };
+        let queue = session.queue.as_mut();
+        let is_admitted = queue.is_some_and(|queue| queue.enqueue(now, packet, &server));
+        self.count_dropped_by(pair.0);
+        let from = self.pairs[pair.index()].from;
+        if is_admitted && self.stations[usize::from(from)].driver != DriverQueue::Pull {
+            self.feed_driver(now, from);
+        }
+        is_admitted
     }
 
     /// Dequeues the next frame of a station that has none; returns `false` if the queue is empty or

@@ -370,17 +370,19 @@ impl<P: Payload> Station<P> {
     }
 
     /// Appends a packet to the queue; returns `false` if the queue is full.
-    pub fn enqueue(&mut self, now: Instant, pair: u32, packet: P) -> bool {
+    #[inline]
+    pub fn enqueue(&mut self, now: Instant, pair: u32, packet: P) -> bool
+    where
+        P: Clone,
+    {
         let waiting = Waiting { pair, arrived: now, packet };
-        let is_admitted = match self.queue.enqueue_behind(waiting, self.frames_inside(now)) {
-            Ok(is_admitted) => is_admitted,
-            Err(waiting) => {
-                let server = self.server(now);
-                let is_admitted = self.queue.enqueue(now, waiting, &server);
-                self.counters.drops += self.queue.dropped().len() as u64;
-                is_admitted
-            }
-        };
+        let known = self.queue.enqueue_behind(&waiting, self.frames_inside(now));
+        let is_admitted = known.unwrap_or_else(|| {
+            let server = self.server(now);
+            let is_admitted = self.queue.enqueue(now, waiting, &server);
+            self.counters.drops += self.queue.dropped().len() as u64;
+            is_admitted
+        });
         self.counters.drops += u64::from(!is_admitted);
         is_admitted
     }
