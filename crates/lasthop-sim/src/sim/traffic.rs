@@ -94,7 +94,14 @@ impl<P: Probe, X: Extension> World<P, X> {
     /// than the clock.
     #[inline]
     pub(super) fn absorb(&mut self, connection: ConnectionId, at: Instant, packet: &Descriptor<X>) {
-        let transport = &mut self.connections[connection.index()].transport;
+        let Connection { transport, flow, .. } = &mut self.connections[connection.index()];
+        if !P::ACTIVE && matches!(transport, TransportMachine::Udp(_)) {
+            // UDP delivers a datagram immediately.
+            if let App::Datagrams(datagrams) = &mut self.flows[flow.index()].app {
+                datagrams.source.receive(self.now, packet.datagram_number(), at);
+            }
+            return;
+        }
         transport.receive(at, End::Acceptor, packet);
         self.deliver_datagrams(connection, at);
     }
