@@ -8,7 +8,7 @@ use super::report::{AirFate, AirFrame};
 use super::station::Attempt;
 use crate::phy::Timing;
 use lasthop_base::packet::Payload;
-use lasthop_base::units::Instant;
+use lasthop_base::units::{Duration, Instant};
 use std::cmp::Reverse;
 
 impl<P: Payload + Clone> Medium<P> {
@@ -223,7 +223,10 @@ impl<P: Payload + Clone> Medium<P> {
                     let attempt = exchange.failed(exchange.first());
                     let from = self.stations[usize::from(index)].defer_until;
                     self.defer_categories(index, from);
-                    self.settle(now, index, attempt, [now, from]);
+                    let (start, end, _) = self.cell.newest;
+                    let time = end.saturating_since(start);
+                    let delay = self.conclude(index, attempt, now, time);
+                    self.resume_after(now, index, delay, from);
                 }
             }
         }
@@ -256,19 +259,16 @@ impl<P: Payload + Clone> Medium<P> {
         let (pair, from, category) = (station.attempted(), station.defer_until, station.category);
         let is_later = station.txop_end.is_some_and(|end| start + category.txop_limit > end);
         self.count_error(pair, time);
+        let delay = self.conclude(index, attempt, now, time);
         if self.timing.cf_end.is_some() && is_later {
-            self.conclude(index, attempt, now, time);
             let timeout = end + self.timing.response_timeout;
             if self.continue_txop(now, index, timeout + self.timing.slot) {
                 return;
             }
-            self.release();
-            self.defer_categories(index, from);
-            return self.resume(now, index, from);
         }
         self.release();
         self.defer_categories(index, from);
-        self.settle(now, index, attempt, [now, from]);
+        self.resume_after(now, index, delay, from);
     }
 
     /// Resumes the count of slots. Stations that counted separately join the others, unless they
@@ -288,13 +288,9 @@ impl<P: Payload + Clone> Medium<P> {
         }
     }
 
-    /// Finishes an attempt of a station and starts the next attempt, if any, of this frame or the
-    /// next one. `until`: end of the acknowledgment; `from`: start of the station's slots.
-    fn settle(&mut self, now: Instant, index: u16, attempt: Attempt, [until, from]: [Instant; 2]) {
-        let (start, end, _) = self.cell.newest;
-        let delay = self.conclude(index, attempt, until, end.saturating_since(start));
-        let from = delay.map_or(from, |delay| from.max(until + delay));
-        self.resume(now, index, from);
+    /// Like [`Self::resume`], not before the `delay` of the next attempt of a frame that has failed at `now`.
+    fn resume_after(&mut self, now: Instant, index: u16, delay: Option<Duration>, from: Instant) {
+        self.resume(now, index, delay.map_or(from, |delay| from.max(now + delay)));
     }
 
     /// Starts the backoff of a station after an attempt, with or without a next frame. `from`: start of its slots.
