@@ -2,10 +2,11 @@
 
 Usage: `python benches/instructions.py [--check | --keep | --frames | --laws | --scale]`
 
-The cases are those of `crates/lasthop/benches/study.rs` (`--once`), and `floor`, a hand-written
-loop for the first of them. The count includes the start of the process, about 0.3 million. It is
-reproducible to the last digits, regardless of other work on the machine; other compilers and C
-libraries change it slightly.
+The cases are those of `crates/lasthop/benches/study.rs` (`--once`), `floor`, a hand-written loop
+for the first of them, and `802.11n`, a saturated sender with A-MPDUs, of
+`crates/lasthop/examples/wifi_speed.rs`. The count includes the start of the process, about 0.3
+million. It is reproducible to the last digits, regardless of other work on the machine; other
+compilers and C libraries change it slightly.
 
 `--frames` instead counts instructions per frame of a link protocol, over one link and over 64
 consecutive links. A case of `crates/lasthop/benches/frames.rs` is divided by the number of frames
@@ -45,6 +46,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = Path(__file__).with_suffix(".json")
 CASES = ("raw", "sr", "raw-congestion", "web")
+# Case of `wifi_speed.rs`.
+WLAN = "802.11n"
 # Relative difference from the stored count that fails the check.
 TOLERANCE = 0.03
 # Protocols and numbers of links of `frames.rs`.
@@ -123,10 +126,11 @@ def changed(now: dict[str, int], kept: dict[str, int]) -> list[str]:
 
 
 def counts() -> dict[str, int]:
-    """Instructions of one replication by case, and of the hand-written loop."""
+    """Instructions of one replication by case, of the hand-written loop, and of a WLAN."""
     benches = build("study", "floor")
     now = {case: count([benches["study"], "--once", case]) for case in CASES}
     now["floor"] = count([benches["floor"]])
+    now[WLAN] = count([build_example("wifi_speed"), "--once", WLAN])
     return now
 
 
