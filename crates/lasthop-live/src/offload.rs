@@ -4,15 +4,39 @@
 //!
 //! A device with `IFF_VNET_HDR` puts a [`Preamble`] before each packet (`struct virtio_net_hdr` of
 //! `linux/virtio_net.h`; Virtual I/O Device 1.2, section 5.1.6), with the place of a missing checksum and
-//! the length of the segments. [`Segments`] reads such a packet.
+//! the length of the segments. [`Segments`] reads such a packet. In the other direction, [`Joint`] collects
+//! packets that a link delivers at nearly the same time, for one write.
+//!
+//! Only devices of fast links have preambles ([`suits`]): on slower ones, hosts pass on segment by segment,
+//! and read packet by packet.
 //!
 //! *Not modelled*: encapsulation (UDP tunnels), fragments (`UFO`); the devices do not offer them.
 
+mod joint;
 mod segments;
 
+pub use joint::{Joint, MOST_HEAD, MOST_PACKETS};
 pub use segments::{Malformed, Segments};
 
 use etherparse::checksum::Sum16BitWords;
+use lasthop_base::units::{Duration, Rate};
+use lasthop_sim::scenario::{Direction, Link};
+
+/// Minimum rate of a link, in both directions and at all times, for segmentation offload.
+const FAST: Rate = Rate::from_bps(500_000_000);
+
+/// Maximum time between the deliveries of packets that are written together; a packet of 1500 B takes 24 µs
+/// at the minimum rate.
+pub const NEAR: Duration = Duration::from_nanos(25_000);
+
+/// Returns `true` if the devices of a link have segmentation offload.
+pub fn suits(link: &Link) -> bool {
+    let is_fast = |direction: &Direction| {
+        let rate = direction.air().rate;
+        rate.is_unlimited() || rate >= FAST
+    };
+    link.wlan.is_none() && is_fast(&link.forward) && is_fast(&link.reverse)
+}
 
 /// Length of a [`Preamble`], in bytes.
 pub const PREAMBLE: usize = 10;
@@ -112,19 +136,18 @@ struct Headers {
 }
 
 impl Headers {
-    /// Returns the sum of the pseudo-header of a packet (RFC 9293, section 3.1; RFC 8200, section 8.1),
+    /// Returns the sum of the pseudo-header of a packet of this length (RFC 9293, section 3.1; RFC 8200, section 8.1),
     /// which contains the length of everything after the IP header.
-    fn pseudo_sum(self, packet: &[u8]) -> Sum16BitWords {
+    fn pseudo_sum(self, packet: &[u8], length: usize) -> Sum16BitWords {
         let addresses = if self.is_6 { 8..HEADER_6 } else { 12..HEADER_4 };
-        let length = (packet.len() - self.start) as u32;
+        let after = (length - self.start) as u32;
         let mut sum = Sum16BitWords::new().add_slice(&packet[addresses]);
-        sum = sum.add_4bytes(length.to_be_bytes());
+        sum = sum.add_4bytes(after.to_be_bytes());
         sum.add_2bytes([0, self.transport.number()])
     }
 
-    /// Writes the lengths of a packet into its headers, and the checksum of the IP header.
-    fn set_lengths(self, packet: &mut [u8]) {
-        let length = packet.len();
+    /// Writes the length of a packet into its headers, and the checksum of the IP header.
+    fn set_lengths(self, packet: &mut [u8], length: usize) {
         if self.is_6 {
             put(packet, 4, (length - HEADER_6) as u16);
         } else {
@@ -140,11 +163,22 @@ impl Headers {
         }
     }
 
+    /// Returns the sum of the pseudo-header, the transport header and the data.
+    fn whole_sum(self, packet: &[u8]) -> Sum16BitWords {
+        self.pseudo_sum(packet, packet.len()).add_slice(&packet[self.start..])
+    }
+
+    /// Returns `true` if the checksums of the packet are right.
+    fn has_right_checksums(self, packet: &[u8]) -> bool {
+        let ip = || Sum16BitWords::new().add_slice(&packet[..HEADER_4]).ones_complement() == 0;
+        (self.is_6 || ip()) && self.whole_sum(packet).ones_complement() == 0
+    }
+
     /// Writes the checksum of the transport header.
     fn set_checksum(self, packet: &mut [u8]) {
         let place = self.start + self.transport.checksum();
         put(packet, place, 0);
-        let sum = self.pseudo_sum(packet).add_slice(&packet[self.start..]);
+        let sum = self.whole_sum(packet);
         let sum = match self.transport {
             Transport::Tcp => sum.ones_complement(),
             // Zero means no checksum (RFC 768).

@@ -4,7 +4,7 @@ use etherparse::{
     IpNumber, Ipv4Header, Ipv6Header, NetHeaders, PacketHeaders, TcpHeader, TransportHeader,
     UdpHeader,
 };
-use lasthop_live::offload::{Malformed, PREAMBLE, Segments};
+use lasthop_live::offload::{Joint, MOST_HEAD, Malformed, PREAMBLE, Segments};
 use proptest::prelude::*;
 
 /// Recorded by `tools/live/segments.py`.
@@ -199,4 +199,153 @@ fn a_preamble_that_does_not_fit_is_an_error() {
     assert_eq!(Segments::read(&mut good[..headers].to_vec()).map(|_| ()), Err(Malformed));
     assert_eq!(Segments::read(&mut good[..headers - 1].to_vec()).map(|_| ()), Err(Malformed));
     assert_eq!(Segments::read(&mut good[..PREAMBLE - 1].to_vec()).map(|_| ()), Err(Malformed));
+}
+
+/// The packets that a device passes to the link for `bytes`.
+fn split(mut bytes: Vec<u8>) -> Vec<Vec<u8>> {
+    Segments::read(&mut bytes).expect("packets").collect()
+}
+
+/// What is written for these packets, if they can be written together.
+fn joined(packets: &[Vec<u8>]) -> Option<Vec<u8>> {
+    let mut joint = Joint::default();
+    joint.start(&packets[0]);
+    if !packets[1..].iter().all(|packet| joint.add(&packets[0], packet)) {
+        return None;
+    }
+    let mut room = [0; MOST_HEAD];
+    let mut bytes = joint.head(&packets[0], packets.last()?, &mut room)?.to_vec();
+    packets.iter().for_each(|packet| bytes.extend(joint.data(packet)));
+    Some(bytes)
+}
+
+proptest! {
+    #[test]
+    fn packets_written_together_are_the_same_packets(
+        (is_6, is_tcp, psh, ece) in any::<(bool, bool, bool, bool)>(),
+        segment in 500_u16..1500,
+        data in proptest::collection::vec(any::<u8>(), 3_000..20_000),
+    ) {
+        let bytes = together(is_6, is_tcp, segment, [false, psh, false, ece], &data);
+        let packets = split(bytes.clone());
+        let written = joined(&packets).expect("consecutive packets");
+        // The kernel leaves the sum of the pseudo-header in the checksum field, `together` leaves zero.
+        prop_assert_eq!(&written[..PREAMBLE], &bytes[..PREAMBLE]);
+        prop_assert_eq!(split(written), packets);
+    }
+}
+
+#[test]
+fn the_kernel_wrote_the_same_super_packets() {
+    // Without options of IPv4, FIN and CWR, the input of the kernel is what is written for its output.
+    let mut cases = 0;
+    for case in KERNEL.split("case ").skip(1) {
+        let (name, lines) = case.split_once('\n').expect("a name");
+        let mut lines = lines.lines();
+        let input = bytes(lines.next().and_then(|line| line.strip_prefix("in ")).expect(name));
+        let outputs: Vec<_> =
+            lines.map(|line| bytes(line.strip_prefix("out ").expect(name))).collect();
+        if cfg!(target_endian = "big") || outputs.len() < 2 {
+            continue;
+        }
+        let can_join = !["FIN", "CWR", "options of IPv4"].iter().any(|word| name.contains(word));
+        assert_eq!(joined(&outputs), can_join.then_some(input), "{name}");
+        cases += usize::from(can_join);
+    }
+    assert_eq!(cases, if cfg!(target_endian = "big") { 0 } else { 5 });
+}
+
+#[test]
+fn only_packets_that_continue_the_first_are_written_with_it() {
+    let data: Vec<u8> = (0..250).map(|byte| byte as u8).collect();
+    // The second packet of the same data with another byte in the headers.
+    let pair = |is_6: bool, is_tcp: bool, both: Option<(usize, u8)>, at: usize, byte: u8| {
+        let mut first = together(is_6, is_tcp, 100, [false; 4], &data);
+        if let Some((at, byte)) = both {
+            first[PREAMBLE + at] = byte;
+        }
+        let mut second = first.clone();
+        second[PREAMBLE + at] = byte;
+        joined(&[split(first).remove(0), split(second).remove(1)]).is_some()
+    };
+    let number = |is_6: bool| if is_6 { 6 } else { 4 };
+    for (is_6, is_tcp) in [(false, false), (false, true), (true, false), (true, true)] {
+        let start = if is_6 { 40 } else { 20 };
+        let unchanged = if is_6 { (0, 0x60) } else { (0, 0x45) };
+        assert!(pair(is_6, is_tcp, None, unchanged.0, unchanged.1));
+        let mut changes = match is_6 {
+            // Traffic class, flow label, hop limit, addresses.
+            true => vec![(0, 0x61), (1, 0x10), (3, 1), (7, 9), (9, 9), (39, 9)],
+            // DSCP and ECN, fragments, TTL, addresses.
+            false => vec![(1, 1), (6, 0x20), (7, 1), (8, 9), (12, 9), (19, 9)],
+        };
+        // Ports.
+        changes.extend([(start, 9), (start + 3, 9)]);
+        if is_tcp {
+            // Sequence number, acknowledgment, FIN, SYN, RST, URG, ECE, CWR, window, urgent pointer,
+            // timestamps.
+            changes.extend([(start + 7, 9), (start + 11, 9), (start + 14, 9), (start + 18, 9)]);
+            changes.extend([0x02, 0x04, 0x20, 0x40].map(|flag| (start + 13, 0x10 | flag)));
+            changes.extend([(start + 27, 9), (start + 31, 9)]);
+        }
+        for (at, byte) in changes {
+            let name = format!("IPv{}, TCP {is_tcp}, byte {at}: {byte}", number(is_6));
+            assert!(!pair(is_6, is_tcp, None, at, byte), "{name}");
+        }
+    }
+    // Identifications matter only if fragments are permitted.
+    assert!(pair(false, true, None, 5, 0));
+    assert!(pair(false, true, Some((6, 0)), 4, 0xff));
+    assert!(!pair(false, true, Some((6, 0)), 4, 0));
+}
+
+#[test]
+fn a_short_packet_psh_or_wrong_checksum_ends_packets_written_together() {
+    let data = [7; 350];
+    let packets = |flags| split(together(false, true, 100, flags, &data));
+    let plain = packets([false; 4]);
+    assert!(joined(&plain).is_some());
+    let with = |changes: &[(usize, usize, u8)]| {
+        let mut changed = plain.clone();
+        for &(packet, at, byte) in changes {
+            changed[packet][at] ^= byte;
+        }
+        joined(&changed).is_some()
+    };
+    // A wrong checksum of TCP in each of the packets, and of IPv4 in one.
+    for packet in 0..plain.len() {
+        assert!(!with(&[(packet, 60, 1)]), "packet {packet}");
+    }
+    assert!(!with(&[(1, 10, 1)]));
+    // PSH ends; the change of a flag is balanced in the checksum, which it does not touch otherwise.
+    let pushed = packets([false, true, false, false]);
+    assert!(
+        joined(&[plain[0].clone(), plain[1].clone(), plain[2].clone(), pushed[3].clone()])
+            .is_some()
+    );
+    let alone = split(together(false, true, 1000, [false, true, false, false], &data[..100]));
+    assert!(joined(&[alone[0].clone(), plain[1].clone()]).is_none());
+    // A shorter packet ends, a longer one does not follow.
+    let short = split(together(false, true, 50, [false; 4], &data));
+    assert!(joined(&[short[0].clone(), short[1].clone(), short[2].clone()]).is_some());
+    assert!(joined(&[short[0].clone(), split(longer()).remove(0)]).is_none());
+    // 64 packets at most, and 65,535 B.
+    let many =
+        |segment, length| split(together(false, true, segment, [false; 4], &vec![1; length]));
+    assert!(joined(&many(10, 10 * 64)).is_some());
+    assert!(joined(&many(10, 10 * 65)).is_none());
+    let large = many(1448, 1448 * 44);
+    let mut more = large.clone();
+    assert!(joined(&large).is_some());
+    more.push(large[43].clone());
+    assert!(joined(&more).is_none());
+}
+
+/// The packet after 50 B, with 60 B.
+fn longer() -> Vec<u8> {
+    let mut bytes = together(false, true, 60, [false; 4], &[7; 60]);
+    let sequence = PREAMBLE + 20 + 4;
+    let number = (u32::MAX - 1000).wrapping_add(50);
+    bytes[sequence..sequence + 4].copy_from_slice(&number.to_be_bytes());
+    bytes
 }

@@ -91,7 +91,7 @@ impl<'a> Segments<'a> {
                 tcp[FLAGS] &= !(FIN | PSH);
             }
         }
-        headers.set_lengths(&mut packet);
+        headers.set_lengths(&mut packet, headers.data + data.len());
         headers.set_checksum(&mut packet);
         packet
     }
