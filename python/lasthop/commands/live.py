@@ -186,6 +186,13 @@ def live(
             "more processor time, such as 50us.",
         ),
     ] = None,
+    no_offload: Annotated[
+        bool,
+        Option(
+            "--no-offload",
+            help="Pass packets one by one between hosts and links of 500 Mbps or more, too.",
+        ),
+    ] = False,
     expect: Annotated[
         list[str] | None,
         Option(
@@ -296,6 +303,7 @@ def live(
         pcap=pcap,
         samples=report is not None,
         spin_s=seconds("--spin", spin) or 0.0,
+        offload=not no_offload,
         environment={} if control is None else {ENVIRONMENT: str(control.resolve())},
     )
     session.check()

@@ -9,12 +9,14 @@
 //! of a transmission or the arrival of an acknowledgment, are handled then. Sleeping and reading of the
 //! ready files are one system call.
 
-use super::hosts::Port;
+use super::port::Port;
 use super::{Context, Fault, Watch, sys};
 use crate::capture::{Capture, Way};
 use crate::change::Change;
 use crate::names::{self, Names};
 use crate::network::{Network, is_discovery};
+use crate::offload::{Joint, MOST_PACKETS, Malformed, NEAR, PREAMBLE, Segments};
+use crate::outbox::Delivery;
 use crate::recording::{Header, Recorder};
 use hdrhistogram::Histogram;
 use lasthop_base::units::Instant;
@@ -36,8 +38,8 @@ const NAP: std::time::Duration = std::time::Duration::from_millis(100);
 /// Maximum recorded lateness, 100 s, in nanoseconds.
 const LONGEST_LATENESS: u64 = 100_000_000_000;
 
-/// Maximum length of an IP packet, in bytes.
-const LARGEST: usize = 65_536;
+/// Maximum length of an IP packet with its preamble, in bytes.
+const LARGEST: usize = PREAMBLE + 65_575;
 
 /// Output files of a run.
 #[derive(Default)]
@@ -74,6 +76,9 @@ pub struct Driver {
     /// Time before a delivery in which the driver polls instead of sleeping.
     spin: std::time::Duration,
     buffer: Box<[u8]>,
+    /// Packets to write with the next call, and what they have in common.
+    held: Vec<Delivery>,
+    joint: Joint,
     events: Vec<epoll::Event>,
     /// Whether a device was readable in the last step: more packets may follow immediately.
     is_burst: bool,
@@ -117,6 +122,8 @@ impl Driver {
             processor: processor_time(),
             spin,
             buffer: vec![0; LARGEST].into_boxed_slice(),
+            held: Vec::with_capacity(MOST_PACKETS),
+            joint: Joint::default(),
             events: Vec::with_capacity(64),
             is_burst: false,
         })
@@ -178,23 +185,35 @@ impl Driver {
         self.deliver();
     }
 
-    /// Reads up to `most` packets that a host has sent.
+    /// Reads up to `most` times what a host has sent.
     fn read(&mut self, port: usize, most: usize) {
+        let mut buffer = std::mem::take(&mut self.buffer);
         for _ in 0..most {
-            let Port { link, side, ref device } = self.ports[port];
-            let Ok(length) = rustix::io::read(device, &mut self.buffer[..]) else { return };
+            let Ok(bytes) = self.ports[port].read(&mut buffer) else { break };
+            match Segments::read(bytes) {
+                Ok(packets) => self.accept(port, packets),
+                // The link rejects it if it is too long.
+                Err(Malformed) => self.accept(port, std::iter::once(bytes[PREAMBLE..].to_vec())),
+            }
+        }
+        self.buffer = buffer;
+    }
+
+    /// Passes packets that a host has sent to the link.
+    fn accept(&mut self, port: usize, packets: impl Iterator<Item = Vec<u8>>) {
+        let Port { link, side, .. } = self.ports[port];
+        let now = self.now();
+        for packet in packets {
             // Its frames would use random numbers that belong to the programs' packets.
-            if is_discovery(&self.buffer[..length]) {
+            if is_discovery(&packet) {
                 continue;
             }
-            if names::is_for_server(&self.buffer[..length]) {
-                if let Some(reply) = self.names.reply(&self.buffer[..length]) {
-                    let _ = rustix::io::write(device, &reply);
+            if names::is_for_server(&packet) {
+                if let Some(reply) = self.names.reply(&packet) {
+                    let _ = self.ports[port].write(&reply);
                 }
                 continue;
             }
-            let packet = self.buffer[..length].to_vec();
-            let now = self.now();
             if let Some(recorder) = &mut self.files.recorder
                 && let Err(error) = recorder.arrival(now, link, side, &packet)
             {
@@ -209,19 +228,53 @@ impl Driver {
             }
             self.arrivals += 1;
             self.network.input(now, link, side, packet);
-            self.deliver();
         }
+        self.deliver();
     }
 
     /// Delivers packets to the hosts.
     fn deliver(&mut self) {
         while let Some(delivery) = self.network.poll_delivery() {
-            let port = self.places[delivery.link][delivery.side as usize];
-            if rustix::io::write(&self.ports[port].device, &delivery.packet).is_err() {
-                self.rejected_by_kernel += 1;
+            if !self.joins(&delivery) {
+                self.write();
+                self.joint.start(&delivery.packet);
             }
+            self.held.push(delivery);
+        }
+        self.write();
+        if let Some(recorder) = &mut self.files.recorder {
+            for frame in self.network.drain_frames() {
+                if let Err(error) = recorder.frame(&frame) {
+                    self.lost.push(("--record", error));
+                }
+            }
+            if self.lost.iter().any(|(option, _)| *option == "--record") {
+                self.files.recorder = None;
+            }
+        }
+    }
+
+    /// Returns `true` if a packet is written together with those held so far, to the same host.
+    fn joins(&mut self, delivery: &Delivery) -> bool {
+        let (Some(first), Some(last)) = (self.held.first(), self.held.last()) else { return false };
+        let port = self.places[delivery.link][delivery.side as usize];
+        (delivery.link, delivery.side) == (first.link, first.side)
+            && self.ports[port].has_preamble
+            && delivery.at.saturating_since(last.at) <= NEAR
+            && self.joint.add(&first.packet, &delivery.packet)
+    }
+
+    /// Writes the packets held so far to their host.
+    fn write(&mut self) {
+        let Some(first) = self.held.first() else { return };
+        let port = self.places[first.link][first.side as usize];
+        if self.ports[port].write_together(&self.joint, &self.held).is_err() {
+            self.rejected_by_kernel += self.held.len() as u64;
+        }
+        let now = self.now();
+        for delivery in self.held.drain(..) {
             self.deliveries += 1;
-            let late = self.now().saturating_since(delivery.at);
+            let late = now.saturating_since(delivery.at);
             self.lateness.saturating_record(late.as_nanos());
             if let Some(recorder) = &mut self.files.recorder
                 && let Err(error) = recorder.delivery(&delivery)
@@ -236,16 +289,6 @@ impl Driver {
                     self.files.capture = None;
                     self.lost.push(("--pcap", error));
                 }
-            }
-        }
-        if let Some(recorder) = &mut self.files.recorder {
-            for frame in self.network.drain_frames() {
-                if let Err(error) = recorder.frame(&frame) {
-                    self.lost.push(("--record", error));
-                }
-            }
-            if self.lost.iter().any(|(option, _)| *option == "--record") {
-                self.files.recorder = None;
             }
         }
     }

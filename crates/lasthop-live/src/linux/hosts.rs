@@ -12,10 +12,12 @@
 //! A namespace exists as long as a process in it or a file that refers to it. It has no name in the file
 //! system, so that it disappears even if the run is killed.
 
-use super::netlink::{LOOPBACK, Netlink, Network};
+use super::netlink::{LOOPBACK, Netlink, Network, Shape};
+use super::port::Port;
 use super::{Context, Fault, sys};
 use crate::names;
 use crate::network::{address, address6};
+use crate::offload;
 use lasthop_sim::scenario::{Routes, Scenario};
 use lasthop_sim::sim::ids::Side;
 use rustix::net::netdevice::name_to_index;
@@ -27,6 +29,10 @@ use std::os::fd::{AsFd, OwnedFd};
 
 /// Queue length of a device in packets, large enough to avoid drops before the driver reads them.
 const DEVICE_QUEUE: u32 = 10_000;
+
+/// Queue length of a device with segmentation offload, whose packets may have 64 kB, and maximum number
+/// of segments: the kernel itself segments forwarded packets with more.
+const FAST_DEVICE: (u32, u32) = (4_000, 128);
 
 /// Minimum MTU of an IPv6 link in bytes (RFC 8200, section 5).
 const LEAST_MTU_6: u32 = 1_280;
@@ -54,17 +60,6 @@ pub struct Host {
     devices: File,
 }
 
-/// A device of a host at one end of a link.
-#[derive(Debug)]
-pub struct Port {
-    /// Index of the link in the scenario.
-    pub link: usize,
-    /// The end.
-    pub side: Side,
-    /// The device.
-    pub device: OwnedFd,
-}
-
 /// Returns the name of a link's device: the name of the link if the kernel accepts it.
 fn device_name(scenario: &Scenario, link: usize) -> String {
     let name = &scenario.links[link].name;
@@ -89,6 +84,8 @@ pub struct Plan<'a> {
     pub networks: &'a [(String, Network)],
     /// Hosts that are existing network namespaces.
     pub existing: &'a [(&'a str, OwnedFd)],
+    /// Whether devices of fast links have segmentation offload.
+    pub has_offload: bool,
 }
 
 /// Creates all hosts with their devices.
@@ -146,15 +143,18 @@ fn make(plan: Plan<'_>, names: &[&str], index: usize) -> Result<(Host, Vec<Port>
         let Some(end) = keys.between.iter().position(|host| host == name) else { continue };
         let device = device_name(plan.scenario, link);
         let what = || format!("the TUN device {device:?} of host {name:?}");
-        let file = sys::tun(&device).map_err(|error| Fault::of_device(&what(), &error))?;
+        let offload = plan.has_offload && offload::suits(keys);
+        let file = sys::tun(&device, offload).map_err(|error| Fault::of_device(&what(), &error))?;
         numbers[link] = number_of(&device).with_context(what)?;
-        netlink.up(numbers[link], Some((plan.mtus[link], DEVICE_QUEUE))).with_context(what)?;
+        let (queue, segments) = if offload { FAST_DEVICE } else { (DEVICE_QUEUE, 1) };
+        let shape = Shape { mtu: plan.mtus[link], queue, segments };
+        netlink.up(numbers[link], Some(shape)).with_context(what)?;
         if is_outside {
             // The address is removed with the device, so that the machine is unchanged after the
             // run.
             give_address(numbers[link])?;
         }
-        ports.push(Port { link, side: Side::BOTH[end], device: file });
+        ports.push(Port { link, side: Side::BOTH[end], device: file, has_preamble: offload });
     }
     let routes = Routes::new(plan.scenario);
     for (other, to) in names.iter().enumerate() {

@@ -20,6 +20,7 @@ mod control;
 mod driver;
 mod hosts;
 mod netlink;
+mod port;
 mod programs;
 mod request;
 mod sys;
@@ -278,6 +279,7 @@ fn try_drive(
         mtus: &mtus,
         sysctls: &request.sysctls,
         outside: request.outside.as_deref(),
+        has_offload: request.has_offload,
     };
     let (hosts, ports) = hosts::open(plan)?;
     hosts::publish(&hosts)?;

@@ -57,6 +57,18 @@ impl Network {
     }
 }
 
+/// Properties of a device.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Maximum packet length in bytes.
+    pub mtu: u32,
+    /// Maximum number of queued packets.
+    pub queue: u32,
+    /// Maximum number of segments that the host passes on together. With one, TCP sees the queue of
+    /// the link like the queue of a real device.
+    pub segments: u32,
+}
+
 /// Index of the loopback device in every namespace.
 pub const LOOPBACK: u32 = 1;
 
@@ -81,18 +93,16 @@ impl Netlink {
         Ok(Netlink { socket })
     }
 
-    /// Brings a device up; `shape`: maximum packet length, and maximum number of queued packets.
-    pub fn up(&self, device: u32, shape: Option<(u32, u32)>) -> io::Result<()> {
+    /// Brings a device up, with this shape.
+    pub fn up(&self, device: u32, shape: Option<Shape>) -> io::Result<()> {
         let mut message = vec![0u8; 4];
         for number in [device, IFF_UP, IFF_UP] {
             message.extend(number.to_ne_bytes());
         }
-        if let Some((mtu, queue)) = shape {
+        if let Some(Shape { mtu, queue, segments }) = shape {
             attribute(&mut message, IFLA_MTU, &mtu.to_ne_bytes());
             attribute(&mut message, IFLA_TXQLEN, &queue.to_ne_bytes());
-            // One segment per packet: TCP sees the queue of the link like the queue of a real
-            // device.
-            attribute(&mut message, IFLA_GSO_MAX_SEGS, &1u32.to_ne_bytes());
+            attribute(&mut message, IFLA_GSO_MAX_SEGS, &segments.to_ne_bytes());
         }
         self.ask(RTM_NEWLINK, 0, message)
     }

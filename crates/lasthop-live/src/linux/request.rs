@@ -26,6 +26,8 @@ pub(super) struct Request {
     pub has_samples: bool,
     /// Time before a delivery in which the driver polls instead of sleeping.
     pub spin: Duration,
+    /// Whether devices of fast links have segmentation offload.
+    pub has_offload: bool,
     /// Command that starts the driver, with its arguments.
     pub interpreter: Vec<String>,
 }
@@ -73,6 +75,7 @@ impl Request {
             pcap: text(&value["pcap"]),
             has_samples: value["samples"] == true,
             spin: Duration::from_nanos(value["spin_ns"].as_u64().unwrap_or_default()),
+            has_offload: value["offload"] != false,
             interpreter: texts(&value["interpreter"]).ok_or_else(|| wrong("interpreter"))?,
         })
     }

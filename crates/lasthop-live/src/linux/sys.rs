@@ -3,11 +3,11 @@
 
 #![expect(
     unsafe_code,
-    reason = "an ioctl, unshare, inherited files, scheduling and epoll, each with its argument"
+    reason = "ioctls, unshare, inherited files, scheduling and epoll, each with its argument"
 )]
 
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
-use rustix::ioctl::{Updater, ioctl, opcode};
+use rustix::ioctl::{IntegerSetter, Updater, ioctl, opcode};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -25,16 +25,28 @@ struct InterfaceRequest {
 /// IFF_TUN and IFF_NO_PI of `linux/if_tun.h`: IP packets without a preceding header.
 const TUN_WITHOUT_HEADER: u16 = 0x0001 | 0x1000;
 
-/// TUNSETIFF of `linux/if_tun.h`.
+/// IFF_VNET_HDR: a preamble before each packet, see [`crate::offload`].
+const WITH_PREAMBLE: u16 = 0x4000;
+
+/// TUNSETIFF and TUNSETOFFLOAD of `linux/if_tun.h`.
 const TUNSETIFF: rustix::ioctl::Opcode = opcode::write::<i32>(b'T', 202);
+const TUNSETOFFLOAD: rustix::ioctl::Opcode = opcode::write::<u32>(b'T', 208);
+
+/// TUN_F_CSUM, TUN_F_TSO4, TUN_F_TSO6 and TUN_F_TSO_ECN.
+const TCP_OFFLOADS: usize = 0x01 | 0x02 | 0x04 | 0x08;
+
+/// TUN_F_USO4 and TUN_F_USO6, since Linux 6.2.
+const UDP_OFFLOADS: usize = 0x20 | 0x40;
 
 /// Creates a TUN device with this name in the network namespace of the calling thread. The device
-/// exists until the file is closed. Reads and writes do not block.
-pub fn tun(name: &str) -> io::Result<OwnedFd> {
+/// exists until the file is closed. Reads and writes do not block. With `offload`, each packet has
+/// a preamble, and hosts may leave checksums and segmentation to the reader of the device.
+pub fn tun(name: &str, offload: bool) -> io::Result<OwnedFd> {
     use rustix::fs::{Mode, OFlags};
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let device = rustix::fs::open("/dev/net/tun", flags, Mode::empty())?;
-    let mut request = InterfaceRequest { name: [0; 16], flags: TUN_WITHOUT_HEADER, rest: [0; 22] };
+    let flags = TUN_WITHOUT_HEADER | if offload { WITH_PREAMBLE } else { 0 };
+    let mut request = InterfaceRequest { name: [0; 16], flags, rest: [0; 22] };
     // The last byte stays zero and terminates the name.
     for (place, byte) in request.name[..15].iter_mut().zip(name.bytes()) {
         *place = byte;
@@ -42,6 +54,13 @@ pub fn tun(name: &str) -> io::Result<OwnedFd> {
     // SAFETY: TUNSETIFF reads and writes one `struct ifreq` of 40 bytes, the layout of
     // `InterfaceRequest`.
     unsafe { ioctl(&device, Updater::<TUNSETIFF, InterfaceRequest>::new(&mut request)) }?;
+    if offload {
+        let set = |offloads| {
+            // SAFETY: the argument of TUNSETOFFLOAD is a number.
+            unsafe { ioctl(&device, IntegerSetter::<TUNSETOFFLOAD>::new_usize(offloads)) }
+        };
+        set(TCP_OFFLOADS | UDP_OFFLOADS).or_else(|_| set(TCP_OFFLOADS))?;
+    }
     Ok(device)
 }
 

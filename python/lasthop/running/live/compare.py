@@ -52,7 +52,7 @@ class Cell:
         self.congestion, self.sysctls = kernel(f"flow.{name}.transport", transport)
         transport["profile"] = "linux"
         if transport.get("receive_window") is None and transport.get("autotuning") is not False:
-            # The devices of live links do not accept GSO segments.
+            # The devices of the live links do not accept GSO segments.
             transport["segmentation_offload"] = False
         tables["flow"] = {name: flow}
         resolved = json.loads(Scenario(tables, base=base).points()[0].resolved())
@@ -111,6 +111,7 @@ def transfer(cell: Cell, replication: int, seed: int | None) -> dict[str, Any]:
             seed=seed,
             replication=replication,
             sysctls=cell.sysctls,
+            offload=False,
             output=output.fileno(),
         )
         messages = list(session.run())

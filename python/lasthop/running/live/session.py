@@ -108,6 +108,7 @@ class Session:
         pcap: File for the packets at both ends of each link.
         samples: Whether the state of the links is reported every 0.1 s, too.
         spin_s: Time before a delivery in which the driver polls instead of sleeping, in seconds.
+        offload: Whether hosts pass several segments to fast links at a time, and receive several.
         environment: Variables added to the environment of programs.
         output: File descriptor for the programs' output; default: inherited.
         seed_used: The seed, after the start.
@@ -126,6 +127,7 @@ class Session:
     pcap: Path | None = None
     samples: bool = False
     spin_s: float = 0.0
+    offload: bool = True
     environment: Mapping[str, str] = field(default_factory=dict)
     output: int | None = None
     seed_used: int | None = None
@@ -163,6 +165,7 @@ class Session:
             "pcap": None if self.pcap is None else str(self.pcap.resolve()),
             "samples": self.samples,
             "spin_ns": round(1e9 * self.spin_s),
+            "offload": self.offload,
             "routes": [{"host": host, "network": network} for host, network in self.routes],
         }
 
