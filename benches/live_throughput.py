@@ -1,6 +1,7 @@
-"""Print the throughput of live links of 1 Gbps and without a rate limit, at an MTU of 1500 B.
+"""Print the throughput of live links of 1 Gbps, 4 Gbps and no limit, at an MTU of 1500 B.
 
 Usage: .venv/bin/python benches/live_throughput.py [--rounds 3] [--seconds 4] [--case TEXT]
+           [--no-offload]
 
 A program at one host sends datagrams of 1472 B, at the rate of the link plus 5 % or as fast as
 possible, or data over one TCP connection, to a program at the other host. The rows `interop` use
@@ -82,11 +83,15 @@ class Case:
     @property
     def name(self) -> str:
         """The name in the table."""
-        rate = "1 Gbps" if self.bps else "unlimited"
-        return f"{self.path}, {self.kind.upper()}, {rate}"
+        return f"{self.path}, {self.kind.upper()}, {self.rate}"
+
+    @property
+    def rate(self) -> str:
+        """The rate of the link."""
+        return f"{self.bps / 1e9:g} Gbps" if self.bps else "unlimited"
 
 
-CASES = [Case("link", kind, bps) for kind in ("udp", "tcp") for bps in (1e9, 0.0)] + [
+CASES = [Case("link", kind, bps) for kind in ("udp", "tcp") for bps in (1e9, 4e9, 0.0)] + [
     Case("interop", kind, 1e9) for kind in ("udp", "tcp")
 ]
 
@@ -120,12 +125,16 @@ def read(results: Path, out: Path | None) -> Speed:
     return Speed(packets, bps, processor)
 
 
-def plain(case: Case, seconds: float, folder: Path) -> Speed:
-    """A live link between two hosts."""
-    rate = "1 Gbps" if case.bps else "unlimited"
-    link = {"between": ["server", "client"], "rate": rate, "delay": "1 ms", "queue": "1000 packets"}
+def plain(case: Case, seconds: float, folder: Path, options: list[str]) -> Speed:
+    """A live link between two hosts, with these options of the command."""
+    link = {
+        "between": ["server", "client"],
+        "rate": case.rate,
+        "delay": "1 ms",
+        "queue": "1000 packets",
+    }
     (folder / "link.json").write_text(json.dumps({"name": "fast", "link": {"path": link}}))
-    command = [sys.executable, "-m", "lasthop", "live", "link.json", "--quiet"]
+    command = [sys.executable, "-m", "lasthop", "live", "link.json", "--quiet", *options]
     command += ["--json", "results.jsonl", "--out", "out.json", "--at", "client", "--"]
     command += [f"{sys.executable} -S receive.py {case.kind}", "--at", "server", "--"]
     command += [sys.executable, "-S", "send.py", case.kind, "client"]
@@ -189,6 +198,7 @@ def main() -> None:
         "--seconds", type=float, default=4.0, help="duration of a round, at least 3"
     )
     parser.add_argument("--case", default="", help="only cases whose name contains this")
+    parser.add_argument("--no-offload", action="store_true", help="single packets at plain links")
     options = parser.parse_args()
     print(f"load {os.getloadavg()[0]:.1f} at the start, {os.cpu_count()} cores, ", end="")
     print(f"{time.strftime('%Y-%m-%d')}, {options.rounds} rounds\n")
@@ -203,8 +213,12 @@ def main() -> None:
                 folder = Path(name)
                 (folder / "send.py").write_text(SEND, encoding="utf-8")
                 (folder / "receive.py").write_text(RECEIVE, encoding="utf-8")
-                measure = plain if case.path == "link" else interop
-                speeds.append(measure(case, max(3.0, options.seconds), folder))
+                seconds = max(3.0, options.seconds)
+                if case.path == "link":
+                    words = ["--no-offload"] if options.no_offload else []
+                    speeds.append(plain(case, seconds, folder, words))
+                else:
+                    speeds.append(interop(case, seconds, folder))
         gbps = [one.bps / 1e9 for one in speeds]
         processor = [one.processor for one in speeds if one.processor is not None]
         cells = [
