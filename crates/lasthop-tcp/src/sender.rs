@@ -129,7 +129,7 @@ impl Sender {
 
     /// Handles the start of a send call, which is not the continuation of one that waits for room.
     pub(super) fn begin_write(&mut self) {
-        if !self.flight.has_waiting() {
+        if self.flight.examines_calls() && !self.flight.has_waiting() {
             let fill = self.fill();
             self.flight.note_call(&fill);
         }

@@ -3,7 +3,6 @@
 
 use super::kept::Kept;
 use super::{Flight, has_send_fast_path};
-use crate::config::Profile;
 use crate::congestion_control::CongestionControl;
 use crate::pacer::Pacer;
 use crate::recovery::{LossRecovery, Recovery};
@@ -350,7 +349,7 @@ impl Flight {
     #[inline]
     fn note_app_limit(&mut self) {
         if self.snd_max == self.write_end
-            && self.config.profile != Profile::Linux
+            && !self.examines_calls()
             && self.snd_max - self.snd_una + self.mss <= self.congestion_control.window()
         {
             self.on_app_limited();

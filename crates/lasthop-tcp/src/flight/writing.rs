@@ -174,15 +174,17 @@ impl Flight {
         }
     }
 
+    /// Returns `true` if [`Self::note_call`] handles send calls: at a Linux host.
+    #[inline]
+    pub(crate) fn examines_calls(&self) -> bool {
+        self.config.profile == Profile::Linux
+    }
+
     /// Handles a send call, before its data is added to the send buffer: records whether the
-    /// application limits transmission. At a Linux host it does if all data is sent, also again if
-    /// it was lost, and the window has room (`tcp_rate_check_app_limited`).
+    /// application limits transmission. It does if all data is sent, also again if it was lost, and
+    /// the window has room (Linux: `tcp_rate_check_app_limited`).
     pub(crate) fn note_call(&mut self, fill: &Fill) {
-        let is_limited = self.config.profile == Profile::Linux
-            && fill.unsent < self.mss
-            && fill.room > 0
-            && self.is_all_resent();
-        if is_limited {
+        if fill.unsent < self.mss && fill.room > 0 && self.is_all_resent() {
             self.on_app_limited();
         }
     }
@@ -193,7 +195,7 @@ impl Flight {
     pub(crate) fn write_waiting(&mut self, in_flight: u32) -> bool {
         let fill = self.fill(in_flight);
         let bytes = self.buffer.as_mut().map_or(0, |buffer| buffer.on_space(&fill));
-        if bytes > 0 {
+        if bytes > 0 && self.examines_calls() {
             self.note_call(&fill);
         }
         self.take_written(bytes, false);
