@@ -116,6 +116,19 @@ def capture(path: Path) -> list[Captured]:
     return packets
 
 
+MIDDLE = (
+    LINK.replace('"client"', '"middle"')
+    + """
+[link.last]
+between = ["middle", "client"]
+rate = "RATE"
+delay = "1 ms"
+queue = "2000 packets"
+mtu = "1280 B"
+"""
+)
+
+
 @dataclass
 class Run:
     """Results of a transfer from the server to the client."""
@@ -176,6 +189,25 @@ def test_without_offload_hosts_send_and_receive_single_packets(
     assert list(result.bursts) == [1]
     assert result.device >= len(result.delivered)
     assert all(one.is_right for one in result.sent)
+
+
+def test_a_host_forwards_super_segments_within_the_mtu_of_the_next_link(tmp_path: Path) -> None:
+    """The kernel of the host in the middle reports the smaller MTU of the second link."""
+    (tmp_path / "link.toml").write_text(MIDDLE.replace("RATE", "5 Gbps"))
+    (tmp_path / "program.py").write_text(TRANSFER.replace('"path:"', '"last:"'))
+    for to in ("server", "fd71::1"):
+        words = ["--quiet", "--out", "out.json", "--pcap", "run.pcapng", "--at", "server", "--"]
+        words += [f"{sys.executable} program.py send", "--at", "client", "--"]
+        words += [sys.executable, "program.py", "receive", to]
+        done = live(tmp_path / "link.toml", *words, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        data = [one for one in capture(tmp_path / "run.pcapng") if len(one.data) > 1000]
+        first, last = ([one for one in data if one.interface == end] for end in (0, 2))
+        assert max(len(one.data) for one in first) <= 1500
+        assert max(len(one.data) for one in last) == 1280
+        assert all(one.is_right for one in [*first, *last])
+        # Packets that the middle received together leave it together.
+        assert max(Counter(one.time for one in last).values()) > 4
 
 
 def test_datagrams_keep_their_sizes(tmp_path: Path) -> None:
