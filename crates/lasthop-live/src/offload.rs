@@ -27,7 +27,7 @@ const FAST: Rate = Rate::from_bps(500_000_000);
 
 /// Maximum time between the deliveries of packets that are written together; a packet of 1500 B takes 24 µs
 /// at the minimum rate.
-pub const NEAR: Duration = Duration::from_nanos(25_000);
+const NEAR: Duration = Duration::from_nanos(25_000);
 
 /// Returns `true` if the devices of a link have segmentation offload.
 pub fn suits(link: &Link) -> bool {

@@ -4,6 +4,7 @@ use etherparse::{
     IpNumber, Ipv4Header, Ipv6Header, NetHeaders, PacketHeaders, TcpHeader, TransportHeader,
     UdpHeader,
 };
+use lasthop_base::units::Duration;
 use lasthop_live::offload::{Joint, MOST_HEAD, Malformed, PREAMBLE, Segments};
 use proptest::prelude::*;
 
@@ -210,7 +211,7 @@ fn split(mut bytes: Vec<u8>) -> Vec<Vec<u8>> {
 fn joined(packets: &[Vec<u8>]) -> Option<Vec<u8>> {
     let mut joint = Joint::default();
     joint.start(&packets[0]);
-    if !packets[1..].iter().all(|packet| joint.add(&packets[0], packet)) {
+    if !packets[1..].iter().all(|packet| joint.add(&packets[0], packet, Duration::ZERO)) {
         return None;
     }
     let mut room = [0; MOST_HEAD];
@@ -339,6 +340,18 @@ fn a_short_packet_psh_or_wrong_checksum_ends_packets_written_together() {
     assert!(joined(&large).is_some());
     more.push(large[43].clone());
     assert!(joined(&more).is_none());
+}
+
+#[test]
+fn packets_far_apart_are_not_written_together() {
+    let packets = split(together(false, true, 100, [false; 4], &[7; 300]));
+    let added = |nanos| {
+        let mut joint = Joint::default();
+        joint.start(&packets[0]);
+        joint.add(&packets[0], &packets[1], Duration::from_nanos(nanos))
+    };
+    assert!(added(25_000));
+    assert!(!added(25_001));
 }
 
 /// The packet after 50 B, with 60 B.

@@ -15,7 +15,7 @@ use crate::capture::{Capture, Way};
 use crate::change::Change;
 use crate::names::{self, Names};
 use crate::network::{Network, is_discovery};
-use crate::offload::{Joint, MOST_PACKETS, Malformed, NEAR, PREAMBLE, Segments};
+use crate::offload::{Joint, MOST_PACKETS, Malformed, PREAMBLE, Segments};
 use crate::outbox::Delivery;
 use crate::recording::{Header, Recorder};
 use hdrhistogram::Histogram;
@@ -260,8 +260,11 @@ impl Driver {
         let port = self.places[delivery.link][delivery.side as usize];
         (delivery.link, delivery.side) == (first.link, first.side)
             && self.ports[port].has_preamble
-            && delivery.at.saturating_since(last.at) <= NEAR
-            && self.joint.add(&first.packet, &delivery.packet)
+            && self.joint.add(
+                &first.packet,
+                &delivery.packet,
+                delivery.at.saturating_since(last.at),
+            )
     }
 
     /// Writes the packets held so far to their host.

@@ -1,9 +1,10 @@
 //! Packets for a host that are written to its TUN device together.
 
 use super::{
-    HEADER_4, HEADER_6, HEADER_TCP, HEADER_UDP, Headers, NEEDS_CHECKSUM, PREAMBLE, Preamble,
+    HEADER_4, HEADER_6, HEADER_TCP, HEADER_UDP, Headers, NEAR, NEEDS_CHECKSUM, PREAMBLE, Preamble,
     TCP_OVER_4, TCP_OVER_6, Transport, UDP, get, put,
 };
+use lasthop_base::units::Duration;
 
 /// Maximum number of packets that are written together.
 pub const MOST_PACKETS: usize = 64;
@@ -47,10 +48,12 @@ impl Joint {
         *self = Joint { headers, size, total: size, count: 1, is_closed };
     }
 
-    /// Adds a packet if it continues `first`, the packet of [`Self::start`]; otherwise returns `false`.
-    pub fn add(&mut self, first: &[u8], packet: &[u8]) -> bool {
+    /// Adds a packet, which the link delivers this time after the packet before, if it continues
+    /// `first`, the packet of [`Self::start`]; otherwise returns `false`. Packets with more than 25 µs
+    /// between them are written separately, even if the driver is late and both are due.
+    pub fn add(&mut self, first: &[u8], packet: &[u8], after: Duration) -> bool {
         let Some(headers) = self.headers.filter(|_| !self.is_closed) else { return false };
-        if readable(packet) != Some(headers) {
+        if after > NEAR || readable(packet) != Some(headers) {
             return false;
         }
         let size = packet.len() - headers.data;
