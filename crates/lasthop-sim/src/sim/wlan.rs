@@ -16,8 +16,8 @@ use lasthop_base::schema::metrics::ReportFor;
 use lasthop_base::units::{Instant, Rate};
 use lasthop_link::queue::{DisciplineMetrics, QueueCounters};
 use lasthop_wlan::dcf::{
-    AggregationMetrics, AirFate, AirFrame, CellMetrics, DelayMetrics, Delays, Histograms, Medium,
-    MediumCounters, MediumEvent, ModeMetrics, Outcome, PairCounters, PairId, PairMetrics,
+    AggregationMetrics, AirFate, AirFrame, CellMetrics, DelayMetrics, Delays, Delivery, Histograms,
+    Medium, MediumCounters, MediumEvent, ModeMetrics, Outcome, PairCounters, PairId, PairMetrics,
 };
 
 /// A medium, with the names of its WLANs.
@@ -242,21 +242,22 @@ impl<P: Probe, X: Extension> World<P, X> {
 
     /// Handles the deadline of a medium.
     pub(super) fn on_air(&mut self, air: AirId) {
-        self.airs[air.index()].medium.handle_timeout(self.now);
-        loop {
-            let Air { medium, directions, .. } = &mut self.airs[air.index()];
-            let Some(mut delivery) = medium.poll_deliver() else { break };
-            if delivery.is_damaged {
-                self.damaged.push_back(delivery.packet);
+        let medium = &mut self.airs[air.index()].medium;
+        medium.handle_timeout(self.now);
+        let mut delivered = medium.take_delivered();
+        for Delivery { pair, sequence, packet, is_damaged } in &mut delivered {
+            if *is_damaged {
+                self.damaged.push_back(*packet);
                 self.hand_up_damaged();
                 continue;
             }
             if P::ACTIVE {
-                let direction = directions[delivery.pair.index()];
-                self.record_delivery(direction, &delivery.packet, Some(delivery.sequence));
+                let direction = self.airs[air.index()].directions[pair.index()];
+                self.record_delivery(direction, packet, Some(*sequence));
             }
-            self.forward(&mut delivery.packet);
+            self.forward(packet);
         }
+        self.airs[air.index()].medium.reuse(delivered);
         self.settle_air(air);
     }
 

@@ -420,6 +420,19 @@ impl<P: Payload + Clone> Medium<P> {
         self.up.pop_front()
     }
 
+    /// Removes and returns all packets delivered over the medium, like [`Self::poll_deliver`] of each.
+    /// [`Self::reuse`] takes the buffer back.
+    pub fn take_delivered(&mut self) -> VecDeque<Delivery<P>> {
+        std::mem::take(&mut self.up)
+    }
+
+    /// Takes back the buffer of [`Self::take_delivered`], before the next deadline.
+    pub fn reuse(&mut self, mut delivered: VecDeque<Delivery<P>>) {
+        debug_assert!(self.up.is_empty(), "packets are delivered at deadlines");
+        delivered.clear();
+        self.up = delivered;
+    }
+
     /// Returns the next event, if events are enabled.
     pub fn poll_event(&mut self) -> Option<MediumEvent<P>> {
         self.events.pop_front()
