@@ -327,14 +327,29 @@ impl DatagramSource for Source {
         dispatch!(self, source => source.next_at())
     }
 
-    #[inline]
+    // Most datagrams are those of on-off sources, whose calls are inlined into the caller.
+    #[inline(always)]
     fn send(&mut self, now: Instant) -> Datagram {
-        dispatch!(self, source => source.send(now))
+        #[inline(never)]
+        fn others(source: &mut Source, now: Instant) -> Datagram {
+            dispatch!(source, source => source.send(now))
+        }
+        match self {
+            Source::OnOff(source) => source.send(now),
+            _ => others(self, now),
+        }
     }
 
-    #[inline]
+    #[inline(always)]
     fn receive(&mut self, now: Instant, number: u64, at: Instant) {
-        dispatch!(self, source => source.receive(now, number, at))
+        #[inline(never)]
+        fn others(source: &mut Source, now: Instant, number: u64, at: Instant) {
+            dispatch!(source, source => source.receive(now, number, at));
+        }
+        match self {
+            Source::OnOff(source) => source.receive(now, number, at),
+            _ => others(self, now, number, at),
+        }
     }
 
     fn set_horizon(&mut self, horizon: Instant) {
