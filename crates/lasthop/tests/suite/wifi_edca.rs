@@ -110,6 +110,21 @@ fn a_txop_recovers_with_the_rules_of_ns_3() {
     assert!((ratio - 1.0).abs() < 0.01, "{ratio}");
 }
 
+/// A TXOP of 576 us contains two exchanges (560 us) and no recovery. Of 10 % of losses, the first exchange fails in 0.1,
+/// the second one in 0.09 of the TXOPs: each failure is followed by the retry delay, beside which AIFS, half of CWmin and
+/// the exchanges are short.
+#[test]
+fn the_retry_delay_follows_a_txop_without_recovery() {
+    let keys = "edca = true\ndurations = \"ns-3\"\nmax_ampdu = \"0 B\"\ncontrol_errors = false\n\
+                errors = { kind = \"uniform\", loss = 0.1 }\nretry_delay = \"100 ms\"\n\
+                category.video.txop_limit = \"576 us\"";
+    let down = flow("down", "ap", "laptop", "dscp = \"CS5\"").replace("200 Mbps", "2 Mbps");
+    let measured = metrics(&cell(keys, "\"laptop\"", &down, 2_000));
+    let cycle = 34.0 + 31.5 + 560.0 + 0.19 * 100_000.0;
+    let ratio = measured[GOODPUT] / (0.9 * 1.9 * 12_000.0 / cycle * 1e6);
+    assert!((ratio - 1.0).abs() < 0.03, "{ratio}");
+}
+
 /// Best effort has an AIFSN of 3 with and without access categories: with them, its slots count from a slot after
 /// those of a medium with an AIFSN of 2. The same frames are sent, with collisions, errors and RTS.
 #[test]
