@@ -462,7 +462,7 @@ fn build(scenario: &Scenario, index: usize, streams: Streams, mtu: u32) -> Resul
             }
             LinkProtocol::Services(set) => {
                 let place = (&streams, component.clone());
-                service_endpoints(set, own, &vec![site; set.services.len()], place)
+                service_endpoints(set, own, &vec![site; set.services.len()], place, false)
             }
         }
         .map_err(|error| refused(&error))?;

@@ -213,7 +213,7 @@ impl<P: CarriesFrames> Services<P> {
         let own = &mut self.services[service];
         own.offered += u64::from(packet.wire_bytes());
         let is_admitted = own.queue.enqueue(now, packet, &server);
-        let dropped = own.queue.dropped().iter().cloned();
+        let dropped = own.queue.dropped().cloned();
         self.dropped.extend(dropped.map(|packet| (service as u8, packet)));
         is_admitted
     }
@@ -253,7 +253,7 @@ impl<P: CarriesFrames> Services<P> {
             return false;
         }
         let packet = own.queue.dequeue(now);
-        let dropped = own.queue.dropped().iter().cloned();
+        let dropped = own.queue.dropped().cloned();
         self.dropped.extend(dropped.map(|packet| (service as u8, packet)));
         let is_there = packet.is_some();
         if let Some(packet) = packet {

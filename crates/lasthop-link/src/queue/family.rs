@@ -85,12 +85,30 @@ macro_rules! queue_disciplines {
                 #[doc = concat!("See [`", stringify!($module), "`].")]
                 $kind($module::Machine<P>),
             )*
+            /// A queue that measures its delays; it behaves like the one inside.
+            Measured(Box<Measured<P>>),
+        }
+
+        /// Every queue discipline, with arrival times of packets, inside [`Measured`].
+        #[derive(Clone, Debug)]
+        pub(super) enum StampedQueue<P: Payload> {
+            $($kind($module::Machine<Stamped<P>>),)*
         }
 
         /// Forwards the call to the queue of the variant.
         macro_rules! dispatch {
             ($d self:expr, $d queue:ident => $d call:expr) => {
-                match $d self { $(Queue::$kind($d queue) => $d call,)* }
+                match $d self {
+                    $(Queue::$kind($d queue) => $d call,)*
+                    Queue::Measured($d queue) => $d call,
+                }
+            };
+        }
+
+        /// Forwards the call to the queue of the variant.
+        macro_rules! dispatch_stamped {
+            ($d self:expr, $d queue:ident => $d call:expr) => {
+                match $d self { $(StampedQueue::$kind($d queue) => $d call,)* }
             };
         }
 
@@ -98,6 +116,14 @@ macro_rules! queue_disciplines {
             /// Creates the empty queue of this discipline at `site`.
             pub fn build<P: Payload>(&self, site: &QueueSite<'_>) -> Queue<P> {
                 match self { $(Discipline::$kind(keys) => Queue::$kind(keys.build(site)),)* }
+            }
+
+            /// Like [`Self::build`], for a queue that measures its delays.
+            pub fn build_measured<P: Payload>(&self, site: &QueueSite<'_>) -> Queue<P> {
+                let queue = match self {
+                    $(Discipline::$kind(keys) => StampedQueue::$kind(keys.build(site)),)*
+                };
+                Queue::Measured(Box::new(Measured::new(queue)))
             }
 
             /// Checks constraints between keys. `path` is the path of the keys in the scenario.

@@ -28,12 +28,14 @@
 //! ([`ComputedFifo`]). Any other discipline makes the link a driven link.
 
 mod computed;
+mod delays;
 mod fair;
 mod family;
 mod fifo;
 mod link_delay;
 mod link_rate;
 mod lookahead;
+mod measured;
 mod propagation;
 mod rate_schedule;
 mod ring;
@@ -42,6 +44,7 @@ mod transmitter;
 pub use biased::{Biased, BiasedKeys};
 pub use codel::{Codel, CodelKeys};
 pub use computed::{ComputedFifo, Fate, OnOff, OnOffParameters, QueueCounters, QueueMetrics};
+pub use delays::{Delays, QueueingMetrics};
 pub use drop_tail::{DropTail, DropTailKeys};
 pub use dualpi2::{DualPi2, DualPi2Keys};
 pub use fair::FairQueue;
@@ -51,6 +54,7 @@ pub use fq_codel::{FqCodel, FqCodelKeys};
 pub use link_delay::{ConstantDelayKeys, DelayKeys, DelayStepsKeys, DelayTraceKeys};
 pub use link_rate::{ConstantRateKeys, RateFormat, RateKeys, RateStepsKeys, RateTraceKeys};
 pub use lookahead::{Ahead, Newest};
+pub use measured::{Measured, Stamped};
 pub use pie::{Pie, PieKeys};
 pub use propagation::PropagationDelay;
 pub use rate_schedule::{Opportunities, RateSchedule, RateSteps};
@@ -206,7 +210,27 @@ impl<P: Payload> Queue<P> {
         fn of<P: Payload, Q: QueueDiscipline<P>>(_: &Q) -> bool {
             Q::DETECTS_EARLY
         }
-        dispatch!(self, queue => of(queue))
+        match self {
+            Queue::Measured(measured) => dispatch_stamped!(&measured.queue, queue => of(queue)),
+            _ => dispatch!(self, queue => of(queue)),
+        }
+    }
+
+    /// Limit of a drop-tail queue; `None`: another discipline.
+    pub fn drop_tail_limit(&self) -> Option<Limit> {
+        match self {
+            Queue::DropTail(queue) => Some(queue.limit()),
+            Queue::Measured(queue) => queue.drop_tail_limit(),
+            _ => None,
+        }
+    }
+
+    /// Delays of the packets that the link has taken; `None` if they are not measured.
+    pub fn delays(&self) -> Option<&Delays> {
+        match self {
+            Queue::Measured(queue) => Some(queue.delays()),
+            _ => None,
+        }
     }
 
     /// Enqueues `packet`; returns `false` if it is dropped.
@@ -358,7 +382,37 @@ impl<P: Payload> Queue<P> {
     }
 
     /// Packets dropped by the last call, except the argument of [`Self::enqueue`].
-    pub fn dropped(&self) -> &[P] {
-        dispatch!(self, queue => queue.dropped())
+    pub fn dropped(&self) -> impl Iterator<Item = &P> {
+        let measured = match self {
+            Queue::Measured(queue) => Some(queue.dropped_packets()),
+            _ => None,
+        };
+        dispatch!(self, queue => queue.dropped()).iter().chain(measured.into_iter().flatten())
+    }
+}
+
+impl<P: Payload> StampedQueue<P> {
+    fn enqueue(&mut self, now: Instant, packet: Stamped<P>, transmitter: &Transmitter) -> bool {
+        dispatch_stamped!(self, queue => queue.enqueue(now, packet, transmitter))
+    }
+
+    fn dequeue(&mut self, now: Instant) -> Option<Stamped<P>> {
+        dispatch_stamped!(self, queue => queue.dequeue(now))
+    }
+
+    fn len(&self) -> usize {
+        dispatch_stamped!(self, queue => queue.len())
+    }
+
+    fn has_room(&self, now: Instant, bytes: u32, count: u64, transmitter: &Transmitter) -> bool {
+        dispatch_stamped!(self, queue => queue.has_room(now, bytes, count, transmitter))
+    }
+
+    fn counters(&self) -> DisciplineCounters {
+        dispatch_stamped!(self, queue => queue.counters())
+    }
+
+    fn dropped(&self) -> &[Stamped<P>] {
+        dispatch_stamped!(self, queue => queue.dropped())
     }
 }

@@ -97,7 +97,10 @@ impl LinkSite<'_> {
         Ok(DirectionParameters {
             transmitter: direction.transmitter(),
             propagation: direction.propagation(),
-            queue: direction.queue.build(&self.queue_site(&component)),
+            queue: match self.link.measures_queueing_delay() {
+                false => direction.queue.build(&self.queue_site(&component)),
+                true => direction.queue.build_measured(&self.queue_site(&component)),
+            },
             header: self.link.header,
             channel: direction.errors.build(self.streams, &component).map_err(refused)?,
         })
@@ -124,7 +127,13 @@ impl LinkSite<'_> {
             LinkProtocol::Services(set) => {
                 let sites: Vec<_> = (0..set.services.len()).map(Some).map(site).collect();
                 let place = (self.streams, self.component(side));
-                services(set, self.direction(side), &sites, place)
+                services(
+                    set,
+                    self.direction(side),
+                    &sites,
+                    place,
+                    self.link.measures_queueing_delay(),
+                )
             }
         };
         end.map_err(|error| RunError::Link { link: self.link.name.clone(), error })

@@ -16,12 +16,14 @@ const LONGEST_TURN: u128 = 1_000_000_000_000_000;
 
 /// Builds the endpoint of a link with several services that transmits on `own`. `sites` contains
 /// the properties of the link for each service, with packets of length 0 for unused services. The
-/// random numbers of the queues come from `component`, with the name of the service appended.
+/// random numbers of the queues come from `component`, with the name of the service appended. `measures`: whether
+/// the queues measure their delays.
 pub fn services<P: CarriesFrames>(
     set: &scenario::Services,
     own: &scenario::Direction,
     sites: &[Site],
     (streams, component): (&Streams, String),
+    measures: bool,
 ) -> Result<LinkEndpoint<P>, LinkError> {
     let frame = |index: usize| {
         let service: &scenario::Service = &set.services[index];
@@ -48,12 +50,16 @@ pub fn services<P: CarriesFrames>(
         Ok(ServiceParameters {
             endpoint: service.protocol.build(&site)?,
             weight: NonZeroU32::new(service.weight).unwrap_or(NonZeroU32::MIN),
-            queue: service.queue.as_ref().map_or(&own.queue, |queue| &queue.0).build(&QueueSite {
-                streams,
-                component: &format!("{component}.{}", service.name),
-                header: Bytes::new(header.get() + identifier.get()),
-                packet: sites[index].packet,
-            }),
+            queue: {
+                let discipline = service.queue.as_ref().map_or(&own.queue, |queue| &queue.0);
+                let site = QueueSite {
+                    streams,
+                    component: &format!("{component}.{}", service.name),
+                    header: Bytes::new(header.get() + identifier.get()),
+                    packet: sites[index].packet,
+                };
+                if measures { discipline.build_measured(&site) } else { discipline.build(&site) }
+            },
         })
     };
     let parameters = ServicesParameters {

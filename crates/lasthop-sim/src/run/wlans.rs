@@ -206,6 +206,9 @@ impl<'a> Site<'a> {
                 }
             }
         }
+        if link.measures_queueing_delay() {
+            pairs.iter().flatten().for_each(|&pair| medium.measure_queueing(pair));
+        }
         if let Some(scheduler) = wlan.separate_scheduler() {
             let keys = &wlan.keys;
             let point = format!("wlan.{}.{}.{host}", wlan.name, keys.access_point);

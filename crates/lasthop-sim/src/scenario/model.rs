@@ -79,6 +79,17 @@ pub struct Link {
     pub header: Bytes,
     /// Maximum packet length on the link, excluding the frame header; `None`: unlimited.
     pub mtu: Option<Bytes>,
+    /// Optional metrics of its directions.
+    pub measure: Option<Measure>,
+}
+
+choice! {
+    /// Optional metrics of the directions of a link.
+    pub enum Measure {
+        /// The time of packets from their arrival at the queue until they are first sent: its mean, its
+        /// percentiles and its maximum.
+        QueueingDelay = "queueing-delay",
+    }
 }
 
 /// One direction of a link.
@@ -100,6 +111,11 @@ pub struct Direction {
 }
 
 impl Link {
+    /// Returns `true` if the queueing delays of its directions are measured.
+    pub fn measures_queueing_delay(&self) -> bool {
+        self.measure == Some(Measure::QueueingDelay)
+    }
+
     /// Returns `true` if packets with errors can have a readable header, in either direction.
     pub fn has_readable_headers(&self) -> bool {
         self.forward.errors.has_readable_headers() || self.reverse.errors.has_readable_headers()
@@ -200,6 +216,8 @@ table! {
         agent: Agents;
         /// Error process of the frames, independent in each direction.
         errors: Errors = "none";
+        /// Optional metrics of each direction; default: none.
+        measure: Option<Measure>;
         /// Keys that differ in the direction from the second host to the first.
         reverse: Option<Reverse>;
     }
@@ -250,6 +268,8 @@ table! {
         errors: Errors = "none";
         /// Error process from the base to the stations; default: as `errors`.
         downlink_errors: Option<Errors>;
+        /// Optional metrics of each direction; default: none.
+        measure: Option<Measure>;
     }
 }
 

@@ -143,6 +143,7 @@ impl Radio {
             header: self.header(),
             // Packets that are not segmented must fit into a slot.
             mtu: keys.protocol.payload().is_none().then_some(whole),
+            measure: keys.measure,
         })
     }
 }

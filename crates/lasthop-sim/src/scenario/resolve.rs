@@ -129,6 +129,7 @@ impl Table for Link {
             agents: keys.agent,
             header,
             mtu: keys.mtu.or(preset.map(|(_, _, payload)| payload)).or(Some(DEFAULT_MTU)),
+            measure: keys.measure,
         })
     }
 
@@ -154,6 +155,7 @@ impl Table for Link {
             protocol: self.protocol.clone(),
             agent: self.agents.clone(),
             errors: self.forward.errors.clone(),
+            measure: self.measure,
             reverse: (self.forward != self.reverse).then_some(different),
         };
         keys.write()

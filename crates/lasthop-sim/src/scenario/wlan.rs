@@ -1,7 +1,7 @@
 //! Wireless LANs of IEEE 802.11: reading, writing, and conversion to one link per station.
 
 use super::agents::Agents;
-use super::model::{Direction, Link};
+use super::model::{Direction, Link, Measure};
 use super::repetition::{COUNT, expand_stations};
 use super::services::LinkProtocol;
 use super::wifi::{RateControl, WlanStandard, fill_in};
@@ -206,6 +206,8 @@ table! {
         shared_errors: bool = "false";
         /// Whether errors also affect MAC acknowledgments, RTS and CTS.
         control_errors: bool = "true";
+        /// Optional metrics of each direction; default: none.
+        measure: Option<Measure>;
         /// Keys that differ at a station, by its host.
         station: Option<Vec<WlanStation>>;
     }
@@ -492,6 +494,7 @@ impl Wlan {
                 agents,
                 header: keys.header(),
                 mtu: Some(LARGEST_PACKET),
+                measure: keys.measure,
             }
         })
     }

@@ -56,11 +56,13 @@ pub(super) struct Fifo<X: Extension> {
 impl<X: Extension> Fifo<X> {
     pub fn new(parameters: DirectionParameters<X>) -> Self {
         let DirectionParameters { transmitter, propagation, queue, header, channel } = parameters;
-        let Queue::DropTail(queue) = queue else {
+        let is_measured = queue.delays().is_some();
+        let Some(limit) = queue.drop_tail_limit() else {
             unreachable!("only drop-tail is computed: see QueueDiscipline")
         };
+        let queue = ComputedFifo::new(transmitter, limit, header, channel).over(propagation);
         Fifo {
-            queue: ComputedFifo::new(transmitter, queue.limit(), header, channel).over(propagation),
+            queue: if is_measured { queue.measured() } else { queue },
             ring: Ring::with_capacity(8),
             machine: None,
             is_held_back: false,

@@ -6,7 +6,7 @@ use crate::app::App;
 use crate::transport::{Carries, TransportKind};
 use lasthop_base::schema::metrics::{Metric, metrics};
 use lasthop_link::link::{PacketMetrics, ReceiverMetrics, SenderMetrics};
-use lasthop_link::queue::{DisciplineMetrics, QueueMetrics};
+use lasthop_link::queue::{DisciplineMetrics, QueueMetrics, QueueingMetrics};
 use lasthop_wlan::dcf::{AggregationMetrics, CellMetrics, DelayMetrics, ModeMetrics, PairMetrics};
 
 metrics! {
@@ -62,6 +62,7 @@ pub fn groups() -> [(&'static str, Vec<&'static [Metric]>); 5] {
         LoadMetrics::METRICS,
         ServiceMetrics::METRICS,
         HeaderMetrics::METRICS,
+        QueueingMetrics::METRICS,
         DisciplineMetrics::METRICS,
         SenderMetrics::METRICS,
         PacketMetrics::METRICS,
@@ -80,6 +81,7 @@ pub fn groups() -> [(&'static str, Vec<&'static [Metric]>); 5] {
             vec![
                 CellMetrics::METRICS,
                 DelayMetrics::METRICS,
+                QueueingMetrics::METRICS,
                 AggregationMetrics::METRICS,
                 ModeMetrics::METRICS,
                 DisciplineMetrics::METRICS,

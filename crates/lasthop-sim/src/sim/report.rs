@@ -13,7 +13,9 @@ use lasthop_base::packet::Extension;
 use lasthop_base::schema::metrics::ReportFor;
 use lasthop_base::units::Instant;
 use lasthop_link::link::{Endpoint, PacketMetrics, ReceiverMetrics, SenderMetrics};
-use lasthop_link::queue::{DisciplineMetrics, Queue, QueueCounters, QueueMetrics};
+use lasthop_link::queue::{
+    Delays, DisciplineMetrics, Queue, QueueCounters, QueueMetrics, QueueingMetrics,
+};
 
 impl<P: Probe, X: Extension> World<P, X> {
     /// Reports all metrics of the run as (entity, metric, value). Values are in SI units, and NaN
@@ -38,6 +40,9 @@ impl<P: Probe, X: Extension> World<P, X> {
             // nanoseconds.
             let load = |sent: f64| LoadMetrics { utilization: (sent / capacity).min(1.0) };
             load(sent).report_for(&entity, report);
+            if let Some(delays) = self.queueing_delays(direction) {
+                QueueingMetrics::from(&delays).report_for(&entity, report);
+            }
             let line = match &self.directions[direction.index()].medium {
                 Medium::Fifo(_) => continue,
                 Medium::Line(line) => *line,
@@ -84,6 +89,9 @@ impl<P: Probe, X: Extension> World<P, X> {
                 load(own_sent).report_for(&entity, report);
                 let share = if sent > 0.0 { own_sent / sent } else { f64::NAN };
                 ServiceMetrics { share }.report_for(&entity, report);
+                if let Some(delays) = sender.service_queue(service).and_then(Queue::delays) {
+                    QueueingMetrics::from(delays).report_for(&entity, report);
+                }
                 if let Some(queue) = sender.service_queue(service)
                     && queue.detects_early()
                 {
@@ -118,6 +126,15 @@ impl<P: Probe, X: Extension> World<P, X> {
             Medium::Fifo(fifo) => fifo.queue.counters(self.now),
             Medium::Line(line) => self.lines[line.index()].end(direction.side()).counters(self.now),
             Medium::Shared(shared) => self.shared_counters(shared),
+        }
+    }
+
+    /// Returns the queueing delays of a direction; `None` if they are not measured.
+    fn queueing_delays(&self, direction: DirectionId) -> Option<Delays> {
+        match &self.directions[direction.index()].medium {
+            Medium::Fifo(fifo) => fifo.queue.delays(self.now),
+            Medium::Line(line) => self.lines[line.index()].end(direction.side()).queueing_delays(),
+            Medium::Shared(shared) => self.shared_queueing_delays(shared),
         }
     }
 

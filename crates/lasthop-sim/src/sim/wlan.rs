@@ -14,7 +14,7 @@ use super::world::World;
 use lasthop_base::packet::{Descriptor, Extension, Payload};
 use lasthop_base::schema::metrics::ReportFor;
 use lasthop_base::units::{Instant, Rate};
-use lasthop_link::queue::{DisciplineMetrics, QueueCounters};
+use lasthop_link::queue::{DisciplineMetrics, QueueCounters, QueueingMetrics};
 use lasthop_wlan::dcf::{
     AggregationMetrics, AirFate, AirFrame, CellMetrics, DelayMetrics, Delays, Delivery, Histograms,
     Medium, MediumCounters, MediumEvent, ModeMetrics, Outcome, PairCounters, PairId, PairMetrics,
@@ -129,6 +129,17 @@ fn delay_metrics<P: Payload + Clone>(
     DelayMetrics::from(&sum)
 }
 
+/// Returns the queueing delays of some pairs; `None` if they are not measured.
+fn queueing_delays<P: Payload + Clone>(
+    medium: &Medium<P>,
+    pairs: impl Iterator<Item = PairId>,
+) -> Option<Delays> {
+    let mut measured = pairs.filter_map(|pair| medium.queueing(pair));
+    let mut sum = measured.next()?.clone();
+    measured.for_each(|delays| sum.add(delays));
+    Some(sum)
+}
+
 /// Reports the metrics of a WLAN with the directions `pairs`: collisions and use of airtime on its medium.
 pub fn wlan_metrics<P: Payload + Clone>(
     medium: &Medium<P>,
@@ -160,6 +171,9 @@ pub fn wlan_metrics<P: Payload + Clone>(
     };
     metrics.report_for(entity, report);
     delay_metrics(medium, pairs.iter().copied()).report_for(entity, report);
+    if let Some(delays) = queueing_delays(medium, pairs.iter().copied()) {
+        QueueingMetrics::from(&delays).report_for(entity, report);
+    }
     if pairs.iter().any(|&pair| medium.has_agreement(pair)) {
         let own = pairs.iter().map(|&pair| medium.pair_counters(pair));
         aggregation_metrics(own).report_for(entity, report);
@@ -364,6 +378,11 @@ impl<P: Probe, X: Extension> World<P, X> {
     pub(super) fn shared_metrics(&self, entity: &str, shared: &Shared, report: &mut ReportFor<'_>) {
         let medium = &self.airs[shared.air.index()].medium;
         direction_metrics(medium, shared.pairs(), self.now, entity, report);
+    }
+
+    /// Returns the queueing delays of a direction; `None` if they are not measured.
+    pub(super) fn shared_queueing_delays(&self, shared: &Shared) -> Option<Delays> {
+        queueing_delays(&self.airs[shared.air.index()].medium, shared.pairs())
     }
 
     /// Returns the counters of a direction of a WLAN.

@@ -291,9 +291,15 @@ impl<P: Payload + Clone> Medium<P> {
         (psdu, data)
     }
 
-    /// Counts a transmitted PPDU or request.
-    pub(super) fn count_aggregate(&mut self, exchange: &FrameExchange, kind: AirFrame) {
+    /// Counts a PPDU or request whose transmission starts at `start`.
+    pub(super) fn count_aggregate(
+        &mut self,
+        exchange: &FrameExchange,
+        kind: AirFrame,
+        start: Instant,
+    ) {
         let pair = &mut self.pairs[exchange.pair as usize];
+        let queueing = &mut pair.queueing;
         let (counters, Some(session)) = (&mut pair.counters, &mut pair.session) else { return };
         match kind {
             AirFrame::BlockAckRequest { .. } => counters.block_ack_requests += 1,
@@ -306,6 +312,11 @@ impl<P: Payload + Clone> Medium<P> {
                     counters.data_sent += 1;
                     counters.bits_sent += u64::from(mpdu.bytes) * 8;
                     counters.retries += u64::from(mpdu.attempts > 1);
+                    if let Some(delays) = queueing
+                        && mpdu.attempts == 1
+                    {
+                        mpdu.packets.iter().for_each(|packet| delays.record(packet.arrived, start));
+                    }
                 });
                 session.histograms.modes[session.choice.mode].1 += mpdus;
                 if let Some(count) = session.histograms.lengths.get_mut(mpdus as usize - 1) {

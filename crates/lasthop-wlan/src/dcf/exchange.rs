@@ -167,15 +167,20 @@ impl<P: Payload + Clone> Medium<P> {
         exchange
     }
 
-    /// Counts a transmitted frame.
-    pub(super) fn count_frame(&mut self, exchange: &FrameExchange, kind: AirFrame) {
+    /// Counts a frame whose transmission starts at `start`.
+    pub(super) fn count_frame(&mut self, exchange: &FrameExchange, kind: AirFrame, start: Instant) {
         if self.pairs[exchange.pair as usize].session.is_some() {
-            return self.count_aggregate(exchange, kind);
+            return self.count_aggregate(exchange, kind, start);
         }
-        if let AirFrame::Data { .. } = kind {
-            let counters = &mut self.pairs[exchange.pair as usize].counters;
-            counters.data_sent += 1;
-            counters.bits_sent += exchange.length.bits();
+        if let AirFrame::Data { is_retry, .. } = kind {
+            let pair = &mut self.pairs[exchange.pair as usize];
+            pair.counters.data_sent += 1;
+            pair.counters.bits_sent += exchange.length.bits();
+            if let Some(delays) = &mut pair.queueing
+                && !is_retry
+            {
+                delays.record(self.stations[usize::from(pair.from)].frame().arrived, start);
+            }
         }
     }
 

@@ -50,6 +50,8 @@ pub(super) struct Pair<P: Payload> {
     pub(super) last_received: Option<u64>,
     pub(super) counters: PairCounters,
     pub(super) delays: Delays,
+    /// Queueing delays of its packets, if they are measured.
+    pub(super) queueing: Option<Box<Delays>>,
     /// State of the block-ack agreement, if any.
     pub(super) session: Option<Box<Session<P>>>,
 }
@@ -238,6 +240,7 @@ impl<P: Payload + Clone> Medium<P> {
             last_received: None,
             counters: PairCounters::default(),
             delays: Delays::default(),
+            queueing: None,
             session: None,
         });
         PairId(index)
@@ -355,7 +358,7 @@ impl<P: Payload + Clone> Medium<P> {
     pub(super) fn count_dropped_by(&mut self, number: u32) {
         let pair = &mut self.pairs[number as usize];
         let queue = pair.session.as_ref().and_then(|session| session.queue.as_ref());
-        for Waiting { packet, .. } in queue.map_or(&[][..], Queue::dropped) {
+        for Waiting { packet, .. } in queue.into_iter().flat_map(Queue::dropped) {
             pair.counters.drops += 1;
             if self.reports {
                 let packet = packet.clone();
@@ -482,6 +485,17 @@ impl<P: Payload + Clone> Medium<P> {
     /// Returns the delays of the packets that a pair has delivered.
     pub fn delays(&self, pair: PairId) -> &Delays {
         &self.pairs[pair.index()].delays
+    }
+
+    /// Measures the queueing delays of a pair from now on.
+    pub fn measure_queueing(&mut self, pair: PairId) {
+        self.pairs[pair.index()].queueing = Some(Box::new(Delays::queueing()));
+    }
+
+    /// Returns the queueing delays of a pair, from the arrival of a packet at the queue to the start of the first
+    /// transmission of its data; `None` if they are not measured.
+    pub fn queueing(&self, pair: PairId) -> Option<&Delays> {
+        self.pairs[pair.index()].queueing.as_deref()
     }
 
     /// Returns the counters of a station.

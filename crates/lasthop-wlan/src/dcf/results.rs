@@ -21,7 +21,7 @@ impl<P: Payload + Clone> Medium<P> {
         let (mut kind, mut before, mut at) = (exchange.first(), start, start);
         loop {
             let end = at + exchange.time(kind);
-            self.count_frame(&exchange, kind);
+            self.count_frame(&exchange, kind, at);
             let is_lost = self.is_frame_lost(&exchange, kind, [at, end]) || !is_there;
             let fate = if is_lost { AirFate::Damaged } else { AirFate::Received };
             self.show(&exchange, kind, [at, end], fate);
@@ -112,7 +112,7 @@ impl<P: Payload + Clone> Medium<P> {
             let kind = exchange.first();
             let end = start + exchange.time(kind);
             self.pairs[exchange.pair as usize].counters.collisions += 1;
-            self.count_frame(&exchange, kind);
+            self.count_frame(&exchange, kind, start);
             self.show(&exchange, kind, [start, end], AirFate::Collided);
             self.stations[usize::from(index)].defer_until = end + response_timeout;
             busy = [busy[0].min(start), busy[1].max(end)];

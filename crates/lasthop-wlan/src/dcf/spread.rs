@@ -230,7 +230,7 @@ impl<P: Payload + Clone> Medium<P> {
         let Pair { from: sender, to: receiver, .. } = self.pairs[exchange.pair as usize];
         let [sender, receiver] = [sender, receiver].map(|station| spread.host(station));
         let (from, to) = if kind.is_response() { (receiver, sender) } else { (sender, receiver) };
-        self.count_frame(&exchange, kind);
+        self.count_frame(&exchange, kind, now);
         let free = spread.frames.iter().position(|frame| frame.is_over);
         let place = free.unwrap_or(spread.frames.len());
         let missed_by = free.map(|free| std::mem::take(&mut spread.frames[free].missed_by));

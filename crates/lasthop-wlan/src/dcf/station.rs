@@ -288,7 +288,7 @@ impl<P: Payload> Station<P> {
     pub fn dequeue(&mut self, now: Instant) -> Option<Waiting<P>> {
         let next = self.queue.dequeue(now);
         if !self.queue.is_drop_tail() {
-            self.counters.drops += self.queue.dropped().len() as u64;
+            self.counters.drops += self.queue.dropped().count() as u64;
         }
         next
     }
@@ -380,7 +380,7 @@ impl<P: Payload> Station<P> {
         let is_admitted = known.unwrap_or_else(|| {
             let server = self.server(now);
             let is_admitted = self.queue.enqueue(now, waiting, &server);
-            self.counters.drops += self.queue.dropped().len() as u64;
+            self.counters.drops += self.queue.dropped().count() as u64;
             is_admitted
         });
         self.counters.drops += u64::from(!is_admitted);
@@ -389,7 +389,7 @@ impl<P: Payload> Station<P> {
 
     /// Returns the packets that the queue dropped during the last call, excluding the packet passed
     /// to [`Self::enqueue`], with their pairs.
-    pub fn dropped(&self) -> &[Waiting<P>] {
+    pub fn dropped(&self) -> impl Iterator<Item = &Waiting<P>> {
         self.queue.dropped()
     }
 
@@ -402,7 +402,7 @@ impl<P: Payload> Station<P> {
     pub fn take_next(&mut self, now: Instant) -> bool {
         debug_assert!(self.current.is_none(), "one frame at a time");
         let next = self.queue.dequeue(now);
-        self.counters.drops += self.queue.dropped().len() as u64;
+        self.counters.drops += self.queue.dropped().count() as u64;
         let Some(Waiting { pair, arrived, packet }) = next else { return false };
         let sequence = self.next_sequence;
         self.next_sequence += 1;

@@ -170,7 +170,7 @@ fn source_text(name: &str, from: &str, to: &str, link: u64, source: &Source) -> 
     )
 }
 
-fn scenarios() -> impl Strategy<Value = String> {
+pub fn scenarios() -> impl Strategy<Value = String> {
     let queue = prop_oneof![
         3 => (1u64..60).prop_map(|packets| format!("{packets} packets")),
         1 => (2000u64..40_000).prop_map(|bytes| format!("{bytes} B")),

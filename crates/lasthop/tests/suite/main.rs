@@ -38,6 +38,7 @@ mod passive_ends;
 mod persistence;
 mod queue_contract;
 mod queue_disciplines;
+mod queueing_delay;
 mod radio;
 mod radio_properties;
 mod receptions;

@@ -44,7 +44,7 @@ fn protocol() -> impl Strategy<Value = String> {
 }
 
 /// A wired and a wireless link. Packet times are often whole milliseconds, so that ties occur.
-fn links() -> impl Strategy<Value = String> {
+pub fn links() -> impl Strategy<Value = String> {
     let rates = [
         "\"64 kbps\"",
         "\"100 kbps\"",
@@ -97,7 +97,7 @@ fn links() -> impl Strategy<Value = String> {
         })
 }
 
-fn flows() -> impl Strategy<Value = String> {
+pub fn flows() -> impl Strategy<Value = String> {
     let flow = (prop::sample::select(vec!["server", "server", "ap"]), 1u32..100, 0u32..3);
     prop::collection::vec(flow, 1..4).prop_map(|flows| {
         let mut text = String::new();

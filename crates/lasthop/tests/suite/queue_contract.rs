@@ -128,6 +128,25 @@ const MEDIA: &[&str] = &[
     "#,
 ];
 
+/// Queueing delays change no other metric. Those of untraced and traced runs are equal.
+fn assert_measured(text: &str, row: &Metrics) {
+    let text = text.replace("queue = {", "measure = \"queueing-delay\"\nqueue = {");
+    let scenario = scenario(&text);
+    let measured = metrics(&scenario, 1, 1).remove(0);
+    let trace = run::trace(&scenario, 1, 0, &AtomicBool::new(false)).expect("a trace");
+    let traced: Metrics = trace.metrics.into_iter().collect();
+    let mut count = 0;
+    for (name, value) in &measured {
+        assert_eq!(value.to_bits(), traced[name].to_bits(), "{name}\n{text}");
+        let known = row.get(name);
+        assert_eq!(known.is_none(), name.contains("queueing_delay"), "{name}\n{text}");
+        assert_eq!(known.unwrap_or(value).to_bits(), value.to_bits(), "{name}\n{text}");
+        count += usize::from(name.ends_with("queueing_delay_mean_s") && !value.is_nan());
+    }
+    let sent = row.iter().find(|(name, value)| name.ends_with(".frames_sent") && **value > 10.0);
+    assert!(count > 0 || sent.is_none(), "{text}");
+}
+
 /// With every medium and every discipline, a run ends. Its trace has the metrics of an untraced run
 /// and shows each drop once.
 #[test]
@@ -151,6 +170,7 @@ fn every_medium_serves_every_discipline() {
             for (name, value) in &row {
                 assert_eq!(value.to_bits(), traced[name].to_bits(), "{name}\n{text}");
             }
+            assert_measured(&text, &row);
             let drops = trace.events.iter().filter(|event| event.event == "drop").count();
             let of_links = |name: &str| {
                 name.starts_with("link.")

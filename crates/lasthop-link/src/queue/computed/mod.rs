@@ -16,15 +16,17 @@
 
 mod backlog;
 mod earliest;
+mod measured;
 mod on_off;
 mod replay;
 
 use super::lookahead::Ahead;
-use super::{Limit, PropagationDelay, Transmitter};
+use super::{Delays, Limit, PropagationDelay, Transmitter};
 use crate::channel::{Airtime, Channel, ErrorProcess};
 use backlog::Backlog;
 use lasthop_base::schema::metrics::metrics;
 use lasthop_base::units::{Bytes, Duration, Instant, Rate};
+use measured::StartedDelays;
 use replay::{Line, Replay};
 
 pub use on_off::{OnOff, OnOffParameters};
@@ -130,6 +132,8 @@ pub struct ComputedFifo {
     /// such packets that `counters` does not include yet.
     usual: u32,
     alike: u64,
+    /// Queueing delays, if they are measured.
+    delays: Option<Box<StartedDelays>>,
 }
 
 /// A length that no packet has, even with a header.
@@ -150,6 +154,7 @@ impl ComputedFifo {
             remembered_from: Instant::NEVER,
             usual: NO_LENGTH,
             alike: 0,
+            delays: None,
         }
     }
 
@@ -161,6 +166,20 @@ impl ComputedFifo {
             None => self.backlog.write_everything(),
         }
         ComputedFifo { propagation, ..self }
+    }
+
+    /// Measures queueing delays. Call it before the first packet and before background traffic is added. Every
+    /// packet is then processed separately.
+    #[must_use]
+    pub fn measured(mut self) -> Self {
+        self.backlog.write_everything();
+        ComputedFifo { delays: Some(Box::default()), ..self }
+    }
+
+    /// Delays of the packets whose transmission has started by `now`, at the last catch-up; `None` if they are not
+    /// measured. `now` must not be before the time of the last packet, except those offered ahead of time.
+    pub fn delays(&self, now: Instant) -> Option<Delays> {
+        self.delays.as_ref().map(|delays| delays.until(now))
     }
 
     /// Arrival time of a surviving frame whose transmission ends at `end`. Call it for each
@@ -180,8 +199,9 @@ impl ComputedFifo {
     #[inline]
     pub fn catch_up(&mut self, now: Instant) {
         if self.replay.next_at() <= now {
-            let ComputedFifo { replay, backlog, propagation, channel, .. } = self;
-            replay.until(now, &mut Line { backlog, propagation, channel });
+            let ComputedFifo { replay, backlog, propagation, channel, delays, .. } = self;
+            let delays = delays.as_deref_mut();
+            replay.until(now, &mut Line { backlog, propagation, channel, delays });
         }
     }
 
@@ -334,6 +354,9 @@ impl ComputedFifo {
         } else {
             self.counters.frames_sent += 1;
             self.counters.bits_sent += bits;
+            if let Some(delays) = &mut self.delays {
+                delays.record(clock, now, airtime.start);
+            }
         }
         self.expose(clock, airtime)
     }

@@ -14,7 +14,7 @@
 //!
 //! All steps use integers, so that drops and delays are bit-identical to those of the
 //! packet-by-packet replay. Where no rule applies (lossy channel, byte limit, transmission time not
-//! shorter than the interval, several sources), the replay processes packet by packet.
+//! shorter than the interval, several sources, delays that are measured), the replay processes packet by packet.
 //!
 //! *Not modelled*: blocks of more than one background source.
 
@@ -22,6 +22,7 @@ use super::super::PropagationDelay;
 use super::super::lookahead::{Pace, UnderWay};
 use super::backlog::{Backlog, LONGEST_RUN_BITS};
 use super::earliest::Earliest;
+use super::measured::StartedDelays;
 use super::on_off::OnOff;
 use super::{ComputedFifo, QueueCounters};
 use crate::channel::Channel;
@@ -32,6 +33,7 @@ pub(super) struct Line<'a> {
     pub backlog: &'a mut Backlog,
     pub propagation: &'a mut PropagationDelay,
     pub channel: &'a mut Channel,
+    pub delays: Option<&'a mut StartedDelays>,
 }
 
 /// A background source. Its packets are discarded after this link.
@@ -160,6 +162,9 @@ impl Background {
         };
         self.counters.frames_sent += 1;
         self.counters.bits_sent += self.bits;
+        if let Some(delays) = &mut line.delays {
+            delays.record(at, at, airtime.start);
+        }
         if line.channel.is_lost(airtime) {
             line.backlog.mark_lost();
             self.counters.frames_lost += 1;
@@ -250,7 +255,8 @@ impl ComputedFifo {
         let may_block = matches!(self.backlog.limit, super::Limit::Packets(_))
             && self.backlog.transmitter.is_steady()
             && self.propagation.constant().is_some()
-            && matches!(self.channel, Channel::Clean(_));
+            && matches!(self.channel, Channel::Clean(_))
+            && self.delays.is_none();
         self.backlog.share(bits);
         self.usual = super::NO_LENGTH;
         let rate = self.backlog.transmitter.rate();

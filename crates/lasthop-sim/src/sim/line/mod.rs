@@ -31,7 +31,7 @@ use lasthop_base::units::Instant;
 use lasthop_link::channel::{Airtime, ErrorProcess};
 use lasthop_link::interface::Interface;
 use lasthop_link::link::{Endpoint, Frame, LayerEvent, LinkCounters, LinkEndpoint};
-use lasthop_link::queue::{PropagationDelay, Queue, QueueCounters, Ring};
+use lasthop_link::queue::{Delays, PropagationDelay, Queue, QueueCounters, Ring};
 use std::collections::VecDeque;
 
 /// A frame of a link protocol in transit.
@@ -210,6 +210,16 @@ impl<X: Extension> LineEnd<X> {
             LinkEndpoint::Services(services) => Some(services.queue(service)),
             _ => None,
         }
+    }
+
+    /// Returns the delays of the interface queue, or of the queues of all services; `None` if they are not measured.
+    pub fn queueing_delays(&self) -> Option<Delays> {
+        let services = 0..self.air.services.names.len();
+        let mut queues = services.filter_map(|service| self.service_queue(service)?.delays());
+        let Some(first) = queues.next() else { return self.interface.queue().delays().cloned() };
+        let mut sum = first.clone();
+        queues.for_each(|delays| sum.add(delays));
+        Some(sum)
     }
 
     /// Returns the counters of the queue and of the frames of `service`.
