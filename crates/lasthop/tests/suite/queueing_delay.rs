@@ -12,6 +12,7 @@ use lasthop::run;
 use lasthop::scenario::{App, Discipline};
 use lasthop::units::{Bytes, Duration, Instant, Rate};
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
 const NAMES: [&str; 5] = ["mean", "p50", "p95", "p99", "max"];
@@ -98,6 +99,10 @@ const FIFOS: &[&str] = &[
      protocol = \"selective-repeat\"\nerrors = { kind = \"uniform\", loss = \"10 %\" }",
     "[wlan.cell]\naccess_point = \"b\"\nstations = [\"a\", \"c\"]\nrate = \"2 Mbps\"\n\
      x = \"0 m\"\nstation.a.x = \"1 m\"\nstation.c.x = \"200 m\"",
+    "[wlan.cell]\naccess_point = \"b\"\nstations = [\"a\", \"c\"]\nrate = \"11 Mbps\"\n\
+     rts_threshold = \"400 B\"\nerrors = { kind = \"uniform\", loss = \"20 %\" }",
+    "[wlan.cell]\naccess_point = \"b\"\nstations = [\"a\", \"c\"]\nstandard = \"802.11n\"\nmcs = 0\n\
+     max_ampdu = \"0 B\"\nerrors = { kind = \"uniform\", loss = \"10 %\" }",
 ];
 
 /// End of these runs.
@@ -129,16 +134,17 @@ fn delays_are_those_of_the_trace() {
             .map(|event| event.time_ns as f64 / 1e9)
             .collect();
         let first = trace.transmissions.iter().filter(|sent| sent.entity == entity);
-        // A trace of a computed link has all frames that are known, also those after the end of the run.
-        // Frames are sorted by the end of their transmission, as are the starts of first ones.
-        let starts: Vec<_> = first
-            .filter(|sent| sent.kind == "data" && !sent.is_repeated && sent.start_ns <= END_NS)
-            .map(|sent| sent.start_ns as f64 / 1e9)
-            .collect();
+        // A trace of a computed link has all frames that are known, also those after the end of the run. A packet
+        // whose RTS is never answered has no data frame, but a number.
+        let mut starts = BTreeMap::new();
+        for sent in first.filter(|sent| sent.kind == "data" && sent.start_ns <= END_NS) {
+            starts.entry(sent.sequence).or_insert(sent.start_ns as f64 / 1e9);
+        }
         assert_eq!(row[&format!("{entity}.queue_drops")], 0.0, "{link}");
         // The last frame may still be in transmission: it is in the metrics only.
         assert!(starts.len() > 200 && starts.len() <= arrivals.len(), "{link}");
-        let waits: Vec<_> = starts.iter().zip(&arrivals).map(|(start, at)| start - at).collect();
+        let wait = |(number, start): (&u64, &f64)| start - arrivals[*number as usize];
+        let waits: Vec<_> = starts.iter().map(wait).collect();
         let count = waits.len() as f64;
         let mean = waits.iter().sum::<f64>() / count;
         let [found, .., max] = delays(&row, &entity);
