@@ -187,7 +187,7 @@ fn poisson_arrivals_wait_as_pollaczek_and_khinchine_state() {
             let mut now = Instant::ZERO;
             let gap = Duration::from_nanos((service.as_nanos() as f64 / load) as u64);
             for _ in 0..PACKETS {
-                now = now + gaps.exponential_duration(gap);
+                now += gaps.exponential_duration(gap);
                 fifo.offer(now, 1_000);
             }
             let delays = fifo.delays(Instant::NEVER).expect("they are measured");
@@ -237,7 +237,7 @@ fn a_computed_queue_has_the_delays_of_a_driven_one() {
         }
     };
     for _ in 0..20_000 {
-        now = now + random.exponential_duration(Duration::from_nanos(900_000));
+        now += random.exponential_duration(Duration::from_nanos(900_000));
         let bytes = 200 + (random.uniform() * 1_300.0) as u32;
         serve(&mut queue, &mut transmitter, now);
         let packet = Packet { bytes, ..Packet::default() };
