@@ -141,7 +141,7 @@ def test_throughput_of_a_link_is_measured(tmp_path: Path) -> None:
     throughput = load("live_throughput")
     for name, text in (("send.py", throughput.SEND), ("receive.py", throughput.RECEIVE)):
         (tmp_path / name).write_text(text)
-    speed = throughput.plain(throughput.Case("link", "udp", 1e9), 3.0, tmp_path)
+    speed = throughput.plain(throughput.Case("link", "udp", 1e9), 3.0, tmp_path, [])
     assert speed.bps == pytest.approx(speed.packets * 1500 * 8, rel=0.01)
     # At most the rate, with 1 % for the end of a second.
     assert 1e7 < speed.bps < 1.01e9
