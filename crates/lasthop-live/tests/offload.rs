@@ -207,7 +207,7 @@ fn split(mut bytes: Vec<u8>) -> Vec<Vec<u8>> {
     Segments::read(&mut bytes).expect("packets").collect()
 }
 
-/// What is written for these packets, if they can be written together.
+/// The joint packet of these packets, if they can be written together.
 fn joined(packets: &[Vec<u8>]) -> Option<Vec<u8>> {
     let mut joint = Joint::default();
     joint.start(&packets[0]);
@@ -238,7 +238,7 @@ proptest! {
 
 #[test]
 fn the_kernel_wrote_the_same_super_packets() {
-    // Without options of IPv4, FIN and CWR, the input of the kernel is what is written for its output.
+    // Without options of IPv4, FIN and CWR, joining the output of the kernel gives its input.
     let mut cases = 0;
     for case in KERNEL.split("case ").skip(1) {
         let (name, lines) = case.split_once('\n').expect("a name");

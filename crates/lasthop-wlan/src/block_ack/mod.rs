@@ -33,8 +33,8 @@ pub const MAX_WINDOW: u16 = 256;
 /// Number of words of the longest bitmap.
 const WORDS: usize = MAX_WINDOW as usize / 64;
 
-/// Gives each of the `lists` of a window, one for each place, room for an MPDU of `packets`. All lists grow at once, to a
-/// power of two, so that a window whose longest MPDU has been seen allocates no more. Returns the room.
+/// Gives each of the `lists` of a window, one for each place, room for an MPDU of `packets`. All lists grow together, to
+/// a power of two, so that a window allocates only for an MPDU longer than all before. Returns the room.
 #[cold]
 fn make_room<'a, P: 'a>(lists: impl Iterator<Item = &'a mut Vec<P>>, packets: usize) -> usize {
     let room = packets.next_power_of_two();

@@ -59,7 +59,8 @@ impl<P: Payload + Clone> Fates<'_, P> {
         outcomes.extend(mpdu.packets.iter().map(outcome));
     }
 
-    /// Subtracts what has left the MAC from the packets and bytes there, of the direction (`in_mac`) and its station.
+    /// Subtracts the packets and bytes that have left the MAC from those in it, of the direction (`in_mac`) and its
+    /// station.
     pub fn settle(self, in_mac: &mut [u64; 2]) {
         for [packets, bytes] in [&mut self.station.in_mac, in_mac] {
             (*packets, *bytes) = (*packets - self.left[0], *bytes - self.left[1]);

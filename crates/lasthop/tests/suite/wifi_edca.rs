@@ -111,8 +111,8 @@ fn a_txop_recovers_with_the_rules_of_ns_3() {
 }
 
 /// A TXOP of 576 us contains two exchanges (560 us) and no recovery. Of 10 % of losses, the first exchange fails in 0.1,
-/// the second one in 0.09 of the TXOPs: each failure is followed by the retry delay, beside which AIFS, half of CWmin and
-/// the exchanges are short.
+/// the second one in 0.09 of the TXOPs: each failure is followed by the retry delay, compared with which AIFS, half of
+/// CWmin and the exchanges are short.
 #[test]
 fn the_retry_delay_follows_a_txop_without_recovery() {
     let keys = "edca = true\ndurations = \"ns-3\"\nmax_ampdu = \"0 B\"\ncontrol_errors = false\n\
