@@ -237,6 +237,14 @@ def live(
         ),
     ] = None,
     jobs: Annotated[int, Option(min=1, help="With --compare: concurrent live transfers.")] = 4,
+    retry_disturbed: Annotated[
+        int,
+        Option(
+            min=0,
+            metavar="N",
+            help="With --compare: repeat a transfer up to N times if the driver was too late.",
+        ),
+    ] = 0,
     out: Annotated[
         Path | None,
         Option(parser=as_path, metavar="FILE", help="Write all metrics as JSON at the end."),
@@ -287,7 +295,16 @@ def live(
     if compare is not None:
         if words:
             raise BadInput("cannot use `--compare` with a program: it runs its own transfers")
-        return _compare(scenario, compare, seed=seed, jobs=jobs, out=out, quiet=quiet)
+        return _compare(
+            scenario,
+            compare,
+            seed=seed,
+            jobs=jobs,
+            spin_s=seconds("--spin", spin) or 0.0,
+            retries=retry_disturbed,
+            out=out,
+            quiet=quiet,
+        )
     tables = scenario.to_dict()
     session = Session(
         scenario,
@@ -416,7 +433,15 @@ def _page(tables: Mapping[str, Any]) -> Page:
 
 
 def _compare(
-    scenario: Scenario, count: int, *, seed: int | None, jobs: int, out: Path | None, quiet: bool
+    scenario: Scenario,
+    count: int,
+    *,
+    seed: int | None,
+    jobs: int,
+    spin_s: float,
+    retries: int,
+    out: Path | None,
+    quiet: bool,
 ) -> int:
     """Compares transfers of the kernel's TCP with simulated transfers."""
     from lasthop.running.live.compare import compare, table
@@ -425,7 +450,15 @@ def _compare(
         if not quiet and (done == total or done % 10 == 0):
             note(f"{done} of {total} transfers")
 
-    result = compare(scenario, replications=count, seed=seed, jobs=jobs, progress=progress)
+    result = compare(
+        scenario,
+        replications=count,
+        seed=seed,
+        jobs=jobs,
+        spin_s=spin_s,
+        retries=retries,
+        progress=progress,
+    )
     if out is not None:
         write(out, json.dumps(result, indent=1) + "\n")
     print_line(table(result))
@@ -436,6 +469,14 @@ def _compare(
         f"{result['date']}, load {result['load']:.1f} on {result['processors']} processors, "
         f"{jobs} concurrent transfers"
     )
+    disturbed = sum(point["disturbed"] for point in result["points"])
+    if disturbed:
+        note(
+            f"lasthop: {disturbed} of {count * len(result['points'])} transfers were disturbed: "
+            "the driver was late, so that they measure this machine, not TCP; use an idle machine, "
+            "real-time priority (`chrt -f 10 lasthop live …`), `--spin 1ms` or `--jobs 1`; "
+            "`--retry-disturbed N` repeats them"
+        )
     failures = result["failures"]
     if failures:
         note(f"lasthop: {len(failures)} transfers failed; first failure: {failures[0]}")

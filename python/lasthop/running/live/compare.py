@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import sys
@@ -15,6 +16,7 @@ from typing import Any
 
 from lasthop import _lasthop
 from lasthop.running.live.session import LiveError, Program, Session
+from lasthop.scenarios.explain.quantities import UNLIMITED_BPS
 from lasthop.scenarios.scenario import Scenario
 
 __all__ = ["METRICS", "compare", "table"]
@@ -25,6 +27,11 @@ METRICS = ("goodput_bps", "timeouts", "tail_probes", "retransmissions")
 # Maximum relative difference of goodputs that agree; means within each other's 95 % confidence
 # interval agree, too.
 TOLERANCE = 0.05
+
+# Maximum lateness of deliveries in an undisturbed transfer: that of the 99th percentile per RTT of
+# a link, as in the driver's warning, and the maximum per drain time of the smallest queue.
+LATE_ROUND_TRIPS = 0.05
+LATE_QUEUES = 0.25
 
 # Congestion control algorithm of the kernel, by variant.
 CONGESTION = {"reno": "reno", "newreno": "reno", "sack": "reno"}
@@ -58,9 +65,39 @@ class Cell:
         resolved = json.loads(Scenario(tables, base=base).points()[0].resolved())
         # The kernel fills packets up to the MTU, which is set to the simulated packet size.
         packet = resolved["flows"][name]["packets"][0]
+        self.drain_s = drain_time(resolved, name)
         for link, keys in tables.get("link", {}).items():
             keys["mtu"] = f"{min(packet, resolved['links'][link]['mtu'])} B"
         self.scenario = Scenario(tables, base=base)
+
+
+def drain_time(resolved: Mapping[str, Any], flow: str) -> float:
+    """Returns the shortest time in which a full drop-tail queue on the path of a flow is sent.
+
+    Queues in packets are full of the flow's largest packets. Infinite without such queues.
+    """
+    packet = resolved["flows"][flow]["packets"][0]
+    times = [math.inf]
+    for link, direction, _ in resolved["flows"][flow]["route"]:
+        own = resolved["links"][link][direction]
+        size = own["queue"].get("bytes", own["queue"].get("packets", math.inf) * packet)
+        if 0 < own["rate"] < UNLIMITED_BPS:
+            times.append(8 * size / own["rate"])
+    return min(times)
+
+
+def lateness_limits(round_trip_s: float, drain_s: float) -> dict[str, float]:
+    """Returns the maximum lateness of deliveries in an undisturbed transfer, in seconds.
+
+    The 99th percentile may be 5 % of the minimum RTT of a link, because all deliveries extend the
+    RTT. The maximum may be a quarter of the drain time of the smallest queue: packets that the
+    driver has delayed arrive at the queue together. It may not exceed the RTT, after which tail
+    probes are sent.
+    """
+    return {
+        "p99_s": LATE_ROUND_TRIPS * round_trip_s,
+        "max_s": min(LATE_QUEUES * drain_s, round_trip_s),
+    }
 
 
 def _bytes(text: str) -> int:
@@ -91,8 +128,10 @@ def kernel(path: str, transport: Mapping[str, Any]) -> tuple[str, dict[str, str]
     return wanted, chosen
 
 
-def transfer(cell: Cell, replication: int, seed: int | None) -> dict[str, Any]:
+def transfer(cell: Cell, replication: int, seed: int | None, spin_s: float = 0.0) -> dict[str, Any]:
     """Runs one transfer by the kernel; returns the sender's counters and the links' lateness.
+
+    The transfer is `disturbed` if the driver was later than its `lateness_limits`.
 
     Raises:
         LiveError: If the transfer did not finish, or the file was corrupted.
@@ -111,6 +150,7 @@ def transfer(cell: Cell, replication: int, seed: int | None) -> dict[str, Any]:
             seed=seed,
             replication=replication,
             sysctls=cell.sysctls,
+            spin_s=spin_s,
             offload=False,
             output=output.fileno(),
         )
@@ -122,11 +162,30 @@ def transfer(cell: Cell, replication: int, seed: int | None) -> dict[str, Any]:
         raise LiveError(f"replication {replication}: the transfer failed: {text.strip()[-300:]}")
     result: dict[str, Any] = json.loads(found)
     end = messages[-1]
-    result["lateness_p99_s"] = end["lateness"]["p99_s"]
+    late, limits = end["lateness"], lateness_limits(end["round_trip_s"], cell.drain_s)
+    result |= {f"lateness_{name}": late[name] for name in limits}
+    result["lateness_limits"] = limits
+    result["disturbed"] = any(late[name] > limit for name, limit in limits.items())
     metrics = dict(end["metrics"])
     drops = [value for name, value in metrics.items() if name.endswith(".queue_drops")]
     result["queue_drops"] = sum(drops)
     return result
+
+
+def repeated(
+    cell: Cell, replication: int, seed: int | None, *, spin_s: float, retries: int
+) -> dict[str, Any]:
+    """Runs a transfer, and repeats it up to `retries` times while it is disturbed.
+
+    Returns the last result, with the results of those before as `earlier`. Goodput does not
+    affect the decision.
+    """
+    earlier: list[dict[str, Any]] = []
+    while True:
+        result = transfer(cell, replication, seed, spin_s)
+        if not result["disturbed"] or len(earlier) == retries:
+            return {**result, "earlier": earlier}
+        earlier.append(result)
 
 
 def compare(
@@ -135,6 +194,8 @@ def compare(
     replications: int,
     seed: int | None = None,
     jobs: int = 4,
+    spin_s: float = 0.0,
+    retries: int = 0,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Runs every point of a scenario live and simulated.
@@ -143,7 +204,9 @@ def compare(
         scenario: Scenario whose first flow is a file over TCP; its profile is set to `linux`.
         replications: Transfers per point; replication k has the same losses in both.
         seed: Master seed; default: the scenario's.
-        jobs: Number of concurrent live runs, which need little processor time.
+        jobs: Number of concurrent live runs, which need little processor time without `spin_s`.
+        spin_s: Time before a delivery in which the driver polls instead of sleeping, in seconds.
+        retries: Maximum number of repetitions of each disturbed transfer.
         progress: Called with (finished transfers, total transfers).
 
     Returns:
@@ -163,7 +226,10 @@ def compare(
     start = time.time()
     with ThreadPoolExecutor(max_workers=jobs) as pool:
         futures = {
-            pool.submit(transfer, cell, number, seed): (index // replications, number)
+            pool.submit(repeated, cell, number, seed, spin_s=spin_s, retries=retries): (
+                index // replications,
+                number,
+            )
             for index, (cell, number) in enumerate(work)
         }
         try:
@@ -184,7 +250,7 @@ def compare(
         simulated = {
             name: found.samples(f"flow.{cell.flow}.{name}", 0).tolist() for name in METRICS
         }
-        rows = [
+        rows: list[dict[str, Any]] = [
             {
                 "replication": number,
                 "live": lives[index, number],
@@ -194,7 +260,13 @@ def compare(
             if (index, number) in lives
         ]
         points.append(
-            {"parameters": cell.parameters, "replications": rows, "summary": _summary(rows)}
+            {
+                "parameters": cell.parameters,
+                "replications": rows,
+                "disturbed": sum(bool(row["live"]["disturbed"]) for row in rows),
+                "repetitions": sum(len(row["live"]["earlier"]) for row in rows),
+                "summary": _summary(rows),
+            }
         )
     return {
         "scenario": scenario.name,
@@ -203,6 +275,8 @@ def compare(
         "date": time.strftime("%Y-%m-%d", time.gmtime(start)),
         "seconds": time.time() - start,
         "jobs": jobs,
+        "spin_s": spin_s,
+        "retries": retries,
         "load": os.getloadavg()[0],
         "processors": os.cpu_count(),
         "failures": failures,
@@ -241,6 +315,7 @@ def table(result: Mapping[str, Any]) -> str:
         "timeouts",
         "tail probes",
         "retransmissions",
+        "disturbed",
     ]
     lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     for point in result["points"]:
@@ -253,6 +328,8 @@ def table(result: Mapping[str, Any]) -> str:
         for name in METRICS[1:]:
             counts = point["summary"][name]
             row.append(f"{counts['live']['mean']:.1f} / {counts['simulated']['mean']:.1f}")
+        repetitions = f", {point['repetitions']} repeated" if point["repetitions"] else ""
+        row.append(f"{point['disturbed']} of {len(point['replications'])}{repetitions}")
         lines.append("| " + " | ".join(row) + " |")
     return "\n".join(lines)
 
