@@ -26,6 +26,22 @@ delay = "5 ms"
 errors = { kind = "uniform", loss = "20 %" }
 """
 # Sends each query in hexadecimal from the standard input; prints the answers.
+ASK_BY_TCP = """
+import socket, sys
+server = next(l.split()[1] for l in open("/etc/resolv.conf") if l.startswith("nameserver"))
+queries = [bytes.fromhex(line) for line in sys.stdin]
+for is_split in (False, True):
+    with socket.create_connection((server, 53), 5) as one, one.makefile("rb") as answers:
+        one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, is_split)
+        for query in queries:
+            whole = len(query).to_bytes(2, "big") + query
+            for part in [whole[at : at + 1] for at in range(len(whole))] if is_split else [whole]:
+                one.sendall(part)
+        for query in queries:
+            print(answers.read(int.from_bytes(answers.read(2), "big")).hex())
+        one.shutdown(socket.SHUT_WR)
+        assert answers.read() == b""
+"""
 ASK = """
 import socket, sys
 server = next(l.split()[1] for l in open("/etc/resolv.conf") if l.startswith("nameserver"))
@@ -69,10 +85,10 @@ def query(name: str, kind: int) -> bytes:
     return struct.pack("!6H", 7, 0x100, 1, 0, 0, 0) + labels + struct.pack("!BHH", 0, kind, 1)
 
 
-def ask(folder: Path, *queries: bytes) -> list[bytes | None]:
+def ask(folder: Path, *queries: bytes, program: str = ASK) -> list[bytes | None]:
     """Sends queries from a program at the client."""
     given = "".join(f"{one.hex()}\n" for one in queries)
-    done = live(folder, sys.executable, "-S", "-c", ASK, given=given)
+    done = live(folder, sys.executable, "-S", "-c", program, given=given)
     assert done.returncode == 0, done.stderr
     return [None if line == "none" else bytes.fromhex(line) for line in done.stdout.splitlines()]
 
@@ -108,10 +124,26 @@ def test_malformed_queries_do_not_end_the_server(tmp_path: Path) -> None:
     assert codes == [None, None, 1, 1, None, 1]
 
 
+def test_queries_by_tcp_and_with_options_are_answered(tmp_path: Path) -> None:
+    """Several queries per connection, whole and byte by byte; OPT with a size, and DO."""
+    plain = query("server", 1)
+    with_options = plain[:11] + b"\1" + plain[12:] + bytes.fromhex("000029 04b0 00008000 0000")
+    by_udp = ask(tmp_path, plain, with_options)
+    assert all(by_udp)
+    assert by_udp[1] == (by_udp[0] or b"")[:11] + b"\1" + (by_udp[0] or b"")[12:] + bytes.fromhex(
+        "000029 04d0 00008000 0000"
+    )
+    assert ask(tmp_path, plain, with_options, program=ASK_BY_TCP) == [*by_udp, *by_udp]
+
+
+@pytest.mark.parametrize("options", ["", "edns0 trust-ad", "use-vc", "use-vc edns0"])
 @pytest.mark.parametrize(("name", "found"), [("server", True), ("elsewhere", False)])
-def test_the_resolver_of_the_c_library_finds_hosts(tmp_path: Path, name: str, found: bool) -> None:
-    """Only by DNS, without /etc/hosts."""
-    done = live(tmp_path, "getent", "-s", "hosts:dns", "ahosts", name)
+def test_the_resolver_of_the_c_library_finds_hosts(
+    tmp_path: Path, name: str, found: bool, options: str
+) -> None:
+    """Only by DNS, without /etc/hosts; also by TCP (`use-vc`)."""
+    command = ["env", f"RES_OPTIONS={options}", "getent", "-s", "hosts:dns", "ahosts", name]
+    done = live(tmp_path, *command)
     assert done.returncode == (0 if found else 2), done.stderr
     addresses = {line.split()[0] for line in done.stdout.splitlines()}
     assert addresses == ({"10.71.0.1", "fd71::1"} if found else set())
@@ -120,7 +152,7 @@ def test_the_resolver_of_the_c_library_finds_hosts(tmp_path: Path, name: str, fo
 def test_other_ports_are_refused_and_none_is_occupied(tmp_path: Path) -> None:
     program = f"""
 import socket
-try: socket.create_connection(("{SERVER}", 53), 2)
+try: socket.create_connection(("{SERVER}", 54), 2)
 except ConnectionRefusedError: print("refused")
 for kind in (socket.SOCK_DGRAM, socket.SOCK_STREAM):
     with socket.socket(socket.AF_INET, kind) as one: one.bind(("", 53))
