@@ -267,24 +267,28 @@ impl Driver {
             )
     }
 
-    /// Writes the packets held so far to their host.
+    /// Writes the packets held so far to their host. If the kernel rejects several packets together, each
+    /// is written separately. The recording contains rejected packets, too, as the link has delivered them.
     fn write(&mut self) {
         let Some(first) = self.held.first() else { return };
-        let port = self.places[first.link][first.side as usize];
-        if self.ports[port].write_together(&self.joint, &self.held).is_err() {
-            self.rejected_by_kernel += self.held.len() as u64;
-        }
+        let port = &self.ports[self.places[first.link][first.side as usize]];
+        let is_written = port.write_together(&self.joint, &self.held).is_ok();
+        let is_alone = self.held.len() == 1;
         let now = self.now();
         for delivery in self.held.drain(..) {
-            self.deliveries += 1;
-            let late = now.saturating_since(delivery.at);
-            self.lateness.saturating_record(late.as_nanos());
             if let Some(recorder) = &mut self.files.recorder
                 && let Err(error) = recorder.delivery(&delivery)
             {
                 self.files.recorder = None;
                 self.lost.push(("--record", error));
             }
+            if !is_written && (is_alone || port.write(&delivery.packet).is_err()) {
+                self.rejected_by_kernel += 1;
+                continue;
+            }
+            self.deliveries += 1;
+            let late = now.saturating_since(delivery.at);
+            self.lateness.saturating_record(late.as_nanos());
             if let Some(capture) = &mut self.files.capture {
                 let place = (delivery.link, delivery.side);
                 let written = capture.packet(delivery.at, place, Way::Inbound, &delivery.packet);
@@ -384,4 +388,157 @@ fn processor_time() -> std::time::Duration {
 pub fn say(status: &mut impl Write, value: &serde_json::Value) {
     // The reader may have closed the pipe; the programs continue nevertheless.
     let _ = status.write_all(format!("{value}\n").as_bytes()).and_then(|()| status.flush());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::replay;
+    use lasthop_base::rng::Streams;
+    use lasthop_sim::sim::ids::Side;
+    use pcap_file::pcapng::{Block, PcapNgReader};
+    use std::os::unix::net::UnixDatagram;
+    use std::time::Duration;
+
+    const LINK: &str = r#"
+        name = "live"
+        [link.air]
+        between = ["a", "b"]
+        rate = "unlimited"
+        delay = "1 ms"
+        [flow.f]
+        from = "a"
+        to = "b"
+        transport = { kind = "udp" }
+        app = { kind = "media", rate = "8 kbps", packet = "100 B" }
+        [run]
+        duration = "1 s"
+    "#;
+
+    /// Data of each packet, in bytes.
+    const DATA: usize = 1_000;
+
+    /// Datagrams of UDP with one header, as a device passes them on.
+    fn datagrams(count: usize) -> Vec<u8> {
+        let mut packet = vec![1, 5, 0, 0];
+        for number in [DATA as u16, 20, 6] {
+            packet.extend(number.to_ne_bytes());
+        }
+        let udp = 8 + (count * DATA) as u16;
+        let ip = etherparse::Ipv4Header::new(
+            udp,
+            64,
+            etherparse::IpNumber::UDP,
+            [10, 71, 0, 1],
+            [10, 71, 0, 2],
+        );
+        ip.expect("a length that fits").write(&mut packet).expect("a header");
+        packet.extend([0x9c, 0x40, 0, 9]);
+        packet.extend(udp.to_be_bytes());
+        packet.extend([0, 0]);
+        packet.resize(PREAMBLE + 28 + count * DATA, 7);
+        packet
+    }
+
+    /// Runs a link whose host `b` has a socket as its device, and passes `count` datagrams to it. Returns the
+    /// numbers of delivered and rejected packets, those in the capture, and the recording's file.
+    fn run(name: &str, device: UnixDatagram, count: usize) -> ([u64; 2], usize, Vec<u8>) {
+        let base = Path::new(".");
+        let mut points =
+            Scenario::from_toml(LINK, base).and_then(|one| one.points()).expect("valid");
+        let scenario = points.remove(0).scenario;
+        let streams = Streams { seed: 1, replication: 0 };
+        let mut network = Network::new(&scenario, streams, None).expect("a network");
+        network.keep_frames();
+        let header = Header { scenario, base: ".".to_owned(), streams, mtu: None };
+        let path = |kind: &str| {
+            std::env::temp_dir().join(format!("lasthop-{name}-{}.{kind}", std::process::id()))
+        };
+        let create = |kind: &str| BufWriter::new(File::create(path(kind)).expect("a file"));
+        let files = Files {
+            recorder: Some(Recorder::new(create("rec"), &header).expect("a recording")),
+            capture: Some(
+                Capture::new(create("pcapng"), &header.scenario, Duration::ZERO)
+                    .expect("a capture"),
+            ),
+        };
+        let (own, host) = UnixDatagram::pair().expect("sockets");
+        let ports = [(Side::Forward, own), (Side::Reverse, device)].map(|(side, device)| {
+            device.set_nonblocking(true).expect("a socket");
+            Port { link: 0, side, device: device.into(), has_preamble: true }
+        });
+        let mut driver =
+            Driver::new(network, ports.into(), Names::default(), files, Duration::ZERO)
+                .expect("a driver");
+        host.send(&datagrams(count)).expect("room for a packet");
+        let since = std::time::Instant::now();
+        while driver.deliveries + driver.rejected_by_kernel < count as u64 {
+            driver.turn().expect("a turn");
+            assert!(since.elapsed() < Duration::from_secs(20), "packets are delivered");
+        }
+        driver.finish();
+        assert!(driver.lost().is_empty());
+        assert_eq!(driver.lateness.len(), driver.deliveries);
+        let counts = [driver.deliveries, driver.rejected_by_kernel];
+        let capture = File::open(path("pcapng")).expect("a capture");
+        let mut reader = PcapNgReader::new(capture).expect("a capture");
+        let mut captured = 0;
+        while let Some(block) = reader.next_block() {
+            if let Block::EnhancedPacket(packet) = block.expect("a block") {
+                captured += usize::from(packet.interface_id == 1);
+            }
+        }
+        let recording = std::fs::read(path("rec")).expect("a recording");
+        for kind in ["rec", "pcapng"] {
+            std::fs::remove_file(path(kind)).expect("a file");
+        }
+        (counts, captured, recording)
+    }
+
+    /// All packets that the link has delivered are in the recording.
+    fn assert_replays(recording: &[u8], count: u64) {
+        let replayed = replay(recording).expect("a recording");
+        assert!(replayed.is_complete && replayed.difference.is_none());
+        assert_eq!((replayed.arrivals, replayed.same), (count, 2 * count));
+    }
+
+    #[test]
+    fn packets_that_cannot_be_written_together_are_written_separately() {
+        let (own, host) = UnixDatagram::pair().expect("sockets");
+        // Room for two packets, but not for all of them in one.
+        rustix::net::sockopt::set_socket_send_buffer_size(&own, 2_048).expect("a socket");
+        let ([delivered, rejected], captured, recording) = run("separate", own, 6);
+        assert!(delivered > 0 && rejected > 0, "{delivered} {rejected}");
+        assert_eq!(delivered + rejected, 6);
+        host.set_nonblocking(true).expect("a socket");
+        let mut received = 0;
+        let mut buffer = [0; 2_000];
+        while let Ok(length) = host.recv(&mut buffer) {
+            assert_eq!(length, PREAMBLE + 28 + DATA);
+            received += 1;
+        }
+        assert_eq!((received, captured as u64), (delivered, delivered));
+        assert_replays(&recording, 6);
+    }
+
+    #[test]
+    fn rejected_packets_are_not_counted_as_delivered_to_the_host() {
+        for count in [1, 3] {
+            let (own, host) = UnixDatagram::pair().expect("sockets");
+            drop(host);
+            let (counts, captured, recording) = run("rejected", own, count);
+            assert_eq!((counts, captured), ([0, count as u64], 0));
+            assert_replays(&recording, count as u64);
+        }
+    }
+
+    #[test]
+    fn packets_are_written_together() {
+        let (own, host) = UnixDatagram::pair().expect("sockets");
+        let (counts, captured, recording) = run("together", own, 3);
+        assert_eq!((counts, captured), ([3, 0], 3));
+        let mut buffer = [0; 5_000];
+        assert_eq!(host.recv(&mut buffer).expect("a packet"), PREAMBLE + 28 + 3 * DATA);
+        assert_replays(&recording, 3);
+    }
 }
