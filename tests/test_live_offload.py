@@ -180,15 +180,40 @@ def test_super_segments_cross_a_fast_link_as_single_packets(tmp_path: Path, to: 
 
 
 @pytest.mark.parametrize(
-    ("options", "rate"), [(("--no-offload",), "5 Gbps"), ((), "499 Mbps")], ids=["option", "rate"]
+    ("options", "rate"),
+    [
+        (("--no-offload",), "5 Gbps"),
+        ((), "499 Mbps"),
+        # A later rate that is too low.
+        (("--timeline", "changes"), "5 Gbps"),
+    ],
+    ids=["option", "rate", "timeline"],
 )
 def test_without_offload_hosts_send_and_receive_single_packets(
     tmp_path: Path, options: tuple[str, ...], rate: str
 ) -> None:
+    (tmp_path / "changes").write_text("90 s  set link.path.rate=499Mbps\n")
     result = run(tmp_path, TRANSFER, *options, rate=rate, to="server")
     assert list(result.bursts) == [1]
     assert result.device >= len(result.delivered)
     assert all(one.is_right for one in result.sent)
+
+
+@pytest.mark.parametrize(
+    ("options", "rate", "is_told"),
+    [((), "499Mbps", True), ((), "500Mbps", False), (("--no-offload",), "499Mbps", False)],
+)
+def test_a_link_with_offload_that_is_slowed_down_is_named(
+    tmp_path: Path, options: tuple[str, ...], rate: str, is_told: bool
+) -> None:
+    (tmp_path / "link.toml").write_text(LINK.replace("RATE", "5 Gbps"))
+    program = f"{sys.executable} -m lasthop live ctl set link.path.rate={rate}"
+    words = ["--json", "out.jsonl", "--control", "own", *options, "--at", "client", "--"]
+    done = live(tmp_path / "link.toml", *words, program, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    notes = json.loads((tmp_path / "out.jsonl").read_text().splitlines()[-1])["notes"]
+    told = [note for note in notes if "--no-offload" in note]
+    assert ["of link path fell below 500 Mbps" in note for note in told] == [True] * is_told
 
 
 def test_a_host_forwards_super_segments_within_the_mtu_of_the_next_link(tmp_path: Path) -> None:

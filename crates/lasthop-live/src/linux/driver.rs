@@ -15,7 +15,7 @@ use crate::capture::{Capture, Way};
 use crate::change::Change;
 use crate::names::{self, Names};
 use crate::network::{Network, is_discovery};
-use crate::offload::{Joint, MOST_PACKETS, Malformed, PREAMBLE, Segments};
+use crate::offload::{Joint, MOST_PACKETS, Malformed, PREAMBLE, Segments, suits};
 use crate::outbox::Delivery;
 use crate::recording::{Header, Recorder};
 use hdrhistogram::Histogram;
@@ -333,6 +333,17 @@ impl Driver {
             }
         };
         Ok((now, link.map(|link| scenario.links[link].name.clone())))
+    }
+
+    /// Returns the names of the links whose devices have segmentation offload although their rate in `scenario`
+    /// is too low for it.
+    pub fn slow_links_with_offload<'a>(
+        &self,
+        scenario: &'a Scenario,
+    ) -> impl Iterator<Item = &'a str> {
+        let slow = self.ports.iter().map(|port| (port.has_preamble, &scenario.links[port.link]));
+        slow.filter(|(has_offload, link)| *has_offload && !suits(link))
+            .map(|(_, link)| link.name.as_str())
     }
 
     /// Returns the links, for reports of an interval.

@@ -40,6 +40,7 @@ use request::Request;
 use rustix::process::{Signal, WaitOptions};
 use rustix::thread::{CapabilitySet, UnshareFlags};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::os::fd::OwnedFd;
@@ -308,6 +309,7 @@ fn try_drive(
         is_confined: request.shares_machine(),
         header,
         scenario: scenario.clone(),
+        slowed: BTreeSet::new(),
     };
     run.driver.watch(run.control.pipe(), CONTROL)?;
     let texts = |host: &hosts::Host| -> Value {
@@ -370,6 +372,8 @@ struct Run<'a> {
     header: &'a Header,
     /// The scenario with the changes so far.
     scenario: Scenario,
+    /// Links with segmentation offload that a change has made too slow for it.
+    slowed: BTreeSet<String>,
 }
 
 impl Run<'_> {
@@ -498,6 +502,8 @@ impl Run<'_> {
                                 json!({"kind": "refused", "id": id, "message": problem})
                             }
                         };
+                    let slow = self.driver.slow_links_with_offload(&self.scenario);
+                    self.slowed.extend(slow.map(str::to_owned));
                     say(self.status, &line);
                 }
             }
@@ -549,6 +555,12 @@ impl Run<'_> {
         if network.refused() > 0 {
             let refused = network.refused();
             notes.push(format!("{refused} packets were rejected: not IP, or longer than the MTU"));
+        }
+        for link in &self.slowed {
+            notes.push(format!(
+                "the rate of link {link} fell below 500 Mbps during the run, but its hosts continued to pass \
+                 several packets at a time: use `--no-offload` for single packets"
+            ));
         }
         for (option, error) in self.driver.lost() {
             notes.push(format!("{option}: {error}; the file ends there"));
