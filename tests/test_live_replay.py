@@ -76,6 +76,36 @@ def test_what_is_no_recording_is_refused(
 
 
 @pytest.mark.parametrize(
+    ("words", "option", "other"),
+    [
+        (["--replay", "a.rec", "--json", "b"], "--json", "with `--replay`"),
+        (["--replay", "a.rec", "--spin", "1ms"], "--spin", "with `--replay`"),
+        (["--replay", "a.rec", "--compare", "1"], "--compare", "with `--replay`"),
+        (["a.toml", "--compare", "1", "--report", "b"], "--report", "with `--compare`"),
+        (["a.toml", "--compare", "1", "--repeat", "2"], "--repeat", "with `--compare`"),
+        (["a.toml", "--compare", "1", "--mtu", "600"], "--mtu", "with `--compare`"),
+        (["a.toml", "--retry-disturbed", "1", "--", "true"], "--retry-", "without `--compare`"),
+    ],
+)
+def test_options_without_an_effect_are_refused(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    option: str,
+    other: str,
+) -> None:
+    (tmp_path / "a.toml").write_text(
+        'name = "a"\n[link.radio]\nbetween = ["a", "b"]\nrate = "1 Mbps"\ndelay = "1 ms"\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    assert run_command(["live", *words]) == 2
+    error = capsys.readouterr().err
+    assert f"cannot use `{option}" in error
+    assert other in error
+
+
+@pytest.mark.parametrize(
     ("words", "expected"),
     [
         (["--", "a", "b"], [("client", ["a", "b"])]),

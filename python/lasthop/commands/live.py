@@ -285,9 +285,18 @@ def live(
             raise BadInput("cannot use `--profile` with a scenario file")
         with options():
             file = profiles.path(profile)
+    for_programs: dict[str, object] = {"--mtu": mtu, "--sysctl": sysctl, "--outside": outside}
+    for_programs |= {"--netns": netns, "--route": route, "--record": record, "--pcap": pcap}
+    for_programs |= {"--control": control, "--timeout": timeout, "--no-offload": no_offload}
+    for_programs |= {"--expect": expect, "--repeat": repeat > 1, "--baseline": baseline}
+    for_programs |= {"--junit": junit, "--page": page, "--json": lines}
+    for_programs |= {"--replication": replication}
     if replay is not None:
         if file is not None or words:
             raise BadInput("cannot use `--replay` with a scenario or a program")
+        for_programs |= {"--compare": compare, "--retry-disturbed": retry_disturbed, "--out": out}
+        for_programs |= {"--seed": seed, "--set": changes, "--timeline": timeline, "--spin": spin}
+        _refuse(for_programs, "--replay")
         return _replay(replay, report=report, quiet=quiet)
     if file is None:
         raise BadInput("missing `FILE`: expected a scenario file, or `--replay FILE`")
@@ -295,6 +304,7 @@ def live(
     if compare is not None:
         if words:
             raise BadInput("cannot use `--compare` with a program: it runs its own transfers")
+        _refuse({**for_programs, "--report": report}, "--compare")
         return _compare(
             scenario,
             compare,
@@ -305,6 +315,8 @@ def live(
             out=out,
             quiet=quiet,
         )
+    if retry_disturbed:
+        raise BadInput("cannot use `--retry-disturbed` without `--compare`")
     tables = scenario.to_dict()
     session = Session(
         scenario,
@@ -324,15 +336,7 @@ def live(
         environment={} if control is None else {ENVIRONMENT: str(control.resolve())},
     )
     session.check()
-    links = links_of(tables)
-    hosts = {host for link in links.values() for host in link["between"]}
-    named = [("--outside", outside), *(("--netns", host) for host in session.netns)]
-    named += [("--route", host) for host, _ in session.routes]
-    for option, host in [*named, *(("--at", one.host) for one in session.programs)]:
-        if host is not None and host not in hosts:
-            raise BadInput(unknown("host", host, sorted(hosts), option))
-    if not session.programs and not session.netns:
-        raise BadInput("missing `COMMAND`: expected `-- COMMAND` or `--at HOST -- COMMAND`")
+    links = _checked_links(session, tables)
     with options():
         expectations = [parse(text, links) for text in expect or []]
         earlier = None if baseline is None else _earlier(baseline)
@@ -367,6 +371,27 @@ def live(
         ],
     )
     return runs.run()
+
+
+def _refuse(given: Mapping[str, object], where: str) -> None:
+    """Refuses options that have no effect with another option."""
+    for option, value in given.items():
+        if value not in (None, False, 0, []):
+            raise BadInput(f"cannot use `{option}` with `{where}`")
+
+
+def _checked_links(session: Session, tables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Returns the links of a scenario; refuses unknown hosts, and a run without programs."""
+    links = links_of(tables)
+    hosts = {host for link in links.values() for host in link["between"]}
+    named = [("--outside", session.outside), *(("--netns", host) for host in session.netns)]
+    named += [("--route", host) for host, _ in session.routes]
+    for option, host in [*named, *(("--at", one.host) for one in session.programs)]:
+        if host is not None and host not in hosts:
+            raise BadInput(unknown("host", host, sorted(hosts), option))
+    if not session.programs and not session.netns:
+        raise BadInput("missing `COMMAND`: expected `-- COMMAND` or `--at HOST -- COMMAND`")
+    return links
 
 
 def _namespace(text: str) -> tuple[str, Path]:
