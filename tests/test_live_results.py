@@ -21,6 +21,7 @@ from lasthop.running.live.junit import junit
 from lasthop.running.live.outcome import Outcome
 from lasthop.running.live.repeated import differences, read_summaries, statistics
 from lasthop.scenarios.arguments import ArgumentError
+from lasthop.showing.live_timeline import conversation_name
 from test_live import live, scenario, why_not
 
 LINKS = {"core": {"between": ["a", "b"]}, "radio": {"between": ["b", "c"]}}
@@ -164,6 +165,15 @@ def test_junit_counts_runs_and_expectations() -> None:
     assert cases["exit = 0"] is None
     assert cases["run 1"] is not None
     assert cases["delay_p95 < 1 ms"] is not None
+
+
+def test_conversations_of_both_families_have_different_labels() -> None:
+    hosts = {"10.71.0.1": "server", "fd71::1": "server", "10.71.0.2": "client", "fd71::2": "client"}
+    about = {"protocol": "tcp", "port": 80, "from_server": True}
+    first = {**about, "from": "10.71.0.1", "to": "10.71.0.2"}
+    second = {**about, "from": "fd71::1", "to": "fd71::2", "from_server": False}
+    assert conversation_name(first, hosts) == "tcp server:80 → client"
+    assert conversation_name(second, hosts) == "tcp server → client:80 (IPv6)"
 
 
 def test_long_runs_need_bounded_memory() -> None:

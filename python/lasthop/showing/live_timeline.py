@@ -140,14 +140,15 @@ def _delay(
 
 
 def conversation_name(one: Mapping[str, Any], addresses: Mapping[str, str]) -> str:
-    """Returns the label of a conversation, such as `tcp server:80 → client`."""
+    """Returns the label of a conversation, such as `tcp server:80 → client` or `… (IPv6)`."""
     if "from" not in one:
         return "other"
     source, target = (addresses.get(one[end], one[end]) for end in ("from", "to"))
     if one["port"]:
         port = f":{one['port']}"
         source, target = (source + port, target) if one["from_server"] else (source, target + port)
-    return f"{one['protocol']} {source} → {target}"
+    family = " (IPv6)" if ":" in one["from"] else ""
+    return f"{one['protocol']} {source} → {target}{family}"
 
 
 def _throughput(outcome: Outcome, sides: Sequence[int]) -> Iterator[dict[str, Any]]:
