@@ -4,11 +4,13 @@
 //! - [`units`]: integer times, rates, sizes and probabilities with units in their text form.
 //! - [`rng`]: named random streams and samplers.
 //! - [`timeline`]: values that change at given times.
+//! - [`delays`]: delays of packets and their percentiles.
 //! - [`schema`]: declaration of scenario keys and metrics.
 //! - [`packet`]: the packet descriptor, and packets of real bytes.
 //! - [`coding`]: erasure codes.
 
 pub mod coding;
+pub mod delays;
 pub mod packet;
 pub mod rng;
 pub mod schema;

@@ -18,7 +18,7 @@ use super::meter::LinkMeter;
 use super::outbox::{Delivery, FrameFate, Outbox};
 use super::refusal::{self, Refused};
 use lasthop_base::rng::Streams;
-use lasthop_base::schema::metrics::{ReportFor, metrics};
+use lasthop_base::schema::metrics::{Ratio, ReportFor, metrics};
 use lasthop_base::units::{Bytes, Duration, Instant};
 use lasthop_link::interface::Interface;
 use lasthop_link::link::{LinkEndpoint, ReceiverMetrics, SenderMetrics};
@@ -366,7 +366,8 @@ impl Network {
         QueueMetrics::from(&counters.queue).report_for(&entity, report);
         let transmitter = sender.interface().transmitter();
         let sent = counters.queue.bits_sent as f64 - transmitter.unsent_bits(self.now);
-        let utilization = (sent.max(0.0) / sender.capacity(self.now)).min(1.0);
+        let (sent, capacity) = (sent.max(0.0), sender.capacity(self.now));
+        let utilization = Ratio::with_value((sent / capacity).min(1.0), sent, capacity);
         LoadMetrics { utilization }.report_for(&entity, report);
         let queue = sender.interface().queue();
         if self.airs.of_link(link.index()).is_some() {

@@ -69,6 +69,7 @@ pub fn live_replay(py: Python<'_>, path: &str, messages: bool) -> PyResult<Strin
         .map_err(|error| failed(format!("{path}: {error}")))?;
     let mut metrics = Vec::new();
     replayed.network.metrics(&replayed.scenario, &mut |entity, metric, value| {
+        let value = value.value();
         metrics.push(json!([format!("{entity}.{metric}"), value.is_finite().then_some(value)]));
     });
     let names = replayed.scenario.hosts().into_iter().enumerate();

@@ -82,7 +82,7 @@ fn replicate(protocol: &str, hops: u64) -> u64 {
     let mut frames = 0;
     world.metrics(&names, &mut |_, metric, value| {
         if metric.name == "frames_sent" {
-            frames += value as u64;
+            frames += value.value() as u64;
         }
     });
     frames

@@ -23,6 +23,7 @@ __all__ = [
     "metric_unit",
     "metrics",
     "repeated_in",
+    "window_of",
 ]
 
 
@@ -39,6 +40,7 @@ class Metric:
         maximum: Maximum value; infinite without a limit.
         preferred: `higher`, `lower` or `neither`.
         aggregation: Aggregation over several flows: `sum`, `mean` or `max`.
+        windowed: Whether it is also reported for the windows of a run.
         about: Definition.
         was: Former name, which selections accept until the next minor version; empty if none.
     """
@@ -51,6 +53,7 @@ class Metric:
     maximum: float
     preferred: str
     aggregation: str
+    windowed: bool
     about: str
     was: str = ""
 
@@ -77,6 +80,7 @@ def metric_of(name: str) -> Metric:
 
     A name that is not declared, as in results of another version, has neither unit nor bounds.
     """
+    _, name = window_of(name)
     entity, last = name.partition(".")[0] if "." in name else "", name.rpartition(".")[2]
     if entity == "flows" and name.count(".") > 1:
         # Aggregated over the flows of a table with `count`.
@@ -86,7 +90,19 @@ def metric_of(name: str) -> Metric:
         return known
     label = last.replace("_", " ")
     label = label[:1].upper() + label[1:]
-    return Metric(entity, last, label, "", -math.inf, math.inf, "neither", "mean", "")
+    return Metric(entity, last, label, "", -math.inf, math.inf, "neither", "mean", False, "")
+
+
+def window_of(name: str) -> tuple[str, str]:
+    """Returns the window of a metric, and its name in the whole run.
+
+    `window.late.flow.web.goodput_bps` is `late` and `flow.web.goodput_bps`; the window of a metric
+    of the whole run is empty.
+    """
+    if not name.startswith("window."):
+        return "", name
+    _, window, rest = name.split(".", 2)
+    return window, rest
 
 
 @functools.cache
@@ -141,8 +157,9 @@ def matching(name: str, known: Sequence[str]) -> list[str]:
 
     A name is a full name (`flow.web.goodput_bps`), its last components (`web.goodput_bps`,
     `goodput_bps`), each of these without the unit (`goodput`), or a pattern of these with `*` and
-    `?`. Full names take precedence. Last components select the aggregate of a table with `count`,
-    not its flows. A former name selects the metric with the present one, with a warning.
+    `?`. Full names take precedence. Last components select metrics of the whole run before those
+    of windows, and the aggregate of a table with `count`, not its flows. A former name selects the
+    metric with the present one, with a warning.
     """
     return _matching(name, known) or _matching(present_name(name), known)
 
@@ -152,6 +169,8 @@ def _matching(name: str, known: Sequence[str]) -> list[str]:
         found = [one for one in known if fnmatchcase(one, pattern)]
         found = found or [one for one in known if fnmatchcase(bare_name(one), pattern)]
         if found:
+            if pattern != name:
+                found = [one for one in found if not window_of(one)[0]] or found
             tables = {one.split(".")[1] for one in found if one.startswith("flows.")} - {""}
             if pattern == name or not tables:
                 return found

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from lasthop.evaluating.metric import window_of
 from lasthop.evaluating.statistics.means import finite, interval
 from lasthop.evaluating.swept import point_words
 
@@ -42,14 +44,15 @@ def notes(results: Results) -> Iterator[str]:
     """Yields warnings about results that would otherwise be misleading.
 
     The warnings concern transfers that were incomplete at the end of the run, whose durations are
-    excluded from means; loss recordings that are shorter than a run and repeat; LT-TCP with queues
-    that set no ECN marks, so that it detects no congestion; and rates limited by windows instead of
-    the network.
+    excluded from means; windows that ended after the run; loss recordings that are shorter than a
+    run and repeat; LT-TCP with queues that set no ECN marks, so that it detects no congestion; and
+    rates limited by windows instead of the network.
 
     Args:
         results: The results.
     """
     yield from _unfinished(results)
+    yield from _missed_windows(results)
     yield from _short_recordings(results)
     yield from _unmarked(results)
     yield from _limited(results)
@@ -72,6 +75,29 @@ def _unfinished(results: Results) -> Iterator[str]:
                 f"{flow}: {where} transfers were complete at the end of the run; duration_s "
                 "excludes the others, goodput_bps includes them up to the end of the run"
             )
+
+
+def _missed_windows(results: Results) -> Iterator[str]:
+    for window in results.scenario.get("window", {}):
+        # Every flow has this metric.
+        metric = next((m for m in results.metrics if _is_delivered(m, window)), None)
+        if metric is None:
+            continue
+        missed = []
+        for index in range(len(results.points)):
+            samples = results.columns(index)[metric]
+            count = sum(math.isnan(one) for one in samples)
+            if count:
+                missed.append((index, f"{count} of {len(samples)}"))
+        if missed:
+            yield (
+                f"window.{window}: {_where(results, missed)} replications were complete before the "
+                "end of the window; its metrics exclude them"
+            )
+
+
+def _is_delivered(metric: str, window: str) -> bool:
+    return window_of(metric)[0] == window and metric.endswith(".delivered_bytes")
 
 
 def recorded_frames(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from lasthop.evaluating.metric import metric_of, repeated_in
+from lasthop.evaluating.metric import metric_of, repeated_in, window_of
 from lasthop.evaluating.results import Results
 
 if TYPE_CHECKING:
@@ -134,6 +134,10 @@ class _Settings:
         self.links = self.scenario.get("link", {})
 
     def of(self, entity: str) -> str:
+        window, entity = window_of(entity)
+        return f"window.{window}.{self._of(entity)}" if window else self._of(entity)
+
+    def _of(self, entity: str) -> str:
         kind, _, name = entity.partition(".")
         part, rest = name, ""
         if kind != "flow":
@@ -162,7 +166,7 @@ def _quantities(results: Results, entity: str) -> list[str]:
 
 def _own_name(entity: str) -> str:
     """Returns `s1` for `flow.s1`, `cell.s1` for `link.cell.s1.forward`."""
-    kind, _, name = entity.partition(".")
+    kind, _, name = window_of(entity)[1].partition(".")
     return name if kind == "flow" else name.rpartition(".")[0]
 
 

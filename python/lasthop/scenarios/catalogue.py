@@ -77,6 +77,8 @@ def _metric(one: Metric) -> str:
         sentences.append(f"Unit: {'fraction of 1' if one.unit == '%' else one.unit}.")
     if one.preferred != "neither":
         sentences.append(f"{one.preferred.capitalize()} is better.")
+    if one.windowed:
+        sentences.append("Has windows.")
     return " ".join(sentences)
 
 

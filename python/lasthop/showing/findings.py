@@ -13,7 +13,7 @@ import numpy as np
 
 from lasthop.evaluating.cells import rounded
 from lasthop.evaluating.comparison import LEVEL, from_baseline
-from lasthop.evaluating.metric import metric_label, metric_of, metric_unit
+from lasthop.evaluating.metric import metric_label, metric_of, metric_unit, window_of
 from lasthop.evaluating.statistics.means import interval
 from lasthop.showing.labels import measured, point_label, scaled
 from lasthop.showing.terminal import HEADLINES
@@ -192,7 +192,9 @@ def _signed(percent: float) -> str:
 
 def _quantity(metric: str, *, is_named: bool) -> str:
     """Returns a metric in words: `goodput`, or `goodput of download` if there are several flows."""
+    window, metric = window_of(metric)
     rest = metric.partition(".")[2]
     label = metric_label(metric)
     label = label[:1].lower() + label[1:]
-    return f"{label} of {rest.partition('.')[0]}" if is_named and "." in rest else label
+    named = f"{label} of {rest.partition('.')[0]}" if is_named and "." in rest else label
+    return f"{named} in window {window}" if window else named

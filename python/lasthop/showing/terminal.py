@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lasthop.evaluating.cells import number, plus_minus, rounded, value_text
-from lasthop.evaluating.metric import metric_label, metric_unit, repeated_in
+from lasthop.evaluating.metric import metric_label, metric_unit, repeated_in, window_of
 from lasthop.evaluating.swept import point_words
 from lasthop.showing.labels import Unit, interval_note, key_labels, measured, measured_row, scaled
 
@@ -43,7 +43,7 @@ __all__ = [
     "show_theory",
 ]
 
-HEADLINES = (
+WHOLE_RUN = (
     "flow.*.goodput_bps",
     "flow.*.duration_s",
     "flow.*.page_load_s",
@@ -54,6 +54,9 @@ HEADLINES = (
     "flow.*.timeouts",
     *(f"flows.?*.{name}" for name in ("goodput_bps", "duration_s", "residual_loss", "timeouts")),
 )
+
+HEADLINES = (*WHOLE_RUN, *(f"window.*.{pattern}" for pattern in WHOLE_RUN))
+"""The main metrics, of the whole run and of its windows."""
 
 
 def console() -> Console:
@@ -179,7 +182,7 @@ def show_results(
 
 def is_repeated(results: Results, metric: str) -> bool:
     """Whether a metric belongs to a flow of a table with `count`."""
-    kind, _, name = metric.partition(".")
+    kind, _, name = window_of(metric)[1].partition(".")
     first = name.partition(".")[0].partition("…")[0]
     return kind == "flow" and repeated_in(results.scenario, first) is not None
 

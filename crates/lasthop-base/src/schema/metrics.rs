@@ -1,9 +1,11 @@
 //! Declarations of metrics: name, unit, bounds, preferred direction, label, description and
-//! aggregation over flows. [`metrics!`] declares a struct of numbers and the [`Metric`] of each
-//! field; undeclared numbers cannot be reported. Tables, figures, intervals and pages use the
+//! aggregation over flows. [`metrics!`] declares a struct of values and the [`Metric`] of each
+//! field; undeclared values cannot be reported. Tables, figures, intervals and pages use the
 //! exported list.
 
 use serde_json::{Value, json};
+
+pub use super::values::{MetricValue, Ratio, Statistic};
 
 /// Unit of the values of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +82,9 @@ pub struct Metric {
     pub preferred: Preferred,
     /// Aggregation over several flows.
     pub aggregation: Aggregation,
+    /// Whether it is also reported for the windows of a run: the value between two times follows
+    /// from sums at both.
+    pub windowed: bool,
     /// Description; the doc comment of its declaration.
     pub about: &'static str,
 }
@@ -112,6 +117,7 @@ impl Metric {
                 Aggregation::Mean => "mean",
                 Aggregation::Max => "max",
             },
+            "windowed": self.windowed,
             "about": self.about.split_whitespace().collect::<Vec<_>>().join(" "),
         });
         if let Some(was) = self.was {
@@ -123,22 +129,36 @@ impl Metric {
 
 /// Receives the metrics of one entity with their values in SI units; NaN if a metric does not
 /// apply.
-pub type Report<'a> = dyn FnMut(&'static Metric, f64) + 'a;
+pub type Report<'a> = dyn FnMut(&'static Metric, MetricValue) + 'a;
 
 /// Receives the metrics of all entities, such as `flow.transfer`, with their values.
-pub type ReportFor<'a> = dyn FnMut(&str, &'static Metric, f64) + 'a;
+pub type ReportFor<'a> = dyn FnMut(&str, &'static Metric, MetricValue) + 'a;
 
 /// Declares metrics in the component that counts them: a struct whose fields are the values. Per
 /// field: `/// meaning`, `#[was = "former name"]`, `name: "Label", Unit, Preferred, Aggregation;`.
+///
+/// A fifth word is the form of the value, which determines its value in a window:
+/// - none: `f64`. Counts and bytes that flows add up are sums over time; others have no windows.
+/// - `Ratio`: a quotient of sums over time.
+/// - `Statistic`: a statistic of delays.
+/// - `Level`: `f64`, a count or bytes at one time; has no windows.
 #[macro_export]
 macro_rules! metrics {
+    (@type) => { f64 };
+    (@type Level) => { f64 };
+    (@type $form:ident) => { $crate::schema::values::$form };
+    (@windowed $unit:ident $aggregation:ident Level) => { false };
+    (@windowed $unit:ident $aggregation:ident $form:ident) => { true };
+    (@windowed Count Sum) => { true };
+    (@windowed Bytes Sum) => { true };
+    (@windowed $unit:ident $aggregation:ident) => { false };
     ($(#[doc = $about:literal])* $vis:vis struct $name:ident {
-        $($(#[doc = $doc:literal])+ $(#[was = $was:literal])? $metric:ident: $label:literal, $unit:ident, $preferred:ident, $aggregation:ident;)+
+        $($(#[doc = $doc:literal])+ $(#[was = $was:literal])? $metric:ident: $label:literal, $unit:ident, $preferred:ident, $aggregation:ident $(, $form:ident)?;)+
     }) => {
         $(#[doc = $about])*
-        #[derive(Clone, Copy, Debug)]
+        #[derive(Clone, Debug)]
         $vis struct $name {
-            $($(#[doc = $doc])+ pub $metric: f64,)+
+            $($(#[doc = $doc])+ pub $metric: $crate::metrics!(@type $($form)?),)+
         }
 
         impl $name {
@@ -152,13 +172,15 @@ macro_rules! metrics {
                     bounds: $crate::schema::metrics::Unit::$unit.bounds(),
                     preferred: $crate::schema::metrics::Preferred::$preferred,
                     aggregation: $crate::schema::metrics::Aggregation::$aggregation,
+                    windowed: $crate::metrics!(@windowed $unit $aggregation $($form)?),
                     about: concat!($($doc),+),
                 },
             )+];
 
             /// Reports all values.
             pub fn report(&self, report: &mut $crate::schema::metrics::Report<'_>) {
-                for (metric, value) in Self::METRICS.iter().zip([$(self.$metric),+]) {
+                let values = [$($crate::schema::values::MetricValue::from(&self.$metric)),+];
+                for (metric, value) in Self::METRICS.iter().zip(values) {
                     report(metric, value);
                 }
             }

@@ -3,8 +3,8 @@
 //!
 //! A protocol, error process, agent or application declares its keys next to its state machine with
 //! `table!`, `choice!` and `union!`. The Rust type, the reader, the error messages, the JSON Schema
-//! and the reference page are derived from the declaration. This module depends on [`crate::units`]
-//! and [`crate::rng`] only.
+//! and the reference page are derived from the declaration. This module depends on [`crate::units`],
+//! [`crate::rng`] and [`crate::delays`] only.
 
 pub mod declare;
 pub mod error;
@@ -19,6 +19,7 @@ pub mod quantity;
 pub mod recording;
 pub mod shorthand;
 pub mod steps;
+pub mod values;
 
 pub use error::ScenarioError;
 pub use files::open_regular;

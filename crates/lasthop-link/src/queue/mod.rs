@@ -28,7 +28,6 @@
 //! ([`ComputedFifo`]). Any other discipline makes the link a driven link.
 
 mod computed;
-mod delays;
 mod fair;
 mod family;
 mod fifo;
@@ -37,6 +36,7 @@ mod link_rate;
 mod lookahead;
 mod measured;
 mod propagation;
+mod queueing;
 mod rate_schedule;
 mod ring;
 mod transmitter;
@@ -44,19 +44,20 @@ mod transmitter;
 pub use biased::{Biased, BiasedKeys};
 pub use codel::{Codel, CodelKeys};
 pub use computed::{ComputedFifo, Fate, OnOff, OnOffParameters, QueueCounters, QueueMetrics};
-pub use delays::{Delays, QueueingMetrics};
 pub use drop_tail::{DropTail, DropTailKeys};
 pub use dualpi2::{DualPi2, DualPi2Keys};
 pub use fair::FairQueue;
 pub use family::QueueSite;
 pub use fifo::{Fifo, Limit};
 pub use fq_codel::{FqCodel, FqCodelKeys};
+pub use lasthop_base::delays::Delays;
 pub use link_delay::{ConstantDelayKeys, DelayKeys, DelayStepsKeys, DelayTraceKeys};
 pub use link_rate::{ConstantRateKeys, RateFormat, RateKeys, RateStepsKeys, RateTraceKeys};
 pub use lookahead::{Ahead, Newest};
 pub use measured::{Measured, Stamped};
 pub use pie::{Pie, PieKeys};
 pub use propagation::PropagationDelay;
+pub use queueing::QueueingMetrics;
 pub use rate_schedule::{Opportunities, RateSchedule, RateSteps};
 pub use red::{Red, RedDetector, RedKeys, RedParameters, RedVerdict};
 pub use ring::Ring;

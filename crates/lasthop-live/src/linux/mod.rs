@@ -523,6 +523,7 @@ impl Run<'_> {
             self.driver.watching();
         let mut metrics = Vec::new();
         network.metrics(&self.scenario, &mut |entity, metric, value| {
+            let value = value.value();
             let value = if value.is_finite() { json!(value) } else { Value::Null };
             metrics.push(json!([format!("{entity}.{metric}"), value]));
         });

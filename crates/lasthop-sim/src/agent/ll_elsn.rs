@@ -194,7 +194,9 @@ mod tests {
         // The loss of a pure ACK is not reported.
         assert_eq!(notified(&mut agent, DeliveryReport::Abandoned, data(1, 0)), None);
         let mut counted = Vec::new();
-        Agent::<Packet>::metrics(&agent, &mut |metric, value| counted.push((metric.name, value)));
+        Agent::<Packet>::metrics(&agent, &mut |metric, value| {
+            counted.push((metric.name, value.value()))
+        });
         assert_eq!(counted, [("ersn_sent", 1.0), ("eln_sent", 1.0)]);
     }
 

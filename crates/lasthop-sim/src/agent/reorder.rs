@@ -182,7 +182,9 @@ mod tests {
         let released = std::iter::from_fn(|| always.poll_up().map(|packet| packet.bytes));
         assert_eq!(released.collect::<Vec<_>>(), [1, 2]);
         let mut counted = Vec::new();
-        Agent::<Packet>::metrics(&always, &mut |metric, value| counted.push((metric.name, value)));
+        Agent::<Packet>::metrics(&always, &mut |metric, value| {
+            counted.push((metric.name, value.value()))
+        });
         assert_eq!(counted, [("packets_held", 2.0), ("packets_overtaken", 1.0)]);
         assert_eq!(never.up(start, None, &mut packet(1)), Verdict::Forward);
         assert_eq!(Agent::<Packet>::next_timeout(&never), Instant::NEVER);

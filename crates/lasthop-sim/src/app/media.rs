@@ -24,15 +24,16 @@
 
 use super::family::{SourceKeys, SourceSite};
 use super::{Datagram, DatagramSource};
-use hdrhistogram::Histogram;
+use lasthop_base::delays::Delays;
 use lasthop_base::rng::DurationDistribution;
 use lasthop_base::schema::error::ScenarioError;
 use lasthop_base::schema::keys::{Limits, table};
-use lasthop_base::schema::metrics::{Metric, Report, metrics};
+use lasthop_base::schema::metrics::{Metric, Ratio, Report, Statistic, metrics};
 use lasthop_base::units::{Bytes, Duration, Instant, Rate};
 use lasthop_link::link::airtime;
 use lasthop_link::queue::{OnOff, OnOffParameters};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 table! {
     /// Speech, or audio and video: packets at a constant rate during talk spurts. The receiver
@@ -121,7 +122,7 @@ impl DatagramSource for MediaFlow {
     }
 
     fn metrics(&self, now: Instant, report: &mut Report<'_>) {
-        self.statistics.report(now).metrics(report);
+        self.statistics.metrics(now, report);
     }
 }
 
@@ -145,9 +146,6 @@ pub const LONGEST: Duration = Duration::from_secs(1000);
 /// the packets sent since are lost. Otherwise a packet that no later packet has overtaken is in
 /// transit.
 pub const OUTAGE: Duration = Duration::from_secs(60);
-
-/// Resolution of the percentiles if 3 significant digits would be finer.
-const FINEST: Duration = Duration::from_nanos(1000);
 
 /// Delay in nanoseconds from which delays count as [`LONGEST`] in percentiles.
 const TOP: u64 = LONGEST.as_nanos().next_power_of_two();
@@ -190,12 +188,19 @@ struct Tally {
     burst: u64,
     longest_burst: u64,
     last_arrival: Option<Instant>,
-    longest_delay: u64,
     /// Mean of the delays, and sum of squared deviations from it, in nanoseconds (Welford).
     mean: f64,
     squares: f64,
-    /// Its range grows with the maximum delay.
-    delays: Histogram<u32>,
+    delays: Delays,
+}
+
+/// The packets sent by some time, and the statistics of their outcomes.
+struct Outcomes {
+    tally: Tally,
+    /// Packets old enough for their outcome to count.
+    counted: u64,
+    /// Counted packets whose outcome is open.
+    under_way: u64,
 }
 
 /// Statistics of a receiver up to some time. Undefined values are NaN.
@@ -287,8 +292,8 @@ impl MediaStatistics {
         self.tally.delivered + come as u64
     }
 
-    /// Returns the statistics at `now`, the end of the run.
-    pub fn report(&self, now: Instant) -> MediaReport {
+    /// Returns the outcomes of the packets at `now`.
+    fn outcomes(&self, now: Instant) -> Outcomes {
         let mut tally = self.tally.clone();
         let has_come = |sent: &Sent| sent.arrival <= now;
         let overtaken = self.window.iter().rposition(has_come).unwrap_or(0);
@@ -308,28 +313,75 @@ impl MediaStatistics {
                 under_way += u64::from(counts);
             }
         }
-        let seconds = |nanos: f64| nanos * 1e-9;
+        Outcomes { tally, counted, under_way }
+    }
+
+    /// Returns the statistics at `now`, the end of the run.
+    pub fn report(&self, now: Instant) -> MediaReport {
+        self.outcomes(now).report(self.sent())
+    }
+
+    /// Reports the statistics at `now` as metrics.
+    pub(super) fn metrics(&self, now: Instant, report: &mut Report<'_>) {
+        self.outcomes(now).metrics(self.sent(), report);
+    }
+}
+
+impl Outcomes {
+    /// Returns the statistics if `sent` packets were sent.
+    fn report(&self, sent: u64) -> MediaReport {
+        let Outcomes { tally, counted, under_way } = self;
+        let (counted, under_way) = (*counted, *under_way);
         let delivered = tally.delivered as f64;
-        let some = |value: f64| if tally.delivered == 0 { f64::NAN } else { value };
-        let percentile = |quantile| {
-            let delay = tally.delays.value_at_quantile(quantile).min(tally.longest_delay);
-            some(seconds(delay as f64))
-        };
         MediaReport {
-            sent: self.sent(),
+            sent,
             delivered: tally.delivered,
             residual_loss: share(tally.lost, counted - under_way),
             deadline_miss: share(counted - tally.in_time, counted),
-            delay_mean: some(seconds(tally.mean)),
+            delay_mean: if tally.delivered == 0 { f64::NAN } else { seconds(tally.mean) },
             delay_sd: if tally.delivered < 2 {
                 f64::NAN
             } else {
                 seconds((tally.squares / (delivered - 1.0)).sqrt())
             },
-            delay_percentiles: [0.5, 0.95, 0.99].map(percentile),
+            delay_percentiles: [p50, p95, p99].map(|percentile| percentile(&tally.delays)),
             burst_mean: share(tally.lost, tally.bursts),
             burst_max: tally.longest_burst,
         }
+    }
+
+    /// Reports the statistics as metrics.
+    fn metrics(self, sent: u64, report: &mut Report<'_>) {
+        let MediaReport {
+            delivered,
+            residual_loss,
+            deadline_miss,
+            delay_mean,
+            delay_sd,
+            burst_mean,
+            burst_max,
+            ..
+        } = self.report(sent);
+        let Outcomes { tally, counted, under_way } = self;
+        let [lost, missed, known, counted] =
+            [tally.lost, counted - tally.in_time, counted - under_way, counted]
+                .map(|packets| packets as f64);
+        let delays = Arc::new(tally.delays);
+        let metrics = MediaMetrics {
+            packets_sent: sent as f64,
+            packets_delivered: delivered as f64,
+            residual_loss: Ratio::with_value(residual_loss, lost, known),
+            deadline_miss: Ratio::with_value(deadline_miss, missed, counted),
+            delay_mean_s: Ratio::with_value(delay_mean, delays.sum(), delivered as f64),
+            delay_sd_s: delay_sd,
+            delay_mean_plus_2sd_s: delay_mean + 2.0 * delay_sd,
+            delay_p50_s: Statistic::new(&delays, p50),
+            delay_p95_s: Statistic::new(&delays, p95),
+            delay_p99_s: Statistic::new(&delays, p99),
+            loss_burst_mean: burst_mean,
+            loss_burst_max: burst_max as f64,
+        };
+        metrics.report(report);
     }
 }
 
@@ -341,21 +393,21 @@ metrics! {
         /// Packets that arrived.
         packets_delivered: "Packets delivered", Count, Higher, Sum;
         /// Packets that never arrive, as a fraction of those whose outcome is known.
-        residual_loss: "Residual loss", Fraction, Lower, Mean;
+        residual_loss: "Residual loss", Fraction, Lower, Mean, Ratio;
         /// Packets that did not arrive by the playback deadline, as a fraction of those sent.
-        deadline_miss: "Deadline miss", Fraction, Lower, Mean;
+        deadline_miss: "Deadline miss", Fraction, Lower, Mean, Ratio;
         /// Mean one-way delay of the packets that arrived.
-        delay_mean_s: "Mean delay", Seconds, Lower, Mean;
+        delay_mean_s: "Mean delay", Seconds, Lower, Mean, Ratio;
         /// Standard deviation of the one-way delay.
         delay_sd_s: "Deviation of delay", Seconds, Lower, Mean;
         /// Mean one-way delay plus two standard deviations.
         delay_mean_plus_2sd_s: "Delay, mean + 2 deviations", Seconds, Lower, Mean;
         /// Median of the one-way delay.
-        delay_p50_s: "Delay, 50th percentile", Seconds, Lower, Mean;
+        delay_p50_s: "Delay, 50th percentile", Seconds, Lower, Mean, Statistic;
         /// One-way delay that 95 % of the packets do not exceed.
-        delay_p95_s: "Delay, 95th percentile", Seconds, Lower, Mean;
+        delay_p95_s: "Delay, 95th percentile", Seconds, Lower, Mean, Statistic;
         /// One-way delay that 99 % of the packets do not exceed.
-        delay_p99_s: "Delay, 99th percentile", Seconds, Lower, Mean;
+        delay_p99_s: "Delay, 99th percentile", Seconds, Lower, Mean, Statistic;
         /// Mean number of consecutive packets lost.
         loss_burst_mean: "Mean loss burst", Count, Lower, Mean;
         /// Maximum number of consecutive packets lost.
@@ -363,26 +415,26 @@ metrics! {
     }
 }
 
-impl MediaReport {
-    /// Reports the values as metrics.
-    pub(super) fn metrics(&self, report: &mut Report<'_>) {
-        let [p50, p95, p99] = self.delay_percentiles;
-        let metrics = MediaMetrics {
-            packets_sent: self.sent as f64,
-            packets_delivered: self.delivered as f64,
-            residual_loss: self.residual_loss,
-            deadline_miss: self.deadline_miss,
-            delay_mean_s: self.delay_mean,
-            delay_sd_s: self.delay_sd,
-            delay_mean_plus_2sd_s: self.delay_mean + 2.0 * self.delay_sd,
-            delay_p50_s: p50,
-            delay_p95_s: p95,
-            delay_p99_s: p99,
-            loss_burst_mean: self.burst_mean,
-            loss_burst_max: self.burst_max as f64,
-        };
-        metrics.report(report);
-    }
+/// Returns a percentile in seconds, at most the maximum; NaN without packets.
+fn percentile(delays: &Delays, quantile: f64) -> f64 {
+    let class = delays.class_at(quantile).min(delays.max());
+    class.map_or(f64::NAN, |class| seconds(class.as_nanos() as f64))
+}
+
+fn p50(delays: &Delays) -> f64 {
+    percentile(delays, 0.5)
+}
+
+fn p95(delays: &Delays) -> f64 {
+    percentile(delays, 0.95)
+}
+
+fn p99(delays: &Delays) -> f64 {
+    percentile(delays, 0.99)
+}
+
+fn seconds(nanos: f64) -> f64 {
+    nanos * 1e-9
 }
 
 fn share(part: u64, whole: u64) -> f64 {
@@ -391,11 +443,6 @@ fn share(part: u64, whole: u64) -> f64 {
 
 impl Tally {
     fn new() -> Self {
-        let low = FINEST.as_nanos();
-        let Ok(mut delays) = Histogram::new_with_bounds(low, 2 * low, 3) else {
-            unreachable!("from 1 us on in 3 digits is a range")
-        };
-        delays.auto(true);
         Tally {
             delivered: 0,
             in_time: 0,
@@ -404,27 +451,23 @@ impl Tally {
             burst: 0,
             longest_burst: 0,
             last_arrival: None,
-            longest_delay: 0,
             mean: 0.0,
             squares: 0.0,
-            delays,
+            delays: Delays::with_digits(3),
         }
     }
 
     fn deliver(&mut self, sent: Instant, arrival: Instant, in_time: bool) {
-        let delay = arrival.saturating_since(sent).as_nanos();
+        let delay = arrival.saturating_since(sent);
         self.delivered += 1;
         self.in_time += u64::from(in_time);
         self.burst = 0;
         self.last_arrival = self.last_arrival.max(Some(arrival));
-        self.longest_delay = self.longest_delay.max(delay);
-        let deviation = delay as f64 - self.mean;
+        let nanos = delay.as_nanos() as f64;
+        let deviation = nanos - self.mean;
         self.mean += deviation / self.delivered as f64;
-        self.squares += deviation * (delay as f64 - self.mean);
-        let recorded = if delay < TOP { delay } else { LONGEST.as_nanos() };
-        let Ok(()) = self.delays.record(recorded) else {
-            unreachable!("delays up to 1000 s fit the histogram")
-        };
+        self.squares += deviation * (nanos - self.mean);
+        self.delays.record_as(delay, if delay.as_nanos() < TOP { delay } else { LONGEST });
     }
 
     fn lose(&mut self) {

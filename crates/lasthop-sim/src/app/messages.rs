@@ -316,7 +316,7 @@ mod tests {
         let found: Vec<_> = found.iter().map(|start| (1e3 * start).round()).collect();
         assert_eq!(found, [0.0, 600.0, 1_200.0, 1_800.0]);
         let mut reported = Vec::new();
-        files.metrics(&mut |metric, value| reported.push((metric.name, value)));
+        files.metrics(&mut |metric, value| reported.push((metric.name, value.value())));
         assert_eq!(reported[0], ("messages", 4.0));
         assert!(reported[1..].iter().all(|(_, time)| (time - 0.1).abs() < 1e-9), "{reported:?}");
     }

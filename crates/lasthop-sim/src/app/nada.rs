@@ -19,7 +19,7 @@ use super::{Datagram, DatagramSource, MediaStatistics};
 use controller::{NadaReceiver, NadaSender};
 use lasthop_base::schema::error::ScenarioError;
 use lasthop_base::schema::keys::{Limits, table};
-use lasthop_base::schema::metrics::{Metric, Report, metrics};
+use lasthop_base::schema::metrics::{Metric, Ratio, Report, metrics};
 use lasthop_base::units::{Bytes, Duration, Instant, Rate};
 use lasthop_link::link::airtime;
 use std::collections::VecDeque;
@@ -47,7 +47,7 @@ metrics! {
     /// The rate of an adaptive source.
     pub struct NadaMetrics {
         /// Mean of the rate that the sender chooses.
-        target_rate_bps: "Target rate", BitsPerSecond, Higher, Mean;
+        target_rate_bps: "Target rate", BitsPerSecond, Higher, Mean, Ratio;
         /// Standard deviation over time of the rate that the sender chooses.
         target_rate_sd_bps: "Deviation of the target rate", BitsPerSecond, Lower, Mean;
     }
@@ -189,11 +189,15 @@ impl DatagramSource for NadaFlow {
     }
 
     fn metrics(&self, now: Instant, report: &mut Report<'_>) {
-        self.statistics.report(now).metrics(report);
+        self.statistics.metrics(now, report);
         let mut rates = self.rates;
         rates.add(self.sender.rate(), now);
         let mean = rates.sum / rates.seconds;
         let variance = (rates.squares / rates.seconds - mean * mean).max(0.0);
-        NadaMetrics { target_rate_bps: mean, target_rate_sd_bps: variance.sqrt() }.report(report);
+        let metrics = NadaMetrics {
+            target_rate_bps: Ratio::with_value(mean, rates.sum, rates.seconds),
+            target_rate_sd_bps: variance.sqrt(),
+        };
+        metrics.report(report);
     }
 }

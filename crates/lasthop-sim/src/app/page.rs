@@ -25,7 +25,7 @@ use crate::transport::{End, TransportFeatures};
 use lasthop_base::rng::{Stream, Streams};
 use lasthop_base::schema::error::ScenarioError;
 use lasthop_base::schema::keys::{Limits, choice, table};
-use lasthop_base::schema::metrics::{Metric, Report, metrics};
+use lasthop_base::schema::metrics::{Metric, Ratio, Report, metrics};
 use lasthop_base::units::{Bytes, Duration, Instant};
 use objects::{Object, objects};
 use std::collections::VecDeque;
@@ -89,12 +89,12 @@ metrics! {
         /// Pages whose connection was aborted.
         pages_failed: "Pages failed", Count, Lower, Sum;
         /// Mean time from the start of a page until the last byte of its last object arrives.
-        page_load_s: "Page load time", Seconds, Lower, Mean;
+        page_load_s: "Page load time", Seconds, Lower, Mean, Ratio;
         /// Mean time from the start of a page until its first object is complete.
-        first_object_s: "Time to first object", Seconds, Lower, Mean;
+        first_object_s: "Time to first object", Seconds, Lower, Mean, Ratio;
         /// Mean time that a byte waits at the browser for earlier bytes: of its connection with TCP,
         /// of its stream with QUIC.
-        head_of_line_s: "Head-of-line delay", Seconds, Lower, Mean;
+        head_of_line_s: "Head-of-line delay", Seconds, Lower, Mean, Ratio;
     }
 }
 
@@ -526,7 +526,7 @@ impl StreamApplication for Page {
 
     fn metrics(&self, report: &mut Report<'_>) {
         let Totals { loaded, failed, load, first, head_of_line, .. } = self.totals;
-        let mean = |sum: f64| sum / f64::from(loaded);
+        let mean = |sum: f64| Ratio::new(sum, loaded.into());
         let metrics = PageMetrics {
             pages_loaded: loaded.into(),
             pages_failed: failed.into(),

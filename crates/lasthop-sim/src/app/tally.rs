@@ -1,6 +1,6 @@
 //! Counters of the datagrams of a flow: sent, survived, arrived.
 
-use lasthop_base::schema::metrics::{Report, metrics};
+use lasthop_base::schema::metrics::{Ratio, Report, metrics};
 use lasthop_base::units::Instant;
 use lasthop_link::queue::Newest;
 
@@ -72,7 +72,7 @@ metrics! {
         /// Packets that arrived.
         packets_delivered: "Packets delivered", Count, Higher, Sum;
         /// Packets that never arrive, as a fraction of those sent.
-        loss: "Loss", Fraction, Lower, Mean;
+        loss: "Loss", Fraction, Lower, Mean, Ratio;
     }
 }
 
@@ -89,7 +89,7 @@ impl DatagramCounts {
         let metrics = DatagramMetrics {
             packets_sent: sent as f64,
             packets_delivered: self.arrived() as f64,
-            loss: if sent == 0 { f64::NAN } else { lost as f64 / sent as f64 },
+            loss: Ratio::new(lost as f64, sent as f64),
         };
         metrics.report(report);
     }

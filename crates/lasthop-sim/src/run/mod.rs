@@ -18,6 +18,7 @@ mod script;
 mod session;
 mod stream;
 mod trace;
+mod windows;
 mod wlans;
 
 pub use crate::sim::wlan::{WlanMedium, WlanPlace};
@@ -34,13 +35,14 @@ pub use links::services as service_endpoints;
 pub use plan::link_site;
 
 use plan::Plan;
+use windows::Marks;
 
 use crate::scenario::{Aggregates, Scenario};
 use crate::sim::probe::{Probe, Silent};
 use crate::sim::world::{End, World};
 use lasthop_base::packet::{Extension, TcpOptions, Watched};
 use lasthop_base::rng::Streams;
-use lasthop_base::schema::metrics::ReportFor;
+use lasthop_base::schema::metrics::Metric;
 use lasthop_base::units::Instant;
 use lasthop_tcp::congestion_control::external::{Failure, session};
 use std::collections::HashMap;
@@ -265,13 +267,15 @@ fn names(scenario: &Scenario, plan: &Plan) -> Result<Vec<String>, RunError> {
     let streams = Streams { seed: 0, replication: 0 };
     let world = build::build::<()>(scenario, plan, streams)?.build(Silent);
     let mut names = Vec::new();
-    report(&world, scenario, &mut |entity, metric, _| {
+    let mut put = |entity: &str, metric: &'static Metric, _: f64| {
         debug_assert!(
             crate::sim::metrics::is_listed(entity, metric),
             "{entity}.{metric} is not in the list of metrics"
         );
         names.push(format!("{entity}.{metric}"));
-    });
+    };
+    report(&world, scenario, &mut put);
+    windows::report(&world, scenario, &Marks::default(), &mut put);
     Ok(names)
 }
 
@@ -279,10 +283,11 @@ fn names(scenario: &Scenario, plan: &Plan) -> Result<Vec<String>, RunError> {
 fn report<P: Probe, X: Extension>(
     world: &World<P, X>,
     scenario: &Scenario,
-    report: &mut ReportFor<'_>,
+    report: &mut dyn FnMut(&str, &'static Metric, f64),
 ) {
     let mut aggregates = Aggregates::new(&scenario.flows);
     world.metrics(&link_names(scenario), &mut |entity, metric, value| {
+        let value = value.value();
         aggregates.add(entity, metric, value);
         report(entity, metric, value);
     });
@@ -343,15 +348,27 @@ fn replicate_carrying<X: Extension>(
     values: &mut [f64],
 ) -> Result<bool, RunError> {
     let mut world = build::build::<X>(scenario, &shared.plan, streams)?.build(Silent);
+    let mut marks = Marks::default();
+    for time in windows::times(scenario) {
+        if run_to(time, &mut world, scenario, interrupt)? == End::Interrupted {
+            return Ok(false);
+        }
+        if world.now() < time {
+            break;
+        }
+        marks.put(&world, scenario);
+    }
     if finish(&mut world, scenario, interrupt)? == End::Interrupted {
         return Ok(false);
     }
     let mut next = shared.columns.iter();
-    report(&world, scenario, &mut |_, _, value| {
+    let mut put = |_: &str, _: &'static Metric, value| {
         if let Some(&column) = next.next() {
             values[column] = value;
         }
-    });
+    };
+    report(&world, scenario, &mut put);
+    windows::report(&world, scenario, &marks, &mut put);
     Ok(true)
 }
 

@@ -38,6 +38,7 @@ use serde_json::{Value, json};
 /// - `flows`, by name: `from`, `to`, `start`, `service`; `app`; `tcp` (null for UDP); `packets`,
 ///   the maximum lengths from `from` to `to` and back; `route` and `back`, lists of link, direction
 ///   and the service that the flow uses there, or null
+/// - `windows`, by name: `from`, and `to` unless it is the end of the run
 ///
 /// # Errors
 /// If a link rejects its parameters.
@@ -86,6 +87,7 @@ pub fn resolved(scenario: &Scenario) -> Result<Value, RunError> {
         "wlans": scenario.wlans.iter().map(wlan).collect::<serde_json::Map<_, _>>(),
         "links": links,
         "flows": flows,
+        "windows": numbers(&scenario.windows),
     }))
 }
 

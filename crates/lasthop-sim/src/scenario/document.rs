@@ -19,7 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Top-level tables whose keys can be swept.
-const SWEEP_TOPS: [&str; 5] = ["link", "radio", "wlan", "flow", "run"];
+const SWEEP_TOPS: [&str; 6] = ["link", "radio", "wlan", "flow", "window", "run"];
 
 /// A scenario as its author wrote it: a validated tree of values and its origin.
 ///
@@ -409,12 +409,12 @@ impl Document {
         Ok(())
     }
 
-    /// Returns the link, radio, WLAN or flow that a dotted key names and the document lacks: its
+    /// Returns the link, radio, WLAN, flow or window that a dotted key names and the document lacks: its
     /// type, its name, and the existing names.
     fn unknown_item<'a>(&self, key: &'a str) -> Option<(&'a str, &'a str, Vec<String>)> {
         let mut parts = key.split('.');
         let (top, name) = (parts.next()?, parts.next()?);
-        if !matches!(top, "link" | "radio" | "wlan" | "flow") {
+        if !matches!(top, "link" | "radio" | "wlan" | "flow" | "window") {
             return None;
         }
         let items = self.value.get(top)?.as_object()?;

@@ -23,6 +23,7 @@ mod services;
 mod sweep;
 mod text;
 mod wifi;
+mod windows;
 mod wlan;
 mod wlan_checks;
 

@@ -51,6 +51,8 @@ pub struct Scenario {
     pub wlans: Vec<Wlan>,
     /// The flows in file order.
     pub flows: Vec<Flow>,
+    /// The windows in file order.
+    pub windows: Vec<TimeWindow>,
     /// Replications, seed and end.
     pub run: Run,
 }
@@ -176,6 +178,8 @@ table! {
         wlan: Option<Vec<Wlan>>;
         /// Flows by name, in this order.
         flow: Vec<Flow>;
+        /// Windows of time by name, in this order, for which metrics are reported in addition.
+        window: Option<Vec<TimeWindow>>;
         /// Swept keys with their values; every combination is run.
         sweep: Sweep = "{}";
         /// Replications, seed and end of a run.
@@ -377,6 +381,29 @@ table! {
         count: Option<u32>, COUNT;
         /// Time between the starts of consecutive flows of the table; requires count.
         spacing: Option<Duration>, SPACING;
+    }
+}
+
+/// A part of the time of a run, for which metrics are reported in addition.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TimeWindow {
+    /// Its name: `NAME` of `[window.NAME]`.
+    pub name: String,
+    /// Its start, relative to the start of the run.
+    pub from: Duration,
+    /// Its end, relative to the start of the run; `None`: the end of the run.
+    pub to: Option<Duration>,
+}
+
+table! {
+    /// `[window.NAME]`.
+    pub(super) struct WindowKeys {
+        /// Start of the window, relative to the start of the run. Events at this time are before
+        /// the window.
+        from: Duration = "0 s";
+        /// End of the window, relative to the start of the run; later than from, at most the
+        /// duration of the run. Events at this time are in the window. Default: the end of the run.
+        to: Option<Duration>, POSITIVE;
     }
 }
 

@@ -8,7 +8,7 @@
 use super::model::Flow;
 use lasthop_base::schema::error::ScenarioError;
 use lasthop_base::schema::keys::{Limits, NAME_ALLOWED, Node, Read};
-use lasthop_base::schema::metrics::{Aggregation, Metric, ReportFor};
+use lasthop_base::schema::metrics::{Aggregation, Metric};
 use lasthop_base::schema::quantity::Hosts;
 use lasthop_base::units::Duration;
 use std::collections::HashMap;
@@ -207,7 +207,7 @@ impl Aggregates {
     }
 
     /// Reports the aggregated metrics.
-    pub(crate) fn report(&self, report: &mut ReportFor<'_>) {
+    pub(crate) fn report(&self, report: &mut dyn FnMut(&str, &'static Metric, f64)) {
         for (name, sums) in self.names.iter().zip(&self.sums) {
             for &(metric, sum, number) in sums {
                 let is_mean = metric.aggregation == Aggregation::Mean && number > 0;

@@ -6,6 +6,7 @@ use super::model::{
 use super::repetition::{Repetition, check_names, tables};
 use super::services::LinkProtocol;
 use super::sweep::Sweep;
+use super::windows::check_ends;
 use super::wlan_checks::check_channels;
 use lasthop_base::schema::error::ScenarioError;
 use lasthop_base::schema::keys::{Key, Node, Read, Table, allowed};
@@ -297,6 +298,7 @@ impl Table for Scenario {
             radio,
             wlan,
             flow: flows,
+            window,
             sweep: _,
             run,
         } = ScenarioKeys::read(node)?;
@@ -324,19 +326,34 @@ impl Table for Scenario {
         links.extend(wlans.iter().enumerate().flat_map(|(index, wlan)| wlan.links(index)));
         let flows: Vec<Flow> = flows.into_iter().flat_map(Flow::expand).collect();
         check_names(&node.child_path("flow"), &flows)?;
-        Ok(Scenario { name, description, links, radios, wlans, flows, run })
+        let windows = window.unwrap_or_default();
+        check_ends(&node.child_path("window"), &windows, &run)?;
+        Ok(Scenario { name, description, links, radios, wlans, flows, windows, run })
     }
 
     fn write(&self) -> Map<String, Value> {
-        let Scenario { name, description, mut links, radios, wlans, flows, run } = self.clone();
+        let Scenario { name, description, mut links, radios, wlans, flows, windows, run } =
+            self.clone();
         let flow = tables(flows);
         links.retain(|link| link.radio.is_none() && link.wlan.is_none());
         let link = (!links.is_empty()).then_some(links);
         let radio = (!radios.is_empty()).then_some(radios);
         let wlan = (!wlans.is_empty()).then_some(wlans);
+        let window = (!windows.is_empty()).then_some(windows);
         let sweep = Sweep::default();
-        let keys =
-            ScenarioKeys { name, description, extends: None, link, radio, wlan, flow, sweep, run };
+        let extends = None;
+        let keys = ScenarioKeys {
+            name,
+            description,
+            extends,
+            link,
+            radio,
+            wlan,
+            flow,
+            window,
+            sweep,
+            run,
+        };
         let mut map = keys.write();
         map.shift_remove("sweep");
         map

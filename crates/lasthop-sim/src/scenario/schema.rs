@@ -201,7 +201,7 @@ fn union_schema(variants: &[Variant]) -> Value {
 }
 
 fn sweep_schema() -> Value {
-    let dotted = json!({ "pattern": "^(link|radio|wlan|flow|run)(\\.[A-Za-z0-9_-]+)+$" });
+    let dotted = json!({ "pattern": "^(link|radio|wlan|flow|window|run)(\\.[A-Za-z0-9_-]+)+$" });
     let range = table_schema(Range::KEYS, None);
     json!({
         "type": "object",

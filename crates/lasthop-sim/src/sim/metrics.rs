@@ -13,7 +13,7 @@ metrics! {
     /// Every flow.
     pub struct FlowMetrics {
         /// Bits delivered per second of the duration; of a file and of pages without headers.
-        goodput_bps: "Goodput", BitsPerSecond, Higher, Sum;
+        goodput_bps: "Goodput", BitsPerSecond, Higher, Sum, Ratio;
         /// Bytes delivered.
         delivered_bytes: "Delivered", Bytes, Higher, Sum;
         /// Time from the start of the flow to the end of the transfer, of the last page or of the run.
@@ -33,7 +33,7 @@ metrics! {
     /// The load of a direction of a link.
     pub struct LoadMetrics {
         /// Fraction of the capacity that was used.
-        utilization: "Utilization", Fraction, Neither, Mean;
+        utilization: "Utilization", Fraction, Neither, Mean, Ratio;
     }
 }
 
@@ -49,7 +49,7 @@ metrics! {
     /// A service of a link.
     pub struct ServiceMetrics {
         /// Bits sent by the service, as a fraction of those of the direction.
-        share: "Share", Fraction, Neither, Mean;
+        share: "Share", Fraction, Neither, Mean, Ratio;
     }
 }
 
@@ -93,6 +93,11 @@ pub fn groups() -> [(&'static str, Vec<&'static [Metric]>); 5] {
 
 /// Returns `true` if `metric` of `entity` is in the list.
 pub(crate) fn is_listed(entity: &str, metric: &Metric) -> bool {
+    // `window.NAME.flow.f` has the metrics of `flow.f` in a window.
+    let entity = match entity.strip_prefix("window.").and_then(|rest| rest.split_once('.')) {
+        Some((_, entity)) if metric.windowed => entity,
+        _ => entity,
+    };
     // `flows.NAME` has the aggregated metrics of the flows of a table.
     let kind = match entity.split_once('.') {
         Some(("flows", _)) => "flow",

@@ -10,7 +10,7 @@ use crate::agent::AgentMachine;
 use crate::app::{DatagramCounts, DatagramSource, StreamApplication};
 use crate::transport::{Transport, TransportMachine};
 use lasthop_base::packet::Extension;
-use lasthop_base::schema::metrics::ReportFor;
+use lasthop_base::schema::metrics::{Ratio, ReportFor};
 use lasthop_base::units::Instant;
 use lasthop_link::link::{Endpoint, PacketMetrics, ReceiverMetrics, SenderMetrics};
 use lasthop_link::queue::{
@@ -38,10 +38,12 @@ impl<P: Probe, X: Extension> World<P, X> {
             QueueMetrics::from(&counters).report_for(&entity, report);
             // Radio rates are rounded down to whole bits per second, and times to whole
             // nanoseconds.
-            let load = |sent: f64| LoadMetrics { utilization: (sent / capacity).min(1.0) };
+            let load = |sent: f64| LoadMetrics {
+                utilization: Ratio::with_value((sent / capacity).min(1.0), sent, capacity),
+            };
             load(sent).report_for(&entity, report);
             if let Some(delays) = self.queueing_delays(direction) {
-                QueueingMetrics::from(&delays).report_for(&entity, report);
+                QueueingMetrics::from(delays).report_for(&entity, report);
             }
             let line = match &self.directions[direction.index()].medium {
                 Medium::Fifo(_) => continue,
@@ -87,10 +89,9 @@ impl<P: Probe, X: Extension> World<P, X> {
                 let own_sent = (own.bits_sent as f64 - unsent).max(0.0);
                 QueueMetrics::from(own).report_for(&entity, report);
                 load(own_sent).report_for(&entity, report);
-                let share = if sent > 0.0 { own_sent / sent } else { f64::NAN };
-                ServiceMetrics { share }.report_for(&entity, report);
+                ServiceMetrics { share: Ratio::new(own_sent, sent) }.report_for(&entity, report);
                 if let Some(delays) = sender.service_queue(service).and_then(Queue::delays) {
-                    QueueingMetrics::from(delays).report_for(&entity, report);
+                    QueueingMetrics::from(delays.clone()).report_for(&entity, report);
                 }
                 if let Some(queue) = sender.service_queue(service)
                     && queue.detects_early()
@@ -154,7 +155,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         let entity = format!("flow.{}", flow.name);
         let mut delivery = |bytes: u64, seconds: f64| {
             let metrics = FlowMetrics {
-                goodput_bps: if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { f64::NAN },
+                goodput_bps: Ratio::new(bytes as f64 * 8.0, seconds),
                 delivered_bytes: bytes as f64,
                 duration_s: seconds,
             };

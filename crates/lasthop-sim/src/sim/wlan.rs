@@ -12,8 +12,8 @@ use super::probe::{Event, FrameLabel, Probe};
 use super::probe_events::segment_label;
 use super::world::World;
 use lasthop_base::packet::{Descriptor, Extension, Payload};
-use lasthop_base::schema::metrics::ReportFor;
-use lasthop_base::units::{Instant, Rate};
+use lasthop_base::schema::metrics::{Ratio, ReportFor};
+use lasthop_base::units::{Duration, Instant, Rate};
 use lasthop_link::queue::{DisciplineMetrics, QueueCounters, QueueingMetrics};
 use lasthop_wlan::dcf::{
     AggregationMetrics, AirFate, AirFrame, CellMetrics, DelayMetrics, Delays, Delivery, Histograms,
@@ -111,7 +111,7 @@ fn aggregation_metrics(pairs: impl Iterator<Item = PairCounters>) -> Aggregation
     }
     AggregationMetrics {
         ppdus: sum.ppdus as f64,
-        mpdus_per_ppdu: sum.data_sent as f64 / sum.ppdus as f64,
+        mpdus_per_ppdu: Ratio::new(sum.data_sent as f64, sum.ppdus as f64),
         block_ack_requests: sum.block_ack_requests as f64,
         reorder_held: sum.reorder_held as f64,
         expired: sum.expired as f64,
@@ -126,7 +126,7 @@ fn delay_metrics<P: Payload + Clone>(
 ) -> DelayMetrics {
     let mut sum = Delays::default();
     pairs.for_each(|pair| sum.add(medium.delays(pair)));
-    DelayMetrics::from(&sum)
+    DelayMetrics::from(sum)
 }
 
 /// Returns the queueing delays of some pairs; `None` if they are not measured.
@@ -151,9 +151,10 @@ pub fn wlan_metrics<P: Payload + Clone>(
     let elapsed = now.as_secs_f64();
     let MediumCounters { collisions, success_time, collision_time, error_time } =
         medium.counters(now);
-    let share = |time: f64| if elapsed > 0.0 { time / elapsed } else { f64::NAN };
-    let [success, collision, error] =
-        [success_time, collision_time, error_time].map(|time| share(time.as_secs_f64()));
+    let times = [success_time, collision_time, error_time].map(Duration::as_secs_f64);
+    let [success, collision, error] = times.map(|time| Ratio::new(time, elapsed));
+    let idle = times.iter().fold(elapsed, |idle, busy| idle - busy);
+    let unused = 1.0 - success.value() - collision.value() - error.value();
     let sum = |of: fn(&PairCounters) -> u64| {
         pairs.iter().map(|&pair| of(&medium.pair_counters(pair))).sum::<u64>() as f64
     };
@@ -162,17 +163,17 @@ pub fn wlan_metrics<P: Payload + Clone>(
         attempts,
         retries: sum(|pair| pair.retries),
         abandoned: sum(|pair| pair.abandoned),
-        collision_probability: sum(|pair| pair.collisions) / attempts,
+        collision_probability: Ratio::new(sum(|pair| pair.collisions), attempts),
         collisions: collisions as f64,
         airtime_success: success,
         airtime_collision: collision,
         airtime_error: error,
-        airtime_idle: 1.0 - success - collision - error,
+        airtime_idle: Ratio::with_value(unused, idle, elapsed),
     };
     metrics.report_for(entity, report);
     delay_metrics(medium, pairs.iter().copied()).report_for(entity, report);
     if let Some(delays) = queueing_delays(medium, pairs.iter().copied()) {
-        QueueingMetrics::from(&delays).report_for(entity, report);
+        QueueingMetrics::from(delays).report_for(entity, report);
     }
     if pairs.iter().any(|&pair| medium.has_agreement(pair)) {
         let own = pairs.iter().map(|&pair| medium.pair_counters(pair));
@@ -204,6 +205,7 @@ pub fn direction_metrics<P: Payload + Clone>(
 ) {
     let counters = || pairs.clone().map(|pair| medium.pair_counters(pair));
     let pair = counters().fold(PairCounters::default(), PairCounters::plus);
+    let elapsed = now.as_secs_f64();
     let airtime = pair.success_time.as_secs_f64() + pair.error_time.as_secs_f64();
     let metrics = PairMetrics {
         attempts: pair.attempts as f64,
@@ -213,7 +215,7 @@ pub fn direction_metrics<P: Payload + Clone>(
         acknowledged: pair.acknowledged as f64,
         abandoned: pair.abandoned as f64,
         duplicates: pair.duplicates as f64,
-        airtime: (airtime / now.as_secs_f64()).min(1.0),
+        airtime: Ratio::with_value((airtime / elapsed).min(1.0), airtime, elapsed),
     };
     metrics.report_for(entity, report);
     delay_metrics(medium, pairs.clone()).report_for(entity, report);

@@ -133,7 +133,7 @@ metrics! {
         /// Frames received more than once.
         duplicates: "Duplicates", Count, Lower, Sum;
         /// Fraction of the run that the medium was busy with exchanges of this direction.
-        airtime: "Airtime", Fraction, Neither, Sum;
+        airtime: "Airtime", Fraction, Neither, Sum, Ratio;
     }
 }
 
@@ -143,7 +143,7 @@ metrics! {
         /// PPDUs with data sent.
         ppdus: "PPDUs", Count, Neither, Sum;
         /// Mean number of MPDUs in a PPDU.
-        mpdus_per_ppdu: "MPDUs per PPDU", Count, Higher, Mean;
+        mpdus_per_ppdu: "MPDUs per PPDU", Count, Higher, Mean, Ratio;
         /// BlockAck requests sent.
         block_ack_requests: "BlockAck requests", Count, Lower, Sum;
         /// MPDUs that waited in a reorder buffer for MPDUs sent before them.
@@ -159,37 +159,37 @@ metrics! {
     /// Modes and lengths of the PPDUs of 802.11n, ac and ax.
     pub struct ModeMetrics {
         /// Mean data rate of the MPDUs sent.
-        phy_rate_bps: "PHY rate", BitsPerSecond, Higher, Mean;
+        phy_rate_bps: "PHY rate", BitsPerSecond, Higher, Mean, Ratio;
         /// Median number of MPDUs in a PPDU.
         mpdus_per_ppdu_median: "MPDUs per PPDU, median", Count, Neither, Mean;
         /// Number of MPDUs that nine of ten PPDUs do not exceed.
         mpdus_per_ppdu_p90: "MPDUs per PPDU, 90th percentile", Count, Neither, Mean;
         /// Fraction of the MPDUs that were sent with two spatial streams.
-        two_streams: "Two streams", Fraction, Neither, Mean;
+        two_streams: "Two streams", Fraction, Neither, Mean, Ratio;
         /// Fraction of the MPDUs that were sent with MCS 0.
-        mcs_0: "MCS 0", Fraction, Neither, Mean;
+        mcs_0: "MCS 0", Fraction, Neither, Mean, Ratio;
         /// Fraction of the MPDUs that were sent with MCS 1.
-        mcs_1: "MCS 1", Fraction, Neither, Mean;
+        mcs_1: "MCS 1", Fraction, Neither, Mean, Ratio;
         /// Fraction of the MPDUs that were sent with MCS 2.
-        mcs_2: "MCS 2", Fraction, Neither, Mean;
+        mcs_2: "MCS 2", Fraction, Neither, Mean, Ratio;
         /// Fraction of the MPDUs that were sent with MCS 3.
-        mcs_3: "MCS 3", Fraction, Neither, Mean;
+        mcs_3: "MCS 3", Fraction, Neither, Mean, Ratio;
         /// Fraction of the MPDUs that were sent with MCS 4.
-        mcs_4: "MCS 4", Fraction, Neither, Mean;
+        mcs_4: "MCS 4", Fraction, Neither, Mean, Ratio;
         /// Fraction of the MPDUs that were sent with MCS 5.
-        mcs_5: "MCS 5", Fraction, Neither, Mean;
+        mcs_5: "MCS 5", Fraction, Neither, Mean, Ratio;
         /// Fraction of the MPDUs that were sent with MCS 6.
-        mcs_6: "MCS 6", Fraction, Neither, Mean;
+        mcs_6: "MCS 6", Fraction, Neither, Mean, Ratio;
         /// Fraction of the MPDUs that were sent with MCS 7.
-        mcs_7: "MCS 7", Fraction, Neither, Mean;
+        mcs_7: "MCS 7", Fraction, Neither, Mean, Ratio;
         /// Fraction of the MPDUs that were sent with MCS 8.
-        mcs_8: "MCS 8", Fraction, Neither, Mean;
+        mcs_8: "MCS 8", Fraction, Neither, Mean, Ratio;
         /// Fraction of the MPDUs that were sent with MCS 9.
-        mcs_9: "MCS 9", Fraction, Neither, Mean;
+        mcs_9: "MCS 9", Fraction, Neither, Mean, Ratio;
         /// Fraction of the MPDUs that were sent with MCS 10.
-        mcs_10: "MCS 10", Fraction, Neither, Mean;
+        mcs_10: "MCS 10", Fraction, Neither, Mean, Ratio;
         /// Fraction of the MPDUs that were sent with MCS 11.
-        mcs_11: "MCS 11", Fraction, Neither, Mean;
+        mcs_11: "MCS 11", Fraction, Neither, Mean, Ratio;
     }
 }
 
@@ -227,17 +227,17 @@ metrics! {
         /// Frames discarded after the retry limit.
         abandoned: "Abandoned", Count, Lower, Sum;
         /// Fraction of the attempts that collided.
-        collision_probability: "Collision probability", Fraction, Lower, Mean;
+        collision_probability: "Collision probability", Fraction, Lower, Mean, Ratio;
         /// Times at which several stations transmitted simultaneously.
         collisions: "Collisions", Count, Lower, Sum;
         /// Fraction of the run that the medium was busy with acknowledged exchanges.
-        airtime_success: "Airtime success", Fraction, Higher, Mean;
+        airtime_success: "Airtime success", Fraction, Higher, Mean, Ratio;
         /// Fraction of the run that the medium was busy with collisions.
-        airtime_collision: "Airtime collision", Fraction, Lower, Mean;
+        airtime_collision: "Airtime collision", Fraction, Lower, Mean, Ratio;
         /// Fraction of the run that the medium was busy with attempts that failed without a collision.
-        airtime_error: "Airtime error", Fraction, Lower, Mean;
+        airtime_error: "Airtime error", Fraction, Lower, Mean, Ratio;
         /// Fraction of the run that the medium was idle.
-        airtime_idle: "Airtime idle", Fraction, Neither, Mean;
+        airtime_idle: "Airtime idle", Fraction, Neither, Mean, Ratio;
     }
 }
 

@@ -21,6 +21,7 @@ use crate::phy::{ControlFrame, Format, MAX_PPDU_TIME, Mode, PpduTiming, response
 use crate::rate_control::{Choice, RateMachine};
 use lasthop_base::packet::Payload;
 use lasthop_base::schema::keys::choice;
+use lasthop_base::schema::metrics::Ratio;
 use lasthop_base::units::{Bytes, Duration, Instant, Rate};
 use lasthop_link::queue::{Queue, Transmitter};
 use std::collections::VecDeque;
@@ -197,18 +198,18 @@ impl Histograms {
     }
 
     /// Returns the share of the MPDUs sent in modes with a property; NaN without MPDUs.
-    pub fn share(&self, has: impl Fn(Mode) -> bool) -> f64 {
+    pub fn share(&self, has: impl Fn(Mode) -> bool) -> Ratio {
         let sum = |has: &dyn Fn(Mode) -> bool| -> u64 {
             self.modes.iter().filter(|(mode, _)| has(*mode)).map(|(_, count)| count).sum()
         };
-        sum(&has) as f64 / sum(&|_| true) as f64
+        Ratio::new(sum(&has) as f64, sum(&|_| true) as f64)
     }
 
     /// Returns the mean data rate of the MPDUs in bits per second; NaN without MPDUs.
-    pub fn mean_rate(&self) -> f64 {
+    pub fn mean_rate(&self) -> Ratio {
         let count: u64 = self.modes.iter().map(|(_, count)| count).sum();
         let of = |&(mode, count): &(Mode, u64)| mode.rate().as_bps() as f64 * count as f64;
-        self.modes.iter().map(of).sum::<f64>() / count as f64
+        Ratio::new(self.modes.iter().map(of).sum(), count as f64)
     }
 }
 

@@ -61,7 +61,7 @@ fn datagrams() -> impl Strategy<Value = Vec<(u64, u64, bool, bool)>> {
 }
 
 /// Scenarios with a last host; whether they contain transfers; how they end.
-fn scenarios() -> impl Strategy<Value = String> {
+pub fn scenarios() -> impl Strategy<Value = String> {
     let transfers = prop_oneof![
         Just(String::new()),
         Just(r#"transport = { kind = "tcp", variant = "reno", profile = "ns-2", segment = "252 B" }"#.to_owned()),
@@ -100,7 +100,7 @@ fn scenarios() -> impl Strategy<Value = String> {
 }
 
 /// A radio of two stations that upload datagrams and a file.
-fn radios() -> impl Strategy<Value = String> {
+pub fn radios() -> impl Strategy<Value = String> {
     let protocol = prop_oneof![Just("raw"), Just("ideal-sr"), Just("rlc-am")];
     (1u64..200, 1u64..30, 1u64..30, protocol, 10_000u64..2_000_000).prop_map(
         |(millis, uplink, downlink, protocol, rate)| {

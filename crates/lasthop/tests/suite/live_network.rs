@@ -78,7 +78,7 @@ fn at(millis: u64) -> Instant {
 fn metrics(network: &Network, scenario: &Scenario) -> HashMap<String, f64> {
     let mut all = HashMap::new();
     network.metrics(scenario, &mut |entity, metric, value| {
-        all.insert(format!("{entity}.{metric}"), value);
+        all.insert(format!("{entity}.{metric}"), value.value());
     });
     all
 }

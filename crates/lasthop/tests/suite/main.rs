@@ -62,5 +62,6 @@ mod wifi;
 mod wifi_edca;
 mod wifi_queues;
 mod wifi_snr;
+mod windows;
 mod wired_loss;
 mod wlan;

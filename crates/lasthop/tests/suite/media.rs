@@ -193,7 +193,7 @@ fn two_links(driven: [bool; 2], stop: Instant) -> Metrics {
     assert_eq!(world.run(stop, false, &AtomicBool::new(false)), End::Stopped);
     let mut metrics = Metrics::new();
     world.metrics(&["a".to_owned(), "b".to_owned()], &mut |entity, metric, value| {
-        metrics.insert(format!("{entity}.{metric}"), value);
+        metrics.insert(format!("{entity}.{metric}"), value.value());
     });
     metrics.retain(|name, _| name.starts_with("flow."));
     metrics

@@ -6,7 +6,7 @@ use crate::{lazy_background, passive_ends};
 use lasthop::app::Replay;
 use lasthop::channel::{Channel, Clean};
 use lasthop::packet::Packet;
-use lasthop::queue::{ComputedFifo, Limit, QueueSite, QueueingMetrics, Transmitter};
+use lasthop::queue::{ComputedFifo, Limit, QueueSite, Transmitter};
 use lasthop::rng::Streams;
 use lasthop::run;
 use lasthop::scenario::{App, Discipline};
@@ -23,7 +23,7 @@ fn delays(metrics: &Metrics, entity: &str) -> [f64; 5] {
 }
 
 /// Makes all links measure queueing delays.
-fn measured(text: &str) -> String {
+pub fn measured(text: &str) -> String {
     let text = text.replace("between = [", "measure = \"queueing-delay\"\nbetween = [");
     let text = text.replace("base = \"", "measure = \"queueing-delay\"\nbase = \"");
     text.replace("access_point = \"", "measure = \"queueing-delay\"\naccess_point = \"")
@@ -191,7 +191,7 @@ fn poisson_arrivals_wait_as_pollaczek_and_khinchine_state() {
                 fifo.offer(now, 1_000);
             }
             let delays = fifo.delays(Instant::NEVER).expect("they are measured");
-            means.push(QueueingMetrics::from(&delays).queueing_delay_mean_s);
+            means.push(delays.mean());
         }
         let n = RUNS as f64;
         let mean = means.iter().sum::<f64>() / n;

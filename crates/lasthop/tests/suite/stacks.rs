@@ -67,7 +67,7 @@ fn on_bytes(protocol: &str, loss: f64, seconds: u32) -> Metrics {
     network.advance(Instant::from_nanos(u64::from(seconds) * 1_000_000_000));
     let mut all = Metrics::new();
     network.metrics(&scenario, &mut |entity, metric, value| {
-        all.insert(format!("{entity}.{metric}"), value);
+        all.insert(format!("{entity}.{metric}"), value.value());
     });
     let delivered = all["link.air.forward.packets_delivered"];
     all.insert("flow.f.packets_delivered".to_owned(), delivered);

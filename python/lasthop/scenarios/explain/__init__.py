@@ -81,6 +81,8 @@ def explain(scenario: Scenario, *, point: int = 0) -> str:
     labels = [json.loads(point.parameters) for point in points]
     if labels[point]:
         parts.append(_sweep(labels, labels[point]))
+    if resolved["windows"]:
+        parts.append([_time_window(*item) for item in resolved["windows"].items()])
     parts.append(_run(resolved, len(points)))
     return "\n\n".join("\n".join(line.rstrip() for line in part) for part in parts)
 
@@ -538,6 +540,11 @@ def _sweep(labels: Sequence[Table], here: Table) -> list[str]:
         shown = [value_text(value) + ("*" if value == here.get(key) else "") for value in values]
         lines.append(f"  {key}: {list_text(shown)}")
     return lines
+
+
+def _time_window(name: str, window: Table) -> str:
+    end = time_text(window["to"]) if "to" in window else "the end of the run"
+    return f"Window {name}: metrics from {time_text(window['from'])} to {end}"
 
 
 def _run(resolved: Table, points: int) -> list[str]:

@@ -24,7 +24,7 @@ use super::lookahead::Ahead;
 use super::{Delays, Limit, PropagationDelay, Transmitter};
 use crate::channel::{Airtime, Channel, ErrorProcess};
 use backlog::Backlog;
-use lasthop_base::schema::metrics::metrics;
+use lasthop_base::schema::metrics::{Ratio, metrics};
 use lasthop_base::units::{Bytes, Duration, Instant, Rate};
 use measured::StartedDelays;
 use replay::{Line, Replay};
@@ -54,7 +54,7 @@ metrics! {
         /// Frames that the channel destroyed.
         frames_lost: "Frames lost", Count, Lower, Sum;
         /// Frames that the channel destroyed, as a fraction of those sent.
-        frame_loss: "Frame loss", Fraction, Lower, Mean;
+        frame_loss: "Frame loss", Fraction, Lower, Mean, Ratio;
     }
 }
 
@@ -66,7 +66,7 @@ impl From<&QueueCounters> for QueueMetrics {
             queue_drops: drops as f64,
             frames_sent: sent,
             frames_lost: lost,
-            frame_loss: if frames_sent == 0 { f64::NAN } else { lost / sent },
+            frame_loss: Ratio::new(lost, sent),
         }
     }
 }

@@ -21,7 +21,7 @@ use super::{Agent, Batch, Crossing, Segment, Verdict};
 use lasthop_analysis::arq_chain::MAX_PDUS;
 use lasthop_analysis::{AnalysisError, GilbertElliottLaw};
 use lasthop_base::schema::keys::{Limits, choice, table};
-use lasthop_base::schema::metrics::{Metric, Report, metrics};
+use lasthop_base::schema::metrics::{Metric, Ratio, Report, metrics};
 use lasthop_base::units::{Bytes, Duration, Instant, Probability};
 use lasthop_link::channel::Errors;
 use std::marker::PhantomData;
@@ -133,7 +133,7 @@ metrics! {
     /// The limit of transmissions and the estimates from which it follows.
     pub struct PersistenceMetrics {
         /// Mean over packets of the limit at their arrival at the link.
-        limit_mean: "Mean limit", Count, Neither, Mean;
+        limit_mean: "Mean limit", Count, Neither, Mean, Ratio;
         /// Limit at the end of the run.
         limit_last: "Last limit", Count, Neither, Mean;
         /// Estimate of the end-to-end loss at the end of the run.
@@ -347,7 +347,7 @@ impl<P: Segment> Agent<P> for AdaptivePersistence<P> {
         let (packets, limits) = self.totals();
         let metrics = PersistenceMetrics {
             // NaN without packets.
-            limit_mean: limits as f64 / packets as f64,
+            limit_mean: Ratio::new(limits as f64, packets as f64),
             limit_last: f64::from(self.controller.limit()),
             p_estimate: self.controller.end_to_end_loss(),
             p_w_estimate: self.controller.link_loss(),

@@ -89,7 +89,7 @@ metrics! {
         /// Connections that the agent split.
         split_connections: "Split connections", Count, Neither, Sum;
         /// Bytes that the agent had acknowledged and that had not arrived at the end of the run.
-        unconfirmed_bytes: "Unconfirmed", Bytes, Lower, Sum;
+        unconfirmed_bytes: "Unconfirmed", Bytes, Lower, Sum, Level;
         /// Maximum over the run of the bytes acknowledged early.
         #[was = "most_unconfirmed_bytes"]
         max_unconfirmed_bytes: "Maximum unconfirmed", Bytes, Lower, Max;

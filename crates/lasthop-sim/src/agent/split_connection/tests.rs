@@ -115,7 +115,7 @@ fn data_are_acknowledged_held_and_sent_on() {
     let [_, far] = up(&mut proxy, 2004, (ACK, 1, 0, 5001, 3000));
     assert_eq!(far, [(ACK | FIN, 5001, 0, 1, 4000)]);
     let mut counted = Vec::new();
-    proxy.metrics(&mut |metric, value| counted.push((metric.name, value)));
+    proxy.metrics(&mut |metric, value| counted.push((metric.name, value.value())));
     assert_eq!(
         counted[..3],
         [("split_connections", 1.0), ("unconfirmed_bytes", 0.0), ("max_unconfirmed_bytes", 4000.0)]

@@ -12,7 +12,7 @@ pub use keys::{SackRecovery, TcpKeys};
 use super::{End, Losses, Moment, Numbers, Reaction, Transport, TransportEvent};
 use lasthop_base::packet::{Descriptor, Extension, MAX_SACK_BLOCKS, Packet, TcpHeader, flags};
 use lasthop_base::rng::Stream;
-use lasthop_base::schema::metrics::{Report, metrics};
+use lasthop_base::schema::metrics::{Ratio, Report, metrics};
 use lasthop_base::units::{Duration, Instant};
 use lasthop_tcp::copies::{Cause, Spurious};
 use lasthop_tcp::{Config, Connection, Limit, Role};
@@ -48,15 +48,15 @@ metrics! {
         reductions_undone: "Undone reductions", Count, Neither, Sum;
         /// Part of the time with unacknowledged data in which congestion control, pacing or loss
         /// recovery limited the senders.
-        limited_by_congestion_window: "Congestion-limited time", Fraction, Neither, Mean;
+        limited_by_congestion_window: "Congestion-limited time", Fraction, Neither, Mean, Ratio;
         /// Part of that time in which the peer's receive window limited the senders, or congestion control by a
         /// delivery rate measured at this limit.
-        limited_by_receive_window: "Receive-window-limited time", Fraction, Neither, Mean;
+        limited_by_receive_window: "Receive-window-limited time", Fraction, Neither, Mean, Ratio;
         /// Part of that time in which the application waited for room in the send buffer, or congestion control
         /// limited the senders by a delivery rate measured at this limit.
-        limited_by_send_buffer: "Send-buffer-limited time", Fraction, Neither, Mean;
+        limited_by_send_buffer: "Send-buffer-limited time", Fraction, Neither, Mean, Ratio;
         /// Part of that time in which all data of the application had been sent.
-        limited_by_application: "Application-limited time", Fraction, Neither, Mean;
+        limited_by_application: "Application-limited time", Fraction, Neither, Mean, Ratio;
     }
 }
 
@@ -399,7 +399,7 @@ impl Transport for Tcp {
         let known = |count: u64| if is_known { count as f64 } else { f64::NAN };
         // Senders of units of an erasure code measure no times, and a sender without data has none.
         let [by_congestion_window, by_receive_window, by_send_buffer, by_application] =
-            limits.map(|time| time.as_secs_f64() / busy.as_secs_f64());
+            limits.map(|time| Ratio::new(time.as_secs_f64(), busy.as_secs_f64()));
         let metrics = TcpMetrics {
             segments_sent: sent as f64,
             retransmissions: again as f64,
