@@ -88,25 +88,24 @@ impl<P: Payload> DropTail<P> {
         has_room
     }
 
-    /// Like [`Self::enqueue_copy`] with `ahead` packets at the server, if the limit is a number of packets.
+    /// Like [`QueueDiscipline::enqueue`] with `ahead` packets at the server, if the limit is a number of packets; otherwise
+    /// returns the packet.
     #[inline]
-    pub(super) fn enqueue_behind(&mut self, packet: &P, ahead: u64) -> Option<bool>
-    where
-        P: Clone,
-    {
-        let Limit::Packets(limit) = self.limit() else { return None };
+    pub(super) fn enqueue_behind(&mut self, packet: P, ahead: u64) -> Result<bool, P> {
+        let Limit::Packets(limit) = self.limit() else { return Err(packet) };
         let has_room = self.fifo.len() as u64 + ahead < limit;
         if has_room {
-            self.fifo.push_copy(packet);
+            self.fifo.push(packet);
         } else {
             self.drops += 1;
         }
-        Some(has_room)
+        Ok(has_room)
     }
 
-    /// Offers the packet at the head to `take`, and removes it if `take` returns `true`. Returns whether it was removed.
+    /// Offers the slot of the packet at the head to `take`, which takes the packet or leaves it. Returns whether it was
+    /// taken.
     #[inline]
-    pub(super) fn offer_next(&mut self, take: impl FnOnce(&P) -> bool) -> bool {
+    pub(super) fn offer_next(&mut self, take: impl FnOnce(&mut Option<P>)) -> bool {
         self.fifo.offer_front(take)
     }
 

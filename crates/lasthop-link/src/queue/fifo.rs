@@ -95,13 +95,15 @@ impl<P: Payload> Fifo<P> {
         *place = Some(packet.clone());
     }
 
-    /// Offers the packet at the head to `take`, and removes it if `take` returns `true`; its slot keeps the old value.
-    /// Returns whether it was removed.
+    /// Offers the slot of the packet at the head to `take`, which takes the packet or leaves it. Returns whether it was
+    /// taken.
     #[inline]
-    pub fn offer_front(&mut self, take: impl FnOnce(&P) -> bool) -> bool {
-        let Some(Some(packet)) = self.packets.front() else { return false };
-        let bytes = self.frame_bytes(packet);
-        let is_taken = take(packet);
+    pub fn offer_front(&mut self, take: impl FnOnce(&mut Option<P>)) -> bool {
+        let header = self.header;
+        let Some(slot) = self.packets.front_mut() else { return false };
+        let bytes = slot.as_ref().map_or(0, |packet| u64::from(packet.wire_bytes()) + header);
+        take(slot);
+        let is_taken = slot.is_none();
         if is_taken {
             self.bytes -= bytes;
             self.packets.drop_front();

@@ -275,16 +275,16 @@ impl<P: Payload> Queue<P> {
         queue.push(packet);
     }
 
-    /// Appends a copy of a packet to a drop-tail queue with a limit in packets, `ahead` of which are at its server, like
-    /// [`Self::enqueue`]; returns whether there was room. `None`: the queue is of another kind.
+    /// Appends a packet to a drop-tail queue with a limit in packets, `ahead` of which are at its server, like
+    /// [`Self::enqueue`]; returns whether there was room.
+    ///
+    /// # Errors
+    /// The packet, if the queue is of another kind.
     #[inline]
-    pub fn enqueue_behind(&mut self, packet: &P, ahead: u64) -> Option<bool>
-    where
-        P: Clone,
-    {
+    pub fn enqueue_behind(&mut self, packet: P, ahead: u64) -> Result<bool, P> {
         match self {
             Queue::DropTail(queue) => queue.enqueue_behind(packet, ahead),
-            _ => None,
+            _ => Err(packet),
         }
     }
 
@@ -315,10 +315,10 @@ impl<P: Payload> Queue<P> {
         packet
     }
 
-    /// Offers the next packet of a drop-tail queue to `take`, and removes it if `take` returns `true`. Returns whether it
-    /// was removed; `false` for other disciplines, which may drop the packet instead.
+    /// Offers the slot of the next packet of a drop-tail queue to `take`, which takes the packet or leaves it. Returns
+    /// whether it was taken; `false` for other disciplines, which may drop the packet instead.
     #[inline]
-    pub fn offer_next(&mut self, take: impl FnOnce(&P) -> bool) -> bool {
+    pub fn offer_next(&mut self, take: impl FnOnce(&mut Option<P>)) -> bool {
         match self {
             Queue::DropTail(queue) => queue.offer_next(take),
             _ => false,

@@ -172,17 +172,16 @@ impl<P: Payload + Clone> Medium<P> {
         let header = station.parameters.header.get();
         let (mut filled, mut bytes) = (*psdu, 0);
         while originator.is_open() {
-            let is_taken = station.queue.offer_next(|packet| {
+            let is_taken = station.queue.offer_next(|slot| {
+                let Some(packet) = slot else { return };
                 let length = u64::from(packet.wire_bytes()) + header;
                 let with = filled.with(length);
                 if packet.pair != pair || !with.is_within(limits) {
-                    return false;
+                    return;
                 }
-                let packet = std::iter::once(packet).cloned();
-                let number = originator.push(length as u32, expires, packet);
+                let number = originator.push(length as u32, expires, slot.take().into_iter());
                 originator.select(number);
                 (filled, bytes) = (with, bytes + length);
-                true
             });
             if !is_taken {
                 break;

@@ -371,13 +371,10 @@ impl<P: Payload> Station<P> {
 
     /// Appends a packet to the queue; returns `false` if the queue is full.
     #[inline]
-    pub fn enqueue(&mut self, now: Instant, pair: u32, packet: P) -> bool
-    where
-        P: Clone,
-    {
+    pub fn enqueue(&mut self, now: Instant, pair: u32, packet: P) -> bool {
         let waiting = Waiting { pair, arrived: now, packet };
-        let known = self.queue.enqueue_behind(&waiting, self.frames_inside(now));
-        let is_admitted = known.unwrap_or_else(|| {
+        let known = self.queue.enqueue_behind(waiting, self.frames_inside(now));
+        let is_admitted = known.unwrap_or_else(|waiting| {
             let server = self.server(now);
             let is_admitted = self.queue.enqueue(now, waiting, &server);
             self.counters.drops += self.queue.dropped().count() as u64;

@@ -2,10 +2,13 @@
 
 use lasthop::live::change::Change;
 use lasthop::live::{Network, Side};
+use lasthop::medium::phy::qos::AccessCategory;
+use lasthop::packet::Payload;
 use lasthop::rng::Streams;
-use lasthop::run::{Options, run};
+use lasthop::run::{Options, run, wlan_media};
 use lasthop::scenario::Scenario;
-use lasthop::units::Instant;
+use lasthop::units::{Bytes, Instant};
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -180,4 +183,61 @@ fn what_a_live_wlan_does_not_support_is_refused_by_name() {
     let change = Change::Scenario(Box::new(other));
     let refused = network.change(at(2), &change, &mut scenario, STREAMS).expect_err("a WLAN");
     assert_eq!(refused.key, "wlan");
+}
+
+thread_local! {
+    static COPIES: Cell<u64> = const { Cell::new(0) };
+}
+
+/// A packet of 1000 bytes that counts its copies.
+#[derive(Debug)]
+struct Counted;
+
+impl Clone for Counted {
+    fn clone(&self) -> Self {
+        COPIES.set(COPIES.get() + 1);
+        Counted
+    }
+}
+
+impl Payload for Counted {
+    fn wire_bytes(&self) -> u32 {
+        1000
+    }
+
+    fn xor(&mut self, _: &Self) {}
+
+    fn truncate(&mut self, _: u32) {}
+
+    fn slice(&self, _: u32, _: u32) -> Self {
+        Counted
+    }
+
+    fn append(&mut self, _: &Self) {}
+}
+
+/// The sender keeps a packet until it is acknowledged, and the receiver has a copy: the only one.
+#[test]
+fn a_medium_copies_a_packet_once() {
+    for keys in ["standard = \"802.11b\"", "standard = \"802.11ax\"\nmcs = 3"] {
+        let text = text(keys).replace("5 %", "0 %");
+        let document = Scenario::from_toml(&text, Path::new(".")).expect("a scenario");
+        let scenario = document.points().expect("points").remove(0).scenario;
+        let sizes = [Bytes::new(1000); 2];
+        let best_effort = |_: &_| vec![AccessCategory::BestEffort];
+        let (mut media, places) =
+            wlan_media::<Counted>(&scenario, &STREAMS, &sizes, best_effort).expect("media");
+        let place = places[0].as_ref().expect("a link of the WLAN");
+        let medium = &mut media[place.medium].medium;
+        let before = COPIES.get();
+        for _ in 0..40 {
+            assert!(medium.enqueue(at(1), place.pairs[0][0], Counted));
+        }
+        assert_eq!(COPIES.get(), before, "{keys}: in the queue");
+        while medium.next_timeout() < Instant::NEVER {
+            medium.handle_timeout(medium.next_timeout());
+        }
+        let delivered = std::iter::from_fn(|| medium.poll_deliver()).count() as u64;
+        assert_eq!((delivered, COPIES.get() - before), (40, 40), "{keys}");
+    }
 }
