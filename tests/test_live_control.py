@@ -484,3 +484,16 @@ def test_a_network_has_a_prefix(tmp_path: Path) -> None:
     done = command(str(path), "--route", "client=192.0.2.7/24", "--", "true")
     assert done.returncode == 2
     assert "has host bits set" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("permitted")
+def test_devices_drop_no_packet_before_the_programs_start(tmp_path: Path) -> None:
+    """Each of 24 devices announces its multicast groups when it goes up."""
+    link = '[link.l{0}]\nbetween = ["h{0}", "h{1}"]\nrate = "1 Mbps"\ndelay = "1 ms"\n'
+    links = "".join(link.format(number, number + 1) for number in range(12))
+    path = scenario(tmp_path, text='name = "chain"\n' + links)
+    done = live(path, "--json", "out.jsonl", "--at", "h0", "--", "true", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    summary = json.loads((tmp_path / "out.jsonl").read_text().splitlines()[-1])
+    assert not [note for note in summary["notes"] if "dropped" in note]

@@ -95,16 +95,16 @@ impl Netlink {
 
     /// Brings a device up, with this shape.
     pub fn up(&self, device: u32, shape: Option<Shape>) -> io::Result<()> {
-        let mut message = vec![0u8; 4];
-        for number in [device, IFF_UP, IFF_UP] {
-            message.extend(number.to_ne_bytes());
-        }
+        let message = |flags: u32| [0, device, flags, flags].map(u32::to_ne_bytes).concat();
         if let Some(Shape { mtu, queue, segments }) = shape {
+            // A queue whose length changes while the device is up can drop the first packet of the host.
+            let mut message = message(0);
             attribute(&mut message, IFLA_MTU, &mtu.to_ne_bytes());
             attribute(&mut message, IFLA_TXQLEN, &queue.to_ne_bytes());
             attribute(&mut message, IFLA_GSO_MAX_SEGS, &segments.to_ne_bytes());
+            self.ask(RTM_NEWLINK, 0, message)?;
         }
-        self.ask(RTM_NEWLINK, 0, message)
+        self.ask(RTM_NEWLINK, 0, message(IFF_UP))
     }
 
     /// Assigns an address to a device.
