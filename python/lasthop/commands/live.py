@@ -498,8 +498,9 @@ def _compare(
     if disturbed:
         note(
             f"lasthop: {disturbed} of {count * len(result['points'])} transfers were disturbed: "
-            "the driver was late, so that they measure this machine, not TCP; use an idle machine, "
-            "real-time priority (`chrt -f 10 lasthop live …`), `--spin 1ms` or `--jobs 1`; "
+            "the driver or a program was late, so that they measure this machine, not TCP; use an "
+            "idle machine, real-time priority of the driver (`chrt -f 10 lasthop live …`), "
+            "`--spin 1ms` or `--jobs 1`; "
             "`--retry-disturbed N` repeats them"
         )
     failures = result["failures"]

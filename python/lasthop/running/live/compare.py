@@ -28,10 +28,12 @@ METRICS = ("goodput_bps", "timeouts", "tail_probes", "retransmissions")
 # interval agree, too.
 TOLERANCE = 0.05
 
-# Maximum lateness of deliveries in an undisturbed transfer: that of the 99th percentile per RTT of
-# a link, as in the driver's warning, and the maximum per drain time of the smallest queue.
+# Maximum lateness in an undisturbed transfer: the 99th percentile of deliveries per RTT of a link,
+# as in the driver's warning, the maximum of deliveries per drain time of the smallest queue, and
+# the maximum of programs per RTT.
 LATE_ROUND_TRIPS = 0.05
 LATE_QUEUES = 0.25
+LATE_PROGRAMS = 0.25
 
 # Congestion control algorithm of the kernel, by variant.
 CONGESTION = {"reno": "reno", "newreno": "reno", "sack": "reno"}
@@ -87,16 +89,19 @@ def drain_time(resolved: Mapping[str, Any], flow: str) -> float:
 
 
 def lateness_limits(round_trip_s: float, drain_s: float) -> dict[str, float]:
-    """Returns the maximum lateness of deliveries in an undisturbed transfer, in seconds.
+    """Returns the maximum lateness in an undisturbed transfer, in seconds.
 
-    The 99th percentile may be 5 % of the minimum RTT of a link, because all deliveries extend the
-    RTT. The maximum may be a quarter of the drain time of the smallest queue: packets that the
-    driver has delayed arrive at the queue together. It may not exceed the RTT, after which tail
-    probes are sent.
+    For deliveries, the 99th percentile may be 5 % of the minimum RTT of a link, because all
+    deliveries extend the RTT. The maximum may be a quarter of the drain time of the smallest queue:
+    packets that the driver has delayed arrive at the queue together. It may not exceed the RTT,
+    after which tail probes are sent. A program may wait for a processor for a quarter of the RTT:
+    the send buffer of Linux has twice the size of the congestion window and accepts data when a
+    third is free.
     """
     return {
         "p99_s": LATE_ROUND_TRIPS * round_trip_s,
         "max_s": min(LATE_QUEUES * drain_s, round_trip_s),
+        "programs_s": LATE_PROGRAMS * round_trip_s,
     }
 
 
@@ -131,7 +136,7 @@ def kernel(path: str, transport: Mapping[str, Any]) -> tuple[str, dict[str, str]
 def transfer(cell: Cell, replication: int, seed: int | None, spin_s: float = 0.0) -> dict[str, Any]:
     """Runs one transfer by the kernel; returns the sender's counters and the links' lateness.
 
-    The transfer is `disturbed` if the driver was later than its `lateness_limits`.
+    The transfer is `disturbed` if the driver or a program was later than its `lateness_limits`.
 
     Raises:
         LiveError: If the transfer did not finish, or the file was corrupted.
@@ -162,7 +167,8 @@ def transfer(cell: Cell, replication: int, seed: int | None, spin_s: float = 0.0
         raise LiveError(f"replication {replication}: the transfer failed: {text.strip()[-300:]}")
     result: dict[str, Any] = json.loads(found)
     end = messages[-1]
-    late, limits = end["lateness"], lateness_limits(end["round_trip_s"], cell.drain_s)
+    late = {**end["lateness"], "programs_s": result.pop("programs_late_s")}
+    limits = lateness_limits(end["round_trip_s"], cell.drain_s)
     result |= {f"lateness_{name}": late[name] for name in limits}
     result["lateness_limits"] = limits
     result["disturbed"] = any(late[name] > limit for name, limit in limits.items())

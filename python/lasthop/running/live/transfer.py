@@ -14,6 +14,7 @@ import socket
 import struct
 import sys
 import termios
+import threading
 import time
 from pathlib import Path
 
@@ -25,12 +26,37 @@ TIMEOUT_S = 300.0
 POLL_S = 0.000_5
 OPENING_S = 10.0
 
+# Interval at which a program checks whether it obtains a processor in time.
+BEAT_S = 0.002
+
 # Counters of the kernel, by the corresponding metric of a simulated flow.
 COUNTS = {
     "timeouts": "TCPTimeouts",
     "tail_probes": "TCPLossProbes",
     "retransmissions": "RetransSegs",
 }
+
+
+class Heartbeat:
+    """A thread that measures how late this process obtains a processor, until `stop`."""
+
+    def __init__(self) -> None:
+        self._ended, self._most = threading.Event(), 0.0
+        self._thread = threading.Thread(target=self._beat, daemon=True)
+        self._thread.start()
+
+    def _beat(self) -> None:
+        due = time.monotonic() + BEAT_S
+        while not self._ended.wait(BEAT_S):
+            now = time.monotonic()
+            self._most = max(self._most, now - due)
+            due = now + BEAT_S
+
+    def stop(self) -> float:
+        """Returns the maximum lateness in seconds."""
+        self._ended.set()
+        self._thread.join()
+        return self._most
 
 
 def contents(size: int, seed: int) -> bytes:
@@ -55,12 +81,16 @@ def receive(size: int, seed: int) -> int:
         connection, _ = server.accept()
         with connection:
             connection.settimeout(TIMEOUT_S)
+            heartbeat = Heartbeat()
             digest, received = hashlib.sha256(), 0
             while data := connection.recv(1 << 16):
                 digest.update(data)
                 received += len(data)
+            late = heartbeat.stop()
             is_whole = digest.digest() == hashlib.sha256(contents(size, seed)).digest()
-            connection.sendall(b"whole" if is_whole and received == size else b"other")
+            is_whole = is_whole and received == size
+            answer = {"whole": is_whole, "programs_late_s": late}
+            connection.sendall(json.dumps(answer).encode())
     return 0 if is_whole else 1
 
 
@@ -104,17 +134,23 @@ def send(host: str, size: int, seed: int, congestion: str | None = None) -> int:
     """Sends the file and prints the time until all data is acknowledged."""
     data = contents(size, seed)
     before = counters()
+    heartbeat = Heartbeat()
     connection, start = opened(host, congestion)
     with connection:
         connection.sendall(data)
         while unacknowledged(connection):
             time.sleep(POLL_S)
         seconds = time.monotonic() - start
+        late = heartbeat.stop()
         after = counters()
         connection.shutdown(socket.SHUT_WR)
-        is_whole = connection.recv(16) == b"whole"
+        with connection.makefile("rb") as answer:
+            # A receiver that failed does not answer.
+            found = json.loads(answer.read() or "{}")
+    late, is_whole = max(late, found.get("programs_late_s", 0.0)), found.get("whole", False)
     result: dict[str, float] = {name: after[key] - before[key] for name, key in COUNTS.items()}
     result |= {"duration_s": seconds, "goodput_bps": 8 * size / seconds, "whole": is_whole}
+    result["programs_late_s"] = late
     sys.stdout.write(json.dumps(result) + "\n")
     return 0 if is_whole else 1
 
