@@ -19,7 +19,6 @@ LONG: dict[str, str] = {}
 # Structs with more fields, each with the reason.
 LARGE = {
     "TcpInfo": "one field for each value of `tcp_info`",
-    "TcpKeys": "one field for each key of a table",
     "WlanKeys": "one field for each key of a table",
     "World": "the kinds of entities of a replication, which are borrowed separately",
 }

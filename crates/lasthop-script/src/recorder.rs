@@ -100,7 +100,7 @@ impl Recorder {
             ("receive_window", config.first_window() == host.first_window()),
             ("autotuning", config.autotuning),
             ("send_buffer", config.send_buffer.is_none()),
-            ("segmentation_offload", config.offload),
+            ("segmentation_offload", config.segmentation_offload),
             ("delayed_ack", config.delayed_ack == host.delayed_ack),
             ("ecn", config.ecn == host.ecn && !config.ecn),
             ("abe", config.abe == host.abe),

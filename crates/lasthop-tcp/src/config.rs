@@ -1,11 +1,12 @@
 //! The parameters of a TCP connection, fixed at its construction.
 
-use super::congestion_control::{CongestionControlKind, Marks, RenoKeys};
+use super::congestion_control::{CongestionControlKind, Marks, RenoKeys, Variant};
 pub use super::receiver::AckCompression;
 use super::receiver::Memory;
 use super::wheel::Wheel;
 use lasthop_base::packet::{MAX_SACK_BLOCKS, MAX_SACK_BLOCKS_WITH_TIMESTAMPS};
-use lasthop_base::schema::keys::choice;
+use lasthop_base::schema::keys::{Limits, choice, table};
+use lasthop_base::schema::quantity::{DelayedAck, Window};
 use lasthop_base::units::{Bytes, Duration};
 
 choice! {
@@ -142,153 +143,301 @@ macro_rules! of_profile {
     };
 }
 
-/// Declares the parameters: [`Config`], the defaults of each profile, and [`Overrides`].
+choice! {
+    /// SACK loss recovery.
+    pub enum SackRecovery {
+        /// As in the TCP agents of ns-2: "pipe" is incremented and decremented.
+        Ns2 = "ns-2",
+        /// RFC 6675.
+        Rfc6675 = "rfc6675",
+        /// RACK-TLP (RFC 8985) with proportional rate reduction (RFC 9937).
+        RackTlp = "rack-tlp",
+        /// Like "ns-2", with explicit notifications of losses on a link by the agent "ll-elsn"
+        /// (ESACK, Yun 2009).
+        Esack = "esack",
+    }
+}
+
+impl From<SackRecovery> for RecoveryKind {
+    fn from(recovery: SackRecovery) -> Self {
+        match recovery {
+            SackRecovery::Ns2 => RecoveryKind::SackNs2,
+            SackRecovery::Rfc6675 => RecoveryKind::Sack6675,
+            SackRecovery::RackTlp => RecoveryKind::RackTlp,
+            SackRecovery::Esack => RecoveryKind::Esack,
+        }
+    }
+}
+
+/// Tick of a host's timers, up to 100 ms.
+const TICK: Limits = Limits::range(0, 100_000_000);
+
+/// Converts the value of a key to that of its parameter. `segment` is the length of a full segment.
+trait FromKey<K> {
+    fn from_key(key: K, segment: Bytes) -> Self;
+}
+
+impl<T> FromKey<T> for T {
+    fn from_key(key: T, _: Bytes) -> Self {
+        key
+    }
+}
+
+impl FromKey<Window> for f64 {
+    fn from_key(window: Window, segment: Bytes) -> Self {
+        match window {
+            Window::Segments(segments) => f64::from(segments),
+            Window::Bytes(bytes) => bytes.get() as f64 / segment.get() as f64,
+        }
+    }
+}
+
+impl FromKey<DelayedAck> for Option<Duration> {
+    fn from_key(delay: DelayedAck, _: Bytes) -> Self {
+        match delay {
+            DelayedAck::Off => None,
+            DelayedAck::After(delay) => Some(delay),
+        }
+    }
+}
+
+impl FromKey<Bytes> for Option<Bytes> {
+    fn from_key(size: Bytes, _: Bytes) -> Self {
+        Some(size)
+    }
+}
+
+impl FromKey<u32> for Option<u32> {
+    fn from_key(most: u32, _: Bytes) -> Self {
+        (most > 0).then_some(most)
+    }
+}
+
+/// Returns the type of the key of a parameter.
+macro_rules! key_type {
+    ($type:ty) => {
+        $type
+    };
+    ($type:ty, $key:ty) => {
+        $key
+    };
+}
+
+/// Declares the parameters: those with a key, then the others. `name: Type as KeyType = [defaults]`
+/// lists the default for all profiles, or for `ns-2`, `rfc` and `linux`. Defines [`TcpKeys`],
+/// [`Config`], the defaults of each profile, and [`Overrides`].
 macro_rules! parameters {
-    ($($(#[$doc:meta])+ $name:ident: $type:ty = [$($value:expr),+];)+) => {
-        /// All parameters of one TCP, resolved: one field per key. Obtain one from
-        /// [`presets::config`](super::presets::config).
+    (
+        keys {
+            $($(#[doc = $doc:literal])+ $(#[was = $was:literal])? $name:ident: $type:ty $(as $key:ty)?
+                = [$($value:expr),+] $(, $limits:expr)?;)+
+        }
+        others {
+            $($(#[doc = $about:literal])+ $other:ident: $other_type:ty = [$($other_value:expr),+];)+
+        }
+    ) => {
+        table! {
+            /// TCP.
+            pub struct TcpKeys as "tcp" {
+                /// TCP variant: a named combination of loss recovery and congestion control.
+                variant: Variant;
+                /// Conventions and defaults of all following keys. With profile "linux", hosts use
+                /// RACK-TLP, and the variant selects the congestion control only: "newreno" and
+                /// "sack" mean "reno". Variants with a different loss recovery ("tahoe", "lt-tcp" …)
+                /// require profile "rfc" or "ns-2".
+                profile: Profile = "linux";
+                /// SACK loss recovery; requires a variant with selective acknowledgments.
+                sack_recovery: Option<SackRecovery>;
+                $($(#[doc = $doc])+ $(#[was = $was])? $name: Option<key_type!($type $(, $key)?)>
+                    $(, $limits)?;)+
+            }
+        }
+
+        /// All parameters of one TCP, resolved. Obtain one from
+        /// [`presets::config`](super::presets::config) or [`TcpKeys::config`]. `None` means that a
+        /// mechanism is off or a quantity unlimited; windows are numbers of segments.
         #[derive(Clone, Copy, Debug, PartialEq)]
         pub struct Config {
-            $($(#[$doc])+ pub $name: $type,)+
+            $($(#[doc = $doc])+ pub $name: $type,)+
+            $($(#[doc = $about])+ pub $other: $other_type,)+
         }
 
         /// Parameters set by the user, one per field of [`Config`]. All others are those of the
         /// profile and of the variant.
         #[derive(Clone, Copy, Debug, Default, PartialEq)]
         pub struct Overrides {
-            $($(#[$doc])+ pub $name: Option<$type>,)+
+            $($(#[doc = $doc])+ pub $name: Option<$type>,)+
+            $($(#[doc = $about])+ pub $other: Option<$other_type>,)+
+        }
+
+        impl TcpKeys {
+            /// Returns the parameters that the keys set, with segments of length `segment`.
+            pub(super) fn overrides(&self, segment: Bytes) -> Overrides {
+                Overrides {
+                    recovery: self.sack_recovery.map(RecoveryKind::from),
+                    $($name: self.$name.map(|key| FromKey::from_key(key, segment)),)+
+                    ..Overrides::default()
+                }
+            }
         }
 
         impl Config {
             /// Returns the parameters of a profile, without a variant.
             pub(super) const fn of(profile: Profile) -> Self {
                 match profile {
-                    Profile::Ns2 => Config { $($name: of_profile!(ns2, $($value),+),)+ },
-                    Profile::Rfc => Config { $($name: of_profile!(rfc, $($value),+),)+ },
-                    Profile::Linux => Config { $($name: of_profile!(linux, $($value),+),)+ },
+                    Profile::Ns2 => Config {
+                        $($name: of_profile!(ns2, $($value),+),)+
+                        $($other: of_profile!(ns2, $($other_value),+),)+
+                    },
+                    Profile::Rfc => Config {
+                        $($name: of_profile!(rfc, $($value),+),)+
+                        $($other: of_profile!(rfc, $($other_value),+),)+
+                    },
+                    Profile::Linux => Config {
+                        $($name: of_profile!(linux, $($value),+),)+
+                        $($other: of_profile!(linux, $($other_value),+),)+
+                    },
                 }
             }
 
             /// Replaces the parameters that are set.
             pub(super) fn with(self, set: &Overrides) -> Self {
-                Config { $($name: set.$name.unwrap_or(self.$name),)+ }
+                Config {
+                    $($name: set.$name.unwrap_or(self.$name),)+
+                    $($other: set.$other.unwrap_or(self.$other),)+
+                }
             }
         }
     };
 }
 
 parameters! {
-    /// Profile where the RFCs and ns-2 differ.
-    profile: Profile = [Profile::Ns2, Profile::Rfc, Profile::Linux];
-    /// Recovery scheme.
-    recovery: RecoveryKind = [RecoveryKind::Reno, RecoveryKind::Reno, RecoveryKind::RackTlp];
-    /// Condition for declaring a segment lost; only with [`RecoveryKind::Sack6675`].
-    loss_detection: LossDetection = [LossDetection::Duplicates];
-    /// Congestion control algorithm.
-    congestion_control: CongestionControlKind = [CongestionControlKind::Reno(RenoKeys {})];
-    /// Whether HyStart++ (RFC 9406) ends slow start.
-    hystart: bool = [false];
-    /// Whether segments are paced.
-    pacing: bool = [false];
-    /// Detection of spurious reductions.
-    undo: UndoKind = [UndoKind::Off, UndoKind::Off, UndoKind::All];
-    /// Sender maximum segment size: payload bytes of a full segment.
-    segment: Bytes = [Bytes::new(1000), Bytes::new(1460), Bytes::new(1460)];
-    /// Bytes added to the payload of each data segment on the wire.
-    header: Bytes = [Bytes::new(0), Bytes::new(40), Bytes::new(40)];
-    /// Bytes of a segment without payload (ACK, SYN, FIN), excluding SACK blocks and timestamps.
-    ack_size: Bytes = [Bytes::new(40)];
-    /// Whether options (SACK, timestamps) are counted in full on the wire. ns-2 counts only 8 bytes
-    /// per SACK block.
-    charge_options: bool = [false, true, true];
-    /// Receive window in segments, at least 1.
-    receive_window: f64 = [20.0, 64.0, 2048.0];
-    /// Delay of an ACK for in-order data; `None`: every segment is acknowledged immediately.
-    delayed_ack: Option<Duration> = [None, Some(Duration::from_millis(200)), Some(Duration::from_millis(40))];
-    /// Whether ACKs carry SACK blocks.
-    sack: bool = [false, false, true];
-    /// Whether the receiver reports duplicates (DSACK, RFC 2883).
-    dsack: bool = [false, false, true];
-    /// Whether explicit congestion notification is requested (RFC 3168).
-    ecn: bool = [false];
-    /// Whether a mark reduces the window by less than a loss (RFC 8511). Supported by Reno and by
-    /// CUBIC of RFC 9438.
-    abe: bool = [false];
-    /// Whether the buffers of both hosts grow with the connection, as in Linux
-    /// (`net.ipv4.tcp_rmem`, `tcp_wmem`). `receive_window` is then ignored.
-    autotuning: bool = [false, false, true];
-    /// Maximum number of bytes that are written and not acknowledged; `None`: unlimited, or under
-    /// [`Self::autotuning`] a buffer that grows. At least one segment.
-    send_buffer: Option<Bytes> = [None];
-    /// Whether tail loss probes are sent (RFC 8985, section 7). Only with
-    /// [`RecoveryKind::RackTlp`], like [`Self::frto`].
-    tail_probes: bool = [true];
-    /// Whether F-RTO uses the ACKs after a timeout to detect a spurious one (RFC 5682).
-    frto: bool = [true];
-    /// Minimum number of segments per GSO segment if as many are available, for a host with
-    /// segmentation offload; 0: each segment is sent individually.
-    pieces: u32 = [0, 0, 2];
-    /// Whether GSO segments can have more than one segment (segmentation offload).
-    offload: bool = [true];
-    /// Interval between the timer ticks of the host, at which its timers expire. Timers with long
-    /// delays expire at every eighth or a later tick. Zero: exact timers. Only with
-    /// [`RecoveryKind::RackTlp`].
-    timer_tick: Duration = [Duration::ZERO, Duration::ZERO, Duration::from_millis(4)];
-    /// Number of retransmissions of the SYN before the timeout doubles
-    /// (`net.ipv4.tcp_syn_linear_timeouts`).
-    linear_syns: u32 = [0, 0, 4];
-    /// Number of ACKs that are sent immediately at the start of a connection, regardless of
-    /// `delayed_ack`.
-    quick_acks: u32 = [0, 0, 16];
-    /// ACK compression: ACKs of segments above a hole are held back briefly (Linux). Only with
-    /// [`Self::quick_acks`] and [`Self::sack`].
-    ack_compression: Option<AckCompression> = [None, None, Some(AckCompression { delay: Duration::from_millis(1), slack: Duration::from_nanos(100_000), most: 44, })];
-    /// Meaning of the congestion marks that it echoes and receives.
-    marks: Marks = [Marks::Classic];
-    /// Timestamps option (RFC 7323).
-    timestamps: bool = [false, false, true];
-    /// Tick of the timestamp clock. It equals [`Self::clock_granularity`] except with congestion
-    /// control algorithms that require arrival times.
-    timestamp_tick: Duration = [Duration::from_millis(10), Duration::from_millis(1), Duration::from_millis(1)];
-    /// Limited transmit (RFC 3042).
-    limited_transmit: bool = [true];
-    /// Whether a window that the application does not use remains unchanged (RFC 7661).
-    window_validation: bool = [false];
-    /// Whether an idle period longer than the RTO reduces the window to the initial one (RFC 5681,
-    /// section 4.1).
-    restart_after_idle: bool = [false, false, true];
-    /// Maximum growth of Reno's window per ACK in slow start, in segments, if it grows by
-    /// acknowledged bytes (RFC 3465).
-    byte_counting: Option<u32> = [None];
-    /// Whether a SYN opens the connection.
-    handshake: bool = [true];
-    /// Whether only the opener sends data, and the other endpoint answers the SYN with a plain ACK.
-    one_way: bool = [true, false, false];
-    /// Whether a FIN closes the connection.
-    fin: bool = [false, true, true];
-    /// Whether the last segment of a send call is padded to full size.
-    pad_segments: bool = [true, false, false];
-    /// Segmentation of written data.
-    writes: WritePolicy = [WritePolicy::Messages, WritePolicy::Messages, WritePolicy::Stream { nagle: false }];
-    /// Initial window in segments, at least 1.
-    initial_window: f64 = [2.0, 10.0, 10.0];
-    /// Number of duplicate ACKs that trigger fast retransmit.
-    dupack_threshold: u32 = [3];
-    /// Maximum number of consecutive ELNs attributed to noise; more of them mean a disconnection.
-    /// `None`: no maximum. Only with [`RecoveryKind::Esack`], like [`Self::ersn`].
-    eln_filter: Option<u32> = [Some(2)];
-    /// Effect of an ERSN on the timer.
-    ersn: Ersn = [Ersn::Hold];
-    /// Reactions to explicit loss notifications.
-    notices: Notices = [Notices::Off];
-    /// RTO before the first sample.
-    initial_rto: Duration = [Duration::from_secs(3), Duration::from_secs(1), Duration::from_secs(1)];
-    /// Lower bound of the RTO, before backoff.
-    min_rto: Duration = [Duration::from_secs(1), Duration::from_secs(1), Duration::from_millis(200)];
-    /// Upper bound of the RTO, after backoff.
-    max_rto: Duration = [Duration::from_secs(60), Duration::from_secs(60), Duration::from_secs(120)];
-    /// Granularity G of the clock that times segments.
-    clock_granularity: Duration = [Duration::from_millis(10), Duration::from_millis(1), Duration::from_millis(1)];
+    keys {
+        /// Payload of a full-sized segment.
+        segment: Bytes = [Bytes::new(1000), Bytes::new(1460), Bytes::new(1460)], Limits::PACKET;
+        /// TCP and IP headers added to each segment.
+        header: Bytes = [Bytes::new(0), Bytes::new(40), Bytes::new(40)], Limits::HEADER;
+        /// Size of a pure ACK, including headers.
+        ack_size: Bytes = [Bytes::new(40)], Limits::PACKET;
+        /// Receive buffer.
+        receive_window: f64 as Window = [20.0, 64.0, 2048.0];
+        /// Whether the buffers of both hosts grow with the connection. With profile "linux" only;
+        /// default: on, unless `receive_window` is set.
+        autotuning: bool = [false, false, true];
+        /// Send buffer: maximum number of bytes that are written and not acknowledged. An
+        /// application that finds it full waits. With profile "linux", the memory of a socket is
+        /// twice as large (`SO_SNDBUF`), and by default, the buffer grows with the connection; with
+        /// other profiles it is unlimited by default.
+        send_buffer: Option<Bytes> as Bytes = [None], Limits::BUFFER;
+        /// Whether hosts pass several segments to the link simultaneously; requires `autotuning`.
+        /// Off in live links.
+        segmentation_offload: bool = [true];
+        /// Tick of the hosts' timers; 0 s: exact timers. With profile "linux" only, whose kernels
+        /// have a tick of 4 ms (CONFIG_HZ=250) or 1 ms.
+        timer_tick: Duration = [Duration::ZERO, Duration::ZERO, Duration::from_millis(4)], TICK;
+        /// Maximum delay of an acknowledgment.
+        delayed_ack: Option<Duration> as DelayedAck = [None, Some(Duration::from_millis(200)), Some(Duration::from_millis(40))];
+        /// Loss detection, for loss recovery based on SACK as in RFC 6675.
+        loss_detection: LossDetection = [LossDetection::Duplicates];
+        /// Congestion control algorithm, instead of that of the variant.
+        #[was = "law"]
+        congestion_control: CongestionControlKind = [CongestionControlKind::Reno(RenoKeys {})];
+        /// HyStart++ (RFC 9406): end slow start when the RTT grows; default: off.
+        hystart: bool = [false];
+        /// Pace segments instead of sending the whole window immediately; default: off, except with
+        /// congestion control algorithms that determine transmission times.
+        pacing: bool = [false];
+        /// Detection and undoing of spurious window reductions.
+        undo: UndoKind = [UndoKind::Off, UndoKind::Off, UndoKind::All];
+        /// Selective acknowledgments (RFC 2018). With profile "linux" only; with other profiles,
+        /// the variant decides.
+        sack: bool = [false, false, true];
+        /// Explicit congestion notification (RFC 3168): queues mark packets instead of dropping
+        /// them; default: off. Not with profile "ns-2".
+        ecn: bool = [false];
+        /// Reduce the window less for a mark than for a loss (RFC 8511), with congestion control
+        /// "reno" and "cubic".
+        abe: bool = [false];
+        /// Timestamps option (RFC 7323).
+        timestamps: bool = [false, false, true];
+        /// Limited Transmit (RFC 3042).
+        limited_transmit: bool = [true];
+        /// Keep a window that the application does not use, without growth (RFC 7661). With profile
+        /// "rfc" only; default: off.
+        window_validation: bool = [false];
+        /// Reset the window to the initial one after an idle period longer than the retransmission
+        /// timeout (RFC 5681, section 4.1). With profile "linux", the window is halved for each
+        /// timeout (`tcp_slow_start_after_idle`), and the default is on. Not with profile "ns-2".
+        restart_after_idle: bool = [false, false, true];
+        /// Increase the window by the number of acknowledged bytes (RFC 3465). The value is the
+        /// maximum increase per acknowledgment in slow start, in segments (L of the RFC). With
+        /// profile "rfc" and congestion control "reno" only; default: off.
+        byte_counting: Option<u32> as u32 = [None], Limits::range(1, 65_535);
+        /// Whether SYN segments open the connection.
+        handshake: bool = [true];
+        /// Whether FIN segments close the connection.
+        fin: bool = [false, true, true];
+        /// Initial congestion window.
+        initial_window: f64 as Window = [2.0, 10.0, 10.0];
+        /// Minimum retransmission timeout.
+        min_rto: Duration = [Duration::from_secs(1), Duration::from_secs(1), Duration::from_millis(200)];
+        /// Maximum retransmission timeout, including backoff.
+        max_rto: Duration = [Duration::from_secs(60), Duration::from_secs(60), Duration::from_secs(120)], Limits::POSITIVE;
+        /// Retransmission timeout before the first RTT sample.
+        initial_rto: Duration = [Duration::from_secs(3), Duration::from_secs(1), Duration::from_secs(1)], Limits::POSITIVE;
+        /// Granularity of the clock for RTT samples.
+        clock_granularity: Duration = [Duration::from_millis(10), Duration::from_millis(1), Duration::from_millis(1)], Limits::POSITIVE;
+        /// Number of duplicate ACKs that indicate a loss (DupThresh).
+        dupack_threshold: u32 = [3], Limits::range(1, 255);
+        /// Maximum number of consecutive explicit loss notifications (ELN) attributed to noise.
+        /// More of them indicate a disconnected receiver, and only every second one triggers a
+        /// retransmission. 0: unlimited; with "esack" only.
+        eln_filter: Option<u32> as u32 = [Some(2)], Limits::range(0, 1_000_000);
+        /// Reaction to a notification that a link retransmits a segment (ERSN); with "esack" only.
+        ersn: Ersn = [Ersn::Hold];
+        /// Whether the last segment of a transfer is padded to full size, as in simulators that
+        /// count packets.
+        pad_segments: bool = [true, false, false];
+    }
+    others {
+        /// Profile where the RFCs and ns-2 differ.
+        profile: Profile = [Profile::Ns2, Profile::Rfc, Profile::Linux];
+        /// Recovery scheme.
+        recovery: RecoveryKind = [RecoveryKind::Reno, RecoveryKind::Reno, RecoveryKind::RackTlp];
+        /// Whether options (SACK, timestamps) are counted in full on the wire. ns-2 counts only 8 bytes
+        /// per SACK block.
+        charge_options: bool = [false, true, true];
+        /// Whether the receiver reports duplicates (DSACK, RFC 2883).
+        dsack: bool = [false, false, true];
+        /// Whether tail loss probes are sent (RFC 8985, section 7). Only with
+        /// [`RecoveryKind::RackTlp`], like [`Self::frto`].
+        tail_probes: bool = [true];
+        /// Whether F-RTO uses the ACKs after a timeout to detect a spurious one (RFC 5682).
+        frto: bool = [true];
+        /// Minimum number of segments per GSO segment if as many are available, for a host with
+        /// segmentation offload; 0: each segment is sent individually.
+        pieces: u32 = [0, 0, 2];
+        /// Number of retransmissions of the SYN before the timeout doubles
+        /// (`net.ipv4.tcp_syn_linear_timeouts`).
+        linear_syns: u32 = [0, 0, 4];
+        /// Number of ACKs that are sent immediately at the start of a connection, regardless of
+        /// `delayed_ack`.
+        quick_acks: u32 = [0, 0, 16];
+        /// ACK compression: ACKs of segments above a hole are held back briefly (Linux). Only with
+        /// [`Self::quick_acks`] and [`Self::sack`].
+        ack_compression: Option<AckCompression> = [None, None, Some(AckCompression { delay: Duration::from_millis(1), slack: Duration::from_nanos(100_000), most: 44, })];
+        /// Meaning of the congestion marks that it echoes and receives.
+        marks: Marks = [Marks::Classic];
+        /// Tick of the timestamp clock. It equals [`Self::clock_granularity`] except with congestion
+        /// control algorithms that require arrival times.
+        timestamp_tick: Duration = [Duration::from_millis(10), Duration::from_millis(1), Duration::from_millis(1)];
+        /// Whether only the opener sends data, and the other endpoint answers the SYN with a plain ACK.
+        one_way: bool = [true, false, false];
+        /// Segmentation of written data.
+        writes: WritePolicy = [WritePolicy::Messages, WritePolicy::Messages, WritePolicy::Stream { nagle: false }];
+        /// Reactions to explicit loss notifications.
+        notices: Notices = [Notices::Off];
+    }
 }
 
 /// Bytes of the timestamp option of a segment: 10 and 2 of padding (RFC 7323).

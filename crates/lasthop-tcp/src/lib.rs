@@ -59,7 +59,7 @@ mod validation;
 mod wheel;
 pub use wheel::Wheel;
 
-pub use config::{Config, Overrides, Profile};
+pub use config::{Config, Overrides, Profile, TcpKeys};
 pub use endpoint::{Connection, Endpoint, Role, host};
 pub use info::{Outstanding, PendingTimer, RecoveryState, TcpInfo};
 pub use presets::Variant;

@@ -1,6 +1,6 @@
 //! Named TCPs and profiles, as data.
 
-use super::config::{Config, LossDetection, Notices, RecoveryKind, TIMESTAMPS, UndoKind};
+use super::config::{Config, LossDetection, Notices, RecoveryKind, TIMESTAMPS, TcpKeys, UndoKind};
 use super::congestion_control::{CongestionControlKind, Marks, Parts};
 use lasthop_base::units::{Bytes, Duration};
 
@@ -98,4 +98,23 @@ pub fn config(variant: Variant, profile: Profile, set: &Overrides) -> Config {
         ..base
     };
     Config { recovery, sack, autotuning, ..defaults.with(set) }
+}
+
+impl TcpKeys {
+    /// Returns all parameters: keys of the scenario, completed by those of its profile.
+    pub fn config(&self) -> Config {
+        let config = |set: &Overrides| config(self.variant, self.profile, set);
+        // Windows in bytes are converted to segments of the effective length, which does not depend on them.
+        let segment = config(&self.overrides(Bytes::new(1))).segment;
+        config(&self.overrides(segment))
+    }
+
+    /// Returns the text of the program that contains its congestion control, if that is not part of
+    /// the engine.
+    pub fn program(&self) -> Option<&'static str> {
+        match self.congestion_control {
+            Some(CongestionControlKind::Python(keys)) => Some(keys.class.source()),
+            _ => None,
+        }
+    }
 }

@@ -105,10 +105,15 @@ impl SendBuffer {
         let windows = windows(config);
         let size = config.send_buffer.map(Bytes::get);
         match (config.autotuning, size) {
-            (true, None) => Some(SendBuffer::empty(segment, config.offload, windows, 0)),
-            (true, Some(size)) => {
-                Some(SendBuffer::empty(segment, config.offload, 0, SMALLEST.max(2 * size)))
+            (true, None) => {
+                Some(SendBuffer::empty(segment, config.segmentation_offload, windows, 0))
             }
+            (true, Some(size)) => Some(SendBuffer::empty(
+                segment,
+                config.segmentation_offload,
+                0,
+                SMALLEST.max(2 * size),
+            )),
             (false, Some(size)) => {
                 let buffer = SendBuffer::empty(segment, false, 0, size);
                 Some(SendBuffer { counts_bytes: true, ..buffer })
@@ -439,8 +444,11 @@ mod tests {
     /// and the application continued at the fourth ACK.
     #[test]
     fn single_segments_take_a_description_each() {
-        let set =
-            Overrides { offload: Some(false), timestamps: Some(false), ..Overrides::default() };
+        let set = Overrides {
+            segmentation_offload: Some(false),
+            timestamps: Some(false),
+            ..Overrides::default()
+        };
         let mut buffer = SendBuffer::new(&config(Variant::Reno, Profile::Linux, &set)).unwrap();
         let fill = |written: u64, sent: u64, room: u64, cwnd: u64| Fill {
             written: written * 1460,
@@ -465,8 +473,11 @@ mod tests {
     /// and of the next 12; then one per half of the maximum receive window within a long send call.
     #[test]
     fn the_last_segment_of_a_write_is_pushed() {
-        let set =
-            Overrides { offload: Some(false), timestamps: Some(false), ..Overrides::default() };
+        let set = Overrides {
+            segmentation_offload: Some(false),
+            timestamps: Some(false),
+            ..Overrides::default()
+        };
         let mut buffer = SendBuffer::new(&config(Variant::Reno, Profile::Linux, &set)).unwrap();
         let end = |segment: u64| 1 + segment * 1460;
         buffer.note_written(1, end(21), 64_240);

@@ -13,6 +13,7 @@ use crate::sim::direction::DirectionParameters;
 use crate::sim::ids::{DirectionId, FlowId, RadioId, Side};
 use crate::sim::radio::RadioParameters;
 use crate::transport::TransportSite;
+use crate::transport::tcp::config_on;
 use lasthop_base::packet::{Descriptor, Extension};
 use lasthop_base::rng::Streams;
 use lasthop_base::units::{Duration, Instant};
@@ -172,7 +173,7 @@ impl LinkSite<'_> {
             let tcp = |flow: &FlowId| {
                 let share = |sizes| oracle::share(sizes, scenario, plan, flow.index());
                 let keys = scenario.flows[flow.index()].transport.tcp()?;
-                Some(keys.config_on(&share))
+                Some(config_on(keys, &share))
             };
             let flows: Vec<_> = flows.iter().map(|flow| flow.as_ref().and_then(tcp)).collect();
             let name = match link.agents.0.len() {

@@ -90,7 +90,7 @@ impl Flight {
 
     /// Maximum number of segments in a piece.
     fn largest_piece(&self) -> u64 {
-        if !self.config.offload {
+        if !self.config.segmentation_offload {
             return 1;
         }
         let rate =
@@ -117,7 +117,7 @@ impl Flight {
         let is_recent = now - latest < DEFERRED_AFTER;
         let unsent = self.write_end - self.snd_nxt;
         let chunk = self.chunk_end() - self.snd_nxt;
-        let is_single = !self.config.offload || chunk <= self.mss;
+        let is_single = !self.config.segmentation_offload || chunk <= self.mss;
         if self.output.piece.left > 0 || !is_recent || is_single || self.stream.sends_short_segment
         {
             return false;

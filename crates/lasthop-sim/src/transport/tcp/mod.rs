@@ -7,7 +7,9 @@
 mod keys;
 mod rules;
 
-pub use keys::{SackRecovery, TcpKeys};
+pub(crate) use keys::config_on;
+pub use lasthop_tcp::TcpKeys;
+pub use lasthop_tcp::config::SackRecovery;
 
 use super::{End, Losses, Moment, Numbers, Reaction, Transport, TransportEvent};
 use lasthop_base::packet::{Descriptor, Extension, MAX_SACK_BLOCKS, Packet, TcpHeader, flags};

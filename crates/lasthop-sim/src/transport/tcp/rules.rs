@@ -1,12 +1,12 @@
 //! Conditions on combinations of TCP keys, as data.
 
-use super::keys::{Packets, TcpKeys};
+use super::keys::Packets;
 use lasthop_base::schema::error::ScenarioError;
 use lasthop_base::schema::keys::Limits;
 use lasthop_base::schema::quantity::Window;
 use lasthop_tcp::config::{LossDetection, RecoveryKind, UndoKind};
 use lasthop_tcp::congestion_control::CongestionControlKind;
-use lasthop_tcp::{Config, Profile};
+use lasthop_tcp::{Config, Profile, TcpKeys};
 
 /// TCP keys of the scenario, and the resulting parameters.
 struct Subject<'a> {

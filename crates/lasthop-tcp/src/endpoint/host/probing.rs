@@ -203,12 +203,12 @@ impl Flight {
     /// Sets the size of the next segment to `bytes`, sent individually. Returns the values for
     /// [`Self::end_probe`].
     fn begin_probe(&mut self, bytes: u64) -> (u64, bool) {
-        let offload = std::mem::replace(&mut self.config.offload, false);
+        let offload = std::mem::replace(&mut self.config.segmentation_offload, false);
         (std::mem::replace(&mut self.mss, bytes), offload)
     }
 
     fn end_probe(&mut self, usual: (u64, bool)) {
-        (self.mss, self.config.offload) = usual;
+        (self.mss, self.config.segmentation_offload) = usual;
     }
 
     /// Adapts the congestion window to segments that have grown by `more / less`: its size in bytes
