@@ -7,9 +7,10 @@ downloaded with pip to `target/ns3`. The script compiles the programs of `tools/
 (C++23) against the headers and libraries of the wheel and runs them. Durations are those of the
 example `ppdu_durations` of the crate `lasthop-wlan`, and must be equal. Throughputs of UDP, of each
 access category, and of each direction of TCP are printed with their ratio; the tolerance is 1 % for
-one sender of UDP, 3 % for several or for several categories, and 5 % for TCP. Senders that contend
-run `--runs` times in both, and the ratio has a 95 % confidence interval; only a ratio whose whole
-interval is outside the tolerance counts as outside. The exit code is 1 if a value is outside.
+one sender of UDP, 3 % for several or for several categories, and 5 % for TCP. With senders that
+contend, the ratio has a 95 % confidence interval. Runs are added in both, up to `--runs`, until the
+whole interval is within the tolerance or outside; otherwise the ratio is undecided. A summary
+counts the verdicts of each group. The exit code is 1 if a duration differs or a ratio is outside.
 """
 
 # ruff: noqa: S603, T201
@@ -24,6 +25,7 @@ import statistics
 import subprocess
 import sys
 import zipfile
+from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -49,6 +51,10 @@ CONTENDED = 5
 standard error of the throughput of 2 %."""
 PAYLOAD, PACKET = 1472, 1500
 """Bytes of a datagram that ns-3 and Lasthop count for throughput."""
+BATCH = 5
+"""Number of runs with several senders after which the interval of the ratio is examined."""
+OUR_TIME = 100.0
+"""Simulated time of each of our runs with several senders in seconds."""
 STARVED = 0.1
 """Throughput in Mbps below which a category is starved as in ns-3, where it has none."""
 DSCP = {"BK": "CS1", "BE": "DF", "VI": "CS5", "VO": "CS6"}
@@ -86,6 +92,15 @@ class Case:
         if self.tcp:
             return 0.05
         return 0.03 if self.contends() else 0.01
+
+    def group(self) -> str:
+        """Returns the name of the group of cases with the same tolerance and kind of traffic."""
+        if self.tcp:
+            return "TCP"
+        if len(self.categories) > 1:
+            return "several categories"
+        senders = "one sender" if self.senders == 1 else "several senders"
+        return f"{senders}, {self.tolerance():.0%}"
 
     def contends(self) -> bool:
         """Returns `True` if several queues contend for the medium."""
@@ -129,7 +144,7 @@ CASES = (
     Case("802.11n", 7, categories=("BE", "VO")),
     Case("802.11n", 7, categories=("VI",), senders=2),
     Case("802.11ax", 11, ampdu=200_000, window=256, categories=("BE", "VI"), senders=2),
-    Case("802.11n", 7, categories=("BK", "BE"), senders=2),
+    *(Case("802.11n", 7, categories=("BK", "BE"), senders=senders) for senders in (2, 5)),
     *(Case("802.11n", 7, tcp=tcp) for tcp in ("up", "down", "both")),
     *(Case("802.11n", 7, ampdu=0, tcp=tcp) for tcp in ("up", "down")),
     *(Case("802.11n", 7, tcp=tcp, senders=5) for tcp in ("up", "down")),
@@ -301,45 +316,92 @@ def our_throughputs(case: Case, seconds: float, runs: int) -> list[list[float]]:
     return [list(one) for one in zip(*(rate(group) for group in flows.values()), strict=True)]
 
 
-def ratio(ours: list[float], theirs: list[float]) -> tuple[float, float]:
-    """Returns the ratio of the means and the half-width of its 95 % interval; 0 for one run."""
-    first, second = interval(ours), interval(theirs)
-    found = first.mean / second.mean
-    if len(ours) == 1:
-        return found, 0.0
-    # The relative half-widths of independent samples are added as squares.
-    return found, found * math.hypot(first.ci95 / first.mean, second.ci95 / second.mean)
+@dataclass(frozen=True)
+class Comparison:
+    """Throughputs in Mbps of the runs of both simulators, which should have equal means."""
+
+    label: str
+    ours: list[float]
+    theirs: list[float]
+    tolerance: float
+
+    def ratio(self) -> tuple[float, float]:
+        """Returns the ratio of the means and the half-width of its 95 % interval; 0 for one run."""
+        first, second = interval(self.ours), interval(self.theirs)
+        found = first.mean / second.mean
+        if len(self.ours) == 1:
+            return found, 0.0
+        # The relative half-widths of independent samples are added as squares.
+        return found, found * math.hypot(first.ci95 / first.mean, second.ci95 / second.mean)
+
+    def verdict(self) -> str:
+        """Returns `within` or `outside` if the whole interval is, otherwise `undecided`."""
+        if statistics.fmean(self.theirs) == 0:
+            return "within" if statistics.fmean(self.ours) < STARVED else "outside"
+        found, half = self.ratio()
+        if abs(found - 1) + half <= self.tolerance:
+            return "within"
+        return "outside" if abs(found - 1) - half > self.tolerance else "undecided"
+
+    def text(self) -> str:
+        """Returns a line with both means, their ratio, and the verdict unless it is `within`."""
+        ours, theirs = statistics.fmean(self.ours), statistics.fmean(self.theirs)
+        parts = f"{self.label}: {ours:.2f}, ns-3 {theirs:.2f} Mbps"
+        if theirs:
+            found, half = self.ratio()
+            parts += f", ratio {found:.4f}"
+            if len(self.ours) > 1:
+                parts += f" ± {half:.4f}, {len(self.ours)} runs"
+        verdict = self.verdict()
+        return parts if verdict == "within" else f"{parts}  {verdict}: {self.tolerance:.0%}"
 
 
-def compare_throughput(ns3: Path, seconds: float, runs: int) -> bool:
+def compared(program: Path, seconds: float, limit: int, case: Case) -> list[Comparison]:
+    """Runs a case in both; repeats it until every throughput is within or outside the tolerance."""
+    names = case.rates()
+    labels = [f"{case.text()}, {'TCP ' if case.tcp else ''}{name}" for name in names]
+
+    def results(ours: list[list[float]], theirs: list[list[float]]) -> list[Comparison]:
+        columns = zip(labels, zip(*ours, strict=True), zip(*theirs, strict=True), strict=True)
+        return [
+            Comparison(label, list(first), list(second), case.tolerance())
+            for label, first, second in columns
+        ]
+
+    if not case.contends():
+        return results(our_throughputs(case, 20.0, 1), [ns3_throughputs(program, case, seconds, 1)])
+    theirs: list[list[float]] = []
+    while True:
+        for _ in range(min(BATCH, limit - len(theirs))):
+            run = len(theirs) + 1
+            theirs.append(ns3_throughputs(program, case, CONTENDED * seconds, run))
+        found = results(our_throughputs(case, OUR_TIME, len(theirs)), theirs)
+        if len(theirs) >= limit or all(one.verdict() != "undecided" for one in found):
+            return found
+
+
+def compare_throughput(ns3: Path, seconds: float, limit: int) -> bool:
     """Prints the throughputs of the grid; returns whether none is outside its tolerance."""
     program = compiled(ns3, "wifi_throughput")
-    good = True
-    for case in CASES:
-        time, count = (CONTENDED * seconds, runs) if case.contends() else (seconds, 1)
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            one = partial(ns3_throughputs, program, case, time)
-            theirs = list(pool.map(one, range(1, count + 1)))
-        ours = our_throughputs(case, 20.0, count)
-        for index, name in enumerate(case.rates()):
-            first, second = ([one[index] for one in runs] for runs in (ours, theirs))
-            label = f"{case.text()}, {'TCP ' if case.tcp else ''}{name}"
-            good &= compare(label, first, second, case.tolerance())
-    return good
+    groups: dict[str, list[Comparison]] = {}
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        every = pool.map(partial(compared, program, seconds, limit), CASES)
+        for case, found in zip(CASES, every, strict=True):
+            groups.setdefault(case.group(), []).extend(found)
+            for one in found:
+                print(one.text(), flush=True)
+    for name, members in groups.items():
+        print(summary(name, members))
+    return all(one.verdict() != "outside" for members in groups.values() for one in members)
 
 
-def compare(label: str, ours: list[float], theirs: list[float], tolerance: float) -> bool:
-    """Prints two throughputs with their ratio; returns whether it is within the tolerance."""
-    means = f"{statistics.fmean(ours):.2f}, ns-3 {statistics.fmean(theirs):.2f} Mbps"
-    if statistics.fmean(theirs) == 0:
-        print(f"{label}: {means}", flush=True)
-        return statistics.fmean(ours) < STARVED
-    found, half = ratio(ours, theirs)
-    is_outside = abs(found - 1) - half > tolerance
-    within = f" ± {half:.4f}" if len(ours) > 1 else ""
-    mark = f"  outside {tolerance:.0%}" if is_outside else ""
-    print(f"{label}: {means}, ratio {found:.4f}{within}{mark}", flush=True)
-    return not is_outside
+def summary(name: str, members: list[Comparison]) -> str:
+    """Returns a line with the range of the ratios of a group and the number of each verdict."""
+    ratios = [one.ratio()[0] for one in members if statistics.fmean(one.theirs)]
+    counts = Counter(one.verdict() for one in members)
+    verdicts = ", ".join(f"{counts[one]} {one}" for one in ("within", "undecided", "outside"))
+    span = f"ratios {min(ratios):.4f} to {max(ratios):.4f}; " if ratios else ""
+    return f"{name}: {span}{verdicts}"
 
 
 def compare_durations(ns3: Path) -> bool:
@@ -364,7 +426,9 @@ def main() -> int:
         default=3.0,
         help="measured time of ns-3; five times as long for several senders",
     )
-    parser.add_argument("--runs", type=int, default=10, help="runs with several senders")
+    parser.add_argument(
+        "--runs", type=int, default=40, help="maximum number of runs with several senders"
+    )
     group = parser.add_mutually_exclusive_group()
     group.add_argument("--durations", action="store_true", help="compare durations only")
     group.add_argument("--throughput", action="store_true", help="compare throughputs only")
