@@ -347,3 +347,52 @@ def test_the_same_replication_is_told_the_same() -> None:
     one, two = (lasthop.trace(PICTURES / "go-back-n.toml") for _ in range(2))
     assert one.transmissions.equals(two.transmissions)
     assert one.frame.equals(two.frame, null_equal=True)
+
+
+def wifi(**keys: object) -> lasthop.Trace:
+    """A download over a WLAN of 802.11n, with A-MPDUs of up to four MPDUs."""
+    wlan = {"access_point": "ap", "stations": ["a"], "standard": "802.11n", "mcs": 7}
+    app = {"kind": "on-off", "rate": "50 Mbps", "packet": "1500 B", "on": "1 s", "off": "0 s"}
+    flow = {"from": "ap", "to": "a", "transport": "udp", "app": app}
+    return lasthop.trace(
+        {
+            "name": "wifi",
+            "wlan": {"w": {**wlan, "max_ampdu": "6200 B", **keys}},
+            "flow": {"one": flow, "two": {**flow, "dscp": "AF41"}} if keys else {"one": flow},
+            "run": {"duration": "20 ms"},
+        }
+    )
+
+
+def test_an_ampdu_and_its_block_ack_are_one_arrow_each() -> None:
+    """MPDU 2 of 0 to 3 is lost; it is retransmitted in the next A-MPDU, before new ones."""
+    trace = wifi(errors={"kind": "listed", "lose": [3]}, control_errors=False)
+    air = trace.transmissions.filter(pl.col("start_s") < 3e-3)
+    first = air.filter(kind="block-ack")["start_s"].min()
+    ampdu = air.filter(pl.col("end_s") < first, kind="data")
+    frames = arrows.with_aggregates(trace, "w.a", arrows.frames_of(trace, "w.a"))
+    places = [place for place, one in enumerate(frames) if one.missing]
+    assert len(places) == 1
+    sent, answer, again = frames[places[0] : places[0] + 3]
+    assert (sent.look, answer.look, again.look) == ("a-mpdu", "block-ack", "a-mpdu copy")
+    numbers = sent.members or ()
+    assert set(answer.members or ()) == set(numbers) - set(sent.missing)
+    assert again.members is not None
+    assert again.members[0] == sent.missing[0]
+    assert again.text.startswith(f"A-MPDU {sent.missing[0]}")
+    assert sent.text.endswith(f"; lost {sent.missing[0]}")
+    assert ampdu.height >= 1
+    # Ends of MPDUs are no NAV of their own: one shaded span for each PPDU and response.
+    figure = trace.plot_link("w.a")
+    assert any("BlockAck" in text for text in texts(figure))
+    shaded = [patch for patch in figure.axes[0].patches if patch.get_alpha() == 0.18]
+    assert 0 < len(shaded) <= 6
+
+
+def test_every_frame_of_a_wlan_has_a_style() -> None:
+    """BlockAck requests, CF-Ends, RTS and A-MPDUs that collide."""
+    trace = wifi(edca=True, durations="ns-3", missed_block_ack="request", rts_threshold="3000 B")
+    kinds = {row["kind"] for row in trace.transmissions.iter_rows(named=True)}
+    assert {"block-ack", "cf-end", "rts", "cts"} <= kinds
+    assert {"block-ack-request", *kinds} <= set(arrows.LOOKS)
+    trace.plot_link("w.a", start=0.0, end=0.02)

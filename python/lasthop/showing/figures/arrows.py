@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ACKS",
+    "AGGREGATES",
     "DATA",
     "GREY",
     "INK",
@@ -31,6 +32,7 @@ __all__ = [
     "is_of",
     "numbers",
     "sent_over",
+    "with_aggregates",
 ]
 
 GREY = "#8A8A8A"
@@ -65,6 +67,11 @@ LOOKS = {
     "rts": ArrowStyle("RTS", "RTS", GREEN, (4, 1.5), 3),
     "cts": ArrowStyle("CTS", "CTS", GREEN, (), 3),
     "mac-ack": ArrowStyle("MAC acknowledgment", "ACK", GREY, (), 5),
+    "a-mpdu": ArrowStyle("A-MPDU", "A-MPDU {}", BLUE, (), 2),
+    "a-mpdu copy": ArrowStyle("A-MPDU with retransmissions", "A-MPDU {}", ORANGE, (), 1),
+    "block-ack": ArrowStyle("BlockAck", "BlockAck {}", GREY, (), 3),
+    "block-ack-request": ArrowStyle("BlockAck request", "BAR", GREEN, (4, 1.5), 3),
+    "cf-end": ArrowStyle("CF-End", "CF-End", GREEN, (), 3),
     "keepalive": ArrowStyle("keep-alive", "keep-alive {}", GREEN, (4, 1.5), 3),
     "parity": ArrowStyle("parity", "parity {}", PURPLE, (), 1),
     "segment copy": ArrowStyle("segment, retransmitted", "{}", ORANGE, (), 1),
@@ -80,6 +87,15 @@ LOOKS = {
 DATA = ("data", "copy", "needless", "segment", "segment copy", "block", "block copy")
 """Kinds of frames that contain packets or parts of packets."""
 
+AGGREGATES = ("a-mpdu", "a-mpdu copy")
+"""Kinds of A-MPDUs."""
+
+MAX_GAP = 5e-6
+"""Maximum time in seconds between MPDUs of an A-MPDU: padding. PPDUs are at least SIFS apart."""
+
+MAX_RUNS = 6
+"""Maximum number of runs of sequence numbers in a label; more are counted."""
+
 ACKS = ("ack", "duplicate", "ranges")
 """Kinds of pure ACKs."""
 
@@ -90,8 +106,10 @@ COPIES = {"data": "copy", "segment": "segment copy", "block": "block copy"}
 TEXT = {
     "ack": INK,
     "mac-ack": INK,
+    "block-ack": INK,
     "status": INK,
     "copy": "#A36C00",
+    "a-mpdu copy": "#A36C00",
     "needless": "#2F7EA8",
     "segment copy": "#A36C00",
     "parity": "#A0507C",
@@ -119,14 +137,23 @@ class Arrow:
     lost: bool
     sacked: str = ""
     """Segments in the SACK blocks, most recent block first."""
+    members: tuple[int, ...] | None = None
+    """MPDUs of an A-MPDU, or those that a BlockAck acknowledges of the A-MPDU before it."""
+    missing: tuple[int, ...] = ()
+    """Lost MPDUs of an A-MPDU that is not lost as a whole."""
 
     @property
     def text(self) -> str:
         """Returns the text of the label."""
-        label = LOOKS[self.look].label.format(numbers(range(self.sequence, self._last() + 1)))
+        if self.members is None:
+            shown = numbers(range(self.sequence, self._last() + 1))
+        else:
+            shown = _summary(self.members)
+        label = LOOKS[self.look].label.format(shown).rstrip()
         joint = " " if self.look == "ranges" else ", "
         sacked = f"{joint}{self.sacked}" if self.sacked else ""
-        return f"{self.service} {label}{sacked}".lstrip()
+        missing = f"; lost {_summary(self.missing)}" if self.missing else ""
+        return f"{self.service} {label}{sacked}{missing}".lstrip()
 
     def _last(self) -> int:
         return self.sequence + self.count - 1
@@ -150,6 +177,59 @@ def numbers(values: Iterable[int]) -> str:
             runs.append([value])
     return ", ".join(
         f"{run[0]}–{run[-1]}" if len(run) > 3 else ", ".join(map(str, run)) for run in runs
+    )
+
+
+def _summary(values: Sequence[int]) -> str:
+    """Returns numbers as ranges, or first and last with their count if there are many ranges."""
+    text = numbers(values)
+    if text.count(",") < MAX_RUNS:
+        return text
+    return f"{len(values)} of {values[0]}–{values[-1]}"
+
+
+def with_aggregates(trace: Trace, link: str, arrows: Sequence[Arrow]) -> list[Arrow]:
+    """Joins the MPDUs of each A-MPDU of a link in a WLAN; leaves those of other links."""
+    nav = trace.frame.filter(is_of(link, *SIDES) & (pl.col("event") == "nav"))
+    if nav.is_empty():
+        return list(arrows)
+    groups: list[list[Arrow]] = []
+    for arrow in arrows:
+        if groups and _continues(groups[-1][-1], arrow):
+            groups[-1].append(arrow)
+        else:
+            groups.append([arrow])
+    found: list[Arrow] = []
+    for group in groups:
+        arrow = group[0] if len(group) == 1 else _aggregate(group)
+        if arrow.look == "block-ack":
+            sent = found[-1:] if found and found[-1].forward != arrow.forward else []
+            received = {one for data in sent for one in data.members or ()}
+            lost = {one for data in sent for one in data.missing}
+            arrow = replace(arrow, members=tuple(sorted(received - lost)))
+        found.append(arrow)
+    return found
+
+
+def _continues(last: Arrow, arrow: Arrow) -> bool:
+    """Returns `True` if a frame belongs to the A-MPDU of the frame before it."""
+    is_data = last.look in DATA and arrow.look in DATA and last.forward == arrow.forward
+    return is_data and arrow.start - last.end < MAX_GAP
+
+
+def _aggregate(mpdus: Sequence[Arrow]) -> Arrow:
+    """Returns the A-MPDU of MPDUs; packets of an A-MSDU share the number of their MPDU."""
+    is_lost = all(mpdu.lost for mpdu in mpdus)
+    missing = () if is_lost else sorted({mpdu.sequence for mpdu in mpdus if mpdu.lost})
+    has_copies = any(mpdu.look == "copy" for mpdu in mpdus)
+    return replace(
+        mpdus[0],
+        look="a-mpdu copy" if has_copies else "a-mpdu",
+        end=mpdus[-1].end,
+        arrival=mpdus[-1].arrival,
+        lost=is_lost,
+        members=tuple(sorted({mpdu.sequence for mpdu in mpdus})),
+        missing=tuple(missing),
     )
 
 

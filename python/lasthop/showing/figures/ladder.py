@@ -15,6 +15,7 @@ from matplotlib.patches import FancyArrowPatch, Rectangle
 from lasthop.scenarios.arguments import ArgumentError
 from lasthop.showing.figures.arrows import (
     ACKS,
+    AGGREGATES,
     DATA,
     GREY,
     INK,
@@ -28,6 +29,7 @@ from lasthop.showing.figures.arrows import (
     is_of,
     numbers,
     sent_over,
+    with_aggregates,
 )
 from lasthop.showing.figures.style import RED, SIZES, Picture
 
@@ -62,8 +64,9 @@ def draw_link(
 
     Several traces are adjacent on one time axis, by default that of the first trace.
     """
-    known = [frames_of(trace, link) for trace in traces]
-    first, last = window(traces[0], link, known[0])
+    frames = [frames_of(trace, link) for trace in traces]
+    known = [with_aggregates(trace, link, own) for trace, own in zip(traces, frames, strict=True)]
+    first, last = window(traces[0], link, frames[0], known[0])
     if start is None:
         start = first if end is None else max(end - (last - first), 0.0)
     end = start + (last - first) if end is None else end
@@ -112,16 +115,19 @@ def draw_link(
     return figure
 
 
-def window(trace: Trace, link: str, arrows: Sequence[Arrow]) -> tuple[float, float]:
+def window(
+    trace: Trace, link: str, arrows: Sequence[Arrow], shown: Sequence[Arrow]
+) -> tuple[float, float]:
     """Returns the time from shortly before the first loss, preferably of a data frame, to its end.
 
     The end is the delivery or discarding of the frame; without either, the third packet after it.
+    `arrows` are all frames of the link, `shown` the same with those of an A-MPDU joined.
     """
     lost = [arrow for arrow in arrows if arrow.lost]
     data = [arrow for arrow in lost if arrow.look in DATA]
     if not lost:
         # Without a loss, as much as fits.
-        return max(arrows[0].start, 0.0), arrows[min(len(arrows), 13) - 1].arrival
+        return max(shown[0].start, 0.0), shown[min(len(shown), 13) - 1].arrival
     loss = (data or lost)[0]
     sides = SIDES if loss.forward else SIDES[::-1]
     service = f".{loss.service}" if loss.service else ""
@@ -142,11 +148,13 @@ def window(trace: Trace, link: str, arrows: Sequence[Arrow]) -> tuple[float, flo
     ends = [*own["time_s"].head(1), *over["time_s"].head(1)]
     end = min(ends) if ends else max([loss.arrival, *behind["time_s"]])
     span = end - loss.start
-    before = [arrow for arrow in arrows if arrow.forward == loss.forward][:-1]
-    before = [arrow for arrow in before if arrow.start < loss.start][-2:]
-    start = max(before[0].start, loss.start - 0.5 * span) if before else loss.start
+    # The start of the frame, or of the A-MPDU that contains it.
+    first = max(a.start for a in shown if a.forward == loss.forward and a.start <= loss.start)
+    before = [arrow for arrow in shown if arrow.forward == loss.forward][:-1]
+    before = [arrow for arrow in before if arrow.start < first][-2:]
+    start = max(before[0].start, first - 0.5 * span) if before else first
     # Include the result of the recovery: the next frame in the opposite direction.
-    answers = [a.arrival for a in arrows if a.forward != loss.forward and a.start >= end]
+    answers = [a.arrival for a in shown if a.forward != loss.forward and a.start >= end]
     end = max(end + 0.06 * span, min(answers[0], end + 0.3 * span) if answers else end)
     margin = 0.03 * (end - start)
     return max(start - margin, 0.0), end + margin
@@ -178,6 +186,7 @@ class _Ladder:
         self._frame_axes(trace.hosts[link])
         for arrow in arrows:
             self._draw(arrow)
+        self.aggregates = [arrow for arrow in arrows if arrow.members and arrow.look in AGGREGATES]
         self.has_nav = self._draw_reserved(trace, link)
         services = sorted({arrow.service for arrow in arrows})
         spoken = [self._mark_events(trace, link, host, services) for host in (0, 1)]
@@ -250,10 +259,15 @@ class _Ladder:
                 zorder=4,
             )
 
+    def _is_inside(self, time: float) -> bool:
+        """Returns `True` within an A-MPDU. Its NAV and its collision are those of each MPDU."""
+        return any(one.start + 1e-9 < time < one.end - 1e-9 for one in self.aggregates)
+
     def _draw_reserved(self, trace: Trace, link: str) -> bool:
         """Shades the time reserved by 802.11 frames (NAV); returns `True` if any exists."""
         reserved = trace.frame.filter(is_of(link, *SIDES) & (pl.col("event") == "nav"))
-        spans = [(end, end + length) for end, length in reserved.select("sequence", "value").rows()]
+        ends = reserved.select("sequence", "value").rows()
+        spans = [(end, end + length) for end, length in ends if not self._is_inside(end)]
         inside = [span for span in spans if span[0] < self.end and span[1] > self.start]
         for first, last in inside:
             self.axes.axhspan(self.y(first), self.y(last), color=GREY, alpha=0.18, lw=0, zorder=0.5)
@@ -314,7 +328,7 @@ class _Ladder:
             draws = said.filter(pl.col("event") == "backoff").select("time_s", "sequence", "value")
             texts += [(at, f"backoff {n:.0f} of {most:.0f}", GREY) for at, n, most in draws.rows()]
             clashes = said.filter(pl.col("event") == "collided")["time_s"]
-            texts += [(time, "collision", RED) for time in clashes]
+            texts += [(at, "collision", RED) for at in clashes if not self._is_inside(at)]
             # The cause first, then the frames that it releases.
             for event, word in (("timed_out", "timeout"), ("abandoned", "gave up")):
                 for time, which in _by_time(said.filter(pl.col("event") == event)).items():
@@ -412,10 +426,13 @@ def _legend(figure: Figure, arrows: Sequence[Arrow], has_nav: bool) -> None:
     if has_nav:
         label = "medium reserved (NAV)"
         handles.append(Line2D([], [], color=GREY, alpha=0.3, lw=6, label=label))
+    # Several lines if one is not wide enough; a handle takes the place of five letters.
+    letters = sum(len(str(handle.get_label())) + 5 for handle in handles)
+    lines = math.ceil(letters * 0.62 * FONT / 72.0 / figure.get_figwidth())
     figure.legend(
         handles=handles,
         loc="outside lower center",
-        ncols=len(handles),
+        ncols=math.ceil(len(handles) / lines),
         frameon=False,
         fontsize=7.5,
         handlelength=1.8,
