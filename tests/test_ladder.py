@@ -389,6 +389,14 @@ def test_an_ampdu_and_its_block_ack_are_one_arrow_each() -> None:
     assert 0 < len(shaded) <= 6
 
 
+def test_categories_have_separate_numbers() -> None:
+    """Each category of a host numbers its MPDUs; a lower number is not a retransmission."""
+    trace = wifi(edca=True)
+    air = trace.transmissions.filter(kind="data")
+    assert air.n_unique("sequence") < air.height
+    assert not air["repeated"].any()
+
+
 def test_every_frame_of_a_wlan_has_a_style() -> None:
     """BlockAck requests, CF-Ends, RTS and A-MPDUs that collide."""
     trace = wifi(edca=True, durations="ns-3", missed_block_ack="request", rts_threshold="3000 B")

@@ -60,6 +60,9 @@ pub(super) struct Rows<'a> {
     waiting: Vec<u64>,
     /// For each carrier, one more than the highest packet number sent.
     next: Vec<Vec<u64>>,
+    /// Whether the latest data frame of a WLAN is a retransmission, by direction. Access categories have separate
+    /// sequence numbers.
+    is_retry: Vec<bool>,
     /// Latest state of both ends of each connection.
     states: Vec<[State; 2]>,
     /// Events sorted by time.
@@ -104,6 +107,7 @@ impl<'a> Rows<'a> {
             ends,
             received: received.collect(),
             waiting: vec![0; directions.len()],
+            is_retry: vec![false; directions.len()],
             next: carriers.iter().map(|names| vec![0; names.len()]).collect(),
             directions,
             carriers,
@@ -172,6 +176,9 @@ impl<'a> Rows<'a> {
                     let values = [end.as_secs_f64(), reserves.as_secs_f64()];
                     self.push(at, self.direction(direction), "nav", values);
                 }
+                if let AirFrame::Data { is_retry, .. } | AirFrame::Mpdu { is_retry, .. } = kind {
+                    self.is_retry[direction.index()] = is_retry;
+                }
                 if let Some((kind, is_answer)) = control(kind) {
                     let index = if is_answer { direction.opposite() } else { direction };
                     let (entity, is_received) = (self.direction(index), fate == AirFate::Received);
@@ -235,7 +242,10 @@ impl<'a> Rows<'a> {
         let place = usize::from(label.service).max(lowest);
         let entity = self.carriers[direction.index()][place].clone();
         let next = &mut self.next[direction.index()][place];
-        let sent = Transmission::frame(&entity, label, segment, bytes, times, arrival, next);
+        let mut sent = Transmission::frame(&entity, label, segment, bytes, times, arrival, next);
+        if link.wlan.is_some() {
+            sent.is_repeated = self.is_retry[direction.index()];
+        }
         let name = if arrival.is_some() { "frame_sent" } else { "frame_lost" };
         self.push(at, entity, name, [sent.packet_number(), bytes.into()]);
         self.transmissions.push(sent);
