@@ -404,10 +404,19 @@ def test_explain_shows_the_mode_and_the_limits_of_a_mpdus() -> None:
     fading = {"kind": "rayleigh", "period": "50 ms"}
     tables["wlan"]["home"]["driver_queue"] = "aql"
     tables["wlan"]["home"] |= {"rate_control": "minstrel-ht", "edca": True, "fading": fading}
+    tables["wlan"]["home"]["category"] = {"video": {"txop_limit": "3008 us"}}
+    tables["flow"]["call"]["dscp"] = "AF41"
     lines = [line.strip() for line in explain(lasthop.Scenario(tables)).splitlines()]
     assert "errors by SNR, minstrel-ht MCS" in lines
     assert "rate control up to this mode, by the losses of MPDUs" in lines
-    assert "access categories by the dscp of flows (EDCA)" in lines
+    place = lines.index("access categories by the dscp of flows (EDCA)")
+    assert lines[place + 1].startswith(
+        "best-effort: AIFS 43 us, contention windows 15 to 1023, one"
+    )
+    assert lines[place + 2] == (
+        "video: AIFS 34 us, contention windows 7 to 15, TXOPs up to 3.008 ms"
+    )
+    assert lines.count("access category video") == 1
     assert "rayleigh fading" in lines
     assert "packets in the driver: aql" in lines
     text = """
@@ -422,3 +431,32 @@ def test_explain_shows_the_mode_and_the_limits_of_a_mpdus() -> None:
     lines = [line.strip() for line in explain(lasthop.Scenario.from_toml(text)).splitlines()]
     assert "errors by SNR, arf rate" in lines
     assert "rate control up to this rate, by failures in a row (ARF)" in lines
+
+
+@pytest.mark.parametrize(
+    ("standard", "delay"),
+    [
+        # Durations of PPDUs of 1538 B with HT, MCS 7, and of 1542 B with HE, MCS 9, at 20 MHz.
+        ('standard = "802.11n"\nmcs = 7', "228 us"),
+        ('standard = "802.11ax"\nmcs = 9', "152 us"),
+        # A long preamble of 192 us and 1536 B at 11 Mbps.
+        ('standard = "802.11b"', "1.309 ms"),
+    ],
+)
+def test_the_delay_of_a_frame_of_a_wlan_includes_its_preamble(standard: str, delay: str) -> None:
+    text = f"""
+    name = "frame"
+    [wlan.cell]
+    access_point = "ap"
+    stations = ["a"]
+    {standard}
+    [flow.up]
+    from = "a"
+    to = "ap"
+    transport = "udp"
+    app = {{ kind = "on-off", rate = "1 Mbps", packet = "1500 B", on = "1 s", off = "0 s" }}
+    [run]
+    duration = "1 s"
+    """
+    lines = explain(lasthop.Scenario.from_toml(text)).splitlines()
+    assert f"  over cell.a: minimum delay of a packet of 1500 B: {delay}" in lines

@@ -5,13 +5,16 @@ use super::RunError;
 use super::plan::{Hop, Plan};
 use crate::app::mah::Empirical;
 use crate::scenario::{
-    Direction, Discipline, Errors, Flow, Layers, Link, LinkProtocol, QueueLimit, Scenario, Wlan,
+    Access, Direction, Discipline, Errors, Flow, Layers, Link, LinkProtocol, QueueLimit, Scenario,
+    Wlan,
 };
 use lasthop_base::packet::Packet;
 use lasthop_base::schema::numbers::{numbers, seconds};
 use lasthop_base::schema::shorthand::Shorthand;
+use lasthop_base::units::Bytes;
 use lasthop_link::link::{Endpoint, LinkError, Protocol, Site};
 use lasthop_wlan::dcf::Timing;
+use lasthop_wlan::phy::qos::AccessCategory;
 use serde_json::{Value, json};
 
 /// Returns the resolved scenario as JSON. Times are in seconds, rates in bit/s, sizes in bytes.
@@ -19,13 +22,15 @@ use serde_json::{Value, json};
 /// - `run`: as in a scenario file
 /// - `radios`, by name: as in a scenario file
 /// - `wlans`, by name: as in a scenario file, with the values of the standard for missing keys,
-///   `difs` and `eifs`, and whether slot and SIFS are those of the standard (`has_standard_times`)
+///   `difs` and `eifs`, whether slot and SIFS are those of the standard (`has_standard_times`), and
+///   with EDCA the `categories` in use, by name: `aifs`, `cw_min`, `cw_max`, `txop_limit`
 /// - `links`, by name: `between`; `header`; `mtu`, null if any packet fits; `control`, the length
 ///   of control frames (null if the protocol has no separate ones, and with services); `protocol`,
 ///   as in a scenario file, with the derived lengths of control frames; `agents`, their kinds;
 ///   `forward` and `reverse`, see below; `radio` (null without a radio), the `frame`, `uplink`,
 ///   `downlink` and `delay` of the radio whose slots the link shares; `wlan`, the name of its WLAN
-///   or null
+///   or null; `frame_overhead`, on a WLAN the air time of the largest frame beyond its bits at the
+///   rate: preamble, padding to symbols, signal extension (otherwise null)
 /// - `forward` and `reverse` of a link: `rate` (the mean of a time-varying rate); `rate_changes`,
 ///   as in a scenario file or null; `delay` and `delay_changes` in the same way; `delays`, the
 ///   minimum and the maximum; `queue` (`packets` or `bytes` of drop-tail, otherwise its `kind` and
@@ -35,7 +40,8 @@ use serde_json::{Value, json};
 ///   to the end of its acknowledgment (null if the protocol has no window, on radios and with
 ///   services); `layers` of stacked layers (otherwise null), the upper one first: `name`, the
 ///   `largest_packet` and `largest_frame` in bytes, `timeout` and `window` of the sender
-/// - `flows`, by name: `from`, `to`, `start`, `service`; `app`; `tcp` (null for UDP); `packets`,
+/// - `flows`, by name: `from`, `to`, `start`, `service`; `category`, the access category (null
+///   without EDCA); `app`; `tcp` (null for UDP); `packets`,
 ///   the maximum lengths from `from` to `to` and back; `route` and `back`, lists of link, direction
 ///   and the service that the flow uses there, or null
 /// - `windows`, by name: `from`, and `to` unless it is the end of the run
@@ -84,7 +90,7 @@ pub fn resolved(scenario: &Scenario) -> Result<Value, RunError> {
         "name": scenario.name,
         "run": numbers(&scenario.run),
         "radios": numbers(&scenario.radios),
-        "wlans": scenario.wlans.iter().map(wlan).collect::<serde_json::Map<_, _>>(),
+        "wlans": scenario.wlans.iter().map(|one| wlan(scenario, one)).collect::<serde_json::Map<_, _>>(),
         "links": links,
         "flows": flows,
         "windows": numbers(&scenario.windows),
@@ -92,7 +98,7 @@ pub fn resolved(scenario: &Scenario) -> Result<Value, RunError> {
 }
 
 /// A WLAN in numbers, with the values of the standard for missing keys.
-fn wlan(wlan: &Wlan) -> (String, Value) {
+fn wlan(scenario: &Scenario, wlan: &Wlan) -> (String, Value) {
     let Timing { slot, sifs, cw_min, cw_max, response_timeout, .. } = wlan.timing();
     let (difs, eifs) = (wlan.timing().difs(), wlan.timing().eifs());
     let mut value = numbers(&vec![wlan.clone()])[&wlan.name].take();
@@ -112,6 +118,18 @@ fn wlan(wlan: &Wlan) -> (String, Value) {
     ];
     for (key, time) in times {
         value[key] = seconds(time).into();
+    }
+    if wlan.has_categories() {
+        let category = |category: AccessCategory| {
+            let Access { aifsn, cw_min, cw_max, txop_limit } = wlan.access(category);
+            let (aifs, txop_limit) = (seconds(sifs + slot * u64::from(aifsn)), seconds(txop_limit));
+            let own = json!({
+                "aifs": aifs, "cw_min": cw_min, "cw_max": cw_max, "txop_limit": txop_limit,
+            });
+            (category.word().to_owned(), own)
+        };
+        let used = scenario.categories(wlan).into_iter().map(category);
+        value["categories"] = used.collect::<serde_json::Map<_, _>>().into();
     }
     (wlan.name.clone(), value)
 }
@@ -176,6 +194,12 @@ fn link(scenario: &Scenario, plan: &Plan, index: usize, link: &Link) -> Result<V
             })
         }),
         "wlan": link.wlan.map(|wlan| scenario.wlans[wlan].name.as_str()),
+        "frame_overhead": link.wlan.map(|wlan| {
+            let frame = Bytes::new(plan.largest_packet(index).get() + link.header.get());
+            let (wlan, station) = (&scenario.wlans[wlan], link.between[0].as_str());
+            let bits = frame.bits() as f64 / wlan.rate(Some(station)).as_bps() as f64;
+            seconds(wlan.frame_time(station, frame)) - bits
+        }),
         "agents": link.agents.0.iter().map(crate::scenario::Agent::kind).collect::<Vec<_>>(),
         "forward": side(&link.forward, true)?,
         "reverse": side(&link.reverse, false)?,
@@ -270,6 +294,7 @@ fn flow(scenario: &Scenario, routes: &[Vec<Hop>; 2], flow: &Flow) -> Value {
         "start_spread": flow.start_spread.map(seconds),
         "stop": flow.stop.map(seconds),
         "service": flow.service,
+        "category": scenario.wlans.iter().any(Wlan::has_categories).then(|| flow.category().word()),
         "app": app,
         "tcp": resolved_if(flow, "tcp"),
         "quic": resolved_if(flow, "quic"),

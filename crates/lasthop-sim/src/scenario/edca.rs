@@ -99,7 +99,7 @@ impl Wlan {
 
 impl Flow {
     /// Returns the access category of its packets (RFC 8325).
-    fn category(&self) -> AccessCategory {
+    pub(crate) fn category(&self) -> AccessCategory {
         AccessCategory::of_dscp(DscpMap::Rfc8325, self.dscp.map_or(0, Dscp::code))
     }
 }

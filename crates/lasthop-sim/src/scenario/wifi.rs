@@ -516,6 +516,16 @@ impl Wlan {
         }
     }
 
+    /// Returns the air time of a frame of `length`, header included, alone in a PPDU to or from a station.
+    pub(crate) fn frame_time(&self, station: &str, length: Bytes) -> Duration {
+        let (Some(mode), Some(timing)) = (self.mode(Some(station)), self.ppdu_timing()) else {
+            return self.phy().airtime(length, self.rate(Some(station)));
+        };
+        // An MPDU of VHT and HE has a delimiter also if it is alone.
+        let delimiter = if mode.format() == Format::Ht { 0 } else { 4 };
+        timing.duration(mode, Bytes::new(length.get() + delimiter))
+    }
+
     /// Returns the rate of control frames to and from a station.
     pub fn control_rate_of(&self, station: &str) -> Rate {
         let rate = self.rate(Some(station));

@@ -128,6 +128,9 @@ def _wlan(name: str, wlan: Table) -> list[str]:
     rts = "no RTS" if threshold is None else f"RTS before frames above {size_text(threshold)}"
     difs, eifs = time_text(wlan["difs"]), time_text(wlan["eifs"])
     space = "AIFS" if "mcs" in wlan else "DIFS"
+    access = f"{space} {difs}, EIFS {eifs}, {_windows(wlan)}"
+    if "categories" in wlan:
+        access = f"EIFS {eifs} with the shortest AIFS"
     return [
         f"WLAN {name}: {wlan['standard']} on channel {wlan['channel']}, {point} and "
         f"{count_text(len(stations), 'station')}",
@@ -135,12 +138,25 @@ def _wlan(name: str, wlan: Table) -> list[str]:
         f"  data at {rate_text(wlan['rate'])}, control frames at {rate_text(wlan['control_rate'])}",
         *_aggregation(wlan),
         *_signal(wlan),
-        f"  slots of {time_text(wlan['slot'])}, SIFS {time_text(wlan['sifs'])}, {space} {difs}, "
-        f"EIFS {eifs}, "
-        f"contention windows {wlan['cw_min']} to {wlan['cw_max']}",
+        f"  slots of {time_text(wlan['slot'])}, SIFS {time_text(wlan['sifs'])}, {access}",
+        *_categories(wlan),
         f"  at most {count_text(wlan['short_retry_limit'], 'attempt')} per short frame, "
         f"{wlan['long_retry_limit']} per long frame; {rts}",
     ]
+
+
+def _windows(access: Table) -> str:
+    return f"contention windows {access['cw_min']} to {access['cw_max']}"
+
+
+def _categories(wlan: Table) -> list[str]:
+    """Returns the channel access of each access category in use."""
+    lines = ["  access categories by the dscp of flows (EDCA)"] if "categories" in wlan else []
+    for name, access in wlan.get("categories", {}).items():
+        limit = access["txop_limit"]
+        txop = f"TXOPs up to {time_text(limit)}" if limit else "one PPDU per TXOP"
+        lines.append(f"    {name}: AIFS {time_text(access['aifs'])}, {_windows(access)}, {txop}")
+    return lines
 
 
 def _has_snr(wlan: Table) -> bool:
@@ -183,7 +199,6 @@ def _aggregation(wlan: Table) -> list[str]:
         f"  {limits}",
         f"  at most {count_text(wlan['mpdu_retry_limit'], 'transmission')} per MPDU, lifetime "
         f"{time_text(wlan['lifetime'])}",
-        *(["  access categories by the dscp of flows (EDCA)"] if wlan["edca"] else []),
         *([f"  a queue per station, {wlan['scheduler']}"] if wlan["scheduler"] != "fifo" else []),
         *([f"  packets in the driver: {wlan['driver_queue']}"] if "driver_queue" in wlan else []),
     ]
@@ -352,6 +367,7 @@ def _direction(title: str, link: Table, side: Table) -> list[str]:
         return lines
     pieces, frame = frames(link, packet)
     airtime = 0.0 if side["rate"] == UNLIMITED_BPS else frame * 8 / side["rate"]
+    airtime += link["frame_overhead"] or 0.0
     text = f"largest frame {size_text(frame)}: transmission time {time_text(airtime)}"
     if pieces > 1:
         text = f"a packet of {size_text(packet)} takes {pieces} frames of {size_text(frame)}"
@@ -396,6 +412,7 @@ def _flow(name: str, flow: Table, links: Table) -> list[str]:
     lines = [
         f"Flow {name}: {flow['from']} to {flow['to']}{start}",
         f"  {_app(app, bool(flow['quic']))}",
+        *([f"  access category {flow['category']}"] if flow["category"] else []),
     ]
     tcp = flow["tcp"]
     if tcp:

@@ -279,8 +279,8 @@ def path_time(route: Iterable[list[str]], packet: int, links: Table, most: bool)
         direction = link[side]
         pieces, _ = frames(link, packet)
         if link["wlan"]:
-            # Excluding backoff, preamble and acknowledgment.
-            total += (packet + header(link)) * 8 / direction["rate"]
+            # The medium is idle: no backoff.
+            total += (packet + header(link)) * 8 / direction["rate"] + link["frame_overhead"]
         elif radio := link.get("radio"):
             # Data arrives at the end of the frame of slots.
             total += -(-pieces // radio[side]) * radio["frame"]
