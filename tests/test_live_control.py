@@ -246,6 +246,7 @@ def test_a_missing_algorithm_names_the_remedy(tmp_path: Path) -> None:
         name: Path(f"/proc/sys/net/ipv4/tcp_{name}_congestion_control").read_text().split()
         for name in ("available", "allowed")
     }
+    assert f"available are {' '.join(listed['available'])}: load" in done.stderr
     forbidden = sorted(set(listed["available"]) - set(listed["allowed"]))
     if not forbidden:
         pytest.skip("this kernel permits all its algorithms")

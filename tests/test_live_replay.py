@@ -157,7 +157,7 @@ def test_the_summary_tells_lateness_and_warnings() -> None:
     names += ["retransmissions", "queue_drops"]
     end = {
         "time": 2.0,
-        "programs": [{"host": "server", "argv": ["sleep", "9"], "code": 143}],
+        "programs": [{"host": "server", "argv": ["sh", "-c", "exit 3"], "code": 3}],
         "summary": {"directions": []},
         "metrics": [[f"link.air.forward.{name}", 4.0] for name in names],
         "lateness": {"deliveries": 4, "p50_s": 2e-5, "p90_s": 3e-5, "p99_s": 1e-3, "max_s": 2e-3},
@@ -165,7 +165,7 @@ def test_the_summary_tells_lateness_and_warnings() -> None:
         "notes": ["something is wrong"],
     }
     lines = summary(end).splitlines()
-    assert lines[1] == "  server: sleep 9: exit code 143"
+    assert lines[1] == "  server: sh -c 'exit 3': exit code 3"
     assert lines[2].startswith("  link.air.forward: 4 bps, 4 packets; 4 frames, 4 lost")
     assert "p99 1000 us" in lines[3]
     assert "3.8 us per packet" in lines[3]

@@ -23,7 +23,7 @@ def explore(
         str | None,
         Argument(
             metavar="[FILE|STORE|ADDRESS]",
-            help="Scenario file, folder of a campaign, or a shared address of the page.",
+            help="Scenario file, profile, folder of a campaign, or a shared address of the page.",
         ),
     ] = None,
     *,

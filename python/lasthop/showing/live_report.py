@@ -10,6 +10,7 @@ import functools
 import hashlib
 import json
 import platform
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -134,7 +135,7 @@ def _tables(outcome: Outcome, summary: Mapping[str, Any]) -> Iterable[dict[str, 
     heads: tuple[str, ...]
     if summary.get("programs"):
         rows = [
-            (one["host"], " ".join(one["argv"]), "–" if one["code"] is None else str(one["code"]))
+            (one["host"], shlex.join(one["argv"]), "–" if one["code"] is None else str(one["code"]))
             for one in summary["programs"]
         ]
         yield _table("Programs", ("host", "program", "exit code"), rows)

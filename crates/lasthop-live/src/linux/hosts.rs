@@ -252,13 +252,14 @@ fn remedy(key: &str, value: &str) -> String {
         text.unwrap_or_default().trim().to_owned()
     };
     let allowed = list("tcp_allowed_congestion_control");
-    if list("tcp_available_congestion_control").split_whitespace().any(|one| one == value) {
+    let available = list("tcp_available_congestion_control");
+    if available.split_whitespace().any(|one| one == value) {
         format!(
             "; allowed are {allowed}: run `sysctl -w net.ipv4.tcp_allowed_congestion_control='{allowed} \
              {value}'` as root of this machine"
         )
     } else {
-        format!("; available are {allowed}: load the kernel module with `modprobe tcp_{value}`")
+        format!("; available are {available}: load the kernel module with `modprobe tcp_{value}`")
     }
 }
 

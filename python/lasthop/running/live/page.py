@@ -6,6 +6,7 @@ Served on 127.0.0.1 by a thread, with the guard, style and charts of the page of
 from __future__ import annotations
 
 import mimetypes
+import shlex
 import threading
 from collections.abc import Mapping
 from importlib import resources
@@ -71,7 +72,7 @@ class Page:
             ]
             self._ticks.append({"time": message["time"], "links": links})
         elif message["kind"] == "end":
-            programs = [{**one, "argv": " ".join(one["argv"])} for one in message["programs"]]
+            programs = [{**one, "argv": shlex.join(one["argv"])} for one in message["programs"]]
             self._state["end"] = {
                 "time": message["time"],
                 "code": message["code"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -67,7 +68,7 @@ def summary(end: Mapping[str, Any]) -> str:
     lines = [f"{end['time']:.3f} s"]
     for one in end["programs"]:
         code = "killed" if one["code"] is None else f"exit code {one['code']}"
-        lines.append(f"  {one['host']}: {shortened(' '.join(one['argv']))}: {code}")
+        lines.append(f"  {one['host']}: {shortened(shlex.join(one['argv']))}: {code}")
     delays = {
         f"link.{one['link']}.{one['direction']}": one["delay"]
         for one in end["summary"]["directions"]
