@@ -20,7 +20,9 @@ from lasthop.running.live.expect import find, parse
 from lasthop.running.live.junit import junit
 from lasthop.running.live.outcome import Outcome
 from lasthop.running.live.repeated import differences, read_summaries, statistics
+from lasthop.running.live.session import with_flow, without_flow
 from lasthop.scenarios.arguments import ArgumentError
+from lasthop.scenarios.scenario import Scenario
 from lasthop.showing.live_timeline import conversation_name
 from test_live import live, scenario, why_not
 
@@ -165,6 +167,17 @@ def test_junit_counts_runs_and_expectations() -> None:
     assert cases["exit = 0"] is None
     assert cases["run 1"] is not None
     assert cases["delay_p95 < 1 ms"] is not None
+
+
+def test_reports_omit_the_placeholder_of_a_scenario_without_flows() -> None:
+    link = {"between": ["a", "b"], "rate": "1 Mbps", "delay": "5 ms"}
+    tables = Scenario(with_flow({"name": "x", "link": {"l": link}})).to_dict()
+    shown = without_flow(tables)
+    assert shown["link"] == tables["link"]
+    assert "flow" not in shown
+    assert "duration" not in shown["run"]
+    own = {**tables, "flow": {"mine": tables["flow"]["programs"]}}
+    assert without_flow(own) == own
 
 
 def test_conversations_of_both_families_have_different_labels() -> None:

@@ -20,7 +20,7 @@ import jinja2
 from lasthop import _lasthop
 from lasthop.running.live.outcome import Outcome
 from lasthop.running.live.repeated import table
-from lasthop.running.live.session import links_of
+from lasthop.running.live.session import links_of, without_flow
 from lasthop.running.live.words import rate
 from lasthop.showing import embedded
 from lasthop.showing.live_timeline import conversation_name, draw, timelines
@@ -80,7 +80,7 @@ def page(
         repeated=table(summaries) if len(summaries) > 1 else None,
         runs=runs,
         command=command,
-        scenario=json.dumps(scenario, indent=2, ensure_ascii=False),
+        scenario=json.dumps(without_flow(scenario), indent=2, ensure_ascii=False),
         style=embedded.style(),
         charts=_charts(),
     )

@@ -15,7 +15,16 @@ from typing import Any
 from lasthop import _lasthop
 from lasthop.scenarios.scenario import Scenario
 
-__all__ = ["LiveError", "Program", "Session", "client", "links_of", "point_of", "with_flow"]
+__all__ = [
+    "LiveError",
+    "Program",
+    "Session",
+    "client",
+    "links_of",
+    "point_of",
+    "with_flow",
+    "without_flow",
+]
 
 # Name of the placeholder flow of a scenario without flows.
 NO_FLOW = "programs"
@@ -88,6 +97,15 @@ def with_flow(tables: Mapping[str, Any]) -> dict[str, Any]:
         "flow": {NO_FLOW: flow},
         "run": {"duration": "1 s", **tables.get("run", {})},
     }
+
+
+def without_flow(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Removes the placeholder flow of `with_flow`, and the duration, which only simulations use."""
+    if list(tables.get("flow", {})) != [NO_FLOW]:
+        return dict(tables)
+    rest = {name: table for name, table in tables.items() if name != "flow"}
+    run = {key: value for key, value in tables.get("run", {}).items() if key != "duration"}
+    return {**rest, "run": run}
 
 
 @dataclass
