@@ -7,10 +7,11 @@ downloaded with pip to `target/ns3`. The script compiles the programs of `tools/
 (C++23) against the headers and libraries of the wheel and runs them. Durations are those of the
 example `ppdu_durations` of the crate `lasthop-wlan`, and must be equal. Throughputs of UDP, of each
 access category, and of each direction of TCP are printed with their ratio; the tolerance is 1 % for
-one sender of UDP, 3 % for several or for several categories, and 5 % for TCP. With senders that
-contend, the ratio has a 95 % confidence interval. Runs are added in both, up to `--runs`, until the
-whole interval is within the tolerance or outside; otherwise the ratio is undecided. A summary
-counts the verdicts of each group. The exit code is 1 if a duration differs or a ratio is outside.
+one sender of UDP, 3 % for several or for several categories, and 5 % for TCP. With losses and
+with senders that contend, the ratio has a 95 % confidence interval. Runs are added in both, up to
+`--runs`, until the whole interval is within the tolerance or outside; otherwise the ratio is
+undecided. A summary counts the verdicts of each group. The exit code is 1 if a duration differs or
+a ratio is outside.
 """
 
 # ruff: noqa: S603, T201
@@ -47,14 +48,14 @@ LIBRARIES = (
 OURS = "cargo run --quiet --profile fast -p lasthop-wlan --example ppdu_durations"
 SHOWN = 10
 CONTENDED = 5
-"""Factor of the measured time with several senders: 3 s have about 500 PPDUs of 5 ms, and a
-standard error of the throughput of 2 %."""
+"""Factor of the measured time with losses or several senders: 3 s have about 500 PPDUs of 5 ms, and
+a standard error of the throughput of 2 %."""
 PAYLOAD, PACKET = 1472, 1500
 """Bytes of a datagram that ns-3 and Lasthop count for throughput."""
 BATCH = 5
-"""Number of runs with several senders after which the interval of the ratio is examined."""
+"""Number of runs of random cases after which the interval of the ratio is examined."""
 OUR_TIME = 100.0
-"""Simulated time of each of our runs with several senders in seconds."""
+"""Simulated time of each of our runs of random cases in seconds."""
 STARVED = 0.1
 """Throughput in Mbps below which a category is starved as in ns-3, where it has none."""
 DSCP = {"BK": "CS1", "BE": "DF", "VI": "CS5", "VO": "CS6"}
@@ -368,7 +369,7 @@ def compared(program: Path, seconds: float, limit: int, case: Case) -> list[Comp
             for label, first, second in columns
         ]
 
-    if not case.contends():
+    if not case.contends() and not case.loss:
         return results(our_throughputs(case, 20.0, 1), [ns3_throughputs(program, case, seconds, 1)])
     theirs: list[list[float]] = []
     while True:
@@ -424,10 +425,10 @@ def main() -> int:
         "--seconds",
         type=float,
         default=3.0,
-        help="measured time of ns-3; five times as long for several senders",
+        help="measured time of ns-3; five times as long with losses or several senders",
     )
     parser.add_argument(
-        "--runs", type=int, default=40, help="maximum number of runs with several senders"
+        "--runs", type=int, default=40, help="maximum number of runs with losses or several senders"
     )
     group = parser.add_mutually_exclusive_group()
     group.add_argument("--durations", action="store_true", help="compare durations only")
