@@ -277,7 +277,7 @@ def our_flows(case: Case) -> dict[str, dict[str, dict[str, Any]]]:
             }
             for name in case.rates()
         }
-    app = {"kind": "on-off", "rate": "2 Gbps", "on": "1000 s", "off": "0 s"}
+    app = {"kind": "on-off", "rate": f"{2_000 // case.senders} Mbps", "on": "1000 s", "off": "0 s"}
     app["packet"] = f"{PACKET} B"
     common = {"to": "receiver", "transport": {"kind": "udp"}, "app": app}
     return {
