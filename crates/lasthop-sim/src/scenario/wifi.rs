@@ -242,7 +242,8 @@ impl Wlan {
             [("block_ack_window", keys.block_ack_window), ("max_ampdu_mpdus", keys.max_ampdu_mpdus)]
         {
             if let Some(value) = value.filter(|&value| value > window) {
-                let allowed = format!("1 to {window} with {name}{without}");
+                let range = if has_ampdus { format!("1 to {window}") } else { window.to_string() };
+                let allowed = format!("{range} with {name}{without}");
                 return Err(node.key_error(key, value.to_string(), allowed));
             }
         }
@@ -277,7 +278,7 @@ impl Wlan {
                 return Err(node.key_error("snr", found, allowed));
             }
             if self.fading(station).is_some() && !has_snr {
-                let allowed = format!("an snr for each station with fading, such as {station}");
+                let allowed = format!("an snr for each station with fading; {station} has none");
                 return Err(node.key_error("fading", "fading without an SNR", allowed));
             }
             if has_snr && !errors.all(none) {
@@ -285,7 +286,7 @@ impl Wlan {
                 return Err(node.key_error("snr", "an SNR in addition to errors", allowed));
             }
             if keys.rate_control == Some(RateControl::Ideal) && !has_snr {
-                let allowed = format!("an snr for each station, such as {station}");
+                let allowed = format!("an snr for each station; {station} has none");
                 return Err(node.key_error("rate_control", "\"ideal\" without an SNR", allowed));
             }
         }

@@ -20,7 +20,8 @@
 //! Lacage, T. R. Henderson, "Yet another network simulator", WNS2 2006 (Yans); the weights a_d of the code with
 //! generators 133 and 171: P. Frenger et al., "Multi-rate convolutional codes", 1998, and for rate 5/6 D. Haccoun,
 //! G. Bégin, "High-rate punctured convolutional codes for Viterbi and sequential decoding", IEEE Trans.
-//! Communications 37 (11), 1989.
+//! Communications 37 (11), 1989. Formulas and weights are facts of these publications; the implementation is
+//! separate from ns-3's, whose licence is GPL-2.0. Its tables of link simulations are not used.
 //!
 //! Limitations: the models have not been validated against receivers for HT, VHT and HE; ns-3 states the same of
 //! its implementations. LDPC codes, fading between subcarriers and interference between streams are not
