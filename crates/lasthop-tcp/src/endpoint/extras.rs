@@ -21,7 +21,10 @@ impl<A: Admission> Endpoint<A> {
     #[cold]
     pub fn receive_damaged<X: Extension>(&mut self, _now: Instant, segment: &Header<X>) {
         let seq = self.receiver.unwrap(segment.seq);
-        if self.config.announces_damage() && segment.payload > 0 && self.receiver.rcv_nxt > 0 {
+        if self.sender.flight.config.announces_damage()
+            && segment.payload > 0
+            && self.receiver.rcv_nxt > 0
+        {
             self.receiver.on_damaged(seq);
         }
     }
@@ -69,7 +72,7 @@ impl<A: Admission> Endpoint<A> {
             flags: flags::ELN,
             ..TcpHeader::default()
         };
-        self.config.wire_bytes(0, 0)
+        self.sender.flight.config.wire_bytes(0, 0)
     }
 
     /// Fills in an ACK that is sent because the congestion mark of received segments has changed
@@ -86,7 +89,7 @@ impl<A: Admission> Endpoint<A> {
         if header.has_timestamps {
             header.options.timestamps = (self.timestamp(now), self.receiver.ts_recent);
         }
-        self.config.wire_bytes(0, 0)
+        self.sender.flight.config.wire_bytes(0, 0)
     }
 
     /// Adds the additional information to a segment that is sent; `sent_to`: SND.MAX before it.
@@ -103,11 +106,15 @@ impl<A: Admission> Endpoint<A> {
             );
         }
         let seq = self.sender.unwrap(header.seq);
-        if header.payload > 0 && self.config.marks_some_out() && is_out(&self.config, seq) {
+        if header.payload > 0
+            && self.sender.flight.config.marks_some_out()
+            && is_out(&self.sender.flight.config, seq)
+        {
             header.flags |= flags::OUT;
         }
-        let judges = self.config.notices == Notices::Casablanca && header.payload == 0;
-        if judges && self.receiver.is_random_loss(&self.config) {
+        let judges =
+            self.sender.flight.config.notices == Notices::Casablanca && header.payload == 0;
+        if judges && self.receiver.is_random_loss(&self.sender.flight.config) {
             header.flags |= flags::NOTICE;
         }
     }
@@ -134,11 +141,11 @@ impl<A: Admission> Endpoint<A> {
 
     /// Bytes of the SACK blocks in the next segment.
     pub(crate) fn block_bytes(&self) -> u64 {
-        if !self.config.sack || !self.receiver.has_blocks() {
+        if !self.sender.flight.config.sack || !self.receiver.has_blocks() {
             return 0;
         }
         let mut blocks = [(0, 0); MAX_SACK_BLOCKS];
-        let most = self.config.max_sack_blocks();
+        let most = self.sender.flight.config.max_sack_blocks();
         match self.receiver.sack_blocks(&mut blocks[..most]) as u64 {
             0 => 0,
             count => 4 + 8 * count,

@@ -63,7 +63,7 @@ impl<A: Admission> Endpoint<A> {
             && segment.payload == 0
             && self.receiver.last_ack_sent() == rcv_nxt;
         let arriving = self.arriving(now, segment, seq);
-        self.receiver.expect(&self.config, now, &arriving);
+        self.receiver.expect(&self.sender.flight.config, now, &arriving);
         let ts_recent = self.receiver.ts_recent;
         let deferral = self.sender.deferral();
         // A congestion mark on duplicate data is ignored.
@@ -132,11 +132,11 @@ impl<A: Admission> Endpoint<A> {
         let control = segment.flags & (flags::SYN | flags::FIN) != 0;
         let before = self.receiver.rcv_nxt;
         let timers = &mut self.sender.flight.timers;
-        self.receiver.receive(&self.config, timers, now, seq, seq + length, control);
+        self.receiver.receive(&self.sender.flight.config, timers, now, seq, seq + length, control);
         if before == 0
             && self.role == Role::Opener
             && self.sender.flight.has_lost_syn()
-            && !self.config.sack
+            && !self.sender.flight.config.sack
         {
             self.sender.begin_after_lost_syn();
         }
@@ -159,7 +159,7 @@ impl<A: Admission> Endpoint<A> {
             seq,
             payload: segment.payload.into(),
             options: stamp_bytes + if blocks > 0 { 4 + 8 * blocks } else { 0 },
-            echo: (has_stamps && self.config.timestamps)
+            echo: (has_stamps && self.sender.flight.config.timestamps)
                 .then(|| (stamp, now - self.unwrap_timestamp(now, stamp))),
             is_pushed: segment.is_pushed(),
             srtt: rtt.srtt(),

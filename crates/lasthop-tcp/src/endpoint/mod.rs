@@ -108,7 +108,6 @@ pub trait Admission: Sized {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Endpoint<A: Admission = Trusting> {
-    pub(super) config: Config,
     role: Role,
     pub(super) sender: Sender,
     pub(super) receiver: Receiver,
@@ -159,7 +158,6 @@ impl<A: Admission> Endpoint<A> {
     fn with(config: &Config, role: Role, boot_offset: Duration, host: A) -> Self {
         let blocks = Blocks::new(config);
         Endpoint {
-            config: *config,
             role,
             sender: Sender::new(&of_role(config, role), boot_offset),
             receiver: Receiver::new(config),
@@ -186,7 +184,7 @@ impl<A: Admission> Endpoint<A> {
         if fresh.sender.is_opened() {
             self.sender.adopt_handshake(fresh.sender);
         }
-        (self.config, self.receiver) = (fresh.config, fresh.receiver);
+        self.receiver = fresh.receiver;
         (self.ecn, self.blocks, self.has_extras) = (fresh.ecn, fresh.blocks, fresh.has_extras);
         (self.full_bytes, self.ack_bytes) = (fresh.full_bytes, fresh.ack_bytes);
         self.receiver.window = window;
@@ -220,7 +218,7 @@ impl<A: Admission> Endpoint<A> {
             if ecn.on_segment(segment) {
                 self.sender.on_echo_of_mark();
             }
-            if self.config.quick_acks > 0 && segment.payload > 0 {
+            if self.sender.flight.config.quick_acks > 0 && segment.payload > 0 {
                 self.receiver.on_mark(!was_echoing && ecn.is_echoing(), segment.flags);
             }
         }
@@ -243,11 +241,11 @@ impl<A: Admission> Endpoint<A> {
         let ack = self.sender.unwrap(segment.ack);
         self.sender.flight.on_input(now);
         if let Some(sent) = sent
-            && self.config.congestion_control.reads_arrivals()
+            && self.sender.flight.config.congestion_control.reads_arrivals()
         {
             self.on_passage(now, segment, sent);
         }
-        if !self.config.one_way {
+        if !self.sender.flight.config.one_way {
             is_pure &= self.sender.update_peer_window(seq, ack, u64::from(segment.window));
         }
         if segment.sack_blocks == 0 {
@@ -269,9 +267,12 @@ impl<A: Admission> Endpoint<A> {
             let control = segment.flags & (flags::SYN | flags::FIN) != 0;
             let timers = &mut self.sender.flight.timers;
             let end = seq.wrapping_add(length);
-            self.receiver.receive(&self.config, timers, now, seq, end, control);
+            self.receiver.receive(&self.sender.flight.config, timers, now, seq, end, control);
         }
-        if segment.flags & flags::SYN != 0 && self.role == Role::Acceptor && !self.config.one_way {
+        if segment.flags & flags::SYN != 0
+            && self.role == Role::Acceptor
+            && !self.sender.flight.config.one_way
+        {
             self.sender.open();
         }
     }
@@ -330,7 +331,8 @@ impl<A: Admission> Endpoint<A> {
     /// Returns `true` if the next segment can only be sent for its data.
     #[inline]
     fn has_data_only(&self) -> bool {
-        let has_more = self.has_extras || self.config.autotuning || self.blocks.is_some();
+        let has_more =
+            self.has_extras || self.sender.flight.config.autotuning || self.blocks.is_some();
         !has_more && !self.receiver.is_ack_due()
     }
 
@@ -343,14 +345,14 @@ impl<A: Admission> Endpoint<A> {
         if self.blocks.is_some() && self.sender.flight.snd_una > 0 {
             return self.transmit_unit(now, header);
         }
-        header.has_timestamps = self.config.timestamps;
+        header.has_timestamps = self.sender.flight.config.timestamps;
         if self.has_extras
             && let Some(bytes) = self.transmit_first(now, header)
         {
             return Some(bytes);
         }
         let sent_to = self.sender.flight.snd_max;
-        if self.config.writes == WritePolicy::Messages {
+        if self.sender.flight.config.writes == WritePolicy::Messages {
             let out = self.sender.poll_transmit(now);
             return self.fill_in(now, header, out, sent_to);
         }
@@ -382,10 +384,10 @@ impl<A: Admission> Endpoint<A> {
             header.flags =
                 if out.syn { flags::SYN } else { 0 } | if out.fin { flags::FIN } else { 0 };
             // The first SYN acknowledges nothing. In a one-way transfer the peer sends no data.
-            if self.receiver.rcv_nxt > 0 && !self.config.one_way {
+            if self.receiver.rcv_nxt > 0 && !self.sender.flight.config.one_way {
                 self.acknowledge(header);
             }
-            self.receiver.data_sent(&self.config, now);
+            self.receiver.data_sent(&self.sender.flight.config, now);
         } else if self.receiver.is_ack_due() {
             header.seq = self.sender.flight.snd_nxt as u32;
             header.payload = 0;
@@ -400,7 +402,7 @@ impl<A: Admission> Endpoint<A> {
         if self.has_extras {
             self.stamp(header, sent_to);
         }
-        Some(self.config.wire_bytes(header.payload, header.sack_blocks))
+        Some(self.sender.flight.config.wire_bytes(header.payload, header.sack_blocks))
     }
 
     #[inline]
@@ -422,9 +424,9 @@ impl<A: Admission> Endpoint<A> {
     /// Fills in SACK blocks, if any.
     #[inline]
     fn report_blocks(&self, header: &mut TcpHeader) {
-        if self.config.sack && self.receiver.has_blocks() {
+        if self.sender.flight.config.sack && self.receiver.has_blocks() {
             let mut blocks = [(0, 0); MAX_SACK_BLOCKS];
-            let most = self.config.max_sack_blocks();
+            let most = self.sender.flight.config.max_sack_blocks();
             let count = self.receiver.sack_blocks(&mut blocks[..most]);
             header.set_sack_blocks(&blocks[..count]);
         }
@@ -432,13 +434,13 @@ impl<A: Admission> Endpoint<A> {
 
     /// Ticks of the timestamp clock, starting at 1, so that 0 means "none".
     fn timestamp(&self, now: Instant) -> u32 {
-        (now.as_nanos() / self.config.timestamp_tick.as_nanos() + 1) as u32
+        (now.as_nanos() / self.sender.flight.config.timestamp_tick.as_nanos() + 1) as u32
     }
 
     /// Send time of a segment, to the precision of its timestamp.
     fn unwrap_timestamp(&self, now: Instant, echo: u32) -> Instant {
         let ago = u64::from(self.timestamp(now).wrapping_sub(echo));
-        let tick = self.config.timestamp_tick.as_nanos();
+        let tick = self.sender.flight.config.timestamp_tick.as_nanos();
         Instant::from_nanos(now.as_nanos().saturating_sub(ago * tick))
     }
 
@@ -505,7 +507,7 @@ impl<A: Admission> Endpoint<A> {
     /// Sets the advertised window to `bytes` instead of the configured one. Not for a host whose
     /// buffers grow.
     pub fn set_advertised_window(&mut self, bytes: u32) {
-        debug_assert!(!self.config.autotuning, "its window follows the buffer");
+        debug_assert!(!self.sender.flight.config.autotuning, "its window follows the buffer");
         self.advertised_window = bytes;
     }
 
@@ -523,7 +525,7 @@ impl<A: Admission> Endpoint<A> {
 
     /// Parameters of the connection.
     pub fn config(&self) -> &Config {
-        &self.config
+        &self.sender.flight.config
     }
 
     /// Counters over all connection instances.

@@ -37,22 +37,22 @@ impl Connection {
     /// Starts a new connection instance between the same ports; counters continue.
     pub fn reset(&mut self, boot_offset: Duration) {
         self.sender.reset(boot_offset);
-        self.receiver.reset(&self.config);
-        if self.config.autotuning {
-            self.advertised_window = self.config.first_window() as u32;
+        self.receiver.reset(&self.sender.flight.config);
+        if self.sender.flight.config.autotuning {
+            self.advertised_window = self.sender.flight.config.first_window() as u32;
         }
         self.is_ack_pending = false;
         self.burst.clear();
-        self.ecn = self.config.ecn.then(|| Ecn::new(self.config.marks));
+        self.ecn = self.sender.flight.config.ecn.then(|| Ecn::new(self.sender.flight.config.marks));
         if let Some(blocks) = &mut self.blocks {
-            blocks.sender.reset(&self.config);
+            blocks.sender.reset(&self.sender.flight.config);
             blocks.receiver.reset();
         }
     }
 
     /// Sends the SYN, if the profile has one. A send call opens the connection too.
     pub fn open(&mut self) {
-        if self.role == Role::Opener && self.config.handshake {
+        if self.role == Role::Opener && self.sender.flight.config.handshake {
             self.sender.open();
         }
     }
@@ -60,7 +60,10 @@ impl Connection {
     /// Handles a send call: a message of `bytes`.
     pub fn write(&mut self, bytes: u64) {
         self.open();
-        if self.role == Role::Acceptor && !self.config.one_way && self.config.handshake {
+        if self.role == Role::Acceptor
+            && !self.sender.flight.config.one_way
+            && self.sender.flight.config.handshake
+        {
             // Data may be queued before the SYN arrives. It is sent after our SYN.
             self.sender.open();
         }
@@ -77,7 +80,10 @@ impl Connection {
 
     /// Handles a close call of the application.
     pub fn close(&mut self) {
-        if self.role == Role::Acceptor && !self.config.one_way && self.config.handshake {
+        if self.role == Role::Acceptor
+            && !self.sender.flight.config.one_way
+            && self.sender.flight.config.handshake
+        {
             // Our FIN follows our SYN, whether or not that was sent.
             self.sender.open();
         }
@@ -87,7 +93,7 @@ impl Connection {
     /// Processes a segment that arrives.
     #[inline(always)]
     pub fn receive<X: Extension>(&mut self, now: Instant, segment: &Header<X>) {
-        if self.config.one_way && segment.is_plain_ack() {
+        if self.sender.flight.config.one_way && segment.is_plain_ack() {
             // Fast path of a one-way sender.
             self.sender.on_plain_ack(now, self.sender.unwrap(segment.ack));
         } else {
@@ -117,7 +123,7 @@ impl Connection {
         if segment.flags & flags::NOTICE != 0 && self.take_marks(now, segment) {
             return;
         }
-        if !self.config.one_way && !self.is_acceptable(now, segment) {
+        if !self.sender.flight.config.one_way && !self.is_acceptable(now, segment) {
             return;
         }
         let control = segment.flags & (flags::SYN | flags::FIN) != 0;

@@ -76,7 +76,11 @@ impl<A: Admission> Endpoint<A> {
             // Parity units are also sent for the first time.
             ecn.stamp(header, unit.is_some(), self.sender.flight.counters.window_cuts, 0);
         }
-        let headers = if header.payload > 0 { self.config.header } else { self.config.ack_size };
+        let headers = if header.payload > 0 {
+            self.sender.flight.config.header
+        } else {
+            self.sender.flight.config.ack_size
+        };
         Some(headers.get() as u32 + header.payload + bytes)
     }
 

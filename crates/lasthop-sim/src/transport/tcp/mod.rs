@@ -80,7 +80,6 @@ pub type Machine = Tcp;
 pub struct Tcp {
     /// Opener and acceptor.
     ends: [Connection; 2],
-    config: Config,
     /// Random number stream for the phases of the hosts' clocks.
     clock: Stream,
 }
@@ -97,12 +96,12 @@ impl Tcp {
     pub fn new(config: &Config, mut clock: Stream) -> Self {
         let ends = [Role::Opener, Role::Acceptor]
             .map(|role| Connection::new(config, role, boot_offset(&mut clock, config)));
-        Tcp { ends, config: *config, clock }
+        Tcp { ends, clock }
     }
 
     /// Returns the parameters of both ends.
     pub fn config(&self) -> &Config {
-        &self.config
+        self.ends[0].config()
     }
 
     #[inline(always)]
@@ -135,12 +134,12 @@ impl Tcp {
 
 impl Transport for Tcp {
     fn is_simplex(&self) -> bool {
-        self.config.is_simplex()
+        self.config().is_simplex()
     }
 
     fn reaction(&self, end: End) -> Reaction {
         match end {
-            End::Acceptor if self.config.only_acknowledges() => Reaction::Answers,
+            End::Acceptor if self.config().only_acknowledges() => Reaction::Answers,
             End::Opener | End::Acceptor => Reaction::Acts,
         }
     }
@@ -155,7 +154,7 @@ impl Transport for Tcp {
 
     fn open(&mut self) {
         for end in &mut self.ends {
-            let offset = boot_offset(&mut self.clock, &self.config);
+            let offset = boot_offset(&mut self.clock, end.config());
             end.reset(offset);
         }
     }
@@ -327,7 +326,7 @@ impl Transport for Tcp {
     }
 
     fn observe_past(&mut self, tell: &mut dyn FnMut(Instant, End, TransportEvent)) {
-        if self.config.sends_blocks() {
+        if self.config().sends_blocks() {
             return;
         }
         for end in End::BOTH {
@@ -373,8 +372,8 @@ impl Transport for Tcp {
         let (mut limits, mut busy) = ([Duration::ZERO; 4], Duration::ZERO);
         let (mut explicit, mut held, mut knows_notices) = (0, 0, false);
         for connection in connections {
-            knows_notices |= connection.config.knows_notices();
-            is_known &= !connection.config.sends_blocks();
+            knows_notices |= connection.config().knows_notices();
+            is_known &= !connection.config().sends_blocks();
             for (end, timeouts) in connection.ends.iter().zip(&mut timeouts) {
                 let counters = end.counters();
                 sent += counters.segments_sent;

@@ -218,11 +218,11 @@ impl Endpoint<Host> {
             rest.header.flags &= !flags::SYN;
             rest.header.seq = next;
             self.take_first_window(0, &rest.header);
-            if header.has_timestamps && self.config.timestamps {
+            if header.has_timestamps && self.sender.flight.config.timestamps {
                 self.receiver.on_timestamp(0, header.options.timestamps.0);
             }
             if self.policies.handshake.repeats_syn {
-                self.receiver.repeat_syn(&self.config);
+                self.receiver.repeat_syn(&self.sender.flight.config);
             }
             return;
         }
@@ -305,7 +305,7 @@ impl Endpoint<Host> {
         let window = self.window().allowed(rcv_nxt);
         // RFC 7323, section 5.3, R1: old timestamp. Resets are exempt.
         let is_old = header.has_timestamps
-            && self.config.timestamps
+            && self.sender.flight.config.timestamps
             && receiver.ts_recent != 0
             && is_older(header.options.timestamps.0, receiver.ts_recent);
         // A segment below the last ACK is old, and one above the window was never permitted. The
@@ -370,7 +370,7 @@ impl Endpoint<Host> {
     fn report_old(&mut self, header: &TcpHeader, seq: u64, end: u64) {
         let rcv_nxt = self.receiver.rcv_nxt;
         if end > seq && seq < rcv_nxt && !header.has(flags::SYN) {
-            self.receiver.repeat(&self.config, (seq, end.min(rcv_nxt)));
+            self.receiver.repeat(&self.sender.flight.config, (seq, end.min(rcv_nxt)));
         }
     }
 
@@ -521,7 +521,7 @@ impl Endpoint<Host> {
             && !header.has(flags::SYN)
         {
             // The sequence number of a FIN is a duplicate as well.
-            self.receiver.repeat(&self.config, (seq, seq + 1));
+            self.receiver.repeat(&self.sender.flight.config, (seq, seq + 1));
         }
         self.receiver.challenge();
     }

@@ -315,8 +315,8 @@ impl Endpoint<Host> {
         }
         let config = (self.host.configure)(Negotiated {
             segment: self.sender.flight.mss as u32,
-            sack: self.config.sack,
-            timestamps: self.config.timestamps,
+            sack: self.sender.flight.config.sack,
+            timestamps: self.sender.flight.config.timestamps,
             ecn: self.ecn_state().0,
         });
         self.sender.flight.change_congestion_control(&config, now);
@@ -411,8 +411,9 @@ impl Endpoint<Host> {
     /// Sets whether ACKs are sent immediately (Linux: `TCP_QUICKACK`).
     pub fn set_quick_acks(&mut self, is_quick: bool) {
         if self.is_open() {
-            if self.config.quick_acks == 0 {
-                self.config.delayed_ack = (!is_quick).then_some(self.host.settings.ack_delay);
+            if self.sender.flight.config.quick_acks == 0 {
+                self.sender.flight.config.delayed_ack =
+                    (!is_quick).then_some(self.host.settings.ack_delay);
             }
             self.receiver.set_quick(is_quick);
         }

@@ -104,7 +104,7 @@ impl Endpoint<Host> {
 
     /// Updates the size of full segments to the current limits. Returns `true` if it has changed.
     pub(super) fn sync_segment(&mut self) -> bool {
-        let options = if self.config.timestamps { TIMESTAMPS_BYTES } else { 0 };
+        let options = if self.sender.flight.config.timestamps { TIMESTAMPS_BYTES } else { 0 };
         let mtu = self.host.path.mtu;
         let passes = self.host.search.as_mut().map_or(u64::MAX, |search| search.bound(mtu));
         let segment = u64::from(self.host.path.segment(options, self.policies.send)).min(passes);

@@ -119,7 +119,7 @@ impl Endpoint<Host> {
 
     fn new_search(&self, how: MtuProbing) -> Search {
         let path = &self.host.path;
-        Search::new(how, path.clamp(), path.mtu(), self.config.timestamps)
+        Search::new(how, path.clamp(), path.mtu(), self.sender.flight.config.timestamps)
     }
 
     /// Handles a suspected black hole: successive timeouts may be caused by segments that are too

@@ -150,13 +150,15 @@ impl Endpoint<Host> {
     pub(super) fn establish(&mut self, now: Instant, echo: Option<Instant>) {
         self.host.is_open = true;
         self.end_handshake(now, echo);
-        let options = if self.config.timestamps { super::TIMESTAMPS_BYTES } else { 0 };
+        let options =
+            if self.sender.flight.config.timestamps { super::TIMESTAMPS_BYTES } else { 0 };
         let syn_window = self.host.settings.receive_buffer.min(u16::MAX.into());
         let theirs = self.host.settings.mss.saturating_sub(options).max(1);
         // Linux chooses the window of a SYN before timestamps are negotiated (`tcp_connect_init`).
         let knows_options = self.is_passive() || !self.policies.handshake.ignores_options_in_window;
         let first = if knows_options { theirs } else { self.host.settings.mss };
-        let (segment, shift) = (self.config.segment.get() as u32, self.host.handshake.shifts.1);
+        let (segment, shift) =
+            (self.sender.flight.config.segment.get() as u32, self.host.handshake.shifts.1);
         let window = self.window_mut();
         window.open(segment, (theirs, first), syn_window, shift);
         if let Some(memory) = window.memory() {
@@ -196,12 +198,12 @@ impl Endpoint<Host> {
             self.policies.handshake.counts_lost_syns && !self.is_passive() && timeouts > 0;
         let flight = &mut self.sender.flight;
         // RFC 6928, section 2.
-        flight.initial_window = if has_lost_syns { 1.0 } else { self.config.initial_window };
+        flight.initial_window = if has_lost_syns { 1.0 } else { flight.config.initial_window };
         flight.begin_established(self.host.handshake.peer_syn.0.into(), !self.host.app.nodelay);
         // The timeout of the SYN is marked with CWR like any other.
-        flight.losses.extra_cwr_marks += u64::from(is_active_linux && self.config.ecn);
+        flight.losses.extra_cwr_marks += u64::from(is_active_linux && flight.config.ecn);
         self.sender.on_any_ack(now, 1, &[], true, echo);
-        if is_active_linux && !self.config.sack {
+        if is_active_linux && !self.sender.flight.config.sack {
             self.sender.begin_after_lost_syn();
             self.sender.refresh();
         }
@@ -342,7 +344,7 @@ impl Endpoint<Host> {
 
     /// Returns a segment without data that is not part of the stream.
     pub(super) fn control(&self, now: Instant, flags: u8, seq: u64) -> TcpHeader {
-        let has_timestamps = self.config.timestamps;
+        let has_timestamps = self.sender.flight.config.timestamps;
         let stamps = || TcpOptions::stamps(self.timestamp(now), self.receiver.ts_recent);
         let mut header = TcpHeader {
             flags,
