@@ -28,6 +28,12 @@ pub(super) fn build<X: Extension>(
     streams: Streams,
 ) -> Result<Builder<X>, RunError> {
     let mut builder = Builder::carrying(streams);
+    let sites = || {
+        let links = scenario.links.iter().enumerate();
+        links.map(|(index, link)| LinkSite { scenario, plan, streams: &streams, index, link })
+    };
+    let lines = sites().filter(|site| site.link.wlan.is_none() && !site.is_computed()).count();
+    builder.reserve(scenario.links.len(), lines, scenario.flows.len(), plan.hops());
     for radio in &scenario.radios {
         let keys = &radio.keys;
         builder.radio(RadioParameters {
@@ -41,11 +47,11 @@ pub(super) fn build<X: Extension>(
     let categories = |wlan: &Wlan| scenario.categories(wlan);
     let (media, places) = wlan_media(scenario, &streams, &packets, categories)?;
     let airs: Vec<_> = media.into_iter().map(|medium| builder.air(medium)).collect();
-    for (index, link) in scenario.links.iter().enumerate() {
-        let site = LinkSite { scenario, plan, streams: &streams, index, link };
-        match &places[index] {
+    for site in sites() {
+        match &places[site.index] {
             Some(place) => {
-                let rates = [&link.forward, &link.reverse].map(|side| side.transmitter().rate());
+                let sides = [&site.link.forward, &site.link.reverse];
+                let rates = sides.map(|side| side.transmitter().rate());
                 builder.wlan_link(airs[place.medium], place, rates);
             }
             None if site.is_computed() => {
@@ -57,8 +63,8 @@ pub(super) fn build<X: Extension>(
     for index in 0..scenario.flows.len() {
         add_flow(&mut builder, &streams, scenario, plan, index);
     }
-    for (index, link) in scenario.links.iter().enumerate() {
-        LinkSite { scenario, plan, streams: &streams, index, link }.add_agents(&mut builder)?;
+    for site in sites() {
+        site.add_agents(&mut builder)?;
     }
     Ok(builder)
 }

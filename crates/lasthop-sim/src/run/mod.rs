@@ -40,12 +40,12 @@ use windows::Marks;
 use crate::scenario::{Aggregates, Scenario};
 use crate::sim::probe::{Probe, Silent};
 use crate::sim::world::{End, World};
+use indexmap::IndexSet;
 use lasthop_base::packet::{Extension, TcpOptions, Watched};
 use lasthop_base::rng::Streams;
 use lasthop_base::schema::metrics::Metric;
 use lasthop_base::units::Instant;
 use lasthop_tcp::congestion_control::external::{Failure, session};
-use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -214,7 +214,7 @@ pub fn run(
         .map(|point| Work { point, replications: first..first + options.replications, cost: None })
         .collect();
     let total = points.len() as u64 * options.replications;
-    let stream = Stream::start(points.to_vec(), &work, options.seed, options.jobs)?;
+    let mut stream = Stream::start(points.to_vec(), &work, options.seed, options.jobs)?;
     let mut rows: Vec<Row> = Vec::new();
     while let Some(finished) = stream.next(OBSERVE_EVERY)? {
         rows.extend(finished.into_iter().map(|Finished { point, replication, values, .. }| Row {
@@ -228,7 +228,7 @@ pub fn run(
     }
     rows.sort_unstable_by_key(|row| (row.point, row.replication));
     let complete = rows.len() as u64 == total;
-    Ok(Results { metrics: stream.metrics().to_vec(), rows, complete })
+    Ok(Results { metrics: stream.take_metrics(), rows, complete })
 }
 
 /// Data shared by the replications of a point.
@@ -236,47 +236,44 @@ pub fn run(
 struct Shared {
     plan: Plan,
     /// Columns of the point's metrics in a row.
-    columns: Vec<usize>,
+    columns: Vec<u32>,
 }
 
 /// Returns the metrics of all points, and the shared data of each.
 fn schema(points: &[Scenario]) -> Result<(Vec<String>, Vec<Shared>), RunError> {
-    let mut metrics: Vec<String> = Vec::new();
-    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut metrics = IndexSet::new();
     let mut shared = Vec::with_capacity(points.len());
     for scenario in points {
-        let mut place = |name: String| {
-            *places.entry(name).or_insert_with_key(|name| {
-                metrics.push(name.clone());
-                metrics.len() - 1
-            })
-        };
         let plan = Plan::new(scenario);
-        let columns = names(scenario, &plan)?.into_iter().map(&mut place).collect();
+        let mut columns = Vec::new();
+        names(scenario, &plan, &mut |name| columns.push(metrics.insert_full(name).0 as u32))?;
         shared.push(Shared { plan, columns });
     }
-    Ok((metrics, shared))
+    Ok((metrics.into_iter().collect(), shared))
 }
 
 /// Names of a point's metrics.
 pub fn metric_names(scenario: &Scenario) -> Result<Vec<String>, RunError> {
-    names(scenario, &Plan::new(scenario))
+    let mut all = Vec::new();
+    names(scenario, &Plan::new(scenario), &mut |name| all.push(name))?;
+    Ok(all)
 }
 
-fn names(scenario: &Scenario, plan: &Plan) -> Result<Vec<String>, RunError> {
+/// Passes the names of a point's metrics to `add`.
+fn names(scenario: &Scenario, plan: &Plan, add: &mut dyn FnMut(String)) -> Result<(), RunError> {
     let streams = Streams { seed: 0, replication: 0 };
     let world = build::build::<()>(scenario, plan, streams)?.build(Silent);
-    let mut names = Vec::new();
     let mut put = |entity: &str, metric: &'static Metric, _: f64| {
         debug_assert!(
             crate::sim::metrics::is_listed(entity, metric),
             "{entity}.{metric} is not in the list of metrics"
         );
-        names.push(format!("{entity}.{metric}"));
+        // Unlike `format!`, this reserves no more memory than the name needs.
+        add([entity, metric.name].join("."));
     };
     report(&world, scenario, &mut put);
     windows::report(&world, scenario, &Marks::default(), &mut put);
-    Ok(names)
+    Ok(())
 }
 
 /// Reports all metrics of a finished world, followed by those aggregated over the flows of a table.
@@ -364,7 +361,7 @@ fn replicate_carrying<X: Extension>(
     let mut next = shared.columns.iter();
     let mut put = |_: &str, _: &'static Metric, value| {
         if let Some(&column) = next.next() {
-            values[column] = value;
+            values[column as usize] = value;
         }
     };
     report(&world, scenario, &mut put);

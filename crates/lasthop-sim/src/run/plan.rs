@@ -81,6 +81,11 @@ impl Plan {
         &self.routes[index]
     }
 
+    /// Number of hops of all routes.
+    pub fn hops(&self) -> usize {
+        self.routes.iter().flatten().map(Vec::len).sum()
+    }
+
     /// Maximum packet length of all flows over link `index`, from which "auto" timers are computed.
     pub fn largest_packet(&self, index: usize) -> Bytes {
         self.loads[index].iter().map(|load| load.packet).max().unwrap_or_default()

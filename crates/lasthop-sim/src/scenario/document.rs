@@ -13,6 +13,7 @@ use lasthop_base::schema::former::Renamed;
 use lasthop_base::schema::keys::{Field, Limits, Node, Read, Table, is_name, join, show};
 use lasthop_link::queue::{DelayKeys, RateKeys};
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::path::Path;
@@ -422,23 +423,24 @@ impl Document {
     }
 
     /// Returns the document without its sweep, which may be long.
-    fn fixed(&self) -> Value {
-        let tables = self.value.as_object().into_iter().flatten();
-        tables
-            .filter(|(key, _)| *key != "sweep")
-            .map(|(key, it)| (key.clone(), it.clone()))
-            .collect()
+    fn fixed(&self) -> Cow<'_, Value> {
+        let Some(tables) = self.value.as_object().filter(|tables| tables.contains_key("sweep"))
+        else {
+            return Cow::Borrowed(&self.value);
+        };
+        let fixed = tables.iter().filter(|(key, _)| *key != "sweep");
+        Cow::Owned(fixed.map(|(key, it)| (key.clone(), it.clone())).collect())
     }
 
     /// Returns the scenario at one place of the grid, from the document without its sweep.
     fn point(&self, fixed: &Value, sweep: &[Axis], place: &[usize]) -> Read<Point> {
-        let mut value = fixed.clone();
+        let mut value = Cow::Borrowed(fixed);
         let mut parameters = Vec::with_capacity(sweep.len());
         let mut settings = Vec::with_capacity(sweep.len());
         for (axis, index) in sweep.iter().zip(place) {
             let step = &axis.steps[*index];
             for setting in &step.settings {
-                substitute(&mut value, &setting.key, setting.value.clone()).map_err(
+                substitute(value.to_mut(), &setting.key, setting.value.clone()).map_err(
                     |mut error| {
                         error.path = setting.path.clone();
                         self.locate(error)

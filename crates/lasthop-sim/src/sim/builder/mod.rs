@@ -102,6 +102,18 @@ impl<X: Extension> Builder<X> {
         }
     }
 
+    /// Reserves memory for additional links, of which `lines` have a protocol, and for flows with a
+    /// connection each, whose paths have `hops` directions in total.
+    pub fn reserve(&mut self, links: usize, lines: usize, flows: usize, hops: usize) {
+        self.directions.reserve(2 * links);
+        self.lines.reserve(lines);
+        self.flows.reserve(flows);
+        self.connections.reserve(flows);
+        self.connection_paths.reserve(flows);
+        self.paths.reserve(2 * flows);
+        self.hops.reserve(hops);
+    }
+
     /// Adds a link without a protocol.
     pub fn raw_link(&mut self, forward: DirectionParameters<X>, reverse: DirectionParameters<X>) {
         for parameters in [forward, reverse] {

@@ -193,13 +193,17 @@ impl<X: Extension> Builder<X> {
                     && hop.then == Then::Arrive
             }
         };
-        let mut passive = Vec::new();
+        let mut by_link: Vec<_> = hops.iter().collect();
+        by_link.sort_by_key(|hop| hop.direction.link());
+        let mut passive = Vec::with_capacity(self.lines.len());
         for line in &self.lines {
+            let first = by_link.partition_point(|hop| hop.direction.link() < line.link());
+            let later = &by_link[first..];
+            let used = &later[..later.partition_point(|hop| hop.direction.link() == line.link())];
             let mut ends = Side::BOTH.into_iter().filter(|&end| line.can_be_passive(end));
-            passive.push(ends.find(|&end| {
-                let mut used = hops.iter().filter(|hop| hop.direction.link() == line.link());
-                used.clone().next().is_some() && used.all(|hop| suits(hop, line, end))
-            }));
+            passive.push(
+                ends.find(|&end| !used.is_empty() && used.iter().all(|hop| suits(hop, line, end))),
+            );
         }
         for (line, end) in self.lines.iter_mut().zip(passive) {
             line.set_passive(end);

@@ -100,13 +100,14 @@ const RECEIVED: [&str; 4] =
 
 /// Both ends of a QUIC connection.
 pub struct Quic {
-    keys: QuicKeys,
+    // Large fields are stored elsewhere, because a connection of any transport has the size of the
+    // largest one.
+    keys: Box<QuicKeys>,
     seeds: Stream,
-    /// Client and server. They are stored elsewhere, because they would double the size of a
-    /// connection of any transport.
+    /// Client and server.
     hosts: Box<[Host; 2]>,
-    ledgers: [Ledger; 2],
-    retransmissions: [Retransmissions; 2],
+    ledgers: Box<[Ledger; 2]>,
+    retransmissions: Box<[Retransmissions; 2]>,
     /// Numbers of packets declared lost, and of detections, already known.
     lost: [[u64; 2]; 2],
     buffers: Buffers,
@@ -114,9 +115,9 @@ pub struct Quic {
     in_transit: Vec<InTransit>,
     scratch: Vec<u8>,
     /// Counters of earlier instances.
-    past: Totals,
+    past: Box<Totals>,
     /// Data that has arrived at both ends.
-    arrived: [Reassembly; 2],
+    arrived: Box<[Reassembly; 2]>,
     /// Contents of all packets by number, if an observer is attached.
     kept: Option<HashMap<u64, Kept>>,
     /// Losses and late arrivals, if an observer is attached.
@@ -176,7 +177,7 @@ impl Quic {
     pub fn new(keys: QuicKeys, mut seeds: Stream) -> Self {
         let hosts = hosts(&keys, &mut seeds);
         Quic {
-            keys,
+            keys: Box::new(keys),
             seeds,
             hosts,
             ledgers: Default::default(),
@@ -185,7 +186,7 @@ impl Quic {
             buffers: Buffers::new(),
             in_transit: Vec::new(),
             scratch: Vec::new(),
-            past: Totals::default(),
+            past: Box::default(),
             arrived: Default::default(),
             kept: None,
             losses: Vec::new(),
@@ -210,13 +211,13 @@ impl Quic {
 
     /// Returns the counters of all instances.
     fn totals(&self) -> Totals {
-        let mut all = self.past;
+        let mut all = *self.past;
         let client = self.host(End::Opener);
         if let (Some(opened), Some(connected)) = (client.opened_at, client.connected_at) {
             all.handshakes += 1;
             all.handshake_seconds += connected.saturating_since(opened).as_secs_f64();
         }
-        for (host, ledger) in self.hosts.iter().zip(&self.ledgers) {
+        for (host, ledger) in self.hosts.iter().zip(self.ledgers.iter()) {
             let stats = host.connection().map(|one| one.stats()).unwrap_or_default();
             all.datagrams += stats.udp_tx.datagrams;
             all.packets += stats.path.sent_packets;
@@ -227,7 +228,7 @@ impl Quic {
             all.probes += host.probes;
             all.reductions += host.shared.reductions();
         }
-        for sent in &self.retransmissions {
+        for sent in self.retransmissions.iter() {
             all.retransmissions += sent.count();
             all.spurious_retransmissions += sent.spurious();
         }
@@ -472,11 +473,11 @@ impl Transport for Quic {
     }
 
     fn open(&mut self) {
-        self.past = self.totals();
+        *self.past = self.totals();
         self.hosts = hosts(&self.keys, &mut self.seeds);
-        self.ledgers = Default::default();
-        self.retransmissions = Default::default();
-        self.arrived = Default::default();
+        *self.ledgers = Default::default();
+        *self.retransmissions = Default::default();
+        *self.arrived = Default::default();
         self.lost = [[0; 2]; 2];
     }
 
