@@ -6,7 +6,8 @@
 //! frames that the links send, and the cost of running per frame. A chain that loses or delays more than one
 //! link sends more frames per hop.
 //! `-- NAME ...` runs only the cases whose names contain one of these; `-- --once NAME COUNT` runs one
-//! replication of one case and prints the number of frames sent, to count its instructions.
+//! replication of one case, to count its instructions, and prints the number of frames sent and the maximum
+//! resident size of the process in kilobytes (Linux; otherwise 0).
 
 use lasthop::run::{Options, metric_names, run};
 use lasthop::scenario::Scenario;
@@ -236,6 +237,13 @@ fn replicate(scenario: &Scenario) -> f64 {
     named.filter(|(name, _)| name.ends_with(".frames_sent")).map(|(_, frames)| frames).sum()
 }
 
+/// Returns the maximum resident size of this process in kilobytes, which only Linux reports.
+fn most_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok()).unwrap_or(0)
+}
+
 /// Returns the case selected by `--once`.
 fn once(arguments: &[String]) -> Option<Case> {
     let [option, name, count, ..] = arguments else { return None };
@@ -246,7 +254,7 @@ fn once(arguments: &[String]) -> Option<Case> {
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let Some(case) = once(&arguments) {
-        println!("{}", replicate(&read(&case)));
+        println!("{} {}", replicate(&read(&case)), most_memory());
         return;
     }
     let wanted: Vec<_> = arguments.iter().filter(|part| !part.starts_with('-')).collect();
