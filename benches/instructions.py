@@ -59,12 +59,12 @@ MOST_HARQ = 2.0
 ACKS = 200_000
 MOST_OF_A_LAW = 560
 # Cases of `scale.rs`: numbers of units of the small and the large network, and the maximum ratio of
-# the instructions per frame. More file flows on one path lose more segments. A larger window has
-# more holes, which loss detection visits at each ACK. Two networks are counted for each, one of
-# which has half as many units, so that the start of the process is not included. The last number is
-# the maximum memory per unit in kilobytes. That of 50 units or fewer varies by a third.
+# the instructions per frame. A larger window has more holes, which loss detection visits at each
+# ACK. Two networks are counted for each, one of which has half as many units, so that the start of
+# the process is not included. The last number is the maximum memory per unit in kilobytes. That of
+# 50 units or fewer varies by a third.
 SCALES = {
-    "file flows on one path": (10, 300, 1.25, 17),
+    "file flows on one path": (10, 300, 1.15, 22),
     "UDP flows on one path": (10, 1000, 1.15, 12),
     "selective-repeat hops": (8, 100, 1.15, 25),
     "rlc hops": (8, 40, 1.15, 80),

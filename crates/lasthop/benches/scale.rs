@@ -55,11 +55,13 @@ fn file(text: &mut String, name: &str, between: [&str; 2], size: &str) {
     );
 }
 
-/// `count` files over one path of two links.
+/// `count` files over one path of two links with 10 Mbps and 5 packets of queue per file, so that the
+/// share of losses does not depend on the number of files.
 fn flows(count: usize) -> Case {
     let mut text = "name = \"flows\"\n".to_owned();
-    link(&mut text, "near", ["a", "b"], "");
-    link(&mut text, "far", ["b", "c"], "");
+    let queue = format!("queue = \"{} packets\"\n", 5 * count);
+    link_of(&mut text, "near", ["a", "b"], 10 * count, &queue);
+    link_of(&mut text, "far", ["b", "c"], 10 * count, &queue);
     (0..count).for_each(|flow| file(&mut text, &format!("f{flow}"), ["a", "c"], "250 kB"));
     Case { name: "file flows on one path", count, text }
 }
