@@ -206,6 +206,24 @@ def test_the_receiver_of_a_transfer_and_other_keys_are_recorded(tmp_path: Path) 
         assert run_command(["tcp-script", str(script)]) == 0
 
 
+@pytest.mark.parametrize("at", ["client", "server"])
+@pytest.mark.parametrize("sack", ["true", "false"])
+def test_web_transfers_pass_as_scripts(sack: str, at: str, tmp_path: Path) -> None:
+    """Replies end with a FIN, which the application does not read as data."""
+    scenario, script = tmp_path / "t.toml", tmp_path / "t.pkt"
+    text = TRANSFER.replace('{ kind = "file", size = "SIZE" }', '{ kind = "web" }')
+    text += '[run]\nduration = "20 s"\n'
+    for name, value in {"KEYS": f", sack = {sack}", "VARIANT": "cubic", "LOSS": "5 %"}.items():
+        text = text.replace(name, value)
+    scenario.write_text(text)
+    for replication in range(3):
+        arguments = ["--at", at, "--replication", str(replication)]
+        command = ["trace", str(scenario), "--tcp-script", str(script), *arguments]
+        assert run_command(command) == 0
+        assert re.search(r"(?m)< F\. .*\([1-9]", script.read_text()) or at == "server"
+        assert run_command(["tcp-script", str(script)]) == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "keys", "expected"),
     [

@@ -169,12 +169,26 @@ impl Recorder {
         self.call(now, "read", &format!("..., {bytes}"), bytes);
     }
 
-    /// Records that the application closes.
+    /// Records that the application closes. Data written at the same time is sent with the FIN.
     pub fn closed(&mut self, now: Instant) {
         if self.socket.is_some() {
+            self.hold_last_write(now);
             self.call(now, "shutdown", "SHUT_WR", 0);
         } else {
             self.pending.1 = true;
+        }
+    }
+
+    /// If the last event is a write at `now`, makes it wait for the next call.
+    fn hold_last_write(&mut self, now: Instant) {
+        let start = self.text.trim_end().rfind('\n').map_or(0, |end| end + 1);
+        let write = format!("{} write(", self.time(now));
+        if let Some(rest) = self.text[start..].strip_prefix(&write) {
+            let rest = rest.replacen(')', ", MSG_MORE)", 1);
+            self.text.truncate(start);
+            self.at(now);
+            self.text.push_str("send(");
+            self.text.push_str(&rest);
         }
     }
 

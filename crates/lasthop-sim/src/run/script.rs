@@ -11,7 +11,7 @@ use crate::sim::probe::{self, Event, HostAction, Room};
 use crate::sim::senders::Sender;
 use crate::transport::tcp::Tcp;
 use crate::transport::{End, Transport, TransportMachine};
-use lasthop_base::packet::Watched;
+use lasthop_base::packet::{Watched, flags};
 use lasthop_base::rng::Streams;
 use lasthop_base::schema::error::ScenarioError;
 use lasthop_base::units::Instant;
@@ -156,6 +156,8 @@ fn write(
     let role = if end == End::Opener { Role::Opener } else { Role::Acceptor };
     let mut recorder = Recorder::new(tcp.config(), role, tcp.clock(end))?;
     let (mut is_open, mut total) = (false, 0);
+    // Number of bytes of the peer with its FIN, modulo 2^32.
+    let mut with_fin = None;
     for (at, action) in actions {
         match action {
             HostAction::Opened { .. } if is_open => break,
@@ -171,6 +173,10 @@ fn write(
             HostAction::Received { packet, read } => {
                 is_open = true;
                 recorder.received(at, &packet.tcp);
+                if packet.tcp.flags & flags::FIN != 0 {
+                    with_fin = Some(packet.tcp.seq.wrapping_add(packet.tcp.payload));
+                }
+                let read = read - u64::from(with_fin == Some(read as u32));
                 if read > total {
                     recorder.read(at, read - total);
                 }
