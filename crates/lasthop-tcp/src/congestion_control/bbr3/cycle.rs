@@ -108,7 +108,7 @@ impl Bbr3 {
     /// CheckStartupDone(), CheckDrainDone(), UpdateProbeBWCyclePhase().
     #[inline]
     pub(super) fn advance(&mut self, ack: &Ack<'_>) {
-        if self.phase == Phase::Startup {
+        if matches!(self.phase, Phase::Startup) {
             self.check_startup_losses(ack);
             if !self.full_bw_reached {
                 return;

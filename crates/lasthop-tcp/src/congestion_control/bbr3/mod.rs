@@ -239,19 +239,20 @@ impl Bbr3 {
         } else if self.cwnd < max_inflight || real(delivery.total) < self.initial_cwnd {
             self.cwnd += delivered;
         }
-        self.cwnd = smaller(larger(self.cwnd, self.least), self.cap());
+        self.cwnd = larger(smaller(self.cwnd, self.bound()), self.least);
     }
 
-    /// BoundCwndForProbeRTT(), BoundCwndForModel().
+    /// Upper bound of the window by BoundCwndForProbeRTT() and BoundCwndForModel(), if it is at least
+    /// the minimum window.
     #[inline]
-    fn cap(&self) -> f64 {
+    fn bound(&self) -> f64 {
         let longterm = match self.phase {
             Phase::Cruise => self.with_headroom(),
             Phase::ProbeRtt { .. } => self.with_headroom().min(self.probe_rtt_cwnd()),
             Phase::Down | Phase::Refill | Phase::Up => self.bounds.inflight_longterm,
             Phase::Startup | Phase::Drain { .. } => f64::INFINITY,
         };
-        larger(smaller(longterm, self.bounds.inflight_shortterm), self.least)
+        smaller(longterm, self.bounds.inflight_shortterm)
     }
 }
 

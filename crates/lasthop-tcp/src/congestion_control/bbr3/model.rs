@@ -183,7 +183,7 @@ impl Bbr3 {
                 (bw * nanos, highest * nanos, window * bw * nanos)
             }
         };
-        let more = if self.phase == Phase::Up { 2.0 * self.segment } else { 0.0 };
+        let more = if matches!(self.phase, Phase::Up) { 2.0 * self.segment } else { 0.0 };
         let rate = PACING_MARGIN * pacing * bw * 1e9;
         self.derived = Derived { bw, bdp, highest_bdp, window, more, rate };
     }
@@ -325,7 +325,7 @@ impl Bbr3 {
         if self.bounds.inflight_longterm.is_finite() && !self.is_ack_too_high(ack) {
             let in_flight = real(ack.sample.in_flight_at_send);
             self.bounds.inflight_longterm = larger(self.bounds.inflight_longterm, in_flight);
-            if self.phase == Phase::Up {
+            if matches!(self.phase, Phase::Up) {
                 self.probe_upward(ack.delivery);
             }
         }
@@ -382,7 +382,7 @@ impl Bbr3 {
         if !is_app_limited {
             self.bounds.inflight_longterm = in_flight.max(BETA * self.target_inflight());
         }
-        if self.phase == Phase::Up {
+        if matches!(self.phase, Phase::Up) {
             self.undo.phase = Some(Phase::Up);
             self.go_down();
         }
