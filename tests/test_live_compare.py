@@ -18,7 +18,14 @@ import pytest
 from lasthop import ScenarioError
 from lasthop.commands import live as command
 from lasthop.running.live import compare as module
-from lasthop.running.live.compare import Cell, compare, drain_time, lateness_limits, transfer
+from lasthop.running.live.compare import (
+    Cell,
+    compare,
+    drain_time,
+    lateness_limits,
+    propagation_time,
+    transfer,
+)
 from lasthop.scenarios.scenario import Scenario
 from test_live import why_not
 
@@ -88,6 +95,21 @@ def test_the_drain_time_is_that_of_the_smallest_queue(
         own = resolved["links"]["l"]["forward"]
         drain_s = 8 * 1500 * own["queue"]["packets"] / own["rate"]
     assert drain_time(resolved, "f") == pytest.approx(drain_s)
+
+
+def test_the_propagation_time_is_that_of_all_links_of_the_path() -> None:
+    text = (
+        TEXT.replace('["a", "b"]', '["a", "router"]')
+        + """
+[link.near]
+between = ["router", "b"]
+rate = "1 Gbps"
+delay = "1 us"
+reverse = { delay = "2 ms" }
+"""
+    )
+    resolved = json.loads(Scenario.from_toml(text).points()[0].resolved())
+    assert propagation_time(resolved, "f") == pytest.approx(0.04 + 0.002001)
 
 
 def test_lateness_is_compared_with_round_trip_and_queue() -> None:
