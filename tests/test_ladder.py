@@ -382,7 +382,7 @@ def test_an_ampdu_and_its_block_ack_are_one_arrow_each() -> None:
     assert again.text.startswith(f"A-MPDU {sent.missing[0]}")
     assert sent.text.endswith(f"; lost {sent.missing[0]}")
     assert ampdu.height >= 1
-    # Ends of MPDUs are no NAV of their own: one shaded span for each PPDU and response.
+    # The end of an MPDU is not a NAV: one shaded span for each PPDU and response.
     figure = trace.plot_link("w.a")
     assert any("BlockAck" in text for text in texts(figure))
     shaded = [patch for patch in figure.axes[0].patches if patch.get_alpha() == 0.18]

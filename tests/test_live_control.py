@@ -490,7 +490,7 @@ def test_a_network_has_a_prefix(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("permitted")
 def test_devices_drop_no_packet_before_the_programs_start(tmp_path: Path) -> None:
-    """Each of 24 devices announces its multicast groups when it goes up."""
+    """Each of 24 devices announces its multicast groups when it is activated."""
     link = '[link.l{0}]\nbetween = ["h{0}", "h{1}"]\nrate = "1 Mbps"\ndelay = "1 ms"\n'
     links = "".join(link.format(number, number + 1) for number in range(12))
     path = scenario(tmp_path, text='name = "chain"\n' + links)

@@ -200,11 +200,11 @@ def test_without_offload_hosts_send_and_receive_single_packets(
 
 
 @pytest.mark.parametrize(
-    ("options", "rate", "is_told"),
+    ("options", "rate", "warns"),
     [((), "499Mbps", True), ((), "500Mbps", False), (("--no-offload",), "499Mbps", False)],
 )
 def test_a_link_with_offload_that_is_slowed_down_is_named(
-    tmp_path: Path, options: tuple[str, ...], rate: str, is_told: bool
+    tmp_path: Path, options: tuple[str, ...], rate: str, warns: bool
 ) -> None:
     (tmp_path / "link.toml").write_text(LINK.replace("RATE", "5 Gbps"))
     program = f"{sys.executable} -m lasthop live ctl set link.path.rate={rate}"
@@ -212,8 +212,8 @@ def test_a_link_with_offload_that_is_slowed_down_is_named(
     done = live(tmp_path / "link.toml", *words, program, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     notes = json.loads((tmp_path / "out.jsonl").read_text().splitlines()[-1])["notes"]
-    told = [note for note in notes if "--no-offload" in note]
-    assert ["of link path fell below 500 Mbps" in note for note in told] == [True] * is_told
+    warnings = [note for note in notes if "--no-offload" in note]
+    assert ["of link path fell below 500 Mbps" in note for note in warnings] == [True] * warns
 
 
 def test_a_host_forwards_super_segments_within_the_mtu_of_the_next_link(tmp_path: Path) -> None:

@@ -242,8 +242,8 @@ impl Bbr3 {
         self.cwnd = larger(smaller(self.cwnd, self.bound()), self.least);
     }
 
-    /// Upper bound of the window by BoundCwndForProbeRTT() and BoundCwndForModel(), if it is at least
-    /// the minimum window.
+    /// BoundCwndForProbeRTT(), BoundCwndForModel(): the maximum of the window in bytes, except that the
+    /// window is at least `least`.
     #[inline]
     fn bound(&self) -> f64 {
         let longterm = match self.phase {
