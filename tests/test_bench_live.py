@@ -110,8 +110,10 @@ def test_a_soak_measures_a_saturated_link(tmp_path: Path) -> None:
     for row in rows:
         assert set(row["memory_kb"]) == {"command", "launcher", "driver"}
         assert min(row["memory_kb"].values()) > 1000
-        # The rate of 50 Mbps without 2 % of the frames; less if the machine is busy.
-        assert 20 < row["throughput_mbps"] < 49
+        # 50 Mbps without 2 % of the frames are 49 Mbps; less if the machine is busy. In 2 s are
+        # 8,333 frames: five standard deviations of their losses are 0.4 Mbps (false alarms: 3 in
+        # 10 million), and a burst of 16 datagrams at an end of the interval is 0.1 Mbps.
+        assert 20 < row["throughput_mbps"] < 49.5
         assert row["link_delay_ms"] > 5
 
 

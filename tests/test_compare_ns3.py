@@ -1,6 +1,7 @@
 """The comparison with ns-3 decides by the interval of a ratio; the comparison needs ns-3."""
 
 import runpy
+from pathlib import Path
 
 import pytest
 
@@ -41,3 +42,26 @@ def test_groups_are_summarised() -> None:
 def test_the_grid_has_every_group() -> None:
     groups = {case.group() for case in TOOL["CASES"]}
     assert groups == {"one sender, 1%", "several senders, 3%", "several categories", "TCP"}
+
+
+def test_results_of_ns3_are_kept_per_version_of_its_program(tmp_path: Path) -> None:
+    calls, program, source = (tmp_path / name for name in ("calls", "program", "program.cc"))
+    program.write_text(f'#!/bin/sh\necho "$1" >> {calls}\necho 1.5 2\n')
+    program.chmod(0o755)
+    source.write_text("first")
+    kept = tmp_path / "kept.jsonl"
+
+    def results(argument: str) -> None:
+        assert TOOL["Ns3"](program, source, kept).throughputs([argument]) == [1.5, 2.0]
+
+    for argument in ("--run=1", "--run=2", "--run=1"):
+        results(argument)
+    assert calls.read_text().split() == ["--run=1", "--run=2"]
+    # A line that an interruption cut is ignored.
+    kept.write_text(kept.read_text()[:-9])
+    results("--run=1")
+    results("--run=2")
+    assert calls.read_text().split() == ["--run=1", "--run=2", "--run=2"]
+    source.write_text("second")
+    results("--run=1")
+    assert len(calls.read_text().split()) == 4

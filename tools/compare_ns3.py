@@ -11,7 +11,8 @@ one sender of UDP, 3 % for several or for several categories, and 5 % for TCP. W
 with senders that contend, the ratio has a 95 % confidence interval. Runs are added in both, up to
 `--runs`, until the whole interval is within the tolerance or outside; otherwise the ratio is
 undecided. A summary counts the verdicts of each group. The exit code is 1 if a duration differs or
-a ratio is outside.
+a ratio is outside. Throughputs of ns-3 are kept in `target/ns3/throughput.jsonl`: an interrupted
+comparison continues from there, and one after a change of Lasthop takes minutes.
 """
 
 # ruff: noqa: S603, T201
@@ -19,12 +20,15 @@ a ratio is outside.
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
 import math
 import os
 import shutil
 import statistics
 import subprocess
 import sys
+import threading
 import zipfile
 from collections import Counter
 from collections.abc import Iterable
@@ -188,7 +192,43 @@ def durations(command: list[str]) -> dict[str, int]:
     return {mode: int(time) for mode, time in rows}
 
 
-def ns3_throughputs(program: Path, case: Case, seconds: float, run: int) -> list[float]:
+class Ns3:
+    """The program `wifi_throughput` with its results, which a file keeps from run to run.
+
+    Each line of the file has the arguments of a run and its throughputs in Mbps. Lines of another
+    version of the program do not count, nor does a line that an interruption cut.
+    """
+
+    def __init__(self, program: Path, source: Path, kept: Path) -> None:
+        """Reads the file `kept`, if it exists."""
+        self._program = str(program)
+        self._source = hashlib.sha256(source.read_bytes()).hexdigest()
+        self._kept = kept
+        self._lock = threading.Lock()
+        self._results: dict[tuple[str, ...], list[float]] = {}
+        for line in kept.read_text().splitlines() if kept.exists() else ():
+            try:
+                row = json.loads(line)
+            except ValueError:
+                continue
+            if row["source"] == self._source:
+                self._results[tuple(row["arguments"])] = row["mbps"]
+
+    def throughputs(self, arguments: list[str]) -> list[float]:
+        """Returns the kept result of a run; without one, runs the program and keeps its result."""
+        key = tuple(arguments)
+        if key not in self._results:
+            command = [self._program, *arguments]
+            result = subprocess.run(command, check=True, capture_output=True, text=True)
+            mbps = [float(value) for value in result.stdout.split()]
+            row = {"source": self._source, "arguments": arguments, "mbps": mbps}
+            with self._lock, self._kept.open("a") as file:
+                file.write(f"{json.dumps(row)}\n")
+            self._results[key] = mbps
+        return self._results[key]
+
+
+def ns3_throughputs(program: Ns3, case: Case, seconds: float, run: int) -> list[float]:
     """Returns the throughputs of ns-3 in Mbps, in the order of `Case.rates`."""
     index = case.mcs + (8 * (case.streams - 1) if case.standard == "802.11n" else 0)
     prefix = {"802.11n": "Ht", "802.11ac": "Vht", "802.11ax": "He"}[case.standard]
@@ -211,9 +251,7 @@ def ns3_throughputs(program: Path, case: Case, seconds: float, run: int) -> list
     }
     if case.tcp:
         values |= {"tcp": case.tcp, "buffer": 1_448 * window_of(case)}
-    command = [str(program), *(f"--{name}={value}" for name, value in values.items())]
-    result = subprocess.run(command, check=True, capture_output=True, text=True)
-    return [float(value) for value in result.stdout.split()]
+    return program.throughputs([f"--{name}={value}" for name, value in values.items()])
 
 
 def offered(case: Case) -> float:
@@ -357,7 +395,7 @@ class Comparison:
         return parts if verdict == "within" else f"{parts}  {verdict}: {self.tolerance:.0%}"
 
 
-def compared(program: Path, seconds: float, limit: int, case: Case) -> list[Comparison]:
+def compared(program: Ns3, seconds: float, limit: int, case: Case) -> list[Comparison]:
     """Runs a case in both; repeats it until every throughput is within or outside the tolerance."""
     names = case.rates()
     labels = [f"{case.text()}, {'TCP ' if case.tcp else ''}{name}" for name in names]
@@ -383,7 +421,8 @@ def compared(program: Path, seconds: float, limit: int, case: Case) -> list[Comp
 
 def compare_throughput(ns3: Path, seconds: float, limit: int) -> bool:
     """Prints the throughputs of the grid; returns whether none is outside its tolerance."""
-    program = compiled(ns3, "wifi_throughput")
+    name = "wifi_throughput"
+    program = Ns3(compiled(ns3, name), SOURCES / f"{name}.cc", TARGET / "throughput.jsonl")
     groups: dict[str, list[Comparison]] = {}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         every = pool.map(partial(compared, program, seconds, limit), CASES)
