@@ -21,7 +21,6 @@ from test_live import (
     ENVIRONMENT,
     PATIENCE_S,
     live,
-    namespace,
     scenario,
     until_gone,
     why_not,
@@ -378,113 +377,6 @@ for family in (2, 10):
         cwd=tmp_path,
     )
     assert (done.returncode, done.stdout) == (0, "True\n" * 4), done.stderr
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("permitted")
-def test_existing_namespaces_are_hosts(tmp_path: Path) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("needs root")
-    path, lines = tmp_path / "link.toml", tmp_path / "a.jsonl"
-    path.write_text(LINK.replace("1 %", "0 %"))
-    holders = [namespace() for _ in range(2)]
-    enter = [["nsenter", "--net", f"--target={holder.pid}"] for holder in holders]
-    started = list(holders)
-    try:
-        names = [
-            f"{host}={one.pid}" for host, one in zip(("server", "client"), holders, strict=True)
-        ]
-        run = subprocess.Popen(
-            [
-                *(*INTERRUPTIBLE, str(path), "--quiet", "--json", str(lines)),
-                *(word for name in names for word in ("--netns", name)),
-            ],
-            env=ENVIRONMENT,
-        )
-        started.append(run)
-        ask = "import socket; s=socket.create_server(('10.71.0.1',80)); c,_=s.accept(); c.recv(9)"
-        listen = subprocess.Popen(
-            [
-                *enter[0],
-                "sh",
-                "-c",
-                (f'until {sys.executable} -c "{ask}" 2>/dev/null; do sleep 0.1; done'),
-            ]
-        )
-        started.append(listen)
-        connect = (
-            "import socket,time\n"
-            "for _ in range(300):\n"
-            "    try: s=socket.create_connection(('10.71.0.1',80),5)\n"
-            "    except OSError: time.sleep(.1)\n"
-            "    else: break\n"
-            "s.sendall(b'hello'); s.shutdown(1); s.recv(1)\n"
-        )
-        subprocess.run([*enter[1], sys.executable, "-c", connect], check=True, timeout=PATIENCE_S)
-        assert listen.wait(timeout=PATIENCE_S) == 0
-        # Without a program, Ctrl-C ends the run.
-        run.send_signal(signal.SIGINT)
-        assert run.wait(timeout=PATIENCE_S) == 0
-        left = subprocess.run([*enter[0], "ip", "addr"], capture_output=True, text=True, check=True)
-        assert "10.71" not in left.stdout
-    finally:
-        for process in started:
-            process.kill()
-            process.wait()
-    summary = json.loads(lines.read_text().splitlines()[-1])
-    assert all(one["delivered"] > 0 for one in summary["directions"])
-
-
-def test_a_missing_namespace_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "link.toml"
-    path.write_text(LINK)
-    done = command(str(path), "--netns", "server=no-such", "--netns", "client=1")
-    assert done.returncode == 2
-    assert "`/run/netns/no-such` does not exist" in done.stderr
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("permitted")
-def test_networks_behind_hosts_are_reached(tmp_path: Path) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("needs root")
-    path = tmp_path / "link.toml"
-    # The network is behind the client, which is two hops away from the server.
-    middle = '[link.core]\nbetween = ["far", "server"]\nrate = "9 Mbps"\ndelay = "1 ms"\n'
-    path.write_text(LINK.replace("1 %", "0 %") + middle)
-    # A device of the client's namespace has an address of its network.
-    holder = namespace()
-    enter = ["nsenter", "--net", f"--target={holder.pid}"]
-    try:
-        subprocess.run([*enter, "ip", "addr", "add", "192.0.2.7/24", "dev", "lo"], check=True)
-        ask = (
-            "import socket; s=socket.socket(2,2); s.settimeout(20); "
-            "s.sendto(b'ping',('192.0.2.7',7)); print(s.recv(9).decode())"
-        )
-        echo = (
-            "import socket; s=socket.socket(2,2); s.bind(('192.0.2.7',7)); "
-            "d,a=s.recvfrom(9); s.sendto(d,a)"
-        )
-        answer = subprocess.Popen([*enter, sys.executable, "-c", echo])
-        done = live(
-            path,
-            *("--quiet", "--netns", f"client={holder.pid}", "--route", "client=192.0.2.0/24"),
-            *("--at", "far", "--", sys.executable, "-c", f"import time; time.sleep(1); {ask}"),
-            cwd=tmp_path,
-        )
-        assert (done.returncode, done.stdout) == (0, "ping\n"), done.stderr
-        assert answer.wait(timeout=PATIENCE_S) == 0
-    finally:
-        holder.kill()
-        holder.wait()
-
-
-def test_a_network_has_a_prefix(tmp_path: Path) -> None:
-    path = tmp_path / "link.toml"
-    path.write_text(LINK)
-    done = command(str(path), "--route", "client=192.0.2.7/24", "--", "true")
-    assert done.returncode == 2
-    assert "has host bits set" in done.stderr
 
 
 @pytest.mark.slow

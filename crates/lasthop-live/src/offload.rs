@@ -89,6 +89,13 @@ impl Preamble {
         }
     }
 
+    /// Returns the preamble of a packet without the `length` bytes in front of it.
+    pub fn after(self, length: u16) -> Self {
+        let header = self.header.saturating_sub(length);
+        let checksum_start = self.checksum_start.saturating_sub(length);
+        Preamble { header, checksum_start, ..self }
+    }
+
     /// Returns the bytes of the preamble.
     pub fn bytes(self) -> [u8; PREAMBLE] {
         let mut bytes = [self.flags, self.kind, 0, 0, 0, 0, 0, 0, 0, 0];

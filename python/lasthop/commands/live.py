@@ -137,6 +137,14 @@ def live(
             "CAP_NET_ADMIN). Repeatable.",
         ),
     ] = None,
+    between: Annotated[
+        tuple[str, str] | None,
+        Option(
+            metavar="INTERFACE",
+            help="Ethernet interfaces of this machine at the two ends of the only link, in the "
+            "order of its hosts: a bridge that behaves like the link (requires root).",
+        ),
+    ] = None,
     route: Annotated[
         list[str] | None,
         Option(
@@ -286,7 +294,8 @@ def live(
         with options():
             file = profiles.path(profile)
     for_programs: dict[str, object] = {"--mtu": mtu, "--sysctl": sysctl, "--outside": outside}
-    for_programs |= {"--netns": netns, "--route": route, "--record": record, "--pcap": pcap}
+    for_programs |= {"--between": between, "--netns": netns, "--route": route}
+    for_programs |= {"--record": record, "--pcap": pcap}
     for_programs |= {"--control": control, "--timeout": timeout, "--no-offload": no_offload}
     for_programs |= {"--expect": expect, "--repeat": repeat > 1, "--baseline": baseline}
     for_programs |= {"--junit": junit, "--page": page, "--json": lines}
@@ -327,6 +336,7 @@ def live(
         sysctls=dict(key_and_value(change) for change in sysctl or []),
         outside=outside,
         netns=dict(_namespace(text) for text in netns or []),
+        between=between,
         routes=[_route(text) for text in route or []],
         record=record,
         pcap=pcap,
@@ -389,9 +399,33 @@ def _checked_links(session: Session, tables: Mapping[str, Any]) -> dict[str, dic
     for option, host in [*named, *(("--at", one.host) for one in session.programs)]:
         if host is not None and host not in hosts:
             raise BadInput(unknown("host", host, sorted(hosts), option))
-    if not session.programs and not session.netns:
+    if session.between is not None:
+        _check_bridge(session, links)
+    elif not session.programs and not session.netns:
         raise BadInput("missing `COMMAND`: expected `-- COMMAND` or `--at HOST -- COMMAND`")
     return links
+
+
+def _check_bridge(session: Session, links: Mapping[str, Any]) -> None:
+    """Refuses what a run between two interfaces cannot have."""
+    given = {
+        "--outside": session.outside is not None,
+        "--netns": bool(session.netns),
+        "--route": bool(session.routes),
+        "--sysctl": bool(session.sysctls),
+        "--no-offload": not session.offload,
+        "COMMAND": bool(session.programs),
+    }
+    _refuse(given, "--between")
+    if len(links) != 1:
+        raise BadInput(
+            f"cannot use `--between` with {len(links)} links; expected a scenario with one link"
+        )
+    names = session.between or ()
+    if len(set(names)) != len(names):
+        raise BadInput(
+            f"invalid value `{' '.join(names)}` for `--between`: expected two different interfaces"
+        )
 
 
 def _namespace(text: str) -> tuple[str, Path]:

@@ -34,6 +34,7 @@ class Parameter:
         about: Its declaration.
         kind: Type of a value.
         is_list: Whether it takes several values.
+        count: Number of values after one occurrence of the option, of the type `tuple`.
         default: Default; `inspect.Parameter.empty` if it is required.
     """
 
@@ -41,6 +42,7 @@ class Parameter:
     about: Argument
     kind: type
     is_list: bool
+    count: int | None
     default: Any
 
     @property
@@ -112,8 +114,9 @@ def parameters(function: Callable[..., int]) -> list[Parameter]:
         if get_origin(kind) in (Union, types.UnionType):
             kind = next(each for each in get_args(kind) if each is not types.NoneType)
         is_list = get_origin(kind) is list
-        kind = get_args(kind)[0] if is_list else kind
-        found.append(Parameter(name, about, kind, is_list, one.default))
+        count = len(get_args(kind)) if get_origin(kind) is tuple else None
+        kind = get_args(kind)[0] if is_list or count else kind
+        found.append(Parameter(name, about, kind, is_list, count, one.default))
     return found
 
 
@@ -142,6 +145,7 @@ def fill(parser: argparse.ArgumentParser, function: Callable[..., int]) -> list[
                 metavar=one.metavar,
                 help=help_text,
                 action="append" if one.is_list else "store",
+                nargs=one.count,
             )
             if issubclass(one.kind, Enum):
                 values = [str(each.value) for each in one.kind]
@@ -246,6 +250,8 @@ def _value(one: Parameter, found: Any) -> Any:
             name = one.option or one.metavar
             raise BadInput(f"missing `{name}`: expected {about.rstrip('.')}")
         return one.default
+    if one.count:
+        return tuple(one.convert(text) for text in found)
     return [one.convert(text) for text in found] if one.is_list else one.convert(found)
 
 

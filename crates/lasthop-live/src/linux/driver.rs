@@ -189,7 +189,14 @@ impl Driver {
     fn read(&mut self, port: usize, most: usize) {
         let mut buffer = std::mem::take(&mut self.buffer);
         for _ in 0..most {
-            let Ok(bytes) = self.ports[port].read(&mut buffer) else { break };
+            let Ok(mut bytes) = self.ports[port].read(&mut buffer) else { break };
+            if let Some(headers) = &mut self.ports[port].headers {
+                let Some(packet) = headers.take(bytes) else {
+                    let _ = self.opposite(port).transmit(None, &bytes[PREAMBLE..]);
+                    continue;
+                };
+                bytes = &mut bytes[packet];
+            }
             match Segments::read(bytes) {
                 Ok(packets) => self.accept(port, packets),
                 // The link rejects it if it is too long.
@@ -199,16 +206,23 @@ impl Driver {
         self.buffer = buffer;
     }
 
+    /// Returns the port at the other end of the same link.
+    fn opposite(&self, port: usize) -> &Port {
+        let Port { link, side, .. } = self.ports[port];
+        &self.ports[self.places[link][side.other() as usize]]
+    }
+
     /// Passes packets that a host has sent to the link.
     fn accept(&mut self, port: usize, packets: impl Iterator<Item = Vec<u8>>) {
-        let Port { link, side, .. } = self.ports[port];
+        let Port { link, side, ref headers, .. } = self.ports[port];
+        let has_names = headers.is_none();
         let now = self.now();
         for packet in packets {
             // Its frames would use random numbers that belong to the programs' packets.
             if is_discovery(&packet) {
                 continue;
             }
-            if names::is_for_server(&packet) {
+            if has_names && names::is_for_server(&packet) {
                 if let Some(reply) = self.names.reply(&packet) {
                     let _ = self.ports[port].write(&reply);
                 }
@@ -271,8 +285,14 @@ impl Driver {
     /// is written separately. The recording contains rejected packets, too, as the link has delivered them.
     fn write(&mut self) {
         let Some(first) = self.held.first() else { return };
-        let port = &self.ports[self.places[first.link][first.side as usize]];
-        let is_written = port.write_together(&self.joint, &self.held).is_ok();
+        let index = self.places[first.link][first.side as usize];
+        let port = &self.ports[index];
+        let is_written = match &self.opposite(index).headers {
+            None => port.write_together(&self.joint, &self.held).is_ok(),
+            Some(headers) => headers
+                .find(&first.packet)
+                .is_some_and(|header| port.transmit(Some(header), &first.packet).is_ok()),
+        };
         let is_alone = self.held.len() == 1;
         let now = self.now();
         for delivery in self.held.drain(..) {
@@ -344,6 +364,13 @@ impl Driver {
         let slow = self.ports.iter().map(|port| (port.has_preamble, &scenario.links[port.link]));
         slow.filter(|(has_offload, link)| *has_offload && !suits(link))
             .map(|(_, link)| link.name.as_str())
+    }
+
+    /// Returns the number of frames that network interfaces have dropped because the driver was too slow to read
+    /// them, since the last call.
+    pub fn overflows(&self) -> u64 {
+        let interfaces = self.ports.iter().filter(|port| port.headers.is_some());
+        interfaces.map(|port| sys::packet_drops(&port.device)).sum()
     }
 
     /// Returns the links, for reports of an interval.
@@ -476,7 +503,7 @@ mod tests {
         let (own, host) = UnixDatagram::pair().expect("sockets");
         let ports = [(Side::Forward, own), (Side::Reverse, device)].map(|(side, device)| {
             device.set_nonblocking(true).expect("a socket");
-            Port { link: 0, side, device: device.into(), has_preamble: true }
+            Port::tun(0, side, device.into(), true)
         });
         let mut driver =
             Driver::new(network, ports.into(), Names::default(), files, Duration::ZERO)

@@ -154,7 +154,7 @@ fn make(plan: Plan<'_>, names: &[&str], index: usize) -> Result<(Host, Vec<Port>
             // run.
             give_address(numbers[link])?;
         }
-        ports.push(Port { link, side: Side::BOTH[end], device: file, has_preamble: offload });
+        ports.push(Port::tun(link, Side::BOTH[end], file, offload));
     }
     let routes = Routes::new(plan.scenario);
     for (other, to) in names.iter().enumerate() {

@@ -18,6 +18,7 @@
 mod confinement;
 mod control;
 mod driver;
+mod ethernet;
 mod hosts;
 mod netlink;
 mod port;
@@ -176,10 +177,10 @@ fn try_launch(channels: Channels) -> Result<i32, Fault> {
     let mut namespaces = UnshareFlags::NEWPID;
     let shares_machine = request.shares_machine();
     if shares_machine && !confinement::may_administer() {
-        let option = if request.outside.is_some() { "--outside" } else { "--netns" };
         return Err(Fault(format!(
-            "{option}: missing capability CAP_NET_ADMIN; run as root, or with CAP_NET_ADMIN and \
+            "{}: missing capability CAP_NET_ADMIN; run as root, or with CAP_NET_ADMIN and \
              CAP_SYS_ADMIN",
+            request.privileged_option()
         )));
     }
     let needs_user = !is_root && !shares_machine;
@@ -282,7 +283,10 @@ fn try_drive(
         outside: request.outside.as_deref(),
         has_offload: request.has_offload,
     };
-    let (hosts, ports) = hosts::open(plan)?;
+    let (hosts, ports) = match &request.between {
+        Some(interfaces) => (Vec::new(), ethernet::open(interfaces)?),
+        None => hosts::open(plan)?,
+    };
     hosts::publish(&hosts)?;
     // With a way to the outside, programs keep the name servers of the machine.
     if request.outside.is_none() && request.networks.is_empty() {
@@ -321,7 +325,8 @@ fn try_drive(
     let code = run.programs(&request.programs, &hosts)?;
     run.driver.finish();
     let inside = hosts.iter().filter(|host| !host.is_existing);
-    run.report(code, inside.map(hosts::Host::overflows).sum());
+    let overflows = inside.map(hosts::Host::overflows).sum::<u64>() + run.driver.overflows();
+    run.report(code, overflows);
     Ok(code)
 }
 
@@ -381,7 +386,7 @@ impl Run<'_> {
     /// the last program ends, then ends the others. Returns its exit code.
     fn programs(&mut self, orders: &[Order], hosts: &[hosts::Host]) -> Result<i32, Fault> {
         let Some((last, others)) = orders.split_last() else {
-            // Programs of existing namespaces use the links.
+            // Programs of existing namespaces, or devices at network interfaces, use the links.
             while !self.is_ending() {
                 self.turn()?;
             }

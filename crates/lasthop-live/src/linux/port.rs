@@ -1,5 +1,6 @@
 //! The device of a host at one end of a link, and writes of one or several packets to it.
 
+use super::ethernet::{HEADER, Headers};
 use crate::offload::{Joint, MOST_HEAD, MOST_PACKETS, PREAMBLE};
 use crate::outbox::Delivery;
 use lasthop_sim::sim::ids::Side;
@@ -18,12 +19,19 @@ pub struct Port {
     pub device: OwnedFd,
     /// Whether each packet has a preamble: see [`crate::offload`].
     pub has_preamble: bool,
+    /// Ethernet headers of packets from the device, if it is a network interface of the machine.
+    pub headers: Option<Headers>,
 }
 
 impl Port {
+    /// Returns the port of a TUN device.
+    pub fn tun(link: usize, side: Side, device: OwnedFd, has_preamble: bool) -> Self {
+        Port { link, side, device, has_preamble, headers: None }
+    }
+
     /// Reads what the host sends next, with its preamble, which is zero for devices without one.
     pub fn read<'a>(&self, buffer: &'a mut [u8]) -> Result<&'a mut [u8], Errno> {
-        if self.has_preamble {
+        if self.has_preamble || self.headers.is_some() {
             let length = read(&self.device, &mut *buffer)?;
             return Ok(&mut buffer[..length]);
         }
@@ -40,6 +48,13 @@ impl Port {
         } else {
             write(&self.device, packet).map(|_| ())
         }
+    }
+
+    /// Transmits a packet at a network interface. Without a header, the frame is already complete.
+    pub fn transmit(&self, header: Option<&[u8; HEADER]>, packet: &[u8]) -> Result<(), Errno> {
+        let header = header.map_or(&[][..], |header| header);
+        let parts = [&[0; PREAMBLE], header, packet].map(IoSlice::new);
+        writev(&self.device, &parts).map(|_| ())
     }
 
     /// Writes packets that `joint` has collected to the host, with one call.

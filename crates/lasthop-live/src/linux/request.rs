@@ -18,6 +18,8 @@ pub(super) struct Request {
     pub outside: Option<String>,
     /// Network namespaces of existing hosts: open files of the parent, by host.
     pub netns: Vec<(String, i32)>,
+    /// Network interfaces that are the ends of the only link, instead of hosts.
+    pub between: Option<[String; 2]>,
     /// Networks behind hosts.
     pub networks: Vec<(String, netlink::Network)>,
     pub record: Option<String>,
@@ -67,6 +69,7 @@ impl Request {
             programs: programs.collect::<Option<_>>().ok_or_else(|| wrong("programs"))?,
             sysctls: sysctls.filter_map(|(key, value)| Some((key.clone(), text(value)?))).collect(),
             outside: text(&value["outside"]),
+            between: texts(&value["between"]).and_then(|names| names.try_into().ok()),
             networks: networks.collect::<Option<_>>().ok_or_else(|| wrong("routes"))?,
             netns: netns
                 .filter_map(|(host, file)| Some((host.clone(), file.as_i64()? as i32)))
@@ -80,9 +83,18 @@ impl Request {
         })
     }
 
-    /// Returns `true` if a host has a network namespace of the machine, so that the run needs
-    /// privileges over it.
+    /// Returns the name of the option because of which [`Self::shares_machine`] is `true`.
+    pub fn privileged_option(&self) -> &'static str {
+        match (&self.outside, &self.between) {
+            (Some(_), _) => "--outside",
+            (_, Some(_)) => "--between",
+            _ => "--netns",
+        }
+    }
+
+    /// Returns `true` if a host has a network namespace of the machine, or an end of the link is an
+    /// interface of it, so that the run needs privileges over it.
     pub fn shares_machine(&self) -> bool {
-        self.outside.is_some() || !self.netns.is_empty()
+        self.outside.is_some() || !self.netns.is_empty() || self.between.is_some()
     }
 }

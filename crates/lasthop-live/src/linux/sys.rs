@@ -1,9 +1,9 @@
-//! System calls without a safe wrapper: TUN devices, namespaces, inherited files, the priority of
+//! System calls without a safe wrapper: TUN devices, packet sockets, namespaces, inherited files, the priority of
 //! child processes, and waiting for files with a timeout in nanoseconds.
 
 #![expect(
     unsafe_code,
-    reason = "ioctls, unshare, inherited files, scheduling and epoll, each with its argument"
+    reason = "ioctls, socket options, unshare, inherited files, scheduling and epoll"
 )]
 
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
@@ -62,6 +62,102 @@ pub fn tun(name: &str, offload: bool) -> io::Result<OwnedFd> {
         set(TCP_OFFLOADS | UDP_OFFLOADS).or_else(|_| set(TCP_OFFLOADS))?;
     }
     Ok(device)
+}
+
+/// Type of Ethernet interfaces (`linux/if_arp.h`), and the flag of those that are up (`linux/if.h`).
+const ARPHRD_ETHER: u16 = 1;
+const IFF_UP: u16 = 1;
+
+/// SIOCGIFFLAGS and SIOCGIFHWADDR of `linux/sockios.h`.
+const SIOCGIFFLAGS: rustix::ioctl::Opcode = 0x8913;
+const SIOCGIFHWADDR: rustix::ioctl::Opcode = 0x8927;
+
+/// Receive buffer of a packet socket in bytes: 8 ms of packets of 1500 B at 1 Gbps, with the kernel's share.
+const PACKET_BUFFER: usize = 4 << 20;
+
+/// Opens a packet socket (packet(7)) for all frames that an Ethernet interface receives, not only those with
+/// its own address. Each frame has a preamble, as with [`tun`]. Reads and writes do not block.
+pub fn packet_socket(name: &str) -> io::Result<OwnedFd> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with, sockopt};
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let index = {
+        let any = socket_with(AddressFamily::INET, SocketType::DGRAM, flags, None)?;
+        let index = netdevice::name_to_index(&any, name)?;
+        if interface_number::<SIOCGIFHWADDR>(&any, name)? != ARPHRD_ETHER {
+            return Err(io::Error::other("not an Ethernet interface"));
+        }
+        if interface_number::<SIOCGIFFLAGS>(&any, name)? & IFF_UP == 0 {
+            return Err(io::Error::other(format!(
+                "the interface is down: `ip link set {name} up`"
+            )));
+        }
+        index as libc::c_int
+    };
+    // Without a protocol, it receives nothing before it is bound to the interface.
+    let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?;
+    set_packet_option(&socket, libc::PACKET_VNET_HDR, &1_i32)?;
+    set_packet_option(&socket, libc::PACKET_IGNORE_OUTGOING, &1_i32)?;
+    let all = libc::packet_mreq {
+        mr_ifindex: index,
+        mr_type: libc::PACKET_MR_PROMISC as u16,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    set_packet_option(&socket, libc::PACKET_ADD_MEMBERSHIP, &all)?;
+    // Without CAP_NET_ADMIN, the limit of the machine applies.
+    let _ = sockopt::set_socket_recv_buffer_size_force(&socket, PACKET_BUFFER);
+    let place = libc::sockaddr_ll {
+        sll_family: libc::AF_PACKET as u16,
+        sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
+        sll_ifindex: index,
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 0,
+        sll_addr: [0; 8],
+    };
+    // SAFETY: the kernel reads one `sockaddr_ll`.
+    let bound = unsafe {
+        let length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+        libc::bind(socket.as_raw_fd(), (&raw const place).cast(), length)
+    };
+    if bound == 0 { Ok(socket) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Returns the first number that a request about an interface writes to its `struct ifreq`.
+fn interface_number<const CODE: rustix::ioctl::Opcode>(
+    socket: &OwnedFd,
+    name: &str,
+) -> io::Result<u16> {
+    let mut request = InterfaceRequest { name: [0; 16], flags: 0, rest: [0; 22] };
+    for (place, byte) in request.name[..15].iter_mut().zip(name.bytes()) {
+        *place = byte;
+    }
+    // SAFETY: the requests read and write one `struct ifreq` of 40 bytes, the layout of
+    // `InterfaceRequest`.
+    unsafe { ioctl(socket, Updater::<CODE, InterfaceRequest>::new(&mut request)) }?;
+    Ok(request.flags)
+}
+
+/// Sets an option of a packet socket.
+fn set_packet_option<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
+    // SAFETY: the kernel reads one value of this size.
+    let done = unsafe {
+        let (value, length) = ((&raw const *value).cast(), size_of::<T>() as libc::socklen_t);
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_PACKET, option, value, length)
+    };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Returns the number of frames that a packet socket had no room for since the last call.
+pub fn packet_drops(socket: &OwnedFd) -> u64 {
+    let mut numbers = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
+    let mut length = size_of::<libc::tpacket_stats>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes to `numbers`, and their number to `length`.
+    let done = unsafe {
+        let (option, to) = (libc::PACKET_STATISTICS, (&raw mut numbers).cast());
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_PACKET, option, to, &raw mut length)
+    };
+    if done == 0 { numbers.tp_drops.into() } else { 0 }
 }
 
 /// Moves the calling thread into new namespaces.

@@ -121,6 +121,8 @@ class Session:
         sysctls: Kernel parameters of all hosts.
         outside: Host that is this machine itself.
         netns: Network namespaces of existing hosts: file of the namespace by host.
+        between: Network interfaces of this machine that are the ends of the only link, in the order
+            of its hosts, instead of hosts with programs.
         routes: Networks behind hosts, such as `("client", "192.168.7.0/24")`.
         record: File for arriving packets and their outcomes.
         pcap: File for the packets at both ends of each link.
@@ -140,6 +142,7 @@ class Session:
     sysctls: Mapping[str, str] = field(default_factory=dict)
     outside: str | None = None
     netns: Mapping[str, Path] = field(default_factory=dict)
+    between: tuple[str, str] | None = None
     routes: Sequence[tuple[str, str]] = ()
     record: Path | None = None
     pcap: Path | None = None
@@ -179,6 +182,7 @@ class Session:
             "programs": [{"host": one.host, "argv": list(one.argv)} for one in self.programs],
             "sysctls": dict(self.sysctls),
             "outside": self.outside,
+            "between": self.between,
             "record": None if self.record is None else str(self.record.resolve()),
             "pcap": None if self.pcap is None else str(self.pcap.resolve()),
             "samples": self.samples,
