@@ -470,18 +470,21 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
         self.take_in(now, &mut frame);
     }
 
-    /// The packet of the next frame in order is delivered without buffering.
+    /// The packet of the next frame in order is delivered without buffering. An ACK delivers none.
     #[inline(always)]
     fn accept(&mut self, now: Instant, frame: &mut Frame<P>) -> bool {
-        if let FrameKind::Data { sequence } = frame.kind
-            && self.receiver.passes(sequence)
-        {
-            if let Some(ack) = frame.ack {
-                self.sender.on_ack(now, ack);
-            }
-            return false;
+        let is_simple = match frame.kind {
+            FrameKind::Data { sequence } => self.receiver.passes(sequence),
+            FrameKind::Ack => self.receiver.is_complete(),
+            _ => false,
+        };
+        if !is_simple {
+            return self.accept_other(now, frame);
         }
-        self.accept_other(now, frame)
+        if let Some(ack) = frame.ack {
+            self.sender.on_ack(now, ack);
+        }
+        false
     }
 
     /// An acknowledgment can only defer the timer of the first outstanding frame.

@@ -91,11 +91,17 @@ impl<P> Receiver<P> {
         Some(sequence)
     }
 
+    /// Returns `true` if no frame is missing and no packet waits for delivery.
+    #[inline(always)]
+    pub fn is_complete(&self) -> bool {
+        self.seen == self.expected && self.up.is_empty()
+    }
+
     /// Returns `true` if frame `sequence` is the next one, no frame is missing and no packet waits
     /// for delivery.
     #[inline(always)]
     pub fn is_next(&self, sequence: u64) -> bool {
-        sequence == self.expected && self.seen == sequence && self.up.is_empty()
+        sequence == self.expected && self.is_complete()
     }
 
     /// Accepts frame `sequence` if it [is the next one](Self::is_next). Returns `true` if so; the
