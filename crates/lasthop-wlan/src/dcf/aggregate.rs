@@ -299,11 +299,16 @@ impl<P: Payload + Clone> Medium<P> {
         start: Instant,
     ) {
         let pair = &mut self.pairs[exchange.pair as usize];
-        let queueing = &mut pair.queueing;
         let (counters, Some(session)) = (&mut pair.counters, &mut pair.session) else { return };
         match kind {
             AirFrame::BlockAckRequest { .. } => counters.block_ack_requests += 1,
             AirFrame::Data { .. } | AirFrame::Aggregate { .. } => {
+                if let Some(delays) = &mut pair.queueing {
+                    session.originator.for_each_selected(|_, mpdu| {
+                        let new = mpdu.packets.iter().filter(|_| mpdu.attempts == 0);
+                        new.for_each(|packet| delays.record(packet.arrived, start));
+                    });
+                }
                 counters.ppdus += 1;
                 let mut mpdus = 0;
                 session.originator.for_each_selected(|_, mpdu| {
@@ -312,11 +317,6 @@ impl<P: Payload + Clone> Medium<P> {
                     counters.data_sent += 1;
                     counters.bits_sent += u64::from(mpdu.bytes) * 8;
                     counters.retries += u64::from(mpdu.attempts > 1);
-                    if let Some(delays) = queueing
-                        && mpdu.attempts == 1
-                    {
-                        mpdu.packets.iter().for_each(|packet| delays.record(packet.arrived, start));
-                    }
                 });
                 session.histograms.modes[session.choice.mode].1 += mpdus;
                 if let Some(count) = session.histograms.lengths.get_mut(mpdus as usize - 1) {
