@@ -40,8 +40,8 @@ const DISCARD: usize = 4;
 /// A PDU in the window.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pdu {
-    /// Number of its SDU.
-    sdu: u64,
+    /// The low bits of the number of its SDU; see [`Sender::sdu_number`].
+    sdu: u32,
     /// Start of its last transmission.
     sent: Instant,
     /// VT(DAT), incremented after each transmission.
@@ -205,9 +205,16 @@ impl<P: Clone> Sender<P> {
         self.limit.is_some_and(|limit| sent >= limit)
     }
 
+    /// Returns the number of the SDU of a number in the window.
+    #[inline]
+    fn sdu_number(&self, number: u64) -> u64 {
+        let later = self.pdus[number].sdu.wrapping_sub(self.first_sdu as u32);
+        self.first_sdu + u64::from(later)
+    }
+
     /// Returns the SDU of a number in the window.
     fn sdu_of(&self, number: u64) -> &Sdu<P> {
-        &self.sdus[(self.pdus[number].sdu - self.first_sdu) as usize]
+        &self.sdus[(self.sdu_number(number) - self.first_sdu) as usize]
     }
 
     /// Processes a status report. The receiver has received or skipped all PDUs before `first`. Of
@@ -258,7 +265,7 @@ impl<P: Clone> Sender<P> {
                 } else if set.at_limit == AtLimit::Reset {
                     return true;
                 } else {
-                    self.abandon(self.pdus[number].sdu, log);
+                    self.abandon(self.sdu_number(number), log);
                 }
             }
         }
@@ -369,7 +376,7 @@ impl<P: Clone> Sender<P> {
                     if set.at_limit == AtLimit::Reset {
                         return true;
                     }
-                    self.abandon(self.pdus[number].sdu, log);
+                    self.abandon(self.sdu_number(number), log);
                     return self.settle(now, set, log);
                 }
             }
@@ -396,7 +403,8 @@ impl<P: Clone> Sender<P> {
                 // Reserves a number that is never sent. The receiver cannot pass it without Skip,
                 // and therefore does not append the next SDU to the segments of this one.
                 self.pdus.reach(self.base, self.next);
-                self.pdus[self.next] = Pdu { sdu: number, sent: Instant::ZERO, transmissions: 0 };
+                let sdu = number as u32;
+                self.pdus[self.next] = Pdu { sdu, sent: Instant::ZERO, transmissions: 0 };
                 self.next += 1;
             }
             (sdu.first, sdu.end) = (first, self.next);

@@ -47,7 +47,7 @@ impl<P: Payload + Clone> Sender<P> {
             (sdu.first, sdu.end) = (sequence, sequence + sdu.count);
         }
         self.pdus.reach(self.base, sequence);
-        self.pdus[sequence] = Pdu { sdu: self.sending, sent: now, transmissions: 1 };
+        self.pdus[sequence] = Pdu { sdu: self.sending as u32, sent: now, transmissions: 1 };
         self.next += 1;
         self.pieces_sent += 1;
         self.unsent -= 1;
@@ -81,14 +81,15 @@ impl<P: Payload + Clone> Sender<P> {
         set: &RlcParameters,
         log: &mut Log,
     ) -> Option<Frame<P>> {
+        let number = self.sdu_number(sequence);
         let pdu = &mut self.pdus[sequence];
         pdu.sent = now;
         pdu.transmissions = pdu.transmissions.saturating_add(1);
-        let sdu = self.sdus.get((pdu.sdu - self.first_sdu) as usize)?;
+        let sdu = self.sdus.get((number - self.first_sdu) as usize)?;
         let (is_last, piece) = piece(sdu, sequence, self.payload);
         log.counters.retransmissions += 1;
         log.events.push_back(LinkEvent::Retransmitted { sequence });
-        self.fates.retry(pdu.sdu, &sdu.packet);
+        self.fates.retry(number, &sdu.packet);
         let poll = self.poll(now, set, log);
         Some(self.frame(FrameKind::Segment { sequence, is_last, poll }, Some(piece)))
     }

@@ -266,14 +266,13 @@ impl<P> SelectiveRepeat<P> {
         let widest = NumberWidth::WIDEST_SELECTIVE;
         let (header, control) =
             check_parameters("selective repeat", window, widest, timeout, header, control)?;
-        let slots = window.next_power_of_two() as usize;
         Ok(SelectiveRepeat {
             parameters,
             header,
             control,
             sender: Sender::new(&parameters),
             receiver: Receiver::new(&parameters),
-            events: VecDeque::with_capacity(2 * slots),
+            events: VecDeque::with_capacity(8),
             counters: LinkCounters::default(),
         })
     }

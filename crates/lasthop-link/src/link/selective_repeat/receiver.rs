@@ -2,6 +2,7 @@
 
 use super::{Renack, SelectiveRepeatParameters};
 use crate::link::number_set::NumberSet;
+use crate::link::numbered::Numbered;
 use crate::link::timing::deadline;
 use crate::queue::Ring;
 use lasthop_base::units::Instant;
@@ -17,8 +18,7 @@ pub(super) enum Arrival {
     Outside,
 }
 
-/// Receiving half of one end. A frame is stored in the slot of its sequence number modulo the
-/// number of slots, a power of two.
+/// Receiving half of one end.
 #[derive(Clone, Debug)]
 pub(super) struct Receiver<P> {
     window: u64,
@@ -32,8 +32,10 @@ pub(super) struct Receiver<P> {
     nacks: NumberSet,
     /// Whether an acknowledgment must be sent.
     pub ack_pending: bool,
-    held: Box<[Option<P>]>,
-    /// Time of the last NACK for each sequence number.
+    /// Packets of the buffered frames.
+    held: Numbered<Option<P>>,
+    /// Time of the last NACK for each sequence number, in the slot of this number modulo the number
+    /// of slots, a power of two.
     nacked: Box<[Instant]>,
     /// Earliest time at which [`Renack::AfterRoundTrip`] can require another NACK.
     ask_again_at: Instant,
@@ -55,10 +57,10 @@ impl<P> Receiver<P> {
             buffered: numbers(),
             nacks: numbers(),
             ack_pending: false,
-            held: (0..slots).map(|_| None).collect(),
+            held: Numbered::new(),
             nacked: vec![Instant::ZERO; slots].into(),
             ask_again_at: Instant::ZERO,
-            up: Ring::with_capacity(slots),
+            up: Ring::with_capacity(2),
         }
     }
 
@@ -70,7 +72,7 @@ impl<P> Receiver<P> {
 
     #[inline(always)]
     fn slot(&self, sequence: u64) -> usize {
-        sequence as usize & (self.held.len() - 1)
+        sequence as usize & (self.nacked.len() - 1)
     }
 
     /// Returns `true` if a NACK is to be sent.
@@ -132,8 +134,7 @@ impl<P> Receiver<P> {
                 _ => self.buffered.first_absent(first, self.seen).unwrap_or(self.seen),
             };
             for later in first..end {
-                let slot = self.slot(later);
-                self.up.push(self.held[slot].take());
+                self.up.push(self.held[later].take());
             }
             self.buffered.remove_range(first, end);
             self.nacks.remove_range(sequence, end);
@@ -147,8 +148,9 @@ impl<P> Receiver<P> {
         if !self.buffered.insert(sequence) {
             return self.on_duplicate();
         }
-        let slot = self.slot(sequence);
-        self.held[slot] = Some(packet);
+        // Most receivers hold nothing; the others hold up to a window.
+        self.held.reach(self.expected, self.expected + self.window - 1);
+        self.held[sequence] = Some(packet);
         self.nacks.remove(sequence);
         if sequence > self.seen {
             if self.renack == Renack::EveryGap {

@@ -109,7 +109,7 @@ impl<X: Extension> LineEnd<X> {
             interface: Interface::new(endpoint, queue, transmitter),
             air,
             propagation,
-            ring: Ring::with_capacity(8),
+            ring: Ring::with_capacity(4),
             feeder: None,
             holds_back: false,
             layers: Vec::new(),
