@@ -65,7 +65,7 @@ impl Stream {
     /// Names of the metrics, in the order of a row's values.
     #[getter]
     fn metrics(&self) -> Vec<String> {
-        self.get().metrics().to_vec()
+        self.get().metrics()
     }
 
     /// Returns the rows finished since the last call, after at most `wait_s` seconds; `None` at the
@@ -82,7 +82,7 @@ impl Stream {
             point: column(py, count, rows.iter().map(|row| row.point.to_ne_bytes()))?,
             replication: column(py, count, rows.iter().map(|row| row.replication.to_ne_bytes()))?,
             cost_s: column(py, count, rows.iter().map(|row| row.cost.as_secs_f64().to_ne_bytes()))?,
-            values: column(py, count * self.get().metrics().len(), values)?,
+            values: column(py, count * self.get().width(), values)?,
         }))
     }
 

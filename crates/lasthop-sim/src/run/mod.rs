@@ -214,7 +214,7 @@ pub fn run(
         .map(|point| Work { point, replications: first..first + options.replications, cost: None })
         .collect();
     let total = points.len() as u64 * options.replications;
-    let mut stream = Stream::start(points.to_vec(), &work, options.seed, options.jobs)?;
+    let stream = Stream::start(points.to_vec(), &work, options.seed, options.jobs)?;
     let mut rows: Vec<Row> = Vec::new();
     while let Some(finished) = stream.next(OBSERVE_EVERY)? {
         rows.extend(finished.into_iter().map(|Finished { point, replication, values, .. }| Row {
@@ -228,7 +228,7 @@ pub fn run(
     }
     rows.sort_unstable_by_key(|row| (row.point, row.replication));
     let complete = rows.len() as u64 == total;
-    Ok(Results { metrics: stream.take_metrics(), rows, complete })
+    Ok(Results { metrics: stream.metrics(), rows, complete })
 }
 
 /// Data shared by the replications of a point.
@@ -239,28 +239,61 @@ struct Shared {
     columns: Vec<u32>,
 }
 
+/// Names of metrics, each once. An entity has many metrics, so its name is stored once.
+#[derive(Debug, Default)]
+struct Names {
+    entities: IndexSet<String>,
+    /// Index of the entity, and the name of its metric.
+    metrics: IndexSet<(u32, &'static str)>,
+}
+
+impl Names {
+    /// Adds a name unless it is known, and returns its index.
+    fn add(&mut self, entity: &str, metric: &'static str) -> u32 {
+        let known = self.entities.get_index_of(entity);
+        let entity = known.unwrap_or_else(|| self.entities.insert_full(entity.to_owned()).0);
+        self.metrics.insert_full((entity as u32, metric)).0 as u32
+    }
+
+    fn len(&self) -> usize {
+        self.metrics.len()
+    }
+
+    fn all(&self) -> Vec<String> {
+        let name =
+            |&(entity, metric): &(u32, _)| [&*self.entities[entity as usize], metric].join(".");
+        self.metrics.iter().map(name).collect()
+    }
+}
+
 /// Returns the metrics of all points, and the shared data of each.
-fn schema(points: &[Scenario]) -> Result<(Vec<String>, Vec<Shared>), RunError> {
-    let mut metrics = IndexSet::new();
+fn schema(points: &[Scenario]) -> Result<(Names, Vec<Shared>), RunError> {
+    let mut metrics = Names::default();
     let mut shared = Vec::with_capacity(points.len());
     for scenario in points {
         let plan = Plan::new(scenario);
         let mut columns = Vec::new();
-        names(scenario, &plan, &mut |name| columns.push(metrics.insert_full(name).0 as u32))?;
+        names(scenario, &plan, &mut |entity, metric| columns.push(metrics.add(entity, metric)))?;
         shared.push(Shared { plan, columns });
     }
-    Ok((metrics.into_iter().collect(), shared))
+    Ok((metrics, shared))
 }
 
 /// Names of a point's metrics.
 pub fn metric_names(scenario: &Scenario) -> Result<Vec<String>, RunError> {
     let mut all = Vec::new();
-    names(scenario, &Plan::new(scenario), &mut |name| all.push(name))?;
+    names(scenario, &Plan::new(scenario), &mut |entity, metric| {
+        all.push([entity, metric].join("."))
+    })?;
     Ok(all)
 }
 
-/// Passes the names of a point's metrics to `add`.
-fn names(scenario: &Scenario, plan: &Plan, add: &mut dyn FnMut(String)) -> Result<(), RunError> {
+/// Passes the entities and names of a point's metrics to `add`.
+fn names(
+    scenario: &Scenario,
+    plan: &Plan,
+    add: &mut dyn FnMut(&str, &'static str),
+) -> Result<(), RunError> {
     let streams = Streams { seed: 0, replication: 0 };
     let world = build::build::<()>(scenario, plan, streams)?.build(Silent);
     let mut put = |entity: &str, metric: &'static Metric, _: f64| {
@@ -268,8 +301,7 @@ fn names(scenario: &Scenario, plan: &Plan, add: &mut dyn FnMut(String)) -> Resul
             crate::sim::metrics::is_listed(entity, metric),
             "{entity}.{metric} is not in the list of metrics"
         );
-        // Unlike `format!`, this reserves no more memory than the name needs.
-        add([entity, metric.name].join("."));
+        add(entity, metric.name);
     };
     report(&world, scenario, &mut put);
     windows::report(&world, scenario, &Marks::default(), &mut put);

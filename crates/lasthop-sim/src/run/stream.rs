@@ -7,7 +7,7 @@
 //! rows: a slow caller slows down the threads, and memory does not grow with the number of
 //! replications. The result of a replication depends neither on the order nor on the threads.
 
-use super::{RunError, replicate, schema};
+use super::{Names, RunError, replicate, schema};
 use crate::scenario::Scenario;
 use cpu_time::ThreadTime;
 use lasthop_base::rng::Streams;
@@ -51,7 +51,7 @@ pub struct Finished {
 #[derive(Debug)]
 pub struct Stream {
     shared: Arc<Shared>,
-    metrics: Vec<String>,
+    metrics: Names,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -127,13 +127,13 @@ impl Stream {
     }
 
     /// Names of the metrics, in the order of a row's values.
-    pub fn metrics(&self) -> &[String] {
-        &self.metrics
+    pub fn metrics(&self) -> Vec<String> {
+        self.metrics.all()
     }
 
-    /// Removes and returns the names of the metrics.
-    pub(super) fn take_metrics(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.metrics)
+    /// Number of metrics, which is the number of values of a row.
+    pub fn width(&self) -> usize {
+        self.shared.width
     }
 
     /// Returns the rows finished since the last call. Waits up to `wait`, or until the outbox is
@@ -240,7 +240,7 @@ impl Shared {
 
 /// Calls [`schema`] in a separate thread. With an allocator that has one heap per thread, the worlds
 /// of the replications then reuse the memory of the world built there.
-fn schema_in_thread(points: &[Scenario]) -> Result<(Vec<String>, Vec<super::Shared>), RunError> {
+fn schema_in_thread(points: &[Scenario]) -> Result<(Names, Vec<super::Shared>), RunError> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().spawn_scoped(scope, || schema(points));
         match thread {
