@@ -47,7 +47,7 @@ impl<W: Write> Capture<W> {
     /// If the output cannot be written.
     pub fn new(out: W, scenario: &Scenario, origin: Duration) -> io::Result<Self> {
         let mut out = PcapNgWriter::new(out).map_err(failed)?;
-        for link in &scenario.links {
+        for link in scenario.links.iter() {
             for host in &link.between {
                 let name = format!("{} at {host}", link.name);
                 let block = InterfaceDescriptionBlock {

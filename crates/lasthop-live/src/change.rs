@@ -101,7 +101,7 @@ impl Change {
             }
             Change::Scenario(new) => {
                 check(scenario, new)?;
-                for (index, (old, new)) in scenario.links.iter().zip(&new.links).enumerate() {
+                for (index, (old, new)) in scenario.links.iter().zip(new.links.iter()).enumerate() {
                     for side in Side::BOTH {
                         if let Some(change) = of_end(old, new, side, streams, number)? {
                             changes.push((index, side, change));
@@ -124,7 +124,7 @@ fn check(old: &Scenario, new: &Scenario) -> Result<(), Refused> {
     if old.links.len() != new.links.len() {
         return Err(Refused::new("link", "another set of links", allowed));
     }
-    for (old, new) in old.links.iter().zip(&new.links) {
+    for (old, new) in old.links.iter().zip(new.links.iter()) {
         let mut same = new.clone();
         for (own, old) in [(&mut same.forward, &old.forward), (&mut same.reverse, &old.reverse)] {
             own.rate = old.rate;

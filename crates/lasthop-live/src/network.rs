@@ -339,7 +339,7 @@ impl Network {
     /// simulation. In addition, each direction has `packets_delivered`, `goodput_bps` (of delivered
     /// packets, including headers) and `unreadable_frames`.
     pub fn metrics(&self, scenario: &Scenario, report: &mut ReportFor<'_>) {
-        for (link, keys) in self.links.iter().zip(&scenario.links) {
+        for (link, keys) in self.links.iter().zip(scenario.links.iter()) {
             for side in Side::BOTH {
                 self.direction_metrics(link, keys, side, report);
             }

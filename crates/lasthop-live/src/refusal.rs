@@ -38,7 +38,7 @@ pub fn check(scenario: &Scenario) -> Result<(), Refused> {
             "point-to-point links and WLANs: framed radios are simulated only",
         ));
     }
-    for link in &scenario.links {
+    for link in scenario.links.iter() {
         for agent in &link.agents.0 {
             if link.wlan.is_some() {
                 return Err(Refused::new(

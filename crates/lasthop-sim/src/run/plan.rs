@@ -37,7 +37,7 @@ impl Plan {
         let mut loads: Vec<_> =
             scenario.links.iter().map(|link| vec![Load::default(); services(link)]).collect();
         let mut routes = Vec::with_capacity(scenario.flows.len());
-        for flow in &scenario.flows {
+        for flow in scenario.flows.iter() {
             let route = [(&flow.from, &flow.to), (&flow.to, &flow.from)]
                 .map(|(from, to)| ways.route(from, to));
             // Interval between the packets of a constant-rate flow. The maximum is used, because

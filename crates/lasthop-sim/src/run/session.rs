@@ -290,8 +290,8 @@ impl Session {
     ) -> Result<Option<Self>, RunError> {
         let mut scenario = scenario.clone();
         let has_programs = scenario.programs().next().is_some();
-        let Some(tcp) = scenario.flows.get_mut(flow).and_then(|flow| flow.transport.tcp_mut())
-        else {
+        let flows = Arc::make_mut(&mut scenario.flows);
+        let Some(tcp) = flows.get_mut(flow).and_then(|flow| flow.transport.tcp_mut()) else {
             return Ok(None);
         };
         tcp.congestion_control = Some(CongestionControlKind::Python(controller.keys));

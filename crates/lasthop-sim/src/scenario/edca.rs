@@ -109,7 +109,7 @@ impl Scenario {
     pub(crate) fn categories(&self, wlan: &Wlan) -> Vec<AccessCategory> {
         let mut used = vec![AccessCategory::BestEffort];
         if wlan.has_categories() {
-            for flow in &self.flows {
+            for flow in self.flows.iter() {
                 let category = flow.category();
                 if !used.contains(&category) {
                     used.push(category);

@@ -35,7 +35,7 @@ const FRAME: Limits = Limits::range(1_000, Duration::from_secs(3_600).as_nanos()
 /// Slots per radio frame.
 const SLOTS: Limits = Limits::range(1, 10_000);
 
-/// A network, its traffic and its replications.
+/// A network, its traffic and its replications. Copies share links and flows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
     /// Name of the scenario in results.
@@ -44,13 +44,13 @@ pub struct Scenario {
     pub description: Option<String>,
     /// The links in file order, followed by those of the radios and the WLANs, one per station.
     /// Among routes with equal numbers of hops, the first link in this order is chosen.
-    pub links: Vec<Link>,
+    pub links: Arc<[Link]>,
     /// The radios in file order.
     pub radios: Vec<Radio>,
     /// The WLANs in file order.
     pub wlans: Vec<Wlan>,
     /// The flows in file order.
-    pub flows: Vec<Flow>,
+    pub flows: Arc<[Flow]>,
     /// The windows in file order.
     pub windows: Vec<TimeWindow>,
     /// Replications, seed and end.

@@ -14,7 +14,7 @@ impl Scenario {
         for index in 0..self.links.len() {
             self.check_agents(&routes, index)?;
         }
-        for flow in &self.flows {
+        for flow in self.flows.iter() {
             self.check_flow(&routes, flow)?;
         }
         let run = &self.run;

@@ -17,6 +17,7 @@ use lasthop_base::units::{Bytes, Duration};
 use lasthop_link::link::Protocol;
 use lasthop_link::queue::{DelayKeys, RateKeys};
 use serde_json::{Map, Value};
+use std::sync::Arc;
 
 impl Named for Link {
     fn name(&self) -> &str {
@@ -324,18 +325,20 @@ impl Table for Scenario {
         }
         check_channels(&node.child_path("wlan"), &wlans)?;
         links.extend(wlans.iter().enumerate().flat_map(|(index, wlan)| wlan.links(index)));
-        let flows: Vec<Flow> = flows.into_iter().flat_map(Flow::expand).collect();
+        let flows: Arc<[Flow]> = flows.into_iter().flat_map(Flow::expand).collect();
         check_names(&node.child_path("flow"), &flows)?;
         let windows = window.unwrap_or_default();
         check_ends(&node.child_path("window"), &windows, &run)?;
+        let links = links.into();
         Ok(Scenario { name, description, links, radios, wlans, flows, windows, run })
     }
 
     fn write(&self) -> Map<String, Value> {
-        let Scenario { name, description, mut links, radios, wlans, flows, windows, run } =
+        let Scenario { name, description, links, radios, wlans, flows, windows, run } =
             self.clone();
-        let flow = tables(flows);
-        links.retain(|link| link.radio.is_none() && link.wlan.is_none());
+        let flow = tables(flows.to_vec());
+        let own = links.iter().filter(|link| link.radio.is_none() && link.wlan.is_none());
+        let links: Vec<_> = own.cloned().collect();
         let link = (!links.is_empty()).then_some(links);
         let radio = (!radios.is_empty()).then_some(radios);
         let wlan = (!wlans.is_empty()).then_some(wlans);

@@ -9,6 +9,7 @@ use lasthop::run;
 use lasthop::scenario::{App, Scenario};
 use proptest::prelude::*;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 fn config(cases: u32) -> ProptestConfig {
@@ -146,7 +147,7 @@ fn bottleneck(scenario: &Scenario, from: &str, to: &str) -> f64 {
 fn nothing_is_faster_than_its_link(text: &str, seed: u64) -> Result<(), TestCaseError> {
     let scenario = scenario(text);
     let found = metrics(&scenario, seed);
-    for flow in &scenario.flows {
+    for flow in scenario.flows.iter() {
         let goodput = found[&format!("flow.{}.goodput_bps", flow.name)];
         let rate = bottleneck(&scenario, &flow.from, &flow.to);
         prop_assert!(
@@ -164,7 +165,7 @@ fn nothing_is_faster_than_its_link(text: &str, seed: u64) -> Result<(), TestCase
 /// Compares every count of links and of datagram flows with the events up to the end of the run.
 fn counts_agree_with_events(text: &str, seed: u64) -> Result<(), TestCaseError> {
     let mut scenario = scenario(text);
-    for flow in &mut scenario.flows {
+    for flow in Arc::make_mut(&mut scenario.flows) {
         if let App::OnOff(source) = &mut flow.app {
             // Replayed packets have no events.
             source.replay = lasthop::app::Replay::PerPacket;
@@ -197,7 +198,7 @@ fn counts_agree_with_events(text: &str, seed: u64) -> Result<(), TestCaseError> 
         let delivered = found[&format!("flow.{}.packets_delivered", flow.name)];
         prop_assert_eq!(received, delivered, "flow.{}, seed {}\n{}", flow.name, seed, text);
     }
-    for link in &scenario.links {
+    for link in scenario.links.iter() {
         for (side, direction) in [("forward", &link.forward), ("reverse", &link.reverse)] {
             let entity = format!("link.{}.{side}", link.name);
             let mut sent = [0.0; 3];

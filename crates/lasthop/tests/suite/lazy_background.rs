@@ -16,6 +16,7 @@ use lasthop::scenario::{App, Scenario};
 use lasthop::units::{Bytes, Duration, Instant, Probability, Rate};
 use proptest::prelude::*;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 fn config(cases: u32) -> ProptestConfig {
     ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases) }
@@ -25,7 +26,7 @@ fn config(cases: u32) -> ProptestConfig {
 fn both_ways(text: &str) -> [Scenario; 2] {
     let lazy = scenario(text);
     let mut packets = lazy.clone();
-    for flow in &mut packets.flows {
+    for flow in Arc::make_mut(&mut packets.flows) {
         if let App::OnOff(source) = &mut flow.app {
             assert_eq!(source.replay, Replay::Lazy, "the default");
             source.replay = Replay::PerPacket;

@@ -17,6 +17,7 @@ use lasthop::run;
 use lasthop::scenario::{Errors, Scenario};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// Half of ns-2's last printed digit.
@@ -159,8 +160,9 @@ fn ours(case: &Case, replication: u64) -> Vec<Event> {
         .unwrap_or_else(|error| panic!("{error}"))
         .remove(0)
         .scenario;
-    scenario.links[1].forward.errors = losses(&case.drop);
-    scenario.links[1].reverse.errors = losses(&case.drop_ack);
+    let links = Arc::make_mut(&mut scenario.links);
+    links[1].forward.errors = losses(&case.drop);
+    links[1].reverse.errors = losses(&case.drop_ack);
     let trace = run::trace(&scenario, 1, replication, &AtomicBool::new(false)).unwrap();
     let packet = |byte: f64| {
         let byte = byte as u64;

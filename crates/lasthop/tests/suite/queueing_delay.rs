@@ -13,6 +13,7 @@ use lasthop::scenario::{App, Discipline};
 use lasthop::units::{Bytes, Duration, Instant, Rate};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 const NAMES: [&str; 5] = ["mean", "p50", "p95", "p99", "max"];
@@ -264,7 +265,7 @@ fn a_computed_queue_has_the_delays_of_a_driven_one() {
 fn check_measurement(text: &str, seed: u64) -> Result<(), TestCaseError> {
     let [plain, measured] = [text.to_owned(), measured(text)].map(|text| scenario(&text));
     let mut packets = measured.clone();
-    for flow in &mut packets.flows {
+    for flow in Arc::make_mut(&mut packets.flows) {
         if let App::OnOff(source) = &mut flow.app {
             source.replay = Replay::PerPacket;
         }

@@ -6,6 +6,7 @@ use lasthop::run::{self, Options, Results};
 use lasthop::scenario::{Errors, Scenario};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 fn run_points(text: &str, replications: u64) -> Results {
@@ -142,7 +143,7 @@ fn selective_repeat_repeats_nothing_that_the_receiver_holds() {
                 let mut points = Scenario::from_toml(&text, Path::new("."))
                     .and_then(|document| document.points())
                     .unwrap_or_else(|error| panic!("{error}\n{text}"));
-                points[0].scenario.links[0].forward.errors = short_bursts();
+                Arc::make_mut(&mut points[0].scenario.links)[0].forward.errors = short_bursts();
                 let points: Vec<_> = points.into_iter().map(|point| point.scenario).collect();
                 let options = Options { replications: 1, first_replication: 0, seed: 1, jobs: 1 };
                 let results = run::run(&points, &options, &mut |_| true).expect("a run");

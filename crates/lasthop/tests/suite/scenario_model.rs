@@ -66,7 +66,7 @@ fn the_example_is_read_as_written() {
             header: None,
         })
     );
-    let [transfer, congestion] = scenario.flows.as_slice() else { panic!("two flows") };
+    let [transfer, congestion] = &scenario.flows[..] else { panic!("two flows") };
     let Transport::Tcp(tcp) = &transfer.transport else { panic!("tcp") };
     assert_eq!((tcp.variant, tcp.profile), (Variant::Sack, Profile::Ns2));
     assert_eq!((tcp.segment, tcp.header), (Some(Bytes::new(250)), None));
@@ -152,8 +152,8 @@ fn the_reverse_direction_overrides_what_it_names() {
         "errors = { kind = \"bit\", ber = 1e-5 }\nreverse = { rate = \"64 kbps\", queue = \"2 kB\" }",
     )
     .unwrap()
-    .links
-    .remove(0);
+    .links[0]
+        .clone();
     assert_eq!(link.reverse.rate, Rate::from_bps(64_000));
     assert_eq!(link.reverse.queue, QueueLimit::Bytes(Bytes::new(2_000)).into());
     assert_eq!(link.reverse.delay, link.forward.delay);
@@ -169,7 +169,7 @@ fn a_preset_gives_what_the_link_does_not() {
             "\"newreno\", profile = \"rfc\", segment = \"10 B\"",
             1,
         );
-        load(&text).points().unwrap().remove(0).scenario.links.remove(0)
+        load(&text).points().unwrap().remove(0).scenario.links[0].clone()
     };
     for (name, rate, delay, payload) in
         [("cellular", 43_200, 100, 50), ("wlan", 2_000_000, 3, 1_000)]
@@ -194,7 +194,7 @@ fn a_preset_gives_what_the_link_does_not() {
 fn bits_between_errors_are_counted_in_bits_or_bytes() {
     let mean = |text: &str| {
         let link = format!("errors = {{ kind = \"exponential-bits\", mean = \"{text}\" }}");
-        match with_link(&link).unwrap().links.remove(0).forward.errors {
+        match with_link(&link).unwrap().links[0].forward.errors.clone() {
             Errors::ExponentialBits(errors) => errors.mean,
             other => panic!("{other:?}"),
         }
@@ -211,7 +211,7 @@ fn bits_between_errors_are_counted_in_bits_or_bytes() {
 fn mean_loss_and_burst_become_a_chain() {
     let scenario =
         with_link("errors = { kind = \"gilbert-elliott\", mean_loss = \"20 %\", mean_burst = 4 }");
-    let Errors::GilbertElliott(chain) = scenario.unwrap().links.remove(0).forward.errors else {
+    let Errors::GilbertElliott(chain) = scenario.unwrap().links[0].forward.errors.clone() else {
         panic!("gilbert-elliott")
     };
     // p / (p + r) = 0.2 with r = 1/4.

@@ -28,7 +28,7 @@ fn the_order_of_the_list_says_nothing() {
             "#
         );
         let document = Scenario::from_toml(&text, Path::new(".")).expect("a scenario");
-        document.points().expect("a point").remove(0).scenario.links.remove(0).forward.errors
+        document.points().expect("a point").remove(0).scenario.links[0].forward.errors.clone()
     };
     assert_eq!(errors("[25, 27]"), errors("[27, 25]"));
     assert_ne!(errors("[25, 27]"), errors("[25]"));

@@ -10,6 +10,7 @@ use lasthop::run::{self, TraceEvent};
 use lasthop::scenario::{Agent, Errors, Scenario};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 const RAW: &str = r#"{ kind = "raw" }"#;
@@ -75,8 +76,9 @@ const UP: [&str; 2] = ["client", "server"];
 /// Without agent, with the agent, and with its ns-2 form.
 fn forms(scenario: &Scenario) -> [Scenario; 3] {
     let (mut none, mut ns2) = (scenario.clone(), scenario.clone());
-    none.links[1].agents.0.clear();
-    let [Agent::Snoop(snoop)] = ns2.links[1].agents.0.as_mut_slice() else { panic!("an agent") };
+    Arc::make_mut(&mut none.links)[1].agents.0.clear();
+    let links = Arc::make_mut(&mut ns2.links);
+    let [Agent::Snoop(snoop)] = links[1].agents.0.as_mut_slice() else { panic!("an agent") };
     snoop.quirks = lasthop::agent::Quirks::Ns2;
     [none, scenario.clone(), ns2]
 }
@@ -146,7 +148,7 @@ fn losing(scenario: &Scenario, frame: usize) -> Scenario {
     lost[frame] = true;
     let record = LossRecord::new(lost).unwrap();
     let mut scenario = scenario.clone();
-    let wireless = &mut scenario.links[1];
+    let wireless = &mut Arc::make_mut(&mut scenario.links)[1];
     wireless.forward.errors = Errors::Trace(TraceKeys {
         file: PathBuf::new(),
         column: None,
@@ -272,8 +274,9 @@ fn in_web_browsing_replies_are_repaired_and_requests_are_not() {
 fn congestion_before_the_link_stays_visible() {
     // The queue of the wireless link is smaller than the window: its drops are not repaired.
     let mut scenario = scenario(WLAN, RAW, NS2, FILE, DOWN, "0 %");
-    scenario.links[0].forward.rate = lasthop::units::Rate::from_bps(10_000_000);
-    scenario.links[1].forward.queue = lasthop::scenario::QueueLimit::Packets(8).into();
+    let links = Arc::make_mut(&mut scenario.links);
+    links[0].forward.rate = lasthop::units::Rate::from_bps(10_000_000);
+    links[1].forward.queue = lasthop::scenario::QueueLimit::Packets(8).into();
     let [_, plain, ns2] = forms(&scenario);
     for (form, is_ns2) in [(&plain, false), (&ns2, true)] {
         let (_, metrics) = trace(form, 0);
