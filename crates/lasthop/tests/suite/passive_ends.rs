@@ -98,14 +98,21 @@ pub fn links() -> impl Strategy<Value = String> {
 }
 
 pub fn flows() -> impl Strategy<Value = String> {
-    let flow = (prop::sample::select(vec!["server", "server", "ap"]), 1u32..100, 0u32..3);
+    let flow = (
+        prop::sample::select(vec!["server", "server", "ap"]),
+        1u32..100,
+        0u32..3,
+        // Acceptors of profile `ns-2` answer every segment, others delay some answers.
+        prop::sample::select(vec!["ns-2", "ns-2", "ns-2", "rfc", "linux"]),
+        prop::sample::select(vec!["", "", "", "stop = \"8 s\"\n"]),
+    );
     prop::collection::vec(flow, 1..4).prop_map(|flows| {
         let mut text = String::new();
-        for (number, (from, size, start)) in flows.into_iter().enumerate() {
+        for (number, (from, size, start, profile, stop)) in flows.into_iter().enumerate() {
             let _ = write!(
                 text,
-                "[flow.f{number}]\nfrom = \"{from}\"\nto = \"client\"\nstart = \"{start} s\"\n\
-                 transport = {{ kind = \"tcp\", variant = \"reno\", profile = \"ns-2\", segment = \"250 B\" }}\n\
+                "[flow.f{number}]\nfrom = \"{from}\"\nto = \"client\"\nstart = \"{start} s\"\n{stop}\
+                 transport = {{ kind = \"tcp\", variant = \"reno\", profile = \"{profile}\", segment = \"250 B\" }}\n\
                  app = {{ kind = \"file\", size = \"{size} kB\" }}\n"
             );
         }
