@@ -45,7 +45,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = Path(__file__).with_suffix(".json")
-CASES = ("raw", "sr", "raw-congestion", "web")
+CASES = ("raw", "sr", "raw-congestion", "web", "web-sr")
 # Case of `wifi_speed.rs`.
 WLAN = "802.11n"
 # Relative difference from the stored count that fails the check.

@@ -43,9 +43,10 @@ CASES: dict[str, tuple[list[str] | None, str]] = {
     "sr-congestion": (None, ""),
     "web": (WEB, ""),
     "web-congestion": ([*WEB, "cong=1"], ""),
+    "web-sr": (None, ""),
 }
 # Required millions of instructions by case.
-REQUIRED = {"raw": 33, "sr": 65, "raw-congestion": 42}
+REQUIRED = {"raw": 33, "sr": 65, "raw-congestion": 42, "web-sr": 60}
 
 # Protocols whose links must process 10 M frame events per second and core.
 FAST = ("selective repeat", "Karn RLP", "out-of-sequence RLP")

@@ -43,7 +43,7 @@ enum Congestion {
     PerPacket,
 }
 
-const CASES: [Case; 7] = [
+const CASES: [Case; 8] = [
     Case::file("raw", 200, false, Congestion::None),
     Case::file("raw-congestion", 200, false, Congestion::Lazy),
     Case::file("raw-congestion-per-packet", 10, false, Congestion::PerPacket),
@@ -51,6 +51,7 @@ const CASES: [Case; 7] = [
     Case::file("sr-congestion", 200, true, Congestion::Lazy),
     Case { web: true, ..Case::file("web", 100, false, Congestion::None) },
     Case { web: true, ..Case::file("web-congestion", 100, false, Congestion::Lazy) },
+    Case { web: true, ..Case::file("web-sr", 100, true, Congestion::None) },
 ];
 
 impl Case {
