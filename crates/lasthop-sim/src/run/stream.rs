@@ -8,13 +8,13 @@
 //! replications. The result of a replication depends neither on the order nor on the threads.
 
 use super::{Names, RunError, replicate, schema};
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, in_other_heap};
 use cpu_time::ThreadTime;
 use lasthop_base::rng::Streams;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
@@ -91,7 +91,7 @@ impl Stream {
     ) -> Result<Self, RunError> {
         // In a thread the panic would be hidden.
         assert!(work.iter().all(|work| (work.point as usize) < points.len()), "work for a point");
-        let (metrics, common) = schema_in_thread(&points)?;
+        let (metrics, common) = in_other_heap(|| schema(&points))?;
         let jobs = match jobs {
             0 => cores(),
             jobs => jobs,
@@ -236,18 +236,6 @@ impl Shared {
         }
         Ok(())
     }
-}
-
-/// Calls [`schema`] in a separate thread. With an allocator that has one heap per thread, the worlds
-/// of the replications then reuse the memory of the world built there.
-fn schema_in_thread(points: &[Scenario]) -> Result<(Names, Vec<super::Shared>), RunError> {
-    std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().spawn_scoped(scope, || schema(points));
-        match thread {
-            Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
-            Err(_) => schema(points),
-        }
-    })
 }
 
 /// Number of cores available to this process, limited by its CPU affinity and quota.

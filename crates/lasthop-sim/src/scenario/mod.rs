@@ -47,5 +47,6 @@ pub use repetition::Repetition;
 pub use routes::Routes;
 pub use schema::{reference_markdown, schema};
 pub use services::{LinkProtocol, Service, Services, Shares};
+pub(crate) use text::in_other_heap;
 pub use wifi::WlanStandard;
 pub use wlan::{Wlan, WlanCategory, WlanCategoryKeys, WlanKeys, WlanStation, WlanStationKeys};

@@ -5,6 +5,7 @@ use lasthop_base::schema::json;
 use lasthop_base::schema::keys::{Read, join};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
+use std::panic::resume_unwind;
 use toml::de::{DeTable, DeValue};
 
 /// Maximum depth of nested tables. Real scenarios have fewer than ten levels; the limit bounds
@@ -12,11 +13,31 @@ use toml::de::{DeTable, DeValue};
 pub(super) const MAX_DEPTH: usize = 32;
 pub(super) const MAX_DEPTH_ALLOWED: &str = "at most 32 tables within each other";
 
+/// Length of a text in bytes from which the parser has its own thread.
+const LONG: usize = 4096;
+
 /// Returns the values of a TOML text, and the line of each key by its dotted path.
 ///
 /// # Errors
 /// If the text is not TOML, is nested too deeply, or contains dates or infinite numbers.
 pub(super) fn parse_toml(text: &str) -> Read<(Value, HashMap<String, u32>)> {
+    // The parser needs many times the memory of the text.
+    if text.len() < LONG { parse_here(text) } else { in_other_heap(|| parse_here(text)) }
+}
+
+/// Calls `work` in a separate thread, or in this one if there can be no other. With an allocator that
+/// has one heap per thread, later threads, such as those of replications, reuse the memory.
+pub(crate) fn in_other_heap<T: Send>(work: impl Fn() -> T + Sync) -> T {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().spawn_scoped(scope, &work);
+        match thread {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
+            Err(_) => work(),
+        }
+    })
+}
+
+fn parse_here(text: &str) -> Read<(Value, HashMap<String, u32>)> {
     let table = DeTable::parse(text).map_err(|error| {
         let mut refused =
             ScenarioError::new("", format!("broken TOML: {}", plain(&error)), "a TOML file");
@@ -127,4 +148,23 @@ fn position(text: &str, offset: usize) -> (u32, u32) {
 /// Returns the parser's message on one line.
 fn plain(error: &toml::de::Error) -> String {
     error.message().split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_text_is_parsed_like_a_short_one() {
+        let long = format!("name = \"a\"\n[run]\nseed = 7\n#{}\n", "x".repeat(LONG));
+        let (value, lines) = parse_toml(&long).expect("a TOML file");
+        assert_eq!((value, lines), parse_here(&long).expect("a TOML file"));
+        for broken in ["a = ", &"a = [".repeat(LONG), &format!("a = {}", "[".repeat(LONG))] {
+            let long = format!("{broken}\n#{}", "x".repeat(LONG));
+            let [here, there] = [parse_here(&long), parse_toml(&long)];
+            let error = there.expect_err("a broken text");
+            assert!(error.line.is_some(), "{error}");
+            assert_eq!(here.expect_err("a broken text").to_string(), error.to_string());
+        }
+    }
 }
