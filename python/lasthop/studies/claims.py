@@ -102,6 +102,9 @@ class Rule:
 class Comparison:
     """One comparison in one cell.
 
+    `about` and `between` hold within the tolerance of the rule, or if the 95 % interval includes
+    the claimed values. An interval whose half-width is larger than these decides nothing.
+
     Attributes:
         left: Expression.
         relation: `greater`, `less`, `not less`, `about`, `between` or `same sign`.

@@ -202,7 +202,7 @@ class Evaluator:
 
     def _between(self, left: Estimate, low: float, high: float) -> bool | None:
         width = left.half_width(CONFIDENCE)
-        if math.isnan(left.value) or math.isnan(width):
+        if math.isnan(left.value) or not _is_precise(width, max(abs(low), abs(high))):
             return None
         about = self.rule.about
         return (
@@ -213,7 +213,7 @@ class Evaluator:
     def _about(self, left: Estimate, right: Estimate) -> bool | None:
         gap = abs(left.value - right.value)
         widths = left.half_width(CONFIDENCE) + right.half_width(CONFIDENCE)
-        if math.isnan(gap) or math.isnan(widths):
+        if math.isnan(gap) or not _is_precise(widths, abs(right.value)):
             return None
         return gap <= max(self.rule.about * abs(right.value), widths)
 
@@ -232,6 +232,11 @@ class Evaluator:
         if abs(gap) <= width:
             return None
         return gap > 0.0
+
+
+def _is_precise(width: float, claimed: float) -> bool:
+    """Returns `False` if an interval is wider than the claimed value: it decides nothing."""
+    return width <= claimed
 
 
 def _arguments(keywords: Sequence[ast.keyword]) -> dict[str, Any]:
