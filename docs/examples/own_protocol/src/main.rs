@@ -8,6 +8,7 @@ use lasthop::scenario::{LinkProtocol, Scenario};
 use lasthop::units::Duration;
 use one_bit::OneBit;
 use std::path::Path;
+use std::sync::Arc;
 
 const SCENARIO: &str = r#"
 name = "one bit"
@@ -30,7 +31,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let document = Scenario::from_toml(SCENARIO, Path::new("."))?;
     let mut scenario = document.points()?.remove(0).scenario;
     let protocol = OneBit { timeout: Duration::from_millis(30) };
-    scenario.links[0].protocol = LinkProtocol::Own(Own::new(protocol));
+    // Copies of a scenario share their links until one of them changes.
+    Arc::make_mut(&mut scenario.links)[0].protocol = LinkProtocol::Own(Own::new(protocol));
     let options = Options { replications: 3, first_replication: 0, seed: 1, jobs: 1 };
     let results = run(&[scenario], &options, &mut |_| true)?;
     for (index, name) in results.metrics.iter().enumerate() {
