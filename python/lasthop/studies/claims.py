@@ -103,7 +103,7 @@ class Comparison:
     """One comparison in one cell.
 
     `about` and `between` hold within the tolerance of the rule, or if the 95 % interval includes
-    the claimed values. An interval whose half-width is larger than these decides nothing.
+    the claimed values. An interval that includes them and is wider than they are decides nothing.
 
     Attributes:
         left: Expression.

@@ -32,6 +32,9 @@ __all__ = [
 MOST_PLACES = 8
 """Maximum number of places that the evidence names per comparison that does not hold."""
 
+ROUNDING = 1e-12
+"""Half-width of intervals of equal values, which only rounding makes different."""
+
 TESTS = ("greater", "less")
 
 OPERATORS: Mapping[type[ast.operator], Callable[[Estimate, Estimate], Estimate]] = {
@@ -202,20 +205,22 @@ class Evaluator:
 
     def _between(self, left: Estimate, low: float, high: float) -> bool | None:
         width = left.half_width(CONFIDENCE)
-        if math.isnan(left.value) or not _is_precise(width, max(abs(low), abs(high))):
+        if math.isnan(left.value) or math.isnan(width):
             return None
         about = self.rule.about
-        return (
+        holds = (
             low - about * abs(low) <= left.value <= high + about * abs(high)
             or low - width <= left.value <= high + width
         )
+        return _unless_vague(holds, width, max(abs(low), abs(high)))
 
     def _about(self, left: Estimate, right: Estimate) -> bool | None:
         gap = abs(left.value - right.value)
         widths = left.half_width(CONFIDENCE) + right.half_width(CONFIDENCE)
-        if math.isnan(gap) or not _is_precise(widths, abs(right.value)):
+        if math.isnan(gap) or math.isnan(widths):
             return None
-        return gap <= max(self.rule.about * abs(right.value), widths)
+        holds = gap <= max(self.rule.about * abs(right.value), widths)
+        return _unless_vague(holds, widths, abs(right.value))
 
     def _compare(self, relation: str, left: Estimate, right: Estimate, width: float) -> bool | None:
         gap = left.value - right.value
@@ -234,9 +239,9 @@ class Evaluator:
         return gap > 0.0
 
 
-def _is_precise(width: float, claimed: float) -> bool:
-    """Returns `False` if an interval is wider than the claimed value: it decides nothing."""
-    return width <= claimed
+def _unless_vague(holds: bool, width: float, claimed: float) -> bool | None:
+    """Returns `holds`, or None if the interval that includes the claimed value is wider than it."""
+    return None if holds and width > max(claimed, ROUNDING) else holds
 
 
 def _arguments(keywords: Sequence[ast.keyword]) -> dict[str, Any]:
