@@ -102,9 +102,6 @@ class Rule:
 class Comparison:
     """One comparison in one cell.
 
-    `about` and `between` hold within the tolerance of the rule, or if the 95 % interval includes
-    the claimed values. An interval that includes them and is wider than they are decides nothing.
-
     Attributes:
         left: Expression.
         relation: `greater`, `less`, `not less`, `about`, `between` or `same sign`.

@@ -32,9 +32,6 @@ __all__ = [
 MOST_PLACES = 8
 """Maximum number of places that the evidence names per comparison that does not hold."""
 
-ROUNDING = 1e-12
-"""Half-width of intervals of equal values, which only rounding makes different."""
-
 TESTS = ("greater", "less")
 
 OPERATORS: Mapping[type[ast.operator], Callable[[Estimate, Estimate], Estimate]] = {
@@ -208,19 +205,17 @@ class Evaluator:
         if math.isnan(left.value) or math.isnan(width):
             return None
         about = self.rule.about
-        holds = (
+        return (
             low - about * abs(low) <= left.value <= high + about * abs(high)
             or low - width <= left.value <= high + width
         )
-        return _unless_vague(holds, width, max(abs(low), abs(high)))
 
     def _about(self, left: Estimate, right: Estimate) -> bool | None:
         gap = abs(left.value - right.value)
         widths = left.half_width(CONFIDENCE) + right.half_width(CONFIDENCE)
         if math.isnan(gap) or math.isnan(widths):
             return None
-        holds = gap <= max(self.rule.about * abs(right.value), widths)
-        return _unless_vague(holds, widths, abs(right.value))
+        return gap <= max(self.rule.about * abs(right.value), widths)
 
     def _compare(self, relation: str, left: Estimate, right: Estimate, width: float) -> bool | None:
         gap = left.value - right.value
@@ -237,11 +232,6 @@ class Evaluator:
         if abs(gap) <= width:
             return None
         return gap > 0.0
-
-
-def _unless_vague(holds: bool, width: float, claimed: float) -> bool | None:
-    """Returns `holds`, or None if the interval that includes the claimed value is wider than it."""
-    return None if holds and width > max(claimed, ROUNDING) else holds
 
 
 def _arguments(keywords: Sequence[ast.keyword]) -> dict[str, Any]:
