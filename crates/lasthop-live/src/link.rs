@@ -505,7 +505,7 @@ impl Link {
         let arrived = self.end_mut(side).ring.pop_front();
         let OnAir { bytes, length, .. } = arrived.expect("a frame that is due is on the air");
         let far = self.end_mut(side.other());
-        match far.interface.endpoint.decode(&bytes) {
+        match far.interface.endpoint.decode_owned(bytes) {
             Ok(frame) => far.interface.receive(now, Frame { bytes: length, ..frame }),
             Err(_) => far.counters.unreadable += 1,
         }
@@ -552,15 +552,14 @@ impl Link {
             if is_lost {
                 continue;
             }
-            let may_deliver = may_deliver(&frame);
-            let mut bytes = Vec::with_capacity(frame.bytes as usize);
-            if far.interface.endpoint.encode(&frame, &mut bytes).is_err() {
+            let (length, may_deliver) = (frame.bytes, may_deliver(&frame));
+            let Ok(bytes) = far.interface.endpoint.encode_owned(frame) else {
                 end.counters.unreadable += 1;
                 continue;
-            }
+            };
             let due = Due::new(end.propagation.arrival(airtime.end), deadlines.ticket());
             end.last_end = airtime.end;
-            end.ring.push_back(OnAir { due, bytes, length: frame.bytes, may_deliver });
+            end.ring.push_back(OnAir { due, bytes, length, may_deliver });
         }
         end.interface.endpoint.drop_events();
         end.sojourns.update(now, end.queued() as usize);

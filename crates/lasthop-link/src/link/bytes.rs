@@ -68,6 +68,18 @@ pub(crate) trait ByteFormat {
     fn decode(&self, _bytes: &[u8]) -> Result<Frame<Vec<u8>>, BytesError> {
         Err(BytesError::NoFormat)
     }
+
+    /// Like [`Self::encode`], for a frame that is no longer needed.
+    fn encode_owned(&self, frame: Frame<Vec<u8>>) -> Result<Vec<u8>, BytesError> {
+        let mut bytes = Vec::with_capacity(frame.bytes as usize);
+        self.encode(&frame, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Like [`Self::decode`], for bytes that are no longer needed.
+    fn decode_owned(&self, bytes: Vec<u8>) -> Result<Frame<Vec<u8>>, BytesError> {
+        self.decode(&bytes)
+    }
 }
 
 /// Protocols of other crates have no byte form.

@@ -377,6 +377,22 @@ impl LinkEndpoint<Vec<u8>> {
     pub fn decode(&self, bytes: &[u8]) -> Result<Frame<Vec<u8>>, BytesError> {
         dispatch!(self, endpoint => endpoint.decode(bytes))
     }
+
+    /// Like [`Self::encode`], for a frame that is no longer needed. A raw link copies nothing.
+    ///
+    /// # Errors
+    /// Returns an error if the frame has no byte form.
+    pub fn encode_owned(&self, frame: Frame<Vec<u8>>) -> Result<Vec<u8>, BytesError> {
+        dispatch!(self, endpoint => endpoint.encode_owned(frame))
+    }
+
+    /// Like [`Self::decode`], for bytes that are no longer needed. A raw link copies nothing.
+    ///
+    /// # Errors
+    /// Returns an error if the bytes are not a valid frame.
+    pub fn decode_owned(&self, bytes: Vec<u8>) -> Result<Frame<Vec<u8>>, BytesError> {
+        dispatch!(self, endpoint => endpoint.decode_owned(bytes))
+    }
 }
 
 /// Short methods called for every frame are always inlined: with many protocols, the compiler would

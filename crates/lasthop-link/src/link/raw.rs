@@ -142,13 +142,21 @@ impl ByteFormat for Raw<Vec<u8>> {
     }
 
     fn decode(&self, bytes: &[u8]) -> Result<Frame<Vec<u8>>, BytesError> {
+        self.decode_owned(bytes.to_vec())
+    }
+
+    fn encode_owned(&self, frame: Frame<Vec<u8>>) -> Result<Vec<u8>, BytesError> {
+        frame.payload.filter(|packet| !packet.is_empty()).ok_or(BytesError::NoPacket)
+    }
+
+    fn decode_owned(&self, bytes: Vec<u8>) -> Result<Frame<Vec<u8>>, BytesError> {
         let length = u32::try_from(bytes.len()).ok().filter(|&length| length > 0);
         Ok(Frame {
             // Raw frames contain no sequence number.
             kind: FrameKind::Data { sequence: 0 },
             ack: None,
-            payload: Some(bytes.to_vec()),
             bytes: length.ok_or(BytesError::NoPacket)?,
+            payload: Some(bytes),
             service: 0,
         })
     }

@@ -116,9 +116,7 @@ impl CarriesFrames for Vec<u8> {
         _layer: usize,
         _number: u32,
     ) -> Result<Self, BytesError> {
-        let mut bytes = Vec::with_capacity(frame.bytes as usize);
-        endpoint.encode(&frame, &mut bytes)?;
-        Ok(bytes)
+        endpoint.encode_owned(frame)
     }
 
     fn into_frame(
@@ -126,7 +124,7 @@ impl CarriesFrames for Vec<u8> {
         endpoint: &LinkEndpoint<Self>,
         _layer: usize,
     ) -> Result<(Frame<Self>, Option<u32>), BytesError> {
-        endpoint.decode(&self).map(|frame| (frame, None))
+        endpoint.decode_owned(self).map(|frame| (frame, None))
     }
 }
 
