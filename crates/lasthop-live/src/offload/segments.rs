@@ -2,7 +2,7 @@
 
 use super::{
     HEADER_4, HEADER_6, HEADER_TCP, HEADER_UDP, Headers, NEEDS_CHECKSUM, NO_SEGMENTS, PREAMBLE,
-    Preamble, TCP_OVER_4, TCP_OVER_6, Transport, UDP, WITH_ECN, get, put,
+    Preamble, TCP_OVER_4, TCP_OVER_6, Transport, UDP, WITH_ECN, get, put, with_data,
 };
 use etherparse::checksum::Sum16BitWords;
 
@@ -124,7 +124,7 @@ fn complete(preamble: Preamble, packet: &mut [u8]) -> Result<(), Malformed> {
         return Err(Malformed);
     }
     // The field already contains the sum of the pseudo-header.
-    let sum = Sum16BitWords::new().add_slice(&packet[start..]);
+    let sum = with_data(Sum16BitWords::new(), &packet[start..]);
     put(packet, place, u16::from_be(sum.to_ones_complement_with_no_zero()));
     Ok(())
 }
