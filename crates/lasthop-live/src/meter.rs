@@ -33,34 +33,36 @@ const COMPARED: usize = 64;
 /// Durations since the start and since the last report, in microseconds.
 #[derive(Clone, Debug)]
 pub struct Durations {
-    all: Histogram<u64>,
+    /// Until the last report.
+    earlier: Histogram<u64>,
     recent: Histogram<u64>,
 }
 
 impl Default for Durations {
     fn default() -> Self {
         let empty = || Histogram::new(3).expect("three significant digits are allowed");
-        Durations { all: empty(), recent: empty() }
+        Durations { earlier: empty(), recent: empty() }
     }
 }
 
 impl Durations {
     fn record(&mut self, duration: Duration) {
         let micros = (duration.as_nanos() + 500) / 1_000;
-        for histogram in [&mut self.all, &mut self.recent] {
-            // It grows up to any duration.
-            let _ = histogram.record(micros);
-        }
+        // It grows up to any duration.
+        let _ = self.recent.record(micros);
     }
 
     /// Returns the percentiles since the start, in seconds.
     pub fn all(&self) -> Value {
-        percentiles(&self.all)
+        let mut all = self.earlier.clone();
+        let _ = all.add(&self.recent);
+        percentiles(&all)
     }
 
     /// Returns the percentiles since the last call, in seconds.
     pub fn take_recent(&mut self) -> Value {
         let value = percentiles(&self.recent);
+        let _ = self.earlier.add(&self.recent);
         self.recent.reset();
         value
     }
@@ -359,6 +361,20 @@ mod tests {
         meter.on_delivery(1, ms(60), &packet(80, 5_000, 1));
         let rtt = meter.round_trips.all()["max_s"].as_f64().unwrap();
         assert!((rtt - 0.050).abs() < 1e-4, "{rtt}");
+    }
+
+    #[test]
+    fn percentiles_since_the_start_include_those_of_all_reports() {
+        let mut durations = Durations::default();
+        assert_eq!(durations.take_recent(), Value::Null);
+        durations.record(Duration::from_millis(10));
+        assert_eq!(durations.take_recent()["n"], 1);
+        durations.record(Duration::from_millis(30));
+        assert_eq!(durations.all()["n"], 2);
+        let recent = durations.take_recent();
+        assert_eq!((&recent["n"], &recent["max_s"]), (&json!(1), &durations.all()["max_s"]));
+        assert_eq!(durations.take_recent(), Value::Null);
+        assert_eq!(durations.all()["n"], 2);
     }
 
     #[test]
