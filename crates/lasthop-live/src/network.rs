@@ -157,8 +157,11 @@ impl Network {
     /// Sends a packet from a host over link `link` at its end `side`. Returns `false` if the packet
     /// is rejected: if it is not an IP packet of at most [`Self::mtu`] bytes.
     pub fn input(&mut self, now: Instant, link: usize, side: Side, packet: Vec<u8>) -> bool {
-        self.handle(|at| at < now);
-        self.now = self.now.max(now);
+        // Packets sent at the same time follow each other before the deadlines of this time.
+        if now > self.now {
+            self.handle(Instant::from_nanos(now.as_nanos() - 1));
+            self.now = now;
+        }
         if !is_ip(&packet) || packet.len() > self.mtus[link] as usize {
             self.refused += 1;
             return false;
@@ -187,22 +190,25 @@ impl Network {
     /// Handles every deadline up to and including `now`, each at its own time.
     pub fn advance(&mut self, now: Instant) {
         debug_assert!(now >= self.now, "time does not run backwards");
-        self.handle(|at| at <= now);
+        self.handle(now);
         self.now = self.now.max(now);
     }
 
-    /// Handles all deadlines that are due, each at its own time.
-    fn handle(&mut self, is_due: impl Fn(Instant) -> bool) {
+    /// Handles every deadline up to and including `limit`, each at its own time.
+    fn handle(&mut self, limit: Instant) {
+        let is_single = self.links.len() == 1 && self.airs.len() == 0;
         loop {
             let (due, machine) = self.deadlines.first();
             let at = due.at();
-            if !is_due(at) || at == Instant::NEVER {
+            if at > limit || at == Instant::NEVER {
                 break;
             }
             match machine.index().checked_sub(self.links.len()) {
                 None => {
                     let link = machine.index();
-                    self.links[link].advance(at, &mut self.deadlines, &mut self.outbox);
+                    // The deadlines of several links are handled in order of time.
+                    let until = if is_single { limit } else { at };
+                    self.links[link].advance(until, &mut self.deadlines, &mut self.outbox);
                     self.schedule(link);
                 }
                 Some(air) => {
