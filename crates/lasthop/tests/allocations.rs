@@ -329,25 +329,28 @@ fn over_wlans(failures: &mut Vec<String>) {
 /// Saturated A-MPDUs, and TCP, over WLANs of 802.11n, ac and ax: block-ack windows, reorder buffers, queues of
 /// stations, access categories, rate control.
 fn over_aggregates(failures: &mut Vec<String>) {
-    for (name, keys) in [
-        ("A-MPDU", "standard = \"802.11n\""),
+    for (name, seconds, keys) in [
+        ("A-MPDU", 20, "standard = \"802.11n\""),
         (
             "A-MPDU, ax",
+            4,
             "standard = \"802.11ax\"\nwidth = \"80 MHz\"\nblock_ack_window = 256\nmax_ampdu = \"6500631 B\"",
         ),
         (
             "airtime",
+            20,
             "standard = \"802.11n\"\nscheduler = \"airtime\"\nqueue = { kind = \"fq-codel\" }\ndriver_queue = \"aql\"",
         ),
-        ("A-MSDU", "standard = \"802.11n\"\nmax_amsdu = \"7935 B\"\nmax_ampdu = \"0 B\""),
-        ("A-MPDU of A-MSDUs", "standard = \"802.11n\"\nmax_amsdu = \"7935 B\""),
-        ("EDCA", "standard = \"802.11n\"\nedca = true"),
-        ("reserved TXOPs", "standard = \"802.11n\"\nedca = true\ndurations = \"ns-3\""),
+        ("A-MSDU", 20, "standard = \"802.11n\"\nmax_amsdu = \"7935 B\"\nmax_ampdu = \"0 B\""),
+        ("A-MPDU of A-MSDUs", 20, "standard = \"802.11n\"\nmax_amsdu = \"7935 B\""),
+        ("EDCA", 20, "standard = \"802.11n\"\nedca = true"),
+        ("reserved TXOPs", 20, "standard = \"802.11n\"\nedca = true\ndurations = \"ns-3\""),
         (
             "EDCA in space",
+            20,
             "standard = \"802.11n\"\nedca = true\nx = \"0 m\"\nstation = { client = { x = \"9 m\" }, other = { x = \"9 m\" } }",
         ),
-        ("Minstrel-HT", "standard = \"802.11ac\"\nrate_control = \"minstrel-ht\""),
+        ("Minstrel-HT", 20, "standard = \"802.11ac\"\nrate_control = \"minstrel-ht\""),
     ] {
         let text = |tenth: u64| {
             format!(
@@ -372,7 +375,7 @@ fn over_aggregates(failures: &mut Vec<String>) {
                 [run]
                 duration = "{} s"
                 "#,
-                20 * tenth
+                seconds * tenth
             )
         };
         failures.extend(grows(name, text, "link.cell.other.forward.frames_sent"));

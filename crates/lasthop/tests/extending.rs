@@ -133,7 +133,6 @@ fn a_protocol_of_another_crate_runs(copy: &Path) {
 
 /// Copies the crates, follows the page step by step, builds the copy and runs a scenario with both
 /// examples.
-#[test]
 fn the_recipes_apply_build_and_run() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut files = HashMap::new();
@@ -231,4 +230,11 @@ fn the_recipes_apply_build_and_run() {
     assert!(again > 0.0 && sent == 100.0 + again, "{out}");
     assert_eq!(metric("flow.bytes.bytes_wrong"), 0.0, "{out}");
     a_protocol_of_another_crate_runs(&copy);
+}
+
+mod slow {
+    #[test]
+    fn the_recipes_apply_build_and_run() {
+        super::the_recipes_apply_build_and_run();
+    }
 }

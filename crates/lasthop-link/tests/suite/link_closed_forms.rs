@@ -79,49 +79,53 @@ fn uniform(p: f64, seed: u64, name: &str) -> Fate {
     Box::new(move |_| (channel.is_lost(airtime), Duration::ZERO))
 }
 
-#[test]
-fn radio_links_leave_their_residual_loss() {
-    // r = p (1 - (1 - p_c)(1 - p))^n: a frame is lost, and in each of n attempts its NACK or its
-    // retransmission. Frames are independent, so that the number of losses is binomial: 5 standard
-    // deviations, false positives below 6e-7 per point. The link is saturated. The deadlines must
-    // take queued retransmissions into account; otherwise adjacent losses would be abandoned too
-    // early and r would be higher.
-    let frames = 400_000u64;
-    for n in [0, 1, 3] {
-        for (p, p_c) in [(0.02, 0.02), (0.1, 0.1), (0.1, 0.0), (0.3, 0.3), (0.3, 0.0)] {
-            let mut survivors = Vec::new();
-            for release in [Release::InSequence, Release::Immediate] {
-                let parameters = RlpParameters {
-                    release,
-                    keepalive: Some(ROUND_TRIP),
-                    keepalives: Some(20),
-                    ..karn_rlp(n, ROUND_TRIP + FRAME, FRAME)
-                };
-                let seed = 31 + u64::from(n);
-                let fates = [uniform(p, seed, "forward"), uniform(p_c, seed, "back")];
-                let offers = [tokens(frames, 251), tokens(0, 250)];
-                let ends = Protocol::Rlp(parameters).ends();
-                let mut link = Link::new(ends, (RATE, DELAY), offers, fates);
-                link.run(Instant::NEVER);
-                let counters = link.ends[1].counters();
-                let delivered = link.delivered[1].len() as u64;
-                assert_eq!(delivered + counters.skipped, frames);
-                assert_eq!(counters.duplicates, 0, "a copy that was not needed");
-                let exact = p * (1.0 - (1.0 - p_c) * (1.0 - p)).powi(n as i32);
-                let lost = counters.skipped as f64;
-                let deviation = (frames as f64 * exact * (1.0 - exact)).sqrt();
-                assert!(
-                    (lost - frames as f64 * exact).abs() < 5.0 * deviation,
-                    "n = {n}, p = {p}, p_c = {p_c}: {lost} lost, expected {} with deviation \
-                     {deviation}",
-                    frames as f64 * exact
-                );
-                let mut numbers: Vec<_> =
-                    link.delivered[1].iter().map(|token| token.number).collect();
-                numbers.sort_unstable();
-                survivors.push(numbers);
+mod slow {
+    use super::*;
+
+    #[test]
+    fn radio_links_leave_their_residual_loss() {
+        // r = p (1 - (1 - p_c)(1 - p))^n: a frame is lost, and in each of n attempts its NACK or its
+        // retransmission. Frames are independent, so that the number of losses is binomial: 5 standard
+        // deviations, false positives below 6e-7 per point. The link is saturated. The deadlines must
+        // take queued retransmissions into account; otherwise adjacent losses would be abandoned too
+        // early and r would be higher.
+        let frames = 400_000u64;
+        for n in [0, 1, 3] {
+            for (p, p_c) in [(0.02, 0.02), (0.1, 0.1), (0.1, 0.0), (0.3, 0.3), (0.3, 0.0)] {
+                let mut survivors = Vec::new();
+                for release in [Release::InSequence, Release::Immediate] {
+                    let parameters = RlpParameters {
+                        release,
+                        keepalive: Some(ROUND_TRIP),
+                        keepalives: Some(20),
+                        ..karn_rlp(n, ROUND_TRIP + FRAME, FRAME)
+                    };
+                    let seed = 31 + u64::from(n);
+                    let fates = [uniform(p, seed, "forward"), uniform(p_c, seed, "back")];
+                    let offers = [tokens(frames, 251), tokens(0, 250)];
+                    let ends = Protocol::Rlp(parameters).ends();
+                    let mut link = Link::new(ends, (RATE, DELAY), offers, fates);
+                    link.run(Instant::NEVER);
+                    let counters = link.ends[1].counters();
+                    let delivered = link.delivered[1].len() as u64;
+                    assert_eq!(delivered + counters.skipped, frames);
+                    assert_eq!(counters.duplicates, 0, "a copy that was not needed");
+                    let exact = p * (1.0 - (1.0 - p_c) * (1.0 - p)).powi(n as i32);
+                    let lost = counters.skipped as f64;
+                    let deviation = (frames as f64 * exact * (1.0 - exact)).sqrt();
+                    assert!(
+                        (lost - frames as f64 * exact).abs() < 5.0 * deviation,
+                        "n = {n}, p = {p}, p_c = {p_c}: {lost} lost, expected {} with deviation \
+                         {deviation}",
+                        frames as f64 * exact
+                    );
+                    let mut numbers: Vec<_> =
+                        link.delivered[1].iter().map(|token| token.number).collect();
+                    numbers.sort_unstable();
+                    survivors.push(numbers);
+                }
+                assert!(survivors[0] == survivors[1], "both modes lose the same packets");
             }
-            assert!(survivors[0] == survivors[1], "both modes lose the same packets");
         }
     }
 }

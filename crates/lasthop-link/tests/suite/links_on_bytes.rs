@@ -87,15 +87,6 @@ fn transfer(protocol: Protocol, loss: f64) {
 }
 
 #[test]
-fn files_cross_every_reliable_link_unharmed() {
-    for window in [1, 7, 128, 255, 300] {
-        for protocol in every_reliable_protocol(window, Duration::from_millis(70)) {
-            transfer(protocol, 0.1);
-        }
-    }
-}
-
-#[test]
 fn packets_cross_radio_links_unharmed_or_not_at_all() {
     let frame_time = Duration::from_nanos(4_816_000);
     let parameters = karn_rlp(2, Duration::from_millis(70), frame_time);
@@ -516,6 +507,19 @@ proptest! {
             if let FrameKind::Data { sequence } = frame.kind {
                 prop_assert!(sequence < expected + u64::from(window));
                 prop_assert!(sequence + u64::from(window) >= expected);
+            }
+        }
+    }
+}
+
+mod slow {
+    use super::*;
+
+    #[test]
+    fn files_cross_every_reliable_link_unharmed() {
+        for window in [1, 7, 128, 255, 300] {
+            for protocol in every_reliable_protocol(window, Duration::from_millis(70)) {
+                transfer(protocol, 0.1);
             }
         }
     }

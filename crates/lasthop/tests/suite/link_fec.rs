@@ -247,22 +247,6 @@ proptest! {
         prop_assert_eq!(&link.delivered, &again.delivered, "not deterministic");
     }
 
-    /// Like [`what_goes_up_follows_from_the_blocks`], with real bytes of any length in the byte
-    /// format: parity is computed and truncated to the length of the lost packet, and the result is
-    /// the packet.
-    #[test]
-    fn bytes_come_back_bit_by_bit(
-        (block, interleave) in blocks(), times in times(), lost in losses(),
-        packets in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 80),
-    ) {
-        let at = times.iter().map(|ms| Instant::from_nanos(ms * MS));
-        let offered: VecDeque<_> = at.zip(packets.iter().cloned()).collect();
-        let parameters = XorFecParameters { interleave, ..xor_fec(block, millis(60)) };
-        let link = cross(parameters, offered, lost.clone(), through_bytes);
-        let (up, ..) = model(link.log.as_ref().expect("a log"), &lost, interleave.into());
-        numbers(&packets, &link.delivered[1], &up);
-    }
-
     #[test]
     fn hostile_bytes_never_panic(
         frames in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..12), 0..40),
@@ -507,4 +491,28 @@ fn too_many_blocks_at_a_time_are_refused_by_their_key() {
         ),
         "{error}"
     );
+}
+
+mod slow {
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+
+        /// Like [`what_goes_up_follows_from_the_blocks`], with real bytes of any length in the byte
+        /// format: parity is computed and truncated to the length of the lost packet, and the result is
+        /// the packet.
+        #[test]
+        fn bytes_come_back_bit_by_bit(
+            (block, interleave) in blocks(), times in times(), lost in losses(),
+            packets in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 80),
+        ) {
+            let at = times.iter().map(|ms| Instant::from_nanos(ms * MS));
+            let offered: VecDeque<_> = at.zip(packets.iter().cloned()).collect();
+            let parameters = XorFecParameters { interleave, ..xor_fec(block, millis(60)) };
+            let link = cross(parameters, offered, lost.clone(), through_bytes);
+            let (up, ..) = model(link.log.as_ref().expect("a log"), &lost, interleave.into());
+            numbers(&packets, &link.delivered[1], &up);
+        }
+    }
 }

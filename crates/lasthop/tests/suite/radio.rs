@@ -49,68 +49,6 @@ fn errors(stay_bad: f64) -> String {
 }
 
 #[test]
-fn isolated_packets_follow_the_chain() {
-    // A packet every 3.2 s, 320 frames: the channel is independent of its earlier state (0.85^320 <
-    // 1e-22), and the packet is finished (F(M) at most while M d < 320). Packets are independent:
-    // binomial, 4.5 standard errors, false-positive rate below 7e-6 per point. The variance of
-    // transmissions is bounded by M^2 / 4 per packet, with all its segments together: wide, but
-    // without random failures.
-    let packets = 20_000u64;
-    for (stay_bad, limit, pdus, delay) in [
-        (0.9, 1, 25, 0u64),
-        (0.9, 2, 25, 0),
-        (0.9, 5, 25, 0),
-        (0.9, 10, 25, 0),
-        (0.9, 20, 25, 0),
-        (0.5, 2, 25, 0),
-        (0.5, 5, 25, 0),
-        (0.95, 10, 25, 0),
-        (0.9, 3, 25, 10),
-        (0.9, 5, 25, 20),
-        (0.9, 10, 25, 20),
-        (0.9, 3, 1, 0),
-        (0.9, 10, 1, 0),
-        (0.8, 4, 5, 40),
-    ] {
-        let radio = format!(
-            r#"
-            delay = "{delay} ms"
-            slot = "1002 B"
-            protocol = {{ kind = "ideal-sr", max_transmissions = {limit}, payload = "{} B" }}
-            {}
-            "#,
-            1000 / pdus,
-            errors(stay_bad)
-        );
-        let found = metrics(&one_station(&radio, 3_200, (16 * packets - 1) / 5));
-        let law = GilbertElliottLaw::new(0.1, 1.0 - stay_bad, 0.01, 0.9).expect("a channel");
-        let spacing = 1 + (delay / 10) as u32;
-        let case = format!("b = {stay_bad}, M = {limit}, n = {pdus}, d = {spacing}");
-
-        let chain = ArqChain::new(law, pdus, spacing).expect("a chain");
-        let exact = chain.residual_losses().nth(limit).expect("a loss");
-        let n = found["flow.up.packets_sent"];
-        // The first packet is sent after a gap.
-        assert_eq!(n, packets as f64 - 1.0, "{case}");
-        let error = (exact * (1.0 - exact) / n).sqrt();
-        let loss = found["flow.up.loss"];
-        assert!((loss - exact).abs() < 4.5 * error, "{case}: {loss}, expected {exact} ± {error}");
-        let abandoned = found["link.cell.m.forward.packets_abandoned"];
-        assert_eq!(abandoned, (loss * n).round(), "{case}");
-        assert_eq!(found["link.cell.m.forward.packets"], n, "{case}");
-
-        // All segments of a packet have the same age when it is discarded: N of a single one.
-        let single = ArqChain::new(law, 1, spacing).expect("a chain");
-        let exact: f64 = single.residual_losses().take(limit).sum();
-        let first = found["link.cell.m.forward.data_frames"];
-        assert_eq!(first, n * f64::from(pdus), "{case}");
-        let mean = 1.0 + found["link.cell.m.forward.retransmissions"] / first;
-        let error = limit as f64 / 2.0 / n.sqrt();
-        assert!((mean - exact).abs() < 4.5 * error, "{case}: {mean}, expected {exact} ± {error}");
-    }
-}
-
-#[test]
 fn a_saturated_link_uses_every_slot() {
     // 400 000 frames of 25 slots. The mean fraction of successful slots is 0.545. States are
     // correlated by 0.8^k, (1 + 0.8) / (1 - 0.8) = 9, so one standard error of the fraction is at
@@ -446,4 +384,76 @@ fn tcp_over_a_radio_gets_through() {
     }
     assert!(found["link.cell.m.forward.packets_abandoned"] > 0.0);
     assert!(found["agent.cell.n.local_retransmissions"] > 0.0);
+}
+
+mod slow {
+    use super::*;
+
+    #[test]
+    fn isolated_packets_follow_the_chain() {
+        // A packet every 3.2 s, 320 frames: the channel is independent of its earlier state (0.85^320 <
+        // 1e-22), and the packet is finished (F(M) at most while M d < 320). Packets are independent:
+        // binomial, 4.5 standard errors, false-positive rate below 7e-6 per point. The variance of
+        // transmissions is bounded by M^2 / 4 per packet, with all its segments together: wide, but
+        // without random failures.
+        let packets = 20_000u64;
+        for (stay_bad, limit, pdus, delay) in [
+            (0.9, 1, 25, 0u64),
+            (0.9, 2, 25, 0),
+            (0.9, 5, 25, 0),
+            (0.9, 10, 25, 0),
+            (0.9, 20, 25, 0),
+            (0.5, 2, 25, 0),
+            (0.5, 5, 25, 0),
+            (0.95, 10, 25, 0),
+            (0.9, 3, 25, 10),
+            (0.9, 5, 25, 20),
+            (0.9, 10, 25, 20),
+            (0.9, 3, 1, 0),
+            (0.9, 10, 1, 0),
+            (0.8, 4, 5, 40),
+        ] {
+            let radio = format!(
+                r#"
+                delay = "{delay} ms"
+                slot = "1002 B"
+                protocol = {{ kind = "ideal-sr", max_transmissions = {limit}, payload = "{} B" }}
+                {}
+                "#,
+                1000 / pdus,
+                errors(stay_bad)
+            );
+            let found = metrics(&one_station(&radio, 3_200, (16 * packets - 1) / 5));
+            let law = GilbertElliottLaw::new(0.1, 1.0 - stay_bad, 0.01, 0.9).expect("a channel");
+            let spacing = 1 + (delay / 10) as u32;
+            let case = format!("b = {stay_bad}, M = {limit}, n = {pdus}, d = {spacing}");
+
+            let chain = ArqChain::new(law, pdus, spacing).expect("a chain");
+            let exact = chain.residual_losses().nth(limit).expect("a loss");
+            let n = found["flow.up.packets_sent"];
+            // The first packet is sent after a gap.
+            assert_eq!(n, packets as f64 - 1.0, "{case}");
+            let error = (exact * (1.0 - exact) / n).sqrt();
+            let loss = found["flow.up.loss"];
+            assert!(
+                (loss - exact).abs() < 4.5 * error,
+                "{case}: {loss}, expected {exact} ± {error}"
+            );
+            let abandoned = found["link.cell.m.forward.packets_abandoned"];
+            assert_eq!(abandoned, (loss * n).round(), "{case}");
+            assert_eq!(found["link.cell.m.forward.packets"], n, "{case}");
+
+            // All segments of a packet have the same age when it is discarded: N of a single one.
+            let single = ArqChain::new(law, 1, spacing).expect("a chain");
+            let exact: f64 = single.residual_losses().take(limit).sum();
+            let first = found["link.cell.m.forward.data_frames"];
+            assert_eq!(first, n * f64::from(pdus), "{case}");
+            let mean = 1.0 + found["link.cell.m.forward.retransmissions"] / first;
+            let error = limit as f64 / 2.0 / n.sqrt();
+            assert!(
+                (mean - exact).abs() < 4.5 * error,
+                "{case}: {mean}, expected {exact} ± {error}"
+            );
+        }
+    }
 }

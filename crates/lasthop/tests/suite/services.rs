@@ -331,49 +331,53 @@ fn statistics(values: &[f64]) -> (f64, f64) {
     (mean, (squares / (count - 1.0) / count).sqrt())
 }
 
-/// The gain of selective repeat for a file, and for a call, is equal alone and together. The call
-/// uses part of the link; the file alone has a link with the remaining rate.
-#[test]
-fn each_application_gains_what_it_gains_alone() {
-    let sr = r#"{ kind = "selective-repeat", window = 16 }"#;
-    let air = |file: &str, call: &str| {
-        let protocol = format!(
-            r#"{{ kind = "services", service = {{ one = {{ protocol = {file} }},
-                 voice = {{ protocol = {call} }} }} }}"#
-        );
-        air(&protocol, 0.05).replace("5 ms", "50 ms")
-    };
-    let end = run_for(1000);
-    for call in [RAW, sr] {
-        // Goodput of the file over raw and over selective repeat.
-        let [raw, best] = [RAW, sr].map(|protocol| {
-            let mixed = run(&(air(protocol, call) + &speech() + &file("one") + &end), 10);
-            let used = mean(&mixed, "link.air.forward.voice.utilization");
-            let left = format!("{} bps", (64_000.0 * (1.0 - used)) as u64);
-            let link = air(protocol, call).replace("64 kbps", &left);
-            let alone = run(&(link + &file("one") + &end), 10);
-            [alone, mixed].map(|results| values(&results, "flow.one.goodput_bps"))
-        });
-        let gain = |place: usize| {
-            let pairs = raw[place].iter().zip(&best[place]);
-            statistics(&pairs.map(|(raw, best)| best / raw).collect::<Vec<_>>())
+mod slow {
+    use super::*;
+
+    /// The gain of selective repeat for a file, and for a call, is equal alone and together. The call
+    /// uses part of the link; the file alone has a link with the remaining rate.
+    #[test]
+    fn each_application_gains_what_it_gains_alone() {
+        let sr = r#"{ kind = "selective-repeat", window = 16 }"#;
+        let air = |file: &str, call: &str| {
+            let protocol = format!(
+                r#"{{ kind = "services", service = {{ one = {{ protocol = {file} }},
+                     voice = {{ protocol = {call} }} }} }}"#
+            );
+            air(&protocol, 0.05).replace("5 ms", "50 ms")
         };
-        let ((alone, alone_error), (mixed, mixed_error)) = (gain(0), gain(1));
-        let error = alone_error.hypot(mixed_error);
-        println!("file: gain {alone} alone, {mixed} with a call over {call}, error {error}");
-        assert!(alone > 1.8 && error < 0.02 * alone, "{alone} +- {error}");
-        assert!((alone - mixed).abs() < 5.0 * error, "{alone} and {mixed} +- {error}");
-    }
-    // Fraction of the call's packets lost with raw that arrive in time with selective repeat. The
-    // deadline is too early for the default timer if a NACK or a copy is lost, too.
-    let hasty = r#"{ kind = "selective-repeat", window = 16, timeout = "250 ms" }"#;
-    let missed = |call: &str, file: &str| {
-        let results = run(&(air(sr, call) + &speech() + file + &end), 10);
-        mean(&results, "flow.call.deadline_miss")
-    };
-    for file in ["", &file("one")] {
-        let saved = 1.0 - missed(hasty, file) / missed(RAW, file);
-        println!("call: {saved} of the losses are repaired in time");
-        assert!(saved > 0.9, "{saved}");
+        let end = run_for(1000);
+        for call in [RAW, sr] {
+            // Goodput of the file over raw and over selective repeat.
+            let [raw, best] = [RAW, sr].map(|protocol| {
+                let mixed = run(&(air(protocol, call) + &speech() + &file("one") + &end), 10);
+                let used = mean(&mixed, "link.air.forward.voice.utilization");
+                let left = format!("{} bps", (64_000.0 * (1.0 - used)) as u64);
+                let link = air(protocol, call).replace("64 kbps", &left);
+                let alone = run(&(link + &file("one") + &end), 10);
+                [alone, mixed].map(|results| values(&results, "flow.one.goodput_bps"))
+            });
+            let gain = |place: usize| {
+                let pairs = raw[place].iter().zip(&best[place]);
+                statistics(&pairs.map(|(raw, best)| best / raw).collect::<Vec<_>>())
+            };
+            let ((alone, alone_error), (mixed, mixed_error)) = (gain(0), gain(1));
+            let error = alone_error.hypot(mixed_error);
+            println!("file: gain {alone} alone, {mixed} with a call over {call}, error {error}");
+            assert!(alone > 1.8 && error < 0.02 * alone, "{alone} +- {error}");
+            assert!((alone - mixed).abs() < 5.0 * error, "{alone} and {mixed} +- {error}");
+        }
+        // Fraction of the call's packets lost with raw that arrive in time with selective repeat. The
+        // deadline is too early for the default timer if a NACK or a copy is lost, too.
+        let hasty = r#"{ kind = "selective-repeat", window = 16, timeout = "250 ms" }"#;
+        let missed = |call: &str, file: &str| {
+            let results = run(&(air(sr, call) + &speech() + file + &end), 10);
+            mean(&results, "flow.call.deadline_miss")
+        };
+        for file in ["", &file("one")] {
+            let saved = 1.0 - missed(hasty, file) / missed(RAW, file);
+            println!("call: {saved} of the losses are repaired in time");
+            assert!(saved > 0.9, "{saved}");
+        }
     }
 }

@@ -88,42 +88,6 @@ fn assert_probability(what: &str, count: f64, trials: f64, exact: f64, spread: f
     assert!((found - exact).abs() < 5.0 * deviation, "{what}: {found}, {exact} ± {deviation}");
 }
 
-/// HARQ with whole packets discards a packet after m losses, q = p^m. RLC retransmits exactly those
-/// PDUs, so that none remains lost. Each PDU takes 1 / (1 - q) attempts of RLC and 1 / (1 - p)
-/// transmissions.
-#[test]
-fn rlc_over_harq_repairs_what_harq_gives_up() {
-    for (way, measure) in WAYS {
-        for (p, most) in [(0.1, 1), (0.1, 2), (0.3, 2), (0.3, 3)] {
-            let protocol = format!(
-                r#"[{{ kind = "rlc-am" }}, {{ kind = "harq", units = 1, max_transmissions = {most}, mode = "pipelined" }}]"#
-            );
-            let metrics = measure(&protocol, p, 100);
-            let get = |name: &str| metrics[&format!("link.air.forward.{name}")];
-            let what = format!("{way}, p = {p}, m = {most}");
-            let q = f64::powi(p, most);
-            let pdus = get("rlc-am.data_frames") + get("rlc-am.retransmissions");
-            assert_probability(&what, get("harq.abandoned"), pdus, q, 1.0);
-            // Blocks discarded in the last RTT are not retransmitted yet.
-            let open = get("harq.abandoned") - get("rlc-am.retransmissions");
-            assert!((0.0..200.0).contains(&open), "{what}: {open}");
-            assert_eq!(get("rlc-am.duplicates") + get("rlc-am.abandoned"), 0.0, "{what}");
-            // The link is saturated: a packet is 12 PDUs of 2 + 40 B in frames with 8 B more;
-            // responses to received reports use the rest. Frames are lost independently: 5 standard
-            // deviations, and 1 % for the packets in the window at the end and for timers.
-            let answers = get("harq.acks") * 8.0 * 8.0;
-            let packets = (100e6 - answers) / (12.0 * 50.0 * 8.0) * (1.0 - p);
-            let deviation = (packets * 12.0 * p * (1.0 - p)).sqrt() / 12.0;
-            let found = metrics["flow.f.packets_delivered"];
-            let bound = 5.0 * deviation + 0.01 * packets;
-            assert!(
-                (found - packets).abs() < bound,
-                "{what}: {found} packets, {packets} ± {bound}"
-            );
-        }
-    }
-}
-
 /// Coded packets that HARQ sends once are received if all 20 units are received.
 #[test]
 fn rlc_over_harq_repairs_lost_blocks() {
@@ -188,6 +152,46 @@ fn selective_repeat_over_fec_repairs_what_parity_does_not() {
                 (found - packets).abs() < bound,
                 "{what}: {found} packets, {packets} ± {bound}"
             );
+        }
+    }
+}
+
+mod slow {
+    use super::*;
+
+    /// HARQ with whole packets discards a packet after m losses, q = p^m. RLC retransmits exactly those
+    /// PDUs, so that none remains lost. Each PDU takes 1 / (1 - q) attempts of RLC and 1 / (1 - p)
+    /// transmissions.
+    #[test]
+    fn rlc_over_harq_repairs_what_harq_gives_up() {
+        for (way, measure) in WAYS {
+            for (p, most) in [(0.1, 1), (0.1, 2), (0.3, 2), (0.3, 3)] {
+                let protocol = format!(
+                    r#"[{{ kind = "rlc-am" }}, {{ kind = "harq", units = 1, max_transmissions = {most}, mode = "pipelined" }}]"#
+                );
+                let metrics = measure(&protocol, p, 100);
+                let get = |name: &str| metrics[&format!("link.air.forward.{name}")];
+                let what = format!("{way}, p = {p}, m = {most}");
+                let q = f64::powi(p, most);
+                let pdus = get("rlc-am.data_frames") + get("rlc-am.retransmissions");
+                assert_probability(&what, get("harq.abandoned"), pdus, q, 1.0);
+                // Blocks discarded in the last RTT are not retransmitted yet.
+                let open = get("harq.abandoned") - get("rlc-am.retransmissions");
+                assert!((0.0..200.0).contains(&open), "{what}: {open}");
+                assert_eq!(get("rlc-am.duplicates") + get("rlc-am.abandoned"), 0.0, "{what}");
+                // The link is saturated: a packet is 12 PDUs of 2 + 40 B in frames with 8 B more;
+                // responses to received reports use the rest. Frames are lost independently: 5 standard
+                // deviations, and 1 % for the packets in the window at the end and for timers.
+                let answers = get("harq.acks") * 8.0 * 8.0;
+                let packets = (100e6 - answers) / (12.0 * 50.0 * 8.0) * (1.0 - p);
+                let deviation = (packets * 12.0 * p * (1.0 - p)).sqrt() / 12.0;
+                let found = metrics["flow.f.packets_delivered"];
+                let bound = 5.0 * deviation + 0.01 * packets;
+                assert!(
+                    (found - packets).abs() < bound,
+                    "{what}: {found} packets, {packets} ± {bound}"
+                );
+            }
         }
     }
 }

@@ -218,18 +218,6 @@ fn shares() -> impl Strategy<Value = [f64; 2]> {
 }
 
 proptest! {
-    #![proptest_config(config(120))]
-
-    #[test]
-    fn links_and_flows_are_split(text in scenarios(), at in shares(), seed in 1u64..1_000_000) {
-        let scenario = scenario(&measured(&text));
-        let end = scenario.run.duration.unwrap_or(Duration::from_secs(5));
-        prop_assume!(end > Duration::from_millis(1));
-        split(&scenario, divided(end, at), seed)?;
-    }
-}
-
-proptest! {
     #![proptest_config(config(40))]
 
     #[test]
@@ -242,16 +230,6 @@ proptest! {
 
 proptest! {
     #![proptest_config(config(8))]
-
-    #[test]
-    fn golden_cells_are_split(at in shares(), seed in 1u64..1_000_000) {
-        for (name, text) in cells() {
-            let scenario = scenario(&measured(&text));
-            let end = scenario.run.duration.unwrap_or(Duration::from_secs(20));
-            let result = split(&scenario, divided(end, at), seed);
-            prop_assert!(result.is_ok(), "{name}: {}", result.unwrap_err());
-        }
-    }
 
     #[test]
     fn other_flows_and_media_are_split(at in shares(), seed in 1u64..1_000_000) {
@@ -408,4 +386,34 @@ fn windows_are_swept_and_written() {
     assert_eq!(again.scenario, points[1].scenario);
     assert_ne!(points[0].scenario.hash(), points[1].scenario.hash());
     assert!(scenario(&plain).to_json().get("window").is_none());
+}
+
+mod slow {
+    use super::*;
+
+    proptest! {
+        #![proptest_config(config(8))]
+
+        #[test]
+        fn golden_cells_are_split(at in shares(), seed in 1u64..1_000_000) {
+            for (name, text) in cells() {
+                let scenario = scenario(&measured(&text));
+                let end = scenario.run.duration.unwrap_or(Duration::from_secs(20));
+                let result = split(&scenario, divided(end, at), seed);
+                prop_assert!(result.is_ok(), "{name}: {}", result.unwrap_err());
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(config(120))]
+
+        #[test]
+        fn links_and_flows_are_split(text in scenarios(), at in shares(), seed in 1u64..1_000_000) {
+            let scenario = scenario(&measured(&text));
+            let end = scenario.run.duration.unwrap_or(Duration::from_secs(5));
+            prop_assume!(end > Duration::from_millis(1));
+            split(&scenario, divided(end, at), seed)?;
+        }
+    }
 }
