@@ -7,6 +7,8 @@ BIN := $(VENV)/bin
 RUST_FILES := $(shell find crates docs/examples -name "*.rs" ! -path "*/target/*")
 PYTHON_SOURCES := python tests tools docs benches examples
 SOURCES := $(shell find crates Cargo.toml Cargo.lock -type f ! -path '*/target/*')
+# The tests start hundreds of Python processes. Without stored bytecode, each would compile the package.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo check test test-rust test-python bench bench-live instructions compare-ns2 compare-ns3 compare-kernel compare-published reproduce-check docs wheel wheel-check \
@@ -62,14 +64,14 @@ demo: setup
 	@echo
 	@echo "Figure: results/demo/figure-2.png"
 
-# Without property tests, which run thousands of cases, and without slow Python tests; `make test` runs all.
+# Without property tests, which run thousands of cases, and without slow tests; `make test` runs all.
 check: $(VENV)/.dev
 	rustfmt --check --edition 2024 $(RUST_FILES)
 	$(BIN)/ruff format --check $(PYTHON_SOURCES)
 	$(BIN)/ruff check $(PYTHON_SOURCES)
 	$(BIN)/mypy
 	cargo clippy --workspace --all-targets --locked -- -D warnings
-	cargo test --workspace --profile fast --locked --quiet -- --skip properties
+	cargo test --workspace --profile fast --locked --quiet -- --skip properties --skip slow::
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
 
 test: test-rust test-python

@@ -54,6 +54,7 @@ def section(text: str, name: str) -> str:
     return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", found[1])))
 
 
+@pytest.mark.slow
 def test_the_report_has_recommendation_reasons_risks_and_front(tmp_path: Path) -> None:
     found, text = made(
         tmp_path,

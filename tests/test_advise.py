@@ -142,6 +142,7 @@ def test_traffic_has_the_tcp_of_the_scenario_or_of_a_host_of_today() -> None:
 # Intervals.
 
 
+@pytest.mark.slow
 def test_intervals_hold_at_all_looks() -> None:
     # Samples with a skewed distribution, with interim analyses from 12 to 400 samples. A 90 %
     # interval that is valid for a single sample size would miss the mean at some analysis in about
@@ -165,6 +166,7 @@ def test_intervals_hold_at_all_looks() -> None:
     assert t_missed > 20  # the effect of repeated ordinary intervals
 
 
+@pytest.mark.slow
 def test_one_side_of_an_interval_misses_half_as_often() -> None:
     # Ending a race or eliminating a candidate can fail on one side only, so that these intervals
     # have twice the error probability. Of 400 sequences at 10 %, at most 34 may miss above: with 5
@@ -238,6 +240,7 @@ def test_a_budget_ends_a_race(tmp_path: Path) -> None:
     assert any(statement in reason for reason in found.reasons)
 
 
+@pytest.mark.slow
 def test_a_race_takes_a_fifth_of_all_replications_unless_told(tmp_path: Path) -> None:
     chosen = {"protocols": ("karn-rlp", "oos-rlp", "selective-repeat"), "most": 250}
     found = race(tmp_path, "transfer.goodput", **chosen)
@@ -345,6 +348,7 @@ def test_the_command_says_which_scenario_to_run(
 # Points of a sweep.
 
 
+@pytest.mark.slow
 def test_the_points_of_a_sweep_are_candidates(tmp_path: Path) -> None:
     root = Path(__file__).parent.parent
     scenario = lasthop.load(root / "examples/wifi-advice.toml")

@@ -197,6 +197,7 @@ def test_analyse_arq_without_losses_has_no_energy_ratio(
     assert "–" in out
 
 
+@pytest.mark.slow
 def test_analyse_tcp_prints_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     picture = tmp_path / "tcp.pdf"
     tcp = ["analyse", "tcp", "--loss", "1 %", "--loss", "0.05", "--rtt", "20 ms"]

@@ -279,6 +279,7 @@ def test_a_condition_is_printed_with_its_verdict() -> None:
 # Small reproductions.
 
 
+@pytest.mark.slow
 def test_figure_5_is_reproduced_beside_its_model(
     study: Study, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

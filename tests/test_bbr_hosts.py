@@ -1,5 +1,7 @@
 """Conditions of hosts on which measurements of BBR depend (docs/tcp/bbr.md)."""
 
+import pytest
+
 import lasthop
 
 TEXT = """
@@ -27,6 +29,7 @@ def goodput(window: str) -> float:
     return float(results.samples("flow.f.goodput_bps", 0).mean() / 1e6)
 
 
+@pytest.mark.slow
 def test_losses_require_a_receive_window_of_several_round_trips() -> None:
     # 2000 segments are more than two bandwidth-delay products; 6000 are seven.
     small, large = goodput("2000 segments"), goodput("6000 segments")

@@ -97,6 +97,7 @@ def test_a_soak_judges_memory_descriptors_and_throughput() -> None:
         assert soak.judge([*even, wrong]) == 1
 
 
+@pytest.mark.slow
 def test_a_soak_measures_a_saturated_link(tmp_path: Path) -> None:
     if reason := why_not():
         pytest.skip(reason)
@@ -137,6 +138,7 @@ def test_throughput_is_that_of_the_median_second(tmp_path: Path) -> None:
     assert throughput.read(results, None) == throughput.Speed(20.0, 2e9, None)
 
 
+@pytest.mark.slow
 def test_throughput_of_a_link_is_measured(tmp_path: Path) -> None:
     if reason := why_not():
         pytest.skip(reason)

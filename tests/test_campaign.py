@@ -180,6 +180,7 @@ def test_gaps_are_what_is_missing(done: list[tuple[int, int]], count: int) -> No
     assert found == sorted(set(range(count)) - there)
 
 
+@pytest.mark.slow
 def test_many_parts_become_few(
     small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

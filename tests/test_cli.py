@@ -87,6 +87,7 @@ def test_check(small: Path) -> None:
     assert "valid, 2 points" in done.stdout
 
 
+@pytest.mark.slow
 def test_list_explains_each_part() -> None:
     done = lasthop("list")
     assert done.returncode == 0
@@ -317,6 +318,7 @@ def test_every_option_has_one_name() -> None:
                 assert each.option is None or re.fullmatch(r"--[a-z][a-z-]*", each.option), each
 
 
+@pytest.mark.slow
 def test_results_are_written_to_the_home_folder(
     small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -100,7 +100,15 @@ def interrupted(arguments: list[str], after_s: float, cwd: Path) -> tuple[int, s
 
 
 # During the start, during imports (Polars sets its own handler), and during the run.
-@pytest.mark.parametrize("after_s", [0.05, 0.1, 0.3, 0.6, 1.0, 2.0])
+@pytest.mark.parametrize(
+    "after_s",
+    [
+        0.05,
+        0.1,
+        0.3,
+        *(pytest.param(after_s, marks=pytest.mark.slow) for after_s in (0.6, 1.0, 2.0)),
+    ],
+)
 def test_an_interrupt_ends_a_command_at_any_time(after_s: float, tmp_path: Path) -> None:
     # A million replications: only the interrupt ends the command.
     many = ["--replications", "1000000"]
@@ -111,6 +119,7 @@ def test_an_interrupt_ends_a_command_at_any_time(after_s: float, tmp_path: Path)
     assert not list(tmp_path.rglob("*.png"))
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_a_command_that_waits_for_a_file(tmp_path: Path) -> None:
     # A scenario named on the command line may be a pipe.
     scenario = tmp_path / "scenario.toml"
@@ -150,6 +159,7 @@ def test_a_full_disk_is_one_line_and_exit_code_1(small: Path) -> None:
     assert os.strerror(28) in done.stderr
 
 
+@pytest.mark.slow
 def test_a_full_disk_loses_no_results(small: Path, tmp_path: Path) -> None:
     """Results that cannot be written are printed, all others are written, and the file is named."""
     full = Path("/dev/full")
@@ -198,6 +208,7 @@ def test_closed_standard_output_is_an_error(small: Path) -> None:
     assert done.stderr == f"lasthop: cannot write the output: {os.strerror(9)}\n"
 
 
+@pytest.mark.slow
 def test_a_capture_on_a_full_disk_fails(small: Path) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("needs /dev/full")

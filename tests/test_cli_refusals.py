@@ -140,6 +140,7 @@ def test_an_unknown_metric_names_the_nearest(
     assert "; did you mean `flow.transfer.goodput_bps`?" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_what_is_read_is_not_written_over(tmp_path: Path) -> None:
     (tmp_path / "small.toml").write_text(SMALL)
     before = (tmp_path / "small.toml").read_bytes()

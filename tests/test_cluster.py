@@ -171,6 +171,7 @@ def page(cluster: clusters.Cluster, path: str) -> int:
         return error.code
 
 
+@pytest.mark.slow
 def test_a_local_cluster_serves_pages_on_request_only(two: clusters.Cluster) -> None:
     paths = ["status", "info/main/workers.html", "health"]
     assert [page(two, path) for path in paths] == [404] * 3
@@ -348,6 +349,7 @@ def test_a_killed_coordinator_leaves_a_campaign_that_goes_on(tmp_path: Path) -> 
     assert rows(there) == rows(lasthop.run(tmp_path / "sweep.toml", replications=60))
 
 
+@pytest.mark.slow
 def test_workers_with_another_engine_are_refused_by_name(scenario: lasthop.Scenario) -> None:
     with clusters.connect("local:2") as cluster:
         before = list(cluster.client.nthreads())
@@ -399,6 +401,7 @@ def test_what_is_no_cluster_is_refused(
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_command_runs_on_a_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "sweep.toml"
     file.write_text(SWEEP)

@@ -285,6 +285,7 @@ def test_a_class_is_a_sender_of_evaluate(tmp_path: Path) -> None:
     assert any(name.endswith("own.py-Own.html") for name in written_pages)
 
 
+@pytest.mark.slow
 def test_new_writes_a_class_with_its_test(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

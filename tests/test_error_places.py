@@ -141,7 +141,9 @@ def test_a_former_name_warns_and_gives_the_same_results(tmp_path: Path) -> None:
         former.with_({"link.air.rate": "2 Mbps"})
 
 
-@pytest.mark.parametrize("name", ["check", "run", "explain", "trace"])
+@pytest.mark.parametrize(
+    "name", ["check", "run", "explain", pytest.param("trace", marks=pytest.mark.slow)]
+)
 def test_commands_note_a_former_name_once(name: str, tmp_path: Path) -> None:
     file = tmp_path / "former.toml"
     file.write_text(FORMER + '[sweep]\n"flow.f.transport.law" = ["veno", "vegas"]\n')

@@ -63,6 +63,7 @@ def test_colours_are_those_of_figures() -> None:
     assert colours() == list(dict.fromkeys(one[0] for one in style.SPARE))[:6]
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_it_quietly(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "lasthop", "explore", "--no-browser"]
     pipe = subprocess.PIPE
@@ -163,6 +164,7 @@ def test_a_body_in_chunks_is_bounded(server: Explorer) -> None:
         assert there.recv(100).startswith(b"HTTP/1.1 413 ")
 
 
+@pytest.mark.slow
 def test_clients_without_the_token_do_not_exhaust_it(server: Explorer) -> None:
     begun = b"POST /api/check HTTP/1.1\r\nHost: 127.0.0.1"
     body = (

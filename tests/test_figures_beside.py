@@ -39,6 +39,7 @@ def drawn(report: Report, folder: Path, jobs: int) -> dict[str, bytes]:
         return {path.name: path.read_bytes() for path in painters.finish()}
 
 
+@pytest.mark.slow
 def test_helpers_draw_the_same_bytes(
     report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -52,6 +53,7 @@ def test_helpers_draw_the_same_bytes(
     assert list(together.items()) == list(alone.items())
 
 
+@pytest.mark.slow
 def test_helpers_that_fail_are_stood_in_for(
     report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,7 +67,7 @@ def test_helpers_that_fail_are_stood_in_for(
     assert len(drawn(report, tmp_path / "out", 3)) == 6
 
 
-@pytest.mark.parametrize("jobs", [1, 3])
+@pytest.mark.parametrize("jobs", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_what_cannot_be_written_is_told(
     report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: int
 ) -> None:

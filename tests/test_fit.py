@@ -269,7 +269,13 @@ def test_the_stationary_law_of_three_states_is_the_eigenvector() -> None:
     assert np.allclose(stationary(step) @ step, stationary(step))
 
 
-@pytest.mark.parametrize("name", CHAINS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name != "simple-gilbert" else [])
+        for name in CHAINS
+    ],
+)
 def test_bic_finds_the_family_and_intervals_hold_its_parameters(name: str) -> None:
     # A single record each: a 95 % interval would fail too often, so that the intervals are doubled.
     # Total false-positive rate: below 22 intervals times 9e-5.
@@ -302,6 +308,7 @@ def test_intervals_cover_as_often_as_they_say() -> None:
     assert sum(held) < 480  # the intervals are not arbitrarily wide
 
 
+@pytest.mark.slow
 def test_times_tell_a_channel_in_time_from_one_by_frames() -> None:
     frames = 40_000
     random = np.random.default_rng(3)
@@ -357,6 +364,7 @@ def test_the_engine_loses_what_the_line_says() -> None:
         assert abs(one.value - truth) < 2.0 * max(one.high - one.value, one.value - one.low)
 
 
+@pytest.mark.slow
 def test_the_engine_loses_what_the_line_of_three_states_says() -> None:
     # The line printed by the command, run by the engine and fitted again: 60,000 frames.
     model = KNOWN["three-state"]
@@ -430,6 +438,7 @@ def oscillating(random: np.random.Generator, frames: int) -> np.ndarray:
     return random.random(frames) < 0.05 * (1.0 + 0.9 * np.sin(2.0 * np.pi * turns))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("misfit", "tests"),
     [
@@ -526,6 +535,7 @@ def test_rates_of_mahimahi(tmp_path: Path) -> None:
 # The command.
 
 
+@pytest.mark.slow
 def test_the_command_prints_a_line_and_draws(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -138,6 +138,7 @@ def test_an_unclear_table_is_refused_with_the_remedy(
     assert re.search(message, error), error
 
 
+@pytest.mark.slow
 def test_tick_labels_of_the_figure_have_no_superfluous_digits() -> None:
     from lasthop.showing.figures.fit import draw_fit
 

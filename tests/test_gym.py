@@ -239,6 +239,7 @@ def test_without_gymnasium_the_error_names_the_command() -> None:
     assert "pip install 'lasthop[gym]'" in done.stderr.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_the_example_trains(tmp_path: Path) -> None:
     folder = Path(__file__).parents[1] / "examples" / "congestion-control"
     code = "import train; train.evaluate(train.train(seconds=3))"

@@ -257,6 +257,7 @@ def test_timeouts_stand_beside_their_sender_only() -> None:
         assert sum("TCP timeout" in text for text in shown) == count, link
 
 
+@pytest.mark.slow
 def test_two_points_stand_on_one_time_axis(tmp_path: Path) -> None:
     scenario = lasthop.Scenario.from_toml(LESSON)
     both = [lasthop.trace(scenario, point=point) for point in (0, 1)]
@@ -277,6 +278,7 @@ def test_two_points_stand_on_one_time_axis(tmp_path: Path) -> None:
         lasthop.plot([1, 2])  # type: ignore[list-item]
 
 
+@pytest.mark.slow
 def test_long_labels_begin_behind_the_line_of_their_host() -> None:
     trace = lasthop.trace(lasthop.Scenario.from_toml(LESSON), point=1)
     for size in ("column", "full", None):

@@ -148,6 +148,7 @@ def test_schemes_have_styles_of_their_own(study: Study) -> None:
     assert len(set(styles)) == len(styles)
 
 
+@pytest.mark.slow
 def test_reproduce_prints_json_with_comparisons(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -184,6 +185,7 @@ def test_report_is_written_as_markdown(capsys: pytest.CaptureFixture[str], tmp_p
     assert rows[0].count("±") == len(UDP)
 
 
+@pytest.mark.slow
 def test_sensitivity_judges_each_variant(study: Study) -> None:
     small = copy.copy(study)
     small.sensitivities = tuple(

@@ -18,6 +18,7 @@ def cell(study: Study, **coordinates: object) -> Cell:
     return study.grid.cell(coordinates)
 
 
+@pytest.mark.slow
 def test_every_cell_is_a_scenario(study: Study) -> None:
     cells = study.cells(study.artefacts)
     assert len(cells) > 450
@@ -60,6 +61,7 @@ def test_background_has_its_mean_rate(study: Study) -> None:
     assert (source["rate"], source["on"]) == ("10 Mbps", "pareto 400 ms shape 2")
 
 
+@pytest.mark.slow
 def test_a_quantity_may_be_the_fairness_of_all_flows(study: Study) -> None:
     report = study.reproduce(["Figure 10a"], replications=2)
     (found,) = (one for one in report.cells if (one.row, one.column) == ("2", "SACK"))
@@ -105,6 +107,7 @@ def reactions(scenario: lasthop.Scenario) -> np.ndarray:
     return np.array(found)
 
 
+@pytest.mark.slow
 def test_notices_arrive_as_quickly_as_table_1_says(study: Study) -> None:
     """C38 in simulations: LL-ELSN takes the wired path of 20 ms, and nothing if it is at the
     station. HACK takes an acknowledgment over the medium in addition. Balakrishnan's ELN takes data

@@ -364,6 +364,7 @@ def test_a_client_is_seen_at_its_bindings(
     assert len({address for address, _ in seen}) == len(seen)
 
 
+@pytest.mark.slow
 def test_a_server_that_does_not_answer_ends_the_simulator(
     containers: dict[str, list[str]], sim: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -189,6 +189,7 @@ def test_conversations_of_both_families_have_different_labels() -> None:
     assert conversation_name(second, hosts) == "tcp server → client:80 (IPv6)"
 
 
+@pytest.mark.slow
 def test_long_runs_need_bounded_memory() -> None:
     outcome = Outcome()
     for number in range(50_000):

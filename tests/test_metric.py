@@ -113,7 +113,10 @@ def test_selections_accept_former_names_with_a_warning(small: Path) -> None:
     "words",
     [
         ["run", "FILE", "--metric", "window_cuts", "--format", "csv"],
-        ["plot", "FILE", "--y", "window_cuts", "--x", "flow.transfer.transport.variant"],
+        pytest.param(
+            ["plot", "FILE", "--y", "window_cuts", "--x", "flow.transfer.transport.variant"],
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_commands_accept_former_names_of_metrics(

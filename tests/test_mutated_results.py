@@ -55,10 +55,14 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         ("air.pcap", ["fit", "air.pcap", "--model", "uniform"]),
         ("results/replications.parquet", ["plot", "results/replications.parquet"]),
-        ("results/results.json", ["plot", "results"]),
+        pytest.param("results/results.json", ["plot", "results"], marks=pytest.mark.slow),
         ("trace/trace.json", ["plot", "trace"]),
-        ("trace/cwnd.csv", ["plot", "trace"]),
-        ("trace/frames.csv", ["plot", "trace", "--kind", "ladder", "--link", "wireless"]),
+        pytest.param("trace/cwnd.csv", ["plot", "trace"], marks=pytest.mark.slow),
+        pytest.param(
+            "trace/frames.csv",
+            ["plot", "trace", "--kind", "ladder", "--link", "wireless"],
+            marks=pytest.mark.slow,
+        ),
         ("store/ledger.sqlite", ["report", "store"]),
         ("store/ledger.sqlite", ["diff", "store", "store"]),
         ("store/ledger.sqlite", ["run", "small.toml", "--store", "store"]),

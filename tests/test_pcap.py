@@ -111,6 +111,7 @@ def test_wireshark_counts_the_retransmissions_of_the_sender(
     assert count(path, 'frame.comment contains "dropped by the queue"') == drops > 0
 
 
+@pytest.mark.slow
 def test_retransmissions_can_pass_for_out_of_order(tmp_path: Path) -> None:
     """With a long queue, they follow the newest data by less than the RTT of the handshake."""
     scenario = hops(receive_window="200 segments").with_(
@@ -128,6 +129,7 @@ def test_retransmissions_can_pass_for_out_of_order(tmp_path: Path) -> None:
     assert again == lasthop.trace(scenario).metrics["flow.transfer.retransmissions"]
 
 
+@pytest.mark.slow
 def test_a_handshake_agrees_on_what_is_used(tmp_path: Path) -> None:
     path = tmp_path / "all.pcapng"
     lasthop.capture(hops(timestamps=True), path, host="client")
@@ -147,6 +149,7 @@ def test_a_handshake_agrees_on_what_is_used(tmp_path: Path) -> None:
     assert count(path, "tcp.ack == 1000001 && ip.src == 10.0.0.3") > 0
 
 
+@pytest.mark.slow
 def test_the_air_shows_copies_of_the_link_and_a_host_does_not(tmp_path: Path) -> None:
     scenario = hops()
     trace = lasthop.trace(scenario)
@@ -178,7 +181,13 @@ def test_the_air_shows_copies_of_the_link_and_a_host_does_not(tmp_path: Path) ->
     ]
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "docs/links/scenarios").glob("*.toml")))
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=[pytest.mark.slow] if path.stem != "selective-repeat" else [])
+        for path in sorted((ROOT / "docs/links/scenarios").glob("*.toml"))
+    ],
+)
 def test_every_link_protocol_can_be_captured(path: Path, tmp_path: Path) -> None:
     target = tmp_path / "all.pcapng"
     assert lasthop.capture(path, target) > 0
@@ -206,6 +215,7 @@ def test_times_are_those_of_the_simulation(tmp_path: Path) -> None:
     assert count(path, "udp.dstport == 40000 && udp.length == 228") == len(rows)
 
 
+@pytest.mark.slow
 def test_a_snap_length_keeps_headers_and_true_lengths(tmp_path: Path) -> None:
     whole, short = tmp_path / "whole.pcapng", tmp_path / "short.pcapng"
     assert lasthop.capture(hops(), whole) == lasthop.capture(hops(), short, snap=80)
@@ -215,6 +225,7 @@ def test_a_snap_length_keeps_headers_and_true_lengths(tmp_path: Path) -> None:
     assert max(int(row["frame.cap_len"]) for row in read(short, "frame.cap_len")) == 80
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("header", "shown"), [("20 B", "40"), ("52 B", "52"), ("90 B", "80")])
 def test_headers_are_padded_to_what_the_scenario_charges(
     tmp_path: Path, header: str, shown: str
@@ -268,6 +279,7 @@ def test_the_command_writes_a_capture_and_refuses_what_is_not_there(
     assert "No such file" in line
 
 
+@pytest.mark.slow
 def test_packets_that_a_link_cuts_up_are_whole_in_a_capture(tmp_path: Path) -> None:
     """One packet per second, in 25 segments, over the framed radio."""
     scenario = lasthop.load(ROOT / "python/lasthop/papers/arq-and-tcp/alone.toml").with_(
@@ -391,6 +403,7 @@ def test_the_air_of_a_wlan_is_802_11(tmp_path: Path) -> None:
     assert 0 < retried.height <= result["retries"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("keys", "kinds", "mode"),
     [
@@ -434,6 +447,7 @@ def test_the_air_of_later_standards_has_ampdus(
     assert set(bitmaps.str.len_chars()) <= {64 if wide else 16}
 
 
+@pytest.mark.slow
 def test_frames_of_access_categories_have_their_tids_and_txops_end(tmp_path: Path) -> None:
     flow = """
     [flow.FLOW]

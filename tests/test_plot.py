@@ -305,6 +305,7 @@ def test_frames_of_pandas_and_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
             convert()
 
 
+@pytest.mark.slow
 def test_arrow_has_the_frame() -> None:
     results = made()
     assert pl.DataFrame(results.to_arrow()).equals(results.frame)

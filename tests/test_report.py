@@ -106,6 +106,7 @@ def test_the_same_results_give_the_same_page(pages: dict[str, Path]) -> None:
     assert report.page(study.results, study) == pages["study"].read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [360, 1280])
 def test_a_browser_shows_it_without_network_and_without_sideways_scrolling(
     pages: dict[str, Path], browser: Browser, width: int
@@ -120,6 +121,7 @@ def test_a_browser_shows_it_without_network_and_without_sideways_scrolling(
         page.close()
 
 
+@pytest.mark.slow
 def test_figures_are_live_from_the_numbers_of_the_pictures(
     pages: dict[str, Path], browser: Browser
 ) -> None:
@@ -156,6 +158,7 @@ def test_figures_are_live_from_the_numbers_of_the_pictures(
         page.close()
 
 
+@pytest.mark.slow
 def test_without_script_and_in_print_pictures_are_shown(
     pages: dict[str, Path], browser: Browser
 ) -> None:
@@ -300,6 +303,7 @@ def test_a_sweep_over_words_has_a_place_for_each(small: Path) -> None:
     assert "6 points x 3 replications = 18, seed 1" in text
 
 
+@pytest.mark.slow
 def test_swept_tables_and_their_keys_are_told_in_words(small: Path) -> None:
     links = [{"kind": "raw"}, *({"kind": "selective-repeat", "window": w} for w in (8, 16))]
     scenario = lasthop.load(small).sweep(

@@ -19,6 +19,7 @@ def test_every_study_has_digests_of_all_its_tables_and_figures() -> None:
         assert set(stored) == {artefact.name for artefact in study.artefacts}, key
 
 
+@pytest.mark.slow
 def test_results_of_a_study_are_those_that_are_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     """Table I of multilayer with 3 replications matches its stored digest, unlike another seed."""
     study = studies()["multilayer"]

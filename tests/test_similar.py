@@ -110,6 +110,7 @@ def test_a_thousand_flows_are_printed_within_a_second() -> None:
     assert text.getvalue().count("\n") < 60
 
 
+@pytest.mark.slow
 def test_all_prints_each(tmp_path: Path) -> None:
     file = tmp_path / "many.toml"
     file.write_text(LINK + "".join(flow(f"f{index}") for index in range(LIMIT + 1)))

@@ -24,7 +24,11 @@ def test_passes():
 
 
 @pytest.mark.parametrize(
-    ("wanted", "line"), [("", "1 passed, 2 skipped"), ("1", "1 failed, 1 passed, 1 skipped")]
+    ("wanted", "line"),
+    [
+        pytest.param("", "1 passed, 2 skipped", marks=pytest.mark.slow),
+        ("1", "1 failed, 1 passed, 1 skipped"),
+    ],
 )
 def test_a_skip_without_a_listed_reason_fails(tmp_path: Path, wanted: str, line: str) -> None:
     (tmp_path / "test_two.py").write_text(TESTS)

@@ -54,6 +54,7 @@ def test_automatic_choice_on_skewed_samples() -> None:
     assert methods == {"t", "percentile-t bootstrap"}
 
 
+@pytest.mark.slow
 def test_bootstrap_where_t_falls_short() -> None:
     # Log-normal, skewness 6.2: mean ± t contains the true mean in about 88 % of the cases.
     random = np.random.default_rng(4)
@@ -67,6 +68,7 @@ def test_bootstrap_where_t_falls_short() -> None:
     assert by_bootstrap > by_t + 0.02
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [30, 50])
 def test_samples_that_are_nearly_all_the_same(n: int) -> None:
     # Transfers, one in five with a loss: a nearly constant duration, and an exponential delay after

@@ -106,6 +106,7 @@ def test_the_command_reports_equality_by_its_exit_code(
     assert "not a ZIP file" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_recordings_are_archived(tmp_path: Path) -> None:
     (tmp_path / "lost.txt").write_text("0\n1\n0\n")
     text = SWEPT.replace('kind = "uniform", loss = "2 %"', 'kind = "trace", file = "lost.txt"')

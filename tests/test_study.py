@@ -175,6 +175,7 @@ def test_additions_are_judged_and_shown_but_not_counted() -> None:
     assert tally(verdicts) == {"reproduced": 1}
 
 
+@pytest.mark.slow
 def test_claims_are_judged_at_two_numbers_of_replications(
     study: Study, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -335,6 +336,7 @@ def test_reproduce_prints_tables_and_draws_figures(
     assert (tmp_path / "figure-2.pdf").read_bytes().startswith(b"%PDF")
 
 
+@pytest.mark.slow
 def test_the_same_study_but_with_a_key_changed(
     study: Study, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -469,6 +471,7 @@ def test_figures_name_their_bars_and_no_curve_hides_another(study: Study) -> Non
     assert lines[0].get_linewidth() > lines[1].get_linewidth(), "the lower line is wider"
 
 
+@pytest.mark.slow
 def test_differences_from_a_column_are_paired(
     study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -251,6 +251,7 @@ def replace_durations(suite: Suite) -> Suite:
     return part
 
 
+@pytest.mark.slow
 def test_bbr_version_1_fails_where_the_rfc_says_that_it_failed() -> None:
     """RFC 9743, section 5.1.3: several flows of BBR version 1 in queues below 1.5 BDP."""
     suite = suites()["rfc9743"].only(["loss"])

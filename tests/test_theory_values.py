@@ -189,6 +189,7 @@ def test_an_ideal_link_on_a_framed_radio_loses_what_the_chain_says() -> None:
     assert broken.startswith("an SDU is finished before the next one comes")
 
 
+@pytest.mark.slow
 def test_a_saturated_radio_uses_every_slot() -> None:
     app = {**FAST, "rate": "2 Mbps", "packet": "1000 B"}
     table = lasthop.compare_theory(radio(app, "300 s"))
@@ -289,6 +290,7 @@ def test_the_window_chain_over_a_radio(limit: int | str, loss: float) -> None:
     assert one["hypotheses"] in ("met", "nearly")
 
 
+@pytest.mark.slow
 def test_the_window_chain_over_a_radio_says_where_it_fails() -> None:
 
     def compared(given: lasthop.Scenario) -> dict[str, Any]:

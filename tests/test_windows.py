@@ -88,6 +88,7 @@ def test_short_names_select_the_whole_run() -> None:
     assert matching("window.*.goodput_bps", known) == known[1:]
 
 
+@pytest.mark.slow
 def test_commands_know_windows(file: Path, tmp_path: Path) -> None:
     assert command("check", file).returncode == 0
     explained = command("explain", file).stdout
