@@ -171,6 +171,9 @@ impl LossRecovery for RackTlp {
             }
             _ => self.forced = None,
         }
+        if ends.is_none() && !flight.has_unsent() && self.resend != Resend::NewFirst {
+            return None;
+        }
         let has_room = self.in_flight(flight) < Self::cwnd(flight);
         if self.resend == Resend::NewFirst {
             let overrules = self.rules.sends_held_data_by_frto && flight.fits_window();
