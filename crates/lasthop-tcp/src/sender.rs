@@ -180,6 +180,12 @@ impl Sender {
         ack <= self.flight.snd_max
     }
 
+    /// Returns `true` if no data is outstanding or waits to be sent.
+    #[inline]
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.flight.snd_una == self.flight.snd_max && self.flight.is_idle()
+    }
+
     /// Returns `true` if all data of the application has been acknowledged.
     #[inline]
     pub(super) fn is_all_acked(&self) -> bool {

@@ -65,15 +65,14 @@ impl<A: Admission> Endpoint<A> {
         let arriving = self.arriving(now, segment, seq);
         self.receiver.expect(&self.sender.flight.config, now, &arriving);
         let ts_recent = self.receiver.ts_recent;
-        let deferral = self.sender.deferral();
         // A congestion mark on duplicate data is ignored.
         let is_known = segment.payload > 0 && seq + u64::from(segment.payload) <= rcv_nxt;
         let ecn = if is_known { Ecn::NotEct } else { segment.ecn };
         self.receive_options(&TcpHeader { ecn, ..*segment }, seq);
-        self.receive_ack(now, segment, seq, length == 0);
         if is_predicted && ack == una {
-            // The sender does not check for segments to send.
-            self.sender.restore_deferral(deferral);
+            self.receive_known_ack(now, segment, seq);
+        } else {
+            self.receive_ack(now, segment, seq, length == 0);
         }
         if ack < una && !is_bare {
             // The timestamp of an old acknowledgment is ignored as well.
@@ -86,6 +85,20 @@ impl<A: Admission> Endpoint<A> {
         }
         self.receive_data(now, segment, seq, length);
         looks
+    }
+
+    /// Processes the acknowledgment of a predicted segment, which acknowledges nothing new. The sender does
+    /// not check for segments to send.
+    fn receive_known_ack(&mut self, now: Instant, segment: &TcpHeader, seq: u64) {
+        if self.sender.is_at_rest() {
+            self.sender.flight.on_input(now);
+            let ack = self.sender.flight.snd_una;
+            self.sender.update_peer_window(seq, ack, segment.window.into());
+            return;
+        }
+        let deferral = self.sender.deferral();
+        self.receive_ack(now, segment, seq, false);
+        self.sender.restore_deferral(deferral);
     }
 
     /// Returns `true` if a segment is as expected after the latest one: no data is missing, and the
