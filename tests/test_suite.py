@@ -307,11 +307,21 @@ def test_a_failed_criterion_gives_exit_code_5_and_is_named(
     assert set(printed.out.split()) == {str(tmp_path / "index.html"), str(tmp_path / "reno.html")}
 
 
+def test_a_failed_value_has_the_unit_of_its_bound(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["evaluate", "reno@rfc", "--suite", "bbr", "--family", "aggregation"]
+    assert cli._main([*words, "--replications", "2", "--out", str(tmp_path)]) == 5
+    assert "at single point: 63.52 %, expected ≥ 93 %" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["evaluate"], "missing `SENDER...`: expected "),
         (["evaluate", "cubik"], 'found "cubik"'),
+        (["evaluate", "quic@rfc"], "expected `quic`, as QUIC has no profiles"),
+        (["evaluate", "cubic", "--against", "own.py"], "expected FILE.py:CLASS"),
         (["evaluate", "cubic", "--suite", "wirless"], "did you mean `wireless`?"),
         (["evaluate", "cubic", "--family", "los"], "did you mean `loss`?"),
         (["evaluate", "cubic", "--replications", "1"], "expected an integer of at least 2"),

@@ -103,8 +103,10 @@ def evaluate(
     with options():
         chosen = suites()[suite].only(family or [])
     against = against or ",".join(chosen.baselines)
-    baselines = [chosen.tested(text.strip()) for text in against.split(",")]
-    prepared = prepare(chosen, [chosen.tested(text) for text in dict.fromkeys(senders)], baselines)
+    with options():
+        baselines = [chosen.tested(text.strip()) for text in against.split(",")]
+        tested = [chosen.tested(text) for text in dict.fromkeys(senders)]
+    prepared = prepare(chosen, tested, baselines)
     campaign = campaign_of(store, accept_version=accept_version)
     if dry_run:
         with options(), planning(campaign) as planned:
@@ -153,7 +155,7 @@ def evaluate(
         if cell.verdict == "fail":
             found_value = f"{cell.ratio:.3g} × {cell.baseline}"
             if cell.criterion.absolute:
-                found_value = f"{cell.value.mean:.4g}"
+                found_value = cell.criterion.in_words(cell.value.mean)
             note(
                 f"{cell.sender} fails {cell.criterion.id} at {cell.name}: {found_value}, expected "
                 f"{cell.criterion.bound}"

@@ -65,10 +65,19 @@ def sender(text: str) -> Sender:
 
     A variant is a TCP of `lasthop list transports`; without a profile, it has profile `linux`. A
     class is a congestion control in Python, and its file is permitted to run.
+
+    Raises:
+        ArgumentError: If a file is named without a class, or a profile for QUIC.
     """
-    named, _, profile = text.partition("@")
+    named, at, profile = text.partition("@")
     tcp = {"kind": "tcp", "profile": profile or "linux"}
     file, _, name = named.rpartition(":")
+    if named.endswith(".py"):
+        raise ArgumentError(f"invalid value `{text}` for `SENDER`: expected FILE.py:CLASS")
+    if at and "quic" in (file, named):
+        raise ArgumentError(
+            f"invalid value `{text}` for `SENDER`: expected `{named}`, as QUIC has no profiles"
+        )
     if file.endswith(".py"):
         allow_code(file)
         own = {"kind": "python", "class": f"{Path(file).resolve()}:{name}"}
@@ -152,10 +161,12 @@ class Criterion:
         if number is None:
             return ""
         sign = "≤" if self.at_least is None else "≥"
-        if not self.absolute:
-            return f"{sign} {number:g} × baseline"
-        unit = scaled(self.unit, [number])
-        return f"{sign} {number / unit.per:g} {unit.name}".rstrip()
+        return f"{sign} {self.in_words(number) if self.absolute else f'{number:g} × baseline'}"
+
+    def in_words(self, value: float) -> str:
+        """Returns a value with four digits, in a suitable unit."""
+        unit = scaled(self.unit, [value])
+        return f"{value / unit.per:.4g} {unit.name}".rstrip()
 
     @property
     def quantity(self) -> str:
