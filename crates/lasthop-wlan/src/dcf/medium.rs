@@ -16,7 +16,7 @@ use super::report::{
     Delivery, MediumCounters, MediumEvent, Outcome, PairCounters, PairId, StationId,
 };
 use super::session::{DriverQueue, Session};
-use super::station::{Category, MacParameters, Station, StationCounters, Waiting};
+use super::station::{Category, MacParameters, Station, Waiting};
 use crate::frames;
 use crate::link_errors::LinkErrors;
 use crate::phy::{Phy, Timing};
@@ -496,10 +496,5 @@ impl<P: Payload + Clone> Medium<P> {
     /// transmission of its data; `None` if they are not measured.
     pub fn queueing(&self, pair: PairId) -> Option<&Delays> {
         self.pairs[pair.index()].queueing.as_deref()
-    }
-
-    /// Returns the counters of a station.
-    pub fn station_counters(&self, station: StationId) -> StationCounters {
-        self.stations[station.index()].counters
     }
 }

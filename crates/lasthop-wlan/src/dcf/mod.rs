@@ -38,4 +38,4 @@ pub use report::{
 };
 pub use session::{Aggregation, DriverQueue, Histograms, MissedBlockAck, Scheduler};
 pub use space::{Capture, Position, Propagation};
-pub use station::{Category, MacParameters, StationCounters, Waiting};
+pub use station::{Category, MacParameters, Waiting};
