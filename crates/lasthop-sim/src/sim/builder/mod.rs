@@ -69,8 +69,6 @@ pub struct Builder<X: Extension = TcpOptions> {
     radios: Vec<Radio>,
     airs: Vec<Air<X>>,
     unfinished: u32,
-    /// Whether agents that see datagrams will be attached.
-    has_watched_datagrams: bool,
 }
 
 impl Builder {
@@ -98,7 +96,6 @@ impl<X: Extension> Builder<X> {
             radios: Vec::new(),
             airs: Vec::new(),
             unfinished: 0,
-            has_watched_datagrams: false,
         }
     }
 
@@ -295,12 +292,6 @@ impl<X: Extension> Builder<X> {
         self.flow_until(name, (start, None), connect, path, machine);
     }
 
-    /// Announces agents that see datagrams, so that no queue replays those of the flows that are
-    /// added later.
-    pub fn watch_datagrams(&mut self) {
-        self.has_watched_datagrams = true;
-    }
-
     /// Like [`Self::flow`], from its start to its stop, if any.
     pub fn flow_until(
         &mut self,
@@ -315,8 +306,7 @@ impl<X: Extension> Builder<X> {
                 self.streams(name, connect, path, machine, [sends_back, ends])
             }
             AppMachine::Datagrams(source) => {
-                let is_replayed = stop.is_none() && !self.has_watched_datagrams;
-                self.datagrams(name, connect, path, source, is_replayed)
+                self.datagrams(name, connect, path, source, stop.is_none())
             }
         };
 
