@@ -103,11 +103,6 @@ impl GilbertElliottLaw {
         Ok(GilbertElliottLaw { leave, ..*self })
     }
 
-    /// Returns the stationary probability of the good state.
-    pub fn good_share(&self) -> f64 {
-        self.stationary[0]
-    }
-
     /// Returns the stationary distribution: good, bad.
     pub fn stationary(&self) -> [f64; 2] {
         self.stationary
