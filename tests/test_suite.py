@@ -194,6 +194,26 @@ def test_an_algorithm_without_the_phases_of_bbr_fails_their_criteria() -> None:
     assert "10-least" not in values
 
 
+def test_every_link_protocol_is_run_over_each_loss_burstiness_and_delay() -> None:
+    families = {
+        key: one.scenario.to_dict()
+        for key, one in suites()["wireless"].families.items()
+        if key.startswith("recovery")
+    }
+    losses = set()
+    for tables in families.values():
+        errors = tables["link"]["radio"]["errors"]
+        if errors["kind"] == "uniform":
+            losses.add(("single", errors["loss"]))
+        else:
+            bad = (1 - errors["stay_good"]) / (2 - errors["stay_good"] - errors["stay_bad"])
+            losses.add(("bursts", f"{100 * bad:.2g} %"))
+        protocols = tables["sweep"]["link.radio.protocol"]
+        assert len(protocols) == 9
+        assert tables["sweep"]["link.radio.delay"] == ["5 ms", "25 ms"]
+    assert losses == {(kind, loss) for kind in ("single", "bursts") for loss in ("1 %", "10 %")}
+
+
 @pytest.mark.parametrize("key", SUITES)
 def test_a_suite_is_consistent(key: str) -> None:
     suite = suites()[key]

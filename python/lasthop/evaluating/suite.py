@@ -229,7 +229,7 @@ class Suite:
                 one["key"],
                 one["title"],
                 one["about"],
-                Scenario(read(one["scenario"])),
+                Scenario(read(one["scenario"])).with_(one.get("keys", {})),
                 one.get("candidates", ["candidate"]),
                 self.subject,
                 Trigger(**one["at_phase"]) if "at_phase" in one else None,
