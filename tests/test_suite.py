@@ -164,7 +164,22 @@ def test_the_path_changes_when_a_phase_begins() -> None:
     assert family.of(sender("cubic")).to_dict()["link"]["path"]["rate"] == "10 Mbps"
 
 
-BBR_PHASES = ["phases", "limited", "limited-loss", "pauses", "drain", "down", "up"]
+def test_the_application_pauses_in_the_round_of_refill() -> None:
+    """Example test case 22 of the BBR draft."""
+    scenario = suites()["bbr"].families["refill"].of(sender("bbr3"))
+    events = lasthop.trace(scenario, seed=1).frame.filter(entity="flow.candidate")
+    begins, ends = (
+        events.filter(event=f"phase_probe_{phase}")["time_s"][0] for phase in ("refill", "up")
+    )
+    times = events.filter(event="segment_sent")["time_s"]
+    near = times.filter(times.is_between(begins - 0.2, ends + 0.2))
+    pause = near.diff().arg_max()
+    assert pause is not None
+    assert begins <= near[pause - 1] < near[pause] <= ends
+    assert near[pause] - near[pause - 1] > 0.02
+
+
+BBR_PHASES = ["phases", "limited", "limited-loss", "pauses", "drain", "down", "up", "refill"]
 
 
 @pytest.mark.slow

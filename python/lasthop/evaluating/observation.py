@@ -21,7 +21,7 @@ __all__ = ["OBSERVED", "Observation", "Trigger", "states"]
 OBSERVED = 2
 """Number of traced replications per point."""
 
-TIME = re.compile(r"phase(?: ([+]) ([0-9.]+) s)?")
+TIME = re.compile(r"phase(?: ([+-]) ([0-9.]+) s)?")
 
 
 def states(
@@ -104,8 +104,8 @@ class Trigger:
     Attributes:
         flow: Name of the flow.
         phase: Name of the phase.
-        keys: Values by dotted key. The texts "phase" and "phase + 0.2 s" in them stand for the
-            time at which the phase begins, and 0.2 s later.
+        keys: Values by dotted key. The texts "phase", "phase + 0.2 s" and "phase - 0.2 s" in
+            them stand for the time at which the phase begins, 0.2 s later, and 0.2 s earlier.
         occurrence: Which of several phases of the same name, from 1.
     """
 
@@ -124,7 +124,8 @@ class Trigger:
 
 def _with_time(value: Any, begins: float) -> Any:
     if isinstance(value, str) and (found := TIME.fullmatch(value)):
-        return f"{round((begins + float(found[2] or 0.0)) * 1e9)} ns"
+        shift = float(f"{found[1] or ''}{found[2] or 0}")
+        return f"{round((begins + shift) * 1e9)} ns"
     if isinstance(value, Mapping):
         return {key: _with_time(one, begins) for key, one in value.items()}
     if isinstance(value, list):
