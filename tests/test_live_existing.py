@@ -21,13 +21,19 @@ def _permitted() -> None:
         pytest.skip(reason)
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("permitted")
-def test_existing_namespaces_are_hosts(tmp_path: Path) -> None:
+@pytest.fixture(name="lossless")
+def _lossless(permitted: None, tmp_path: Path) -> Path:
+    """The scenario of a link without losses, for root."""
     if os.geteuid() != 0:
         pytest.skip("needs root")
-    path, lines = tmp_path / "link.toml", tmp_path / "a.jsonl"
+    path = tmp_path / "link.toml"
     path.write_text(LINK.replace("1 %", "0 %"))
+    return path
+
+
+@pytest.mark.slow
+def test_existing_namespaces_are_hosts(lossless: Path, tmp_path: Path) -> None:
+    path, lines = lossless, tmp_path / "a.jsonl"
     holders = [namespace() for _ in range(2)]
     enter = [["nsenter", "--net", f"--target={holder.pid}"] for holder in holders]
     started = list(holders)
@@ -117,13 +123,9 @@ for address in ("192.0.2.1", "2001:db8::1"):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("permitted")
-def test_interfaces_are_the_ends_of_a_link(tmp_path: Path) -> None:
+def test_interfaces_are_the_ends_of_a_link(lossless: Path, tmp_path: Path) -> None:
     """A device and a network are connected to the machine by an interface each."""
-    if os.geteuid() != 0:
-        pytest.skip("needs root")
-    path, lines = tmp_path / "link.toml", tmp_path / "a.jsonl"
-    path.write_text(LINK.replace("1 %", "0 %"))
+    path, lines = lossless, tmp_path / "a.jsonl"
     machine, network, device = holders = [namespace() for _ in range(3)]
     started = list(holders)
 
@@ -196,14 +198,10 @@ def test_invalid_interfaces_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("permitted")
-def test_networks_behind_hosts_are_reached(tmp_path: Path) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("needs root")
-    path = tmp_path / "link.toml"
+def test_networks_behind_hosts_are_reached(lossless: Path) -> None:
     # The network is behind the client, which is two hops away from the server.
     middle = '[link.core]\nbetween = ["far", "server"]\nrate = "9 Mbps"\ndelay = "1 ms"\n'
-    path.write_text(LINK.replace("1 %", "0 %") + middle)
+    lossless.write_text(lossless.read_text() + middle)
     # A device of the client's namespace has an address of its network.
     holder = namespace()
     enter = ["nsenter", "--net", f"--target={holder.pid}"]
@@ -219,10 +217,10 @@ def test_networks_behind_hosts_are_reached(tmp_path: Path) -> None:
         )
         answer = subprocess.Popen([*enter, sys.executable, "-c", echo])
         done = live(
-            path,
+            lossless,
             *("--quiet", "--netns", f"client={holder.pid}", "--route", "client=192.0.2.0/24"),
             *("--at", "far", "--", sys.executable, "-c", f"import time; time.sleep(1); {ask}"),
-            cwd=tmp_path,
+            cwd=lossless.parent,
         )
         assert (done.returncode, done.stdout) == (0, "ping\n"), done.stderr
         assert answer.wait(timeout=PATIENCE_S) == 0
