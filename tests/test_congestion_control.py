@@ -206,6 +206,15 @@ def test_a_name_has_a_file_and_a_class(name: object) -> None:
         scenario(**{"flow.f.transport.congestion_control": own}).points()
 
 
+@pytest.mark.parametrize("name", [{"python": "my_cc.py:MyCc"}, "my_cc.py:MyCc", "python"], ids=str)
+def test_a_class_as_variant_is_refused_with_the_key_of_classes(name: object) -> None:
+    with pytest.raises(lasthop.ScenarioError) as caught:
+        scenario(**{"flow.f.transport.variant": name}).points()
+    message = str(caught.value)
+    assert message.startswith("flow.f.transport.variant: found ")
+    assert message.endswith('congestion_control = { kind = "python", class = "FILE.py:CLASS" }')
+
+
 def test_code_runs_only_if_permitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = written(
         tmp_path, f"import pathlib\npathlib.Path({str(tmp_path / 'ran')!r}).touch()\n" + GOOD

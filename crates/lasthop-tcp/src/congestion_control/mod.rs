@@ -123,11 +123,20 @@ impl Variant {
     }
 }
 
+/// Values allowed for a variant that is a class in Python.
+const PYTHON_ALLOWED: &str = "a variant such as \"sack\", and for a class in Python beside it \
+     congestion_control = { kind = \"python\", class = \"FILE.py:CLASS\" }";
+
 impl Field for Variant {
     const SHAPE: Shape = Shape::Choice(Self::WORDS);
 
     fn read(node: &Node<'_>, _: Limits) -> Read<Self> {
         let words = || Self::WORDS.iter().map(|(word, _)| *word);
+        // A class in Python is a key of its own: users look for it here.
+        let names_class = |text: &str| text == "python" || text.contains(".py");
+        if node.value.get("python").is_some() || node.value.as_str().is_some_and(names_class) {
+            return Err(node.wrong(PYTHON_ALLOWED));
+        }
         let allowed = one_of(words());
         let word = node.text(&allowed)?;
         match words().position(|known| known == word) {
