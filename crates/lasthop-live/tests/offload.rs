@@ -202,6 +202,21 @@ fn a_preamble_that_does_not_fit_is_an_error() {
     assert_eq!(Segments::read(&mut good[..PREAMBLE - 1].to_vec()).map(|_| ()), Err(Malformed));
 }
 
+/// A packet with a wrong checksum makes the driver verify those of later packets.
+#[test]
+fn wrong_checksums_of_complete_packets_are_noticed() {
+    let is_right =
+        |mut bytes: Vec<u8>| Segments::read(&mut bytes).map(|one| one.has_right_checksums());
+    let bytes = together(false, true, 1_000, [false; 4], &[1; 3_000]);
+    assert_eq!(is_right(bytes.clone()), Ok(true), "the driver computes those of segments");
+    let mut packet = [&[0; PREAMBLE][..], &split(bytes)[0]].concat();
+    assert_eq!(is_right(packet.clone()), Ok(true));
+    *packet.last_mut().expect("data") ^= 1;
+    assert_eq!(is_right(packet), Ok(false));
+    // Packets that are not written together are not verified.
+    assert_eq!(is_right([&[0; PREAMBLE][..], &[0x45; 20]].concat()), Ok(true));
+}
+
 /// The packets that a device passes to the link for `bytes`.
 fn split(mut bytes: Vec<u8>) -> Vec<Vec<u8>> {
     Segments::read(&mut bytes).expect("packets").collect()
@@ -210,7 +225,7 @@ fn split(mut bytes: Vec<u8>) -> Vec<Vec<u8>> {
 /// The joint packet of these packets, if they can be written together.
 fn joined(packets: &[Vec<u8>]) -> Option<Vec<u8>> {
     let mut joint = Joint::default();
-    joint.start(&packets[0]);
+    joint.start(&packets[0], true);
     if !packets[1..].iter().all(|packet| joint.add(&packets[0], packet, Duration::ZERO)) {
         return None;
     }
@@ -347,7 +362,7 @@ fn packets_far_apart_are_not_written_together() {
     let packets = split(together(false, true, 100, [false; 4], &[7; 300]));
     let added = |nanos| {
         let mut joint = Joint::default();
-        joint.start(&packets[0]);
+        joint.start(&packets[0], true);
         joint.add(&packets[0], &packets[1], Duration::from_nanos(nanos))
     };
     assert!(added(25_000));

@@ -13,6 +13,7 @@ use super::port::Port;
 use super::{Context, Fault, Watch, sys};
 use crate::capture::{Capture, Way};
 use crate::change::Change;
+use crate::link::Link;
 use crate::names::{self, Names};
 use crate::network::{Network, is_discovery};
 use crate::offload::{Joint, MOST_PACKETS, Malformed, PREAMBLE, Segments, suits};
@@ -21,6 +22,7 @@ use crate::recording::{Header, Recorder};
 use hdrhistogram::Histogram;
 use lasthop_base::units::Instant;
 use lasthop_sim::scenario::Scenario;
+use lasthop_sim::sim::ids::Side;
 use rustix::event::epoll;
 use rustix::time::{ClockId, clock_gettime};
 use std::fs::File;
@@ -79,6 +81,9 @@ pub struct Driver {
     /// Packets to write with the next call, and what they have in common.
     held: Vec<Delivery>,
     joint: Joint,
+    /// Whether a delivered packet can have a wrong checksum: a host has sent one, or an agent can
+    /// change packets.
+    verifies: bool,
     events: Vec<epoll::Event>,
     /// Whether a device was readable in the last step: more packets may follow immediately.
     is_burst: bool,
@@ -105,6 +110,9 @@ impl Driver {
         }
         // Sleep ends at the requested time instead of up to 50 µs later.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        let has_agents =
+            |link: &Link| Side::BOTH.iter().any(|&side| !link.end(side).agents().is_empty());
+        let verifies = network.links().iter().any(has_agents);
         Ok(Driver {
             network,
             ports,
@@ -124,6 +132,7 @@ impl Driver {
             buffer: vec![0; LARGEST].into_boxed_slice(),
             held: Vec::with_capacity(MOST_PACKETS),
             joint: Joint::default(),
+            verifies,
             events: Vec::with_capacity(64),
             is_burst: false,
         })
@@ -198,7 +207,12 @@ impl Driver {
                 bytes = &mut bytes[packet];
             }
             match Segments::read(bytes) {
-                Ok(packets) => self.accept(port, packets),
+                Ok(packets) => {
+                    if self.ports[port].has_preamble {
+                        self.verifies |= !packets.has_right_checksums();
+                    }
+                    self.accept(port, packets);
+                }
                 // The link rejects it if it is too long.
                 Err(Malformed) => self.accept(port, std::iter::once(bytes[PREAMBLE..].to_vec())),
             }
@@ -251,7 +265,7 @@ impl Driver {
         while let Some(delivery) = self.network.poll_delivery() {
             if !self.joins(&delivery) {
                 self.write();
-                self.joint.start(&delivery.packet);
+                self.joint.start(&delivery.packet, self.verifies);
             }
             self.held.push(delivery);
         }

@@ -37,15 +37,18 @@ pub struct Joint {
     count: usize,
     /// Whether the last packet ends the data.
     is_closed: bool,
+    /// Whether checksums can be wrong.
+    verifies: bool,
 }
 
 impl Joint {
-    /// Starts with this packet.
-    pub fn start(&mut self, first: &[u8]) {
+    /// Starts with this packet. `verifies`: whether the checksums of packets can be wrong and have to
+    /// be computed.
+    pub fn start(&mut self, first: &[u8], verifies: bool) {
         let headers = readable(first);
         let size = headers.map_or(0, |headers| first.len() - headers.data);
         let is_closed = headers.is_none_or(|headers| has_push(headers, first));
-        *self = Joint { headers, size, total: size, count: 1, is_closed };
+        *self = Joint { headers, size, total: size, count: 1, is_closed, verifies };
     }
 
     /// Adds a packet, which the link delivers this time after the packet before, if it continues
@@ -63,8 +66,9 @@ impl Joint {
         let is_next = || self.continues(headers, first, packet);
         // The first packet is checked only if there is a second one.
         let is_right = || {
-            (self.count > 1 || headers.has_right_checksums(first))
-                && headers.has_right_checksums(packet)
+            !self.verifies
+                || (self.count > 1 || headers.has_right_checksums(first))
+                    && headers.has_right_checksums(packet)
         };
         if !fits || !is_next() || !is_right() {
             return false;
@@ -157,7 +161,7 @@ fn has_push(headers: Headers, packet: &[u8]) -> bool {
 }
 
 /// Returns the headers of a packet with data that other packets may continue.
-fn readable(packet: &[u8]) -> Option<Headers> {
+pub(super) fn readable(packet: &[u8]) -> Option<Headers> {
     let first = *packet.first()?;
     let is_6 = first >> 4 == 6;
     let start = if is_6 { HEADER_6 } else { HEADER_4 };

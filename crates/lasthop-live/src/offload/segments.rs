@@ -1,5 +1,6 @@
 //! Packets of a host that a TUN device has passed on with a preamble.
 
+use super::joint::readable;
 use super::{
     HEADER_4, HEADER_6, HEADER_TCP, HEADER_UDP, Headers, NEEDS_CHECKSUM, NO_SEGMENTS, PREAMBLE,
     Preamble, TCP_OVER_4, TCP_OVER_6, Transport, UDP, WITH_ECN, get, put, with_data,
@@ -46,6 +47,8 @@ pub struct Segments<'a> {
     next: usize,
     /// Segments so far.
     count: u16,
+    /// Whether the host has left the checksum to the device.
+    is_partial: bool,
 }
 
 impl<'a> Segments<'a> {
@@ -57,17 +60,26 @@ impl<'a> Segments<'a> {
         let (preamble, packet) = bytes.split_first_chunk_mut::<PREAMBLE>().ok_or(Malformed)?;
         let preamble = Preamble::read(*preamble);
         if preamble.kind == NO_SEGMENTS {
-            if preamble.flags & NEEDS_CHECKSUM != 0 {
+            let is_partial = preamble.flags & NEEDS_CHECKSUM != 0;
+            if is_partial {
                 complete(preamble, packet)?;
             }
-            return Ok(Segments { packet, shape: None, next: 0, count: 0 });
+            return Ok(Segments { packet, shape: None, next: 0, count: 0, is_partial });
         }
         let headers = headers(preamble, packet)?;
         let segment = usize::from(preamble.segment);
         if segment == 0 || packet.len() <= headers.data {
             return Err(Malformed);
         }
-        Ok(Segments { packet, shape: Some((headers, segment)), next: headers.data, count: 0 })
+        let shape = Some((headers, segment));
+        Ok(Segments { packet, shape, next: headers.data, count: 0, is_partial: true })
+    }
+
+    /// Returns `false` if a packet that [`Joint`](super::Joint) may collect has a wrong checksum. That is
+    /// rare: hosts leave checksums to a device with preambles.
+    pub fn has_right_checksums(&self) -> bool {
+        let is_right = |headers: Headers| headers.has_right_checksums(self.packet);
+        self.is_partial || readable(self.packet).is_none_or(is_right)
     }
 
     fn segment(&self, headers: Headers, end: usize) -> Vec<u8> {
