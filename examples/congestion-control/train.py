@@ -1,7 +1,7 @@
 """Train a small congestion control by the cross-entropy method, and compare it with CUBIC.
 
 The policy is linear: three numbers turn a measurement into a factor of the window. It is trained on
-a lossy link for about a minute, and evaluated on other seeds. Run it with `python train.py`.
+a lossy link for at most a minute, and evaluated on other seeds. Run it with `python train.py`.
 """
 
 import time
