@@ -327,7 +327,7 @@ def test_the_command_resumes_and_prints_the_same(
     assert capsys.readouterr().out == first
     assert len(lasthop.Campaign(tmp_path / "store").runs()) == len(runs)
     found = json.loads(first)
-    assert found["suite"] == {"key": "wireless", "version": 1}
+    assert found["suite"] == {"key": "wireless", "version": 2}
     assert {one["id"] for one in found["criteria"]} == {"outage-duration"}
     assert found["criteria"][0]["rerun"].endswith("--against bbr3 --family outage")
 
