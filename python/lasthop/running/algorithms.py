@@ -7,6 +7,7 @@ import os
 import random
 import sys
 import types
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ class AlgorithmError(ValueError):
     """A congestion control algorithm in Python is invalid."""
 
 
-class CongestionControl:
+class CongestionControl(ABC):
     """Base class of congestion control algorithms; optional, as methods are found by name.
 
     The engine creates one instance for each end of a connection that sends data. It sets `mss`,
@@ -67,17 +68,17 @@ class CongestionControl:
     controls_recovery: bool = False
     marks: str = "classic"
 
+    @abstractmethod
     def on_ack(self, ack: Ack) -> None:
         """Handles an ACK for new data outside loss recovery."""
-        raise NotImplementedError
 
+    @abstractmethod
     def on_loss(self, loss: Signal) -> None:
         """Handles lost segments, once per window of data."""
-        raise NotImplementedError
 
+    @abstractmethod
     def on_timeout(self, timeout: Signal) -> None:
         """Handles an expiry of the retransmission timer."""
-        raise NotImplementedError
 
     def on_ecn(self, mark: Signal) -> None:
         """Handles congestion marks, once per window of data."""

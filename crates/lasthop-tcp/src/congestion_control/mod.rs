@@ -124,7 +124,7 @@ impl Variant {
 }
 
 /// Values allowed for a variant that is a class in Python.
-const PYTHON_ALLOWED: &str = "a variant such as \"sack\", and for a class in Python beside it \
+const PYTHON_ALLOWED: &str = "a variant such as \"sack\", and for a class in Python in addition \
      congestion_control = { kind = \"python\", class = \"FILE.py:CLASS\" }";
 
 impl Field for Variant {
@@ -132,7 +132,7 @@ impl Field for Variant {
 
     fn read(node: &Node<'_>, _: Limits) -> Read<Self> {
         let words = || Self::WORDS.iter().map(|(word, _)| *word);
-        // A class in Python is a key of its own: users look for it here.
+        // Users look here for the class in Python, which has a separate key.
         let names_class = |text: &str| text == "python" || text.contains(".py");
         if node.value.get("python").is_some() || node.value.as_str().is_some_and(names_class) {
             return Err(node.wrong(PYTHON_ALLOWED));
