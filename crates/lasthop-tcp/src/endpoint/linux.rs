@@ -88,7 +88,7 @@ impl<A: Admission> Endpoint<A> {
     }
 
     /// Processes the acknowledgment of a predicted segment, which acknowledges nothing new. The sender does
-    /// not check for segments to send.
+    /// not check for segments to send. A sender without data does not process it (`tcp_rcv_established`).
     fn receive_known_ack(&mut self, now: Instant, segment: &TcpHeader, seq: u64) {
         if self.sender.is_at_rest() {
             self.sender.flight.on_input(now);

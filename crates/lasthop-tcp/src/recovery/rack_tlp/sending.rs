@@ -171,6 +171,7 @@ impl LossRecovery for RackTlp {
             }
             _ => self.forced = None,
         }
+        // The usual case of an end that only receives.
         if ends.is_none() && !flight.has_unsent() && self.resend != Resend::NewFirst {
             return None;
         }
