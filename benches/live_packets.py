@@ -1,15 +1,17 @@
 """Print the cost of a packet of a live link when packets are sparse, and when they are not.
 
-Usage: .venv/bin/python benches/live_packets.py [--rounds 3] [--rate 500] [--seconds 4] [--calls]
-       [PYTHON...]
+Usage: .venv/bin/python benches/live_packets.py [--rounds 3] [--rate 500] [--seconds 4] [--spin 0]
+       [--calls] [--relay] [PYTHON...]
 
 A program at one host sends UDP datagrams of 500 B at a constant rate to a program at the other
 host, which compares their time of arrival with the time of sending and the delay of the link. The
 columns are the processor time of the driver per packet (user and kernel) and its waits per packet,
 both while the programs run, and the delay that it adds. The last case sends without pause. With
 the paths of several Python interpreters, whose packages differ, all are measured in alternation.
---calls counts system calls with strace in a separate run. Needs the built package, and permission
-to create namespaces.
+--spin is the time in microseconds during which the driver polls before a delivery. --calls counts
+system calls with strace in a separate run. --relay also measures `relay.c`, which only reads,
+delays and writes packets: what the system calls and waits of any driver cost on the machine. Needs
+the built package, and permission to create namespaces.
 """
 
 # ruff: noqa: S603, T201
@@ -29,6 +31,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import relay
+
+# Name of the minimal relay in the column of packages.
+RELAY = "relay.c"
 SCENARIO = """
 name = "sparse"
 
@@ -47,7 +53,7 @@ SENDER = """
 import os, socket, struct, sys, time
 rate, seconds = float(sys.argv[1]), float(sys.argv[2])
 out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-out.connect(("client", 9000))
+out.connect((sys.argv[3], 9000))
 open("started", "w").close()
 start = time.monotonic()
 if rate:
@@ -140,28 +146,53 @@ def use_of(process: int) -> tuple[float, float, int]:
     return time.monotonic(), 1e-9 * processor, int(waits)
 
 
-def measure(python: str, case: Case, rate: float, seconds: float, *, counts: bool) -> Cost:
+def write_programs(
+    folder: Path, case: Case, options: argparse.Namespace, to: str
+) -> list[list[str]]:
+    """Write the programs; returns the commands of the receiver and of the sender."""
+    (folder / "sender.py").write_text(SENDER, encoding="utf-8")
+    (folder / "receiver.py").write_text(RECEIVER, encoding="utf-8")
+    python = [sys.executable, "-S"]
+    rate = options.rate if case.is_sparse else 0.0
+    return [
+        [*python, "receiver.py", "added.json", str(case.nominal)],
+        [*python, "sender.py", str(rate), str(options.seconds), to],
+    ]
+
+
+def measure_relay(program: Path, case: Case, options: argparse.Namespace) -> Cost:
+    """Run one case once over the minimal relay."""
+    seconds = options.seconds
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        commands = write_programs(folder, case, options, relay.ADDRESSES[1])
+        nanoseconds = 1e3 * options.spin
+        with relay.running(program, case.nominal, nanoseconds, folder, commands) as (one, programs):
+            while not (folder / "started").exists():
+                time.sleep(0.05)
+            time.sleep(seconds / 10)
+            before = use_of(one)
+            time.sleep(seconds / 3)
+            now = use_of(one)
+            for started in programs:
+                started.wait()
+        added = json.loads((folder / "added.json").read_text())
+    span, processor, waits = (last - first for first, last in zip(before, now, strict=True))
+    packets = options.rate
+    return Cost(processor / (packets * span), packets, waits / (packets * span), added)
+
+
+def measure(python: str, case: Case, options: argparse.Namespace, *, counts: bool) -> Cost:
     """Run one case once."""
+    seconds = options.seconds
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         text = SCENARIO.format(rate=case.rate, delay=case.delay, protocol=case.protocol)
         (folder / "link.toml").write_text(text, encoding="utf-8")
-        (folder / "sender.py").write_text(SENDER, encoding="utf-8")
-        (folder / "receiver.py").write_text(RECEIVER, encoding="utf-8")
-        own = rate if case.is_sparse else 0.0
-        receiver = f"{sys.executable} -S receiver.py added.json {case.nominal}"
-        command = [
-            str(Path(python).absolute()),
-            "-m",
-            "lasthop",
-            "live",
-            "link.toml",
-            "--quiet",
-            "--out",
-            "out.json",
-        ]
-        command += ["--at", "client", "--", receiver, "--at", "server", "--"]
-        command += [sys.executable, "-S", "sender.py", str(own), str(seconds)]
+        receiver, sender = write_programs(folder, case, options, "client")
+        command = [str(Path(python).absolute()), "-m", "lasthop", "live", "link.toml", "--quiet"]
+        command += ["--out", "out.json", "--spin", f"{options.spin:g}us"]
+        command += ["--at", "client", "--", " ".join(receiver), "--at", "server", "--", *sender]
         process = subprocess.Popen(command, cwd=folder)
         while process.poll() is None and not (folder / "started").exists():
             time.sleep(0.05)
@@ -211,7 +242,7 @@ def quantile(values: list[float], share: float) -> float:
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
 
-def print_costs(options: argparse.Namespace) -> None:
+def print_costs(options: argparse.Namespace, program: Path) -> None:
     """Measure all cases and print a table."""
     pythons = options.python or [sys.executable]
     load = os.getloadavg()[0]
@@ -223,19 +254,24 @@ def print_costs(options: argparse.Namespace) -> None:
     for case in CASES:
         if options.case and options.case not in case.name:
             continue
-        costs: dict[str, list[Cost]] = {python: [] for python in pythons}
+        names = {python: str(number) for number, python in enumerate(pythons, start=1)}
+        if options.relay and case.protocol == "raw" and case.is_sparse:
+            names[RELAY] = RELAY
+        costs: dict[str, list[Cost]] = {python: [] for python in names}
         for _ in range(options.rounds):
-            for python in pythons:
-                cost = measure(python, case, options.rate, options.seconds, counts=False)
-                costs[python].append(cost)
-        for number, python in enumerate(pythons, start=1):
+            for python, found in costs.items():
+                if python == RELAY:
+                    found.append(measure_relay(program, case, options))
+                else:
+                    found.append(measure(python, case, options, counts=False))
+        for python, name in names.items():
             rounds = costs[python]
             calls = ""
-            if options.calls:
-                calls = measure(python, case, options.rate, options.seconds, counts=True).calls
+            if options.calls and python != RELAY:
+                calls = measure(python, case, options, counts=True).calls
             row = [
                 case.name,
-                str(number),
+                name,
                 f"{median([cost.packets for cost in rounds]):.0f}",
                 f"{1e6 * median([cost.processor for cost in rounds]):.1f}",
                 f"{median([cost.waits for cost in rounds]):.2f}",
@@ -257,8 +293,14 @@ if __name__ == "__main__":
     parser.add_argument("--rate", type=float, default=500.0, help="packets per second")
     parser.add_argument("--seconds", type=float, default=4.0, help="duration of a run")
     parser.add_argument("--case", default="", help="only cases whose name contains this")
+    parser.add_argument("--spin", type=float, default=0.0, help="microseconds of polling")
+    parser.add_argument("--relay", action="store_true", help="also measure a minimal relay")
     parser.add_argument("--calls", action="store_true", help="count system calls with strace")
     arguments = parser.parse_args()
+    for program in ("cc", "ip", "nsenter", "unshare"):
+        if arguments.relay and not shutil.which(program):
+            sys.exit(f"--relay: {program} is not installed")
     if arguments.calls and not shutil.which("strace"):
         sys.exit("--calls: strace is not installed")
-    print_costs(arguments)
+    with tempfile.TemporaryDirectory() as built:
+        print_costs(arguments, relay.build(Path(built)) if arguments.relay else Path())
