@@ -2,6 +2,7 @@
 
 import json
 import math
+from copy import copy
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -72,6 +73,21 @@ def test_the_test_of_a_bound_is_the_paired_t_test_with_holms_correction() -> Non
     # Three equal p-values: each is multiplied by 3.
     for one in evaluation.of("bbr3", criterion):
         assert one.p_fail == pytest.approx(min(3.0 * expected, 1.0))
+
+
+def test_a_baseline_of_zero_gives_values_instead_of_ratios() -> None:
+    evaluation = judge(*goodputs([50.0, 52.0], [0.0, 0.0]))
+    row = next(line for line in markdown(evaluation).splitlines() if "≥ 0.9 × baseline" in line)
+    assert row.split("|")[4].strip() == "pass, 51 ± 13 bps (cubic: 0)"
+    # With an upper bound, such a point is worse than any with a ratio.
+    upper = next(replace(one.criterion, at_least=None, at_most=0.9) for one in evaluation.cells)
+    cells = [replace(one, criterion=upper, verdict="fail") for one in evaluation.cells]
+    cells[1:] = [replace(one, ratio=2.0, reference=one.value) for one in cells[1:]]
+    suite = copy(evaluation.prepared.suite)
+    suite.criteria = [upper]
+    prepared = replace(evaluation.prepared, suite=suite)
+    changed = replace(evaluation, prepared=prepared, cells=cells)
+    assert "| fail, 51 ± 13 bps (cubic: 0) |" in markdown(changed)
 
 
 def test_equal_replications_decide_without_a_spread() -> None:

@@ -57,14 +57,31 @@ def _ratio(one: Cell) -> str:
     )
 
 
+def _is_ratio(one: Cell) -> bool:
+    """Returns `True` if the ratio to the baseline decides, and is known."""
+    return math.isfinite(one.ratio) and not one.criterion.absolute
+
+
+def _value(one: Cell) -> str:
+    """Returns the value with its unit, and the baseline if no ratio to it is known."""
+    unit = _unit([one])
+    text = f"{_text(one.value, unit)} {unit.name}".rstrip()
+    if one.criterion.absolute or math.isfinite(one.ratio):
+        return text
+    return f"{text} ({one.baseline}: {one.reference.mean:g})"
+
+
 def _worst(criterion: Criterion, cells: Sequence[Cell]) -> Cell | None:
-    """Returns the cell with the worst ratio; without bound, the one that differs most from 1."""
-    if criterion.absolute and cells:
-        worst = min if criterion.at_most is None else max
-        return worst(cells, key=lambda one: one.value.mean)
+    """Returns the cell with the worst ratio; without bound, the one that differs most from 1.
+
+    Values decide if the bound refers to them or no ratio is known. With an upper bound, the worst
+    cells are those whose baseline is 0 and whose value is not.
+    """
+    over = [one for one in cells if one.reference.mean == 0.0 < one.value.mean]
     known = [one for one in cells if math.isfinite(one.ratio) and one.ratio > 0.0]
-    if not known:
-        return None
+    if criterion.absolute or (criterion.at_most is not None and over) or not known:
+        worst = min if criterion.at_most is None else max
+        return worst(cells, key=lambda one: one.value.mean, default=None)
     if criterion.at_least is not None:
         return min(known, key=lambda one: one.ratio)
     if criterion.at_most is not None:
@@ -83,14 +100,10 @@ def _matrix(evaluation: Evaluation) -> tuple[list[str], list[list[str]]]:
         for one in senders:
             cells = evaluation.of(one.name, criterion)
             worst = _worst(criterion, cells)
-            said = evaluation.verdict(one.name, criterion)
-            ratio = ""
-            if worst is not None and criterion.absolute:
-                unit = _unit([worst])
-                ratio = f", {_text(worst.value, unit)} {unit.name}".rstrip()
-            elif worst is not None:
-                ratio = f", {worst.ratio:.3g} ×"
-            row.append(f"{said}{ratio}")
+            parts = [evaluation.verdict(one.name, criterion)]
+            if worst is not None:
+                parts.append(f"{worst.ratio:.3g} ×" if _is_ratio(worst) else _value(worst))
+            row.append(", ".join(parts))
         rows.append(row)
     return headings, rows
 
@@ -304,9 +317,8 @@ def _evidence(evaluation: Evaluation, sender: str, criterion: Criterion) -> str:
     parts = [_counts(cells)] if criterion.bound else []
     if worst is not None:
         word = "worst" if criterion.bound else "furthest from the baseline"
-        parts.append(
-            f"{word}: {_ratio(worst)} × {evaluation.reference} at {worst.name} "
-            f"({_text(worst.value, unit := _unit([worst]))}"
-            f"{f' {unit.name}' if unit.name else ''})"
-        )
+        said = f"{_value(worst)} at {worst.name}"
+        if _is_ratio(worst):
+            said = f"{_ratio(worst)} × {evaluation.reference} at {worst.name} ({_value(worst)})"
+        parts.append(f"{word}: {said}")
     return "; ".join(parts)
