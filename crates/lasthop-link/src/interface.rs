@@ -27,7 +27,7 @@
 //! frame in transmission as queued, and sizes count each packet with its link header.
 
 use crate::channel::{Airtime, Channel, ErrorProcess};
-use crate::link::{Endpoint, Frame, FrameKind, LinkEvent, Port, Writer};
+use crate::link::{Driven, Frame, FrameKind, LinkEvent, Port, Writer};
 use crate::queue::{Queue, Transmitter};
 use lasthop_base::packet::Payload;
 use lasthop_base::units::Instant;
@@ -146,7 +146,7 @@ pub struct Interface<E, P: Payload> {
     outlet: Outlet<P>,
 }
 
-impl<P: Payload, E: Endpoint<P, Control = FrameKind>> Interface<E, P> {
+impl<P: Payload, E: Driven<P, Control = FrameKind>> Interface<E, P> {
     /// Connects `queue` to `endpoint`, and `endpoint` to `transmitter`.
     pub fn new(endpoint: E, queue: Queue<P>, transmitter: Transmitter) -> Self {
         Interface { endpoint, outlet: Outlet { queue, transmitter } }
@@ -258,7 +258,7 @@ impl<P: Payload, E: Endpoint<P, Control = FrameKind>> Interface<E, P> {
     }
 
     /// Processes a frame that was received with errors. Call this only if its header could be read,
-    /// or if the endpoint has [ideal feedback](Endpoint::ideal_feedback). Returns the packet if it
+    /// or if the endpoint has [ideal feedback](Abilities::ideal_feedback). Returns the packet if it
     /// is to be delivered with errors.
     pub fn receive_damaged(&mut self, now: Instant, frame: Frame<P>) -> Option<P> {
         if let Some(ideal) = self.endpoint.ideal_feedback() {
@@ -310,7 +310,7 @@ impl<P: Payload, E: Endpoint<P, Control = FrameKind>> Interface<E, P> {
         self.outlet.transmitter.free_at().instant()
     }
 
-    /// Sends `packet` by an idle transmitter, as [`Endpoint::takes_next`] has permitted. Returns the
+    /// Sends `packet` by an idle transmitter, as [`Driven::takes_next`] has permitted. Returns the
     /// time interval of the transmission, and the time of the next call.
     #[inline(always)]
     pub fn send_next(

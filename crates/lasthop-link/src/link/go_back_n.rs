@@ -31,8 +31,8 @@ use super::protocol::{ProtocolKeys, Site, refuse};
 use super::timing::{LinkTiming, deadline};
 use super::wire::{NumberWidth, WireWindow};
 use super::{
-    Acknowledgment, Air, Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent,
-    ReportsDelivery, check_parameters,
+    Abilities, Acknowledgment, Air, Driven, Endpoint, Frame, FrameKind, LinkCounters, LinkError,
+    LinkEvent, ReportsDelivery, check_parameters,
 };
 use super::{ByteFormat, BytesError, wire};
 use lasthop_base::packet::{DeliveryReport, Payload};
@@ -336,14 +336,6 @@ impl<P> GoBackN<P> {
 impl<P: Payload + Clone> Endpoint<P> for GoBackN<P> {
     type Control = FrameKind;
 
-    fn retransmission_timeout(&self) -> Option<Duration> {
-        Some(self.parameters.timeout)
-    }
-
-    fn window(&self) -> Option<u32> {
-        Some(self.parameters.window)
-    }
-
     #[inline]
     fn wants_packet(&self) -> bool {
         !self.reject_pending
@@ -443,14 +435,26 @@ impl<P: Payload + Clone> Endpoint<P> for GoBackN<P> {
         }
     }
 
-    fn delivery_reports(&mut self) -> Option<&mut dyn ReportsDelivery<P>> {
-        Some(&mut self.fates)
-    }
-
     fn counters(&self) -> LinkCounters {
         self.counters
     }
 }
+
+impl<P: Payload + Clone> Abilities<P> for GoBackN<P> {
+    fn retransmission_timeout(&self) -> Option<Duration> {
+        Some(self.parameters.timeout)
+    }
+
+    fn window(&self) -> Option<u32> {
+        Some(self.parameters.window)
+    }
+
+    fn delivery_reports(&mut self) -> Option<&mut dyn ReportsDelivery<P>> {
+        Some(&mut self.fates)
+    }
+}
+
+impl<P: Payload + Clone> Driven<P> for GoBackN<P> {}
 
 impl ByteFormat for GoBackN<Vec<u8>> {
     fn encode(&self, frame: &Frame<Vec<u8>>, bytes: &mut Vec<u8>) -> Result<(), BytesError> {

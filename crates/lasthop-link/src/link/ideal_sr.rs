@@ -39,8 +39,8 @@ use super::ByteFormat;
 use super::delivery_reports::Fates;
 use super::protocol::{ProtocolKeys, Site};
 use super::{
-    Endpoint, Frame, FrameKind, IdealFeedback, LinkCounters, LinkError, LinkEvent, ReportsDelivery,
-    check_header,
+    Abilities, Driven, Endpoint, Frame, FrameKind, IdealFeedback, LinkCounters, LinkError,
+    LinkEvent, ReportsDelivery, check_header,
 };
 use lasthop_base::packet::{DeliveryReport, Payload};
 use lasthop_base::schema::Transmissions;
@@ -408,10 +408,6 @@ impl<P: Payload + Clone> IdealFeedback<P> for IdealSr<P> {
 impl<P: Payload + Clone> Endpoint<P> for IdealSr<P> {
     type Control = FrameKind;
 
-    fn counts_packets(&self) -> bool {
-        true
-    }
-
     #[inline]
     fn wants_packet(&self) -> bool {
         self.next == self.end && self.failed.is_empty()
@@ -468,20 +464,6 @@ impl<P: Payload + Clone> Endpoint<P> for IdealSr<P> {
         }
     }
 
-    /// The new limit does not apply to segments whose last transmission under the old limit is in
-    /// flight. Segments queued for retransmission that have reached the new limit are discarded
-    /// immediately.
-    fn limit_transmissions(&mut self, limit: Option<u32>) {
-        self.limit = limit.map_or(UNLIMITED, |limit| limit.clamp(1, UNLIMITED));
-        while let Some(&sequence) = self
-            .failed
-            .iter()
-            .find(|&&sequence| self.transmissions[(sequence - self.base) as usize] >= self.limit)
-        {
-            self.give_up(sequence);
-        }
-    }
-
     #[inline]
     fn poll_deliver(&mut self) -> Option<P> {
         self.up.pop_front()
@@ -504,6 +486,30 @@ impl<P: Payload + Clone> Endpoint<P> for IdealSr<P> {
 
     fn handle_timeout(&mut self, _now: Instant) {}
 
+    fn counters(&self) -> LinkCounters {
+        self.counters
+    }
+}
+
+impl<P: Payload + Clone> Abilities<P> for IdealSr<P> {
+    fn counts_packets(&self) -> bool {
+        true
+    }
+
+    /// The new limit does not apply to segments whose last transmission under the old limit is in
+    /// flight. Segments queued for retransmission that have reached the new limit are discarded
+    /// immediately.
+    fn limit_transmissions(&mut self, limit: Option<u32>) {
+        self.limit = limit.map_or(UNLIMITED, |limit| limit.clamp(1, UNLIMITED));
+        while let Some(&sequence) = self
+            .failed
+            .iter()
+            .find(|&&sequence| self.transmissions[(sequence - self.base) as usize] >= self.limit)
+        {
+            self.give_up(sequence);
+        }
+    }
+
     #[inline]
     fn ideal_feedback(&mut self) -> Option<&mut dyn IdealFeedback<P>> {
         Some(self)
@@ -512,11 +518,9 @@ impl<P: Payload + Clone> Endpoint<P> for IdealSr<P> {
     fn delivery_reports(&mut self) -> Option<&mut dyn ReportsDelivery<P>> {
         Some(&mut self.fates)
     }
-
-    fn counters(&self) -> LinkCounters {
-        self.counters
-    }
 }
+
+impl<P: Payload + Clone> Driven<P> for IdealSr<P> {}
 
 impl<P> IdealSr<P> {
     #[inline]

@@ -2,8 +2,9 @@
 //!
 //! # Contract
 //!
-//! Every call receives the current time `now`, which never decreases. The driver owns the interface
-//! queue and the transmitter:
+//! [`Endpoint`] is the protocol, [`Abilities`] are optional, and [`Driven`] combines the calls of a
+//! driver. Every call receives the current time `now`, which never decreases. The driver owns the
+//! interface queue and the transmitter:
 //!
 //! - When the transmitter is idle and [`Endpoint::wants_packet`] returns `true`, the driver passes
 //!   the head of the queue, if any, to [`Endpoint::enqueue`]. It then calls
@@ -18,18 +19,20 @@
 //!   each packet to it on arrival, together with its service.
 //! - A frame of length 0 is ideal feedback: its transmission takes no time, and it is never lost.
 //!   Endpoints that use such frames may also process frames received with errors
-//!   ([`Endpoint::ideal_feedback`]).
+//!   ([`Abilities::ideal_feedback`]).
 //! - A frame received with errors is lost, unless its header is readable and the endpoint processes
-//!   such frames ([`Endpoint::damaged_headers`]).
+//!   such frames ([`Abilities::damaged_headers`]).
 //! - After [`ReportsDelivery::enable`], the driver also drains the delivery reports of packets
-//!   ([`Endpoint::delivery_reports`]).
+//!   ([`Abilities::delivery_reports`]).
 //! - The driver stores the frame number in each received packet ([`Payload::keep_frame`]). An
 //!   endpoint that decodes a lost packet from parity stores the number of the lost frame.
 //! - [`Endpoint::poll_transmit`] and [`Endpoint::handle_timeout`] also generate events. Events are
 //!   buffered until they are drained.
 
+mod abilities;
 mod bytes;
 mod delivery_reports;
+mod driven;
 mod error;
 mod events;
 pub mod fec_wire;
@@ -48,9 +51,11 @@ mod timers;
 mod timing;
 pub mod wire;
 
+pub use abilities::{Abilities, IdealFeedback, ReadsDamagedHeaders};
 pub(crate) use bytes::ByteFormat;
 pub use bytes::BytesError;
 pub use delivery_reports::ReportsDelivery;
+pub use driven::{Driven, Port, Writer};
 pub use error::LinkError;
 use error::{check_header, check_parameters, check_sizes};
 pub use events::{LinkCounters, LinkEvent, PacketMetrics, ReceiverMetrics, SenderMetrics};
@@ -89,73 +94,10 @@ choice! {
     }
 }
 
-/// A driver as seen by an endpoint: the packet queue and the transmitter.
-pub trait Port<P> {
-    /// Whether an observer is attached to the endpoint's events. If not, events are dropped.
-    const LISTENS: bool;
-
-    /// Returns the time at which the current transmission ends.
-    fn free_at(&self) -> Instant;
-    /// Returns `true` if a packet is queued.
-    fn has_packet(&self) -> bool;
-    /// Moves the first queued packet to `place`. Returns `false` if the queue is empty.
-    fn take_packet_into(&mut self, place: &mut Option<P>) -> bool;
-    /// Removes and returns the first queued packet.
-    #[inline(always)]
-    fn take_packet(&mut self) -> Option<P> {
-        let mut packet = None;
-        self.take_packet_into(&mut packet);
-        packet
-    }
-    /// Transmits the frame of `writer`, if any, starting at `now`. Call only when the transmitter
-    /// is idle.
-    fn transmit<W: Writer<P>>(&mut self, now: Instant, writer: W);
-}
-
-/// Writes the next frame of an endpoint.
-pub trait Writer<P> {
-    /// See [`Endpoint::CODES_UNITS`].
-    const CODES_UNITS: bool = false;
-
-    /// Writes the next frame to `frame`, which still holds an earlier one. Returns `false` if no
-    /// frame is ready.
-    fn write(self, now: Instant, frame: &mut Frame<P>) -> bool;
-}
-
-impl<P: Payload, E: Endpoint<P>> Writer<P> for &mut E {
-    const CODES_UNITS: bool = E::CODES_UNITS;
-
-    #[inline(always)]
-    fn write(self, now: Instant, frame: &mut Frame<P>) -> bool {
-        self.write_next(now, frame)
-    }
-}
-
-/// Ideal feedback of a protocol: its transmission takes no time and is never lost.
-pub trait IdealFeedback<P> {
-    /// Processes a frame received with errors whose identity is nevertheless known. A real receiver
-    /// cannot identify the frame.
-    fn receive_damaged(&mut self, now: Instant, frame: Frame<P>);
-
-    /// Returns the next frame of length 0. [`Endpoint::poll_transmit`] also returns such frames,
-    /// before all others. A driver that transports them in another way drains them here first.
-    fn poll_free(&mut self, now: Instant) -> Option<Frame<P>>;
-}
-
-/// Reader of frames received with payload errors but with a readable header.
-pub trait ReadsDamagedHeaders<P> {
-    /// Processes such a frame. Returns the packet if it is to be delivered with its errors, for
-    /// agents and transports that read the headers of damaged packets.
-    fn receive_header(&mut self, now: Instant, frame: Frame<P>) -> Option<P>;
-}
-
 /// One end of a link-layer protocol that carries packets of type `P`.
 pub trait Endpoint<P: Payload> {
     /// The frame content other than packet, acknowledgment and length.
     type Control: Control;
-
-    /// Whether packets are erasure-coded, so that the units of a frame can be lost individually.
-    const CODES_UNITS: bool = false;
 
     /// Returns `true` if the endpoint would now send a new packet, if given one.
     fn wants_packet(&self) -> bool;
@@ -164,18 +106,6 @@ pub trait Endpoint<P: Payload> {
     /// Returns the next frame to send on an idle transmitter: control frames first, then
     /// retransmissions, then new data. The transmission starts at `now`.
     fn poll_transmit(&mut self, now: Instant) -> Option<Frame<P, Self::Control>>;
-    /// Like [`Self::poll_transmit`], but writes the frame to `frame`, which still holds an earlier
-    /// one. Returns `false` if no frame is ready.
-    #[inline(always)]
-    fn write_next(&mut self, now: Instant, frame: &mut Frame<P>) -> bool {
-        match self.poll_transmit(now) {
-            Some(next) => {
-                *frame = next.on_air();
-                true
-            }
-            None => false,
-        }
-    }
     /// Returns `true` if [`Self::poll_transmit`] would return a frame, or must be called once more
     /// to end a busy period. A driver need not poll an idle transmitter otherwise.
     fn has_frame(&self) -> bool;
@@ -191,148 +121,6 @@ pub trait Endpoint<P: Payload> {
     fn handle_timeout(&mut self, now: Instant);
     /// Returns the counters since the start.
     fn counters(&self) -> LinkCounters;
-
-    /// Returns the ideal feedback, which no real protocol has.
-    fn ideal_feedback(&mut self) -> Option<&mut dyn IdealFeedback<P>> {
-        None
-    }
-
-    /// Returns the reader of frames with payload errors and a readable header. By default such
-    /// frames are lost. Protocols with [`Self::ideal_feedback`] have no such reader.
-    fn damaged_headers(&mut self) -> Option<&mut dyn ReadsDamagedHeaders<P>> {
-        None
-    }
-
-    /// Returns the delivery reports, for protocols whose sender receives feedback.
-    fn delivery_reports(&mut self) -> Option<&mut dyn ReportsDelivery<P>> {
-        None
-    }
-
-    /// Sets the maximum number of transmissions per frame from now on; `None` means no limit.
-    /// Ignored by protocols without such a limit.
-    fn limit_transmissions(&mut self, _limit: Option<u32>) {}
-
-    /// Services an idle transmitter in one dispatch instead of three: enqueues `packet` if the
-    /// endpoint wants one, and polls.
-    #[inline]
-    fn poll_frame(
-        &mut self,
-        now: Instant,
-        packet: impl FnOnce() -> Option<P>,
-    ) -> Option<Frame<P, Self::Control>> {
-        if self.wants_packet()
-            && let Some(packet) = packet()
-        {
-            self.enqueue(now, packet);
-        }
-        self.poll_transmit(now)
-    }
-
-    /// Returns the time at which the driver must next service the endpoint. The transmitter becomes
-    /// idle at `free_at`; `has_packets` specifies whether packets are queued.
-    #[inline(always)]
-    fn next_poll(&self, free_at: Instant, has_packets: bool) -> Instant {
-        let has_frame = self.has_frame() || has_packets && self.wants_packet();
-        let timeout = self.next_timeout();
-        if has_frame { timeout.min(free_at) } else { timeout }
-    }
-
-    /// Like [`Self::next_poll`], while a transmission is in progress until `free_at`. By default
-    /// the endpoint is polled when that transmission ends.
-    #[inline]
-    fn next_poll_while_busy(&self, free_at: Instant, _has_packets: bool) -> Instant {
-        self.next_timeout().min(free_at)
-    }
-
-    /// Returns `true` if [`Self::next_poll_while_busy`] and [`Self::next_poll`] return the same
-    /// time and received frames never advance a timer. A driver that has computed this time, or
-    /// will poll when the transmitter becomes idle, then need not compute it again.
-    fn needs_no_poll_while_busy(&self) -> bool {
-        false
-    }
-
-    /// Services the endpoint in one dispatch: sends the next frame, if any, if the transmitter is
-    /// idle. Returns the time of the next service, or `None` if a timer has expired, which must be
-    /// handled first.
-    #[inline(always)]
-    fn turn<Q: Port<P>>(&mut self, now: Instant, port: &mut Q) -> Option<Instant>
-    where
-        Self: Sized,
-    {
-        let timeout = self.next_timeout();
-        if timeout <= now {
-            return None;
-        }
-        let free_at = port.free_at();
-        if free_at > now {
-            return Some(self.next_poll_while_busy(free_at, port.has_packet()));
-        }
-        if self.wants_packet() {
-            self.load(now, port);
-        }
-        port.transmit(now, &mut *self);
-        if !Q::LISTENS {
-            self.drop_events();
-        }
-        Some(self.next_poll(port.free_at(), port.has_packet()))
-    }
-
-    /// Enqueues the first packet of the port, if any. Call only if [`Self::wants_packet`] returns
-    /// `true`.
-    #[inline(always)]
-    fn load<Q: Port<P>>(&mut self, now: Instant, port: &mut Q) {
-        if let Some(packet) = port.take_packet() {
-            self.enqueue(now, packet);
-        }
-    }
-
-    /// Processes a frame received without errors in one dispatch instead of three. Replaces the
-    /// payload of `frame` by the first deliverable packet, if any, usually the same packet. Returns
-    /// `true` if more packets may be deliverable.
-    #[inline]
-    fn accept(&mut self, now: Instant, frame: &mut Frame<P>) -> bool {
-        if let Some(frame) = Frame::from_air(frame.take()) {
-            self.receive(now, frame);
-        }
-        frame.payload = self.poll_deliver();
-        true
-    }
-
-    /// Returns `true` if [`Self::accept`] of `frame` would deliver the packet of this frame and no
-    /// other, and if [`Self::send_next`] could then be called. A driver that holds the frame in
-    /// advance can compute the response in advance. By default nothing is computed.
-    #[inline(always)]
-    fn takes_next(&self, _frame: &Frame<P>) -> bool {
-        false
-    }
-
-    /// Sends `packet`, which [`Self::takes_next`] has permitted, in `frame` on an idle transmitter.
-    /// Equivalent to [`Self::enqueue`], [`Self::write_next`] and [`Self::next_poll`] without other
-    /// packets.
-    #[inline(always)]
-    fn send_next(&mut self, now: Instant, packet: &P, frame: &mut Frame<P>) -> Instant
-    where
-        P: Clone,
-    {
-        self.enqueue(now, packet.clone());
-        self.write_next(now, frame);
-        self.next_timeout()
-    }
-
-    /// Returns `true` if packets are segmented, so that packets are counted in addition to frames.
-    fn counts_packets(&self) -> bool {
-        false
-    }
-
-    /// Returns the retransmission timeout, for protocols with one timeout for all frames.
-    fn retransmission_timeout(&self) -> Option<Duration> {
-        None
-    }
-
-    /// Returns the maximum number of outstanding frames, for protocols with a window of frames.
-    fn window(&self) -> Option<u32> {
-        None
-    }
 
     /// Drops events if no observer is attached.
     #[inline]
@@ -452,6 +240,13 @@ impl<P: CarriesFrames> Endpoint<P> for LinkEndpoint<P> {
         dispatch!(self, endpoint => endpoint.counters())
     }
 
+    #[inline]
+    fn drop_events(&mut self) {
+        dispatch!(self, endpoint => endpoint.drop_events());
+    }
+}
+
+impl<P: CarriesFrames> Abilities<P> for LinkEndpoint<P> {
     fn ideal_feedback(&mut self) -> Option<&mut dyn IdealFeedback<P>> {
         dispatch!(self, endpoint => endpoint.ideal_feedback())
     }
@@ -468,6 +263,21 @@ impl<P: CarriesFrames> Endpoint<P> for LinkEndpoint<P> {
         dispatch!(self, endpoint => endpoint.limit_transmissions(limit))
     }
 
+    fn counts_packets(&self) -> bool {
+        dispatch!(self, endpoint => endpoint.counts_packets())
+    }
+
+    fn retransmission_timeout(&self) -> Option<Duration> {
+        dispatch!(self, endpoint => endpoint.retransmission_timeout())
+    }
+
+    fn window(&self) -> Option<u32> {
+        dispatch!(self, endpoint => endpoint.window())
+    }
+}
+
+/// Inlined like the methods of [`Endpoint`].
+impl<P: CarriesFrames> Driven<P> for LinkEndpoint<P> {
     #[inline]
     fn poll_frame(&mut self, now: Instant, packet: impl FnOnce() -> Option<P>) -> Option<Frame<P>> {
         dispatch!(self, endpoint => endpoint.poll_frame(now, packet).map(Frame::on_air))
@@ -508,22 +318,5 @@ impl<P: CarriesFrames> Endpoint<P> for LinkEndpoint<P> {
 
     fn needs_no_poll_while_busy(&self) -> bool {
         dispatch!(self, endpoint => endpoint.needs_no_poll_while_busy())
-    }
-
-    fn counts_packets(&self) -> bool {
-        dispatch!(self, endpoint => endpoint.counts_packets())
-    }
-
-    fn retransmission_timeout(&self) -> Option<Duration> {
-        dispatch!(self, endpoint => endpoint.retransmission_timeout())
-    }
-
-    fn window(&self) -> Option<u32> {
-        dispatch!(self, endpoint => endpoint.window())
-    }
-
-    #[inline]
-    fn drop_events(&mut self) {
-        dispatch!(self, endpoint => endpoint.drop_events());
     }
 }

@@ -1,157 +1,74 @@
 //! Link protocols of other crates: endpoints behind a trait object, with their own frame kinds.
 //!
 //! A protocol of this crate is dispatched statically, and its frames are [`FrameKind`]s. A protocol
-//! of another crate implements [`Endpoint`] with any [`Control`](super::Control), and
-//! [`OwnProtocol`]. [`Own`] represents it in a scenario, [`OwnEndpoint`] on a link. Each call is
+//! of another crate implements [`Endpoint`] with any [`Control`](super::Control),
+//! [`Abilities`], and [`OwnProtocol`]. [`Own`] represents it in a scenario, [`OwnEndpoint`] on a link. Each call is
 //! dispatched dynamically once; other protocols have no overhead.
 
 use super::{
-    CarriesFrames, Endpoint, Frame, FrameKind, LinkCounters, LinkEndpoint, LinkError,
-    ReportsDelivery,
+    Abilities, CarriesFrames, Driven, Endpoint, Frame, FrameKind, LinkCounters, LinkEndpoint,
+    LinkError, ReportsDelivery,
 };
 use super::{LinkEvent, Site};
 use lasthop_base::packet::{Descriptor, Payload, TcpOptions, Watched};
 use lasthop_base::units::{Bytes, Instant};
 use std::any::Any;
 use std::fmt::{Debug, Formatter, Result as Formatted};
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-/// An endpoint of any type, whose frames media see as [`FrameKind::Other`].
-trait AnyEndpoint<P: Payload>: Debug + Send + Sync {
+/// An endpoint of any type, behind a trait object.
+pub trait AnyEndpoint<P: Payload>:
+    Endpoint<P, Control = FrameKind> + Abilities<P> + Debug + Send + Sync
+{
+    /// Returns a copy.
     fn copy(&self) -> Box<dyn AnyEndpoint<P>>;
-    fn wants_packet(&self) -> bool;
-    fn enqueue(&mut self, now: Instant, packet: P);
-    fn poll_transmit(&mut self, now: Instant) -> Option<Frame<P>>;
-    fn has_frame(&self) -> bool;
-    fn receive(&mut self, now: Instant, frame: Frame<P>);
-    fn poll_deliver(&mut self) -> Option<P>;
-    fn poll_event(&mut self) -> Option<LinkEvent>;
-    fn next_timeout(&self) -> Instant;
-    fn handle_timeout(&mut self, now: Instant);
-    fn counters(&self) -> LinkCounters;
-    fn limit_transmissions(&mut self, limit: Option<u32>);
-    fn delivery_reports(&mut self) -> Option<&mut dyn ReportsDelivery<P>>;
 }
 
-impl<P: Payload, E: Endpoint<P> + Clone + Debug + Send + Sync + 'static> AnyEndpoint<P> for E {
-    fn copy(&self) -> Box<dyn AnyEndpoint<P>> {
-        Box::new(self.clone())
-    }
+impl<P: Payload> Driven<P> for dyn AnyEndpoint<P> {}
+
+/// An endpoint whose frames media see as [`FrameKind::Other`].
+#[derive(Clone, Debug)]
+struct OnAir<E>(E);
+
+impl<P: Payload, E: Endpoint<P>> Endpoint<P> for OnAir<E> {
+    type Control = FrameKind;
 
     fn wants_packet(&self) -> bool {
-        Endpoint::wants_packet(self)
+        self.0.wants_packet()
     }
 
     fn enqueue(&mut self, now: Instant, packet: P) {
-        Endpoint::enqueue(self, now, packet);
+        self.0.enqueue(now, packet);
     }
 
     fn poll_transmit(&mut self, now: Instant) -> Option<Frame<P>> {
-        Endpoint::poll_transmit(self, now).map(Frame::on_air)
+        self.0.poll_transmit(now).map(Frame::on_air)
     }
 
     fn has_frame(&self) -> bool {
-        Endpoint::has_frame(self)
+        self.0.has_frame()
     }
 
     /// Drops frames of another kind.
     fn receive(&mut self, now: Instant, frame: Frame<P>) {
         if let Some(frame) = Frame::from_air(frame) {
-            Endpoint::receive(self, now, frame);
+            self.0.receive(now, frame);
         }
     }
 
     fn poll_deliver(&mut self) -> Option<P> {
-        Endpoint::poll_deliver(self)
-    }
-
-    fn poll_event(&mut self) -> Option<LinkEvent> {
-        Endpoint::poll_event(self)
-    }
-
-    fn next_timeout(&self) -> Instant {
-        Endpoint::next_timeout(self)
-    }
-
-    fn handle_timeout(&mut self, now: Instant) {
-        Endpoint::handle_timeout(self, now);
-    }
-
-    fn counters(&self) -> LinkCounters {
-        Endpoint::counters(self)
-    }
-
-    fn limit_transmissions(&mut self, limit: Option<u32>) {
-        Endpoint::limit_transmissions(self, limit);
-    }
-
-    fn delivery_reports(&mut self) -> Option<&mut dyn ReportsDelivery<P>> {
-        Endpoint::delivery_reports(self)
-    }
-}
-
-/// The endpoint of a protocol of another crate.
-#[derive(Debug)]
-pub struct OwnEndpoint<P>(Box<dyn AnyEndpoint<P>>);
-
-impl<P: Payload> OwnEndpoint<P> {
-    /// Wraps an endpoint of any type.
-    pub fn new(endpoint: impl Endpoint<P> + Clone + Debug + Send + Sync + 'static) -> Self {
-        OwnEndpoint(Box::new(endpoint))
-    }
-}
-
-impl<P: Payload> Clone for OwnEndpoint<P> {
-    fn clone(&self) -> Self {
-        OwnEndpoint(self.0.copy())
-    }
-}
-
-/// Not inlined, like the endpoint of services.
-impl<P: Payload> Endpoint<P> for OwnEndpoint<P> {
-    type Control = FrameKind;
-
-    #[inline(never)]
-    fn wants_packet(&self) -> bool {
-        self.0.wants_packet()
-    }
-
-    #[inline(never)]
-    fn enqueue(&mut self, now: Instant, packet: P) {
-        self.0.enqueue(now, packet);
-    }
-
-    #[inline(never)]
-    fn poll_transmit(&mut self, now: Instant) -> Option<Frame<P>> {
-        self.0.poll_transmit(now)
-    }
-
-    #[inline(never)]
-    fn has_frame(&self) -> bool {
-        self.0.has_frame()
-    }
-
-    #[inline(never)]
-    fn receive(&mut self, now: Instant, frame: Frame<P>) {
-        self.0.receive(now, frame);
-    }
-
-    #[inline(never)]
-    fn poll_deliver(&mut self) -> Option<P> {
         self.0.poll_deliver()
     }
 
-    #[inline(never)]
     fn poll_event(&mut self) -> Option<LinkEvent> {
         self.0.poll_event()
     }
 
-    #[inline(never)]
     fn next_timeout(&self) -> Instant {
         self.0.next_timeout()
     }
 
-    #[inline(never)]
     fn handle_timeout(&mut self, now: Instant) {
         self.0.handle_timeout(now);
     }
@@ -159,7 +76,9 @@ impl<P: Payload> Endpoint<P> for OwnEndpoint<P> {
     fn counters(&self) -> LinkCounters {
         self.0.counters()
     }
+}
 
+impl<P: Payload, E: Abilities<P>> Abilities<P> for OnAir<E> {
     fn limit_transmissions(&mut self, limit: Option<u32>) {
         self.0.limit_transmissions(limit);
     }
@@ -169,10 +88,49 @@ impl<P: Payload> Endpoint<P> for OwnEndpoint<P> {
     }
 }
 
+impl<P: Payload, E: Abilities<P> + Clone + Debug + Send + Sync + 'static> AnyEndpoint<P>
+    for OnAir<E>
+{
+    fn copy(&self) -> Box<dyn AnyEndpoint<P>> {
+        Box::new(self.clone())
+    }
+}
+
+/// The endpoint of a protocol of another crate.
+#[derive(Debug)]
+pub struct OwnEndpoint<P>(Box<dyn AnyEndpoint<P>>);
+
+impl<P: Payload> OwnEndpoint<P> {
+    /// Wraps an endpoint of any type.
+    pub fn new(endpoint: impl Abilities<P> + Clone + Debug + Send + Sync + 'static) -> Self {
+        OwnEndpoint(Box::new(OnAir(endpoint)))
+    }
+}
+
+impl<P: Payload> Clone for OwnEndpoint<P> {
+    fn clone(&self) -> Self {
+        OwnEndpoint(self.0.copy())
+    }
+}
+
+impl<P: Payload> Deref for OwnEndpoint<P> {
+    type Target = dyn AnyEndpoint<P>;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.0
+    }
+}
+
+impl<P: Payload> DerefMut for OwnEndpoint<P> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut *self.0
+    }
+}
+
 /// A link protocol of another crate: its name, and the construction of its endpoints.
 pub trait OwnProtocol: Debug + Send + Sync + 'static {
     /// One end of a link.
-    type Endpoint<P: CarriesFrames + Debug + Send + Sync + 'static>: Endpoint<P>
+    type Endpoint<P: CarriesFrames + Debug + Send + Sync + 'static>: Abilities<P>
         + Clone
         + Debug
         + Send

@@ -90,7 +90,7 @@ pub(crate) trait ProtocolKeys: Table + Kind {
     const LIMITS_TRANSMISSIONS: bool = false;
 
     /// Whether the sender provides delivery reports
-    /// ([`Endpoint::delivery_reports`](super::Endpoint::delivery_reports)).
+    /// ([`Abilities::delivery_reports`](super::Abilities::delivery_reports)).
     const REPORTS_FATES: bool = false;
 
     /// Builds the endpoint at `site`.

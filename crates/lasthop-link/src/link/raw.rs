@@ -13,8 +13,8 @@
 //! are dropped silently.
 
 use super::protocol::{ProtocolKeys, Site};
+use super::{Abilities, Driven, Endpoint, Frame, LinkCounters, LinkEvent, ReadsDamagedHeaders};
 use super::{ByteFormat, BytesError, FrameKind, LinkError};
-use super::{Endpoint, Frame, LinkCounters, LinkEvent, ReadsDamagedHeaders};
 use lasthop_base::packet::Payload;
 use lasthop_base::schema::keys::table;
 use lasthop_base::units::Bytes;
@@ -108,10 +108,6 @@ impl<P: Payload> Endpoint<P> for Raw<P> {
         self.up.extend(frame.payload);
     }
 
-    fn damaged_headers(&mut self) -> Option<&mut dyn ReadsDamagedHeaders<P>> {
-        Some(self)
-    }
-
     #[inline]
     fn poll_deliver(&mut self) -> Option<P> {
         self.up.pop_front()
@@ -133,6 +129,14 @@ impl<P: Payload> Endpoint<P> for Raw<P> {
         self.counters
     }
 }
+
+impl<P: Payload> Abilities<P> for Raw<P> {
+    fn damaged_headers(&mut self) -> Option<&mut dyn ReadsDamagedHeaders<P>> {
+        Some(self)
+    }
+}
+
+impl<P: Payload> Driven<P> for Raw<P> {}
 
 impl ByteFormat for Raw<Vec<u8>> {
     fn encode(&self, frame: &Frame<Vec<u8>>, bytes: &mut Vec<u8>) -> Result<(), BytesError> {

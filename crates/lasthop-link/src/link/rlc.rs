@@ -40,10 +40,11 @@ use super::rlc_receiver::Receiver;
 use super::rlc_sender::Sender;
 use super::rlc_wire::RlcWireWindow;
 use super::timing::{LinkTiming, deadline};
-use super::{ByteFormat, BytesError, rlc_wire};
 use super::{
-    Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent, ReportsDelivery, check_header,
+    Abilities, Driven, Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent,
+    ReportsDelivery, check_header,
 };
+use super::{ByteFormat, BytesError, rlc_wire};
 use lasthop_base::packet::Payload;
 use lasthop_base::schema::keys::{Limits, choice, table};
 use lasthop_base::schema::{Every, LinkTimeout, OptionalTimer, Transmissions};
@@ -430,10 +431,6 @@ impl<P: Payload + Clone> Rlc<P> {
 impl<P: Payload + Clone> Endpoint<P> for Rlc<P> {
     type Control = FrameKind;
 
-    fn counts_packets(&self) -> bool {
-        true
-    }
-
     /// Also returns `true` while one PDU is unsent: whether that PDU is the last one is known only
     /// when no further packet is available.
     #[inline]
@@ -531,12 +528,18 @@ impl<P: Payload + Clone> Endpoint<P> for Rlc<P> {
         }
     }
 
-    fn delivery_reports(&mut self) -> Option<&mut dyn ReportsDelivery<P>> {
-        Some(&mut self.sender.fates)
-    }
-
     fn counters(&self) -> LinkCounters {
         self.log.counters
+    }
+}
+
+impl<P: Payload + Clone> Abilities<P> for Rlc<P> {
+    fn counts_packets(&self) -> bool {
+        true
+    }
+
+    fn delivery_reports(&mut self) -> Option<&mut dyn ReportsDelivery<P>> {
+        Some(&mut self.sender.fates)
     }
 
     /// A PDU that has already reached the new limit may be queued for one more retransmission. It
@@ -545,6 +548,8 @@ impl<P: Payload + Clone> Endpoint<P> for Rlc<P> {
         self.sender.limit(limit, &self.parameters);
     }
 }
+
+impl<P: Payload + Clone> Driven<P> for Rlc<P> {}
 
 impl ByteFormat for Rlc<Vec<u8>> {
     fn encode(&self, frame: &Frame<Vec<u8>>, bytes: &mut Vec<u8>) -> Result<(), BytesError> {

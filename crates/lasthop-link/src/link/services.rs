@@ -42,8 +42,8 @@
 //! fragmentation.
 
 use super::{
-    CarriesFrames, Endpoint, Frame, FrameKind, LinkCounters, LinkEndpoint, LinkError, LinkEvent,
-    ReportsDelivery,
+    Abilities, CarriesFrames, Driven, Endpoint, Frame, FrameKind, LinkCounters, LinkEndpoint,
+    LinkError, LinkEvent, ReportsDelivery,
 };
 use crate::queue::{FairQueue, Queue, Transmitter};
 use lasthop_base::packet::{DeliveryReport, Payload};
@@ -300,10 +300,6 @@ impl<P: CarriesFrames> ReportsDelivery<P> for Services<P> {
 impl<P: CarriesFrames> Endpoint<P> for Services<P> {
     type Control = FrameKind;
 
-    fn delivery_reports(&mut self) -> Option<&mut dyn ReportsDelivery<P>> {
-        Some(self)
-    }
-
     /// Always `true`, since the queues are part of this endpoint.
     fn wants_packet(&self) -> bool {
         true
@@ -395,6 +391,14 @@ impl<P: CarriesFrames> Endpoint<P> for Services<P> {
         counters.fold(LinkCounters::default(), LinkCounters::plus)
     }
 }
+
+impl<P: CarriesFrames> Abilities<P> for Services<P> {
+    fn delivery_reports(&mut self) -> Option<&mut dyn ReportsDelivery<P>> {
+        Some(self)
+    }
+}
+
+impl<P: CarriesFrames> Driven<P> for Services<P> {}
 
 #[cfg(test)]
 mod tests {

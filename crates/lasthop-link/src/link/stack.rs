@@ -19,11 +19,12 @@
 //! assume a single transmission delay must allow for loss recovery below (`docs/links/stacks.md`).
 //!
 //! Not modelled: several upper frames in one lower packet, ideal feedback
-//! ([`Endpoint::ideal_feedback`]), damaged frames with readable headers.
+//! ([`Abilities::ideal_feedback`]), damaged frames with readable headers.
 
 use super::LinkEvent;
 use super::{
-    BytesError, Endpoint, Frame, FrameKind, LinkCounters, LinkEndpoint, LinkError, ReportsDelivery,
+    Abilities, BytesError, Driven, Endpoint, Frame, FrameKind, LinkCounters, LinkEndpoint,
+    LinkError, ReportsDelivery,
 };
 use lasthop_base::packet::{Descriptor, Extension, FrameHeader, MAX_LAYERS, Payload};
 use lasthop_base::units::Instant;
@@ -186,12 +187,12 @@ pub struct Stack<P: Payload> {
     log: VecDeque<LayerEvent>,
     /// Number of packets of the lower layer that did not represent a frame of the upper layer.
     unreadable: u64,
-    /// Whether [`Endpoint::limit_transmissions`] applies to the upper layer.
+    /// Whether [`Abilities::limit_transmissions`] applies to the upper layer.
     limits_upper: bool,
 }
 
 /// Combines the endpoints of a stack, uppermost layer first, into one endpoint.
-/// [`Endpoint::limit_transmissions`] applies to layer `limited`.
+/// [`Abilities::limit_transmissions`] applies to layer `limited`.
 ///
 /// # Errors
 /// Returns an error if there are fewer than 2 layers or more than [`MAX_LAYERS`], or if a layer
@@ -278,7 +279,7 @@ impl<P: CarriesFrames> Stack<P> {
         }
     }
 
-    /// Returns the counters of the layer to which [`Endpoint::limit_transmissions`] applies, by
+    /// Returns the counters of the layer to which [`Abilities::limit_transmissions`] applies, by
     /// default the lowest one.
     pub fn limited_counters(&self) -> LinkCounters {
         match &self.lower {
@@ -339,9 +340,6 @@ impl<P: CarriesFrames> Stack<P> {
 /// Not inlined, like the endpoint of services.
 impl<P: CarriesFrames> Endpoint<P> for Stack<P> {
     type Control = FrameKind;
-
-    /// The frames of the lowest layer may have units.
-    const CODES_UNITS: bool = true;
 
     #[inline(never)]
     fn wants_packet(&self) -> bool {
@@ -412,7 +410,9 @@ impl<P: CarriesFrames> Endpoint<P> for Stack<P> {
     fn counters(&self) -> LinkCounters {
         self.layer_counters(usize::MAX)
     }
+}
 
+impl<P: CarriesFrames> Abilities<P> for Stack<P> {
     fn limit_transmissions(&mut self, limit: Option<u32>) {
         let layer = if self.limits_upper { &mut self.upper } else { &mut self.lower };
         layer.limit_transmissions(limit);
@@ -425,4 +425,9 @@ impl<P: CarriesFrames> Endpoint<P> for Stack<P> {
     fn counts_packets(&self) -> bool {
         self.endpoint(usize::MAX).counts_packets()
     }
+}
+
+impl<P: CarriesFrames> Driven<P> for Stack<P> {
+    /// The frames of the lowest layer may have units.
+    const CODES_UNITS: bool = true;
 }

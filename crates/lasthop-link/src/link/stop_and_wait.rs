@@ -37,10 +37,11 @@ use super::delivery_reports::Fates;
 use super::protocol::{ARQ_HEADER, MOST_REPAIRS, ProtocolKeys, Site};
 use super::timing::{LinkTiming, deadline};
 use super::wire::{NumberWidth, WireWindow};
-use super::{ByteFormat, BytesError, wire};
 use super::{
-    Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent, ReportsDelivery, check_header,
+    Abilities, Driven, Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent,
+    ReportsDelivery, check_header,
 };
+use super::{ByteFormat, BytesError, wire};
 use lasthop_base::packet::{DeliveryReport, Payload};
 use lasthop_base::schema::keys::{Limits, table};
 use lasthop_base::schema::{LinkTimeout, Retries};
@@ -248,14 +249,6 @@ impl<P> StopAndWait<P> {
 impl<P: Payload + Clone> Endpoint<P> for StopAndWait<P> {
     type Control = FrameKind;
 
-    fn retransmission_timeout(&self) -> Option<Duration> {
-        Some(self.parameters.timeout)
-    }
-
-    fn window(&self) -> Option<u32> {
-        Some(1)
-    }
-
     #[inline]
     fn wants_packet(&self) -> bool {
         self.packet.is_none()
@@ -357,12 +350,22 @@ impl<P: Payload + Clone> Endpoint<P> for StopAndWait<P> {
         }
     }
 
-    fn delivery_reports(&mut self) -> Option<&mut dyn ReportsDelivery<P>> {
-        Some(&mut self.fates)
-    }
-
     fn counters(&self) -> LinkCounters {
         self.counters
+    }
+}
+
+impl<P: Payload + Clone> Abilities<P> for StopAndWait<P> {
+    fn retransmission_timeout(&self) -> Option<Duration> {
+        Some(self.parameters.timeout)
+    }
+
+    fn window(&self) -> Option<u32> {
+        Some(1)
+    }
+
+    fn delivery_reports(&mut self) -> Option<&mut dyn ReportsDelivery<P>> {
+        Some(&mut self.fates)
     }
 
     fn limit_transmissions(&mut self, limit: Option<u32>) {
@@ -370,6 +373,8 @@ impl<P: Payload + Clone> Endpoint<P> for StopAndWait<P> {
         self.parameters.retries = limit.map(|limit| limit.saturating_sub(1));
     }
 }
+
+impl<P: Payload + Clone> Driven<P> for StopAndWait<P> {}
 
 impl ByteFormat for StopAndWait<Vec<u8>> {
     fn encode(&self, frame: &Frame<Vec<u8>>, bytes: &mut Vec<u8>) -> Result<(), BytesError> {

@@ -60,7 +60,10 @@
 use super::fec_wire::{MOST_NUMBERS, PARITY_FIELDS};
 use super::protocol::{NUMBER_HEADER, ProtocolKeys, Site, refuse};
 use super::timing::{LinkTiming, deadline};
-use super::{Air, Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent, check_header};
+use super::{
+    Abilities, Air, Driven, Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent,
+    check_header,
+};
 use super::{ByteFormat, BytesError, fec_wire};
 use lasthop_base::packet::Payload;
 use lasthop_base::schema::LinkTimeout;
@@ -567,6 +570,10 @@ impl<P: Payload + Clone> Endpoint<P> for XorFec<P> {
         self.counters
     }
 }
+
+impl<P: Payload + Clone> Abilities<P> for XorFec<P> {}
+
+impl<P: Payload + Clone> Driven<P> for XorFec<P> {}
 
 impl ByteFormat for XorFec<Vec<u8>> {
     fn encode(&self, frame: &Frame<Vec<u8>>, bytes: &mut Vec<u8>) -> Result<(), BytesError> {

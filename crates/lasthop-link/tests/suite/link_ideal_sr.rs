@@ -4,8 +4,8 @@
 use crate::common::*;
 use lasthop_base::units::{Bytes, Duration, Instant, Rate};
 use lasthop_link::link::{
-    Endpoint, FrameKind, IdealFeedback, IdealSr, IdealSrParameters, LinkEndpoint, LinkError,
-    LinkEvent,
+    Abilities, Driven, Endpoint, FrameKind, IdealFeedback, IdealSr, IdealSrParameters,
+    LinkEndpoint, LinkError, LinkEvent,
 };
 use proptest::prelude::*;
 

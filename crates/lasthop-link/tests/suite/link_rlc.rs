@@ -7,7 +7,7 @@
 
 use crate::common::*;
 use lasthop_base::units::{Bytes, Duration, Instant, Rate};
-use lasthop_link::link::{Endpoint, Frame, FrameKind, LinkEvent, Rlc, RlcParameters};
+use lasthop_link::link::{Abilities, Endpoint, Frame, FrameKind, LinkEvent, Rlc, RlcParameters};
 
 pub const MS: u64 = 1_000_000;
 pub const RATE: Rate = Rate::from_bps(200_000);

@@ -6,7 +6,7 @@ use crate::link_rlc::{RATE, millis};
 use lasthop_base::rng::Streams;
 use lasthop_base::units::{Duration, Instant, Probability};
 use lasthop_link::channel::{Airtime, Channel, Uniform};
-use lasthop_link::link::{Endpoint, Frame, FrameKind, LinkEndpoint, RlcParameters};
+use lasthop_link::link::{Driven, Endpoint, Frame, FrameKind, LinkEndpoint, RlcParameters};
 use std::collections::HashMap;
 
 /// Independent frame losses in one direction.

@@ -7,8 +7,8 @@ use lasthop_link::link::rlc_wire::{self, RlcWireError, RlcWireWindow};
 use lasthop_link::link::rlp_wire::{self, RlpWireError, RlpWireWindow};
 use lasthop_link::link::wire::{NumberWidth, WireError, WireWindow, decode, encode};
 use lasthop_link::link::{
-    AtLimit, BytesError, Endpoint, Frame, FrameKind, LinkEndpoint, Release, RlcParameters, Rlp,
-    RlpParameters,
+    AtLimit, BytesError, Driven, Endpoint, Frame, FrameKind, LinkEndpoint, Release, RlcParameters,
+    Rlp, RlpParameters,
 };
 use proptest::prelude::*;
 use std::collections::VecDeque;

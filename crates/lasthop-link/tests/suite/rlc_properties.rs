@@ -2,7 +2,9 @@
 
 use crate::common::*;
 use lasthop_base::units::{Duration, Instant, Rate};
-use lasthop_link::link::{AtLimit, Endpoint, FrameKind, LinkCounters, LinkEvent, RlcParameters};
+use lasthop_link::link::{
+    Abilities, AtLimit, Endpoint, FrameKind, LinkCounters, LinkEvent, RlcParameters,
+};
 use proptest::prelude::*;
 use std::collections::HashMap;
 

@@ -12,7 +12,7 @@ use lasthop_base::packet::Packet;
 use lasthop_base::schema::numbers::{numbers, seconds};
 use lasthop_base::schema::shorthand::Shorthand;
 use lasthop_base::units::Bytes;
-use lasthop_link::link::{Endpoint, LinkError, Protocol, Site};
+use lasthop_link::link::{Abilities, LinkError, Protocol, Site};
 use lasthop_wlan::dcf::Timing;
 use lasthop_wlan::phy::qos::AccessCategory;
 use serde_json::{Value, json};

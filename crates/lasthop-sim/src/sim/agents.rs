@@ -15,7 +15,7 @@ use crate::agent::{Agent, AgentMachine, Batch, Crossing, DeliveryReport, Verdict
 use crate::transport::{End, Losses, Transport};
 use lasthop_base::packet::{Descriptor, Extension};
 use lasthop_base::schema::metrics::ReportFor;
-use lasthop_link::link::{Endpoint, LinkCounters};
+use lasthop_link::link::{Abilities, LinkCounters};
 
 /// An agent and its place in the network.
 #[derive(Clone, Debug)]

@@ -41,7 +41,7 @@ use super::probe_events::record_dropped;
 use super::world::World;
 use lasthop_base::packet::{Descriptor, Extension};
 use lasthop_base::units::{Duration, Instant};
-use lasthop_link::link::{Endpoint, NumberSet};
+use lasthop_link::link::{Abilities, Endpoint, NumberSet};
 use lasthop_link::queue::{PropagationDelay, Queue, Ring};
 
 /// Parameters of a radio.

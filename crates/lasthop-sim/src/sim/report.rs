@@ -12,7 +12,7 @@ use crate::transport::{Transport, TransportMachine};
 use lasthop_base::packet::Extension;
 use lasthop_base::schema::metrics::{Ratio, ReportFor};
 use lasthop_base::units::Instant;
-use lasthop_link::link::{Endpoint, PacketMetrics, ReceiverMetrics, SenderMetrics};
+use lasthop_link::link::{Abilities, PacketMetrics, ReceiverMetrics, SenderMetrics};
 use lasthop_link::queue::{
     Delays, DisciplineMetrics, Queue, QueueCounters, QueueMetrics, QueueingMetrics,
 };

@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use crate::scenarios::{read, scenario};
-use lasthop::link::{AtLimit, Endpoint, HarqParameters, LinkCounters, RlcParameters};
+use lasthop::link::{Abilities, AtLimit, Endpoint, HarqParameters, LinkCounters, RlcParameters};
 use lasthop::packet::DeliveryReport;
 use lasthop::run::{self, Trace};
 use lasthop::units::{Duration, Instant, Rate};

@@ -15,8 +15,8 @@
 //! Not modelled: piggybacked acknowledgments, a limit on retransmissions, a byte format.
 
 use lasthop::link::{
-    CarriesFrames, Control, Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent,
-    OwnProtocol, Site,
+    Abilities, CarriesFrames, Control, Endpoint, Frame, FrameKind, LinkCounters, LinkError,
+    LinkEvent, OwnProtocol, Site,
 };
 use lasthop::packet::Payload;
 use lasthop::units::{Bytes, Duration, Instant};
@@ -193,3 +193,5 @@ impl<P: Payload + Clone> Endpoint<P> for OneBitEndpoint<P> {
         self.counters
     }
 }
+
+impl<P: Payload + Clone> Abilities<P> for OneBitEndpoint<P> {}

@@ -63,8 +63,8 @@ pub mod wire;
 
 use super::protocol::{MOST_REPAIRS, ProtocolKeys, Site};
 use super::{
-    ByteFormat, BytesError, Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent,
-    LinkTiming, ReportsDelivery, check_sizes,
+    Abilities, ByteFormat, BytesError, Driven, Endpoint, Frame, FrameKind, LinkCounters, LinkError,
+    LinkEvent, LinkTiming, ReportsDelivery, check_sizes,
 };
 use lasthop_base::packet::Payload;
 use lasthop_base::schema::keys::{Limits, choice, table};
@@ -427,8 +427,6 @@ impl<P> Harq<P> {
 impl<P: Payload + Clone> Endpoint<P> for Harq<P> {
     type Control = FrameKind;
 
-    const CODES_UNITS: bool = true;
-
     #[inline]
     fn wants_packet(&self) -> bool {
         !self.receiver.has_answer() && self.sender.wants_packet()
@@ -490,12 +488,19 @@ impl<P: Payload + Clone> Endpoint<P> for Harq<P> {
         self.sender.handle_timeout(now);
     }
 
-    fn delivery_reports(&mut self) -> Option<&mut dyn ReportsDelivery<P>> {
-        Some(&mut self.sender.fates)
-    }
-
     fn counters(&self) -> LinkCounters {
         self.sender.counters().plus(self.receiver.counters())
+    }
+
+    fn drop_events(&mut self) {
+        self.sender.drop_events();
+        self.receiver.drop_events();
+    }
+}
+
+impl<P: Payload + Clone> Abilities<P> for Harq<P> {
+    fn delivery_reports(&mut self) -> Option<&mut dyn ReportsDelivery<P>> {
+        Some(&mut self.sender.fates)
     }
 
     fn limit_transmissions(&mut self, limit: Option<u32>) {
@@ -505,11 +510,10 @@ impl<P: Payload + Clone> Endpoint<P> for Harq<P> {
     fn window(&self) -> Option<u32> {
         Some(self.parameters().window)
     }
+}
 
-    fn drop_events(&mut self) {
-        self.sender.drop_events();
-        self.receiver.drop_events();
-    }
+impl<P: Payload + Clone> Driven<P> for Harq<P> {
+    const CODES_UNITS: bool = true;
 }
 
 impl ByteFormat for Harq<Vec<u8>> {

@@ -5,8 +5,8 @@ use crate::link::rlp_wire::{self, RlpWireWindow};
 use crate::link::timers::TransmissionOrder;
 use crate::link::timing::deadline;
 use crate::link::{
-    ByteFormat, BytesError, Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent,
-    check_sizes,
+    Abilities, ByteFormat, BytesError, Driven, Endpoint, Frame, FrameKind, LinkCounters, LinkError,
+    LinkEvent, check_sizes,
 };
 use lasthop_base::packet::Payload;
 use lasthop_base::units::{Duration, Instant};
@@ -522,6 +522,10 @@ impl<P: Payload + Clone> Endpoint<P> for Rlp<P> {
         LinkCounters { data_frames: self.next, ..self.rare.counters }
     }
 }
+
+impl<P: Payload + Clone> Abilities<P> for Rlp<P> {}
+
+impl<P: Payload + Clone> Driven<P> for Rlp<P> {}
 
 impl ByteFormat for Rlp<Vec<u8>> {
     fn encode(&self, frame: &Frame<Vec<u8>>, bytes: &mut Vec<u8>) -> Result<(), BytesError> {

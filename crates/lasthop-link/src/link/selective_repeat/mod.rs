@@ -44,8 +44,8 @@ use super::protocol::{ProtocolKeys, Site};
 use super::timing::LinkTiming;
 use super::wire::{NumberWidth, WireWindow};
 use super::{
-    Acknowledgment, Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent, Port,
-    ReportsDelivery, Writer, check_parameters,
+    Abilities, Acknowledgment, Driven, Endpoint, Frame, FrameKind, LinkCounters, LinkError,
+    LinkEvent, Port, ReportsDelivery, Writer, check_parameters,
 };
 use super::{ByteFormat, BytesError, wire};
 use lasthop_base::packet::Payload;
@@ -400,14 +400,6 @@ impl<P: Payload + Clone> Writer<P> for PolledSender<'_, P> {
 impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
     type Control = FrameKind;
 
-    fn retransmission_timeout(&self) -> Option<Duration> {
-        Some(self.parameters.timeout)
-    }
-
-    fn window(&self) -> Option<u32> {
-        Some(self.parameters.window)
-    }
-
     #[inline(always)]
     fn wants_packet(&self) -> bool {
         !self.has_urgent() && self.sender.has_room()
@@ -425,6 +417,65 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
         self.write_next(now, &mut frame).then_some(frame)
     }
 
+    #[inline(always)]
+    fn has_frame(&self) -> bool {
+        self.receiver.has_nacks()
+            || self.sender.has_copies()
+            || self.sender.has_new()
+            || self.receiver.ack_pending
+    }
+
+    fn receive(&mut self, now: Instant, mut frame: Frame<P>) {
+        self.take_in(now, &mut frame);
+    }
+
+    #[inline]
+    fn poll_deliver(&mut self) -> Option<P> {
+        self.receiver.poll_deliver()
+    }
+
+    #[inline]
+    fn poll_event(&mut self) -> Option<LinkEvent> {
+        self.events.pop_front()
+    }
+
+    #[inline(always)]
+    fn next_timeout(&self) -> Instant {
+        self.sender.next_timeout()
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        while let Some(sequence) = self.sender.take_expired(now) {
+            self.counters.timeouts += 1;
+            self.events.push_back(LinkEvent::TimedOut { sequence });
+        }
+    }
+
+    fn counters(&self) -> LinkCounters {
+        self.counters
+    }
+
+    #[inline]
+    fn drop_events(&mut self) {
+        self.events.clear();
+    }
+}
+
+impl<P: Payload + Clone> Abilities<P> for SelectiveRepeat<P> {
+    fn retransmission_timeout(&self) -> Option<Duration> {
+        Some(self.parameters.timeout)
+    }
+
+    fn window(&self) -> Option<u32> {
+        Some(self.parameters.window)
+    }
+
+    fn delivery_reports(&mut self) -> Option<&mut dyn ReportsDelivery<P>> {
+        Some(self.sender.fates())
+    }
+}
+
+impl<P: Payload + Clone> Driven<P> for SelectiveRepeat<P> {
     #[inline(always)]
     fn write_next(&mut self, now: Instant, frame: &mut Frame<P>) -> bool {
         PolledSender { has_urgent: self.has_urgent(), machine: self }.write(now, frame)
@@ -455,18 +506,6 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
         let has_more = self.sender.is_open() && port.has_packet();
         let timeout = self.next_timeout();
         Some(if has_more { timeout.min(port.free_at()) } else { timeout })
-    }
-
-    #[inline(always)]
-    fn has_frame(&self) -> bool {
-        self.receiver.has_nacks()
-            || self.sender.has_copies()
-            || self.sender.has_new()
-            || self.receiver.ack_pending
-    }
-
-    fn receive(&mut self, now: Instant, mut frame: Frame<P>) {
-        self.take_in(now, &mut frame);
     }
 
     /// The packet of the next frame in order is delivered without buffering. An ACK delivers none.
@@ -513,21 +552,6 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
         self.sender.load(is_there);
     }
 
-    #[inline]
-    fn poll_deliver(&mut self) -> Option<P> {
-        self.receiver.poll_deliver()
-    }
-
-    #[inline]
-    fn poll_event(&mut self) -> Option<LinkEvent> {
-        self.events.pop_front()
-    }
-
-    #[inline(always)]
-    fn next_timeout(&self) -> Instant {
-        self.sender.next_timeout()
-    }
-
     /// The end of a transmission requires no poll if no frame follows.
     #[inline(always)]
     fn next_poll_while_busy(&self, free_at: Instant, has_packets: bool) -> Instant {
@@ -536,26 +560,6 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
 
     fn needs_no_poll_while_busy(&self) -> bool {
         self.parameters.timer == TimerMode::PerFrame
-    }
-
-    fn handle_timeout(&mut self, now: Instant) {
-        while let Some(sequence) = self.sender.take_expired(now) {
-            self.counters.timeouts += 1;
-            self.events.push_back(LinkEvent::TimedOut { sequence });
-        }
-    }
-
-    fn delivery_reports(&mut self) -> Option<&mut dyn ReportsDelivery<P>> {
-        Some(self.sender.fates())
-    }
-
-    fn counters(&self) -> LinkCounters {
-        self.counters
-    }
-
-    #[inline]
-    fn drop_events(&mut self) {
-        self.events.clear();
     }
 }
 

@@ -4,11 +4,11 @@ use lasthop_base::packet::{DeliveryReport, Payload};
 use lasthop_base::units::{Bytes, Duration, Instant, Rate};
 use lasthop_link::link::wire::NumberWidth;
 use lasthop_link::link::{
-    Acknowledgment, CarriesFrames, Endpoint, Frame, FrameKind, GoBackN, GoBackNParameters, Harq,
-    HarqMode, HarqParameters, IdealSr, IdealSrParameters, LinkEndpoint, LinkEvent, LinkTiming, Raw,
-    Release, Renack, Rlc, RlcParameters, Rlp, RlpParameters, SelectiveRepeat,
-    SelectiveRepeatParameters, ServiceParameters, Services, ServicesParameters, StopAndWait,
-    StopAndWaitParameters, TimerMode, XorFec, XorFecParameters,
+    Abilities, Acknowledgment, CarriesFrames, Endpoint, Frame, FrameKind, GoBackN,
+    GoBackNParameters, Harq, HarqMode, HarqParameters, IdealSr, IdealSrParameters, LinkEndpoint,
+    LinkEvent, LinkTiming, Raw, Release, Renack, Rlc, RlcParameters, Rlp, RlpParameters,
+    SelectiveRepeat, SelectiveRepeatParameters, ServiceParameters, Services, ServicesParameters,
+    StopAndWait, StopAndWaitParameters, TimerMode, XorFec, XorFecParameters,
 };
 use lasthop_link::queue::{Limit, Queue};
 use std::collections::VecDeque;

@@ -20,7 +20,7 @@ use crate::transport::{End, Reaction, Transport, TransportMachine};
 use lasthop_base::packet::{Descriptor, Extension, TcpOptions};
 use lasthop_base::rng;
 use lasthop_base::units::{Instant, Rate};
-use lasthop_link::link::{Endpoint, LinkEndpoint};
+use lasthop_link::link::{Abilities, LinkEndpoint};
 use lasthop_link::queue::OnOff;
 
 /// A route through the network, fixed for the run: its range in the table of all hops, at least

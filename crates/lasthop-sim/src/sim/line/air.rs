@@ -5,7 +5,7 @@ use lasthop_base::packet::{Descriptor, Extension};
 use lasthop_base::units::Instant;
 use lasthop_link::channel::{Airtime, Channel, ErrorProcess};
 use lasthop_link::interface::expose;
-use lasthop_link::link::{Endpoint, Frame, LinkEndpoint};
+use lasthop_link::link::{Abilities, Frame, LinkEndpoint};
 use lasthop_link::queue::{Ahead, QueueCounters};
 
 /// The channel of one end of a line, with counters of its frames.

@@ -30,7 +30,9 @@ use lasthop_base::packet::{Descriptor, Extension};
 use lasthop_base::units::Instant;
 use lasthop_link::channel::{Airtime, ErrorProcess};
 use lasthop_link::interface::Interface;
-use lasthop_link::link::{Endpoint, Frame, LayerEvent, LinkCounters, LinkEndpoint};
+use lasthop_link::link::{
+    Abilities, Driven, Endpoint, Frame, LayerEvent, LinkCounters, LinkEndpoint,
+};
 use lasthop_link::queue::{Delays, PropagationDelay, Queue, QueueCounters, Ring};
 use std::collections::VecDeque;
 
@@ -60,7 +62,7 @@ pub(in crate::sim) struct LineEnd<X: Extension> {
     holds_back: bool,
     /// Names of the stacked layers, the uppermost first; empty if the link has a single protocol.
     pub layers: Vec<String>,
-    /// See [`Endpoint::needs_no_poll_while_busy`].
+    /// See [`Driven::needs_no_poll_while_busy`].
     needs_no_poll_while_busy: bool,
     /// Whether the end has a single queue and its own transmitter: neither services nor a radio.
     is_plain: bool,

@@ -25,7 +25,7 @@ use crate::sim::world::World;
 use lasthop_base::packet::{Descriptor, Extension};
 use lasthop_base::units::Instant;
 use lasthop_link::interface::Fresh;
-use lasthop_link::link::Endpoint;
+use lasthop_link::link::Driven;
 
 impl<X: Extension> Line<X> {
     /// Returns `true` if `end` is passive, provided that all its packets are suitable: it is driven
@@ -55,7 +55,7 @@ impl<X: Extension> Line<X> {
 }
 
 impl<X: Extension> LineEnd<X> {
-    /// Sends `packet` at `at`, where [`Endpoint::takes_next`] has permitted it. `ticket` is the latest
+    /// Sends `packet` at `at`, where [`Driven::takes_next`] has permitted it. `ticket` is the latest
     /// ticket. Returns the time of the next service.
     #[inline(always)]
     fn send_ahead(

@@ -11,7 +11,7 @@ use crate::sim::probe_events::record_dropped;
 use crate::sim::world::World;
 use lasthop_base::packet::{Descriptor, Extension};
 use lasthop_link::interface::{Fresh, Inlet};
-use lasthop_link::link::{Endpoint, LayerEvent, LinkEndpoint};
+use lasthop_link::link::{Abilities, Driven, LayerEvent, LinkEndpoint};
 use lasthop_link::queue::Ring;
 
 impl<X: Extension> LineEnd<X> {
