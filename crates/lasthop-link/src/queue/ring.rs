@@ -36,6 +36,12 @@ impl<T: Default> Ring<T> {
         self.head == self.tail
     }
 
+    /// Whether the next item requires a larger ring.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.len() == self.slots.len()
+    }
+
     /// Removes all items. The next ones reuse the first slots, which are likely to be cached.
     #[inline]
     pub fn clear(&mut self) {
@@ -51,7 +57,7 @@ impl<T: Default> Ring<T> {
     /// Adds an item and returns its slot, to be filled in place. The slot still holds an old value.
     #[inline(always)]
     pub fn push_slot(&mut self) -> &mut T {
-        if self.len() == self.slots.len() {
+        if self.is_full() {
             self.grow();
         }
         let slot = self.slot(self.tail);
@@ -62,7 +68,7 @@ impl<T: Default> Ring<T> {
     /// Returns the slot of the next item without adding it; [`Self::push_next`] adds it.
     #[inline(always)]
     pub fn next_slot(&mut self) -> &mut T {
-        if self.len() == self.slots.len() {
+        if self.is_full() {
             self.grow();
         }
         let slot = self.slot(self.tail);

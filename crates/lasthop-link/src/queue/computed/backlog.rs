@@ -34,7 +34,8 @@ pub(super) struct Backlog {
     pub transmitter: Transmitter,
     pub limit: Limit,
     /// The newest departures: at least as many packets as the limit, or all since the transmitter
-    /// was last idle. The newest run is `tail`, which is never empty.
+    /// was last idle. Earlier ones are removed before an admission test reads them. The newest run
+    /// is `tail`, which is never empty.
     older: Ring<Run>,
     tail: Run,
     /// Packets in all runs.
@@ -152,7 +153,6 @@ impl Backlog {
             // `tail` ends with the last packet sent.
             let joins = self.has_guaranteed_room(now)
                 && self.packets > 1
-                && self.older.is_empty()
                 && self.tail.count < SHORT_RUN
                 && !self.tail.is_lost;
             if !joins {
@@ -211,7 +211,10 @@ impl Backlog {
     #[inline(never)]
     fn has_room(&mut self, now: Instant, bits: u64) -> bool {
         match self.limit {
-            Limit::Packets(limit) => self.packets < limit || self.has_departed(now, limit),
+            Limit::Packets(limit) => {
+                self.forget();
+                self.packets < limit || self.has_departed(now, limit)
+            }
             Limit::Bytes(limit) => {
                 self.forget_departed(now);
                 self.held_bits(now) + bits <= limit.bits()
@@ -239,11 +242,12 @@ impl Backlog {
     /// succession from `first` onwards. Requires that the transmitter stays busy and that the
     /// arrival interval exceeds the transmission time.
     #[inline]
-    pub fn ready(&self, first: Instant, bits: u64, most: u64) -> u64 {
+    pub fn ready(&mut self, first: Instant, bits: u64, most: u64) -> u64 {
         let Limit::Packets(limit) = self.limit else { return 0 };
         if self.has_guaranteed_room(first) {
             return most;
         }
+        self.forget();
         if self.packets < limit {
             return most.min(limit - self.packets);
         }
@@ -294,10 +298,9 @@ impl Backlog {
         self.write_down();
         if self.tail.count > 1 {
             self.tail.count -= 1;
-            self.older.push(self.tail);
+            self.push_tail();
             self.tail.first = self.transmitter.free_at();
             self.tail.count = 1;
-            self.forget();
         }
         self.tail.is_lost = true;
     }
@@ -322,17 +325,18 @@ impl Backlog {
         if is_alike && !is_long {
             tail.count += count;
         } else {
-            self.begin_run(Run { first, bits, count, is_lost: false });
-        }
-        if !self.older.is_empty() {
-            self.forget();
+            self.push_tail();
+            self.tail = Run { first, bits, count, is_lost: false };
         }
     }
 
-    #[inline(never)]
-    fn begin_run(&mut self, run: Run) {
-        self.older.push(self.tail);
-        self.tail = run;
+    /// Ends the newest run. Those that no admission test needs remain until the ring is full.
+    #[inline(always)]
+    fn push_tail(&mut self) {
+        if self.older.is_full() {
+            self.forget();
+        }
+        *self.older.push_slot() = self.tail;
     }
 
     /// Removes runs that no admission test needs.
