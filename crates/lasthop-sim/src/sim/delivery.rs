@@ -31,20 +31,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         if P::ACTIVE {
             return self.deliver_to::<false>(connection, packet);
         }
-        let known = &mut self.connections[connection.index()];
-        if packet.incarnation != known.instance {
-            return self.deliver_copy_to_acceptor(connection, packet);
-        }
-        if known.answer(self.now, packet) {
-            self.send(packet);
-        }
-    }
-
-    /// Like [`Self::deliver_to_acceptor`], for a packet that is marked as a copy or is stale.
-    #[cold]
-    #[inline(never)]
-    fn deliver_copy_to_acceptor(&mut self, connection: ConnectionId, packet: &mut Descriptor<X>) {
-        if self.connections[connection.index()].answer_copy(self.now, packet) {
+        if self.connections[connection.index()].answer(self.now, packet) {
             self.send(packet);
         }
     }

@@ -86,10 +86,10 @@ impl<X: Extension> Fifo<X> {
 
 /// The carrier of the packets of a direction.
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "few directions, and FIFOs are the hot path")]
 #[repr(u8)]
 pub(super) enum Medium<X: Extension> {
-    Fifo(Fifo<X>),
+    /// Boxed, because directions of other kinds are many times smaller.
+    Fifo(Box<Fifo<X>>),
     /// The end of a line that transmits on this direction.
     Line(LineId),
     /// A direction of a WLAN station, handled by the medium.

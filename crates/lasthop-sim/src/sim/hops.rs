@@ -51,6 +51,19 @@ impl Listener {
     }
 }
 
+/// Next step of a packet whose arrival over a computed direction has been computed, unless it is
+/// forwarded to a chained direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// It is in transit until its arrival, which is an event.
+    Wait,
+    /// It is received by an acceptor that sends nothing; no machine reacts.
+    Absorb { connection: ConnectionId },
+    /// It is replaced by the answer of a [`Listener::Sink`], which enters the direction of the next record: the
+    /// reverse path follows the forward one.
+    Answer { connection: ConnectionId },
+}
+
 /// The component that takes a packet that enters a direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
@@ -76,6 +89,8 @@ pub(super) struct Hop {
     /// The first agent that inspects packets that have crossed the direction.
     pub far_agent: Option<SeatId>,
     pub then: Then,
+    /// The step that follows if the direction is computed.
+    pub step: Step,
     /// Index of the service of the path's packets on this direction; 0 on a link with a single
     /// protocol.
     pub service: u8,

@@ -4,7 +4,7 @@ use super::agents::Seat;
 use super::ahead::ComputedEvents;
 use super::deadlines::{Deadlines, Due, MachineId};
 use super::direction::{Direction, Medium};
-use super::hops::{Entry, Hop, Listener, Then};
+use super::hops::{Entry, Hop, Step, Then};
 use super::ids::{AirId, ConnectionId, DirectionId, FlowId, LineId, RadioId, SeatId};
 use super::line::Line;
 use super::probe::{Event, HostAction, Probe};
@@ -82,29 +82,31 @@ impl Connection {
     /// the acceptor sends no answer.
     #[inline(always)]
     pub(super) fn answer<X: Extension>(&mut self, at: Instant, packet: &mut Descriptor<X>) -> bool {
-        if packet.incarnation != self.instance {
-            return self.answer_copy(at, packet);
-        }
-        if !self.transport.answer(at, packet) {
+        if !self.answer_in_place(at, packet) {
             return false;
         }
         packet.hop = self.first_hops[ConnectionEnd::Acceptor.index()];
         true
     }
 
-    /// Like [`Self::answer`], for a packet that is marked as a copy or is stale.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn answer_copy<X: Extension>(
+    /// Like [`Self::answer`], without the hop of the answer.
+    #[inline(always)]
+    pub(super) fn answer_in_place<X: Extension>(
         &mut self,
         at: Instant,
         packet: &mut Descriptor<X>,
     ) -> bool {
-        if packet.plain_incarnation() != self.instance || !self.transport.answer_copy(at, packet) {
-            return false;
+        if packet.incarnation != self.instance {
+            return self.answer_copy(at, packet);
         }
-        packet.hop = self.first_hops[ConnectionEnd::Acceptor.index()];
-        true
+        self.transport.answer(at, packet)
+    }
+
+    /// Like [`Self::answer_in_place`], for a packet that is marked as a copy or is stale.
+    #[cold]
+    #[inline(never)]
+    fn answer_copy<X: Extension>(&mut self, at: Instant, packet: &mut Descriptor<X>) -> bool {
+        packet.plain_incarnation() == self.instance && self.transport.answer_copy(at, packet)
     }
 }
 
@@ -388,35 +390,30 @@ impl<P: Probe, X: Extension> World<P, X> {
                 let Some(at) = fifo.queue.pass_at(clock, at, packet.bytes) else { return };
                 at
             };
-            match known.then {
-                Then::Chain => continue,
-                Then::Forward => {}
-                Then::Arrive => match known.listener {
-                    // No machine reacts to the arrival, so that its outcome can be recorded now.
-                    Listener::Absorbing { connection } if known.far_agent.is_none() => {
-                        return self.absorb(connection, at, packet);
-                    }
-                    Listener::Sink { connection } => {
-                        let received = *packet;
-                        if !self.connections[connection.index()].answer(at, packet) {
-                            return;
-                        }
-                        if P::ACTIVE {
-                            let moment = Moment::Received(&received.full());
-                            self.record_transport(at, connection, ConnectionEnd::Acceptor, moment);
-                            let moment = Moment::Sent(&packet.full());
-                            self.record_transport(at, connection, ConnectionEnd::Acceptor, moment);
-                        }
-                        way = self.hops[packet.hop as usize..].iter();
-                        continue;
-                    }
-                    Listener::Acting { .. }
-                    | Listener::Answering { .. }
-                    | Listener::Absorbing { .. } => {}
-                },
+            if known.then == Then::Chain {
+                continue;
             }
-            packet.hop = known.place;
-            return fifo.put_on_way(at, packet, &mut self.deadlines);
+            match known.step {
+                Step::Answer { connection } => {
+                    let received = *packet;
+                    if !self.connections[connection.index()].answer_in_place(at, packet) {
+                        return;
+                    }
+                    if P::ACTIVE {
+                        packet.hop = known.place + 1;
+                        let moment = Moment::Received(&received.full());
+                        self.record_transport(at, connection, ConnectionEnd::Acceptor, moment);
+                        let moment = Moment::Sent(&packet.full());
+                        self.record_transport(at, connection, ConnectionEnd::Acceptor, moment);
+                        way = self.hops[packet.hop as usize..].iter();
+                    }
+                }
+                Step::Absorb { connection } => return self.absorb(connection, at, packet),
+                Step::Wait => {
+                    packet.hop = known.place;
+                    return fifo.put_on_way(at, packet, &mut self.deadlines);
+                }
+            }
         }
         unreachable!("a path ends with a receiver")
     }

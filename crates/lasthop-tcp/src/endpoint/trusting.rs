@@ -97,12 +97,16 @@ impl Connection {
             // Fast path of a one-way sender.
             self.sender.on_plain_ack(now, self.sender.unwrap(segment.ack));
         } else {
-            self.receive_any(now, segment.full().borrow());
+            self.receive_any(now, segment);
         }
     }
 
+    /// Like [`Self::receive`], without a fast path. It reads the fields of the header itself, so that the fast path
+    /// does not.
     #[inline(never)]
-    fn receive_any(&mut self, now: Instant, segment: &TcpHeader) {
+    fn receive_any<X: Extension>(&mut self, now: Instant, segment: &Header<X>) {
+        let segment = segment.full();
+        let segment: &TcpHeader = segment.borrow();
         if self.blocks.is_some() {
             if matches!(segment.flags & flags::NOTICE, flags::ERSN | flags::ELN) {
                 // A notification of a link, which LT-TCP does not support. It acknowledges nothing.
@@ -161,7 +165,7 @@ impl Connection {
     }
 
     fn answer_any<X: Extension>(&mut self, now: Instant, header: &mut Header<X>) -> Option<u32> {
-        self.receive_any(now, header.full().borrow());
+        self.receive_any(now, header);
         let mut answer = TcpHeader::default();
         let bytes = self.poll_transmit(now, &mut answer)?;
         *header = X::narrow(&answer);

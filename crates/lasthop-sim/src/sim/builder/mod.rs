@@ -114,7 +114,7 @@ impl<X: Extension> Builder<X> {
     /// Adds a link without a protocol.
     pub fn raw_link(&mut self, forward: DirectionParameters<X>, reverse: DirectionParameters<X>) {
         for parameters in [forward, reverse] {
-            self.directions.push(Direction::new(Medium::Fifo(Fifo::new(parameters))));
+            self.directions.push(Direction::new(Medium::Fifo(Box::new(Fifo::new(parameters)))));
         }
     }
 

@@ -4,7 +4,7 @@
 use super::{Builder, Path};
 use crate::app::StreamApplication;
 use crate::sim::direction::{Direction, Medium};
-use crate::sim::hops::{Entry, Hop, Listener, Then};
+use crate::sim::hops::{Entry, Hop, Listener, Step, Then};
 use crate::sim::ids::{ConnectionId, DirectionId, PathId, Side};
 use crate::sim::line::Line;
 use crate::sim::traffic::App;
@@ -230,6 +230,22 @@ impl<X: Extension> Builder<X> {
                 let service = self.service(direction, listener);
                 let &Direction { ref medium, near_agent, far_agent } =
                     &self.directions[direction.index()];
+                let step = match (then, listener) {
+                    (Then::Forward | Then::Chain, _) => Step::Wait,
+                    (Then::Arrive, Listener::Sink { connection }) => {
+                        let [_, back] = self.connection_paths[connection.index()];
+                        let first = self.paths[back.index()].first;
+                        assert_eq!(first, hop + 1, "the reverse path of a sink follows");
+                        Step::Answer { connection }
+                    }
+                    (Then::Arrive, Listener::Absorbing { connection }) => match far_agent {
+                        None => Step::Absorb { connection },
+                        Some(_) => Step::Wait,
+                    },
+                    (Then::Arrive, Listener::Acting { .. } | Listener::Answering { .. }) => {
+                        Step::Wait
+                    }
+                };
                 let is_handled = match then {
                     Then::Forward => true,
                     Then::Chain => false,
@@ -249,6 +265,7 @@ impl<X: Extension> Builder<X> {
                     entry,
                     far_agent,
                     then,
+                    step,
                     service,
                     listener,
                     path,
