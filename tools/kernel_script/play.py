@@ -57,7 +57,10 @@ class Player(Host):
         self.tolerance = max(micros / 1e6, tolerance)
         #: Timers are not early, but timers in a recording may have been late.
         self.early = micros / 1e6 if "tolerance_usecs" in options else min(self.tolerance, 0.008)
+        #: Lateness of the last segment: a timer that it restarts is late by as much.
+        self.late = 0.0
         self.files: dict[int, socket.socket] = {}
+        self.pipes: dict[int, int] = {}
         self.watchers: dict[int, select.epoll] = {}
         self.listener: socket.socket | None = None
         self.connection: socket.socket | None = None
@@ -119,7 +122,8 @@ class Player(Host):
     def expect(self, event: Event, at: float | None) -> float:
         """Checks that the kernel sends a segment, as one or several. Returns its time."""
         wanted: Segment = event.body
-        latest = self.now() + 200 if at is None else at + event.span + self.tolerance
+        tolerance = self.late + self.tolerance
+        latest = self.now() + 200 if at is None else at + event.span + tolerance
         seq, left = wanted.seq, wanted.payload
         found: list[str] = []
         while True:
@@ -152,6 +156,7 @@ class Player(Host):
                 when = "" if at is None else f" at {at:.4f}"
                 raise Differs(f"expected {wanted}{when}, found {', '.join(found)}")
             if is_last:
+                self.late = 0.0 if at is None else max(0.0, sent - at - event.span)
                 return at if at is not None else sent
             seq = (seq + one.payload) % 2**32
             left -= one.payload
@@ -215,6 +220,9 @@ class Player(Host):
         """Checks blocking calls that may have returned."""
         for entry in list(self.blocked):
             thread, outcome, event, end = entry
+            if self.now() >= end:
+                # The next event may need its result.
+                thread.join(self.tolerance)
             if thread.is_alive():
                 if self.now() > end + self.tolerance + 0.05:
                     raise Differs(f"line {event.line}: still blocks at {self.now():.4f}")
@@ -283,7 +291,16 @@ class Player(Host):
             return self.wait_for_events(arguments)
         if name in ("usleep", "nanosleep", "sleep"):
             return 0
+        if name == "pipe":
+            names = [int(found) for found in re.findall(r"\d+", arguments[0])]
+            self.pipes.update(zip(names, os.pipe(), strict=True))
+            return 0
+        if name == "splice":
+            source, target = (self.descriptor(number(arguments[place])) for place in (0, 2))
+            return os.splice(source, target, number(arguments[4]))
         file = number(arguments[0])
+        if name == "write" and file in self.pipes:
+            return os.write(self.pipes[file], bytes(number(arguments[2])))
         if file not in self.files:
             return "EBADF"
         one = self.files[file]
@@ -355,6 +372,10 @@ class Player(Host):
                 raise Differs(f"{arguments[1]} is {found}")
             return 0
         raise Unknown(f"the call {name}")
+
+    def descriptor(self, file: int) -> int:
+        """The descriptor of a pipe or a socket."""
+        return self.pipes[file] if file in self.pipes else self.files[file].fileno()
 
     def set_option(self, one: socket.socket, arguments: list[str]) -> int:
         """Sets a socket option."""
