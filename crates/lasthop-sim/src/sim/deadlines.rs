@@ -309,7 +309,7 @@ impl Deadlines {
 
     /// Returns the earliest deadline of the machines outside `flat`. Deferred deadlines that have
     /// become the first one in the slots are updated until it is current. The slots are filled
-    /// again if they are empty and the deadline is not after `limit`.
+    /// again if they are crowded, or if they are empty and the deadline is not after `limit`.
     #[inline(always)]
     fn first_behind(&mut self, limit: Instant) -> (Due, MachineId) {
         let deadlines = self.deadlines.get(self.ahead..).unwrap_or_default();
@@ -317,6 +317,9 @@ impl Deadlines {
             while let Some((known, leaf)) = near.first() {
                 let due = deadlines[leaf];
                 if due == known {
+                    if near.is_crowded() {
+                        near.refill(due.at, deadlines);
+                    }
                     return (due, MachineId::new(self.ahead + leaf));
                 }
                 near.defer_first(leaf, due);

@@ -13,8 +13,8 @@
 //! A slot is about as wide as the mean time between two expirations during the last row. Then it
 //! usually contains at most one deadline, a row contains thousands of expirations, and the time for
 //! each does not depend on the number of deadlines. If lists are long nevertheless, because
-//! deadlines are close together, slots become narrower. The order of deadlines is exact for any
-//! width.
+//! deadlines are close together or expire more often than in the last row, slots become narrower.
+//! The order of deadlines is exact for any width.
 //!
 //! Source of the idea: R. Brown, "Calendar queues: a fast O(1) priority queue implementation for
 //! the simulation event set problem", Communications of the ACM 31(10), 1988. There, the row is a
@@ -37,6 +37,9 @@ const LARGEST_WIDTH: u32 = 36;
 /// many bits.
 const MOST_PASSED: u64 = 4;
 const NARROWER: u32 = 3;
+
+/// Minimum number of expirations of a row from which their mean distance is estimated.
+const REPRESENTATIVE: u64 = 64;
 
 /// A leaf that is in no slot.
 const NOWHERE: u32 = u32::MAX;
@@ -137,18 +140,31 @@ impl NearDeadlines {
         Some((self.leaves[first].due, first))
     }
 
-    /// Moves the empty row to `earliest`, the earliest of `deadlines`, and adds those before its
-    /// new end.
+    /// Returns `true` if lists have become so long that [`Self::refill`] is worth its time.
+    #[inline(always)]
+    pub fn is_crowded(&self) -> bool {
+        self.passed > (self.expired + SLOTS as u64) * MOST_PASSED
+    }
+
+    /// Moves the row to `earliest`, the earliest of `deadlines`, and adds those before its new end.
     #[inline(never)]
     pub fn refill(&mut self, earliest: Instant, deadlines: &[Due]) {
+        if self.words != 0 {
+            self.leaves.iter_mut().for_each(|leaf| leaf.slot = NOWHERE);
+            (self.slots, self.words) = ([0; WORDS], 0);
+        }
         let begin = earliest.as_nanos();
         self.most_width = if self.passed > self.expired * MOST_PASSED {
             self.width.saturating_sub(NARROWER)
         } else {
             (self.most_width + 1).min(LARGEST_WIDTH)
         };
-        if let Some(mean) = begin.saturating_sub(self.begin).checked_div(self.expired) {
-            self.width = mean.max(1).ilog2().min(self.most_width);
+        // A row with few expirations says little about the next one: each deadline may expire.
+        let is_representative = self.expired >= REPRESENTATIVE;
+        let expirations = if is_representative { self.expired } else { deadlines.len() as u64 };
+        let time = begin.saturating_sub(self.begin);
+        if time > 0 {
+            self.width = (time / expirations.max(1)).max(1).ilog2().min(self.most_width);
         }
         (self.expired, self.passed) = (0, 0);
         self.begin = begin;
@@ -247,6 +263,9 @@ mod tests {
         fn first(&mut self) -> Due {
             while let Some((due, leaf)) = self.near.first() {
                 if self.deadlines[leaf] == due {
+                    if self.near.is_crowded() {
+                        self.near.refill(due.at(), &self.deadlines);
+                    }
                     return due;
                 }
                 self.near.defer_first(leaf, self.deadlines[leaf]);
@@ -266,6 +285,41 @@ mod tests {
     /// Times that differ in any bit, and many that are equal.
     fn times() -> impl Strategy<Value = u64> {
         (0u32..63, 0u64..4).prop_map(|(shift, part)| part << shift & !(1 << 63))
+    }
+
+    /// The number of deadlines that an insertion passes does not depend on their number, although
+    /// a long time without deadlines precedes them, or one deadline at a time.
+    #[test]
+    fn slots_become_narrower_where_deadlines_are_dense() {
+        for count in [1_000, 10_000] {
+            let mut table = Table::new(count);
+            let mut random = 1u64;
+            let mut passed = 0;
+            let put = |table: &mut Table, leaf: usize, at: u64, ticket: u64| {
+                table.put(leaf, Due::new(Instant::from_nanos(at), ticket));
+            };
+            // 20 expirations of one deadline, 1 s apart; then each expires every 1 to 2 ms.
+            (0..20).for_each(|second: u64| {
+                put(&mut table, 0, second * 1_000_000_000, second);
+                table.first();
+            });
+            (1..count).for_each(|leaf| {
+                put(&mut table, leaf, 20_000_000_000 + leaf as u64 * 100, 100 + leaf as u64);
+            });
+            let expirations = 20 * count as u64;
+            for ticket in (count as u64 + 100..).take(expirations as usize) {
+                let before = table.near.passed;
+                let first = table.first();
+                passed += table.near.passed.saturating_sub(before);
+                let leaf = table.deadlines.iter().position(|&due| due == first);
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let after = 1_000_000 + (random >> 33) % 1_000_000;
+                let before = table.near.passed;
+                put(&mut table, leaf.unwrap(), first.at().as_nanos() + after, ticket);
+                passed += table.near.passed - before;
+            }
+            assert!(passed < 8 * expirations, "{count}: {passed} of {expirations}");
+        }
     }
 
     proptest! {
