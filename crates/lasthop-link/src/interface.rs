@@ -258,7 +258,7 @@ impl<P: Payload, E: Driven<P, Control = FrameKind>> Interface<E, P> {
     }
 
     /// Processes a frame that was received with errors. Call this only if its header could be read,
-    /// or if the endpoint has [ideal feedback](Abilities::ideal_feedback). Returns the packet if it
+    /// or if the endpoint has [ideal feedback](crate::link::Abilities::ideal_feedback). Returns the packet if it
     /// is to be delivered with errors.
     pub fn receive_damaged(&mut self, now: Instant, frame: Frame<P>) -> Option<P> {
         if let Some(ideal) = self.endpoint.ideal_feedback() {

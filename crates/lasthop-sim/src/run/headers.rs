@@ -20,7 +20,7 @@
 use crate::scenario::{App, Flow, Scenario, TcpKeys};
 use crate::sim::ids::{ConnectionId, FlowId};
 use crate::sim::senders::Sender;
-use crate::transport::{End, Transport, TransportMachine};
+use crate::transport::{End, Observed, TransportMachine};
 use etherparse::TcpOptionElement as TcpOption;
 use etherparse::{IpEcn, IpNumber, Ipv4Header, TcpHeader, TcpOptions, UdpHeader};
 use lasthop_base::packet::{self, Packet, flags};

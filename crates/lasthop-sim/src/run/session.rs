@@ -15,7 +15,7 @@ use crate::scenario::Scenario;
 use crate::sim::ids::FlowId;
 use crate::sim::probe::Silent;
 use crate::sim::world::{End, World};
-use crate::transport::{End as ConnectionEnd, Transport};
+use crate::transport::{CarriesStreams, End as ConnectionEnd, Observed};
 use lasthop_base::packet::{Extension, TcpOptions, Watched};
 use lasthop_base::rng::Streams;
 use lasthop_base::units::{Duration, Instant};

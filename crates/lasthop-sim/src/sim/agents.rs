@@ -12,7 +12,7 @@ use super::ids::{ConnectionId, DirectionId, LineId, SeatId};
 use super::probe::{Event, Probe};
 use super::world::World;
 use crate::agent::{Agent, AgentMachine, Batch, Crossing, DeliveryReport, Verdict};
-use crate::transport::{End, Losses, Transport};
+use crate::transport::{End, Losses, Observed};
 use lasthop_base::packet::{Descriptor, Extension};
 use lasthop_base::schema::metrics::ReportFor;
 use lasthop_link::link::{Abilities, LinkCounters};

@@ -4,7 +4,7 @@ use super::hops::Listener;
 use super::ids::ConnectionId;
 use super::probe::Probe;
 use super::world::World;
-use crate::transport::{End as ConnectionEnd, Moment, Transport};
+use crate::transport::{CarriesStreams, End as ConnectionEnd, Moment, Transport};
 use lasthop_base::packet::{Descriptor, Extension};
 
 impl<P: Probe, X: Extension> World<P, X> {

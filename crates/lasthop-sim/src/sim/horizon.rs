@@ -9,7 +9,7 @@ use super::probe::Probe;
 use super::traffic::{App, Flow, Streams};
 use super::world::World;
 use crate::app::{DatagramSource, StreamApplication};
-use crate::transport::{End, Transport};
+use crate::transport::{CarriesStreams, End};
 use lasthop_base::packet::Extension;
 use lasthop_base::units::{Duration, Instant, Rate};
 use std::sync::atomic::{AtomicBool, Ordering};

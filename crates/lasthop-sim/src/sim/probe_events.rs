@@ -6,7 +6,7 @@ use super::ids::{ConnectionId, DirectionId};
 use super::probe::{Event, FrameLabel, HostAction, Probe, SegmentLabel};
 use super::traffic::App;
 use super::world::{Connection, World};
-use crate::transport::{End, Moment, Transport};
+use crate::transport::{CarriesStreams, End, Moment, Observed};
 use lasthop_base::packet::{Descriptor, Extension, Packet};
 use lasthop_base::units::Instant;
 use lasthop_link::queue::{Fate, Queue};

@@ -14,7 +14,9 @@ use super::sharing::Sharing;
 use super::traffic::{App, Flow};
 use super::wlan::Air;
 use crate::app::StreamApplication;
-use crate::transport::{End as ConnectionEnd, Moment, Transport, TransportMachine};
+use crate::transport::{
+    Answers, CarriesStreams, End as ConnectionEnd, Moment, Observed, Transport, TransportMachine,
+};
 use lasthop_base::packet::{Descriptor, Extension, TcpOptions};
 use lasthop_base::units::{Duration, Instant};
 use lasthop_link::queue::Fate;

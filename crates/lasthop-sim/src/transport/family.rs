@@ -212,13 +212,30 @@ macro_rules! transports {
 
         impl Transport for TransportMachine {
             transports! { @methods [$([$(#[cfg($on)])? $kind])*]
-                fn is_simplex(&self) -> bool;
-                fn is_multiplexed(&self) -> bool;
                 fn reaction(&self, end: End) -> Reaction;
                 fn has_timers(&self, end: End) -> bool;
                 fn is_inspectable(&self) -> bool;
                 fn open(&mut self);
                 fn clock(&self, end: End) -> Duration;
+                fn poll_transmit[X](
+                    &mut self,
+                    now: Instant,
+                    end: End,
+                    packet: &mut Descriptor<X>
+                ) -> bool;
+                fn receive[X](&mut self, now: Instant, end: End, packet: &Descriptor<X>);
+                fn receive_copy[X](&mut self, now: Instant, end: End, packet: &Descriptor<X>);
+                fn receive_damaged[X](&mut self, now: Instant, end: End, packet: &Descriptor<X>);
+                fn next_timeout(&self, end: End) -> Instant;
+                fn handle_timeout(&mut self, now: Instant, end: End) -> bool;
+            }
+            transports! { @report [$([$(#[cfg($on)])? $kind])*] }
+        }
+
+        impl CarriesStreams for TransportMachine {
+            transports! { @methods [$([$(#[cfg($on)])? $kind])*]
+                fn is_simplex(&self) -> bool;
+                fn is_multiplexed(&self) -> bool;
                 fn write(&mut self, end: End, bytes: u64);
                 fn read(&self, end: End) -> u64;
                 fn close(&mut self, end: End);
@@ -231,23 +248,27 @@ macro_rules! transports {
                 fn acknowledged(&self, end: End) -> u64;
                 fn unsent(&self, end: End) -> u64;
                 fn is_all_acknowledged(&self, end: End) -> bool;
-                fn send(&mut self, now: Instant, datagram: Datagram);
-                fn read_datagram(&mut self) -> Option<Arrival>;
-                fn poll_transmit[X](
-                    &mut self,
-                    now: Instant,
-                    end: End,
-                    packet: &mut Descriptor<X>
-                ) -> bool;
-                fn receive[X](&mut self, now: Instant, end: End, packet: &Descriptor<X>);
-                fn receive_copy[X](&mut self, now: Instant, end: End, packet: &Descriptor<X>);
-                fn receive_damaged[X](&mut self, now: Instant, end: End, packet: &Descriptor<X>);
-                fn answer[X](&mut self, at: Instant, packet: &mut Descriptor<X>) -> bool;
-                fn answer_copy[X](&mut self, at: Instant, packet: &mut Descriptor<X>) -> bool;
-                fn next_timeout(&self, end: End) -> Instant;
-                fn handle_timeout(&mut self, now: Instant, end: End) -> bool;
                 fn can_fail(&self) -> bool;
                 fn has_failed(&self) -> bool;
+            }
+        }
+
+        impl CarriesDatagrams for TransportMachine {
+            transports! { @methods [$([$(#[cfg($on)])? $kind])*]
+                fn send(&mut self, now: Instant, datagram: Datagram);
+                fn read_datagram(&mut self) -> Option<Arrival>;
+            }
+        }
+
+        impl Answers for TransportMachine {
+            transports! { @methods [$([$(#[cfg($on)])? $kind])*]
+                fn answer[X](&mut self, at: Instant, packet: &mut Descriptor<X>) -> bool;
+                fn answer_copy[X](&mut self, at: Instant, packet: &mut Descriptor<X>) -> bool;
+            }
+        }
+
+        impl Observed for TransportMachine {
+            transports! { @methods [$([$(#[cfg($on)])? $kind])*]
                 fn losses(&self, end: End) -> Losses;
                 fn start_observation(&mut self);
                 fn observe(
@@ -260,7 +281,6 @@ macro_rules! transports {
                 fn numbers(&self, packet: &Packet) -> Option<Numbers>;
                 fn payload(&self, packet: &Packet) -> Option<Vec<u8>>;
             }
-            transports! { @report [$([$(#[cfg($on)])? $kind])*] }
         }
     };
     (@methods $kinds:tt $(fn $method:ident $([$extension:ident])? ($($inputs:tt)*) $(-> $result:ty)?;)*) => {

@@ -8,7 +8,7 @@
 //! - `now` never decreases. An end that only [answers](Reaction::Answers) or
 //!   [absorbs](Reaction::Absorbs) may receive packets ahead of the clock, in the order of their
 //!   arrival.
-//! - An end has input after [`Transport::write`], [`Transport::send`], [`Transport::close`],
+//! - An end has input after [`CarriesStreams::write`], [`CarriesDatagrams::send`], [`CarriesStreams::close`],
 //!   [`Transport::receive`] or [`Transport::handle_timeout`]. The driver then calls
 //!   [`Transport::poll_transmit`] for this end until it returns `false`, and reads
 //!   [`Transport::next_timeout`].
@@ -24,10 +24,8 @@
 //! [numbered](lasthop_base::packet::Descriptor::numbered) packets. As both ends are one machine,
 //! other transports and the network do not depend on these bytes.
 //!
-//! A transport may carry streams and datagrams. Transports that carry streams implement `write`, `read`, `close` and the progress of a stream.
-//! Transports that carry datagrams implement `send` and `read_datagram`. Applications that use the
-//! other kind are rejected with the scenario, so that the default implementations of these methods
-//! are unreachable.
+//! A transport may carry [`CarriesStreams`], [`CarriesDatagrams`] or both. Applications that use the other kind
+//! are rejected with the scenario, so that the default implementations are unreachable.
 
 mod family;
 
@@ -125,7 +123,7 @@ impl End {
 pub enum Reaction {
     /// It may send any number of packets, set timers and wake its application.
     Acts,
-    /// It sends at most one packet immediately, and does nothing else: see [`Transport::answer`].
+    /// It sends at most one packet immediately, and does nothing else: see [`Answers::answer`].
     Answers,
     /// It sends nothing.
     Absorbs,
@@ -231,18 +229,7 @@ pub struct Numbers {
 
 /// A state machine of both ends of a connection. The contract is described at the top of this
 /// module.
-pub trait Transport {
-    /// Returns `true` if data is sent from the opener to the acceptor only. Data in both directions
-    /// then requires two connections.
-    fn is_simplex(&self) -> bool {
-        false
-    }
-
-    /// Returns `true` if one connection carries several streams ([`Self::write_stream`]).
-    fn is_multiplexed(&self) -> bool {
-        false
-    }
-
+pub trait Transport: CarriesStreams + CarriesDatagrams + Answers + Observed {
     /// Returns the response of `end` to packets.
     fn reaction(&self, end: End) -> Reaction;
 
@@ -261,6 +248,59 @@ pub trait Transport {
     /// depend.
     fn clock(&self, _end: End) -> Duration {
         Duration::ZERO
+    }
+
+    /// Stores the next packet that `end` sends now in `packet`. Returns `false` if no packet is to
+    /// be sent. The driver sets the first hop and the instance.
+    fn poll_transmit<X: Extension>(
+        &mut self,
+        now: Instant,
+        end: End,
+        packet: &mut Descriptor<X>,
+    ) -> bool;
+
+    /// Processes a packet that has arrived intact at `end`.
+    fn receive<X: Extension>(&mut self, now: Instant, end: End, packet: &Descriptor<X>);
+
+    /// Like [`Self::receive`], for a packet that is [marked as a copy](Descriptor::set_copy).
+    fn receive_copy<X: Extension>(&mut self, now: Instant, end: End, packet: &Descriptor<X>) {
+        self.receive(now, end, packet);
+    }
+
+    /// Processes a packet that has arrived at `end` with an intact header and a damaged payload.
+    /// Transports whose checksum covers the payload drop it.
+    fn receive_damaged<X: Extension>(&mut self, _now: Instant, _end: End, _packet: &Descriptor<X>) {
+    }
+
+    /// Returns the earliest deadline of `end`; [`Instant::NEVER`] without a deadline.
+    fn next_timeout(&self, _end: End) -> Instant {
+        Instant::NEVER
+    }
+
+    /// Handles a deadline of `end`. Returns `true` if a timeout occurred, after which the peer is
+    /// assumed not to have received data.
+    fn handle_timeout(&mut self, _now: Instant, _end: End) -> bool {
+        false
+    }
+
+    /// Reports the metrics of the connections of a flow. `is_end_to_end`: no agent terminates them
+    /// on the path.
+    fn report(connections: &[&Self], is_end_to_end: bool, report: &mut Report<'_>)
+    where
+        Self: Sized;
+}
+
+/// Byte streams of a connection. The defaults are those of a transport that carries none.
+pub trait CarriesStreams {
+    /// Returns `true` if data is sent from the opener to the acceptor only. Data in both directions
+    /// then requires two connections.
+    fn is_simplex(&self) -> bool {
+        false
+    }
+
+    /// Returns `true` if one connection carries several streams ([`Self::write_stream`]).
+    fn is_multiplexed(&self) -> bool {
+        false
     }
 
     /// Appends `bytes` to the stream of `end`. The first write opens the connection.
@@ -325,6 +365,19 @@ pub trait Transport {
         unreachable!("it carries no streams")
     }
 
+    /// Returns `true` if connections may be aborted, so that transfers end incomplete.
+    fn can_fail(&self) -> bool {
+        false
+    }
+
+    /// Returns `true` if this instance was aborted. No more data is then delivered.
+    fn has_failed(&self) -> bool {
+        false
+    }
+}
+
+/// Datagrams, from the opener to the acceptor. The defaults are those of a transport that carries none.
+pub trait CarriesDatagrams {
     /// Sends a datagram from the opener.
     fn send(&mut self, _now: Instant, _datagram: Datagram) {
         unreachable!("it carries no datagrams")
@@ -334,30 +387,11 @@ pub trait Transport {
     fn read_datagram(&mut self) -> Option<Arrival> {
         unreachable!("it carries no datagrams")
     }
+}
 
-    /// Stores the next packet that `end` sends now in `packet`. Returns `false` if no packet is to
-    /// be sent. The driver sets the first hop and the instance.
-    fn poll_transmit<X: Extension>(
-        &mut self,
-        now: Instant,
-        end: End,
-        packet: &mut Descriptor<X>,
-    ) -> bool;
-
-    /// Processes a packet that has arrived intact at `end`.
-    fn receive<X: Extension>(&mut self, now: Instant, end: End, packet: &Descriptor<X>);
-
-    /// Like [`Self::receive`], for a packet that is [marked as a copy](Descriptor::set_copy).
-    fn receive_copy<X: Extension>(&mut self, now: Instant, end: End, packet: &Descriptor<X>) {
-        self.receive(now, end, packet);
-    }
-
-    /// Processes a packet that has arrived at `end` with an intact header and a damaged payload.
-    /// Transports whose checksum covers the payload drop it.
-    fn receive_damaged<X: Extension>(&mut self, _now: Instant, _end: End, _packet: &Descriptor<X>) {
-    }
-
-    /// Combines [`Self::receive`] and [`Self::poll_transmit`] at an acceptor that
+/// Acceptors that [answer](Reaction::Answers) each packet immediately.
+pub trait Answers {
+    /// Combines [`Transport::receive`] and [`Transport::poll_transmit`] at an acceptor that
     /// [answers](Reaction::Answers). Replaces `packet` by the answer, except its hop. Returns
     /// `false` if no answer is sent.
     fn answer<X: Extension>(&mut self, _at: Instant, _packet: &mut Descriptor<X>) -> bool {
@@ -368,28 +402,10 @@ pub trait Transport {
     fn answer_copy<X: Extension>(&mut self, at: Instant, packet: &mut Descriptor<X>) -> bool {
         self.answer(at, packet)
     }
+}
 
-    /// Returns the earliest deadline of `end`; [`Instant::NEVER`] without a deadline.
-    fn next_timeout(&self, _end: End) -> Instant {
-        Instant::NEVER
-    }
-
-    /// Handles a deadline of `end`. Returns `true` if a timeout occurred, after which the peer is
-    /// assumed not to have received data.
-    fn handle_timeout(&mut self, _now: Instant, _end: End) -> bool {
-        false
-    }
-
-    /// Returns `true` if connections may be aborted, so that transfers end incomplete.
-    fn can_fail(&self) -> bool {
-        false
-    }
-
-    /// Returns `true` if this instance was aborted. No more data is then delivered.
-    fn has_failed(&self) -> bool {
-        false
-    }
-
+/// Observation of a connection by agents, probes and captures.
+pub trait Observed {
     /// Returns the numbers of data packets sent by `end`, and of those declared lost.
     fn losses(&self, _end: End) -> Losses {
         Losses::default()
@@ -415,12 +431,6 @@ pub trait Transport {
     fn payload(&self, _packet: &Packet) -> Option<Vec<u8>> {
         None
     }
-
-    /// Reports the metrics of the connections of a flow. `is_end_to_end`: no agent terminates them
-    /// on the path.
-    fn report(connections: &[&Self], is_end_to_end: bool, report: &mut Report<'_>)
-    where
-        Self: Sized;
 }
 
 #[cfg(test)]

@@ -7,7 +7,10 @@
 //! Not modelled: fragmentation, ICMP.
 
 use super::family::{Carries, Load, TransportKeys, TransportSite};
-use super::{Arrival, Datagram, End, Moment, Reaction, Transport, TransportEvent};
+use super::{
+    Answers, Arrival, CarriesDatagrams, CarriesStreams, Datagram, End, Moment, Observed, Reaction,
+    Transport, TransportEvent,
+};
 use lasthop_base::packet::{Descriptor, Extension};
 use lasthop_base::schema::keys::table;
 use lasthop_base::schema::metrics::{Metric, Report};
@@ -66,15 +69,6 @@ impl Transport for Udp {
         false
     }
 
-    fn send(&mut self, now: Instant, datagram: Datagram) {
-        self.ready = Some((datagram, now));
-    }
-
-    #[inline]
-    fn read_datagram(&mut self) -> Option<Arrival> {
-        self.arrived.take()
-    }
-
     #[inline]
     fn poll_transmit<X: Extension>(
         &mut self,
@@ -92,12 +86,29 @@ impl Transport for Udp {
         self.deliver(packet);
     }
 
+    fn report(_connections: &[&Self], _is_end_to_end: bool, _report: &mut Report<'_>) {}
+}
+
+impl CarriesStreams for Udp {}
+
+impl CarriesDatagrams for Udp {
+    fn send(&mut self, now: Instant, datagram: Datagram) {
+        self.ready = Some((datagram, now));
+    }
+
+    #[inline]
+    fn read_datagram(&mut self) -> Option<Arrival> {
+        self.arrived.take()
+    }
+}
+
+impl Answers for Udp {}
+
+impl Observed for Udp {
     fn observe(&self, _end: End, moment: Moment<'_>, tell: &mut dyn FnMut(TransportEvent)) {
         if let Moment::Sent(packet) = moment {
             let (number, bytes) = (packet.datagram_number(), packet.bytes.into());
             tell(TransportEvent::numbered("datagram_sent", number, bytes));
         }
     }
-
-    fn report(_connections: &[&Self], _is_end_to_end: bool, _report: &mut Report<'_>) {}
 }

@@ -7,7 +7,10 @@
 //! Not modelled: a checksum that covers a part of the payload.
 
 use super::family::{Carries, Load, TransportKeys, TransportSite};
-use super::{Arrival, Datagram, End, Moment, Reaction, Transport, TransportEvent, Udp};
+use super::{
+    Answers, Arrival, CarriesDatagrams, CarriesStreams, Datagram, End, Moment, Observed, Reaction,
+    Transport, TransportEvent, Udp,
+};
 use lasthop_base::packet::{Descriptor, Extension};
 use lasthop_base::schema::keys::table;
 use lasthop_base::schema::metrics::{Metric, Report, metrics};
@@ -96,14 +99,6 @@ impl Transport for UdpLite {
         false
     }
 
-    fn send(&mut self, now: Instant, datagram: Datagram) {
-        self.udp.send(now, datagram);
-    }
-
-    fn read_datagram(&mut self) -> Option<Arrival> {
-        self.udp.read_datagram()
-    }
-
     fn poll_transmit<X: Extension>(
         &mut self,
         now: Instant,
@@ -121,12 +116,28 @@ impl Transport for UdpLite {
         self.accept(packet, true);
     }
 
-    fn observe(&self, end: End, moment: Moment<'_>, tell: &mut dyn FnMut(TransportEvent)) {
-        self.udp.observe(end, moment, tell);
-    }
-
     fn report(connections: &[&Self], _is_end_to_end: bool, report: &mut Report<'_>) {
         let packets_damaged = connections.iter().map(|one| one.damaged).sum::<u64>() as f64;
         DamageMetrics { packets_damaged }.report(report);
+    }
+}
+
+impl CarriesStreams for UdpLite {}
+
+impl CarriesDatagrams for UdpLite {
+    fn send(&mut self, now: Instant, datagram: Datagram) {
+        self.udp.send(now, datagram);
+    }
+
+    fn read_datagram(&mut self) -> Option<Arrival> {
+        self.udp.read_datagram()
+    }
+}
+
+impl Answers for UdpLite {}
+
+impl Observed for UdpLite {
+    fn observe(&self, end: End, moment: Moment<'_>, tell: &mut dyn FnMut(TransportEvent)) {
+        self.udp.observe(end, moment, tell);
     }
 }

@@ -13,7 +13,7 @@ use crate::sim::probe::Probe;
 use crate::sim::sharing::Sharing;
 use crate::sim::traffic::App;
 use crate::sim::world::{Connection, Machine, Progress, World};
-use crate::transport::{End, Transport};
+use crate::transport::{CarriesStreams, End, Transport};
 use lasthop_base::packet::Extension;
 use lasthop_base::units::Instant;
 use std::collections::VecDeque;

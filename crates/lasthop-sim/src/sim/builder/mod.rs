@@ -16,7 +16,7 @@ use super::wlan::{Air, Shared, WlanMedium, WlanPlace};
 use super::world::{Connection, Progress};
 use crate::agent::{Agent, AgentMachine, ControlledPackets};
 use crate::app::{AppMachine, DatagramSource, Source, StreamApplication, StreamMachine};
-use crate::transport::{End, Reaction, Transport, TransportMachine};
+use crate::transport::{CarriesStreams, End, Reaction, Transport, TransportMachine};
 use lasthop_base::packet::{Descriptor, Extension, TcpOptions};
 use lasthop_base::rng;
 use lasthop_base::units::{Instant, Rate};

@@ -11,7 +11,10 @@ pub(crate) use keys::config_on;
 pub use lasthop_tcp::TcpKeys;
 pub use lasthop_tcp::config::SackRecovery;
 
-use super::{End, Losses, Moment, Numbers, Reaction, Transport, TransportEvent};
+use super::{
+    Answers, CarriesDatagrams, CarriesStreams, End, Losses, Moment, Numbers, Observed, Reaction,
+    Transport, TransportEvent,
+};
 use lasthop_base::packet::{Descriptor, Extension, MAX_SACK_BLOCKS, Packet, TcpHeader, flags};
 use lasthop_base::rng::Stream;
 use lasthop_base::schema::metrics::{Ratio, Report, metrics};
@@ -133,10 +136,6 @@ impl Tcp {
 }
 
 impl Transport for Tcp {
-    fn is_simplex(&self) -> bool {
-        self.config().is_simplex()
-    }
-
     fn reaction(&self, end: End) -> Reaction {
         match end {
             End::Acceptor if self.config().only_acknowledges() => Reaction::Answers,
@@ -161,43 +160,6 @@ impl Transport for Tcp {
 
     fn clock(&self, end: End) -> Duration {
         self.end(end).clock_at_start()
-    }
-
-    #[inline]
-    fn write(&mut self, end: End, bytes: u64) {
-        self.end_mut(end).write(bytes);
-    }
-
-    #[inline(always)]
-    fn read(&self, end: End) -> u64 {
-        self.end(end).delivered_bytes()
-    }
-
-    fn waiting(&self, end: End) -> u64 {
-        self.end(end).waiting_bytes()
-    }
-
-    #[inline]
-    fn close(&mut self, end: End) {
-        self.end_mut(end).close();
-    }
-
-    fn stop(&mut self, end: End) {
-        self.end_mut(end).discard_unsent();
-    }
-
-    #[inline(always)]
-    fn acknowledged(&self, end: End) -> u64 {
-        self.end(end).acked_bytes()
-    }
-
-    fn unsent(&self, end: End) -> u64 {
-        self.end(end).unsent_bytes()
-    }
-
-    #[inline(always)]
-    fn is_all_acknowledged(&self, end: End) -> bool {
-        self.end(end).is_all_acked()
     }
 
     #[inline(always)]
@@ -238,23 +200,6 @@ impl Transport for Tcp {
     }
 
     #[inline(always)]
-    fn answer<X: Extension>(&mut self, at: Instant, packet: &mut Descriptor<X>) -> bool {
-        let Some(bytes) = self.end_mut(End::Acceptor).answer(at, &mut packet.tcp) else {
-            return false;
-        };
-        packet.bytes = bytes;
-        true
-    }
-
-    fn answer_copy<X: Extension>(&mut self, at: Instant, packet: &mut Descriptor<X>) -> bool {
-        let ordinal = packet.copy();
-        packet.set_copy(0);
-        let bytes = self.end_mut(End::Acceptor).answer_copy(at, &mut packet.tcp, ordinal);
-        packet.bytes = bytes.unwrap_or(packet.bytes);
-        bytes.is_some()
-    }
-
-    #[inline(always)]
     fn next_timeout(&self, end: End) -> Instant {
         self.end(end).next_timeout()
     }
@@ -270,6 +215,139 @@ impl Transport for Tcp {
         has_expired
     }
 
+    /// Spurious retransmissions cannot be counted for units of an erasure code, which are
+    /// interchangeable. They cannot be counted either if an agent terminates connections, because
+    /// the receiver gets the segments of another sender.
+    fn report(connections: &[&Self], is_end_to_end: bool, report: &mut Report<'_>) {
+        let (mut sent, mut again, mut fast, mut cuts, mut duplicates) = (0, 0, 0, 0, 0);
+        // Timeouts of openers and of acceptors.
+        let mut timeouts = [0; 2];
+        let (mut probes, mut undone) = (0, 0);
+        let (mut mistaken, mut needless) = (0, 0);
+        let mut is_known = is_end_to_end;
+        let (mut limits, mut busy) = ([Duration::ZERO; 4], Duration::ZERO);
+        let (mut explicit, mut held, mut knows_notices) = (0, 0, false);
+        for connection in connections {
+            knows_notices |= connection.config().knows_notices();
+            is_known &= !connection.config().sends_blocks();
+            for (end, timeouts) in connection.ends.iter().zip(&mut timeouts) {
+                let counters = end.counters();
+                sent += counters.segments_sent;
+                again += counters.retransmissions;
+                *timeouts += counters.timeouts;
+                fast += counters.fast_retransmits;
+                cuts += counters.window_cuts;
+                probes += counters.tail_probes;
+                undone += counters.spurious_reductions;
+                explicit += counters.explicit_losses;
+                held += counters.timeouts_held;
+                duplicates += end.duplicates_received();
+                let spurious = end.spurious_of_peer();
+                mistaken += spurious.timeouts;
+                needless += spurious.retransmissions;
+                let usage = end.usage();
+                busy = busy + usage.busy();
+                for (time, limit) in limits.iter_mut().zip(Limit::ALL) {
+                    *time = *time + usage.bounded_by(limit);
+                }
+            }
+        }
+        let [of_openers, of_acceptors] = timeouts;
+        let known = |count: u64| if is_known { count as f64 } else { f64::NAN };
+        // Senders of units of an erasure code measure no times, and a sender without data has none.
+        let [by_congestion_window, by_receive_window, by_send_buffer, by_application] =
+            limits.map(|time| Ratio::new(time.as_secs_f64(), busy.as_secs_f64()));
+        let metrics = TcpMetrics {
+            segments_sent: sent as f64,
+            retransmissions: again as f64,
+            timeouts: (of_openers + of_acceptors) as f64,
+            opener_timeouts: of_openers as f64,
+            acceptor_timeouts: of_acceptors as f64,
+            spurious_timeouts: known(mistaken),
+            spurious_retransmissions: known(needless),
+            fast_retransmits: fast as f64,
+            window_reductions: cuts as f64,
+            duplicates_received: duplicates as f64,
+            tail_probes: probes as f64,
+            reductions_undone: undone as f64,
+            limited_by_congestion_window: by_congestion_window,
+            limited_by_receive_window: by_receive_window,
+            limited_by_send_buffer: by_send_buffer,
+            limited_by_application: by_application,
+        };
+        metrics.report(report);
+        if knows_notices {
+            let (explicit_losses, timeouts_held) = (explicit as f64, held as f64);
+            NoticeMetrics { explicit_losses, timeouts_held }.report(report);
+        }
+    }
+}
+
+impl CarriesStreams for Tcp {
+    fn is_simplex(&self) -> bool {
+        self.config().is_simplex()
+    }
+
+    #[inline]
+    fn write(&mut self, end: End, bytes: u64) {
+        self.end_mut(end).write(bytes);
+    }
+
+    #[inline(always)]
+    fn read(&self, end: End) -> u64 {
+        self.end(end).delivered_bytes()
+    }
+
+    fn waiting(&self, end: End) -> u64 {
+        self.end(end).waiting_bytes()
+    }
+
+    #[inline]
+    fn close(&mut self, end: End) {
+        self.end_mut(end).close();
+    }
+
+    fn stop(&mut self, end: End) {
+        self.end_mut(end).discard_unsent();
+    }
+
+    #[inline(always)]
+    fn acknowledged(&self, end: End) -> u64 {
+        self.end(end).acked_bytes()
+    }
+
+    fn unsent(&self, end: End) -> u64 {
+        self.end(end).unsent_bytes()
+    }
+
+    #[inline(always)]
+    fn is_all_acknowledged(&self, end: End) -> bool {
+        self.end(end).is_all_acked()
+    }
+}
+
+impl CarriesDatagrams for Tcp {}
+
+impl Answers for Tcp {
+    #[inline(always)]
+    fn answer<X: Extension>(&mut self, at: Instant, packet: &mut Descriptor<X>) -> bool {
+        let Some(bytes) = self.end_mut(End::Acceptor).answer(at, &mut packet.tcp) else {
+            return false;
+        };
+        packet.bytes = bytes;
+        true
+    }
+
+    fn answer_copy<X: Extension>(&mut self, at: Instant, packet: &mut Descriptor<X>) -> bool {
+        let ordinal = packet.copy();
+        packet.set_copy(0);
+        let bytes = self.end_mut(End::Acceptor).answer_copy(at, &mut packet.tcp, ordinal);
+        packet.bytes = bytes.unwrap_or(packet.bytes);
+        bytes.is_some()
+    }
+}
+
+impl Observed for Tcp {
     fn losses(&self, end: End) -> Losses {
         let counters = self.end(end).counters();
         let sent = counters.segments_sent - counters.retransmissions;
@@ -357,72 +435,5 @@ impl Transport for Tcp {
             ack: (tcp.flags & flags::ACK != 0).then_some(tcp.ack),
             blocks,
         })
-    }
-
-    /// Spurious retransmissions cannot be counted for units of an erasure code, which are
-    /// interchangeable. They cannot be counted either if an agent terminates connections, because
-    /// the receiver gets the segments of another sender.
-    fn report(connections: &[&Self], is_end_to_end: bool, report: &mut Report<'_>) {
-        let (mut sent, mut again, mut fast, mut cuts, mut duplicates) = (0, 0, 0, 0, 0);
-        // Timeouts of openers and of acceptors.
-        let mut timeouts = [0; 2];
-        let (mut probes, mut undone) = (0, 0);
-        let (mut mistaken, mut needless) = (0, 0);
-        let mut is_known = is_end_to_end;
-        let (mut limits, mut busy) = ([Duration::ZERO; 4], Duration::ZERO);
-        let (mut explicit, mut held, mut knows_notices) = (0, 0, false);
-        for connection in connections {
-            knows_notices |= connection.config().knows_notices();
-            is_known &= !connection.config().sends_blocks();
-            for (end, timeouts) in connection.ends.iter().zip(&mut timeouts) {
-                let counters = end.counters();
-                sent += counters.segments_sent;
-                again += counters.retransmissions;
-                *timeouts += counters.timeouts;
-                fast += counters.fast_retransmits;
-                cuts += counters.window_cuts;
-                probes += counters.tail_probes;
-                undone += counters.spurious_reductions;
-                explicit += counters.explicit_losses;
-                held += counters.timeouts_held;
-                duplicates += end.duplicates_received();
-                let spurious = end.spurious_of_peer();
-                mistaken += spurious.timeouts;
-                needless += spurious.retransmissions;
-                let usage = end.usage();
-                busy = busy + usage.busy();
-                for (time, limit) in limits.iter_mut().zip(Limit::ALL) {
-                    *time = *time + usage.bounded_by(limit);
-                }
-            }
-        }
-        let [of_openers, of_acceptors] = timeouts;
-        let known = |count: u64| if is_known { count as f64 } else { f64::NAN };
-        // Senders of units of an erasure code measure no times, and a sender without data has none.
-        let [by_congestion_window, by_receive_window, by_send_buffer, by_application] =
-            limits.map(|time| Ratio::new(time.as_secs_f64(), busy.as_secs_f64()));
-        let metrics = TcpMetrics {
-            segments_sent: sent as f64,
-            retransmissions: again as f64,
-            timeouts: (of_openers + of_acceptors) as f64,
-            opener_timeouts: of_openers as f64,
-            acceptor_timeouts: of_acceptors as f64,
-            spurious_timeouts: known(mistaken),
-            spurious_retransmissions: known(needless),
-            fast_retransmits: fast as f64,
-            window_reductions: cuts as f64,
-            duplicates_received: duplicates as f64,
-            tail_probes: probes as f64,
-            reductions_undone: undone as f64,
-            limited_by_congestion_window: by_congestion_window,
-            limited_by_receive_window: by_receive_window,
-            limited_by_send_buffer: by_send_buffer,
-            limited_by_application: by_application,
-        };
-        metrics.report(report);
-        if knows_notices {
-            let (explicit_losses, timeouts_held) = (explicit as f64, held as f64);
-            NoticeMetrics { explicit_losses, timeouts_held }.report(report);
-        }
     }
 }
