@@ -2,45 +2,42 @@
 
 use lasthop_base::schema::metrics::metrics;
 
-/// Event of a link endpoint, for cross-layer agents and probes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LinkEvent {
+/// Declares the events of an endpoint, with their names in a trace.
+macro_rules! link_events {
+    ($(#[doc = $doc:literal] $event:ident = $name:literal;)+) => {
+        /// Event of a link endpoint, for cross-layer agents and probes.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum LinkEvent {
+            $(#[doc = $doc] $event {
+                /// Sequence number of the frame; of a disruption, that of the last lost frame.
+                sequence: u64,
+            },)+
+        }
+
+        impl LinkEvent {
+            /// Returns its name, and the sequence number of the frame that it concerns.
+            pub fn named(self) -> (&'static str, u64) {
+                match self { $(LinkEvent::$event { sequence } => ($name, sequence),)+ }
+            }
+        }
+    };
+}
+
+link_events! {
     /// A frame was retransmitted.
-    Retransmitted {
-        /// Sequence number of the frame.
-        sequence: u64,
-    },
+    Retransmitted = "retransmitted";
     /// The retransmission timer of a frame expired.
-    TimedOut {
-        /// Sequence number of the frame.
-        sequence: u64,
-    },
+    TimedOut = "timed_out";
     /// A negative acknowledgment for a missing frame was sent.
-    NackSent {
-        /// Sequence number of the missing frame.
-        sequence: u64,
-    },
+    NackSent = "nack_sent";
     /// A frame was discarded by its sender or receiver, for example after the retry limit.
-    Abandoned {
-        /// Sequence number of the frame.
-        sequence: u64,
-    },
+    Abandoned = "abandoned";
     /// A lost frame was recovered from redundancy.
-    Recovered {
-        /// Sequence number of the frame.
-        sequence: u64,
-    },
-    /// The sender detected a disruption: frames are lost entirely, and only one frame at a time is
-    /// sent.
-    Disrupted {
-        /// Sequence number of the last of these frames.
-        sequence: u64,
-    },
+    Recovered = "recovered";
+    /// Frames are lost entirely: the sender, which detected this, sends one at a time.
+    Disrupted = "disrupted";
     /// A frame was received again at least in part; the disruption is over.
-    Restored {
-        /// Sequence number of this frame.
-        sequence: u64,
-    },
+    Restored = "restored";
 }
 
 /// Declares the counters of an endpoint, and the metrics that report them.

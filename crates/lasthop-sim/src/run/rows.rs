@@ -8,7 +8,6 @@ use crate::sim::ids::DirectionId;
 use crate::sim::probe::Event;
 use crate::transport::{STATE_NAMES, TransportEvent};
 use lasthop_base::units::{Duration, Instant};
-use lasthop_link::link::LinkEvent;
 use lasthop_tcp::congestion_control::CongestionPhase;
 use lasthop_wlan::dcf::{AirFate, AirFrame};
 use lasthop_wlan::frames;
@@ -196,7 +195,7 @@ impl<'a> Rows<'a> {
                 self.push(at, entity, "delivered", [sequence, f64::NAN]);
             }
             Event::Link { direction, service, event } => {
-                let (event, sequence) = named_link_event(event);
+                let (event, sequence) = event.named();
                 let entity = self.carrier(direction, service);
                 self.push(at, entity, event, [sequence as f64, f64::NAN]);
             }
@@ -256,19 +255,6 @@ impl<'a> Rows<'a> {
         if is_lowest && times[0] < at && waiting > 0 && !is_shared {
             self.note_queue(at, direction, waiting - 1);
         }
-    }
-}
-
-/// Returns the name of an event of a link endpoint, and the number that it concerns.
-fn named_link_event(event: LinkEvent) -> (&'static str, u64) {
-    match event {
-        LinkEvent::Retransmitted { sequence } => ("retransmitted", sequence),
-        LinkEvent::TimedOut { sequence } => ("timed_out", sequence),
-        LinkEvent::NackSent { sequence } => ("nack_sent", sequence),
-        LinkEvent::Abandoned { sequence } => ("abandoned", sequence),
-        LinkEvent::Recovered { sequence } => ("recovered", sequence),
-        LinkEvent::Disrupted { sequence } => ("disrupted", sequence),
-        LinkEvent::Restored { sequence } => ("restored", sequence),
     }
 }
 
