@@ -220,9 +220,9 @@ class Player(Host):
         """Checks blocking calls that may have returned."""
         for entry in list(self.blocked):
             thread, outcome, event, end = entry
-            if self.now() >= end:
+            if self.now() >= end - 0.002:
                 # The next event may need its result.
-                thread.join(self.tolerance)
+                thread.join(0.005)
             if thread.is_alive():
                 if self.now() > end + self.tolerance + 0.05:
                     raise Differs(f"line {event.line}: still blocks at {self.now():.4f}")
