@@ -263,12 +263,23 @@ def test_a_link_without_a_limit_is_explained_as_such() -> None:
     assert "18446744074" not in text
 
 
-def test_bit_error_rates_are_explained_as_written() -> None:
+def test_small_probabilities_are_explained_as_numbers() -> None:
     scenario = lasthop.load(ROOT / "examples/sr-file-transfer.toml").set(
         "link.wireless.errors",
         {"kind": "two-state", "good": "1 s", "bad": "100 ms", "good_ber": 1e-6, "bad_ber": 1e-3},
     )
-    assert "good 1 s, bad 100 ms, good BER 1e-6, bad BER 0.001" in explain(scenario)
+    assert "good 1 s, bad 100 ms, good BER 1e-6, bad BER 0.1 %" in explain(scenario)
+
+
+def test_values_are_explained_in_the_quantities_of_the_schema() -> None:
+    scenario = lasthop.load(ROOT / "examples/sr-file-transfer.toml").set(
+        "link.wireless.queue", {"kind": "codel", "target": "7 ms", "interval": "70 ms"}
+    )
+    union = lasthop.schema()["properties"]["link"]["additionalProperties"]["properties"]["queue"]
+    codel = next(one for one in variants(union) if one["title"] == "codel")["properties"]
+    assert codel["target"]["x-quantity"] == codel["interval"]["x-quantity"] == "duration"
+    assert codel["limit"]["x-quantity"] == "packets"
+    assert "target 7 ms, interval 70 ms" in explain(scenario)
 
 
 @pytest.mark.parametrize(

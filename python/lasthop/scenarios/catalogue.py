@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -10,7 +11,7 @@ from lasthop.evaluating.metric import Metric, metrics
 from lasthop.scenarios.arguments import unknown
 from lasthop.scenarios.scenario import schema
 
-__all__ = ["CATEGORIES", "catalogue", "keys"]
+__all__ = ["CATEGORIES", "catalogue", "key_schema", "keys", "kind_keys"]
 
 CATEGORIES = (
     "links",
@@ -97,6 +98,19 @@ def variants(union: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         *(form for one in union.get("anyOf", []) for form in variants(one)),
     ]
     return [form for form in forms if "properties" in form]
+
+
+@functools.cache
+def key_schema(table: str, key: str) -> Mapping[str, Any]:
+    """Returns the schema of a key of the named tables `table`, such as `link`."""
+    found: Mapping[str, Any] = _items(table)[key]
+    return found
+
+
+def kind_keys(union: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
+    """Returns the schemas of the keys of a kind of a union; empty if it has no such kind."""
+    forms = (form["properties"] for form in variants(union))
+    return next((keys for keys in forms if keys["kind"]["const"] == kind), {})
 
 
 def _kinds(union: Mapping[str, Any]) -> list[tuple[str, str]]:

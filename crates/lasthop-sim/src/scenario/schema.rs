@@ -95,6 +95,9 @@ fn list_schema(limits: Limits, items: Value) -> Value {
 
 fn key_schema(key: &Key) -> Value {
     let mut schema = shape_schema(&key.shape, key);
+    if let Some(quantity) = quantity(&key.shape) {
+        schema["x-quantity"] = quantity.into();
+    }
     let about = key.about.trim();
     schema["description"] = match &key.shape {
         Shape::Quantity { .. } | Shape::Probability | Shape::Mean | Shape::Real(_) => {
@@ -111,6 +114,17 @@ fn key_schema(key: &Key) -> Value {
         schema["default"] = default_value(&key.shape, text);
     }
     schema
+}
+
+/// Returns the quantity of a key whose values have a unit or may be a percentage; `lasthop explain`
+/// prints its numbers accordingly.
+fn quantity(shape: &Shape) -> Option<&'static str> {
+    match shape {
+        // A word that may replace the quantity follows.
+        Shape::Quantity { what, .. } => what.split([',', ' ']).next(),
+        Shape::Probability | Shape::Probabilities | Shape::ProbabilityRows => Some("probability"),
+        _ => None,
+    }
 }
 
 /// Returns the schema of a value of this shape, within the limits of a key.

@@ -14,6 +14,8 @@ from typing import Any
 
 from lasthop.evaluating.cells import value_text
 from lasthop.scenarios.arguments import check_point
+from lasthop.scenarios.catalogue import key_schema
+from lasthop.scenarios.explain.kinds import kind_text
 from lasthop.scenarios.explain.limits import (
     counted_bursts,
     frames,
@@ -42,7 +44,6 @@ from lasthop.scenarios.explain.quantities import (
     time_text,
 )
 from lasthop.scenarios.scenario import Scenario
-from lasthop.showing.labels import spaced
 
 __all__ = ["explain"]
 
@@ -92,13 +93,13 @@ def explain(scenario: Scenario, *, point: int = 0) -> str:
 
 def _queue(queue: Table) -> str:
     if "kind" in queue:
-        return _with(queue)
+        return kind_text(queue, key_schema("link", "queue"))
     return f"{queue['packets']} packets" if "packets" in queue else size_text(queue["bytes"])
 
 
 def _own_queue(queue: Any) -> str:
     """Returns the queue of a service: a limit, or a discipline with its keys."""
-    return _with(queue) if isinstance(queue, Mapping) else str(queue)
+    return _queue(queue) if isinstance(queue, Mapping) else str(queue)
 
 
 # --- Links
@@ -272,54 +273,6 @@ def _places(name: str, wlan: Table, wlans: Mapping[str, Table]) -> list[str]:
     return lines
 
 
-TIMES = {
-    *("timeout", "nack_timeout", "keepalive", "parity_timeout", "good", "bad", "slot"),
-    *("discard_timer", "timer_poll", "timer_poll_prohibit", "timer_poll_periodic"),
-    *("timer_status_prohibit", "timer_status_periodic", "timer_mrw", "timer_rst"),
-}
-SIZES = {"control", "payload", "header"}
-SHARES = {
-    *("loss", "mean_loss", "p_good_to_bad", "p_bad_to_good", "loss_good", "loss_bad"),
-    *("stay_good", "stay_bad"),
-}
-
-
-def _with(table: Table) -> str:
-    """Returns a kind and its parameters."""
-    parameters = []
-    for key, value in table.items():
-        if key == "kind":
-            continue
-        if isinstance(value, dict):
-            if "kind" not in value:
-                continue
-            shown = f"({_with(value)})"
-        elif isinstance(value, list):
-            if any(isinstance(one, dict | list) for one in value):
-                continue
-            shown = list_text([_value(key, one) for one in value])
-        else:
-            shown = _value(key, value)
-        parameters.append(f"{spaced(key)} {shown}")
-    return f"{table['kind']}{': ' if parameters else ''}{', '.join(parameters)}"
-
-
-def _value(key: str, value: object) -> str:
-    """Returns a value in the unit of its key."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int | float):
-        if key in TIMES:
-            return time_text(value)
-        if key in SIZES:
-            return size_text(value)
-        if key in SHARES:
-            return share_text(value)
-        # 1e-6, not Python's 1e-06.
-        return f"{value:.12g}".replace("e-0", "e-")
-    return str(value)
-
-
 def _without(table: Table, key: str) -> Table:
     """Returns a table without one of its keys."""
     return {name: value for name, value in table.items() if name != key}
@@ -328,23 +281,25 @@ def _without(table: Table, key: str) -> Table:
 def _link(name: str, link: Table) -> list[str]:
     here, there = link["between"]
     lines = [f"Link {name}: {here} to {there}"]
-    protocol = link["protocol"]
+    protocol, union = link["protocol"], key_schema("link", "protocol")
     if services := protocol.get("service"):
         lines.append("  protocol: services, by fair queueing")
         for service, own in services.items():
             queue = f", queue {_own_queue(own['queue'])}" if "queue" in own else ""
-            lines.append(f"    {service}: weight {own['weight']}, {_with(own['protocol'])}{queue}")
+            lines.append(
+                f"    {service}: weight {own['weight']}, {kind_text(own['protocol'], union)}{queue}"
+            )
     elif layers := protocol.get("layers"):
         lines.append("  protocol: stacked layers, the uppermost first")
         for layer in layers:
             shown = {key: value for key, value in layer.items() if key not in ("name", "header")}
             header = size_text(layer["header"])
             name = "" if layer["name"] == layer["kind"] else f"{layer['name']}: "
-            lines.append(f"    {name}{_with(shown)}; frame header {header}")
+            lines.append(f"    {name}{kind_text(shown, union)}; frame header {header}")
     else:
         control = f", control frame {size_text(link['control'])}" if link["control"] else ""
         lines.append(
-            f"  protocol: {_with(_without(protocol, 'control'))}; "
+            f"  protocol: {kind_text(_without(protocol, 'control'), union)}; "
             f"frame header {size_text(link['header'])}{control}"
         )
     if link["agents"]:
@@ -358,9 +313,10 @@ def _link(name: str, link: Table) -> list[str]:
 
 
 def _direction(title: str, link: Table, side: Table) -> list[str]:
+    errors = kind_text(side["errors"], key_schema("link", "errors"))
     lines = [
         f"  {title}: {rate_text(side['rate'])}, {delay_text(side)}, "
-        f"queue {_queue(side['queue'])}; errors {_with(side['errors'])}"
+        f"queue {_queue(side['queue'])}; errors {errors}"
     ]
     packet = side["largest_packet"]
     if not packet:
@@ -531,7 +487,7 @@ def _app(app: Table, is_quic: bool) -> str:
                 f"{distribution_text(app['talk'])}, silence {distribution_text(app['silence'])}: "
                 f"{mean} on average; playout {time_text(app['deadline'])} after transmission"
             )
-    return _with(app)
+    return kind_text(app, key_schema("flow", "app"))
 
 
 def _mean_rate(rate: float, on: float, off: float) -> str:
