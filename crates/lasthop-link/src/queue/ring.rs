@@ -42,6 +42,13 @@ impl<T: Default> Ring<T> {
         self.len() == self.slots.len()
     }
 
+    /// Grows the ring if at least half of its slots are in use, so that it is not soon full again.
+    pub fn grow_if_half_full(&mut self) {
+        if 2 * self.len() >= self.slots.len() {
+            self.grow();
+        }
+    }
+
     /// Removes all items. The next ones reuse the first slots, which are likely to be cached.
     #[inline]
     pub fn clear(&mut self) {

@@ -135,8 +135,8 @@ impl Backlog {
     }
 
     /// Processes the arrival of another packet of the same length at a plain FIFO. Sends it if the
-    /// transmitter is idle, or if it extends the only run and certainly has room. Otherwise returns
-    /// `None` and changes nothing.
+    /// transmitter is idle, or if it extends the newest run and certainly has room. Otherwise
+    /// returns `None` and changes nothing.
     #[inline(always)]
     pub fn repeat(&mut self, now: Instant) -> Option<Airtime> {
         let free_at = self.transmitter.free_at();
@@ -335,6 +335,7 @@ impl Backlog {
     fn push_tail(&mut self) {
         if self.older.is_full() {
             self.forget();
+            self.older.grow_if_half_full();
         }
         *self.older.push_slot() = self.tail;
     }
