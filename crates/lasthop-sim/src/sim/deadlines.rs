@@ -237,6 +237,14 @@ impl Deadlines {
         }
     }
 
+    /// Returns the deadline of the only machine with a frequent timer if it precedes all others.
+    /// `None` if they must be searched.
+    #[inline(always)]
+    pub fn first_of_one(&self) -> Option<Due> {
+        let due = self.flat[0];
+        (self.ahead == 1 && due.at < self.bound.at).then_some(due)
+    }
+
     /// Returns the earliest deadline and its machine; [`Due::NEVER`] if no machine has one.
     #[inline]
     pub fn first(&mut self) -> (Due, MachineId) {
@@ -396,7 +404,9 @@ mod tests {
                     .min();
                 let at = first.map_or(Instant::NEVER, |(at, ..)| Instant::from_nanos(at));
                 prop_assert_eq!(deadlines.next(), at);
+                let only = deadlines.first_of_one();
                 let found = deadlines.first();
+                prop_assert!(only.is_none_or(|only| frequent == 1 && (only, MachineId::new(0)) == found));
                 prop_assert_eq!(found.0.at, at);
                 if let Some((.., machine)) = first {
                     prop_assert_eq!(found.1, MachineId::new(machine));

@@ -27,7 +27,11 @@ impl<P: Probe, X: Extension> World<P, X> {
 
     /// Delivers a packet to an acceptor whose only reaction is to answer.
     #[inline(never)]
-    fn deliver_to_acceptor(&mut self, connection: ConnectionId, packet: &mut Descriptor<X>) {
+    pub(super) fn deliver_to_acceptor(
+        &mut self,
+        connection: ConnectionId,
+        packet: &mut Descriptor<X>,
+    ) {
         if P::ACTIVE {
             return self.deliver_to::<false>(connection, packet);
         }
@@ -39,7 +43,11 @@ impl<P: Probe, X: Extension> World<P, X> {
     /// Delivers a packet to one end of its connection. It is compiled separately for opener and
     /// acceptor.
     #[inline(never)]
-    fn deliver_to<const OPENER: bool>(&mut self, connection: ConnectionId, packet: &Descriptor<X>) {
+    pub(super) fn deliver_to<const OPENER: bool>(
+        &mut self,
+        connection: ConnectionId,
+        packet: &Descriptor<X>,
+    ) {
         let end = if OPENER { ConnectionEnd::Opener } else { ConnectionEnd::Acceptor };
         let known = &mut self.connections[connection.index()];
         if packet.incarnation != known.instance {

@@ -64,6 +64,17 @@ pub(super) enum Step {
     Answer { connection: ConnectionId },
 }
 
+/// The receiver of packets that have crossed a hop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// An opener that may do anything, without agents before it.
+    Opener { connection: ConnectionId },
+    /// An acceptor that only answers, without agents before it.
+    Answering { connection: ConnectionId },
+    /// An agent, the next direction, or another end of a connection.
+    Other,
+}
+
 /// The component that takes a packet that enters a direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
@@ -91,6 +102,8 @@ pub(super) struct Hop {
     pub then: Then,
     /// The step that follows if the direction is computed.
     pub step: Step,
+    /// The most frequent receivers, of which one comparison selects each.
+    pub arrival: Arrival,
     /// Index of the service of the path's packets on this direction; 0 on a link with a single
     /// protocol.
     pub service: u8,

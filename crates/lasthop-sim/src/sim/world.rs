@@ -4,7 +4,7 @@ use super::agents::Seat;
 use super::ahead::ComputedEvents;
 use super::deadlines::{Deadlines, Due, MachineId};
 use super::direction::{Direction, Medium};
-use super::hops::{Entry, Hop, Step, Then};
+use super::hops::{Arrival, Entry, Hop, Step, Then};
 use super::ids::{AirId, ConnectionId, DirectionId, FlowId, LineId, RadioId, SeatId};
 use super::line::Line;
 use super::probe::{Event, HostAction, Probe};
@@ -64,6 +64,8 @@ pub(super) struct Connection {
     /// First hops of the opener's and of the acceptor's packets. An end that sends no packets has
     /// its peer's hop.
     pub first_hops: [u32; 2],
+    /// Whether the direction of each is computed, and no agent is attached to its start.
+    pub enters_computed: [bool; 2],
     /// Number of the connection instance. Packets of earlier instances are stale.
     pub instance: u32,
     /// Whether the opener runs at the flow's source host.
@@ -435,16 +437,26 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// Handles the arrival of the first packet in transit over a computed FIFO.
+    /// Handles the arrival of the first packet in transit over a computed FIFO, and the arrivals
+    /// that follow as long as they are certainly the next events.
     #[inline]
     fn on_arrival(&mut self, machine: MachineId, direction: DirectionId) {
-        let Medium::Fifo(fifo) = &mut self.directions[direction.index()].medium else {
-            unreachable!("lines and WLAN media handle their own arrivals")
-        };
-        let mut packet = fifo.ring.front().expect("a packet that arrives is in the ring").item;
-        let next = fifo.ring.next_front().map_or(Due::NEVER, |next| next.due);
-        self.deadlines.put(machine, next);
-        self.forward(&mut packet);
+        loop {
+            let Medium::Fifo(fifo) = &mut self.directions[direction.index()].medium else {
+                unreachable!("lines and WLAN media handle their own arrivals")
+            };
+            let mut packet = fifo.ring.front().expect("a packet that arrives is in the ring").item;
+            let next = fifo.ring.next_front().map_or(Due::NEVER, |next| next.due);
+            self.deadlines.put(machine, next);
+            self.forward(&mut packet);
+            // The main loop handles events that require its checks.
+            let Some(due) = self.deadlines.first_of_one() else { return };
+            if due.at() >= self.wake || self.until_look == 1 {
+                return;
+            }
+            (self.now, self.ticket) = (due.at(), due.ticket());
+            self.until_look -= 1;
+        }
     }
 
     /// Forwards a packet that has crossed the direction of its hop: to the agents at the far end,
@@ -452,7 +464,11 @@ impl<P: Probe, X: Extension> World<P, X> {
     /// afterwards.
     #[inline(always)]
     pub(super) fn forward(&mut self, packet: &mut Descriptor<X>) {
-        self.pass_on(packet, false);
+        match self.hops[packet.hop as usize].arrival {
+            Arrival::Opener { connection } => self.deliver_to::<true>(connection, packet),
+            Arrival::Answering { connection } => self.deliver_to_acceptor(connection, packet),
+            Arrival::Other => self.pass_on(packet, false),
+        }
     }
 
     /// Like [`Self::forward`]; skips the agents if `has_passed` is set.
@@ -502,8 +518,13 @@ impl<P: Probe, X: Extension> World<P, X> {
                 let packet = packet.full();
                 self.record_transport(self.now, connection, end, Moment::Sent(&packet));
                 self.record_host(connection, end, HostAction::Sent(packet));
+                known = &mut self.connections[connection.index()];
             }
-            self.send(&mut packet);
+            if known.enters_computed[end.index()] {
+                self.compute(packet.hop, &mut packet);
+            } else {
+                self.send(&mut packet);
+            }
             known = &mut self.connections[connection.index()];
         }
         if P::ACTIVE {

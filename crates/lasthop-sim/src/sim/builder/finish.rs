@@ -5,7 +5,7 @@ use crate::app::StreamApplication;
 use crate::sim::ahead::ComputedEvents;
 use crate::sim::deadlines::{Deadlines, MachineId};
 use crate::sim::direction::{Direction, Medium};
-use crate::sim::hops::{Hop, Listener, Then};
+use crate::sim::hops::{Entry, Hop, Listener, Then};
 use crate::sim::horizon::{look_interval, replay_slice};
 use crate::sim::ids::{AirId, ConnectionId, DirectionId, FlowId, LineId, RadioId, SeatId, Side};
 use crate::sim::line::{Line, LineEnd};
@@ -48,6 +48,10 @@ impl<X: Extension> Builder<X> {
         self.find_sinks();
         self.find_ahead();
         let hops = self.compile_hops();
+        for known in &mut self.connections {
+            let enters = |hop: u32| hops[hop as usize].entry == Entry::Fifo;
+            known.enters_computed = known.first_hops.map(enters);
+        }
         let surfaces = surfaces(self.directions.len(), &hops);
         if P::ACTIVE {
             self.airs.iter_mut().for_each(|air| air.medium.report_events());

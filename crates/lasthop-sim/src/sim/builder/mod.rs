@@ -255,6 +255,7 @@ impl<X: Extension> Builder<X> {
         self.connections.push(Connection {
             transport,
             first_hops: paths.map(|path| self.paths[path.index()].first),
+            enters_computed: [false; 2],
             instance: 0,
             is_opened_by_source,
             flow,

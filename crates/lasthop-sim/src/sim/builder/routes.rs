@@ -4,7 +4,7 @@
 use super::{Builder, Path};
 use crate::app::StreamApplication;
 use crate::sim::direction::{Direction, Medium};
-use crate::sim::hops::{Entry, Hop, Listener, Step, Then};
+use crate::sim::hops::{Arrival, Entry, Hop, Listener, Step, Then};
 use crate::sim::ids::{ConnectionId, DirectionId, PathId, Side};
 use crate::sim::line::Line;
 use crate::sim::traffic::App;
@@ -246,6 +246,15 @@ impl<X: Extension> Builder<X> {
                         Step::Wait
                     }
                 };
+                let arrival = match (then, far_agent, listener) {
+                    (Then::Arrive, None, Listener::Acting { connection, end: End::Opener }) => {
+                        Arrival::Opener { connection }
+                    }
+                    (Then::Arrive, None, Listener::Answering { connection }) => {
+                        Arrival::Answering { connection }
+                    }
+                    _ => Arrival::Other,
+                };
                 let is_handled = match then {
                     Then::Forward => true,
                     Then::Chain => false,
@@ -266,6 +275,7 @@ impl<X: Extension> Builder<X> {
                     far_agent,
                     then,
                     step,
+                    arrival,
                     service,
                     listener,
                     path,
