@@ -164,6 +164,23 @@ impl Receiver {
         is_next
     }
 
+    /// Like [`Self::take_next`], for data that follows the highest segment received above a hole.
+    #[inline]
+    pub fn take_highest(&mut self, seq: u32, payload: u32) -> bool {
+        let start = self.unwrap(seq);
+        let is_plain =
+            payload > 0 && self.rcv_nxt > 0 && start >= self.copied_to && self.recent.is_none();
+        let end = start.wrapping_add(u64::from(payload));
+        let is_highest =
+            is_plain && self.out_of_order.extend_highest(start, end, self.arrivals + 1);
+        if is_highest {
+            self.arrivals += 1;
+            self.out_of_order_count += 1;
+            self.last_ack_sent = self.rcv_nxt;
+        }
+        is_highest
+    }
+
     /// Processes the arrival of the sequence numbers `[seq, end)`.
     #[inline]
     pub fn receive(

@@ -123,6 +123,8 @@ pub struct Endpoint<A: Admission = Trusting> {
     /// Whether its data segments have sequence numbers only: no acknowledgment, no options, nothing
     /// else.
     is_bare: bool,
+    /// Whether its ACKs have no options, nor anything else that data does not determine.
+    has_bare_acks: bool,
     policies: Policies,
     /// Length on the wire of such a segment of full size.
     full_bytes: u32,
@@ -135,10 +137,10 @@ pub struct Endpoint<A: Admission = Trusting> {
     host: A,
 }
 
-/// Returns `true` if data segments have sequence numbers only.
-fn is_bare(config: &Config, role: Role) -> bool {
+/// Returns `true` if the segments of a one-way transfer have no options: data segments have
+/// sequence numbers only.
+fn is_bare(config: &Config) -> bool {
     config.one_way
-        && role == Role::Opener
         && !config.timestamps
         && !has_extras(config)
         && config.quick_acks == 0
@@ -157,6 +159,7 @@ impl<A: Admission> Endpoint<A> {
     /// Creates an endpoint; `boot_offset` is the phase of its clock within a tick.
     fn with(config: &Config, role: Role, boot_offset: Duration, host: A) -> Self {
         let blocks = Blocks::new(config);
+        let policies = Policies::of(config.profile);
         Endpoint {
             role,
             sender: Sender::new(&of_role(config, role), boot_offset),
@@ -164,8 +167,12 @@ impl<A: Admission> Endpoint<A> {
             advertised_window: config.first_window() as u32,
             ecn: config.ecn.then(|| Ecn::new(config.marks)),
             has_extras: has_extras(config),
-            is_bare: is_bare(config, role),
-            policies: Policies::of(config.profile),
+            is_bare: role == Role::Opener && is_bare(config),
+            has_bare_acks: role == Role::Acceptor
+                && is_bare(config)
+                && !config.sack
+                && !policies.receive.is_linux(),
+            policies,
             full_bytes: config.wire_bytes(config.segment.get() as u32, 0),
             ack_bytes: config.wire_bytes(0, 0),
             blocks,

@@ -152,20 +152,39 @@ impl Connection {
             && self.ecn.is_none()
             && self.receiver.take_next(header.seq, header.payload)
         {
-            *header = Header {
-                seq: self.sender.flight.snd_nxt as u32,
-                ack: self.receiver.rcv_nxt as u32,
-                window: self.advertised_window,
-                flags: flags::ACK,
-                ..Header::default()
-            };
+            *header = self.bare_ack();
             return Some(self.ack_bytes);
         }
         self.answer_any(now, header)
     }
 
+    /// Returns the header of an ACK without options.
+    #[inline(always)]
+    fn bare_ack<X: Extension>(&self) -> Header<X> {
+        Header {
+            seq: self.sender.flight.snd_nxt as u32,
+            ack: self.receiver.rcv_nxt as u32,
+            window: self.advertised_window,
+            flags: flags::ACK,
+            ..Header::default()
+        }
+    }
+
     fn answer_any<X: Extension>(&mut self, now: Instant, header: &mut Header<X>) -> Option<u32> {
+        let is_bare = self.has_bare_acks && header.flags == 0 && !header.has_timestamps;
+        if is_bare && self.receiver.take_highest(header.seq, header.payload) {
+            *header = self.bare_ack();
+            return Some(self.ack_bytes);
+        }
         self.receive_any(now, header);
+        if self.has_bare_acks && self.receiver.is_ack_due() && self.receiver.rcv_nxt > 0 {
+            if let Some(window) = self.receiver.advertise() {
+                self.advertised_window = window;
+            }
+            self.receiver.ack_sent(&mut self.sender.flight.timers);
+            *header = self.bare_ack();
+            return Some(self.ack_bytes);
+        }
         let mut answer = TcpHeader::default();
         let bytes = self.poll_transmit(now, &mut answer)?;
         *header = X::narrow(&answer);
