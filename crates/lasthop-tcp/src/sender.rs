@@ -74,6 +74,8 @@ impl Sender {
     pub(super) fn refresh(&mut self) {
         let is_plain = self.recovery.is_plain(&self.flight);
         self.flight.refresh(self.recovery.inflation(), is_plain);
+        let is_calm = self.flight.may_take_plain_acks() && self.recovery.has_ack_fast_path();
+        self.flight.allow_plain_acks(is_calm);
     }
 
     /// Resets the state for a new connection instance.
@@ -205,11 +207,10 @@ impl Sender {
         let flight = &mut self.flight;
         flight.usage.at(now);
         let is_new = ack > flight.snd_una && ack <= flight.snd_max;
-        if is_new && flight.has_plain_acks() && self.recovery.has_ack_fast_path() {
+        if is_new && flight.takes_plain_acks() {
             // Fast path: equivalent to `on_ack` if there is no loss or other special case.
-            let acked = flight.new_ack(now, ack);
-            flight.grow_window_plainly(now, acked);
-            flight.refresh_calm();
+            debug_assert!(self.recovery.has_ack_fast_path(), "recovery processes this ACK");
+            flight.on_plain_ack(now, ack);
         } else {
             self.on_any_ack(now, ack, &[], true, None);
         }

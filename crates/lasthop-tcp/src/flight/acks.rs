@@ -12,13 +12,38 @@ impl Flight {
     /// acknowledged.
     #[inline(always)]
     pub(crate) fn new_ack(&mut self, now: Instant, ack: u64) -> u64 {
-        let acked = ack - self.snd_una;
         self.duplicates.clear();
         self.losses.limited_transmit_due = false;
         self.losses.limited_bytes = 0;
         if self.losses.timed_out_at == Some(0) && self.snd_una == 0 {
             self.rtt.after_lost_syn();
         }
+        self.advance(now, ack)
+    }
+
+    /// Processes an ACK for new data if the connection [takes plain ACKs](Self::takes_plain_acks).
+    #[inline(always)]
+    pub(crate) fn on_plain_ack(&mut self, now: Instant, ack: u64) {
+        debug_assert!(!self.has_counted_duplicates() && self.snd_una > 0, "nothing to reset");
+        let acked = self.advance(now, ack);
+        let sample = self.ack_sample(now, acked);
+        self.congestion_control.on_ack(&sample);
+        self.refresh_calm();
+    }
+
+    /// Returns `true` if there is state of duplicate ACKs, which the next ACK for new data resets.
+    #[inline]
+    pub(super) fn has_counted_duplicates(&self) -> bool {
+        self.duplicates.count() > 0
+            || self.losses.limited_transmit_due
+            || self.losses.limited_bytes > 0
+    }
+
+    /// Advances SND.UNA, with RTT measurement and retransmission timer. Returns the number of bytes
+    /// acknowledged.
+    #[inline(always)]
+    fn advance(&mut self, now: Instant, ack: u64) -> u64 {
+        let acked = ack - self.snd_una;
         self.move_una(ack);
         if let Some((end, sent)) = self.timed
             && ack >= end
@@ -136,20 +161,6 @@ impl Flight {
         } else {
             self.congestion_control.on_ack(&sample);
         }
-        self.open_window();
-    }
-
-    /// Like [`Self::grow_window`], if the connection [has plain ACKs](Self::has_plain_acks).
-    #[inline(always)]
-    pub(crate) fn grow_window_plainly(&mut self, now: Instant, acked: u64) {
-        let sample = self.ack_sample(now, acked);
-        self.congestion_control.on_ack(&sample);
-        self.open_window();
-    }
-
-    /// Opens the window after the handshake.
-    #[inline(always)]
-    fn open_window(&mut self) {
         if self.snd_una == 1 && self.config.handshake {
             self.congestion_control.set_cwnd(self.initial_window);
         }

@@ -125,6 +125,8 @@ struct SendGate {
     is_plain: bool,
     /// Whether nothing may be sent before the next input.
     is_quiet: bool,
+    /// Whether an ACK for new data only advances SND.UNA and grows the window.
+    takes_plain_acks: bool,
     /// Whether the send fast path applies: no segment records, pacing, idle restart or pending
     /// retransmission.
     has_fast_path: bool,
@@ -132,7 +134,13 @@ struct SendGate {
 
 impl SendGate {
     fn new(has_fast_path: bool) -> Self {
-        SendGate { allowed: 0, is_plain: true, is_quiet: true, has_fast_path }
+        SendGate {
+            allowed: 0,
+            is_plain: true,
+            is_quiet: true,
+            takes_plain_acks: false,
+            has_fast_path,
+        }
     }
 }
 
@@ -389,9 +397,9 @@ impl Flight {
     }
 
     /// Like [`Self::refresh`] after an ACK for new data, without inflation and independent of
-    /// recovery, if the connection [has plain ACKs](Self::has_plain_acks).
+    /// recovery, if the connection [takes plain ACKs](Self::takes_plain_acks).
     #[inline(always)]
-    pub(crate) fn refresh_calm(&mut self) {
+    fn refresh_calm(&mut self) {
         let window = self.congestion_control.window();
         self.compare_windows(window);
         self.gate.allowed = self.snd_una + window.min(self.peer.window);
@@ -423,11 +431,23 @@ impl Flight {
         self.gate.is_quiet = false;
     }
 
-    /// Returns `true` if only recovery and congestion control process an ACK, and send calls are
-    /// not merged.
+    /// Returns `true` if ACKs for new data may take the fast path unless recovery processes them.
     #[inline]
-    pub(crate) fn has_plain_acks(&self) -> bool {
-        self.parts.has_plain_acks
+    pub(crate) fn may_take_plain_acks(&self) -> bool {
+        !self.has_counted_duplicates() && self.parts.has_plain_acks && self.snd_una > 0
+    }
+
+    /// Determines whether ACKs for new data take the fast path.
+    #[inline]
+    pub(crate) fn allow_plain_acks(&mut self, is_allowed: bool) {
+        self.gate.takes_plain_acks = is_allowed;
+    }
+
+    /// Returns `true` if an ACK for new data only advances SND.UNA and grows the window: recovery is
+    /// not active, there is nothing to reset, and only congestion control processes the ACK.
+    #[inline]
+    pub(crate) fn takes_plain_acks(&self) -> bool {
+        self.gate.takes_plain_acks
     }
 
     /// Returns `true` if nothing may be sent before the next input.
