@@ -74,8 +74,7 @@ impl Sender {
     pub(super) fn refresh(&mut self) {
         let is_plain = self.recovery.is_plain(&self.flight);
         self.flight.refresh(self.recovery.inflation(), is_plain);
-        let is_calm = self.flight.may_take_plain_acks() && self.recovery.has_ack_fast_path();
-        self.flight.allow_plain_acks(is_calm);
+        self.flight.allow_plain_acks(|| self.recovery.has_ack_fast_path());
     }
 
     /// Resets the state for a new connection instance.

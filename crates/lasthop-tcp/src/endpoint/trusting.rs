@@ -93,20 +93,25 @@ impl Connection {
     /// Processes a segment that arrives.
     #[inline(always)]
     pub fn receive<X: Extension>(&mut self, now: Instant, segment: &Header<X>) {
-        if self.sender.flight.config.one_way && segment.is_plain_ack() {
+        if !self.sender.flight.config.one_way {
+            self.receive_any(now, segment.full().borrow());
+        } else if segment.is_plain_ack() {
             // Fast path of a one-way sender.
             self.sender.on_plain_ack(now, self.sender.unwrap(segment.ack));
         } else {
-            self.receive_any(now, segment);
+            self.receive_one_way(now, segment);
         }
     }
 
     /// Like [`Self::receive`], without a fast path. It reads the fields of the header itself, so that the fast path
     /// does not.
     #[inline(never)]
-    fn receive_any<X: Extension>(&mut self, now: Instant, segment: &Header<X>) {
-        let segment = segment.full();
-        let segment: &TcpHeader = segment.borrow();
+    fn receive_one_way<X: Extension>(&mut self, now: Instant, segment: &Header<X>) {
+        self.receive_any(now, segment.full().borrow());
+    }
+
+    #[inline(never)]
+    fn receive_any(&mut self, now: Instant, segment: &TcpHeader) {
         if self.blocks.is_some() {
             if matches!(segment.flags & flags::NOTICE, flags::ERSN | flags::ELN) {
                 // A notification of a link, which LT-TCP does not support. It acknowledges nothing.
@@ -176,7 +181,7 @@ impl Connection {
             *header = self.bare_ack();
             return Some(self.ack_bytes);
         }
-        self.receive_any(now, header);
+        self.receive_any(now, header.full().borrow());
         if self.has_bare_acks && self.receiver.is_ack_due() && self.receiver.rcv_nxt > 0 {
             if let Some(window) = self.receiver.advertise() {
                 self.advertised_window = window;

@@ -86,7 +86,7 @@ struct Parts {
     is_watched: bool,
     /// Whether the growth of the window is checked at each ACK.
     checks_window_growth: bool,
-    /// Whether neither that nor `is_watched` or `joins_writes` is set.
+    /// Whether the transfer is one-way, and neither that nor `is_watched` or `joins_writes` is set.
     has_plain_acks: bool,
     /// Quantity from which a reduction is computed.
     in_use: InUse,
@@ -106,7 +106,10 @@ impl Parts {
             restarts_after_idle: config.window_validation || config.restart_after_idle,
             is_watched,
             checks_window_growth,
-            has_plain_acks: !is_watched && !checks_window_growth && !joins_writes,
+            has_plain_acks: config.one_way
+                && !is_watched
+                && !checks_window_growth
+                && !joins_writes,
             in_use: match config.profile {
                 Profile::Ns2 => InUse::Window { receive_window: config.receive_window },
                 Profile::Rfc => InUse::Flight,
@@ -431,16 +434,14 @@ impl Flight {
         self.gate.is_quiet = false;
     }
 
-    /// Returns `true` if ACKs for new data may take the fast path unless recovery processes them.
-    #[inline]
-    pub(crate) fn may_take_plain_acks(&self) -> bool {
-        !self.has_counted_duplicates() && self.parts.has_plain_acks && self.snd_una > 0
-    }
-
-    /// Determines whether ACKs for new data take the fast path.
-    #[inline]
-    pub(crate) fn allow_plain_acks(&mut self, is_allowed: bool) {
-        self.gate.takes_plain_acks = is_allowed;
+    /// Determines whether ACKs for new data take the fast path. `is_calm`: recovery does not process
+    /// them.
+    #[inline(always)]
+    pub(crate) fn allow_plain_acks(&mut self, is_calm: impl FnOnce() -> bool) {
+        if self.parts.has_plain_acks {
+            let is_first = self.snd_una == 0;
+            self.gate.takes_plain_acks = !is_first && !self.has_counted_duplicates() && is_calm();
+        }
     }
 
     /// Returns `true` if an ACK for new data only advances SND.UNA and grows the window: recovery is
