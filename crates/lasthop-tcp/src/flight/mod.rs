@@ -106,10 +106,7 @@ impl Parts {
             restarts_after_idle: config.window_validation || config.restart_after_idle,
             is_watched,
             checks_window_growth,
-            has_plain_acks: config.one_way
-                && !is_watched
-                && !checks_window_growth
-                && !joins_writes,
+            has_plain_acks: config.one_way && !is_watched && !checks_window_growth && !joins_writes,
             in_use: match config.profile {
                 Profile::Ns2 => InUse::Window { receive_window: config.receive_window },
                 Profile::Rfc => InUse::Flight,
