@@ -29,7 +29,7 @@ def build(folder: Path) -> Path:
 
 @contextmanager
 def namespace() -> Iterator[int]:
-    """A process with a network namespace of its own."""
+    """A process with a separate network namespace."""
     with subprocess.Popen(["unshare", "-n", "sleep", "infinity"]) as process:
         own, other = Path("/proc/self/ns/net"), Path(f"/proc/{process.pid}/ns/net")
         while other.readlink() == own.readlink():

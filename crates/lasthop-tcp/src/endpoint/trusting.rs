@@ -103,8 +103,8 @@ impl Connection {
         }
     }
 
-    /// Like [`Self::receive`], without a fast path. It reads the fields of the header itself, so that the fast path
-    /// does not.
+    /// Like [`Self::receive`] of a one-way transfer, without a fast path. It reads the fields of the
+    /// header itself, so that the fast path does not.
     #[inline(never)]
     fn receive_one_way<X: Extension>(&mut self, now: Instant, segment: &Header<X>) {
         self.receive_any(now, segment.full().borrow());

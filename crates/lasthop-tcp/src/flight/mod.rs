@@ -431,8 +431,8 @@ impl Flight {
         self.gate.is_quiet = false;
     }
 
-    /// Determines whether ACKs for new data take the fast path. `is_calm`: recovery does not process
-    /// them.
+    /// Determines whether the next ACK for new data takes the fast path. `is_calm`: recovery does
+    /// not process it.
     #[inline(always)]
     pub(crate) fn allow_plain_acks(&mut self, is_calm: impl FnOnce() -> bool) {
         if self.parts.has_plain_acks {
