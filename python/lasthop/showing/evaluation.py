@@ -25,8 +25,8 @@ INTERVALS = (
 )
 WORST = (
     "The comparison shows the worst point of each criterion: its ratio to the first baseline, or "
-    "its value if the bound refers to the value. Without bound, it is the point whose ratio is "
-    "furthest from 1."
+    "its value if the bound refers to the value or the baseline is 0. Without bound, it is the "
+    "point whose ratio is furthest from 1."
 )
 VERDICTS = (
     "fail: the ratio misses the bound, by a one-sided paired t-test at 5 % with Holm's correction "
