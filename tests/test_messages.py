@@ -43,6 +43,16 @@ def test_the_goodput_is_the_rate_of_the_application(kind: str) -> None:
         assert metric(one, "flow.f.messages") == pytest.approx(10 * 2e6 / 8 / 1448, abs=2)
 
 
+def test_small_messages_share_segments_with_nagle() -> None:
+    """A message of 100 B every 10 ms, and an RTT of 40.5 ms: with Nagle's algorithm, one segment
+    per RTT."""
+    app = {"kind": "messages", "size": "100 B", "interval": "10 ms"}
+    for nagle, segments in ((False, 1000), (True, 10 / 0.0405)):
+        one = scenario(**{"flow.f.app": app, "flow.f.transport.nagle": nagle})
+        assert metric(one, "flow.f.messages") == pytest.approx(1000, abs=2)
+        assert metric(one, "flow.f.segments_sent") == pytest.approx(segments, rel=0.02)
+
+
 def test_an_application_pauses() -> None:
     app = {"kind": "messages", "size": "1448 B", "rate": "2 Mbps", "on": "2 s", "off": "3 s"}
     frame = lasthop.trace(scenario(**{"flow.f.app": app})).frame

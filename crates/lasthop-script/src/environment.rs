@@ -6,7 +6,7 @@ use super::parser::LONGEST;
 use super::segments::{Options, Segment};
 use lasthop_base::packet::flags;
 use lasthop_base::units::{Bytes, Duration};
-use lasthop_tcp::config::{AckCompression, RecoveryKind, WritePolicy};
+use lasthop_tcp::config::{AckCompression, RecoveryKind};
 use lasthop_tcp::host::{
     Configure, EcnOffer, KeepAlive, Limits, MtuProbing, Negotiated, ReceiveMemory, Settings,
 };
@@ -429,7 +429,7 @@ impl Environment {
             // A socket has its own buffers.
             autotuning: Some(false),
             timer_tick: Some(self.ticks[0]),
-            writes: Some(WritePolicy::Stream { nagle: true }),
+            nagle: Some(true),
             initial_window: self.initial_window,
             dupack_threshold: Some(self.number("tcp_reordering") as u32),
             ..Overrides::default()

@@ -47,11 +47,7 @@ pub enum WritePolicy {
     Messages,
     /// Unsent data of several send calls forms one stream of full segments, and the FIN is sent
     /// with the last of them.
-    Stream {
-        /// Whether a short segment waits while another short one is unacknowledged: Nagle's algorithm (RFC 9293,
-        /// section 3.7.4) with Minshall's change.
-        nagle: bool,
-    },
+    Stream,
 }
 
 choice! {
@@ -360,6 +356,17 @@ parameters! {
         abe: bool = [false];
         /// Timestamps option (RFC 7323).
         timestamps: bool = [false, false, true];
+        /// Whether a short segment waits while another short one is unacknowledged: Nagle's
+        /// algorithm (RFC 9293, section 3.7.4) with Minshall's change. Unsent data of several send
+        /// calls then shares segments, which it always does with profile "linux". Default: off, as
+        /// after `TCP_NODELAY`. Not with profile "ns-2".
+        nagle: bool = [false];
+        /// Whether tail loss probes are sent (RFC 8985, section 7). With RACK-TLP only, where the
+        /// default is on.
+        tail_probes: bool = [true];
+        /// Whether the ACKs after a timeout indicate that it was spurious (F-RTO, RFC 5682). With
+        /// undo "all" only, where the default is on.
+        frto: bool = [true];
         /// Limited Transmit (RFC 3042).
         limited_transmit: bool = [true];
         /// Keep a window that the application does not use, without growth (RFC 7661). With profile
@@ -409,11 +416,6 @@ parameters! {
         charge_options: bool = [false, true, true];
         /// Whether the receiver reports duplicates (DSACK, RFC 2883).
         dsack: bool = [false, false, true];
-        /// Whether tail loss probes are sent (RFC 8985, section 7). Only with
-        /// [`RecoveryKind::RackTlp`], like [`Self::frto`].
-        tail_probes: bool = [true];
-        /// Whether F-RTO uses the ACKs after a timeout to detect a spurious one (RFC 5682).
-        frto: bool = [true];
         /// Minimum number of segments per GSO segment if as many are available, for a host with
         /// segmentation offload; 0: each segment is sent individually.
         pieces: u32 = [0, 0, 2];
@@ -434,7 +436,7 @@ parameters! {
         /// Whether only the opener sends data, and the other endpoint answers the SYN with a plain ACK.
         one_way: bool = [true, false, false];
         /// Segmentation of written data.
-        writes: WritePolicy = [WritePolicy::Messages, WritePolicy::Messages, WritePolicy::Stream { nagle: false }];
+        writes: WritePolicy = [WritePolicy::Messages, WritePolicy::Messages, WritePolicy::Stream];
         /// Reactions to explicit loss notifications.
         notices: Notices = [Notices::Off];
     }

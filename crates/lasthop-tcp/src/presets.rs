@@ -1,6 +1,8 @@
 //! Named TCPs and profiles, as data.
 
-use super::config::{Config, LossDetection, Notices, RecoveryKind, TIMESTAMPS, TcpKeys, UndoKind};
+use super::config::{
+    Config, LossDetection, Notices, RecoveryKind, TIMESTAMPS, TcpKeys, UndoKind, WritePolicy,
+};
 use super::congestion_control::{CongestionControlKind, Marks, Parts};
 use lasthop_base::units::{Bytes, Duration};
 
@@ -75,6 +77,7 @@ pub fn config(variant: Variant, profile: Profile, set: &Overrides) -> Config {
         && !sends_blocks
         && set.receive_window.is_none()
         && set.autotuning.unwrap_or(true);
+    let writes = if set.nagle == Some(true) { WritePolicy::Stream } else { base.writes };
     let defaults = Config {
         loss_detection: detection,
         congestion_control: algorithm,
@@ -94,6 +97,7 @@ pub fn config(variant: Variant, profile: Profile, set: &Overrides) -> Config {
         restart_after_idle: base.restart_after_idle && !algorithm.paces(),
         fin: base.fin && !sends_blocks,
         initial_window,
+        writes,
         notices,
         ..base
     };

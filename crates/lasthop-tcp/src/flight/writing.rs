@@ -2,7 +2,7 @@
 
 use super::Flight;
 use super::kept::Kept;
-use crate::config::{Config, Profile, WritePolicy};
+use crate::config::{Config, Profile};
 use crate::congestion_control::CongestionControl;
 use crate::send_buffer::Fill;
 use std::collections::VecDeque;
@@ -46,7 +46,7 @@ impl Stream {
             joined_fin: u64::MAX,
             short_end: 0,
             is_short_excused: false,
-            has_nagle: config.writes == WritePolicy::Stream { nagle: true },
+            has_nagle: config.nagle,
             is_corked: false,
             sends_short_segment: false,
             is_record_closed: false,

@@ -3,6 +3,7 @@
 
 mod lt_tcp;
 mod sender_traces;
+mod short_segments;
 mod tcp_ecn;
 mod tcp_pipe;
 mod tcp_properties;

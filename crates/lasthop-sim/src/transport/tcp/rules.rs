@@ -87,7 +87,7 @@ const RULES: &[Rule] = &[
     Rule {
         key: "sack_recovery",
         violated: |at| {
-            let is_other = at.is(Profile::Linux) && at.config.recovery != RecoveryKind::RackTlp;
+            let is_other = at.is(Profile::Linux) && !at.has_rack();
             let recovery = at.tcp.sack_recovery.filter(|_| is_other)?;
             Some(format!("{:?} with profile \"linux\"", recovery.word()))
         },
@@ -180,6 +180,35 @@ const RULES: &[Rule] = &[
         allowed: "false, or ecn = true, profile \"rfc\" and congestion control \"reno\" or \"cubic\"",
     },
     Rule {
+        key: "nagle",
+        violated: |at| (at.config.nagle && at.config.one_way).then(|| at.with_profile(true)),
+        allowed: "false, or profile \"rfc\" or \"linux\"",
+    },
+    Rule {
+        key: "nagle",
+        violated: |at| {
+            let is_coded = at.config.nagle && at.config.sends_blocks();
+            is_coded.then(|| "true with LT-TCP, which sends blocks".to_owned())
+        },
+        allowed: "false",
+    },
+    Rule {
+        key: "tail_probes",
+        violated: |at| {
+            let probes = at.tcp.tail_probes.filter(|_| !at.has_rack())?;
+            Some(format!("{probes} without RACK-TLP"))
+        },
+        allowed: "no value, or sack_recovery = \"rack-tlp\"",
+    },
+    Rule {
+        key: "frto",
+        violated: |at| {
+            let frto = at.tcp.frto.filter(|_| at.config.undo != UndoKind::All)?;
+            Some(format!("{frto} with undo = {:?}", at.config.undo.word()))
+        },
+        allowed: "no value, or undo = \"all\"",
+    },
+    Rule {
         key: "window_validation",
         violated: |at| at.idle_elsewhere().filter(|_| at.config.window_validation),
         allowed: "false, or profile \"rfc\" with another recovery than \"rack-tlp\"",
@@ -219,7 +248,7 @@ const RULES: &[Rule] = &[
     Rule {
         key: "undo",
         violated: |at| {
-            let lacks = at.config.recovery != RecoveryKind::RackTlp;
+            let lacks = !at.has_rack();
             (at.config.undo == UndoKind::All && lacks)
                 .then(|| "\"all\" without RACK-TLP".to_owned())
         },
@@ -238,6 +267,10 @@ const RULES: &[Rule] = &[
 impl Subject<'_> {
     fn is(&self, profile: Profile) -> bool {
         self.tcp.profile == profile
+    }
+
+    fn has_rack(&self) -> bool {
+        self.config.recovery == RecoveryKind::RackTlp
     }
 
     fn with_profile(&self, value: impl std::fmt::Display) -> String {
@@ -284,9 +317,8 @@ impl Subject<'_> {
     /// Returns a violation for a profile or a recovery without the rules for idle periods of RFC
     /// 5681 and RFC 7661.
     fn idle_elsewhere(&self) -> Option<String> {
-        let counts_segments = self.config.recovery == RecoveryKind::RackTlp;
         match self.tcp.profile {
-            Profile::Rfc => counts_segments.then(|| self.with_profile(true) + " and RACK-TLP"),
+            Profile::Rfc => self.has_rack().then(|| self.with_profile(true) + " and RACK-TLP"),
             Profile::Ns2 | Profile::Linux => Some(self.with_profile(true)),
         }
     }
