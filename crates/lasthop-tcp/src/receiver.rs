@@ -473,10 +473,11 @@ impl Receiver {
         self.last_ack_sent = self.rcv_nxt;
         self.ack_due = false;
         self.duplicate = None;
-        self.unacked = 0;
-        if self.quick.left > 0 {
+        // A segment that acknowledges no new arrival does not count (`tcp_dec_quickack_mode`).
+        if self.quick.left > 0 && self.unacked > 0 {
             self.quick.spend();
         }
+        self.unacked = 0;
         self.quick.pushes = 0;
         if self.compression.is_holding()
             && let Some(recent) = &mut self.recent
