@@ -357,8 +357,7 @@ impl Receiver {
             }
         }
         quick.is_interactive |= is_fin;
-        // The delay is unknown before the first data.
-        quick.data_at.is_none() || quick.left > 0 && !quick.is_interactive
+        quick.left > 0 && !quick.is_interactive
     }
 
     /// Records that data is sent.
