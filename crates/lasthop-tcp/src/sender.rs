@@ -483,10 +483,14 @@ impl Sender {
     }
 
     pub(super) fn handle_timeout(&mut self, now: Instant) {
-        if self.flight.timers.is_due(Timer::Pacing, now) {
+        let is_paced = self.flight.timers.is_due(Timer::Pacing, now);
+        if is_paced {
             self.flight.timers.stop(Timer::Pacing);
         }
         if let Recovery::RackTlp(rack) = &mut self.recovery {
+            if is_paced {
+                rack.on_pacing_timer(&self.flight);
+            }
             rack.handle_timeout(&mut self.flight, now);
             self.refresh();
             return;

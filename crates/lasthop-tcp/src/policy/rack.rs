@@ -39,6 +39,9 @@ rules! {
         respects_shrunk_window,
         /// Whether a timeout at a closed window is a probe that is not counted.
         excuses_closed_window,
+        /// Whether a segment that pacing delayed is a retransmission, if any segment is to be
+        /// retransmitted, although F-RTO sends new data first (`tcp_tsq_write`).
+        resends_after_pacing,
         /// Whether a timeout replaces the window also of algorithms that keep it in recovery.
         always_restarts_window,
     }

@@ -354,6 +354,16 @@ impl RackTlp {
         Self::stop_timers(flight);
     }
 
+    /// Handles the time at which pacing permits the next segment.
+    pub fn on_pacing_timer(&mut self, flight: &Flight) {
+        if self.resend == Resend::NewFirst && self.rules.resends_after_pacing {
+            if flight.snd_max == self.end {
+                self.frto.end();
+            }
+            self.resend = Resend::Lost;
+        }
+    }
+
     /// Handles a deadline.
     pub fn handle_timeout(&mut self, flight: &mut Flight, now: Instant) {
         if flight.timers.is_due(Timer::Reordering, now) {
