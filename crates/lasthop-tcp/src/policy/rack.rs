@@ -39,6 +39,9 @@ rules! {
         respects_shrunk_window,
         /// Whether a timeout at a closed window is a probe that is not counted.
         excuses_closed_window,
+        /// Whether an undone reduction is still reported by CWR if it did not lower the threshold
+        /// (`tcp_undo_cwnd_reduction`), as with BBR.
+        withdraws_cwr_with_threshold,
         /// Whether a segment that pacing delayed is a retransmission, if any segment is to be
         /// retransmitted, although F-RTO sends new data first (`tcp_tsq_write`).
         resends_after_pacing,

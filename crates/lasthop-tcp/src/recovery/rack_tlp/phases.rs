@@ -434,9 +434,13 @@ impl RackTlp {
         }
         if self.can_restore {
             flight.counters.spurious_reductions += 1;
+            let threshold = flight.congestion_control.ssthresh();
             flight.congestion_control.on_spurious();
-            flight.losses.undone_reductions =
-                flight.counters.window_cuts + flight.losses.extra_cwr_marks;
+            let is_raised = flight.congestion_control.ssthresh() > threshold;
+            if is_raised || !self.rules.withdraws_cwr_with_threshold {
+                flight.losses.undone_reductions =
+                    flight.counters.window_cuts + flight.losses.extra_cwr_marks;
+            }
         }
         self.duplicated.end();
         self.rack.on_undone();
