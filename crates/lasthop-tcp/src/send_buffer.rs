@@ -102,20 +102,13 @@ impl SendBuffer {
     /// sets (`SO_SNDBUF`).
     pub fn new(config: &Config) -> Option<Self> {
         let segment = config.segment.get();
-        let windows = windows(config);
+        let offload = config.segmentation_offload;
         let size = config.send_buffer.map(Bytes::get);
         match (config.autotuning, size) {
-            (true, None) => {
-                Some(SendBuffer::empty(segment, config.segmentation_offload, windows, 0))
-            }
-            (true, Some(size)) => Some(SendBuffer::empty(
-                segment,
-                config.segmentation_offload,
-                0,
-                SMALLEST.max(2 * size),
-            )),
+            (true, None) => Some(SendBuffer::growing(config, segment, offload, 0)),
+            (true, Some(size)) => Some(SendBuffer::empty(segment, offload, SMALLEST.max(2 * size))),
             (false, Some(size)) => {
-                let buffer = SendBuffer::empty(segment, false, 0, size);
+                let buffer = SendBuffer::empty(segment, false, size);
                 Some(SendBuffer { counts_bytes: true, ..buffer })
             }
             (false, None) => None,
@@ -123,11 +116,13 @@ impl SendBuffer {
     }
 
     /// Clears the buffer for a new connection instance.
-    pub fn clear(&mut self) {
+    pub fn clear(&mut self, config: &Config) {
         let SendBuffer { segment, offload, counts_bytes, windows, size, .. } = *self;
-        let size = if windows > 0 { 0 } else { size };
-        let fresh = SendBuffer::empty(segment, offload, windows, size);
-        *self = SendBuffer { counts_bytes, ..fresh };
+        *self = if windows > 0 {
+            SendBuffer::growing(config, segment, offload, 0)
+        } else {
+            SendBuffer { counts_bytes, ..SendBuffer::empty(segment, offload, size) }
+        };
     }
 
     /// Discards the data that waits for room, and data after the sequence number `end`.
@@ -148,15 +143,28 @@ impl SendBuffer {
 
     /// Creates the buffer of a socket with `size` bytes of memory, which is constant if `is_fixed`.
     pub fn of_socket(config: &Config, segment: u64, size: u64, is_fixed: bool) -> Self {
-        SendBuffer::empty(segment, true, if is_fixed { 0 } else { windows(config) }, size)
+        if is_fixed {
+            SendBuffer::empty(segment, true, size)
+        } else {
+            SendBuffer::growing(config, segment, true, size)
+        }
     }
 
-    fn empty(segment: u64, offload: bool, windows: u64, size: u64) -> Self {
-        let mut buffer = SendBuffer {
+    /// A buffer of at least `size` bytes of memory, which grows. At first it has room for the
+    /// initial window, as the kernel sets that before the size (`tcp_init_transfer`).
+    fn growing(config: &Config, segment: u64, offload: bool, size: u64) -> Self {
+        let empty = SendBuffer::empty(segment, offload, size);
+        let mut buffer = SendBuffer { windows: windows(config), ..empty };
+        buffer.expand(config.initial_window as u64);
+        buffer
+    }
+
+    fn empty(segment: u64, offload: bool, size: u64) -> Self {
+        SendBuffer {
             segment,
             offload,
             counts_bytes: false,
-            windows,
+            windows: 0,
             size,
             waiting: 0,
             tail: 0,
@@ -167,9 +175,7 @@ impl SendBuffer {
             most_window: 0,
             closes: false,
             unsent_limit: u64::MAX,
-        };
-        buffer.expand(INITIAL_WINDOW);
-        buffer
+        }
     }
 
     /// Sets the size to `size` bytes of memory, independent of the window.
@@ -422,7 +428,8 @@ mod tests {
             send_buffer: Some(Some(Bytes::new(40_000))),
             ..Overrides::default()
         };
-        let mut buffer = SendBuffer::new(&config(Variant::Reno, Profile::Linux, &set)).unwrap();
+        let host = config(Variant::Reno, Profile::Linux, &set);
+        let mut buffer = SendBuffer::new(&host).unwrap();
         assert_eq!(buffer.size, 80_000);
         buffer.waiting = 1_000_000;
         let fill = Fill {
@@ -435,7 +442,7 @@ mod tests {
             is_bursty: true,
         };
         buffer.on_space(&fill);
-        buffer.clear();
+        buffer.clear(&host);
         assert_eq!((buffer.size, buffer.waiting), (80_000, 0));
     }
 

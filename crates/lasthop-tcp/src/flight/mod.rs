@@ -309,7 +309,7 @@ impl Flight {
             **validation = Validation::default();
         }
         if let Some(buffer) = buffer {
-            buffer.clear();
+            buffer.clear(config);
         }
     }
 
