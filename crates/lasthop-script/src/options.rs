@@ -7,7 +7,7 @@ use super::endpoints::Endpoint;
 use super::environment::{self, Environment};
 use super::player::Player;
 use lasthop_base::units::Duration;
-use lasthop_tcp::host::{EcnOffer, KeepAlive, Limits, Socket};
+use lasthop_tcp::host::{EcnOffer, KeepAlive, Limits, Socket, State};
 
 /// Socket options that are modelled, with minimum and maximum value.
 const KNOWN: &[(&str, i64, i64)] = &[
@@ -235,7 +235,9 @@ impl Player {
         if known.is_some_and(|&(_, least, most)| to < least || to > most) {
             return Ok(Returned::Error("EINVAL"));
         }
-        if name == "TCP_WINDOW_CLAMP" && to == 0 && self.ends.socket.is_some() {
+        let has_connection =
+            self.ends.socket.as_ref().is_some_and(|socket| socket.state() != State::Closed);
+        if name == "TCP_WINDOW_CLAMP" && to == 0 && has_connection {
             // The clamp can be removed only without a connection.
             return Ok(Returned::Error("EINVAL"));
         }
