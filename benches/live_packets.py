@@ -28,6 +28,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -137,8 +138,12 @@ def driver_of(process: int) -> int | None:
     return None
 
 
-def use_of(process: int) -> tuple[float, float, int]:
-    """Time, processor time in seconds and voluntary context switches of a process until now."""
+#: Time, processor time in seconds and voluntary context switches of a process.
+Use = tuple[float, float, int]
+
+
+def use_of(process: int) -> Use:
+    """Use of a process until now."""
     folder = Path(f"/proc/{process}")
     lines = (folder / "status").read_text().splitlines()
     waits = next(line.split()[1] for line in lines if line.startswith("voluntary"))
@@ -160,6 +165,19 @@ def write_programs(
     ]
 
 
+def wait_for_packets(folder: Path, seconds: float, alive: Callable[[], bool]) -> None:
+    """Wait until packets are sent, and a tenth of their time, or until the program has ended."""
+    while alive() and not (folder / "started").exists():
+        time.sleep(0.05)
+    time.sleep(seconds / 10)
+
+
+def cost(before: Use, now: Use, packets: float, added: list[float], calls: str = "") -> Cost:
+    """Cost of a packet between two uses of a process, with `packets` per second."""
+    span, processor, waits = (last - first for first, last in zip(before, now, strict=True))
+    return Cost(processor / (packets * span), packets, waits / (packets * span), added, calls)
+
+
 def measure_relay(program: Path, case: Case, options: argparse.Namespace) -> Cost:
     """Run one case once over the minimal relay."""
     seconds = options.seconds
@@ -168,18 +186,14 @@ def measure_relay(program: Path, case: Case, options: argparse.Namespace) -> Cos
         commands = write_programs(folder, case, options, relay.ADDRESSES[1])
         nanoseconds = 1e3 * options.spin
         with relay.running(program, case.nominal, nanoseconds, folder, commands) as (one, programs):
-            while not (folder / "started").exists():
-                time.sleep(0.05)
-            time.sleep(seconds / 10)
+            wait_for_packets(folder, seconds, lambda: True)
             before = use_of(one)
             time.sleep(seconds / 3)
             now = use_of(one)
             for started in programs:
                 started.wait()
         added = json.loads((folder / "added.json").read_text())
-    span, processor, waits = (last - first for first, last in zip(before, now, strict=True))
-    packets = options.rate
-    return Cost(processor / (packets * span), packets, waits / (packets * span), added)
+    return cost(before, now, options.rate, added)
 
 
 def measure(python: str, case: Case, options: argparse.Namespace, *, counts: bool) -> Cost:
@@ -194,9 +208,7 @@ def measure(python: str, case: Case, options: argparse.Namespace, *, counts: boo
         command += ["--out", "out.json", "--spin", f"{options.spin:g}us"]
         command += ["--at", "client", "--", " ".join(receiver), "--at", "server", "--", *sender]
         process = subprocess.Popen(command, cwd=folder)
-        while process.poll() is None and not (folder / "started").exists():
-            time.sleep(0.05)
-        time.sleep(seconds / 10)
+        wait_for_packets(folder, seconds, lambda: process.poll() is None)
         driver = driver_of(process.pid)
         if driver is None:
             sys.exit(f"{case.name}: no driver found; is the run too short?")
@@ -216,20 +228,12 @@ def measure(python: str, case: Case, options: argparse.Namespace, *, counts: boo
         else:
             time.sleep(seconds / 3)
         now = use_of(driver)
-        span, processor, waits = (last - first for first, last in zip(before, now, strict=True))
         if process.wait() != 0:
             sys.exit(f"{case.name}: exit code {process.returncode}")
         out = json.loads((folder / "out.json").read_text())
         added = json.loads((folder / "added.json").read_text()) or [0.0]
-    metrics = out["metrics"]
-    packets = metrics["link.wireless.forward.packets_delivered"] / seconds
-    return Cost(
-        processor=processor / (packets * span),
-        packets=packets,
-        waits=waits / (packets * span),
-        added=added,
-        calls=calls,
-    )
+    packets = out["metrics"]["link.wireless.forward.packets_delivered"] / seconds
+    return cost(before, now, packets, added, calls)
 
 
 def median(values: list[float]) -> float:
