@@ -474,12 +474,6 @@ impl Config {
         }
     }
 
-    /// Returns `true` if data flows only from the opener to the acceptor. A dialogue then uses one
-    /// connection per direction.
-    pub fn is_simplex(&self) -> bool {
-        self.one_way
-    }
-
     /// Returns `true` if an acceptor only acknowledges, each segment immediately, so that it has no
     /// timers.
     pub fn only_acknowledges(&self) -> bool {

@@ -284,7 +284,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         let (index, slot) = (*flow, *slot);
         let App::Streams(app) = &mut self.flows[index.index()].app else { return };
         let application = &mut app.application;
-        if transport.is_multiplexed() {
+        if transport.features().is_multiplexed {
             while let Some((stream, received)) = transport.poll_received(end) {
                 application.on_received(self.now, stream, end.other(), received);
             }
@@ -312,7 +312,7 @@ impl<P: Probe, X: Extension> World<P, X> {
             for (slot, stream) in app.streams.iter().enumerate() {
                 let (connection, end) = stream.place(End::Acceptor);
                 let transport = &self.connections[connection.index()].transport;
-                if !transport.is_multiplexed() {
+                if !transport.features().is_multiplexed {
                     let unsent = transport.unsent(end);
                     has_written |= app.application.on_unsent(slot as u32, unsent);
                 }

@@ -234,8 +234,7 @@ macro_rules! transports {
 
         impl CarriesStreams for TransportMachine {
             transports! { @methods [$([$(#[cfg($on)])? $kind])*]
-                fn is_simplex(&self) -> bool;
-                fn is_multiplexed(&self) -> bool;
+                fn features(&self) -> TransportFeatures;
                 fn write(&mut self, end: End, bytes: u64);
                 fn read(&self, end: End) -> u64;
                 fn close(&mut self, end: End);

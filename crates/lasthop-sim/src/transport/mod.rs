@@ -45,6 +45,7 @@ use lasthop_base::schema::error::ScenarioError;
 use lasthop_base::schema::keys::kinds;
 use lasthop_base::schema::metrics::{Metric, Report};
 use lasthop_base::units::{Bytes, Duration, Instant};
+use lasthop_tcp::Config;
 use lasthop_tcp::congestion_control::CongestionPhase;
 use serde_json::Value;
 
@@ -70,23 +71,34 @@ impl TransportKind {
 
     /// Returns the properties that an application may require.
     pub(crate) fn features(&self) -> TransportFeatures {
-        TransportFeatures {
+        match self {
+            TransportKind::Tcp(keys) => TransportFeatures::of_tcp(&keys.config()),
             #[cfg(feature = "quic")]
-            is_multiplexed: matches!(self, TransportKind::Quic(_)),
-            #[cfg(not(feature = "quic"))]
-            is_multiplexed: false,
-            is_simplex: self.tcp().is_some_and(|keys| keys.config().is_simplex()),
+            TransportKind::Quic(_) => TransportFeatures::MULTIPLEXED,
+            _ => TransportFeatures::default(),
         }
     }
 }
 
 /// Properties of a transport that an application may require.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct TransportFeatures {
-    /// Whether one connection carries several streams.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TransportFeatures {
+    /// Whether one connection carries several streams ([`CarriesStreams::write_stream`]).
     pub is_multiplexed: bool,
-    /// Whether a connection carries data in one direction only.
+    /// Whether data is sent from the opener to the acceptor only. Data in both directions then
+    /// requires two connections.
     pub is_simplex: bool,
+}
+
+impl TransportFeatures {
+    /// Several streams in both directions.
+    #[cfg(feature = "quic")]
+    const MULTIPLEXED: Self = TransportFeatures { is_multiplexed: true, is_simplex: false };
+
+    /// Returns the properties of a TCP connection with these parameters.
+    fn of_tcp(config: &Config) -> Self {
+        TransportFeatures { is_multiplexed: false, is_simplex: config.one_way }
+    }
 }
 
 /// One of the two ends of a connection.
@@ -292,15 +304,10 @@ pub trait Transport: CarriesStreams + CarriesDatagrams + Answers + Observed {
 
 /// Byte streams of a connection. The defaults are those of a transport that carries none.
 pub trait CarriesStreams {
-    /// Returns `true` if data is sent from the opener to the acceptor only. Data in both directions
-    /// then requires two connections.
-    fn is_simplex(&self) -> bool {
-        false
-    }
-
-    /// Returns `true` if one connection carries several streams ([`Self::write_stream`]).
-    fn is_multiplexed(&self) -> bool {
-        false
+    /// Returns the properties that an application may require; by default, one stream in both
+    /// directions.
+    fn features(&self) -> TransportFeatures {
+        TransportFeatures::default()
     }
 
     /// Appends `bytes` to the stream of `end`. The first write opens the connection.

@@ -159,7 +159,9 @@ impl<X: Extension> Builder<X> {
                     transport.follow();
                     Progress::Followed
                 }
-                App::Streams(app) if app.application.is_transfer() || transport.is_simplex() => {
+                App::Streams(app)
+                    if app.application.is_transfer() || transport.features().is_simplex =>
+                {
                     Progress::Acknowledged
                 }
                 _ => Progress::Delivered,

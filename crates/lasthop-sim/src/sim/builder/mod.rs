@@ -330,7 +330,7 @@ impl<X: Extension> Builder<X> {
         let ways = [path.there, path.back];
         let [there, back] = if sends_back { [ways[1], ways[0]] } else { ways };
         let first = connect(streams.stream(&component, &application.clock(0, End::Opener)));
-        application.choose(first.is_multiplexed());
+        application.choose(first.features().is_multiplexed);
         let transport = |stream, writer| {
             connect(streams.stream(&component, &application.clock(stream, writer)))
         };
@@ -342,7 +342,7 @@ impl<X: Extension> Builder<X> {
                 return Stream { number, ..Stream::new([shared; 2]) };
             }
             let first = first.take().unwrap_or_else(|| transport(number, End::Opener));
-            let is_split = sends_back && first.is_simplex();
+            let is_split = sends_back && first.features().is_simplex;
             let first = self.connection(first, [there, back], number, !sends_back);
             let second = match is_split {
                 true => {

@@ -39,7 +39,7 @@ pub use keys::{QuicKeys, QuicVariant, Resumption};
 
 use super::{
     Answers, Arrival, CarriesDatagrams, CarriesStreams, Datagram, End, Reaction, Transport,
-    TransportEvent,
+    TransportEvent, TransportFeatures,
 };
 use frames::{Frame, Space, packets};
 use host::Host;
@@ -402,8 +402,8 @@ impl Transport for Quic {
 }
 
 impl CarriesStreams for Quic {
-    fn is_multiplexed(&self) -> bool {
-        true
+    fn features(&self) -> TransportFeatures {
+        TransportFeatures::MULTIPLEXED
     }
 
     fn write(&mut self, end: End, bytes: u64) {

@@ -13,7 +13,7 @@ pub use lasthop_tcp::config::SackRecovery;
 
 use super::{
     Answers, CarriesDatagrams, CarriesStreams, End, Losses, Moment, Numbers, Observed, Reaction,
-    Transport, TransportEvent,
+    Transport, TransportEvent, TransportFeatures,
 };
 use lasthop_base::packet::{Descriptor, Extension, MAX_SACK_BLOCKS, Packet, TcpHeader, flags};
 use lasthop_base::rng::Stream;
@@ -284,8 +284,8 @@ impl Transport for Tcp {
 }
 
 impl CarriesStreams for Tcp {
-    fn is_simplex(&self) -> bool {
-        self.config().is_simplex()
+    fn features(&self) -> TransportFeatures {
+        TransportFeatures::of_tcp(self.config())
     }
 
     #[inline]
