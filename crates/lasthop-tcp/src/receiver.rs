@@ -360,10 +360,10 @@ impl Receiver {
         quick.left > 0 && !quick.is_interactive
     }
 
-    /// Records that data is sent.
+    /// Records that a segment with `payload` bytes of data is sent, or a SYN or FIN without.
     #[inline]
-    pub fn data_sent(&mut self, config: &Config, now: Instant) {
-        if config.quick_acks > 0 {
+    pub fn data_sent(&mut self, config: &Config, now: Instant, payload: u32) {
+        if config.quick_acks > 0 && payload > 0 {
             let time = if self.quick.full.is_some() { self.quick.delay } else { ANSWER_TIME };
             let is_answer = |data_at| now < data_at + time;
             self.quick.is_interactive |= self.quick.data_at.is_some_and(is_answer);

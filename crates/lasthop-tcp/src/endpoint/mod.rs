@@ -394,7 +394,7 @@ impl<A: Admission> Endpoint<A> {
             if self.receiver.rcv_nxt > 0 && !self.sender.flight.config.one_way {
                 self.acknowledge(header);
             }
-            self.receiver.data_sent(&self.sender.flight.config, now);
+            self.receiver.data_sent(&self.sender.flight.config, now, out.payload);
         } else if self.receiver.is_ack_due() {
             header.seq = self.sender.flight.snd_nxt as u32;
             header.payload = 0;
