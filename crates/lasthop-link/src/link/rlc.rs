@@ -419,12 +419,12 @@ impl<P: Payload + Clone> Rlc<P> {
         // RESET_ACK first: two ends that reset simultaneously with short timers would otherwise
         // send only RESETs.
         if let Some(index) = self.reset_ack.take() {
-            return Some(self.sender.frame(FrameKind::ResetAck { index }, None));
+            return Some(self.sender.control(FrameKind::ResetAck { index }));
         }
         let index = self.resetting.filter(|_| self.reset_due)?;
         self.reset_due = false;
         self.reset_deadline = deadline(now, self.parameters.reset_timeout);
-        Some(self.sender.frame(FrameKind::Reset { index }, None))
+        Some(self.sender.control(FrameKind::Reset { index }))
     }
 }
 
@@ -447,17 +447,9 @@ impl<P: Payload + Clone> Endpoint<P> for Rlc<P> {
         self.sender.enqueue(now, packet, &self.parameters);
     }
 
-    #[inline]
     fn poll_transmit(&mut self, now: Instant) -> Option<Frame<P>> {
-        let Rlc { parameters, sender, receiver, log, .. } = self;
-        if self.resetting.is_some() || self.reset_ack.is_some() {
-            return self.transmit_reset(now);
-        }
-        if receiver.has_frame() && !sender.is_skip_due() {
-            let (kind, ack) = receiver.transmit(now, parameters, log)?;
-            return Some(Frame { ack, ..sender.frame(kind, None) });
-        }
-        sender.transmit(now, parameters, log)
+        let mut frame = Frame::default();
+        self.write_next(now, &mut frame).then_some(frame)
     }
 
     #[inline]
@@ -549,7 +541,39 @@ impl<P: Payload + Clone> Abilities<P> for Rlc<P> {
     }
 }
 
-impl<P: Payload + Clone> Driven<P> for Rlc<P> {}
+impl<P: Payload + Clone> Driven<P> for Rlc<P> {
+    #[inline]
+    fn write_next(&mut self, now: Instant, frame: &mut Frame<P>) -> bool {
+        if self.resetting.is_some() || self.reset_ack.is_some() {
+            let reset = self.transmit_reset(now);
+            return reset.map(|reset| *frame = reset).is_some();
+        }
+        let Rlc { parameters, sender, receiver, log, .. } = self;
+        if receiver.has_frame() && !sender.is_skip_due() {
+            let Some((kind, ack)) = receiver.transmit(now, parameters, log) else { return false };
+            *frame = Frame { ack, ..sender.control(kind) };
+            return true;
+        }
+        sender.write(now, parameters, log, frame)
+    }
+
+    /// A segment in order is appended to its packet in place.
+    #[inline]
+    fn accept(&mut self, now: Instant, frame: &mut Frame<P>) -> bool {
+        let Rlc { parameters, receiver, .. } = self;
+        if let FrameKind::Segment { sequence, is_last, poll } = frame.kind
+            && receiver.is_next(sequence)
+            && frame.payload.is_some()
+            && self.resetting.is_none()
+        {
+            receiver.on_next(now, (is_last, poll), &mut frame.payload, parameters);
+            return false;
+        }
+        self.receive(now, frame.take());
+        frame.payload = self.receiver.up.pop_front();
+        true
+    }
+}
 
 impl ByteFormat for Rlc<Vec<u8>> {
     fn encode(&self, frame: &Frame<Vec<u8>>, bytes: &mut Vec<u8>) -> Result<(), BytesError> {

@@ -158,6 +158,50 @@ impl<P: Payload> Receiver<P> {
         }
     }
 
+    /// Returns `true` if the segment is the next one, no segment is missing and no packet waits for
+    /// delivery.
+    #[inline]
+    pub fn is_next(&self, sequence: u64) -> bool {
+        sequence == self.expected && self.seen == sequence && self.up.is_empty()
+    }
+
+    /// Processes a received segment that [is the next one](Self::is_next), in `place`. Replaces it by
+    /// the packet that it completes, if any.
+    #[inline]
+    pub fn on_next(
+        &mut self,
+        now: Instant,
+        (is_last, poll): (bool, bool),
+        place: &mut Option<P>,
+        set: &RlcParameters,
+    ) {
+        self.note_segment(now, poll, set);
+        self.seen += 1;
+        self.expected += 1;
+        match (&mut self.partial, &*place) {
+            (Some(packet), Some(piece)) => {
+                packet.append(piece);
+                *place = if is_last { self.partial.take() } else { None };
+            }
+            (partial @ None, _) if !is_last => *partial = place.take(),
+            _ => {}
+        }
+    }
+
+    /// Triggers the reports that a received segment requires.
+    #[inline]
+    fn note_segment(&mut self, now: Instant, poll: bool, set: &RlcParameters) {
+        if poll {
+            self.trigger();
+        }
+        if let Some(period) = set.status_periodic {
+            self.is_active = true;
+            if !self.timers.is_set(PERIODIC) {
+                self.timers.set(PERIODIC, deadline(now, period));
+            }
+        }
+    }
+
     /// Processes a received segment.
     #[inline]
     pub fn on_segment(
@@ -168,15 +212,7 @@ impl<P: Payload> Receiver<P> {
         set: &RlcParameters,
         log: &mut Log,
     ) {
-        if poll {
-            self.trigger();
-        }
-        if let Some(period) = set.status_periodic {
-            self.is_active = true;
-            if !self.timers.is_set(PERIODIC) {
-                self.timers.set(PERIODIC, deadline(now, period));
-            }
-        }
+        self.note_segment(now, poll, set);
         if sequence == self.expected && self.seen == sequence {
             self.seen += 1;
             self.expected += 1;

@@ -21,28 +21,22 @@ impl<P: Payload + Clone> Sender<P> {
         }
     }
 
+    /// Writes the next frame, if any.
     #[inline]
-    pub fn transmit(
+    pub fn write(
         &mut self,
         now: Instant,
         set: &RlcParameters,
         log: &mut Log,
-    ) -> Option<Frame<P>> {
-        if self.skip_due {
-            return self.transmit_skip(now, set);
-        }
-        if !self.queued.is_empty() {
-            let sequence = self.queued.first(self.base, self.next)?;
-            self.queued.remove(sequence);
-            self.poll_pending |= self.queued.is_empty();
-            return self.retransmit(now, sequence, set, log);
-        }
-        if self.unsent == 0 || !self.window_open(set) {
-            let sequence = self.carrier()?;
-            return self.retransmit(now, sequence, set, log);
+        frame: &mut Frame<P>,
+    ) -> bool {
+        if self.skip_due || !self.queued.is_empty() || self.unsent == 0 || !self.window_open(set) {
+            return self.write_other(now, set, log, frame);
         }
         let sequence = self.next;
-        let sdu = self.sdus.get_mut((self.sending - self.first_sdu) as usize)?;
+        let Some(sdu) = self.sdus.get_mut((self.sending - self.first_sdu) as usize) else {
+            return false;
+        };
         if self.pieces_sent == 0 {
             (sdu.first, sdu.end) = (sequence, sequence + sdu.count);
         }
@@ -52,7 +46,7 @@ impl<P: Payload + Clone> Sender<P> {
         self.pieces_sent += 1;
         self.unsent -= 1;
         log.counters.data_frames += 1;
-        let (is_last, piece) = piece(sdu, sequence, self.payload);
+        let is_last = write_piece(sdu, sequence, self.payload, &mut frame.payload);
         if is_last {
             self.sending += 1;
             self.pieces_sent = 0;
@@ -66,32 +60,69 @@ impl<P: Payload + Clone> Sender<P> {
         // it.
         self.poll_pending |= self.unsent == 0 || !self.window_open(set);
         let poll = self.poll(now, set, log);
-        Some(self.frame(FrameKind::Segment { sequence, is_last, poll }, Some(piece)))
+        self.write_kind(FrameKind::Segment { sequence, is_last, poll }, frame);
+        true
     }
 
+    /// Writes the next frame other than a new PDU, if any.
+    #[inline(never)]
+    fn write_other(
+        &mut self,
+        now: Instant,
+        set: &RlcParameters,
+        log: &mut Log,
+        frame: &mut Frame<P>,
+    ) -> bool {
+        if self.skip_due {
+            return self.write_skip(now, set, frame);
+        }
+        let number = match self.queued.is_empty() {
+            true => self.carrier(),
+            false => self.queued.first(self.base, self.next),
+        };
+        let Some(sequence) = number else { return false };
+        if !self.queued.is_empty() {
+            self.queued.remove(sequence);
+            self.poll_pending |= self.queued.is_empty();
+        }
+        self.write_again(now, sequence, set, log, frame)
+    }
+
+    /// Returns a frame without a packet.
     #[inline]
-    pub fn frame(&self, kind: FrameKind, payload: Option<P>) -> Frame<P> {
-        Frame { kind, ack: None, payload, bytes: self.frame_bytes, service: 0 }
+    pub fn control(&self, kind: FrameKind) -> Frame<P> {
+        Frame { kind, ack: None, payload: None, bytes: self.frame_bytes, service: 0 }
     }
 
-    fn retransmit(
+    /// Writes all of a frame except its payload.
+    #[inline]
+    fn write_kind(&self, kind: FrameKind, frame: &mut Frame<P>) {
+        frame.kind = kind;
+        frame.ack = None;
+        frame.bytes = self.frame_bytes;
+        frame.service = 0;
+    }
+
+    fn write_again(
         &mut self,
         now: Instant,
         sequence: u64,
         set: &RlcParameters,
         log: &mut Log,
-    ) -> Option<Frame<P>> {
+        frame: &mut Frame<P>,
+    ) -> bool {
         let number = self.sdu_number(sequence);
         let pdu = &mut self.pdus[sequence];
         pdu.sent = now;
         pdu.transmissions = pdu.transmissions.saturating_add(1);
-        let sdu = self.sdus.get((number - self.first_sdu) as usize)?;
-        let (is_last, piece) = piece(sdu, sequence, self.payload);
+        let Some(sdu) = self.sdus.get((number - self.first_sdu) as usize) else { return false };
+        let is_last = write_piece(sdu, sequence, self.payload, &mut frame.payload);
         log.counters.retransmissions += 1;
         log.events.push_back(LinkEvent::Retransmitted { sequence });
         self.fates.retry(number, &sdu.packet);
         let poll = self.poll(now, set, log);
-        Some(self.frame(FrameKind::Segment { sequence, is_last, poll }, Some(piece)))
+        self.write_kind(FrameKind::Segment { sequence, is_last, poll }, frame);
+        true
     }
 
     /// Updates the poll triggers. Returns `true` if the PDU to be sent carries a poll.
@@ -128,20 +159,27 @@ impl<P: Payload + Clone> Sender<P> {
     }
 
     #[cold]
-    fn transmit_skip(&mut self, now: Instant, set: &RlcParameters) -> Option<Frame<P>> {
-        let next = self.skip?;
+    fn write_skip(&mut self, now: Instant, set: &RlcParameters, frame: &mut Frame<P>) -> bool {
+        let Some(next) = self.skip else { return false };
         self.skip_due = false;
         self.skips_sent += 1;
         self.timers.set(SKIP, deadline(now, set.skip_timeout));
-        Some(self.frame(FrameKind::Skip { next }, None))
+        *frame = self.control(FrameKind::Skip { next });
+        true
     }
 }
 
-/// Returns the segment with this number, and whether it is the last of its SDU.
+/// Writes the segment with this number to `place`. Returns whether it is the last of its SDU.
 #[inline]
-fn piece<P: Payload>(sdu: &Sdu<P>, sequence: u64, payload: u32) -> (bool, P) {
+fn write_piece<P: Payload>(
+    sdu: &Sdu<P>,
+    sequence: u64,
+    payload: u32,
+    place: &mut Option<P>,
+) -> bool {
     // Within the packet, whose length is below 2^32 bytes.
     let from = (sequence - sdu.first) as u32 * payload;
     let bytes = payload.min(sdu.bytes - from);
-    (sequence + 1 == sdu.end, sdu.packet.slice(from, bytes))
+    *place = Some(sdu.packet.slice(from, bytes));
+    sequence + 1 == sdu.end
 }
