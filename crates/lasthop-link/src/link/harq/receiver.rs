@@ -131,9 +131,10 @@ impl<P> Receiver<P> {
             if !held.is_decoded {
                 return;
             }
-            let packet = held.packet.take();
+            if let Some(packet) = held.packet.take() {
+                self.up.push_back(packet);
+            }
             *held = Held::default();
-            self.up.extend(packet);
             self.expected += 1;
         }
     }
@@ -165,7 +166,9 @@ impl<P: Payload> Receiver<P> {
         let needed = self.gather(sequence, units, intact, arrived);
         let (first, received) = (units.first, intact.count_ones() as u8);
         let answer = FrameKind::Feedback { sequence, first, received, needed };
-        self.answers.extend(self.deferred.take());
+        if let Some(deferred) = self.deferred.take() {
+            self.answers.push_back(deferred);
+        }
         let has_last = intact >> (units.units.max(1) - 1) & 1 == 1;
         if self.feedback == Feedback::FrameEnd || needed == 0 || has_last {
             self.answers.push_back(answer);

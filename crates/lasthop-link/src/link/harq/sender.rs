@@ -9,7 +9,7 @@ use super::estimate::Estimate;
 use super::{Erasures, HarqMode, HarqParameters, Proactive, Reactive};
 use lasthop_base::coding::CodedUnits;
 use lasthop_base::packet::{DeliveryReport, Payload};
-use lasthop_base::units::{Bytes, Instant};
+use lasthop_base::units::{Bytes, Duration, Instant};
 use std::collections::VecDeque;
 
 /// Initial number of slots.
@@ -95,6 +95,8 @@ pub(super) struct Sender<P> {
     /// Value of `base` last sent to the peer.
     notified_base: u64,
     skip_deadline: Instant,
+    /// Length of the latest frame, in bytes, and its transmission time.
+    airtime: (u32, Duration),
 
     events: VecDeque<LinkEvent>,
     /// Delivery reports, if enabled.
@@ -124,6 +126,7 @@ impl<P> Sender<P> {
             given_up: 0,
             notified_base: 0,
             skip_deadline: Instant::NEVER,
+            airtime: (0, Duration::ZERO),
             events: VecDeque::new(),
             fates: Fates::default(),
             counters: LinkCounters::default(),
@@ -237,9 +240,11 @@ impl<P> Sender<P> {
 
     /// Returns the latest time of feedback for a frame of `bytes` that is sent now.
     #[inline]
-    fn answer_deadline(&self, now: Instant, bytes: u32) -> Instant {
-        let airtime = airtime(Bytes::new(u64::from(bytes)), self.parameters.rate);
-        deadline(deadline(now, airtime), self.parameters.timeout)
+    fn answer_deadline(&mut self, now: Instant, bytes: u32) -> Instant {
+        if self.airtime.0 != bytes {
+            self.airtime = (bytes, airtime(Bytes::new(u64::from(bytes)), self.parameters.rate));
+        }
+        deadline(deadline(now, self.airtime.1), self.parameters.timeout)
     }
 
     /// Processes a cumulative acknowledgment.
